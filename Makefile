@@ -1,0 +1,68 @@
+# nadra. `make help` lists the targets. Everything that a target needs and that
+# a fresh Debian machine with Go, git and gcc lacks is installed by it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+export CGO_ENABLED ?= 0
+# Real manifests by others, for the tests that read them; see CONTRIBUTING in README.md.
+ifneq ($(wildcard $(CURDIR)/../shared/corpus/open),)
+export NADRA_CORPUS ?= $(CURDIR)/../shared/corpus/open
+endif
+
+BIN     := $(CURDIR)/bin
+IMAGE   ?= localhost/nadra-node:dev
+LDFLAGS := -s -w
+GO      := go
+TOOL    := $(GO) tool -modfile=$(CURDIR)/build/tools/go.mod
+CLUSTER := $(BIN)/nadra-cluster
+# The tests' own code is behind this tag, so that `go build ./...` is the product.
+E2E     := -tags e2e
+
+.PHONY: help build unit lint image cluster-up cluster-down demo e2e bench test clean deps
+
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build the binaries into bin/
+	$(GO) build -trimpath -ldflags='$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+unit: ## the quick loop: unit tests, also those that need root and the kernel
+	$(GO) test ./...
+
+lint: ## static checks and formatting
+	$(TOOL) golangci-lint run ./...
+	$(TOOL) golangci-lint fmt --diff ./...
+
+image: $(BIN)/nadra-node.tar ## write the node driver's image archive, bin/nadra-node.tar
+
+$(BIN)/nadra-node.tar: build
+	$(GO) -C build/mkimage build -o $(BIN)/mkimage .
+	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/nadra-node
+
+deps: # Debian packages that the real cluster needs
+	@build/deps.sh
+
+$(CLUSTER): deps
+	@$(GO) build -o $@ ./test/cluster/cmd/nadra-cluster
+
+cluster-up: $(CLUSTER) image ## build (once) and start the real cluster, with nadra's image on it
+	$(CLUSTER) up -image $(BIN)/nadra-node.tar
+
+cluster-down: $(CLUSTER) ## stop the cluster and leave nothing behind
+	$(CLUSTER) down
+
+demo: image $(CLUSTER) ## bring up a cluster and show a pod with its macvlan from an unchanged NAD
+	@$(GO) run ./test/demo
+
+e2e: image deps ## the same and much more as tests, on a real cluster of their own
+	$(GO) test $(E2E) -count=1 -timeout 40m -v ./test/e2e/... | build/summary.sh
+
+bench: image deps ## measure; writes docs/performance.md
+	$(GO) test $(E2E) -count=1 -timeout 40m -run '^$$' -bench . ./test/bench/...
+
+test: lint unit e2e ## everything that CI runs
+
+clean: ## remove build results of this tree (the cache of the cluster's parts stays)
+	rm -rf $(BIN)

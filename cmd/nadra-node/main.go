@@ -1,0 +1,137 @@
+// Command nadra-node is nadra's node driver: it offers the NADs that this node
+// can attach as DRA devices, and attaches them to the sandboxes of pods whose
+// claims were allocated one. See pkg/driver.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/driver"
+)
+
+type options struct {
+	driver.Config
+	kubeconfig string
+	binDirs    string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "nadra-node:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	o := options{Config: driver.Config{DriverName: v1alpha1.DriverName}}
+	fs := flag.NewFlagSet("nadra-node", flag.ContinueOnError)
+	klog.InitFlags(fs)
+	fs.StringVar(&o.NodeName, "node-name", "", "name of the Node that this driver runs on (required)")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
+	fs.StringVar(&o.HostRoot, "host-root", "/", "the host's root directory; plugins run with it as their root")
+	fs.StringVar(&o.StateDir, "state-dir", "/var/lib/nadra", "directory for what must survive restarts and reboots")
+	fs.StringVar(&o.binDirs, "cni-bin-dirs", "/opt/cni/bin", "comma-separated directories of CNI plugins, in the host")
+	fs.StringVar(&o.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "directory of the default network's configuration, in the host")
+	fs.StringVar(&o.NRISocket, "nri-socket", "/var/run/nri/nri.sock", "NRI socket of the container runtime")
+	fs.StringVar(&o.KubeletPluginsDir, "kubelet-plugins-dir", "/var/lib/kubelet/plugins", "the kubelet's plugins directory")
+	fs.StringVar(&o.KubeletRegistryDir, "kubelet-registry-dir", "/var/lib/kubelet/plugins_registry", "the kubelet's plugin registration directory")
+	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "how many attachments a network takes on this node")
+	fs.IntVar(&o.Copies, "copies-per-network", 16, "devices for each network where the cluster lacks consumable capacity (Kubernetes 1.34 and 1.35)")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	o.CNIBinDirs = strings.Split(o.binDirs, ",")
+	return o, o.check()
+}
+
+func (o options) check() error {
+	switch {
+	case o.NodeName == "":
+		return errors.New("--node-name is required: set it from spec.nodeName")
+	case o.Attachments < 1:
+		return fmt.Errorf("--attachments-per-network is %d: it must be at least 1", o.Attachments)
+	case o.Copies < 1:
+		return fmt.Errorf("--copies-per-network is %d: it must be at least 1", o.Copies)
+	}
+	return nil
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	config, err := restConfig(o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the API server's address: %w", err)
+	}
+	clients, err := clientsFor(config)
+	if err != nil {
+		return err
+	}
+	d, err := driver.New(ctx, o.Config, clients)
+	if err != nil {
+		return err
+	}
+	if err := ownProc(o.HostRoot); err != nil {
+		return err
+	}
+	return d.Run(ctx)
+}
+
+// ownProc puts this PID namespace's /proc over the host's, for the plugins
+// alone: the mount is in the driver's own mount namespace and slave to the
+// host's. Plugins find themselves by their PID, which in the host's /proc is
+// the number of some other process; and without this the driver would have to
+// share the host's PID namespace.
+func ownProc(hostRoot string) error {
+	if hostRoot == "/" {
+		return nil
+	}
+	if err := unix.Mount("proc", hostRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mounting /proc for CNI plugins on %s/proc: %w", hostRoot, err)
+	}
+	return nil
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		return rest.InClusterConfig()
+	}
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
+}
+
+func clientsFor(config *rest.Config) (driver.Clients, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = "nadra-node"
+	config.QPS, config.Burst = 50, 100
+	nads, err := nadclient.NewForConfig(config)
+	if err != nil {
+		return driver.Clients{}, fmt.Errorf("making the client for NADs: %w", err)
+	}
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return driver.Clients{}, fmt.Errorf("making the client for Kubernetes: %w", err)
+	}
+	return driver.Clients{Kube: kube, NADs: nads}, nil
+}

@@ -1,0 +1,121 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// maxInterfaceName is the kernel's IFNAMSIZ without the terminating zero byte.
+const maxInterfaceName = 15
+
+// Validate reports everything that is wrong with a config on its own. It is
+// stricter than Multus where that would pass a value on for a plugin to trip
+// over (behaviours A2-15 to A2-25): hardware addresses of another length, port
+// mappings and bandwidths out of range, interface names in the JSON form.
+func (c *AttachmentConfig) Validate(path *field.Path) field.ErrorList {
+	errs := validateNetwork(c.Network, path.Child("network"))
+	errs = append(errs, validateInterface(c.Interface, path.Child("interface"))...)
+	errs = append(errs, validateIPs(c.IPs, path.Child("ips"))...)
+	errs = append(errs, validateHardwareAddress(c.MAC, 6, path.Child("mac"))...)
+	errs = append(errs, validateHardwareAddress(c.InfinibandGUID, 8, path.Child("infinibandGUID"))...)
+	errs = append(errs, validateCNIArgs(c.CNIArgs, path.Child("cniArgs"))...)
+	errs = append(errs, validatePortMappings(c.PortMappings, path.Child("portMappings"))...)
+	errs = append(errs, validateBandwidth(c.Bandwidth, path.Child("bandwidth"))...)
+	errs = append(errs, validateDefaultRoute(c.DefaultRoute, path.Child("defaultRoute"))...)
+	errs = append(errs, validateDeviceID(c.DeviceID, path.Child("deviceID"))...)
+	return append(errs, validateIPAMClaim(c, path.Child("ipamClaimReference"))...)
+}
+
+// validateNetwork asks for an object name, which may be a DNS subdomain, rather
+// than for the standard's DNS label: Multus does so in the JSON form (behaviour
+// A1-5).
+func validateNetwork(n *NetworkReference, path *field.Path) field.ErrorList {
+	if n == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if n.Name == "" {
+		errs = append(errs, field.Required(path.Child("name"), "name a NetworkAttachmentDefinition"))
+	} else {
+		errs = append(errs, invalid(path.Child("name"), n.Name, validation.IsDNS1123Subdomain)...)
+	}
+	if n.Namespace != "" {
+		errs = append(errs, invalid(path.Child("namespace"), n.Namespace, validation.IsDNS1123Label)...)
+	}
+	return errs
+}
+
+func invalid(path *field.Path, value string, check func(string) []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, message := range check(value) {
+		errs = append(errs, field.Invalid(path, value, message))
+	}
+	return errs
+}
+
+// validateInterface holds the kernel's rules for names of network devices
+// (dev_valid_name), which are CNI's too.
+func validateInterface(name string, path *field.Path) field.ErrorList {
+	switch {
+	case name == "":
+		return nil
+	case len(name) > maxInterfaceName:
+		return field.ErrorList{field.Invalid(path, name, "must have at most 15 bytes")}
+	case name == "." || name == "..":
+		return field.ErrorList{field.Invalid(path, name, `must not be "." or ".."`)}
+	case name == "lo":
+		return field.ErrorList{field.Invalid(path, name, "is the loopback interface that every pod has")}
+	case strings.ContainsFunc(name, forbiddenInInterface):
+		return field.ErrorList{field.Invalid(path, name, "must not contain '/', ':', white space or control characters")}
+	}
+	return nil
+}
+
+func forbiddenInInterface(r rune) bool {
+	return r == '/' || r == ':' || unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
+}
+
+// validateCNIArgs looks at what only Go code can get wrong: decoded JSON has
+// values.
+func validateCNIArgs(args map[string]json.RawMessage, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(args)) {
+		if key == "" {
+			errs = append(errs, field.Required(path, "a key must not be empty"))
+		}
+		if !json.Valid(args[key]) {
+			errs = append(errs, field.Invalid(path.Key(key), string(args[key]), "must be JSON"))
+		}
+	}
+	return errs
+}
+
+// validateDeviceID keeps out what could leave the directory in which plugins
+// look a device up.
+func validateDeviceID(id string, path *field.Path) field.ErrorList {
+	if id == "." || id == ".." || strings.ContainsFunc(id, forbiddenInDeviceID) {
+		return field.ErrorList{field.Invalid(path, id, "must be the name of one device, without '/' or white space, e.g. 0000:03:00.1")}
+	}
+	return nil
+}
+
+func forbiddenInDeviceID(r rune) bool {
+	return r == '/' || unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
+}
+
+func validateIPAMClaim(c *AttachmentConfig, path *field.Path) field.ErrorList {
+	if c.IPAMClaimReference == "" {
+		return nil
+	}
+	errs := invalid(path, c.IPAMClaimReference, validation.IsDNS1123Subdomain)
+	if len(c.IPs) > 0 {
+		errs = append(errs, field.Forbidden(path, "excludes ips: the IPAMClaim decides the addresses"))
+	}
+	return errs
+}

@@ -1,0 +1,123 @@
+package v1alpha1
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func validateIPs(ips []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[netip.Addr]bool{}
+	for i, ip := range ips {
+		addr, err := ParseIP(ip)
+		switch {
+		case err != nil:
+			errs = append(errs, field.Invalid(path.Index(i), ip, err.Error()))
+		case seen[addr]:
+			errs = append(errs, field.Duplicate(path.Index(i), ip))
+		}
+		seen[addr] = true
+	}
+	return errs
+}
+
+// ParseIP reads an entry of AttachmentConfig.IPs: an address with or without a
+// prefix length. With one it must be a host's address, not the network's.
+func ParseIP(s string) (netip.Addr, error) {
+	if !strings.Contains(s, "/") {
+		return parseAddr(s)
+	}
+	prefix, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Addr{}, errors.New("must be an IP address with or without a prefix length, e.g. 10.1.2.3/24 or fd00::3")
+	}
+	// The last two lengths have no network address (RFC 3021, RFC 6164).
+	if prefix == prefix.Masked() && prefix.Bits() < prefix.Addr().BitLen()-1 {
+		return netip.Addr{}, errors.New("is the address of a network: give a host's address in it")
+	}
+	return prefix.Addr().Unmap(), nil
+}
+
+func parseAddr(s string) (netip.Addr, error) {
+	addr, err := netip.ParseAddr(s)
+	if err != nil || addr.Zone() != "" {
+		return netip.Addr{}, errors.New("must be an IP address, e.g. 10.1.2.3 or fd00::3")
+	}
+	return addr.Unmap(), nil
+}
+
+func validateHardwareAddress(s string, size int, path *field.Path) field.ErrorList {
+	if s == "" {
+		return nil
+	}
+	if addr, err := net.ParseMAC(s); err != nil || len(addr) != size {
+		return field.ErrorList{field.Invalid(path, s, fmt.Sprintf("must be %d bytes in hexadecimal with colons between them", size))}
+	}
+	return nil
+}
+
+func validateDefaultRoute(gateways *[]string, path *field.Path) field.ErrorList {
+	if gateways == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, gateway := range *gateways {
+		if _, err := parseAddr(gateway); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), gateway, err.Error()))
+		}
+	}
+	return errs
+}
+
+func validatePortMappings(mappings []PortMapping, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, m := range mappings {
+		path := path.Index(i)
+		errs = append(errs, validatePort(m.HostPort, path.Child("hostPort"))...)
+		errs = append(errs, validatePort(m.ContainerPort, path.Child("containerPort"))...)
+		if protocols := []string{"tcp", "udp", "sctp"}; m.Protocol != "" && !slices.Contains(protocols, strings.ToLower(m.Protocol)) {
+			errs = append(errs, field.NotSupported(path.Child("protocol"), m.Protocol, protocols))
+		}
+		if _, err := parseAddr(m.HostIP); m.HostIP != "" && err != nil {
+			errs = append(errs, field.Invalid(path.Child("hostIP"), m.HostIP, err.Error()))
+		}
+	}
+	return errs
+}
+
+func validatePort(port int32, path *field.Path) field.ErrorList {
+	if port < 1 || port > 65535 {
+		return field.ErrorList{field.Invalid(path, port, "must be between 1 and 65535")}
+	}
+	return nil
+}
+
+// validateBandwidth holds the standard's rule that a burst needs a rate
+// (behaviour A2-21).
+func validateBandwidth(b *Bandwidth, path *field.Path) field.ErrorList {
+	if b == nil {
+		return nil
+	}
+	errs := validateRate(b.IngressRate, b.IngressBurst, "ingress", path)
+	return append(errs, validateRate(b.EgressRate, b.EgressBurst, "egress", path)...)
+}
+
+func validateRate(rate, burst int64, direction string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if rate < 0 {
+		errs = append(errs, field.Invalid(path.Child(direction+"Rate"), rate, "must not be negative"))
+	}
+	if burst < 0 {
+		errs = append(errs, field.Invalid(path.Child(direction+"Burst"), burst, "must not be negative"))
+	}
+	if burst > 0 && rate == 0 {
+		errs = append(errs, field.Invalid(path.Child(direction+"Burst"), burst, "needs "+direction+"Rate"))
+	}
+	return errs
+}

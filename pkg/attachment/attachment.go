@@ -1,0 +1,117 @@
+package attachment
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Attachment is exactly what CNI ADD and DEL need besides the sandbox.
+type Attachment struct {
+	Network NetworkRef `json:"network"`
+	// Interface is CNI_IFNAME.
+	Interface string `json:"interface"`
+	// CNIName is the name of the CNI network.
+	CNIName string `json:"cniName"`
+	// Conflist is the configuration for ADD and DEL alike: the network's, with
+	// the selection's arguments merged into every plugin.
+	Conflist json.RawMessage `json:"conflist"`
+	// CapabilityArgs are the runtimeConfig values by capability, only those
+	// that the selection asks for. libcni hands each to the plugins that
+	// declare the capability.
+	CapabilityArgs map[string]json.RawMessage `json:"capabilityArgs,omitempty"`
+	// CNIArgs are the CNI_ARGS besides those that name the pod.
+	CNIArgs [][2]string `json:"cniArgs,omitempty"`
+}
+
+// NewAttachment resolves a selection against its network; iface is the
+// interface's name in the pod. An IPAMClaimReference needs nothing here: the
+// plugins that know it read it from the pod (behaviour A2-25).
+func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
+	if s.DefaultRoute != nil {
+		return Attachment{}, fmt.Errorf("attaching network %s as %s: default-route: "+
+			"moving the pod's default route is not supported by this version of nadra yet: remove it from the request", n.Ref, iface)
+	}
+	conflist, err := mergeCNIArgs(n.Conflist, s.CNIArgs)
+	if err != nil {
+		return Attachment{}, fmt.Errorf("attaching network %s as %s: cni-args: %w", n.Ref, iface, err)
+	}
+	return Attachment{
+		Network:        n.Ref,
+		Interface:      iface,
+		CNIName:        n.CNIName,
+		Conflist:       conflist,
+		CapabilityArgs: capabilityArgs(s),
+		CNIArgs:        cniArgs(s),
+	}, nil
+}
+
+// WithDevice returns the attachment bound to the hardware device that was
+// allocated for it: every plugin of the chain gets it as "deviceID" and
+// "pciBusID", and as the capability "deviceID" (behaviour B9). It takes
+// precedence over a device that the selection names.
+func (a Attachment) WithDevice(deviceID string) (Attachment, error) {
+	if deviceID == "" {
+		return Attachment{}, errors.New("binding an attachment to a device: the device's ID is empty")
+	}
+	id := mustJSON(deviceID)
+	conflist, err := editPlugins(a.Conflist, func(plugin object) error {
+		plugin["deviceID"], plugin["pciBusID"] = id, id
+		return nil
+	})
+	if err != nil {
+		return Attachment{}, fmt.Errorf("binding network %s to device %s: %w", a.Network, deviceID, err)
+	}
+	args := map[string]json.RawMessage{"deviceID": id}
+	for capability, value := range a.CapabilityArgs {
+		if capability != "deviceID" {
+			args[capability] = value
+		}
+	}
+	a.Conflist, a.CapabilityArgs = conflist, args
+	return a, nil
+}
+
+// capabilityArgs has what the selection asks for, under the names and in the
+// form of CNI's conventions, whether or not a plugin declares the capability:
+// Multus does not check that either (behaviour A2-16).
+func capabilityArgs(s Selection) map[string]json.RawMessage {
+	args := map[string]json.RawMessage{}
+	if len(s.IPs) > 0 {
+		args["ips"] = mustJSON(s.IPs)
+	}
+	if s.MAC != "" {
+		args["mac"] = mustJSON(s.MAC)
+	}
+	if s.InfinibandGUID != "" {
+		args["infinibandGUID"] = mustJSON(s.InfinibandGUID)
+	}
+	if len(s.PortMappings) > 0 {
+		args["portMappings"] = mustJSON(s.PortMappings)
+	}
+	if s.Bandwidth != nil {
+		args["bandwidth"] = mustJSON(s.Bandwidth)
+	}
+	if s.DeviceID != "" {
+		args["deviceID"] = mustJSON(s.DeviceID)
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	return args
+}
+
+// cniArgs are for plugins that do not declare the capability: public networks
+// with static IPAM rely on them (behaviours A2-16, A2-17, B10; the order is
+// Multus').
+func cniArgs(s Selection) [][2]string {
+	var args [][2]string
+	if s.MAC != "" {
+		args = append(args, [2]string{"MAC", s.MAC})
+	}
+	if len(s.IPs) > 0 {
+		args = append(args, [2]string{"IP", strings.Join(s.IPs, ",")})
+	}
+	return args
+}

@@ -1,0 +1,152 @@
+package attachment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// Requested is one allocated device of a claim and the network selected with it.
+type Requested struct {
+	// Request, Pool, Device and ShareID are those of the allocation result.
+	Request, Pool, Device, ShareID string
+	Selection                      Selection
+}
+
+// FromClaim returns what a claim asks of this driver, in the order of its
+// allocation results. networkOf says which network a device stands for.
+//
+// The configs that cover a request are laid over each other, those of the class
+// first, then those of the claim (design D1). Every config of ours must be
+// valid on its own, whether or not it covers anything.
+func FromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device string) (NetworkRef, error)) ([]Requested, error) {
+	requested, err := fromClaim(claim, networkOf)
+	if err != nil {
+		return nil, fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return requested, nil
+}
+
+func fromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device string) (NetworkRef, error)) ([]Requested, error) {
+	if claim.Status.Allocation == nil {
+		return nil, errors.New("status.allocation: is missing: the claim is not allocated")
+	}
+	configs, err := claimConfigs(claim)
+	if err != nil {
+		return nil, err
+	}
+	var out []Requested
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		if result.Driver != v1alpha1.DriverName {
+			continue
+		}
+		network, err := networkOf(result.Pool, result.Device)
+		if err != nil {
+			return nil, fmt.Errorf("request %s: finding the network of device %s/%s: %w", result.Request, result.Pool, result.Device, err)
+		}
+		config, err := overlaid(configs, result.Request, claim.Namespace, network)
+		if err != nil {
+			return nil, fmt.Errorf("request %s: %w", result.Request, err)
+		}
+		r := Requested{Request: result.Request, Pool: result.Pool, Device: result.Device, Selection: FromConfig(config)}
+		if result.ShareID != nil {
+			r.ShareID = string(*result.ShareID)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// overlaid is what all configs together say about one request for a device that
+// stands for network.
+func overlaid(configs []claimConfig, request, claimNamespace string, network NetworkRef) (v1alpha1.AttachmentConfig, error) {
+	config := v1alpha1.AttachmentConfig{TypeMeta: v1alpha1.TypeMeta()}
+	for _, c := range configs {
+		if c.covers(request) {
+			config = v1alpha1.Overlay(config, c.config)
+		}
+	}
+	named := network
+	if config.Network != nil {
+		named = NetworkRef{Namespace: config.Network.Namespace, Name: config.Network.Name}
+	}
+	if named.Namespace == "" {
+		named.Namespace = claimNamespace
+	}
+	if named != network {
+		return config, fmt.Errorf("its config names network %s, but the allocated device stands for network %s: "+
+			"request DeviceClass %s, or leave network out of the config", named, network, DeviceClassName(named))
+	}
+	config.Network = &v1alpha1.NetworkReference{Namespace: network.Namespace, Name: network.Name}
+	// Two configs, each valid, can contradict each other.
+	return config, config.Validate(field.NewPath("config")).ToAggregate()
+}
+
+// claimConfig is one config of ours in a claim's allocation.
+type claimConfig struct {
+	requests []string
+	config   v1alpha1.AttachmentConfig
+}
+
+// covers reports whether a config applies to a request. Without requests it
+// applies to all, and one for a request applies to its subrequests.
+func (c claimConfig) covers(request string) bool {
+	return len(c.requests) == 0 || slices.ContainsFunc(c.requests, func(name string) bool {
+		return name == request || strings.HasPrefix(request, name+"/")
+	})
+}
+
+// claimConfigs are those of ours, class first, each group in the order of the
+// allocation.
+func claimConfigs(claim *resourceapi.ResourceClaim) ([]claimConfig, error) {
+	known := requestNames(claim)
+	var class, own []claimConfig
+	for i, c := range claim.Status.Allocation.Devices.Config {
+		if c.Opaque == nil || c.Opaque.Driver != v1alpha1.DriverName {
+			continue
+		}
+		path := field.NewPath("status", "allocation", "devices", "config").Index(i)
+		config, err := readConfig(c, known, path)
+		if err != nil {
+			return nil, err
+		}
+		if c.Source == resourceapi.AllocationConfigSourceClass {
+			class = append(class, config)
+		} else {
+			own = append(own, config)
+		}
+	}
+	return append(class, own...), nil
+}
+
+func readConfig(c resourceapi.DeviceAllocationConfiguration, known []string, path *field.Path) (claimConfig, error) {
+	for i, request := range c.Requests {
+		if !slices.Contains(known, request) {
+			return claimConfig{}, fmt.Errorf("%s: the claim has no request %q, only %s",
+				path.Child("requests").Index(i), request, strings.Join(known, ", "))
+		}
+	}
+	path = path.Child("opaque", "parameters")
+	config, err := v1alpha1.Decode(c.Opaque.Parameters.Raw)
+	if err != nil {
+		return claimConfig{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return claimConfig{requests: c.Requests, config: *config}, config.Validate(path).ToAggregate()
+}
+
+func requestNames(claim *resourceapi.ResourceClaim) []string {
+	var names []string
+	for _, r := range claim.Spec.Devices.Requests {
+		names = append(names, r.Name)
+		for _, sub := range r.FirstAvailable {
+			names = append(names, r.Name+"/"+sub.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,289 @@
+package attachment
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+func throughJSON(t *testing.T, c v1alpha1.AttachmentConfig) v1alpha1.AttachmentConfig {
+	t.Helper()
+	raw, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := v1alpha1.Decode(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *decoded
+}
+
+// claim has requests net1, net2 (with subrequests vf and pf) and other, which
+// another driver serves.
+func claim(configs ...resourceapi.DeviceAllocationConfiguration) *resourceapi.ResourceClaim {
+	share := types.UID("share-1")
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nets"},
+		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
+			{Name: "net1"},
+			{Name: "net2", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "vf"}, {Name: "pf"}}},
+			{Name: "other"},
+		}}},
+		Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+			Results: []resourceapi.DeviceRequestAllocationResult{
+				{Request: "net2/vf", Driver: v1alpha1.DriverName, Pool: "node1", Device: "storage/red"},
+				{Request: "other", Driver: "gpu.example.com", Pool: "node1", Device: "gpu"},
+				{Request: "net1", Driver: v1alpha1.DriverName, Pool: "node1", Device: "default/blue", ShareID: &share},
+			},
+			Config: configs,
+		}}},
+	}
+}
+
+func config(source resourceapi.AllocationConfigSource, fields string, requests ...string) resourceapi.DeviceAllocationConfiguration {
+	return resourceapi.DeviceAllocationConfiguration{
+		Source: source, Requests: requests,
+		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+			Driver:     v1alpha1.DriverName,
+			Parameters: runtime.RawExtension{Raw: []byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"AttachmentConfig"` + fields + `}`)},
+		}},
+	}
+}
+
+// networkOf reads the network off the test's device names.
+func networkOf(_, device string) (NetworkRef, error) {
+	namespace, name, ok := strings.Cut(device, "/")
+	if !ok {
+		return NetworkRef{}, errors.New("no such device")
+	}
+	return ref(namespace, name), nil
+}
+
+const fromClass, ofClaim = resourceapi.AllocationConfigSourceClass, resourceapi.AllocationConfigSourceClaim
+
+func TestFromClaim(t *testing.T) {
+	foreign := config(ofClaim, `, "unknown": 1`)
+	foreign.Opaque.Driver = "gpu.example.com"
+	red := Selection{Network: ref("storage", "red")}
+	blue := Selection{Network: ref("default", "blue")}
+	with := func(s Selection, edit func(*Selection)) Selection { edit(&s); return s }
+	for _, tc := range []struct {
+		name      string
+		configs   []resourceapi.DeviceAllocationConfiguration
+		red, blue Selection
+	}{
+		{"no config: the devices' networks", nil, red, blue},
+		{"another driver's config", []resourceapi.DeviceAllocationConfiguration{foreign}, red, blue},
+		{"no requests means all", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "deviceID": "d"`)},
+			with(red, func(s *Selection) { s.DeviceID = "d" }), with(blue, func(s *Selection) { s.DeviceID = "d" })},
+		{"for one request", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "net1")},
+			red, with(blue, func(s *Selection) { s.Interface = "x" })},
+		{"a request covers its subrequests", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "net2")},
+			with(red, func(s *Selection) { s.Interface = "x" }), blue},
+		{"for a subrequest", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "net2/vf"), config(ofClaim, `, "interface": "y"`, "net2/pf")},
+			with(red, func(s *Selection) { s.Interface = "x" }), blue},
+		{"for a request of another driver", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "other")}, red, blue},
+		{"class first, then claim, each in order", []resourceapi.DeviceAllocationConfiguration{
+			config(ofClaim, `, "interface": "claim1", "deviceID": "claim1"`),
+			config(fromClass, `, "interface": "class", "deviceID": "class", "mac": "02:00:00:00:00:01", "cniArgs": {"a": 1, "b": 1}`, "net1"),
+			config(ofClaim, `, "interface": "claim2", "cniArgs": {"b": 2}`, "net1"),
+		}, with(red, func(s *Selection) { s.Interface, s.DeviceID = "claim1", "claim1" }), with(blue, func(s *Selection) {
+			s.Interface, s.DeviceID, s.MAC = "claim2", "claim1", "02:00:00:00:00:01"
+			s.CNIArgs = map[string]json.RawMessage{"a": json.RawMessage("1"), "b": json.RawMessage("2")}
+		})},
+		{"network named, with and without namespace", []resourceapi.DeviceAllocationConfiguration{
+			config(fromClass, `, "network": {"namespace": "storage", "name": "red"}`, "net2/vf"),
+			config(ofClaim, `, "network": {"name": "blue"}`, "net1"),
+		}, red, blue},
+		{"defaults", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "portMappings": [{"hostPort": 1, "containerPort": 2}], "defaultRoute": []`, "net1")},
+			red, with(blue, func(s *Selection) {
+				s.PortMappings = []PortMapping{{HostPort: 1, ContainerPort: 2, Protocol: "tcp"}}
+				s.DefaultRoute = &[]string{}
+			})},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := FromClaim(claim(tc.configs...), networkOf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []Requested{
+				{Request: "net2/vf", Pool: "node1", Device: "storage/red", Selection: tc.red},
+				{Request: "net1", Pool: "node1", Device: "default/blue", ShareID: "share-1", Selection: tc.blue},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFromClaimRefuses(t *testing.T) {
+	const at = "status.allocation.devices.config[1].opaque.parameters"
+	notAllocated := claim()
+	notAllocated.Status.Allocation = nil
+	strangeDevice := claim()
+	strangeDevice.Status.Allocation.Devices.Results[0].Device = "strange"
+	second := func(c resourceapi.DeviceAllocationConfiguration) *resourceapi.ResourceClaim {
+		return claim(config(ofClaim, ``), c)
+	}
+	for _, tc := range []struct {
+		name  string
+		claim *resourceapi.ResourceClaim
+		want  string
+	}{
+		{"not allocated", notAllocated, `status.allocation: is missing: the claim is not allocated`},
+		{"device without network", strangeDevice, `request net2/vf: finding the network of device node1/strange: no such device`},
+		{"unknown field", second(config(ofClaim, `, "vlan": 7`)), at + `: unknown field "vlan"`},
+		{"unknown field for another driver's request", second(config(ofClaim, `, "vlan": 7`, "other")), at + `: unknown field "vlan"`},
+		{"invalid field", second(config(ofClaim, `, "mac": "x"`)), at + `.mac: Invalid value: "x": must be 6 bytes in hexadecimal with colons between them`},
+		{"request that does not exist", second(config(ofClaim, ``, "net1", "net7")),
+			`status.allocation.devices.config[1].requests[1]: the claim has no request "net7", only net1, net2, net2/vf, net2/pf, other`},
+		{"another network", second(config(ofClaim, `, "network": {"name": "red"}`, "net2")),
+			`request net2/vf: its config names network default/red, but the allocated device stands for network storage/red: ` +
+				`request DeviceClass red.default.nad.nadra.dev, or leave network out of the config`},
+		{"configs that contradict each other", claim(config(fromClass, `, "ips": ["10.0.0.1"]`), config(ofClaim, `, "ipamClaimReference": "c"`)),
+			`request net2/vf: config.ipamClaimReference: Forbidden: excludes ips: the IPAMClaim decides the addresses`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := FromClaim(tc.claim, networkOf)
+			if want := "reading claim default/nets: " + tc.want; err == nil || err.Error() != want {
+				t.Errorf("got error %v\nwant      %s", err, want)
+			}
+		})
+	}
+}
+
+func TestClaimSpec(t *testing.T) {
+	selections, err := ParseSelections("blue,storage/red@A_b.1", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ClaimSpec(selections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opaque := func(fields string) resourceapi.DeviceConfiguration {
+		return resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: "net.nadra.dev", Parameters: runtime.RawExtension{
+			Raw: []byte(`{"kind":"AttachmentConfig","apiVersion":"nadra.dev/v1alpha1",` + fields + `}`),
+		}}}
+	}
+	want := resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+		Requests: []resourceapi.DeviceRequest{
+			{Name: "net1", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "blue.default.nad.nadra.dev"}},
+			{Name: "a-b-1", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "red.storage.nad.nadra.dev"}},
+		},
+		Config: []resourceapi.DeviceClaimConfiguration{
+			{Requests: []string{"net1"}, DeviceConfiguration: opaque(`"network":{"namespace":"default","name":"blue"}`)},
+			{Requests: []string{"a-b-1"}, DeviceConfiguration: opaque(`"network":{"namespace":"storage","name":"red"},"interface":"A_b.1"`)},
+		},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestClaimSpecGivesUniqueRequestNames(t *testing.T) {
+	selections, err := ParseSelections("a@x_1,a@x.1,a@X-1,a@x-1-2,a@__,a@é", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := ClaimSpec(selections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range spec.Devices.Requests {
+		got = append(got, r.Name)
+	}
+	if diff := cmp.Diff([]string{"x-1", "x-1-2", "x-1-3", "x-1-2-2", "net", "net-2"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestClaimSpecRefuses(t *testing.T) {
+	big := Selection{Network: ref("default", "a"), CNIArgs: map[string]json.RawMessage{"k": mustJSON(strings.Repeat("x", 10240))}}
+	for _, tc := range []struct {
+		name       string
+		selections []Selection
+		want       string
+	}{
+		{"too many", slices.Repeat([]Selection{{Network: ref("default", "a")}}, 33), `making a claim for 33 networks: a claim has room for 32: spread them over several`},
+		{"too big", []Selection{big}, `making a claim: networks[0] (default/a): its config has 10365 bytes, a claim takes 10240: shorten cni-args`},
+		{"no namespace", []Selection{{Network: ref("", "a")}}, `making a claim: networks[0] (/a): the network needs a namespace and a name`},
+		{"invalid", []Selection{{Network: ref("default", "a"), MAC: "x"}},
+			`making a claim: networks[0] (default/a): mac: Invalid value: "x": must be 6 bytes in hexadecimal with colons between them`},
+		{"same interface", []Selection{{Network: ref("default", "a"), Interface: "net2"}, {Network: ref("default", "b")}},
+			`making a claim: networks[0] (default/a) and networks[1] (default/b) both get interface "net2": choose different names`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := ClaimSpec(tc.selections)
+			if err == nil || err.Error() != tc.want {
+				t.Errorf("got error %v\nwant      %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestClaimRoundTrip(t *testing.T) {
+	selections, err := ParseSelections(testdata(t, "annotations/elements.json"), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkClaimRoundTrip(t, selections)
+}
+
+// checkClaimRoundTrip: what goes into a claim comes out of it once it is
+// allocated.
+func checkClaimRoundTrip(t *testing.T, selections []Selection) {
+	t.Helper()
+	spec, err := ClaimSpec(selections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requested, err := FromClaim(allocate(spec, selections), networkOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []Selection
+	for i, r := range requested {
+		got, want = append(got, r.Selection), append(want, selections[i])
+		want[i].Unknown = nil
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got) != len(selections) {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// allocate does what the scheduler does: a device of the requested class for
+// each request, the class's config first.
+func allocate(spec resourceapi.ResourceClaimSpec, selections []Selection) *resourceapi.ResourceClaim {
+	var devices resourceapi.DeviceAllocationResult
+	for i, r := range spec.Devices.Requests {
+		network := selections[i].Network
+		devices.Results = append(devices.Results, resourceapi.DeviceRequestAllocationResult{
+			Request: r.Name, Driver: v1alpha1.DriverName, Pool: "node1", Device: network.String(),
+		})
+		devices.Config = append(devices.Config, config(fromClass, fmt.Sprintf(`,"network":{"namespace":%q,"name":%q}`, network.Namespace, network.Name), r.Name))
+	}
+	for _, c := range spec.Devices.Config {
+		devices.Config = append(devices.Config, resourceapi.DeviceAllocationConfiguration{
+			Source: ofClaim, Requests: c.Requests, DeviceConfiguration: c.DeviceConfiguration,
+		})
+	}
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nets"}, Spec: spec,
+		Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{Devices: devices}},
+	}
+}

@@ -1,0 +1,86 @@
+package attachment
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// ClaimSpec returns the claim that stands for selections: one request for each,
+// in their order and named after its interface, with a config of its own.
+// FromClaim, once the claim is allocated, gives the same selections back; only
+// their unknown keys have no place in a claim. Networks must have a namespace.
+func ClaimSpec(selections []Selection) (resourceapi.ResourceClaimSpec, error) {
+	var spec resourceapi.ResourceClaimSpec
+	if n := len(selections); n > resourceapi.DeviceRequestsMaxSize {
+		return spec, fmt.Errorf("making a claim for %d networks: a claim has room for %d: spread them over several", n, resourceapi.DeviceRequestsMaxSize)
+	}
+	interfaces, err := InterfaceNames(selections)
+	if err != nil {
+		return spec, fmt.Errorf("making a claim: %w", err)
+	}
+	taken := map[string]bool{}
+	for i, s := range selections {
+		parameters, err := parametersOf(s)
+		if err != nil {
+			return resourceapi.ResourceClaimSpec{}, fmt.Errorf("making a claim: %s: %w", title(selections, i), err)
+		}
+		request := requestName(interfaces[i], taken)
+		spec.Devices.Requests = append(spec.Devices.Requests, resourceapi.DeviceRequest{
+			Name:    request,
+			Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: DeviceClassName(s.Network)},
+		})
+		spec.Devices.Config = append(spec.Devices.Config, resourceapi.DeviceClaimConfiguration{
+			Requests: []string{request},
+			DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+				Driver:     v1alpha1.DriverName,
+				Parameters: parameters,
+			}},
+		})
+	}
+	return spec, nil
+}
+
+// parametersOf is the selection's config, if FromClaim and the API server will
+// take it.
+func parametersOf(s Selection) (runtime.RawExtension, error) {
+	if s.Network.Namespace == "" || s.Network.Name == "" {
+		return runtime.RawExtension{}, errors.New("the network needs a namespace and a name")
+	}
+	config := ToConfig(s)
+	v1alpha1.SetDefaults(&config)
+	if err := config.Validate(nil).ToAggregate(); err != nil {
+		return runtime.RawExtension{}, err
+	}
+	raw := mustJSON(config)
+	if len(raw) > resourceapi.OpaqueParametersMaxLength {
+		return runtime.RawExtension{}, fmt.Errorf("its config has %d bytes, a claim takes %d: shorten cni-args", len(raw), resourceapi.OpaqueParametersMaxLength)
+	}
+	return runtime.RawExtension{Raw: raw}, nil
+}
+
+// requestName makes an interface name a DNS label that is not taken yet.
+func requestName(iface string, taken map[string]bool) string {
+	label := strings.Trim(strings.Map(labelRune, strings.ToLower(iface)), "-")
+	if label == "" {
+		label = "net"
+	}
+	name := label
+	for n := 2; taken[name]; n++ {
+		name = fmt.Sprintf("%s-%d", label, n)
+	}
+	taken[name] = true
+	return name
+}
+
+func labelRune(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+		return r
+	}
+	return '-'
+}

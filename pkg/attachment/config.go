@@ -1,0 +1,48 @@
+package attachment
+
+import (
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// ToConfig returns the wire form of a selection. Its unknown keys have none.
+func ToConfig(s Selection) v1alpha1.AttachmentConfig {
+	c := v1alpha1.AttachmentConfig{
+		TypeMeta:           v1alpha1.TypeMeta(),
+		Interface:          s.Interface,
+		IPs:                s.IPs,
+		MAC:                s.MAC,
+		InfinibandGUID:     s.InfinibandGUID,
+		CNIArgs:            s.CNIArgs,
+		PortMappings:       s.PortMappings,
+		Bandwidth:          s.Bandwidth,
+		DefaultRoute:       s.DefaultRoute,
+		DeviceID:           s.DeviceID,
+		IPAMClaimReference: s.IPAMClaimReference,
+	}
+	if s.Network != (NetworkRef{}) {
+		c.Network = &v1alpha1.NetworkReference{Namespace: s.Network.Namespace, Name: s.Network.Name}
+	}
+	return *c.DeepCopy()
+}
+
+// FromConfig returns the selection that a config stands for. It is the inverse
+// of ToConfig.
+func FromConfig(c v1alpha1.AttachmentConfig) Selection {
+	c = *c.DeepCopy()
+	s := Selection{
+		Interface:          c.Interface,
+		IPs:                c.IPs,
+		MAC:                c.MAC,
+		InfinibandGUID:     c.InfinibandGUID,
+		CNIArgs:            c.CNIArgs,
+		PortMappings:       c.PortMappings,
+		Bandwidth:          c.Bandwidth,
+		DefaultRoute:       c.DefaultRoute,
+		DeviceID:           c.DeviceID,
+		IPAMClaimReference: c.IPAMClaimReference,
+	}
+	if c.Network != nil {
+		s.Network = NetworkRef{Namespace: c.Network.Namespace, Name: c.Network.Name}
+	}
+	return s
+}

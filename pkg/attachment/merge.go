@@ -1,0 +1,66 @@
+package attachment
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+)
+
+// mergeCNIArgs puts the pod's arguments into "args.cni" of every plugin of the
+// chain; per key the pod's value wins (behaviour A2-19).
+func mergeCNIArgs(conflist json.RawMessage, args map[string]json.RawMessage) (json.RawMessage, error) {
+	if len(args) == 0 {
+		return conflist, nil
+	}
+	return editPlugins(conflist, func(plugin object) error {
+		return editObject(plugin, "args", func(own object) error {
+			return editObject(own, "cni", func(cni object) error {
+				maps.Copy(cni, args)
+				return nil
+			})
+		})
+	})
+}
+
+// editPlugins applies an edit to every plugin of a list. What the edit leaves
+// alone keeps its value.
+func editPlugins(conflist json.RawMessage, edit func(object) error) (json.RawMessage, error) {
+	var list object
+	if err := decodeJSON(conflist, &list); err != nil {
+		return nil, err
+	}
+	var plugins []object
+	if err := decodeJSON(list["plugins"], &plugins); err != nil {
+		return nil, fmt.Errorf("plugins: %w", err)
+	}
+	for i, plugin := range plugins {
+		if err := edit(plugin); err != nil {
+			return nil, fmt.Errorf("plugins[%d]: %w", i, err)
+		}
+	}
+	var err error
+	if list["plugins"], err = json.Marshal(plugins); err != nil {
+		return nil, err
+	}
+	return json.Marshal(list)
+}
+
+// editObject applies an edit to the object under a key, a new one if there is
+// none.
+func editObject(parent object, key string, edit func(object) error) error {
+	child := object{}
+	if !isNull(parent[key]) {
+		if err := json.Unmarshal(parent[key], &child); err != nil {
+			return fmt.Errorf("%s: %s is not an object: the network's configuration must have one there", key, parent[key])
+		}
+	}
+	if err := edit(child); err != nil {
+		return fmt.Errorf("%s.%w", key, err)
+	}
+	raw, err := json.Marshal(child)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	parent[key] = raw
+	return nil
+}

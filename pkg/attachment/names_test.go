@@ -1,0 +1,44 @@
+package attachment
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func TestDeviceName(t *testing.T) {
+	for r, want := range map[NetworkRef]string{
+		ref("default", "blue"):               "default-blue-562ef55a60",
+		ref("default", "blue.v2"):            "",
+		ref("a", "b-c"):                      "",
+		ref("a-b", "c"):                      "",
+		ref("default", "x"+longName(250)):    "",
+		ref(longName(63), longName(253)):     "",
+		ref("default", longName(44)+"-"+"x"): "",
+	} {
+		got := DeviceName(r)
+		if errs := validation.IsDNS1123Label(got); len(errs) > 0 {
+			t.Errorf("DeviceName(%s) = %q: %v", r, got, errs)
+		}
+		if want != "" && got != want {
+			t.Errorf("DeviceName(%s) = %q, want %q", r, got, want)
+		}
+	}
+	if DeviceName(ref("a", "b-c")) == DeviceName(ref("a-b", "c")) {
+		t.Error("two networks share a name")
+	}
+}
+
+func TestDeviceClassName(t *testing.T) {
+	if got, want := DeviceClassName(ref("default", "blue")), "blue.default.nad.nadra.dev"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, r := range []NetworkRef{ref(longName(63), longName(253)), ref("a", longName(251)+".x"), ref("a", strings.Repeat("a.", 126)+"a")} {
+		if errs := validation.IsDNS1123Subdomain(DeviceClassName(r)); len(errs) > 0 {
+			t.Errorf("DeviceClassName(%s) = %q: %v", r, DeviceClassName(r), errs)
+		}
+	}
+}
+
+func longName(n int) string { return strings.Repeat("a", n) }

@@ -1,0 +1,83 @@
+package attachment
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/version"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+)
+
+// ResourceNameAnnotation is the annotation of a NetworkAttachmentDefinition
+// that names the device pool it draws from (behaviour B9).
+const ResourceNameAnnotation = "k8s.v1.cni.cncf.io/resourceName"
+
+// ErrNoConfig says that a NetworkAttachmentDefinition has no configuration of
+// its own: spec.config is empty. The standard then means a file on the node
+// whose "name" is the object's (behaviour A1-7).
+var ErrNoConfig = errors.New("spec.config is empty")
+
+// Network is a NetworkAttachmentDefinition reduced to what attaching needs.
+type Network struct {
+	Ref NetworkRef `json:"ref"`
+	// CNIName is the name of the CNI network: the configuration's "name" or,
+	// where that is missing or empty, the object's (behaviour A1-8).
+	CNIName string `json:"cniName"`
+	// CNIVersion is the version that libcni speaks with the plugins. Empty
+	// means 0.1.0, as the CNI specification has it for a missing version.
+	CNIVersion string `json:"cniVersion,omitempty"`
+	// Conflist is always a list with a name. The plugins' own keys and values
+	// are as the object has them.
+	Conflist json.RawMessage `json:"conflist"`
+	// Plugins are in the order of the chain; there is at least one.
+	Plugins []Plugin `json:"plugins"`
+	// ResourceName is the annotation's value, e.g. "intel.com/sriov".
+	ResourceName string `json:"resourceName,omitempty"`
+}
+
+// ParseNetwork reads a NetworkAttachmentDefinition. The error is ErrNoConfig
+// when it has no configuration of its own; any other says where spec.config is
+// wrong. What ParseNetwork accepts, libcni accepts.
+func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
+	n := Network{
+		Ref:          NetworkRef{Namespace: nad.Namespace, Name: nad.Name},
+		ResourceName: nad.Annotations[ResourceNameAnnotation],
+	}
+	if nad.Spec.Config == "" {
+		return Network{}, fmt.Errorf("parsing network %s: %w", n.Ref, ErrNoConfig)
+	}
+	if err := n.parse([]byte(nad.Spec.Config)); err != nil {
+		return Network{}, fmt.Errorf("parsing network %s: spec.config: %w", n.Ref, err)
+	}
+	return n, nil
+}
+
+func (n *Network) parse(config []byte) error {
+	list, err := conflistOf(config)
+	if err != nil {
+		return err
+	}
+	if n.CNIName, err = networkName(list["name"], n.Ref.Name); err != nil {
+		return err
+	}
+	list["name"] = mustJSON(n.CNIName)
+	if err := checkPlugins(list["plugins"]); err != nil {
+		return err
+	}
+	n.Conflist = mustJSON(list)
+	parsed, err := libcni.NetworkConfFromBytes(n.Conflist)
+	if err != nil {
+		return err
+	}
+	// libcni would find out on DEL, which could then never succeed.
+	if _, _, _, err := version.ParseVersion(parsed.CNIVersion); err != nil {
+		return fmt.Errorf("cniVersion: %w", err)
+	}
+	n.CNIVersion = parsed.CNIVersion
+	for _, p := range parsed.Plugins {
+		n.Plugins = append(n.Plugins, describe(p))
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package attachment
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/google/go-cmp/cmp"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func nad(config string) *nadv1.NetworkAttachmentDefinition {
+	return &nadv1.NetworkAttachmentDefinition{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "blue"},
+		Spec:       nadv1.NetworkAttachmentDefinitionSpec{Config: config},
+	}
+}
+
+func testdata(t testing.TB, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile("../../testdata/attachment/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestParseNetwork(t *testing.T) {
+	for _, tc := range []struct {
+		name, config string
+		want         Network
+	}{
+		{"single plugin, name from the object (A1-8)", testdata(t, "networks/macvlan.json"), Network{
+			CNIName: "blue", CNIVersion: "0.3.1",
+			Conflist: json.RawMessage(`{"cniVersion":"0.3.1","name":"blue","plugins":[{"cniVersion":"0.3.1","type":"macvlan","master":"enp3s0","mode":"bridge",` +
+				`"capabilities":{"ips":true,"mac":false},"ipam":{"type":"host-local","subnet":"10.7.0.0/24","rangeStart":"10.7.0.10","rangeEnd":"10.7.0.20","gateway":"10.7.0.1"}}]}`),
+			Plugins: []Plugin{{
+				Type: "macvlan", IPAM: "host-local", Capabilities: []string{"ips"}, Master: "enp3s0", Mode: "bridge",
+				Ranges: [][]Range{{{Subnet: "10.7.0.0/24", Start: "10.7.0.10", End: "10.7.0.20", Gateway: "10.7.0.1"}}},
+			}},
+		}},
+		{"list, its own name, numbers beyond 2^53, unknown keys", testdata(t, "networks/chain.json"), Network{
+			CNIName: "chained", CNIVersion: "1.0.0",
+			Conflist: json.RawMessage(`{"cniVersion":"1.0.0","name":"chained","plugins":[{"type":"bridge","bridge":"br7","vlan":7,"serial":9007199254740993,"ipam":{}},` +
+				`{"type":"tuning","capabilities":{"mac":true},"sysctl":{"net.ipv4.conf.all.arp_filter":"1"}},{"type":"sbr"}]}`),
+			Plugins: []Plugin{{Type: "bridge", VLAN: 7}, {Type: "tuning", Capabilities: []string{"mac"}}, {Type: "sbr"}},
+		}},
+		{"empty name (A1-8)", `{"name": "", "type": "a"}`, Network{
+			CNIName: "blue", Conflist: json.RawMessage(`{"name":"blue","plugins":[{"name":"","type":"a"}]}`), Plugins: []Plugin{{Type: "a"}},
+		}},
+		{"no cniVersion stays so", `{"name": "n", "plugins": [{"type": "a"}]}`, Network{
+			CNIName: "n", Conflist: json.RawMessage(`{"name":"n","plugins":[{"type":"a"}]}`), Plugins: []Plugin{{Type: "a"}},
+		}},
+		{"several versions", `{"cniVersions": ["0.3.1", "1.1.0", "99.0.0"], "plugins": [{"type": "a"}]}`, Network{
+			CNIName: "blue", CNIVersion: "1.1.0",
+			Conflist: json.RawMessage(`{"cniVersions":["0.3.1","1.1.0","99.0.0"],"name":"blue","plugins":[{"type":"a"}]}`), Plugins: []Plugin{{Type: "a"}},
+		}},
+		{"type beside plugins is a single plugin", `{"type": "a", "plugins": [{"type": "b"}]}`, Network{
+			CNIName: "blue", Conflist: json.RawMessage(`{"name":"blue","plugins":[{"type":"a","plugins":[{"type":"b"}]}]}`), Plugins: []Plugin{{Type: "a"}},
+		}},
+		{"capabilities beside plugins say nothing", `{"capabilities": {"ips": true}, "plugins": [{"type": "a"}]}`, Network{
+			CNIName: "blue", Conflist: json.RawMessage(`{"capabilities":{"ips":true},"name":"blue","plugins":[{"type":"a"}]}`), Plugins: []Plugin{{Type: "a"}},
+		}},
+		{"duplicate keys: the last counts", `{"type": "a", "type": "b", "mode": "x", "mode": "y"}`, Network{
+			CNIName: "blue", Conflist: json.RawMessage(`{"name":"blue","plugins":[{"type":"a","type":"b","mode":"x","mode":"y"}]}`), Plugins: []Plugin{{Type: "b", Mode: "y"}},
+		}},
+		{"values of unexpected types count as absent", `{"type": "a", "master": 5, "vlan": "7", "ipam": {"type": "host-local", "ranges": 1}}`, Network{
+			CNIName: "blue", Conflist: json.RawMessage(`{"name":"blue","plugins":[{"type":"a","master":5,"vlan":"7","ipam":{"type":"host-local","ranges":1}}]}`),
+			Plugins: []Plugin{{Type: "a", IPAM: "host-local"}},
+		}},
+		{"host-local's two spellings together", `{"type": "vlan", "vlanId": 9, "ipam": {"type": "host-local", "dataDir": "/d", "subnet": "10.1.0.0/24", "ranges": [[{"subnet": "fd00::/64"}]]}}`, Network{
+			CNIName:  "blue",
+			Conflist: json.RawMessage(`{"name":"blue","plugins":[{"type":"vlan","vlanId":9,"ipam":{"type":"host-local","dataDir":"/d","subnet":"10.1.0.0/24","ranges":[[{"subnet":"fd00::/64"}]]}}]}`),
+			Plugins: []Plugin{{
+				Type: "vlan", IPAM: "host-local", VLAN: 9, DataDir: "/d",
+				Ranges: [][]Range{{{Subnet: "10.1.0.0/24"}}, {{Subnet: "fd00::/64"}}},
+			}},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := ParseNetwork(nad(tc.config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.want.Ref = NetworkRef{Namespace: "default", Name: "blue"}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseNetworkReadsTheResourceName(t *testing.T) {
+	obj := nad(`{"type": "sriov"}`)
+	obj.Annotations = map[string]string{"k8s.v1.cni.cncf.io/resourceName": "intel.com/sriov"}
+	n, err := ParseNetwork(obj)
+	if err != nil || n.ResourceName != "intel.com/sriov" {
+		t.Errorf("got %q, %v", n.ResourceName, err)
+	}
+}
+
+func TestParseNetworkRefuses(t *testing.T) {
+	for _, tc := range []struct{ name, config, want string }{
+		{"nothing", "", `spec.config is empty`},
+		{"white space", " \n", `spec.config: has only white space: write a CNI configuration, or leave it empty to use a file on the node`},
+		{"comment", testdata(t, "networks/comment.json"),
+			`spec.config: line 2, column 21: invalid character '#' looking for beginning of object key string: JSON has no comments, and YAML leaves those inside a quoted string in place: remove the comment`},
+		{"slashes as comment", "{\n\"type\": \"é\" // x\n}",
+			`spec.config: line 2, column 13: invalid character '/' after object key:value pair: JSON has no comments, and YAML leaves those inside a quoted string in place: remove the comment`},
+		{"trailing comma", "{\"type\": \"a\",\n}", `spec.config: line 2, column 1: invalid character '}' looking for beginning of object key string: remove the comma before it`},
+		{"missing comma", `{"type": "a" "b": 1}`, `spec.config: line 1, column 14: invalid character '"' after object key:value pair: is a comma or bracket missing before it?`},
+		{"missing colon", `{"ipam": {"ippools" ["a"]}}`, `spec.config: line 1, column 21: invalid character '[' after object key: is a colon missing before it?`},
+		{"missing brace inside", `{"plugins": [{"type": "a", {"type": "b"}]}`,
+			`spec.config: line 1, column 28: invalid character '{' looking for beginning of object key string: is a closing bracket missing before it?`},
+		{"missing brace", `{"type": "a"`, `spec.config: line 1, column 13: unexpected end of JSON input: is a closing bracket or quote missing?`},
+		{"single quotes", `{'type': 'a'}`, `spec.config: line 1, column 2: invalid character '\'' looking for beginning of object key string: JSON strings take double quotes`},
+		{"no object", `["a"]`, `spec.config: must be an object, not array`},
+		{"null", `null`, `spec.config: is null: write a CNI configuration`},
+		{"neither type nor plugins", `{"name": "n"}`, `spec.config: has neither "type" nor "plugins": name a plugin`},
+		{"no plugins", `{"plugins": []}`, `spec.config: plugins: is empty: name a plugin`},
+		{"plugins no list", `{"plugins": {}}`, `spec.config: plugins: must be a list, not object`},
+		{"plugin without type", `{"plugins": [{"type": "a"}, {"name": "b"}]}`, `spec.config: plugins[1]: type: is missing: name the plugin's binary`},
+		{"null plugin", `{"plugins": [null]}`, `spec.config: plugins[0]: type: is missing: name the plugin's binary`},
+		{"type no string", `{"type": 5}`, `spec.config: type: must be a string, not number`},
+		{"type with separator", `{"type": "../../bin/sh"}`,
+			`spec.config: plugins[0]: type: "../../bin/sh" contains a path separator: give the binary's name; it is looked up in the plugin directories`},
+		{"capabilities no object", `{"type": "a", "capabilities": ["ips"]}`, `spec.config: plugins[0]: capabilities: must be an object, not array`},
+		{"name CNI cannot take", `{"type": "a", "name": "my net"}`,
+			`spec.config: name: "my net" is no name for a CNI network: use letters, digits, '_', '.' and '-', a letter or digit first`},
+		{"name no string", `{"type": "a", "name": 7}`, `spec.config: name: must be a string, not number`},
+		{"no version", `{"type": "a", "cniVersion": "latest"}`, `spec.config: cniVersion: failed to convert major version part "latest": strconv.Atoi: parsing "latest": invalid syntax`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n, err := ParseNetwork(nad(tc.config))
+			if err == nil {
+				t.Fatalf("got %+v", n)
+			}
+			if diff := cmp.Diff("parsing network default/blue: "+tc.want, err.Error()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if errors.Is(err, ErrNoConfig) != (tc.config == "") {
+				t.Errorf("errors.Is(ErrNoConfig) is wrong for %v", err)
+			}
+		})
+	}
+}
+
+// TestSinglePluginAsLibcniDoes holds our list against libcni's own conversion.
+func TestSinglePluginAsLibcniDoes(t *testing.T) {
+	config := `{"name": "n", "cniVersion": "0.4.0", "type": "macvlan", "capabilities": {"ips": true}, "disableCheck": true}`
+	single, err := libcni.NetworkPluginConfFromBytes([]byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := libcni.ConfListFromConf(single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := ParseNetwork(nad(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := libcni.NetworkConfFromBytes(n.Conflist)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Bytes, got.Bytes = nil, nil // the order of keys
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

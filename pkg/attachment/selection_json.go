@@ -1,0 +1,112 @@
+package attachment
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// wireElement is an element of the JSON form: the standard's keys and those
+// that Multus adds (behaviour A2-28). As for Multus, case does not matter.
+type wireElement struct {
+	Name               string                     `json:"name"`
+	Namespace          string                     `json:"namespace"`
+	IPs                []string                   `json:"ips"`
+	MAC                string                     `json:"mac"`
+	InfinibandGUID     string                     `json:"infiniband-guid"`
+	Interface          string                     `json:"interface"`
+	InterfaceRequest   string                     `json:"interfaceRequest"`
+	PortMappings       []PortMapping              `json:"portMappings"`
+	Bandwidth          *Bandwidth                 `json:"bandwidth"`
+	DeviceID           string                     `json:"deviceID"`
+	CNIArgs            map[string]json.RawMessage `json:"cni-args"`
+	DefaultRoute       *[]string                  `json:"default-route"`
+	IPAMClaimReference string                     `json:"ipam-claim-reference"`
+}
+
+var knownKeys = []string{
+	"name", "namespace", "ips", "mac", "infiniband-guid", "interface", "interfaceRequest", "portMappings",
+	"bandwidth", "deviceID", "cni-args", "default-route", "ipam-claim-reference",
+}
+
+func parseElements(annotation string) ([]Selection, error) {
+	var raws []json.RawMessage
+	if err := decodeJSON([]byte(annotation), &raws); err != nil {
+		if json.Valid([]byte(annotation)) {
+			return nil, fmt.Errorf(`%w: write a list: [{"name": "…"}]`, err)
+		}
+		return nil, err
+	}
+	var selections []Selection
+	for i, raw := range raws {
+		s, err := parseElement(raw, element(i))
+		if err != nil {
+			return nil, err
+		}
+		selections = append(selections, s)
+	}
+	return selections, nil
+}
+
+func parseElement(raw json.RawMessage, path *field.Path) (Selection, error) {
+	var keys object
+	if err := json.Unmarshal(raw, &keys); err != nil || keys == nil {
+		return Selection{}, fmt.Errorf(`%s: %s is not an object: write {"name": "…"}`, path, raw)
+	}
+	var e wireElement
+	if err := decodeJSON(raw, &e); err != nil {
+		return Selection{}, fmt.Errorf("%s.%w", path, err)
+	}
+	if namespace, name, slash := strings.Cut(e.Name, "/"); slash {
+		// Multus does not split it and finds no such network.
+		return Selection{}, fmt.Errorf(`%s.name: %q has a namespace in it, which only the comma form takes: write "namespace": %q, "name": %q`,
+			path, e.Name, namespace, name)
+	}
+	return e.selection(unknown(keys)), nil
+}
+
+func unknown(keys object) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(keys)), func(key string) bool {
+		return slices.ContainsFunc(knownKeys, func(known string) bool { return strings.EqualFold(known, key) })
+	})
+}
+
+// selection leaves lists and maps out that are empty; only for the default
+// route does an empty list say something.
+func (e wireElement) selection(unknown []string) Selection {
+	s := Selection{
+		Network:            NetworkRef{Namespace: e.Namespace, Name: e.Name},
+		Interface:          e.Interface,
+		IPs:                orNil(e.IPs),
+		MAC:                e.MAC,
+		InfinibandGUID:     e.InfinibandGUID,
+		PortMappings:       orNil(e.PortMappings),
+		Bandwidth:          e.Bandwidth,
+		DefaultRoute:       e.DefaultRoute,
+		DeviceID:           e.DeviceID,
+		IPAMClaimReference: e.IPAMClaimReference,
+		Unknown:            orNil(unknown),
+	}
+	if s.Interface == "" {
+		s.Interface = e.InterfaceRequest
+	}
+	for key, value := range e.CNIArgs {
+		if s.CNIArgs == nil {
+			s.CNIArgs = map[string]json.RawMessage{}
+		}
+		// The form that encoding gives it, so that it passes through a claim unchanged.
+		s.CNIArgs[key] = mustJSON(value)
+	}
+	return s
+}
+
+func orNil[T any](list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}

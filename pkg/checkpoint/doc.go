@@ -1,0 +1,25 @@
+// Package checkpoint remembers, across restarts of the driver and reboots of
+// the node, what was prepared and attached here. It is the only writer of that
+// state (design D6).
+//
+// # Layout
+//
+//	<dir>/claims/<claim UID>.json    one file per claim, format version 1
+//	<dir>/damaged/<name>.<time>      files that could not be read, kept for a person
+//
+// A file is written to a temporary name, synchronised and renamed, so that it
+// is always either the old or the new one. A damaged file costs one claim, not
+// the node: it is put aside and reported, and everything else goes on.
+//
+// # Phases
+//
+//	(none) ─Put→ Prepared ─MarkAttaching→ Attaching ─MarkAttached→ Attached
+//	                ▲                         │ DEL ok                 │ DEL ok
+//	                └──────MarkDetached───────┴────────────────────────┘
+//	from any phase: DeleteClaim → (none)
+//
+// Attaching is written before the first plugin runs and names the sandbox it
+// is for. Whoever finds a record in Attaching or Attached owes a CNI DEL for
+// that sandbox, with the configuration that the record carries. A failure is
+// not a phase: it is an error to the caller and a condition on the claim.
+package checkpoint

@@ -1,0 +1,26 @@
+package checkpoint
+
+import (
+	"os"
+	"testing"
+)
+
+func FuzzDecodeClaimFile(f *testing.F) {
+	golden, err := os.ReadFile("../../testdata/checkpoint/v1.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(golden, "a-uid")
+	f.Add([]byte(`{"version":1,"records":[null]}`), "")
+	f.Fuzz(func(t *testing.T, data []byte, uid string) {
+		records, err := decodeClaimFile(data, uid)
+		if err != nil {
+			return
+		}
+		for _, r := range records {
+			if r.DELOwed() && r.Sandbox.ID == "" {
+				t.Errorf("accepted %s without a sandbox", r.Phase)
+			}
+		}
+	})
+}

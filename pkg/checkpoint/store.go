@@ -1,0 +1,258 @@
+package checkpoint
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// ErrNotFound means that there is no such record.
+var ErrNotFound = errors.New("no such record")
+
+// Store holds the records of this node, in memory for reading and in one file
+// per claim for the next process. Its methods are safe for concurrent use.
+// A change is on disk before the method returns; when writing fails nothing
+// has changed, neither on disk nor in memory.
+type Store struct {
+	dir    string
+	bootID string
+
+	mu     sync.Mutex // guards claims; never held across anything but file writes
+	claims map[string][]Record
+}
+
+// Damaged tells of a file that was put aside because it could not be read.
+type Damaged struct {
+	// Path is where the file is now.
+	Path string
+	// ClaimUID is the claim that the file's name belonged to.
+	ClaimUID string
+	// Err says what is wrong with it.
+	Err error
+}
+
+// claimUID is what the name of a claim's file may be made of. UIDs come from
+// the API server; this keeps any other text from becoming a path.
+var claimUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// Open reads all records below dir, which is made where it is missing. bootID
+// is the running kernel's (/proc/sys/kernel/random/boot_id) and is noted with
+// everything that is attached from now on. Files that cannot be understood are
+// moved aside and returned; they are not an error.
+func Open(dir, bootID string) (*Store, []Damaged, error) {
+	s := &Store{dir: dir, bootID: bootID, claims: map[string][]Record{}}
+	for _, d := range []string{s.claimsDir(), s.damagedDir()} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, nil, fmt.Errorf("making the state directory: %w", err)
+		}
+	}
+	entries, err := os.ReadDir(s.claimsDir())
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the state directory: %w", err)
+	}
+	var damaged []Damaged
+	for _, e := range entries {
+		d, err := s.load(e.Name())
+		if err != nil {
+			return nil, nil, err
+		}
+		if d != nil {
+			damaged = append(damaged, *d)
+		}
+	}
+	return s, damaged, nil
+}
+
+// load reads one file into memory or puts it aside.
+func (s *Store) load(name string) (*Damaged, error) {
+	path := filepath.Join(s.claimsDir(), name)
+	if strings.HasPrefix(name, ".tmp-") { // left by a crash between write and rename
+		return nil, removeIfThere(path)
+	}
+	uid := strings.TrimSuffix(name, ".json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the records of claim %s: %w", uid, err)
+	}
+	records, err := decodeClaimFile(data, uid)
+	if err == nil {
+		s.claims[uid] = records
+		return nil, nil
+	}
+	aside := filepath.Join(s.damagedDir(), fmt.Sprintf("%s.%d", name, time.Now().UnixNano()))
+	if mvErr := os.Rename(path, aside); mvErr != nil {
+		return nil, fmt.Errorf("putting aside the damaged file %s: %w", path, mvErr)
+	}
+	return &Damaged{Path: aside, ClaimUID: uid, Err: err}, nil
+}
+
+// BootID is the boot ID that was given to Open.
+func (s *Store) BootID() string { return s.bootID }
+
+// Put notes the attachments of one claim as Prepared. When records of the
+// claim are there already they stay as they are, so that a repeated Prepare
+// neither forgets an attachment nor starts a second one.
+func (s *Store) Put(prepared []attachment.Prepared) error {
+	if len(prepared) == 0 {
+		return nil
+	}
+	uid := prepared[0].Claim.UID
+	if !claimUID.MatchString(uid) {
+		return fmt.Errorf("claim UID %q cannot be a file name", uid)
+	}
+	records := make([]Record, len(prepared))
+	for i, p := range prepared {
+		if p.Claim.UID != uid {
+			return fmt.Errorf("claims %s and %s in one call", uid, p.Claim.UID)
+		}
+		records[i] = Record{Prepared: p, Phase: Prepared}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.claims[uid]; ok {
+		return nil
+	}
+	if err := s.replace(uid, records); err != nil {
+		return err
+	}
+	return syncDir(s.claimsDir())
+}
+
+// MarkAttaching notes that plugins are about to run for these records in the
+// sandbox: from now on a DEL is owed. Records of one claim cost one write.
+func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox) error {
+	return s.update(keys, func(r *Record) error {
+		if r.DELOwed() {
+			return fmt.Errorf("%s is %s for sandbox %s: a DEL is owed first", r.Key(), r.Phase, r.Sandbox.ID)
+		}
+		r.Phase, r.Sandbox, r.BootID, r.Result = Attaching, &sandbox, s.bootID, nil
+		return nil
+	})
+}
+
+// MarkAttached notes the result of the ADD of one record.
+func (s *Store) MarkAttached(key Key, result json.RawMessage) error {
+	return s.update([]Key{key}, func(r *Record) error {
+		if r.Phase != Attaching {
+			return fmt.Errorf("%s is %s, not Attaching", r.Key(), r.Phase)
+		}
+		r.Phase, r.Result = Attached, result
+		return nil
+	})
+}
+
+// MarkDetached notes that a DEL has succeeded: nothing is owed any more.
+func (s *Store) MarkDetached(key Key) error {
+	return s.update([]Key{key}, func(r *Record) error {
+		r.Phase, r.Sandbox, r.BootID, r.Result = Prepared, nil, "", nil
+		return nil
+	})
+}
+
+// DeleteClaim forgets one claim, and only that one. The caller has made sure
+// that no DEL is owed, or has given it up.
+func (s *Store) DeleteClaim(uid string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.claims[uid]; !ok {
+		return nil
+	}
+	if err := removeIfThere(s.path(uid)); err != nil {
+		return fmt.Errorf("forgetting claim %s: %w", uid, err)
+	}
+	delete(s.claims, uid)
+	return syncDir(s.claimsDir())
+}
+
+// ForClaim returns the records of one claim in the order of its requests.
+func (s *Store) ForClaim(uid string) []Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.claims[uid])
+}
+
+// ForPod returns the records of one pod, from all its claims, in the order in
+// which they are to be attached.
+func (s *Store) ForPod(uid string) []Record {
+	return s.where(func(r Record) bool { return r.Pod.UID == uid })
+}
+
+// All returns every record, grouped by pod in attach order.
+func (s *Store) All() []Record {
+	return s.where(func(Record) bool { return true })
+}
+
+func (s *Store) where(keep func(Record) bool) []Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Record
+	for _, records := range s.claims {
+		for _, r := range records {
+			if keep(r) {
+				out = append(out, r)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Record) int {
+		return cmp.Or(
+			strings.Compare(a.Pod.UID, b.Pod.UID),
+			cmp.Compare(a.Index, b.Index),
+			strings.Compare(a.Claim.UID, b.Claim.UID),
+		)
+	})
+	return out
+}
+
+// update changes records and writes each claim that is concerned once.
+func (s *Store) update(keys []Key, change func(*Record) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := map[string][]Record{}
+	for _, k := range keys {
+		records, ok := changed[k.ClaimUID]
+		if !ok {
+			records = slices.Clone(s.claims[k.ClaimUID])
+			changed[k.ClaimUID] = records
+		}
+		i := slices.IndexFunc(records, func(r Record) bool { return r.Key() == k })
+		if i < 0 {
+			return fmt.Errorf("%w: %s", ErrNotFound, k)
+		}
+		if err := change(&records[i]); err != nil {
+			return err
+		}
+	}
+	for uid, records := range changed {
+		if err := s.replace(uid, records); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace writes the records of one claim and then lets readers see them.
+func (s *Store) replace(uid string, records []Record) error {
+	data, err := encodeClaimFile(records)
+	if err != nil {
+		return fmt.Errorf("encoding the records of claim %s: %w", uid, err)
+	}
+	if err := writeFile(s.path(uid), data); err != nil {
+		return fmt.Errorf("writing the records of claim %s: %w", uid, err)
+	}
+	s.claims[uid] = records
+	return nil
+}
+
+func (s *Store) claimsDir() string      { return filepath.Join(s.dir, "claims") }
+func (s *Store) damagedDir() string     { return filepath.Join(s.dir, "damaged") }
+func (s *Store) path(uid string) string { return filepath.Join(s.claimsDir(), uid+".json") }

@@ -1,0 +1,314 @@
+package checkpoint_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+func open(t *testing.T, dir string) *checkpoint.Store {
+	t.Helper()
+	s, damaged, err := checkpoint.Open(dir, "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(damaged) > 0 {
+		t.Fatalf("damaged files: %v", damaged)
+	}
+	return s
+}
+
+func prepared(claim, pod, request string, index int) attachment.Prepared {
+	return attachment.Prepared{
+		Claim:   attachment.ClaimRef{Namespace: "default", Name: claim, UID: claim + "-uid"},
+		Pod:     attachment.PodRef{Namespace: "default", Name: pod, UID: pod + "-uid"},
+		Request: request, Pool: "node-1/networks", Device: "default-blue-0123456789",
+		ShareID: "6b0f3d62-6c1c-4f5b-9a59-0f8b8f2f6a10",
+		Index:   index,
+		Attachment: attachment.Attachment{
+			Network: attachment.NetworkRef{Namespace: "default", Name: "blue"}, Interface: request, CNIName: "blue",
+			Conflist: json.RawMessage(`{"name":"blue","cniVersion":"1.0.0","plugins":[{"type":"macvlan"}]}`),
+		},
+	}
+}
+
+var sandbox = attachment.Sandbox{
+	ID: "sandbox-1", NetNS: "/var/run/netns/cni-1",
+	Pod: attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"},
+}
+
+func put(t *testing.T, s *checkpoint.Store, ps ...attachment.Prepared) []checkpoint.Key {
+	t.Helper()
+	if err := s.Put(ps); err != nil {
+		t.Fatal(err)
+	}
+	var keys []checkpoint.Key
+	for _, p := range ps {
+		keys = append(keys, checkpoint.Record{Prepared: p}.Key())
+	}
+	return keys
+}
+
+// every pair of a phase and a change
+func TestPhases(t *testing.T) {
+	attaching := func(s *checkpoint.Store, k checkpoint.Key) error {
+		return s.MarkAttaching([]checkpoint.Key{k}, sandbox)
+	}
+	attached := func(s *checkpoint.Store, k checkpoint.Key) error {
+		return s.MarkAttached(k, json.RawMessage(`{}`))
+	}
+	detached := (*checkpoint.Store).MarkDetached
+	type step = func(*checkpoint.Store, checkpoint.Key) error
+	tests := []struct {
+		name   string
+		before []step
+		change step
+		want   checkpoint.Phase
+		err    string
+	}{
+		{"Prepared to Attaching", nil, attaching, checkpoint.Attaching, ""},
+		{"Prepared to Attached", nil, attached, checkpoint.Prepared, "not Attaching"},
+		{"Prepared to Prepared", nil, detached, checkpoint.Prepared, ""},
+		{"Attaching to Attaching", []step{attaching}, attaching, checkpoint.Attaching, "a DEL is owed first"},
+		{"Attaching to Attached", []step{attaching}, attached, checkpoint.Attached, ""},
+		{"Attaching to Prepared", []step{attaching}, detached, checkpoint.Prepared, ""},
+		{"Attached to Attaching", []step{attaching, attached}, attaching, checkpoint.Attached, "a DEL is owed first"},
+		{"Attached to Attached", []step{attaching, attached}, attached, checkpoint.Attached, "not Attaching"},
+		{"Attached to Prepared", []step{attaching, attached}, detached, checkpoint.Prepared, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			k := put(t, s, prepared("a", "web", "net1", 0))[0]
+			for _, b := range tt.before {
+				if err := b(s, k); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := tt.change(s, k)
+			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Fatalf("error %v, want one with %q", err, tt.err)
+			}
+			for _, store := range []*checkpoint.Store{s, open(t, dir)} {
+				r := store.ForClaim("a-uid")[0]
+				if r.Phase != tt.want {
+					t.Errorf("phase %s, want %s", r.Phase, tt.want)
+				}
+				if r.DELOwed() != (r.Sandbox != nil) || r.DELOwed() != (r.BootID != "") {
+					t.Errorf("phase %s with sandbox %v and boot ID %q", r.Phase, r.Sandbox, r.BootID)
+				}
+			}
+		})
+	}
+}
+
+func TestClaimsOfOnePodAreIndependent(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	keys := append(put(t, s, prepared("b", "web", "net3", 2)), put(t, s, prepared("a", "web", "net1", 0), prepared("a", "web", "net2", 1))...)
+	put(t, s, prepared("c", "other", "net1", 0))
+	if err := s.MarkAttaching(keys, sandbox); err != nil {
+		t.Fatal(err)
+	}
+	interfaces := func(rs []checkpoint.Record) (out []string) {
+		for _, r := range rs {
+			out = append(out, r.Attachment.Interface)
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{"net1", "net2", "net3"}, interfaces(s.ForPod("web-uid"))); diff != "" {
+		t.Errorf("order of the pod's attachments (-want +got):\n%s", diff)
+	}
+	if err := s.DeleteClaim("a-uid"); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	if diff := cmp.Diff([]string{"net3"}, interfaces(s.ForPod("web-uid"))); diff != "" {
+		t.Errorf("after deleting claim a (-want +got):\n%s", diff)
+	}
+	if got := len(s.All()); got != 2 {
+		t.Errorf("%d records in all, want 2", got)
+	}
+}
+
+func TestPutTwiceKeepsTheFirst(t *testing.T) {
+	s := open(t, t.TempDir())
+	p := prepared("a", "web", "net1", 0)
+	k := put(t, s, p)[0]
+	if err := s.MarkAttaching([]checkpoint.Key{k}, sandbox); err != nil {
+		t.Fatal(err)
+	}
+	p.Attachment.Interface = "other"
+	put(t, s, p)
+	if r := s.ForClaim("a-uid")[0]; r.Phase != checkpoint.Attaching || r.Attachment.Interface != "net1" {
+		t.Errorf("a repeated Put changed the record to %s %s", r.Phase, r.Attachment.Interface)
+	}
+}
+
+func TestUnknownRecord(t *testing.T) {
+	s := open(t, t.TempDir())
+	if err := s.MarkDetached(checkpoint.Key{ClaimUID: "x"}); !errors.Is(err, checkpoint.ErrNotFound) {
+		t.Errorf("error %v, want ErrNotFound", err)
+	}
+	if err := s.DeleteClaim("x"); err != nil {
+		t.Errorf("deleting a claim that is not there: %v", err)
+	}
+}
+
+func TestClaimUIDIsNoPath(t *testing.T) {
+	p := prepared("a", "web", "net1", 0)
+	p.Claim.UID = "../../etc/passwd"
+	if err := open(t, t.TempDir()).Put([]attachment.Prepared{p}); err == nil {
+		t.Error("a path was accepted as a claim UID")
+	}
+}
+
+// A write that fails changes nothing, in memory or on disk.
+func TestFailedWriteChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	k := put(t, s, prepared("a", "web", "net1", 0))[0]
+	claims := filepath.Join(dir, "claims")
+	if err := os.Rename(claims, claims+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkAttaching([]checkpoint.Key{k}, sandbox); err == nil {
+		t.Fatal("no error from a directory that is gone")
+	}
+	if r := s.ForClaim("a-uid")[0]; r.Phase != checkpoint.Prepared {
+		t.Errorf("in memory: phase %s", r.Phase)
+	}
+	if err := os.Rename(claims+".away", claims); err != nil {
+		t.Fatal(err)
+	}
+	if r := open(t, dir).ForClaim("a-uid")[0]; r.Phase != checkpoint.Prepared {
+		t.Errorf("on disk: phase %s", r.Phase)
+	}
+}
+
+func TestDamagedFilesCostOneClaim(t *testing.T) {
+	dir := t.TempDir()
+	put(t, open(t, dir), prepared("good", "web", "net1", 0))
+	bad := map[string]string{
+		"empty":     ``,
+		"cut":       `{"version":1,"records":[{"claim":`,
+		"future":    `{"version":2,"records":[]}`,
+		"none":      `{"version":1,"records":[]}`,
+		"otheruid":  `{"version":1,"records":[{"claim":{"uid":"x"},"phase":"Prepared"}]}`,
+		"phase":     `{"version":1,"records":[{"claim":{"uid":"phase"},"phase":"Half"}]}`,
+		"nosandbox": `{"version":1,"records":[{"claim":{"uid":"nosandbox"},"phase":"Attached"}]}`,
+		"twice":     `{"version":1,"records":[{"claim":{"uid":"twice"},"phase":"Prepared"},{"claim":{"uid":"twice"},"phase":"Prepared"}]}`,
+	}
+	for uid, content := range bad {
+		if err := os.WriteFile(filepath.Join(dir, "claims", uid+".json"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "claims", ".tmp-123"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, damaged, err := checkpoint.Open(dir, "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(damaged) != len(bad) {
+		t.Errorf("%d damaged files, want %d: %v", len(damaged), len(bad), damaged)
+	}
+	for _, d := range damaged {
+		if content, err := os.ReadFile(d.Path); err != nil || string(content) != bad[d.ClaimUID] {
+			t.Errorf("claim %s: put aside as %q (%v)", d.ClaimUID, content, err)
+		}
+	}
+	if got := len(s.All()); got != 1 {
+		t.Errorf("%d records survive, want the good one", got)
+	}
+	left, err := os.ReadDir(filepath.Join(dir, "claims"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("files left: %v (%v)", left, err)
+	}
+	open(t, dir) // a second start finds nothing damaged
+}
+
+// The format is a promise to the next version.
+func TestFormatV1(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	keys := put(t, s, prepared("a", "web", "net1", 0), prepared("a", "web", "net2", 1))
+	if err := s.MarkAttaching(keys, sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkAttached(keys[0], json.RawMessage(`{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/cni-1"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "claims", "a-uid.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = "../../testdata/checkpoint/v1.json"
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(indent(t, want), indent(t, got)); diff != "" {
+		t.Errorf("format differs from %s (-want +got):\n%s", golden, diff)
+	}
+	// and the other way: what an earlier build wrote is read
+	old := t.TempDir()
+	open(t, old)
+	if err := os.WriteFile(filepath.Join(old, "claims", "a-uid.json"), want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, err := json.Marshal(open(t, old).All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrote, err := json.Marshal(s.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(indent(t, wrote), indent(t, read)); diff != "" {
+		t.Errorf("records read from the golden file (-want +got):\n%s", diff)
+	}
+}
+
+func indent(t *testing.T, raw []byte) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	out, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func BenchmarkWrite(b *testing.B) {
+	s, _, err := checkpoint.Open(b.TempDir(), "boot-1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := prepared("a", "web", "net1", 0)
+	if err := s.Put([]attachment.Prepared{p}); err != nil {
+		b.Fatal(err)
+	}
+	key := checkpoint.Record{Prepared: p}.Key()
+	for b.Loop() {
+		if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox); err != nil {
+			b.Fatal(err)
+		}
+		if err := s.MarkDetached(key); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package cniexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/version"
+)
+
+const (
+	// busyRetry is the pause between attempts while a plugin's binary is being
+	// written ("text file busy").
+	busyRetry = 50 * time.Millisecond
+	// busyLimit ends these attempts.
+	busyLimit = 5 * time.Second
+	// pipeWait is how long output may stay open after a plugin was ended; a
+	// process that left the group and kept the pipe must not hold us.
+	pipeWait = 200 * time.Millisecond
+	// maxOutput bounds what of a plugin's output goes into an error.
+	maxOutput = 1024
+)
+
+// hostExec is libcni's door to the operating system (invoke.Exec).
+type hostExec struct {
+	version.PluginDecoder
+	root string
+}
+
+// ExecPlugin runs one plugin to its end or to the end of ctx, whichever comes
+// first; then its whole process group is killed. A failure that the plugin
+// reports keeps its CNI code; any other gets what it wrote.
+func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
+	name := filepath.Base(path)
+	var stdout, stderr bytes.Buffer
+	start := time.Now()
+	err := e.run(ctx, path, stdin, environ, &stdout, &stderr)
+	for errors.Is(err, syscall.ETXTBSY) && time.Since(start) < busyLimit && pause(ctx, busyRetry) {
+		err = e.run(ctx, path, stdin, environ, &stdout, &stderr)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("plugin %s was ended after %s: %w%s", name,
+			time.Since(start).Round(time.Millisecond), context.Cause(ctx), quoted("stderr", stderr.Bytes()))
+	case err != nil:
+		return nil, pluginError(name, err, stdout.Bytes(), stderr.Bytes())
+	}
+	if out := bytes.TrimSpace(stdout.Bytes()); len(out) > 0 && !json.Valid(out) {
+		return nil, fmt.Errorf("plugin %s succeeded but its result is not JSON%s%s", name,
+			quoted("stdout", out), quoted("stderr", stderr.Bytes()))
+	}
+	return stdout.Bytes(), nil
+}
+
+func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ []string, stdout, stderr *bytes.Buffer) error {
+	stdout.Reset()
+	stderr.Reset()
+	c := exec.CommandContext(ctx, path)
+	c.Dir = "/"
+	c.Env = environ
+	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(stdin), stdout, stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if e.root != "/" {
+		c.SysProcAttr.Chroot = e.root
+	}
+	// The group, not the process: IPAM plugins are children of the plugin.
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.WaitDelay = pipeWait
+	err := c.Run()
+	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
+		return nil // it succeeded and left a daemon that keeps the pipe open
+	}
+	return err
+}
+
+// pluginError makes the error of a plugin that exited unsuccessfully: its own
+// words where it spoke CNI, otherwise everything that it wrote.
+func pluginError(name string, err error, stdout, stderr []byte) error {
+	var reported types.Error
+	if json.Unmarshal(stdout, &reported) == nil && (reported.Code != 0 || reported.Msg != "") {
+		return fmt.Errorf("plugin %s: %w", name, &reported)
+	}
+	return fmt.Errorf("plugin %s: %w%s%s", name, err, quoted("stdout", stdout), quoted("stderr", stderr))
+}
+
+// quoted renders output for an error message; nothing when there is none.
+func quoted(name string, out []byte) string {
+	s := strings.TrimSpace(string(out))
+	if s == "" {
+		return ""
+	}
+	if len(s) > maxOutput {
+		s = s[:maxOutput] + "…"
+	}
+	return fmt.Sprintf(", %s: %q", name, s)
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

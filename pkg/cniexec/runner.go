@@ -1,0 +1,126 @@
+package cniexec
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/containernetworking/cni/libcni"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+	securejoin "github.com/cyphar/filepath-securejoin"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// Options say where plugins are and where they leave their results.
+type Options struct {
+	// HostRoot is the host's root directory as the driver sees it. Plugins run
+	// with it as their root. "/" runs them as the driver's own children see it.
+	HostRoot string
+	// BinDirs are searched in order for plugin binaries; paths in the host.
+	BinDirs []string
+	// CacheDir is libcni's cache; a path in the driver's own view.
+	CacheDir string
+}
+
+// Runner runs CNI plugins. It keeps no state of its own and is safe for
+// concurrent use, as long as no two calls concern the same sandbox: the CNI
+// specification forbids parallel operations on one container (§ "Lifecycle").
+type Runner struct {
+	cni  *libcni.CNIConfig
+	exec *hostExec
+	dirs []string
+}
+
+// New returns a Runner. It fails when the cache directory cannot be made.
+func New(o Options) (*Runner, error) {
+	if err := os.MkdirAll(o.CacheDir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the CNI cache directory: %w", err)
+	}
+	e := &hostExec{root: o.HostRoot}
+	return &Runner{
+		cni:  libcni.NewCNIConfigWithCacheDir(o.BinDirs, o.CacheDir, e),
+		exec: e,
+		dirs: o.BinDirs,
+	}, nil
+}
+
+// Add runs the chain with ADD and returns the last plugin's result, converted
+// to the newest result version. When it fails, plugins may have left something
+// behind: the caller owes a Del. A CNI error keeps its type (*types.Error), so
+// that its code can be had with errors.As.
+func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) (*types100.Result, error) {
+	list, err := libcni.NetworkConfFromBytes(a.Conflist)
+	if err != nil {
+		return nil, fmt.Errorf("reading the conflist: %w", err)
+	}
+	res, err := r.cni.AddNetworkList(ctx, list, runtimeConf(s, a))
+	if err != nil {
+		return nil, err
+	}
+	out, err := types100.GetResult(res)
+	if err != nil {
+		return nil, fmt.Errorf("converting the result of version %s: %w", res.Version(), err)
+	}
+	return out, nil
+}
+
+// Del runs the chain in reverse with DEL. It may be repeated, also for an
+// attachment whose ADD never ran. When the sandbox's network namespace is gone
+// the plugins get an empty one, as the CNI specification allows, and release
+// what they keep elsewhere: addresses, files, host-side links.
+func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) error {
+	list, err := libcni.NetworkConfFromBytes(a.Conflist)
+	if err != nil {
+		return fmt.Errorf("reading the conflist: %w", err)
+	}
+	if !r.netnsExists(s.NetNS) {
+		s.NetNS = ""
+	}
+	return r.cni.DelNetworkList(ctx, list, runtimeConf(s, a))
+}
+
+// Missing returns those of the plugin types that no directory has an
+// executable for, in the order given.
+func (r *Runner) Missing(types []string) []string {
+	var missing []string
+	for _, t := range types {
+		if _, err := r.exec.FindInPath(t, r.dirs); err != nil {
+			missing = append(missing, t)
+		}
+	}
+	return missing
+}
+
+func (r *Runner) netnsExists(path string) bool {
+	if path == "" {
+		return false
+	}
+	p, err := securejoin.SecureJoin(r.exec.root, path)
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(p)
+	return err == nil
+}
+
+// FindInPath is libcni's search for a plugin, made in the host's root; it
+// returns the path in the host.
+func (e *hostExec) FindInPath(plugin string, dirs []string) (string, error) {
+	if plugin == "" || strings.ContainsRune(plugin, filepath.Separator) {
+		return "", fmt.Errorf("plugin type %q is not a file name", plugin)
+	}
+	for _, dir := range dirs {
+		p, err := securejoin.SecureJoin(e.root, filepath.Join(dir, plugin))
+		if err != nil {
+			continue
+		}
+		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
+			return filepath.Join(dir, plugin), nil
+		}
+	}
+	return "", fmt.Errorf("finding plugin %q in %s: %w", plugin, strings.Join(dirs, ", "), fs.ErrNotExist)
+}

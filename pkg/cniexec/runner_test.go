@@ -1,0 +1,293 @@
+package cniexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// world is a directory of plugins that are shell scripts, and a Runner.
+type world struct {
+	*Runner
+	dir, bin string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{dir: dir, bin: filepath.Join(dir, "bin")}
+	if err := os.Mkdir(w.bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Options{HostRoot: "/", BinDirs: []string{filepath.Join(dir, "nothing"), w.bin}, CacheDir: filepath.Join(dir, "cache")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Runner = r
+	return w
+}
+
+// plugin writes a script. It runs with $DIR as the world's directory.
+func (w *world) plugin(t *testing.T, name, script string) {
+	t.Helper()
+	text := "#!/bin/sh\nDIR=" + w.dir + "\n" + script + "\n"
+	if err := os.WriteFile(filepath.Join(w.bin, name), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// log returns what plugins wrote to $DIR/log, a line each.
+func (w *world) log(t *testing.T) []string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(w.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(b)), "\n")
+}
+
+var sandbox = attachment.Sandbox{
+	ID: "0123456789ab", NetNS: "/proc/self/ns/net",
+	Pod: attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"},
+}
+
+func conflist(types ...string) attachment.Attachment {
+	var plugins []string
+	for _, t := range types {
+		plugins = append(plugins, fmt.Sprintf(`{"type":%q,"capabilities":{"ips":true},"big":9007199254740993}`, t))
+	}
+	return attachment.Attachment{
+		Network: attachment.NetworkRef{Namespace: "default", Name: "blue"}, Interface: "net1", CNIName: "blue",
+		Conflist: json.RawMessage(`{"cniVersion":"1.0.0","name":"blue","plugins":[` + strings.Join(plugins, ",") + `]}`),
+	}
+}
+
+const result = `{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"x"}],"ips":[{"address":"10.1.0.5/24","interface":0}]}`
+
+func TestAddAndDelRunTheWholeChain(t *testing.T) {
+	w := newWorld(t)
+	record := `echo "$CNI_COMMAND NAME $CNI_CONTAINERID $CNI_IFNAME $CNI_ARGS" >>$DIR/log; cat >>$DIR/stdin; echo >>$DIR/stdin; [ $CNI_COMMAND = ADD ] && echo '` + result + `' || true`
+	w.plugin(t, "first", strings.Replace(record, "NAME", "first", 1))
+	w.plugin(t, "second", strings.Replace(record, "NAME", "second", 1))
+	a := conflist("first", "second")
+	a.CNIArgs = [][2]string{{"IP", "10.1.0.5"}}
+	a.CapabilityArgs = map[string]json.RawMessage{"ips": json.RawMessage(`["10.1.0.5/24"]`)}
+
+	got, err := w.Add(t.Context(), sandbox, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.IPs) != 1 || got.IPs[0].Address.String() != "10.1.0.5/24" {
+		t.Errorf("result %v", got)
+	}
+	if err := w.Del(t.Context(), sandbox, a); err != nil {
+		t.Fatal(err)
+	}
+	args := " 0123456789ab net1 IgnoreUnknown=true;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=0123456789ab;K8S_POD_UID=web-uid;IP=10.1.0.5"
+	want := []string{"ADD first" + args, "ADD second" + args, "DEL second" + args, "DEL first" + args}
+	if diff := cmp.Diff(want, w.log(t)); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	stdin, err := os.ReadFile(filepath.Join(w.dir, "stdin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(stdin)), "\n") {
+		var conf struct {
+			RuntimeConfig struct{ IPs []string } `json:"runtimeConfig"`
+			PrevResult    json.RawMessage        `json:"prevResult"`
+		}
+		if err := json.Unmarshal([]byte(line), &conf); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"10.1.0.5/24"}, conf.RuntimeConfig.IPs); diff != "" {
+			t.Errorf("runtimeConfig.ips in %s", line)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(w.dir, "cache", "results", "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("cache after DEL: %v (%v)", left, err)
+	}
+}
+
+func TestDelOfAGoneNamespaceHasNone(t *testing.T) {
+	w := newWorld(t)
+	w.plugin(t, "p", `echo "netns=$CNI_NETNS" >>$DIR/log`)
+	s := sandbox
+	s.NetNS = filepath.Join(w.dir, "gone")
+	if err := w.Del(t.Context(), s, conflist("p")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"netns="}, w.log(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestErrorsNameThePluginAndItsWords(t *testing.T) {
+	tests := []struct {
+		name, script string
+		want         []string
+		code         uint
+	}{
+		{"a CNI error", `echo '{"cniVersion":"1.0.0","code":11,"msg":"no lease yet","details":"try again"}'; exit 1`, []string{"plugin p", "no lease yet; try again"}, types.ErrTryAgainLater},
+		{"stderr only", `echo "cannot open /dev/vfio" >&2; exit 3`, []string{"plugin p", "exit status 3", "cannot open /dev/vfio"}, 0},
+		{"garbage and exit 1", `echo "panic: oops"; exit 1`, []string{"plugin p", "exit status 1", "panic: oops"}, 0},
+		{"garbage and exit 0", `echo "hello <world>"`, []string{"plugin p", "not JSON", "hello <world>"}, 0},
+		{"killed", `kill -SEGV $$`, []string{"plugin p", "segmentation fault"}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plugin(t, "p", tt.script)
+			_, err := w.Add(t.Context(), sandbox, conflist("p"))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q lacks %q", err, part)
+				}
+			}
+			var reported *types.Error
+			if errors.As(err, &reported) != (tt.code != 0) || tt.code != 0 && reported.Code != tt.code {
+				t.Errorf("CNI code of %v, want %d", reported, tt.code)
+			}
+		})
+	}
+}
+
+// The plugin and the IPAM plugin that it started both die with the deadline.
+func TestDeadlineEndsTheWholeGroup(t *testing.T) {
+	w := newWorld(t)
+	w.plugin(t, "hang", `sleep 600 & echo $! >$DIR/child; echo $$ >$DIR/parent; wait`)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("the budget is spent"))
+	defer cancel()
+	started := time.Now()
+	_, err := w.Add(ctx, sandbox, conflist("hang"))
+	if err == nil || !strings.Contains(err.Error(), "plugin hang was ended") || !strings.Contains(err.Error(), "the budget is spent") {
+		t.Errorf("error %v", err)
+	}
+	if took := time.Since(started); took > 5*time.Second {
+		t.Errorf("returned after %s", took)
+	}
+	for _, who := range []string{"parent", "child"} {
+		b, err := os.ReadFile(filepath.Join(w.dir, who))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitGone(t, who, pid)
+	}
+}
+
+// waitGone fails when the process still runs; a zombie does not run.
+func waitGone(t *testing.T, who string, pid int) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			t.Errorf("%s (PID %d) still runs", who, pid)
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A daemon that a plugin leaves behind with its output open is no failure.
+func TestPluginMayLeaveADaemon(t *testing.T) {
+	w := newWorld(t)
+	w.plugin(t, "p", `sleep 2 & echo '`+result+`'`)
+	if _, err := w.Add(t.Context(), sandbox, conflist("p")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBusyBinaryIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	shell, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(w.bin, "busy")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(shell); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(3*busyRetry, func() { f.Close() })
+	if err := w.Del(t.Context(), sandbox, conflist("busy")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	w := newWorld(t)
+	w.plugin(t, "there", "")
+	if err := os.WriteFile(filepath.Join(w.bin, "noexec"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := w.Missing([]string{"there", "noexec", "absent", "../bin/there"})
+	if diff := cmp.Diff([]string{"noexec", "absent", "../bin/there"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Plugins are looked for, and run, in the host's root, also where a directory
+// on the way is an absolute link in the host.
+func TestPluginsRunInTheHostsRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("chroot needs root")
+	}
+	root := t.TempDir()
+	for _, d := range []string{"usr/libexec/cni", "opt"} {
+		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/usr/libexec", filepath.Join(root, "opt/cni-parent")); err != nil {
+		t.Fatal(err)
+	}
+	busybox, err := os.ReadFile("/bin/busybox")
+	if err != nil {
+		t.Skip("needs busybox-static, which build/deps.sh installs:", err)
+	}
+	for path, content := range map[string]string{
+		"busybox":               string(busybox),
+		"usr/libexec/cni/where": "#!/busybox sh\n/busybox ls / >&2\necho '{\"code\":7,\"msg\":\"root has '$(/busybox ls /)'\"}'\nexit 1\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, path), []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := New(Options{HostRoot: root, BinDirs: []string{"/opt/cni-parent/cni"}, CacheDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Add(t.Context(), sandbox, conflist("where"))
+	if err == nil || !strings.Contains(err.Error(), "root has busybox opt usr") {
+		t.Errorf("error %v", err)
+	}
+}

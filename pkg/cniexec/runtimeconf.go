@@ -1,0 +1,31 @@
+package cniexec
+
+import (
+	"github.com/containernetworking/cni/libcni"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// runtimeConf is what libcni needs besides the conflist. CNI_ARGS have the
+// keys, order and values that Multus sends (behaviour B10).
+func runtimeConf(s attachment.Sandbox, a attachment.Attachment) *libcni.RuntimeConf {
+	rt := &libcni.RuntimeConf{
+		ContainerID: s.ID,
+		NetNS:       s.NetNS,
+		IfName:      a.Interface,
+		Args: append([][2]string{
+			{"IgnoreUnknown", "true"},
+			{"K8S_POD_NAMESPACE", s.Pod.Namespace},
+			{"K8S_POD_NAME", s.Pod.Name},
+			{"K8S_POD_INFRA_CONTAINER_ID", s.ID},
+			{"K8S_POD_UID", s.Pod.UID},
+		}, a.CNIArgs...),
+	}
+	if len(a.CapabilityArgs) > 0 {
+		rt.CapabilityArgs = make(map[string]any, len(a.CapabilityArgs))
+		for capability, value := range a.CapabilityArgs {
+			rt.CapabilityArgs[capability] = value
+		}
+	}
+	return rt
+}

@@ -1,0 +1,273 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// kernel stands in for plugins and the network namespaces that they change: it
+// has the interfaces that ADD made and DEL has not removed.
+type kernel struct {
+	has   map[string]bool // "sandbox/interface"
+	calls []string
+	fail  map[string]error // by "ADD net1", "DEL net1"
+}
+
+func (k *kernel) do(verb string, s attachment.Sandbox, a attachment.Attachment) error {
+	k.calls = append(k.calls, fmt.Sprintf("%s %s in %s netns %q", verb, a.Interface, s.ID, s.NetNS))
+	return k.fail[verb+" "+a.Interface]
+}
+
+func (k *kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) (*types100.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	k.has[s.ID+"/"+a.Interface] = true // also a failing plugin may leave something
+	if err := k.do("ADD", s, a); err != nil {
+		return nil, err
+	}
+	_, ip, _ := net.ParseCIDR("10.1.0.5/24")
+	return &types100.Result{CNIVersion: "1.1.0", IPs: []*types100.IPConfig{{Address: *ip}}}, nil
+}
+
+func (k *kernel) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := k.do("DEL", s, a); err != nil {
+		return err
+	}
+	delete(k.has, s.ID+"/"+a.Interface)
+	return nil
+}
+
+func (k *kernel) Missing([]string) []string { return nil }
+
+func newAttacher(t *testing.T) (*attacher, *kernel) {
+	t.Helper()
+	store, _, err := checkpoint.Open(t.TempDir(), "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kernel{has: map[string]bool{}, fail: map[string]error{}}
+	exists := func(_, name string) (bool, error) { return name == "eth0", nil }
+	return &attacher{store: store, runner: k, linkExists: exists, rollback: time.Second}, k
+}
+
+var web = attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"}
+
+func sandboxNo(i int) attachment.Sandbox {
+	return attachment.Sandbox{ID: fmt.Sprintf("sandbox-%d", i), NetNS: fmt.Sprintf("/run/netns/%d", i), Pod: web}
+}
+
+// prepareWeb notes a claim for each group of interfaces.
+func prepareWeb(t *testing.T, store *checkpoint.Store, claims ...[]string) {
+	t.Helper()
+	index := 0
+	for c, interfaces := range claims {
+		var ps []attachment.Prepared
+		for _, ifName := range interfaces {
+			ps = append(ps, attachment.Prepared{
+				Claim: attachment.ClaimRef{Namespace: "default", Name: fmt.Sprintf("claim-%d", c), UID: fmt.Sprintf("claim-%d-uid", c)},
+				Pod:   web, Request: ifName, Pool: "p", Device: "d", Index: index,
+				Attachment: attachment.Attachment{
+					Network: attachment.NetworkRef{Namespace: "default", Name: "blue"}, Interface: ifName,
+					Conflist: json.RawMessage(`{}`),
+				},
+			})
+			index++
+		}
+		if err := store.Put(ps); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func phases(store *checkpoint.Store) map[string]checkpoint.Phase {
+	out := map[string]checkpoint.Phase{}
+	for _, r := range store.All() {
+		out[r.Attachment.Interface] = r.Phase
+	}
+	return out
+}
+
+func TestAttachInOrderAndDetachInReverse(t *testing.T) {
+	a, k := newAttacher(t)
+	prepareWeb(t, a.store, []string{"net1", "net2"}, []string{"net3"})
+	if err := a.attach(t.Context(), sandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.attach(t.Context(), sandboxNo(1)); err != nil {
+		t.Fatalf("a repeated hook: %v", err)
+	}
+	all := func(checkpoint.Record) bool { return true }
+	if err := a.detach(t.Context(), web.UID, all); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.detach(t.Context(), web.UID, all); err != nil {
+		t.Fatalf("a repeated stop: %v", err)
+	}
+	want := []string{
+		`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`, `ADD net3 in sandbox-1 netns "/run/netns/1"`,
+		`DEL net3 in sandbox-1 netns "/run/netns/1"`, `DEL net2 in sandbox-1 netns "/run/netns/1"`, `DEL net1 in sandbox-1 netns "/run/netns/1"`,
+	}
+	if diff := cmp.Diff(want, k.calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+	if len(k.has) > 0 {
+		t.Errorf("left over: %v", k.has)
+	}
+}
+
+func TestFailedAddIsRolledBack(t *testing.T) {
+	a, k := newAttacher(t)
+	prepareWeb(t, a.store, []string{"net1", "net2", "net3"})
+	k.fail["ADD net2"] = errors.New("no free address")
+	err := a.attach(t.Context(), sandboxNo(1))
+	if err == nil || !strings.Contains(err.Error(), "adding network default/blue as net2: no free address") {
+		t.Errorf("error %v", err)
+	}
+	want := []string{
+		`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`,
+		`DEL net2 in sandbox-1 netns "/run/netns/1"`, `DEL net1 in sandbox-1 netns "/run/netns/1"`,
+	}
+	if diff := cmp.Diff(want, k.calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+	for ifName, phase := range phases(a.store) {
+		if phase != checkpoint.Prepared {
+			t.Errorf("%s is %s", ifName, phase)
+		}
+	}
+	delete(k.fail, "ADD net2")
+	if err := a.attach(t.Context(), sandboxNo(2)); err != nil {
+		t.Errorf("the kubelet's next sandbox: %v", err)
+	}
+}
+
+// The deadline of the hook has passed, and still what was begun is taken down.
+func TestRollbackHasItsOwnTime(t *testing.T) {
+	a, k := newAttacher(t)
+	prepareWeb(t, a.store, []string{"net1"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.attach(ctx, sandboxNo(1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff([]string{`DEL net1 in sandbox-1 netns "/run/netns/1"`}, k.calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+}
+
+func TestFailedDelStaysOwed(t *testing.T) {
+	a, k := newAttacher(t)
+	prepareWeb(t, a.store, []string{"net1", "net2"})
+	if err := a.attach(t.Context(), sandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	k.fail["DEL net2"] = errors.New("daemon is down")
+	err := a.detach(t.Context(), web.UID, func(checkpoint.Record) bool { return true })
+	if err == nil || !strings.Contains(err.Error(), "deleting network default/blue from net2: daemon is down") {
+		t.Errorf("error %v", err)
+	}
+	want := map[string]checkpoint.Phase{"net1": checkpoint.Prepared, "net2": checkpoint.Attached}
+	if diff := cmp.Diff(want, phases(a.store)); diff != "" {
+		t.Errorf("phases (-want +got):\n%s", diff)
+	}
+	// A new sandbox of the pod first needs the old one's DEL.
+	if err := a.attach(t.Context(), sandboxNo(2)); err == nil || !strings.Contains(err.Error(), "clearing an earlier sandbox") {
+		t.Errorf("error %v", err)
+	}
+	delete(k.fail, "DEL net2")
+	k.calls = nil
+	if err := a.attach(t.Context(), sandboxNo(2)); err != nil {
+		t.Fatal(err)
+	}
+	if first := k.calls[0]; first != `DEL net2 in sandbox-1 netns "/run/netns/1"` {
+		t.Errorf("first call %s", first)
+	}
+}
+
+// After a reboot the old path may be another pod's namespace.
+func TestDelAfterARebootHasNoNamespace(t *testing.T) {
+	dir := t.TempDir()
+	before, _, err := checkpoint.Open(dir, "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := newAttacher(t)
+	a.store = before
+	prepareWeb(t, before, []string{"net1"})
+	if err := a.attach(t.Context(), sandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	a, k := newAttacher(t)
+	if a.store, _, err = checkpoint.Open(dir, "boot-2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.attach(t.Context(), sandboxNo(2)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`DEL net1 in sandbox-1 netns ""`, `ADD net1 in sandbox-2 netns "/run/netns/2"`}
+	if diff := cmp.Diff(want, k.calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+}
+
+// The driver died within an ADD; the same sandbox asks again.
+func TestCutOffAttemptIsDeletedFirst(t *testing.T) {
+	a, k := newAttacher(t)
+	prepareWeb(t, a.store, []string{"net1", "net2"})
+	if err := a.store.MarkAttaching(keys(a.store.All()), sandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.attach(t.Context(), sandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`DEL net2 in sandbox-1 netns "/run/netns/1"`, `DEL net1 in sandbox-1 netns "/run/netns/1"`,
+		`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`,
+	}
+	if diff := cmp.Diff(want, k.calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+}
+
+func TestHostNetworkPodIsRefused(t *testing.T) {
+	a, k := newAttacher(t)
+	prepareWeb(t, a.store, []string{"net1"})
+	s := sandboxNo(1)
+	s.NetNS = ""
+	err := a.attach(t.Context(), s)
+	if err == nil || !strings.Contains(err.Error(), "pod default/web uses the host's network") || !strings.Contains(err.Error(), "claim claim-0") {
+		t.Errorf("error %v", err)
+	}
+	if len(k.calls) > 0 || phases(a.store)["net1"] != checkpoint.Prepared {
+		t.Errorf("plugins %v, phases %v", k.calls, phases(a.store))
+	}
+}
+
+// Neither ADD nor DEL may touch an interface that is not ours.
+func TestTakenInterfaceNameIsRefusedBeforeAnyPlugin(t *testing.T) {
+	a, k := newAttacher(t)
+	prepareWeb(t, a.store, []string{"net1", "eth0"})
+	err := a.attach(t.Context(), sandboxNo(1))
+	if err == nil || !strings.Contains(err.Error(), "adding network default/blue as eth0: the pod has an interface of this name already") {
+		t.Errorf("error %v", err)
+	}
+	if len(k.calls) > 0 || phases(a.store)["eth0"] != checkpoint.Prepared {
+		t.Errorf("plugins %v, phases %v", k.calls, phases(a.store))
+	}
+}

@@ -1,0 +1,142 @@
+package driver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+func candidates(t *testing.T, configs map[string]string) map[attachment.NetworkRef]candidate {
+	t.Helper()
+	out := map[attachment.NetworkRef]candidate{}
+	for name, config := range configs {
+		n, err := attachment.ParseNetwork(nad(name, config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[n.Ref] = candidate{network: n}
+	}
+	return out
+}
+
+func TestSharedDevice(t *testing.T) {
+	bus := "0000:3b:00.0"
+	links := map[string]link{"lan0": {pci: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"resource.kubernetes.io/pciBusID": {StringValue: &bus}}}}
+	devices := devicesFor(candidates(t, map[string]string{"blue": blueConf, "red": redConf}), links, deviceOptions{attachments: 100, copies: 4})
+	var got []string
+	for _, d := range devices {
+		if len(d.Attributes)+len(d.Capacity) > 32 || !*d.AllowMultipleAllocations {
+			t.Errorf("device %+v", d)
+		}
+		for name, c := range d.Capacity {
+			if c.RequestPolicy.Default.Value() != 1 {
+				t.Errorf("%s: without a default of 1, the first claim takes all", name)
+			}
+		}
+		text := *d.Attributes[attrName].StringValue
+		for _, a := range []resourceapi.QualifiedName{attrPlugin, attrIPAM, attrMaster, attrMode, attrSubnet, "resource.kubernetes.io/pciBusID"} {
+			if v, ok := d.Attributes[a]; ok {
+				text += " " + *v.StringValue
+			}
+		}
+		for _, c := range []resourceapi.QualifiedName{capAttachments, capAddresses} {
+			if v, ok := d.Capacity[c]; ok {
+				text += fmt.Sprintf(" %s=%s", c, v.Value.String())
+			}
+		}
+		got = append(got, text)
+	}
+	want := []string{
+		"blue macvlan host-local lan0 bridge 10.1.0.0/24 0000:3b:00.0 attachments=100 addresses=253",
+		"red bridge attachments=100",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+}
+
+func TestCopiesWhereDevicesAreExclusive(t *testing.T) {
+	long := strings.Repeat("a-very-long-name-", 12) + "x"
+	cs := candidates(t, map[string]string{"red": redConf, long: redConf})
+	const copies = 12
+	devices := devicesFor(cs, nil, deviceOptions{attachments: 100, copies: copies, exclusive: true})
+	names := deviceNames(cs, copies)
+	seen := map[string]bool{}
+	for _, d := range devices {
+		if errs := validation.IsDNS1123Label(d.Name); len(errs) > 0 || seen[d.Name] {
+			t.Errorf("device name %q: %v, seen %v", d.Name, errs, seen[d.Name])
+		}
+		seen[d.Name] = true
+		if d.AllowMultipleAllocations != nil || d.Capacity != nil || d.Attributes[attrInstance].IntValue == nil {
+			t.Errorf("device %+v", d)
+		}
+		ref, ok := names[d.Name]
+		if want := *d.Attributes[attrHash].StringValue; !ok || refHash(ref) != want {
+			t.Errorf("device %s is known as %v", d.Name, ref)
+		}
+	}
+	if len(devices) != 2*copies {
+		t.Errorf("%d devices, want %d", len(devices), 2*copies)
+	}
+}
+
+func TestUnusableNetworksAreNotPublished(t *testing.T) {
+	cs := candidates(t, map[string]string{"red": redConf})
+	for ref, c := range cs {
+		c.unusable = fmt.Errorf("no plugin")
+		cs[ref] = c
+	}
+	if got := devicesFor(cs, nil, deviceOptions{attachments: 1}); len(got) != 0 {
+		t.Errorf("devices %v", got)
+	}
+}
+
+func TestPoolOf(t *testing.T) {
+	for devices, want := range map[int][]int{0: {0}, 1: {1}, 128: {128}, 129: {128, 1}, 300: {128, 128, 44}} {
+		var got []int
+		for _, s := range poolOf(make([]resourceapi.Device, devices)).Slices {
+			got = append(got, len(s.Devices))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d devices (-want +got):\n%s", devices, diff)
+		}
+	}
+}
+
+// Counted as host-local hands out addresses.
+func TestAddressCount(t *testing.T) {
+	tests := []struct {
+		ipam string
+		want int64
+	}{
+		{`{"type":"host-local","subnet":"10.0.0.0/24"}`, 253}, // .1 is the gateway, .255 the broadcast
+		{`{"type":"host-local","subnet":"10.0.0.0/24","gateway":"10.0.0.254"}`, 253},
+		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.10","rangeEnd":"10.0.0.19"}`, 10},
+		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.10","rangeEnd":"10.0.0.19","gateway":"10.0.0.15"}`, 9},
+		{`{"type":"host-local","ranges":[[{"subnet":"10.0.0.0/30"},{"subnet":"10.0.1.0/30"}],[{"subnet":"fd00::/64"}]]}`, 2},
+		{`{"type":"host-local","ranges":[[{"subnet":"fd00::/64"}]]}`, maxAddresses},
+		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.20","rangeEnd":"10.0.0.10"}`, 0},
+		{`{"type":"static"}`, -1},
+		{`{"type":"host-local"}`, -1},
+		{`{"type":"host-local","subnet":"nonsense"}`, -1},
+	}
+	for _, tt := range tests {
+		n, err := attachment.ParseNetwork(nad("n", `{"cniVersion":"1.0.0","type":"bridge","ipam":`+tt.ipam+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := addressCount(n)
+		if !ok {
+			got = -1
+		}
+		if got != tt.want {
+			t.Errorf("%s: %d addresses, want %d", tt.ipam, got, tt.want)
+		}
+	}
+}

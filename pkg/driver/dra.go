@@ -1,0 +1,279 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+const (
+	// runtimeWait is how long Prepare waits for the container runtime before
+	// it refuses; below the kubelet's 45 s per call. Waiting is cheaper than
+	// failing: a failed Prepare is retried only after 60–90 s.
+	runtimeWait = 30 * time.Second
+	// unprepareTime bounds the DELs of one call, below the same 45 s.
+	unprepareTime = 35 * time.Second
+)
+
+// plugin is what the kubelet calls, by way of the kubeletplugin helper.
+type plugin struct{ d *Driver }
+
+var _ kubeletplugin.DRAPlugin = plugin{}
+
+// PrepareResourceClaims resolves the claims of one pod against the NADs of
+// this moment and notes everything that the sandbox hook will need. It touches
+// nothing else on the node, so that a failure leaves nothing behind. It is all
+// or nothing for the pod, and repeating it gives the same answer.
+func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	if err := p.d.waitForRuntime(ctx); err != nil {
+		return nil, err
+	}
+	failed := p.d.prepare(claims)
+	results := map[types.UID]kubeletplugin.PrepareResult{}
+	for _, claim := range claims {
+		if err := failed[claim.UID]; err != nil {
+			p.d.reportPrepareFailure(claim, err)
+			results[claim.UID] = kubeletplugin.PrepareResult{Err: err}
+			continue
+		}
+		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devicesOf(p.d.store.ForClaim(string(claim.UID)))}
+	}
+	return results, nil
+}
+
+// UnprepareResourceClaims runs the DELs that are still owed and then forgets.
+// It uses only what is on this node: the claims may be gone.
+func (p plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, unprepareTime, errors.New("the time for unpreparing is over"))
+	defer cancel()
+	results := map[types.UID]error{}
+	for _, claim := range claims {
+		results[claim.UID] = p.d.unprepare(ctx, string(claim.UID))
+	}
+	return results, nil
+}
+
+// HandleError is told of errors in the background, above all while publishing.
+func (p plugin) HandleError(ctx context.Context, err error, msg string) {
+	var dropped *resourceslice.DroppedFieldsError
+	if errors.As(err, &dropped) && p.d.publisher.dropped(dropped.DisabledFeatures()) {
+		klog.FromContext(ctx).Info("The API server dropped fields of our slices; publishing without them", "features", dropped.DisabledFeatures())
+		return
+	}
+	utilruntime.HandleErrorWithContext(ctx, err, msg)
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
+		p.d.fail(fmt.Errorf("%s: %w", msg, err))
+	}
+}
+
+// WatchHealthStatus is never called: the service is off.
+func (p plugin) WatchHealthStatus(context.Context, chan<- kubeletplugin.DeviceHealthReport) error {
+	return kubeletplugin.ErrHealthNotSupported
+}
+
+// waitForRuntime holds Prepare until the runtime would call our hooks: a pod
+// prepared without them would start without its networks (design D4, first guard).
+func (d *Driver) waitForRuntime(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, runtimeWait)
+	defer cancel()
+	if err := d.runtime.wait(ctx); err != nil {
+		return fmt.Errorf("the container runtime has not connected nadra's NRI plugin on %s: "+
+			"enable NRI in the runtime's configuration: %w", d.cfg.NRISocket, err)
+	}
+	return nil
+}
+
+// prepare notes the attachments of all claims of one pod, or of none; then it
+// returns an error for each. Claims that are noted already keep what they have.
+func (d *Driver) prepare(claims []*resourceapi.ResourceClaim) map[types.UID]error {
+	fresh, err := d.forgetPartial(claims)
+	if err != nil {
+		return errorForAll(claims, err)
+	}
+	prepared, failed := d.plan(fresh)
+	if len(failed) > 0 {
+		return failed
+	}
+	for _, p := range prepared {
+		if err := d.store.Put(p); err != nil {
+			for _, claim := range fresh {
+				err = errors.Join(err, d.store.DeleteClaim(string(claim.UID)))
+			}
+			return errorForAll(claims, err)
+		}
+	}
+	return nil
+}
+
+// forgetPartial returns the claims that are to be planned: all or none, as
+// interface names are given out over the whole pod. Some are noted and some
+// not only after a crash within a Prepare that was never answered; then
+// nothing was attached, and it begins anew.
+func (d *Driver) forgetPartial(claims []*resourceapi.ResourceClaim) ([]*resourceapi.ResourceClaim, error) {
+	noted := 0
+	for _, claim := range claims {
+		if len(d.store.ForClaim(string(claim.UID))) > 0 {
+			noted++
+		}
+	}
+	if noted == len(claims) {
+		return nil, nil
+	}
+	for _, claim := range claims {
+		if slices.ContainsFunc(d.store.ForClaim(string(claim.UID)), checkpoint.Record.DELOwed) {
+			return nil, fmt.Errorf("claim %s/%s is attached already while another claim of its pod is new: delete the pod", claim.Namespace, claim.Name)
+		}
+	}
+	for _, claim := range claims {
+		if err := d.store.DeleteClaim(string(claim.UID)); err != nil {
+			return nil, err
+		}
+	}
+	return claims, nil
+}
+
+// plan resolves the claims of one pod against the NADs of this moment.
+func (d *Driver) plan(claims []*resourceapi.ResourceClaim) (prepared [][]attachment.Prepared, failed map[types.UID]error) {
+	failed = map[types.UID]error{}
+	var requests []request
+	for _, claim := range claims {
+		rs, err := d.requestsOf(claim)
+		if err != nil {
+			failed[claim.UID] = fmt.Errorf("preparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
+		requests = append(requests, rs...)
+	}
+	for _, claim := range claims {
+		if first := firstError(claims, failed); first != nil && failed[claim.UID] == nil {
+			failed[claim.UID] = fmt.Errorf("claim %s/%s waits for the pod's other claims: %w", claim.Namespace, claim.Name, first)
+		}
+	}
+	if len(failed) > 0 {
+		return nil, failed
+	}
+	plan, err := attachment.NewPlan(selectionsOf(requests), d.networks.usable)
+	if err != nil {
+		return nil, errorForAll(claims, err)
+	}
+	byClaim := map[attachment.ClaimRef][]attachment.Prepared{}
+	for i, r := range requests {
+		byClaim[r.claim] = append(byClaim[r.claim], attachment.Prepared{
+			Claim: r.claim, Pod: r.pod, Index: i,
+			Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID,
+			Attachment: plan[i],
+		})
+	}
+	return slices.Collect(maps.Values(byClaim)), nil
+}
+
+func errorForAll(claims []*resourceapi.ResourceClaim, err error) map[types.UID]error {
+	failed := map[types.UID]error{}
+	for _, claim := range claims {
+		failed[claim.UID] = fmt.Errorf("preparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return failed
+}
+
+// request is one device of ours in one claim of a pod.
+type request struct {
+	attachment.Requested
+	claim attachment.ClaimRef
+	pod   attachment.PodRef
+}
+
+func (d *Driver) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error) {
+	pod, err := podOf(claim)
+	if err != nil {
+		return nil, err
+	}
+	requested, err := attachment.FromClaim(claim, d.networks.ofDevice)
+	if err != nil {
+		return nil, err
+	}
+	ref := attachment.ClaimRef{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
+	out := make([]request, len(requested))
+	for i, r := range requested {
+		out[i] = request{Requested: r, claim: ref, pod: pod}
+	}
+	return out, nil
+}
+
+// podOf returns the one pod that a claim is reserved for. A network interface
+// is in one pod: a claim for several could only be attached to the first.
+func podOf(claim *resourceapi.ResourceClaim) (attachment.PodRef, error) {
+	var pods []string
+	var pod attachment.PodRef
+	for _, consumer := range claim.Status.ReservedFor {
+		if consumer.Resource != "pods" || consumer.APIGroup != "" {
+			return pod, fmt.Errorf("status.reservedFor: %s %q is not a pod", consumer.Resource, consumer.Name)
+		}
+		pods = append(pods, consumer.Name)
+		pod = attachment.PodRef{Namespace: claim.Namespace, Name: consumer.Name, UID: string(consumer.UID)}
+	}
+	switch len(pods) {
+	case 0:
+		return pod, errors.New("status.reservedFor: the claim is reserved for no pod")
+	case 1:
+		return pod, nil
+	}
+	return pod, fmt.Errorf("status.reservedFor: the claim is shared by the pods %s; a network attachment belongs to one pod: "+
+		"use a ResourceClaimTemplate, which gives each pod a claim of its own", strings.Join(pods, ", "))
+}
+
+func (d *Driver) unprepare(ctx context.Context, uid string) error {
+	records := d.store.ForClaim(uid)
+	if len(records) == 0 {
+		return nil
+	}
+	pod := records[0].Pod
+	defer d.pods.lock(pod.UID)()
+	err := d.attacher.detach(d.withPod(ctx, pod), pod.UID, func(r checkpoint.Record) bool { return r.Claim.UID == uid })
+	if err != nil {
+		return fmt.Errorf("unpreparing claim %s/%s: %w", records[0].Claim.Namespace, records[0].Claim.Name, err)
+	}
+	d.status.forget(records[0].Claim)
+	return d.store.DeleteClaim(uid)
+}
+
+func devicesOf(records []checkpoint.Record) []kubeletplugin.Device {
+	out := make([]kubeletplugin.Device, len(records))
+	for i, r := range records {
+		out[i] = kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device}
+		if r.ShareID != "" {
+			share := types.UID(r.ShareID)
+			out[i].ShareID = &share
+		}
+	}
+	return out
+}
+
+func selectionsOf(requests []request) []attachment.Selection {
+	out := make([]attachment.Selection, len(requests))
+	for i, r := range requests {
+		out[i] = r.Selection
+	}
+	return out
+}
+
+func firstError(claims []*resourceapi.ResourceClaim, failed map[types.UID]error) error {
+	for _, claim := range claims {
+		if err := failed[claim.UID]; err != nil {
+			return err
+		}
+	}
+	return nil
+}

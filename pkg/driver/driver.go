@@ -1,0 +1,215 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
+	nadinformers "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/informers/externalversions"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
+)
+
+// bootIDFile is the kernel's identity of this boot, in the host's root.
+const bootIDFile = "proc/sys/kernel/random/boot_id"
+
+// rollbackTime bounds the DELs after a failed ADD. With the hook's budget it
+// stays below the runtime's request timeout of 2 s and more.
+const rollbackTime = 500 * time.Millisecond
+
+// Config is what the driver is told at start. All fields are required.
+type Config struct {
+	// DriverName is the DRA driver's name.
+	DriverName string
+	// NodeName is the Node that the driver runs on.
+	NodeName string
+	// HostRoot is the host's root directory as the driver sees it; plugins
+	// run with it as their root.
+	HostRoot string
+	// StateDir holds records and the CNI cache; it must survive a reboot.
+	StateDir string
+	// CNIBinDirs are searched for plugins; paths in the host.
+	CNIBinDirs []string
+	// CNIConfDir is where the runtime finds the default network; a path in the host.
+	CNIConfDir string
+	// NRISocket is the runtime's NRI socket.
+	NRISocket string
+	// KubeletPluginsDir and KubeletRegistryDir are the kubelet's directories
+	// of the same names; the paths must be the host's.
+	KubeletPluginsDir, KubeletRegistryDir string
+	// Attachments is how many attachments a network takes on this node.
+	Attachments int
+	// Copies is how many devices are published for a network when the API
+	// server knows no shared devices (DRAConsumableCapacity is off).
+	Copies int
+}
+
+// Clients are the driver's ways to the API server.
+type Clients struct {
+	Kube kubernetes.Interface
+	NADs nadclient.Interface
+}
+
+// Driver is the node driver. Make it with New, then Run it once.
+type Driver struct {
+	cfg     Config
+	clients Clients
+
+	store     *checkpoint.Store
+	attacher  *attacher
+	networks  *networks
+	publisher *publisher
+	status    *statusWriter
+	events    record.EventRecorder
+	runtime   runtimeLink
+	pods      podLocks
+
+	broadcaster record.EventBroadcaster
+	failed      chan error // of capacity 1: why Run must end
+}
+
+// New reads the state of earlier runs and prepares a driver. Nothing is
+// started, and nobody is called.
+func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
+	bootID, err := os.ReadFile(filepath.Join(cfg.HostRoot, bootIDFile))
+	if err != nil {
+		return nil, fmt.Errorf("reading the boot ID: %w", err)
+	}
+	store, damaged, err := checkpoint.Open(cfg.StateDir, strings.TrimSpace(string(bootID)))
+	if err != nil {
+		return nil, fmt.Errorf("opening the state in %s: %w", cfg.StateDir, err)
+	}
+	for _, d := range damaged {
+		klog.FromContext(ctx).Error(d.Err, "A claim's records could not be read and were put aside", "claimUID", d.ClaimUID, "file", d.Path)
+	}
+	run, err := cniexec.New(cniexec.Options{
+		HostRoot: cfg.HostRoot,
+		BinDirs:  cfg.CNIBinDirs,
+		CacheDir: filepath.Join(cfg.StateDir, "cni"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	netns := &podNet{hostRoot: cfg.HostRoot, confDir: cfg.CNIConfDir}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	d := &Driver{
+		cfg: cfg, clients: clients, store: store,
+		attacher:    &attacher{store: store, runner: run, linkExists: netns.linkExists, rollback: rollbackTime},
+		networks:    &networks{},
+		status:      newStatusWriter(clients.Kube, cfg.DriverName, netns.defaultNetwork),
+		broadcaster: broadcaster,
+		events:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nadra", Host: cfg.NodeName}),
+		failed:      make(chan error, 1),
+	}
+	d.publisher = &publisher{
+		missing:  run.Missing,
+		networks: d.networks,
+		pool:     cfg.NodeName + "/networks",
+		binDirs:  cfg.CNIBinDirs,
+		options:  deviceOptions{attachments: int64(cfg.Attachments), copies: cfg.Copies},
+		changed:  make(chan struct{}, 1),
+	}
+	return d, nil
+}
+
+// Run serves until ctx ends or something fails for good, and says why.
+func (d *Driver) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	d.broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: d.clients.Kube.CoreV1().Events("")})
+	defer d.broadcaster.Shutdown()
+
+	factory := nadinformers.NewSharedInformerFactory(d.clients.NADs, 0)
+	if err := d.watchNADs(ctx, factory); err != nil {
+		return err
+	}
+	links := hostLinks{sysRoot: filepath.Join(d.cfg.HostRoot, "sys")}
+	d.publisher.links = links.list
+
+	helper, err := d.startKubeletPlugin(ctx)
+	if err != nil {
+		return err
+	}
+	defer helper.Stop()
+	d.publisher.publish = helper.PublishResources
+	if err := d.publisher.sync(ctx); err != nil {
+		return err
+	}
+
+	g.Go(func() error { return d.publisher.run(ctx) })
+	g.Go(func() error { return links.watch(ctx, d.publisher.poke) })
+	g.Go(func() error { return d.status.run(ctx) })
+	g.Go(func() error { return d.runNRI(ctx) })
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-d.failed:
+			return err
+		}
+	})
+	return g.Wait()
+}
+
+// watchNADs fills the cache of NADs and has the publisher look at every change.
+func (d *Driver) watchNADs(ctx context.Context, factory nadinformers.SharedInformerFactory) error {
+	nads := factory.K8sCniCncfIo().V1().NetworkAttachmentDefinitions()
+	d.publisher.nads = nads.Lister()
+	poke := func(any) { d.publisher.poke() }
+	if _, err := nads.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: poke, UpdateFunc: func(_, n any) { poke(n) }, DeleteFunc: poke,
+	}); err != nil {
+		return fmt.Errorf("watching NetworkAttachmentDefinitions: %w", err)
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), nads.Informer().HasSynced) {
+		return errors.New("stopped before the NetworkAttachmentDefinitions were read")
+	}
+	return nil
+}
+
+func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper, error) {
+	dir := filepath.Join(d.cfg.KubeletPluginsDir, d.cfg.DriverName)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("making the plugin directory: %w", err)
+	}
+	helper, err := kubeletplugin.Start(ctx, plugin{d},
+		kubeletplugin.DriverName(d.cfg.DriverName),
+		kubeletplugin.KubeClient(d.clients.Kube),
+		kubeletplugin.NodeName(d.cfg.NodeName),
+		kubeletplugin.PluginDataDirectoryPath(dir),
+		kubeletplugin.RegistrarDirectoryPath(d.cfg.KubeletRegistryDir),
+		// Pods are prepared in parallel: a Prepare that waits, or an Unprepare
+		// with a slow plugin, must not hold the others. Each pod has its lock.
+		kubeletplugin.Serialize(false),
+		// The health of a network is shown by publishing it or not. Declining
+		// per call would have the kubelet ask again every five seconds.
+		kubeletplugin.HealthService(false),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("registering with the kubelet: %w", err)
+	}
+	return helper, nil
+}
+
+// fail ends Run with err.
+func (d *Driver) fail(err error) {
+	select {
+	case d.failed <- err:
+	default: // it is ending already
+	}
+}

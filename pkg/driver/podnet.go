@@ -1,0 +1,139 @@
+package driver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	securejoin "github.com/cyphar/filepath-securejoin"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// defaultInterface is the name that container runtimes give the interface of
+// the cluster's default network.
+const defaultInterface = "eth0"
+
+// podNet looks into the network namespaces of sandboxes. Paths are the
+// runtime's, in the host.
+type podNet struct {
+	hostRoot string
+	// confDir is where the runtime finds the default network's configuration.
+	confDir string
+}
+
+// open returns a netlink socket in the namespace.
+func (p *podNet) open(path string) (*netlink.Handle, error) {
+	full, err := securejoin.SecureJoin(p.hostRoot, path)
+	if err != nil {
+		return nil, fmt.Errorf("resolving network namespace %s: %w", path, err)
+	}
+	ns, err := netns.GetFromPath(full)
+	if err != nil {
+		return nil, fmt.Errorf("opening network namespace %s: %w", path, err)
+	}
+	defer ns.Close()
+	h, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		return nil, fmt.Errorf("opening a netlink socket in %s: %w", path, err)
+	}
+	return h, nil
+}
+
+// linkExists reports whether the namespace has an interface of that name.
+func (p *podNet) linkExists(path, name string) (bool, error) {
+	h, err := p.open(path)
+	if err != nil {
+		return false, err
+	}
+	defer h.Close()
+	_, err = h.LinkByName(name)
+	var notFound netlink.LinkNotFoundError
+	if errors.As(err, &notFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// defaultNetwork describes the sandbox's interface on the default network as
+// the first entry of network-status (behaviour A3-33). Its CNI result belongs
+// to the container runtime, so it is read from the namespace.
+func (p *podNet) defaultNetwork(s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
+	h, err := p.open(s.NetNS)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	link, err := h.LinkByName(defaultInterface)
+	if err != nil {
+		return nil, fmt.Errorf("finding %s: %w", defaultInterface, err)
+	}
+	out := &nadv1.NetworkStatus{
+		Name:      p.defaultName(),
+		Interface: defaultInterface,
+		Mac:       link.Attrs().HardwareAddr.String(),
+		Default:   true,
+	}
+	addrs, err := h.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		return nil, fmt.Errorf("listing addresses: %w", err)
+	}
+	for _, a := range addrs {
+		if a.IP.IsGlobalUnicast() {
+			out.IPs = append(out.IPs, a.IP.String())
+		}
+	}
+	out.Gateway, err = gateways(h, link)
+	return out, err
+}
+
+// gateways are those of the link's default routes.
+func gateways(h *netlink.Handle, link netlink.Link) ([]string, error) {
+	var out []string
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		routes, err := h.RouteList(link, family)
+		if err != nil {
+			return nil, fmt.Errorf("listing routes: %w", err)
+		}
+		for _, r := range routes {
+			isDefault := r.Dst == nil || r.Dst.IP.IsUnspecified()
+			if isDefault && r.Gw != nil {
+				out = append(out, r.Gw.String())
+			}
+		}
+	}
+	return out, nil
+}
+
+// defaultName is the name in the first CNI configuration file by file name,
+// which is the one that container runtimes take. An unreadable directory costs
+// the name, not the status.
+func (p *podNet) defaultName() string {
+	dir, err := securejoin.SecureJoin(p.hostRoot, p.confDir)
+	if err != nil {
+		return ""
+	}
+	files, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		return ""
+	}
+	for _, f := range files {
+		var conf struct {
+			Name string `json:"name"`
+		}
+		if f.IsDir() || !slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(f.Name())) {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err == nil && json.Unmarshal(data, &conf) == nil && conf.Name != "" {
+			return conf.Name
+		}
+	}
+	return ""
+}

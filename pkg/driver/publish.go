@@ -1,0 +1,165 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+const (
+	// settle is how long changes are gathered before the slices are made anew:
+	// a chart brings many NADs at once.
+	settle = 200 * time.Millisecond
+	// recheck is how often what nothing announces is looked at: plugin
+	// binaries that came or went.
+	recheck = 10 * time.Second
+	// featureConsumableCapacity is the gate behind shared devices (KEP-5075).
+	featureConsumableCapacity = "DRAConsumableCapacity"
+)
+
+// publisher keeps the node's ResourceSlices in step with the NADs and with
+// what this host can attach.
+type publisher struct {
+	nads     nadlisters.NetworkAttachmentDefinitionLister
+	links    func() (map[string]link, error)
+	missing  func([]string) []string
+	networks *networks
+	publish  func(context.Context, resourceslice.DriverResources) error
+	pool     string
+	binDirs  []string
+	options  deviceOptions // exclusive is guarded by mu
+	changed  chan struct{} // of capacity 1: something may have changed
+
+	mu        sync.Mutex
+	published []resourceapi.Device
+	reasons   map[attachment.NetworkRef]string
+}
+
+// poke asks for a new look; it never blocks.
+func (p *publisher) poke() {
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// run publishes after every change until ctx ends.
+func (p *publisher) run(ctx context.Context) error {
+	ticker := time.NewTicker(recheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-p.changed:
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(settle):
+			}
+		}
+		if err := p.sync(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Publishing networks failed; trying again", "in", recheck)
+		}
+	}
+}
+
+// sync rebuilds the view of the networks and publishes it if it differs.
+func (p *publisher) sync(ctx context.Context) error {
+	candidates, host, err := p.look(ctx)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	options := p.options
+	p.mu.Unlock()
+	p.networks.set(candidates, deviceNames(candidates, options.copies))
+
+	devices := devicesFor(candidates, host.links, options)
+	p.mu.Lock()
+	same := p.published != nil && equality.Semantic.DeepEqual(p.published, devices)
+	p.mu.Unlock()
+	if same {
+		return nil
+	}
+	resources := resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.pool: poolOf(devices)}}
+	if err := p.publish(ctx, resources); err != nil {
+		return fmt.Errorf("publishing %d devices in pool %s: %w", len(devices), p.pool, err)
+	}
+	klog.FromContext(ctx).Info("Published networks", "pool", p.pool, "devices", len(devices), "networkAttachmentDefinitions", len(candidates))
+	p.mu.Lock()
+	p.published = append([]resourceapi.Device{}, devices...)
+	p.mu.Unlock()
+	return nil
+}
+
+// look reads the NADs and this host and decides which go together.
+func (p *publisher) look(ctx context.Context) (map[attachment.NetworkRef]candidate, host, error) {
+	links, err := p.links()
+	if err != nil {
+		return nil, host{}, err
+	}
+	nads, err := p.nads.List(labels.Everything())
+	if err != nil {
+		return nil, host{}, fmt.Errorf("listing NetworkAttachmentDefinitions: %w", err)
+	}
+	h := host{links: links, missing: p.missing, binDirs: p.binDirs}
+	candidates := make(map[attachment.NetworkRef]candidate, len(nads))
+	for _, nad := range nads {
+		ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+		candidates[ref] = candidateOf(nad, h)
+	}
+	p.logReasons(ctx, candidates)
+	return candidates, h, nil
+}
+
+func candidateOf(nad *nadv1.NetworkAttachmentDefinition, h host) candidate {
+	network, err := attachment.ParseNetwork(nad)
+	if err == nil {
+		err = h.check(network)
+	}
+	return candidate{network: network, unusable: err}
+}
+
+// logReasons says once why a NAD is not offered here, and again when the
+// reason changes.
+func (p *publisher) logReasons(ctx context.Context, candidates map[attachment.NetworkRef]candidate) {
+	reasons := map[attachment.NetworkRef]string{}
+	for ref, c := range candidates {
+		if c.unusable == nil {
+			continue
+		}
+		reasons[ref] = c.unusable.Error()
+		if p.reasons[ref] != reasons[ref] {
+			klog.FromContext(ctx).Info("Network is not offered on this node", "network", ref, "reason", reasons[ref])
+		}
+	}
+	p.reasons = reasons
+}
+
+// dropped is told which features the API server does without. It reports
+// whether publishing differently helps, and starts that.
+func (p *publisher) dropped(features []string) bool {
+	if !slices.Contains(features, featureConsumableCapacity) {
+		return false
+	}
+	p.mu.Lock()
+	p.options.exclusive = true
+	p.published = nil
+	p.mu.Unlock()
+	p.poke()
+	return true
+}

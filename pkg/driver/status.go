@@ -1,0 +1,219 @@
+package driver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
+	resourceac "k8s.io/client-go/applyconfigurations/resource/v1"
+
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// Reasons of the Ready condition of a claim's device (KEP-4817).
+const (
+	reasonAttached      = "Attached"
+	reasonPrepareFailed = "PrepareFailed"
+	reasonAttachFailed  = "AttachFailed"
+)
+
+// Limits of the API for one device's status, from k8s.io/api resource/v1.
+const (
+	maxStatusData = 10 << 10 // bytes
+	maxStatusIPs  = 16
+	maxMessage    = 32 << 10 // bytes, metav1.Condition
+)
+
+// deviceState is what the status of one allocated device is to say.
+type deviceState struct {
+	Pool, Device, ShareID string
+	Reason, Message       string
+	Interface             string
+	Result                json.RawMessage // the CNI result; empty unless attached
+}
+
+// attachedState describes a record that is attached.
+func attachedState(r checkpoint.Record) deviceState {
+	return deviceState{
+		Pool: r.Pool, Device: r.Device, ShareID: r.ShareID,
+		Reason:    reasonAttached,
+		Message:   fmt.Sprintf("network %s is attached as %s", r.Attachment.Network, r.Attachment.Interface),
+		Interface: r.Attachment.Interface,
+		Result:    r.Result,
+	}
+}
+
+// failedState describes one that is not.
+func failedState(r checkpoint.Record, err error) deviceState {
+	return deviceState{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reasonAttachFailed, Message: err.Error()}
+}
+
+// unpreparedStates describes the devices of a claim that could not be prepared.
+func unpreparedStates(claim *resourceapi.ResourceClaim, driver string, err error) []deviceState {
+	var out []deviceState
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if r.Driver != driver {
+			continue
+		}
+		s := deviceState{Pool: r.Pool, Device: r.Device, Reason: reasonPrepareFailed, Message: err.Error()}
+		if r.ShareID != nil {
+			s.ShareID = string(*r.ShareID)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// apply renders the state as what server-side apply takes.
+func (s deviceState) apply(driver string, now time.Time) *resourceac.AllocatedDeviceStatusApplyConfiguration {
+	ready := metav1.ConditionFalse
+	if s.Reason == reasonAttached {
+		ready = metav1.ConditionTrue
+	}
+	condition := metaac.Condition().WithType("Ready").WithStatus(ready).WithReason(s.Reason).
+		WithMessage(cut(s.Message, maxMessage)).WithLastTransitionTime(metav1.NewTime(now))
+	out := resourceac.AllocatedDeviceStatus().WithDriver(driver).WithPool(s.Pool).WithDevice(s.Device).
+		WithConditions(condition)
+	if s.ShareID != "" {
+		out.WithShareID(s.ShareID)
+	}
+	if data := networkData(s.Interface, s.Result); data != nil {
+		out.WithNetworkData(data)
+	}
+	if len(s.Result) > 0 && len(s.Result) <= maxStatusData {
+		out.WithData(runtime.RawExtension{Raw: s.Result})
+	}
+	return out
+}
+
+// networkData is the standardised part of the status. Addresses are those of
+// the pod's side of the result.
+func networkData(ifName string, raw json.RawMessage) *resourceac.NetworkDeviceDataApplyConfiguration {
+	if len(raw) == 0 {
+		return nil
+	}
+	out := resourceac.NetworkDeviceData().WithInterfaceName(ifName)
+	var result types100.Result
+	if json.Unmarshal(raw, &result) != nil {
+		return out
+	}
+	if mac := podMAC(&result, ifName); mac != "" {
+		out.WithHardwareAddress(mac)
+	}
+	for _, ip := range podAddresses(&result) {
+		if len(out.IPs) < maxStatusIPs {
+			out.WithIPs(ip.String())
+		}
+	}
+	return out
+}
+
+// podMAC is the MAC of the interface of that name in the pod, or of the first
+// that the plugin says is in the pod: some name their interfaces otherwise.
+func podMAC(result *types100.Result, ifName string) string {
+	first := ""
+	for _, i := range result.Interfaces {
+		if i.Sandbox == "" {
+			continue
+		}
+		if i.Name == ifName {
+			return i.Mac
+		}
+		if first == "" {
+			first = i.Mac
+		}
+	}
+	return first
+}
+
+// podAddresses are the distinct addresses that are on an interface in the pod,
+// or on none in particular, in the form the API demands.
+func podAddresses(result *types100.Result) []netip.Prefix {
+	var out []netip.Prefix
+	seen := map[netip.Prefix]bool{}
+	for _, ip := range result.IPs {
+		if i := ip.Interface; i != nil && (*i < 0 || *i >= len(result.Interfaces) || result.Interfaces[*i].Sandbox == "") {
+			continue
+		}
+		if p, ok := prefixOf(ip.Address); ok && !seen[p] {
+			seen[p] = true
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func prefixOf(n net.IPNet) (netip.Prefix, bool) {
+	addr, ok := netip.AddrFromSlice(n.IP)
+	ones, bits := n.Mask.Size()
+	if !ok || bits == 0 {
+		return netip.Prefix{}, false
+	}
+	addr = addr.Unmap()
+	if addr.Is4() && bits == 128 {
+		ones -= 96
+	}
+	p := netip.PrefixFrom(addr, ones)
+	return p, p.IsValid()
+}
+
+// networkStatus renders the annotation k8s.v1.cni.cncf.io/network-status: the
+// default network first, then the attachments in order, in Multus' form
+// (behaviours A3-29 to A3-42).
+func networkStatus(defaultNetwork *nadv1.NetworkStatus, records []checkpoint.Record) (string, error) {
+	var entries []string
+	add := func(s *nadv1.NetworkStatus) error {
+		b, err := json.MarshalIndent(s, "", "    ")
+		entries = append(entries, string(b))
+		return err
+	}
+	if defaultNetwork != nil {
+		if err := add(defaultNetwork); err != nil {
+			return "", err
+		}
+	}
+	for _, r := range records {
+		var result types100.Result
+		if err := json.Unmarshal(r.Result, &result); err != nil {
+			return "", fmt.Errorf("reading the result of %s: %w", r.Attachment.Interface, err)
+		}
+		statuses, err := nadutils.CreateNetworkStatuses(&result, r.Attachment.Network.String(), false, nil)
+		if err != nil {
+			return "", fmt.Errorf("making the status of %s: %w", r.Attachment.Interface, err)
+		}
+		for _, s := range statuses {
+			if err := add(s); err != nil {
+				return "", err
+			}
+		}
+	}
+	return "[" + strings.Join(entries, ",") + "]", nil
+}
+
+// addedMessage is the text of the AddedInterface event, as Multus words it.
+func addedMessage(r checkpoint.Record) string {
+	var result types100.Result
+	_ = json.Unmarshal(r.Result, &result) // a result without addresses is worded the same
+	ips := []string{}
+	for _, p := range podAddresses(&result) {
+		ips = append(ips, p.String())
+	}
+	return fmt.Sprintf("Add %s %v from %s", r.Attachment.Interface, ips, r.Attachment.Network)
+}
+
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
+}

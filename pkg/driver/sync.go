@@ -1,0 +1,90 @@
+package driver
+
+import (
+	"context"
+	"sync"
+)
+
+// podLocks gives each pod a lock of its own, so that a stop cannot overtake a
+// run of the same pod while other pods go on.
+type podLocks struct {
+	mu    sync.Mutex
+	locks map[string]*podLock
+}
+
+type podLock struct {
+	sync.Mutex
+	users int // guarded by podLocks.mu; the lock is forgotten at zero
+}
+
+// lock waits for the pod's lock and returns the function that releases it.
+func (p *podLocks) lock(uid string) (unlock func()) {
+	p.mu.Lock()
+	if p.locks == nil {
+		p.locks = map[string]*podLock{}
+	}
+	l := p.locks[uid]
+	if l == nil {
+		l = &podLock{}
+		p.locks[uid] = l
+	}
+	l.users++
+	p.mu.Unlock()
+	l.Lock()
+	return func() {
+		l.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(p.locks, uid)
+		}
+	}
+}
+
+// runtimeLink tells whether the container runtime is connected and
+// synchronised, and lets others wait for it.
+type runtimeLink struct {
+	mu sync.Mutex
+	up chan struct{} // closed while the link is up; nil before the first use
+}
+
+func (l *runtimeLink) channel() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.up == nil {
+		l.up = make(chan struct{})
+	}
+	return l.up
+}
+
+func (l *runtimeLink) found() {
+	up := l.channel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-up:
+	default:
+		close(up)
+	}
+}
+
+func (l *runtimeLink) lost() {
+	up := l.channel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-up:
+		l.up = make(chan struct{})
+	default:
+	}
+}
+
+// wait returns when the link is up, or with the context's error.
+func (l *runtimeLink) wait(ctx context.Context) error {
+	select {
+	case <-l.channel():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Artifacts says where the programs and images of a cluster are: one folder of
+// the cache for each component.
+type Artifacts struct {
+	Kubernetes string // etcd, kube-apiserver, …, kubelet, kubectl: all links to one program
+	Containerd string // containerd, containerd-shim-runc-v2, ctr
+	Runc       string // runc
+	CNI        string // CNI plugins
+	Tool       string // nadra-cluster
+	Images     string // pause.tar and test.tar
+}
+
+// PauseImage and TestImage are on every node without being imported. The test
+// image is a busybox.
+const (
+	PauseImage = "localhost/pause:1"
+	TestImage  = "localhost/test:1"
+)
+
+// programFolders lists the folders that are on the PATH inside a machine.
+func (a Artifacts) programFolders() []string {
+	return []string{a.Kubernetes, a.Containerd, a.Runc, a.Tool}
+}
+
+// imageArchives lists the archives that every node gets.
+func (a Artifacts) imageArchives() []string {
+	return []string{filepath.Join(a.Images, "pause.tar"), filepath.Join(a.Images, "test.tar")}
+}
+
+// Build makes everything that a cluster runs, from Go modules, and keeps it in
+// the cache, keyed by what it was made from. The first call takes minutes and
+// says on out how far it is; a call with nothing to do only computes the keys.
+// Concurrent calls, also of several processes, wait for each other.
+func Build(ctx context.Context, out io.Writer) (Artifacts, error) {
+	root, err := sourceRoot()
+	if err != nil {
+		return Artifacts{}, err
+	}
+	plan, err := newPlan(ctx, root)
+	if err != nil {
+		return Artifacts{}, err
+	}
+	artifacts, complete := plan.artifacts(), plan.complete()
+	if complete {
+		return artifacts, nil
+	}
+	unlock, err := lockFolder(ctx, plan.folder)
+	if err != nil {
+		return Artifacts{}, err
+	}
+	defer unlock()
+	if err := installPrerequisites(ctx, out); err != nil {
+		return Artifacts{}, err
+	}
+	for _, r := range plan.recipes {
+		if err := r.build(ctx, plan.folder, out); err != nil {
+			return Artifacts{}, err
+		}
+	}
+	return artifacts, nil
+}
+
+// cacheFolder is where built components, logs that were asked for and the
+// default run folder live: outside of the source tree.
+func cacheFolder() (string, error) {
+	if dir := os.Getenv("NADRA_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a cache folder (set NADRA_CACHE): %w", err)
+	}
+	return filepath.Join(dir, "nadra"), nil
+}
+
+// sourceRoot finds the source tree above the working directory, which is
+// inside it for tests as well as for make.
+func sourceRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "test/cluster/components/kubernetes/go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("%s is not inside the nadra source tree, which the cluster is built from", start)
+		}
+	}
+}

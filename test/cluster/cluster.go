@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Cluster is a running cluster.
+type Cluster struct {
+	options      Options
+	artifacts    Artifacts
+	secrets      secrets
+	group        cgroup
+	controlPlane *Machine
+	nodes        []*Node
+
+	clientOnce sync.Once
+	client     *http.Client
+	clientErr  error
+}
+
+var (
+	// ErrRunning says that there already is a cluster in the run folder.
+	ErrRunning = errors.New("a cluster is already running")
+	// ErrNotRunning says that there is no complete cluster in the run folder.
+	ErrNotRunning = errors.New("no cluster is running")
+)
+
+// newCluster describes a cluster without starting anything.
+func newCluster(d description) *Cluster {
+	c := &Cluster{
+		options:   d.Options,
+		artifacts: d.Artifacts,
+		secrets:   secrets(filepath.Join(d.Options.Dir, "secrets")),
+		group:     groupOf(d.Options.Dir),
+	}
+	c.controlPlane = c.newControlPlane()
+	for number := 1; number <= d.Options.Nodes; number++ {
+		c.nodes = append(c.nodes, c.newNode(number))
+	}
+	return c
+}
+
+// groupOf returns the control group of the cluster in a run folder. It follows
+// from the folder alone, so that leftovers are found when all else is lost.
+func groupOf(dir string) cgroup {
+	return cgroup(fmt.Sprintf("/nadra-%.4x", sha256.Sum256([]byte(dir))))
+}
+
+// Open returns the cluster that runs in a run folder, of which the empty
+// string means the default one.
+func Open(dir string) (*Cluster, error) {
+	options, err := Options{Dir: dir}.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	d, err := readDescription(options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c := newCluster(d)
+	for _, m := range c.machines() {
+		if !m.isUp() {
+			return nil, fmt.Errorf("%w in %s: machine %s has died; stop the rest with 'nadra-cluster down'",
+				ErrNotRunning, options.Dir, m.name)
+		}
+	}
+	return c, nil
+}
+
+// Stop ends the cluster and removes all that there was of it: processes,
+// namespaces with their mounts and networks, control groups, the run folder.
+func (c *Cluster) Stop(ctx context.Context) error { return Stop(ctx, c.options.Dir) }
+
+// Stop ends whatever there is of a cluster in a run folder, complete or not.
+// It is no error if there is nothing.
+func Stop(ctx context.Context, dir string) error {
+	options, err := Options{Dir: dir}.withDefaults()
+	if err != nil {
+		return err
+	}
+	unlock, err := lockFolder(ctx, options.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := tearDown(ctx, options.Dir); err != nil {
+		return fmt.Errorf("stopping the cluster in %s: %w", options.Dir, err)
+	}
+	return os.Remove(options.Dir)
+}
+
+// Dir returns the run folder.
+func (c *Cluster) Dir() string { return c.options.Dir }
+
+// ControlPlane returns the machine that is not a node.
+func (c *Cluster) ControlPlane() *Machine { return c.controlPlane }
+
+// Nodes returns all nodes in the order of their numbers.
+func (c *Cluster) Nodes() []*Node { return c.nodes }
+
+// Node returns a node by its number, the first of which is 1.
+func (c *Cluster) Node(number int) *Node { return c.nodes[number-1] }
+
+func (c *Cluster) machines() []*Machine {
+	all := []*Machine{c.controlPlane}
+	for _, n := range c.nodes {
+		all = append(all, n.Machine)
+	}
+	return all
+}
+
+// waitUsable waits for what the first pod needs, besides a node.
+func (c *Cluster) waitUsable(ctx context.Context) error {
+	const account = "/api/v1/namespaces/default/serviceaccounts/default"
+	return poll(ctx, time.Minute, "waiting for the default service account", func(ctx context.Context) (bool, error) {
+		if err := c.controlPlane.checkRunning(c.controlPlane.Components()...); err != nil {
+			return false, stop(err)
+		}
+		err := c.get(ctx, account, nil)
+		return err == nil, err
+	})
+}

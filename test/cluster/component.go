@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// component is a long-running program of a machine.
+type component struct {
+	name  string
+	path  string
+	args  []string
+	check func(context.Context) error // nil when it works; nil function: nothing to wait for
+}
+
+const (
+	// startLimit is how long a component may take until it works. It is long
+	// because the machine may be busy; a component that ends is noticed at once.
+	startLimit = 2 * time.Minute
+	// stopLimit is how long a component may take to end when asked to.
+	stopLimit = 10 * time.Second
+)
+
+func (m *Machine) component(name string) (component, error) {
+	for _, c := range m.components {
+		if c.name == name {
+			return c, nil
+		}
+	}
+	return component{}, fmt.Errorf("%s has no component %q, only %s", m.name, name, strings.Join(m.Components(), ", "))
+}
+
+// Components lists the names of the components, in the order of their start.
+func (m *Machine) Components() []string {
+	names := make([]string, 0, len(m.components))
+	for _, c := range m.components {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// StartComponent starts a component that is not running and returns when it
+// works.
+func (m *Machine) StartComponent(ctx context.Context, name string) error {
+	c, err := m.component(name)
+	if err != nil {
+		return err
+	}
+	if m.Running(name) {
+		return fmt.Errorf("starting %s on %s: already running", name, m.name)
+	}
+	if err := m.spawn(c); err != nil {
+		return fmt.Errorf("starting %s on %s: %w", name, m.name, err)
+	}
+	if c.check == nil {
+		return nil
+	}
+	err = poll(ctx, startLimit, "waiting until it works", func(ctx context.Context) (bool, error) {
+		if err := m.checkRunning(name); err != nil {
+			return false, stop(err)
+		}
+		err := c.check(ctx)
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("starting %s on %s: %w", name, m.name, err)
+	}
+	return nil
+}
+
+func (m *Machine) spawn(c component) error {
+	cmd := exec.Command(c.path, c.args...)
+	start := func() error { return m.enter(machineNamespaces, cmd.Start) }
+	if err := m.launch(cmd, c.name, start); err != nil {
+		return err
+	}
+	p, err := identify(strconv.Itoa(cmd.Process.Pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("it ended at once:\n%s", m.logTail(c.name))
+	}
+	if err != nil {
+		return err
+	}
+	return p.write(m.pidFile(c.name))
+}
+
+// Running says whether a component's process exists.
+func (m *Machine) Running(name string) bool {
+	p, err := readProcess(m.pidFile(name))
+	return err == nil && p.alive()
+}
+
+// checkRunning returns an error that says how the first of some components
+// that does not run has ended.
+func (m *Machine) checkRunning(names ...string) error {
+	for _, name := range names {
+		if !m.Running(name) {
+			return fmt.Errorf("%s on %s has ended; the last lines of its log are\n%s", name, m.name, m.logTail(name))
+		}
+	}
+	return nil
+}
+
+// Kill sends a signal to a component. After SIGTERM and SIGKILL it returns
+// when the process has ended; a process that does not follow SIGTERM in time
+// is killed.
+func (m *Machine) Kill(ctx context.Context, name string, signal unix.Signal) error {
+	p, err := readProcess(m.pidFile(name))
+	if err != nil {
+		return fmt.Errorf("signalling %s on %s: %w", name, m.name, err)
+	}
+	if signal == unix.SIGTERM || signal == unix.SIGKILL {
+		err = p.end(ctx, signal, stopLimit)
+	} else {
+		err = p.signal(signal)
+	}
+	if err != nil {
+		return fmt.Errorf("signalling %s on %s: %w", name, m.name, err)
+	}
+	return nil
+}
+
+// Restart ends a component in an orderly way and starts it again.
+func (m *Machine) Restart(ctx context.Context, name string) error {
+	if err := m.Kill(ctx, name, unix.SIGTERM); err != nil {
+		return err
+	}
+	return m.StartComponent(ctx, name)
+}
+
+// Log returns what a component has written so far.
+func (m *Machine) Log(name string) ([]byte, error) { return os.ReadFile(m.logFile(name)) }
+
+func (m *Machine) logTail(name string) string {
+	content, err := m.Log(name)
+	if err != nil {
+		return err.Error()
+	}
+	return tail(content, 10)
+}

@@ -1,0 +1,3 @@
+module github.com/nadra-dev/nadra/test/cluster/components/pause
+
+go 1.26.0

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+)
+
+// The components of the control plane.
+const (
+	Etcd              = "etcd"
+	APIServer         = "kube-apiserver"
+	ControllerManager = "kube-controller-manager"
+	Scheduler         = "kube-scheduler"
+)
+
+const controlPlaneName = "control-plane"
+
+// newControlPlane describes the machine that the control plane runs on. It is
+// no node of the cluster.
+func (c *Cluster) newControlPlane() *Machine {
+	m := c.newMachine(controlPlaneName)
+	m.components = []component{
+		c.etcd(m),
+		c.apiServer(m),
+		c.controllerManager(m),
+		c.scheduler(m),
+	}
+	return m
+}
+
+func (c *Cluster) etcd(m *Machine) component {
+	return m.program(c.artifacts.Kubernetes, Etcd,
+		// The data is not worth waiting for the disk.
+		"--unsafe-no-fsync",
+		"--data-dir="+filepath.Join(m.folder, "etcd"),
+		"--log-level=warn",
+	)
+}
+
+func (c *Cluster) apiServer(m *Machine) component {
+	p := m.program(c.artifacts.Kubernetes, APIServer,
+		"--etcd-servers=http://127.0.0.1:2379",
+		"--bind-address=0.0.0.0",
+		"--secure-port=443", // also that of the service, without kube-proxy
+		"--advertise-address="+controlPlaneIP,
+		"--service-cluster-ip-range="+serviceCIDR,
+		"--tls-cert-file="+c.secrets.path(certificateFile),
+		"--tls-private-key-file="+c.secrets.path(certificateKey),
+		"--cert-dir="+string(c.secrets),
+		"--token-auth-file="+c.secrets.path(tokenFile),
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+c.secrets.path(accountKey),
+		"--service-account-signing-key-file="+c.secrets.path(accountKey),
+		"--allow-privileged=true",
+		// Node names are in no DNS.
+		"--kubelet-preferred-address-types=InternalIP",
+	)
+	p.args = append(p.args, c.options.APIServerArgs...)
+	p.check = func(ctx context.Context) error { return c.get(ctx, "/readyz", nil) }
+	return p
+}
+
+func (c *Cluster) controllerManager(m *Machine) component {
+	return m.program(c.artifacts.Kubernetes, ControllerManager, append(c.clientArgs(ControllerManager),
+		"--kube-api-qps=200",
+		"--kube-api-burst=400",
+		"--node-monitor-period=1s",
+		"--service-account-private-key-file="+c.secrets.path(accountKey),
+		"--root-ca-file="+c.secrets.path(certificateFile),
+		// The default is below /usr of the real machine.
+		"--flex-volume-plugin-dir="+filepath.Join(m.folder, "volume-plugins"),
+	)...)
+}
+
+func (c *Cluster) scheduler(m *Machine) component {
+	return m.program(c.artifacts.Kubernetes, Scheduler, append(c.clientArgs(Scheduler), c.options.SchedulerArgs...)...)
+}
+
+// clientArgs are what the components that are clients of the API server have
+// in common.
+func (c *Cluster) clientArgs(user string) []string {
+	kubeconfig := c.secrets.kubeconfig(user)
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		"--leader-elect=false",
+		"--cert-dir=" + string(c.secrets),
+	}
+}
+
+// program describes a component that is a program from a cache folder.
+func (m *Machine) program(folder, name string, args ...string) component {
+	return component{name: name, path: filepath.Join(folder, name), args: args}
+}
+
+// newMachine describes what all machines have in common.
+func (c *Cluster) newMachine(name string) *Machine {
+	programs := strings.Join(c.artifacts.programFolders(), ":")
+	return &Machine{
+		name:      name,
+		folder:    filepath.Join(c.options.Dir, name),
+		logs:      filepath.Join(c.LogDir(), name),
+		artifacts: c.artifacts,
+		group:     c.group + cgroup("/"+name),
+		// Nothing is inherited: a proxy, for one, would be asked for everything.
+		env: []string{
+			"PATH=" + programs + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"HOME=/root",
+			"KUBECONFIG=" + c.Kubeconfig(),
+			marker + "=" + c.options.Dir,
+		},
+	}
+}
+
+// marker is in the environment of everything that a cluster starts outside of
+// containers, so that a person can tell what a process belongs to.
+const marker = "NADRA_CLUSTER"

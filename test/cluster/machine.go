@@ -1,0 +1,177 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Machine is one computer of the cluster: a set of namespaces that a first
+// process holds, and a folder that is its disk. The zero value is not usable.
+type Machine struct {
+	name       string
+	folder     string // disk, PID files, configuration
+	logs       string
+	artifacts  Artifacts
+	env        []string // of everything that runs in the machine
+	group      cgroup
+	components []component
+	folders    map[string]string // path in the machine → folder on its disk
+	files      []bind
+}
+
+// Name is the machine's host name, and the node's name in the cluster.
+func (m *Machine) Name() string { return m.name }
+
+func (m *Machine) pidFile(name string) string { return filepath.Join(m.folder, name+".pid") }
+
+const initName = "init"
+
+// initProcess returns the first process.
+func (m *Machine) initProcess() (process, error) {
+	p, err := readProcess(m.pidFile(initName))
+	if err != nil {
+		return process{}, fmt.Errorf("finding machine %s: %w", m.name, err)
+	}
+	return p, nil
+}
+
+func (m *Machine) isUp() bool {
+	p, err := m.initProcess()
+	return err == nil && p.hasNamespaces()
+}
+
+// boot makes the machine's namespaces. The caller connects its network and
+// starts its components.
+func (m *Machine) boot(ctx context.Context) error {
+	if err := m.group.create(); err != nil {
+		return err
+	}
+	config, err := m.writeConfig()
+	if err != nil {
+		return fmt.Errorf("preparing the disk of %s: %w", m.name, err)
+	}
+	if err := m.startInit(ctx, config); err != nil {
+		return fmt.Errorf("booting %s: %w", m.name, err)
+	}
+	return nil
+}
+
+// writeConfig makes the folders on the machine's disk and writes down where
+// they are to be mounted.
+func (m *Machine) writeConfig() (path string, err error) {
+	config := machineConfig{
+		Hostname: m.name,
+		PIDFile:  m.pidFile(initName),
+		Scratch:  filepath.Join(m.folder, "scratch"),
+		Files:    m.files,
+	}
+	for target, source := range m.folders {
+		config.Folders = append(config.Folders, bind{Source: source, Target: target})
+		if err := os.MkdirAll(source, 0o755); err != nil {
+			return "", err
+		}
+	}
+	for _, dir := range []string{config.Scratch, m.logs} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+	}
+	content, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(m.folder, "machine.json")
+	return path, os.WriteFile(path, content, 0o600)
+}
+
+// startInit starts the first process and waits until it reports.
+func (m *Machine) startInit(ctx context.Context, config string) error {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	cmd := exec.Command(filepath.Join(m.artifacts.Tool, "nadra-cluster"), "machine", config)
+	cmd.ExtraFiles = []*os.File{writer}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: machineNamespaces}
+	err = m.launch(cmd, initName, cmd.Start)
+	writer.Close()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = reader.SetReadDeadline(time.Now()) })
+	defer stop()
+	report, err := io.ReadAll(reader)
+	if err != nil {
+		return fmt.Errorf("waiting for its report: %w", err)
+	}
+	if string(report) != ready {
+		return fmt.Errorf("setting it up: %s", report)
+	}
+	return nil
+}
+
+// launch starts a process that outlives this one: in a session of its own,
+// with a log file instead of our output.
+func (m *Machine) launch(cmd *exec.Cmd, name string, start func() error) error {
+	log, err := os.OpenFile(m.logFile(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, m.env
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
+	if err := start(); err != nil {
+		return err
+	}
+	// While this process lives it is the parent, and has to reap. A namespace
+	// of PIDs does not end before all of its processes are reaped.
+	go cmd.Wait() //nolint:errcheck // its end is noticed by its PID
+	return nil
+}
+
+func (m *Machine) logFile(name string) string { return filepath.Join(m.logs, name+".log") }
+
+// powerOff kills the machine at once, as pulling the plug would. Its disk
+// stays.
+func (m *Machine) powerOff(ctx context.Context) error {
+	p, err := readProcess(m.pidFile(initName))
+	if err == nil {
+		err = p.endNamespace(ctx)
+	}
+	if err != nil && !errors.Is(err, errNotRunning) {
+		return fmt.Errorf("stopping machine %s: %w", m.name, err)
+	}
+	return m.group.remove(ctx)
+}
+
+// HostPath returns where a path inside the running machine is to be found from
+// outside. It holds until the next reboot.
+func (m *Machine) HostPath(path string) (string, error) {
+	p, err := m.initProcess()
+	if err != nil {
+		return "", err
+	}
+	if !m.isUp() {
+		return "", fmt.Errorf("finding %s on %s: %w", path, m.name, errNotRunning)
+	}
+	// Through /proc an absolute link would lead out of the machine; this is
+	// the one that matters.
+	path = filepath.Clean("/" + path)
+	if rest, ok := strings.CutPrefix(path, "/var/run"); ok && (rest == "" || rest[0] == '/') {
+		path = "/run" + rest
+	}
+	return fmt.Sprintf("/proc/%d/root%s", p.pid, path), nil
+}

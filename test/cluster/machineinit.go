@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+// machineConfig tells the first process of a machine what to set up.
+type machineConfig struct {
+	Hostname string
+	PIDFile  string // where it leaves its PID, as seen from outside
+	Scratch  string // an empty folder
+	Folders  []bind // private folders at usual places
+	Files    []bind // private files in place of machine-wide ones
+}
+
+// bind makes Source appear at Target.
+type bind struct{ Source, Target string }
+
+// reportFD is where the first process says that the machine is ready, or why
+// it is not.
+const (
+	reportFD = 3
+	ready    = "ready"
+)
+
+// RunMachine is the life of a machine's first process: it is started in new
+// namespaces, sets them up as the file says, and reaps processes until it is
+// killed. The end of it is the end of everything in the machine.
+func RunMachine(configFile string) error {
+	report := os.NewFile(reportFD, "report")
+	err := setUpMachine(configFile)
+	if err != nil {
+		fmt.Fprint(report, err)
+		return err
+	}
+	fmt.Fprint(report, ready)
+	if err := report.Close(); err != nil {
+		return err
+	}
+	return reapForever()
+}
+
+func setUpMachine(configFile string) error {
+	content, err := os.ReadFile(configFile)
+	if err != nil {
+		return err
+	}
+	var config machineConfig
+	if err := json.Unmarshal(content, &config); err != nil {
+		return fmt.Errorf("reading %s: %w", configFile, err)
+	}
+	// /proc is still that of the outside, so self is the PID to be known by.
+	self, err := identify("self")
+	if err != nil {
+		return fmt.Errorf("finding out the own PID: %w", err)
+	}
+	if err := self.write(config.PIDFile); err != nil {
+		return fmt.Errorf("writing the PID file: %w", err)
+	}
+	if err := unix.Sethostname([]byte(config.Hostname)); err != nil {
+		return fmt.Errorf("setting the host name: %w", err)
+	}
+	if err := config.mount(); err != nil {
+		return err
+	}
+	// The network is configured from outside; only sysctls follow the reader.
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+		return fmt.Errorf("enabling forwarding: %w", err)
+	}
+	return nil
+}
+
+// reapForever collects the processes that lose their parent.
+func reapForever() error {
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
+	for {
+		_, err := unix.Wait4(-1, nil, 0, nil)
+		switch {
+		case err == nil || errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ECHILD):
+			<-children
+		default:
+			return fmt.Errorf("waiting for processes: %w", err)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// The addresses of every cluster. They exist only in its own namespaces, so
+// that clusters do not disturb each other.
+const (
+	controlPlaneIP = "10.99.0.254"
+	serviceIP      = "10.97.0.1" // the first of serviceCIDR, where pods expect the API server
+	serviceCIDR    = "10.97.0.0/24"
+	bridgeName     = "nadra0"
+	uplinkName     = "eth0"
+	maxNodes       = 250
+)
+
+func nodeIP(number int) string  { return fmt.Sprintf("10.99.0.%d", number) }
+func podCIDR(number int) string { return fmt.Sprintf("10.98.%d.0/24", number) }
+
+// hardwareAddress is derived from the host's number, so that a rebooted node
+// is not looked for under its old address.
+func hardwareAddress(number int) net.HardwareAddr {
+	return net.HardwareAddr{0x02, 0x6e, 0x61, 0x64, 0, byte(number)}
+}
+
+// network is an open handle on the network of a machine.
+type network struct {
+	*netlink.Handle
+	ns netns.NsHandle
+}
+
+func (m *Machine) network() (network, error) {
+	p, err := m.initProcess()
+	if err != nil {
+		return network{}, err
+	}
+	ns, err := netns.GetFromPid(p.pid)
+	if err != nil {
+		return network{}, fmt.Errorf("opening the network of %s: %w", m.name, err)
+	}
+	handle, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		ns.Close()
+		return network{}, fmt.Errorf("opening the network of %s: %w", m.name, err)
+	}
+	return network{Handle: handle, ns: ns}, nil
+}
+
+func (n network) close() {
+	n.Close()
+	n.ns.Close()
+}
+
+// setUpBridge makes the switch that all nodes are connected to. The control
+// plane is on it, under its own address and the one of the API's service:
+// there is no kube-proxy.
+func (m *Machine) setUpBridge() error {
+	n, err := m.network()
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	if err := n.up("lo"); err != nil {
+		return err
+	}
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName, HardwareAddr: hardwareAddress(254)}}
+	if err := n.LinkAdd(bridge); err != nil {
+		return fmt.Errorf("adding the bridge: %w", err)
+	}
+	return n.configure(bridgeName, controlPlaneIP+"/24", serviceIP+"/32")
+}
+
+// connect joins a booted node to the bridge and routes to the pods of all
+// nodes, which may be still to come.
+func (n *Node) connect(controlPlane *Machine, nodes int) error {
+	center, err := controlPlane.network()
+	if err != nil {
+		return err
+	}
+	defer center.close()
+	own, err := n.network()
+	if err != nil {
+		return err
+	}
+	defer own.close()
+	if err := n.addCable(center, own); err != nil {
+		return fmt.Errorf("connecting %s: %w", n.name, err)
+	}
+	if err := own.up("lo"); err != nil {
+		return err
+	}
+	if err := own.configure(uplinkName, n.IP()+"/24"); err != nil {
+		return err
+	}
+	if err := own.route("0.0.0.0/0", controlPlaneIP); err != nil {
+		return err
+	}
+	for other := 1; other <= nodes; other++ {
+		if other == n.number {
+			continue
+		}
+		if err := own.route(podCIDR(other), nodeIP(other)); err != nil {
+			return err
+		}
+	}
+	return center.route(podCIDR(n.number), n.IP())
+}
+
+// addCable adds a pair of virtual interfaces: eth0 in the node, and a port of
+// the bridge that has the node's name.
+func (n *Node) addCable(center, own network) error {
+	if old, err := center.LinkByName(n.name); err == nil {
+		// Of the last boot: the kernel removes it with its namespace, later.
+		if err := center.LinkDel(old); err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("removing the old link: %w", err)
+		}
+	}
+	bridge, err := center.LinkByName(bridgeName)
+	if err != nil {
+		return fmt.Errorf("finding the bridge: %w", err)
+	}
+	cable := &netlink.Veth{
+		LinkAttrs:        netlink.LinkAttrs{Name: n.name, MasterIndex: bridge.Attrs().Index},
+		PeerName:         uplinkName,
+		PeerHardwareAddr: hardwareAddress(n.number),
+		PeerNamespace:    netlink.NsFd(own.ns),
+	}
+	if err := center.LinkAdd(cable); err != nil {
+		return fmt.Errorf("adding the link: %w", err)
+	}
+	return center.up(n.name)
+}
+
+func (n network) up(name string) error {
+	link, err := n.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("finding interface %s: %w", name, err)
+	}
+	if err := n.LinkSetUp(link); err != nil {
+		return fmt.Errorf("setting %s up: %w", name, err)
+	}
+	return nil
+}
+
+// configure gives an interface its addresses and sets it up.
+func (n network) configure(name string, addresses ...string) error {
+	link, err := n.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("finding interface %s: %w", name, err)
+	}
+	for _, text := range addresses {
+		address, err := netlink.ParseAddr(text)
+		if err != nil {
+			return err
+		}
+		if err := n.AddrAdd(link, address); err != nil {
+			return fmt.Errorf("adding %s to %s: %w", text, name, err)
+		}
+	}
+	return n.up(name)
+}
+
+func (n network) route(destination, via string) error {
+	_, subnet, err := net.ParseCIDR(destination)
+	if err != nil {
+		return err
+	}
+	route := &netlink.Route{Dst: subnet, Gw: net.ParseIP(via)}
+	if err := n.RouteReplace(route); err != nil {
+		return fmt.Errorf("routing %s via %s: %w", destination, via, err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+)
+
+// The components of a node.
+const (
+	Containerd = "containerd"
+	Kubelet    = "kubelet"
+)
+
+// Node is a machine that runs pods.
+type Node struct {
+	*Machine
+	number  int
+	cluster *Cluster
+}
+
+func nodeName(number int) string { return fmt.Sprintf("node-%d", number) }
+
+// IP is the node's address. It is in the cluster's own network.
+func (n *Node) IP() string { return nodeIP(n.number) }
+
+// newNode describes a node. Its folders are those that pods and components
+// keep things in; the rest is shared with the real machine.
+func (c *Cluster) newNode(number int) *Node {
+	n := &Node{Machine: c.newMachine(nodeName(number)), number: number, cluster: c}
+	disk := func(name string) string { return filepath.Join(n.folder, "disk", name) }
+	n.folders = map[string]string{
+		"/var/lib/kubelet":    disk("kubelet"),
+		"/var/lib/containerd": disk("containerd"),
+		"/var/lib/cni":        disk("cni-state"),
+		"/var/lib/nadra":      disk("nadra"),
+		"/etc/cni":            disk("cni-config"),
+		"/opt/cni":            disk("cni-programs"),
+		"/var/log/pods":       filepath.Join(n.logs, "pods"),
+		"/var/log/containers": filepath.Join(n.logs, "containers"),
+	}
+	for _, s := range sysctls {
+		n.files = append(n.files, bind{Source: n.sysctlFile(s.path), Target: s.path})
+	}
+	n.components = []component{n.containerd(), n.kubelet()}
+	return n
+}
+
+func (n *Node) containerd() component {
+	c := n.program(n.artifacts.Containerd, Containerd, "--config", n.configFile("containerd.toml"))
+	c.check = func(ctx context.Context) error {
+		socket, err := n.HostPath("/run/containerd/containerd.sock")
+		if err != nil {
+			return err
+		}
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	return c
+}
+
+func (n *Node) kubelet() component {
+	c := n.program(n.artifacts.Kubernetes, Kubelet,
+		"--config="+n.configFile("kubelet.json"),
+		"--kubeconfig="+n.cluster.secrets.kubeconfig(n.name),
+		"--cert-dir="+filepath.Join(n.folder, "pki"),
+		"--node-ip="+n.IP(),
+		"--hostname-override="+n.name,
+	)
+	c.check = func(ctx context.Context) error { return n.getHealth(ctx, "http://127.0.0.1:10248/healthz") }
+	return c
+}

@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"bytes"
+	_ "embed"
+	"maps"
+	"text/template"
+	"time"
+)
+
+//go:embed templates/containerd.toml
+var containerdTemplate string
+
+// containerdSettings are what differs between containerd configurations.
+type containerdSettings struct {
+	Snapshotter string
+	PauseImage  string
+	Runc        string
+	NRITimeout  time.Duration
+}
+
+func containerdConfig(settings containerdSettings) ([]byte, error) {
+	parsed, err := template.New("containerd.toml").Parse(containerdTemplate)
+	if err != nil {
+		return nil, err
+	}
+	var rendered bytes.Buffer
+	if err := parsed.Execute(&rendered, settings); err != nil {
+		return nil, err
+	}
+	return rendered.Bytes(), nil
+}
+
+type object = map[string]any
+
+// kubeletConfig renders a KubeletConfiguration. An override replaces a
+// top-level field as a whole.
+func kubeletConfig(ip, group string, overrides object) object {
+	config := object{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1",
+		"kind":       "KubeletConfiguration",
+		"address":    ip,
+		// Only the cluster's own network leads here.
+		"authentication": object{"anonymous": object{"enabled": true}, "webhook": object{"enabled": false}},
+		"authorization":  object{"mode": "AlwaysAllow"},
+
+		"cgroupDriver":             "cgroupfs",
+		"cgroupRoot":               group,
+		"failCgroupV1":             false,
+		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+
+		"enableControllerAttachDetach": false,
+		"evictionHard": object{
+			"memory.available": "50Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%",
+		},
+		"imageGCHighThresholdPercent": 100,
+		// Without the capability to raise them.
+		"maxOpenFiles": 20000,
+		"oomScoreAdj":  0,
+
+		"makeIPTablesUtilChains": false,
+		"resolvConf":             "",
+		// So that what has failed is soon tried again; the default is a minute.
+		"syncFrequency": "2s",
+		// The default is below /usr of the real machine.
+		"volumePluginDir": "/var/lib/kubelet/volume-plugins",
+	}
+	maps.Copy(config, overrides)
+	return config
+}
+
+// defaultNetwork renders the CNI configuration of the pods' first interface.
+// Addresses are kept where a reboot forgets them, as it does the pods.
+func defaultNetwork(subnet string) object {
+	return object{
+		"cniVersion": "1.0.0",
+		"name":       "default",
+		"plugins": []object{{
+			"type":             "bridge",
+			"bridge":           "cni0",
+			"isDefaultGateway": true,
+			"ipam": object{
+				"type":    "host-local",
+				"dataDir": "/run/cni-addresses",
+				"ranges":  [][]object{{{"subnet": subnet}}},
+			},
+		}},
+	}
+}

@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// bootUp boots the machine and starts what runs on it. With a new disk the
+// images are imported, too.
+func (n *Node) bootUp(ctx context.Context) error {
+	if err := n.writeBootFiles(); err != nil {
+		return fmt.Errorf("preparing %s: %w", n.name, err)
+	}
+	if err := n.boot(ctx); err != nil {
+		return err
+	}
+	if err := n.connect(n.cluster.controlPlane, n.cluster.options.Nodes); err != nil {
+		return err
+	}
+	return n.StartComponent(ctx, Containerd)
+}
+
+// Reboot pulls the plug and starts the node again: nothing that ran survives,
+// not even a namespace, the boot ID is a new one, and the disk is as it was.
+// It returns when the node is ready again.
+func (n *Node) Reboot(ctx context.Context) error {
+	if err := n.powerOff(ctx); err != nil {
+		return fmt.Errorf("rebooting %s: %w", n.name, err)
+	}
+	if err := n.bootUp(ctx); err != nil {
+		return fmt.Errorf("rebooting %s: %w", n.name, err)
+	}
+	if err := n.StartComponent(ctx, Kubelet); err != nil {
+		return fmt.Errorf("rebooting %s: %w", n.name, err)
+	}
+	return n.waitReady(ctx)
+}
+
+// ImportImage makes the image in an archive known to the node. It replaces an
+// image of the same name.
+func (n *Node) ImportImage(ctx context.Context, archive string) error {
+	archive, err := filepath.Abs(archive)
+	if err != nil {
+		return err
+	}
+	_, err = n.Exec(ctx, "ctr", "--namespace=k8s.io", "images", "import", "--local",
+		"--snapshotter="+snapshotter(n.folder), archive)
+	if err != nil {
+		return fmt.Errorf("importing image %s: %w", archive, err)
+	}
+	return nil
+}
+
+// BootID returns the ID of the node's present boot.
+func (n *Node) BootID() (string, error) {
+	content, err := os.ReadFile(n.sysctlFile(bootIDPath))
+	if err != nil {
+		return "", fmt.Errorf("reading the boot ID of %s: %w", n.name, err)
+	}
+	return string(content[:max(0, len(content)-1)]), nil
+}
+
+// waitReady waits until the cluster uses the node as it is after this boot.
+func (n *Node) waitReady(ctx context.Context) error {
+	bootID, err := n.BootID()
+	if err != nil {
+		return err
+	}
+	return poll(ctx, startLimit, "waiting for "+n.name+" to be ready", func(ctx context.Context) (bool, error) {
+		if err := n.checkRunning(n.Components()...); err != nil {
+			return false, stop(err)
+		}
+		var status nodeStatus
+		if err := n.cluster.get(ctx, "/api/v1/nodes/"+n.name, &status); err != nil {
+			return false, err
+		}
+		return status.usable(bootID)
+	})
+}

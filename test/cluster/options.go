@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options say what cluster to start. All fields have defaults.
+type Options struct {
+	// Dir is the run folder: the disks of the machines, their logs and keys.
+	// It is made, and removed by Stop. The default is one in the cache.
+	Dir string
+	// Nodes is the number of nodes that run pods; 1 by default.
+	Nodes int
+	// NRITimeout is how long containerd waits for an NRI plugin; 5 s by default.
+	NRITimeout time.Duration
+	// ImageArchives are imported on every node.
+	ImageArchives []string
+	// APIServerArgs are added to the arguments of kube-apiserver.
+	APIServerArgs []string
+	// SchedulerArgs are added to the arguments of kube-scheduler.
+	SchedulerArgs []string
+	// KubeletConfig has top-level fields of the KubeletConfiguration of every
+	// node.
+	KubeletConfig map[string]any
+	// Out is told about the progress; nobody by default.
+	Out io.Writer `json:"-"`
+}
+
+// DefaultDir returns the run folder for when none is given.
+func DefaultDir() (string, error) {
+	cache, err := cacheFolder()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "run", "default"), nil
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Dir == "" {
+		dir, err := DefaultDir()
+		if err != nil {
+			return o, err
+		}
+		o.Dir = dir
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return o, err
+	}
+	o.Dir = dir
+	if strings.HasPrefix(dir, "/run/") || strings.HasPrefix(dir, "/var/run/") {
+		return o, fmt.Errorf("the run folder %s is below /run, which machines do not share", dir)
+	}
+	if o.Nodes == 0 {
+		o.Nodes = 1
+	}
+	if o.Nodes < 0 || o.Nodes > maxNodes {
+		return o, fmt.Errorf("%d nodes are asked for; 1 to %d are possible", o.Nodes, maxNodes)
+	}
+	if o.NRITimeout == 0 {
+		o.NRITimeout = 5 * time.Second
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	o.ImageArchives = slices.Clone(o.ImageArchives)
+	for i, archive := range o.ImageArchives {
+		if o.ImageArchives[i], err = filepath.Abs(archive); err != nil {
+			return o, err
+		}
+		if _, err := os.Stat(archive); err != nil {
+			return o, fmt.Errorf("reading an image archive: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// description is what a run folder says about its cluster. It is written when
+// the cluster is complete.
+type description struct {
+	Options   Options
+	Artifacts Artifacts
+}
+
+const descriptionFile = "cluster.json"
+
+func (d description) write() error {
+	content, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(d.Options.Dir, descriptionFile), content)
+}
+
+func readDescription(dir string) (description, error) {
+	var d description
+	content, err := os.ReadFile(filepath.Join(dir, descriptionFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return d, fmt.Errorf("%w in %s", ErrNotRunning, dir)
+	}
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(content, &d); err != nil {
+		return d, fmt.Errorf("reading %s: %w", filepath.Join(dir, descriptionFile), err)
+	}
+	return d, nil
+}

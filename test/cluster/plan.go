@@ -1,0 +1,150 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// plan is the list of recipes, in the order to cook them.
+type plan struct {
+	folder  string // of the cache
+	recipes []*recipe
+
+	kubernetes, containerd, runc, cni, tool, images *recipe
+}
+
+const cniPlugins = "github.com/containernetworking/plugins/plugins"
+
+// newPlan writes down how every component is built and computes the keys.
+// The flags are the same everywhere so that packages are compiled once.
+func newPlan(ctx context.Context, root string) (*plan, error) {
+	cache, err := cacheFolder()
+	if err != nil {
+		return nil, err
+	}
+	components := filepath.Join(root, "test/cluster/components")
+	p := &plan{folder: filepath.Join(cache, "components")}
+	b := &planner{ctx: ctx}
+
+	kubernetes := filepath.Join(components, "kubernetes")
+	version := b.moduleVersion(kubernetes, "k8s.io/kubernetes")
+	p.kubernetes = b.add(goBuild{
+		name: "kubernetes", version: version, dir: kubernetes,
+		ldflags: kubernetesVersionFlags(version), output: "hyper", packages: []string{"."},
+		links: []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"},
+	})
+
+	containerd := filepath.Join(components, "containerd")
+	version = b.moduleVersion(containerd, "github.com/containerd/containerd/v2")
+	p.containerd = b.add(goBuild{
+		name: "containerd", version: version, dir: containerd,
+		tags:     "no_btrfs no_zfs no_devmapper no_tracing no_systemd no_rdt urfave_cli_no_docs netgo osusergo",
+		ldflags:  " -X github.com/containerd/containerd/v2/version.Version=" + strings.TrimPrefix(version, "v"),
+		packages: prefixed("github.com/containerd/containerd/v2/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
+	})
+
+	runc := filepath.Join(components, "runc")
+	version = b.moduleVersion(runc, "github.com/opencontainers/runc")
+	p.runc = b.add(goBuild{
+		name: "runc", version: version, dir: runc, cgo: true, tags: "seccomp netgo osusergo",
+		ldflags:  " -linkmode external -extldflags -static -X main.version=" + strings.TrimPrefix(version, "v"),
+		packages: []string{"github.com/opencontainers/runc"},
+	})
+
+	cni := filepath.Join(components, "cni")
+	p.cni = b.add(goBuild{
+		name: "cni", version: b.moduleVersion(cni, "github.com/containernetworking/plugins"), dir: cni,
+		packages: prefixed(cniPlugins+"/", "main/bridge", "main/ptp", "main/macvlan", "main/loopback", "main/host-device",
+			"main/tap", "ipam/host-local", "ipam/static", "meta/tuning", "meta/sbr"),
+	})
+
+	pause := b.add(goBuild{name: "pause", dir: filepath.Join(components, "pause"), packages: []string{"."}})
+	mkimage := b.add(goBuild{name: "mkimage", dir: filepath.Join(root, "build/mkimage"), packages: []string{"."}})
+	p.images = b.addRecipe(imagesRecipe(p.folder, pause, mkimage))
+	p.tool = b.add(goBuild{
+		name: "nadra-cluster", dir: root, packages: []string{"./test/cluster/cmd/nadra-cluster"},
+		sources: []string{"test/cluster/*.go", "test/cluster/templates/*", "test/cluster/cmd/nadra-cluster/*.go"},
+	})
+	p.recipes = b.recipes
+	return p, b.err
+}
+
+func (p *plan) artifacts() Artifacts {
+	return Artifacts{
+		Kubernetes: p.kubernetes.folder(p.folder),
+		Containerd: p.containerd.folder(p.folder),
+		Runc:       p.runc.folder(p.folder),
+		CNI:        p.cni.folder(p.folder),
+		Tool:       p.tool.folder(p.folder),
+		Images:     p.images.folder(p.folder),
+	}
+}
+
+func (p *plan) complete() bool {
+	for _, r := range p.recipes {
+		if !r.done(p.folder) {
+			return false
+		}
+	}
+	return true
+}
+
+// kubernetesVersionFlags makes the components report their version: without
+// it the API server claims to be v0.0.0 and clients refuse to talk to it.
+func kubernetesVersionFlags(version string) string {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	const variable = " -X k8s.io/component-base/version."
+	return variable + "gitVersion=" + version + variable + "gitMajor=" + parts[0] + variable + "gitMinor=" + parts[1]
+}
+
+func prefixed(prefix string, names ...string) []string {
+	for i := range names {
+		names[i] = prefix + names[i]
+	}
+	return names
+}
+
+// planner collects recipes and keeps the first error, so that the plan reads
+// as a list.
+type planner struct {
+	ctx     context.Context
+	recipes []*recipe
+	err     error
+}
+
+func (b *planner) add(g goBuild) *recipe {
+	r, err := g.recipe(b.ctx)
+	if err != nil && b.err == nil {
+		b.err = err
+	}
+	return b.addRecipe(r)
+}
+
+func (b *planner) addRecipe(r *recipe) *recipe {
+	if b.err == nil {
+		b.err = r.prepare()
+	}
+	b.recipes = append(b.recipes, r)
+	return r
+}
+
+// moduleVersion reads the version of a module from the go.mod in dir, the only
+// place where it is written.
+func (b *planner) moduleVersion(dir, module string) string {
+	content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		b.err = err
+		return "v0.0"
+	}
+	for line := range strings.Lines(string(content)) {
+		fields := strings.Fields(strings.TrimPrefix(line, "require "))
+		if len(fields) >= 2 && fields[0] == module {
+			return fields[1]
+		}
+	}
+	b.err = fmt.Errorf("%s/go.mod does not require %s", dir, module)
+	return "v0.0"
+}

@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Start builds what is missing, starts a cluster and returns when pods can run
+// on all of its nodes. The cluster outlives the calling process. What is left
+// of a cluster that was not stopped properly is removed first.
+func Start(ctx context.Context, options Options) (*Cluster, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if os.Getuid() != 0 {
+		return nil, errors.New("starting a cluster needs root, for namespaces and control groups")
+	}
+	if err := refuseRunning(options.Dir); err != nil {
+		return nil, err
+	}
+	artifacts, err := Build(ctx, options.Out)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := lockFolder(ctx, options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	// Again: another process may have started it meanwhile.
+	if err := refuseRunning(options.Dir); err != nil {
+		return nil, err
+	}
+	if err := tearDown(ctx, options.Dir); err != nil {
+		return nil, fmt.Errorf("removing the remains of an earlier cluster: %w", err)
+	}
+	d := description{Options: options, Artifacts: artifacts}
+	c := newCluster(d)
+	if err := c.bringUp(ctx); err != nil {
+		return nil, c.giveUp(ctx, err)
+	}
+	if err := d.write(); err != nil {
+		return nil, c.giveUp(ctx, err)
+	}
+	return c, nil
+}
+
+func refuseRunning(dir string) error {
+	if _, err := Open(dir); err == nil {
+		return fmt.Errorf("%w in %s: stop it with 'nadra-cluster down', or use it with Open", ErrRunning, dir)
+	}
+	return nil
+}
+
+// bringUp starts everything, at the same time where possible.
+func (c *Cluster) bringUp(ctx context.Context) error {
+	start := time.Now()
+	fmt.Fprintf(c.options.Out, "starting the control plane and %d node(s) …\n", c.options.Nodes)
+	if err := c.secrets.create(c.options.Nodes); err != nil {
+		return fmt.Errorf("making keys and tokens: %w", err)
+	}
+	if err := c.controlPlane.boot(ctx); err != nil {
+		return err
+	}
+	if err := c.controlPlane.setUpBridge(); err != nil {
+		return fmt.Errorf("setting up the network: %w", err)
+	}
+	steps := []func(context.Context) error{c.startControlPlane}
+	for _, n := range c.nodes {
+		steps = append(steps, func(ctx context.Context) error { return n.firstBoot(ctx, c.options) })
+	}
+	if err := together(ctx, steps...); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.options.Out, "API server and containerd work after %s\n", time.Since(start).Round(100*time.Millisecond))
+	steps = []func(context.Context) error{c.waitUsable}
+	for _, n := range c.nodes {
+		steps = append(steps, func(ctx context.Context) error {
+			if err := n.StartComponent(ctx, Kubelet); err != nil {
+				return err
+			}
+			return n.waitReady(ctx)
+		})
+	}
+	if err := together(ctx, steps...); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.options.Out, "cluster ready after %s\n", time.Since(start).Round(100*time.Millisecond))
+	return nil
+}
+
+func (c *Cluster) startControlPlane(ctx context.Context) error {
+	for _, component := range c.controlPlane.components {
+		if err := c.controlPlane.StartComponent(ctx, component.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstBoot boots a node with a new disk and puts the images on it.
+func (n *Node) firstBoot(ctx context.Context, options Options) error {
+	if err := n.createDisk(options); err != nil {
+		return fmt.Errorf("creating the disk of %s: %w", n.name, err)
+	}
+	if err := n.bootUp(ctx); err != nil {
+		return err
+	}
+	for _, archive := range append(n.artifacts.imageArchives(), options.ImageArchives...) {
+		if err := n.ImportImage(ctx, archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveUp removes a cluster that did not start, but not the logs that tell why.
+func (c *Cluster) giveUp(ctx context.Context, reason error) error {
+	logs, err := c.SaveLogs(filepath.Base(c.options.Dir) + "-failed")
+	if err == nil {
+		reason = fmt.Errorf("%w\n(all logs are in %s)", reason, logs)
+	}
+	// Also when the reason is that the context has ended.
+	if err := tearDown(context.WithoutCancel(ctx), c.options.Dir); err != nil {
+		return errors.Join(reason, err)
+	}
+	return errors.Join(reason, os.Remove(c.options.Dir))
+}

@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// tearDown ends all machines that have a folder in a run folder and empties
+// it. It needs nothing but the folder, since it may be all that is left.
+func tearDown(ctx context.Context, dir string) error {
+	pidFiles, err := filepath.Glob(filepath.Join(dir, "*", initName+".pid"))
+	if err != nil {
+		return err
+	}
+	var steps []func(context.Context) error
+	for _, path := range pidFiles {
+		folder := filepath.Dir(path)
+		m := &Machine{name: filepath.Base(folder), folder: folder, group: groupOf(dir) + cgroup("/"+filepath.Base(folder))}
+		steps = append(steps, m.powerOff)
+	}
+	if err := together(ctx, steps...); err != nil {
+		return err
+	}
+	if err := endMarked(ctx, dir); err != nil {
+		return err
+	}
+	if err := groupOf(dir).remove(ctx); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endMarked kills what has no PID file but the mark of the cluster: its first
+// process just after it was started, or all of them when somebody has removed
+// the run folder.
+func endMarked(ctx context.Context, dir string) error {
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		environment, err := os.ReadFile(path)
+		if err != nil || !strings.Contains("\x00"+string(environment), "\x00"+marker+"="+dir+"\x00") {
+			continue // also when it has ended meanwhile
+		}
+		p, err := identify(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			continue
+		}
+		if err := p.end(ctx, unix.SIGKILL, stopLimit); err != nil {
+			return fmt.Errorf("killing process %d, which belongs to the cluster: %w", p.pid, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// What is published follows NADs and links.
+func TestSlicesFollowTheNode(t *testing.T) {
+	f := setup(t, "follow")
+	const nad = "follow/blue"
+	absent := func(ctx context.Context) error {
+		if f.published(ctx, nad) == nil {
+			return fmt.Errorf("%s is still published", nad)
+		}
+		return nil
+	}
+	present := func(ctx context.Context) error { return f.published(ctx, nad) }
+
+	f.nad("blue", strings.ReplaceAll(macvlanConf, "lan0", "lan7"))
+	f.eventually(20*time.Second, absent) // its master is not there
+	f.sh("ip link add lan7 type veth peer name lan7p")
+	f.eventually(5*time.Second, present)
+	devices, err := f.devices(f.ctx)
+	f.must(err)
+	d := devices[nad]
+	for name, want := range map[string]string{"pluginType": "macvlan", "ipamType": "host-local", "master": "lan7", "mode": "bridge", "subnet": "10.50.0.0/24"} {
+		a, ok := d.Attributes[resourceapi.QualifiedName(name)]
+		if !ok || *a.StringValue != want {
+			t.Errorf("attribute %s is %v, want %s", name, a.StringValue, want)
+		}
+	}
+	addresses := d.Capacity["addresses"].Value
+	if addresses.Value() != 90 {
+		t.Errorf("capacity addresses is %s, want the 90 of the range", addresses.String())
+	}
+	f.sh("ip link del lan7")
+	f.eventually(5*time.Second, absent)
+	f.must(f.updateNAD("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-f"}`))
+	f.eventually(5*time.Second, present)
+	f.must(f.deleteNAD("blue"))
+	f.eventually(5*time.Second, absent)
+}
+
+// More devices than one slice holds.
+func TestManyNetworks(t *testing.T) {
+	f := setup(t, "many")
+	const nads = 200
+	for i := range nads {
+		f.nad(fmt.Sprintf("net-%03d", i), `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-many"}`)
+	}
+	f.eventually(time.Minute, func(ctx context.Context) error {
+		list, err := f.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
+		if err != nil {
+			return err
+		}
+		count := 0
+		for _, s := range list.Items {
+			count += len(s.Spec.Devices)
+			if s.Spec.Pool.ResourceSliceCount != int64(len(list.Items)) {
+				return fmt.Errorf("slice %s counts %d slices, there are %d", s.Name, s.Spec.Pool.ResourceSliceCount, len(list.Items))
+			}
+		}
+		if len(list.Items) != 2 || count != nads {
+			return fmt.Errorf("%d devices in %d slices, want %d in 2", count, len(list.Items), nads)
+		}
+		return nil
+	})
+	f.bridge("br-many")
+	f.start("last", lab.Want{Network: "net-199"})
+}
+
+// A full host-local range stops scheduling instead of failing pods (design D2).
+func TestFullRangeStopsScheduling(t *testing.T) {
+	f := setup(t, "full")
+	f.bridge("br-full")
+	f.nad("tiny", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-full","ipam":{"type":"host-local","subnet":"10.67.0.0/29","rangeStart":"10.67.0.2","rangeEnd":"10.67.0.3"}}`)
+	f.start("a", lab.Want{Network: "tiny"})
+	f.start("b", lab.Want{Network: "tiny"})
+	_, err := f.Create(f.ctx, f.ns, "c", lab.Want{Network: "tiny"})
+	f.must(err)
+	f.eventually(30*time.Second, func(ctx context.Context) error {
+		for _, e := range f.Events(ctx, f.ns, "c") {
+			if strings.HasPrefix(e, "FailedScheduling") {
+				return nil
+			}
+		}
+		return fmt.Errorf("pod c was not held back by the scheduler")
+	})
+	f.must(f.DeletePod(f.ctx, f.ns, "a"))
+	_, err = f.Ready(f.ctx, f.ns, "c", time.Minute)
+	f.must(err)
+}
+
+// The driver and the runtime may be restarted while pods run; new pods are
+// attached, and old ones are detached without a rest.
+func TestRestarts(t *testing.T) {
+	f := setup(t, "restarts")
+	f.bridge("br-re")
+	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-re","ipam":{"type":"host-local","subnet":"10.68.0.0/24"}}`)
+	f.start("before", lab.Want{Network: "blue"})
+
+	f.must(f.node.Restart(f.ctx, "containerd"))
+	f.start("after-containerd", lab.Want{Network: "blue"})
+
+	out, err := f.Cluster.Kubectl(f.ctx, "-n", "nadra", "delete", "pod", "-l", "app.kubernetes.io/name=nadra-node", "--wait=true")
+	if err != nil {
+		t.Fatal(err, out)
+	}
+	f.start("after-driver", lab.Want{Network: "blue"})
+
+	f.must(f.node.Kill(f.ctx, "kubelet", unix.SIGKILL))
+	f.must(f.node.StartComponent(f.ctx, "kubelet"))
+	f.start("after-kubelet", lab.Want{Network: "blue"})
+	for _, name := range []string{"before", "after-containerd", "after-driver", "after-kubelet"} {
+		f.must(f.DeletePod(f.ctx, f.ns, name))
+	}
+}
+
+// Without consumable capacity (Kubernetes 1.34 and 1.35) a NAD is published as
+// copies, and several pods still share it.
+func TestWithoutConsumableCapacity(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	const gate = "--feature-gates=DRAConsumableCapacity=false"
+	old, err := lab.Start(ctx, cluster.Options{
+		Dir: t.TempDir(), APIServerArgs: []string{gate}, SchedulerArgs: []string{gate},
+	}, testWriter{t})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := old.Cluster.Stop(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	}()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, old.DriverLog(ctx))
+		}
+	}
+	must(old.CreateNAD(ctx, "default", "blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-old","ipam":{"type":"host-local","subnet":"10.69.0.0/24"}}`))
+	for _, name := range []string{"a", "b"} {
+		_, err := old.Create(ctx, "default", name, lab.Want{Network: "blue"}, lab.Want{Network: "blue"})
+		must(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		pod, err := old.Ready(ctx, "default", name, time.Minute)
+		must(err)
+		claim, err := old.Claim(ctx, pod)
+		must(err)
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			if r.ShareID != nil {
+				t.Errorf("device %s is shared, the gate is not off", r.Device)
+			}
+		}
+	}
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}

@@ -1,0 +1,141 @@
+//go:build e2e
+
+// Package e2e proves nadra on a real cluster: kubelet, scheduler, containerd
+// with NRI, runc, the reference CNI plugins and this machine's kernel.
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// the cluster of all tests
+var theLab *lab.Lab
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "nadra-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	theLab, err = lab.Start(ctx, cluster.Options{Dir: dir}, os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
+		return 1
+	}
+	code := m.Run()
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, theLab.DriverLog(ctx))
+	}
+	if err := theLab.Cluster.Stop(context.WithoutCancel(ctx)); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the cluster:", err)
+		return 1
+	}
+	return code
+}
+
+// fixture is one test's own namespace, in which it must leave nothing behind.
+type fixture struct {
+	*lab.Lab
+	*testing.T
+	ctx  context.Context
+	ns   string
+	node *cluster.Node
+}
+
+// setup makes a namespace and, at the end of the test, deletes everything in
+// it and checks that the node has nothing that it had not before.
+func setup(t *testing.T, namespace string) *fixture {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	t.Cleanup(cancel)
+	f := &fixture{Lab: theLab, T: t, ctx: ctx, ns: namespace, node: theLab.Cluster.Nodes()[0]}
+	before, err := lab.Look(f.node)
+	f.must(err)
+	_, err = f.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	f.must(err)
+	f.must(lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		_, err := f.Kube.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	}))
+	t.Cleanup(func() {
+		if _, err := f.Cluster.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=120s"); err != nil {
+			t.Errorf("deleting the test's namespace: %v", err)
+		}
+		if err := lab.NothingAdded(ctx, f.node, before); err != nil {
+			t.Errorf("after the test: %v", err)
+		}
+	})
+	return f
+}
+
+func (f *fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// eventually fails the test with the last error of check.
+func (f *fixture) eventually(limit time.Duration, check func(context.Context) error) {
+	f.Helper()
+	f.must(lab.Eventually(f.ctx, limit, check))
+}
+
+// nad creates a NAD in the test's namespace.
+func (f *fixture) nad(name, config string) {
+	f.Helper()
+	f.must(f.CreateNAD(f.ctx, f.ns, name, config))
+}
+
+// start creates a pod with these networks and waits until it is Ready.
+func (f *fixture) start(name string, wants ...lab.Want) *corev1.Pod {
+	f.Helper()
+	_, err := f.Create(f.ctx, f.ns, name, wants...)
+	f.must(err)
+	pod, err := f.Ready(f.ctx, f.ns, name, 3*time.Minute)
+	f.must(err)
+	return pod
+}
+
+// sh runs a command on the node.
+func (f *fixture) sh(command string) string {
+	f.Helper()
+	out, err := f.node.Exec(f.ctx, "sh", "-c", command)
+	f.must(err)
+	return string(out)
+}
+
+// master makes an interface for macvlan on the node for the time of the test.
+func (f *fixture) master(name string) {
+	f.Helper()
+	f.sh("ip link add " + name + " type veth peer name " + name + "p && ip link set " + name + " up && ip link set " + name + "p up")
+	f.Cleanup(func() { f.sh("ip link del " + name) })
+}
+
+// bridge has the test remove a bridge that the bridge plugin makes and, by
+// design, never removes.
+func (f *fixture) bridge(name string) {
+	f.Helper()
+	f.Cleanup(func() { f.sh("ip link del " + name + " 2>/dev/null; true") })
+}

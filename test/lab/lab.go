@@ -1,0 +1,172 @@
+// Package lab puts nadra on the cluster lane and gives tests and the demo a
+// short way to make networks and pods, and to see what is left of them.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+)
+
+// DriverName is nadra's DRA driver.
+const DriverName = "net.nadra.dev"
+
+// poll is the interval at which conditions are looked at.
+const poll = 50 * time.Millisecond
+
+// Lab is a cluster with nadra on it.
+type Lab struct {
+	Cluster *cluster.Cluster
+	Kube    kubernetes.Interface
+	NADs    nadclient.Interface
+}
+
+// ImageArchive is nadra-node's image as `make image` writes it.
+func ImageArchive() string { return filepath.Join(Root(), "bin", "nadra-node.tar") }
+
+// Root is the top of the source tree.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+// Start builds what is missing, starts a cluster and installs nadra on it.
+func Start(ctx context.Context, o cluster.Options, out io.Writer) (*Lab, error) {
+	if _, err := os.Stat(ImageArchive()); err != nil {
+		return nil, fmt.Errorf("looking for nadra's image (run `make image`): %w", err)
+	}
+	if _, err := cluster.Build(ctx, out); err != nil {
+		return nil, err
+	}
+	o.Out = out
+	o.ImageArchives = append(o.ImageArchives, ImageArchive())
+	c, err := cluster.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	l, err := New(c)
+	if err == nil {
+		err = l.Install(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+	}
+	return l, nil
+}
+
+// New returns a Lab for a cluster that runs.
+func New(c *cluster.Cluster) (*Lab, error) {
+	config, err := c.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = 200, 400
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	nads, err := nadclient.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Lab{Cluster: c, Kube: kube, NADs: nads}, nil
+}
+
+// Install applies the manifests as a user would and waits until every node
+// publishes its networks.
+func (l *Lab) Install(ctx context.Context) error {
+	for _, dir := range []string{"nad-crd", "base"} {
+		if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", dir)); err != nil {
+			return fmt.Errorf("installing manifests/%s: %w", dir, err)
+		}
+		if dir == "nad-crd" {
+			if _, err := l.Cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s",
+				"crd/network-attachment-definitions.k8s.cni.cncf.io"); err != nil {
+				return err
+			}
+		}
+	}
+	if err := l.WaitDriver(ctx); err != nil {
+		return fmt.Errorf("waiting for nadra on the nodes: %w\n%s", err, l.DriverLog(ctx))
+	}
+	return nil
+}
+
+// WaitDriver waits until every node has a slice of ours.
+func (l *Lab) WaitDriver(ctx context.Context) error {
+	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		slices, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + DriverName})
+		if err != nil {
+			return err
+		}
+		nodes := map[string]bool{}
+		for _, s := range slices.Items {
+			nodes[*s.Spec.NodeName] = true
+		}
+		if want := len(l.Cluster.Nodes()); len(nodes) != want {
+			return fmt.Errorf("%d of %d nodes publish networks", len(nodes), want)
+		}
+		return nil
+	})
+}
+
+// DriverLog returns the end of the drivers' logs, for a person.
+func (l *Lab) DriverLog(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	out, err := l.Cluster.Kubectl(ctx, "-n", "nadra", "logs", "-l", "app.kubernetes.io/name=nadra-node", "--tail=60", "--prefix")
+	if err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+// Apply creates or changes objects given as YAML.
+func (l *Lab) Apply(ctx context.Context, yaml string) error {
+	_, err := l.Cluster.KubectlInput(ctx, yaml, "apply", "-f", "-")
+	return err
+}
+
+// Delete deletes objects given as YAML and waits until they are gone.
+func (l *Lab) Delete(ctx context.Context, yaml string) error {
+	_, err := l.Cluster.KubectlInput(ctx, yaml, "delete", "--ignore-not-found", "--timeout=60s", "-f", "-")
+	return err
+}
+
+// Eventually repeats check until it succeeds, and returns its last error when
+// the time is over.
+func Eventually(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, poll, limit, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil && last != nil {
+		return fmt.Errorf("after %s: %w", limit, last)
+	}
+	return err
+}
+
+// gone makes a NotFound answer success and anything else an error.
+func gone(err error) error {
+	switch {
+	case err == nil:
+		return errors.New("it is still there")
+	case apierrors.IsNotFound(err):
+		return nil
+	}
+	return err
+}

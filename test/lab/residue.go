@@ -1,0 +1,113 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+)
+
+// Snapshot is what a node has that attachments add to.
+type Snapshot struct {
+	links, netns, addresses, cache, records []string
+}
+
+// Look takes a snapshot of a node. It reads the kernel and the disk, and asks
+// nothing of nadra.
+func Look(n *cluster.Node) (Snapshot, error) {
+	var s Snapshot
+	ns, err := n.NetNS()
+	if err != nil {
+		return s, err
+	}
+	defer ns.Close()
+	h, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		return s, err
+	}
+	defer h.Close()
+	links, err := h.LinkList()
+	if err != nil {
+		return s, err
+	}
+	for _, l := range links {
+		// The bridge of the cluster's default network comes with the first pod.
+		if l.Attrs().Name != "cni0" {
+			s.links = append(s.links, l.Attrs().Name)
+		}
+	}
+	for _, d := range []struct {
+		pattern string
+		into    *[]string
+	}{
+		{"/run/netns/*", &s.netns},
+		{"/var/lib/cni/networks/*/*", &s.addresses},
+		{"/var/lib/nadra/cni/results/*", &s.cache},
+		{"/var/lib/nadra/claims/*", &s.records},
+	} {
+		root, err := n.HostPath("/")
+		if err != nil {
+			return s, err
+		}
+		if *d.into, err = filepath.Glob(filepath.Join(root, d.pattern)); err != nil {
+			return s, err
+		}
+	}
+	// What host-local keeps beside the addresses.
+	s.addresses = slices.DeleteFunc(s.addresses, func(p string) bool {
+		b := filepath.Base(p)
+		return b == "lock" || strings.HasPrefix(b, "last_reserved_ip.")
+	})
+	return s, nil
+}
+
+// Added lists what s has and before has not.
+func (s Snapshot) Added(before Snapshot) []string {
+	var out []string
+	add := func(kind string, now, then []string) {
+		for _, x := range now {
+			if !slices.Contains(then, x) {
+				out = append(out, kind+" "+filepath.Base(x))
+			}
+		}
+	}
+	add("link", s.links, before.links)
+	add("netns", s.netns, before.netns)
+	add("host-local address", s.addresses, before.addresses)
+	add("libcni cache file", s.cache, before.cache)
+	add("record", s.records, before.records)
+	return out
+}
+
+// NothingAdded waits until the node has nothing that it had not before.
+func NothingAdded(ctx context.Context, n *cluster.Node, before Snapshot) error {
+	return Eventually(ctx, 30*time.Second, func(context.Context) error {
+		now, err := Look(n)
+		if err != nil {
+			return err
+		}
+		if left := now.Added(before); len(left) > 0 {
+			return fmt.Errorf("%s has left over: %s", n.Name(), strings.Join(left, ", "))
+		}
+		return nil
+	})
+}
+
+// WriteHostFile writes a file on the node.
+func WriteHostFile(n *cluster.Node, path string, data []byte, mode os.FileMode) error {
+	p, err := n.HostPath(path)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(p, data, mode)
+}
