@@ -20,7 +20,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # The tests' own code is behind this tag, so that `go build ./...` is the product.
 E2E     := -tags e2e
 
-.PHONY: help build unit lint image cluster-up cluster-down demo e2e bench test clean deps
+.PHONY: help build unit lint image cluster-up cluster-down demo e2e bench test clean FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,10 +41,7 @@ $(BIN)/nadra-node.tar: build
 	$(GO) -C build/mkimage build -o $(BIN)/mkimage .
 	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/nadra-node
 
-deps: # Debian packages that the real cluster needs
-	@build/deps.sh
-
-$(CLUSTER): deps
+$(CLUSTER): FORCE
 	@$(GO) build -o $@ ./test/cluster/cmd/nadra-cluster
 
 cluster-up: $(CLUSTER) image ## build (once) and start the real cluster, with nadra's image on it
@@ -56,13 +53,15 @@ cluster-down: $(CLUSTER) ## stop the cluster and leave nothing behind
 demo: image $(CLUSTER) ## bring up a cluster and show a pod with its macvlan from an unchanged NAD
 	@$(GO) run ./test/demo
 
-e2e: image deps ## the same and much more as tests, on a real cluster of their own
+e2e: image ## the same and much more as tests, on a real cluster of their own
 	$(GO) test $(E2E) -count=1 -timeout 40m -v ./test/e2e/... | build/summary.sh
 
-bench: image deps ## measure; writes docs/performance.md
+bench: image ## measure; writes docs/performance.md
 	$(GO) test $(E2E) -count=1 -timeout 40m -run '^$$' -bench . ./test/bench/...
 
 test: lint unit e2e ## everything that CI runs
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)
+
+FORCE:

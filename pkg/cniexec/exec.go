@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,9 +37,9 @@ type hostExec struct {
 
 // ExecPlugin runs one plugin to its end or to the end of ctx, whichever comes
 // first; then its whole process group is killed. A failure that the plugin
-// reports keeps its CNI code; any other gets what it wrote.
+// reports keeps its CNI code; any other gets what it wrote. libcni puts the
+// plugin's name before all of them.
 func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
-	name := filepath.Base(path)
 	var stdout, stderr bytes.Buffer
 	start := time.Now()
 	err := e.run(ctx, path, stdin, environ, &stdout, &stderr)
@@ -48,14 +48,15 @@ func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("plugin %s was ended after %s: %w%s", name,
+		return nil, fmt.Errorf("ended after %s: %w%s",
 			time.Since(start).Round(time.Millisecond), context.Cause(ctx), quoted("stderr", stderr.Bytes()))
 	case err != nil:
-		return nil, pluginError(name, err, stdout.Bytes(), stderr.Bytes())
+		return nil, pluginError(err, stdout.Bytes(), stderr.Bytes())
 	}
-	if out := bytes.TrimSpace(stdout.Bytes()); len(out) > 0 && !json.Valid(out) {
-		return nil, fmt.Errorf("plugin %s succeeded but its result is not JSON%s%s", name,
-			quoted("stdout", out), quoted("stderr", stderr.Bytes()))
+	// Only ADD has a result that anybody reads.
+	if slices.Contains(environ, "CNI_COMMAND=ADD") && !json.Valid(stdout.Bytes()) {
+		return nil, fmt.Errorf("it succeeded but its result is not JSON%s%s",
+			quoted("stdout", stdout.Bytes()), quoted("stderr", stderr.Bytes()))
 	}
 	return stdout.Bytes(), nil
 }
@@ -83,12 +84,12 @@ func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ [
 
 // pluginError makes the error of a plugin that exited unsuccessfully: its own
 // words where it spoke CNI, otherwise everything that it wrote.
-func pluginError(name string, err error, stdout, stderr []byte) error {
+func pluginError(err error, stdout, stderr []byte) error {
 	var reported types.Error
 	if json.Unmarshal(stdout, &reported) == nil && (reported.Code != 0 || reported.Msg != "") {
-		return fmt.Errorf("plugin %s: %w", name, &reported)
+		return &reported
 	}
-	return fmt.Errorf("plugin %s: %w%s%s", name, err, quoted("stdout", stdout), quoted("stderr", stderr))
+	return fmt.Errorf("%w%s%s", err, quoted("stdout", stdout), quoted("stderr", stderr))
 }
 
 // quoted renders output for an error message; nothing when there is none.

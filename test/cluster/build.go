@@ -51,14 +51,14 @@ func Build(ctx context.Context, out io.Writer) (Artifacts, error) {
 	}
 	artifacts, complete := plan.artifacts(), plan.complete()
 	if complete {
-		return artifacts, nil
+		return artifacts, installPrerequisites(ctx, false, out)
 	}
 	unlock, err := lockFolder(ctx, plan.folder)
 	if err != nil {
 		return Artifacts{}, err
 	}
 	defer unlock()
-	if err := installPrerequisites(ctx, out); err != nil {
+	if err := installPrerequisites(ctx, true, out); err != nil {
 		return Artifacts{}, err
 	}
 	for _, r := range plan.recipes {

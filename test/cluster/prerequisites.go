@@ -15,14 +15,15 @@ import (
 // prerequisite is something a build or a test needs that is not a Go module.
 type prerequisite struct {
 	packages []string // of Debian, that have it
+	building bool     // it is needed to build, not to run
 	missing  func(ctx context.Context) error
 }
 
 // prerequisites lists what a machine with only Go and git may lack.
 func prerequisites() []prerequisite {
 	return []prerequisite{
-		{packages: []string{"gcc", "libc6-dev", "libseccomp-dev"}, missing: compileSeccomp},
-		{packages: []string{"busybox-static"}, missing: func(context.Context) error {
+		{packages: []string{"gcc", "libc6-dev", "libseccomp-dev"}, building: true, missing: compileSeccomp},
+		{packages: []string{"busybox-static"}, building: true, missing: func(context.Context) error {
 			_, err := findBusybox()
 			return err
 		}},
@@ -33,21 +34,22 @@ func prerequisites() []prerequisite {
 	}
 }
 
-// installPrerequisites installs what is missing where it can, which is as root
-// on Debian and its relatives, and otherwise says what to install.
-func installPrerequisites(ctx context.Context, out io.Writer) error {
-	packages, problem := missingPackages(ctx)
+// installPrerequisites installs what is missing, for building or for running a
+// cluster, where it can, which is as root on Debian and its relatives, and
+// otherwise says what to install.
+func installPrerequisites(ctx context.Context, building bool, out io.Writer) error {
+	packages, problem := missingPackages(ctx, building)
 	if problem == nil {
 		return nil
 	}
 	names := strings.Join(packages, " ")
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
-		return fmt.Errorf("building the cluster needs the Debian packages %s, or what they contain; install them first: %w", names, problem)
+		return fmt.Errorf("the cluster needs the Debian packages %s, or what they contain; install them first: %w", names, problem)
 	}
 	finish := announce(out, "installing "+names)
 	err := installPackages(ctx, packages)
 	if err == nil {
-		_, err = missingPackages(ctx)
+		_, err = missingPackages(ctx, building)
 	}
 	if err != nil {
 		finish("stopped")
@@ -58,8 +60,11 @@ func installPrerequisites(ctx context.Context, out io.Writer) error {
 }
 
 // missingPackages returns the packages to install, and why.
-func missingPackages(ctx context.Context) (packages []string, problem error) {
+func missingPackages(ctx context.Context, building bool) (packages []string, problem error) {
 	for _, p := range prerequisites() {
+		if p.building && !building {
+			continue
+		}
 		if err := p.missing(ctx); err != nil {
 			packages = append(packages, p.packages...)
 			problem = errors.Join(problem, err)

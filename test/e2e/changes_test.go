@@ -33,7 +33,7 @@ func TestSlicesFollowTheNode(t *testing.T) {
 	f.eventually(20*time.Second, absent) // its master is not there
 	f.sh("ip link add lan7 type veth peer name lan7p")
 	f.eventually(5*time.Second, present)
-	devices, err := f.devices(f.ctx)
+	devices, err := f.Devices(f.ctx)
 	f.must(err)
 	d := devices[nad]
 	for name, want := range map[string]string{"pluginType": "macvlan", "ipamType": "host-local", "master": "lan7", "mode": "bridge", "subnet": "10.50.0.0/24"} {

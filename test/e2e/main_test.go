@@ -79,11 +79,16 @@ func setup(t *testing.T, namespace string) *fixture {
 		return err
 	}))
 	t.Cleanup(func() {
-		if _, err := f.Cluster.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=120s"); err != nil {
-			t.Errorf("deleting the test's namespace: %v", err)
+		for _, kind := range []string{"pods", "network-attachment-definitions"} {
+			if _, err := f.Cluster.Kubectl(ctx, "-n", namespace, "delete", kind, "--all", "--timeout=120s"); err != nil {
+				t.Errorf("deleting the test's %s: %v", kind, err)
+			}
 		}
 		if err := lab.NothingAdded(ctx, f.node, before); err != nil {
 			t.Errorf("after the test: %v", err)
+		}
+		if _, err := f.Cluster.Kubectl(ctx, "delete", "namespace", namespace, "--wait=false"); err != nil {
+			t.Errorf("deleting the test's namespace: %v", err)
 		}
 	})
 	return f

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -37,19 +36,7 @@ func TestPath(t *testing.T) {
 	f.nad("macvlan-conf", macvlanConf)
 	f.nad("bridge-conf", bridgeConf)
 
-	f.eventually(time.Minute, func(ctx context.Context) error {
-		devices, err := f.devices(ctx)
-		if err != nil {
-			return err
-		}
-		for _, want := range []string{"path/macvlan-conf", "path/bridge-conf"} {
-			if _, ok := devices[want]; !ok {
-				return fmt.Errorf("no device for NAD %s", want)
-			}
-		}
-		return nil
-	})
-
+	f.must(f.Published(f.ctx, "path/macvlan-conf", "path/bridge-conf"))
 	wants := []lab.Want{{Network: "macvlan-conf"}, {Network: "bridge-conf"}}
 	one, two := f.start("one", wants...), f.start("two", wants...)
 
@@ -227,36 +214,11 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// devices returns the published devices by NAD.
-func (f *fixture) devices(ctx context.Context) (map[string]resourceapi.Device, error) {
-	list, err := f.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]resourceapi.Device{}
-	for _, s := range list.Items {
-		for _, d := range s.Spec.Devices {
-			out[*d.Attributes["nadNamespace"].StringValue+"/"+*d.Attributes["nadName"].StringValue] = d
-		}
-	}
-	return out, nil
-}
-
 // statuses waits for the pod's network-status and returns it.
 func (f *fixture) statuses(pod *corev1.Pod) []nadv1.NetworkStatus {
 	f.Helper()
-	var out []nadv1.NetworkStatus
-	f.eventually(20*time.Second, func(ctx context.Context) error {
-		p, err := f.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		text := p.Annotations[nadv1.NetworkStatusAnnot]
-		if text == "" {
-			return fmt.Errorf("pod %s has no network-status", pod.Name)
-		}
-		return json.Unmarshal([]byte(text), &out)
-	})
+	out, err := f.NetworkStatus(f.ctx, pod.Namespace, pod.Name)
+	f.must(err)
 	return out
 }
 

@@ -67,6 +67,30 @@ func Start(ctx context.Context, o cluster.Options, out io.Writer) (*Lab, error) 
 	return l, nil
 }
 
+// Refresh puts nadra as it is now on a cluster that runs.
+func Refresh(ctx context.Context, c *cluster.Cluster) (*Lab, error) {
+	l, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range c.Nodes() {
+		if err := n.ImportImage(ctx, ImageArchive()); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.Install(ctx); err != nil {
+		return nil, err
+	}
+	// The image's name is the same, so that only a restart takes the new one.
+	if _, err := c.Kubectl(ctx, "-n", "nadra", "rollout", "restart", "daemonset/nadra-node"); err != nil {
+		return nil, err
+	}
+	if _, err := c.Kubectl(ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=60s"); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
 // New returns a Lab for a cluster that runs.
 func New(c *cluster.Cluster) (*Lab, error) {
 	config, err := c.RESTConfig()

@@ -1,0 +1,182 @@
+// Command demo shows a person what nadra does: it starts the real cluster,
+// installs nadra and attaches two pods to NADs as Multus users write them.
+// `make demo` runs it; test/e2e asserts what it shows.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	started := time.Now()
+	l, err := start(ctx)
+	if err != nil {
+		return err
+	}
+	s := &stage{ctx: ctx, lab: l}
+	s.clear()
+	s.networks()
+	s.pods()
+	s.look()
+	s.leave()
+	if s.err != nil {
+		return fmt.Errorf("%w\n\nThe driver's log ends with:\n%s", s.err, l.DriverLog(ctx))
+	}
+	s.next(time.Since(started))
+	return nil
+}
+
+// start starts the default cluster, or takes the one that runs.
+func start(ctx context.Context) (*lab.Lab, error) {
+	title("A real cluster: etcd, API server, scheduler, kubelet, containerd, runc, CNI plugins")
+	l, err := lab.Start(ctx, cluster.Options{}, os.Stdout)
+	if !errors.Is(err, cluster.ErrRunning) {
+		return l, err
+	}
+	fmt.Println("it is running already (`make cluster-down` stops it); installing nadra as it is now")
+	c, err := cluster.Open("")
+	if err != nil {
+		return nil, err
+	}
+	return lab.Refresh(ctx, c)
+}
+
+// stage shows commands and their output. After the first failure it is silent.
+type stage struct {
+	ctx context.Context
+	lab *lab.Lab
+	err error
+}
+
+func title(text string) { fmt.Printf("\n\033[1m# %s\033[0m\n\n", text) }
+
+// kubectl shows a command and what it prints.
+func (s *stage) kubectl(args ...string) {
+	if s.err != nil {
+		return
+	}
+	fmt.Println("$ kubectl " + shell(args))
+	out, err := s.lab.Cluster.Kubectl(s.ctx, args...)
+	fmt.Println(strings.TrimRight(out, "\n") + "\n")
+	s.err = err
+}
+
+// node shows a command that is run on the node.
+func (s *stage) node(command string) {
+	if s.err != nil {
+		return
+	}
+	fmt.Println("node-1# " + command)
+	out, err := s.lab.Cluster.Node(1).Exec(s.ctx, "sh", "-c", command)
+	fmt.Println(strings.TrimRight(string(out), "\n") + "\n")
+	s.err = err
+}
+
+// clear removes what an earlier demo may have left in a running cluster, and
+// makes the interface that the macvlan NAD names as its master.
+func (s *stage) clear() {
+	if s.err == nil {
+		_, s.err = s.lab.Cluster.Kubectl(s.ctx, "delete", "--ignore-not-found", "-f", manifest("pods"), "-f", manifest("networks"))
+	}
+	if s.err == nil {
+		_, s.err = s.lab.Cluster.Node(1).Exec(s.ctx, "sh", "-c",
+			"ip link show lan0 >/dev/null 2>&1 || { ip link add lan0 type veth peer name lan0-wire && ip link set lan0 up && ip link set lan0-wire up; }")
+	}
+}
+
+func (s *stage) networks() {
+	title("Two NetworkAttachmentDefinitions, exactly as Multus users write them")
+	s.kubectl("apply", "-f", manifest("networks"))
+	s.kubectl("get", "net-attach-def", "macvlan-conf", "-o", "jsonpath={.spec.config}")
+	title("nadra offers them as devices of the node")
+	if s.err == nil {
+		s.err = s.lab.Published(s.ctx, "default/macvlan-conf", "default/storage")
+	}
+	s.kubectl("get", "resourceslices", "-o", `jsonpath={range .items[*].spec.devices[*]}{.name}{"\t"}{.attributes.pluginType.string}{"\t"}{.attributes.subnet.string}{"\tfree for "}{.capacity.addresses.value}{" pods\n"}{end}`)
+}
+
+func (s *stage) pods() {
+	title("A claim on both, and two pods with it")
+	s.kubectl("apply", "-f", manifest("pods"))
+	s.kubectl("wait", "--for=condition=Ready", "--timeout=90s", "pod/alice", "pod/bob")
+}
+
+func (s *stage) look() {
+	title("Inside a pod: eth0 from the cluster, net1 and net2 from the NADs")
+	s.kubectl("exec", "alice", "--", "ip", "addr")
+	title("Two pods talk over net1")
+	var address string
+	if s.err == nil {
+		address, s.err = s.lab.Address(s.ctx, "default", "bob", "default/macvlan-conf")
+	}
+	s.kubectl("exec", "alice", "--", "ping", "-c", "2", "-I", "net1", address)
+	title("What consumers of Multus read: the network-status annotation")
+	s.kubectl("get", "pod", "alice", "-o", `jsonpath={.metadata.annotations.k8s\.v1\.cni\.cncf\.io/network-status}`)
+	title("And the claim's own status")
+	s.kubectl("get", "resourceclaims", "-o", `jsonpath={range .items[*]}{.metadata.name}{"\n"}{range .status.devices[*]}{"  "}{.conditions[0].type}={.conditions[0].status}{"  "}{.networkData.interfaceName}{"  "}{.networkData.ips[*]}{"  "}{.networkData.hardwareAddress}{"\n"}{end}{end}`)
+}
+
+func (s *stage) leave() {
+	const leases = "ls /var/lib/cni/networks/macvlan-conf /var/lib/cni/networks/storage | grep -E '^[0-9]+\\.' || echo none"
+	title("The addresses that host-local has handed out")
+	s.node(leases)
+	title("The pods are deleted, and the addresses are free again")
+	s.kubectl("delete", "pod", "alice", "bob")
+	s.node(leases)
+}
+
+func (s *stage) next(took time.Duration) {
+	title(fmt.Sprintf("That was nadra, in %d s. What to try next", int(took.Seconds())))
+	fmt.Printf(`The cluster is still up:
+
+  bin/nadra-cluster kubectl get resourceslices -o yaml      the networks as devices
+  bin/nadra-cluster kubectl apply -f test/demo/manifests/pods.yaml
+  bin/nadra-cluster kubectl describe pod alice              the events, Multus' AddedInterface among them
+  bin/nadra-cluster kubectl -n nadra logs ds/nadra-node     what the driver says
+  bin/nadra-cluster exec -- ip link                         a shell command on the node
+  make cluster-down                                         nothing of it is left
+  make e2e                                                  all of this as tests, and much more
+
+How it works: docs/architecture.md
+`)
+}
+
+func manifest(name string) string {
+	return filepath.Join(lab.Root(), "test", "demo", "manifests", name+".yaml")
+}
+
+// shell renders arguments as one would type them.
+func shell(args []string) string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		if rel, err := filepath.Rel(lab.Root(), a); err == nil && filepath.IsAbs(a) {
+			a = rel
+		}
+		if strings.ContainsAny(a, " {}$\\\"\t\n") {
+			a = "'" + a + "'"
+		}
+		out[i] = a
+	}
+	return strings.Join(out, " ")
+}

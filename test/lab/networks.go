@@ -1,0 +1,83 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Devices returns the published devices by the NAD, "namespace/name", that
+// they stand for. Of several the last one counts.
+func (l *Lab) Devices(ctx context.Context) (map[string]resourceapi.Device, error) {
+	list, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + DriverName})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]resourceapi.Device{}
+	for _, s := range list.Items {
+		for _, d := range s.Spec.Devices {
+			out[*d.Attributes["nadNamespace"].StringValue+"/"+*d.Attributes["nadName"].StringValue] = d
+		}
+	}
+	return out, nil
+}
+
+// Published waits until all these NADs are devices.
+func (l *Lab) Published(ctx context.Context, nads ...string) error {
+	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		devices, err := l.Devices(ctx)
+		if err != nil {
+			return err
+		}
+		for _, nad := range nads {
+			if _, ok := devices[nad]; !ok {
+				return fmt.Errorf("no device for NAD %s", nad)
+			}
+		}
+		return nil
+	})
+}
+
+// NetworkStatus waits for the pod's network-status and returns it.
+func (l *Lab) NetworkStatus(ctx context.Context, namespace, pod string) ([]nadv1.NetworkStatus, error) {
+	var out []nadv1.NetworkStatus
+	err := Eventually(ctx, 20*time.Second, func(ctx context.Context) error {
+		p, err := l.Kube.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		out, err = readStatus(p)
+		return err
+	})
+	return out, err
+}
+
+func readStatus(p *corev1.Pod) ([]nadv1.NetworkStatus, error) {
+	text := p.Annotations[nadv1.NetworkStatusAnnot]
+	if text == "" {
+		return nil, fmt.Errorf("pod %s has no network-status", p.Name)
+	}
+	var out []nadv1.NetworkStatus
+	err := json.Unmarshal([]byte(text), &out)
+	return out, err
+}
+
+// Address returns the pod's first address on a network, "namespace/name".
+func (l *Lab) Address(ctx context.Context, namespace, pod, network string) (string, error) {
+	statuses, err := l.NetworkStatus(ctx, namespace, pod)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range statuses {
+		if s.Name == network && len(s.IPs) > 0 {
+			return s.IPs[0], nil
+		}
+	}
+	return "", fmt.Errorf("pod %s/%s has no address on %s", namespace, pod, network)
+}
