@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -72,12 +71,7 @@ func setup(t *testing.T, namespace string) *fixture {
 	f := &fixture{Lab: theLab, T: t, ctx: ctx, ns: namespace, node: theLab.Cluster.Nodes()[0]}
 	before, err := lab.Look(f.node)
 	f.must(err)
-	_, err = f.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	f.must(err)
-	f.must(lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
-		_, err := f.Kube.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
-		return err
-	}))
+	f.must(f.CreateNamespace(ctx, namespace))
 	t.Cleanup(func() {
 		for _, kind := range []string{"pods", "network-attachment-definitions"} {
 			if _, err := f.Cluster.Kubectl(ctx, "-n", namespace, "delete", kind, "--all", "--timeout=120s"); err != nil {

@@ -108,7 +108,9 @@ func TestPath(t *testing.T) {
 		})
 	})
 	t.Run("addresses are free after the pods are gone", func(t *testing.T) {
-		leased := func() string { return f.sh("ls /var/lib/cni/networks/macvlan-conf /var/lib/cni/networks/storage | grep ^10 || true") }
+		leased := func() string {
+			return f.sh("ls /var/lib/cni/networks/macvlan-conf /var/lib/cni/networks/storage | grep ^10 || true")
+		}
 		if n := len(strings.Fields(leased())); n != 4 {
 			t.Errorf("%d addresses are leased, want 4", n)
 		}
@@ -236,16 +238,7 @@ func (f *fixture) status(pod *corev1.Pod, network string) nadv1.NetworkStatus {
 // claimWhen waits until the pod's claim satisfies ok.
 func (f *fixture) claimWhen(pod *corev1.Pod, ok func(*resourceapi.ResourceClaim) error) *resourceapi.ResourceClaim {
 	f.Helper()
-	var claim *resourceapi.ResourceClaim
-	f.eventually(time.Minute, func(ctx context.Context) error {
-		p, err := f.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if claim, err = f.Claim(ctx, p); err != nil {
-			return err
-		}
-		return ok(claim)
-	})
+	claim, err := f.ClaimWhen(f.ctx, pod, ok)
+	f.must(err)
 	return claim
 }

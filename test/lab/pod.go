@@ -158,6 +158,35 @@ func (l *Lab) DeletePod(ctx context.Context, namespace, name string) error {
 	})
 }
 
+// ClaimWhen waits until the pod's claim satisfies ok.
+func (l *Lab) ClaimWhen(ctx context.Context, pod *corev1.Pod, ok func(*resourceapi.ResourceClaim) error) (*resourceapi.ResourceClaim, error) {
+	var claim *resourceapi.ResourceClaim
+	err := Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		p, err := l.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if claim, err = l.Claim(ctx, p); err != nil {
+			return err
+		}
+		return ok(claim)
+	})
+	return claim, err
+}
+
+// CreateNamespace creates a namespace in which pods can be created: its
+// default service account comes a moment later.
+func (l *Lab) CreateNamespace(ctx context.Context, name string) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := l.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		_, err := l.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
+
 // Claim returns the claim that was made for the pod.
 func (l *Lab) Claim(ctx context.Context, pod *corev1.Pod) (*resourceapi.ResourceClaim, error) {
 	for _, s := range pod.Status.ResourceClaimStatuses {
