@@ -86,14 +86,26 @@ func TestFromClaim(t *testing.T) {
 	}{
 		{"no config: the devices' networks", nil, red, blue},
 		{"another driver's config", []resourceapi.DeviceAllocationConfiguration{foreign}, red, blue},
-		{"no requests means all", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "deviceID": "d"`)},
-			with(red, func(s *Selection) { s.DeviceID = "d" }), with(blue, func(s *Selection) { s.DeviceID = "d" })},
-		{"for one request", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "net1")},
-			red, with(blue, func(s *Selection) { s.Interface = "x" })},
-		{"a request covers its subrequests", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "net2")},
-			with(red, func(s *Selection) { s.Interface = "x" }), blue},
-		{"for a subrequest", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "net2/vf"), config(ofClaim, `, "interface": "y"`, "net2/pf")},
-			with(red, func(s *Selection) { s.Interface = "x" }), blue},
+		{
+			"no requests means all",
+			[]resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "deviceID": "d"`)},
+			with(red, func(s *Selection) { s.DeviceID = "d" }), with(blue, func(s *Selection) { s.DeviceID = "d" }),
+		},
+		{
+			"for one request",
+			[]resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "net1")},
+			red, with(blue, func(s *Selection) { s.Interface = "x" }),
+		},
+		{
+			"a request covers its subrequests",
+			[]resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "net2")},
+			with(red, func(s *Selection) { s.Interface = "x" }), blue,
+		},
+		{
+			"for a subrequest",
+			[]resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "net2/vf"), config(ofClaim, `, "interface": "y"`, "net2/pf")},
+			with(red, func(s *Selection) { s.Interface = "x" }), blue,
+		},
 		{"for a request of another driver", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "interface": "x"`, "other")}, red, blue},
 		{"class first, then claim, each in order", []resourceapi.DeviceAllocationConfiguration{
 			config(ofClaim, `, "interface": "claim1", "deviceID": "claim1"`),
@@ -107,11 +119,14 @@ func TestFromClaim(t *testing.T) {
 			config(fromClass, `, "network": {"namespace": "storage", "name": "red"}`, "net2/vf"),
 			config(ofClaim, `, "network": {"name": "blue"}`, "net1"),
 		}, red, blue},
-		{"defaults", []resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "portMappings": [{"hostPort": 1, "containerPort": 2}], "defaultRoute": []`, "net1")},
+		{
+			"defaults",
+			[]resourceapi.DeviceAllocationConfiguration{config(ofClaim, `, "portMappings": [{"hostPort": 1, "containerPort": 2}], "defaultRoute": []`, "net1")},
 			red, with(blue, func(s *Selection) {
 				s.PortMappings = []PortMapping{{HostPort: 1, ContainerPort: 2, Protocol: "tcp"}}
 				s.DefaultRoute = &[]string{}
-			})},
+			}),
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := FromClaim(claim(tc.configs...), networkOf)
@@ -148,13 +163,19 @@ func TestFromClaimRefuses(t *testing.T) {
 		{"unknown field", second(config(ofClaim, `, "vlan": 7`)), at + `: unknown field "vlan"`},
 		{"unknown field for another driver's request", second(config(ofClaim, `, "vlan": 7`, "other")), at + `: unknown field "vlan"`},
 		{"invalid field", second(config(ofClaim, `, "mac": "x"`)), at + `.mac: Invalid value: "x": must be 6 bytes in hexadecimal with colons between them`},
-		{"request that does not exist", second(config(ofClaim, ``, "net1", "net7")),
-			`status.allocation.devices.config[1].requests[1]: the claim has no request "net7", only net1, net2, net2/vf, net2/pf, other`},
-		{"another network", second(config(ofClaim, `, "network": {"name": "red"}`, "net2")),
+		{
+			"request that does not exist", second(config(ofClaim, ``, "net1", "net7")),
+			`status.allocation.devices.config[1].requests[1]: the claim has no request "net7", only net1, net2, net2/vf, net2/pf, other`,
+		},
+		{
+			"another network", second(config(ofClaim, `, "network": {"name": "red"}`, "net2")),
 			`request net2/vf: its config names network default/red, but the allocated device stands for network storage/red: ` +
-				`request DeviceClass red.default.nad.nadra.dev, or leave network out of the config`},
-		{"configs that contradict each other", claim(config(fromClass, `, "ips": ["10.0.0.1"]`), config(ofClaim, `, "ipamClaimReference": "c"`)),
-			`request net2/vf: config.ipamClaimReference: Forbidden: excludes ips: the IPAMClaim decides the addresses`},
+				`request DeviceClass red.default.nad.nadra.dev, or leave network out of the config`,
+		},
+		{
+			"configs that contradict each other", claim(config(fromClass, `, "ips": ["10.0.0.1"]`), config(ofClaim, `, "ipamClaimReference": "c"`)),
+			`request net2/vf: config.ipamClaimReference: Forbidden: excludes ips: the IPAMClaim decides the addresses`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := FromClaim(tc.claim, networkOf)
@@ -222,10 +243,16 @@ func TestClaimSpecRefuses(t *testing.T) {
 		{"too many", slices.Repeat([]Selection{{Network: ref("default", "a")}}, 33), `making a claim for 33 networks: a claim has room for 32: spread them over several`},
 		{"too big", []Selection{big}, `making a claim: networks[0] (default/a): its config has 10365 bytes, a claim takes 10240: shorten cni-args`},
 		{"no namespace", []Selection{{Network: ref("", "a")}}, `making a claim: networks[0] (/a): the network needs a namespace and a name`},
-		{"invalid", []Selection{{Network: ref("default", "a"), MAC: "x"}},
-			`making a claim: networks[0] (default/a): mac: Invalid value: "x": must be 6 bytes in hexadecimal with colons between them`},
-		{"same interface", []Selection{{Network: ref("default", "a"), Interface: "net2"}, {Network: ref("default", "b")}},
-			`making a claim: networks[0] (default/a) and networks[1] (default/b) both get interface "net2": choose different names`},
+		{
+			"invalid",
+			[]Selection{{Network: ref("default", "a"), MAC: "x"}},
+			`making a claim: networks[0] (default/a): mac: Invalid value: "x": must be 6 bytes in hexadecimal with colons between them`,
+		},
+		{
+			"same interface",
+			[]Selection{{Network: ref("default", "a"), Interface: "net2"}, {Network: ref("default", "b")}},
+			`making a claim: networks[0] (default/a) and networks[1] (default/b) both get interface "net2": choose different names`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := ClaimSpec(tc.selections)

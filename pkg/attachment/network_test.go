@@ -106,15 +106,21 @@ func TestParseNetworkRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, config, want string }{
 		{"nothing", "", `spec.config is empty`},
 		{"white space", " \n", `spec.config: has only white space: write a CNI configuration, or leave it empty to use a file on the node`},
-		{"comment", testdata(t, "networks/comment.json"),
-			`spec.config: line 2, column 21: invalid character '#' looking for beginning of object key string: JSON has no comments, and YAML leaves those inside a quoted string in place: remove the comment`},
-		{"slashes as comment", "{\n\"type\": \"é\" // x\n}",
-			`spec.config: line 2, column 13: invalid character '/' after object key:value pair: JSON has no comments, and YAML leaves those inside a quoted string in place: remove the comment`},
+		{
+			"comment", testdata(t, "networks/comment.json"),
+			`spec.config: line 2, column 21: invalid character '#' looking for beginning of object key string: JSON has no comments, and YAML leaves those inside a quoted string in place: remove the comment`,
+		},
+		{
+			"slashes as comment", "{\n\"type\": \"é\" // x\n}",
+			`spec.config: line 2, column 13: invalid character '/' after object key:value pair: JSON has no comments, and YAML leaves those inside a quoted string in place: remove the comment`,
+		},
 		{"trailing comma", "{\"type\": \"a\",\n}", `spec.config: line 2, column 1: invalid character '}' looking for beginning of object key string: remove the comma before it`},
 		{"missing comma", `{"type": "a" "b": 1}`, `spec.config: line 1, column 14: invalid character '"' after object key:value pair: is a comma or bracket missing before it?`},
 		{"missing colon", `{"ipam": {"ippools" ["a"]}}`, `spec.config: line 1, column 21: invalid character '[' after object key: is a colon missing before it?`},
-		{"missing brace inside", `{"plugins": [{"type": "a", {"type": "b"}]}`,
-			`spec.config: line 1, column 28: invalid character '{' looking for beginning of object key string: is a closing bracket missing before it?`},
+		{
+			"missing brace inside", `{"plugins": [{"type": "a", {"type": "b"}]}`,
+			`spec.config: line 1, column 28: invalid character '{' looking for beginning of object key string: is a closing bracket missing before it?`,
+		},
 		{"missing brace", `{"type": "a"`, `spec.config: line 1, column 13: unexpected end of JSON input: is a closing bracket or quote missing?`},
 		{"single quotes", `{'type': 'a'}`, `spec.config: line 1, column 2: invalid character '\'' looking for beginning of object key string: JSON strings take double quotes`},
 		{"no object", `["a"]`, `spec.config: must be an object, not array`},
@@ -125,11 +131,15 @@ func TestParseNetworkRefuses(t *testing.T) {
 		{"plugin without type", `{"plugins": [{"type": "a"}, {"name": "b"}]}`, `spec.config: plugins[1]: type: is missing: name the plugin's binary`},
 		{"null plugin", `{"plugins": [null]}`, `spec.config: plugins[0]: type: is missing: name the plugin's binary`},
 		{"type no string", `{"type": 5}`, `spec.config: type: must be a string, not number`},
-		{"type with separator", `{"type": "../../bin/sh"}`,
-			`spec.config: plugins[0]: type: "../../bin/sh" contains a path separator: give the binary's name; it is looked up in the plugin directories`},
+		{
+			"type with separator", `{"type": "../../bin/sh"}`,
+			`spec.config: plugins[0]: type: "../../bin/sh" contains a path separator: give the binary's name; it is looked up in the plugin directories`,
+		},
 		{"capabilities no object", `{"type": "a", "capabilities": ["ips"]}`, `spec.config: plugins[0]: capabilities: must be an object, not array`},
-		{"name CNI cannot take", `{"type": "a", "name": "my net"}`,
-			`spec.config: name: "my net" is no name for a CNI network: use letters, digits, '_', '.' and '-', a letter or digit first`},
+		{
+			"name CNI cannot take", `{"type": "a", "name": "my net"}`,
+			`spec.config: name: "my net" is no name for a CNI network: use letters, digits, '_', '.' and '-', a letter or digit first`,
+		},
 		{"name no string", `{"type": "a", "name": 7}`, `spec.config: name: must be a string, not number`},
 		{"no version", `{"type": "a", "cniVersion": "latest"}`, `spec.config: cniVersion: failed to convert major version part "latest": strconv.Atoi: parsing "latest": invalid syntax`},
 	} {
@@ -155,7 +165,7 @@ func TestSinglePluginAsLibcniDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := libcni.ConfListFromConf(single)
+	want, err := libcni.ConfListFromConf(single) //nolint:staticcheck // deprecated, and what Multus does with such a NAD
 	if err != nil {
 		t.Fatal(err)
 	}

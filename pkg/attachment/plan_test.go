@@ -92,12 +92,18 @@ func TestNewPlanRefuses(t *testing.T) {
 	lookup := lookupIn(map[string]string{"ns/a": `{"type": "a"}`, "ns/args": `{"type": "a", "args": 1}`, "ns/file": ""})
 	for _, tc := range []struct{ name, annotation, want string }{
 		{"missing network", `a,gone`, `looking up networks[1] (ns/gone): no such network`},
-		{"address twice", `[{"name": "a", "ips": ["10.0.0.1/24"]}, {"name": "a", "ips": ["10.0.0.1"]}]`,
-			`networks[0] (ns/a) and networks[1] (ns/a) both ask for address 10.0.0.1: give each address once`},
-		{"default route", `[{"name": "a"}, {"name": "a", "default-route": []}]`,
-			`networks[1]: attaching network ns/a as net2: default-route: moving the pod's default route is not supported by this version of nadra yet: remove it from the request`},
-		{"args no object", `[{"name": "args", "cni-args": {"a": 1}}]`,
-			`networks[0]: attaching network ns/args as net1: cni-args: plugins[0]: args: 1 is not an object: the network's configuration must have one there`},
+		{
+			"address twice", `[{"name": "a", "ips": ["10.0.0.1/24"]}, {"name": "a", "ips": ["10.0.0.1"]}]`,
+			`networks[0] (ns/a) and networks[1] (ns/a) both ask for address 10.0.0.1: give each address once`,
+		},
+		{
+			"default route", `[{"name": "a"}, {"name": "a", "default-route": []}]`,
+			`networks[1]: attaching network ns/a as net2: default-route: moving the pod's default route is not supported by this version of nadra yet: remove it from the request`,
+		},
+		{
+			"args no object", `[{"name": "args", "cni-args": {"a": 1}}]`,
+			`networks[0]: attaching network ns/args as net1: cni-args: plugins[0]: args: 1 is not an object: the network's configuration must have one there`,
+		},
 		{"interface name", `a@eth0`, `networks[0] (ns/a) asks for interface "eth0", which every pod has already: choose another name`},
 		{"no configuration", `file`, `looking up networks[0] (ns/file): parsing network ns/file: spec.config is empty`},
 	} {
@@ -126,12 +132,18 @@ func TestCNIArgs(t *testing.T) {
 	for _, tc := range []struct{ name, config, args, want string }{
 		{"none", `{"type": "a"}`, `{}`, `{"name":"blue","plugins":[{"type":"a"}]}`},
 		{"new", `{"type": "a"}`, `{"k": 1}`, `{"name":"blue","plugins":[{"args":{"cni":{"k":1}},"type":"a"}]}`},
-		{"args without cni", `{"type": "a", "args": {"x": 1, "cni": null}}`, `{"k": 1}`,
-			`{"name":"blue","plugins":[{"args":{"cni":{"k":1},"x":1},"type":"a"}]}`},
-		{"the pod's value wins", `{"type": "a", "args": {"cni": {"k": 0, "l": 9007199254740993}}}`, `{"k": {"deep": 1.0}}`,
-			`{"name":"blue","plugins":[{"args":{"cni":{"k":{"deep":1.0},"l":9007199254740993}},"type":"a"}]}`},
-		{"every plugin of the chain", `{"name": "n", "x": 1e400, "plugins": [{"type": "a", "n": 9007199254740993}, {"type": "b"}]}`, `{"k": 1}`,
-			`{"name":"n","plugins":[{"args":{"cni":{"k":1}},"n":9007199254740993,"type":"a"},{"args":{"cni":{"k":1}},"type":"b"}],"x":1e400}`},
+		{
+			"args without cni", `{"type": "a", "args": {"x": 1, "cni": null}}`, `{"k": 1}`,
+			`{"name":"blue","plugins":[{"args":{"cni":{"k":1},"x":1},"type":"a"}]}`,
+		},
+		{
+			"the pod's value wins", `{"type": "a", "args": {"cni": {"k": 0, "l": 9007199254740993}}}`, `{"k": {"deep": 1.0}}`,
+			`{"name":"blue","plugins":[{"args":{"cni":{"k":{"deep":1.0},"l":9007199254740993}},"type":"a"}]}`,
+		},
+		{
+			"every plugin of the chain", `{"name": "n", "x": 1e400, "plugins": [{"type": "a", "n": 9007199254740993}, {"type": "b"}]}`, `{"k": 1}`,
+			`{"name":"n","plugins":[{"args":{"cni":{"k":1}},"n":9007199254740993,"type":"a"},{"args":{"cni":{"k":1}},"type":"b"}],"x":1e400}`,
+		},
 	} {
 		t.Run(tc.name+" (A2-19)", func(t *testing.T) {
 			n := Network{Conflist: conflist(t, tc.config)}

@@ -11,11 +11,13 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// PortMapping and Bandwidth are the API's: their JSON form is also that of the
-// CNI capabilities.
+// The API's types serve here too: their JSON form is that of the CNI
+// capabilities.
 type (
+	// PortMapping is one entry of the capability portMappings.
 	PortMapping = v1alpha1.PortMapping
-	Bandwidth   = v1alpha1.Bandwidth
+	// Bandwidth is the value of the capability bandwidth.
+	Bandwidth = v1alpha1.Bandwidth
 )
 
 // Selection is one requested network: an element of the annotation

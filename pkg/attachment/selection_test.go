@@ -43,8 +43,10 @@ func TestParseSelections(t *testing.T) {
 			},
 			{Network: ref("default", "vm"), IPAMClaimReference: "vm-1.blue"},
 		}},
-		{"old spelling (A2-28)", `[{"name": "a", "interfaceRequest": "x"}, {"name": "a", "interfaceRequest": "x", "interface": "y"}]`,
-			[]Selection{{Network: ref("default", "a"), Interface: "x"}, {Network: ref("default", "a"), Interface: "y"}}},
+		{
+			"old spelling (A2-28)", `[{"name": "a", "interfaceRequest": "x"}, {"name": "a", "interfaceRequest": "x", "interface": "y"}]`,
+			[]Selection{{Network: ref("default", "a"), Interface: "x"}, {Network: ref("default", "a"), Interface: "y"}},
+		},
 		{"keys in any case, as for Multus", `[{"Name": "a", "IPs": ["10.0.0.1"]}]`, []Selection{{Network: ref("default", "a"), IPs: []string{"10.0.0.1"}}}},
 		{"unknown keys (A2-12)", `[{"name": "a", "example.org/x": 1, "b": null}]`, []Selection{{Network: ref("default", "a"), Unknown: []string{"b", "example.org/x"}}}},
 		{"empty and null are absent", `[{"name": "a", "ips": [], "cni-args": {}, "portMappings": null, "default-route": null}]`, []Selection{{Network: ref("default", "a")}}},
@@ -80,22 +82,30 @@ func TestParseSelectionsRefuses(t *testing.T) {
 		{"syntax", "[\n  {\"name\": \"a\",}\n]", `line 2, column 16: invalid character '}' looking for beginning of object key string: remove the comma before it`},
 		{"cut off", `[{"name": "a"}`, `line 1, column 15: unexpected end of JSON input: is a closing bracket or quote missing?`},
 		{"no name in JSON (A2-13)", `[{"namespace": "a"}]`, `networks[0].name: Required value: name a NetworkAttachmentDefinition`},
-		{"namespace in the name (corpus 4)", testdata(t, "annotations/slash.json"),
-			`networks[0].name: "a/b" has a namespace in it, which only the comma form takes: write "namespace": "a", "name": "b"`},
+		{
+			"namespace in the name (corpus 4)", testdata(t, "annotations/slash.json"),
+			`networks[0].name: "a/b" has a namespace in it, which only the comma form takes: write "namespace": "a", "name": "b"`,
+		},
 		{"wrong type", `[{"name": "a", "ips": "10.0.0.1"}]`, `networks[0].ips: must be a list, not string`},
 		{"port as text", `[{"name": "a", "portMappings": [{"hostPort": "80"}]}]`, `networks[0].portMappings.hostPort: must be a number of type int32, not string`},
 		{"invalid address (A2-15)", `[{"name": "a", "ips": ["x"]}]`, `networks[0].ips[0]: Invalid value: "x": must be an IP address, e.g. 10.1.2.3 or fd00::3`},
 		{"invalid MAC (A2-17)", `[{"name": "a", "mac": "x"}]`, `networks[0].mac: Invalid value: "x": must be 6 bytes in hexadecimal with colons between them`},
 		{"invalid GUID (A2-24)", `[{"name": "a", "infiniband-guid": "x"}]`, `networks[0].infiniband-guid: Invalid value: "x": must be 8 bytes in hexadecimal with colons between them`},
 		{"invalid gateway (A2-22)", `[{"name": "a", "default-route": ["x"]}]`, `networks[0].default-route[0]: Invalid value: "x": must be an IP address, e.g. 10.1.2.3 or fd00::3`},
-		{"addresses beside an IPAM claim (A2-25)", `[{"name": "a", "ips": ["10.0.0.1"], "ipam-claim-reference": "c"}]`,
-			`networks[0].ipam-claim-reference: Forbidden: excludes ips: the IPAMClaim decides the addresses`},
-		{"interface of the JSON form (A2-18)", `[{"name": "a", "interface": "a/b"}]`,
-			`networks[0].interface: Invalid value: "a/b": must not contain '/', ':', white space or control characters`},
+		{
+			"addresses beside an IPAM claim (A2-25)", `[{"name": "a", "ips": ["10.0.0.1"], "ipam-claim-reference": "c"}]`,
+			`networks[0].ipam-claim-reference: Forbidden: excludes ips: the IPAMClaim decides the addresses`,
+		},
+		{
+			"interface of the JSON form (A2-18)", `[{"name": "a", "interface": "a/b"}]`,
+			`networks[0].interface: Invalid value: "a/b": must not contain '/', ':', white space or control characters`,
+		},
 		{"empty key", `[{"name": "a", "cni-args": {"": 1}}]`, `networks[0].cni-args: Required value: a key must not be empty`},
-		{"several elements", `[{"name": "a", "mac": "x"}, {"name": "b"}, {"name": "c", "mac": "y"}]`,
+		{
+			"several elements", `[{"name": "a", "mac": "x"}, {"name": "b"}, {"name": "c", "mac": "y"}]`,
 			"networks[0].mac: Invalid value: \"x\": must be 6 bytes in hexadecimal with colons between them\n" +
-				"networks[2].mac: Invalid value: \"y\": must be 6 bytes in hexadecimal with colons between them"},
+				"networks[2].mac: Invalid value: \"y\": must be 6 bytes in hexadecimal with colons between them",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := ParseSelections(tc.annotation, "default")

@@ -41,15 +41,14 @@ func (d *Driver) runNRI(ctx context.Context) error {
 	pause := reconnectMin
 	for ctx.Err() == nil {
 		started := time.Now()
-		err := d.serveNRI(ctx)
+		reason := d.serveNRI(ctx)
 		d.runtime.lost()
-		if ctx.Err() != nil {
-			return nil
-		}
 		if time.Since(started) > reconnectMax {
 			pause = reconnectMin
 		}
-		klog.FromContext(ctx).Error(err, "Lost the container runtime's NRI; pods with claims wait until it is back", "retryIn", pause)
+		if ctx.Err() == nil {
+			klog.FromContext(ctx).Error(reason, "Lost the container runtime's NRI; pods with claims wait until it is back", "retryIn", pause)
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

@@ -83,7 +83,7 @@ func (c chain) config(i int) map[string]any {
 	for _, r := range ipam.Routes {
 		if gw, err := netip.ParseAddr(r.GW); err == nil && gw.Is4() {
 			b := gw.As4()
-			b[3] ^= 1
+			b[3] = b[3]%100 + 100 // another one of its /24
 			address = netip.AddrFrom4(b)
 		}
 	}

@@ -70,10 +70,14 @@ func TestDecodeRefuses(t *testing.T) {
 		{"duplicate", `{` + header + `, "mac": "a", "mac": "b"}`, `duplicate field "mac"`},
 		{"two mistakes", `{` + header + `, "a": 1, "b": 2}`, "unknown field \"a\"\nunknown field \"b\""},
 		{"wrong type", `{` + header + `, "mac": 5}`, `mac: must be of type string, not number`},
-		{"number too big", `{` + header + `, "portMappings": [{"hostPort": 5000000000}]}`,
-			`portMappings.hostPort: must be of type int32, not number 5000000000`},
-		{"other version", `{"apiVersion": "nadra.dev/v1", "kind": "AttachmentConfig", "new": 1}`,
-			`apiVersion: "nadra.dev/v1" is not known: use "nadra.dev/v1alpha1"`},
+		{
+			"number too big", `{` + header + `, "portMappings": [{"hostPort": 5000000000}]}`,
+			`portMappings.hostPort: must be of type int32, not number 5000000000`,
+		},
+		{
+			"other version", `{"apiVersion": "nadra.dev/v1", "kind": "AttachmentConfig", "new": 1}`,
+			`apiVersion: "nadra.dev/v1" is not known: use "nadra.dev/v1alpha1"`,
+		},
 		{"no version", `{}`, `apiVersion: "" is not known: use "nadra.dev/v1alpha1"`},
 		{"other kind", `{"apiVersion": "nadra.dev/v1alpha1", "kind": "Pod"}`, `kind: "Pod" is not known: use "AttachmentConfig"`},
 		{"nothing", ``, `decoding JSON: unexpected end of JSON input`},
