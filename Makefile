@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 export CGO_ENABLED ?= 0
-# Real manifests by others, for the tests that read them; see CONTRIBUTING in README.md.
+# Real manifests by others, for the tests that read them where they are at hand.
 ifneq ($(wildcard $(CURDIR)/../shared/corpus/open),)
 export NADRA_CORPUS ?= $(CURDIR)/../shared/corpus/open
 endif
@@ -15,9 +15,10 @@ BIN     := $(CURDIR)/bin
 IMAGE   ?= localhost/nadra-node:dev
 LDFLAGS := -s -w
 GO      := go
+TESTSUM  = $(TOOL) gotestsum --format
 TOOL    := $(GO) tool -modfile=$(CURDIR)/build/tools/go.mod
 CLUSTER := $(BIN)/nadra-cluster
-# The tests' own code is behind this tag, so that `go build ./...` is the product.
+# Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
 .PHONY: help build unit lint image cluster-up cluster-down demo e2e bench test clean FORCE
@@ -28,8 +29,9 @@ help: ## show this
 build: ## build the binaries into bin/
 	$(GO) build -trimpath -ldflags='$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
-unit: ## the quick loop: unit tests, also those that need root and the kernel
-	$(GO) test ./...
+unit: ## the quick loop: all tests that need no cluster
+	$(TESTSUM) standard-quiet -- ./...
+	$(GO) -C build/mkimage test ./...
 
 lint: ## static checks and formatting
 	$(TOOL) golangci-lint run ./...
@@ -54,7 +56,7 @@ demo: image $(CLUSTER) ## bring up a cluster and show a pod with its macvlan fro
 	@$(GO) run ./test/demo
 
 e2e: image ## the same and much more as tests, on a real cluster of their own
-	$(GO) test $(E2E) -count=1 -timeout 40m -v ./test/e2e/... | build/summary.sh
+	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -p 1 -timeout 40m ./test/cluster/... ./test/e2e/...
 
 bench: image ## measure; writes docs/performance.md
 	$(GO) test $(E2E) -count=1 -timeout 40m -run '^$$' -bench . ./test/bench/...

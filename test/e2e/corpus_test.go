@@ -57,8 +57,8 @@ func (c chain) all() []link {
 
 // unrunnable says why a NAD cannot be attached here; empty if it can.
 func (c chain) unrunnable(nad *nadv1.NetworkAttachmentDefinition) string {
-	if r := nad.Annotations["k8s.v1.cni.cncf.io/resourceName"]; r != "" {
-		return "needs a device of pool " + r
+	if nad.Annotations["k8s.v1.cni.cncf.io/resourceName"] != "" {
+		return "draws from a resource pool"
 	}
 	for _, p := range c.all() {
 		if !slices.Contains(runnable, p.Type) {
@@ -116,7 +116,7 @@ func TestCorpus(t *testing.T) {
 			continue
 		}
 		attached++
-		f.makeLinks(c)
+		f.makeLinks(c, i)
 		name := fmt.Sprintf("nad-%03d", i)
 		wg.Go(func() {
 			slots <- struct{}{}
@@ -137,13 +137,17 @@ func TestCorpus(t *testing.T) {
 
 // makeLinks makes the interfaces that the NAD expects on the node, and has
 // those removed that its plugins leave by design.
-func (f *fixture) makeLinks(c chain) {
+func (f *fixture) makeLinks(c chain, serial int) {
 	f.Helper()
 	for _, p := range c.all() {
 		for _, name := range []string{p.Master, p.Device} {
 			if name != "" && f.sh("ip link show "+name+" >/dev/null 2>&1 || echo absent") != "" {
-				f.sh("ip link add " + name + " type veth peer name p" + fmt.Sprint(time.Now().UnixNano()%1e9) + " && ip link set " + name + " up")
-				f.Cleanup(func() { f.sh("ip link del " + name) })
+				kind := "veth peer name peer" + fmt.Sprint(serial)
+				if strings.HasPrefix(name, "br") { // some NAD may use it as its bridge
+					kind = "bridge"
+				}
+				f.sh("ip link add " + name + " type " + kind + " && ip link set " + name + " up")
+				f.bridge(name)
 			}
 		}
 		if p.Bridge != "" {

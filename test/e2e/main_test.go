@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -60,6 +62,8 @@ type fixture struct {
 	ctx  context.Context
 	ns   string
 	node *cluster.Node
+	// undo are commands for the node, once the test's pods are gone.
+	undo []string
 }
 
 // setup makes a namespace and, at the end of the test, deletes everything in
@@ -72,20 +76,27 @@ func setup(t *testing.T, namespace string) *fixture {
 	before, err := lab.Look(f.node)
 	f.must(err)
 	f.must(f.CreateNamespace(ctx, namespace))
-	t.Cleanup(func() {
-		for _, kind := range []string{"pods", "network-attachment-definitions"} {
-			if _, err := f.Cluster.Kubectl(ctx, "-n", namespace, "delete", kind, "--all", "--timeout=120s"); err != nil {
-				t.Errorf("deleting the test's %s: %v", kind, err)
-			}
-		}
-		if err := lab.NothingAdded(ctx, f.node, before); err != nil {
-			t.Errorf("after the test: %v", err)
-		}
-		if _, err := f.Cluster.Kubectl(ctx, "delete", "namespace", namespace, "--wait=false"); err != nil {
-			t.Errorf("deleting the test's namespace: %v", err)
-		}
-	})
+	t.Cleanup(func() { f.cleanUp(before) })
 	return f
+}
+
+func (f *fixture) cleanUp(before lab.Snapshot) {
+	if _, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pods", "--all", "--timeout=120s"); err != nil {
+		f.Errorf("deleting the test's pods: %v", err)
+	}
+	err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns).DeleteCollection(f.ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		f.Errorf("deleting the test's NADs: %v", err)
+	}
+	for _, command := range slices.Backward(f.undo) {
+		f.sh(command)
+	}
+	if err := lab.NothingAdded(f.ctx, f.node, before); err != nil {
+		f.Errorf("after the test: %v", err)
+	}
+	if _, err := f.Cluster.Kubectl(f.ctx, "delete", "namespace", f.ns, "--wait=false"); err != nil {
+		f.Errorf("deleting the test's namespace: %v", err)
+	}
 }
 
 func (f *fixture) must(err error) {
@@ -129,12 +140,11 @@ func (f *fixture) sh(command string) string {
 func (f *fixture) master(name string) {
 	f.Helper()
 	f.sh("ip link add " + name + " type veth peer name " + name + "p && ip link set " + name + " up && ip link set " + name + "p up")
-	f.Cleanup(func() { f.sh("ip link del " + name) })
+	f.undo = append(f.undo, "ip link del "+name)
 }
 
-// bridge has the test remove a bridge that the bridge plugin makes and, by
-// design, never removes.
+// bridge has a bridge removed that the bridge plugin makes and, by design,
+// never removes.
 func (f *fixture) bridge(name string) {
-	f.Helper()
-	f.Cleanup(func() { f.sh("ip link del " + name + " 2>/dev/null; true") })
+	f.undo = append(f.undo, "! ip link show "+name+" >/dev/null 2>&1 || ip link del "+name)
 }

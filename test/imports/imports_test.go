@@ -1,0 +1,71 @@
+// Package imports holds the arrows of docs/architecture.md over everything
+// that is linked, not only over what a file imports itself.
+package imports
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/nadra-dev/nadra/"
+
+// linked must not be among all the dependencies of a package.
+var linked = []rule{
+	{"pkg/api/...", module + "pkg/attachment", "api is the bottom"},
+	{"pkg/api/...", "k8s.io/client-go", "wire types know no client"},
+	{"pkg/attachment", "k8s.io/client-go", "attachment is pure: lookups are functions"},
+	{"pkg/attachment", module + "pkg/checkpoint", "arrows point down"},
+	{"pkg/attachment", module + "pkg/cniexec", "arrows point down"},
+	{"pkg/cniexec", module + "pkg/checkpoint", "who executes and who remembers do not know each other"},
+	{"pkg/checkpoint", module + "pkg/cniexec", "who executes and who remembers do not know each other"},
+	{"pkg/cniexec", "k8s.io/client-go", "cniexec runs plugins, it calls no API server"},
+	{"pkg/checkpoint", "k8s.io/client-go", "records are read by small programs too"},
+	{"pkg/driver", module + "pkg/translate", "the node executes claims; it does not reinterpret annotations"},
+	{"cmd/...", "k8s.io/kubernetes", "not a library; it would drag in everything"},
+	{"cmd/...", "github.com/containerd/containerd", "we speak NRI to any runtime"},
+	{"cmd/...", module + "test", "the product does not know its tests"},
+	{"cmd/...", "testing", "no test code is linked"},
+}
+
+// imported must not be among what a package's own files import; libraries
+// below it may well use it.
+var imported = []rule{
+	{"pkg/api/...", "context", "a pure function does not wait"},
+	{"pkg/attachment", "context", "a pure function does not wait"},
+	{"pkg/attachment", "os", "a pure function touches no files"},
+	{"pkg/attachment", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
+	{"pkg/attachment", "os/exec", "only cniexec starts processes"},
+	{"pkg/checkpoint", "os/exec", "only cniexec starts processes"},
+	{"pkg/driver", "os/exec", "only cniexec starts processes"},
+	{"pkg/driver", module + "pkg/api/v1alpha1", "the wire form ends at attachment.FromClaim"},
+}
+
+// rule says what package must not have which dependency, and why.
+type rule struct{ of, not, why string }
+
+func TestLinked(t *testing.T) {
+	for _, r := range linked {
+		r.check(t, "-deps")
+	}
+}
+
+func TestImported(t *testing.T) {
+	for _, r := range imported {
+		r.check(t, "-f", `{{join .Imports "\n"}}`)
+	}
+}
+
+func (r rule) check(t *testing.T, listArgs ...string) {
+	t.Helper()
+	out, err := exec.Command("go", append(append([]string{"list"}, listArgs...), module+r.of)...).Output()
+	if err != nil {
+		t.Fatalf("listing the dependencies of %s: %v", r.of, err)
+	}
+	for _, dep := range strings.Fields(string(out)) {
+		// Below a module's path everything is meant, but not below "os".
+		if dep == r.not || strings.Contains(r.not, ".") && strings.HasPrefix(dep, r.not+"/") {
+			t.Errorf("%s depends on %s: %s", r.of, dep, r.why)
+		}
+	}
+}
