@@ -139,7 +139,10 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 	links := hostLinks{sysRoot: filepath.Join(d.cfg.HostRoot, "sys")}
 	d.publisher.links = links.list
-
+	// The kubelet may ask as soon as it can, and must then find the networks.
+	if _, err := d.publisher.refresh(ctx); err != nil {
+		return err
+	}
 	helper, err := d.startKubeletPlugin(ctx)
 	if err != nil {
 		return err

@@ -77,18 +77,12 @@ func (p *publisher) run(ctx context.Context) error {
 	}
 }
 
-// sync rebuilds the view of the networks and publishes it if it differs.
+// sync refreshes the view of the networks and publishes it if it differs.
 func (p *publisher) sync(ctx context.Context) error {
-	candidates, host, err := p.look(ctx)
+	devices, err := p.refresh(ctx)
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	options := p.options
-	p.mu.Unlock()
-	p.networks.set(candidates, deviceNames(candidates, options.copies))
-
-	devices := devicesFor(candidates, host.links, options)
 	p.mu.Lock()
 	same := p.published != nil && equality.Semantic.DeepEqual(p.published, devices)
 	p.mu.Unlock()
@@ -99,11 +93,25 @@ func (p *publisher) sync(ctx context.Context) error {
 	if err := p.publish(ctx, resources); err != nil {
 		return fmt.Errorf("publishing %d devices in pool %s: %w", len(devices), p.pool, err)
 	}
-	klog.FromContext(ctx).Info("Published networks", "pool", p.pool, "devices", len(devices), "networkAttachmentDefinitions", len(candidates))
+	klog.FromContext(ctx).Info("Published networks", "pool", p.pool, "devices", len(devices))
 	p.mu.Lock()
-	p.published = append([]resourceapi.Device{}, devices...)
+	p.published = devices
 	p.mu.Unlock()
 	return nil
+}
+
+// refresh has Prepare see the networks as they are now, and returns the
+// devices that stand for them.
+func (p *publisher) refresh(ctx context.Context) ([]resourceapi.Device, error) {
+	candidates, host, err := p.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	options := p.options
+	p.mu.Unlock()
+	p.networks.set(candidates, deviceNames(candidates, options.copies))
+	return devicesFor(candidates, host.links, options), nil
 }
 
 // look reads the NADs and this host and decides which go together.

@@ -3,7 +3,9 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -23,6 +25,8 @@ import (
 const (
 	// statusTimeout bounds one write to the API server.
 	statusTimeout = 10 * time.Second
+	// statusDrain bounds the writes that are left when the driver stops.
+	statusDrain = 5 * time.Second
 	// statusRetries is how often a write is tried again; with the queue's
 	// back-off that is some minutes of a failing API server.
 	statusRetries = 15
@@ -36,9 +40,8 @@ type statusWriter struct {
 	defaultNet func(attachment.Sandbox) (*nadv1.NetworkStatus, error)
 	queue      workqueue.TypedRateLimitingInterface[statusKey]
 
-	mu     sync.Mutex // guards the maps
-	claims map[attachment.ClaimRef]claimUpdate
-	pods   map[attachment.PodRef]podUpdate
+	mu      sync.Mutex // guards pending
+	pending map[statusKey]statusUpdate
 }
 
 // statusKey is one object to write; exactly one field is set.
@@ -47,12 +50,12 @@ type statusKey struct {
 	pod   attachment.PodRef
 }
 
-type claimUpdate struct {
+// statusUpdate is what an object is to say.
+type statusUpdate struct {
+	// of a claim: its devices, and when they became so
 	devices []deviceState
 	at      time.Time
-}
-
-type podUpdate struct {
+	// of a pod: its attachments in this sandbox
 	sandbox attachment.Sandbox
 	records []checkpoint.Record
 }
@@ -60,56 +63,82 @@ type podUpdate struct {
 func newStatusWriter(kube kubernetes.Interface, driver string, defaultNet func(attachment.Sandbox) (*nadv1.NetworkStatus, error)) *statusWriter {
 	return &statusWriter{
 		kube: kube, driver: driver, defaultNet: defaultNet,
-		queue:  workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[statusKey]()),
-		claims: map[attachment.ClaimRef]claimUpdate{},
-		pods:   map[attachment.PodRef]podUpdate{},
+		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[statusKey]()),
+		pending: map[statusKey]statusUpdate{},
 	}
 }
 
 // setClaim asks for the claim's status.devices to become these.
 func (w *statusWriter) setClaim(claim attachment.ClaimRef, devices []deviceState) {
-	w.mu.Lock()
-	w.claims[claim] = claimUpdate{devices: devices, at: time.Now()}
-	w.mu.Unlock()
-	w.queue.Add(statusKey{claim: claim})
+	w.set(statusKey{claim: claim}, statusUpdate{devices: devices, at: time.Now()})
 }
 
 // setPod asks for the pod's network-status to list these records.
 func (w *statusWriter) setPod(sandbox attachment.Sandbox, records []checkpoint.Record) {
+	w.set(statusKey{pod: sandbox.Pod}, statusUpdate{sandbox: sandbox, records: records})
+}
+
+func (w *statusWriter) set(key statusKey, update statusUpdate) {
 	w.mu.Lock()
-	w.pods[sandbox.Pod] = podUpdate{sandbox: sandbox, records: records}
+	w.pending[key] = update
 	w.mu.Unlock()
-	w.queue.Add(statusKey{pod: sandbox.Pod})
+	w.queue.Add(key)
+}
+
+// take returns what is to be written, which is then this caller's to write.
+func (w *statusWriter) take(key statusKey) (statusUpdate, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	update, ok := w.pending[key]
+	delete(w.pending, key)
+	return update, ok
+}
+
+// putBack returns what could not be written, unless there is a newer update.
+func (w *statusWriter) putBack(key statusKey, update statusUpdate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, newer := w.pending[key]; !newer {
+		w.pending[key] = update
+	}
 }
 
 // forget drops what is still to be written for a claim.
-func (w *statusWriter) forget(claim attachment.ClaimRef) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.claims, claim)
-}
+func (w *statusWriter) forget(claim attachment.ClaimRef) { w.take(statusKey{claim: claim}) }
 
-// run writes until ctx ends.
+// run writes until ctx ends, and then for a moment what is still in the queue.
 func (w *statusWriter) run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, w.queue.ShutDown)
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		w.queue.ShutDown()
+		time.AfterFunc(statusDrain, cancel)
+	})
 	defer stop()
 	for {
 		key, shutdown := w.queue.Get()
 		if shutdown {
 			return nil
 		}
-		w.finish(ctx, key, w.write(ctx, key))
+		w.process(writing, key)
 	}
 }
 
-// finish decides whether a write is tried again.
-func (w *statusWriter) finish(ctx context.Context, key statusKey, err error) {
+// process writes one update and decides whether it is tried again.
+func (w *statusWriter) process(ctx context.Context, key statusKey) {
 	defer w.queue.Done(key)
+	update, ok := w.take(key)
+	if !ok {
+		return
+	}
+	err := w.write(ctx, key, update)
 	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// Gone, or another object of the same name: nobody is left to tell.
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err), errors.Is(err, fs.ErrNotExist):
+		// Written; or the object is gone, or another one of the same name, or
+		// the pod's network namespace: nobody is left to tell.
 	case w.queue.NumRequeues(key) < statusRetries:
 		klog.FromContext(ctx).V(2).Info("Writing status failed; trying again", "claim", key.claim, "pod", key.pod, "err", err)
+		w.putBack(key, update)
 		w.queue.AddRateLimited(key)
 		return
 	default:
@@ -118,64 +147,31 @@ func (w *statusWriter) finish(ctx context.Context, key statusKey, err error) {
 	w.queue.Forget(key)
 }
 
-func (w *statusWriter) write(ctx context.Context, key statusKey) error {
+func (w *statusWriter) write(ctx context.Context, key statusKey, update statusUpdate) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	if key.claim.UID != "" {
-		return w.writeClaim(ctx, key.claim)
+		return w.applyClaim(ctx, key.claim, update)
 	}
-	return w.writePod(ctx, key.pod)
+	return w.patchPod(ctx, update)
 }
 
-// writeClaim makes one server-side apply with all devices of the claim: with
+// applyClaim makes one server-side apply with all devices of the claim: with
 // one per device, each would take away the one before.
-func (w *statusWriter) writeClaim(ctx context.Context, claim attachment.ClaimRef) error {
-	w.mu.Lock()
-	update, ok := w.claims[claim]
-	w.mu.Unlock()
-	if !ok {
-		return nil
-	}
+func (w *statusWriter) applyClaim(ctx context.Context, claim attachment.ClaimRef, u statusUpdate) error {
 	status := resourceac.ResourceClaimStatus()
-	for _, d := range update.devices {
-		status.WithDevices(d.apply(w.driver, update.at))
+	for _, d := range u.devices {
+		status.WithDevices(d.apply(w.driver, u.at))
 	}
 	ac := resourceac.ResourceClaim(claim.Name, claim.Namespace).WithUID(types.UID(claim.UID)).WithStatus(status)
 	_, err := w.kube.ResourceV1().ResourceClaims(claim.Namespace).ApplyStatus(ctx, ac,
 		metav1.ApplyOptions{FieldManager: w.driver, Force: true})
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.claims[claim].at.Equal(update.at) {
-		delete(w.claims, claim)
-	}
-	return nil
-}
-
-func (w *statusWriter) writePod(ctx context.Context, pod attachment.PodRef) error {
-	w.mu.Lock()
-	update, ok := w.pods[pod]
-	delete(w.pods, pod)
-	w.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	err := w.patchPod(ctx, update)
-	if err != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if _, newer := w.pods[pod]; !newer {
-			w.pods[pod] = update
-		}
-	}
 	return err
 }
 
 // patchPod sets the annotation by way of the status subresource: the driver
 // needs no permission to change pods. The UID keeps a pod of the same name safe.
-func (w *statusWriter) patchPod(ctx context.Context, u podUpdate) error {
+func (w *statusWriter) patchPod(ctx context.Context, u statusUpdate) error {
 	first, err := w.defaultNet(u.sandbox)
 	if err != nil {
 		return fmt.Errorf("describing the default network: %w", err)

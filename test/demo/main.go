@@ -69,7 +69,13 @@ type stage struct {
 	err error
 }
 
-func title(text string) { fmt.Printf("\n\033[1m# %s\033[0m\n\n", text) }
+// title sets a heading, in bold on a terminal.
+func title(text string) {
+	if fi, err := os.Stdout.Stat(); err == nil && fi.Mode()&os.ModeCharDevice != 0 {
+		text = "\033[1m" + text + "\033[0m"
+	}
+	fmt.Printf("\n# %s\n\n", text)
+}
 
 // kubectl shows a command and what it prints.
 func (s *stage) kubectl(args ...string) {
