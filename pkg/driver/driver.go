@@ -28,8 +28,9 @@ import (
 // bootIDFile is the kernel's identity of this boot, in the host's root.
 const bootIDFile = "proc/sys/kernel/random/boot_id"
 
-// rollbackTime bounds the DELs after a failed ADD. With the hook's budget it
-// stays below the runtime's request timeout of 2 s and more.
+// rollbackTime bounds the DELs after a failed ADD. It is taken from the
+// runtime's request timeout, by default 2 s; what it does not suffice for is
+// done when the runtime stops the failed sandbox, right after.
 const rollbackTime = 500 * time.Millisecond
 
 // Config is what the driver is told at start. All fields are required.

@@ -21,10 +21,10 @@ const (
 	// reach the runtime. Until it succeeds Prepare waits and no pod of ours starts.
 	reconnectMin = 100 * time.Millisecond
 	reconnectMax = 5 * time.Second
-	// rollbackShare is the part of the runtime's request timeout that is kept
-	// for taking down a failed attempt. Beyond the timeout the runtime would
-	// drop us and start the pod without its networks (NRI fails open).
-	rollbackShare = 4
+	// replyTime is kept from the runtime's request timeout for the answer.
+	// Beyond the timeout the runtime would drop us and start the pod without
+	// its networks: NRI fails open.
+	replyTime = 100 * time.Millisecond
 )
 
 // hooks is what the container runtime calls. NRI derives the subscription from
@@ -32,7 +32,8 @@ const (
 // only those that are needed.
 type hooks struct {
 	d *Driver
-	// budget is how long RunPodSandbox may attach before it gives up.
+	// budget is how long RunPodSandbox may attach before it takes down what it
+	// has begun and gives up.
 	budget func() time.Duration
 }
 
@@ -71,7 +72,7 @@ func (d *Driver) serveNRI(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the NRI stub: %w", err)
 	}
-	h.budget = func() time.Duration { return s.RequestTimeout() - s.RequestTimeout()/rollbackShare }
+	h.budget = func() time.Duration { return s.RequestTimeout() - rollbackTime - replyTime }
 	stop := context.AfterFunc(ctx, s.Stop)
 	defer stop()
 	if err := s.Run(ctx); err != nil {
