@@ -24,7 +24,7 @@ const (
 	settle = 200 * time.Millisecond
 	// recheck is how often what nothing announces is looked at: plugin
 	// binaries that came or went.
-	recheck = 10 * time.Second
+	recheck = 15 * time.Second
 	// featureConsumableCapacity is the gate behind shared devices (KEP-5075).
 	featureConsumableCapacity = "DRAConsumableCapacity"
 )

@@ -17,7 +17,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// What is published follows NADs and links.
+// What is published follows NADs and links, well before the publisher's own
+// look every 15 s.
 func TestSlicesFollowTheNode(t *testing.T) {
 	f := setup(t, "follow")
 	const nad = "follow/blue"
@@ -32,7 +33,7 @@ func TestSlicesFollowTheNode(t *testing.T) {
 	f.nad("blue", strings.ReplaceAll(macvlanConf, "lan0", "lan7"))
 	f.eventually(20*time.Second, absent) // its master is not there
 	f.sh("ip link add lan7 type veth peer name lan7p")
-	f.eventually(5*time.Second, present)
+	f.eventually(8*time.Second, present)
 	devices, err := f.Devices(f.ctx)
 	f.must(err)
 	d := devices[nad]
@@ -47,11 +48,11 @@ func TestSlicesFollowTheNode(t *testing.T) {
 		t.Errorf("capacity addresses is %s, want the 90 of the range", addresses.String())
 	}
 	f.sh("ip link del lan7")
-	f.eventually(5*time.Second, absent)
+	f.eventually(8*time.Second, absent)
 	f.must(f.updateNAD("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-f"}`))
-	f.eventually(5*time.Second, present)
+	f.eventually(8*time.Second, present)
 	f.must(f.deleteNAD("blue"))
-	f.eventually(5*time.Second, absent)
+	f.eventually(8*time.Second, absent)
 }
 
 // More devices than one slice holds.
