@@ -41,7 +41,7 @@ image: $(BIN)/nadra-node.tar ## write the node driver's image archive, bin/nadra
 
 $(BIN)/nadra-node.tar: build
 	$(GO) -C build/mkimage build -o $(BIN)/mkimage .
-	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/nadra-node
+	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/nadra-node /nadra-gate=$(BIN)/nadra-gate
 
 $(CLUSTER): FORCE
 	@$(GO) build -o $@ ./test/cluster/cmd/nadra-cluster

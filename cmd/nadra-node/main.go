@@ -53,6 +53,8 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.NRISocket, "nri-socket", "/var/run/nri/nri.sock", "NRI socket of the container runtime")
 	fs.StringVar(&o.KubeletPluginsDir, "kubelet-plugins-dir", "/var/lib/kubelet/plugins", "the kubelet's plugins directory")
 	fs.StringVar(&o.KubeletRegistryDir, "kubelet-registry-dir", "/var/lib/kubelet/plugins_registry", "the kubelet's plugin registration directory")
+	fs.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "where the container runtime looks for CDI specs; the same path in the host")
+	fs.StringVar(&o.GateBinary, "gate-binary", "/nadra-gate", "the gate to install on the host, in the driver's image")
 	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "how many attachments a network takes on this node")
 	fs.IntVar(&o.Copies, "copies-per-network", 16, "devices for each network where the cluster lacks consumable capacity (Kubernetes 1.34 and 1.35)")
 	if err := fs.Parse(args); err != nil {

@@ -8,5 +8,8 @@ type Sandbox struct {
 	// NetNS is the path of the network namespace in the host, CNI_NETNS to the
 	// plugins. Empty means that it is gone, which is legal for DEL.
 	NetNS string `json:"netNS,omitempty"`
-	Pod   PodRef `json:"pod"`
+	// Cookie is the network namespace's (SO_NETNS_COOKIE): unique for the life
+	// of the node, unlike its path and its inode number. 0 means unknown.
+	Cookie uint64 `json:"netNSCookie,omitempty"`
+	Pod    PodRef `json:"pod"`
 }

@@ -253,6 +253,10 @@ func (s *Store) replace(uid string, records []Record) error {
 	return nil
 }
 
+// Dir is the directory with one file per claim, named for its UID, that the
+// gate reads.
+func (s *Store) Dir() string { return s.claimsDir() }
+
 func (s *Store) claimsDir() string      { return filepath.Join(s.dir, "claims") }
 func (s *Store) damagedDir() string     { return filepath.Join(s.dir, "damaged") }
 func (s *Store) path(uid string) string { return filepath.Join(s.claimsDir(), uid+".json") }

@@ -41,7 +41,7 @@ func prepared(claim, pod, request string, index int) attachment.Prepared {
 }
 
 var sandbox = attachment.Sandbox{
-	ID: "sandbox-1", NetNS: "/var/run/netns/cni-1",
+	ID: "sandbox-1", NetNS: "/var/run/netns/cni-1", Cookie: 4711,
 	Pod: attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"},
 }
 

@@ -30,6 +30,8 @@ type attacher struct {
 	runner runner
 	// linkExists reports whether the sandbox has an interface of that name.
 	linkExists func(netns, name string) (bool, error)
+	// cookie identifies the sandbox's network namespace for the gate.
+	cookie func(netns string) (uint64, error)
 	// rollback is how long the DELs after a failed ADD may take.
 	rollback time.Duration
 }
@@ -40,13 +42,16 @@ type attacher struct {
 // What an earlier sandbox of the pod, or an attempt that was cut off, has left
 // is deleted first.
 func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox) error {
-	isDone := func(r checkpoint.Record) bool {
-		return r.Phase == checkpoint.Attached && r.Sandbox.ID == sandbox.ID && r.BootID == a.store.BootID()
-	}
-	if err := a.detach(ctx, sandbox.Pod.UID, func(r checkpoint.Record) bool { return !isDone(r) }); err != nil {
+	missing := a.lacking(sandbox)
+	if err := a.detach(ctx, sandbox.Pod.UID, missing); err != nil {
 		return fmt.Errorf("clearing an earlier sandbox: %w", err)
 	}
-	todo := slices.DeleteFunc(a.store.ForPod(sandbox.Pod.UID), isDone)
+	var todo []checkpoint.Record
+	for _, r := range a.store.ForPod(sandbox.Pod.UID) {
+		if missing(r) {
+			todo = append(todo, r)
+		}
+	}
 	if len(todo) == 0 {
 		return nil
 	}
@@ -54,6 +59,10 @@ func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox) error
 		return hostNetworkError(sandbox.Pod, todo)
 	}
 	if err := a.checkNames(sandbox.NetNS, todo); err != nil {
+		return err
+	}
+	var err error
+	if sandbox.Cookie, err = a.cookie(sandbox.NetNS); err != nil {
 		return err
 	}
 	if err := a.store.MarkAttaching(keys(todo), sandbox); err != nil {
@@ -65,6 +74,13 @@ func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox) error
 		}
 	}
 	return nil
+}
+
+// lacking reports which records are not attached in this very sandbox.
+func (a *attacher) lacking(sandbox attachment.Sandbox) func(checkpoint.Record) bool {
+	return func(r checkpoint.Record) bool {
+		return r.Phase != checkpoint.Attached || r.Sandbox.ID != sandbox.ID || r.BootID != a.store.BootID()
+	}
 }
 
 // checkNames refuses interface names that the sandbox has already. It comes

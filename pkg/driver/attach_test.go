@@ -63,7 +63,8 @@ func newAttacher(t *testing.T) (*attacher, *kernel) {
 	}
 	k := &kernel{has: map[string]bool{}, fail: map[string]error{}}
 	exists := func(_, name string) (bool, error) { return name == "eth0", nil }
-	return &attacher{store: store, runner: k, linkExists: exists, rollback: time.Second}, k
+	cookie := func(netns string) (uint64, error) { return uint64(len(netns)), nil }
+	return &attacher{store: store, runner: k, linkExists: exists, cookie: cookie, rollback: time.Second}, k
 }
 
 var web = attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"}

@@ -3,6 +3,7 @@
 //
 //	dra.go      the kubelet: Prepare and Unprepare of claims
 //	nri.go      the runtime: sandboxes that start and stop
+//	gatehook.go runc, through nadra-gate: containers wait for their networks
 //	publish.go  nobody; it follows NADs and links and publishes ResourceSlices
 //	report.go   the API server is told what happened, behind a queue
 //
@@ -21,5 +22,7 @@
 //
 // While the driver is down, pods without claims are not concerned. Pods with
 // claims wait in ContainerCreating, and those that end stay Terminating until
-// it is back. All that it needs to know is in its state directory.
+// it is back. Containers of a sandbox that the runtime made meanwhile wait at
+// the gate for a minute, and then fail and are tried again. All that the driver
+// needs to know is in its state directory.
 package driver

@@ -108,12 +108,32 @@ func (d *Driver) prepare(claims []*resourceapi.ResourceClaim) map[types.UID]erro
 	if len(failed) > 0 {
 		return failed
 	}
+	if err := d.note(claims, prepared); err != nil {
+		for _, claim := range fresh {
+			err = errors.Join(err, d.gate.remove(string(claim.UID)), d.store.DeleteClaim(string(claim.UID)))
+		}
+		return errorForAll(claims, err)
+	}
+	return nil
+}
+
+// note writes the records, and then the gate that refers to them. The gate is
+// written also for claims that were noted before: its file may have been lost.
+func (d *Driver) note(claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
 	for _, p := range prepared {
 		if err := d.store.Put(p); err != nil {
-			for _, claim := range fresh {
-				err = errors.Join(err, d.store.DeleteClaim(string(claim.UID)))
-			}
-			return errorForAll(claims, err)
+			return err
+		}
+	}
+	var uids []string
+	for _, claim := range claims {
+		if len(d.store.ForClaim(string(claim.UID))) > 0 {
+			uids = append(uids, string(claim.UID))
+		}
+	}
+	for _, uid := range uids {
+		if err := d.gate.write(uid, uids); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -246,13 +266,19 @@ func (d *Driver) unprepare(ctx context.Context, uid string) error {
 		return fmt.Errorf("unpreparing claim %s/%s: %w", records[0].Claim.Namespace, records[0].Claim.Name, err)
 	}
 	d.status.forget(records[0].Claim)
-	return d.store.DeleteClaim(uid)
+	if err := d.store.DeleteClaim(uid); err != nil {
+		return err
+	}
+	return d.gate.remove(uid)
 }
 
 func devicesOf(records []checkpoint.Record) []kubeletplugin.Device {
 	out := make([]kubeletplugin.Device, len(records))
 	for i, r := range records {
-		out[i] = kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device}
+		out[i] = kubeletplugin.Device{
+			Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device,
+			CDIDeviceIDs: []string{gateDevice(r.Claim.UID)},
+		}
 		if r.ShareID != "" {
 			share := types.UID(r.ShareID)
 			out[i].ShareID = &share

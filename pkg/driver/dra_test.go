@@ -41,6 +41,7 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 		cfg: Config{DriverName: "net.nadra.dev", NodeName: "node-1"}, store: a.store, attacher: a, networks: &networks{},
 		events: record.NewFakeRecorder(100), failed: make(chan error, 1),
 	}
+	d.gate = newGateHook(Config{DriverName: "net.nadra.dev", KubeletPluginsDir: t.TempDir(), CDIDir: t.TempDir()}, a.store.Dir())
 	d.status = newStatusWriter(fake.NewClientset(), "net.nadra.dev", nil)
 	h := host{links: map[string]link{"lan0": {}}, binDirs: []string{"/opt/cni/bin"}, missing: func(types []string) (out []string) {
 		for _, pluginType := range types {

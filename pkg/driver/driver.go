@@ -53,6 +53,10 @@ type Config struct {
 	// KubeletPluginsDir and KubeletRegistryDir are the kubelet's directories
 	// of the same names; the paths must be the host's.
 	KubeletPluginsDir, KubeletRegistryDir string
+	// CDIDir is where the runtime looks for CDI specs; the same path in the host.
+	CDIDir string
+	// GateBinary is the gate to install on the host, a path in the driver's view.
+	GateBinary string
 	// Attachments is how many attachments a network takes on this node.
 	Attachments int
 	// Copies is how many devices are published for a network when the API
@@ -74,6 +78,7 @@ type Driver struct {
 	store     *checkpoint.Store
 	attacher  *attacher
 	networks  *networks
+	gate      *gateHook
 	publisher *publisher
 	status    *statusWriter
 	events    record.EventRecorder
@@ -110,8 +115,9 @@ func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	d := &Driver{
 		cfg: cfg, clients: clients, store: store,
-		attacher:    &attacher{store: store, runner: run, linkExists: netns.linkExists, rollback: rollbackTime},
+		attacher:    &attacher{store: store, runner: run, linkExists: netns.linkExists, cookie: netns.cookie, rollback: rollbackTime},
 		networks:    &networks{},
+		gate:        newGateHook(cfg, store.Dir()),
 		status:      newStatusWriter(clients.Kube, cfg.DriverName, netns.defaultNetwork),
 		broadcaster: broadcaster,
 		events:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nadra", Host: cfg.NodeName}),
@@ -140,6 +146,9 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 	links := hostLinks{sysRoot: filepath.Join(d.cfg.HostRoot, "sys")}
 	d.publisher.links = links.list
+	if err := d.gate.install(d.store.All()); err != nil {
+		return err
+	}
 	// The kubelet may ask as soon as it can, and must then find the networks.
 	if _, err := d.publisher.refresh(ctx); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
@@ -21,6 +23,9 @@ const (
 	// reach the runtime. Until it succeeds Prepare waits and no pod of ours starts.
 	reconnectMin = 100 * time.Millisecond
 	reconnectMax = 5 * time.Second
+	// repairTime bounds an attachment behind the gate: about as long as the gate
+	// holds its containers.
+	repairTime = gateWait
 	// replyTime is kept from the runtime's request timeout for the answer.
 	// Beyond the timeout the runtime would drop us and start the pod without
 	// its networks: NRI fails open.
@@ -32,6 +37,12 @@ const (
 // only those that are needed.
 type hooks struct {
 	d *Driver
+	// ctx ends when the driver stops; what goes on behind a hook has it.
+	ctx context.Context
+	// repairs are the attachments made behind Synchronize.
+	repairs sync.WaitGroup
+	// repairing has the sandboxes that they are for.
+	repairing sync.Map
 	// budget is how long RunPodSandbox may attach before it takes down what it
 	// has begun and gives up.
 	budget func() time.Duration
@@ -61,7 +72,8 @@ func (d *Driver) runNRI(ctx context.Context) error {
 
 // serveNRI serves one connection to the runtime.
 func (d *Driver) serveNRI(ctx context.Context) error {
-	h := &hooks{d: d}
+	h := &hooks{d: d, ctx: ctx}
+	defer h.repairs.Wait()
 	s, err := stub.New(h,
 		stub.WithPluginName("nadra"),
 		stub.WithPluginIdx(nriIndex),
@@ -82,10 +94,30 @@ func (d *Driver) serveNRI(ctx context.Context) error {
 }
 
 // Synchronize is called once after every (re)connection, before any event.
+// Sandboxes that were started while nobody listened are attached now, behind
+// the gate, which holds their containers.
 func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nri.Container) ([]*nri.ContainerUpdate, error) {
 	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(pods), "attachBudget", h.budget())
+	for _, pod := range pods {
+		sandbox := sandboxOf(pod)
+		// Stopped sandboxes are listed too; they have no namespace any more.
+		if sandbox.NetNS != "" && slices.ContainsFunc(h.d.store.ForPod(sandbox.Pod.UID), h.d.attacher.lacking(sandbox)) {
+			h.repairing.Store(sandbox.ID, true)
+			h.repairs.Go(func() { h.repair(sandbox) })
+		}
+	}
 	h.d.runtime.found()
 	return nil, nil
+}
+
+// repair attaches a sandbox that missed its RunPodSandbox.
+func (h *hooks) repair(sandbox attachment.Sandbox) {
+	defer h.repairing.Delete(sandbox.ID)
+	ctx, cancel := context.WithTimeoutCause(h.d.withPod(h.ctx, sandbox.Pod), repairTime, errors.New("the time for attaching behind the gate is over"))
+	defer cancel()
+	if err := h.attach(ctx, sandbox); err != nil {
+		klog.FromContext(ctx).Error(err, "Attaching a sandbox that was started without the driver failed", "sandbox", sandbox.ID)
+	}
 }
 
 // RunPodSandbox attaches the pod's networks. An error fails the sandbox; the
@@ -94,13 +126,17 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	if len(h.d.store.ForPod(pod.GetUid())) == 0 {
 		return nil
 	}
-	started := time.Now()
 	sandbox := sandboxOf(pod)
 	ctx, cancel := context.WithTimeoutCause(h.d.withPod(ctx, sandbox.Pod), h.budget(),
 		fmt.Errorf("the container runtime's NRI request timeout is nearly over: raise plugin_request_timeout in its NRI configuration"))
 	defer cancel()
-	defer h.d.pods.lock(sandbox.Pod.UID)()
+	return h.attach(ctx, sandbox)
+}
 
+// attach attaches one sandbox and reports it.
+func (h *hooks) attach(ctx context.Context, sandbox attachment.Sandbox) error {
+	started := time.Now()
+	defer h.d.pods.lock(sandbox.Pod.UID)()
 	err := h.d.attacher.attach(ctx, sandbox)
 	h.d.reportAttach(sandbox, err)
 	if err != nil {
@@ -111,15 +147,22 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 }
 
 // CreateContainer refuses a container whose pod lacks an attachment in this
-// very sandbox (design D4, second guard).
-func (h *hooks) CreateContainer(_ context.Context, pod *nri.PodSandbox, _ *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
-	for _, r := range h.d.store.ForPod(pod.GetUid()) {
-		if r.Phase != checkpoint.Attached || r.Sandbox.ID != pod.GetId() {
+// very sandbox (design D4, second guard), unless it is being made: then the
+// gate holds the container. It adds the gate where no claim brings it.
+func (h *hooks) CreateContainer(_ context.Context, pod *nri.PodSandbox, container *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
+	records := h.d.store.ForPod(pod.GetUid())
+	if len(records) == 0 {
+		return nil, nil, nil
+	}
+	if _, repairing := h.repairing.Load(pod.GetId()); !repairing {
+		lacks := h.d.attacher.lacking(sandboxOf(pod))
+		if i := slices.IndexFunc(records, lacks); i >= 0 {
+			at := records[i].Attachment
 			return nil, nil, fmt.Errorf("pod %s/%s is not attached to network %s (%s) in sandbox %s: phase %s",
-				pod.GetNamespace(), pod.GetName(), r.Attachment.Network, r.Attachment.Interface, pod.GetId(), r.Phase)
+				pod.GetNamespace(), pod.GetName(), at.Network, at.Interface, pod.GetId(), records[i].Phase)
 		}
 	}
-	return nil, nil, nil
+	return h.d.gate.adjustment(container, records), nil, nil
 }
 
 // StopPodSandbox detaches the pod's networks while its namespace is there.

@@ -11,7 +11,9 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -28,15 +30,43 @@ type podNet struct {
 	confDir string
 }
 
-// open returns a netlink socket in the namespace.
-func (p *podNet) open(path string) (*netlink.Handle, error) {
+// namespace opens the namespace at a path in the host.
+func (p *podNet) namespace(path string) (netns.NsHandle, error) {
 	full, err := securejoin.SecureJoin(p.hostRoot, path)
 	if err != nil {
-		return nil, fmt.Errorf("resolving network namespace %s: %w", path, err)
+		return netns.None(), fmt.Errorf("resolving network namespace %s: %w", path, err)
 	}
 	ns, err := netns.GetFromPath(full)
 	if err != nil {
-		return nil, fmt.Errorf("opening network namespace %s: %w", path, err)
+		return netns.None(), fmt.Errorf("opening network namespace %s: %w", path, err)
+	}
+	return ns, nil
+}
+
+// cookie returns the namespace's cookie.
+func (p *podNet) cookie(path string) (uint64, error) {
+	ns, err := p.namespace(path)
+	if err != nil {
+		return 0, err
+	}
+	defer ns.Close()
+	socket, err := nl.GetNetlinkSocketAt(ns, netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return 0, fmt.Errorf("opening a netlink socket in %s: %w", path, err)
+	}
+	defer socket.Close()
+	c, err := unix.GetsockoptUint64(socket.GetFd(), unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil {
+		return 0, fmt.Errorf("reading the cookie of network namespace %s (Linux 5.14 or later): %w", path, err)
+	}
+	return c, nil
+}
+
+// open returns a netlink socket in the namespace.
+func (p *podNet) open(path string) (*netlink.Handle, error) {
+	ns, err := p.namespace(path)
+	if err != nil {
+		return nil, err
 	}
 	defer ns.Close()
 	h, err := netlink.NewHandleAt(ns)

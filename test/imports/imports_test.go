@@ -25,6 +25,8 @@ var linked = []rule{
 	{"cmd/...", "k8s.io/kubernetes", "not a library; it would drag in everything"},
 	{"cmd/...", "github.com/containerd/containerd", "we speak NRI to any runtime"},
 	{"cmd/...", module + "test", "the product does not know its tests"},
+	{"cmd/nadra-gate", "k8s.io", "the gate runs at every container start: small, and its own reader of records"},
+	{"cmd/nadra-gate", "github.com/containernetworking/cni", "the gate decides; it attaches nothing"},
 	{"cmd/...", "testing", "no test code is linked"},
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Snapshot is what a node has that attachments add to.
 type Snapshot struct {
-	links, netns, addresses, cache, records []string
+	links, netns, addresses, cache, records, cdi []string
 }
 
 // Look takes a snapshot of a node. It reads the kernel and the disk, and asks
@@ -51,6 +51,7 @@ func Look(n *cluster.Node) (Snapshot, error) {
 		{"/var/lib/cni/networks/*/*", &s.addresses},
 		{"/var/lib/nadra/cni/results/*", &s.cache},
 		{"/var/lib/nadra/claims/*", &s.records},
+		{"/run/cdi/*", &s.cdi},
 	} {
 		root, err := n.HostPath("/")
 		if err != nil {
@@ -83,6 +84,7 @@ func (s Snapshot) Added(before Snapshot) []string {
 	add("host-local address", s.addresses, before.addresses)
 	add("libcni cache file", s.cache, before.cache)
 	add("record", s.records, before.records)
+	add("CDI file", s.cdi, before.cdi)
 	return out
 }
 

@@ -1,0 +1,137 @@
+package driver
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// devicesIn reads a CDI directory as a runtime does: device name → the gate's
+// arguments in one string.
+func devicesIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, name := range cache.ListDevices() {
+		hook := cache.GetDevice(name).ContainerEdits.Hooks[0]
+		out[name] = strings.Join(hook.Args, " ")
+		if hook.HookName != "createRuntime" || *hook.Timeout <= int(gateWait.Seconds()) {
+			t.Errorf("%s: hook %s with timeout %d", name, hook.HookName, *hook.Timeout)
+		}
+	}
+	if errs := cache.GetErrors(); len(errs) > 0 {
+		t.Errorf("CDI errors: %v", errs)
+	}
+	return out
+}
+
+func TestPrepareBringsTheGate(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	results := prepare(t, d, claim("a", "blue"), claim("b", "blue"))
+	devices := devicesIn(t, d.gate.specDir)
+	for _, uid := range []string{"a-uid", "b-uid"} {
+		name := "net.nadra.dev/gate=" + uid
+		if args := devices[name]; !strings.Contains(args, "-claims=a-uid,b-uid ") || !strings.Contains(args, d.store.Dir()) {
+			t.Errorf("%s has arguments %q; a container may reference one claim only, and must wait for both", name, args)
+		}
+	}
+	if got := results["a-uid"].Devices[0].CDIDeviceIDs; !slices.Equal(got, []string{"net.nadra.dev/gate=a-uid"}) {
+		t.Errorf("CDI devices for the kubelet: %v", got)
+	}
+	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+		t.Fatal(err)
+	}
+	if left := devicesIn(t, d.gate.specDir); len(left) != 1 {
+		t.Errorf("after unpreparing a: %v", left)
+	}
+}
+
+func TestInstallRestoresWhatWasLost(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	d.gate.source = filepath.Join(t.TempDir(), "gate")
+	if err := os.WriteFile(d.gate.source, []byte("version 1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prepare(t, d, claim("a", "blue"))
+	files, err := filepath.Glob(filepath.Join(d.gate.specDir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %v (%v)", files, err)
+	}
+	// A claim that was forgotten while its file could not be removed.
+	if err := d.gate.write("stale-uid", []string{"stale-uid"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := d.gate.install(d.store.All()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if devices := devicesIn(t, d.gate.specDir); len(devices) != 1 || devices["net.nadra.dev/gate=a-uid"] == "" {
+		t.Errorf("devices %v", devices)
+	}
+	fi, err := os.Stat(d.gate.binary)
+	if err != nil || fi.Mode().Perm() != 0o755 {
+		t.Errorf("the gate: %v (%v)", fi, err)
+	}
+}
+
+func TestGateByNRI(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	prepare(t, d, claim("a", "blue"), claim("b", "blue"))
+	records := d.store.All()
+	if a := d.gate.adjustment(&nri.Container{CDIDevices: []*nri.CDIDevice{{Name: "net.nadra.dev/gate=b-uid"}}}, records); a != nil {
+		t.Errorf("a container that has the gate gets another: %v", a)
+	}
+	a := d.gate.adjustment(&nri.Container{CDIDevices: []*nri.CDIDevice{{Name: "vendor.com/gpu=0"}}}, records)
+	if hook := a.GetHooks().GetCreateRuntime(); len(hook) != 1 || hook[0].Path != d.gate.binary || !slices.Contains(hook[0].Args, "-claims=a-uid,b-uid") {
+		t.Errorf("adjustment %v", a)
+	}
+}
+
+// A sandbox that Synchronize is attaching is left to the gate.
+func TestCreateContainerDuringARepair(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	prepare(t, d, claim("a", "blue"))
+	h := &hooks{d: d}
+	h.repairing.Store("sandbox-1", true)
+	pod := &nri.PodSandbox{Id: "sandbox-1", Uid: web.UID}
+	if _, _, err := h.CreateContainer(t.Context(), pod, nil); err != nil {
+		t.Errorf("refused while the repair goes on: %v", err)
+	}
+	h.repairing.Delete("sandbox-1")
+	if _, _, err := h.CreateContainer(t.Context(), pod, nil); err == nil {
+		t.Error("accepted although nobody attaches")
+	}
+}
+
+func TestSynchronizeAttachesWhatIsMissing(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	k := d.attacher.runner.(*kernel)
+	prepare(t, d, claim("a", "blue"))
+	h := &hooks{d: d, ctx: t.Context(), budget: func() time.Duration { return 0 }}
+	running := &nri.PodSandbox{Id: "sandbox-1", Uid: web.UID, Linux: &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: "/run/netns/1"}}}}
+	stopped := &nri.PodSandbox{Id: "sandbox-0", Uid: web.UID, Linux: &nri.LinuxPodSandbox{}}
+	for range 2 {
+		if _, err := h.Synchronize(t.Context(), []*nri.PodSandbox{stopped, running}, nil); err != nil {
+			t.Fatal(err)
+		}
+		h.repairs.Wait()
+	}
+	if len(k.calls) != 1 || !k.has["sandbox-1/net1"] || d.store.All()[0].Phase != checkpoint.Attached {
+		t.Errorf("plugins %v", k.calls)
+	}
+}

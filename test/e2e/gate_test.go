@@ -1,0 +1,161 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+const gateConf = `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-gate","ipam":{"type":"host-local","subnet":"10.71.0.0/24"}}`
+
+// needsNetwork makes a pod fail, for all to see, when it starts without net1.
+func needsNetwork(p *corev1.Pod) *corev1.Pod {
+	for i := range p.Spec.Containers {
+		p.Spec.Containers[i].Command = []string{"/bin/sh", "-c", "ip addr show net1 || exit 42; trap 'exit 0' TERM; sleep infinity & wait"}
+	}
+	return p
+}
+
+// The driver is killed, again and again, and with it NRI's subscription; the
+// pod's sandbox dies and the runtime makes a new one that nobody attaches. The
+// gate holds the container, and lets it go when the driver is back and has
+// attached.
+func TestGateHoldsWithoutTheDriver(t *testing.T) {
+	f := setup(t, "gate")
+	f.bridge("br-gate")
+	f.nad("blue", gateConf)
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
+	_, err := f.CreatePod(f.ctx, needsNetwork(lab.Pod(f.ns, "web", "web")))
+	f.must(err)
+	_, err = f.Ready(f.ctx, f.ns, "web", time.Minute)
+	f.must(err)
+	before := f.pausePID("web")
+
+	// After the second death the kubelet waits 10 s and more with a restart.
+	first := f.driverPIDs()
+	f.sh("kill -9 " + first)
+	f.eventually(30*time.Second, func(context.Context) error {
+		if now := f.driverPIDs(); now == "" || now == first {
+			return errors.New("the driver was not restarted")
+		}
+		return nil
+	})
+	f.sh("kill -9 " + f.driverPIDs())
+	f.sh("kill -9 " + before)
+	f.eventually(30*time.Second, func(context.Context) error {
+		if f.driverPIDs() != "" {
+			return errors.New("the driver came back too soon for this test")
+		}
+		if f.gatesWaiting() == 0 {
+			return errors.New("no container is at the gate")
+		}
+		return nil
+	})
+	f.eventually(90*time.Second, func(context.Context) error {
+		if f.gatesWaiting() > 0 {
+			return errors.New("the container is still at the gate")
+		}
+		return nil
+	})
+	f.eventually(30*time.Second, func(ctx context.Context) error {
+		_, err := f.Exec(ctx, f.ns, "web", "ip", "addr", "show", "net1")
+		return err
+	})
+	pod, err := f.Ready(f.ctx, f.ns, "web", time.Minute)
+	f.must(err)
+	if s := pod.Status.ContainerStatuses[0]; s.LastTerminationState.Terminated != nil && s.LastTerminationState.Terminated.ExitCode == 42 {
+		t.Errorf("a container has run without net1")
+	}
+	if after := f.pausePID("web"); after == before {
+		t.Errorf("the sandbox is still the old one")
+	}
+}
+
+// Every container has the gate once: by the claim, or by NRI.
+func TestGateIsInEveryContainer(t *testing.T) {
+	f := setup(t, "gates")
+	f.bridge("br-gate")
+	f.nad("blue", gateConf)
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
+	pod := lab.Pod(f.ns, "web", "web")
+	plain := *pod.Spec.Containers[0].DeepCopy()
+	plain.Name, plain.Resources = "no-reference", corev1.ResourceRequirements{}
+	pod.Spec.Containers = append([]corev1.Container{plain}, pod.Spec.Containers...)
+	_, err := f.CreatePod(f.ctx, needsNetwork(pod))
+	f.must(err)
+	ready, err := f.Ready(f.ctx, f.ns, "web", time.Minute)
+	f.must(err)
+	for _, s := range ready.Status.ContainerStatuses {
+		id := strings.TrimPrefix(s.ContainerID, "containerd://")
+		config := f.sh("cat /run/containerd/io.containerd.runtime.v2.task/k8s.io/" + id + "/config.json")
+		if got := strings.Count(config, "/nadra-gate\""); got != 1 {
+			t.Errorf("container %s has the gate %d times", s.Name, got)
+		}
+		if s.RestartCount > 0 {
+			t.Errorf("container %s was restarted", s.Name)
+		}
+	}
+	if left := f.sh("ls /run/cdi"); strings.Count(left, "net.nadra.dev-gate_") != 1 {
+		t.Errorf("CDI files: %s", left)
+	}
+	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	if left := f.sh("ls /run/cdi"); left != "" {
+		t.Errorf("CDI files after the pod: %s", left)
+	}
+}
+
+// sandboxes returns the pod's ready sandboxes and their pause processes, as
+// containerd knows them.
+func (f *fixture) sandboxes(pod string) map[string]string {
+	f.Helper()
+	out := map[string]string{}
+	for _, line := range strings.Split(strings.TrimSpace(f.sh("ctr -n k8s.io tasks ls | tail -n +2")), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || fields[2] != "RUNNING" {
+			continue
+		}
+		var info struct{ Labels map[string]string }
+		if json.Unmarshal([]byte(f.sh("ctr -n k8s.io containers info "+fields[0])), &info) != nil {
+			continue
+		}
+		if info.Labels["io.cri-containerd.kind"] == "sandbox" && info.Labels["io.kubernetes.pod.name"] == pod && info.Labels["io.kubernetes.pod.namespace"] == f.ns {
+			out[fields[0]] = fields[1]
+		}
+	}
+	return out
+}
+
+func (f *fixture) pausePID(pod string) string {
+	f.Helper()
+	for _, pid := range f.sandboxes(pod) {
+		return pid
+	}
+	f.Fatalf("pod %s has no running sandbox", pod)
+	return ""
+}
+
+// gatesWaiting counts gate processes on the node.
+func (f *fixture) gatesWaiting() int {
+	f.Helper()
+	return len(strings.Fields(f.processes("nadra-gate")))
+}
+
+func (f *fixture) driverPIDs() string {
+	f.Helper()
+	return f.processes("nadra-node")
+}
+
+// processes returns the PIDs, on the node, of the programs of that name.
+func (f *fixture) processes(name string) string {
+	f.Helper()
+	return strings.TrimSpace(f.sh(`for p in /proc/[0-9]*; do read c <$p/comm && [ "$c" = ` + name + ` ] && echo ${p#/proc/}; done 2>/dev/null; true`))
+}
