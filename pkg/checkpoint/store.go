@@ -27,7 +27,11 @@ type Store struct {
 	dir    string
 	bootID string
 
-	mu     sync.Mutex // guards claims; never held across anything but file writes
+	// writing is held by whoever changes records, over the write to disk.
+	writing sync.Mutex
+	// mu guards claims and is held for memory only: a pod without claims asks
+	// too, and must not wait for a disk.
+	mu     sync.RWMutex
 	claims map[string][]Record
 }
 
@@ -117,9 +121,9 @@ func (s *Store) Put(prepared []attachment.Prepared) error {
 		}
 		records[i] = Record{Prepared: p, Phase: Prepared}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.claims[uid]; ok {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if len(s.ForClaim(uid)) > 0 {
 		return nil
 	}
 	if err := s.replace(uid, records); err != nil {
@@ -162,22 +166,24 @@ func (s *Store) MarkDetached(key Key) error {
 // DeleteClaim forgets one claim, and only that one. The caller has made sure
 // that no DEL is owed, or has given it up.
 func (s *Store) DeleteClaim(uid string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.claims[uid]; !ok {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if len(s.ForClaim(uid)) == 0 {
 		return nil
 	}
 	if err := removeIfThere(s.path(uid)); err != nil {
 		return fmt.Errorf("forgetting claim %s: %w", uid, err)
 	}
+	s.mu.Lock()
 	delete(s.claims, uid)
+	s.mu.Unlock()
 	return syncDir(s.claimsDir())
 }
 
 // ForClaim returns the records of one claim in the order of its requests.
 func (s *Store) ForClaim(uid string) []Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	return slices.Clone(s.claims[uid])
 }
 
@@ -193,8 +199,8 @@ func (s *Store) All() []Record {
 }
 
 func (s *Store) where(keep func(Record) bool) []Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	var out []Record
 	for _, records := range s.claims {
 		for _, r := range records {
@@ -215,13 +221,13 @@ func (s *Store) where(keep func(Record) bool) []Record {
 
 // update changes records and writes each claim that is concerned once.
 func (s *Store) update(keys []Key, change func(*Record) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	changed := map[string][]Record{}
 	for _, k := range keys {
 		records, ok := changed[k.ClaimUID]
 		if !ok {
-			records = slices.Clone(s.claims[k.ClaimUID])
+			records = s.ForClaim(k.ClaimUID)
 			changed[k.ClaimUID] = records
 		}
 		i := slices.IndexFunc(records, func(r Record) bool { return r.Key() == k })
@@ -240,7 +246,8 @@ func (s *Store) update(keys []Key, change func(*Record) error) error {
 	return nil
 }
 
-// replace writes the records of one claim and then lets readers see them.
+// replace writes the records of one claim and then lets readers see them. The
+// caller holds writing.
 func (s *Store) replace(uid string, records []Record) error {
 	data, err := encodeClaimFile(records)
 	if err != nil {
@@ -249,6 +256,8 @@ func (s *Store) replace(uid string, records []Record) error {
 	if err := writeFile(s.path(uid), data); err != nil {
 		return fmt.Errorf("writing the records of claim %s: %w", uid, err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.claims[uid] = records
 	return nil
 }

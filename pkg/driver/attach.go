@@ -28,10 +28,8 @@ type runner interface {
 type attacher struct {
 	store  *checkpoint.Store
 	runner runner
-	// linkExists reports whether the sandbox has an interface of that name.
-	linkExists func(netns, name string) (bool, error)
-	// cookie identifies the sandbox's network namespace for the gate.
-	cookie func(netns string) (uint64, error)
+	// look tells what is in a sandbox's network namespace.
+	look func(netns string) (namespace, error)
 	// rollback is how long the DELs after a failed ADD may take.
 	rollback time.Duration
 }
@@ -58,13 +56,14 @@ func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox) error
 	if sandbox.NetNS == "" {
 		return hostNetworkError(sandbox.Pod, todo)
 	}
-	if err := a.checkNames(sandbox.NetNS, todo); err != nil {
+	namespace, err := a.look(sandbox.NetNS)
+	if err == nil {
+		err = checkNames(namespace.links, todo)
+	}
+	if err != nil {
 		return err
 	}
-	var err error
-	if sandbox.Cookie, err = a.cookie(sandbox.NetNS); err != nil {
-		return err
-	}
+	sandbox.Cookie = namespace.cookie
 	if err := a.store.MarkAttaching(keys(todo), sandbox); err != nil {
 		return err
 	}
@@ -86,15 +85,11 @@ func (a *attacher) lacking(sandbox attachment.Sandbox) func(checkpoint.Record) b
 // checkNames refuses interface names that the sandbox has already. It comes
 // before the records say that a DEL is owed: a DEL would remove an interface
 // that is not ours, eth0 for one.
-func (a *attacher) checkNames(netns string, todo []checkpoint.Record) error {
+func checkNames(links []string, todo []checkpoint.Record) error {
 	for _, r := range todo {
-		at := r.Attachment
-		taken, err := a.linkExists(netns, at.Interface)
-		if err == nil && taken {
-			err = errors.New("the pod has an interface of this name already: ask for another one in the claim's interface field")
-		}
-		if err != nil {
-			return fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
+		if at := r.Attachment; slices.Contains(links, at.Interface) {
+			return fmt.Errorf("adding network %s as %s: the pod has an interface of this name already: "+
+				"ask for another one in the claim's interface field", at.Network, at.Interface)
 		}
 	}
 	return nil

@@ -62,9 +62,10 @@ func newAttacher(t *testing.T) (*attacher, *kernel) {
 		t.Fatal(err)
 	}
 	k := &kernel{has: map[string]bool{}, fail: map[string]error{}}
-	exists := func(_, name string) (bool, error) { return name == "eth0", nil }
-	cookie := func(netns string) (uint64, error) { return uint64(len(netns)), nil }
-	return &attacher{store: store, runner: k, linkExists: exists, cookie: cookie, rollback: time.Second}, k
+	look := func(netns string) (namespace, error) {
+		return namespace{cookie: uint64(len(netns)), links: []string{"lo", "eth0"}}, nil
+	}
+	return &attacher{store: store, runner: k, look: look, rollback: time.Second}, k
 }
 
 var web = attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"}

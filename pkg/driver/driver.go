@@ -115,7 +115,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	d := &Driver{
 		cfg: cfg, clients: clients, store: store,
-		attacher:    &attacher{store: store, runner: run, linkExists: netns.linkExists, cookie: netns.cookie, rollback: rollbackTime},
+		attacher:    &attacher{store: store, runner: run, look: netns.look, rollback: rollbackTime},
 		networks:    &networks{},
 		gate:        newGateHook(cfg, store.Dir()),
 		status:      newStatusWriter(clients.Kube, cfg.DriverName, netns.defaultNetwork),

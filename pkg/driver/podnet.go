@@ -2,7 +2,6 @@ package driver
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,8 +29,8 @@ type podNet struct {
 	confDir string
 }
 
-// namespace opens the namespace at a path in the host.
-func (p *podNet) namespace(path string) (netns.NsHandle, error) {
+// handle opens the namespace at a path in the host.
+func (p *podNet) handle(path string) (netns.NsHandle, error) {
 	full, err := securejoin.SecureJoin(p.hostRoot, path)
 	if err != nil {
 		return netns.None(), fmt.Errorf("resolving network namespace %s: %w", path, err)
@@ -45,7 +44,7 @@ func (p *podNet) namespace(path string) (netns.NsHandle, error) {
 
 // cookie returns the namespace's cookie.
 func (p *podNet) cookie(path string) (uint64, error) {
-	ns, err := p.namespace(path)
+	ns, err := p.handle(path)
 	if err != nil {
 		return 0, err
 	}
@@ -64,7 +63,7 @@ func (p *podNet) cookie(path string) (uint64, error) {
 
 // open returns a netlink socket in the namespace.
 func (p *podNet) open(path string) (*netlink.Handle, error) {
-	ns, err := p.namespace(path)
+	ns, err := p.handle(path)
 	if err != nil {
 		return nil, err
 	}
@@ -76,19 +75,31 @@ func (p *podNet) open(path string) (*netlink.Handle, error) {
 	return h, nil
 }
 
-// linkExists reports whether the namespace has an interface of that name.
-func (p *podNet) linkExists(path, name string) (bool, error) {
+// namespace is what a sandbox's network namespace is before anything is attached.
+type namespace struct {
+	// cookie identifies it for the gate.
+	cookie uint64
+	// links are the names of the interfaces that it has.
+	links []string
+}
+
+// look describes the namespace at a path in the host.
+func (p *podNet) look(path string) (namespace, error) {
+	var out namespace
 	h, err := p.open(path)
 	if err != nil {
-		return false, err
+		return out, err
 	}
 	defer h.Close()
-	_, err = h.LinkByName(name)
-	var notFound netlink.LinkNotFoundError
-	if errors.As(err, &notFound) {
-		return false, nil
+	links, err := h.LinkList()
+	if err != nil {
+		return out, fmt.Errorf("listing the interfaces in %s: %w", path, err)
 	}
-	return err == nil, err
+	for _, l := range links {
+		out.links = append(out.links, l.Attrs().Name)
+	}
+	out.cookie, err = p.cookie(path)
+	return out, err
 }
 
 // defaultNetwork describes the sandbox's interface on the default network as

@@ -1,0 +1,62 @@
+//go:build e2e
+
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// hookFigures is a line of pkg/driver's benchmark: what was measured, and the
+// figures by their units.
+type hookFigures struct {
+	Case    string
+	Figures map[string]float64
+}
+
+// BenchmarkHook runs the benchmark of the driver's hooks, which is beside what
+// it measures, and takes over its figures. Its file is the first by name, so
+// that it runs while there is no cluster.
+func BenchmarkHook(b *testing.B) {
+	figures.noteLoad("hook")
+	b.ReportMetric(0, "ns/op")
+	cmd := exec.CommandContext(b.Context(), "go", "test", "-tags", "e2e", "-count=1", "-run", "^$", "-bench", "^BenchmarkHook$", "./pkg/driver")
+	cmd.Dir, cmd.Stderr = lab.Root(), os.Stderr
+	out, err := cmd.Output()
+	fmt.Printf("\n%s", out)
+	must(b, err)
+	figures.Hook = parseHook(b, out)
+	b.ReportMetric(float64(len(figures.Hook)), "cases")
+}
+
+// parseHook reads the lines of a benchmark: name, iterations, and pairs of a
+// figure and its unit.
+func parseHook(b *testing.B, out []byte) []hookFigures {
+	var all []hookFigures
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		name, ok := strings.CutPrefix(lines.Text(), "BenchmarkHook/")
+		if !ok {
+			continue
+		}
+		fields := strings.Fields(name)
+		h := hookFigures{Case: fields[0][:strings.LastIndexByte(fields[0], '-')], Figures: map[string]float64{}}
+		for i := 2; i+1 < len(fields); i += 2 {
+			value, err := strconv.ParseFloat(fields[i], 64)
+			must(b, err)
+			h.Figures[fields[i+1]] = value
+		}
+		all = append(all, h)
+	}
+	if len(all) == 0 {
+		b.Fatal("the driver's benchmark printed no figures")
+	}
+	return all
+}

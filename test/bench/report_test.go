@@ -1,0 +1,150 @@
+//go:build e2e
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"text/template"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/bench/stats"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// report is all that docs/performance.md says.
+type report struct {
+	// Commit is the source that was measured.
+	Commit  string
+	Machine machine
+	// Load is the load average of the last minute before each measurement.
+	Load          map[string]string
+	Hook          []hookFigures
+	Pods          []podFigures
+	Memory        []memoryFigures
+	ContainerPeak float64
+}
+
+// machine says where the figures come from.
+type machine struct {
+	Date, CPU, Kernel, Go                    string
+	CPUs                                     int
+	Kubernetes, Runtime, Plugins, Filesystem string
+}
+
+//go:embed performance.md.tmpl
+var document string
+
+// noteLoad notes how busy the machine is before something is measured.
+func (r *report) noteLoad(what string) {
+	if r.Load == nil {
+		r.Load = map[string]string{}
+	}
+	content, err := os.ReadFile("/proc/loadavg")
+	if err == nil {
+		r.Load[what], _, _ = strings.Cut(string(content), " ")
+	}
+}
+
+// finish writes the document when everything was measured. Figures of several
+// runs are never mixed.
+func (r *report) finish(ctx context.Context) error {
+	if r.Hook == nil || r.Memory == nil || r.Pods == nil {
+		fmt.Fprintln(os.Stderr, "docs/performance.md is left as it is: not everything was measured")
+		return nil
+	}
+	var err error
+	if r.Machine, err = thisMachine(ctx, theLab); err != nil {
+		return fmt.Errorf("describing the machine: %w", err)
+	}
+	t, err := template.New("performance.md").Parse(document)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, r); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(lab.Root(), "docs", "performance.md"), out.Bytes(), 0o644)
+}
+
+func thisMachine(ctx context.Context, l *lab.Lab) (machine, error) {
+	m := machine{Date: time.Now().UTC().Format(time.DateOnly), CPUs: runtime.NumCPU(), Go: runtime.Version()}
+	nodes, err := l.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return m, err
+	}
+	info := nodes.Items[0].Status.NodeInfo
+	m.Kernel, m.Kubernetes, m.Runtime = info.KernelVersion, info.KubeletVersion, strings.Replace(info.ContainerRuntimeVersion, "://", " ", 1)
+	for _, from := range []struct {
+		into          *string
+		path, pattern string
+	}{
+		{&m.CPU, "/proc/cpuinfo", `model name\s*: (.*)`},
+		{&m.Filesystem, "/proc/mounts", `(?m)^\S+ / (\S+) `},
+		{&m.Plugins, filepath.Join(lab.Root(), "test/cluster/components/cni/go.mod"), `containernetworking/plugins (\S+)`},
+	} {
+		if *from.into, err = find(from.path, from.pattern); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+// find returns what the group of a pattern matches in a file.
+func find(path, pattern string) (string, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	match := regexp.MustCompile(pattern).FindSubmatch(content)
+	if match == nil {
+		return "", fmt.Errorf("finding %s in %s: no match", pattern, path)
+	}
+	return string(match[1]), nil
+}
+
+// commit names the source; a plus says that it was changed since.
+func commit(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty=+", "--exclude=*")
+	cmd.Dir = lab.Root()
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("asking git for the commit: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// PodsPlain is what other kinds of pods are compared with.
+func (r *report) PodsPlain() stats.Sample { return r.Pods[0].Ready }
+
+// Added says by how much the median of a sample is above that of plain pods.
+func (r *report) Added(p podFigures) float64 { return p.Ready.Median() - r.PodsPlain().Median() }
+
+// Overhead is what nadra adds to each attachment.
+func (h hookFigures) Overhead() float64 { return h.Figures["ms/attachment-added"] }
+
+// Outside is the part of the hook in which no plugin runs, per attachment.
+func (h hookFigures) Outside() float64 { return h.Figures["ms/attachment-outside-plugins"] }
+
+// Goal says whether nadra adds less than the 2 ms that are the goal, whichever
+// way it is measured. State in memory is no way to run it.
+func (h hookFigures) Goal() string {
+	switch {
+	case strings.Contains(h.Case, "state-in-memory"):
+		return "–"
+	case h.Outside() < 2 && h.Overhead() < 2:
+		return "met"
+	}
+	return "missed"
+}
