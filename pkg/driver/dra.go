@@ -260,8 +260,11 @@ func (d *Driver) unprepare(ctx context.Context, uid string) error {
 		return nil
 	}
 	pod := records[0].Pod
-	defer d.pods.lock(pod.UID)()
-	err := d.attacher.detach(d.withPod(ctx, pod), pod.UID, func(r checkpoint.Record) bool { return r.Claim.UID == uid })
+	unlock, err := d.pods.lock(ctx, pod.UID)
+	if err == nil {
+		defer unlock()
+		err = d.attacher.detach(d.withPod(ctx, pod), pod.UID, func(r checkpoint.Record) bool { return r.Claim.UID == uid })
+	}
 	if err != nil {
 		return fmt.Errorf("unpreparing claim %s/%s: %w", records[0].Claim.Namespace, records[0].Claim.Name, err)
 	}

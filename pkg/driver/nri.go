@@ -136,8 +136,11 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 // attach attaches one sandbox and reports it.
 func (h *hooks) attach(ctx context.Context, sandbox attachment.Sandbox) error {
 	started := time.Now()
-	defer h.d.pods.lock(sandbox.Pod.UID)()
-	err := h.d.attacher.attach(ctx, sandbox)
+	unlock, err := h.d.pods.lock(ctx, sandbox.Pod.UID)
+	if err == nil {
+		defer unlock()
+		err = h.d.attacher.attach(ctx, sandbox)
+	}
 	h.d.reportAttach(sandbox, err)
 	if err != nil {
 		return fmt.Errorf("attaching pod %s/%s: %w", sandbox.Pod.Namespace, sandbox.Pod.Name, err)
@@ -183,8 +186,11 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 	sandbox := sandboxOf(pod)
 	ctx, cancel := context.WithTimeout(h.d.withPod(ctx, sandbox.Pod), h.budget())
 	defer cancel()
-	defer h.d.pods.lock(sandbox.Pod.UID)()
-	err := h.d.attacher.detach(ctx, sandbox.Pod.UID, func(r checkpoint.Record) bool { return r.Sandbox.ID == sandbox.ID })
+	unlock, err := h.d.pods.lock(ctx, sandbox.Pod.UID)
+	if err == nil {
+		defer unlock()
+		err = h.d.attacher.detach(ctx, sandbox.Pod.UID, func(r checkpoint.Record) bool { return r.Sandbox.ID == sandbox.ID })
+	}
 	if err != nil {
 		return fmt.Errorf("detaching pod %s/%s (tried again when its claims are unprepared): %w", sandbox.Pod.Namespace, sandbox.Pod.Name, err)
 	}

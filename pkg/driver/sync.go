@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
 
@@ -13,31 +14,43 @@ type podLocks struct {
 }
 
 type podLock struct {
-	sync.Mutex
-	users int // guarded by podLocks.mu; the lock is forgotten at zero
+	held  chan struct{} // of capacity 1; full while the lock is held
+	users int           // guarded by podLocks.mu; the lock is forgotten at zero
 }
 
-// lock waits for the pod's lock and returns the function that releases it.
-func (p *podLocks) lock(uid string) (unlock func()) {
+// lock waits for the pod's lock, as long as ctx allows, and returns the
+// function that releases it.
+func (p *podLocks) lock(ctx context.Context, uid string) (unlock func(), err error) {
+	l := p.join(uid)
+	select {
+	case l.held <- struct{}{}:
+		return func() { <-l.held; p.leave(uid, l) }, nil
+	case <-ctx.Done():
+		p.leave(uid, l)
+		return nil, fmt.Errorf("waiting for another operation on the pod: %w", context.Cause(ctx))
+	}
+}
+
+func (p *podLocks) join(uid string) *podLock {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.locks == nil {
 		p.locks = map[string]*podLock{}
 	}
 	l := p.locks[uid]
 	if l == nil {
-		l = &podLock{}
+		l = &podLock{held: make(chan struct{}, 1)}
 		p.locks[uid] = l
 	}
 	l.users++
-	p.mu.Unlock()
-	l.Lock()
-	return func() {
-		l.Unlock()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(p.locks, uid)
-		}
+	return l
+}
+
+func (p *podLocks) leave(uid string, l *podLock) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(p.locks, uid)
 	}
 }
 

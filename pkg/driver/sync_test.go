@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,17 +13,29 @@ import (
 // Run with -race: the counter has no other guard.
 func TestPodLocksHoldOnePodAtATime(t *testing.T) {
 	var locks podLocks
-	unlock := locks.lock("a")
-	locks.lock("b")() // another pod goes on
+	lock := func(uid string) func() {
+		unlock, err := locks.lock(t.Context(), uid)
+		if err != nil {
+			t.Error(err)
+		}
+		return unlock
+	}
+	unlock := lock("a")
+	lock("b")() // another pod goes on
 	inside, wg := 0, sync.WaitGroup{}
 	for range 50 {
 		wg.Go(func() {
-			defer locks.lock("a")()
+			defer lock("a")()
 			if inside++; inside != 1 {
 				t.Errorf("%d hold the lock", inside)
 			}
 			inside--
 		})
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("the hook's time is over"))
+	if _, err := locks.lock(ctx, "a"); err == nil || !strings.Contains(err.Error(), "the hook's time is over") {
+		t.Errorf("waiting without time: %v", err)
 	}
 	unlock()
 	wg.Wait()
