@@ -52,13 +52,13 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	f.sh("kill -9 " + f.driverPIDs())
 	f.sh("kill -9 " + before)
 	f.eventually(30*time.Second, func(context.Context) error {
-		if f.driverPIDs() != "" {
-			return errors.New("the driver came back too soon for this test")
+		if f.gatesWaiting() > 0 {
+			return nil
 		}
-		if f.gatesWaiting() == 0 {
-			return errors.New("no container is at the gate")
+		if back := f.driverPIDs(); back != "" { // too soon, on a slow machine
+			f.sh("kill -9 " + back + " || true")
 		}
-		return nil
+		return errors.New("no container is at the gate")
 	})
 	f.eventually(90*time.Second, func(context.Context) error {
 		if f.gatesWaiting() > 0 {
