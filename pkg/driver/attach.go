@@ -56,14 +56,14 @@ func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox) error
 	if sandbox.NetNS == "" {
 		return hostNetworkError(sandbox.Pod, todo)
 	}
-	namespace, err := a.look(sandbox.NetNS)
+	ns, err := a.look(sandbox.NetNS)
 	if err == nil {
-		err = checkNames(namespace.links, todo)
+		err = checkNames(ns.links, todo)
 	}
 	if err != nil {
 		return err
 	}
-	sandbox.Cookie = namespace.cookie
+	sandbox.Cookie = ns.cookie
 	if err := a.store.MarkAttaching(keys(todo), sandbox); err != nil {
 		return err
 	}

@@ -35,9 +35,10 @@ type plugin struct{ d *Driver }
 var _ kubeletplugin.DRAPlugin = plugin{}
 
 // PrepareResourceClaims resolves the claims of one pod against the NADs of
-// this moment and notes everything that the sandbox hook will need. It touches
-// nothing else on the node, so that a failure leaves nothing behind. It is all
-// or nothing for the pod, and repeating it gives the same answer.
+// this moment and notes everything that the sandbox hook will need, and the
+// gate that refers to it. It touches nothing else on the node, and a failure
+// leaves nothing behind. It is all or nothing for the pod, and repeating it
+// gives the same answer.
 func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	if err := p.d.waitForRuntime(ctx); err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func (d *Driver) prepare(claims []*resourceapi.ResourceClaim) map[types.UID]erro
 	}
 	if err := d.note(claims, prepared); err != nil {
 		for _, claim := range fresh {
-			err = errors.Join(err, d.gate.remove(string(claim.UID)), d.store.DeleteClaim(string(claim.UID)))
+			err = errors.Join(err, d.forget(string(claim.UID)))
 		}
 		return errorForAll(claims, err)
 	}
@@ -159,11 +160,19 @@ func (d *Driver) forgetPartial(claims []*resourceapi.ResourceClaim) ([]*resource
 		}
 	}
 	for _, claim := range claims {
-		if err := d.store.DeleteClaim(string(claim.UID)); err != nil {
+		if err := d.forget(string(claim.UID)); err != nil {
 			return nil, err
 		}
 	}
 	return claims, nil
+}
+
+// forget removes what note has written for one claim. It may be repeated.
+func (d *Driver) forget(uid string) error {
+	if err := d.store.DeleteClaim(uid); err != nil {
+		return err
+	}
+	return d.gate.remove(uid)
 }
 
 // plan resolves the claims of one pod against the NADs of this moment.
@@ -177,12 +186,12 @@ func (d *Driver) plan(claims []*resourceapi.ResourceClaim) (prepared [][]attachm
 		}
 		requests = append(requests, rs...)
 	}
-	for _, claim := range claims {
-		if first := firstError(claims, failed); first != nil && failed[claim.UID] == nil {
-			failed[claim.UID] = fmt.Errorf("claim %s/%s waits for the pod's other claims: %w", claim.Namespace, claim.Name, first)
+	if first := firstError(claims, failed); first != nil {
+		for _, claim := range claims {
+			if failed[claim.UID] == nil {
+				failed[claim.UID] = fmt.Errorf("claim %s/%s waits for the pod's other claims: %w", claim.Namespace, claim.Name, first)
+			}
 		}
-	}
-	if len(failed) > 0 {
 		return nil, failed
 	}
 	plan, err := attachment.NewPlan(selectionsOf(requests), d.networks.usable)
@@ -224,12 +233,20 @@ func (d *Driver) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error)
 	if err != nil {
 		return nil, err
 	}
-	ref := attachment.ClaimRef{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
 	out := make([]request, len(requested))
 	for i, r := range requested {
-		out[i] = request{Requested: r, claim: ref, pod: pod}
+		out[i] = request{Requested: r, claim: refOf(claim), pod: pod}
 	}
 	return out, nil
+}
+
+// refOf and consumerOf are the places where the API's claim becomes ours.
+func refOf(claim *resourceapi.ResourceClaim) attachment.ClaimRef {
+	return attachment.ClaimRef{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
+}
+
+func consumerOf(claim *resourceapi.ResourceClaim, c resourceapi.ResourceClaimConsumerReference) attachment.PodRef {
+	return attachment.PodRef{Namespace: claim.Namespace, Name: c.Name, UID: string(c.UID)}
 }
 
 // podOf returns the one pod that a claim is reserved for. A network interface
@@ -242,7 +259,7 @@ func podOf(claim *resourceapi.ResourceClaim) (attachment.PodRef, error) {
 			return pod, fmt.Errorf("status.reservedFor: %s %q is not a pod", consumer.Resource, consumer.Name)
 		}
 		pods = append(pods, consumer.Name)
-		pod = attachment.PodRef{Namespace: claim.Namespace, Name: consumer.Name, UID: string(consumer.UID)}
+		pod = consumerOf(claim, consumer)
 	}
 	switch len(pods) {
 	case 0:
@@ -257,7 +274,7 @@ func podOf(claim *resourceapi.ResourceClaim) (attachment.PodRef, error) {
 func (d *Driver) unprepare(ctx context.Context, uid string) error {
 	records := d.store.ForClaim(uid)
 	if len(records) == 0 {
-		return nil
+		return d.forget(uid) // what an earlier call could not remove
 	}
 	pod := records[0].Pod
 	unlock, err := d.pods.lock(ctx, pod.UID)
@@ -269,10 +286,7 @@ func (d *Driver) unprepare(ctx context.Context, uid string) error {
 		return fmt.Errorf("unpreparing claim %s/%s: %w", records[0].Claim.Namespace, records[0].Claim.Name, err)
 	}
 	d.status.forget(records[0].Claim)
-	if err := d.store.DeleteClaim(uid); err != nil {
-		return err
-	}
-	return d.gate.remove(uid)
+	return d.forget(uid)
 }
 
 func devicesOf(records []checkpoint.Record) []kubeletplugin.Device {

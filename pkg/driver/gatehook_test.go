@@ -135,3 +135,23 @@ func TestSynchronizeAttachesWhatIsMissing(t *testing.T) {
 		t.Errorf("plugins %v", k.calls)
 	}
 }
+
+// What a Prepare that was cut off has noted goes with its gate, also when the
+// next one fails; and Unprepare removes a gate that was left alone.
+func TestNoGateWithoutItsRecords(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	prepare(t, d, claim("b", "blue"))
+	prepare(t, d, claim("a", "gone"), claim("b", "blue"))
+	if left := devicesIn(t, d.gate.specDir); len(left) > 0 {
+		t.Errorf("after a failed Prepare: %v", left)
+	}
+	if err := d.gate.write("alone-uid", []string{"alone-uid"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.unprepare(t.Context(), "alone-uid"); err != nil {
+		t.Fatal(err)
+	}
+	if left := devicesIn(t, d.gate.specDir); len(left) > 0 {
+		t.Errorf("after Unprepare: %v", left)
+	}
+}

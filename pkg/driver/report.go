@@ -20,11 +20,9 @@ const (
 
 // reportPrepareFailure puts the error on the claim's devices and on the pod.
 func (d *Driver) reportPrepareFailure(claim *resourceapi.ResourceClaim, err error) {
-	ref := attachment.ClaimRef{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
-	d.status.setClaim(ref, unpreparedStates(claim, d.cfg.DriverName, err))
+	d.status.setClaim(refOf(claim), unpreparedStates(claim, d.cfg.DriverName, err))
 	for _, consumer := range claim.Status.ReservedFor {
-		pod := attachment.PodRef{Namespace: claim.Namespace, Name: consumer.Name, UID: string(consumer.UID)}
-		d.event(pod, corev1.EventTypeWarning, eventPrepareFailed, err.Error())
+		d.event(consumerOf(claim, consumer), corev1.EventTypeWarning, eventPrepareFailed, err.Error())
 	}
 }
 

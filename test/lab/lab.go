@@ -13,7 +13,6 @@ import (
 	"time"
 
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -180,17 +179,6 @@ func Eventually(ctx context.Context, limit time.Duration, check func(context.Con
 	})
 	if err != nil && last != nil {
 		return fmt.Errorf("after %s: %w", limit, last)
-	}
-	return err
-}
-
-// gone makes a NotFound answer success and anything else an error.
-func gone(err error) error {
-	switch {
-	case err == nil:
-		return errors.New("it is still there")
-	case apierrors.IsNotFound(err):
-		return nil
 	}
 	return err
 }

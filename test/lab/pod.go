@@ -11,6 +11,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -140,21 +141,25 @@ func (l *Lab) Ready(ctx context.Context, namespace, name string, limit time.Dura
 }
 
 // DeletePod deletes a pod and the template of its name, if any, and waits
-// until the pod and its claims are gone.
+// until the pod is gone, which is after its claims were unprepared.
 func (l *Lab) DeletePod(ctx context.Context, namespace, name string) error {
 	pods := l.Kube.CoreV1().Pods(namespace)
 	if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
 	templates := l.Kube.ResourceV1().ResourceClaimTemplates(namespace)
-	if err := templates.Delete(ctx, name, metav1.DeleteOptions{}); gone(err) != nil && err != nil {
+	if err := templates.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	return Eventually(ctx, 90*time.Second, func(ctx context.Context) error {
-		if _, err := pods.Get(ctx, name, metav1.GetOptions{}); gone(err) != nil {
-			return fmt.Errorf("deleting pod %s/%s: %w", namespace, name, gone(err))
+		_, err := pods.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			return fmt.Errorf("deleting pod %s/%s: it is still there", namespace, name)
+		case apierrors.IsNotFound(err):
+			return nil
 		}
-		return nil
+		return fmt.Errorf("deleting pod %s/%s: %w", namespace, name, err)
 	})
 }
 
