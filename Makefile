@@ -21,7 +21,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit lint image cluster-up cluster-down demo e2e bench test clean FORCE
+.PHONY: help build unit lint image cluster-up cluster-down demo e2e faults bench test clean FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,11 @@ $(BIN)/nadra-node.tar: build
 	$(GO) -C build/mkimage build -o $(BIN)/mkimage .
 	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/nadra-node /nadra-gate=$(BIN)/nadra-gate
 
+# The same with fail points, for the fault suite only.
+$(BIN)/faults/nadra-node.tar: image
+	$(GO) build -tags failpoints -trimpath -ldflags='$(LDFLAGS)' -o $(BIN)/faults/ ./cmd/nadra-node ./cmd/nadra-gate
+	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/faults/nadra-node /nadra-gate=$(BIN)/faults/nadra-gate
+
 $(CLUSTER): FORCE
 	@$(GO) build -o $@ ./test/cluster/cmd/nadra-cluster
 
@@ -58,10 +63,14 @@ demo: image $(CLUSTER) ## bring up a cluster and show a pod with its macvlan fro
 e2e: image ## the same and much more as tests, on a real cluster of their own
 	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -p 1 -timeout 40m ./test/cluster/... ./test/e2e/...
 
+# FAULT_PODS is how many pod lives, FAULT_SEED which schedule; it is printed.
+faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
+	$(GO) test $(E2E) -count=1 -timeout 60m -v ./test/faults/...
+
 bench: image ## measure; writes docs/performance.md
 	$(GO) test $(E2E) -count=1 -timeout 40m -run '^$$' -bench . ./test/bench/...
 
-test: lint unit e2e ## everything that CI runs
+test: lint unit e2e faults ## everything that CI runs
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)

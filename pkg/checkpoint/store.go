@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -171,9 +172,11 @@ func (s *Store) DeleteClaim(uid string) error {
 	if len(s.ForClaim(uid)) == 0 {
 		return nil
 	}
+	failpoint.Reach(failpoint.BeforeRecordDelete)
 	if err := removeIfThere(s.path(uid)); err != nil {
 		return fmt.Errorf("forgetting claim %s: %w", uid, err)
 	}
+	failpoint.Reach(failpoint.AfterRecordDelete)
 	s.mu.Lock()
 	delete(s.claims, uid)
 	s.mu.Unlock()
@@ -253,9 +256,11 @@ func (s *Store) replace(uid string, records []Record) error {
 	if err != nil {
 		return fmt.Errorf("encoding the records of claim %s: %w", uid, err)
 	}
+	failpoint.Reach(failpoint.BeforeRecordWrite)
 	if err := writeFile(s.path(uid), data); err != nil {
 		return fmt.Errorf("writing the records of claim %s: %w", uid, err)
 	}
+	failpoint.Reach(failpoint.AfterRecordWrite)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claims[uid] = records

@@ -16,6 +16,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
@@ -81,16 +82,20 @@ func (g *gateHook) write(claimUID string, podClaims []string) error {
 	if err := os.MkdirAll(g.specDir, 0o755); err != nil {
 		return fmt.Errorf("making the CDI directory: %w", err)
 	}
+	failpoint.Reach(failpoint.BeforeCDIWrite)
 	if err := g.specs.WriteSpec(spec, specName(claimUID)+".json"); err != nil {
 		return fmt.Errorf("writing the CDI spec of claim %s: %w", claimUID, err)
 	}
+	failpoint.Reach(failpoint.AfterCDIWrite)
 	return nil
 }
 
 func (g *gateHook) remove(claimUID string) error {
+	failpoint.Reach(failpoint.BeforeCDIRemove)
 	if err := g.specs.RemoveSpec(specName(claimUID) + ".json"); err != nil {
 		return fmt.Errorf("removing the CDI spec of claim %s: %w", claimUID, err)
 	}
+	failpoint.Reach(failpoint.AfterCDIRemove)
 	return nil
 }
 

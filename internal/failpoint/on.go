@@ -1,0 +1,36 @@
+//go:build failpoints
+
+package failpoint
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// hostRoot is where the driver's container has the host, as in manifests/base.
+const hostRoot = "/host"
+
+// replyTime is about how long a reply takes to be sent once its handler has
+// returned; nothing can be called after it.
+const replyTime = 2 * time.Millisecond
+
+// Reach ends the process at once when the suite has ordered so.
+func Reach(p Point) {
+	if os.Remove(filepath.Join(hostRoot, Dir, "kill", string(p))) == nil {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // the signal is on its way
+	}
+}
+
+// Soon is Reach for the moment after the caller's reply was sent.
+func Soon(p Point) {
+	time.AfterFunc(replyTime, func() { Reach(p) })
+}
+
+// Off reports whether the suite has switched a guard off.
+func Off(g Guard) bool {
+	_, err := os.Stat(filepath.Join(hostRoot, Dir, "off", string(g)))
+	return err == nil
+}
