@@ -31,11 +31,12 @@ const look = 25 * time.Millisecond
 // bootIDFile is read in the runtime's mount namespace, which is the host's.
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// sandboxAnnotations are the keys under which runtimes tell the sandbox's ID.
-var sandboxAnnotations = []string{
-	"io.kubernetes.cri.sandbox-id",  // containerd
-	"io.kubernetes.cri-o.SandboxID", // CRI-O
-}
+// The keys under which runtimes tell about the sandbox: containerd's, CRI-O's.
+var (
+	sandboxAnnotations   = []string{"io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"}
+	namespaceAnnotations = []string{"io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"}
+	nameAnnotations      = []string{"io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"}
+)
 
 func main() {
 	runtime.LockOSThread() // namespaces belong to threads
@@ -49,7 +50,7 @@ func run(args []string, stdin io.Reader) error {
 	flags := flag.NewFlagSet("nadra-gate", flag.ContinueOnError)
 	dir := flags.String("records", "", "directory of the driver's records")
 	claims := flags.String("claims", "", "comma-separated UIDs of the pod's claims")
-	limit := flags.Duration("wait", time.Minute, "how long to wait for the networks; below the kubelet's 2 minutes")
+	wait := flags.Duration("wait", time.Minute, "how long the pod's containers together wait for the networks; below the kubelet's 2 minutes")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -57,16 +58,23 @@ func run(args []string, stdin io.Reader) error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("asking to end with the runtime: %w", err)
 	}
-	here, err := whereabouts(stdin)
+	container, err := readState(stdin)
 	if err != nil {
 		return err
 	}
-	return hold(strings.Split(*claims, ","), *dir, here, *limit)
+	here, err := container.whereabouts()
+	if err != nil {
+		return err
+	}
+	patience := func() time.Duration { return gate.Patience(sandboxAge(container.Bundle), *wait) }
+	return hold(strings.Split(*claims, ","), *dir, here, patience)
 }
 
-// hold returns nil when the container may start.
-func hold(claims []string, dir string, here gate.Where, limit time.Duration) error {
-	deadline := time.Now().Add(limit)
+// hold returns nil when the container may start. It asks for its patience when
+// it has to wait, which it rarely has.
+func hold(claims []string, dir string, here gate.Where, patience func() time.Duration) error {
+	var limit time.Duration
+	var deadline time.Time
 	for {
 		verdict, reason, err := decide(claims, dir, here)
 		switch {
@@ -76,47 +84,71 @@ func hold(claims []string, dir string, here gate.Where, limit time.Duration) err
 			return nil
 		case verdict == gate.Refuse:
 			return errors.New(reason)
+		case deadline.IsZero():
+			limit = patience()
+			deadline = time.Now().Add(limit)
 		case time.Now().After(deadline):
-			return fmt.Errorf("after %s: %s", limit, reason)
+			return fmt.Errorf("after %s: %s", limit.Round(100*time.Millisecond), reason)
 		}
 		time.Sleep(look)
 	}
 }
 
-// decide asks for every claim of the pod; the first that is not Go counts.
-func decide(claims []string, dir string, here gate.Where) (gate.Verdict, string, error) {
+// decide asks for every claim of the pod. The first that refuses counts,
+// otherwise the first that has to be waited for.
+func decide(claims []string, dir string, here gate.Where) (verdict gate.Verdict, reason string, err error) {
 	for _, uid := range claims {
 		data, err := os.ReadFile(filepath.Join(dir, uid+".json"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return gate.Refuse, "", fmt.Errorf("reading the records of claim %s: %w", uid, err)
 		}
-		if verdict, reason := gate.Decide(data, here); verdict != gate.Go {
-			return verdict, reason, nil
+		switch v, why := gate.Decide(data, here); {
+		case v == gate.Refuse:
+			return v, why, nil
+		case verdict == gate.Go:
+			verdict, reason = v, why
 		}
 	}
-	return gate.Go, "", nil
+	return verdict, reason, nil
 }
 
-// whereabouts reads from the hook's state where the container is to start.
-func whereabouts(stdin io.Reader) (gate.Where, error) {
-	var state struct {
-		PID         int               `json:"pid"`
-		Annotations map[string]string `json:"annotations"`
+// state is what the runtime tells a hook on its standard input (OCI runtime
+// specification, § "State").
+type state struct {
+	PID         int               `json:"pid"`
+	Bundle      string            `json:"bundle"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+func readState(stdin io.Reader) (state, error) {
+	var s state
+	if err := json.NewDecoder(stdin).Decode(&s); err != nil {
+		return state{}, fmt.Errorf("reading the hook's state from standard input: %w", err)
 	}
-	if err := json.NewDecoder(stdin).Decode(&state); err != nil {
-		return gate.Where{}, fmt.Errorf("reading the hook's state from standard input: %w", err)
+	return s, nil
+}
+
+// annotation returns the first of the keys that there is; empty if none.
+func (s state) annotation(keys []string) string {
+	for _, key := range keys {
+		if v := s.Annotations[key]; v != "" {
+			return v
+		}
 	}
+	return ""
+}
+
+// whereabouts is where the container is to start.
+func (s state) whereabouts() (gate.Where, error) {
 	bootID, err := os.ReadFile(bootIDFile)
 	if err != nil {
 		return gate.Where{}, fmt.Errorf("reading the boot ID: %w", err)
 	}
-	here := gate.Where{BootID: strings.TrimSpace(string(bootID))}
-	for _, key := range sandboxAnnotations {
-		if id := state.Annotations[key]; id != "" {
-			here.SandboxID = id
-		}
+	here := gate.Where{BootID: strings.TrimSpace(string(bootID)), SandboxID: s.annotation(sandboxAnnotations)}
+	if name := s.annotation(nameAnnotations); name != "" {
+		here.Pod = s.annotation(namespaceAnnotations) + "/" + name
 	}
-	here.Cookie, err = cookie(fmt.Sprintf("/proc/%d/ns/net", state.PID))
+	here.Cookie, err = cookie(fmt.Sprintf("/proc/%d/ns/net", s.PID))
 	return here, err
 }
 

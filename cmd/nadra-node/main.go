@@ -12,10 +12,12 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -55,6 +57,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.KubeletRegistryDir, "kubelet-registry-dir", "/var/lib/kubelet/plugins_registry", "the kubelet's plugin registration directory")
 	fs.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "where the container runtime looks for CDI specs; the same path in the host")
 	fs.StringVar(&o.GateBinary, "gate-binary", "/nadra-gate", "the gate to install on the host, in the driver's image")
+	fs.DurationVar(&o.HookBudget, "hook-budget", time.Second, "how long the runtime's hooks may wait for plugins, if its own request timeout allows; all pods of the node wait with them, and what takes longer goes on behind the gate")
 	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "how many attachments a network takes on this node")
 	fs.IntVar(&o.Copies, "copies-per-network", 16, "devices for each network where the cluster lacks consumable capacity (Kubernetes 1.34 and 1.35)")
 	if err := fs.Parse(args); err != nil {
@@ -70,6 +73,8 @@ func (o options) check() error {
 		return errors.New("--node-name is required: set it from spec.nodeName")
 	case o.Attachments < 1:
 		return fmt.Errorf("--attachments-per-network is %d: it must be at least 1", o.Attachments)
+	case o.HookBudget <= 0:
+		return fmt.Errorf("--hook-budget is %s: it must be more than zero", o.HookBudget)
 	case o.Copies < 1:
 		return fmt.Errorf("--copies-per-network is %d: it must be at least 1", o.Copies)
 	}
@@ -135,5 +140,9 @@ func clientsFor(config *rest.Config) (driver.Clients, error) {
 	if err != nil {
 		return driver.Clients{}, fmt.Errorf("making the client for Kubernetes: %w", err)
 	}
-	return driver.Clients{Kube: kube, NADs: nads}, nil
+	meta, err := metadata.NewForConfig(config)
+	if err != nil {
+		return driver.Clients{}, fmt.Errorf("making the client for pods' metadata: %w", err)
+	}
+	return driver.Clients{Kube: kube, NADs: nads, Metadata: meta}, nil
 }

@@ -25,6 +25,9 @@ type Where struct {
 	Cookie uint64
 	// BootID identifies that life.
 	BootID string
+	// Pod is the pod's namespace/name, for messages about claims that have no
+	// records; empty where the runtime does not tell.
+	Pod string
 }
 
 // Verdict says what to do.
@@ -46,7 +49,9 @@ type claimFile struct {
 }
 
 type record struct {
-	Phase   string `json:"phase"`
+	Phase string `json:"phase"`
+	// Refusal is why it is not worth waiting for this attachment.
+	Refusal string `json:"refusal"`
 	BootID  string `json:"bootID"`
 	Sandbox *struct {
 		ID     string `json:"id"`
@@ -65,26 +70,46 @@ type record struct {
 	} `json:"attachment"`
 }
 
-// Decide judges by one claim's file. data is nil when there is none. reason
-// says in words why it is not Go.
+// Decide judges by one claim's file. data is nil when there is none. An
+// attachment that will not come counts before one that may. reason says in
+// words why it is not Go; the kubelet's event on the pod shows it whole.
 func Decide(data []byte, here Where) (verdict Verdict, reason string) {
 	if data == nil {
-		return Refuse, "the claim is not prepared on this node: the pod is being deleted, or the driver's state was removed"
+		return Refuse, here.of("the claim is not prepared on this node: the pod is being deleted, or the driver's state was removed")
 	}
 	var f claimFile
 	if err := json.Unmarshal(data, &f); err != nil {
-		return Refuse, fmt.Sprintf("the claim's records cannot be read: %v", err)
+		return Refuse, here.of(fmt.Sprintf("the claim's records cannot be read: %v", err))
 	}
 	if f.Version != FormatVersion || len(f.Records) == 0 {
-		return Refuse, fmt.Sprintf("the claim's records are of format version %d with %d entries; this gate reads version %d", f.Version, len(f.Records), FormatVersion)
+		return Refuse, here.of(fmt.Sprintf("the claim's records are of format version %d with %d entries; this gate reads version %d",
+			f.Version, len(f.Records), FormatVersion))
 	}
 	for _, r := range f.Records {
-		if why := r.lacks(here); why != "" {
-			return Wait, fmt.Sprintf("pod %s/%s has no %s on network %s/%s yet: %s", r.Pod.Namespace, r.Pod.Name,
-				r.Attachment.Interface, r.Attachment.Network.Namespace, r.Attachment.Network.Name, why)
+		why := r.lacks(here)
+		switch {
+		case why == "":
+		case r.Refusal != "":
+			return Refuse, r.says(r.Refusal)
+		case verdict == Go:
+			verdict, reason = Wait, r.says(why)
 		}
 	}
-	return Go, ""
+	return verdict, reason
+}
+
+// of puts the pod before a message.
+func (w Where) of(message string) string {
+	if w.Pod == "" {
+		return message
+	}
+	return "pod " + w.Pod + ": " + message
+}
+
+// says puts the attachment and its phase before a message.
+func (r record) says(message string) string {
+	return fmt.Sprintf("pod %s/%s: network %s/%s (%s), phase %s: %s", r.Pod.Namespace, r.Pod.Name,
+		r.Attachment.Network.Namespace, r.Attachment.Network.Name, r.Attachment.Interface, r.Phase, message)
 }
 
 // lacks says why the record does not vouch for an attachment here; empty if it

@@ -5,6 +5,7 @@
 // # Layout
 //
 //	<dir>/claims/<claim UID>.json    one file per claim, format version 1
+//	<dir>/owed/<hash>.json           one file per debt: a DEL that failed for too long
 //	<dir>/damaged/<name>.<time>      files that could not be read, kept for a person
 //
 // A file is written to a temporary name, synchronised and renamed, so that it
@@ -17,9 +18,12 @@
 //	                ▲                         │ DEL ok                 │ DEL ok
 //	                └──────MarkDetached───────┴────────────────────────┘
 //	from any phase: DeleteClaim → (none)
+//	from Attaching, Attached: HandOver → Prepared, and a debt ─Settle→ (none)
 //
 // Attaching is written before the first plugin runs and names the sandbox it
 // is for. Whoever finds a record in Attaching or Attached owes a CNI DEL for
 // that sandbox, with the configuration that the record carries. A failure is
-// not a phase: it is an error to the caller and a condition on the claim.
+// not a phase: it is an error to the caller, a condition on the claim, and a
+// word to the gate (MarkRefused). A DEL that keeps failing becomes a debt, so
+// that neither the pod's deletion nor its next sandbox waits for ever.
 package checkpoint

@@ -38,6 +38,9 @@ type Record struct {
 	BootID string `json:"bootID,omitempty"`
 	// Result is the CNI result of ADD as the last plugin of the chain gave it.
 	Result json.RawMessage `json:"result,omitempty"`
+	// Refusal is why the gate is to refuse containers that lack this attachment
+	// at once. Without it the gate holds them: the attachment may still come.
+	Refusal string `json:"refusal,omitempty"`
 }
 
 // DELOwed reports whether a plugin may have been run for this record, so that

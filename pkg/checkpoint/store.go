@@ -30,18 +30,19 @@ type Store struct {
 
 	// writing is held by whoever changes records, over the write to disk.
 	writing sync.Mutex
-	// mu guards claims and is held for memory only: a pod without claims asks
-	// too, and must not wait for a disk.
+	// mu guards claims and debts and is held for memory only: a pod without
+	// claims asks too, and must not wait for a disk.
 	mu     sync.RWMutex
 	claims map[string][]Record
+	debts  map[string]Debt // by file name
 }
 
 // Damaged tells of a file that was put aside because it could not be read.
 type Damaged struct {
 	// Path is where the file is now.
 	Path string
-	// ClaimUID is the claim that the file's name belonged to.
-	ClaimUID string
+	// Name is the file's name before: that of a claim's file is its UID.
+	Name string
 	// Err says what is wrong with it.
 	Err error
 }
@@ -55,50 +56,66 @@ var claimUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 // everything that is attached from now on. Files that cannot be understood are
 // moved aside and returned; they are not an error.
 func Open(dir, bootID string) (*Store, []Damaged, error) {
-	s := &Store{dir: dir, bootID: bootID, claims: map[string][]Record{}}
-	for _, d := range []string{s.claimsDir(), s.damagedDir()} {
+	s := &Store{dir: dir, bootID: bootID, claims: map[string][]Record{}, debts: map[string]Debt{}}
+	for _, d := range []string{s.claimsDir(), s.owedDir(), s.damagedDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, nil, fmt.Errorf("making the state directory: %w", err)
 		}
 	}
-	entries, err := os.ReadDir(s.claimsDir())
+	claims, err := s.load(s.claimsDir(), func(name string, data []byte) error {
+		records, err := decodeClaimFile(data, name)
+		if err == nil {
+			s.claims[name] = records
+		}
+		return err
+	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the state directory: %w", err)
+		return nil, nil, err
+	}
+	debts, err := s.load(s.owedDir(), func(name string, data []byte) error {
+		debt, err := decodeDebt(data)
+		if err == nil {
+			s.debts[name] = debt
+		}
+		return err
+	})
+	return s, append(claims, debts...), err
+}
+
+// load has every file of a directory decoded, by its name without ".json", and
+// puts aside those that cannot be.
+func (s *Store) load(dir string, decode func(name string, data []byte) error) ([]Damaged, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the state directory: %w", err)
 	}
 	var damaged []Damaged
 	for _, e := range entries {
-		d, err := s.load(e.Name())
-		if err != nil {
-			return nil, nil, err
+		path, name := filepath.Join(dir, e.Name()), strings.TrimSuffix(e.Name(), ".json")
+		if strings.HasPrefix(name, ".tmp-") {
+			// Left by a crash between write and rename. On a disk that is
+			// read-only for now it stays, and does no harm.
+			_ = os.Remove(path)
+			continue
 		}
-		if d != nil {
-			damaged = append(damaged, *d)
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = decode(name, data)
+		}
+		if err != nil {
+			damaged = append(damaged, s.putAside(path, name, err))
 		}
 	}
-	return s, damaged, nil
+	return damaged, nil
 }
 
-// load reads one file into memory or puts it aside.
-func (s *Store) load(name string) (*Damaged, error) {
-	path := filepath.Join(s.claimsDir(), name)
-	if strings.HasPrefix(name, ".tmp-") { // left by a crash between write and rename
-		return nil, removeIfThere(path)
+// putAside moves a file that could not be read out of the way.
+func (s *Store) putAside(path, name string, why error) Damaged {
+	aside := filepath.Join(s.damagedDir(), fmt.Sprintf("%s.%d", filepath.Base(path), time.Now().UnixNano()))
+	if err := os.Rename(path, aside); err != nil {
+		return Damaged{Path: path, Name: name, Err: errors.Join(why, fmt.Errorf("putting it aside: %w", err))}
 	}
-	uid := strings.TrimSuffix(name, ".json")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the records of claim %s: %w", uid, err)
-	}
-	records, err := decodeClaimFile(data, uid)
-	if err == nil {
-		s.claims[uid] = records
-		return nil, nil
-	}
-	aside := filepath.Join(s.damagedDir(), fmt.Sprintf("%s.%d", name, time.Now().UnixNano()))
-	if mvErr := os.Rename(path, aside); mvErr != nil {
-		return nil, fmt.Errorf("putting aside the damaged file %s: %w", path, mvErr)
-	}
-	return &Damaged{Path: aside, ClaimUID: uid, Err: err}, nil
+	return Damaged{Path: aside, Name: name, Err: why}
 }
 
 // BootID is the boot ID that was given to Open.
@@ -140,7 +157,7 @@ func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox) error {
 		if r.DELOwed() {
 			return fmt.Errorf("%s is %s for sandbox %s: a DEL is owed first", r.Key(), r.Phase, r.Sandbox.ID)
 		}
-		r.Phase, r.Sandbox, r.BootID, r.Result = Attaching, &sandbox, s.bootID, nil
+		r.Phase, r.Sandbox, r.BootID, r.Result, r.Refusal = Attaching, &sandbox, s.bootID, nil, ""
 		return nil
 	})
 }
@@ -156,10 +173,21 @@ func (s *Store) MarkAttached(key Key, result json.RawMessage) error {
 	})
 }
 
-// MarkDetached notes that a DEL has succeeded: nothing is owed any more.
-func (s *Store) MarkDetached(key Key) error {
-	return s.update([]Key{key}, func(r *Record) error {
+// MarkDetached notes that the DELs of these records have succeeded: nothing is
+// owed any more.
+func (s *Store) MarkDetached(keys ...Key) error {
+	return s.update(keys, func(r *Record) error {
 		r.Phase, r.Sandbox, r.BootID, r.Result = Prepared, nil, "", nil
+		return nil
+	})
+}
+
+// MarkRefused has the gate refuse containers that lack one of these
+// attachments at once, with this reason, and not hold them until its time is
+// over. It ends with the next MarkAttaching.
+func (s *Store) MarkRefused(keys []Key, reason string) error {
+	return s.update(keys, func(r *Record) error {
+		r.Refusal = reason
 		return nil
 	})
 }
@@ -272,5 +300,6 @@ func (s *Store) replace(uid string, records []Record) error {
 func (s *Store) Dir() string { return s.claimsDir() }
 
 func (s *Store) claimsDir() string      { return filepath.Join(s.dir, "claims") }
+func (s *Store) owedDir() string        { return filepath.Join(s.dir, "owed") }
 func (s *Store) damagedDir() string     { return filepath.Join(s.dir, "damaged") }
 func (s *Store) path(uid string) string { return filepath.Join(s.claimsDir(), uid+".json") }

@@ -65,7 +65,7 @@ func TestPhases(t *testing.T) {
 	attached := func(s *checkpoint.Store, k checkpoint.Key) error {
 		return s.MarkAttached(k, json.RawMessage(`{}`))
 	}
-	detached := (*checkpoint.Store).MarkDetached
+	detached := func(s *checkpoint.Store, k checkpoint.Key) error { return s.MarkDetached(k) }
 	type step = func(*checkpoint.Store, checkpoint.Key) error
 	tests := []struct {
 		name   string
@@ -224,8 +224,8 @@ func TestDamagedFilesCostOneClaim(t *testing.T) {
 		t.Errorf("%d damaged files, want %d: %v", len(damaged), len(bad), damaged)
 	}
 	for _, d := range damaged {
-		if content, err := os.ReadFile(d.Path); err != nil || string(content) != bad[d.ClaimUID] {
-			t.Errorf("claim %s: put aside as %q (%v)", d.ClaimUID, content, err)
+		if content, err := os.ReadFile(d.Path); err != nil || string(content) != bad[d.Name] {
+			t.Errorf("claim %s: put aside as %q (%v)", d.Name, content, err)
 		}
 	}
 	if got := len(s.All()); got != 1 {

@@ -48,15 +48,15 @@ func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("ended after %s: %w%s",
-			time.Since(start).Round(time.Millisecond), context.Cause(ctx), quoted("stderr", stderr.Bytes()))
+		return nil, &trouble{fmt.Errorf("ended after %s: %w%s",
+			time.Since(start).Round(time.Millisecond), context.Cause(ctx), quoted("stderr", stderr.Bytes()))}
 	case err != nil:
 		return nil, pluginError(err, stdout.Bytes(), stderr.Bytes())
 	}
 	// Only ADD has a result that anybody reads.
 	if slices.Contains(environ, "CNI_COMMAND=ADD") && !json.Valid(stdout.Bytes()) {
-		return nil, fmt.Errorf("it succeeded but its result is not JSON%s%s",
-			quoted("stdout", stdout.Bytes()), quoted("stderr", stderr.Bytes()))
+		return nil, &trouble{fmt.Errorf("it succeeded but its result is not JSON%s%s",
+			quoted("stdout", stdout.Bytes()), quoted("stderr", stderr.Bytes()))}
 	}
 	return stdout.Bytes(), nil
 }
@@ -89,7 +89,7 @@ func pluginError(err error, stdout, stderr []byte) error {
 	if json.Unmarshal(stdout, &reported) == nil && (reported.Code != 0 || reported.Msg != "") {
 		return &reported
 	}
-	return fmt.Errorf("%w%s%s", err, quoted("stdout", stdout), quoted("stderr", stderr))
+	return &trouble{fmt.Errorf("%w%s%s", err, quoted("stdout", stdout), quoted("stderr", stderr))}
 }
 
 // quoted renders output for an error message; nothing when there is none.

@@ -2,14 +2,18 @@ package cniexec
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/containernetworking/cni/libcni"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/containernetworking/cni/pkg/types/create"
+	"github.com/containernetworking/cni/pkg/version"
 	securejoin "github.com/cyphar/filepath-securejoin"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -30,9 +34,15 @@ type Options struct {
 // concurrent use, as long as no two calls concern the same sandbox: the CNI
 // specification forbids parallel operations on one container (§ "Lifecycle").
 type Runner struct {
-	cni  *libcni.CNIConfig
-	exec *hostExec
-	dirs []string
+	cni      *libcni.CNIConfig
+	exec     *hostExec
+	dirs     []string
+	cacheDir string
+	// foreign are the caches of other runtimes; paths in the host.
+	foreign []string
+	// running is held for reading by what concerns one sandbox, and for
+	// writing by GC, which concerns a whole network.
+	running sync.RWMutex
 }
 
 // New returns a Runner. It fails when the cache directory cannot be made.
@@ -42,9 +52,11 @@ func New(o Options) (*Runner, error) {
 	}
 	e := &hostExec{root: o.HostRoot}
 	return &Runner{
-		cni:  libcni.NewCNIConfigWithCacheDir(o.BinDirs, o.CacheDir, e),
-		exec: e,
-		dirs: o.BinDirs,
+		cni:      libcni.NewCNIConfigWithCacheDir(o.BinDirs, o.CacheDir, e),
+		exec:     e,
+		dirs:     o.BinDirs,
+		cacheDir: o.CacheDir,
+		foreign:  foreignCaches,
 	}, nil
 }
 
@@ -57,6 +69,8 @@ func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err != nil {
 		return nil, fmt.Errorf("reading the conflist: %w", err)
 	}
+	r.running.RLock()
+	defer r.running.RUnlock()
 	res, err := r.cni.AddNetworkList(ctx, list, runtimeConf(s, a))
 	if err != nil {
 		return nil, err
@@ -72,15 +86,47 @@ func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 // attachment whose ADD never ran. When the sandbox's network namespace is gone
 // the plugins get an empty one, as the CNI specification allows, and release
 // what they keep elsewhere: addresses, files, host-side links.
-func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) error {
+//
+// result is what ADD returned, as JSON; empty when it never succeeded. Plugins
+// get it as prevResult where libcni's cache of it is lost or damaged. One that
+// cannot be had in the configuration's version is left out: a DEL must cope
+// without (CNI specification, § "DEL").
+func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
 	list, err := libcni.NetworkConfFromBytes(a.Conflist)
 	if err != nil {
 		return fmt.Errorf("reading the conflist: %w", err)
 	}
+	if err := injectPrevResult(list, result); err != nil {
+		return fmt.Errorf("adding the result to the conflist: %w", err)
+	}
 	if !r.netnsExists(s.NetNS) {
 		s.NetNS = ""
 	}
+	r.running.RLock()
+	defer r.running.RUnlock()
 	return r.cni.DelNetworkList(ctx, list, runtimeConf(s, a))
+}
+
+// injectPrevResult puts the result into the configuration of every plugin of
+// the list, in the list's version. libcni replaces it by what its cache has.
+func injectPrevResult(list *libcni.NetworkConfigList, result json.RawMessage) error {
+	// Earlier versions know no prevResult in a DEL.
+	if ok, err := version.GreaterThanOrEqualTo(list.CNIVersion, "0.4.0"); len(result) == 0 || !ok || err != nil {
+		return nil //nolint:nilerr // libcni says the same about the version, in a moment
+	}
+	prev, err := create.CreateFromBytes(result)
+	if err != nil {
+		return nil //nolint:nilerr // see Del
+	}
+	if prev, err = prev.GetAsVersion(list.CNIVersion); err != nil {
+		return nil //nolint:nilerr // see Del
+	}
+	for i, plugin := range list.Plugins {
+		if list.Plugins[i], err = libcni.InjectConf(plugin, map[string]any{"prevResult": prev}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Missing returns those of the plugin types that no directory has an
@@ -122,5 +168,5 @@ func (e *hostExec) FindInPath(plugin string, dirs []string) (string, error) {
 			return filepath.Join(dir, plugin), nil
 		}
 	}
-	return "", fmt.Errorf("finding plugin %q in %s: %w", plugin, strings.Join(dirs, ", "), fs.ErrNotExist)
+	return "", &trouble{fmt.Errorf("finding plugin %q in %s: %w", plugin, strings.Join(dirs, ", "), fs.ErrNotExist)}
 }

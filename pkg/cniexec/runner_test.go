@@ -38,6 +38,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.Runner = r
+	w.foreign = []string{filepath.Join(dir, "host", "results"), filepath.Join(dir, "host", "multus", "results")}
 	return w
 }
 
@@ -94,7 +95,7 @@ func TestAddAndDelRunTheWholeChain(t *testing.T) {
 	if len(got.IPs) != 1 || got.IPs[0].Address.String() != "10.1.0.5/24" {
 		t.Errorf("result %v", got)
 	}
-	if err := w.Del(t.Context(), sandbox, a); err != nil {
+	if err := w.Del(t.Context(), sandbox, a, nil); err != nil {
 		t.Fatal(err)
 	}
 	args := " 0123456789ab net1 IgnoreUnknown=true;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=0123456789ab;K8S_POD_UID=web-uid;IP=10.1.0.5"
@@ -129,11 +130,105 @@ func TestDelOfAGoneNamespaceHasNone(t *testing.T) {
 	w.plugin(t, "p", `echo "netns=$CNI_NETNS" >>$DIR/log`)
 	s := sandbox
 	s.NetNS = filepath.Join(w.dir, "gone")
-	if err := w.Del(t.Context(), s, conflist("p")); err != nil {
+	if err := w.Del(t.Context(), s, conflist("p"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"netns="}, w.log(t)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Damage to libcni's cache of a result, as a crash or a disk may do it.
+var cacheDamage = map[string]func(path string) error{
+	"whole": func(string) error { return nil },
+	"lost":  os.Remove,
+	"empty": func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	"cut off": func(path string) error {
+		return os.Truncate(path, 100)
+	},
+}
+
+// The result that the driver kept reaches the plugins when libcni's is lost.
+func TestDelHasTheResultOfAdd(t *testing.T) {
+	for _, version := range []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"} {
+		for name, damage := range cacheDamage {
+			t.Run(version+" "+name, func(t *testing.T) {
+				w := newWorld(t)
+				added := strings.Replace(result, "1.0.0", version, 1)
+				if version < "1.0.0" {
+					added = strings.Replace(added, `"address"`, `"version":"4","address"`, 1)
+				}
+				script := `cat >$DIR/NAME.$CNI_COMMAND; [ $CNI_COMMAND = DEL ] || echo '` + added + `'`
+				w.plugin(t, "first", strings.Replace(script, "NAME", "first", 1))
+				w.plugin(t, "second", strings.Replace(script, "NAME", "second", 1))
+				a := conflist("first", "second")
+				a.Conflist = []byte(strings.Replace(string(a.Conflist), "1.0.0", version, 1))
+				res, err := w.Add(t.Context(), sandbox, a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := damage(filepath.Join(w.results(), "blue-0123456789ab-net1")); err != nil {
+					t.Fatal(err)
+				}
+				raw, err := json.Marshal(res)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Del(t.Context(), sandbox, a, raw); err != nil {
+					t.Fatal(err)
+				}
+				want := []string{version, "10.1.0.5/24"}
+				if version == "0.3.1" {
+					want = []string{"", ""}
+				}
+				for _, plugin := range []string{"first", "second"} {
+					if diff := cmp.Diff(want, w.prevResult(t, plugin+".DEL")); diff != "" {
+						t.Errorf("prevResult of %s (-want +got):\n%s", plugin, diff)
+					}
+				}
+			})
+		}
+	}
+}
+
+// prevResult returns the version and the first address of the prevResult in a
+// configuration that a plugin wrote down; empty without one.
+func (w *world) prevResult(t *testing.T, file string) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conf struct {
+		PrevResult struct {
+			CNIVersion string
+			IPs        []struct{ Address string }
+		} `json:"prevResult"`
+	}
+	if err := json.Unmarshal(data, &conf); err != nil {
+		t.Fatal(err)
+	}
+	out := []string{conf.PrevResult.CNIVersion, ""}
+	if len(conf.PrevResult.IPs) > 0 {
+		out[1] = conf.PrevResult.IPs[0].Address
+	}
+	return out
+}
+
+func TestDelGoesOnWithoutAResultThatCannotBeConverted(t *testing.T) {
+	for name, raw := range map[string]string{
+		"an unknown version": `{"cniVersion":"9.0.0"}`, "no JSON": `{`, "another type": `["a"]`, "a bad address": `{"cniVersion":"1.1.0","ips":[{"address":"?"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plugin(t, "p", `cat >$DIR/p.DEL`)
+			if err := w.Del(t.Context(), sandbox, conflist("p"), json.RawMessage(raw)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"", ""}, w.prevResult(t, "p.DEL")); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
@@ -239,7 +334,7 @@ func TestBusyBinaryIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(3*busyRetry, func() { f.Close() })
-	if err := w.Del(t.Context(), sandbox, conflist("busy")); err != nil {
+	if err := w.Del(t.Context(), sandbox, conflist("busy"), nil); err != nil {
 		t.Error(err)
 	}
 }

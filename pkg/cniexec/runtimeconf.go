@@ -1,6 +1,8 @@
 package cniexec
 
 import (
+	"encoding/json"
+
 	"github.com/containernetworking/cni/libcni"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -9,7 +11,7 @@ import (
 // runtimeConf is what libcni needs besides the conflist. CNI_ARGS have the
 // keys, order and values that Multus sends (behaviour B10).
 func runtimeConf(s attachment.Sandbox, a attachment.Attachment) *libcni.RuntimeConf {
-	rt := &libcni.RuntimeConf{
+	return &libcni.RuntimeConf{
 		ContainerID: s.ID,
 		NetNS:       s.NetNS,
 		IfName:      a.Interface,
@@ -20,12 +22,18 @@ func runtimeConf(s attachment.Sandbox, a attachment.Attachment) *libcni.RuntimeC
 			{"K8S_POD_INFRA_CONTAINER_ID", s.ID},
 			{"K8S_POD_UID", s.Pod.UID},
 		}, a.CNIArgs...),
+		CapabilityArgs: capabilityArgs(a.CapabilityArgs),
 	}
-	if len(a.CapabilityArgs) > 0 {
-		rt.CapabilityArgs = make(map[string]any, len(a.CapabilityArgs))
-		for capability, value := range a.CapabilityArgs {
-			rt.CapabilityArgs[capability] = value
-		}
+}
+
+// capabilityArgs are values in libcni's form; nil when there are none.
+func capabilityArgs(values map[string]json.RawMessage) map[string]any {
+	if len(values) == 0 {
+		return nil
 	}
-	return rt
+	args := make(map[string]any, len(values))
+	for capability, value := range values {
+		args[capability] = value
+	}
+	return args
 }

@@ -9,16 +9,28 @@ import (
 	"time"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
-	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
+)
+
+const (
+	// addLimit bounds one ADD; a plugin that hangs is killed and tried again.
+	addLimit = 30 * time.Second
+	// retryMin and retryMax bound the pause before the next attempt.
+	retryMin = 200 * time.Millisecond
+	retryMax = 5 * time.Second
+	// rollbackTime bounds the DELs after an attach that failed. What it does
+	// not suffice for stays owed.
+	rollbackTime = 500 * time.Millisecond
 )
 
 // runner runs CNI plugins; cniexec.Runner outside of tests.
 type runner interface {
 	Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) (*types100.Result, error)
-	Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) error
+	Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error
 	Missing(types []string) []string
 }
 
@@ -30,26 +42,51 @@ type attacher struct {
 	runner runner
 	// look tells what is in a sandbox's network namespace.
 	look func(netns string) (namespace, error)
-	// rollback is how long the DELs after a failed ADD may take.
+	// rollback is how long the DELs after a failed attach may take.
 	rollback time.Duration
+	// patience decides when a DEL that fails becomes a debt, and handedOver is
+	// told then.
+	patience   patience
+	handedOver func(r checkpoint.Record, cause error)
 }
 
+// again marks an error after which the same attempt may succeed.
+type again struct{ error }
+
+func (a again) Unwrap() error { return a.error }
+
 // attach gives the sandbox all attachments of its pod, in order (behaviour
-// A4-51). When one fails, those attempted are taken down in reverse and the
-// error is returned; what could not be taken down stays owed in the records.
-// What an earlier sandbox of the pod, or an attempt that was cut off, has left
-// is deleted first.
-func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox) error {
-	missing := a.lacking(sandbox)
-	if err := a.detach(ctx, sandbox.Pod.UID, missing); err != nil {
-		return fmt.Errorf("clearing an earlier sandbox: %w", err)
-	}
-	var todo []checkpoint.Record
-	for _, r := range a.store.ForPod(sandbox.Pod.UID) {
-		if missing(r) {
-			todo = append(todo, r)
+// A4-51). Failures that may pass are told to trouble and tried again until ctx
+// ends; a failure for good, or the end, takes down in reverse what was
+// attempted and is returned. What could not be taken down stays owed.
+func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox, trouble func(error)) error {
+	for wait := retryMin; ; wait = min(2*wait, retryMax) {
+		err := a.attempt(ctx, sandbox)
+		if err == nil {
+			return nil
+		}
+		if !errors.As(err, new(again)) {
+			return errors.Join(err, a.rollBack(ctx, sandbox))
+		}
+		if ctx.Err() == nil {
+			trouble(err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("%w (%w)", err, context.Cause(ctx)), a.rollBack(ctx, sandbox))
 		}
 	}
+}
+
+// attempt attaches what the sandbox lacks. What an earlier sandbox of the pod,
+// or an attempt that failed, has left is deleted first.
+func (a *attacher) attempt(ctx context.Context, sandbox attachment.Sandbox) error {
+	missing := a.lacking(sandbox)
+	if err := a.detach(ctx, sandbox.Pod.UID, missing); err != nil {
+		return again{fmt.Errorf("clearing what was attached before: %w", err)}
+	}
+	todo := slices.DeleteFunc(a.store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool { return !missing(r) })
 	if len(todo) == 0 {
 		return nil
 	}
@@ -65,11 +102,11 @@ func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox) error
 	}
 	sandbox.Cookie = ns.cookie
 	if err := a.store.MarkAttaching(keys(todo), sandbox); err != nil {
-		return err
+		return again{err}
 	}
 	for i, r := range todo {
 		if err := a.add(ctx, sandbox, r); err != nil {
-			return errors.Join(err, a.rollBack(ctx, todo[:i+1], todo[i+1:]))
+			return errors.Join(err, a.store.MarkDetached(keys(todo[i+1:])...))
 		}
 	}
 	return nil
@@ -98,53 +135,40 @@ func checkNames(links []string, todo []checkpoint.Record) error {
 // add runs ADD for one record.
 func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record) error {
 	at := r.Attachment
+	ctx, cancel := context.WithTimeoutCause(ctx, addLimit, fmt.Errorf("one ADD may take %s", addLimit))
+	defer cancel()
+	failpoint.Reach(failpoint.BeforeAdd)
 	result, err := a.runner.Add(ctx, sandbox, at)
+	failpoint.Reach(failpoint.AfterAdd)
 	if err != nil {
-		return fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
+		transient := cniexec.Transient(err)
+		err = fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
+		if transient {
+			return again{err}
+		}
+		return err
 	}
 	raw, err := json.Marshal(result)
 	if err != nil {
 		return fmt.Errorf("encoding the result of network %s: %w", at.Network, err)
 	}
-	return a.store.MarkAttached(r.Key(), raw)
+	if err := a.store.MarkAttached(r.Key(), raw); err != nil {
+		return again{err}
+	}
+	return nil
 }
 
-// rollBack takes down what was attempted and marks the untouched as such. It
-// has its own time, as the hook's may be what ran out.
-func (a *attacher) rollBack(ctx context.Context, attempted, untouched []checkpoint.Record) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.rollback)
+// rollBack takes down what was attempted in the sandbox. It has its own time,
+// as the attach's may be what ran out.
+func (a *attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) error {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.rollback, errors.New("the time for taking down is over"))
 	defer cancel()
-	var errs []error
-	for _, r := range untouched {
-		errs = append(errs, a.store.MarkDetached(r.Key()))
-	}
-	errs = append(errs, a.detach(ctx, attempted[0].Pod.UID, func(checkpoint.Record) bool { return true }))
-	return errors.Join(errs...)
+	return a.detach(ctx, sandbox.Pod.UID, inSandbox(sandbox.ID))
 }
 
-// detach runs the DELs that are owed for the pod's records that match, last
-// attached first. One failure does not stop the others (behaviour A4-50).
-func (a *attacher) detach(ctx context.Context, podUID string, match func(checkpoint.Record) bool) error {
-	var errs []error
-	for _, r := range slices.Backward(a.store.ForPod(podUID)) {
-		if r.DELOwed() && match(r) {
-			errs = append(errs, a.del(ctx, r))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// del runs DEL for one record with the sandbox that its ADD was for.
-func (a *attacher) del(ctx context.Context, r checkpoint.Record) error {
-	sandbox := *r.Sandbox
-	if r.BootID != a.store.BootID() {
-		sandbox.NetNS = "" // of another life of this node; the path may be someone else's by now
-	}
-	if err := a.runner.Del(ctx, sandbox, r.Attachment); err != nil {
-		return fmt.Errorf("deleting network %s from %s: %w", r.Attachment.Network, r.Attachment.Interface, err)
-	}
-	klog.FromContext(ctx).V(2).Info("Deleted attachment", "network", r.Attachment.Network, "interface", r.Attachment.Interface, "sandbox", sandbox.ID)
-	return a.store.MarkDetached(r.Key())
+// inSandbox matches the records whose attachment is, or was begun, in a sandbox.
+func inSandbox(id string) func(checkpoint.Record) bool {
+	return func(r checkpoint.Record) bool { return r.Sandbox != nil && r.Sandbox.ID == id }
 }
 
 // hostNetworkError explains why a pod with the host's network gets none.

@@ -183,7 +183,8 @@ func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*n
 		defer addTime(&s.look, time.Now())
 		return look(netns)
 	}
-	s.hooks = &hooks{d: d, ctx: ctx, budget: func() time.Duration { return time.Minute }}
+	d.jobs.base = ctx
+	s.hooks = &hooks{d: d, budget: func() time.Duration { return time.Minute }}
 	return s, nil
 }
 
@@ -222,9 +223,9 @@ func (r *timedRunner) Add(ctx context.Context, s attachment.Sandbox, a attachmen
 	return r.runner.Add(ctx, s, a)
 }
 
-func (r *timedRunner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) error {
+func (r *timedRunner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
 	defer addTime(&r.took, time.Now())
-	return r.runner.Del(ctx, s, a)
+	return r.runner.Del(ctx, s, a, result)
 }
 
 // libcniSide is what any caller of CNI plugins has to do at the least.

@@ -5,27 +5,35 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
 // kernel stands in for plugins and the network namespaces that they change: it
 // has the interfaces that ADD made and DEL has not removed.
 type kernel struct {
+	mu    sync.Mutex
 	has   map[string]bool // "sandbox/interface"
 	calls []string
 	fail  map[string]error // by "ADD net1", "DEL net1"
+	slow  func(context.Context) error
 }
 
 func (k *kernel) do(verb string, s attachment.Sandbox, a attachment.Attachment) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.calls = append(k.calls, fmt.Sprintf("%s %s in %s netns %q", verb, a.Interface, s.ID, s.NetNS))
 	return k.fail[verb+" "+a.Interface]
 }
@@ -34,26 +42,48 @@ func (k *kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	k.has[s.ID+"/"+a.Interface] = true // also a failing plugin may leave something
-	if err := k.do("ADD", s, a); err != nil {
+	err := k.do("ADD", s, a)
+	k.set(s.ID+"/"+a.Interface, true) // also a failing plugin may leave something
+	if err == nil && k.slow != nil {
+		err = k.slow(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	_, ip, _ := net.ParseCIDR("10.1.0.5/24")
 	return &types100.Result{CNIVersion: "1.1.0", IPs: []*types100.IPConfig{{Address: *ip}}}, nil
 }
 
-func (k *kernel) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) error {
+func (k *kernel) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, _ json.RawMessage) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := k.do("DEL", s, a); err != nil {
 		return err
 	}
-	delete(k.has, s.ID+"/"+a.Interface)
+	k.set(s.ID+"/"+a.Interface, false)
 	return nil
 }
 
+func (k *kernel) set(name string, has bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.has[name] = has; !has {
+		delete(k.has, name)
+	}
+}
+
 func (k *kernel) Missing([]string) []string { return nil }
+
+// Of the CNI cache only the sweep knows; see cniexec for the real one.
+func (k *kernel) Orphans(func(string, string) bool) ([]cniexec.Orphan, error) { return nil, nil }
+
+func (k *kernel) DelOrphan(context.Context, cniexec.Orphan) error { return nil }
+
+func (k *kernel) GC(_ context.Context, conflist json.RawMessage, valid []types.GCAttachment) error {
+	k.calls = append(k.calls, fmt.Sprintf("GC %s valid %v", conflist, valid))
+	return nil
+}
 
 func newAttacher(t *testing.T) (*attacher, *kernel) {
 	t.Helper()
@@ -63,10 +93,23 @@ func newAttacher(t *testing.T) (*attacher, *kernel) {
 	}
 	k := &kernel{has: map[string]bool{}, fail: map[string]error{}}
 	look := func(netns string) (namespace, error) {
-		return namespace{cookie: uint64(len(netns)), links: []string{"lo", "eth0"}}, nil
+		return namespace{cookie: cookieOf(netns), links: []string{"lo", "eth0"}}, nil
 	}
-	return &attacher{store: store, runner: k, look: look, rollback: time.Second}, k
+	a := &attacher{store: store, runner: k, look: look, rollback: time.Second}
+	a.handedOver = func(r checkpoint.Record, _ error) { _ = k.do("HANDED OVER", *r.Sandbox, r.Attachment) }
+	return a, k
 }
+
+// attachOnce attaches, and fails the test when an attempt is repeated.
+func (k *kernel) attachOnce(t *testing.T, a *attacher, s attachment.Sandbox) error {
+	t.Helper()
+	return a.attach(t.Context(), s, func(err error) { t.Errorf("tried again after: %v", err) })
+}
+
+// final is an error that a plugin reports and that does not pass.
+func final(text string) error { return types.NewError(types.ErrInternal, text, "") }
+
+func cookieOf(netns string) uint64 { return uint64(crc32.ChecksumIEEE([]byte(netns))) }
 
 var web = attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"}
 
@@ -108,10 +151,10 @@ func phases(store *checkpoint.Store) map[string]checkpoint.Phase {
 func TestAttachInOrderAndDetachInReverse(t *testing.T) {
 	a, k := newAttacher(t)
 	prepareWeb(t, a.store, []string{"net1", "net2"}, []string{"net3"})
-	if err := a.attach(t.Context(), sandboxNo(1)); err != nil {
+	if err := k.attachOnce(t, a, sandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.attach(t.Context(), sandboxNo(1)); err != nil {
+	if err := k.attachOnce(t, a, sandboxNo(1)); err != nil {
 		t.Fatalf("a repeated hook: %v", err)
 	}
 	all := func(checkpoint.Record) bool { return true }
@@ -136,8 +179,8 @@ func TestAttachInOrderAndDetachInReverse(t *testing.T) {
 func TestFailedAddIsRolledBack(t *testing.T) {
 	a, k := newAttacher(t)
 	prepareWeb(t, a.store, []string{"net1", "net2", "net3"})
-	k.fail["ADD net2"] = errors.New("no free address")
-	err := a.attach(t.Context(), sandboxNo(1))
+	k.fail["ADD net2"] = final("no free address")
+	err := k.attachOnce(t, a, sandboxNo(1))
 	if err == nil || !strings.Contains(err.Error(), "adding network default/blue as net2: no free address") {
 		t.Errorf("error %v", err)
 	}
@@ -154,7 +197,7 @@ func TestFailedAddIsRolledBack(t *testing.T) {
 		}
 	}
 	delete(k.fail, "ADD net2")
-	if err := a.attach(t.Context(), sandboxNo(2)); err != nil {
+	if err := k.attachOnce(t, a, sandboxNo(2)); err != nil {
 		t.Errorf("the kubelet's next sandbox: %v", err)
 	}
 }
@@ -165,7 +208,7 @@ func TestRollbackHasItsOwnTime(t *testing.T) {
 	prepareWeb(t, a.store, []string{"net1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := a.attach(ctx, sandboxNo(1)); !errors.Is(err, context.Canceled) {
+	if err := a.attach(ctx, sandboxNo(1), func(error) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if diff := cmp.Diff([]string{`DEL net1 in sandbox-1 netns "/run/netns/1"`}, k.calls); diff != "" {
@@ -176,7 +219,7 @@ func TestRollbackHasItsOwnTime(t *testing.T) {
 func TestFailedDelStaysOwed(t *testing.T) {
 	a, k := newAttacher(t)
 	prepareWeb(t, a.store, []string{"net1", "net2"})
-	if err := a.attach(t.Context(), sandboxNo(1)); err != nil {
+	if err := k.attachOnce(t, a, sandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	k.fail["DEL net2"] = errors.New("daemon is down")
@@ -189,15 +232,17 @@ func TestFailedDelStaysOwed(t *testing.T) {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
 	// A new sandbox of the pod first needs the old one's DEL.
-	if err := a.attach(t.Context(), sandboxNo(2)); err == nil || !strings.Contains(err.Error(), "clearing an earlier sandbox") {
-		t.Errorf("error %v", err)
-	}
-	delete(k.fail, "DEL net2")
 	k.calls = nil
-	if err := a.attach(t.Context(), sandboxNo(2)); err != nil {
+	err = a.attach(t.Context(), sandboxNo(2), func(err error) {
+		if !strings.Contains(err.Error(), "clearing what was attached before: deleting network default/blue from net2: daemon is down") {
+			t.Errorf("trouble: %v", err)
+		}
+		delete(k.fail, "DEL net2")
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if first := k.calls[0]; first != `DEL net2 in sandbox-1 netns "/run/netns/1"` {
+	if first := k.calls[1]; first != `DEL net2 in sandbox-1 netns "/run/netns/1"` {
 		t.Errorf("first call %s", first)
 	}
 }
@@ -209,17 +254,17 @@ func TestDelAfterARebootHasNoNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, _ := newAttacher(t)
+	a, k := newAttacher(t)
 	a.store = before
 	prepareWeb(t, before, []string{"net1"})
-	if err := a.attach(t.Context(), sandboxNo(1)); err != nil {
+	if err := k.attachOnce(t, a, sandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
-	a, k := newAttacher(t)
+	a, k = newAttacher(t)
 	if a.store, _, err = checkpoint.Open(dir, "boot-2"); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.attach(t.Context(), sandboxNo(2)); err != nil {
+	if err := k.attachOnce(t, a, sandboxNo(2)); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{`DEL net1 in sandbox-1 netns ""`, `ADD net1 in sandbox-2 netns "/run/netns/2"`}
@@ -232,10 +277,12 @@ func TestDelAfterARebootHasNoNamespace(t *testing.T) {
 func TestCutOffAttemptIsDeletedFirst(t *testing.T) {
 	a, k := newAttacher(t)
 	prepareWeb(t, a.store, []string{"net1", "net2"})
-	if err := a.store.MarkAttaching(keys(a.store.All()), sandboxNo(1)); err != nil {
+	cutOff := sandboxNo(1)
+	cutOff.Cookie = cookieOf(cutOff.NetNS)
+	if err := a.store.MarkAttaching(keys(a.store.All()), cutOff); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.attach(t.Context(), sandboxNo(1)); err != nil {
+	if err := k.attachOnce(t, a, sandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -252,7 +299,7 @@ func TestHostNetworkPodIsRefused(t *testing.T) {
 	prepareWeb(t, a.store, []string{"net1"})
 	s := sandboxNo(1)
 	s.NetNS = ""
-	err := a.attach(t.Context(), s)
+	err := k.attachOnce(t, a, s)
 	if err == nil || !strings.Contains(err.Error(), "pod default/web uses the host's network") || !strings.Contains(err.Error(), "claim claim-0") {
 		t.Errorf("error %v", err)
 	}
@@ -265,7 +312,7 @@ func TestHostNetworkPodIsRefused(t *testing.T) {
 func TestTakenInterfaceNameIsRefusedBeforeAnyPlugin(t *testing.T) {
 	a, k := newAttacher(t)
 	prepareWeb(t, a.store, []string{"net1", "eth0"})
-	err := a.attach(t.Context(), sandboxNo(1))
+	err := k.attachOnce(t, a, sandboxNo(1))
 	if err == nil || !strings.Contains(err.Error(), "adding network default/blue as eth0: the pod has an interface of this name already") {
 		t.Errorf("error %v", err)
 	}

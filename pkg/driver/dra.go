@@ -16,6 +16,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -40,10 +41,12 @@ var _ kubeletplugin.DRAPlugin = plugin{}
 // leaves nothing behind. It is all or nothing for the pod, and repeating it
 // gives the same answer.
 func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
-	if err := p.d.waitForRuntime(ctx); err != nil {
+	defer failpoint.Soon(failpoint.AfterPrepared)
+	defer failpoint.Reach(failpoint.BeforePrepared)
+	if err := p.d.waitForRuntime(ctx); err != nil && !failpoint.Off(failpoint.RuntimeWait) {
 		return nil, err
 	}
-	failed := p.d.prepare(claims)
+	failed := p.d.prepare(ctx, claims)
 	results := map[types.UID]kubeletplugin.PrepareResult{}
 	for _, claim := range claims {
 		if err := failed[claim.UID]; err != nil {
@@ -59,6 +62,8 @@ func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi
 // UnprepareResourceClaims runs the DELs that are still owed and then forgets.
 // It uses only what is on this node: the claims may be gone.
 func (p plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	defer failpoint.Soon(failpoint.AfterUnprepared)
+	defer failpoint.Reach(failpoint.BeforeUnprepared)
 	ctx, cancel := context.WithTimeoutCause(ctx, unprepareTime, errors.New("the time for unpreparing is over"))
 	defer cancel()
 	results := map[types.UID]error{}
@@ -100,7 +105,12 @@ func (d *Driver) waitForRuntime(ctx context.Context) error {
 
 // prepare notes the attachments of all claims of one pod, or of none; then it
 // returns an error for each. Claims that are noted already keep what they have.
-func (d *Driver) prepare(claims []*resourceapi.ResourceClaim) map[types.UID]error {
+func (d *Driver) prepare(ctx context.Context, claims []*resourceapi.ResourceClaim) map[types.UID]error {
+	unlock, err := d.lockForPrepare(ctx, claims)
+	if err != nil {
+		return errorForAll(claims, err)
+	}
+	defer unlock()
 	fresh, err := d.forgetPartial(claims)
 	if err != nil {
 		return errorForAll(claims, err)
@@ -116,6 +126,38 @@ func (d *Driver) prepare(claims []*resourceapi.ResourceClaim) map[types.UID]erro
 		return errorForAll(claims, err)
 	}
 	return nil
+}
+
+// lockForPrepare takes the lock of the claims' pod once their devices are
+// free. A call that the kubelet has given up, and whose claims it may have
+// unprepared meanwhile, changes nothing any more.
+func (d *Driver) lockForPrepare(ctx context.Context, claims []*resourceapi.ResourceClaim) (unlock func(), err error) {
+	if err := d.waitForDevices(ctx, claims); err != nil {
+		return nil, err
+	}
+	var pod attachment.PodRef
+	for _, claim := range claims { // one that is for no pod, or for several, is refused in words later
+		if p, err := podOf(claim); err == nil {
+			pod = p
+		}
+	}
+	unlock, err = d.pods.lock(ctx, pod.UID)
+	if err != nil {
+		return nil, err
+	}
+	for _, claim := range claims {
+		if d.buried.has(string(claim.UID), pod.UID, time.Now()) {
+			err = fmt.Errorf("claim %s/%s was unprepared for this pod already", claim.Namespace, claim.Name)
+		}
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
 // note writes the records, and then the gate that refers to them. The gate is
@@ -271,30 +313,33 @@ func podOf(claim *resourceapi.ResourceClaim) (attachment.PodRef, error) {
 		"use a ResourceClaimTemplate, which gives each pod a claim of its own", strings.Join(pods, ", "))
 }
 
+// unprepare ends what is attached for one claim and forgets it.
 func (d *Driver) unprepare(ctx context.Context, uid string) error {
 	records := d.store.ForClaim(uid)
 	if len(records) == 0 {
 		return d.forget(uid) // what an earlier call could not remove
 	}
-	pod := records[0].Pod
+	pod, claim := records[0].Pod, records[0].Claim
+	d.buried.bury(uid, pod.UID, time.Now())
+	d.jobs.forget(pod.UID, "", errUnprepared)
 	unlock, err := d.pods.lock(ctx, pod.UID)
 	if err == nil {
 		defer unlock()
-		err = d.attacher.detach(d.withPod(ctx, pod), pod.UID, func(r checkpoint.Record) bool { return r.Claim.UID == uid })
+		err = d.attacher.release(d.withPod(ctx, pod), uid)
 	}
 	if err != nil {
-		return fmt.Errorf("unpreparing claim %s/%s: %w", records[0].Claim.Namespace, records[0].Claim.Name, err)
+		return fmt.Errorf("unpreparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	d.status.forget(records[0].Claim)
+	d.status.forget(claim)
 	return d.forget(uid)
 }
 
 func devicesOf(records []checkpoint.Record) []kubeletplugin.Device {
 	out := make([]kubeletplugin.Device, len(records))
 	for i, r := range records {
-		out[i] = kubeletplugin.Device{
-			Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device,
-			CDIDeviceIDs: []string{gateDevice(r.Claim.UID)},
+		out[i] = kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device}
+		if !failpoint.Off(failpoint.Gate) {
+			out[i].CDIDeviceIDs = []string{gateDevice(r.Claim.UID)}
 		}
 		if r.ShareID != "" {
 			share := types.UID(r.ShareID)

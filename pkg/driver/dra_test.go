@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -39,8 +40,10 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 	a, _ := newAttacher(t)
 	d := &Driver{
 		cfg: Config{DriverName: "net.nadra.dev", NodeName: "node-1"}, store: a.store, attacher: a, networks: &networks{},
-		events: record.NewFakeRecorder(100), failed: make(chan error, 1),
+		events: record.NewFakeRecorder(100), failed: make(chan error, 1), sweeper: newSweeper(),
 	}
+	d.jobs.base = t.Context()
+	d.cache = a.runner.(*kernel)
 	d.gate = newGateHook(Config{DriverName: "net.nadra.dev", KubeletPluginsDir: t.TempDir(), CDIDir: t.TempDir()}, a.store.Dir())
 	d.status = newStatusWriter(fake.NewClientset(), "net.nadra.dev", nil)
 	h := host{links: map[string]link{"lan0": {}}, binDirs: []string{"/opt/cni/bin"}, missing: func(types []string) (out []string) {
@@ -60,6 +63,11 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 	return d
 }
 
+func attachNow(t *testing.T, d *Driver, s attachment.Sandbox) error {
+	t.Helper()
+	return d.attacher.attach(t.Context(), s, func(err error) { t.Errorf("tried again after: %v", err) })
+}
+
 // claim is one allocated for pod web, with a result for each NAD; request i is
 // called req<i>.
 func claim(name string, nads ...string) *resourceapi.ResourceClaim {
@@ -71,7 +79,8 @@ func claim(name string, nads ...string) *resourceapi.ResourceClaim {
 		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{Name: request})
 		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
 			Request: request, Driver: "net.nadra.dev", Pool: "node-1/networks",
-			Device: attachment.DeviceName(attachment.NetworkRef{Namespace: "default", Name: n}),
+			Device:  attachment.DeviceName(attachment.NetworkRef{Namespace: "default", Name: n}),
+			ShareID: ptr.To(types.UID(name + request)),
 		})
 	}
 	return c
@@ -213,7 +222,7 @@ func TestUnprepare(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	k := d.attacher.runner.(*kernel)
 	prepare(t, d, claim("a", "blue"), claim("b", "blue"))
-	if err := d.attacher.attach(t.Context(), sandboxNo(1)); err != nil {
+	if err := attachNow(t, d, sandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	unprepare := func(uid types.UID) error {
@@ -258,7 +267,7 @@ func TestCreateContainerRefusesAnUnattachedPod(t *testing.T) {
 	if err := create("sandbox-1"); err == nil || !strings.Contains(err.Error(), "default/blue (net1)") {
 		t.Errorf("prepared only: %v", err)
 	}
-	if err := d.attacher.attach(t.Context(), sandboxNo(1)); err != nil {
+	if err := attachNow(t, d, sandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := create("sandbox-1"); err != nil {

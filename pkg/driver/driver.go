@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
-	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -27,11 +27,6 @@ import (
 
 // bootIDFile is the kernel's identity of this boot, in the host's root.
 const bootIDFile = "proc/sys/kernel/random/boot_id"
-
-// rollbackTime bounds the DELs after a failed ADD. It is taken from the
-// runtime's request timeout, by default 2 s; what it does not suffice for is
-// done when the runtime stops the failed sandbox, right after.
-const rollbackTime = 500 * time.Millisecond
 
 // Config is what the driver is told at start. All fields are required.
 type Config struct {
@@ -50,6 +45,10 @@ type Config struct {
 	CNIConfDir string
 	// NRISocket is the runtime's NRI socket.
 	NRISocket string
+	// HookBudget is how long the runtime's hooks may wait for plugins, if the
+	// runtime's own limit allows. All pods of the node wait with them; what
+	// takes longer goes on behind the gate.
+	HookBudget time.Duration
 	// KubeletPluginsDir and KubeletRegistryDir are the kubelet's directories
 	// of the same names; the paths must be the host's.
 	KubeletPluginsDir, KubeletRegistryDir string
@@ -66,8 +65,9 @@ type Config struct {
 
 // Clients are the driver's ways to the API server.
 type Clients struct {
-	Kube kubernetes.Interface
-	NADs nadclient.Interface
+	Kube     kubernetes.Interface
+	NADs     nadclient.Interface
+	Metadata metadata.Interface
 }
 
 // Driver is the node driver. Make it with New, then Run it once.
@@ -82,10 +82,16 @@ type Driver struct {
 	publisher *publisher
 	status    *statusWriter
 	events    record.EventRecorder
+	watch     *podWatch
+	cache     cniCache
+	sweeper   *sweeper
 	runtime   runtimeLink
 	pods      podLocks
+	jobs      jobs
+	buried    tombstones
 
 	broadcaster record.EventBroadcaster
+	damaged     []checkpoint.Damaged
 	failed      chan error // of capacity 1: why Run must end
 }
 
@@ -100,9 +106,6 @@ func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the state in %s: %w", cfg.StateDir, err)
 	}
-	for _, d := range damaged {
-		klog.FromContext(ctx).Error(d.Err, "A claim's records could not be read and were put aside", "claimUID", d.ClaimUID, "file", d.Path)
-	}
 	run, err := cniexec.New(cniexec.Options{
 		HostRoot: cfg.HostRoot,
 		BinDirs:  cfg.CNIBinDirs,
@@ -116,13 +119,21 @@ func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
 	d := &Driver{
 		cfg: cfg, clients: clients, store: store,
 		attacher:    &attacher{store: store, runner: run, look: netns.look, rollback: rollbackTime},
+		cache:       run,
+		sweeper:     newSweeper(),
 		networks:    &networks{},
 		gate:        newGateHook(cfg, store.Dir()),
 		status:      newStatusWriter(clients.Kube, cfg.DriverName, netns.defaultNetwork),
 		broadcaster: broadcaster,
 		events:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nadra", Host: cfg.NodeName}),
+		damaged:     damaged,
 		failed:      make(chan error, 1),
 	}
+	d.attacher.handedOver = d.reportHandOver
+	if d.watch, err = newPodWatch(clients.Metadata, cfg.NodeName, d.podGone); err != nil {
+		return nil, err
+	}
+	d.status.known = d.watch.find
 	d.publisher = &publisher{
 		missing:  run.Missing,
 		networks: d.networks,
@@ -134,12 +145,33 @@ func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
 	return d, nil
 }
 
-// Run serves until ctx ends or something fails for good, and says why.
+// Run serves until ctx ends or something fails for good, and says why. What
+// is under way then gets a moment to end: first the plugins that run, then the
+// status writes.
 func (d *Driver) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
 	d.broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: d.clients.Kube.CoreV1().Events("")})
 	defer d.broadcaster.Shutdown()
+	for _, damaged := range d.damaged {
+		d.reportDamage(ctx, damaged)
+	}
+	telling, told := context.WithCancel(context.WithoutCancel(ctx))
+	var status errgroup.Group
+	status.Go(func() error { return d.status.run(telling) })
+	base, stopJobs := context.WithCancelCause(context.WithoutCancel(ctx))
+	d.jobs.base = base
 
+	err := d.serve(ctx)
+	timer := time.AfterFunc(drainTime, func() { stopJobs(errDriverStop) })
+	d.jobs.group.Wait()
+	timer.Stop()
+	stopJobs(errDriverStop)
+	told()
+	return errors.Join(err, status.Wait())
+}
+
+// serve answers the kubelet and the runtime until ctx ends.
+func (d *Driver) serve(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
 	factory := nadinformers.NewSharedInformerFactory(d.clients.NADs, 0)
 	if err := d.watchNADs(ctx, factory); err != nil {
 		return err
@@ -149,6 +181,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	if err := d.gate.install(d.store.All()); err != nil {
 		return err
 	}
+	d.collectGarbage(ctx)
 	// The kubelet may ask as soon as it can, and must then find the networks.
 	if _, err := d.publisher.refresh(ctx); err != nil {
 		return err
@@ -163,10 +196,11 @@ func (d *Driver) Run(ctx context.Context) error {
 		return err
 	}
 
+	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
 	g.Go(func() error { return d.publisher.run(ctx) })
 	g.Go(func() error { return links.watch(ctx, d.publisher.poke) })
-	g.Go(func() error { return d.status.run(ctx) })
 	g.Go(func() error { return d.runNRI(ctx) })
+	g.Go(func() error { return d.runSweep(ctx) })
 	g.Go(func() error {
 		select {
 		case <-ctx.Done():

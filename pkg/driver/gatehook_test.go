@@ -102,34 +102,18 @@ func TestGateByNRI(t *testing.T) {
 	}
 }
 
-// A sandbox that Synchronize is attaching is left to the gate.
-func TestCreateContainerDuringARepair(t *testing.T) {
-	d := newDriver(t, nad("blue", blueConf))
-	prepare(t, d, claim("a", "blue"))
-	h := &hooks{d: d}
-	h.repairing.Store("sandbox-1", true)
-	pod := &nri.PodSandbox{Id: "sandbox-1", Uid: web.UID}
-	if _, _, err := h.CreateContainer(t.Context(), pod, nil); err != nil {
-		t.Errorf("refused while the repair goes on: %v", err)
-	}
-	h.repairing.Delete("sandbox-1")
-	if _, _, err := h.CreateContainer(t.Context(), pod, nil); err == nil {
-		t.Error("accepted although nobody attaches")
-	}
-}
-
 func TestSynchronizeAttachesWhatIsMissing(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	k := d.attacher.runner.(*kernel)
 	prepare(t, d, claim("a", "blue"))
-	h := &hooks{d: d, ctx: t.Context(), budget: func() time.Duration { return 0 }}
-	running := &nri.PodSandbox{Id: "sandbox-1", Uid: web.UID, Linux: &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: "/run/netns/1"}}}}
+	h := &hooks{d: d, budget: func() time.Duration { return 0 }}
+	running := &nri.PodSandbox{Id: "sandbox-1", Uid: web.UID, Pid: 7, Linux: &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: "/run/netns/1"}}}}
 	stopped := &nri.PodSandbox{Id: "sandbox-0", Uid: web.UID, Linux: &nri.LinuxPodSandbox{}}
 	for range 2 {
 		if _, err := h.Synchronize(t.Context(), []*nri.PodSandbox{stopped, running}, nil); err != nil {
 			t.Fatal(err)
 		}
-		h.repairs.Wait()
+		d.jobs.group.Wait()
 	}
 	if len(k.calls) != 1 || !k.has["sandbox-1/net1"] || d.store.All()[0].Phase != checkpoint.Attached {
 		t.Errorf("plugins %v", k.calls)

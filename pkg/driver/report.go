@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -9,13 +10,17 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// Reasons of the pod events. AddedInterface is Multus' (behaviour B4-5).
+// Reasons of events. AddedInterface is Multus' (behaviour B4-5).
 const (
 	eventAdded         = "AddedInterface"
 	eventPrepareFailed = "FailedPrepareNetwork"
+	eventAttaching     = "AttachingNetwork"
 	eventAttachFailed  = "FailedAttachNetwork"
+	eventReleaseFailed = "FailedReleaseNetwork"
+	eventStateDamaged  = "NetworkStateDamaged"
 )
 
 // reportPrepareFailure puts the error on the claim's devices and on the pod.
@@ -26,29 +31,51 @@ func (d *Driver) reportPrepareFailure(claim *resourceapi.ResourceClaim, err erro
 	}
 }
 
-// reportAttach tells what RunPodSandbox did: on every claim, in the pod's
+// reportAttach tells what became of an attach: on every claim, in the pod's
 // network-status, and as events. It only queues.
 func (d *Driver) reportAttach(sandbox attachment.Sandbox, err error) {
-	records := d.store.ForPod(sandbox.Pod.UID)
-	states := map[attachment.ClaimRef][]deviceState{}
-	for _, r := range records {
-		state := attachedState(r)
-		if err != nil {
-			state = failedState(r, err)
-		}
-		states[r.Claim] = append(states[r.Claim], state)
-	}
-	for claim, devices := range states {
-		d.status.setClaim(claim, devices)
-	}
 	if err != nil {
-		d.event(sandbox.Pod, corev1.EventTypeWarning, eventAttachFailed, err.Error())
+		d.reportTrouble(sandbox, err)
 		return
+	}
+	records := d.store.ForPod(sandbox.Pod.UID)
+	for claim, devices := range statesByClaim(records, attachedState) {
+		d.status.setClaim(claim, devices)
 	}
 	for _, r := range records {
 		d.event(sandbox.Pod, corev1.EventTypeNormal, eventAdded, addedMessage(r))
 	}
 	d.status.setPod(sandbox, records)
+}
+
+// reportTrouble tells why a sandbox is not attached, for good or for now.
+func (d *Driver) reportTrouble(sandbox attachment.Sandbox, err error) {
+	failed := func(r checkpoint.Record) deviceState { return failedState(r, err) }
+	for claim, devices := range statesByClaim(d.store.ForPod(sandbox.Pod.UID), failed) {
+		d.status.setClaim(claim, devices)
+	}
+	d.event(sandbox.Pod, corev1.EventTypeWarning, eventAttachFailed, err.Error())
+}
+
+// reportHandOver tells of a DEL that failed for so long that nobody waits for
+// it any more.
+func (d *Driver) reportHandOver(r checkpoint.Record, cause error) {
+	d.event(r.Pod, corev1.EventTypeWarning, eventReleaseFailed, fmt.Sprintf(
+		"%v; what the plugin keeps for sandbox %.12s (addresses, for one) stays taken, and nadra goes on trying", cause, r.Sandbox.ID))
+}
+
+// reportDamage tells of a file of the driver's state that could not be read.
+func (d *Driver) reportDamage(ctx context.Context, damaged checkpoint.Damaged) {
+	klog.FromContext(ctx).Error(damaged.Err, "A file of the state could not be read and was put aside", "name", damaged.Name, "file", damaged.Path)
+	node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: d.cfg.NodeName, UID: types.UID(d.cfg.NodeName)}
+	d.events.Event(node, corev1.EventTypeWarning, eventStateDamaged, cut(fmt.Sprintf(
+		"the state of claim %s could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err), maxEventMessage))
+}
+
+// repairStatus has written what an earlier driver attached and did not live to
+// tell.
+func (d *Driver) repairStatus(sandbox attachment.Sandbox) {
+	d.status.repair(sandbox, d.store.ForPod(sandbox.Pod.UID))
 }
 
 // event queues an event on a pod. The broadcaster writes it in the background.

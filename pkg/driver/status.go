@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
 	resourceac "k8s.io/client-go/applyconfigurations/resource/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// Reasons of the Ready condition of a claim's device (KEP-4817).
+// The condition of a claim's device (KEP-4817), and its reasons.
 const (
+	conditionReady = "Ready"
+
 	reasonAttached      = "Attached"
 	reasonPrepareFailed = "PrepareFailed"
 	reasonAttachFailed  = "AttachFailed"
@@ -58,6 +63,31 @@ func failedState(r checkpoint.Record, err error) deviceState {
 	return deviceState{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reasonAttachFailed, Message: err.Error()}
 }
 
+// statesByClaim describes records as devices of their claims.
+func statesByClaim(records []checkpoint.Record, describe func(checkpoint.Record) deviceState) map[attachment.ClaimRef][]deviceState {
+	out := map[attachment.ClaimRef][]deviceState{}
+	for _, r := range records {
+		out[r.Claim] = append(out[r.Claim], describe(r))
+	}
+	return out
+}
+
+// isReported reports whether the claim says already what the devices are to
+// say, apart from the time.
+func isReported(claim *resourceapi.ResourceClaim, driver string, devices []deviceState) bool {
+	for _, d := range devices {
+		if !slices.ContainsFunc(claim.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
+			return s.Driver == driver && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID &&
+				slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool {
+					return c.Type == conditionReady && c.Reason == d.Reason && c.Message == cut(d.Message, maxMessage)
+				})
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
 // unpreparedStates describes the devices of a claim that could not be prepared.
 func unpreparedStates(claim *resourceapi.ResourceClaim, driver string, err error) []deviceState {
 	var out []deviceState
@@ -80,7 +110,7 @@ func (s deviceState) apply(driver string, now time.Time) *resourceac.AllocatedDe
 	if s.Reason == reasonAttached {
 		ready = metav1.ConditionTrue
 	}
-	condition := metaac.Condition().WithType("Ready").WithStatus(ready).WithReason(s.Reason).
+	condition := metaac.Condition().WithType(conditionReady).WithStatus(ready).WithReason(s.Reason).
 		WithMessage(cut(s.Message, maxMessage)).WithLastTransitionTime(metav1.NewTime(now))
 	out := resourceac.AllocatedDeviceStatus().WithDriver(driver).WithPool(s.Pool).WithDevice(s.Device).
 		WithConditions(condition)

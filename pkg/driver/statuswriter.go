@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -38,7 +39,9 @@ type statusWriter struct {
 	kube       kubernetes.Interface
 	driver     string
 	defaultNet func(attachment.Sandbox) (*nadv1.NetworkStatus, error)
-	queue      workqueue.TypedRateLimitingInterface[statusKey]
+	// known returns a pod's metadata as last seen; nil when it is not known.
+	known func(attachment.PodRef) *metav1.PartialObjectMetadata
+	queue workqueue.TypedRateLimitingInterface[statusKey]
 
 	mu      sync.Mutex // guards pending
 	pending map[statusKey]statusUpdate
@@ -58,11 +61,14 @@ type statusUpdate struct {
 	// of a pod: its attachments in this sandbox
 	sandbox attachment.Sandbox
 	records []checkpoint.Record
+	// repair asks to write only what is not there already.
+	repair bool
 }
 
 func newStatusWriter(kube kubernetes.Interface, driver string, defaultNet func(attachment.Sandbox) (*nadv1.NetworkStatus, error)) *statusWriter {
 	return &statusWriter{
 		kube: kube, driver: driver, defaultNet: defaultNet,
+		known:   func(attachment.PodRef) *metav1.PartialObjectMetadata { return nil },
 		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[statusKey]()),
 		pending: map[statusKey]statusUpdate{},
 	}
@@ -76,6 +82,14 @@ func (w *statusWriter) setClaim(claim attachment.ClaimRef, devices []deviceState
 // setPod asks for the pod's network-status to list these records.
 func (w *statusWriter) setPod(sandbox attachment.Sandbox, records []checkpoint.Record) {
 	w.set(statusKey{pod: sandbox.Pod}, statusUpdate{sandbox: sandbox, records: records})
+}
+
+// repair asks for both to be as these records say, where they are not.
+func (w *statusWriter) repair(sandbox attachment.Sandbox, records []checkpoint.Record) {
+	for claim, devices := range statesByClaim(records, attachedState) {
+		w.set(statusKey{claim: claim}, statusUpdate{devices: devices, at: time.Now(), repair: true})
+	}
+	w.set(statusKey{pod: sandbox.Pod}, statusUpdate{sandbox: sandbox, records: records, repair: true})
 }
 
 func (w *statusWriter) set(key statusKey, update statusUpdate) {
@@ -148,6 +162,8 @@ func (w *statusWriter) process(ctx context.Context, key statusKey) {
 }
 
 func (w *statusWriter) write(ctx context.Context, key statusKey, update statusUpdate) error {
+	failpoint.Reach(failpoint.BeforeStatusWrite)
+	defer failpoint.Reach(failpoint.AfterStatusWrite)
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	if key.claim.UID != "" {
@@ -159,6 +175,12 @@ func (w *statusWriter) write(ctx context.Context, key statusKey, update statusUp
 // applyClaim makes one server-side apply with all devices of the claim: with
 // one per device, each would take away the one before.
 func (w *statusWriter) applyClaim(ctx context.Context, claim attachment.ClaimRef, u statusUpdate) error {
+	if u.repair {
+		current, err := w.kube.ResourceV1().ResourceClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
+		if err != nil || string(current.UID) != claim.UID || isReported(current, w.driver, u.devices) {
+			return err
+		}
+	}
 	status := resourceac.ResourceClaimStatus()
 	for _, d := range u.devices {
 		status.WithDevices(d.apply(w.driver, u.at))
@@ -179,6 +201,9 @@ func (w *statusWriter) patchPod(ctx context.Context, u statusUpdate) error {
 	text, err := networkStatus(first, u.records)
 	if err != nil {
 		return err
+	}
+	if m := w.known(u.sandbox.Pod); u.repair && m != nil && m.Annotations[nadv1.NetworkStatusAnnot] == text {
+		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         u.sandbox.Pod.UID,

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nadra-dev/nadra/internal/gate"
+)
+
+var here = gate.Where{SandboxID: "sandbox-1", Cookie: 4711, BootID: "boot-1", Pod: "default/web"}
+
+// claim is a claim's file with one record, in the phase and with the refusal.
+func claim(t *testing.T, dir, uid, phase, refusal string) {
+	t.Helper()
+	text := fmt.Sprintf(`{"version":1,"records":[{"phase":%q,"refusal":%q,"bootID":"boot-1","sandbox":{"id":"sandbox-1","netNSCookie":4711},
+		"pod":{"namespace":"default","name":"web"},"attachment":{"interface":"net1","network":{"namespace":"default","name":%q}}}]}`, phase, refusal, uid)
+	tmp := filepath.Join(dir, ".tmp")
+	if err := errors.Join(os.WriteFile(tmp, []byte(text), 0o600), os.Rename(tmp, filepath.Join(dir, uid+".json"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// never is the patience of a gate that must not have to wait.
+func never(t *testing.T) func() time.Duration {
+	return func() time.Duration {
+		t.Error("it waits")
+		return 0
+	}
+}
+
+func TestHoldDecidesAtOnce(t *testing.T) {
+	tests := []struct {
+		name    string
+		prepare func(*testing.T, string)
+		want    string // empty: it goes
+	}{
+		{"all attached", func(t *testing.T, dir string) {
+			claim(t, dir, "a", "Attached", "")
+			claim(t, dir, "b", "Attached", "")
+		}, ""},
+		{"one is refused while another may come", func(t *testing.T, dir string) {
+			claim(t, dir, "a", "Attaching", "")
+			claim(t, dir, "b", "Prepared", "no address is left")
+		}, "pod default/web: network default/b (net1), phase Prepared: no address is left"},
+		{"one is not prepared while another may come", func(t *testing.T, dir string) {
+			claim(t, dir, "a", "Attaching", "")
+		}, "pod default/web: the claim is not prepared on this node"},
+		{"the records cannot be read", func(t *testing.T, dir string) {
+			if err := os.Mkdir(filepath.Join(dir, "a.json"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, "reading the records of claim a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			tt.prepare(t, dir)
+			err := hold([]string{"a", "b"}, dir, here, never(t))
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// The records change once the gate has begun to wait.
+func TestHoldWaits(t *testing.T) {
+	tests := []struct {
+		name, phase, refusal string
+		patience             time.Duration
+		want                 string // empty: it goes
+	}{
+		{"until it is attached", "Attached", "", time.Minute, ""},
+		{"until it is refused", "Attaching", "the pod is being deleted", time.Minute, "the pod is being deleted"},
+		{"until its patience ends", "Attaching", "", 300 * time.Millisecond, "after 300ms: pod default/web: network default/a (net1), phase Attaching: its plugins"},
+		{"not at all", "Attaching", "", 0, "after 0s: pod default/web"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			claim(t, dir, "a", "Attaching", "")
+			claim(t, dir, "b", "Attached", "")
+			asked := 0
+			err := hold([]string{"a", "b"}, dir, here, func() time.Duration {
+				asked++
+				claim(t, dir, "a", tt.phase, tt.refusal)
+				return tt.patience
+			})
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if asked != 1 {
+				t.Errorf("asked for its patience %d times", asked)
+			}
+		})
+	}
+}
+
+// bundle is a container's, with these namespaces in its configuration.
+func bundle(t *testing.T, namespaces string) string {
+	t.Helper()
+	dir := t.TempDir()
+	text := `{"ociVersion":"1.3.0","process":{"args":["sh"]},"linux":{"namespaces":` + namespaces + `}}`
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// The age of a real process, and that of one which is older.
+func TestSandboxAge(t *testing.T) {
+	const tick = 10 * time.Millisecond
+	before := time.Now()
+	child := exec.Command("sleep", "600")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	})
+	after := time.Now()
+	namespaces := `[{"type":"pid"},{"type":"ipc","path":"/proc/%[1]d/ns/ipc"},{"type":"network","path":"/proc/%[1]d/ns/net"}]`
+	least := time.Since(after)
+	age := sandboxAge(bundle(t, fmt.Sprintf(namespaces, child.Process.Pid)))
+	if most := time.Since(before); age < least-tick || age > most+tick {
+		t.Errorf("%s, want %s to %s", age, least, most)
+	}
+	if own := sandboxAge(bundle(t, fmt.Sprintf(namespaces, os.Getpid()))); own < age-tick {
+		t.Errorf("this process of %s is younger than its child of %s", own, age)
+	}
+	if init := sandboxAge(bundle(t, fmt.Sprintf(namespaces, 1))); init <= age {
+		t.Errorf("process 1 is %s old, the child %s", init, age)
+	}
+}
+
+func TestSandboxAgeIsNotKnown(t *testing.T) {
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for name, dir := range map[string]string{
+		"no bundle":            t.TempDir(),
+		"no configuration":     bundle(t, `{`),
+		"no namespaces":        bundle(t, `[]`),
+		"the host's network":   bundle(t, `[{"type":"pid"}]`),
+		"a path of another":    bundle(t, `[{"type":"network","path":"/var/run/netns/cni-1"}]`),
+		"a process that ended": bundle(t, fmt.Sprintf(`[{"type":"network","path":"/proc/%d/ns/net"}]`, gone.Process.Pid)),
+		"another namespace":    bundle(t, `[{"type":"ipc","path":"/proc/1/ns/net"}]`),
+	} {
+		if age := sandboxAge(dir); age != 0 {
+			t.Errorf("%s: %s", name, age)
+		}
+	}
+}
+
+func TestStateOfRuntimes(t *testing.T) {
+	for name, text := range map[string]string{
+		"containerd": `{"pid":%d,"bundle":"/b","annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"web","io.kubernetes.cri.sandbox-namespace":"default"}}`,
+		"CRI-O":      `{"pid":%d,"bundle":"/b","annotations":{"io.kubernetes.cri-o.SandboxID":"s","io.kubernetes.pod.name":"web","io.kubernetes.pod.namespace":"default"}}`,
+	} {
+		s, err := readState(strings.NewReader(fmt.Sprintf(text, os.Getpid())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.PID != os.Getpid() || s.Bundle != "/b" || s.annotation(sandboxAnnotations) != "s" ||
+			s.annotation(namespaceAnnotations) != "default" || s.annotation(nameAnnotations) != "web" {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if _, err := readState(strings.NewReader("{")); err == nil {
+		t.Error("no error of a state that is cut off")
+	}
+}

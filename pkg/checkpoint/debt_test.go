@@ -1,0 +1,88 @@
+package checkpoint_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// A debt has all that its DEL needs, outlives its claim and the driver, and
+// ends when it is settled.
+func TestDebt(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	put(t, s, prepared("a", "web", "net1", 0))
+	key := s.All()[0].Key()
+	if err := s.HandOver(key, errors.New("nothing is owed")); err != nil || len(s.Debts()) > 0 {
+		t.Errorf("a record that owes nothing: %v, %v", err, s.Debts())
+	}
+	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkAttached(key, []byte(`{"ips":[]}`)); err != nil {
+		t.Fatal(err)
+	}
+	before := s.All()[0]
+	if err := s.HandOver(key, errors.New("daemon is down")); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.All()[0]; r.DELOwed() {
+		t.Errorf("the record still owes a DEL: %+v", r)
+	}
+	if err := s.DeleteClaim(before.Claim.UID); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	debts := s.Debts()
+	if len(debts) != 1 || debts[0].Cause != "daemon is down" || debts[0].Since.IsZero() {
+		t.Fatalf("debts %+v", debts)
+	}
+	if diff := cmp.Diff(before, debts[0].Record); diff != "" {
+		t.Errorf("the debt's record (-want +got):\n%s", diff)
+	}
+	if err := s.Settle(debts[0]); err != nil {
+		t.Fatal(err)
+	}
+	if left := open(t, dir).Debts(); len(left) > 0 {
+		t.Errorf("after settling: %v", left)
+	}
+}
+
+func TestDamagedDebtIsPutAside(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "owed", "x.json"), []byte(`{"version":1,"record":{"phase":"Prepared"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, damaged, err := checkpoint.Open(dir, "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(damaged) != 1 || damaged[0].Name != "x" || len(s.Debts()) > 0 {
+		t.Errorf("damaged %+v, debts %v", damaged, s.Debts())
+	}
+}
+
+// The gate is told at once, until the next attempt.
+func TestRefusal(t *testing.T) {
+	s := open(t, t.TempDir())
+	put(t, s, prepared("a", "web", "net1", 0))
+	key := s.All()[0].Key()
+	if err := s.MarkRefused([]checkpoint.Key{key}, "no such VLAN"); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.All()[0].Refusal; got != "no such VLAN" {
+		t.Errorf("refusal %q", got)
+	}
+	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.All()[0].Refusal; got != "" {
+		t.Errorf("refusal while attaching: %q", got)
+	}
+}

@@ -1,0 +1,191 @@
+package cniexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/version"
+	securejoin "github.com/cyphar/filepath-securejoin"
+)
+
+// Errors of GC that say that nothing was done, and why.
+var (
+	// ErrForeignAttachments means that another runtime of this node has, or
+	// may have, attachments of the network. Their plugins would take them for
+	// stale.
+	ErrForeignAttachments = errors.New("another runtime has attachments of this network")
+	// ErrPluginsRunning means that an ADD or DEL was under way, of which GC
+	// cannot know whether the attachment is valid. It may be tried again.
+	ErrPluginsRunning = errors.New("CNI plugins are running")
+)
+
+// Orphan is an attachment that the cache still has and nobody else.
+type Orphan struct {
+	// Network is the name in the CNI configuration.
+	Network     string
+	ContainerID string
+	// Interface is the name in the sandbox.
+	Interface string
+
+	cached cached
+}
+
+// Orphans returns the attachments of our own cache that valid does not know
+// and whose network namespace is gone. One whose namespace is still there may
+// be of a running pod whose record was damaged; it is left alone.
+//
+// A file of the cache that cannot be read is left as it is and reported in the
+// error; the orphans returned beside it are good. An ADD that is under way may
+// be seen as such a file.
+func (r *Runner) Orphans(valid func(containerID, ifName string) bool) ([]Orphan, error) {
+	all, err := readCache(r.results(), "")
+	var orphans []Orphan
+	for _, c := range all {
+		if !valid(c.ContainerID, c.IfName) && !r.netnsExists(c.NetNS) {
+			orphans = append(orphans, Orphan{Network: c.Network, ContainerID: c.ContainerID, Interface: c.IfName, cached: c})
+		}
+	}
+	return orphans, err
+}
+
+// DelOrphan runs DEL with what ADD was given: configuration, arguments and
+// capability arguments from the cache, and the result, which libcni takes from
+// there itself. There is no network namespace. Success removes the orphan from
+// the cache.
+func (r *Runner) DelOrphan(ctx context.Context, o Orphan) error {
+	list, err := libcni.NetworkConfFromBytes(o.cached.Config)
+	if err != nil {
+		return fmt.Errorf("reading the cached conflist: %w", err)
+	}
+	r.running.RLock()
+	defer r.running.RUnlock()
+	return r.cni.DelNetworkList(ctx, list, o.cached.runtimeConf(""))
+}
+
+// GC tells the plugins of a conflist which attachments of its network there
+// are, for them to release whatever else they hold (CNI specification 1.1.0,
+// § "GC"): those in valid and all that are in our own cache. It is nothing
+// for a conflist of an earlier version, one with disableGC, and a plugin that
+// does not know the verb. It deletes no attachment: see Orphans.
+//
+// valid must have every attachment of a network of this CNI name, also those
+// that were begun and never finished. It may have others.
+//
+// GC does nothing and returns ErrForeignAttachments when the cache of another
+// runtime on this node has an attachment of this CNI name; ErrPluginsRunning
+// when this Runner is at work, and makes work that comes wait until it is done;
+// and another error when a file of our cache cannot be read, as that may be an
+// attachment too.
+func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types.GCAttachment) error {
+	list, err := libcni.NetworkConfFromBytes(conflist)
+	if err != nil {
+		return fmt.Errorf("reading the conflist: %w", err)
+	}
+	if known, err := version.GreaterThanOrEqualTo(list.CNIVersion, "1.1.0"); err != nil {
+		return fmt.Errorf("reading the conflist: %w", err)
+	} else if !known || list.DisableGC {
+		return nil
+	}
+	if !r.running.TryLock() {
+		return ErrPluginsRunning
+	}
+	defer r.running.Unlock()
+	if err := r.noForeign(list.Name); err != nil {
+		return err
+	}
+	if valid, err = r.withCached(valid, list.Name); err != nil {
+		return fmt.Errorf("finding the valid attachments of CNI network %s: %w", list.Name, err)
+	}
+	// libcni begins its GC by DELs of what is cached and not valid, with a
+	// configuration that may be another NAD's. It gets no cache, and so nothing
+	// to delete.
+	noCache := filepath.Join(r.cacheDir, "none")
+	gc := libcni.NewCNIConfigWithCacheDir(r.dirs, noCache, gcExec{r.exec})
+	return gc.GCNetworkList(ctx, list, &libcni.GCArgs{ValidAttachments: valid})
+}
+
+// withCached adds the cached attachments of the network, sorted, each once.
+// The result is never nil, which libcni would render as null.
+func (r *Runner) withCached(valid []types.GCAttachment, network string) ([]types.GCAttachment, error) {
+	ours, err := readCache(r.results(), network+"-")
+	if err != nil {
+		return nil, err
+	}
+	all := append([]types.GCAttachment{}, valid...)
+	for _, c := range ours {
+		if c.Network == network {
+			all = append(all, types.GCAttachment{ContainerID: c.ContainerID, IfName: c.IfName})
+		}
+	}
+	slices.SortFunc(all, func(a, b types.GCAttachment) int {
+		return strings.Compare(a.ContainerID+" "+a.IfName, b.ContainerID+" "+b.IfName)
+	})
+	return slices.Compact(all), nil
+}
+
+// noForeign returns ErrForeignAttachments, with the file that says so, when
+// the cache of another runtime has an attachment of the network. A file in it
+// that cannot be read, or is of the form before cniCacheV1, counts by its
+// name, which begins with the network's.
+func (r *Runner) noForeign(network string) error {
+	for _, dir := range r.foreign {
+		inside, err := securejoin.SecureJoin(r.exec.root, dir)
+		if err != nil {
+			return fmt.Errorf("finding %s in the host: %w", dir, err)
+		}
+		entries, err := os.ReadDir(inside)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("reading the CNI cache of another runtime: %w", err)
+		}
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), network+"-") {
+				continue
+			}
+			c, err := readCached(filepath.Join(inside, e.Name()))
+			if gone := errors.Is(err, fs.ErrNotExist); !gone && (err != nil || c.Network == network) {
+				return fmt.Errorf("CNI network %s: %w: %s", network, ErrForeignAttachments, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return nil
+}
+
+// results is where libcni keeps our attachments.
+func (r *Runner) results() string { return filepath.Join(r.cacheDir, "results") }
+
+// gcExec runs plugins for GC.
+type gcExec struct{ *hostExec }
+
+// ExecPlugin runs one plugin; that it does not know GC is no failure.
+func (e gcExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
+	out, err := e.hostExec.ExecPlugin(ctx, path, stdin, environ)
+	if err != nil && lacksGC(err) {
+		return nil, nil
+	}
+	return out, err
+}
+
+// lacksGC reports whether a plugin has answered that it does not know the verb
+// GC. Those built with the CNI project's skeleton (pkg/skel/skel.go) say
+// "unknown CNI_COMMAND: GC", with code 4 or, in old ones, code 100; or, with a
+// skeleton that knows GC and a plugin that supports no version 1.1.0, "plugin
+// version does not allow GC", with code 1. One that supports 1.1.0 and has no
+// function for GC succeeds.
+func lacksGC(err error) bool {
+	var reported *types.Error
+	if !errors.As(err, &reported) {
+		return false
+	}
+	return reported.Code == types.ErrInvalidEnvironmentVariables && strings.Contains(reported.Msg, "CNI_COMMAND") ||
+		strings.Contains(reported.Msg, "unknown CNI_COMMAND") ||
+		reported.Code == types.ErrIncompatibleCNIVersion
+}

@@ -1,0 +1,162 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+const (
+	// delLimit bounds one DEL.
+	delLimit = 10 * time.Second
+	// A DEL that has failed so often, and for so long, becomes a debt: a pod's
+	// deletion, or its next sandbox, waits no longer than about this.
+	patientTimes = 3
+	patientFor   = 20 * time.Second
+)
+
+// detach runs the DELs that are owed for the pod's records that match, last
+// attached first. One failure does not stop the others (behaviour A4-50).
+func (a *attacher) detach(ctx context.Context, podUID string, match func(checkpoint.Record) bool) error {
+	var done []checkpoint.Key
+	var errs []error
+	for _, r := range slices.Backward(a.store.ForPod(podUID)) {
+		if !r.DELOwed() || !match(r) {
+			continue
+		}
+		switch settled, err := a.del(ctx, r); {
+		case err != nil:
+			errs = append(errs, err)
+		case settled:
+			done = append(done, r.Key())
+		}
+	}
+	if len(done) > 0 {
+		errs = append(errs, a.store.MarkDetached(done...))
+	}
+	return errors.Join(errs...)
+}
+
+// release runs the DELs that are owed for one claim and then forgets it. It
+// writes nothing where all succeed: a disk that is full keeps no pod from
+// being deleted.
+func (a *attacher) release(ctx context.Context, claimUID string) error {
+	var done []checkpoint.Key
+	var errs []error
+	for _, r := range slices.Backward(a.store.ForClaim(claimUID)) {
+		if !r.DELOwed() || failpoint.Off(failpoint.UnprepareDEL) {
+			continue
+		}
+		if _, err := a.del(ctx, r); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		done = append(done, r.Key())
+	}
+	if len(errs) > 0 {
+		return errors.Join(append(errs, a.store.MarkDetached(done...))...)
+	}
+	return a.store.DeleteClaim(claimUID)
+}
+
+// del runs DEL for one record with the sandbox that its ADD was for. settled
+// is false when the record was handed over instead, and owes nothing any more.
+func (a *attacher) del(ctx context.Context, r checkpoint.Record) (settled bool, err error) {
+	err = a.runDel(ctx, r)
+	if err == nil {
+		a.patience.forget(r)
+		return true, nil
+	}
+	if !a.patience.over(r, time.Now()) {
+		return false, err
+	}
+	if overErr := a.store.HandOver(r.Key(), err); overErr != nil {
+		return false, errors.Join(err, overErr)
+	}
+	a.patience.forget(r)
+	a.handedOver(r, err)
+	return false, nil
+}
+
+// runDel runs the plugins of one record.
+func (a *attacher) runDel(ctx context.Context, r checkpoint.Record) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, delLimit, fmt.Errorf("one DEL may take %s", delLimit))
+	defer cancel()
+	sandbox := *r.Sandbox
+	if !a.there(r) {
+		sandbox.NetNS = "" // the path may be someone else's by now
+	}
+	failpoint.Reach(failpoint.BeforeDel)
+	err := a.runner.Del(ctx, sandbox, r.Attachment, r.Result)
+	failpoint.Reach(failpoint.AfterDel)
+	if err != nil {
+		return fmt.Errorf("deleting network %s from %s: %w", r.Attachment.Network, r.Attachment.Interface, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Deleted attachment", "network", r.Attachment.Network, "interface", r.Attachment.Interface, "sandbox", sandbox.ID)
+	return nil
+}
+
+// there reports whether the network namespace that a record speaks of still
+// exists: its path, in the same life of the node, with the same cookie.
+func (a *attacher) there(r checkpoint.Record) bool {
+	if r.Sandbox == nil || r.Sandbox.NetNS == "" || r.BootID != a.store.BootID() {
+		return false
+	}
+	ns, err := a.look(r.Sandbox.NetNS)
+	return err == nil && ns.cookie == r.Sandbox.Cookie
+}
+
+// patience counts the failures of each DEL since this driver was started.
+type patience struct {
+	mu    sync.Mutex
+	fails map[string]failures
+}
+
+type failures struct {
+	times int
+	since time.Time
+}
+
+// owed identifies what a DEL is owed for.
+func owed(r checkpoint.Record) string { return r.Key().String() + " " + r.Sandbox.ID }
+
+// over notes one more failure and reports whether that is enough.
+func (p *patience) over(r checkpoint.Record, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fails == nil {
+		p.fails = map[string]failures{}
+	}
+	f := p.fails[owed(r)]
+	if f.times++; f.times == 1 {
+		f.since = now
+	}
+	p.fails[owed(r)] = f
+	return f.times >= patientTimes && now.Sub(f.since) >= patientFor
+}
+
+func (p *patience) forget(r checkpoint.Record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.fails, owed(r))
+}
+
+// unattached reports whether the pod, as recorded, has yet to be attached.
+func unattached(records []checkpoint.Record) bool {
+	return slices.ContainsFunc(records, func(r checkpoint.Record) bool { return r.Phase != checkpoint.Attached })
+}
+
+// phaseError says in words what a pod lacks in a sandbox, for its events.
+func phaseError(r checkpoint.Record, sandbox attachment.Sandbox, cause error) error {
+	return fmt.Errorf("pod %s/%s is not attached to network %s (%s) in sandbox %.12s, phase %s: %w",
+		sandbox.Pod.Namespace, sandbox.Pod.Name, r.Attachment.Network, r.Attachment.Interface, sandbox.ID, r.Phase, cause)
+}

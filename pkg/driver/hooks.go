@@ -1,0 +1,208 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// hooks is what the container runtime calls. NRI derives the subscription from
+// the methods, and every event costs every pod of the node a call: there are
+// only those that are needed.
+type hooks struct {
+	d *Driver
+	// budget is how long a hook may wait. All events of the node wait with it.
+	budget func() time.Duration
+}
+
+// Synchronize is called once after every (re)connection, before any event.
+// Sandboxes that were started while nobody listened are attached now, behind
+// the gate, which holds their containers; what was made and could not be told
+// is told.
+func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nri.Container) ([]*nri.ContainerUpdate, error) {
+	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(pods), "hookBudget", h.budget())
+	for _, sandbox := range h.live(pods) {
+		switch {
+		case len(h.d.store.ForPod(sandbox.Pod.UID)) == 0:
+		case h.attached(sandbox):
+			h.d.repairStatus(sandbox)
+		default:
+			h.d.attachSandbox(sandbox, false)
+		}
+	}
+	failpoint.Reach(failpoint.BeforeSynchronized)
+	failpoint.Soon(failpoint.AfterSynchronized)
+	h.d.runtime.found()
+	h.d.sweeper.poke()
+	return nil, nil
+}
+
+// live returns the sandboxes that can be attached, one for each pod. The
+// runtime lists stopped ones too, which have no namespace, and ones whose
+// pause process has died, which have no PID any more. Should there be two, the
+// one that is attached has the pod's containers.
+func (h *hooks) live(pods []*nri.PodSandbox) map[string]attachment.Sandbox {
+	out := map[string]attachment.Sandbox{}
+	for _, pod := range pods {
+		s := sandboxOf(pod)
+		if other, found := out[s.Pod.UID]; s.NetNS == "" || pod.GetPid() == 0 || found && h.attached(other) {
+			continue
+		}
+		out[s.Pod.UID] = s
+	}
+	return out
+}
+
+// attached reports whether the sandbox has all attachments of its pod.
+func (h *hooks) attached(s attachment.Sandbox) bool {
+	return !slices.ContainsFunc(h.d.store.ForPod(s.Pod.UID), h.d.attacher.lacking(s))
+}
+
+// RunPodSandbox attaches the pod's networks. A failure for good fails the
+// sandbox, and the kubelet makes a new one some seconds later. What takes
+// longer, or may yet succeed, goes on behind the gate (design D5).
+func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
+	defer failpoint.Soon(failpoint.AfterSandboxRun)
+	defer failpoint.Reach(failpoint.BeforeSandboxRun)
+	if len(h.d.store.ForPod(pod.GetUid())) == 0 {
+		return nil
+	}
+	return h.await(ctx, h.d.attachSandbox(sandboxOf(pod), true))
+}
+
+// await waits for a job's first attempt. It returns nil when the gate is to
+// decide.
+func (h *hooks) await(ctx context.Context, j *job) error {
+	over := time.NewTimer(h.budget())
+	defer over.Stop()
+	select {
+	case <-j.tried:
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.watched = false
+	if !j.running() {
+		return j.err
+	}
+	if j.err == nil { // a failed attempt has its own event
+		h.d.event(j.sandbox.Pod, corev1.EventTypeNormal, eventAttaching,
+			"attaching the networks takes longer than "+h.budget().String()+"; the containers are held until it is done")
+	}
+	klog.FromContext(ctx).Info("Attaching goes on behind the gate", "sandbox", j.sandbox.ID,
+		"pod", klog.KRef(j.sandbox.Pod.Namespace, j.sandbox.Pod.Name))
+	return nil
+}
+
+// CreateContainer refuses a container whose pod lacks an attachment in this
+// very sandbox (design D4, second guard), unless it is being made: then the
+// gate holds the container. It adds the gate where no claim brings it.
+func (h *hooks) CreateContainer(_ context.Context, pod *nri.PodSandbox, container *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
+	defer failpoint.Soon(failpoint.AfterContainerCreate)
+	defer failpoint.Reach(failpoint.BeforeContainerCreate)
+	records := h.d.store.ForPod(pod.GetUid())
+	if len(records) == 0 || failpoint.Off(failpoint.CreateContainer) {
+		return nil, nil, nil
+	}
+	sandbox := sandboxOf(pod)
+	if j := h.d.jobs.of(sandbox); j == nil || !j.running() {
+		records = h.d.store.ForPod(sandbox.Pod.UID)
+		if i := slices.IndexFunc(records, h.d.attacher.lacking(sandbox)); i >= 0 {
+			return nil, nil, phaseError(records[i], sandbox, h.notAttached(sandbox, j))
+		}
+	}
+	return h.d.gate.adjustment(container, records), nil, nil
+}
+
+// notAttached says why a sandbox is not attached and not being attached. The
+// runtime's request is the occasion for a new attempt: whoever has repaired
+// the cause need not delete the pod.
+func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job) error {
+	ended, cause := time.Time{}, errNotBegun
+	if j != nil {
+		ended, cause = j.failure()
+	}
+	if sandbox.NetNS == "" {
+		return hostNetworkError(sandbox.Pod, h.d.store.ForPod(sandbox.Pod.UID))
+	}
+	if time.Since(ended) > freshFailure {
+		h.d.attachSandbox(sandbox, false)
+	}
+	return cause
+}
+
+// StopPodSandbox detaches the pod's networks while its namespace is there.
+func (h *hooks) StopPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
+	defer failpoint.Soon(failpoint.AfterSandboxStop)
+	defer failpoint.Reach(failpoint.BeforeSandboxStop)
+	return h.detach(ctx, pod)
+}
+
+// RemovePodSandbox detaches what StopPodSandbox, which may never have come,
+// has left.
+func (h *hooks) RemovePodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
+	defer failpoint.Soon(failpoint.AfterSandboxRemove)
+	defer failpoint.Reach(failpoint.BeforeSandboxRemove)
+	return h.detach(ctx, pod)
+}
+
+// detach waits as long as a hook may; the DELs have their own time.
+func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
+	sandbox := sandboxOf(pod)
+	h.d.jobs.forget(sandbox.Pod.UID, sandbox.ID, errStopped)
+	if !slices.ContainsFunc(h.d.store.ForPod(sandbox.Pod.UID), inSandbox(sandbox.ID)) {
+		return nil
+	}
+	done := make(chan error, 1)
+	h.d.jobs.group.Go(func() { done <- h.d.detachSandbox(sandbox) })
+	over := time.NewTimer(h.budget())
+	defer over.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	klog.FromContext(ctx).Info("Detaching goes on", "sandbox", sandbox.ID, "pod", klog.KRef(sandbox.Pod.Namespace, sandbox.Pod.Name))
+	return nil
+}
+
+// detachSandbox runs the DELs that are owed for one sandbox. A failure is
+// logged by the runtime or here, and tried again when the claims are unprepared.
+func (d *Driver) detachSandbox(s attachment.Sandbox) error {
+	ctx, cancel := context.WithTimeoutCause(d.withPod(d.jobs.base, s.Pod), unprepareTime, errors.New("the time for detaching is over"))
+	defer cancel()
+	unlock, err := d.pods.lock(ctx, s.Pod.UID)
+	if err == nil {
+		defer unlock()
+		err = d.attacher.detach(ctx, s.Pod.UID, inSandbox(s.ID))
+	}
+	if err != nil {
+		return fmt.Errorf("detaching pod %s/%s (tried again when its claims are unprepared): %w", s.Pod.Namespace, s.Pod.Name, err)
+	}
+	return nil
+}
+
+// sandboxOf is the one place where NRI's pod becomes ours.
+func sandboxOf(pod *nri.PodSandbox) attachment.Sandbox {
+	s := attachment.Sandbox{
+		ID:  pod.GetId(),
+		Pod: attachment.PodRef{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUid()},
+	}
+	for _, ns := range pod.GetLinux().GetNamespaces() {
+		if ns.GetType() == "network" {
+			s.NetNS = ns.GetPath()
+		}
+	}
+	return s
+}

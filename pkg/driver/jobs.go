@@ -1,0 +1,233 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+const (
+	// attachTime bounds the attaching of one sandbox; a little less than the
+	// gate holds its containers, so that they hear why.
+	attachTime = gateWait - 5*time.Second
+	// drainTime is what attaches and detaches under way get when the driver
+	// stops.
+	drainTime = 5 * time.Second
+	// freshFailure is how long a failure for good stands before the runtime's
+	// next request for a container begins another attempt. The kubelet asks
+	// every 11–15 s.
+	freshFailure = 5 * time.Second
+)
+
+// withdrawn is why attaching a sandbox is no longer wanted: no failure, and
+// nobody is told of it.
+type withdrawn string
+
+func (w withdrawn) Error() string { return string(w) }
+
+const (
+	errPodGoing   = withdrawn("the pod is being deleted")
+	errReplaced   = withdrawn("the pod has a newer sandbox")
+	errStopped    = withdrawn("the sandbox was stopped")
+	errUnprepared = withdrawn("the claim was unprepared")
+	errDriverStop = withdrawn("the driver was stopped")
+)
+
+var errNotBegun = errors.New("its sandbox was made without nadra's hook; it is being attached now")
+
+// job is the attaching of one sandbox. It outlives the hook that began it.
+type job struct {
+	sandbox attachment.Sandbox
+	cancel  context.CancelCauseFunc
+	tried   chan struct{} // closed after the first attempt
+	done    chan struct{} // closed at the end
+
+	mu sync.Mutex // guards what follows
+	// watched is true while a hook waits, which then tells of a failure.
+	watched bool
+	err     error // of the end, or of the latest attempt
+	ended   time.Time
+}
+
+// running reports whether the job may still attach.
+func (j *job) running() bool {
+	select {
+	case <-j.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// failure returns when and why the job ended without attaching.
+func (j *job) failure() (ended time.Time, why error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.ended, j.err
+}
+
+// jobs are the sandboxes that are being attached, and those that could not be.
+// There is one at most for each pod: its latest sandbox.
+type jobs struct {
+	mu    sync.Mutex
+	byPod map[string]*job
+	group sync.WaitGroup
+	// base ends some time after the driver is told to stop.
+	base context.Context
+}
+
+// of returns the job of a sandbox; nil when there is none.
+func (js *jobs) of(s attachment.Sandbox) *job {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if j := js.byPod[s.Pod.UID]; j != nil && j.sandbox.ID == s.ID {
+		return j
+	}
+	return nil
+}
+
+// forPod returns the pod's job; nil when there is none.
+func (js *jobs) forPod(uid string) *job {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	return js.byPod[uid]
+}
+
+// running reports whether the pod is being attached.
+func (js *jobs) running(podUID string) bool {
+	j := js.forPod(podUID)
+	return j != nil && j.running()
+}
+
+// forget removes the pod's job, if it is of this sandbox or of any ("").
+func (js *jobs) forget(podUID, sandboxID string, cause withdrawn) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	j := js.byPod[podUID]
+	if j == nil || sandboxID != "" && j.sandbox.ID != sandboxID {
+		return
+	}
+	j.cancel(cause)
+	delete(js.byPod, podUID)
+}
+
+// start returns the running job of the sandbox, or begins one in place of the
+// pod's earlier one. fresh is false when it was running already.
+func (js *jobs) start(s attachment.Sandbox, watched bool, run func(context.Context, *job)) (j *job, fresh bool) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if old := js.byPod[s.Pod.UID]; old != nil {
+		if old.sandbox.ID == s.ID && old.running() {
+			return old, false
+		}
+		old.cancel(errReplaced)
+	}
+	ctx, cancel := context.WithCancelCause(js.base)
+	j = &job{sandbox: s, cancel: cancel, tried: make(chan struct{}), done: make(chan struct{}), watched: watched}
+	if js.byPod == nil {
+		js.byPod = map[string]*job{}
+	}
+	js.byPod[s.Pod.UID] = j
+	js.group.Go(func() {
+		defer cancel(nil)
+		run(ctx, j)
+	})
+	return j, true
+}
+
+// succeeded forgets a job that has nothing more to tell.
+func (js *jobs) succeeded(j *job) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if js.byPod[j.sandbox.Pod.UID] == j {
+		delete(js.byPod, j.sandbox.Pod.UID)
+	}
+}
+
+// attachSandbox begins to attach the sandbox, unless that is under way. A hook
+// that watches is told of a failure, and nobody else.
+func (d *Driver) attachSandbox(s attachment.Sandbox, watched bool) *job {
+	j, _ := d.jobs.start(s, watched, d.runJob)
+	return j
+}
+
+// runJob attaches one sandbox and tells what became of it.
+func (d *Driver) runJob(ctx context.Context, j *job) {
+	started := time.Now()
+	ctx, cancel := context.WithTimeoutCause(d.withPod(ctx, j.sandbox.Pod), attachTime, fmt.Errorf("no success within %s", attachTime))
+	defer cancel()
+	tried := sync.OnceFunc(func() { close(j.tried) })
+	err := d.attachLocked(ctx, j, func(trouble error) {
+		klog.FromContext(ctx).Info("Attaching failed; trying again", "sandbox", j.sandbox.ID, "err", trouble)
+		j.mu.Lock()
+		first := j.err == nil
+		j.err = trouble
+		j.mu.Unlock()
+		if first {
+			d.reportTrouble(j.sandbox, trouble)
+		}
+		tried()
+	})
+	j.mu.Lock()
+	j.err, j.ended = err, time.Now()
+	watched := j.watched
+	close(j.done)
+	j.mu.Unlock()
+	tried()
+	switch {
+	case err == nil:
+		d.jobs.succeeded(j)
+		klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "took", time.Since(started))
+	case watched: // the hook's error fails the sandbox
+	case errors.As(err, new(withdrawn)):
+		klog.FromContext(ctx).Info("Attaching was given up", "sandbox", j.sandbox.ID, "err", err)
+	default:
+		klog.FromContext(ctx).Error(err, "Attaching behind the gate failed", "sandbox", j.sandbox.ID)
+		d.refuse(ctx, j.sandbox, err)
+	}
+}
+
+// attachLocked attaches and reports while no other operation on the pod runs.
+func (d *Driver) attachLocked(ctx context.Context, j *job, trouble func(error)) error {
+	unlock, err := d.pods.lock(ctx, j.sandbox.Pod.UID)
+	if err == nil {
+		defer unlock()
+		if d.watch.going(j.sandbox.Pod) {
+			err = errPodGoing
+		} else {
+			err = d.attacher.attach(ctx, j.sandbox, trouble)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err)
+	}
+	if !errors.As(err, new(withdrawn)) {
+		d.reportAttach(j.sandbox, err)
+	}
+	return err
+}
+
+// refuse has the gate let go, with an error, of the containers that it holds
+// for a sandbox that will not be attached.
+func (d *Driver) refuse(ctx context.Context, s attachment.Sandbox, why error) {
+	lacks := d.attacher.lacking(s)
+	var refused []checkpoint.Key
+	for _, r := range d.store.ForPod(s.Pod.UID) {
+		if lacks(r) && r.Refusal == "" {
+			refused = append(refused, r.Key())
+		}
+	}
+	if len(refused) == 0 {
+		return
+	}
+	if err := d.store.MarkRefused(refused, why.Error()); err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+		klog.FromContext(ctx).Error(err, "Containers are held until the gate's time is over", "sandbox", s.ID)
+	}
+}

@@ -1,0 +1,314 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// world is a driver with pod web's claim prepared, and its hooks.
+type world struct {
+	*Driver
+	*hooks
+	k *kernel
+}
+
+// inWorld runs a test in a bubble of its own time. Nothing may be under way at
+// its end.
+func inWorld(t *testing.T, test func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDriver(t, nad("blue", blueConf))
+		base, stop := context.WithCancelCause(t.Context())
+		d.jobs.base = base
+		prepare(t, d, claim("a", "blue", "blue"))
+		w := &world{Driver: d, k: d.attacher.runner.(*kernel)}
+		w.hooks = &hooks{d: d, budget: func() time.Duration { return time.Second }}
+		test(t, w)
+		stop(errDriverStop)
+		d.jobs.group.Wait()
+		d.status.queue.ShutDown()
+	})
+}
+
+// podNo is sandbox number i of pod web as the runtime tells of it.
+func podNo(i int) *nri.PodSandbox {
+	s := sandboxNo(i)
+	return &nri.PodSandbox{
+		Id: s.ID, Namespace: web.Namespace, Name: web.Name, Uid: web.UID, Pid: 7,
+		Linux: &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: s.NetNS}}},
+	}
+}
+
+func (w *world) create(t *testing.T, i int) error {
+	t.Helper()
+	_, _, err := w.CreateContainer(t.Context(), podNo(i), &nri.Container{})
+	return err
+}
+
+func (w *world) phases() map[string]checkpoint.Phase { return phases(w.store) }
+
+var (
+	bothAttached = map[string]checkpoint.Phase{"net1": checkpoint.Attached, "net2": checkpoint.Attached}
+	bothPrepared = map[string]checkpoint.Phase{"net1": checkpoint.Prepared, "net2": checkpoint.Prepared}
+	tryLater     = types.NewError(types.ErrTryAgainLater, "no lease yet", "")
+)
+
+func wantError(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if err == nil || !strings.Contains(err.Error(), p) {
+			t.Errorf("error lacks %q: %v", p, err)
+		}
+	}
+}
+
+func same[T any](t *testing.T, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestHookAttaches(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "phases", bothAttached, w.phases())
+		if err := w.create(t, 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestHookReturnsAFailureForGood(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.k.fail["ADD net2"] = final("no free address")
+		started := time.Now()
+		wantError(t, w.RunPodSandbox(t.Context(), podNo(1)), "attaching pod default/web", "adding network default/blue as net2", "no free address")
+		if took := time.Since(started); took > 0 {
+			t.Errorf("returned after %s", took)
+		}
+		same(t, "phases", bothPrepared, w.phases())
+		same(t, "interfaces", map[string]bool{}, w.k.has)
+		for _, r := range w.store.All() {
+			if r.Refusal != "" {
+				t.Errorf("the gate is told although the sandbox fails: %s", r.Refusal)
+			}
+		}
+	})
+}
+
+// What the budget does not cover goes on; the gate holds the containers.
+func TestSlowAttachGoesOnBehindTheGate(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.k.slow = func(ctx context.Context) error { time.Sleep(3 * time.Second); return ctx.Err() }
+		started := time.Now()
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "time in the hook", time.Second, time.Since(started))
+		if err := w.create(t, 1); err != nil {
+			t.Errorf("refused while it goes on: %v", err)
+		}
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		same(t, "phases", bothAttached, w.phases())
+	})
+}
+
+// Code 11 is tried again, from the attachment that failed.
+func TestTransientFailureIsTriedAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.k.fail["ADD net2"] = tryLater
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		delete(w.k.fail, "ADD net2")
+		if err := w.create(t, 1); err != nil {
+			t.Errorf("refused while it is tried again: %v", err)
+		}
+		time.Sleep(retryMin)
+		synctest.Wait()
+		same(t, "phases", bothAttached, w.phases())
+		same(t, "plugins", []string{
+			`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`,
+			`DEL net2 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`,
+		}, w.k.calls)
+	})
+}
+
+// A failure that comes after the hook is the gate's to tell, then
+// CreateContainer's; and that is where the next attempt begins.
+func TestFailureBehindTheGate(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.k.slow = func(context.Context) error { time.Sleep(2 * time.Second); return final("no such VLAN") }
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		for _, r := range w.store.All() {
+			wantError(t, errors.New(r.Refusal), "no such VLAN")
+		}
+		wantError(t, w.create(t, 1), "pod default/web", "default/blue (net1)", "phase Prepared", "no such VLAN")
+		synctest.Wait()
+		same(t, "phases right after", bothPrepared, w.phases())
+		w.k.slow = nil
+		time.Sleep(2 * freshFailure)
+		wantError(t, w.create(t, 1), "no such VLAN") // and begins anew
+		synctest.Wait()
+		same(t, "phases", bothAttached, w.phases())
+		if err := w.create(t, 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Without success the attach ends before the gate does, and says why.
+func TestAttachIsBounded(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.k.fail["ADD net1"] = tryLater
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(attachTime)
+		synctest.Wait()
+		same(t, "phases", bothPrepared, w.phases())
+		wantError(t, errors.New(w.store.All()[0].Refusal), "no lease yet", "no success within 55s")
+	})
+}
+
+// The deletion of a pod ends its attach and releases its containers.
+func TestDeletionReleasesTheGate(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.k.slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		started := time.Now()
+		w.podGone(web)
+		synctest.Wait()
+		same(t, "time to release", 0, time.Since(started))
+		same(t, "phases", bothPrepared, w.phases())
+		same(t, "interfaces", map[string]bool{}, w.k.has)
+		for _, r := range w.store.All() {
+			same(t, "refusal", "the pod is being deleted", r.Refusal)
+		}
+	})
+}
+
+// An attached pod that is deleted costs no write.
+func TestDeletionOfAnAttachedPod(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		w.podGone(web)
+		synctest.Wait()
+		same(t, "refusal", "", w.store.All()[0].Refusal)
+	})
+}
+
+// The runtime stops a sandbox whose attach goes on: it ends and is taken down.
+func TestStopEndsTheAttach(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.k.slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.StopPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "interfaces", map[string]bool{}, w.k.has)
+		same(t, "refusal", "", w.store.All()[0].Refusal)
+	})
+}
+
+// The pod's new sandbox takes over from the one before.
+func TestNewSandboxEndsTheAttachOfTheOld(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.k.slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		w.k.slow = nil
+		if err := w.RunPodSandbox(t.Context(), podNo(2)); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "phases", bothAttached, w.phases())
+		same(t, "interfaces", map[string]bool{"sandbox-2/net1": true, "sandbox-2/net2": true}, w.k.has)
+	})
+}
+
+// The second guard, for a sandbox that no hook has seen: it refuses, and sees
+// to it that the next request succeeds.
+func TestCreateContainerBeginsWhatNobodyBegan(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		wantError(t, w.create(t, 1), "pod default/web", "made without nadra's hook")
+		synctest.Wait()
+		if err := w.create(t, 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A DEL that keeps failing is given back after a while: the pod can go, and
+// the sweep goes on.
+func TestBrokenDelIsHandedOver(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		w.k.fail["DEL net2"] = errors.New("daemon is down")
+		wantError(t, w.StopPodSandbox(t.Context(), podNo(1)), "daemon is down")
+		wantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
+		wantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
+		same(t, "debts so far", 0, len(w.store.Debts()))
+		time.Sleep(patientFor)
+		if err := w.unprepare(t.Context(), "a-uid"); err != nil {
+			t.Errorf("the pod cannot go: %v", err)
+		}
+		same(t, "records", nil, w.store.All())
+		debts := w.store.Debts()
+		if len(debts) != 1 || debts[0].Record.Attachment.Interface != "net2" || !strings.Contains(debts[0].Cause, "daemon is down") {
+			t.Fatalf("debts %+v", debts)
+		}
+		w.sweep(t.Context(), true)
+		same(t, "debts while it fails", 1, len(w.store.Debts()))
+		delete(w.k.fail, "DEL net2")
+		w.sweep(t.Context(), true) // not its turn
+		same(t, "debts before their turn", 1, len(w.store.Debts()))
+		time.Sleep(debtMin)
+		w.sweep(t.Context(), true)
+		same(t, "debts", 0, len(w.store.Debts()))
+		same(t, "interfaces", map[string]bool{}, w.k.has)
+	})
+}
+
+// The driver stops in the middle: what runs is ended and taken down, and the
+// gate goes on holding the containers for the next driver.
+func TestStopOfTheDriver(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.k.slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		base, stop := context.WithCancelCause(t.Context())
+		w.jobs.base = base
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		stop(errDriverStop)
+		synctest.Wait()
+		same(t, "phases", bothPrepared, w.phases())
+		same(t, "refusal", "", w.store.All()[0].Refusal)
+	})
+}

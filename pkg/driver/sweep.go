@@ -1,0 +1,175 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+const (
+	// sweepEvery is the interval of the sweep, which also runs at start and
+	// after every connection to the runtime.
+	sweepEvery = 30 * time.Second
+	// debtMin and debtMax bound the pause before the next DEL of a debt.
+	debtMin = 30 * time.Second
+	debtMax = 10 * time.Minute
+)
+
+// sweeper finishes what nobody else will: DELs of sandboxes whose end was
+// never told, of debts, and of claims that are gone. It never ends an
+// attachment on absence alone: only where the sandbox's network namespace is
+// gone, and so every interface in it.
+type sweeper struct {
+	poked chan struct{} // of capacity 1
+	// debts has when the DEL of each is tried next, and the pause after that.
+	debts map[string]turn
+	// gone has the claims that the last sweep found to be gone.
+	gone map[string]bool
+}
+
+type turn struct {
+	next  time.Time
+	pause time.Duration
+}
+
+func newSweeper() *sweeper {
+	return &sweeper{poked: make(chan struct{}, 1), debts: map[string]turn{}, gone: map[string]bool{}}
+}
+
+// poke asks for a sweep soon.
+func (s *sweeper) poke() {
+	select {
+	case s.poked <- struct{}{}:
+	default:
+	}
+}
+
+// runSweep sweeps until ctx ends.
+func (d *Driver) runSweep(ctx context.Context) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		poked := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-d.sweeper.poked:
+			poked = true
+		}
+		d.sweep(ctx, poked)
+	}
+}
+
+// sweep goes over everything once. A claim counts as gone when two sweeps of
+// the ticker have found it so.
+func (d *Driver) sweep(ctx context.Context, poked bool) {
+	logger := klog.FromContext(ctx)
+	for pod, records := range byPod(d.store.All()) {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := d.sweepPod(d.withPod(ctx, pod), pod, records); err != nil {
+			logger.Error(err, "Sweeping a pod failed; tried again", "pod", klog.KRef(pod.Namespace, pod.Name))
+		}
+	}
+	if !poked {
+		d.sweepGone(ctx)
+	}
+	for _, debt := range d.store.Debts() {
+		if err := d.sweepDebt(ctx, debt, time.Now()); err != nil {
+			logger.Error(err, "The DEL of a released attachment still fails; tried again", "claim", klog.KRef(debt.Record.Claim.Namespace, debt.Record.Claim.Name), "since", debt.Since)
+		}
+	}
+	if err := d.sweepCache(ctx); err != nil {
+		logger.Error(err, "Cleaning the CNI cache failed; tried again")
+	}
+}
+
+func byPod(records []checkpoint.Record) map[attachment.PodRef][]checkpoint.Record {
+	out := map[attachment.PodRef][]checkpoint.Record{}
+	for _, r := range records {
+		out[r.Pod] = append(out[r.Pod], r)
+	}
+	return out
+}
+
+// sweepPod runs the DELs that are owed for sandboxes that do not exist any
+// more: the runtime forgets to tell of sandboxes that it had before its own
+// restart, and a node that was rebooted has none of the old ones.
+func (d *Driver) sweepPod(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record) error {
+	lost := func(r checkpoint.Record) bool { return r.DELOwed() && !d.attacher.there(r) }
+	found := false
+	for _, r := range records {
+		found = found || lost(r)
+	}
+	if !found || d.jobs.running(pod.UID) {
+		return nil // an attach that is under way clears the earlier sandbox itself
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, unprepareTime, errors.New("the time for sweeping a pod is over"))
+	defer cancel()
+	unlock, err := d.pods.lock(ctx, pod.UID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return d.attacher.detach(ctx, pod.UID, lost)
+}
+
+// sweepGone forgets claims that the API server does not know any more and that
+// the kubelet has not unprepared: its own state was lost.
+func (d *Driver) sweepGone(ctx context.Context) {
+	before := d.sweeper.gone
+	d.sweeper.gone = map[string]bool{}
+	for pod, records := range byPod(d.store.All()) {
+		if !d.watch.absent(pod) {
+			continue
+		}
+		for _, r := range records {
+			uid := r.Claim.UID
+			if d.sweeper.gone[uid] || d.attacher.there(r) || !d.claimGone(ctx, r.Claim) {
+				continue
+			}
+			d.sweeper.gone[uid] = true
+			if !before[uid] {
+				continue
+			}
+			klog.FromContext(ctx).Info("Forgetting a claim that is gone and that the kubelet has not unprepared", "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name), "claimUID", uid)
+			if err := d.unprepare(ctx, uid); err != nil {
+				klog.FromContext(ctx).Error(err, "Forgetting a claim failed; tried again")
+			}
+		}
+	}
+}
+
+// claimGone asks the API server; in doubt the claim is there.
+func (d *Driver) claimGone(ctx context.Context, ref attachment.ClaimRef) bool {
+	claim, err := d.clients.Kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && string(claim.UID) != ref.UID
+}
+
+// sweepDebt tries the DEL of a debt when it is its turn.
+func (d *Driver) sweepDebt(ctx context.Context, debt checkpoint.Debt, now time.Time) error {
+	name := owed(debt.Record)
+	t := d.sweeper.debts[name]
+	if now.Before(t.next) {
+		return nil
+	}
+	if err := d.attacher.runDel(ctx, debt.Record); err != nil {
+		t.pause = min(max(2*t.pause, debtMin), debtMax)
+		t.next = now.Add(t.pause)
+		d.sweeper.debts[name] = t
+		return err
+	}
+	delete(d.sweeper.debts, name)
+	klog.FromContext(ctx).Info("The DEL of a released attachment has succeeded", "claim", klog.KRef(debt.Record.Claim.Namespace, debt.Record.Claim.Name),
+		"network", debt.Record.Attachment.Network, "since", debt.Since)
+	return d.store.Settle(debt)
+}

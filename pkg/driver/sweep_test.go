@@ -1,0 +1,222 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// watching has the driver see these pods of its node.
+func watching(t *testing.T, d *Driver, pods ...*metav1.PartialObjectMetadata) {
+	t.Helper()
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var objects []runtime.Object
+	for _, p := range pods {
+		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		objects = append(objects, p)
+	}
+	w, err := newPodWatch(metadatafake.NewSimpleMetadataClient(scheme, objects...), "node-1", d.podGone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); w.informer.RunWithContext(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	if !cache.WaitForCacheSync(t.Context().Done(), w.informer.HasSynced) {
+		t.Fatal("the watch has not synced")
+	}
+	d.watch = w
+}
+
+func podMeta(deleted bool) *metav1.PartialObjectMetadata {
+	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, UID: types.UID(web.UID)}}
+	if deleted {
+		m.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1, 0)))
+	}
+	return m
+}
+
+func attachedDriver(t *testing.T) (*Driver, *kernel) {
+	t.Helper()
+	d := newDriver(t, nad("blue", blueConf))
+	prepare(t, d, claim("a", "blue"))
+	if err := attachNow(t, d, sandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	k := d.attacher.runner.(*kernel)
+	k.calls = nil
+	return d, k
+}
+
+// The runtime forgets to tell of the end of sandboxes that are older than
+// itself; the namespace's absence tells.
+func TestSweepDetachesFromNamespacesThatAreGone(t *testing.T) {
+	d, k := attachedDriver(t)
+	d.sweep(t.Context(), true)
+	same(t, "plugins while the namespace is there", nil, k.calls)
+	d.attacher.look = func(string) (namespace, error) { return namespace{}, errors.New("no such file") }
+	d.sweep(t.Context(), true)
+	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
+	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, phases(d.store))
+}
+
+// A path that is another sandbox's namespace by now is not the one meant.
+func TestSweepKnowsANamespaceByItsCookie(t *testing.T) {
+	d, k := attachedDriver(t)
+	d.attacher.look = func(string) (namespace, error) { return namespace{cookie: 4711}, nil }
+	d.sweep(t.Context(), true)
+	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
+}
+
+// The kubelet has lost its state: nobody unprepares. A claim is forgotten only
+// when pod and claim are gone from the API server and the namespace from the
+// node, in two sweeps one after the other.
+func TestSweepForgetsWhatIsGone(t *testing.T) {
+	there := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a-uid"}}
+	namesake := there.DeepCopy()
+	namesake.UID = "another-uid"
+	gone := func(string) (namespace, error) { return namespace{}, errors.New("no such file") }
+	tests := []struct {
+		name  string
+		pods  []*metav1.PartialObjectMetadata
+		claim *resourceapi.ResourceClaim
+		netns func(string) (namespace, error)
+		kept  bool
+	}{
+		{name: "everything is gone", netns: gone},
+		{name: "a claim of the same name", claim: namesake, netns: gone},
+		{name: "the pod is there", pods: []*metav1.PartialObjectMetadata{podMeta(false)}, netns: gone, kept: true},
+		{name: "the claim is there", claim: there, netns: gone, kept: true},
+		{name: "the namespace is there", kept: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d, _ := attachedDriver(t)
+			watching(t, d, tt.pods...)
+			if tt.netns != nil {
+				d.attacher.look = tt.netns
+			}
+			d.clients.Kube = fake.NewClientset()
+			if tt.claim != nil {
+				d.clients.Kube = fake.NewClientset(tt.claim)
+			}
+			d.sweep(t.Context(), false)
+			same(t, "records after one sweep", 1, len(d.store.All()))
+			d.sweep(t.Context(), false)
+			same(t, "still there", tt.kept, len(d.store.All()) == 1)
+			same(t, "gate still there", tt.kept, len(devicesIn(t, d.gate.specDir)) == 1)
+		})
+	}
+}
+
+// A pod that is being deleted is not attached any more.
+func TestPodUnderDeletionIsNotAttached(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	prepare(t, d, claim("a", "blue"))
+	watching(t, d, podMeta(true))
+	h := &hooks{d: d, budget: func() time.Duration { return time.Minute }}
+	wantError(t, h.RunPodSandbox(t.Context(), podNo(1)), "the pod is being deleted")
+	same(t, "plugins", nil, d.attacher.runner.(*kernel).calls)
+}
+
+// After the end of a sandbox whose stop was lost, the scheduler may give its
+// device to the next claim before the kubelet has unprepared the first.
+func TestPrepareWaitsForADeviceInUse(t *testing.T) {
+	d, k := attachedDriver(t)
+	next := claim("b", "blue")
+	next.Status.ReservedFor[0].Name, next.Status.ReservedFor[0].UID = "next", "next-uid"
+	for _, c := range []*resourceapi.ResourceClaim{next} {
+		c.Status.Allocation.Devices.Results[0].ShareID = ptr.To(types.UID(d.store.All()[0].ShareID))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*releasePoll)
+	defer cancel()
+	results, err := plugin{d}.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{next})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, results["b-uid"].Err, "claim default/b", "in use", "claim default/a", "pod web")
+
+	answered := make(chan error, 1)
+	go func() {
+		results, err := plugin{d}.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{next})
+		answered <- errors.Join(err, results["b-uid"].Err)
+	}()
+	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns "/run/netns/1"`}, k.calls)
+	same(t, "claims", []string{"b-uid"}, []string{d.store.All()[0].Claim.UID})
+}
+
+// A claim that a deleted pod still has on this node is not its next pod's yet.
+func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
+	d, _ := attachedDriver(t)
+	again := claim("a", "blue")
+	again.Status.ReservedFor[0].Name, again.Status.ReservedFor[0].UID = "next", "next-uid"
+	ctx, cancel := context.WithTimeout(t.Context(), 3*releasePoll)
+	defer cancel()
+	results, err := plugin{d}.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{again})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, results["a-uid"].Err, "in use", "for pod web")
+	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepare(t, d, again)["a-uid"].Err; err != nil {
+		t.Errorf("the next pod: %v", err)
+	}
+}
+
+// A Prepare that was overtaken by its Unprepare brings nothing back.
+func TestLatePrepare(t *testing.T) {
+	d, _ := attachedDriver(t)
+	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, prepare(t, d, claim("a", "blue"))["a-uid"].Err, "unprepared for this pod already")
+	same(t, "records", nil, d.store.All())
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	failed := d.prepare(given, []*resourceapi.ResourceClaim{claim("b", "blue")})
+	wantError(t, failed["b-uid"], "context canceled")
+	same(t, "records", nil, d.store.All())
+}
+
+func TestGarbageCollectionKnowsWhatIsOwed(t *testing.T) {
+	d, k := attachedDriver(t)
+	prepare(t, d, claim("b", "blue"))
+	d.collectGarbage(t.Context())
+	conflist := string(d.store.All()[0].Attachment.Conflist)
+	same(t, "plugins", []string{"GC " + conflist + " valid [{sandbox-1 net1}]"}, k.calls)
+}
+
+func TestTombstonesEnd(t *testing.T) {
+	var ts tombstones
+	now := time.Unix(1000, 0)
+	ts.bury("claim", web.UID, now)
+	same(t, "at once", true, ts.has("claim", web.UID, now))
+	same(t, "for another pod", false, ts.has("claim", "api-uid", now))
+	same(t, "later", false, ts.has("claim", web.UID, now.Add(tombstoneLife+1)))
+	ts.bury("other", web.UID, now.Add(tombstoneLife+1))
+	same(t, "kept", 1, len(ts.buried))
+}

@@ -1,0 +1,42 @@
+package driver
+
+import (
+	"sync"
+	"time"
+)
+
+// tombstoneLife is how long an unprepared claim stays so. A call of Prepare
+// that the kubelet has given up lives 45 s at most.
+const tombstoneLife = 5 * time.Minute
+
+// tombstones remember which claims were unprepared for which pod, so that a
+// Prepare that was overtaken does not bring them back: nobody would unprepare
+// them again. A claim that its next pod uses is prepared as usual. They need
+// no disk: a call does not outlive the process.
+type tombstones struct {
+	mu     sync.Mutex
+	buried map[tombstone]time.Time
+}
+
+type tombstone struct{ claimUID, podUID string }
+
+func (t *tombstones) bury(claimUID, podUID string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.buried == nil {
+		t.buried = map[tombstone]time.Time{}
+	}
+	for k, at := range t.buried {
+		if now.Sub(at) > tombstoneLife {
+			delete(t.buried, k)
+		}
+	}
+	t.buried[tombstone{claimUID, podUID}] = now
+}
+
+func (t *tombstones) has(claimUID, podUID string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, found := t.buried[tombstone{claimUID, podUID}]
+	return found && now.Sub(at) <= tombstoneLife
+}
