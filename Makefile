@@ -21,7 +21,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit lint image cluster-up cluster-down demo e2e faults bench test clean FORCE
+.PHONY: help build unit race lint image cluster-up cluster-down demo e2e faults bench test clean FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,11 @@ build: ## build the binaries into bin/
 
 unit: ## the quick loop: all tests that need no cluster
 	$(TESTSUM) standard-quiet -- ./...
+	$(GO) -C build/mkimage test ./...
+
+# CI runs the same under the race detector, which needs cgo.
+race: ## the quick loop under the race detector
+	CGO_ENABLED=1 $(TESTSUM) standard-quiet -- -race ./...
 	$(GO) -C build/mkimage test ./...
 
 lint: ## static checks and formatting
@@ -70,7 +75,7 @@ faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while
 bench: image ## measure; writes docs/performance.md
 	$(GO) test $(E2E) -count=1 -timeout 40m -run '^$$' -bench . ./test/bench/...
 
-test: lint unit e2e faults ## everything that CI runs
+test: lint race e2e faults ## everything that CI runs
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)

@@ -74,7 +74,10 @@ func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox, troub
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%w (%w)", err, context.Cause(ctx)), a.rollBack(ctx, sandbox))
+			if cause := context.Cause(ctx); !errors.Is(err, cause) {
+				err = fmt.Errorf("%w: %w", cause, err)
+			}
+			return errors.Join(err, a.rollBack(ctx, sandbox))
 		}
 	}
 }

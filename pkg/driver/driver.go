@@ -115,7 +115,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
 		return nil, err
 	}
 	netns := &podNet{hostRoot: cfg.HostRoot, confDir: cfg.CNIConfDir}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx))) // Run ends it
 	d := &Driver{
 		cfg: cfg, clients: clients, store: store,
 		attacher:    &attacher{store: store, runner: run, look: netns.look, rollback: rollbackTime},

@@ -242,6 +242,7 @@ func TestNewSandboxEndsTheAttachOfTheOld(t *testing.T) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		w.k.slow = nil
 		if err := w.RunPodSandbox(t.Context(), podNo(2)); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,201 @@
+package driver
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/adaptation"
+	nri "github.com/containerd/nri/pkg/api"
+	nadfake "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned/fake"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// node is a driver that runs, between a kubelet's gRPC client and the real
+// NRI of a container runtime, over real sockets. Only the API server, the
+// plugins and the network namespaces are not real.
+type node struct {
+	*Driver
+	k       *kernel
+	runtime *adaptation.Adaptation
+	kubelet drapb.DRAPluginClient
+	// stop ends the driver and returns what Run returned.
+	stop func() error
+}
+
+// startNode starts a driver with pod web's claim, and waits until it serves
+// both sides.
+func startNode(t *testing.T, claim *resourceapi.ResourceClaim) *node {
+	t.Helper()
+	// The generated fake of NADs knows no streaming lists.
+	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
+	// Not t.TempDir, whose names are too long for sockets.
+	dir, err := os.MkdirTemp("", "nd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for file, content := range map[string]string{"root/" + bootIDFile: "boot-1\n", "nadra-gate": "the gate"} {
+		path := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{"registry", "root/sys/class/net"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := &node{runtime: startRuntime(t, dir)}
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	clients := Clients{Kube: fake.NewClientset(claim, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}), NADs: nadfake.NewSimpleClientset(), Metadata: metadatafake.NewSimpleMetadataClient(scheme)}
+	blue := nad("blue", `{"cniVersion":"1.0.0","type":"bridge"}`)
+	if _, err := clients.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("default").Create(t.Context(), blue, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	n.Driver, err = New(ctx, Config{
+		DriverName: "net.nadra.dev", NodeName: "node-1", HostRoot: filepath.Join(dir, "root"), StateDir: filepath.Join(dir, "state"),
+		CDIDir: filepath.Join(dir, "cdi"), NRISocket: filepath.Join(dir, "nri.sock"), GateBinary: filepath.Join(dir, "nadra-gate"),
+		KubeletPluginsDir: dir, KubeletRegistryDir: filepath.Join(dir, "registry"), Attachments: 10, Copies: 1, HookBudget: time.Second,
+	}, clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, k := newAttacher(t)
+	n.k, n.cache = k, k
+	n.attacher.runner, n.attacher.look, n.publisher.missing = k, a.look, k.Missing
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "net.nadra.dev", "dra.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.kubelet = drapb.NewDRAPluginClient(conn)
+	n.stop = func() error { conn.Close(); cancel(); return <-done }
+	return n
+}
+
+// startRuntime starts the runtime's side of NRI.
+func startRuntime(t *testing.T, dir string) *adaptation.Adaptation {
+	t.Helper()
+	sync := func(ctx context.Context, tell adaptation.SyncCB) error {
+		_, err := tell(ctx, nil, nil)
+		return err
+	}
+	update := func(context.Context, []*nri.ContainerUpdate) ([]*nri.ContainerUpdate, error) { return nil, nil }
+	r, err := adaptation.New("test", "1", sync, update, adaptation.WithSocketPath(filepath.Join(dir, "nri.sock")),
+		adaptation.WithPluginPath(filepath.Join(dir, "none")), adaptation.WithPluginConfigPath(filepath.Join(dir, "none")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// prepare asks as the kubelet does, until the driver answers.
+func (n *node) prepare(t *testing.T, claim *resourceapi.ResourceClaim) {
+	t.Helper()
+	request := &drapb.NodePrepareResourcesRequest{Claims: []*drapb.Claim{{Namespace: claim.Namespace, Name: claim.Name, Uid: string(claim.UID)}}}
+	answer, err := n.kubelet.NodePrepareResources(t.Context(), request, grpc.WaitForReady(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := answer.Claims[string(claim.UID)].GetError(); e != "" {
+		t.Fatal(e)
+	}
+}
+
+func (n *node) unprepare(t *testing.T, claim *resourceapi.ResourceClaim) {
+	t.Helper()
+	request := &drapb.NodeUnprepareResourcesRequest{Claims: []*drapb.Claim{{Namespace: claim.Namespace, Name: claim.Name, Uid: string(claim.UID)}}}
+	answer, err := n.kubelet.NodeUnprepareResources(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := answer.Claims[string(claim.UID)].GetError(); e != "" {
+		t.Fatal(e)
+	}
+}
+
+// A pod's whole life over real sockets; then the driver stops and leaves no
+// goroutine behind.
+func TestRunAndStop(t *testing.T) {
+	here := goleak.IgnoreCurrent()
+	c := claim("a", "blue")
+	n := startNode(t, c)
+	n.prepare(t, c)
+	if err := n.runtime.RunPodSandbox(t.Context(), &nri.RunPodSandboxRequest{Pod: podNo(1)}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, phases(n.store))
+	created, err := n.runtime.CreateContainer(t.Context(), &nri.CreateContainerRequest{Pod: podNo(1), Container: &nri.Container{Id: "c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hooks := created.GetAdjust().GetHooks().GetCreateRuntime(); len(hooks) != 1 {
+		t.Errorf("a container without the claim has %d gates", len(hooks))
+	}
+	_, err = n.runtime.CreateContainer(t.Context(), &nri.CreateContainerRequest{Pod: podNo(2), Container: &nri.Container{Id: "d"}})
+	wantError(t, err, "pod default/web is not attached to network default/blue (net1) in sandbox sandbox-2")
+	n.jobs.group.Wait()
+	if err := n.runtime.StopPodSandbox(t.Context(), &nri.StopPodSandboxRequest{Pod: podNo(2)}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "interfaces", map[string]bool{}, n.k.has)
+	n.unprepare(t, c)
+	same(t, "records", nil, n.store.All())
+	if err := n.stop(); err != nil {
+		t.Error(err)
+	}
+	n.runtime.Stop()
+	goleak.VerifyNone(t, here, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
+}
+
+// The driver stops while a plugin runs: it gets a moment, is ended, and what it
+// has begun is taken down.
+func TestStopWhilePluginsRun(t *testing.T) {
+	here := goleak.IgnoreCurrent()
+	c := claim("a", "blue")
+	n := startNode(t, c)
+	n.prepare(t, c)
+	running := make(chan struct{})
+	n.k.slow = func(ctx context.Context) error { close(running); <-ctx.Done(); return context.Cause(ctx) }
+	hook := make(chan error, 1)
+	go func() { hook <- n.runtime.RunPodSandbox(t.Context(), &nri.RunPodSandboxRequest{Pod: podNo(1)}) }()
+	<-running
+	started := time.Now()
+	if err := n.stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(started); took > 2*drainTime {
+		t.Errorf("stopping took %s", took)
+	}
+	<-hook // an error, or the gate's to decide: the runtime lost its plugin
+	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, phases(n.store))
+	same(t, "interfaces", map[string]bool{}, n.k.has)
+	n.runtime.Stop()
+	goleak.VerifyNone(t, here)
+}
