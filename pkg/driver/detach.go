@@ -106,13 +106,17 @@ func (a *attacher) runDel(ctx context.Context, r checkpoint.Record) error {
 }
 
 // there reports whether the network namespace that a record speaks of still
-// exists: its path, in the same life of the node, with the same cookie.
+// exists: its path, in the same life of the node, with the same cookie. In
+// doubt it does: nobody takes an address from a pod that runs.
 func (a *attacher) there(r checkpoint.Record) bool {
 	if r.Sandbox == nil || r.Sandbox.NetNS == "" || r.BootID != a.store.BootID() {
 		return false
 	}
 	ns, err := a.look(r.Sandbox.NetNS)
-	return err == nil && ns.cookie == r.Sandbox.Cookie
+	if err != nil {
+		return !errors.Is(err, errNoNamespace)
+	}
+	return ns.cookie == r.Sandbox.Cookie
 }
 
 // patience counts the failures of each DEL since this driver was started.

@@ -90,18 +90,28 @@ type Driver struct {
 	jobs      jobs
 	buried    tombstones
 
+	unlock      func() // lets the next driver have the state
 	broadcaster record.EventBroadcaster
 	damaged     []checkpoint.Damaged
 	failed      chan error // of capacity 1: why Run must end
 }
 
-// New reads the state of earlier runs and prepares a driver. Nothing is
-// started, and nobody is called.
-func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
+// New takes over the state of earlier runs, when the driver before has ended,
+// and prepares a driver. Nothing is started, and nobody is called.
+func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error) {
 	bootID, err := os.ReadFile(filepath.Join(cfg.HostRoot, bootIDFile))
 	if err != nil {
 		return nil, fmt.Errorf("reading the boot ID: %w", err)
 	}
+	unlock, err := lockState(ctx, cfg.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			unlock()
+		}
+	}()
 	store, damaged, err := checkpoint.Open(cfg.StateDir, strings.TrimSpace(string(bootID)))
 	if err != nil {
 		return nil, fmt.Errorf("opening the state in %s: %w", cfg.StateDir, err)
@@ -127,6 +137,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
 		broadcaster: broadcaster,
 		events:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nadra", Host: cfg.NodeName}),
 		damaged:     damaged,
+		unlock:      unlock,
 		failed:      make(chan error, 1),
 	}
 	d.attacher.handedOver = d.reportHandOver
@@ -149,6 +160,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
 // is under way then gets a moment to end: first the plugins that run, then the
 // status writes.
 func (d *Driver) Run(ctx context.Context) error {
+	defer d.unlock()
 	d.broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: d.clients.Kube.CoreV1().Events("")})
 	defer d.broadcaster.Shutdown()
 	for _, damaged := range d.damaged {

@@ -2,7 +2,9 @@ package driver
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +23,9 @@ import (
 // the cluster's default network.
 const defaultInterface = "eth0"
 
+// errNoNamespace means that there is no network namespace at a path, or no more.
+var errNoNamespace = errors.New("there is no network namespace")
+
 // podNet looks into the network namespaces of sandboxes. Paths are the
 // runtime's, in the host.
 type podNet struct {
@@ -31,13 +36,22 @@ type podNet struct {
 
 // handle opens the namespace at a path in the host.
 func (p *podNet) handle(path string) (netns.NsHandle, error) {
-	full, err := securejoin.SecureJoin(p.hostRoot, path)
+	dir, err := securejoin.SecureJoin(p.hostRoot, filepath.Dir(path))
 	if err != nil {
 		return netns.None(), fmt.Errorf("resolving network namespace %s: %w", path, err)
 	}
-	ns, err := netns.GetFromPath(full)
+	// The last part may be a link of /proc that only the kernel can follow.
+	ns, err := netns.GetFromPath(filepath.Join(dir, filepath.Base(path)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return netns.None(), fmt.Errorf("opening network namespace %s: %w: %w", path, errNoNamespace, err)
+	}
 	if err != nil {
 		return netns.None(), fmt.Errorf("opening network namespace %s: %w", path, err)
+	}
+	// The file that a namespace was mounted on outlives it.
+	if kind, err := unix.IoctlRetInt(int(ns), unix.NS_GET_NSTYPE); err != nil || kind != unix.CLONE_NEWNET {
+		ns.Close()
+		return netns.None(), fmt.Errorf("opening network namespace %s: %w", path, errNoNamespace)
 	}
 	return ns, nil
 }
@@ -75,6 +89,9 @@ func (p *podNet) open(path string) (*netlink.Handle, error) {
 	return h, nil
 }
 
+// dumpTries is how often a list is asked for while what it lists is changing.
+const dumpTries = 10
+
 // namespace is what a sandbox's network namespace is before anything is attached.
 type namespace struct {
 	// cookie identifies it for the gate.
@@ -92,6 +109,9 @@ func (p *podNet) look(path string) (namespace, error) {
 	}
 	defer h.Close()
 	links, err := h.LinkList()
+	for tries := 1; errors.Is(err, netlink.ErrDumpInterrupted) && tries < dumpTries; tries++ {
+		links, err = h.LinkList()
+	}
 	if err != nil {
 		return out, fmt.Errorf("listing the interfaces in %s: %w", path, err)
 	}

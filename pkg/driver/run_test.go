@@ -140,6 +140,31 @@ func (n *node) unprepare(t *testing.T, claim *resourceapi.ResourceClaim) {
 	}
 }
 
+// The successor of a driver that is slow to end waits for it.
+func TestOneDriverAtATime(t *testing.T) {
+	dir := t.TempDir()
+	release, err := lockState(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*lockPoll)
+	defer cancel()
+	_, err = lockState(ctx, dir)
+	wantError(t, err, "waiting for another driver", dir)
+	next := make(chan error, 1)
+	go func() {
+		release, err := lockState(t.Context(), dir)
+		if err == nil {
+			release()
+		}
+		next <- err
+	}()
+	release()
+	if err := <-next; err != nil {
+		t.Error(err)
+	}
+}
+
 // A pod's whole life over real sockets; then the driver stops and leaves no
 // goroutine behind.
 func TestRunAndStop(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
 	"time"
 
@@ -147,7 +146,7 @@ func (w *statusWriter) process(ctx context.Context, key statusKey) {
 	}
 	err := w.write(ctx, key, update)
 	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err), errors.Is(err, fs.ErrNotExist):
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err), errors.Is(err, errNoNamespace):
 		// Written; or the object is gone, or another one of the same name, or
 		// the pod's network namespace: nobody is left to tell.
 	case w.queue.NumRequeues(key) < statusRetries:

@@ -70,7 +70,10 @@ func TestSweepDetachesFromNamespacesThatAreGone(t *testing.T) {
 	d, k := attachedDriver(t)
 	d.sweep(t.Context(), true)
 	same(t, "plugins while the namespace is there", nil, k.calls)
-	d.attacher.look = func(string) (namespace, error) { return namespace{}, errors.New("no such file") }
+	d.attacher.look = func(string) (namespace, error) { return namespace{}, errors.New("too many open files") }
+	d.sweep(t.Context(), true)
+	same(t, "plugins while it is not known", nil, k.calls)
+	d.attacher.look = func(string) (namespace, error) { return namespace{}, errNoNamespace }
 	d.sweep(t.Context(), true)
 	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
 	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, phases(d.store))
@@ -91,7 +94,7 @@ func TestSweepForgetsWhatIsGone(t *testing.T) {
 	there := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a-uid"}}
 	namesake := there.DeepCopy()
 	namesake.UID = "another-uid"
-	gone := func(string) (namespace, error) { return namespace{}, errors.New("no such file") }
+	gone := func(string) (namespace, error) { return namespace{}, errNoNamespace }
 	tests := []struct {
 		name  string
 		pods  []*metav1.PartialObjectMetadata

@@ -23,8 +23,8 @@ type hookFigures struct {
 }
 
 // BenchmarkHook runs the benchmark of the driver's hooks, which is beside what
-// it measures, and takes over its figures. Its file is the first by name, so
-// that it runs while there is no cluster.
+// it measures, and takes over its figures. Its file is one of the first by
+// name, so that it runs while there is no cluster.
 func BenchmarkHook(b *testing.B) {
 	figures.noteLoad("hook")
 	b.ReportMetric(0, "ns/op")

@@ -29,6 +29,7 @@ type report struct {
 	Machine machine
 	// Load is the load average of the last minute before each measurement.
 	Load          map[string]string
+	Gate          *gateFigures
 	Hook          []hookFigures
 	Pods          []podFigures
 	Memory        []memoryFigures
@@ -59,7 +60,7 @@ func (r *report) noteLoad(what string) {
 // finish writes the document when everything was measured. Figures of several
 // runs are never mixed.
 func (r *report) finish(ctx context.Context) error {
-	if r.Hook == nil || r.Memory == nil || r.Pods == nil {
+	if r.Gate == nil || r.Hook == nil || r.Memory == nil || r.Pods == nil {
 		fmt.Fprintln(os.Stderr, "docs/performance.md is left as it is: not everything was measured")
 		return nil
 	}
