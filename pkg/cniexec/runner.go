@@ -3,6 +3,7 @@ package cniexec
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -145,12 +146,12 @@ func (r *Runner) netnsExists(path string) bool {
 	if path == "" {
 		return false
 	}
-	p, err := securejoin.SecureJoin(r.exec.root, path)
-	if err != nil {
-		return false
+	dir, err := securejoin.SecureJoin(r.exec.root, filepath.Dir(path))
+	if err == nil {
+		// The last part may be a link of /proc that only the kernel can follow.
+		_, err = os.Stat(filepath.Join(dir, filepath.Base(path)))
 	}
-	_, err = os.Stat(p)
-	return err == nil
+	return !errors.Is(err, fs.ErrNotExist) // in doubt it does
 }
 
 // FindInPath is libcni's search for a plugin, made in the host's root; it

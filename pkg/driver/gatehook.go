@@ -2,6 +2,7 @@ package driver
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
-	"tags.cncf.io/container-device-interface/pkg/cdi"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
@@ -38,18 +38,14 @@ type gateHook struct {
 	source  string // the gate in the driver's image
 	binary  string // on the host, beside the driver's socket
 	records string
-	specs   *cdi.Cache
 	specDir string
 }
 
 func newGateHook(cfg Config, records string) *gateHook {
-	// The cache is for writing only; it must not read or watch the directory.
-	cache, _ := cdi.NewCache(cdi.WithSpecDirs(cfg.CDIDir), cdi.WithAutoRefresh(false))
 	return &gateHook{
 		source:  cfg.GateBinary,
 		binary:  filepath.Join(cfg.KubeletPluginsDir, cfg.DriverName, "nadra-gate"),
 		records: records,
-		specs:   cache,
 		specDir: cfg.CDIDir,
 	}
 }
@@ -64,8 +60,16 @@ func (g *gateHook) args(claims []string) []string {
 	}
 }
 
+// unfinished ends the name of a CDI file that is being written; the runtime
+// reads only what ends in .json or .yaml.
+const unfinished = ".new"
+
 // specName is the name of a claim's CDI file without its extension.
 func specName(claimUID string) string { return "net.nadra.dev-gate_" + claimUID }
+
+func (g *gateHook) specFile(claimUID string) string {
+	return filepath.Join(g.specDir, specName(claimUID)+".json")
+}
 
 // write makes the CDI device of one claim. It holds for all claims of the pod:
 // a container may reference only one of them.
@@ -75,7 +79,7 @@ func (g *gateHook) write(claimUID string, podClaims []string) error {
 		Version: "0.6.0",
 		Kind:    gateKind,
 		Devices: []specs.Device{{Name: claimUID, ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{{
-			HookName: cdi.CreateRuntimeHook, Path: g.binary, Args: g.args(podClaims), Timeout: &timeout,
+			HookName: "createRuntime", Path: g.binary, Args: g.args(podClaims), Timeout: &timeout,
 			Env: []string{"GOTRACEBACK=none"}, // and not containerd's whole environment
 		}}}}},
 	}
@@ -83,16 +87,36 @@ func (g *gateHook) write(claimUID string, podClaims []string) error {
 		return fmt.Errorf("making the CDI directory: %w", err)
 	}
 	failpoint.Reach(failpoint.BeforeCDIWrite)
-	if err := g.specs.WriteSpec(spec, specName(claimUID)+".json"); err != nil {
+	if err := writeSpec(g.specFile(claimUID), spec); err != nil {
 		return fmt.Errorf("writing the CDI spec of claim %s: %w", claimUID, err)
 	}
 	failpoint.Reach(failpoint.AfterCDIWrite)
 	return nil
 }
 
+// writeSpec replaces a file by renaming. The CDI library would, too, but what a
+// crash leaves of its temporary files has a name that could be anybody's.
+func writeSpec(path string, spec *specs.Spec) error {
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+unfinished, data, 0o644); err != nil {
+		return errors.Join(err, removeFile(path+unfinished))
+	}
+	return os.Rename(path+unfinished, path)
+}
+
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 func (g *gateHook) remove(claimUID string) error {
 	failpoint.Reach(failpoint.BeforeCDIRemove)
-	if err := g.specs.RemoveSpec(specName(claimUID) + ".json"); err != nil {
+	if err := removeFile(g.specFile(claimUID)); err != nil {
 		return fmt.Errorf("removing the CDI spec of claim %s: %w", claimUID, err)
 	}
 	failpoint.Reach(failpoint.AfterCDIRemove)
@@ -124,14 +148,19 @@ func (g *gateHook) install(records []checkpoint.Record) error {
 	return g.removeStale(records)
 }
 
-// removeStale removes the CDI files of claims that are no longer noted.
+// removeStale removes the CDI files of claims that are no longer noted, and
+// those that a crash left unfinished.
 func (g *gateHook) removeStale(records []checkpoint.Record) error {
-	files, err := filepath.Glob(filepath.Join(g.specDir, specName("*")+".json"))
+	files, err := filepath.Glob(filepath.Join(g.specDir, specName("*")+".json*"))
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, f := range files {
+		if strings.HasSuffix(f, unfinished) {
+			errs = append(errs, removeFile(f))
+			continue
+		}
 		uid := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), specName("")), ".json")
 		if !slices.ContainsFunc(records, func(r checkpoint.Record) bool { return r.Claim.UID == uid }) {
 			errs = append(errs, g.remove(uid))
@@ -152,8 +181,8 @@ func (g *gateHook) installBinary() error {
 	if err := os.MkdirAll(filepath.Dir(g.binary), 0o750); err != nil {
 		return err
 	}
-	tmp := g.binary + ".new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	tmp := g.binary + unfinished
+	if err := removeFile(tmp); err != nil {
 		return err
 	}
 	if err := os.WriteFile(tmp, data, 0o755); err != nil {

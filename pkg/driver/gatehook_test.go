@@ -75,6 +75,10 @@ func TestInstallRestoresWhatWasLost(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
+	// What a crash leaves.
+	if err := os.WriteFile(files[0]+unfinished, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if err := d.gate.install(d.store.All()); err != nil {
 			t.Fatal(err)
@@ -82,6 +86,9 @@ func TestInstallRestoresWhatWasLost(t *testing.T) {
 	}
 	if devices := devicesIn(t, d.gate.specDir); len(devices) != 1 || devices["net.nadra.dev/gate=a-uid"] == "" {
 		t.Errorf("devices %v", devices)
+	}
+	if files, err = filepath.Glob(filepath.Join(d.gate.specDir, "*")); len(files) != 1 {
+		t.Errorf("files %v (%v)", files, err)
 	}
 	fi, err := os.Stat(d.gate.binary)
 	if err != nil || fi.Mode().Perm() != 0o755 {

@@ -1,0 +1,163 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// chained is a bridge with another plugin behind it.
+func chained(bridge, subnet, plugin string) string {
+	return fmt.Sprintf(`{"cniVersion":"1.0.0","plugins":[{"type":"bridge","bridge":%q,"ipam":{"type":"host-local","subnet":%q}},{"type":%q}]}`,
+		bridge, subnet, plugin)
+}
+
+// passOn is a plugin's ADD that changes nothing: it prints its prevResult.
+const passOn = `sed -n 's/.*"prevResult":\(.*\),"type".*/\1/p'`
+
+// A plugin takes longer than the hook may: the pod's containers are held, and
+// those of other pods are not; when it is done they start.
+func TestSlowPluginHoldsOnlyItsPod(t *testing.T) {
+	f := setup(t, "slow")
+	f.bridge("br-slow")
+	installPlugin(t, "nadra-slow", `[ "$CNI_COMMAND" = ADD ] && { sleep 5; `+passOn+`; }; exit 0`)
+	f.nad("slow", chained("br-slow", "10.72.0.0/24", "nadra-slow"))
+	f.nad("fast", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-slow","ipam":{"type":"host-local","subnet":"10.72.1.0/24"}}`)
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "slow", lab.Want{Network: "slow"})))
+	_, err := f.CreatePod(f.ctx, needsNetwork(lab.Pod(f.ns, "slow", "slow")))
+	f.must(err)
+	f.eventually(30*time.Second, f.gatesAre(1))
+	started := time.Now()
+	f.start("other", lab.Want{Network: "fast"})
+	if f.gatesWaiting() == 0 {
+		t.Errorf("the other pod was Ready only after %s, with the slow one", time.Since(started))
+	}
+	pod, err := f.Ready(f.ctx, f.ns, "slow", time.Minute)
+	f.must(err)
+	if s := pod.Status.ContainerStatuses[0]; s.RestartCount > 0 {
+		t.Errorf("a container was restarted: %+v", s)
+	}
+	f.must(f.DeletePod(f.ctx, f.ns, "slow"))
+	f.must(f.DeletePod(f.ctx, f.ns, "other"))
+}
+
+// A deletion releases the containers that wait at the gate within 2 s.
+func TestDeletionReleasesTheGate(t *testing.T) {
+	f := setup(t, "release")
+	f.bridge("br-rel")
+	installPlugin(t, "nadra-sleeps", `[ "$CNI_COMMAND" = ADD ] && exec sleep 600; exit 0`)
+	f.nad("blue", chained("br-rel", "10.73.0.0/24", "nadra-sleeps"))
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
+	pod := lab.Pod(f.ns, "web", "web")
+	second := *pod.Spec.Containers[0].DeepCopy()
+	second.Name = "second"
+	pod.Spec.Containers = append(pod.Spec.Containers, second)
+	_, err := f.CreatePod(f.ctx, pod)
+	f.must(err)
+	f.eventually(30*time.Second, f.gatesAre(1))
+	f.must(f.Kube.CoreV1().Pods(f.ns).Delete(f.ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)}))
+	deleted := time.Now()
+	f.eventually(10*time.Second, f.gatesAre(0))
+	if took := time.Since(deleted); took > 2*time.Second {
+		t.Errorf("the gate was released %s after the deletion", took)
+	} else {
+		t.Logf("the gate was released %s after the deletion", took)
+	}
+	f.eventually(30*time.Second, func(ctx context.Context) error { return f.podGone(ctx, "web") })
+	f.must(f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).Delete(f.ctx, "web", metav1.DeleteOptions{}))
+}
+
+// A plugin whose DEL is broken does not keep its pod for ever; when it is
+// repaired, nothing is left.
+func TestBrokenDelLetsThePodGo(t *testing.T) {
+	f := setup(t, "broken-del")
+	f.bridge("br-del")
+	installPlugin(t, "nadra-nodel", `case "$CNI_COMMAND" in ADD) `+passOn+`;; DEL) [ ! -e /run/nadra-nodel ] || { echo '{"code":100,"msg":"daemon is down"}'; exit 1; };; esac`)
+	f.nad("blue", chained("br-del", "10.74.0.0/24", "nadra-nodel"))
+	f.start("web", lab.Want{Network: "blue"})
+	f.sh("touch /run/nadra-nodel")
+	started := time.Now()
+	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	t.Logf("the pod was gone after %s", time.Since(started))
+	f.eventually(10*time.Second, func(ctx context.Context) error {
+		events := f.Events(ctx, f.ns, "web")
+		if !slices.ContainsFunc(events, func(e string) bool {
+			return contains("", e, []string{"FailedReleaseNetwork", "broken-del/blue", "net1", "daemon is down"}) == nil
+		}) {
+			return fmt.Errorf("no event tells of the DEL:\n%s", strings.Join(events, "\n"))
+		}
+		return nil
+	})
+	if owed := f.sh("ls /var/lib/nadra/owed"); strings.Count(owed, ".json") != 1 {
+		t.Errorf("owed: %s", owed)
+	}
+	f.sh("rm /run/nadra-nodel")
+	f.eventually(90*time.Second, func(context.Context) error {
+		if owed := f.sh("ls /var/lib/nadra/owed"); owed != "" {
+			return fmt.Errorf("still owed: %s", owed)
+		}
+		return nil
+	})
+}
+
+// A record is damaged: its pod runs on, an event tells, and when the pod goes
+// its address is given back.
+func TestDamagedRecord(t *testing.T) {
+	f := setup(t, "damaged")
+	f.bridge("br-dam")
+	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-dam","ipam":{"type":"host-local","subnet":"10.75.0.0/24"}}`)
+	pod := f.start("web", lab.Want{Network: "blue"})
+	claim, err := f.Claim(f.ctx, pod)
+	f.must(err)
+	first := f.driverPIDs()
+	f.sh(fmt.Sprintf("echo '{\"version\":1,' >/var/lib/nadra/claims/%s.json && kill -9 %s", claim.UID, first))
+	f.eventually(time.Minute, func(ctx context.Context) error {
+		list, err := f.Kube.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=NetworkStateDamaged"})
+		if err == nil && !slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, string(claim.UID)) }) {
+			err = errors.New("no event on the node tells of the damage")
+		}
+		return err
+	})
+	f.sh("rm -r /var/lib/nadra/damaged/*") // kept for a person; not a leak
+	if out, err := f.Exec(f.ctx, f.ns, "web", "ip", "addr", "show", "net1"); err != nil {
+		t.Errorf("the pod has lost its network: %v\n%s", err, out)
+	}
+	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	f.eventually(90*time.Second, func(context.Context) error { // the sweep's turn
+		if left := f.sh("ls /var/lib/nadra/cni/results /var/lib/cni/networks/blue | grep -v -e lock -e last_reserved -e ':$' || true"); strings.TrimSpace(left) != "" {
+			return fmt.Errorf("left: %s", left)
+		}
+		return nil
+	})
+}
+
+// gatesAre succeeds when so many containers wait at the gate.
+func (f *fixture) gatesAre(n int) func(context.Context) error {
+	return func(context.Context) error {
+		if got := f.gatesWaiting(); got != n {
+			return fmt.Errorf("%d containers are at the gate, not %d", got, n)
+		}
+		return nil
+	}
+}
+
+// podGone succeeds when there is no such pod.
+func (f *fixture) podGone(ctx context.Context, name string) error {
+	list, err := f.Kube.CoreV1().Pods(f.ns).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err == nil && len(list.Items) > 0 {
+		err = fmt.Errorf("pod %s/%s is still there", f.ns, name)
+	}
+	return err
+}
