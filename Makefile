@@ -21,7 +21,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race lint image cluster-up cluster-down demo e2e faults bench test clean FORCE
+.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e faults bench test clean FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,15 @@ unit: ## the quick loop: all tests that need no cluster
 race: ## the quick loop under the race detector
 	CGO_ENABLED=1 $(TESTSUM) standard-quiet -- -race ./...
 	$(GO) -C build/mkimage test ./...
+
+# FUZZTIME is how long each of them runs.
+FUZZTIME ?= 5s
+fuzz: ## let every fuzz target look for what breaks it
+	@grep -rl --include='*_test.go' '^func Fuzz' pkg internal cmd | while read -r file; do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$file"); do \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
+		done; \
+	done
 
 lint: ## static checks and formatting
 	$(TOOL) golangci-lint run ./...
@@ -75,7 +84,7 @@ faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while
 bench: image ## measure; writes docs/performance.md
 	$(GO) test $(E2E) -count=1 -timeout 40m -run '^$$' -bench . ./test/bench/...
 
-test: lint race e2e faults ## everything that CI runs
+test: lint race fuzz e2e faults ## everything that CI runs
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)

@@ -24,3 +24,20 @@ func FuzzDecodeClaimFile(f *testing.F) {
 		}
 	})
 }
+
+func FuzzDecodeDebt(f *testing.F) {
+	f.Add([]byte(`{"version":1,"record":{"claim":{"uid":"a-uid"},"phase":"Attached","sandbox":{"id":"s"}},"since":"2026-11-21T11:00:00Z","cause":"x"}`))
+	f.Add([]byte(`{"version":1,"record":{"phase":"Attaching"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		debt, err := decodeDebt(data)
+		if err != nil {
+			return
+		}
+		if debt.Record.Sandbox.ID == "" {
+			t.Error("accepted without a sandbox")
+		}
+		if debt.name() == "" {
+			t.Error("it has no name")
+		}
+	})
+}

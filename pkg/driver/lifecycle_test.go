@@ -79,6 +79,20 @@ func same[T any](t *testing.T, what string, want, got T) {
 	}
 }
 
+// The runtime's own limit leaves room for taking down and for the answer.
+func TestHookBudget(t *testing.T) {
+	for _, tt := range []struct{ allowed, timeout, want time.Duration }{
+		{time.Second, 2 * time.Second, time.Second},
+		{time.Minute, 2 * time.Second, 1400 * time.Millisecond},
+		{time.Second, 100 * time.Millisecond, minBudget},
+		{10 * time.Millisecond, 2 * time.Second, minBudget},
+	} {
+		if got := hookBudget(tt.allowed, tt.timeout); got != tt.want {
+			t.Errorf("allowed %s, timeout %s: %s, want %s", tt.allowed, tt.timeout, got, tt.want)
+		}
+	}
+}
+
 func TestHookAttaches(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -115,5 +116,42 @@ func TestStatusOfGoneObjectsIsDropped(t *testing.T) {
 	})
 	if len(w.pending) > 0 {
 		t.Errorf("remembered: %v", w.pending)
+	}
+}
+
+// An earlier driver attached and did not live to tell: what is missing is
+// written, and what is there keeps the time at which it became so.
+func TestStatusIsRepaired(t *testing.T) {
+	pod, c := objects()
+	told := c.DeepCopy()
+	told.Name, told.UID = "told", "told-uid"
+	toldRef := attachment.ClaimRef{Namespace: "default", Name: "told", UID: "told-uid"}
+	record := attachedRecord("net1", bridgeResult)
+	long := metav1.NewTime(time.Unix(1000, 0))
+	told.Status.Devices = []resourceapi.AllocatedDeviceStatus{{
+		Driver: "net.nadra.dev", Pool: record.Pool, Device: record.Device, ShareID: ptr.To(record.ShareID),
+		Conditions: []metav1.Condition{{Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonAttached, Message: attachedState(record).Message, LastTransitionTime: long}},
+	}}
+	kube := fake.NewClientset(pod, c, told)
+	missing, there := record, record
+	missing.Claim, there.Claim = claimRef, toldRef
+	fill := func(w *statusWriter) { w.repair(sandboxNo(1), []checkpoint.Record{missing, there}) }
+	written(t, kube, fill, func(ctx context.Context) error {
+		got, err := kube.ResourceV1().ResourceClaims("default").Get(ctx, "c", metav1.GetOptions{})
+		if err != nil || len(got.Status.Devices) != 1 {
+			return fmt.Errorf("claim status %+v (%v)", got.Status.Devices, err)
+		}
+		p, err := kube.CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{})
+		if err != nil || p.Annotations[nadv1.NetworkStatusAnnot] == "" {
+			return fmt.Errorf("network-status is not there (%v)", err)
+		}
+		return nil
+	})
+	got, err := kube.ResourceV1().ResourceClaims("default").Get(t.Context(), "told", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := got.Status.Devices[0].Conditions[0].LastTransitionTime; !at.Equal(&long) {
+		t.Errorf("the status that was there is written again, at %s", at)
 	}
 }
