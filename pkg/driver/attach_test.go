@@ -29,6 +29,8 @@ type kernel struct {
 	calls []string
 	fail  map[string]error // by "ADD net1", "DEL net1"
 	slow  func(context.Context) error
+	// gone are the network namespaces that are not there any more.
+	gone map[string]bool
 }
 
 func (k *kernel) do(verb string, s attachment.Sandbox, a attachment.Attachment) error {
@@ -65,6 +67,13 @@ func (k *kernel) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	return nil
 }
 
+// stop ends a sandbox's namespace and everything in it.
+func (k *kernel) stop(s attachment.Sandbox) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.gone[s.NetNS] = true
+}
+
 func (k *kernel) set(name string, has bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,8 +100,13 @@ func newAttacher(t *testing.T) (*attacher, *kernel) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kernel{has: map[string]bool{}, fail: map[string]error{}}
+	k := &kernel{has: map[string]bool{}, fail: map[string]error{}, gone: map[string]bool{}}
 	look := func(netns string) (namespace, error) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.gone[netns] {
+			return namespace{}, errNoNamespace
+		}
 		return namespace{cookie: cookieOf(netns), links: []string{"lo", "eth0"}}, nil
 	}
 	a := &attacher{store: store, runner: k, look: look, rollback: time.Second}

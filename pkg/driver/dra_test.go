@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
 	"github.com/google/go-cmp/cmp"
@@ -225,6 +226,7 @@ func TestUnprepare(t *testing.T) {
 	if err := attachNow(t, d, sandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
+	k.stop(sandboxNo(1))
 	unprepare := func(uid types.UID) error {
 		results, err := plugin{d}.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: uid}})
 		if err != nil {
@@ -251,6 +253,23 @@ func TestUnprepare(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"sandbox-1/net2": true}, k.has); diff != "" {
 		t.Errorf("interfaces (-want +got):\n%s", diff)
 	}
+}
+
+// The kubelet's loop for claims of pods that are gone does not wait for their
+// containers.
+func TestUnprepareWaitsForTheSandbox(t *testing.T) {
+	d, k := attachedDriver(t)
+	wantError(t, d.unprepare(t.Context(), "a-uid"), "claim default/a", "sandbox-1", "still has its network namespace")
+	same(t, "plugins", nil, k.calls)
+	records := d.store.All()
+	if err := d.stillRuns(records, time.Now().Add(runsOnLimit)); err != nil {
+		t.Errorf("a namespace that outlives its sandbox holds its pod for ever: %v", err)
+	}
+	k.stop(sandboxNo(1))
+	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+		t.Error(err)
+	}
+	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
 }
 
 func TestCreateContainerRefusesAnUnattachedPod(t *testing.T) {

@@ -89,6 +89,7 @@ type Driver struct {
 	pods      podLocks
 	jobs      jobs
 	buried    tombstones
+	refused   firstTimes // Unprepare was refused, by claim UID
 
 	unlock      func() // lets the next driver have the state
 	broadcaster record.EventBroadcaster

@@ -287,6 +287,7 @@ func TestBrokenDelIsHandedOver(t *testing.T) {
 		}
 		w.k.fail["DEL net2"] = errors.New("daemon is down")
 		wantError(t, w.StopPodSandbox(t.Context(), podNo(1)), "daemon is down")
+		w.k.stop(sandboxNo(1))
 		wantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
 		wantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
 		same(t, "debts so far", 0, len(w.store.Debts()))

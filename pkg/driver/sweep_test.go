@@ -160,13 +160,14 @@ func TestPrepareWaitsForADeviceInUse(t *testing.T) {
 		results, err := plugin{d}.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{next})
 		answered <- errors.Join(err, results["b-uid"].Err)
 	}()
+	d.attacher.runner.(*kernel).stop(sandboxNo(1))
 	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns "/run/netns/1"`}, k.calls)
+	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
 	same(t, "claims", []string{"b-uid"}, []string{d.store.All()[0].Claim.UID})
 }
 
@@ -182,6 +183,7 @@ func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, results["a-uid"].Err, "in use", "for pod web")
+	d.attacher.runner.(*kernel).stop(sandboxNo(1))
 	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Fatal(err)
 	}
@@ -193,6 +195,7 @@ func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 // A Prepare that was overtaken by its Unprepare brings nothing back.
 func TestLatePrepare(t *testing.T) {
 	d, _ := attachedDriver(t)
+	d.attacher.runner.(*kernel).stop(sandboxNo(1))
 	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Fatal(err)
 	}

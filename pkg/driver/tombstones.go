@@ -34,6 +34,39 @@ func (t *tombstones) bury(claimUID, podUID string, now time.Time) {
 	t.buried[tombstone{claimUID, podUID}] = now
 }
 
+// firstTimes remember when something was first seen, for as long as it is seen
+// again and again.
+type firstTimes struct {
+	mu    sync.Mutex
+	times map[string]seen
+}
+
+type seen struct{ first, last time.Time }
+
+// forgotten is how long something must not be seen to be new.
+const forgotten = 10 * time.Minute
+
+// since notes that key is seen now and returns when it was seen first.
+func (f *firstTimes) since(key string, now time.Time) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.times == nil {
+		f.times = map[string]seen{}
+	}
+	for k, s := range f.times {
+		if now.Sub(s.last) > forgotten {
+			delete(f.times, k)
+		}
+	}
+	s, found := f.times[key]
+	if !found {
+		s.first = now
+	}
+	s.last = now
+	f.times[key] = s
+	return s.first
+}
+
 func (t *tombstones) has(claimUID, podUID string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
