@@ -79,7 +79,8 @@ e2e: image ## the same and much more as tests, on a real cluster of their own
 
 # FAULT_PODS is how many pod lives, FAULT_SEED which schedule; it is printed.
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
-	$(GO) test $(E2E) -count=1 -timeout 60m -v ./test/faults/...
+	@code=0; $(GO) test $(E2E) -count=1 -timeout 60m -v ./test/faults/... | tee $(BIN)/faults/log || code=$$?; \
+		grep '^fault-suite:' $(BIN)/faults/log | tail -1; exit $$code
 
 bench: image ## measure; writes docs/performance.md
 	$(GO) test $(E2E) -count=1 -timeout 40m -run '^$$' -bench . ./test/bench/...

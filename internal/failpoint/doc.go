@@ -5,7 +5,7 @@
 // build tag "failpoints" (`make faults`) they look at files below Dir, which
 // the suite writes on the node:
 //
-//	Dir/kill/<point>   the next to reach this point removes the file and gets SIGKILL
+//	Dir/kill/<point>   the next to reach this point removes the file and dies as by SIGKILL
 //	Dir/off/<guard>    this guard is off for as long as the file is there
 package failpoint
 

@@ -16,11 +16,14 @@ const hostRoot = "/host"
 // returned; nothing can be called after it.
 const replyTime = 2 * time.Millisecond
 
-// Reach ends the process at once when the suite has ordered so.
+// exitStatus is that of a process that was killed.
+const exitStatus = 128 + 9
+
+// Reach ends the process when the suite has ordered so: at once, as SIGKILL
+// would, which the first process of a container cannot send to itself.
 func Reach(p Point) {
 	if os.Remove(filepath.Join(hostRoot, Dir, "kill", string(p))) == nil {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // the signal is on its way
+		syscall.Exit(exitStatus)
 	}
 }
 

@@ -45,8 +45,10 @@ var _ kubeletplugin.DRAPlugin = plugin{}
 func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	defer failpoint.Soon(failpoint.AfterPrepared)
 	defer failpoint.Reach(failpoint.BeforePrepared)
-	if err := p.d.waitForRuntime(ctx); err != nil && !failpoint.Off(failpoint.RuntimeWait) {
-		return nil, err
+	if !failpoint.Off(failpoint.RuntimeWait) {
+		if err := p.d.waitForRuntime(ctx); err != nil {
+			return nil, err
+		}
 	}
 	failed := p.d.prepare(ctx, claims)
 	results := map[types.UID]kubeletplugin.PrepareResult{}

@@ -188,6 +188,9 @@ func (d *Driver) runJob(ctx context.Context, j *job) {
 	case watched: // the hook's error fails the sandbox
 	case errors.As(err, new(withdrawn)):
 		klog.FromContext(ctx).Info("Attaching was given up", "sandbox", j.sandbox.ID, "err", err)
+		if errors.Is(err, errPodGoing) { // its containers may be at the gate since an earlier driver
+			d.refuse(ctx, j.sandbox, err)
+		}
 	default:
 		klog.FromContext(ctx).Error(err, "Attaching behind the gate failed", "sandbox", j.sandbox.ID)
 		d.refuse(ctx, j.sandbox, err)

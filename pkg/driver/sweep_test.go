@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	nri "github.com/containerd/nri/pkg/api"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -136,6 +137,12 @@ func TestPodUnderDeletionIsNotAttached(t *testing.T) {
 	h := &hooks{d: d, budget: func() time.Duration { return time.Minute }}
 	wantError(t, h.RunPodSandbox(t.Context(), podNo(1)), "the pod is being deleted")
 	same(t, "plugins", nil, d.attacher.runner.(*kernel).calls)
+	// A driver that comes back finds its containers at the gate.
+	if _, err := h.Synchronize(t.Context(), []*nri.PodSandbox{podNo(1)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	d.jobs.group.Wait()
+	wantError(t, errors.New(d.store.All()[0].Refusal), "the pod is being deleted")
 }
 
 // After the end of a sandbox whose stop was lost, the scheduler may give its

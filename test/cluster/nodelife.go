@@ -19,6 +19,11 @@ func (n *Node) bootUp(ctx context.Context) error {
 	if err := n.connect(n.cluster.controlPlane, n.cluster.options.Nodes); err != nil {
 		return err
 	}
+	if hook := n.cluster.options.OnBoot; hook != nil {
+		if err := hook(ctx, n); err != nil {
+			return err
+		}
+	}
 	return n.StartComponent(ctx, Containerd)
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ type Options struct {
 	// KubeletConfig has top-level fields of the KubeletConfiguration of every
 	// node.
 	KubeletConfig map[string]any
+	// OnBoot is called at each boot of a node, before containerd and the kubelet
+	// are started.
+	OnBoot func(context.Context, *Node) error `json:"-"`
 	// Out is told about the progress; nobody by default.
 	Out io.Writer `json:"-"`
 }

@@ -27,6 +27,14 @@ func prerequisites() []prerequisite {
 			_, err := findBusybox()
 			return err
 		}},
+		// The fault suite fills a file system of its own.
+		{packages: []string{"e2fsprogs", "mount"}, missing: func(context.Context) error {
+			_, err := exec.LookPath("mkfs.ext4")
+			if err == nil {
+				_, err = exec.LookPath("losetup")
+			}
+			return err
+		}},
 		{packages: []string{"iproute2"}, missing: func(context.Context) error {
 			_, err := exec.LookPath("ip")
 			return err

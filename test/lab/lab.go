@@ -44,14 +44,19 @@ func Root() string {
 
 // Start builds what is missing, starts a cluster and installs nadra on it.
 func Start(ctx context.Context, o cluster.Options, out io.Writer) (*Lab, error) {
-	if _, err := os.Stat(ImageArchive()); err != nil {
+	return StartImage(ctx, ImageArchive(), o, out)
+}
+
+// StartImage is Start with another archive of nadra-node's image.
+func StartImage(ctx context.Context, archive string, o cluster.Options, out io.Writer) (*Lab, error) {
+	if _, err := os.Stat(archive); err != nil {
 		return nil, fmt.Errorf("looking for nadra's image (run `make image`): %w", err)
 	}
 	if _, err := cluster.Build(ctx, out); err != nil {
 		return nil, err
 	}
 	o.Out = out
-	o.ImageArchives = append(o.ImageArchives, ImageArchive())
+	o.ImageArchives = append(o.ImageArchives, archive)
 	c, err := cluster.Start(ctx, o)
 	if err != nil {
 		return nil, err

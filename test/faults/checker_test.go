@@ -1,0 +1,246 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+)
+
+const (
+	// bundles is where containerd keeps a folder for each container that has a
+	// process, or is to have one.
+	bundles = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+	// sampling is the pause between two looks at all containers.
+	sampling = 150 * time.Millisecond
+)
+
+// container is what its OCI configuration says.
+type container struct {
+	id, name, namespace, pod, podUID, sandbox string
+	isSandbox                                 bool
+}
+
+// finding is a container that ran without one of its pod's interfaces.
+type finding struct {
+	pod, container, missing string
+	// evidence tells how it is known.
+	evidence string
+}
+
+// checker looks all the time whether a container of a namespace's pods lacks
+// an interface. It reads the runtime's own files and the kernel's, and asks
+// neither nadra nor the API server.
+type checker struct {
+	node      *cluster.Node
+	namespace string
+
+	mu         sync.Mutex
+	containers map[string]container
+	started    map[string]bool
+	findings   map[string]finding // by pod and container
+	samples    int
+}
+
+func newChecker(n *cluster.Node, namespace string) *checker {
+	return &checker{
+		node: n, namespace: namespace,
+		containers: map[string]container{}, started: map[string]bool{}, findings: map[string]finding{},
+	}
+}
+
+// run samples until ctx ends.
+func (c *checker) run(ctx context.Context) {
+	ticker := time.NewTicker(sampling)
+	defer ticker.Stop()
+	for {
+		c.sample()
+		select {
+		case <-ctx.Done():
+			c.sample()
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (c *checker) sample() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.samples++
+	for _, at := range c.list() {
+		if at.isSandbox || at.namespace != c.namespace {
+			continue
+		}
+		pid, ok := startedProcess(c.node, at.id)
+		if !ok {
+			continue
+		}
+		c.started[at.id] = true
+		missing := c.missing(pid, wanted(at.pod))
+		if missing == "" {
+			continue
+		}
+		// What has just ended is no longer in its namespace, and looks as if
+		// it had no interface. Only what is still there counts.
+		if again, ok := startedProcess(c.node, at.id); ok && again == pid && c.missing(pid, wanted(at.pod)) != "" {
+			c.add(finding{pod: at.pod, container: at.name, missing: missing, evidence: fmt.Sprintf(
+				"at %s the checker saw process %s of container %.12s run in sandbox %.12s", time.Now().Format(clock), pid, at.id, at.sandbox)})
+		}
+	}
+	c.readReports()
+}
+
+// add notes a finding, once for each container of a pod: most are seen by the
+// checker and reported by the container itself.
+func (c *checker) add(f finding) {
+	key := f.pod + "/" + f.container
+	if _, known := c.findings[key]; !known {
+		c.findings[key] = f
+	}
+}
+
+// readReports takes in what the containers have found out themselves.
+func (c *checker) readReports() {
+	content, err := os.ReadFile(suiteFile(c.node, reports))
+	if err != nil {
+		return // nothing was reported
+	}
+	for line := range strings.Lines(string(content)) {
+		if f := strings.Fields(line); len(f) == 3 {
+			c.add(finding{pod: f[0], container: f[1], missing: f[2], evidence: fmt.Sprintf(
+				"the container found out itself when it started, just before %s", time.Now().Format(clock))})
+		}
+	}
+}
+
+// list returns all containers of the node, as containerd has configured them.
+func (c *checker) list() []container {
+	dir, err := c.node.HostPath(bundles)
+	if err != nil {
+		return nil // the node is booting
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // nothing was started since the boot
+	}
+	var out []container
+	for _, e := range entries {
+		at, known := c.containers[e.Name()]
+		if !known {
+			if at, err = readContainer(dir, e.Name()); err != nil {
+				continue // it is being made or removed
+			}
+			c.containers[e.Name()] = at
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+func readContainer(dir, id string) (container, error) {
+	content, err := os.ReadFile(filepath.Join(dir, id, "config.json"))
+	if err != nil {
+		return container{}, err
+	}
+	var config struct{ Annotations map[string]string }
+	if err := json.Unmarshal(content, &config); err != nil {
+		return container{}, err
+	}
+	a := func(key string) string { return config.Annotations["io.kubernetes.cri."+key] }
+	return container{
+		id: id, name: a("container-name"), namespace: a("sandbox-namespace"), pod: a("sandbox-name"), podUID: a("sandbox-uid"),
+		sandbox: a("sandbox-id"), isSandbox: a("container-type") == "sandbox",
+	}, nil
+}
+
+// startedProcess returns the PID, on the node, of a container's first process.
+// It is not ok while that process is still runc's: then the container is being
+// made, or is held at the gate.
+func startedProcess(n *cluster.Node, id string) (pid string, ok bool) {
+	root, err := n.HostPath("/")
+	if err != nil {
+		return "", false
+	}
+	content, err := os.ReadFile(filepath.Join(root, bundles, id, "init.pid"))
+	if err != nil {
+		return "", false
+	}
+	pid = strings.TrimSpace(string(content))
+	program, err := os.Readlink(filepath.Join(root, "proc", pid, "exe"))
+	return pid, err == nil && !strings.Contains(program, "runc")
+}
+
+// missing returns which of net1, net2, … are not in the process' network
+// namespace, which /proc/PID/net shows. Of a process that has ended there is
+// nothing to say.
+func (c *checker) missing(pid string, want int) string {
+	path, err := c.node.HostPath("/proc/" + pid + "/net/dev")
+	if err != nil {
+		return ""
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	var there, missing []string
+	for line := range strings.Lines(string(content)) {
+		if name, _, found := strings.Cut(line, ":"); found {
+			there = append(there, strings.TrimSpace(name))
+		}
+	}
+	for i := 1; i <= want; i++ {
+		if name := fmt.Sprintf("net%d", i); !slices.Contains(there, name) {
+			missing = append(missing, name)
+		}
+	}
+	return strings.Join(missing, ",")
+}
+
+// all returns the findings so far.
+func (c *checker) all() []finding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]finding, 0, len(c.findings))
+	for _, key := range slices.Sorted(maps.Keys(c.findings)) {
+		out = append(out, c.findings[key])
+	}
+	return out
+}
+
+// seen says how much the checker has looked at; one that has seen nothing has
+// not checked anything.
+func (c *checker) seen() (samples, containers int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.samples, len(c.started)
+}
+
+// sandboxes returns the sandboxes of the namespace that have a pause process,
+// by ID, with its PID.
+func (c *checker) sandboxes() map[string]sandbox {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]sandbox{}
+	for _, at := range c.list() {
+		if !at.isSandbox || at.namespace != c.namespace {
+			continue
+		}
+		if pid, ok := startedProcess(c.node, at.id); ok {
+			out[at.id] = sandbox{pod: at.pod, pid: pid}
+		}
+	}
+	return out
+}
+
+type sandbox struct{ pod, pid string }

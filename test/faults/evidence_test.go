@@ -1,0 +1,61 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// keepDriverLogs gives the logs of all lives of the driver a second name: the
+// kubelet removes all but the last two.
+func keepDriverLogs(logs string) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		kept := filepath.Join(logs, "driver")
+		if err := os.MkdirAll(kept, 0o755); err != nil {
+			fmt.Fprintln(os.Stderr, "keeping the driver's logs:", err)
+			return
+		}
+		for pause(ctx, 500*time.Millisecond) {
+			files, _ := filepath.Glob(filepath.Join(logs, "node-1/pods/nadra_nadra-node-*/nadra-node/*.log"))
+			for _, f := range files {
+				pod := filepath.Base(filepath.Dir(filepath.Dir(f)))
+				_ = os.Link(f, filepath.Join(kept, strings.TrimPrefix(pod, "nadra_")[:16]+"-"+filepath.Base(f))) // or it is there already
+			}
+		}
+	}()
+	return cancel
+}
+
+// saveLogs puts all logs where they are found when the cluster is gone.
+func saveLogs() {
+	saved, err := theLab.Cluster.SaveLogs("faults")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	fmt.Fprintln(os.Stderr, "all logs are in", saved)
+}
+
+// explain prints what is known of a pod: its state, its events, and what the
+// driver has logged of it in all its lives.
+func (s *suite) explain(pod string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 20*time.Second)
+	defer cancel()
+	if p := s.pod(pod); p != nil {
+		s.t.Logf("pod %s: %s", pod, state(p))
+	}
+	s.t.Logf("events of pod %s:\n  %s", pod, strings.Join(lastOf(s.Events(ctx, s.ns, pod), 15), "\n  "))
+	// The logs are text in many files: grep is made for them.
+	out, _ := exec.CommandContext(ctx, "grep", "-rhF", s.ns+"/"+pod, filepath.Join(s.Cluster.LogDir(), "driver")).Output()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	s.t.Logf("the driver on pod %s:\n  %s", pod, strings.Join(lastOf(lines, 25), "\n  "))
+}
+
+func lastOf(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }

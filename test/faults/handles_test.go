@@ -1,0 +1,128 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+const (
+	// handleBurst is how many pods come at once.
+	handleBurst = 25
+	// moreFiles and moreThreads is what an idle driver may have more of than
+	// after the first burst: connections, and threads that the Go runtime keeps.
+	moreFiles, moreThreads = 8, 8
+)
+
+// handles is what a process holds.
+type handles struct {
+	pid                   string
+	files, netns, threads int
+}
+
+func (h handles) String() string {
+	return fmt.Sprintf("process %s with %d open files, %d of them network namespaces, and %d threads", h.pid, h.files, h.netns, h.threads)
+}
+
+// The driver holds as much after many lives as after the first ones.
+func TestHandlesAreStable(t *testing.T) {
+	s := setUp(t, "handles", 20*time.Minute)
+	pods := int(number(t, "FAULT_HANDLE_LIVES", 500))
+	v := newLives(s)
+	v.slots = make(chan struct{}, handleBurst)
+	var first handles
+	for made := 0; made < pods; made += handleBurst {
+		v.begin(shortLives(made, min(handleBurst, pods-made)))
+		if made == 0 {
+			v.running.Wait()
+			first = s.idle()
+			s.note("after the first burst: %s", first)
+		}
+	}
+	v.running.Wait()
+	last := s.idle()
+	s.note("after %d lives: %s", v.created, last)
+	switch {
+	case last.pid != first.pid:
+		t.Errorf("the driver has died: it was process %s and is %s", first.pid, last.pid)
+	case last.files > first.files+moreFiles, last.threads > first.threads+moreThreads, last.netns > first.netns:
+		t.Errorf("the driver has gathered handles: first %s, now %s", first, last)
+	}
+	for _, f := range s.checker.all() {
+		t.Errorf("container %s of pod %s has run without %s: %s", f.container, f.pod, f.missing, f.evidence)
+	}
+	for _, what := range s.leaks(s.ctx, settling) {
+		t.Errorf("left over: %s", what)
+	}
+}
+
+// shortLives are pods that go as soon as they are Ready.
+func shortLives(from, n int) []life {
+	out := make([]life, n)
+	for i := range out {
+		claims := []string{templates[(from+i)%len(templates)]}
+		l := life{claims: claims, grace: 1, end: graceful}
+		l.name = fmt.Sprintf("short-%04d-%d", from+i, len(l.networks()))
+		out[i] = l
+	}
+	return out
+}
+
+// idle waits until no more pods are taken down and the driver's handles do not
+// change any more, and returns them.
+func (s *suite) idle() handles {
+	s.t.Helper()
+	var now handles
+	s.must(lab.Eventually(s.ctx, 2*time.Minute, func(ctx context.Context) error {
+		before, err := s.handles()
+		if err != nil {
+			return err
+		}
+		pause(ctx, 2*time.Second)
+		if now, err = s.handles(); err != nil {
+			return err
+		}
+		if now != before {
+			return errors.New("the driver is not idle: " + now.String())
+		}
+		return nil
+	}))
+	return now
+}
+
+// handles counts what the driver holds.
+func (s *suite) handles() (handles, error) {
+	pid, err := driver(s.node)
+	if err != nil {
+		return handles{}, err
+	}
+	proc, err := s.node.HostPath(filepath.Join("/proc", pid))
+	if err != nil {
+		return handles{}, err
+	}
+	files, err := os.ReadDir(proc + "/fd")
+	if err != nil {
+		return handles{}, err
+	}
+	threads, err := os.ReadDir(proc + "/task")
+	if err != nil {
+		return handles{}, err
+	}
+	h := handles{pid: pid, files: len(files), threads: len(threads)}
+	for _, f := range files {
+		target, err := os.Readlink(filepath.Join(proc, "fd", f.Name()))
+		if err == nil && (strings.HasPrefix(target, "net:[") || strings.Contains(target, "/run/netns/")) {
+			h.netns++
+		}
+	}
+	return h, nil
+}

@@ -1,0 +1,314 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/test/cluster"
+)
+
+// injector makes faults happen, and heals them.
+type injector struct {
+	*suite
+	healing, watching sync.WaitGroup
+	// over is closed when no more fail points are to be reached.
+	over chan struct{}
+	// one fault of a kind at a time: healing the first must not end the second
+	busy map[kind]*sync.Mutex
+
+	mu       sync.Mutex
+	injected int
+	reached  map[string]bool
+}
+
+func newInjector(s *suite) *injector {
+	in := &injector{suite: s, over: make(chan struct{}), busy: map[kind]*sync.Mutex{}, reached: map[string]bool{}}
+	for _, k := range []kind{chaosADD, chaosDEL, fillDisk, writeProtect, takePlugin, stopAPIServer} {
+		in.busy[k] = &sync.Mutex{}
+	}
+	return in
+}
+
+// errNothing says that there was nothing for a fault to happen to.
+var errNothing = errors.New("there is nothing to do it to")
+
+// inject makes a fault happen. Those with a length are healed behind it.
+func (in *injector) inject(f fault) {
+	in.note("fault: %s", f)
+	err := in.do(f)
+	switch {
+	case errors.Is(err, errNothing):
+		in.note("%v", err)
+		return
+	case err != nil && in.ctx.Err() == nil:
+		in.t.Errorf("fault: %s: %v", f, err)
+		return
+	}
+	if f.kind != failPoint { // that counts when it is reached
+		in.count()
+	}
+}
+
+func (in *injector) count() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.injected++
+}
+
+func (in *injector) do(f fault) error {
+	ctx, n, control := in.ctx, in.node, in.Cluster.ControlPlane()
+	switch f.kind {
+	case failPoint:
+		return in.arm(f.what)
+	case killDriver:
+		return in.signalDriver("KILL")
+	case termDriver:
+		return in.signalDriver("TERM")
+	case rollOut:
+		_, err := in.Cluster.Kubectl(ctx, "-n", "nadra", "rollout", "restart", "daemonset/nadra-node")
+		return err
+	case killPlugin:
+		return in.killPlugin(f.pick)
+	case chaosADD, chaosDEL:
+		command := strings.TrimPrefix(string(f.kind), "chaos ")
+		return in.during(f, func() error { return orderChaos(n, command, f.what) }, func() error { return orderChaos(n, command, "") })
+	case killContainerd:
+		return bringDown(ctx, n.Machine, cluster.Containerd, unix.SIGKILL)
+	case restartContainerd:
+		return bringDown(ctx, n.Machine, cluster.Containerd, unix.SIGTERM)
+	case killKubelet:
+		return bringDown(ctx, n.Machine, cluster.Kubelet, unix.SIGKILL)
+	case killPause:
+		return in.killPause(f.pick)
+	case forceDelete:
+		return in.forceDelete(f.pick)
+	case fillDisk:
+		return in.during(f, in.fill, in.empty)
+	case writeProtect:
+		return in.during(f, func() error { return in.remount("ro") }, func() error { return in.remount("rw") })
+	case takePlugin:
+		there, away := filepath.Join(pluginDir, f.what), filepath.Join(pluginDir, ".away-"+f.what)
+		return in.during(f, func() error { return in.rename(there, away) }, func() error { return in.rename(away, there) })
+	case stopAPIServer:
+		return in.during(f,
+			func() error { return control.Kill(ctx, cluster.APIServer, unix.SIGSTOP) },
+			func() error { return control.Kill(context.WithoutCancel(ctx), cluster.APIServer, unix.SIGCONT) })
+	case reboot:
+		return in.reboot()
+	}
+	return fmt.Errorf("no such fault: %s", f.kind)
+}
+
+// during begins a fault and has it healed when its time is over.
+func (in *injector) during(f fault, begin, end func() error) error {
+	busy := in.busy[f.kind]
+	busy.Lock()
+	if err := begin(); err != nil {
+		busy.Unlock()
+		return err
+	}
+	in.healing.Go(func() {
+		defer busy.Unlock()
+		pause(in.ctx, f.length)
+		if err := end(); err != nil {
+			in.t.Errorf("healing: %s: %v", f, err)
+		}
+		in.note("healed: %s", f)
+	})
+	return nil
+}
+
+// bringDown ends a component and starts it again.
+func bringDown(ctx context.Context, m *cluster.Machine, name string, signal unix.Signal) error {
+	if err := m.Kill(ctx, name, signal); err != nil {
+		return err
+	}
+	return bringUp(ctx, m, name)
+}
+
+// bringUp starts a component, and again as systemd would: a kubelet that finds
+// containerd busy with many containers gives up.
+func bringUp(ctx context.Context, m *cluster.Machine, name string) error {
+	for attempt := 1; ; attempt++ {
+		err := m.StartComponent(ctx, name)
+		if err == nil || attempt == 20 || m.Running(name) || !pause(ctx, 500*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+func (in *injector) reboot() error {
+	in.healing.Wait() // what heals must find the node
+	err := in.node.Reboot(in.ctx)
+	if err != nil && in.node.Running(cluster.Containerd) && !in.node.Running(cluster.Kubelet) {
+		return bringUp(in.ctx, in.node.Machine, cluster.Kubelet)
+	}
+	return err
+}
+
+// arm has the driver die when it reaches a point of its code.
+func (in *injector) arm(point string) error {
+	path := failPointFile(in.node, "kill", point)
+	if err := order(path, "x"); err != nil {
+		return err
+	}
+	in.watching.Go(func() {
+		for isThere(path) { // until the driver takes the order away
+			select {
+			case <-in.over:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		in.note("reached: fail point %s", point)
+		in.count()
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.reached[point] = true
+	})
+	return nil
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// finish heals everything, and disarms the fail points that nobody reached.
+func (in *injector) finish() (unreached []string) {
+	close(in.over)
+	in.watching.Wait()
+	in.healing.Wait()
+	for _, p := range failpoint.Points {
+		if err := order(failPointFile(in.node, "kill", string(p)), ""); err != nil {
+			in.t.Errorf("disarming fail point %s: %v", p, err)
+		}
+		if !in.reached[string(p)] {
+			unreached = append(unreached, string(p))
+		}
+	}
+	return unreached
+}
+
+func (in *injector) signalDriver(signal string) error {
+	pid, err := driver(in.node)
+	if err != nil {
+		return errNothing // it is dead already
+	}
+	return kill(in.ctx, in.node, signal, pid)
+}
+
+// killPlugin waits a little for a plugin to run, and kills it half-way.
+func (in *injector) killPlugin(pick int) error {
+	for range 300 {
+		running, err := plugins(in.node)
+		if err == nil && len(running) > 0 {
+			return kill(in.ctx, in.node, "KILL", running[pick%len(running)])
+		}
+		if !pause(in.ctx, 10*time.Millisecond) {
+			break
+		}
+	}
+	return errNothing
+}
+
+func (in *injector) killPause(pick int) error {
+	sandboxes := in.checker.sandboxes()
+	if len(sandboxes) == 0 {
+		return errNothing
+	}
+	ids := slices.SortedFunc(maps.Keys(sandboxes), func(a, b string) int { return strings.Compare(sandboxes[a].pod, sandboxes[b].pod) })
+	it := sandboxes[ids[pick%len(ids)]]
+	in.note("the pause process is that of pod %s", it.pod)
+	return kill(in.ctx, in.node, "KILL", it.pid)
+}
+
+// forceDelete removes a pod from the API behind the back of its life. Those
+// that stay are spared: they are for the end.
+func (in *injector) forceDelete(pick int) error {
+	var pods []*corev1.Pod
+	for _, o := range in.pods.List() {
+		if p := o.(*corev1.Pod); p.Labels[stayLabel] == "" {
+			pods = append(pods, p)
+		}
+	}
+	if len(pods) == 0 {
+		return errNothing
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	p := pods[pick%len(pods)]
+	in.note("the pod is %s", p.Name)
+	return in.Kube.CoreV1().Pods(in.ns).Delete(in.ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+}
+
+const filler = stateDir + "/.filler"
+
+// fill writes to the driver's file system until there is no room left.
+func (in *injector) fill() error {
+	path, err := in.node.HostPath(filler)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for block := make([]byte, 1<<20); err == nil; {
+		_, err = f.Write(block)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		return err
+	}
+	return nil
+}
+
+func (in *injector) empty() error {
+	path, err := in.node.HostPath(filler)
+	if err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// remount makes the driver's file system read-only, or writable again. The
+// kernel does not while a file is being written.
+func (in *injector) remount(how string) error {
+	for attempt := 1; ; attempt++ {
+		err := sh(in.ctx, in.node, "mount -o remount,"+how+" "+stateDir)
+		if err == nil || attempt == 100 || !pause(in.ctx, 20*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+func (in *injector) rename(from, to string) error {
+	from, err := in.node.HostPath(from)
+	if err != nil {
+		return err
+	}
+	if to, err = in.node.HostPath(to); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// bridges have names that begin like this. The bridge plugin makes them and,
+// by design, never removes them.
+const bridgePrefix = "br-flt"
+
+// left lists what there is on the node and in the namespace and was not before.
+func (s *suite) left(ctx context.Context) ([]string, error) {
+	now, err := lab.Look(s.node)
+	if err != nil {
+		return nil, fmt.Errorf("looking for leftovers: %w", err)
+	}
+	left := slices.DeleteFunc(now.Added(s.before), func(what string) bool { return strings.HasPrefix(what, "link "+bridgePrefix) })
+	for _, look := range []func(context.Context) ([]string, error){s.leftClaims, s.leftProcesses, s.leftState} {
+		more, err := look(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("looking for leftovers: %w", err)
+		}
+		left = append(left, more...)
+	}
+	return left, nil
+}
+
+func (s *suite) leftClaims(ctx context.Context) ([]string, error) {
+	claims, err := s.Kube.ResourceV1().ResourceClaims(s.ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	for _, c := range claims.Items {
+		left = append(left, "ResourceClaim "+c.Name)
+	}
+	return left, nil
+}
+
+func (s *suite) leftProcesses(context.Context) ([]string, error) {
+	gates, err := processes(s.node, "nadra-gate")
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	for _, pid := range gates {
+		left = append(left, "gate process "+pid)
+	}
+	running, err := plugins(s.node)
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range running {
+		left = append(left, "plugin process "+pid)
+	}
+	return left, nil
+}
+
+// leftState lists DELs that are still owed, and records that were damaged: a
+// driver that is killed must never leave one behind.
+func (s *suite) leftState(context.Context) ([]string, error) {
+	root, err := s.node.HostPath(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	for _, what := range []string{"owed", "damaged"} {
+		files, err := filepath.Glob(filepath.Join(root, what, "*"))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			left = append(left, what+" record "+filepath.Base(f))
+		}
+	}
+	return left, nil
+}
+
+// leaks waits until nothing is left, and returns what is when the time is over.
+func (s *suite) leaks(ctx context.Context, limit time.Duration) []string {
+	var left []string
+	err := lab.Eventually(ctx, limit, func(ctx context.Context) error {
+		var err error
+		if left, err = s.left(ctx); err == nil && len(left) > 0 {
+			err = fmt.Errorf("%d things are left", len(left))
+		}
+		return err
+	})
+	if err != nil && len(left) == 0 {
+		left = []string{err.Error()} // not to know is not to have none
+	}
+	return left
+}

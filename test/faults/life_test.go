@@ -1,0 +1,149 @@
+//go:build e2e
+
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// ending is how a pod goes.
+type ending int
+
+const (
+	graceful  ending = iota
+	forced           // grace 0: the API forgets it before the node has
+	recreated        // graceful, and then again under the same name at once
+	replaced         // forced, and then again under the same name at once
+)
+
+// life is one pod, from creation to deletion.
+type life struct {
+	// name ends in the number of interfaces that the pod wants, for the
+	// checker: it is all that a container's configuration tells of a pod.
+	name string
+	// claims has the template of each claim.
+	claims []string
+	// init adds an init container, second a container that references the
+	// claims, unreferenced one, the first to start, that does not.
+	init, second, unreferenced bool
+	// unprotected leaves out what keeps an unreferenced container from
+	// starting while nadra is not connected to NRI.
+	unprotected bool
+	// never is restartPolicy Never.
+	never bool
+	grace int64
+	// early ends the pod after linger, ready or not; otherwise linger begins
+	// when it is Ready.
+	early  bool
+	linger time.Duration
+	end    ending
+	// stays keeps the pod to the end of the run.
+	stays bool
+}
+
+// templates are the claims that pods can have: up to three networks in any
+// order. The name lists them.
+var templates = []string{"b", "m", "c", "b-m", "m-c", "c-b", "b-m-c", "c-m-b"}
+
+// drawLife draws the life of that number.
+func drawLife(r *rand.Rand, number, pods int) life {
+	l := life{
+		claims:       []string{templates[r.IntN(len(templates))]},
+		init:         r.IntN(6) == 0,
+		second:       r.IntN(6) == 0,
+		unreferenced: r.IntN(5) == 0,
+		never:        r.IntN(8) == 0,
+		grace:        1 + r.Int64N(2),
+		early:        r.IntN(5) == 0,
+		linger:       between(r, 200*time.Millisecond, 4*time.Second),
+		end:          []ending{graceful, graceful, graceful, forced, recreated, replaced}[r.IntN(6)],
+		stays:        r.IntN(max(10, pods/25)) == 0,
+	}
+	if len(l.networks()) < 3 && r.IntN(3) == 0 {
+		l.claims = append(l.claims, templates[r.IntN(3)])
+	}
+	l.name = fmt.Sprintf("life-%04d-%d", number, len(l.networks()))
+	return l
+}
+
+func between(r *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(r.Int64N(int64(high-low)))
+}
+
+// networks has the network of net1, net2, … in order.
+func (l life) networks() []string { return strings.Split(strings.Join(l.claims, "-"), "-") }
+
+// wanted returns how many interfaces a pod of ours wants by its name.
+func wanted(pod string) int {
+	n, _ := strconv.Atoi(pod[strings.LastIndexByte(pod, '-')+1:])
+	return n
+}
+
+// stayLabel marks pods that are to be there in the end.
+const stayLabel = "faults.nadra.dev/stays"
+
+// pod makes the pod of a life.
+func (l life) pod(namespace string) *corev1.Pod {
+	p := lab.Pod(namespace, l.name, l.claims[0])
+	p.Labels = map[string]string{}
+	if l.stays {
+		p.Labels[stayLabel] = "true"
+	}
+	p.Spec.TerminationGracePeriodSeconds = &l.grace
+	if l.never {
+		p.Spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	claims := []corev1.ResourceClaim{{Name: p.Spec.ResourceClaims[0].Name}}
+	for i, template := range l.claims[1:] {
+		name := fmt.Sprintf("more-%d", i)
+		claims = append(claims, corev1.ResourceClaim{Name: name})
+		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: ptr.To(template)})
+	}
+	p.Spec.Volumes = []corev1.Volume{{Name: "reports", VolumeSource: corev1.VolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: suiteDir},
+	}}}
+	p.Spec.Containers = nil
+	if l.unreferenced {
+		if !l.unprotected {
+			p.Annotations = map[string]string{"required-plugins.noderesource.dev": `["nadra"]`} // docs/operations.md
+		}
+		p.Spec.Containers = append(p.Spec.Containers, l.container("unreferenced", stay, nil))
+	}
+	p.Spec.Containers = append(p.Spec.Containers, l.container("main", stay, claims))
+	if l.second {
+		p.Spec.Containers = append(p.Spec.Containers, l.container("second", stay, claims[:1]))
+	}
+	if l.init {
+		p.Spec.InitContainers = []corev1.Container{l.container("init", "exit 0", claims)}
+	}
+	return p
+}
+
+// stay is what a container does once it has its interfaces: sleep, but heed
+// SIGTERM, which busybox' sleep ignores as PID 1.
+const stay = "trap 'exit 0' TERM; sleep infinity & wait"
+
+// reports is the file in which containers report interfaces that they lack.
+const reports = "missing"
+
+// container makes a container that looks for its interfaces before anything
+// else, and reports to the node when one is missing.
+func (l life) container(name, then string, claims []corev1.ResourceClaim) corev1.Container {
+	script := fmt.Sprintf(`i=1; while [ $i -le %d ]; do [ -e /sys/class/net/net$i ] || { echo "%s %s net$i" >>/reports/%s; exit 42; }; i=$((i+1)); done; %s`,
+		len(l.networks()), l.name, name, reports, then)
+	return corev1.Container{
+		Name: name, Image: "localhost/test:1", ImagePullPolicy: corev1.PullNever,
+		Command:      []string{"/bin/sh", "-c", script},
+		Resources:    corev1.ResourceRequirements{Claims: claims},
+		VolumeMounts: []corev1.VolumeMount{{Name: "reports", MountPath: "/reports"}},
+	}
+}

@@ -1,0 +1,212 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// together is how many pods there may be at a time, besides those that stay.
+	together = 24
+	// patience is how long a life waits for its pod to be Ready, or gone, while
+	// faults go on. What is late is looked at in the end.
+	patience = 30 * time.Second
+	// lifeLabel tells the incarnations of a pod apart.
+	lifeLabel = "faults.nadra.dev/incarnation"
+)
+
+// lives carries pods through their lives, many at a time.
+type lives struct {
+	*suite
+	slots   chan struct{}
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	created int
+	staying map[string]life
+}
+
+func newLives(s *suite) *lives {
+	return &lives{suite: s, slots: make(chan struct{}, together), staying: map[string]life{}}
+}
+
+// begin starts a burst: it waits until there is room for all of it.
+func (v *lives) begin(burst []life) {
+	for range burst {
+		select {
+		case v.slots <- struct{}{}:
+		case <-v.ctx.Done():
+			return
+		}
+	}
+	for _, l := range burst {
+		v.running.Go(func() {
+			defer func() { <-v.slots }()
+			if err := v.live(l); err != nil && v.ctx.Err() == nil {
+				v.t.Errorf("the life of pod %s: %v", l.name, err)
+			}
+		})
+	}
+}
+
+func (v *lives) live(l life) error {
+	uid, err := v.create(l)
+	if err != nil {
+		return err
+	}
+	if l.stays {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.staying[l.name] = l
+		return nil
+	}
+	if err := v.spend(l, uid); err != nil {
+		return err
+	}
+	if l.end == recreated || l.end == replaced {
+		again, err := v.create(l)
+		if err != nil {
+			return err
+		}
+		return v.spend(l, again)
+	}
+	return nil
+}
+
+// spend lets a pod be for its time and deletes it.
+func (v *lives) spend(l life, uid types.UID) error {
+	if !l.early {
+		v.await(func() bool { return settled(v.pod(l.name)) })
+	}
+	pause(v.ctx, l.linger)
+	return v.end(l, uid)
+}
+
+// end deletes a pod. One that is to come again under its name is not waited
+// for: that is the point.
+func (v *lives) end(l life, uid types.UID) error {
+	grace := ptr.To(l.grace)
+	if l.end == forced || l.end == replaced {
+		grace = ptr.To[int64](0)
+	}
+	if err := v.remove(l.name, uid, grace); err != nil {
+		return err
+	}
+	if l.end == graceful {
+		v.await(func() bool { p := v.pod(l.name); return p == nil || p.UID != uid })
+	}
+	return nil
+}
+
+// create creates a pod, however long the API server is away or a pod of the
+// same name is still there.
+func (v *lives) create(l life) (types.UID, error) {
+	v.mu.Lock()
+	v.created++
+	incarnation := fmt.Sprint(v.created)
+	v.mu.Unlock()
+	pod := l.pod(v.ns)
+	pod.Labels[lifeLabel] = incarnation
+	var uid types.UID
+	err := v.persist("creating", func(ctx context.Context) error {
+		made, err := v.CreatePod(ctx, pod)
+		if apierrors.IsAlreadyExists(err) {
+			// Perhaps by an earlier try, whose answer was lost.
+			there, getErr := v.Kube.CoreV1().Pods(v.ns).Get(ctx, l.name, metav1.GetOptions{})
+			if getErr == nil && there.Labels[lifeLabel] == incarnation {
+				made, err = there, nil
+			}
+		}
+		if err == nil {
+			uid = made.UID
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	v.await(func() bool { p := v.pod(l.name); return p != nil && p.UID == uid })
+	return uid, nil
+}
+
+// remove deletes exactly this incarnation of a pod.
+func (s *suite) remove(name string, uid types.UID, grace *int64) error {
+	return s.persist("deleting", func(ctx context.Context) error {
+		err := s.Kube.CoreV1().Pods(s.ns).Delete(ctx, name, metav1.DeleteOptions{
+			GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &uid},
+		})
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// persist repeats a request until it succeeds.
+func (s *suite) persist(what string, request func(context.Context) error) error {
+	for {
+		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+		err := request(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if !pause(s.ctx, 250*time.Millisecond) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+}
+
+// await waits until something is so, with patience.
+func (s *suite) await(so func() bool) {
+	for deadline := time.Now().Add(patience); !so() && time.Now().Before(deadline) && s.ctx.Err() == nil; {
+		pause(s.ctx, 50*time.Millisecond)
+	}
+}
+
+// settled reports whether a pod is Ready, or will never be.
+func settled(p *corev1.Pod) bool { return p == nil || ready(p) || ended(p) }
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+}
+
+func ready(p *corev1.Pod) bool {
+	return p != nil && p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// state says in a line why a pod is not Ready.
+func state(p *corev1.Pod) string {
+	if p == nil {
+		return "gone"
+	}
+	out := []string{string(p.Status.Phase)}
+	if p.DeletionTimestamp != nil {
+		out = append(out, "being deleted since "+p.DeletionTimestamp.Format(time.TimeOnly))
+	}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		switch {
+		case c.State.Waiting != nil:
+			out = append(out, fmt.Sprintf("%s waits: %s: %s", c.Name, c.State.Waiting.Reason, c.State.Waiting.Message))
+		case c.State.Terminated != nil:
+			out = append(out, fmt.Sprintf("%s ended: %s %d: %s", c.Name, c.State.Terminated.Reason, c.State.Terminated.ExitCode, c.State.Terminated.Message))
+		case !c.Ready:
+			out = append(out, c.Name+" is not ready")
+		}
+	}
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,85 @@
+//go:build e2e
+
+// Package faults is the fault suite: pods come and go on a real cluster while
+// everything around them fails, by a schedule that is drawn from a seed. A
+// checker that knows nothing of nadra's code looks on all the time: no
+// container may ever run without one of its pod's interfaces. In the end
+// everything that is alive must work, and of the rest nothing may be left.
+//
+//	FAULT_PODS          how many lives, 300 by default
+//	FAULT_SEED          which schedule; drawn and printed by default
+//	FAULT_HANDLE_LIVES  lives of the test of file descriptors, 500 by default
+package faults
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+var (
+	// theLab is the cluster of all tests.
+	theLab *lab.Lab
+	// interrupted ends when somebody stops the run.
+	interrupted context.Context
+	// lastLine is what TestFaults has to say at the very end.
+	lastLine string
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	interrupted = ctx
+	dir, err := os.MkdirTemp("", "nadra-faults-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	theLab, err = lab.StartImage(ctx, filepath.Join(lab.Root(), "bin", "faults", "nadra-node.tar"), options(dir), os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
+		return 1
+	}
+	stopKeeping := keepDriverLogs(theLab.Cluster.LogDir())
+	code := m.Run()
+	stopKeeping()
+	if code != 0 {
+		saveLogs()
+	}
+	if err := theLab.Cluster.Stop(context.WithoutCancel(ctx)); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the cluster:", err)
+		code = 1
+	}
+	if lastLine != "" {
+		fmt.Println(lastLine)
+	}
+	return code
+}
+
+func options(dir string) cluster.Options {
+	return cluster.Options{
+		Dir:        dir,
+		NRITimeout: 2 * time.Second, // the runtime's own default, and the hard case
+		KubeletConfig: map[string]any{
+			// The driver dies dozens of times in a few minutes. With the usual
+			// back-off, up to five minutes, it would soon be dead most of the time.
+			"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},
+		},
+		OnBoot: prepareNode(dir),
+	}
+}

@@ -1,0 +1,142 @@
+//go:build e2e
+
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+)
+
+// step is one entry of the schedule: a burst of pods or a fault, and a pause.
+type step struct {
+	burst []life
+	fault *fault
+	pause time.Duration
+}
+
+// fault is one thing that goes wrong.
+type fault struct {
+	kind kind
+	// what is the fail point, the behaviour or the plugin.
+	what string
+	// pick chooses one of those that are there when it happens.
+	pick int
+	// length is for how long, of a fault that is healed.
+	length time.Duration
+}
+
+func (f fault) String() string {
+	s := string(f.kind)
+	if f.what != "" {
+		s += " " + f.what
+	}
+	if f.length > 0 {
+		s += fmt.Sprintf(" for %s", f.length.Round(time.Millisecond))
+	}
+	return s
+}
+
+type kind string
+
+const (
+	failPoint         kind = "arm fail point"
+	killDriver        kind = "kill driver"
+	termDriver        kind = "terminate driver"
+	rollOut           kind = "roll driver out"
+	killPlugin        kind = "kill plugin"
+	chaosADD          kind = "chaos ADD"
+	chaosDEL          kind = "chaos DEL"
+	killContainerd    kind = "kill containerd"
+	restartContainerd kind = "restart containerd"
+	killKubelet       kind = "kill kubelet"
+	killPause         kind = "kill pause"
+	forceDelete       kind = "force-delete pod"
+	fillDisk          kind = "fill state directory"
+	writeProtect      kind = "write-protect state directory"
+	takePlugin        kind = "take away plugin"
+	stopAPIServer     kind = "stop API server"
+	reboot            kind = "reboot node"
+)
+
+// often is how often each fault comes in 300 lives, by what it is done with.
+// Every fail point comes once, and the reboot once in any run.
+var often = []struct {
+	kind      kind
+	what      []string
+	times     int
+	low, high time.Duration
+}{
+	{kind: killDriver, times: 6},
+	{kind: termDriver, times: 3},
+	{kind: rollOut, times: 1},
+	{kind: killPlugin, times: 6},
+	{kind: chaosADD, what: []string{"again", "refuse", "garbage", "die"}, times: 6, low: time.Second, high: 3 * time.Second},
+	{kind: chaosADD, what: []string{"hang", "slow2", "slow3"}, times: 6, low: time.Second, high: 3 * time.Second},
+	{kind: chaosDEL, what: []string{"again", "refuse", "hang", "slow2", "die"}, times: 5, low: time.Second, high: 4 * time.Second},
+	{kind: killContainerd, times: 3},
+	{kind: restartContainerd, times: 1},
+	{kind: killKubelet, times: 3},
+	{kind: killPause, times: 7},
+	{kind: forceDelete, times: 4},
+	{kind: fillDisk, times: 3, low: time.Second, high: 4 * time.Second},
+	{kind: writeProtect, times: 2, low: time.Second, high: 4 * time.Second},
+	{kind: takePlugin, what: []string{"bridge", "macvlan", "host-local", "chaos"}, times: 4, low: time.Second, high: 4 * time.Second},
+	{kind: stopAPIServer, times: 4, low: time.Second, high: 4 * time.Second},
+}
+
+// usualLives is what the numbers above are for.
+const usualLives = 300
+
+// draw makes the whole schedule from the seed alone.
+func draw(seed uint64, pods int) []step {
+	r := rand.New(rand.NewPCG(seed, 0))
+	bursts, faults := drawBursts(r, pods), drawFaults(r, pods)
+	var steps []step
+	for i, burst := range bursts {
+		steps = append(steps, step{burst: burst, pause: between(r, 0, time.Second)})
+		for _, f := range faults[i*len(faults)/len(bursts) : (i+1)*len(faults)/len(bursts)] {
+			steps = append(steps, step{fault: &f, pause: between(r, 200*time.Millisecond, 2500*time.Millisecond)})
+		}
+	}
+	return steps
+}
+
+func drawBursts(r *rand.Rand, pods int) [][]life {
+	var bursts [][]life
+	for made := 0; made < pods; {
+		burst := make([]life, min(5+r.IntN(16), pods-made))
+		for i := range burst {
+			burst[i] = drawLife(r, made+i, pods)
+		}
+		made += len(burst)
+		bursts = append(bursts, burst)
+	}
+	return bursts
+}
+
+func drawFaults(r *rand.Rand, pods int) []fault {
+	var faults []fault
+	for range (pods + usualLives - 1) / usualLives {
+		for _, p := range failpoint.Points {
+			faults = append(faults, fault{kind: failPoint, what: string(p)})
+		}
+	}
+	for _, o := range often {
+		for range max(1, o.times*pods/usualLives) {
+			f := fault{kind: o.kind, pick: r.IntN(1000)}
+			if len(o.what) > 0 {
+				f.what = o.what[r.IntN(len(o.what))]
+			}
+			if o.high > 0 {
+				f.length = between(r, o.low, o.high)
+			}
+			faults = append(faults, f)
+		}
+	}
+	r.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+	middle := len(faults) / 2
+	return append(faults[:middle:middle], append([]fault{{kind: reboot}}, faults[middle:]...)...)
+}

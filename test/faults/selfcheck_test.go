@@ -1,0 +1,249 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// The states of a guard.
+const on, off = "on", "off"
+
+// A suite that cannot fail proves nothing. Each guard is provoked twice: with
+// the guard on the suite finds nothing, with the guard off it finds something.
+func TestSuiteSeesMissingGuards(t *testing.T) {
+	for _, guard := range []struct {
+		name    failpoint.Guard
+		provoke func(s *suite, guard string) int
+	}{
+		{failpoint.Gate, (*suite).provokeGate},
+		{failpoint.CreateContainer, (*suite).provokeCreateContainer},
+		{failpoint.RuntimeWait, (*suite).provokeRuntimeWait},
+		{failpoint.UnprepareDEL, (*suite).provokeUnprepareDEL},
+	} {
+		t.Run(string(guard.name)+" on", func(t *testing.T) {
+			s := setUp(t, string(guard.name)+"-on", 6*time.Minute)
+			if n := guard.provoke(s, on); n != 0 {
+				t.Errorf("the suite finds %d faults of nadra, want 0", n)
+			}
+			s.deleteAll()
+			for _, what := range s.leaks(s.ctx, settling) {
+				t.Errorf("left over: %s", what)
+			}
+		})
+		t.Run(string(guard.name)+" off", func(t *testing.T) {
+			s := setUp(t, string(guard.name)+"-off", 6*time.Minute)
+			s.must(order(failPointFile(s.node, "off", string(guard.name)), "x"))
+			n := guard.provoke(s, off)
+			s.must(order(failPointFile(s.node, "off", string(guard.name)), ""))
+			if n == 0 {
+				t.Error("the suite finds nothing: it cannot see what this guard is for")
+			}
+			s.cleanUp()
+		})
+	}
+}
+
+const (
+	// holding is how long a guard has to hold before it counts as on: long
+	// enough for the kubelet to have tried again.
+	holding = 10 * time.Second
+	// looking is how long the suite looks for what a missing guard lets through.
+	looking = time.Minute
+)
+
+// observed waits until the checker has found something, or for as long as a
+// guard has to hold.
+func (s *suite) observed(guard string) int {
+	limit := holding
+	if guard == off {
+		limit = looking
+	}
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline) && len(s.checker.all()) == 0; {
+		pause(s.ctx, 100*time.Millisecond)
+	}
+	return len(s.checker.all())
+}
+
+// provokeGate has the runtime make a new sandbox for a pod while the driver is
+// dead: nobody attaches it, and NRI tells nobody of its containers. Only the
+// gate is left.
+func (s *suite) provokeGate(guard string) int {
+	l := life{name: "held-1", claims: []string{"b"}, grace: 1}
+	s.start(l)
+	old := s.sandboxOf(l.name)
+	revive := s.keepDead()
+	defer revive()
+	s.must(kill(s.ctx, s.node, "KILL", old.pid))
+	s.eventually(time.Minute, func() error {
+		if now, there := s.trySandboxOf(l.name); !there || now.pid == old.pid {
+			return errors.New("the pod has no new sandbox")
+		}
+		gates, err := processes(s.node, "nadra-gate")
+		if err == nil && len(gates) == 0 && len(s.checker.all()) == 0 {
+			err = errors.New("the pod has neither a container at the gate nor one that runs")
+		}
+		return err
+	})
+	n := s.observed(guard)
+	revive()
+	s.eventually(2*time.Minute, func() error { // Ready may still be said of the old sandbox
+		_, err := s.exec(l.name, "ip", "addr", "show", "net1")
+		return err
+	})
+	s.ready(l)
+	return n
+}
+
+// provokeCreateContainer has a pod whose attaching takes longer than the hook
+// may, and goes on behind the gate. Its first container does not reference the
+// claim, which would bring the gate.
+func (s *suite) provokeCreateContainer(guard string) int {
+	l := life{name: "slow-2", claims: []string{"c", "b"}, unreferenced: true, grace: 1}
+	s.must(orderChaos(s.node, "ADD", "slow5"))
+	_, err := s.CreatePod(s.ctx, l.pod(s.ns))
+	s.must(err)
+	s.eventually(time.Minute, func() error {
+		if _, there := s.trySandboxOf(l.name); !there {
+			return errors.New("the pod has no sandbox")
+		}
+		return nil
+	})
+	n := s.observed(guard)
+	s.must(orderChaos(s.node, "ADD", ""))
+	s.ready(l)
+	return max(n, len(s.checker.all()))
+}
+
+// provokeRuntimeWait has a pod prepared while the driver cannot reach NRI.
+func (s *suite) provokeRuntimeWait(guard string) int {
+	const socket = "/run/nri/nri.sock"
+	l := life{name: "unseen-1", claims: []string{"b"}, unreferenced: true, unprotected: true, grace: 1}
+	s.must(sh(s.ctx, s.node, "mv "+socket+" "+socket+".away"))
+	pid, err := driver(s.node)
+	s.must(err)
+	s.must(kill(s.ctx, s.node, "KILL", pid))
+	s.eventually(time.Minute, func() error {
+		if now, err := driver(s.node); err != nil || now == pid {
+			return errors.New("the driver was not restarted")
+		}
+		return nil
+	})
+	_, err = s.CreatePod(s.ctx, l.pod(s.ns))
+	s.must(err)
+	// Long enough for the new driver to register and for the kubelet to ask it.
+	n := s.observed(guard)
+	s.must(sh(s.ctx, s.node, "mv "+socket+".away "+socket))
+	s.ready(l)
+	return n
+}
+
+// provokeUnprepareDEL restarts the runtime, which then tells nobody of the end
+// of sandboxes that are older.
+func (s *suite) provokeUnprepareDEL(guard string) int {
+	l := life{name: "leaky-2", claims: []string{"b", "m"}, grace: 1}
+	s.start(l)
+	s.must(bringDown(s.ctx, s.node.Machine, cluster.Containerd, unix.SIGTERM))
+	canary := life{name: "canary-1", claims: []string{"b"}, grace: 1}
+	s.start(canary) // so the driver is connected again
+	s.must(s.DeletePod(s.ctx, s.ns, canary.name))
+	s.must(s.DeletePod(s.ctx, s.ns, l.name))
+	limit := settling
+	if guard == off {
+		limit = holding
+	}
+	left := s.leaks(s.ctx, limit)
+	s.note("left over: %q", left)
+	return len(left)
+}
+
+// start creates a pod and waits until it is Ready.
+func (s *suite) start(l life) {
+	s.t.Helper()
+	_, err := s.CreatePod(s.ctx, l.pod(s.ns))
+	s.must(err)
+	s.ready(l)
+}
+
+// ready waits until a pod is Ready: a guard holds a pod, it does not end it.
+func (s *suite) ready(l life) *corev1.Pod {
+	s.t.Helper()
+	p, err := s.Ready(s.ctx, s.ns, l.name, 2*time.Minute)
+	if err != nil {
+		s.explain(l.name)
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+func (s *suite) trySandboxOf(pod string) (sandbox, bool) {
+	for _, at := range s.checker.sandboxes() {
+		if at.pod == pod {
+			return at, true
+		}
+	}
+	return sandbox{}, false
+}
+
+func (s *suite) sandboxOf(pod string) sandbox {
+	s.t.Helper()
+	at, there := s.trySandboxOf(pod)
+	if !there {
+		s.t.Fatalf("pod %s has no sandbox", pod)
+	}
+	return at
+}
+
+func (s *suite) eventually(limit time.Duration, check func() error) {
+	s.t.Helper()
+	s.must(lab.Eventually(s.ctx, limit, func(context.Context) error { return check() }))
+}
+
+// keepDead kills the driver as often as it is restarted, until revive.
+func (s *suite) keepDead() (revive func()) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	first := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for round := 0; pause(ctx, 10*time.Millisecond); round++ {
+			if pid, err := driver(s.node); err == nil {
+				_ = kill(s.ctx, s.node, "KILL", pid) // the next round tries again
+			}
+			if round == 0 {
+				close(first)
+			}
+		}
+	}()
+	<-first
+	return func() { cancel(); <-done }
+}
+
+// cleanUp deletes the test's pods and, by hand, what a missing guard has left.
+func (s *suite) cleanUp() {
+	s.t.Helper()
+	if stuck := s.deleteAll(); len(stuck) > 0 {
+		return
+	}
+	s.must(sh(s.ctx, s.node, fmt.Sprintf("rm -f /var/lib/cni/networks/*/10.* %[1]s/cni/results/* %[1]s/claims/*", stateDir)))
+	pid, err := driver(s.node)
+	s.must(err)
+	s.must(kill(s.ctx, s.node, "KILL", pid)) // it has read what is now gone
+	s.eventually(time.Minute, func() error {
+		if now, err := driver(s.node); err != nil || now == pid {
+			return errors.New("the driver was not restarted")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,162 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// clock is how moments are printed; the driver's log has the same.
+const clock = "15:04:05.000"
+
+// confs are the networks by the letter that templates have for them. The last
+// one is a chain that ends in the plugin that misbehaves.
+var confs = map[string]string{
+	"b": `{"cniVersion":"1.0.0","name":"flt-bridge","type":"bridge","bridge":"br-flt0","ipam":{"type":"host-local","subnet":"10.80.0.0/22"}}`,
+	"m": `{"cniVersion":"1.0.0","name":"flt-macvlan","type":"macvlan","master":"` + master + `","mode":"bridge","ipam":{"type":"host-local","subnet":"10.81.0.0/22"}}`,
+	"c": `{"cniVersion":"1.1.0","name":"flt-chain","plugins":[
+		{"type":"bridge","bridge":"br-flt1","ipam":{"type":"host-local","subnet":"10.82.0.0/22"}},{"type":"chaos"}]}`,
+}
+
+// suite is one test's own namespace with all networks and templates in it.
+type suite struct {
+	*lab.Lab
+	t    *testing.T
+	ctx  context.Context
+	ns   string
+	node *cluster.Node
+	// before is what the node had before the first pod.
+	before  lab.Snapshot
+	checker *checker
+	pods    cache.Store
+
+	mu  sync.Mutex
+	log *os.File
+}
+
+// setUp makes the namespace, its networks and templates, and starts to check.
+func setUp(t *testing.T, namespace string, limit time.Duration) *suite {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(interrupted, limit)
+	t.Cleanup(cancel)
+	node := theLab.Cluster.Node(1)
+	s := &suite{Lab: theLab, t: t, ctx: ctx, ns: namespace, node: node, checker: newChecker(node, namespace)}
+	var err error
+	s.log, err = os.Create(filepath.Join(theLab.Cluster.LogDir(), namespace+".log"))
+	s.must(err)
+	t.Cleanup(func() { s.log.Close() })
+	s.must(installChaos(node))
+	s.must(order(suiteFile(node, reports), ""))
+	s.before, err = lab.Look(node)
+	s.must(err)
+	s.must(s.CreateNamespace(ctx, namespace))
+	s.makeNetworks()
+	s.watchPods()
+	s.check()
+	return s
+}
+
+func (s *suite) makeNetworks() {
+	s.t.Helper()
+	var names []string
+	for letter, conf := range confs {
+		s.must(s.CreateNAD(s.ctx, s.ns, letter, conf))
+		names = append(names, s.ns+"/"+letter)
+	}
+	for _, template := range templates {
+		var wants []lab.Want
+		for letter := range strings.SplitSeq(template, "-") {
+			wants = append(wants, lab.Want{Network: letter})
+		}
+		s.must(s.CreateTemplate(s.ctx, lab.Template(s.ns, template, wants...)))
+	}
+	s.must(s.Published(s.ctx, names...))
+}
+
+// watchPods keeps s.pods as the API server has them.
+func (s *suite) watchPods() {
+	s.t.Helper()
+	factory := informers.NewSharedInformerFactoryWithOptions(s.Kube, 0, informers.WithNamespace(s.ns))
+	informer := factory.Core().V1().Pods().Informer()
+	s.pods = informer.GetStore()
+	factory.Start(s.ctx.Done())
+	if !cache.WaitForCacheSync(s.ctx.Done(), informer.HasSynced) {
+		s.t.Fatal("the pods could not be listed")
+	}
+}
+
+// check runs the checker to the end of the test.
+func (s *suite) check() {
+	ctx, stop := context.WithCancel(s.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.checker.run(ctx)
+	}()
+	s.t.Cleanup(func() { stop(); <-done })
+}
+
+func (s *suite) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// note says what happens, in the log of the test and in a file beside the
+// logs of the cluster.
+func (s *suite) note(format string, args ...any) {
+	line := time.Now().Format(clock) + " " + fmt.Sprintf(format, args...)
+	s.t.Log(line)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintln(s.log, line)
+}
+
+// pod returns a pod as it is known here, or nil.
+func (s *suite) pod(name string) *corev1.Pod {
+	object, there, err := s.pods.GetByKey(s.ns + "/" + name)
+	if err != nil || !there {
+		return nil
+	}
+	return object.(*corev1.Pod)
+}
+
+// pause waits, and reports whether the test goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// number reads a number from the environment.
+func number(t *testing.T, name string, usual uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
