@@ -58,6 +58,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "where the container runtime looks for CDI specs; the same path in the host")
 	fs.StringVar(&o.GateBinary, "gate-binary", "/nadra-gate", "the gate to install on the host, in the driver's image")
 	fs.DurationVar(&o.HookBudget, "hook-budget", time.Second, "how long the runtime's hooks may wait for plugins, if its own request timeout allows; all pods of the node wait with them, and what takes longer goes on behind the gate")
+	fs.DurationVar(&o.AddTimeout, "add-timeout", 30*time.Second, "how long one ADD of a network's plugins may take before they are killed and tried again")
 	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "how many attachments a network takes on this node")
 	fs.IntVar(&o.Copies, "copies-per-network", 16, "devices for each network where the cluster lacks consumable capacity (Kubernetes 1.34 and 1.35)")
 	if err := fs.Parse(args); err != nil {
@@ -75,6 +76,8 @@ func (o options) check() error {
 		return fmt.Errorf("--attachments-per-network is %d: it must be at least 1", o.Attachments)
 	case o.HookBudget <= 0:
 		return fmt.Errorf("--hook-budget is %s: it must be more than zero", o.HookBudget)
+	case o.AddTimeout <= 0 || o.AddTimeout > driver.MaxAddTimeout:
+		return fmt.Errorf("--add-timeout is %s: it must be more than zero and at most %s", o.AddTimeout, driver.MaxAddTimeout)
 	case o.Copies < 1:
 		return fmt.Errorf("--copies-per-network is %d: it must be at least 1", o.Copies)
 	}

@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// addLimit bounds one ADD; a plugin that hangs is killed and tried again.
-	addLimit = 30 * time.Second
 	// retryMin and retryMax bound the pause before the next attempt.
 	retryMin = 200 * time.Millisecond
 	retryMax = 5 * time.Second
@@ -42,6 +40,8 @@ type attacher struct {
 	runner runner
 	// look tells what is in a sandbox's network namespace.
 	look func(netns string) (namespace, error)
+	// addLimit bounds one ADD; a plugin that hangs is killed and tried again.
+	addLimit time.Duration
 	// rollback is how long the DELs after a failed attach may take.
 	rollback time.Duration
 	// patience decides when a DEL that fails becomes a debt, and handedOver is
@@ -138,7 +138,7 @@ func checkNames(links []string, todo []checkpoint.Record) error {
 // add runs ADD for one record.
 func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record) error {
 	at := r.Attachment
-	ctx, cancel := context.WithTimeoutCause(ctx, addLimit, fmt.Errorf("one ADD may take %s", addLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, a.addLimit, fmt.Errorf("one ADD may take %s", a.addLimit))
 	defer cancel()
 	failpoint.Reach(failpoint.BeforeAdd)
 	result, err := a.runner.Add(ctx, sandbox, at)

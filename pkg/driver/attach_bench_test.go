@@ -172,7 +172,7 @@ type nadraSide struct {
 }
 
 func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*nadraSide, error) {
-	d, err := New(ctx, Config{HostRoot: "/", StateDir: stateDir, CDIDir: stateDir, CNIBinDirs: []string{c.binDir}}, Clients{})
+	d, err := New(ctx, Config{HostRoot: "/", StateDir: stateDir, CDIDir: stateDir, CNIBinDirs: []string{c.binDir}, AddTimeout: time.Minute}, Clients{})
 	if err != nil {
 		return nil, err
 	}

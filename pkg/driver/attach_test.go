@@ -109,7 +109,7 @@ func newAttacher(t *testing.T) (*attacher, *kernel) {
 		}
 		return namespace{cookie: cookieOf(netns), links: []string{"lo", "eth0"}}, nil
 	}
-	a := &attacher{store: store, runner: k, look: look, rollback: time.Second}
+	a := &attacher{store: store, runner: k, look: look, addLimit: 30 * time.Second, rollback: time.Second}
 	a.handedOver = func(r checkpoint.Record, _ error) { _ = k.do("HANDED OVER", *r.Sandbox, r.Attachment) }
 	return a, k
 }

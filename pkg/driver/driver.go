@@ -49,6 +49,9 @@ type Config struct {
 	// runtime's own limit allows. All pods of the node wait with them; what
 	// takes longer goes on behind the gate.
 	HookBudget time.Duration
+	// AddTimeout is how long one ADD of a plugin chain may take before it is
+	// killed and tried again; MaxAddTimeout at most.
+	AddTimeout time.Duration
 	// KubeletPluginsDir and KubeletRegistryDir are the kubelet's directories
 	// of the same names; the paths must be the host's.
 	KubeletPluginsDir, KubeletRegistryDir string
@@ -129,7 +132,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx))) // Run ends it
 	d := &Driver{
 		cfg: cfg, clients: clients, store: store,
-		attacher:    &attacher{store: store, runner: run, look: netns.look, rollback: rollbackTime},
+		attacher:    &attacher{store: store, runner: run, look: netns.look, addLimit: cfg.AddTimeout, rollback: rollbackTime},
 		cache:       run,
 		sweeper:     newSweeper(),
 		networks:    &networks{},

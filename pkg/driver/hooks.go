@@ -105,8 +105,10 @@ func (h *hooks) await(ctx context.Context, j *job) error {
 }
 
 // CreateContainer refuses a container whose pod lacks an attachment in this
-// very sandbox (design D4, second guard), unless it is being made: then the
-// gate holds the container. It adds the gate where no claim brings it.
+// very sandbox (design D4, second guard), unless it is being made and nothing
+// has failed yet: then the gate holds the container. A refusal here is asked
+// again every 11–15 s, also for pods that are never restarted, for which one
+// at the gate is the end. It adds the gate where no claim brings it.
 func (h *hooks) CreateContainer(_ context.Context, pod *nri.PodSandbox, container *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
 	defer failpoint.Soon(failpoint.AfterContainerCreate)
 	defer failpoint.Reach(failpoint.BeforeContainerCreate)
@@ -115,7 +117,7 @@ func (h *hooks) CreateContainer(_ context.Context, pod *nri.PodSandbox, containe
 		return nil, nil, nil
 	}
 	sandbox := sandboxOf(pod)
-	if j := h.d.jobs.of(sandbox); j == nil || !j.running() {
+	if j := h.d.jobs.of(sandbox); j == nil || !j.unfailed() {
 		records = h.d.store.ForPod(sandbox.Pod.UID)
 		if i := slices.IndexFunc(records, h.d.attacher.lacking(sandbox)); i >= 0 {
 			return nil, nil, phaseError(records[i], sandbox, h.notAttached(sandbox, j))
@@ -124,13 +126,16 @@ func (h *hooks) CreateContainer(_ context.Context, pod *nri.PodSandbox, containe
 	return h.d.gate.adjustment(container, records), nil, nil
 }
 
-// notAttached says why a sandbox is not attached and not being attached. The
-// runtime's request is the occasion for a new attempt: whoever has repaired
-// the cause need not delete the pod.
+// notAttached says why a sandbox is not attached. Where that has failed for
+// good the runtime's request is the occasion for a new attempt: whoever has
+// repaired the cause need not delete the pod.
 func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job) error {
 	ended, cause := time.Time{}, errNotBegun
 	if j != nil {
 		ended, cause = j.failure()
+	}
+	if j != nil && j.running() {
+		return fmt.Errorf("%w; it is being tried again", cause)
 	}
 	if sandbox.NetNS == "" {
 		return hostNetworkError(sandbox.Pod, h.d.store.ForPod(sandbox.Pod.UID))

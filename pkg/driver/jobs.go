@@ -17,6 +17,8 @@ const (
 	// attachTime bounds the attaching of one sandbox; a little less than the
 	// gate holds its containers, so that they hear why.
 	attachTime = gateWait - 5*time.Second
+	// MaxAddTimeout leaves time for the attempt that follows one that hung.
+	MaxAddTimeout = attachTime - 5*time.Second
 	// drainTime is what attaches and detaches under way get when the driver
 	// stops.
 	drainTime = 5 * time.Second
@@ -66,7 +68,14 @@ func (j *job) running() bool {
 	}
 }
 
-// failure returns when and why the job ended without attaching.
+// unfailed reports whether the job runs and no attempt of it has failed.
+func (j *job) unfailed() bool {
+	_, err := j.failure()
+	return j.running() && err == nil
+}
+
+// failure returns when and why the job ended without attaching; while it runs,
+// why its latest attempt failed.
 func (j *job) failure() (ended time.Time, why error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

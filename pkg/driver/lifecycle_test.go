@@ -148,10 +148,8 @@ func TestTransientFailureIsTriedAgain(t *testing.T) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
+		wantError(t, w.create(t, 1), "pod default/web", "no lease yet", "being tried again")
 		delete(w.k.fail, "ADD net2")
-		if err := w.create(t, 1); err != nil {
-			t.Errorf("refused while it is tried again: %v", err)
-		}
 		time.Sleep(retryMin)
 		synctest.Wait()
 		same(t, "phases", bothAttached, w.phases())
