@@ -57,10 +57,11 @@ $(BIN)/nadra-node.tar: build
 	$(GO) -C build/mkimage build -o $(BIN)/mkimage .
 	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/nadra-node /nadra-gate=$(BIN)/nadra-gate
 
-# The same with fail points, for the fault suite only.
+# The same with fail points and the race detector, for the fault suite only.
 $(BIN)/faults/nadra-node.tar: image
-	$(GO) build -tags failpoints -trimpath -ldflags='$(LDFLAGS)' -o $(BIN)/faults/ ./cmd/nadra-node ./cmd/nadra-gate
-	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/faults/nadra-node /nadra-gate=$(BIN)/faults/nadra-gate
+	CGO_ENABLED=1 $(GO) build -race -tags failpoints -ldflags='$(LDFLAGS) -linkmode external -extldflags "-static -Wl,--no-warnings"' \
+		-o $(BIN)/faults/ ./cmd/nadra-node
+	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/faults/nadra-node /nadra-gate=$(BIN)/nadra-gate
 
 $(CLUSTER): FORCE
 	@$(GO) build -o $@ ./test/cluster/cmd/nadra-cluster

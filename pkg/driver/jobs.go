@@ -51,7 +51,7 @@ type job struct {
 	tried   chan struct{} // closed after the first attempt
 	done    chan struct{} // closed at the end
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards what follows, and the closing of tried and done
 	// watched is true while a hook waits, which then tells of a failure.
 	watched bool
 	err     error // of the end, or of the latest attempt
@@ -66,6 +66,30 @@ func (j *job) running() bool {
 	default:
 		return true
 	}
+}
+
+// failed notes an attempt that is to be repeated, and reports whether it was
+// the first.
+func (j *job) failed(why error) (first bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	first, j.err = j.err == nil, why
+	if first {
+		close(j.tried)
+	}
+	return first
+}
+
+// end notes the end, and reports whether a hook waits for it.
+func (j *job) end(why error) (watched bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil {
+		close(j.tried)
+	}
+	j.err, j.ended = why, time.Now()
+	close(j.done)
+	return j.watched
 }
 
 // unfailed reports whether the job runs and no attempt of it has failed.
@@ -167,63 +191,59 @@ func (d *Driver) attachSandbox(s attachment.Sandbox, watched bool) *job {
 	return j
 }
 
-// runJob attaches one sandbox and tells what became of it.
+// runJob attaches one sandbox while no other operation on its pod runs, and
+// tells what became of it.
 func (d *Driver) runJob(ctx context.Context, j *job) {
-	started := time.Now()
 	ctx, cancel := context.WithTimeoutCause(d.withPod(ctx, j.sandbox.Pod), attachTime, fmt.Errorf("no success within %s", attachTime))
 	defer cancel()
-	tried := sync.OnceFunc(func() { close(j.tried) })
-	err := d.attachLocked(ctx, j, func(trouble error) {
-		klog.FromContext(ctx).Info("Attaching failed; trying again", "sandbox", j.sandbox.ID, "err", trouble)
-		j.mu.Lock()
-		first := j.err == nil
-		j.err = trouble
-		j.mu.Unlock()
-		if first {
-			d.reportTrouble(j.sandbox, trouble)
-		}
-		tried()
-	})
-	j.mu.Lock()
-	j.err, j.ended = err, time.Now()
-	watched := j.watched
-	close(j.done)
-	j.mu.Unlock()
-	tried()
-	switch {
-	case err == nil:
-		d.jobs.succeeded(j)
-		klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "took", time.Since(started))
-	case watched: // the hook's error fails the sandbox
-	case errors.As(err, new(withdrawn)):
-		klog.FromContext(ctx).Info("Attaching was given up", "sandbox", j.sandbox.ID, "err", err)
-		if errors.Is(err, errPodGoing) { // its containers may be at the gate since an earlier driver
-			d.refuse(ctx, j.sandbox, err)
-		}
-	default:
-		klog.FromContext(ctx).Error(err, "Attaching behind the gate failed", "sandbox", j.sandbox.ID)
-		d.refuse(ctx, j.sandbox, err)
-	}
-}
-
-// attachLocked attaches and reports while no other operation on the pod runs.
-func (d *Driver) attachLocked(ctx context.Context, j *job, trouble func(error)) error {
+	started := time.Now()
 	unlock, err := d.pods.lock(ctx, j.sandbox.Pod.UID)
 	if err == nil {
 		defer unlock()
-		if d.watch.going(j.sandbox.Pod) {
-			err = errPodGoing
-		} else {
-			err = d.attacher.attach(ctx, j.sandbox, trouble)
+		err = d.attachPod(ctx, j)
+	}
+	if err == nil {
+		klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "took", time.Since(started))
+		d.reportAttach(j.sandbox)
+		j.end(nil)
+		d.jobs.succeeded(j)
+		return
+	}
+	d.giveUp(ctx, j, fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err))
+}
+
+// attachPod attaches the sandbox of a job unless its pod is being deleted.
+func (d *Driver) attachPod(ctx context.Context, j *job) error {
+	if d.watch.going(j.sandbox.Pod) {
+		return errPodGoing
+	}
+	return d.attacher.attach(ctx, j.sandbox, func(trouble error) {
+		klog.FromContext(ctx).Info("Attaching failed; trying again", "sandbox", j.sandbox.ID, "err", trouble)
+		if j.failed(trouble) {
+			d.reportTrouble(j.sandbox, trouble)
 		}
+	})
+}
+
+// giveUp tells why a sandbox is not attached: its pod's events and claims, the
+// hook where one waits, and otherwise the gate.
+func (d *Driver) giveUp(ctx context.Context, j *job, err error) {
+	gone := errors.As(err, new(withdrawn))
+	if gone {
+		klog.FromContext(ctx).Info("Attaching was given up", "sandbox", j.sandbox.ID, "err", err)
+	} else {
+		klog.FromContext(ctx).Error(err, "Attaching failed", "sandbox", j.sandbox.ID)
+		d.reportTrouble(j.sandbox, err)
 	}
-	if err != nil {
-		err = fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err)
+	if told := j.end(err); told { // and fails the sandbox
+		return
 	}
-	if !errors.As(err, new(withdrawn)) {
-		d.reportAttach(j.sandbox, err)
+	switch {
+	case errors.Is(err, errPodGoing):
+		d.refuse(ctx, j.sandbox, errPodGoing)
+	case !gone: // else another sandbox, or driver, may be attaching the same records
+		d.refuse(ctx, j.sandbox, err)
 	}
-	return err
 }
 
 // refuse has the gate let go, with an error, of the containers that it holds

@@ -31,13 +31,9 @@ func (d *Driver) reportPrepareFailure(claim *resourceapi.ResourceClaim, err erro
 	}
 }
 
-// reportAttach tells what became of an attach: on every claim, in the pod's
+// reportAttach tells that a sandbox is attached: on every claim, in the pod's
 // network-status, and as events. It only queues.
-func (d *Driver) reportAttach(sandbox attachment.Sandbox, err error) {
-	if err != nil {
-		d.reportTrouble(sandbox, err)
-		return
-	}
+func (d *Driver) reportAttach(sandbox attachment.Sandbox) {
 	records := d.store.ForPod(sandbox.Pod.UID)
 	for claim, devices := range statesByClaim(records, attachedState) {
 		d.status.setClaim(claim, devices)

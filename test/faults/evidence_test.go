@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -56,6 +57,20 @@ func (s *suite) explain(pod string) {
 	out, _ := exec.CommandContext(ctx, "grep", "-rhF", s.ns+"/"+pod, filepath.Join(s.Cluster.LogDir(), "driver")).Output()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	s.t.Logf("the driver on pod %s:\n  %s", pod, strings.Join(lastOf(lines, 25), "\n  "))
+}
+
+// races returns what the race detector, which the suite's driver is built
+// with, has reported in any of the driver's lives.
+func races(logs string) error {
+	out, err := exec.Command("grep", "-rhF", "-A", "40", "WARNING: DATA RACE", filepath.Join(logs, "driver")).Output()
+	var nothing *exec.ExitError
+	if errors.As(err, &nothing) && nothing.ExitCode() == 1 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for data races: %w", err)
+	}
+	return fmt.Errorf("the driver has data races:\n%s", out)
 }
 
 func lastOf(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }

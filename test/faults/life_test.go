@@ -75,6 +75,14 @@ func drawLife(r *rand.Rand, number, pods int) life {
 	return l
 }
 
+// pods is how many pods a life makes.
+func (l life) pods() int {
+	if !l.stays && (l.end == recreated || l.end == replaced) {
+		return 2
+	}
+	return 1
+}
+
 func between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(r.Int64N(int64(high-low)))
 }

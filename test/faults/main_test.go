@@ -6,7 +6,7 @@
 // container may ever run without one of its pod's interfaces. In the end
 // everything that is alive must work, and of the rest nothing may be left.
 //
-//	FAULT_PODS          how many lives, 300 by default
+//	FAULT_PODS          how many pods, 300 by default
 //	FAULT_SEED          which schedule; drawn and printed by default
 //	FAULT_HANDLE_LIVES  lives of the test of file descriptors, 500 by default
 package faults
@@ -58,6 +58,10 @@ func run(m *testing.M) int {
 	stopKeeping := keepDriverLogs(theLab.Cluster.LogDir())
 	code := m.Run()
 	stopKeeping()
+	if err := races(theLab.Cluster.LogDir()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if code != 0 {
 		saveLogs()
 	}

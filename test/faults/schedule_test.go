@@ -104,14 +104,17 @@ func draw(seed uint64, pods int) []step {
 	return steps
 }
 
+// drawBursts draws lives until they have so many pods. A pod that comes again
+// under its name counts twice.
 func drawBursts(r *rand.Rand, pods int) [][]life {
 	var bursts [][]life
-	for made := 0; made < pods; {
-		burst := make([]life, min(5+r.IntN(16), pods-made))
+	for number, made := 0, 0; made < pods; {
+		burst := make([]life, 5+r.IntN(16))
 		for i := range burst {
-			burst[i] = drawLife(r, made+i, pods)
+			burst[i] = drawLife(r, number, pods)
+			made += burst[i].pods()
+			number++
 		}
-		made += len(burst)
 		bursts = append(bursts, burst)
 	}
 	return bursts

@@ -1,0 +1,261 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// prepare notes the attachments of all claims of one pod, or of none; then it
+// returns an error for each. Claims that are noted already keep what they have.
+func (d *Driver) prepare(ctx context.Context, claims []*resourceapi.ResourceClaim) map[types.UID]error {
+	unlock, err := d.lockForPrepare(ctx, claims)
+	if err != nil {
+		return errorForAll(claims, err)
+	}
+	defer unlock()
+	fresh, err := d.forgetPartial(claims)
+	if err != nil {
+		return errorForAll(claims, err)
+	}
+	prepared, failed := d.plan(fresh)
+	if len(failed) > 0 {
+		return failed
+	}
+	if err := d.note(claims, prepared); err != nil {
+		for _, claim := range fresh {
+			err = errors.Join(err, d.forget(string(claim.UID)))
+		}
+		return errorForAll(claims, err)
+	}
+	return nil
+}
+
+// lockForPrepare takes the lock of the claims' pod once their devices are
+// free. A call that the kubelet has given up, and whose claims it may have
+// unprepared meanwhile, changes nothing any more.
+func (d *Driver) lockForPrepare(ctx context.Context, claims []*resourceapi.ResourceClaim) (unlock func(), err error) {
+	if err := d.waitForDevices(ctx, claims); err != nil {
+		return nil, err
+	}
+	var pod attachment.PodRef
+	for _, claim := range claims { // one that is for no pod, or for several, is refused in words later
+		if p, err := podOf(claim); err == nil {
+			pod = p
+		}
+	}
+	unlock, err = d.pods.lock(ctx, pod.UID)
+	if err != nil {
+		return nil, err
+	}
+	for _, claim := range claims {
+		if d.buried.has(string(claim.UID), pod.UID, time.Now()) {
+			err = fmt.Errorf("claim %s/%s was unprepared for this pod already", claim.Namespace, claim.Name)
+		}
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// note writes the records, and then the gate that refers to them. The gate is
+// written also for claims that were noted before: its file may have been lost.
+func (d *Driver) note(claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
+	for _, p := range prepared {
+		if err := d.store.Put(p); err != nil {
+			return err
+		}
+	}
+	var uids []string
+	for _, claim := range claims {
+		if len(d.store.ForClaim(string(claim.UID))) > 0 {
+			uids = append(uids, string(claim.UID))
+		}
+	}
+	for _, uid := range uids {
+		if err := d.gate.write(uid, uids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetPartial returns the claims that are to be planned: all or none, as
+// interface names are given out over the whole pod. Some are noted and some
+// not only after a crash within a Prepare that was never answered; then
+// nothing was attached, and it begins anew.
+func (d *Driver) forgetPartial(claims []*resourceapi.ResourceClaim) ([]*resourceapi.ResourceClaim, error) {
+	noted := 0
+	for _, claim := range claims {
+		if len(d.store.ForClaim(string(claim.UID))) > 0 {
+			noted++
+		}
+	}
+	if noted == len(claims) {
+		return nil, nil
+	}
+	for _, claim := range claims {
+		if slices.ContainsFunc(d.store.ForClaim(string(claim.UID)), checkpoint.Record.DELOwed) {
+			return nil, fmt.Errorf("claim %s/%s is attached already while another claim of its pod is new: delete the pod", claim.Namespace, claim.Name)
+		}
+	}
+	for _, claim := range claims {
+		if err := d.forget(string(claim.UID)); err != nil {
+			return nil, err
+		}
+	}
+	return claims, nil
+}
+
+// forget removes what note has written for one claim. It may be repeated.
+func (d *Driver) forget(uid string) error {
+	if err := d.store.DeleteClaim(uid); err != nil {
+		return err
+	}
+	return d.gate.remove(uid)
+}
+
+// plan resolves the claims of one pod against the NADs of this moment.
+func (d *Driver) plan(claims []*resourceapi.ResourceClaim) (prepared [][]attachment.Prepared, failed map[types.UID]error) {
+	failed = map[types.UID]error{}
+	var requests []request
+	for _, claim := range claims {
+		rs, err := d.requestsOf(claim)
+		if err != nil {
+			failed[claim.UID] = fmt.Errorf("preparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
+		requests = append(requests, rs...)
+	}
+	if first := firstError(claims, failed); first != nil {
+		for _, claim := range claims {
+			if failed[claim.UID] == nil {
+				failed[claim.UID] = fmt.Errorf("claim %s/%s waits for the pod's other claims: %w", claim.Namespace, claim.Name, first)
+			}
+		}
+		return nil, failed
+	}
+	plan, err := attachment.NewPlan(selectionsOf(requests), d.networks.usable)
+	if err != nil {
+		return nil, errorForAll(claims, err)
+	}
+	byClaim := map[attachment.ClaimRef][]attachment.Prepared{}
+	for i, r := range requests {
+		byClaim[r.claim] = append(byClaim[r.claim], attachment.Prepared{
+			Claim: r.claim, Pod: r.pod, Index: i,
+			Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID,
+			Attachment: plan[i],
+		})
+	}
+	return slices.Collect(maps.Values(byClaim)), nil
+}
+
+func errorForAll(claims []*resourceapi.ResourceClaim, err error) map[types.UID]error {
+	failed := map[types.UID]error{}
+	for _, claim := range claims {
+		failed[claim.UID] = fmt.Errorf("preparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return failed
+}
+
+// request is one device of ours in one claim of a pod.
+type request struct {
+	attachment.Requested
+	claim attachment.ClaimRef
+	pod   attachment.PodRef
+}
+
+func (d *Driver) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error) {
+	pod, err := podOf(claim)
+	if err != nil {
+		return nil, err
+	}
+	requested, err := attachment.FromClaim(claim, d.networks.ofDevice)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]request, len(requested))
+	for i, r := range requested {
+		out[i] = request{Requested: r, claim: refOf(claim), pod: pod}
+	}
+	return out, nil
+}
+
+// refOf and consumerOf are the places where the API's claim becomes ours.
+func refOf(claim *resourceapi.ResourceClaim) attachment.ClaimRef {
+	return attachment.ClaimRef{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
+}
+
+func consumerOf(claim *resourceapi.ResourceClaim, c resourceapi.ResourceClaimConsumerReference) attachment.PodRef {
+	return attachment.PodRef{Namespace: claim.Namespace, Name: c.Name, UID: string(c.UID)}
+}
+
+// podOf returns the one pod that a claim is reserved for. A network interface
+// is in one pod: a claim for several could only be attached to the first.
+func podOf(claim *resourceapi.ResourceClaim) (attachment.PodRef, error) {
+	var pods []string
+	var pod attachment.PodRef
+	for _, consumer := range claim.Status.ReservedFor {
+		if consumer.Resource != "pods" || consumer.APIGroup != "" {
+			return pod, fmt.Errorf("status.reservedFor: %s %q is not a pod", consumer.Resource, consumer.Name)
+		}
+		pods = append(pods, consumer.Name)
+		pod = consumerOf(claim, consumer)
+	}
+	switch len(pods) {
+	case 0:
+		return pod, errors.New("status.reservedFor: the claim is reserved for no pod")
+	case 1:
+		return pod, nil
+	}
+	return pod, fmt.Errorf("status.reservedFor: the claim is shared by the pods %s; a network attachment belongs to one pod: "+
+		"use a ResourceClaimTemplate, which gives each pod a claim of its own", strings.Join(pods, ", "))
+}
+
+func devicesOf(records []checkpoint.Record) []kubeletplugin.Device {
+	out := make([]kubeletplugin.Device, len(records))
+	for i, r := range records {
+		out[i] = kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device}
+		if !failpoint.Off(failpoint.Gate) {
+			out[i].CDIDeviceIDs = []string{gateDevice(r.Claim.UID)}
+		}
+		if r.ShareID != "" {
+			share := types.UID(r.ShareID)
+			out[i].ShareID = &share
+		}
+	}
+	return out
+}
+
+func selectionsOf(requests []request) []attachment.Selection {
+	out := make([]attachment.Selection, len(requests))
+	for i, r := range requests {
+		out[i] = r.Selection
+	}
+	return out
+}
+
+func firstError(claims []*resourceapi.ResourceClaim, failed map[types.UID]error) error {
+	for _, claim := range claims {
+		if err := failed[claim.UID]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
