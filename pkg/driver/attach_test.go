@@ -67,6 +67,13 @@ func (k *kernel) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	return nil
 }
 
+// fails has a plugin's verb fail from now on, or not any more (nil).
+func (k *kernel) fails(verb string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.fail[verb] = err
+}
+
 // stop ends a sandbox's namespace and everything in it.
 func (k *kernel) stop(s attachment.Sandbox) {
 	k.mu.Lock()

@@ -107,7 +107,7 @@ func TestHookAttaches(t *testing.T) {
 
 func TestHookReturnsAFailureForGood(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.fail["ADD net2"] = final("no free address")
+		w.k.fails("ADD net2", final("no free address"))
 		started := time.Now()
 		wantError(t, w.RunPodSandbox(t.Context(), podNo(1)), "attaching pod default/web", "adding network default/blue as net2", "no free address")
 		if took := time.Since(started); took > 0 {
@@ -144,12 +144,12 @@ func TestSlowAttachGoesOnBehindTheGate(t *testing.T) {
 // Code 11 is tried again, from the attachment that failed.
 func TestTransientFailureIsTriedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.fail["ADD net2"] = tryLater
+		w.k.fails("ADD net2", tryLater)
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
 		wantError(t, w.create(t, 1), "pod default/web", "no lease yet", "being tried again")
-		delete(w.k.fail, "ADD net2")
+		w.k.fails("ADD net2", nil)
 		time.Sleep(retryMin)
 		synctest.Wait()
 		same(t, "phases", bothAttached, w.phases())
@@ -190,7 +190,7 @@ func TestFailureBehindTheGate(t *testing.T) {
 // Without success the attach ends before the gate does, and says why.
 func TestAttachIsBounded(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.fail["ADD net1"] = tryLater
+		w.k.fails("ADD net1", tryLater)
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,7 @@ func TestBrokenDelIsHandedOver(t *testing.T) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		w.k.fail["DEL net2"] = errors.New("daemon is down")
+		w.k.fails("DEL net2", errors.New("daemon is down"))
 		wantError(t, w.StopPodSandbox(t.Context(), podNo(1)), "daemon is down")
 		w.k.stop(sandboxNo(1))
 		wantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
@@ -300,7 +300,7 @@ func TestBrokenDelIsHandedOver(t *testing.T) {
 		}
 		w.sweep(t.Context(), true)
 		same(t, "debts while it fails", 1, len(w.store.Debts()))
-		delete(w.k.fail, "DEL net2")
+		w.k.fails("DEL net2", nil)
 		w.sweep(t.Context(), true) // not its turn
 		same(t, "debts before their turn", 1, len(w.store.Debts()))
 		time.Sleep(debtMin)

@@ -104,7 +104,7 @@ func (w *podWatch) absent(pod attachment.PodRef) bool {
 // kubelet would wait with them, and delete nothing meanwhile.
 func (d *Driver) podGone(pod attachment.PodRef) {
 	records := d.store.ForPod(pod.UID)
-	if len(records) == 0 || d.jobs.forPod(pod.UID) == nil && !unattached(records) {
+	if len(records) == 0 || !d.jobs.running(pod.UID) && !unattached(records) {
 		return
 	}
 	d.jobs.forget(pod.UID, "", errPodGoing)

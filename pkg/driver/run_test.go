@@ -165,6 +165,15 @@ func TestOneDriverAtATime(t *testing.T) {
 	}
 }
 
+// runSandbox does as containerd does: no plugin is being synchronised meanwhile,
+// so that a sandbox is either listed to it or told.
+func (n *node) runSandbox(t *testing.T, pod *nri.PodSandbox) error {
+	t.Helper()
+	block := n.runtime.BlockPluginSync()
+	defer block.Unblock()
+	return n.runtime.RunPodSandbox(t.Context(), &nri.RunPodSandboxRequest{Pod: pod})
+}
+
 // A pod's whole life over real sockets; then the driver stops and leaves no
 // goroutine behind.
 func TestRunAndStop(t *testing.T) {
@@ -172,7 +181,7 @@ func TestRunAndStop(t *testing.T) {
 	c := claim("a", "blue")
 	n := startNode(t, c)
 	n.prepare(t, c)
-	if err := n.runtime.RunPodSandbox(t.Context(), &nri.RunPodSandboxRequest{Pod: podNo(1)}); err != nil {
+	if err := n.runSandbox(t, podNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, phases(n.store))
@@ -209,7 +218,7 @@ func TestStopWhilePluginsRun(t *testing.T) {
 	running := make(chan struct{})
 	n.k.slow = func(ctx context.Context) error { close(running); <-ctx.Done(); return context.Cause(ctx) }
 	hook := make(chan error, 1)
-	go func() { hook <- n.runtime.RunPodSandbox(t.Context(), &nri.RunPodSandboxRequest{Pod: podNo(1)}) }()
+	go func() { hook <- n.runSandbox(t, podNo(1)) }()
 	<-running
 	started := time.Now()
 	if err := n.stop(); err != nil {
