@@ -138,14 +138,17 @@ func TestStatusIsRepaired(t *testing.T) {
 	fill := func(w *statusWriter) { w.repair(sandboxNo(1), []checkpoint.Record{missing, there}) }
 	written(t, kube, fill, func(ctx context.Context) error {
 		got, err := kube.ResourceV1().ResourceClaims("default").Get(ctx, "c", metav1.GetOptions{})
-		if err != nil || len(got.Status.Devices) != 1 {
-			return fmt.Errorf("claim status %+v (%v)", got.Status.Devices, err)
+		if err != nil {
+			return err
+		}
+		if len(got.Status.Devices) != 1 {
+			return fmt.Errorf("claim status %+v", got.Status.Devices)
 		}
 		p, err := kube.CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{})
-		if err != nil || p.Annotations[nadv1.NetworkStatusAnnot] == "" {
-			return fmt.Errorf("network-status is not there (%v)", err)
+		if err == nil && p.Annotations[nadv1.NetworkStatusAnnot] == "" {
+			err = errors.New("network-status is not there")
 		}
-		return nil
+		return err
 	})
 	got, err := kube.ResourceV1().ResourceClaims("default").Get(t.Context(), "told", metav1.GetOptions{})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nadra-dev/nadra/test/bench/sealed"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -30,6 +31,7 @@ func BenchmarkHook(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 	cmd := exec.CommandContext(b.Context(), "go", "test", "-tags", "e2e", "-count=1", "-run", "^$", "-bench", "^BenchmarkHook$", "./pkg/driver")
 	cmd.Dir, cmd.Stderr = lab.Root(), os.Stderr
+	must(b, sealed.Seal(cmd))
 	out, err := cmd.Output()
 	fmt.Printf("\n%s", out)
 	must(b, err)

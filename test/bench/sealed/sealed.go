@@ -1,51 +1,95 @@
-// Package sealed gives one goroutine a network and mounts of its own, in which
-// CNI plugins can run without anything of it being seen on the machine, and
-// without anything being left when the process dies.
+// Package sealed is for a process that has a network and mounts of its own, in
+// which CNI plugins can run without anything of it being seen on the machine,
+// and without anything being left when the process dies. Seal starts one.
 package sealed
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// World is the network and the mounts. Its methods, and everything that is to
-// happen in it, are for the goroutine that made it.
+// outside is the environment variable that names the namespaces of the process
+// that has sealed this one.
+const outside = "NADRA_SEALED_FROM"
+
+// Seal has a command run with a network and mounts of its own.
+func Seal(cmd *exec.Cmd) error {
+	ours, err := namespaces()
+	if err != nil {
+		return err
+	}
+	cmd.Env = append(cmd.Environ(), outside+"="+ours)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET}
+	return nil
+}
+
+// namespaces names this process' mounts and network.
+func namespaces() (string, error) {
+	mounts, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return "", err
+	}
+	network, err := os.Readlink("/proc/self/ns/net")
+	return mounts + " " + network, err
+}
+
+// ErrNotSealed means that the process has the machine's network or mounts.
+var ErrNotSealed = errors.New("this process shares the machine's namespaces")
+
+// World is the network and the mounts. Its methods are for the goroutine that
+// made it, which keeps its thread; plugins may be run by any.
 type World struct {
 	dir  string
 	home int // the network namespace that plugins are run in
 }
 
-// Enter moves the calling goroutine into a world of its own, for ever: the
-// goroutine must end without unlocking its thread, which takes the namespaces
-// along. Processes that it starts are in there too. dir is an empty directory
-// below which sandboxes are mounted.
+// Enter prepares the process' world; ErrNotSealed where it has none. dir is an
+// empty directory below which sandboxes are mounted.
 func Enter(dir string) (*World, error) {
-	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
-		return nil, fmt.Errorf("unsharing mounts and network: %w", err)
+	ours, err := namespaces()
+	if err != nil {
+		return nil, err
 	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return nil, fmt.Errorf("keeping mounts private: %w", err)
+	if theirs := os.Getenv(outside); theirs == "" || theirs == ours {
+		return nil, ErrNotSealed
 	}
 	if err := unix.Mount("sandboxes", dir, "tmpfs", 0, ""); err != nil {
 		return nil, fmt.Errorf("mounting a place for sandboxes: %w", err)
 	}
+	runtime.LockOSThread()
 	home, err := unix.Open(ownNetNS, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("opening the new network namespace: %w", err)
+		return nil, fmt.Errorf("opening the network namespace: %w", err)
 	}
 	return &World{dir: dir, home: home}, nil
 }
 
 const ownNetNS = "/proc/thread-self/ns/net"
 
-// Close lets go of all sandboxes.
+// Close lets go of all sandboxes and masters.
 func (w *World) Close() error {
+	defer runtime.UnlockOSThread()
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("listing the masters: %w", err)
+	}
+	for _, l := range links {
+		if l.Type() != "veth" {
+			continue
+		}
+		// Its peer goes with it and is not there any more when it is its turn.
+		if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("deleting %s: %w", l.Attrs().Name, err)
+		}
+	}
 	if err := unix.Unmount(w.dir, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmounting the sandboxes: %w", err)
 	}
