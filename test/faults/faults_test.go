@@ -95,7 +95,7 @@ func TestFaults(t *testing.T) {
 // others are gone. It returns the names of those that are not.
 func (s *suite) recovered(staying map[string]life) []string {
 	wrong := map[string]string{}
-	err := lab.Eventually(s.ctx, recovery, func(context.Context) error {
+	err := lab.Eventually(s.ctx, recovery, func(ctx context.Context) error {
 		clear(wrong)
 		for name, l := range staying {
 			if why := s.unwell(l); why != "" {
@@ -108,10 +108,13 @@ func (s *suite) recovered(staying map[string]life) []string {
 				wrong[name] = "it was deleted and is still there"
 			}
 		}
-		if len(wrong) > 0 {
-			return fmt.Errorf("%d pods are not as they should be", len(wrong))
+		if len(wrong) == 0 {
+			return nil
 		}
-		return nil
+		if err := s.restoreClaims(ctx); err != nil {
+			return err
+		}
+		return fmt.Errorf("%d pods are not as they should be", len(wrong))
 	})
 	var stuck []string
 	for name, why := range wrong {

@@ -1,0 +1,73 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// restoreClaims gives back to pods what Kubernetes 1.36's claim controller may
+// take from them when the API server is slow: with a cache that is behind it
+// applies a status.resourceClaimStatuses that has only the claim which it has
+// just made, and the pod's others are gone from it. The kubelet can then
+// neither prepare nor unprepare the pod ("ResourceClaim not created yet"), and
+// no driver is ever asked. It is told in the log.
+func (s *suite) restoreClaims(ctx context.Context) error {
+	var list *resourceapi.ResourceClaimList
+	for _, o := range s.pods.List() {
+		p := o.(*corev1.Pod)
+		missing := claimsWithoutStatus(p)
+		if len(missing) == 0 {
+			continue
+		}
+		if list == nil {
+			var err error
+			if list, err = s.Kube.ResourceV1().ResourceClaims(s.ns).List(ctx, metav1.ListOptions{}); err != nil {
+				return err
+			}
+		}
+		for _, c := range list.Items {
+			name := c.Annotations[resourceapi.PodResourceClaimAnnotation]
+			if !metav1.IsControlledBy(&c, p) || !slices.Contains(missing, name) {
+				continue
+			}
+			s.note("Kubernetes has lost claim %s of pod %s from the pod's status; restored", c.Name, p.Name)
+			if err := s.setClaimStatus(ctx, p, name, c.Name); err != nil {
+				return fmt.Errorf("restoring claim %s of pod %s: %w", c.Name, p.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// claimsWithoutStatus returns the claims of a scheduled pod that its status
+// does not name. The scheduler has seen them all.
+func claimsWithoutStatus(p *corev1.Pod) []string {
+	var missing []string
+	for _, c := range p.Spec.ResourceClaims {
+		if p.Spec.NodeName != "" && !slices.ContainsFunc(p.Status.ResourceClaimStatuses, func(has corev1.PodResourceClaimStatus) bool { return has.Name == c.Name }) {
+			missing = append(missing, c.Name)
+		}
+	}
+	return missing
+}
+
+func (s *suite) setClaimStatus(ctx context.Context, p *corev1.Pod, name, claim string) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": p.UID},
+		"status":   map[string]any{"resourceClaimStatuses": []map[string]string{{"name": name, "resourceClaimName": claim}}},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.Kube.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
