@@ -13,6 +13,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
 // hooks is what the container runtime calls. NRI derives the subscription from
@@ -120,7 +121,7 @@ func (h *hooks) CreateContainer(_ context.Context, pod *nri.PodSandbox, containe
 	if j := h.d.jobs.of(sandbox); j == nil || !j.unfailed() {
 		records = h.d.store.ForPod(sandbox.Pod.UID)
 		if i := slices.IndexFunc(records, h.d.attacher.lacking(sandbox)); i >= 0 {
-			return nil, nil, phaseError(records[i], sandbox, h.notAttached(sandbox, j))
+			return nil, nil, phaseError(records[i], sandbox, h.notAttached(sandbox, j, records))
 		}
 	}
 	return h.d.gate.adjustment(container, records), nil, nil
@@ -129,7 +130,7 @@ func (h *hooks) CreateContainer(_ context.Context, pod *nri.PodSandbox, containe
 // notAttached says why a sandbox is not attached. Where that has failed for
 // good the runtime's request is the occasion for a new attempt: whoever has
 // repaired the cause need not delete the pod.
-func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job) error {
+func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job, records []checkpoint.Record) error {
 	ended, cause := time.Time{}, errNotBegun
 	if j != nil {
 		ended, cause = j.failure()
@@ -138,7 +139,7 @@ func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job) error {
 		return fmt.Errorf("%w; it is being tried again", cause)
 	}
 	if sandbox.NetNS == "" {
-		return hostNetworkError(sandbox.Pod, h.d.store.ForPod(sandbox.Pod.UID))
+		return hostNetworkError(sandbox.Pod, records)
 	}
 	if time.Since(ended) > freshFailure {
 		h.d.attachSandbox(sandbox, false)
