@@ -30,6 +30,8 @@ type options struct {
 	driver.Config
 	kubeconfig string
 	binDirs    string
+
+	globalNamespaces string
 }
 
 func main() {
@@ -59,12 +61,15 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.GateBinary, "gate-binary", "/nadra-gate", "the gate to install on the host, in the driver's image")
 	fs.DurationVar(&o.HookBudget, "hook-budget", time.Second, "how long the runtime's hooks may wait for plugins, if its own request timeout allows; all pods of the node wait with them, and what takes longer goes on behind the gate")
 	fs.DurationVar(&o.AddTimeout, "add-timeout", 30*time.Second, "how long one ADD of a network's plugins may take before they are killed and tried again")
+	fs.BoolVar(&o.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces than the pod's and the global ones, as Multus' namespaceIsolation")
+	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use, as Multus' globalNamespaces")
 	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "how many attachments a network takes on this node")
 	fs.IntVar(&o.Copies, "copies-per-network", 16, "devices for each network where the cluster lacks consumable capacity (Kubernetes 1.34 and 1.35)")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
 	o.CNIBinDirs = strings.Split(o.binDirs, ",")
+	o.Isolation.Global = strings.FieldsFunc(o.globalNamespaces, func(r rune) bool { return r == ',' || r == ' ' })
 	return o, o.check()
 }
 

@@ -209,6 +209,30 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
+// With namespace isolation a pod gets no network of a namespace that is neither
+// its own nor global, whatever its claim's class allows.
+func TestPrepareIsolatesNamespaces(t *testing.T) {
+	for _, tt := range []struct {
+		isolation attachment.Isolation
+		refused   bool
+	}{
+		{attachment.Isolation{}, false},
+		{attachment.Isolation{On: true, Global: []string{"default"}}, false},
+		{attachment.Isolation{On: true, Global: []string{"shared"}}, true},
+	} {
+		d := newDriver(t, nad("blue", blueConf))
+		d.cfg.Isolation = tt.isolation
+		c := claim("c", "blue")
+		c.Namespace = "dev" // and the NAD is in default
+		err := prepare(t, d, c)["c-uid"].Err
+		if tt.refused {
+			wantError(t, err, "claim dev/c", "network default/blue", "namespace isolation")
+		} else if err != nil {
+			t.Errorf("%+v: %v", tt.isolation, err)
+		}
+	}
+}
+
 // A deleted NAD is named although only its device's name is in the claim.
 func TestPrepareNamesADeletedNAD(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))

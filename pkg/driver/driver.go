@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
@@ -59,6 +60,8 @@ type Config struct {
 	CDIDir string
 	// GateBinary is the gate to install on the host, a path in the driver's view.
 	GateBinary string
+	// Isolation says whose networks a pod may use.
+	Isolation attachment.Isolation
 	// Attachments is how many attachments a network takes on this node.
 	Attachments int
 	// Copies is how many devices are published for a network when the API

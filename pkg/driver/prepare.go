@@ -192,6 +192,9 @@ func (d *Driver) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error)
 	}
 	out := make([]request, len(requested))
 	for i, r := range requested {
+		if err := d.cfg.Isolation.Allow(pod.Namespace, r.Selection.Network); err != nil {
+			return nil, err
+		}
 		out[i] = request{Requested: r, claim: refOf(claim), pod: pod}
 	}
 	return out, nil
