@@ -41,10 +41,7 @@ type Network struct {
 // when it has no configuration of its own; any other says where spec.config is
 // wrong. What ParseNetwork accepts, libcni accepts.
 func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
-	n := Network{
-		Ref:          NetworkRef{Namespace: nad.Namespace, Name: nad.Name},
-		ResourceName: nad.Annotations[ResourceNameAnnotation],
-	}
+	n := unparsed(nad)
 	if nad.Spec.Config == "" {
 		return Network{}, fmt.Errorf("parsing network %s: %w", n.Ref, ErrNoConfig)
 	}
@@ -52,6 +49,24 @@ func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 		return Network{}, fmt.Errorf("parsing network %s: spec.config: %w", n.Ref, err)
 	}
 	return n, nil
+}
+
+// ParseNetworkFile reads a NetworkAttachmentDefinition for which ParseNetwork
+// has said ErrNoConfig, with the configuration that a file of the node has for
+// it. The path is for errors.
+func ParseNetworkFile(nad *nadv1.NetworkAttachmentDefinition, path string, config []byte) (Network, error) {
+	n := unparsed(nad)
+	if err := n.parse(config); err != nil {
+		return Network{}, fmt.Errorf("parsing network %s: file %s: %w", n.Ref, path, err)
+	}
+	return n, nil
+}
+
+func unparsed(nad *nadv1.NetworkAttachmentDefinition) Network {
+	return Network{
+		Ref:          NetworkRef{Namespace: nad.Namespace, Name: nad.Name},
+		ResourceName: nad.Annotations[ResourceNameAnnotation],
+	}
 }
 
 func (n *Network) parse(config []byte) error {

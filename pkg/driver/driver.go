@@ -44,6 +44,8 @@ type Config struct {
 	CNIBinDirs []string
 	// CNIConfDir is where the runtime finds the default network; a path in the host.
 	CNIConfDir string
+	// NADConfDir has the configurations of NADs that have none; a path in the host.
+	NADConfDir string
 	// NRISocket is the runtime's NRI socket.
 	NRISocket string
 	// HookBudget is how long the runtime's hooks may wait for plugins, if the
@@ -157,6 +159,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		networks: d.networks,
 		pool:     cfg.NodeName + "/networks",
 		binDirs:  cfg.CNIBinDirs,
+		conf:     confDir{hostRoot: cfg.HostRoot, path: cfg.NADConfDir},
 		options:  deviceOptions{attachments: int64(cfg.Attachments), copies: cfg.Copies},
 		changed:  make(chan struct{}, 1),
 	}

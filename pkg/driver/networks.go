@@ -78,6 +78,8 @@ type host struct {
 	links   map[string]link
 	missing func(pluginTypes []string) []string
 	binDirs []string
+	// conf returns the node's configuration for a NAD that has none, and its file.
+	conf func(nad string) (path string, config []byte, err error)
 }
 
 // check says why the network cannot be attached on this host; nil if it can.

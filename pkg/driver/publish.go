@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -39,6 +40,7 @@ type publisher struct {
 	publish  func(context.Context, resourceslice.DriverResources) error
 	pool     string
 	binDirs  []string
+	conf     confDir
 	options  deviceOptions // exclusive is guarded by mu
 	changed  chan struct{} // of capacity 1: something may have changed
 
@@ -124,7 +126,7 @@ func (p *publisher) look(ctx context.Context) (map[attachment.NetworkRef]candida
 	if err != nil {
 		return nil, host{}, fmt.Errorf("listing NetworkAttachmentDefinitions: %w", err)
 	}
-	h := host{links: links, missing: p.missing, binDirs: p.binDirs}
+	h := host{links: links, missing: p.missing, binDirs: p.binDirs, conf: p.conf.find}
 	candidates := make(map[attachment.NetworkRef]candidate, len(nads))
 	for _, nad := range nads {
 		ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
@@ -136,6 +138,13 @@ func (p *publisher) look(ctx context.Context) (map[attachment.NetworkRef]candida
 
 func candidateOf(nad *nadv1.NetworkAttachmentDefinition, h host) candidate {
 	network, err := attachment.ParseNetwork(nad)
+	if errors.Is(err, attachment.ErrNoConfig) {
+		var path string
+		var config []byte
+		if path, config, err = h.conf(nad.Name); err == nil {
+			network, err = attachment.ParseNetworkFile(nad, path, config)
+		}
+	}
 	if err == nil {
 		err = h.check(network)
 	}

@@ -243,3 +243,21 @@ func (f *fixture) claimWhen(pod *corev1.Pod, ok func(*resourceapi.ResourceClaim)
 	f.must(err)
 	return claim
 }
+
+// A NAD without a configuration means a file on the node, by its name.
+func TestNetworkOfAFile(t *testing.T) {
+	f := setup(t, "filed")
+	f.bridge("br-filed")
+	const path = "/etc/cni/multus/net.d/10-filed.conf"
+	f.must(lab.WriteHostFile(f.node, path, []byte(`{"cniVersion":"1.0.0","name":"filed","type":"bridge","bridge":"br-filed",`+
+		`"ipam":{"type":"host-local","subnet":"10.76.0.0/24"}}`), 0o644))
+	f.undo = append(f.undo, "rm -r /etc/cni/multus")
+	f.nad("filed", "")
+	f.start("web", lab.Want{Network: "filed"})
+	out, err := f.Exec(f.ctx, f.ns, "web", "ip", "addr", "show", "net1")
+	f.must(err)
+	if !strings.Contains(out, "10.76.0.") {
+		t.Errorf("net1:\n%s", out)
+	}
+	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+}
