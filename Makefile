@@ -21,7 +21,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e faults bench test clean FORCE
+.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e faults bench test clean libc FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ unit: ## the quick loop: all tests that need no cluster
 	$(GO) -C build/mkimage test ./...
 
 # CI runs the same under the race detector, which needs cgo.
-race: ## the quick loop under the race detector
+race: libc ## the quick loop under the race detector
 	CGO_ENABLED=1 $(TESTSUM) standard-quiet -- -race ./...
 	$(GO) -C build/mkimage test ./...
 
@@ -58,7 +58,7 @@ $(BIN)/nadra-node.tar: build
 	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/nadra-node /nadra-gate=$(BIN)/nadra-gate
 
 # The same with fail points and the race detector, for the fault suite only.
-$(BIN)/faults/nadra-node.tar: image
+$(BIN)/faults/nadra-node.tar: image libc
 	CGO_ENABLED=1 $(GO) build -race -tags failpoints -ldflags='$(LDFLAGS) -linkmode external -extldflags "-static -Wl,--no-warnings"' \
 		-o $(BIN)/faults/ ./cmd/nadra-node
 	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/faults/nadra-node /nadra-gate=$(BIN)/nadra-gate
@@ -90,5 +90,10 @@ test: lint race fuzz e2e faults ## everything that CI runs
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)
+
+# What gcc alone lacks on a fresh machine.
+libc:
+	@echo 'int main(void) { return 0; }' | gcc -x c -static -o /dev/null - 2>/dev/null || \
+		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libc6-dev; }
 
 FORCE:
