@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,7 +27,7 @@ type Debt struct {
 
 // name identifies the debt: one attachment in one sandbox.
 func (d Debt) name() string {
-	sum := sha256.Sum256([]byte(d.Record.Key().String() + " " + d.Record.Sandbox.ID))
+	sum := sha256.Sum256([]byte(d.Record.DELKey()))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -42,22 +41,21 @@ type debtFile struct {
 // by the record any more. A crash in between leaves both, and costs a second
 // DEL, which is none.
 func (s *Store) HandOver(key Key, cause error) error {
-	i := slices.IndexFunc(s.ForClaim(key.ClaimUID), func(r Record) bool { return r.Key() == key })
+	records := s.ForClaim(key.ClaimUID)
+	i := slices.IndexFunc(records, func(r Record) bool { return r.Key() == key })
 	if i < 0 {
 		return fmt.Errorf("%w: %s", ErrNotFound, key)
 	}
-	d := Debt{Record: s.ForClaim(key.ClaimUID)[i], Since: time.Now().UTC(), Cause: cause.Error()}
+	d := Debt{Record: records[i], Since: time.Now().UTC(), Cause: cause.Error()}
 	if !d.Record.DELOwed() {
 		return nil
 	}
-	var data bytes.Buffer
-	e := json.NewEncoder(&data)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(debtFile{Version: FormatVersion, Debt: d}); err != nil {
+	data, err := encode(debtFile{Version: FormatVersion, Debt: d})
+	if err != nil {
 		return fmt.Errorf("encoding the debt of %s: %w", key, err)
 	}
 	failpoint.Reach(failpoint.BeforeRecordWrite)
-	if err := writeFile(s.debtPath(d), data.Bytes()); err != nil {
+	if err := writeFile(s.debtPath(d), data); err != nil {
 		return fmt.Errorf("writing the debt of %s: %w", key, err)
 	}
 	failpoint.Reach(failpoint.AfterRecordWrite)

@@ -55,6 +55,9 @@ func (r Record) Key() Key {
 	return Key{ClaimUID: r.Claim.UID, Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID}
 }
 
+// DELKey identifies what a DEL is owed for: the record in its sandbox.
+func (r Record) DELKey() string { return r.Key().String() + " " + r.Sandbox.ID }
+
 // Key identifies one record.
 type Key struct {
 	ClaimUID, Request, Pool, Device, ShareID string
@@ -74,10 +77,14 @@ type claimFile struct {
 // encodeClaimFile makes one file's content. Configurations in it are not
 // escaped: a person compares them with the NAD during an incident.
 func encodeClaimFile(records []Record) ([]byte, error) {
+	return encode(claimFile{Version: FormatVersion, Records: records})
+}
+
+func encode(file any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	err := e.Encode(claimFile{Version: FormatVersion, Records: records})
+	err := e.Encode(file)
 	return out.Bytes(), err
 }
 

@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
-	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
@@ -24,12 +23,33 @@ const (
 	patientFor   = 20 * time.Second
 )
 
-// detach runs the DELs that are owed for the pod's records that match, last
-// attached first. One failure does not stop the others (behaviour A4-50).
+// detach runs the DELs that are owed for the pod's records that match.
 func (a *attacher) detach(ctx context.Context, podUID string, match func(checkpoint.Record) bool) error {
-	var done []checkpoint.Key
+	done, err := a.runDels(ctx, a.store.ForPod(podUID), match)
+	if len(done) > 0 {
+		err = errors.Join(err, a.store.MarkDetached(done...))
+	}
+	return err
+}
+
+// release runs the DELs that are owed for one claim and then forgets it. It
+// writes nothing where all succeed: a disk that is full keeps no pod from
+// being deleted.
+func (a *attacher) release(ctx context.Context, claimUID string) error {
+	wanted := func(checkpoint.Record) bool { return !failpoint.Off(failpoint.UnprepareDEL) }
+	done, err := a.runDels(ctx, a.store.ForClaim(claimUID), wanted)
+	if err != nil {
+		return errors.Join(err, a.store.MarkDetached(done...))
+	}
+	return a.store.DeleteClaim(claimUID)
+}
+
+// runDels runs the DELs that are owed for those of the records that match, last
+// attached first, and returns which are settled and yet to be marked so. One
+// failure does not stop the others (behaviour A4-50).
+func (a *attacher) runDels(ctx context.Context, records []checkpoint.Record, match func(checkpoint.Record) bool) (done []checkpoint.Key, err error) {
 	var errs []error
-	for _, r := range slices.Backward(a.store.ForPod(podUID)) {
+	for _, r := range slices.Backward(records) {
 		if !r.DELOwed() || !match(r) {
 			continue
 		}
@@ -40,32 +60,7 @@ func (a *attacher) detach(ctx context.Context, podUID string, match func(checkpo
 			done = append(done, r.Key())
 		}
 	}
-	if len(done) > 0 {
-		errs = append(errs, a.store.MarkDetached(done...))
-	}
-	return errors.Join(errs...)
-}
-
-// release runs the DELs that are owed for one claim and then forgets it. It
-// writes nothing where all succeed: a disk that is full keeps no pod from
-// being deleted.
-func (a *attacher) release(ctx context.Context, claimUID string) error {
-	var done []checkpoint.Key
-	var errs []error
-	for _, r := range slices.Backward(a.store.ForClaim(claimUID)) {
-		if !r.DELOwed() || failpoint.Off(failpoint.UnprepareDEL) {
-			continue
-		}
-		if _, err := a.del(ctx, r); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		done = append(done, r.Key())
-	}
-	if len(errs) > 0 {
-		return errors.Join(append(errs, a.store.MarkDetached(done...))...)
-	}
-	return a.store.DeleteClaim(claimUID)
+	return done, errors.Join(errs...)
 }
 
 // del runs DEL for one record with the sandbox that its ADD was for. settled
@@ -130,9 +125,6 @@ type failures struct {
 	since time.Time
 }
 
-// owed identifies what a DEL is owed for.
-func owed(r checkpoint.Record) string { return r.Key().String() + " " + r.Sandbox.ID }
-
 // over notes one more failure and reports whether that is enough.
 func (p *patience) over(r checkpoint.Record, now time.Time) bool {
 	p.mu.Lock()
@@ -140,27 +132,16 @@ func (p *patience) over(r checkpoint.Record, now time.Time) bool {
 	if p.fails == nil {
 		p.fails = map[string]failures{}
 	}
-	f := p.fails[owed(r)]
+	f := p.fails[r.DELKey()]
 	if f.times++; f.times == 1 {
 		f.since = now
 	}
-	p.fails[owed(r)] = f
+	p.fails[r.DELKey()] = f
 	return f.times >= patientTimes && now.Sub(f.since) >= patientFor
 }
 
 func (p *patience) forget(r checkpoint.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.fails, owed(r))
-}
-
-// unattached reports whether the pod, as recorded, has yet to be attached.
-func unattached(records []checkpoint.Record) bool {
-	return slices.ContainsFunc(records, func(r checkpoint.Record) bool { return r.Phase != checkpoint.Attached })
-}
-
-// phaseError says in words what a pod lacks in a sandbox, for its events.
-func phaseError(r checkpoint.Record, sandbox attachment.Sandbox, cause error) error {
-	return fmt.Errorf("pod %s/%s is not attached to network %s (%s) in sandbox %.12s, phase %s: %w",
-		sandbox.Pod.Namespace, sandbox.Pod.Name, r.Attachment.Network, r.Attachment.Interface, sandbox.ID, r.Phase, cause)
+	delete(p.fails, r.DELKey())
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -130,15 +129,8 @@ func (g *gateHook) install(records []checkpoint.Record) error {
 	if err := g.installBinary(); err != nil {
 		return fmt.Errorf("installing the gate as %s: %w", g.binary, err)
 	}
-	pods := map[string]map[string]bool{}
-	for _, r := range records {
-		if pods[r.Pod.UID] == nil {
-			pods[r.Pod.UID] = map[string]bool{}
-		}
-		pods[r.Pod.UID][r.Claim.UID] = true
-	}
-	for _, claims := range pods {
-		all := slices.Sorted(maps.Keys(claims))
+	for _, ofPod := range byPod(records) {
+		all := claimsOf(ofPod)
 		for _, uid := range all {
 			if err := g.write(uid, all); err != nil {
 				return err
@@ -191,13 +183,19 @@ func (g *gateHook) installBinary() error {
 	return os.Rename(tmp, g.binary)
 }
 
+// claimsOf returns the UIDs of the records' claims, sorted, each once.
+func claimsOf(records []checkpoint.Record) []string {
+	var uids []string
+	for _, r := range records {
+		uids = append(uids, r.Claim.UID)
+	}
+	slices.Sort(uids)
+	return slices.Compact(uids)
+}
+
 // adjustment adds the gate to a container that has it by no CDI device; nil
 // when it has.
 func (g *gateHook) adjustment(container *nri.Container, records []checkpoint.Record) *nri.ContainerAdjustment {
-	claims := map[string]bool{}
-	for _, r := range records {
-		claims[r.Claim.UID] = true
-	}
 	for _, d := range container.GetCDIDevices() {
 		if strings.HasPrefix(d.GetName(), gateKind+"=") {
 			return nil
@@ -205,7 +203,7 @@ func (g *gateHook) adjustment(container *nri.Container, records []checkpoint.Rec
 	}
 	a := &nri.ContainerAdjustment{}
 	a.AddHooks(&nri.Hooks{CreateRuntime: []*nri.Hook{{
-		Path: g.binary, Args: g.args(slices.Sorted(maps.Keys(claims))), Env: []string{"GOTRACEBACK=none"},
+		Path: g.binary, Args: g.args(claimsOf(records)), Env: []string{"GOTRACEBACK=none"},
 		Timeout: nri.Int(int(gateTimeout.Seconds())),
 	}}})
 	return a

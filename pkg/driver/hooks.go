@@ -147,6 +147,12 @@ func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job, records []checkp
 	return cause
 }
 
+// phaseError says in words what a pod lacks in a sandbox, for its events.
+func phaseError(r checkpoint.Record, sandbox attachment.Sandbox, cause error) error {
+	return fmt.Errorf("pod %s/%s is not attached to network %s (%s) in sandbox %.12s, phase %s: %w",
+		sandbox.Pod.Namespace, sandbox.Pod.Name, r.Attachment.Network, r.Attachment.Interface, sandbox.ID, r.Phase, cause)
+}
+
 // StopPodSandbox detaches the pod's networks while its namespace is there.
 func (h *hooks) StopPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Soon(failpoint.AfterSandboxStop)

@@ -126,16 +126,11 @@ func (js *jobs) of(s attachment.Sandbox) *job {
 	return nil
 }
 
-// forPod returns the pod's job; nil when there is none.
-func (js *jobs) forPod(uid string) *job {
-	js.mu.Lock()
-	defer js.mu.Unlock()
-	return js.byPod[uid]
-}
-
 // running reports whether the pod is being attached.
 func (js *jobs) running(podUID string) bool {
-	j := js.forPod(podUID)
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	j := js.byPod[podUID]
 	return j != nil && j.running()
 }
 
@@ -152,18 +147,18 @@ func (js *jobs) forget(podUID, sandboxID string, cause withdrawn) {
 }
 
 // start returns the running job of the sandbox, or begins one in place of the
-// pod's earlier one. fresh is false when it was running already.
-func (js *jobs) start(s attachment.Sandbox, watched bool, run func(context.Context, *job)) (j *job, fresh bool) {
+// pod's earlier one.
+func (js *jobs) start(s attachment.Sandbox, watched bool, run func(context.Context, *job)) *job {
 	js.mu.Lock()
 	defer js.mu.Unlock()
 	if old := js.byPod[s.Pod.UID]; old != nil {
 		if old.sandbox.ID == s.ID && old.running() {
-			return old, false
+			return old
 		}
 		old.cancel(errReplaced)
 	}
 	ctx, cancel := context.WithCancelCause(js.base)
-	j = &job{sandbox: s, cancel: cancel, tried: make(chan struct{}), done: make(chan struct{}), watched: watched}
+	j := &job{sandbox: s, cancel: cancel, tried: make(chan struct{}), done: make(chan struct{}), watched: watched}
 	if js.byPod == nil {
 		js.byPod = map[string]*job{}
 	}
@@ -172,7 +167,7 @@ func (js *jobs) start(s attachment.Sandbox, watched bool, run func(context.Conte
 		defer cancel(nil)
 		run(ctx, j)
 	})
-	return j, true
+	return j
 }
 
 // succeeded forgets a job that has nothing more to tell.
@@ -187,8 +182,7 @@ func (js *jobs) succeeded(j *job) {
 // attachSandbox begins to attach the sandbox, unless that is under way. A hook
 // that watches is told of a failure, and nobody else.
 func (d *Driver) attachSandbox(s attachment.Sandbox, watched bool) *job {
-	j, _ := d.jobs.start(s, watched, d.runJob)
-	return j
+	return d.jobs.start(s, watched, d.runJob)
 }
 
 // runJob attaches one sandbox while no other operation on its pod runs, and

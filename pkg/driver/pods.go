@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
 var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -119,4 +121,9 @@ func (d *Driver) podGone(pod attachment.PodRef) {
 		defer unlock()
 		d.refuse(ctx, attachment.Sandbox{Pod: pod}, errPodGoing)
 	})
+}
+
+// unattached reports whether the pod, as recorded, has yet to be attached.
+func unattached(records []checkpoint.Record) bool {
+	return slices.ContainsFunc(records, func(r checkpoint.Record) bool { return r.Phase != checkpoint.Attached })
 }

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -106,11 +107,7 @@ func byPod(records []checkpoint.Record) map[attachment.PodRef][]checkpoint.Recor
 // restart, and a node that was rebooted has none of the old ones.
 func (d *Driver) sweepPod(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record) error {
 	lost := func(r checkpoint.Record) bool { return r.DELOwed() && !d.attacher.there(r) }
-	found := false
-	for _, r := range records {
-		found = found || lost(r)
-	}
-	if !found || d.jobs.running(pod.UID) {
+	if !slices.ContainsFunc(records, lost) || d.jobs.running(pod.UID) {
 		return nil // an attach that is under way clears the earlier sandbox itself
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, unprepareTime, errors.New("the time for sweeping a pod is over"))
@@ -157,7 +154,7 @@ func (d *Driver) claimGone(ctx context.Context, ref attachment.ClaimRef) bool {
 
 // sweepDebt tries the DEL of a debt when it is its turn.
 func (d *Driver) sweepDebt(ctx context.Context, debt checkpoint.Debt, now time.Time) error {
-	name := owed(debt.Record)
+	name := debt.Record.DELKey()
 	t := d.sweeper.debts[name]
 	if now.Before(t.next) {
 		return nil
