@@ -23,16 +23,19 @@ type Attachment struct {
 	CapabilityArgs map[string]json.RawMessage `json:"capabilityArgs,omitempty"`
 	// CNIArgs are the CNI_ARGS besides those that name the pod.
 	CNIArgs [][2]string `json:"cniArgs,omitempty"`
+	// ResourceName is the device pool that the network draws from; empty where
+	// it has none.
+	ResourceName string `json:"resourceName,omitempty"`
+	// DefaultRoute are the gateways of the pod's default route, the preferred
+	// one first: it is to leave by this interface and by no other. Nil asks for
+	// nothing; an empty list only takes the default route away (behaviour B7).
+	DefaultRoute *[]string `json:"defaultRoute,omitempty"`
 }
 
 // NewAttachment resolves a selection against its network; iface is the
 // interface's name in the pod. An IPAMClaimReference needs nothing here: the
 // plugins that know it read it from the pod (behaviour A2-25).
 func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
-	if s.DefaultRoute != nil {
-		return Attachment{}, fmt.Errorf("attaching network %s as %s: default-route: "+
-			"moving the pod's default route is not supported by this version of nadra yet: remove it from the request", n.Ref, iface)
-	}
 	conflist, err := mergeCNIArgs(n.Conflist, s.CNIArgs)
 	if err != nil {
 		return Attachment{}, fmt.Errorf("attaching network %s as %s: cni-args: %w", n.Ref, iface, err)
@@ -44,6 +47,8 @@ func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
 		Conflist:       conflist,
 		CapabilityArgs: capabilityArgs(s),
 		CNIArgs:        cniArgs(s),
+		ResourceName:   n.ResourceName,
+		DefaultRoute:   s.DefaultRoute,
 	}, nil
 }
 

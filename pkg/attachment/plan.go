@@ -22,6 +22,9 @@ func NewPlan(selections []Selection, lookup func(NetworkRef) (Network, error)) (
 	if err := checkAddresses(selections); err != nil {
 		return nil, err
 	}
+	if err := checkDefaultRoutes(selections); err != nil {
+		return nil, err
+	}
 	var plan Plan
 	for i, s := range selections {
 		network, err := lookup(s.Network)
@@ -77,6 +80,39 @@ func checkAddresses(selections []Selection) error {
 		}
 	}
 	return nil
+}
+
+// checkDefaultRoutes refuses gateways of one family on two attachments: a pod
+// has one default route of each. Several on one attachment are alternatives.
+// The standard allows the request on one attachment (behaviour A2-22), Multus
+// one gateway of each family over all of them; this allows both.
+func checkDefaultRoutes(selections []Selection) error {
+	owner := map[string]int{}
+	for i, s := range selections {
+		if s.DefaultRoute == nil {
+			continue
+		}
+		for _, gateway := range *s.DefaultRoute {
+			addr, err := v1alpha1.ParseIP(gateway)
+			if err != nil {
+				return fmt.Errorf("%s asks for the default route by %q, which %w", title(selections, i), gateway, err)
+			}
+			family := Family(addr)
+			if other, taken := owner[family]; taken && other != i {
+				return fmt.Errorf("%s and %s both ask for the pod's %s default route: ask for it once", title(selections, other), title(selections, i), family)
+			}
+			owner[family] = i
+		}
+	}
+	return nil
+}
+
+// Family returns the name of an address's family, IPv4 or IPv6.
+func Family(addr netip.Addr) string {
+	if addr.Unmap().Is4() {
+		return "IPv4"
+	}
+	return "IPv6"
 }
 
 // title names a selection in messages by position and network.

@@ -97,8 +97,8 @@ func TestNewPlanRefuses(t *testing.T) {
 			`networks[0] (ns/a) and networks[1] (ns/a) both ask for address 10.0.0.1: give each address once`,
 		},
 		{
-			"default route", `[{"name": "a"}, {"name": "a", "default-route": []}]`,
-			`networks[1]: attaching network ns/a as net2: default-route: moving the pod's default route is not supported by this version of nadra yet: remove it from the request`,
+			"default route twice", `[{"name": "a", "default-route": ["10.0.0.1", "fd00::1"]}, {"name": "a", "default-route": ["FD00::2"]}]`,
+			`networks[0] (ns/a) and networks[1] (ns/a) both ask for the pod's IPv6 default route: ask for it once`,
 		},
 		{
 			"args no object", `[{"name": "args", "cni-args": {"a": 1}}]`,

@@ -38,6 +38,12 @@ type Record struct {
 	BootID string `json:"bootID,omitempty"`
 	// Result is the CNI result of ADD as the last plugin of the chain gave it.
 	Result json.RawMessage `json:"result,omitempty"`
+	// Displaced are the pod's default routes that this attachment's request
+	// for the default route has taken away; they come back with its DEL.
+	Displaced []Route `json:"displaced,omitempty"`
+	// DeviceInfo is what the plugins told about the attachment's device, in the
+	// form of the device information specification (behaviour A5-65).
+	DeviceInfo json.RawMessage `json:"deviceInfo,omitempty"`
 	// Refusal is why the gate is to refuse containers that lack this attachment
 	// at once. Without it the gate holds them: the attachment may still come.
 	Refusal string `json:"refusal,omitempty"`

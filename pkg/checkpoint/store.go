@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -157,18 +158,37 @@ func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox) error {
 		if r.DELOwed() {
 			return fmt.Errorf("%s is %s for sandbox %s: a DEL is owed first", r.Key(), r.Phase, r.Sandbox.ID)
 		}
-		r.Phase, r.Sandbox, r.BootID, r.Result, r.Refusal = Attaching, &sandbox, s.bootID, nil, ""
+		*r = Record{Prepared: r.Prepared, Phase: Attaching, Sandbox: &sandbox, BootID: s.bootID}
 		return nil
 	})
 }
 
-// MarkAttached notes the result of the ADD of one record.
-func (s *Store) MarkAttached(key Key, result json.RawMessage) error {
+// MarkDisplaced notes which default routes are about to be taken away for this
+// record, in addition to those that were.
+func (s *Store) MarkDisplaced(key Key, routes []Route) error {
+	return s.update([]Key{key}, func(r *Record) error {
+		if !r.DELOwed() {
+			return fmt.Errorf("%s is %s: nothing is attached that a route could be taken away for", r.Key(), r.Phase)
+		}
+		displaced := slices.Clone(r.Displaced) // readers have the old one
+		for _, route := range routes {
+			if !slices.ContainsFunc(displaced, func(d Route) bool { return reflect.DeepEqual(d, route) }) {
+				displaced = append(displaced, route)
+			}
+		}
+		r.Displaced = displaced
+		return nil
+	})
+}
+
+// MarkAttached notes the result of the ADD of one record, and what its plugins
+// told about the device; nothing where they did not.
+func (s *Store) MarkAttached(key Key, result, deviceInfo json.RawMessage) error {
 	return s.update([]Key{key}, func(r *Record) error {
 		if r.Phase != Attaching {
 			return fmt.Errorf("%s is %s, not Attaching", r.Key(), r.Phase)
 		}
-		r.Phase, r.Result = Attached, result
+		r.Phase, r.Result, r.DeviceInfo = Attached, result, deviceInfo
 		return nil
 	})
 }
@@ -177,7 +197,7 @@ func (s *Store) MarkAttached(key Key, result json.RawMessage) error {
 // owed any more.
 func (s *Store) MarkDetached(keys ...Key) error {
 	return s.update(keys, func(r *Record) error {
-		r.Phase, r.Sandbox, r.BootID, r.Result = Prepared, nil, "", nil
+		*r = Record{Prepared: r.Prepared, Phase: Prepared, Refusal: r.Refusal}
 		return nil
 	})
 }

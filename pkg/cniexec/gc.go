@@ -14,7 +14,6 @@ import (
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
-	securejoin "github.com/cyphar/filepath-securejoin"
 )
 
 // Errors of GC that say that nothing was done, and why.
@@ -68,7 +67,14 @@ func (r *Runner) DelOrphan(ctx context.Context, o Orphan) error {
 	}
 	r.running.RLock()
 	defer r.running.RUnlock()
-	return r.cni.DelNetworkList(ctx, list, o.cached.runtimeConf(""))
+	if err := r.cni.DelNetworkList(ctx, list, o.cached.runtimeConf("")); err != nil {
+		return err
+	}
+	var info string
+	if json.Unmarshal(o.cached.CapabilityArgs[infoCapability], &info) != nil {
+		return nil // of a cache from before nadra gave it
+	}
+	return r.removeInfo(info)
 }
 
 // GC tells the plugins of a conflist which attachments of its network there
@@ -138,9 +144,9 @@ func (r *Runner) withCached(valid []types.GCAttachment, network string) ([]types
 // name, which begins with the network's.
 func (r *Runner) noForeign(network string) error {
 	for _, dir := range r.foreign {
-		inside, err := securejoin.SecureJoin(r.exec.root, dir)
+		inside, err := r.inHost(dir)
 		if err != nil {
-			return fmt.Errorf("finding %s in the host: %w", dir, err)
+			return err
 		}
 		entries, err := os.ReadDir(inside)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

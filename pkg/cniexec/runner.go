@@ -41,6 +41,8 @@ type Runner struct {
 	cacheDir string
 	// foreign are the caches of other runtimes; paths in the host.
 	foreign []string
+	// infoDir is where devices are described; a path in the host.
+	infoDir string
 	// running is held for reading by what concerns one sandbox, and for
 	// writing by GC, which concerns a whole network.
 	running sync.RWMutex
@@ -58,6 +60,7 @@ func New(o Options) (*Runner, error) {
 		dirs:     o.BinDirs,
 		cacheDir: o.CacheDir,
 		foreign:  foreignCaches,
+		infoDir:  infoDir,
 	}, nil
 }
 
@@ -72,7 +75,10 @@ func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	}
 	r.running.RLock()
 	defer r.running.RUnlock()
-	res, err := r.cni.AddNetworkList(ctx, list, runtimeConf(s, a))
+	if err := r.prepareInfo(list, s, a); err != nil {
+		return nil, &trouble{err}
+	}
+	res, err := r.cni.AddNetworkList(ctx, list, r.runtimeConf(s, a))
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +111,10 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	}
 	r.running.RLock()
 	defer r.running.RUnlock()
-	return r.cni.DelNetworkList(ctx, list, runtimeConf(s, a))
+	if err := r.cni.DelNetworkList(ctx, list, r.runtimeConf(s, a)); err != nil {
+		return err
+	}
+	return r.removeInfo(r.infoPath(s, a))
 }
 
 // injectPrevResult puts the result into the configuration of every plugin of

@@ -10,7 +10,7 @@ import (
 
 // runtimeConf is what libcni needs besides the conflist. CNI_ARGS have the
 // keys, order and values that Multus sends (behaviour B10).
-func runtimeConf(s attachment.Sandbox, a attachment.Attachment) *libcni.RuntimeConf {
+func (r *Runner) runtimeConf(s attachment.Sandbox, a attachment.Attachment) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: s.ID,
 		NetNS:       s.NetNS,
@@ -22,8 +22,19 @@ func runtimeConf(s attachment.Sandbox, a attachment.Attachment) *libcni.RuntimeC
 			{"K8S_POD_INFRA_CONTAINER_ID", s.ID},
 			{"K8S_POD_UID", s.Pod.UID},
 		}, a.CNIArgs...),
-		CapabilityArgs: capabilityArgs(a.CapabilityArgs),
+		CapabilityArgs: withInfo(capabilityArgs(a.CapabilityArgs), r.infoPath(s, a)),
 	}
+}
+
+// withInfo adds the device information file, which is for every plugin that
+// declares the capability (device information specification; Multus gives it
+// only where a device is known, behaviour A5-63).
+func withInfo(args map[string]any, path string) map[string]any {
+	if args == nil {
+		args = map[string]any{}
+	}
+	args[infoCapability] = path
+	return args
 }
 
 // capabilityArgs are values in libcni's form; nil when there are none.

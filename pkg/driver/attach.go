@@ -9,6 +9,7 @@ import (
 	"time"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -30,6 +31,7 @@ type runner interface {
 	Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) (*types100.Result, error)
 	Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error
 	Missing(types []string) []string
+	DeviceInfo(s attachment.Sandbox, a attachment.Attachment) (json.RawMessage, error)
 }
 
 // attacher carries a pod's records through their phases by running plugins.
@@ -39,7 +41,8 @@ type attacher struct {
 	store  *checkpoint.Store
 	runner runner
 	// look tells what is in a sandbox's network namespace.
-	look func(netns string) (namespace, error)
+	look   func(netns string) (namespace, error)
+	routes router
 	// addLimit bounds one ADD; a plugin that hangs is killed and tried again.
 	addLimit time.Duration
 	// rollback is how long the DELs after a failed attach may take.
@@ -155,10 +158,23 @@ func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 	if err != nil {
 		return fmt.Errorf("encoding the result of network %s: %w", at.Network, err)
 	}
-	if err := a.store.MarkAttached(r.Key(), raw); err != nil {
+	if err := a.moveDefaultRoute(sandbox, r); err != nil {
+		return fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
+	}
+	if err := a.store.MarkAttached(r.Key(), raw, a.deviceInfo(ctx, sandbox, at)); err != nil {
 		return again{err}
 	}
 	return nil
+}
+
+// deviceInfo is what the plugins have told of the device. It is told on and of
+// no use to the pod's networks: without it the attachment is no worse.
+func (a *attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, at attachment.Attachment) json.RawMessage {
+	info, err := a.runner.DeviceInfo(sandbox, at)
+	if err != nil {
+		klog.FromContext(ctx).Info("No device information in network-status", "network", at.Network, "interface", at.Interface, "reason", err.Error())
+	}
+	return info
 }
 
 // rollBack takes down what was attempted in the sandbox. It has its own time,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,12 @@ type kernel struct {
 	calls []string
 	fail  map[string]error // by "ADD net1", "DEL net1"
 	slow  func(context.Context) error
+	info  json.RawMessage
+	// routes are the pod's default routes; added is told of each ADD, and
+	// rerouting may fail a change of them.
+	routes    []checkpoint.Route
+	added     func(iface string)
+	rerouting func(give []checkpoint.Route) error
 	// gone are the network namespaces that are not there any more.
 	gone map[string]bool
 }
@@ -52,6 +59,9 @@ func (k *kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err != nil {
 		return nil, err
 	}
+	if k.added != nil {
+		k.added(a.Interface)
+	}
 	_, ip, _ := net.ParseCIDR("10.1.0.5/24")
 	return &types100.Result{CNIVersion: "1.1.0", IPs: []*types100.IPConfig{{Address: *ip}}}, nil
 }
@@ -64,6 +74,9 @@ func (k *kernel) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 		return err
 	}
 	k.set(s.ID+"/"+a.Interface, false)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.routes = slices.DeleteFunc(k.routes, func(r checkpoint.Route) bool { return r.Through(a.Interface) })
 	return nil
 }
 
@@ -91,6 +104,30 @@ func (k *kernel) set(name string, has bool) {
 
 func (k *kernel) Missing([]string) []string { return nil }
 
+func (k *kernel) DeviceInfo(attachment.Sandbox, attachment.Attachment) (json.RawMessage, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.info, nil
+}
+
+func (k *kernel) DefaultRoutes(string) ([]checkpoint.Route, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.routes), nil
+}
+
+func (k *kernel) Reroute(_ string, take, give []checkpoint.Route) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.rerouting != nil {
+		if err := k.rerouting(give); err != nil {
+			return err
+		}
+	}
+	k.routes = append(subtract(k.routes, take), give...)
+	return nil
+}
+
 // Of the CNI cache only the sweep knows; see cniexec for the real one.
 func (k *kernel) Orphans(func(string, string) bool) ([]cniexec.Orphan, error) { return nil, nil }
 
@@ -116,7 +153,7 @@ func newAttacher(t *testing.T) (*attacher, *kernel) {
 		}
 		return namespace{cookie: cookieOf(netns), links: []string{"lo", "eth0"}}, nil
 	}
-	a := &attacher{store: store, runner: k, look: look, addLimit: 30 * time.Second, rollback: time.Second}
+	a := &attacher{store: store, runner: k, look: look, routes: k, addLimit: 30 * time.Second, rollback: time.Second}
 	a.handedOver = func(r checkpoint.Record, _ error) { _ = k.do("HANDED OVER", *r.Sandbox, r.Attachment) }
 	return a, k
 }

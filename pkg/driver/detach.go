@@ -93,6 +93,9 @@ func (a *attacher) runDel(ctx context.Context, r checkpoint.Record) error {
 	failpoint.Reach(failpoint.BeforeDel)
 	err := a.runner.Del(ctx, sandbox, r.Attachment, r.Result)
 	failpoint.Reach(failpoint.AfterDel)
+	if err == nil && len(r.Displaced) > 0 && sandbox.NetNS != "" {
+		err = a.restoreDefaultRoutes(r)
+	}
 	if err != nil {
 		return fmt.Errorf("deleting network %s from %s: %w", r.Attachment.Network, r.Attachment.Interface, err)
 	}

@@ -137,7 +137,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx))) // Run ends it
 	d := &Driver{
 		cfg: cfg, clients: clients, store: store,
-		attacher:    &attacher{store: store, runner: run, look: netns.look, addLimit: cfg.AddTimeout, rollback: rollbackTime},
+		attacher:    &attacher{store: store, runner: run, look: netns.look, routes: netns, addLimit: cfg.AddTimeout, rollback: rollbackTime},
 		cache:       run,
 		sweeper:     newSweeper(),
 		networks:    &networks{},

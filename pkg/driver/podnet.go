@@ -92,6 +92,15 @@ func (p *podNet) open(path string) (*netlink.Handle, error) {
 // dumpTries is how often a list is asked for while what it lists is changing.
 const dumpTries = 10
 
+// dump asks for a list, again while what it lists is changing.
+func dump[T any](list func() ([]T, error)) ([]T, error) {
+	out, err := list()
+	for tries := 1; errors.Is(err, netlink.ErrDumpInterrupted) && tries < dumpTries; tries++ {
+		out, err = list()
+	}
+	return out, err
+}
+
 // namespace is what a sandbox's network namespace is before anything is attached.
 type namespace struct {
 	// cookie identifies it for the gate.
@@ -108,10 +117,7 @@ func (p *podNet) look(path string) (namespace, error) {
 		return out, err
 	}
 	defer h.Close()
-	links, err := h.LinkList()
-	for tries := 1; errors.Is(err, netlink.ErrDumpInterrupted) && tries < dumpTries; tries++ {
-		links, err = h.LinkList()
-	}
+	links, err := dump(h.LinkList)
 	if err != nil {
 		return out, fmt.Errorf("listing the interfaces in %s: %w", path, err)
 	}
@@ -141,7 +147,7 @@ func (p *podNet) defaultNetwork(s attachment.Sandbox) (*nadv1.NetworkStatus, err
 		Mac:       link.Attrs().HardwareAddr.String(),
 		Default:   true,
 	}
-	addrs, err := h.AddrList(link, netlink.FAMILY_ALL)
+	addrs, err := dump(func() ([]netlink.Addr, error) { return h.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses: %w", err)
 	}
@@ -158,13 +164,12 @@ func (p *podNet) defaultNetwork(s attachment.Sandbox) (*nadv1.NetworkStatus, err
 func gateways(h *netlink.Handle, link netlink.Link) ([]string, error) {
 	var out []string
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		routes, err := h.RouteList(link, family)
+		routes, err := listDefaultRoutes(h, family)
 		if err != nil {
 			return nil, fmt.Errorf("listing routes: %w", err)
 		}
 		for _, r := range routes {
-			isDefault := r.Dst == nil || r.Dst.IP.IsUnspecified()
-			if isDefault && r.Gw != nil {
+			if r.LinkIndex == link.Attrs().Index && r.Gw != nil {
 				out = append(out, r.Gw.String())
 			}
 		}

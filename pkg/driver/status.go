@@ -199,7 +199,8 @@ func prefixOf(n net.IPNet) (netip.Prefix, bool) {
 
 // networkStatus renders the annotation k8s.v1.cni.cncf.io/network-status: the
 // default network first, then the attachments in order, in Multus' form
-// (behaviours A3-29 to A3-42).
+// (behaviours A3-29 to A3-42). Gateways are those by which the pod's default
+// routes leave, also after they were moved (behaviour A3-40).
 func networkStatus(defaultNetwork *nadv1.NetworkStatus, records []checkpoint.Record) (string, error) {
 	var entries []string
 	add := func(s *nadv1.NetworkStatus) error {
@@ -212,22 +213,49 @@ func networkStatus(defaultNetwork *nadv1.NetworkStatus, records []checkpoint.Rec
 			return "", err
 		}
 	}
+	moved := slices.ContainsFunc(records, asksForDefaultRoute)
 	for _, r := range records {
 		var result types100.Result
 		if err := json.Unmarshal(r.Result, &result); err != nil {
 			return "", fmt.Errorf("reading the result of %s: %w", r.Attachment.Interface, err)
 		}
-		statuses, err := nadutils.CreateNetworkStatuses(&result, r.Attachment.Network.String(), false, nil)
+		statuses, err := nadutils.CreateNetworkStatuses(&result, r.Attachment.Network.String(), false, deviceInfoOf(r))
 		if err != nil {
 			return "", fmt.Errorf("making the status of %s: %w", r.Attachment.Interface, err)
 		}
 		for _, s := range statuses {
+			s.Gateway = statusGateways(r, *s, moved)
 			if err := add(s); err != nil {
 				return "", err
 			}
 		}
 	}
 	return "[" + strings.Join(entries, ",") + "]", nil
+}
+
+func asksForDefaultRoute(r checkpoint.Record) bool { return r.Attachment.DefaultRoute != nil }
+
+// statusGateways are those of one entry: of the result's default routes, as
+// the client library lists them, or of those that they were replaced by.
+func statusGateways(r checkpoint.Record, entry nadv1.NetworkStatus, moved bool) []string {
+	switch {
+	case !moved:
+		// A default route without a gateway has the text of Go's nil there.
+		return slices.DeleteFunc(entry.Gateway, func(g string) bool { return g == "<nil>" })
+	case asksForDefaultRoute(r) && entry.Interface == r.Attachment.Interface:
+		return *r.Attachment.DefaultRoute
+	}
+	return nil
+}
+
+// deviceInfoOf is what the plugins have told, as far as the specification has
+// it; nil for nothing.
+func deviceInfoOf(r checkpoint.Record) *nadv1.DeviceInfo {
+	var info *nadv1.DeviceInfo
+	if json.Unmarshal(r.DeviceInfo, &info) != nil {
+		return nil
+	}
+	return info
 }
 
 // addedMessage is the text of the AddedInterface event, as Multus words it.

@@ -140,6 +140,71 @@ func TestNetworkStatusForm(t *testing.T) {
 	}
 }
 
+// Gateways are those that packets leave by; Multus goes on naming those of the
+// plugins' results (behaviour A3-40).
+func TestNetworkStatusGateways(t *testing.T) {
+	noGateway := strings.Replace(bridgeResult, `{"dst":"0.0.0.0/0","gw":"10.1.0.1"}`, `{"dst":"0.0.0.0/0"},{"dst":"::/0","gw":"fd00::1"}`, 1)
+	plain := func(result string) checkpoint.Record { return attachedRecord("net1", result) }
+	asks := func(gateways ...string) checkpoint.Record {
+		r := plain(noGateway)
+		r.Attachment.DefaultRoute = &gateways
+		return r
+	}
+	other := plain(noGateway)
+	other.Attachment.Interface = "net2"
+	for name, tc := range map[string]struct {
+		records []checkpoint.Record
+		want    [][]string
+	}{
+		"as the result has it":      {[]checkpoint.Record{plain(bridgeResult)}, [][]string{{"10.1.0.1"}}},
+		"a route without a gateway": {[]checkpoint.Record{plain(noGateway)}, [][]string{{"fd00::1"}}},
+		"moved":                     {[]checkpoint.Record{asks("10.1.0.9"), other}, [][]string{{"10.1.0.9"}, nil}},
+		"stripped":                  {[]checkpoint.Record{asks(), other}, [][]string{nil, nil}},
+	} {
+		text, err := networkStatus(nil, tc.records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var entries []nadv1.NetworkStatus
+		if err := json.Unmarshal([]byte(text), &entries); err != nil {
+			t.Fatal(err)
+		}
+		var got [][]string
+		for _, e := range entries {
+			got = append(got, e.Gateway)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// The device's description is in the entry; one that is no description is not.
+func TestNetworkStatusDeviceInfo(t *testing.T) {
+	for info, want := range map[string]string{
+		`{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:02.1"},"more":1}`: "0000:03:02.1",
+		`["pci"]`: "", ``: "",
+	} {
+		r := attachedRecord("net1", bridgeResult)
+		r.DeviceInfo = json.RawMessage(info)
+		text, err := networkStatus(nil, []checkpoint.Record{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var entries []nadv1.NetworkStatus
+		if err := json.Unmarshal([]byte(text), &entries); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if d := entries[0].DeviceInfo; d != nil {
+			got = d.Pci.PciAddress
+		}
+		if got != want {
+			t.Errorf("%s: status has device %q, want %q\n%s", info, got, want, text)
+		}
+	}
+}
+
 func TestAddedMessage(t *testing.T) {
 	if got, want := addedMessage(attachedRecord("net1", bridgeResult)), "Add net1 [10.1.0.5/24 fd00::5/64] from default/blue"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -51,6 +51,12 @@ func badCases() []badCase {
 			says:   []string{"interface", longName, "15"},
 		},
 		{
+			name:   "gateway-out-of-reach",
+			config: map[string]any{"defaultRoute": []any{"10.99.99.1"}},
+			reason: "AttachFailed",
+			says:   []string{"bad-gateway-out-of-reach/blue as net1", "via 10.99.99.1", "network is unreachable", "correct the gateway"},
+		},
+		{
 			name:   "name-taken-by-eth0",
 			config: map[string]any{"interface": "eth0"},
 			reason: "PrepareFailed",

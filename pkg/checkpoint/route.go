@@ -1,0 +1,50 @@
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Route is a default route of a pod, as much of it as putting it back takes.
+type Route struct {
+	// Family is IPv4 or IPv6.
+	Family string `json:"family"`
+	// Metric is the kernel's priority: the route with the lowest one is used.
+	Metric int `json:"metric"`
+	// Source is the preferred source address; empty where there is none.
+	Source string `json:"source,omitempty"`
+	// Protocol and Scope are the kernel's numbers (rtnetlink(7)).
+	Protocol int `json:"protocol,omitempty"`
+	Scope    int `json:"scope,omitempty"`
+	// MTU is 0 where the interface's applies.
+	MTU int `json:"mtu,omitempty"`
+	// Hops are more than one only where traffic is spread over several.
+	Hops []Hop `json:"hops"`
+}
+
+// Hop is one way that a route takes.
+type Hop struct {
+	Interface string `json:"interface"`
+	// Gateway is empty where all addresses are on the interface's link.
+	Gateway string `json:"gateway,omitempty"`
+	// Weight is the kernel's rtnh_hops, one less than the weight that people write.
+	Weight int  `json:"weight,omitempty"`
+	OnLink bool `json:"onLink,omitempty"`
+}
+
+// String renders the route as ip(8) does.
+func (r Route) String() string {
+	out := r.Family + " default"
+	for _, h := range r.Hops {
+		if h.Gateway != "" {
+			out += " via " + h.Gateway
+		}
+		out += " dev " + h.Interface
+	}
+	return fmt.Sprintf("%s metric %d", out, r.Metric)
+}
+
+// Through reports whether the route goes out by the interface.
+func (r Route) Through(iface string) bool {
+	return slices.ContainsFunc(r.Hops, func(h Hop) bool { return h.Interface == iface })
+}
