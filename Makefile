@@ -38,14 +38,12 @@ race: libc ## the quick loop under the race detector
 	CGO_ENABLED=1 $(TESTSUM) standard-quiet -- -race ./...
 	$(GO) -C build/mkimage test ./...
 
-# FUZZTIME is how long each of them runs.
-FUZZTIME ?= 5s
+# FUZZTIME is how long each of them runs, two at a time.
+FUZZTIME ?= 30s
 fuzz: ## let every fuzz target look for what breaks it
-	@grep -rl --include='*_test.go' '^func Fuzz' pkg internal cmd | while read -r file; do \
-		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$file"); do \
-			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
-		done; \
-	done
+	@grep -rH --include='*_test.go' '^func Fuzz' pkg internal cmd | \
+		sed 's|^\(.*\)/[^/]*:func \(Fuzz[A-Za-z0-9]*\)(.*|\2 ./\1|' | \
+		xargs -P 2 -n 2 sh -c '$(GO) test -run "^$$" -fuzz "^$$0$$" -fuzztime $(FUZZTIME) -parallel 1 "$$1"'
 
 lint: ## static checks and formatting
 	$(TOOL) golangci-lint run ./...

@@ -7,6 +7,10 @@ import (
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 func seeds(f *testing.F, pattern string) []string {
@@ -98,6 +102,49 @@ func FuzzParseSelections(f *testing.F) {
 		}
 		if _, err := ClaimSpec(selections); err == nil {
 			checkClaimRoundTrip(t, selections)
+		}
+	})
+}
+
+// FuzzFromClaim: opaque parameters that are accepted make an attachment that
+// libcni can read, or an error; and mean the same when written anew.
+func FuzzFromClaim(f *testing.F) {
+	for _, parameters := range seeds(f, "configs/*") {
+		f.Add(parameters)
+	}
+	if c := loadCorpus(f); c != nil {
+		for _, annotation := range c.annotations {
+			selections, _ := ParseSelections(annotation, "default")
+			for _, s := range selections {
+				f.Add(string(mustJSON(ToConfig(s))))
+			}
+		}
+	}
+	network, err := ParseNetwork(nad(`{"cniVersion": "1.0.0", "plugins": [{"type": "a", "capabilities": {"ips": true}}, {"type": "b", "args": {"cni": {}}}]}`))
+	if err != nil {
+		f.Fatal(err)
+	}
+	blue := func(string, string) (NetworkRef, error) { return network.Ref, nil }
+	f.Fuzz(func(t *testing.T, parameters string) {
+		claim := allocate(resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+			Requests: []resourceapi.DeviceRequest{{Name: "net1"}},
+		}}, []Selection{{Network: network.Ref}})
+		claim.Status.Allocation.Devices.Config = []resourceapi.DeviceAllocationConfiguration{{
+			Source: ofClaim, DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+				Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: []byte(parameters)},
+			}},
+		}}
+		requested, err := FromClaim(claim, blue)
+		if err != nil {
+			return
+		}
+		checkConfigRoundTrip(t, requested[0].Selection)
+		plan, err := NewPlan([]Selection{requested[0].Selection}, func(NetworkRef) (Network, error) { return network, nil })
+		if err != nil {
+			return
+		}
+		if _, err := libcni.NetworkConfFromBytes(plan[0].Conflist); err != nil {
+			t.Errorf("libcni on %s: %v", plan[0].Conflist, err)
 		}
 	})
 }
