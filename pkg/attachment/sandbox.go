@@ -12,4 +12,7 @@ type Sandbox struct {
 	// of the node, unlike its path and its inode number. 0 means unknown.
 	Cookie uint64 `json:"netNSCookie,omitempty"`
 	Pod    PodRef `json:"pod"`
+	// IPs are the pod's addresses on the default network, the primary one
+	// first, as the runtime tells; none where it does not.
+	IPs []string `json:"ips,omitempty"`
 }

@@ -58,6 +58,9 @@ func (s *Store) HandOver(key Key, cause error) error {
 	if err := writeFile(s.debtPath(d), data); err != nil {
 		return fmt.Errorf("writing the debt of %s: %w", key, err)
 	}
+	if err := syncDir(s.owedDir()); err != nil {
+		return fmt.Errorf("writing the debt of %s: %w", key, err)
+	}
 	failpoint.Reach(failpoint.AfterRecordWrite)
 	s.mu.Lock()
 	s.debts[d.name()] = d

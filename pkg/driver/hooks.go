@@ -210,6 +210,7 @@ func sandboxOf(pod *nri.PodSandbox) attachment.Sandbox {
 	s := attachment.Sandbox{
 		ID:  pod.GetId(),
 		Pod: attachment.PodRef{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUid()},
+		IPs: pod.GetIps(),
 	}
 	for _, ns := range pod.GetLinux().GetNamespaces() {
 		if ns.GetType() == "network" {

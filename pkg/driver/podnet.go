@@ -156,8 +156,21 @@ func (p *podNet) defaultNetwork(s attachment.Sandbox) (*nadv1.NetworkStatus, err
 			out.IPs = append(out.IPs, a.IP.String())
 		}
 	}
+	inRuntimeOrder(out.IPs, s.IPs)
 	out.Gateway, err = gateways(h, link)
 	return out, err
+}
+
+// inRuntimeOrder sorts addresses as the runtime lists them: consumers take the
+// first one for the primary one. Those that it does not list come last.
+func inRuntimeOrder(ips, runtime []string) {
+	rank := func(ip string) int {
+		if i := slices.Index(runtime, ip); i >= 0 {
+			return i
+		}
+		return len(runtime)
+	}
+	slices.SortStableFunc(ips, func(a, b string) int { return rank(a) - rank(b) })
 }
 
 // gateways are those of the link's default routes.

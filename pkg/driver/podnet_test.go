@@ -7,6 +7,18 @@ import (
 	"testing"
 )
 
+// In a cluster whose first family is IPv6 the kernel's order is not the pod's.
+func TestInRuntimeOrder(t *testing.T) {
+	for _, tt := range []struct{ ips, runtime, want []string }{
+		{[]string{"10.0.0.5", "fd00::5"}, []string{"fd00::5", "10.0.0.5"}, []string{"fd00::5", "10.0.0.5"}},
+		{[]string{"10.0.0.9", "10.0.0.5", "fd00::5"}, []string{"10.0.0.5"}, []string{"10.0.0.5", "10.0.0.9", "fd00::5"}},
+		{[]string{"10.0.0.5", "fd00::5"}, nil, []string{"10.0.0.5", "fd00::5"}},
+	} {
+		inRuntimeOrder(tt.ips, tt.runtime)
+		same(t, "order", tt.want, tt.ips)
+	}
+}
+
 // Only a namespace that is surely gone is reported so: its DEL frees addresses.
 func TestLook(t *testing.T) {
 	root := t.TempDir()

@@ -11,13 +11,17 @@ import (
 
 // The tests that docs/lessons.md names are there.
 func TestLessonsNameTests(t *testing.T) {
-	root := filepath.Join("..", "..")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "lessons.md"))
-	if err != nil {
-		t.Fatal(err)
+	if named := namedTests(t, "lessons.md"); named < 40 {
+		t.Errorf("the page names only %d tests", named)
 	}
+}
+
+// namedTests checks that the tests which a page names exist, and counts them.
+func namedTests(t *testing.T, page string) int {
+	t.Helper()
+	root := filepath.Join("..", "..")
 	there := map[string]bool{}
-	err = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -30,13 +34,20 @@ func TestLessonsNameTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile(`Test[A-Z]\w+`).FindAllString(string(page), -1)
-	if len(named) < 40 {
-		t.Errorf("the page names only %d tests", len(named))
-	}
+	named := regexp.MustCompile(`Test[A-Z]\w+`).FindAllString(readPage(t, page), -1)
 	for _, name := range named {
 		if !there[name] {
-			t.Errorf("docs/lessons.md names %s, which does not exist", name)
+			t.Errorf("docs/%s names %s, which does not exist", page, name)
 		}
 	}
+	return len(named)
+}
+
+func readPage(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
