@@ -60,9 +60,13 @@ func (r *Runner) prepareInfo(list *libcni.NetworkConfigList, s attachment.Sandbo
 // devicePluginInfo returns what the device plugin says about the attachment's
 // device; nil where it has none, or says nothing.
 func (r *Runner) devicePluginInfo(a attachment.Attachment) ([]byte, error) {
-	var deviceID string
-	if raw, ok := a.CapabilityArgs["deviceID"]; !ok || json.Unmarshal(raw, &deviceID) != nil || a.ResourceName == "" {
+	raw, ok := a.CapabilityArgs["deviceID"]
+	if !ok || a.ResourceName == "" {
 		return nil, nil
+	}
+	var deviceID string
+	if err := json.Unmarshal(raw, &deviceID); err != nil {
+		return nil, fmt.Errorf("reading the device's ID: %w", err)
 	}
 	flat := strings.NewReplacer("/", "-")
 	path, err := r.inHost(filepath.Join(r.infoDir, "dp", flat.Replace(a.ResourceName)+"-"+flat.Replace(deviceID)+"-device.json"))
