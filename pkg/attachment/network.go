@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/version"
@@ -86,13 +88,22 @@ func (n *Network) parse(config []byte) error {
 	if err != nil {
 		return err
 	}
-	// libcni would find out on DEL, which could then never succeed.
-	if _, _, _, err := version.ParseVersion(parsed.CNIVersion); err != nil {
-		return fmt.Errorf("cniVersion: %w", err)
+	if err := checkVersion(parsed.CNIVersion); err != nil {
+		return err
 	}
 	n.CNIVersion = parsed.CNIVersion
 	for _, p := range parsed.Plugins {
 		n.Plugins = append(n.Plugins, describe(p))
 	}
 	return nil
+}
+
+// checkVersion refuses versions that libcni does not speak. It would find out
+// when a pod waits, and again on DEL, which could then never succeed.
+func checkVersion(cniVersion string) error {
+	known := version.All.SupportedVersions()
+	if cniVersion == "" || slices.Contains(known, cniVersion) {
+		return nil
+	}
+	return fmt.Errorf("cniVersion: %q is not known: use one of %s", cniVersion, strings.Join(known, ", "))
 }

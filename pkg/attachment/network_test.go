@@ -141,7 +141,8 @@ func TestParseNetworkRefuses(t *testing.T) {
 			`spec.config: name: "my net" is no name for a CNI network: use letters, digits, '_', '.' and '-', a letter or digit first`,
 		},
 		{"name no string", `{"type": "a", "name": 7}`, `spec.config: name: must be a string, not number`},
-		{"no version", `{"type": "a", "cniVersion": "latest"}`, `spec.config: cniVersion: failed to convert major version part "latest": strconv.Atoi: parsing "latest": invalid syntax`},
+		{"no version", `{"type": "a", "cniVersion": "latest"}`, `spec.config: cniVersion: "latest" is not known: use one of 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0`},
+		{"version of the future", `{"plugins": [{"type": "a"}], "cniVersion": "4.0.0"}`, `spec.config: cniVersion: "4.0.0" is not known: use one of 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n, err := ParseNetwork(nad(tc.config))
