@@ -13,7 +13,6 @@ import (
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/types"
-	"github.com/containernetworking/cni/pkg/version"
 )
 
 // Errors of GC that say that nothing was done, and why.
@@ -96,10 +95,8 @@ func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types
 	if err != nil {
 		return fmt.Errorf("reading the conflist: %w", err)
 	}
-	if known, err := version.GreaterThanOrEqualTo(list.CNIVersion, "1.1.0"); err != nil {
-		return fmt.Errorf("reading the conflist: %w", err)
-	} else if !known || list.DisableGC {
-		return nil
+	if known, err := speaks(list, "1.1.0"); err != nil || !known || list.DisableGC {
+		return err
 	}
 	if !r.running.TryLock() {
 		return ErrPluginsRunning
@@ -114,9 +111,7 @@ func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types
 	// libcni begins its GC by DELs of what is cached and not valid, with a
 	// configuration that may be another NAD's. It gets no cache, and so nothing
 	// to delete.
-	noCache := filepath.Join(r.cacheDir, "none")
-	gc := libcni.NewCNIConfigWithCacheDir(r.dirs, noCache, gcExec{r.exec})
-	return gc.GCNetworkList(ctx, list, &libcni.GCArgs{ValidAttachments: valid})
+	return r.asking("GC").GCNetworkList(ctx, list, &libcni.GCArgs{ValidAttachments: valid})
 }
 
 // withCached adds the cached attachments of the network, sorted, each once.
@@ -167,31 +162,3 @@ func (r *Runner) noForeign(network string) error {
 
 // results is where libcni keeps our attachments.
 func (r *Runner) results() string { return filepath.Join(r.cacheDir, "results") }
-
-// gcExec runs plugins for GC.
-type gcExec struct{ *hostExec }
-
-// ExecPlugin runs one plugin; that it does not know GC is no failure.
-func (e gcExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
-	out, err := e.hostExec.ExecPlugin(ctx, path, stdin, environ)
-	if err != nil && lacksGC(err) {
-		return nil, nil
-	}
-	return out, err
-}
-
-// lacksGC reports whether a plugin has answered that it does not know the verb
-// GC. Those built with the CNI project's skeleton (pkg/skel/skel.go) say
-// "unknown CNI_COMMAND: GC", with code 4 or, in old ones, code 100; or, with a
-// skeleton that knows GC and a plugin that supports no version 1.1.0, "plugin
-// version does not allow GC", with code 1. One that supports 1.1.0 and has no
-// function for GC succeeds.
-func lacksGC(err error) bool {
-	var reported *types.Error
-	if !errors.As(err, &reported) {
-		return false
-	}
-	return reported.Code == types.ErrInvalidEnvironmentVariables && strings.Contains(reported.Msg, "CNI_COMMAND") ||
-		strings.Contains(reported.Msg, "unknown CNI_COMMAND") ||
-		reported.Code == types.ErrIncompatibleCNIVersion
-}

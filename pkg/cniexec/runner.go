@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/types/create"
 	"github.com/containernetworking/cni/pkg/version"
@@ -124,13 +125,24 @@ func injectPrevResult(list *libcni.NetworkConfigList, result json.RawMessage) er
 	if ok, err := version.GreaterThanOrEqualTo(list.CNIVersion, "0.4.0"); len(result) == 0 || !ok || err != nil {
 		return nil //nolint:nilerr // libcni says the same about the version, in a moment
 	}
-	prev, err := create.CreateFromBytes(result)
+	prev, err := resultAs(list.CNIVersion, result)
 	if err != nil {
 		return nil //nolint:nilerr // see Del
 	}
-	if prev, err = prev.GetAsVersion(list.CNIVersion); err != nil {
-		return nil //nolint:nilerr // see Del
+	return setPrevResult(list, prev)
+}
+
+// resultAs reads a result and converts it to a version.
+func resultAs(cniVersion string, result json.RawMessage) (types.Result, error) {
+	res, err := create.CreateFromBytes(result)
+	if err != nil {
+		return nil, err
 	}
+	return res.GetAsVersion(cniVersion)
+}
+
+// setPrevResult gives the result to every plugin of the list.
+func setPrevResult(list *libcni.NetworkConfigList, prev types.Result) (err error) {
 	for i, plugin := range list.Plugins {
 		if list.Plugins[i], err = libcni.InjectConf(plugin, map[string]any{"prevResult": prev}); err != nil {
 			return err
@@ -141,9 +153,9 @@ func injectPrevResult(list *libcni.NetworkConfigList, result json.RawMessage) er
 
 // Missing returns those of the plugin types that no directory has an
 // executable for, in the order given.
-func (r *Runner) Missing(types []string) []string {
+func (r *Runner) Missing(pluginTypes []string) []string {
 	var missing []string
-	for _, t := range types {
+	for _, t := range pluginTypes {
 		if _, err := r.exec.FindInPath(t, r.dirs); err != nil {
 			missing = append(missing, t)
 		}

@@ -1,0 +1,209 @@
+package cniexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+const (
+	// answer is a plugin that answers with a CNI error.
+	answer = `cat >/dev/null; echo '{"cniVersion":"1.1.0","code":%d,"msg":%q,"details":%q}'; exit 1`
+	// asked is a plugin that notes what it was asked for.
+	asked = `echo "$CNI_COMMAND NAME" >>$DIR/log; cat >$DIR/NAME.$CNI_COMMAND`
+)
+
+// ofVersion is the attachment with a conflist of another version.
+func ofVersion(v string, a attachment.Attachment) attachment.Attachment {
+	a.Conflist = json.RawMessage(strings.Replace(string(a.Conflist), "1.0.0", v, 1))
+	return a
+}
+
+// logged is the world's log; nil when no plugin wrote any.
+func (w *world) logged(t *testing.T) []string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(w.dir, "log")); err != nil {
+		return nil
+	}
+	return w.log(t)
+}
+
+func (w *world) askedPlugins(t *testing.T, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		w.plugin(t, n, strings.ReplaceAll(asked, "NAME", n))
+	}
+}
+
+func TestStatusAsksTheWholeChain(t *testing.T) {
+	for v, want := range map[string][]string{"0.3.1": nil, "1.0.0": nil, "1.1.0": {"STATUS first", "STATUS second"}} {
+		w := newWorld(t)
+		w.askedPlugins(t, "first", "second")
+		w.running.Lock() // as while a GC runs, which does not hold it up
+		if err := w.Status(t.Context(), ofVersion(v, conflist("first", "second")).Conflist); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(want, w.logged(t)); diff != "" {
+			t.Errorf("version %s (-want +got):\n%s", v, diff)
+		}
+	}
+}
+
+func TestStatusSaysWhoIsNotReadyAndWhy(t *testing.T) {
+	w := newWorld(t)
+	w.askedPlugins(t, "first")
+	w.plugin(t, "sick", fmt.Sprintf(answer, 50, "daemon is down", "no socket"))
+	err := w.Status(t.Context(), version11("blue", "first", "sick").Conflist)
+	var reported *types.Error
+	if !errors.As(err, &reported) || reported.Code != types.ErrPluginNotAvailable || reported.Msg != "daemon is down" {
+		t.Errorf("CNI error %v", reported)
+	}
+	if want := `plugin type="sick" failed (status): daemon is down; no socket`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// A plugin that hangs is killed, and the error says after how long.
+func TestStatusIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.plugin(t, "hang", `exec sleep 600`)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("the time for STATUS is over"))
+	defer cancel()
+	err := w.Status(ctx, version11("blue", "hang").Conflist)
+	if err == nil || !strings.Contains(err.Error(), `plugin type="hang" failed (status): ended after`) || !strings.Contains(err.Error(), "the time for STATUS is over") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The verbs may be unknown to a plugin in many words; any other answer is one.
+func TestPluginsThatDoNotKnowAVerb(t *testing.T) {
+	for verb, ask := range map[string]func(*world) error{
+		"STATUS": func(w *world) error { return w.Status(t.Context(), version11("blue", "p", "next").Conflist) },
+		"CHECK": func(w *world) error {
+			return w.Check(t.Context(), sandbox, version11("blue", "p", "next"), json.RawMessage(result))
+		},
+	} {
+		for _, tt := range []struct {
+			name, script string
+			fails        bool
+		}{
+			{"today's skeleton before the verb", fmt.Sprintf(answer, 4, "unknown CNI_COMMAND: "+verb, ""), false},
+			{"an old skeleton", fmt.Sprintf(answer, 100, "unknown CNI_COMMAND: "+verb, ""), false},
+			{"a plugin of before the version", fmt.Sprintf(answer, 1, "plugin version does not allow "+verb, ""), false},
+			{"a plugin that does not implement it", ``, false},
+			{"a failure", fmt.Sprintf(answer, 999, "database is locked", ""), true},
+			{"no CNI error", `echo oops >&2; exit 1`, true},
+		} {
+			t.Run(verb+" "+tt.name, func(t *testing.T) {
+				w := newWorld(t)
+				w.plugin(t, "p", tt.script)
+				w.plugin(t, "next", `echo $CNI_COMMAND >>$DIR/log`)
+				err := ask(w)
+				if (err != nil) != tt.fails || err != nil && !strings.Contains(err.Error(), `plugin type="p"`) {
+					t.Errorf("error %v", err)
+				}
+				if ran := w.logged(t) != nil; ran == tt.fails {
+					t.Errorf("the plugin after it ran: %t", ran)
+				}
+			})
+		}
+	}
+}
+
+// CHECK gets all that ADD got, and the caller's result, not that of the cache.
+func TestCheckHasWhatAddHad(t *testing.T) {
+	for v, want := range map[string][]string{
+		"0.3.1": nil, "0.4.0": {"0.4.0", "10.1.0.9/24"}, "1.0.0": {"1.0.0", "10.1.0.9/24"}, "1.1.0": {"1.1.0", "10.1.0.9/24"},
+	} {
+		t.Run(v, func(t *testing.T) {
+			w := newWorld(t)
+			added := strings.Replace(result, "1.0.0", v, 1)
+			if v < "1.0.0" {
+				added = strings.Replace(added, `"address"`, `"version":"4","address"`, 1)
+			}
+			for _, n := range []string{"first", "second"} {
+				w.plugin(t, n, `if [ $CNI_COMMAND = ADD ]; then cat >/dev/null; echo '`+added+`'; else echo "$CNI_COMMAND `+n+
+					` $CNI_CONTAINERID $CNI_NETNS $CNI_IFNAME $CNI_ARGS" >>$DIR/log; cat >$DIR/`+n+`.$CNI_COMMAND; fi`)
+			}
+			a := ofVersion(v, conflist("first", "second"))
+			a.CNIArgs = [][2]string{{"IP", "10.1.0.5"}}
+			a.CapabilityArgs = map[string]json.RawMessage{"ips": json.RawMessage(`["10.1.0.5/24"]`)}
+			res, err := w.Add(t.Context(), sandbox, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := json.Marshal(res)
+			if err != nil {
+				t.Fatal(err)
+			}
+			edited := strings.Replace(string(raw), "10.1.0.5", "10.1.0.9", 1)
+			if err := w.Check(t.Context(), sandbox, a, json.RawMessage(edited)); err != nil {
+				t.Fatal(err)
+			}
+			if w.HasCheck(a) != (want != nil) {
+				t.Errorf("HasCheck is %t", w.HasCheck(a))
+			}
+			if want == nil {
+				if log := w.logged(t); log != nil {
+					t.Errorf("plugins ran: %v", log)
+				}
+				return
+			}
+			args := " 0123456789ab /proc/self/ns/net net1 IgnoreUnknown=true;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;" +
+				"K8S_POD_INFRA_CONTAINER_ID=0123456789ab;K8S_POD_UID=web-uid;IP=10.1.0.5"
+			if diff := cmp.Diff([]string{"CHECK first" + args, "CHECK second" + args}, w.log(t)); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			for _, n := range []string{"first.CHECK", "second.CHECK"} {
+				if diff := cmp.Diff(want, w.prevResult(t, n)); diff != "" {
+					t.Errorf("prevResult of %s (-want +got):\n%s", n, diff)
+				}
+				conf, err := os.ReadFile(filepath.Join(w.dir, n))
+				if err != nil || !strings.Contains(string(conf), `"runtimeConfig":{"ips":["10.1.0.5/24"]}`) {
+					t.Errorf("configuration %s (%v)", conf, err)
+				}
+			}
+		})
+	}
+}
+
+func TestCheckIsLeftOut(t *testing.T) {
+	w := newWorld(t)
+	w.askedPlugins(t, "p")
+	a := conflist("p")
+	a.Conflist = json.RawMessage(strings.Replace(string(a.Conflist), `"plugins"`, `"disableCheck":true,"plugins"`, 1))
+	if err := w.Check(t.Context(), sandbox, a, nil); err != nil || w.HasCheck(a) {
+		t.Errorf("%v, HasCheck %t", err, w.HasCheck(a))
+	}
+	if log := w.logged(t); log != nil {
+		t.Errorf("plugins ran: %v", log)
+	}
+}
+
+// Without a result there is nothing to compare with, and no plugin is asked.
+func TestCheckNeedsAResult(t *testing.T) {
+	for name, raw := range map[string]string{"none": ``, "no JSON": `{`, "an unknown version": `{"cniVersion":"9.0.0"}`} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.askedPlugins(t, "p")
+			err := w.Check(t.Context(), sandbox, conflist("p"), json.RawMessage(raw))
+			if err == nil || !strings.Contains(err.Error(), "converting the result of ADD to version 1.0.0") {
+				t.Errorf("error %v", err)
+			}
+			if log := w.logged(t); log != nil {
+				t.Errorf("plugins ran: %v", log)
+			}
+		})
+	}
+}
