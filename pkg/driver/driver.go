@@ -97,6 +97,7 @@ type Driver struct {
 	pods      podLocks
 	jobs      jobs
 	buried    tombstones
+	quiet     background // what nobody waits for
 	refused   firstTimes // Unprepare was refused, by claim UID
 
 	unlock      func() // lets the next driver have the state
@@ -157,12 +158,14 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 	d.publisher = &publisher{
 		missing:  run.Missing,
 		networks: d.networks,
+		health:   newHealth(&d.quiet, run.Status),
 		pool:     cfg.NodeName + "/networks",
 		binDirs:  cfg.CNIBinDirs,
 		conf:     confDir{hostRoot: cfg.HostRoot, path: cfg.NADConfDir},
 		options:  deviceOptions{attachments: int64(cfg.Attachments), copies: cfg.Copies},
 		changed:  make(chan struct{}, 1),
 	}
+	d.publisher.health.changed, d.publisher.health.tell = d.publisher.poke, d.reportHealth
 	return d, nil
 }
 
@@ -194,6 +197,10 @@ func (d *Driver) Run(ctx context.Context) error {
 // serve answers the kubelet and the runtime until ctx ends.
 func (d *Driver) serve(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	quiet, hush := context.WithCancel(ctx)
+	d.quiet.base = quiet
+	defer d.quiet.group.Wait()
+	defer hush()
 	factory := nadinformers.NewSharedInformerFactory(d.clients.NADs, 0)
 	if err := d.watchNADs(ctx, factory); err != nil {
 		return err
@@ -214,9 +221,6 @@ func (d *Driver) serve(ctx context.Context) error {
 	}
 	defer helper.Stop()
 	d.publisher.publish = helper.PublishResources
-	if err := d.publisher.sync(ctx); err != nil {
-		return err
-	}
 
 	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
 	g.Go(func() error { return d.publisher.run(ctx) })

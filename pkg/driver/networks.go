@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -25,6 +27,7 @@ type networks struct {
 // candidate is a NAD and whether this node can attach it.
 type candidate struct {
 	network attachment.Network
+	uid     types.UID
 	// unusable says why not; nil when it can.
 	unusable error
 }
@@ -44,7 +47,8 @@ func (n *networks) set(candidates map[attachment.NetworkRef]candidate, devices m
 	n.byRef, n.devices = candidates, devices
 }
 
-// usable returns a network that this node can attach now.
+// usable returns a network that this node can attach now. What its plugins say
+// to STATUS does not matter here: see health.
 func (n *networks) usable(ref attachment.NetworkRef) (attachment.Network, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -87,11 +91,11 @@ func (h host) check(n attachment.Network) error {
 	if n.ResourceName != "" {
 		return fmt.Errorf("it draws devices from resource pool %s, and this version of nadra serves no pools", n.ResourceName)
 	}
-	var types []string
+	var pluginTypes []string
 	for _, p := range n.Plugins {
-		types = append(types, p.Type)
+		pluginTypes = append(pluginTypes, p.Type)
 		if p.IPAM != "" {
-			types = append(types, p.IPAM)
+			pluginTypes = append(pluginTypes, p.IPAM)
 		}
 		if p.Master == "" {
 			continue
@@ -100,8 +104,8 @@ func (h host) check(n attachment.Network) error {
 			return fmt.Errorf("plugin %s: master: interface %q is not on the node: create it, or correct the NAD's master", p.Type, p.Master)
 		}
 	}
-	slices.Sort(types)
-	if missing := h.missing(slices.Compact(types)); len(missing) > 0 {
+	slices.Sort(pluginTypes)
+	if missing := h.missing(slices.Compact(pluginTypes)); len(missing) > 0 {
 		return fmt.Errorf("plugin %s is not in %s: install it on the node, or correct the NAD's type",
 			strings.Join(missing, ", "), strings.Join(h.binDirs, ", "))
 	}

@@ -37,6 +37,7 @@ type publisher struct {
 	links    func() (map[string]link, error)
 	missing  func([]string) []string
 	networks *networks
+	health   *health
 	publish  func(context.Context, resourceslice.DriverResources) error
 	pool     string
 	binDirs  []string
@@ -57,8 +58,13 @@ func (p *publisher) poke() {
 	}
 }
 
-// run publishes after every change until ctx ends.
+// run publishes, and again after every change until ctx ends. An error is one
+// of the first time.
 func (p *publisher) run(ctx context.Context) error {
+	p.health.settle(ctx)
+	if err := p.sync(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
 	ticker := time.NewTicker(recheck)
 	defer ticker.Stop()
 	for {
@@ -103,7 +109,7 @@ func (p *publisher) sync(ctx context.Context) error {
 }
 
 // refresh has Prepare see the networks as they are now, and returns the
-// devices that stand for them.
+// devices that stand for those whose plugins are well.
 func (p *publisher) refresh(ctx context.Context) ([]resourceapi.Device, error) {
 	candidates, host, err := p.look(ctx)
 	if err != nil {
@@ -113,7 +119,7 @@ func (p *publisher) refresh(ctx context.Context) ([]resourceapi.Device, error) {
 	options := p.options
 	p.mu.Unlock()
 	p.networks.set(candidates, deviceNames(candidates, options.copies))
-	return devicesFor(candidates, host.links, options), nil
+	return devicesFor(p.health.judge(ctx, candidates), host.links, options), nil
 }
 
 // look reads the NADs and this host and decides which go together.
@@ -148,7 +154,7 @@ func candidateOf(nad *nadv1.NetworkAttachmentDefinition, h host) candidate {
 	if err == nil {
 		err = h.check(network)
 	}
-	return candidate{network: network, unusable: err}
+	return candidate{network: network, uid: nad.UID, unusable: err}
 }
 
 // logReasons says once why a NAD is not offered here, and again when the
