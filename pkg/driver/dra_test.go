@@ -43,7 +43,9 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 		cfg: Config{DriverName: "net.nadra.dev", NodeName: "node-1"}, store: a.store, attacher: a, networks: &networks{},
 		events: record.NewFakeRecorder(100), failed: make(chan error, 1), sweeper: newSweeper(),
 	}
-	d.jobs.base = t.Context()
+	d.jobs.base, d.quiet.base = t.Context(), t.Context()
+	d.checks = newChecker()
+	d.checks.plugins = a.runner.(*kernel)
 	d.cache = a.runner.(*kernel)
 	d.gate = newGateHook(Config{DriverName: "net.nadra.dev", KubeletPluginsDir: t.TempDir(), CDIDir: t.TempDir()}, a.store.Dir())
 	d.status = newStatusWriter(fake.NewClientset(), "net.nadra.dev", nil)

@@ -97,6 +97,7 @@ type Driver struct {
 	pods      podLocks
 	jobs      jobs
 	buried    tombstones
+	checks    *checker
 	quiet     background // what nobody waits for
 	refused   firstTimes // Unprepare was refused, by claim UID
 
@@ -141,6 +142,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		attacher:    &attacher{store: store, runner: run, look: netns.look, routes: netns, addLimit: cfg.AddTimeout, rollback: rollbackTime},
 		cache:       run,
 		sweeper:     newSweeper(),
+		checks:      newChecker(),
 		networks:    &networks{},
 		gate:        newGateHook(cfg, store.Dir()),
 		status:      newStatusWriter(clients.Kube, cfg.DriverName, netns.defaultNetwork),
@@ -155,6 +157,10 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		return nil, err
 	}
 	d.status.known = d.watch.find
+	d.checks.plugins = run
+	if err := d.watchChecks(); err != nil {
+		return nil, err
+	}
 	d.publisher = &publisher{
 		missing:  run.Missing,
 		networks: d.networks,

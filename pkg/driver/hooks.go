@@ -28,16 +28,24 @@ type hooks struct {
 // Synchronize is called once after every (re)connection, before any event.
 // Sandboxes that were started while nobody listened are attached now, behind
 // the gate, which holds their containers; what was made and could not be told
-// is told.
+// is told; and what was made before this driver was started is checked, once,
+// in the background.
 func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nri.Container) ([]*nri.ContainerUpdate, error) {
 	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(pods), "hookBudget", h.budget())
+	first := !h.d.checks.began.Swap(true)
 	for _, sandbox := range h.live(pods) {
-		switch {
-		case len(h.d.store.ForPod(sandbox.Pod.UID)) == 0:
-		case h.attached(sandbox):
+		records := h.d.store.ForPod(sandbox.Pod.UID)
+		if len(records) == 0 {
+			continue
+		}
+		var attaching *job
+		if h.attached(sandbox) {
 			h.d.repairStatus(sandbox)
-		default:
-			h.d.attachSandbox(sandbox, false)
+		} else {
+			attaching = h.d.attachSandbox(sandbox, false)
+		}
+		if lacks := h.d.attacher.lacking(sandbox); first && slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !lacks(r) }) {
+			h.d.checkAtStart(sandbox, attaching)
 		}
 	}
 	failpoint.Reach(failpoint.BeforeSynchronized)

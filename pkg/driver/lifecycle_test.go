@@ -29,13 +29,14 @@ func inWorld(t *testing.T, test func(*testing.T, *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver(t, nad("blue", blueConf))
 		base, stop := context.WithCancelCause(t.Context())
-		d.jobs.base = base
+		d.jobs.base, d.quiet.base = base, base
 		prepare(t, d, claim("a", "blue", "blue"))
 		w := &world{Driver: d, k: d.attacher.runner.(*kernel)}
 		w.hooks = &hooks{d: d, budget: func() time.Duration { return time.Second }}
 		test(t, w)
 		stop(errDriverStop)
 		d.jobs.group.Wait()
+		d.quiet.group.Wait()
 		d.status.queue.ShutDown()
 	})
 }

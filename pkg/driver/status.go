@@ -45,6 +45,7 @@ type deviceState struct {
 	Reason, Message       string
 	Interface             string
 	Result                json.RawMessage // the CNI result; empty unless attached
+	Unchecked             bool            // a CheckFailed that is there already stands
 }
 
 // attachedState describes a record that is attached.
@@ -79,7 +80,8 @@ func isReported(claim *resourceapi.ResourceClaim, driver string, devices []devic
 		if !slices.ContainsFunc(claim.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
 			return s.Driver == driver && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID &&
 				slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool {
-					return c.Type == conditionReady && c.Reason == d.Reason && c.Message == cut(d.Message, maxMessage)
+					return c.Type == conditionReady && (c.Reason == d.Reason && c.Message == cut(d.Message, maxMessage) ||
+						c.Reason == reasonCheckFailed && d.Unchecked)
 				})
 		}) {
 			return false

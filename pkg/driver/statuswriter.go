@@ -85,7 +85,7 @@ func (w *statusWriter) setPod(sandbox attachment.Sandbox, records []checkpoint.R
 
 // repair asks for both to be as these records say, where they are not.
 func (w *statusWriter) repair(sandbox attachment.Sandbox, records []checkpoint.Record) {
-	for claim, devices := range statesByClaim(records, attachedState) {
+	for claim, devices := range statesByClaim(records, uncheckedState) {
 		w.set(statusKey{claim: claim}, statusUpdate{devices: devices, at: time.Now(), repair: true})
 	}
 	w.set(statusKey{pod: sandbox.Pod}, statusUpdate{sandbox: sandbox, records: records, repair: true})

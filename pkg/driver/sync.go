@@ -16,18 +16,64 @@ type podLocks struct {
 type podLock struct {
 	held  chan struct{} // of capacity 1; full while the lock is held
 	users int           // guarded by podLocks.mu; the lock is forgotten at zero
+	// wanted is how many wait for the lock that somebody waits for, and giveWay
+	// ends the work of a holder for whom nobody does. Guarded by podLocks.mu.
+	wanted  int
+	giveWay context.CancelCauseFunc
 }
+
+// errGoesFirst is why a holder of lockGivingWay has to end.
+const errGoesFirst = withdrawn("another operation on the pod goes first")
 
 // lock waits for the pod's lock, as long as ctx allows, and returns the
 // function that releases it.
 func (p *podLocks) lock(ctx context.Context, uid string) (unlock func(), err error) {
 	l := p.join(uid)
+	p.want(l, 1)
+	defer p.want(l, -1)
+	return p.take(ctx, uid, l)
+}
+
+// lockGivingWay is lock for work that nobody waits for. It is to end with the
+// context returned, which ends with errGoesFirst when somebody else wants the
+// lock by lock.
+func (p *podLocks) lockGivingWay(ctx context.Context, uid string) (held context.Context, unlock func(), err error) {
+	l := p.join(uid)
+	release, err := p.take(ctx, uid, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.giveWay = cancel; l.wanted > 0 {
+		cancel(errGoesFirst)
+	}
+	return held, func() {
+		p.mu.Lock()
+		l.giveWay = nil
+		p.mu.Unlock()
+		cancel(nil)
+		release()
+	}, nil
+}
+
+func (p *podLocks) take(ctx context.Context, uid string, l *podLock) (unlock func(), err error) {
 	select {
 	case l.held <- struct{}{}:
 		return func() { <-l.held; p.leave(uid, l) }, nil
 	case <-ctx.Done():
 		p.leave(uid, l)
 		return nil, fmt.Errorf("waiting for another operation on the pod: %w", context.Cause(ctx))
+	}
+}
+
+// want counts one who waits for the lock, or one less.
+func (p *podLocks) want(l *podLock, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.wanted += n; n > 0 && l.giveWay != nil {
+		l.giveWay(errGoesFirst)
 	}
 }
 

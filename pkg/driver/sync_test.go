@@ -69,3 +69,58 @@ func TestRuntimeLink(t *testing.T) {
 		}
 	})
 }
+
+// Who holds the lock and gives way does so for lock, whenever that comes, and
+// not for its like.
+func TestPodLockGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var locks podLocks
+		held, release, err := locks.lockGivingWay(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		order := make(chan string, 2)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			second, release, err := locks.lockGivingWay(t.Context(), "a")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer release()
+			if !errors.Is(context.Cause(second), errGoesFirst) {
+				<-second.Done()
+			}
+			order <- "second"
+		})
+		synctest.Wait()
+		if held.Err() != nil {
+			t.Errorf("it gives way to its like: %v", context.Cause(held))
+		}
+		wg.Go(func() {
+			unlock, err := locks.lock(t.Context(), "a")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer unlock()
+			order <- "lock"
+		})
+		synctest.Wait()
+		if !errors.Is(context.Cause(held), errGoesFirst) {
+			t.Errorf("it does not give way: %v", context.Cause(held))
+		}
+		release()
+		wg.Wait()
+		<-order
+		<-order
+		if len(locks.locks) > 0 {
+			t.Errorf("remembered: %v", locks.locks)
+		}
+		free, release, err := locks.lockGivingWay(t.Context(), "a")
+		if err != nil || free.Err() != nil {
+			t.Errorf("nobody waits any more: %v, %v", err, context.Cause(free))
+		}
+		release()
+	})
+}

@@ -1,0 +1,163 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+const (
+	// checkAnnotation on a pod asks for a CHECK of its attachments, once for
+	// each new value.
+	checkAnnotation = "nadra.dev/check"
+	// checkLimit bounds one CHECK; a plugin that hangs is killed.
+	checkLimit = 10 * time.Second
+	// checksAtOnce is how many pods are checked at a time: at the start, and
+	// as many on demand.
+	checksAtOnce = 4
+	// checkPause is what a check waits that had to give way.
+	checkPause = time.Second
+)
+
+// checker asks plugins whether attachments are still as ADD has made them (CNI
+// specification, § "CHECK"): of every attached pod when the driver has been
+// started, and of a pod whose owner asks.
+//
+// A CHECK that fails is told and nothing else. The pod may still do its work,
+// wholly or over its other networks, and plugins' CHECKs are known to be wrong
+// at times: whether the pod is to be deleted is its owner's decision.
+type checker struct {
+	plugins interface {
+		Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error
+		HasCheck(a attachment.Attachment) bool
+	}
+	atStart, onDemand slots
+	// began is set when the pods that this driver has found were given to be
+	// checked.
+	began atomic.Bool
+}
+
+func newChecker() *checker {
+	return &checker{atStart: make(slots, checksAtOnce), onDemand: make(slots, checksAtOnce)}
+}
+
+// checkAtStart checks a pod that an earlier driver has attached, when the rest
+// of it, if any, is attached.
+func (d *Driver) checkAtStart(s attachment.Sandbox, attaching *job) {
+	d.quiet.start(func(ctx context.Context) {
+		if attaching != nil {
+			select {
+			case <-attaching.done:
+			case <-ctx.Done():
+				return
+			}
+		}
+		d.check(ctx, s.Pod, d.checks.atStart, false)
+	})
+}
+
+// watchChecks has pods checked whose owners ask for it. A value that is there
+// when the driver starts, or when a pod is created, asks for nothing.
+func (d *Driver) watchChecks() error {
+	_, err := d.watch.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
+		if was, is := metaOf(before), metaOf(now); was != nil && is != nil && asksForCheck(was, is) {
+			d.checkOnDemand(podRefOf(is))
+		}
+	}})
+	if err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	return nil
+}
+
+func asksForCheck(was, is *metav1.PartialObjectMetadata) bool {
+	value := is.Annotations[checkAnnotation]
+	return was.UID == is.UID && value != "" && value != was.Annotations[checkAnnotation]
+}
+
+// checkOnDemand checks a pod that has networks of ours.
+func (d *Driver) checkOnDemand(pod attachment.PodRef) {
+	if len(d.store.ForPod(pod.UID)) > 0 {
+		d.quiet.start(func(ctx context.Context) { d.check(ctx, pod, d.checks.onDemand, true) })
+	}
+}
+
+// check checks a pod when it is its turn, and again when it had to give way to
+// another operation on the pod.
+func (d *Driver) check(ctx context.Context, pod attachment.PodRef, turns slots, asked bool) {
+	ctx = d.withPod(ctx, pod)
+	if !turns.take(ctx) {
+		return
+	}
+	defer turns.give()
+	for {
+		err := d.checkPod(ctx, pod, asked)
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return
+		case !errors.Is(err, errGoesFirst):
+			klog.FromContext(ctx).Error(err, "Checking a pod's networks ended early")
+			return
+		case !sleep(ctx, checkPause):
+			return
+		}
+	}
+}
+
+// checkPod runs CHECK for all attachments of a pod while no other operation on
+// it runs, and tells what came of it. An error says that it was interrupted.
+func (d *Driver) checkPod(ctx context.Context, pod attachment.PodRef, asked bool) error {
+	ctx, unlock, err := d.pods.lockGivingWay(ctx, pod.UID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	records := d.store.ForPod(pod.UID)
+	if len(records) == 0 || d.watch.going(pod) {
+		return nil
+	}
+	if i := slices.IndexFunc(records, d.uncheckable); i >= 0 {
+		if asked {
+			d.reportUncheckable(records[i])
+		}
+		return nil
+	}
+	failed := map[checkpoint.Key]error{}
+	for _, r := range records {
+		if err := d.checkOne(ctx, r); err != nil {
+			failed[r.Key()] = err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	d.reportCheck(ctx, pod, records, failed, asked)
+	return nil
+}
+
+// uncheckable reports whether there is nothing to compare with a record: it is
+// not attached, or its sandbox is gone.
+func (d *Driver) uncheckable(r checkpoint.Record) bool {
+	return r.Phase != checkpoint.Attached || !d.attacher.there(r)
+}
+
+// checkOne runs CHECK for one record.
+func (d *Driver) checkOne(ctx context.Context, r checkpoint.Record) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, fmt.Errorf("one CHECK may take %s", checkLimit))
+	defer cancel()
+	return d.checks.plugins.Check(ctx, *r.Sandbox, r.Attachment, checkResult(r))
+}
+
+// checkResult is what plugins are to find in the sandbox: what ADD has said.
+func checkResult(r checkpoint.Record) json.RawMessage { return r.Result }

@@ -1,0 +1,375 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+func (k *kernel) Check(_ context.Context, s attachment.Sandbox, a attachment.Attachment, _ json.RawMessage) error {
+	return k.do("CHECK", s, a)
+}
+
+func (k *kernel) HasCheck(a attachment.Attachment) bool { return a.Interface != "old0" }
+
+// ward is a kernel whose CHECKs take as long as slow does.
+type ward struct {
+	*kernel
+	slow          func(context.Context) error
+	mu            sync.Mutex
+	running, most int
+}
+
+func (w *ward) Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
+	w.mu.Lock()
+	w.running++
+	w.most = max(w.most, w.running)
+	w.mu.Unlock()
+	err := w.slow(ctx)
+	w.mu.Lock()
+	w.running--
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return w.kernel.Check(ctx, s, a, result)
+}
+
+// inAttachedWorld is inWorld with pod web attached in sandbox 1 and nothing
+// told of it.
+func inAttachedWorld(t *testing.T, test func(*testing.T, *world)) {
+	t.Helper()
+	inWorld(t, func(t *testing.T, w *world) {
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		w.forget(t)
+		test(t, w)
+	})
+}
+
+// forget drops what has happened so far.
+func (w *world) forget(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	eventsOf(t, w.Driver)
+	w.k.calls = nil
+	w.status.pending = map[statusKey]statusUpdate{}
+}
+
+// synchronize is a runtime's connection, with these sandboxes of pod web.
+func (w *world) synchronize(t *testing.T, sandboxes ...int) {
+	t.Helper()
+	var pods []*nri.PodSandbox
+	for _, i := range sandboxes {
+		pods = append(pods, podNo(i))
+	}
+	if _, err := w.Synchronize(t.Context(), pods, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// conditions are what claims are to say, by device: "net1 CheckFailed".
+func (w *world) conditions() []string {
+	w.status.mu.Lock()
+	defer w.status.mu.Unlock()
+	var out []string
+	for key, u := range w.status.pending {
+		for _, s := range u.devices {
+			out = append(out, fmt.Sprintf("%s %s %s repair=%t", key.claim.Name, s.Interface, s.Reason, u.repair))
+		}
+	}
+	return out
+}
+
+var bothChecked = []string{
+	`CHECK net1 in sandbox-1 netns "/run/netns/1"`, `CHECK net2 in sandbox-1 netns "/run/netns/1"`,
+}
+
+// A driver that has been started has all attachments checked, once; that they
+// are as they should be is no news.
+func TestCheckAtStart(t *testing.T) {
+	inAttachedWorld(t, func(t *testing.T, w *world) {
+		w.synchronize(t, 1)
+		synctest.Wait()
+		same(t, "plugins", bothChecked, w.k.calls)
+		same(t, "events", nil, eventsOf(t, w.Driver))
+		same(t, "conditions", []string{"a net1 Attached repair=true", "a net2 Attached repair=true"}, w.conditions())
+		w.synchronize(t, 1) // the runtime was restarted
+		synctest.Wait()
+		same(t, "plugins after another connection", bothChecked, w.k.calls)
+	})
+}
+
+// The second of two attachments is broken: that is told, and that is all.
+func TestCheckAtStartFails(t *testing.T) {
+	inAttachedWorld(t, func(t *testing.T, w *world) {
+		w.k.fails("CHECK net2", final("the address is gone"))
+		w.synchronize(t, 1)
+		synctest.Wait()
+		same(t, "plugins", bothChecked, w.k.calls)
+		same(t, "events", []string{"Warning FailedCheckNetwork CHECK of network default/blue (net2) fails: the address is gone (CNI code 999); " +
+			"the pod is left as it is: to have it attached anew, delete it"}, eventsOf(t, w.Driver))
+		same(t, "conditions", []string{"a net1 Attached repair=true", "a net2 CheckFailed repair=true"}, w.conditions())
+		same(t, "phases", bothAttached, w.phases())
+		if err := w.create(t, 1); err != nil {
+			t.Errorf("a container is refused: %v", err)
+		}
+	})
+}
+
+// A driver died between two ADDs: what it had attached is checked when the rest
+// is attached. A pod that is attached only now is not.
+func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
+	for _, half := range []bool{true, false} {
+		inWorld(t, func(t *testing.T, w *world) {
+			var want []string
+			if s := sandboxNo(1); half {
+				s.Cookie = cookieOf(s.NetNS)
+				all := w.store.All()
+				if err := w.store.MarkAttaching(keys(all), s); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.store.MarkAttached(all[0].Key(), json.RawMessage(`{}`)); err != nil {
+					t.Fatal(err)
+				}
+				want = []string{`DEL net2 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`, bothChecked[0], bothChecked[1]}
+			} else {
+				want = []string{`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`}
+			}
+			w.synchronize(t, 1)
+			synctest.Wait()
+			same(t, "plugins", want, w.k.calls)
+		})
+	}
+}
+
+// An owner asks, and is answered in any case.
+func TestCheckOnDemand(t *testing.T) {
+	inAttachedWorld(t, func(t *testing.T, w *world) {
+		ask := func() []string {
+			w.checkOnDemand(web)
+			synctest.Wait()
+			return eventsOf(t, w.Driver)
+		}
+		good := []string{
+			"Normal CheckedNetwork network default/blue (net1) is as it was attached",
+			"Normal CheckedNetwork network default/blue (net2) is as it was attached",
+		}
+		same(t, "events", good, ask())
+		w.k.fails("CHECK net1", final("the interface is gone"))
+		events := ask()
+		if len(events) != 2 || events[0] != good[1] || !strings.Contains(events[1], "default/blue (net1) fails: the interface is gone") {
+			t.Errorf("events %q", events)
+		}
+		same(t, "conditions", []string{"a net1 CheckFailed repair=true", "a net2 Attached repair=true"}, w.conditions())
+		w.k.fails("CHECK net1", nil)
+		same(t, "events when it is repaired", good, ask())
+		same(t, "conditions when it is repaired", []string{"a net1 Attached repair=true", "a net2 Attached repair=true"}, w.conditions())
+		w.k.stop(sandboxNo(1))
+		w.k.calls = nil
+		same(t, "events without a sandbox", []string{"Warning FailedCheckNetwork network default/blue (net1) was not checked: its sandbox is gone"}, ask())
+		same(t, "plugins without a sandbox", nil, w.k.calls)
+	})
+}
+
+func TestCheckOnDemandOfWhatIsNotAttached(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.checkOnDemand(web)
+		w.checkOnDemand(attachment.PodRef{Namespace: "default", Name: "none of ours", UID: "x"})
+		synctest.Wait()
+		same(t, "events", []string{"Warning FailedCheckNetwork network default/blue (net1) was not checked: it is not attached, phase Prepared"}, eventsOf(t, w.Driver))
+		same(t, "plugins", nil, w.k.calls)
+	})
+}
+
+func TestWhatHasNoCheckSaysSo(t *testing.T) {
+	d := newDriver(t)
+	wantError(t, fmt.Errorf("%s", d.checkedMessage(attachment.Attachment{Interface: "old0"})), "old0", "before 0.4.0", "disableCheck")
+}
+
+// Only a new value on the same pod asks.
+func TestWhoAsksForACheck(t *testing.T) {
+	meta := func(uid types.UID, value string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: uid, Annotations: map[string]string{checkAnnotation: value, "other": string(uid)}}}
+	}
+	for _, tt := range []struct {
+		was, is *metav1.PartialObjectMetadata
+		want    bool
+	}{
+		{&metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{}, false},
+		{meta("a", ""), meta("a", "1"), true},
+		{meta("a", "1"), meta("a", "2"), true},
+		{meta("a", "1"), meta("a", "1"), false},
+		{meta("a", "1"), meta("a", ""), false},
+		{meta("a", "1"), meta("b", "2"), false},
+	} {
+		if got := asksForCheck(tt.was, tt.is); got != tt.want {
+			t.Errorf("%s -> %s: %t", tt.was.Annotations, tt.is.Annotations, got)
+		}
+	}
+}
+
+// The end of a sandbox does not wait for a CHECK, which is not told of.
+func TestCheckGivesWay(t *testing.T) {
+	inAttachedWorld(t, func(t *testing.T, w *world) {
+		hangs := &ward{kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		w.checks.plugins = hangs
+		w.synchronize(t, 1)
+		synctest.Wait()
+		same(t, "running", 1, hangs.running)
+		started := time.Now()
+		if err := w.StopPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "time in the hook", 0, time.Since(started))
+		same(t, "interfaces", map[string]bool{}, w.k.has)
+		after(2 * checkPause)
+		same(t, "running", 0, hangs.running)
+		same(t, "events", nil, eventsOf(t, w.Driver))
+	})
+}
+
+// A CHECK that had to give way comes again; two that meet do not disturb each
+// other.
+func TestCheckComesAgain(t *testing.T) {
+	inAttachedWorld(t, func(t *testing.T, w *world) {
+		slow := &ward{kernel: w.k, slow: func(ctx context.Context) error { sleep(ctx, time.Second); return context.Cause(ctx) }}
+		w.checks.plugins = slow
+		w.checkOnDemand(web)
+		w.checkOnDemand(web)
+		synctest.Wait()
+		unlock, err := w.pods.lock(t.Context(), web.UID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "events before", nil, eventsOf(t, w.Driver))
+		unlock()
+		after(2*time.Second + checkPause + 2*time.Second)
+		same(t, "events", 4, len(eventsOf(t, w.Driver)))
+		same(t, "at a time", 1, slow.most)
+	})
+}
+
+func TestHangingCheckFails(t *testing.T) {
+	inAttachedWorld(t, func(t *testing.T, w *world) {
+		w.checks.plugins = &ward{kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		w.checkOnDemand(web)
+		after(2 * checkLimit)
+		events := eventsOf(t, w.Driver)
+		if len(events) != 2 || !strings.Contains(events[0], "one CHECK may take 10s") {
+			t.Errorf("events %q", events)
+		}
+	})
+}
+
+// The driver stops: what is under way says nothing about the pod.
+func TestStopEndsChecks(t *testing.T) {
+	inAttachedWorld(t, func(t *testing.T, w *world) {
+		base, stop := context.WithCancel(t.Context())
+		w.quiet.base = base
+		w.checks.plugins = &ward{kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		w.synchronize(t, 1)
+		synctest.Wait()
+		w.status.pending = map[statusKey]statusUpdate{}
+		stop()
+		w.quiet.group.Wait()
+		same(t, "events", nil, eventsOf(t, w.Driver))
+		same(t, "conditions", nil, w.conditions())
+	})
+}
+
+// Many pods are checked a few at a time, and hold nobody up.
+func TestManyPodsAreCheckedAFewAtATime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const many = 5 * checksAtOnce
+		var pods []*nri.PodSandbox
+		for i := range many {
+			pod := attachment.PodRef{Namespace: "default", Name: fmt.Sprintf("p%d", i), UID: fmt.Sprintf("uid-%d", i)}
+			if err := w.store.Put([]attachment.Prepared{{
+				Claim: attachment.ClaimRef{Namespace: "default", Name: pod.Name, UID: pod.UID}, Pod: pod,
+				Attachment: attachment.Attachment{Interface: "net1", Conflist: json.RawMessage(`{}`)},
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			s := attachment.Sandbox{ID: pod.UID, NetNS: "/run/netns/" + pod.UID, Pod: pod}
+			if err := w.k.attachOnce(t, w.attacher, s); err != nil {
+				t.Fatal(err)
+			}
+			pods = append(pods, &nri.PodSandbox{
+				Id: s.ID, Namespace: pod.Namespace, Name: pod.Name, Uid: pod.UID, Pid: 7,
+				Linux: &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: s.NetNS}}},
+			})
+		}
+		w.k.calls = nil
+		slow := &ward{kernel: w.k, slow: func(ctx context.Context) error { sleep(ctx, time.Second); return context.Cause(ctx) }}
+		w.checks.plugins = slow
+		started := time.Now()
+		if _, err := w.Synchronize(t.Context(), pods, nil); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "time in the hook", 0, time.Since(started))
+		after(many / checksAtOnce * time.Second)
+		same(t, "checked", many, len(w.k.calls))
+		same(t, "at a time", checksAtOnce, slow.most)
+	})
+}
+
+// What a CHECK has found stands when what was attached is told anew, and goes
+// with the next CHECK that passes.
+func TestCheckFailedStands(t *testing.T) {
+	record := attachedRecord("net1", bridgeResult)
+	failed := checkedState(record, final("the address is gone"))
+	c := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Devices: []resourceapi.AllocatedDeviceStatus{{
+		Driver: "net.nadra.dev", Pool: record.Pool, Device: record.Device, ShareID: ptr.To(record.ShareID),
+		Conditions: []metav1.Condition{{Type: conditionReady, Status: metav1.ConditionFalse, Reason: failed.Reason, Message: failed.Message}},
+	}}}}
+	for name, tt := range map[string]struct {
+		state deviceState
+		want  bool
+	}{
+		"told anew":         {uncheckedState(record), true},
+		"fails again":       {failed, true},
+		"fails differently": {checkedState(record, final("the route is gone")), false},
+		"passes":            {checkedState(record, nil), false},
+	} {
+		if got := isReported(c, "net.nadra.dev", []deviceState{tt.state}); got != tt.want {
+			t.Errorf("%s: reported already: %t", name, got)
+		}
+	}
+	got := asDevice(t, failed)
+	if c := got.Conditions[0]; c.Status != metav1.ConditionFalse || c.Reason != "CheckFailed" ||
+		c.Message != "network default/blue is attached as net1, but its CHECK fails: the address is gone (CNI code 999)" || got.NetworkData == nil {
+		t.Errorf("device %+v", got)
+	}
+}
+
+// A CHECK right after an attach does not keep the new addresses from being
+// written.
+func TestCheckKeepsWhatIsToBeWritten(t *testing.T) {
+	w := newStatusWriter(nil, "net.nadra.dev", nil)
+	defer w.queue.ShutDown()
+	states := []deviceState{attachedState(attachedRecord("net1", bridgeResult))}
+	w.setClaim(claimRef, states)
+	w.amendClaim(claimRef, states)
+	if u, _ := w.take(statusKey{claim: claimRef}); u.repair {
+		t.Error("it is written only where the condition differs")
+	}
+	w.amendClaim(claimRef, states)
+	if u, _ := w.take(statusKey{claim: claimRef}); !u.repair {
+		t.Error("it is written in any case")
+	}
+}

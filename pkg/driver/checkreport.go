@@ -1,0 +1,88 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// Reasons of events on a pod, and of the condition of a claim's device.
+const (
+	eventCheckFailed  = "FailedCheckNetwork"
+	eventChecked      = "CheckedNetwork"
+	reasonCheckFailed = "CheckFailed"
+)
+
+// reportCheck tells what a CHECK of all attachments of a pod has found: on
+// every claim, where it does not say so already, and as events. What is as it
+// should be is an event only for an owner who asked. The pod is locked.
+func (d *Driver) reportCheck(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record, failed map[checkpoint.Key]error, asked bool) {
+	state := func(r checkpoint.Record) deviceState { return checkedState(r, failed[r.Key()]) }
+	for claim, devices := range statesByClaim(records, state) {
+		d.status.amendClaim(claim, devices)
+	}
+	for _, r := range records {
+		at := r.Attachment
+		switch err := failed[r.Key()]; {
+		case err != nil:
+			klog.FromContext(ctx).Info("CHECK of an attachment fails", "network", at.Network, "interface", at.Interface, "reason", cniMessage(err))
+			d.event(pod, corev1.EventTypeWarning, eventCheckFailed, fmt.Sprintf(
+				"CHECK of network %s (%s) fails: %s; the pod is left as it is: to have it attached anew, delete it",
+				at.Network, at.Interface, cut(cniMessage(err), maxEventMessage/2)))
+		case asked:
+			d.event(pod, corev1.EventTypeNormal, eventChecked, d.checkedMessage(at))
+		}
+	}
+}
+
+func (d *Driver) checkedMessage(at attachment.Attachment) string {
+	if !d.checks.plugins.HasCheck(at) {
+		return fmt.Sprintf("network %s (%s) has no CHECK: its configuration is of a cniVersion before 0.4.0, or says disableCheck", at.Network, at.Interface)
+	}
+	return fmt.Sprintf("network %s (%s) is as it was attached", at.Network, at.Interface)
+}
+
+// reportUncheckable tells an owner who asked that there is nothing to check.
+func (d *Driver) reportUncheckable(r checkpoint.Record) {
+	why := "its sandbox is gone"
+	if r.Phase != checkpoint.Attached {
+		why = "it is not attached, phase " + string(r.Phase)
+	}
+	d.event(r.Pod, corev1.EventTypeWarning, eventCheckFailed, fmt.Sprintf(
+		"network %s (%s) was not checked: %s", r.Attachment.Network, r.Attachment.Interface, why))
+}
+
+// checkedState describes a record of an attachment that was checked.
+func checkedState(r checkpoint.Record, err error) deviceState {
+	s := attachedState(r)
+	if err != nil {
+		s.Reason, s.Message = reasonCheckFailed, fmt.Sprintf("%s, but its CHECK fails: %s", s.Message, cniMessage(err))
+	}
+	return s
+}
+
+// uncheckedState describes a record whose attachment may have been checked by
+// an earlier driver: what that has found stands until the next CHECK.
+func uncheckedState(r checkpoint.Record) deviceState {
+	s := attachedState(r)
+	s.Unchecked = true
+	return s
+}
+
+// amendClaim asks for the claim's status.devices to become these where they are
+// not. What is to be written in any case, since the addresses may be others,
+// still is.
+func (w *statusWriter) amendClaim(claim attachment.ClaimRef, devices []deviceState) {
+	key := statusKey{claim: claim}
+	w.mu.Lock()
+	waiting, found := w.pending[key]
+	w.pending[key] = statusUpdate{devices: devices, at: time.Now(), repair: !found || waiting.repair}
+	w.mu.Unlock()
+	w.queue.Add(key)
+}
