@@ -36,6 +36,7 @@ func TestStatusWithdrawsANetwork(t *testing.T) {
 	t.Logf("published %s after the repair", time.Since(repaired).Round(100*time.Millisecond))
 	f.eventually(20*time.Second, f.event("blue", "NetworkAvailable", 1, f.node.Name()))
 	f.start("web", lab.Want{Network: "blue"})
+	f.slicesStay("blue", func() { f.sh("kill -9 " + f.driverPIDs()) })
 
 	f.sh("touch /run/nadra-sick")
 	f.undo = append(f.undo, "rm /run/nadra-sick")
@@ -44,6 +45,9 @@ func TestStatusWithdrawsANetwork(t *testing.T) {
 	t.Logf("withdrawn %s after the break", time.Since(broken).Round(100*time.Millisecond))
 	f.eventually(20*time.Second, f.event("blue", "NetworkUnavailable", 2))
 	f.runsOn("web", "net1", "10.77.0.")
+	for _, e := range f.Events(f.ctx, f.ns, "blue") {
+		t.Log(e)
+	}
 	f.must(f.DeletePod(f.ctx, f.ns, "web"))
 }
 
@@ -82,6 +86,9 @@ func TestCheck(t *testing.T) {
 	f.claimWhen(pod, ready("CheckFailed", "Attached"))
 	f.must(f.event("web", "CheckedNetwork", 5)(f.ctx)) // at the start, what passes is silent
 	f.runsOn("web", "net2", "10.79.0.")
+	for _, e := range f.Events(f.ctx, f.ns, "web") {
+		t.Log(e)
+	}
 	f.must(f.DeletePod(f.ctx, f.ns, "web"))
 }
 
@@ -132,6 +139,29 @@ func (f *fixture) notPublished(ctx context.Context, nad string) error {
 		return fmt.Errorf("%s is published", nad)
 	}
 	return nil
+}
+
+// slicesStay fails the test when a restart of the driver changes what is
+// published, though it does not know of any plugin that it is well.
+func (f *fixture) slicesStay(network string, restart func()) {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.ctx, time.Minute)
+	defer cancel()
+	slices, err := f.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
+	f.must(err)
+	changes, err := f.Kube.ResourceV1().ResourceSlices().Watch(ctx, metav1.ListOptions{
+		FieldSelector: "spec.driver=" + lab.DriverName, ResourceVersion: slices.ResourceVersion,
+	})
+	f.must(err)
+	defer changes.Stop()
+	restart()
+	f.start("next", lab.Want{Network: network})
+	f.must(f.DeletePod(f.ctx, f.ns, "next")) // which takes longer than a first look
+	select {
+	case e := <-changes.ResultChan():
+		f.Errorf("the restart changed a slice: %s %+v", e.Type, e.Object)
+	default:
+	}
 }
 
 // annotate asks for a CHECK, as an owner does.
