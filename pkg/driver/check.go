@@ -15,6 +15,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 	// checksAtOnce is how many pods are checked at a time: at the start, and
 	// as many on demand.
 	checksAtOnce = 4
-	// checkPause is what a check waits that had to give way.
+	// checkPause is what a check waits that had to give way, or got no answer.
 	checkPause = time.Second
 )
 
@@ -152,8 +153,17 @@ func (d *Driver) uncheckable(r checkpoint.Record) bool {
 	return r.Phase != checkpoint.Attached || !d.attacher.there(r)
 }
 
-// checkOne runs CHECK for one record.
+// checkOne runs CHECK for one record; twice where the first has not come to an
+// answer, which says nothing about the pod.
 func (d *Driver) checkOne(ctx context.Context, r checkpoint.Record) error {
+	err := d.runCheck(ctx, r)
+	if err != nil && cniexec.Transient(err) && sleep(ctx, checkPause) {
+		err = d.runCheck(ctx, r)
+	}
+	return err
+}
+
+func (d *Driver) runCheck(ctx context.Context, r checkpoint.Record) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, fmt.Errorf("one CHECK may take %s", checkLimit))
 	defer cancel()
 	return d.checks.plugins.Check(ctx, *r.Sandbox, r.Attachment, checkResult(r))

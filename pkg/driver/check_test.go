@@ -276,6 +276,24 @@ func TestHangingCheckFails(t *testing.T) {
 	})
 }
 
+// A plugin that was killed, or asks to be asked later, says nothing yet.
+func TestCheckWithoutAnAnswerIsMadeAgain(t *testing.T) {
+	inAttachedWorld(t, func(t *testing.T, w *world) {
+		answers := []error{tryLater, nil, tryLater, tryLater} // of net1 twice, and of net2
+		w.checks.plugins = &ward{kernel: w.k, slow: func(context.Context) error {
+			err := answers[0]
+			answers = answers[1:]
+			return err
+		}}
+		w.checkOnDemand(web)
+		after(3 * checkPause)
+		same(t, "events", []string{
+			"Normal CheckedNetwork network default/blue (net1) is as it was attached",
+			"Warning FailedCheckNetwork CHECK of network default/blue (net2) fails: no lease yet (CNI code 11); the pod is left as it is: to have it attached anew, delete it",
+		}, eventsOf(t, w.Driver))
+	})
+}
+
 // The driver stops: what is under way says nothing about the pod.
 func TestStopEndsChecks(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
