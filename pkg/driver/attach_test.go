@@ -36,6 +36,7 @@ type kernel struct {
 	routes    []checkpoint.Route
 	added     func(iface string)
 	rerouting func(give []checkpoint.Route) error
+	checked   []string // the results that CHECK was given
 	// gone are the network namespaces that are not there any more.
 	gone map[string]bool
 }

@@ -166,8 +166,12 @@ func (d *Driver) checkOne(ctx context.Context, r checkpoint.Record) error {
 func (d *Driver) runCheck(ctx context.Context, r checkpoint.Record) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, fmt.Errorf("one CHECK may take %s", checkLimit))
 	defer cancel()
-	return d.checks.plugins.Check(ctx, *r.Sandbox, r.Attachment, checkResult(r))
+	result := r.Result
+	if slices.ContainsFunc(d.store.ForPod(r.Pod.UID), asksForDefaultRoute) {
+		result = withoutDefaultRoutes(result)
+	}
+	if err := d.checks.plugins.Check(ctx, *r.Sandbox, r.Attachment, result); err != nil {
+		return err
+	}
+	return d.attacher.checkDefaultRoute(r)
 }
-
-// checkResult is what plugins are to find in the sandbox: what ADD has said.
-func checkResult(r checkpoint.Record) json.RawMessage { return r.Result }

@@ -19,7 +19,10 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-func (k *kernel) Check(_ context.Context, s attachment.Sandbox, a attachment.Attachment, _ json.RawMessage) error {
+func (k *kernel) Check(_ context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
+	k.mu.Lock()
+	k.checked = append(k.checked, string(result))
+	k.mu.Unlock()
 	return k.do("CHECK", s, a)
 }
 
@@ -143,7 +146,7 @@ func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
 				if err := w.store.MarkAttaching(keys(all), s); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.store.MarkAttached(all[0].Key(), json.RawMessage(`{}`)); err != nil {
+				if err := w.store.MarkAttached(all[0].Key(), json.RawMessage(`{}`), nil); err != nil {
 					t.Fatal(err)
 				}
 				want = []string{`DEL net2 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`, bothChecked[0], bothChecked[1]}

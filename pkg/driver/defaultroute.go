@@ -1,10 +1,14 @@
 package driver
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
+
+	cnitypes "github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -71,6 +75,42 @@ func (a *attacher) restoreDefaultRoutes(r checkpoint.Record) error {
 		return fmt.Errorf("restoring the pod's default route: %w", err)
 	}
 	return nil
+}
+
+// checkDefaultRoute says which of the routes that an attachment asks for is not
+// there any more.
+func (a *attacher) checkDefaultRoute(r checkpoint.Record) error {
+	requested := requestedRoutes(r.Attachment)
+	if len(requested) == 0 {
+		return nil
+	}
+	have, err := a.routes.DefaultRoutes(r.Sandbox.NetNS)
+	if err != nil {
+		return err
+	}
+	if missing := subtract(requested, have); len(missing) > 0 {
+		return fmt.Errorf("the requested default route is missing: %v", missing)
+	}
+	return nil
+}
+
+// withoutDefaultRoutes is a CNI result as it still holds when nadra has moved
+// the pod's default route: plugins look for every route of it on CHECK. The
+// record keeps the whole one, for DEL.
+func withoutDefaultRoutes(raw json.RawMessage) json.RawMessage {
+	var result types100.Result
+	if json.Unmarshal(raw, &result) != nil {
+		return raw // the plugins say what is wrong with it
+	}
+	result.Routes = slices.DeleteFunc(result.Routes, func(r *cnitypes.Route) bool {
+		ones, _ := r.Dst.Mask.Size()
+		return ones == 0
+	})
+	out, err := json.Marshal(&result)
+	if err != nil {
+		return raw
+	}
+	return out
 }
 
 // ipv6Metric is what the kernel makes of an IPv6 route without a metric.

@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -152,6 +153,42 @@ func TestRestoringFails(t *testing.T) {
 	k.rerouting = func([]checkpoint.Route) error { return errors.New("no memory") }
 	wantError(t, a.detach(t.Context(), web.UID, inSandbox("sandbox-1")), "deleting network default/blue from net1: restoring the pod's default route: no memory")
 	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, phases(a.store))
+}
+
+// Plugins are asked about what nadra has left of their results, and nadra looks
+// after the rest (behaviour B7-3).
+func TestCheckAfterTheDefaultRouteMoved(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.k.routes = []checkpoint.Route{primary4}
+		r := attachedRecord("net1", bridgeResult)
+		r.Pod, r.Claim.UID = web, "asking"
+		r.Attachment.DefaultRoute = &[]string{"10.1.0.1"}
+		sandbox := sandboxNo(1)
+		r.Sandbox = &sandbox
+		if err := w.store.Put([]attachment.Prepared{r.Prepared}); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, w.runCheck(t.Context(), r), "the requested default route is missing: [IPv4 default via 10.1.0.1 dev net1 metric 0]")
+		if got := w.k.checked[0]; strings.Contains(got, "0.0.0.0/0") || !strings.Contains(got, "10.1.0.5/24") {
+			t.Errorf("the plugin was asked about %s", got)
+		}
+		w.k.routes = requestedRoutes(r.Attachment)
+		if err := w.runCheck(t.Context(), r); err != nil {
+			t.Error(err)
+		}
+		if err := w.store.DeleteClaim("asking"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.runCheck(t.Context(), attachedRecordIn(sandbox, bridgeResult)); err != nil || w.k.checked[2] != bridgeResult {
+			t.Errorf("without a request: %v, the plugin was asked about %s", err, w.k.checked[2])
+		}
+	})
+}
+
+func attachedRecordIn(s attachment.Sandbox, result string) checkpoint.Record {
+	r := attachedRecord("net1", result)
+	r.Pod, r.Sandbox = s.Pod, &s
+	return r
 }
 
 // ordered puts IPv4 first.
