@@ -1,0 +1,216 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// Network is a NetworkAttachmentDefinition of a case.
+type Network struct {
+	Namespace, Name, Config string
+	// Resource is the annotation that names a pool of devices.
+	Resource string
+}
+
+// Case is one pod with what it needs.
+type Case struct {
+	Name      string
+	Namespace string
+	// About are the numbers of the behaviours that the case is to show.
+	About       []string
+	Networks    []Network
+	Annotations map[string]string // of the pod
+	// Files are on the node in the directory for NADs without a configuration.
+	Files map[string]string
+	// Runtime is what the runtime has to say to the default network, as a pod's
+	// host ports: the CNI key runtimeConfig.
+	Runtime map[string]any
+}
+
+// text is all that the case says; a MAC address in it was asked for.
+func (c Case) text() string {
+	var out strings.Builder
+	for _, n := range c.Networks {
+		out.WriteString(n.Config)
+	}
+	for _, s := range []map[string]string{c.Annotations, c.Files} {
+		fmt.Fprint(&out, s)
+	}
+	return out.String()
+}
+
+// configs are all CNI configurations of the case.
+func (c Case) configs() []string {
+	var out []string
+	for _, n := range c.Networks {
+		out = append(out, n.Config)
+	}
+	for _, content := range c.Files {
+		out = append(out, content)
+	}
+	return out
+}
+
+// theme is one file of cases. Its networks are there for all of its cases.
+type theme struct {
+	About     string            `json:"about"`
+	NADs      map[string]string `json:"nads"`
+	Resources map[string]string `json:"resources"`
+	Cases     []themeCase       `json:"cases"`
+}
+
+type themeCase struct {
+	Name  string   `json:"name"`
+	Shows []string `json:"shows"`
+	// Networks is the annotation of that name; a pod may be without.
+	Networks *string `json:"networks"`
+	// Elements are the annotation's JSON form, for what reads badly as text.
+	Elements    []map[string]any  `json:"elements"`
+	Annotations map[string]string `json:"annotations"`
+	Files       map[string]string `json:"files"`
+	Runtime     map[string]any    `json:"runtime"`
+}
+
+// ownCases reads the suite's own cases.
+func ownCases(dir string) ([]Case, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var out []Case
+	for _, file := range files {
+		cases, err := readTheme(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		out = append(out, cases...)
+	}
+	return out, checkFiles(out)
+}
+
+func readTheme(file string) ([]Case, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	// What a file on disk need not spell out.
+	text = bytes.ReplaceAll(text, []byte("@200kB@"), bytes.Repeat([]byte("0123456789"), 20_000))
+	var t theme
+	if err := yaml.UnmarshalStrict(text, &t); err != nil {
+		return nil, err
+	}
+	namespace := strings.TrimSuffix(filepath.Base(file), ".yaml")
+	var out []Case
+	for _, c := range t.Cases {
+		one, err := c.in(namespace, t)
+		if err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.Name, err)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (c themeCase) in(namespace string, t theme) (Case, error) {
+	out := Case{
+		Name: namespace + "/" + c.Name, Namespace: namespace, About: c.Shows,
+		Annotations: map[string]string{}, Files: c.Files, Runtime: c.Runtime,
+	}
+	for key, value := range c.Annotations {
+		out.Annotations[key] = value
+	}
+	if c.Networks != nil {
+		out.Annotations[attachment.NetworksAnnotation] = *c.Networks
+	}
+	if c.Elements != nil {
+		text, err := json.Marshal(c.Elements)
+		if err != nil {
+			return out, err
+		}
+		out.Annotations[attachment.NetworksAnnotation] = string(text)
+	}
+	for name, config := range t.NADs {
+		n := Network{Namespace: namespace, Name: name, Config: config, Resource: t.Resources[name]}
+		if before, after, found := strings.Cut(name, "/"); found {
+			n.Namespace, n.Name = before, after
+		}
+		out.Networks = append(out.Networks, n)
+	}
+	return out, nil
+}
+
+// checkFiles makes sure that nadra's one directory can have the files of all
+// cases: Multus is given one for each case.
+func checkFiles(cases []Case) error {
+	owner := map[string]string{}
+	for _, c := range cases {
+		for file := range c.Files {
+			if other, taken := owner[file]; taken && other != c.Name {
+				return fmt.Errorf("cases %s and %s both have a file %s", other, c.Name, file)
+			}
+			owner[file] = c.Name
+		}
+	}
+	return nil
+}
+
+var (
+	typeForm   = regexp.MustCompile(`"type"\s*:\s*"([A-Za-z0-9_.-]+)"`)
+	linkForm   = regexp.MustCompile(`"(master|device)"\s*:\s*"([^"/]+)"`)
+	bridgeForm = regexp.MustCompile(`"bridge"\s*:\s*"([^"/]+)"`)
+)
+
+// absentPlugin begins the names of plugins that are to be missing.
+const absentPlugin = "absent"
+
+// pluginTypes are the plugins that the cases call. Configurations are searched
+// and not parsed: some are broken on purpose.
+func pluginTypes(cases []Case) []string {
+	var out []string
+	for _, c := range cases {
+		for _, config := range c.configs() {
+			for _, found := range typeForm.FindAllStringSubmatch(config, -1) {
+				if !strings.HasPrefix(found[1], absentPlugin) {
+					out = append(out, found[1])
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// nodeLinks are the interfaces that the cases expect on the node, each with
+// whether it is a bridge.
+func nodeLinks(cases []Case) map[string]bool {
+	out := map[string]bool{}
+	for _, c := range cases {
+		for _, config := range c.configs() {
+			for _, found := range linkForm.FindAllStringSubmatch(config, -1) {
+				if !strings.HasPrefix(found[2], absentPlugin) {
+					out[found[2]] = false
+				}
+			}
+		}
+	}
+	for _, c := range cases {
+		for _, config := range c.configs() {
+			for _, found := range bridgeForm.FindAllStringSubmatch(config, -1) {
+				if _, ok := out[found[1]]; ok {
+					out[found[1]] = true
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,191 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+const poolName = nodeName + "/networks"
+
+// devices are those that nadra publishes, by name.
+func (w *world) devices(ctx context.Context) (map[string]resourceapi.Device, error) {
+	list, err := w.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + v1alpha1.DriverName})
+	if err != nil {
+		return nil, fmt.Errorf("listing nadra's devices: %w", err)
+	}
+	out := map[string]resourceapi.Device{}
+	for _, slice := range list.Items {
+		for _, d := range slice.Spec.Devices {
+			out[d.Name] = d
+		}
+	}
+	return out, nil
+}
+
+// claim makes the claim that stands for the pod's annotation, allocated as the
+// scheduler would, and reserved for the pod.
+func (w *world) claim(ctx context.Context, s sandbox, selections []attachment.Selection) (*resourceapi.ResourceClaim, error) {
+	spec, err := attachment.ClaimSpec(selections)
+	if err != nil {
+		return nil, refusal{err}
+	}
+	if err := sortKeys(spec.Devices.Config); err != nil {
+		return nil, err
+	}
+	claim := &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.pod.Namespace, Name: s.pod.Name},
+		Spec:       spec,
+	}
+	claims := w.kube.ResourceV1().ResourceClaims(s.pod.Namespace)
+	if claim, err = claims.Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("creating the claim: %w", err)
+	}
+	devices, err := w.devices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	claim.Status.Allocation = allocation(claim, selections, devices)
+	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: s.pod.Name, UID: s.pod.UID}}
+	if claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
+		return nil, fmt.Errorf("allocating the claim: %w", err)
+	}
+	return claim, nil
+}
+
+// sortKeys gives the parameters the form that a claim's have which kubectl
+// made. In any other form the API server rejects nadra's server-side apply of
+// the status: it writes the allocation anew with sorted keys, and then finds
+// that the allocation is immutable.
+func sortKeys(configs []resourceapi.DeviceClaimConfiguration) error {
+	for i := range configs {
+		parameters := &configs[i].Opaque.Parameters
+		decoder := json.NewDecoder(bytes.NewReader(parameters.Raw))
+		decoder.UseNumber()
+		var tree any
+		err := decoder.Decode(&tree)
+		if err == nil {
+			parameters.Raw, err = json.Marshal(tree)
+		}
+		if err != nil {
+			return fmt.Errorf("sorting the keys of the claim's parameters: %w", err)
+		}
+	}
+	return nil
+}
+
+// refusal is what a user would be told; not a failure of the suite.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// allocation gives every request the device of its network. One that nadra
+// does not offer is allocated, too: what nadra says of it is better read than
+// that no node has it.
+func allocation(claim *resourceapi.ResourceClaim, selections []attachment.Selection, devices map[string]resourceapi.Device) *resourceapi.AllocationResult {
+	var out resourceapi.AllocationResult
+	for i, request := range claim.Spec.Devices.Requests {
+		device := attachment.DeviceName(selections[i].Network)
+		result := resourceapi.DeviceRequestAllocationResult{
+			Request: request.Name, Driver: v1alpha1.DriverName, Pool: poolName, Device: device,
+		}
+		if published, ok := devices[device]; ok && ptr.Deref(published.AllowMultipleAllocations, false) {
+			result.ShareID = ptr.To(uuid.NewUUID())
+			result.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{}
+			for name := range published.Capacity {
+				result.ConsumedCapacity[name] = *resource.NewQuantity(1, resource.DecimalSI)
+			}
+		}
+		out.Devices.Results = append(out.Devices.Results, result)
+	}
+	for _, config := range claim.Spec.Devices.Config {
+		out.Devices.Config = append(out.Devices.Config, resourceapi.DeviceAllocationConfiguration{
+			Source: resourceapi.AllocationConfigSourceClaim, Requests: config.Requests, DeviceConfiguration: config.DeviceConfiguration,
+		})
+	}
+	return &out
+}
+
+// attached waits until the claim tells of all its devices. why is what it says
+// of one that failed.
+func (w *world) attached(ctx context.Context, claim *resourceapi.ResourceClaim) (why string, err error) {
+	err = eventually(ctx, 20*time.Second, func(ctx context.Context) error {
+		now, err := w.kube.ResourceV1().ResourceClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(now.Status.Devices) != len(claim.Status.Allocation.Devices.Results) {
+			return fmt.Errorf("%d devices of the claim have a status", len(now.Status.Devices))
+		}
+		for _, d := range now.Status.Devices {
+			for _, c := range d.Conditions {
+				if c.Status != metav1.ConditionTrue {
+					why = c.Message
+				}
+			}
+		}
+		return nil
+	})
+	return why, err
+}
+
+// published waits until nadra has seen the NADs that were made so far: the
+// informer tells of changes in their order, and every look is at all of them.
+func (w *world) published(ctx context.Context) error {
+	w.nadra.waves++
+	last := Network{
+		Namespace: "default", Name: fmt.Sprintf("last-%d", w.nadra.waves),
+		Config: `{"cniVersion": "1.0.0", "name": "last", "type": "ptp"}`,
+	}
+	if err := w.createNetwork(ctx, last); err != nil {
+		return err
+	}
+	w.nadra.offered = map[string]bool{}
+	device := attachment.DeviceName(attachment.NetworkRef{Namespace: last.Namespace, Name: last.Name})
+	return eventually(ctx, time.Minute, func(ctx context.Context) error {
+		if err := w.nadra.running(); err != nil {
+			return err
+		}
+		devices, err := w.devices(ctx)
+		if err != nil {
+			return err
+		}
+		if _, ok := devices[device]; !ok {
+			return errors.New("nadra-node does not publish the latest NAD")
+		}
+		for name := range devices {
+			w.nadra.offered[name] = true
+		}
+		return nil
+	})
+}
+
+// offered waits until the case's networks are published as they were when all
+// was set up: nadra takes one back for a moment when its master went into a pod.
+func (w *world) offered(ctx context.Context, c Case) error {
+	return eventually(ctx, 20*time.Second, func(ctx context.Context) error {
+		devices, err := w.devices(ctx)
+		if err != nil {
+			return err
+		}
+		for _, n := range c.Networks {
+			name := attachment.DeviceName(attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name})
+			if _, now := devices[name]; w.nadra.offered[name] && !now {
+				return fmt.Errorf("nadra-node does not publish %s/%s any more", n.Namespace, n.Name)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,77 @@
+// Package compare says in what two attachments of the same pod differ, one made
+// by Multus and one by nadra, and whether docs/compatibility.md says so. It
+// knows what was observed as plain values and touches nothing itself.
+package compare
+
+import "encoding/json"
+
+// Side is what one of the two has done and left.
+type Side struct {
+	// Error is why the pod did not start; empty if it did.
+	Error string
+	// Calls are those of CNI plugins for the pod's additional networks, in order.
+	Calls []Call
+	// Added is what the pod's network namespace has after ADD.
+	Added State
+	// Status is the pod's annotation k8s.v1.cni.cncf.io/network-status.
+	Status string
+	// Left is what there is after DEL, in the pod's namespace and on the node.
+	Left State
+}
+
+// State is a tree of maps, lists and strings, made to be read by a person.
+type State map[string]any
+
+// Call is one call of a CNI plugin.
+type Call struct {
+	Type  string            `json:"type"`
+	Env   map[string]string `json:"env"`
+	Stdin string            `json:"stdin"`
+}
+
+// Difference is one place where the two sides are not equal. What a side does
+// not have is absent.
+type Difference struct{ Path, Multus, Nadra string }
+
+// Absent stands for a value that a side does not have.
+const Absent = "(absent)"
+
+// Sides returns all differences. known is the text of the case: a MAC address
+// that is in it was asked for, any other is random. Where only one side starts
+// the pod this is the difference, and the rest follows from it.
+func Sides(multus, nadra Side, known string) []Difference {
+	if (multus.Error == "") != (nadra.Error == "") {
+		return []Difference{{"outcome", outcome(multus), outcome(nadra)}}
+	}
+	multus, nadra = normalised(multus, known), normalised(nadra, known)
+	out := calls(multus.Calls, nadra.Calls)
+	if multus.Error == "" {
+		out = append(out, trees("added", plain(multus.Added), plain(nadra.Added))...)
+		out = append(out, status(multus.Status, nadra.Status)...)
+	}
+	return append(out, trees("left", plain(multus.Left), plain(nadra.Left))...)
+}
+
+func outcome(s Side) string {
+	if s.Error == "" {
+		return "the pod starts"
+	}
+	return "error: " + s.Error
+}
+
+// status compares what the annotation says, and if that is the same, its bytes.
+func status(multus, nadra string) []Difference {
+	if out := trees("status", parsed(multus), parsed(nadra)); len(out) > 0 || multus == nadra {
+		return out
+	}
+	return []Difference{{"status.bytes", multus, nadra}}
+}
+
+// plain turns typed values into the tree that JSON has for them.
+func plain(v any) any {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return parsed(string(text))
+}

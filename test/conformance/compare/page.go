@@ -1,0 +1,65 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Row is one behaviour on the page docs/compatibility.md.
+type Row struct {
+	Number string
+	// Verdict is what nadra does: "same", "better", "different", "not supported".
+	Verdict string
+	// Shown says that this suite shows it.
+	Shown bool
+}
+
+// differs says that the row admits a difference.
+func (r Row) differs() bool {
+	return slices.Contains([]string{"better", "different", "not supported"}, r.Verdict)
+}
+
+// header is that of the tables that are read.
+const header = "| no | behaviour | nadra | how or why | shown by |"
+
+// Page returns the rows of all tables with that header, by number.
+func Page(text string) (map[string]Row, error) {
+	out := map[string]Row{}
+	inTable := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == header:
+			inTable = true
+			continue
+		case !strings.HasPrefix(line, "|"):
+			inTable = false
+		}
+		if !inTable || strings.HasPrefix(line, "| ---") || strings.HasPrefix(line, "|---") {
+			continue
+		}
+		row, err := readRow(line)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := out[row.Number]; twice {
+			return nil, fmt.Errorf("reading docs/compatibility.md: there are two rows %s", row.Number)
+		}
+		out[row.Number] = row
+	}
+	return out, nil
+}
+
+func readRow(line string) (Row, error) {
+	// A bar within a cell is written \|.
+	cells := strings.Split(strings.ReplaceAll(strings.Trim(line, "|"), `\|`, "\x00"), "|")
+	if len(cells) != 5 {
+		return Row{}, fmt.Errorf("reading docs/compatibility.md: %d cells instead of 5 in %q", len(cells), line)
+	}
+	return Row{
+		Number:  strings.TrimSpace(cells[0]),
+		Verdict: strings.TrimSpace(cells[2]),
+		Shown:   strings.Contains(cells[4], "conformance"),
+	}, nil
+}

@@ -1,0 +1,71 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/containernetworking/cni/libcni"
+)
+
+const defaultInterface = "eth0"
+
+// defaultNetwork is the cluster's: a bridge, with an address and a default
+// route of each family.
+type defaultNetwork struct {
+	conf []byte
+	list *libcni.NetworkConfigList
+	cni  *libcni.CNIConfig
+}
+
+const defaultConf = `{
+	"cniVersion": "1.0.0",
+	"name": "cluster-net",
+	"plugins": [{
+		"type": "bridge",
+		"bridge": "conf0",
+		"isDefaultGateway": true,
+		"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}], [{"subnet": "fd88::/64"}]]}
+	}]
+}`
+
+func newDefaultNetwork() *defaultNetwork {
+	return &defaultNetwork{
+		conf: []byte(defaultConf),
+		cni:  libcni.NewCNIConfigWithCacheDir([]string{pluginsDir}, runtimeCache, nil),
+	}
+}
+
+// write puts the configuration where a runtime, and nadra, look for it.
+func (d *defaultNetwork) write(dir string) (err error) {
+	if d.list, err = libcni.NetworkConfFromBytes(d.conf); err != nil {
+		return fmt.Errorf("reading the default network: %w", err)
+	}
+	return os.WriteFile(filepath.Join(dir, "10-default.conflist"), d.conf, 0o644)
+}
+
+func (d *defaultNetwork) runtimeConf(s sandbox) *libcni.RuntimeConf {
+	return &libcni.RuntimeConf{
+		ContainerID: s.id, NetNS: s.netns, IfName: defaultInterface, Args: s.args(), CapabilityArgs: s.c.Runtime,
+	}
+}
+
+// add does what a runtime does before it tells its NRI plugins.
+func (d *defaultNetwork) add(ctx context.Context, s sandbox) error {
+	if _, err := d.cni.AddNetworkList(ctx, d.list, d.runtimeConf(s)); err != nil {
+		return fmt.Errorf("adding the default network: %w", err)
+	}
+	return nil
+}
+
+func (d *defaultNetwork) del(ctx context.Context, s sandbox) error {
+	if err := d.cni.DelNetworkList(ctx, d.list, d.runtimeConf(s)); err != nil {
+		return fmt.Errorf("deleting the default network: %w", err)
+	}
+	return nil
+}
+
+// delegate is the configuration as Multus takes it.
+func (d *defaultNetwork) delegate() json.RawMessage { return d.conf }

@@ -1,0 +1,96 @@
+//go:build e2e
+
+package conformance
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// The test starts itself a second time, inside of a node; these tell that one
+// where things are.
+const (
+	insideEnv = "NADRA_CONFORMANCE_INSIDE"
+	multusEnv = "NADRA_CONFORMANCE_MULTUS"
+	pluginEnv = "NADRA_CONFORMANCE_PLUGIN"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if os.Getenv(insideEnv) != "" {
+		code := m.Run()
+		if verdicts.Cases > 0 {
+			fmt.Println(verdicts.Summary())
+		}
+		os.Exit(code)
+	}
+	if err := outside(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// outside starts a cluster, runs the tests in its node, and ends it.
+func outside() (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "nadra-conformance-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	multus, plugin, err := programs(ctx, dir)
+	if err != nil {
+		return err
+	}
+	c, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(dir, "cluster"), Out: os.Stderr})
+	if err != nil {
+		return fmt.Errorf("starting the cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, c.Stop(context.WithoutCancel(ctx))) }()
+	if err := installCRD(ctx, c); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := c.Node(1).Command(ctx, self, os.Args[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(cmd.Env, insideEnv+"=1", multusEnv+"="+multus, pluginEnv+"="+plugin, corpusEnv+"="+os.Getenv(corpusEnv))
+	return c.Node(1).Run(cmd)
+}
+
+// programs builds what the two sides run. nadra-node is made by `make build`.
+func programs(ctx context.Context, dir string) (multus, plugin string, err error) {
+	if multus, err = cluster.BuildMultus(ctx, os.Stderr); err != nil {
+		return "", "", err
+	}
+	plugin = filepath.Join(dir, "plugin")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", plugin, "./test/conformance/plugin")
+	cmd.Dir, cmd.Env = lab.Root(), append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", "", fmt.Errorf("building the suite's plugin: %w\n%s", err, output)
+	}
+	return multus, plugin, nil
+}
+
+func installCRD(ctx context.Context, c *cluster.Cluster) error {
+	if _, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(lab.Root(), "manifests/nad-crd")); err != nil {
+		return err
+	}
+	_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s",
+		"crd/network-attachment-definitions.k8s.cni.cncf.io")
+	return err
+}

@@ -1,0 +1,113 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+	"google.golang.org/grpc"
+	resourceapi "k8s.io/api/resource/v1"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// nadraSide is the scheduler, the kubelet and the runtime of one sandbox.
+type nadraSide struct {
+	w     *world
+	claim *resourceapi.ResourceClaim
+}
+
+func (n *nadraSide) start(ctx context.Context, s sandbox) (string, error) {
+	if err := n.w.offered(ctx, s.c); err != nil {
+		return "", err
+	}
+	why, err := n.prepare(ctx, s)
+	if err != nil || why != "" {
+		return why, err
+	}
+	if err := n.w.network.add(ctx, s); err != nil {
+		return err.Error(), nil //nolint:nilerr // the runtime's error is the pod's
+	}
+	if err := n.runPodSandbox(ctx, s); err != nil {
+		return err.Error(), nil //nolint:nilerr // so is the hook's
+	}
+	if n.claim == nil {
+		return "", nil
+	}
+	if why, err := n.w.attached(ctx, n.claim); err != nil || why != "" {
+		return why, err
+	}
+	return "", eventually(ctx, 20*time.Second, func(ctx context.Context) error {
+		status, err := n.w.status(ctx, s.pod)
+		if err == nil && status == "" {
+			err = errors.New("the pod has no network-status")
+		}
+		return err
+	})
+}
+
+// prepare does what comes before the sandbox. A pod without networks has no
+// claim.
+func (n *nadraSide) prepare(ctx context.Context, s sandbox) (why string, err error) {
+	selections, err := attachment.ParseSelections(s.c.Annotations[attachment.NetworksAnnotation], s.pod.Namespace)
+	if err != nil {
+		return err.Error(), nil //nolint:nilerr // the annotation's error is the pod's
+	}
+	if len(selections) == 0 {
+		return "", nil
+	}
+	if n.claim, err = n.w.claim(ctx, s, selections); err != nil {
+		if errors.As(err, new(refusal)) {
+			return err.Error(), nil
+		}
+		return "", err
+	}
+	answer, err := n.w.nadra.kubelet.NodePrepareResources(ctx, &drapb.NodePrepareResourcesRequest{Claims: n.claims()}, grpc.WaitForReady(true))
+	if err != nil {
+		return "", err
+	}
+	return answer.Claims[string(n.claim.UID)].GetError(), nil
+}
+
+func (n *nadraSide) claims() []*drapb.Claim {
+	return []*drapb.Claim{{Namespace: n.claim.Namespace, Name: n.claim.Name, Uid: string(n.claim.UID)}}
+}
+
+// runPodSandbox tells NRI as a runtime does: no plugin is being synchronised
+// meanwhile.
+func (n *nadraSide) runPodSandbox(ctx context.Context, s sandbox) error {
+	block := n.w.nadra.runtime.BlockPluginSync()
+	defer block.Unblock()
+	return n.w.nadra.runtime.RunPodSandbox(ctx, &nri.RunPodSandboxRequest{Pod: nriPod(s)})
+}
+
+func nriPod(s sandbox) *nri.PodSandbox {
+	return &nri.PodSandbox{
+		Id: s.id, Name: s.pod.Name, Namespace: s.pod.Namespace, Uid: string(s.pod.UID), Pid: 1,
+		Linux: &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: s.netns}}},
+	}
+}
+
+// stop is containerd's order: NRI, the default network, NRI; then the kubelet
+// lets go of the claim.
+func (n *nadraSide) stop(ctx context.Context, s sandbox) error {
+	runtime := n.w.nadra.runtime
+	err := runtime.StopPodSandbox(ctx, &nri.StopPodSandboxRequest{Pod: nriPod(s)})
+	err = errors.Join(err, n.w.network.del(ctx, s))
+	err = errors.Join(err, runtime.RemovePodSandbox(ctx, &nri.RemovePodSandboxRequest{Pod: nriPod(s)}))
+	if n.claim == nil {
+		return err
+	}
+	answer, unprepare := n.w.nadra.kubelet.NodeUnprepareResources(ctx, &drapb.NodeUnprepareResourcesRequest{Claims: n.claims()})
+	if e := answer.GetClaims()[string(n.claim.UID)].GetError(); e != "" {
+		unprepare = errors.Join(unprepare, errors.New(e))
+	}
+	return errors.Join(err, unprepare)
+}
+
+func (n *nadraSide) own() []string {
+	return []string{filepath.Join(stateDir, "claims"), filepath.Join(stateDir, "owed"), filepath.Join(stateDir, "cni"), filepath.Join(base, "cdi")}
+}

@@ -1,0 +1,156 @@
+package conformance
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/test/conformance/compare"
+)
+
+// observe describes a network namespace: its interfaces, addresses, routes,
+// rules and settings. What the kernel makes by itself is left out where it
+// follows from the rest or is random.
+func observe(path string) (compare.State, error) {
+	state := compare.State{}
+	err := inNetNS(path, func() error {
+		for _, look := range []func(compare.State) error{observeLinks, observeRoutes, observeRules, observeSettings} {
+			if err := look(state); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("observing %s: %w", path, err)
+	}
+	return state, nil
+}
+
+func observeLinks(state compare.State) error {
+	list, err := netlink.LinkList()
+	if err != nil {
+		return err
+	}
+	links, addresses := map[string]any{}, map[string]any{}
+	for _, link := range list {
+		a := link.Attrs()
+		links[a.Name] = map[string]any{
+			"type": link.Type(), "mac": a.HardwareAddr.String(), "mtu": fmt.Sprint(a.MTU), "txqlen": fmt.Sprint(a.TxQLen),
+			"up": fmt.Sprint(a.RawFlags&unix.IFF_UP != 0), "promisc": fmt.Sprint(a.Promisc), "allmulti": fmt.Sprint(a.Allmulti),
+			"mode": mode(link),
+		}
+		found, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		if err != nil {
+			return err
+		}
+		for _, address := range found {
+			if address.IP.IsLinkLocalUnicast() && address.IP.To4() == nil {
+				continue // made from the MAC
+			}
+			addresses[a.Name+" "+address.IPNet.String()] = netlink.Scope(address.Scope).String()
+		}
+	}
+	state["links"], state["addresses"] = links, addresses
+	return nil
+}
+
+func mode(link netlink.Link) string {
+	switch l := link.(type) {
+	case *netlink.Macvlan:
+		return fmt.Sprint(l.Mode)
+	case *netlink.Macvtap:
+		return fmt.Sprint(l.Mode)
+	case *netlink.IPVlan:
+		return fmt.Sprint(l.Mode)
+	}
+	return ""
+}
+
+// observeRoutes takes all tables but the kernel's own, which follows from the
+// addresses.
+func observeRoutes(state compare.State) error {
+	list, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return err
+	}
+	routes := map[string]any{}
+	for _, r := range list {
+		if r.Table == unix.RT_TABLE_LOCAL || r.Dst != nil && r.Dst.IP.IsLinkLocalUnicast() || r.Dst != nil && r.Dst.IP.IsMulticast() {
+			continue
+		}
+		device := ""
+		if link, err := netlink.LinkByIndex(r.LinkIndex); err == nil {
+			device = link.Attrs().Name
+		}
+		key := fmt.Sprintf("table %d: %v dev %s metric %d", r.Table, r.Dst, device, r.Priority)
+		routes[key] = fmt.Sprintf("via %v from %v scope %s protocol %s type %d mtu %d", r.Gw, r.Src, r.Scope, r.Protocol, r.Type, r.MTU)
+	}
+	state["routes"] = routes
+	return nil
+}
+
+func observeRules(state compare.State) error {
+	list, err := netlink.RuleList(netlink.FAMILY_ALL)
+	if err != nil {
+		return err
+	}
+	var rules []any
+	for _, r := range list {
+		rules = append(rules, r.String()+fmt.Sprintf(" table %d", r.Table))
+	}
+	state["rules"] = rules
+	return nil
+}
+
+// observeSettings reads all that the kernel lets this namespace set.
+func observeSettings(state compare.State) error {
+	const root = "/proc/sys/net"
+	settings := map[string]any{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name := strings.TrimPrefix(path, root+"/")
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil //nolint:nilerr // some can only be written, or have no value yet
+		}
+		settings[name] = strings.Join(strings.Fields(string(content)), " ")
+		return nil
+	})
+	state["sysctl"] = settings
+	return err
+}
+
+// left describes what there is after DEL, in the pod's namespace and on the node.
+func (w *world) left(path string, own []string) (compare.State, error) {
+	state, err := observe(path)
+	if err != nil {
+		return nil, err
+	}
+	if state["nodeLinks"], err = w.node.added(); err != nil {
+		return nil, err
+	}
+	files := map[string]any{}
+	for _, dir := range append([]string{hostLocalDir, deviceInfoDir}, own...) {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || entry.Name() == "lock" {
+				return nil //nolint:nilerr // nothing there
+			}
+			content, err := os.ReadFile(path)
+			files[path] = string(content)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	state["files"] = files
+	return state, nil
+}
