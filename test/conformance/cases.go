@@ -35,6 +35,15 @@ type Case struct {
 	// Runtime is what the runtime has to say to the default network, as a pod's
 	// host ports: the CNI key runtimeConfig.
 	Runtime map[string]any
+	// Fails says that no side is to start the pod. Of a pod of the corpus nobody
+	// has said it.
+	Fails   bool
+	Foreign bool
+	// MayFail says that it depends on the kernel.
+	MayFail bool
+	// Differs is the number of a difference that follows from the case as a
+	// whole, and that no rule can tell from others.
+	Differs string
 }
 
 // text is all that the case says; a MAC address in it was asked for.
@@ -79,6 +88,9 @@ type themeCase struct {
 	Annotations map[string]string `json:"annotations"`
 	Files       map[string]string `json:"files"`
 	Runtime     map[string]any    `json:"runtime"`
+	Fails       bool              `json:"fails"`
+	MayFail     bool              `json:"mayFail"`
+	Differs     string            `json:"differs"`
 }
 
 // ownCases reads the suite's own cases.
@@ -124,7 +136,7 @@ func readTheme(file string) ([]Case, error) {
 func (c themeCase) in(namespace string, t theme) (Case, error) {
 	out := Case{
 		Name: namespace + "/" + c.Name, Namespace: namespace, About: c.Shows,
-		Annotations: map[string]string{}, Files: c.Files, Runtime: c.Runtime,
+		Annotations: map[string]string{}, Files: c.Files, Runtime: c.Runtime, Fails: c.Fails, MayFail: c.MayFail, Differs: c.Differs,
 	}
 	for key, value := range c.Annotations {
 		out.Annotations[key] = value

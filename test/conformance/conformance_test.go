@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -59,17 +60,34 @@ func TestConformance(t *testing.T) {
 func judge(ctx context.Context, t *testing.T, w *world, c Case) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	differences, err := w.compare(ctx, c)
+	multus, nadra, err := w.compare(ctx, c)
 	if err != nil {
 		verdicts.Fail()
 		t.Fatalf("%v\nThe end of nadra-node's log:\n%s", err, w.nadra.log(15))
 	}
-	verdict := verdicts.Judge(c.About, differences)
+	verdict := verdicts.Judge(c.About, c.Differs, differences(c, multus, nadra))
+	note := ""
+	if multus.Error != "" && nadra.Error != "" {
+		note = fmt.Sprintf("\n  neither starts the pod; multus: %.300s\n  nadra: %.300s", multus.Error, nadra.Error)
+	}
 	if len(verdict.Unlisted) > 0 {
-		t.Error(verdict)
+		t.Errorf("%s%s", verdict, note)
 		return
 	}
-	t.Log(verdict)
+	t.Logf("%s%s", verdict, note)
+}
+
+// differences are those between the sides, and that of both to what the case
+// says.
+func differences(c Case, multus, nadra compare.Side) []compare.Difference {
+	out := compare.Sides(multus, nadra, c.text())
+	if both := multus.Error != "" && nadra.Error != ""; both && !c.Foreign && !c.MayFail && !c.Fails {
+		out = append(out, compare.Difference{Path: "expectation: the pod starts", Multus: multus.Error, Nadra: nadra.Error})
+	}
+	if none := multus.Error == "" && nadra.Error == ""; c.Fails && none {
+		out = append(out, compare.Difference{Path: "expectation: the pod does not start", Multus: "it starts", Nadra: "it starts"})
+	}
+	return out
 }
 
 // allCases are the suite's own and those of the corpus, in waves of which each

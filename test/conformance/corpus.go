@@ -145,7 +145,7 @@ func (c *corpus) makeCases() {
 		count[pod.file]++
 		one := Case{
 			Name:      fmt.Sprintf("corpus/%s#%d", strings.TrimSuffix(pod.file, ".yaml"), count[pod.file]),
-			Namespace: orElse(pod.namespace, free), Networks: networks, Annotations: map[string]string{},
+			Namespace: orElse(pod.namespace, free), Networks: networks, Annotations: map[string]string{}, Foreign: true,
 		}
 		for _, key := range []string{attachment.NetworksAnnotation, "v1.multus-cni.io/default-network"} {
 			if value, ok := pod.annotations[key]; ok {

@@ -10,7 +10,10 @@ import (
 	"github.com/containernetworking/cni/libcni"
 )
 
-const defaultInterface = "eth0"
+const (
+	defaultInterface = "eth0"
+	defaultBridge    = "conf0"
+)
 
 // defaultNetwork is the cluster's: a bridge, with an address and a default
 // route of each family.
@@ -25,7 +28,7 @@ const defaultConf = `{
 	"name": "cluster-net",
 	"plugins": [{
 		"type": "bridge",
-		"bridge": "conf0",
+		"bridge": "` + defaultBridge + `",
 		"isDefaultGateway": true,
 		"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}], [{"subnet": "fd88::/64"}]]}
 	}]

@@ -37,18 +37,14 @@ func (m multusSide) start(ctx context.Context, s sandbox) (string, error) {
 	}
 }
 
-func (m multusSide) stop(ctx context.Context, s sandbox) error {
-	why, err := m.call(ctx, "DEL", s)
-	if err == nil && why != "" {
-		err = fmt.Errorf("DEL: %s", why)
-	}
-	return err
+func (m multusSide) stop(ctx context.Context, s sandbox) (string, error) {
+	return m.call(ctx, "DEL", s)
 }
 
 // own leaves the folder of libcni's results out, which is empty as well.
 func (m multusSide) own() []string { return []string{multusCache} }
 
-// call returns what Multus says of a failure, and an error where it says nothing.
+// call returns what Multus says of a failure.
 func (m multusSide) call(ctx context.Context, command string, s sandbox) (why string, err error) {
 	conf, err := m.conf(s.c)
 	if err != nil {
@@ -69,7 +65,7 @@ func (m multusSide) call(ctx context.Context, command string, s sandbox) (why st
 	}
 	var reported types.Error
 	if json.Unmarshal(stdout.Bytes(), &reported) != nil || reported.Msg == "" {
-		return "", fmt.Errorf("running multus %s: %s %s", command, stdout.String(), stderr.String())
+		return fmt.Sprintf("multus crashes: %s", strings.TrimSpace(stdout.String()+stderr.String())), ctx.Err()
 	}
 	return reported.Error(), nil
 }

@@ -93,19 +93,26 @@ func nriPod(s sandbox) *nri.PodSandbox {
 
 // stop is containerd's order: NRI, the default network, NRI; then the kubelet
 // lets go of the claim.
-func (n *nadraSide) stop(ctx context.Context, s sandbox) error {
+func (n *nadraSide) stop(ctx context.Context, s sandbox) (string, error) {
 	runtime := n.w.nadra.runtime
 	err := runtime.StopPodSandbox(ctx, &nri.StopPodSandboxRequest{Pod: nriPod(s)})
 	err = errors.Join(err, n.w.network.del(ctx, s))
 	err = errors.Join(err, runtime.RemovePodSandbox(ctx, &nri.RemovePodSandboxRequest{Pod: nriPod(s)}))
 	if n.claim == nil {
-		return err
+		return text(err), nil
 	}
 	answer, unprepare := n.w.nadra.kubelet.NodeUnprepareResources(ctx, &drapb.NodeUnprepareResourcesRequest{Claims: n.claims()})
 	if e := answer.GetClaims()[string(n.claim.UID)].GetError(); e != "" {
 		unprepare = errors.Join(unprepare, errors.New(e))
 	}
-	return errors.Join(err, unprepare)
+	return text(errors.Join(err, unprepare)), nil
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 func (n *nadraSide) own() []string {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -128,29 +129,46 @@ func observeSettings(state compare.State) error {
 	return err
 }
 
-// left describes what there is after DEL, in the pod's namespace and on the node.
-func (w *world) left(path string, own []string) (compare.State, error) {
+// left describes what there is after DEL, in the pod's namespace and on the
+// node. own are directories of records, where what was there before is left out.
+func (w *world) left(path string, own []string, before map[string]any) (compare.State, error) {
 	state, err := observe(path)
 	if err != nil {
 		return nil, err
 	}
-	if state["nodeLinks"], err = w.node.added(); err != nil {
+	links, err := w.node.added()
+	if err != nil {
 		return nil, err
 	}
-	files := map[string]any{}
-	for _, dir := range append([]string{hostLocalDir, deviceInfoDir}, own...) {
-		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || entry.Name() == "lock" {
-				return nil //nolint:nilerr // nothing there
-			}
-			content, err := os.ReadFile(path)
-			files[path] = string(content)
-			return err
-		})
-		if err != nil {
-			return nil, err
+	// Whether the default network was made before the pod was refused, and its
+	// bridge with it, is the runtime's affair.
+	state["nodeLinks"] = slices.DeleteFunc(links, func(name string) bool { return name == defaultBridge })
+	files := filesIn(hostLocalDir, deviceInfoDir)
+	for path, content := range filesIn(own...) {
+		if _, old := before[path]; !old {
+			files[path] = content
 		}
 	}
 	state["files"] = files
 	return state, nil
+}
+
+// filesIn reads all files below some directories, without host-local's memory
+// of the address that it gave last: it is no address in use.
+func filesIn(dirs ...string) map[string]any {
+	files := map[string]any{}
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || entry.Name() == "lock" || strings.HasPrefix(entry.Name(), "last_reserved_ip.") {
+				return nil //nolint:nilerr // nothing there
+			}
+			content, err := os.ReadFile(path)
+			files[path] = string(content)
+			if err != nil {
+				files[path] = err.Error()
+			}
+			return nil
+		})
+	}
+	return files
 }

@@ -40,7 +40,7 @@ type attacher interface {
 	// what a user would be told where the pod does not start.
 	start(ctx context.Context, s sandbox) (why string, err error)
 	// stop takes them away, whether or not start succeeded.
-	stop(ctx context.Context, s sandbox) error
+	stop(ctx context.Context, s sandbox) (why string, err error)
 	// own are the directories of its records, which are to be empty at the end.
 	own() []string
 }
@@ -54,25 +54,29 @@ func (w *world) side(ctx context.Context, s sandbox, a attacher) (side compare.S
 		return side, err
 	}
 	defer func() { err = errors.Join(err, netns.DeleteNamed(s.name), w.reset()) }()
-	if side.Error, err = a.start(ctx, s); err != nil {
-		return side, errors.Join(err, a.stop(ctx, s))
+	before := filesIn(a.own()...)
+	if side.Error, err = a.start(ctx, s); err == nil && side.Error == "" {
+		err = w.look(ctx, s, &side)
 	}
-	if side.Error == "" {
-		if side.Added, err = observe(s.netns); err != nil {
-			return side, errors.Join(err, a.stop(ctx, s))
-		}
-		if side.Status, err = w.status(ctx, s.pod); err != nil {
-			return side, errors.Join(err, a.stop(ctx, s))
-		}
-	}
-	if err := a.stop(ctx, s); err != nil {
+	why, stopErr := a.stop(ctx, s)
+	if err := errors.Join(err, stopErr); err != nil {
 		return side, err
 	}
-	if side.Left, err = w.left(s.netns, a.own()); err != nil {
+	side.Stop = why
+	if side.Left, err = w.left(s.netns, a.own(), before); err != nil {
 		return side, err
 	}
 	side.Calls, err = callsOf(s)
 	return side, err
+}
+
+// look notes what a pod that was started has.
+func (w *world) look(ctx context.Context, s sandbox, side *compare.Side) (err error) {
+	if side.Added, err = observe(s.netns); err != nil {
+		return err
+	}
+	side.Status, err = w.status(ctx, s.pod)
+	return err
 }
 
 // callsOf reads which plugins were called for a sandbox, without those of the

@@ -132,7 +132,7 @@ func writeFiles(c Case) error {
 // gets the same addresses.
 func (w *world) reset() error {
 	errs := []error{w.node.restore()}
-	for _, path := range []string{hostLocalDir, "/var/lib/cni", "/run/cni", deviceInfoDir, tracePath} {
+	for _, path := range []string{hostLocalDir, "/var/lib/cni", "/run/cni", deviceInfoDir, tracePath, multusCache, runtimeCache} {
 		errs = append(errs, removeContent(path))
 	}
 	return errors.Join(errs...)
@@ -155,24 +155,22 @@ func removeContent(path string) error {
 	return err
 }
 
-// compare runs both sides of one case and returns where they differ.
-func (w *world) compare(ctx context.Context, c Case) ([]compare.Difference, error) {
+// compare runs both sides of one case.
+func (w *world) compare(ctx context.Context, c Case) (multus, nadra compare.Side, err error) {
 	w.serial++
 	pod, err := w.createPod(ctx, c, fmt.Sprintf("pod-%d", w.serial))
 	if err != nil {
-		return nil, fmt.Errorf("creating the pod: %w", err)
+		return multus, nadra, fmt.Errorf("creating the pod: %w", err)
 	}
 	s := sandbox{pod: pod, id: fmt.Sprintf("%064x", w.serial), name: fmt.Sprintf("cni-%d", w.serial), c: c}
-	multus, err := w.side(ctx, s, multusSide{w})
-	if err != nil {
-		return nil, fmt.Errorf("Multus: %w", err)
+	if multus, err = w.side(ctx, s, multusSide{w}); err != nil {
+		return multus, nadra, fmt.Errorf("with Multus: %w", err)
 	}
 	if err := w.clearStatus(ctx, pod); err != nil {
-		return nil, err
+		return multus, nadra, err
 	}
-	nadra, err := w.side(ctx, s, &nadraSide{w: w})
-	if err != nil {
-		return nil, fmt.Errorf("nadra: %w", err)
+	if nadra, err = w.side(ctx, s, &nadraSide{w: w}); err != nil {
+		return multus, nadra, fmt.Errorf("with nadra: %w", err)
 	}
-	return compare.Sides(multus, nadra, c.text()), nil
+	return multus, nadra, nil
 }

@@ -3,12 +3,18 @@
 // knows what was observed as plain values and touches nothing itself.
 package compare
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // Side is what one of the two has done and left.
 type Side struct {
 	// Error is why the pod did not start; empty if it did.
 	Error string
+	// Stop is why its networks could not be taken away; empty if they could.
+	Stop string
 	// Calls are those of CNI plugins for the pod's additional networks, in order.
 	Calls []Call
 	// Added is what the pod's network namespace has after ADD.
@@ -38,25 +44,60 @@ const Absent = "(absent)"
 
 // Sides returns all differences. known is the text of the case: a MAC address
 // that is in it was asked for, any other is random. Where only one side starts
-// the pod this is the difference, and the rest follows from it.
+// the pod, or can take its networks away, this is the difference: what follows
+// from it is none.
 func Sides(multus, nadra Side, known string) []Difference {
 	if (multus.Error == "") != (nadra.Error == "") {
-		return []Difference{{"outcome", outcome(multus), outcome(nadra)}}
+		return []Difference{{"outcome", outcome(multus.Error), outcome(nadra.Error)}}
 	}
 	multus, nadra = normalised(multus, known), normalised(nadra, known)
-	out := calls(multus.Calls, nadra.Calls)
-	if multus.Error == "" {
-		out = append(out, trees("added", plain(multus.Added), plain(nadra.Added))...)
-		out = append(out, status(multus.Status, nadra.Status)...)
+	if multus.Error != "" {
+		return failures(multus, nadra)
 	}
+	out := trees("added", plain(multus.Added), plain(nadra.Added))
+	out = append(out, status(multus.Status, nadra.Status)...)
+	if d := stops(multus, nadra); d != nil {
+		return append(append(out, calls(only("ADD", multus.Calls), only("ADD", nadra.Calls))...), d...)
+	}
+	out = append(out, calls(multus.Calls, nadra.Calls)...)
 	return append(out, trees("left", plain(multus.Left), plain(nadra.Left))...)
 }
 
-func outcome(s Side) string {
-	if s.Error == "" {
-		return "the pod starts"
+// failures compares two sides of which neither starts the pod: what they have
+// left, and where both came as far as plugins, what these were told.
+func failures(multus, nadra Side) []Difference {
+	out := stops(multus, nadra)
+	if out == nil {
+		out = trees("left", plain(multus.Left), plain(nadra.Left))
 	}
-	return "error: " + s.Error
+	switch {
+	case len(nadra.Calls) > 0:
+		out = append(out, calls(multus.Calls, nadra.Calls)...)
+	case len(multus.Calls) > 0:
+		out = append(out, Difference{"plugins that ran", strings.Join(titles(multus.Calls), ", "), "none"})
+	}
+	for i := range out {
+		out[i].Path = "failed: " + out[i].Path
+	}
+	return out
+}
+
+func stops(multus, nadra Side) []Difference {
+	if (multus.Stop == "") == (nadra.Stop == "") {
+		return nil
+	}
+	return []Difference{{"end", outcome(multus.Stop), outcome(nadra.Stop)}}
+}
+
+func only(command string, list []Call) []Call {
+	return slices.DeleteFunc(slices.Clone(list), func(c Call) bool { return c.Env["CNI_COMMAND"] != command })
+}
+
+func outcome(failure string) string {
+	if failure == "" {
+		return "success"
+	}
+	return "error: " + failure
 }
 
 // status compares what the annotation says, and if that is the same, its bytes.

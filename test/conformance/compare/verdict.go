@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,8 +26,9 @@ type Verdict struct {
 	Unlisted []Difference
 }
 
-// Judge takes in one case with the behaviours that it is about.
-func (v *Verdicts) Judge(about []string, differences []Difference) Verdict {
+// Judge takes in one case with the behaviours that it is about. differs is the
+// number of what it shows beyond the rules, as only the case itself can know.
+func (v *Verdicts) Judge(about []string, differs string, differences []Difference) Verdict {
 	if v.seen == nil {
 		v.seen, v.covered = map[string]bool{}, map[string]bool{}
 	}
@@ -36,7 +38,7 @@ func (v *Verdicts) Judge(about []string, differences []Difference) Verdict {
 	numbers := map[string]bool{}
 	var verdict Verdict
 	for _, d := range differences {
-		number := Number(d)
+		number := cmp.Or(Number(d), differs)
 		if row := v.Rows[number]; number == "" || !row.differs() || !row.Shown {
 			verdict.Unlisted = append(verdict.Unlisted, d)
 			continue

@@ -154,7 +154,7 @@ func (c conf) remove(pod *netlink.Handle) error {
 		if errors.As(err, new(netlink.LinkNotFoundError)) {
 			continue
 		}
-		if err == nil {
+		if _, ours := link.(*netlink.Veth); err == nil && ours { // else another plugin's, of the same chain
 			err = pod.LinkDel(link)
 		}
 		if err != nil {

@@ -70,7 +70,7 @@ func standIn(name string, stdin []byte) error {
 		return nil
 	case c.IPAM.Type == name && c.Type != name: // called by the plugin whose configuration it is
 		return c.allot(command)
-	case command == "ADD" && len(c.PrevResult) > 0: // further down a chain
+	case command == "ADD" && len(c.PrevResult) > 0 && string(c.PrevResult) != "null": // further down a chain
 		return c.pass()
 	case command == "ADD":
 		return c.add()
