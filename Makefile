@@ -21,7 +21,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e faults bench test clean libc FORCE
+.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e conformance faults bench test clean libc FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,13 @@ demo: image $(CLUSTER) ## bring up a cluster and show a pod with its macvlan fro
 e2e: image ## the same and much more as tests, on a real cluster of their own
 	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -p 1 -timeout 40m ./test/cluster/... ./test/e2e/...
 
+# CASE is a regular expression for the names of the cases to run; default all.
+conformance: build ## Multus and nadra side by side, with the same pods; their differences against docs/compatibility.md
+	@code=0; mkdir -p $(BIN)/conformance; \
+		$(GO) test $(E2E) -count=1 -timeout 30m -v $(if $(CASE),-run 'TestConformance/$(CASE)') ./test/conformance \
+		| tee $(BIN)/conformance/log || code=$$?; \
+		grep '^conformance: cases=' $(BIN)/conformance/log | tail -1; exit $$code
+
 # FAULT_PODS is how many pod lives, FAULT_SEED which schedule; it is printed.
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
 	@code=0; $(GO) test $(E2E) -count=1 -timeout 60m -v ./test/faults/... | tee $(BIN)/faults/log || code=$$?; \
@@ -84,7 +91,7 @@ faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while
 bench: image ## measure; writes docs/performance.md
 	$(GO) test $(E2E) -count=1 -timeout 40m -run '^$$' -bench . ./test/bench/...
 
-test: lint race fuzz e2e faults ## everything that CI runs
+test: lint race fuzz e2e conformance faults ## everything that CI runs
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)

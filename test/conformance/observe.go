@@ -14,13 +14,13 @@ import (
 	"github.com/nadra-dev/nadra/test/conformance/compare"
 )
 
-// observe describes a network namespace: its interfaces, addresses, routes,
-// rules and settings. What the kernel makes by itself is left out where it
-// follows from the rest or is random.
-func observe(path string) (compare.State, error) {
+// observe describes a network namespace: its interfaces, addresses, routes and
+// rules, and what more it is told to look at. What the kernel makes by itself is
+// left out where it follows from the rest or is random.
+func observe(path string, more ...func(compare.State) error) (compare.State, error) {
 	state := compare.State{}
 	err := inNetNS(path, func() error {
-		for _, look := range []func(compare.State) error{observeLinks, observeRoutes, observeRules, observeSettings} {
+		for _, look := range append(more, observeLinks, observeRoutes, observeRules) {
 			if err := look(state); err != nil {
 				return err
 			}
@@ -129,8 +129,8 @@ func observeSettings(state compare.State) error {
 	return err
 }
 
-// left describes what there is after DEL, in the pod's namespace and on the
-// node. own are directories of records, where what was there before is left out.
+// left describes what there is after DEL, in the pod's namespace, but for
+// settings, which no plugin takes back, and on the node. own are directories of records, where what was there before is left out.
 func (w *world) left(path string, own []string, before map[string]any) (compare.State, error) {
 	state, err := observe(path)
 	if err != nil {

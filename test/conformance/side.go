@@ -72,7 +72,7 @@ func (w *world) side(ctx context.Context, s sandbox, a attacher) (side compare.S
 
 // look notes what a pod that was started has.
 func (w *world) look(ctx context.Context, s sandbox, side *compare.Side) (err error) {
-	if side.Added, err = observe(s.netns); err != nil {
+	if side.Added, err = observe(s.netns, observeSettings); err != nil {
 		return err
 	}
 	side.Status, err = w.status(ctx, s.pod)

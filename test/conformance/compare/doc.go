@@ -70,6 +70,10 @@ func failures(multus, nadra Side) []Difference {
 	if out == nil {
 		out = trees("left", plain(multus.Left), plain(nadra.Left))
 	}
+	prefix := "failed: "
+	if multus.Stop != "" && nadra.Stop != "" {
+		prefix = "failed twice: "
+	}
 	switch {
 	case len(nadra.Calls) > 0:
 		out = append(out, calls(multus.Calls, nadra.Calls)...)
@@ -77,7 +81,7 @@ func failures(multus, nadra Side) []Difference {
 		out = append(out, Difference{"plugins that ran", strings.Join(titles(multus.Calls), ", "), "none"})
 	}
 	for i := range out {
-		out[i].Path = "failed: " + out[i].Path
+		out[i].Path = prefix + out[i].Path
 	}
 	return out
 }

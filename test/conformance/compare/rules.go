@@ -24,14 +24,21 @@ var rules = []rule{
 	// Pods that only nadra starts.
 	{number: "A1-7-broken", path: `^outcome$`, multus: `unexpected end of JSON input`, nadra: `^success$`},
 
+	{number: "B3-default", path: `^outcome$`, multus: `tryLoadK8sPodDefaultNetwork`, nadra: `^success$`},
+
 	// Pods that nobody starts.
 	{number: "B4-early", path: `^failed: plugins that ran$`},
 	{number: "B4-del", path: `^failed: DEL `, multus: `^called$`, nadra: `^not called$`},
 	{number: "B5-stuck", path: `^failed: end$`, nadra: `^success$`},
+	{number: "B5-owed", path: `^failed twice: left\.files\..*/conformance/(state|cdi)/`, multus: `^\(absent\)$`},
+	{number: "B5-owed", path: `^failed twice: DEL `, multus: `^not called$`, nadra: `^called$`},
+	{number: "B4-del", path: `^failed twice: DEL `, multus: `^called$`, nadra: `^not called$`},
 
 	// What plugins are given.
 	{number: "A4-53", path: `^(ADD|DEL) .*\.runtimeConfig(\.portMappings|\.bandwidth)?$`, multus: `portMappings|bandwidth|hostPort|Rate`, nadra: `^\(absent\)$`},
-	{number: "A5-63", path: `\.runtimeConfig(\.CNIDeviceInfoFile)?$`},
+	{number: "A5-63", path: `\.runtimeConfig\.CNIDeviceInfoFile$`},
+	{number: "A5-63", path: `\.runtimeConfig$`, multus: `CNIDeviceInfoFile`},
+	{number: "A5-63", path: `\.runtimeConfig$`, nadra: `CNIDeviceInfoFile`},
 	{number: "A5-63", path: `^status\[\d+\]\.device-info`},
 	{number: "A2-20-protocol", path: `^ADD .*\.portMappings\[\d+\]\.protocol$`, multus: `^\(absent\)$`, nadra: `^tcp$`},
 	{number: "A2-12-empty", path: `^(ADD|DEL) .*\.stdin\.args$`, multus: `^\{"cni":\{\}\}$`},
