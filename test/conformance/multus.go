@@ -41,8 +41,7 @@ func (m multusSide) stop(ctx context.Context, s sandbox) (string, error) {
 	return m.call(ctx, "DEL", s)
 }
 
-// own leaves the folder of libcni's results out, which is empty as well.
-func (m multusSide) own() []string { return []string{multusCache} }
+func (m multusSide) own() (dirs, ids []string) { return []string{multusCache}, nil }
 
 // call returns what Multus says of a failure.
 func (m multusSide) call(ctx context.Context, command string, s sandbox) (why string, err error) {

@@ -115,6 +115,11 @@ func text(err error) string {
 	return err.Error()
 }
 
-func (n *nadraSide) own() []string {
-	return []string{filepath.Join(stateDir, "claims"), filepath.Join(stateDir, "owed"), filepath.Join(stateDir, "cni"), filepath.Join(base, "cdi")}
+func (n *nadraSide) own() (dirs, ids []string) {
+	if n.claim != nil {
+		ids = append(ids, string(n.claim.UID))
+	}
+	return []string{
+		filepath.Join(stateDir, "claims"), filepath.Join(stateDir, "owed"), filepath.Join(stateDir, "cni"), filepath.Join(base, "cdi"),
+	}, ids
 }

@@ -130,9 +130,9 @@ func observeSettings(state compare.State) error {
 }
 
 // left describes what there is after DEL, in the pod's namespace, but for
-// settings, which no plugin takes back, and on the node. own are directories of records, where what was there before is left out.
-func (w *world) left(path string, own []string, before map[string]any) (compare.State, error) {
-	state, err := observe(path)
+// settings, which no plugin takes back, and on the node.
+func (w *world) left(s sandbox, a attacher) (compare.State, error) {
+	state, err := observe(s.netns)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +144,11 @@ func (w *world) left(path string, own []string, before map[string]any) (compare.
 	// bridge with it, is the runtime's affair.
 	state["nodeLinks"] = slices.DeleteFunc(links, func(name string) bool { return name == defaultBridge })
 	files := filesIn(hostLocalDir, deviceInfoDir)
-	for path, content := range filesIn(own...) {
-		if _, old := before[path]; !old {
+	dirs, ids := a.own()
+	ids = append(ids, s.id, string(s.pod.UID))
+	for path, content := range filesIn(dirs...) {
+		// What an earlier case is owed is found there, too.
+		if slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(path+content.(string), id) }) {
 			files[path] = content
 		}
 	}

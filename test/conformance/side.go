@@ -41,8 +41,9 @@ type attacher interface {
 	start(ctx context.Context, s sandbox) (why string, err error)
 	// stop takes them away, whether or not start succeeded.
 	stop(ctx context.Context, s sandbox) (why string, err error)
-	// own are the directories of its records, which are to be empty at the end.
-	own() []string
+	// own are the directories of its records, which at the end are to have none
+	// that names the sandbox, its pod or its claim: those of ids.
+	own() (dirs, ids []string)
 }
 
 // side leads a sandbox through its life and notes what is compared.
@@ -54,7 +55,6 @@ func (w *world) side(ctx context.Context, s sandbox, a attacher) (side compare.S
 		return side, err
 	}
 	defer func() { err = errors.Join(err, netns.DeleteNamed(s.name), w.reset()) }()
-	before := filesIn(a.own()...)
 	if side.Error, err = a.start(ctx, s); err == nil && side.Error == "" {
 		err = w.look(ctx, s, &side)
 	}
@@ -63,7 +63,7 @@ func (w *world) side(ctx context.Context, s sandbox, a attacher) (side compare.S
 		return side, err
 	}
 	side.Stop = why
-	if side.Left, err = w.left(s.netns, a.own(), before); err != nil {
+	if side.Left, err = w.left(s, a); err != nil {
 		return side, err
 	}
 	side.Calls, err = callsOf(s)
