@@ -122,7 +122,8 @@ func (c conf) allotted(pod *netlink.Handle, result *types100.Result) error {
 		}
 	}
 	for _, r := range result.Routes {
-		if err := pod.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: &r.Dst, Gw: r.GW}); err != nil {
+		err := pod.RouteAddEcmp(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: &r.Dst, Gw: r.GW})
+		if err != nil && !errors.Is(err, os.ErrExist) { // as the reference plugins do: of two the first stays
 			return fmt.Errorf("adding the route to %s: %w", r.Dst.String(), err)
 		}
 	}
