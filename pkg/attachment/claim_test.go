@@ -197,7 +197,7 @@ func TestClaimSpec(t *testing.T) {
 	}
 	opaque := func(fields string) resourceapi.DeviceConfiguration {
 		return resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: "net.nadra.dev", Parameters: runtime.RawExtension{
-			Raw: []byte(`{"kind":"AttachmentConfig","apiVersion":"nadra.dev/v1alpha1",` + fields + `}`),
+			Raw: []byte(`{"apiVersion":"nadra.dev/v1alpha1",` + fields + `}`),
 		}}}
 	}
 	want := resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
@@ -206,8 +206,8 @@ func TestClaimSpec(t *testing.T) {
 			{Name: "a-b-1", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "red.storage.nad.nadra.dev"}},
 		},
 		Config: []resourceapi.DeviceClaimConfiguration{
-			{Requests: []string{"net1"}, DeviceConfiguration: opaque(`"network":{"namespace":"default","name":"blue"}`)},
-			{Requests: []string{"a-b-1"}, DeviceConfiguration: opaque(`"network":{"namespace":"storage","name":"red"},"interface":"A_b.1"`)},
+			{Requests: []string{"net1"}, DeviceConfiguration: opaque(`"kind":"AttachmentConfig","network":{"name":"blue","namespace":"default"}`)},
+			{Requests: []string{"a-b-1"}, DeviceConfiguration: opaque(`"interface":"A_b.1","kind":"AttachmentConfig","network":{"name":"red","namespace":"storage"}`)},
 		},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -57,7 +57,7 @@ func parametersOf(s Selection) (runtime.RawExtension, error) {
 	if err := config.Validate(nil).ToAggregate(); err != nil {
 		return runtime.RawExtension{}, err
 	}
-	raw := mustJSON(config)
+	raw := sortedKeys(mustJSON(config))
 	if len(raw) > resourceapi.OpaqueParametersMaxLength {
 		return runtime.RawExtension{}, fmt.Errorf("its config has %d bytes, a claim takes %d: shorten cni-args", len(raw), resourceapi.OpaqueParametersMaxLength)
 	}

@@ -1,6 +1,7 @@
 package attachment
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -26,6 +27,18 @@ func mustJSON(v any) json.RawMessage {
 		panic(fmt.Sprintf("encoding %T: %v", v, err))
 	}
 	return raw
+}
+
+// sortedKeys is the same JSON with the keys of all objects sorted: the form in
+// which the API server writes a claim's parameters when it writes them anew.
+func sortedKeys(raw json.RawMessage) json.RawMessage {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var tree any
+	if decoder.Decode(&tree) != nil {
+		return raw
+	}
+	return mustJSON(tree)
 }
 
 // isNull reports whether a value is absent or null.

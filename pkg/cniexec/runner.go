@@ -110,6 +110,10 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if !r.netnsExists(s.NetNS) {
 		s.NetNS = ""
 	}
+	// As with Multus, what was asked for is left out of CNI_ARGS: plugins that
+	// ADD failed in for such a value would fail in DEL, too, for ever. It is
+	// still in runtimeConfig, where they need it to find what they made.
+	a.CNIArgs = nil
 	r.running.RLock()
 	defer r.running.RUnlock()
 	if err := r.cni.DelNetworkList(ctx, list, r.runtimeConf(s, a)); err != nil {

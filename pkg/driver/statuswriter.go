@@ -5,15 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	resourceac "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -187,7 +190,38 @@ func (w *statusWriter) applyClaim(ctx context.Context, claim attachment.ClaimRef
 	ac := resourceac.ResourceClaim(claim.Name, claim.Namespace).WithUID(types.UID(claim.UID)).WithStatus(status)
 	_, err := w.kube.ResourceV1().ResourceClaims(claim.Namespace).ApplyStatus(ctx, ac,
 		metav1.ApplyOptions{FieldManager: w.driver, Force: true})
+	if apierrors.IsInvalid(err) {
+		err = w.updateClaim(ctx, claim, status)
+	}
 	return err
+}
+
+// updateClaim does by reading and writing what an apply cannot. The API server
+// (1.36) makes an apply by writing the whole claim anew, the opaque parameters
+// in its allocation with sorted keys and other numbers; when a client has
+// written them otherwise, it takes that for a change of the allocation, and
+// "field is immutable".
+func (w *statusWriter) updateClaim(ctx context.Context, claim attachment.ClaimRef, status *resourceac.ResourceClaimStatusApplyConfiguration) error {
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return err
+	}
+	var ours resourceapi.ResourceClaimStatus
+	if err := json.Unmarshal(raw, &ours); err != nil {
+		return err
+	}
+	claims := w.kube.ResourceV1().ResourceClaims(claim.Namespace)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		current, err := claims.Get(ctx, claim.Name, metav1.GetOptions{})
+		if err != nil || string(current.UID) != claim.UID {
+			return err
+		}
+		current.Status.Devices = append(slices.DeleteFunc(current.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool {
+			return d.Driver == w.driver
+		}), ours.Devices...)
+		_, err = claims.UpdateStatus(ctx, current, metav1.UpdateOptions{FieldManager: w.driver})
+		return err
+	})
 }
 
 // patchPod sets the annotation by way of the status subresource: the driver

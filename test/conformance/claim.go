@@ -1,9 +1,7 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -42,9 +40,6 @@ func (w *world) claim(ctx context.Context, s sandbox, selections []attachment.Se
 	if err != nil {
 		return nil, refusal{err}
 	}
-	if err := sortKeys(spec.Devices.Config); err != nil {
-		return nil, err
-	}
 	claim := &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.pod.Namespace, Name: s.pod.Name},
 		Spec:       spec,
@@ -63,27 +58,6 @@ func (w *world) claim(ctx context.Context, s sandbox, selections []attachment.Se
 		return nil, fmt.Errorf("allocating the claim: %w", err)
 	}
 	return claim, nil
-}
-
-// sortKeys gives the parameters the form that a claim's have which kubectl
-// made. In any other form the API server rejects nadra's server-side apply of
-// the status: it writes the allocation anew with sorted keys, and then finds
-// that the allocation is immutable.
-func sortKeys(configs []resourceapi.DeviceClaimConfiguration) error {
-	for i := range configs {
-		parameters := &configs[i].Opaque.Parameters
-		decoder := json.NewDecoder(bytes.NewReader(parameters.Raw))
-		decoder.UseNumber()
-		var tree any
-		err := decoder.Decode(&tree)
-		if err == nil {
-			parameters.Raw, err = json.Marshal(tree)
-		}
-		if err != nil {
-			return fmt.Errorf("sorting the keys of the claim's parameters: %w", err)
-		}
-	}
-	return nil
 }
 
 // refusal is what a user would be told; not a failure of the suite.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/test/conformance/compare"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -65,7 +66,9 @@ func judge(ctx context.Context, t *testing.T, w *world, c Case) {
 		verdicts.Fail()
 		t.Fatalf("%v\nThe end of nadra-node's log:\n%s", err, w.nadra.log(15))
 	}
-	verdict := verdicts.Judge(c.About, c.Differs, differences(c, multus, nadra))
+	verdict := verdicts.Judge(compare.Subject{
+		About: c.About, Differs: c.Differs, Asked: c.Annotations[attachment.NetworksAnnotation],
+	}, differences(c, multus, nadra))
 	note := ""
 	if multus.Error != "" && nadra.Error != "" {
 		note = fmt.Sprintf("\n  neither starts the pod; multus: %.300s\n  nadra: %.300s", multus.Error, nadra.Error)

@@ -39,7 +39,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	theLab, err = lab.Start(ctx, cluster.Options{Dir: dir}, os.Stderr)
+	theLab, err = lab.Start(ctx, cluster.Options{
+		Dir: dir,
+		// Tests kill the driver; the next one is not to wait ever longer to begin.
+		KubeletConfig: map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}},
+	}, os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
 		return 1

@@ -218,6 +218,29 @@ func TestBurst(t *testing.T) {
 }
 
 // statuses waits for the pod's network-status and returns it.
+// Clients that write parameters in their own order and numbers get a status,
+// although the API server's apply would change the bytes of the allocation.
+func TestStatusOfParametersInAnyForm(t *testing.T) {
+	f := setup(t, "forms")
+	f.bridge("br-e2e")
+	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-e2e","ipam":{}}`)
+	f.must(f.Published(f.ctx, "forms/blue"))
+	template := lab.Template(f.ns, "odd", lab.Want{Network: "blue", Config: map[string]any{"interface": "x0"}})
+	template.Spec.Spec.Devices.Config[0].Opaque.Parameters.Raw = []byte(
+		`{"kind":"AttachmentConfig","interface":"x0","cniArgs":{"z":1.0,"a":"<&>"},"apiVersion":"nadra.dev/v1alpha1"}`)
+	f.must(f.CreateTemplate(f.ctx, template))
+	_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "odd", "odd"))
+	f.must(err)
+	pod, err := f.Ready(f.ctx, f.ns, "odd", time.Minute)
+	f.must(err)
+	f.claimWhen(pod, func(c *resourceapi.ResourceClaim) error {
+		if len(c.Status.Devices) != 1 || c.Status.Devices[0].NetworkData.InterfaceName != "x0" {
+			return fmt.Errorf("status.devices %+v", c.Status.Devices)
+		}
+		return nil
+	})
+}
+
 func (f *fixture) statuses(pod *corev1.Pod) []nadv1.NetworkStatus {
 	f.Helper()
 	out, err := f.NetworkStatus(f.ctx, pod.Namespace, pod.Name)

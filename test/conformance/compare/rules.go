@@ -7,6 +7,7 @@ import "regexp"
 type rule struct {
 	number              string
 	path, multus, nadra string
+	asks                string // what the pod asks for, its annotation
 }
 
 // rules are tried in order.
@@ -14,25 +15,31 @@ var rules = []rule{
 	// Pods that only Multus starts.
 	{number: "A2-15", path: `^outcome$`, nadra: `is the address of a network`},
 	{number: "A2-15-twice", path: `^outcome$`, nadra: `both ask for address`},
-	{number: "A2-17", path: `^outcome$`, nadra: `\.mac: Invalid value`},
+	{number: "A2-17-length", path: `^outcome$`, nadra: `\.mac: Invalid value`},
 	{number: "A2-20", path: `^outcome$`, nadra: `\.portMappings\[`},
 	{number: "A2-21", path: `^outcome$`, nadra: `\.bandwidth\.`},
-	{number: "A2-24", path: `^outcome$`, nadra: `\.infiniband-guid`},
+	{number: "A2-24-length", path: `^outcome$`, nadra: `\.infiniband-guid`},
 	{number: "A2-25", path: `^outcome$`, nadra: `\.ipam-claim-reference: Forbidden`},
-	{number: "B7", path: `^outcome$`, multus: `^success$`, nadra: `default-route`},
-	{number: "B9", path: `^outcome$`, multus: `^success$`, nadra: `serves no pools`},
+	{number: "B9-1", path: `^outcome$`, multus: `^success$`, nadra: `serves no pools`},
 	// Pods that only nadra starts.
+	{number: "A2-23", path: `^outcome$`, multus: `does not support ECMP`, nadra: `^success$`},
 	{number: "A1-7-broken", path: `^outcome$`, multus: `unexpected end of JSON input`, nadra: `^success$`},
 
-	{number: "B3-default", path: `^outcome$`, multus: `tryLoadK8sPodDefaultNetwork`, nadra: `^success$`},
+	{number: "B3-3", path: `^outcome$`, multus: `tryLoadK8sPodDefaultNetwork`, nadra: `^success$`},
 
 	// Pods that nobody starts.
 	{number: "B4-early", path: `^failed: plugins that ran$`},
-	{number: "B4-del", path: `^failed: DEL `, multus: `^called$`, nadra: `^not called$`},
+	{number: "B4-6", path: `^failed: DEL `, multus: `^called$`, nadra: `^not called$`},
 	{number: "B5-stuck", path: `^failed: end$`, nadra: `^success$`},
 	{number: "B5-owed", path: `^failed twice: left\.files\..*/conformance/(state|cdi)/`, multus: `^\(absent\)$`},
 	{number: "B5-owed", path: `^failed twice: DEL `, multus: `^not called$`, nadra: `^called$`},
-	{number: "B4-del", path: `^failed twice: DEL `, multus: `^called$`, nadra: `^not called$`},
+	{number: "B4-6", path: `^failed twice: DEL `, multus: `^called$`, nadra: `^not called$`},
+
+	// Where the default route leads, and who is told.
+	{number: "B7-2", path: `^added\.routes\.table 254: (0\.0\.0\.0|::)/0 dev `, asks: `"default-route"`},
+	{number: "B7-3", path: `^DEL .*\.prevResult(\.routes(\[\d+\](\.dst)?)?)?$`, asks: `"default-route"`},
+	{number: "A3-40", path: `^status\[\d+\]\.gateway$`, asks: `"default-route"`},
+	{number: "A3-40", path: `^status\[\d+\]\.gateway`, multus: `<nil>`},
 
 	// What plugins are given.
 	{number: "A4-53", path: `^(ADD|DEL) .*\.runtimeConfig(\.portMappings|\.bandwidth)?$`, multus: `portMappings|bandwidth|hostPort|Rate`, nadra: `^\(absent\)$`},
@@ -43,19 +50,18 @@ var rules = []rule{
 	{number: "A2-20-protocol", path: `^ADD .*\.portMappings\[\d+\]\.protocol$`, multus: `^\(absent\)$`, nadra: `^tcp$`},
 	{number: "A2-12-empty", path: `^(ADD|DEL) .*\.stdin\.args$`, multus: `^\{"cni":\{\}\}$`},
 	{number: "A2-12-empty", path: `^ADD .*\.CNI_ARGS\.IP$`, multus: `^$`},
-	{number: "B5-args", path: `^(failed: )?DEL .*\.CNI_ARGS\.(MAC|IP)$`, multus: `^\(absent\)$`},
-	{number: "B5-runtime", path: `^DEL .*\.runtimeConfig(\.(portMappings|bandwidth).*)?$`},
+	{number: "B5-6", path: `^DEL .*\.runtimeConfig(\.(portMappings|bandwidth).*)?$`},
 	{number: "B5-stripped", path: `^end$`, multus: `no IP ranges specified`, nadra: `^success$`},
 
 	// A pod without additional networks has no claim, and so none of nadra's work.
-	{number: "A3-33", path: `^status$`, multus: `cluster-net`, nadra: `^\(absent\)$`},
+	{number: "A3-33-alone", path: `^status$`, multus: `cluster-net`, nadra: `^\(absent\)$`},
 }
 
-// Number returns the behaviour that a difference is an instance of; none if
-// nobody has thought of it.
-func Number(d Difference) string {
+// Number returns the behaviour that a difference between the two sides of a pod
+// that has asked for this is an instance of; none if nobody has thought of it.
+func Number(d Difference, asked string) string {
 	for _, r := range rules {
-		if matches(r.path, d.Path) && matches(r.multus, d.Multus) && matches(r.nadra, d.Nadra) {
+		if matches(r.path, d.Path) && matches(r.multus, d.Multus) && matches(r.nadra, d.Nadra) && matches(r.asks, asked) {
 			return r.number
 		}
 	}

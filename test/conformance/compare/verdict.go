@@ -24,21 +24,33 @@ type Verdict struct {
 	Numbers []string
 	// Unlisted are the differences that the page does not admit.
 	Unlisted []Difference
+
+	asked string
 }
 
-// Judge takes in one case with the behaviours that it is about. differs is the
-// number of what it shows beyond the rules, as only the case itself can know.
-func (v *Verdicts) Judge(about []string, differs string, differences []Difference) Verdict {
+// Subject is a case as far as judging it takes.
+type Subject struct {
+	// About are the numbers of the behaviours that it is to show.
+	About []string
+	// Differs is the number of what it shows beyond the rules, as only the case
+	// itself can know.
+	Differs string
+	// Asked is the pod's annotation.
+	Asked string
+}
+
+// Judge takes in one case.
+func (v *Verdicts) Judge(of Subject, differences []Difference) Verdict {
 	if v.seen == nil {
 		v.seen, v.covered = map[string]bool{}, map[string]bool{}
 	}
-	for _, number := range about {
+	for _, number := range of.About {
 		v.covered[number] = true
 	}
 	numbers := map[string]bool{}
-	var verdict Verdict
+	verdict := Verdict{asked: of.Asked}
 	for _, d := range differences {
-		number := cmp.Or(Number(d), differs)
+		number := cmp.Or(Number(d, of.Asked), of.Differs)
 		if row := v.Rows[number]; number == "" || !row.differs() || !row.Shown {
 			verdict.Unlisted = append(verdict.Unlisted, d)
 			continue
@@ -103,7 +115,7 @@ func (v Verdict) String() string {
 	}
 	for _, d := range v.Unlisted {
 		fmt.Fprintf(&out, "\n  %s\n    multus: %s\n    nadra:  %s", d.Path, short(d.Multus), short(d.Nadra))
-		if number := Number(d); number != "" {
+		if number := Number(d, v.asked); number != "" {
 			fmt.Fprintf(&out, "\n    (%s, which docs/compatibility.md does not list)", number)
 		}
 	}
