@@ -43,6 +43,7 @@ func newInjector(s *suite) *injector {
 	for _, k := range []kind{chaosADD, chaosDEL, fillDisk, writeProtect, takePlugin, stopAPIServer} {
 		in.busy[k] = &sync.Mutex{}
 	}
+	in.busy[fillDisk] = in.busy[writeProtect] // of what is read-only nothing can be filled
 	return in
 }
 
