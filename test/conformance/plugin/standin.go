@@ -112,7 +112,7 @@ func (c conf) mac(i int) string {
 		}
 	}
 	sum := digest(fmt.Sprint("mac", i))
-	return fmt.Sprintf("02:5a:%02x:%02x:%02x:%02x", sum[0], sum[1], sum[2], sum[3])
+	return fmt.Sprintf("02:5a:6e:61:%02x:%02x", sum[0], sum[1])
 }
 
 func (c conf) writeDeviceInfo() error {
