@@ -1,0 +1,52 @@
+// Package jsontext says to authors of JSON where their text is wrong, and how
+// to mend what is commonly wrong.
+package jsontext
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// Offender is the index of the byte at which the text stops being JSON, the
+// text's length when it ends too early.
+func Offender(text []byte, err *json.SyntaxError) int {
+	if strings.HasPrefix(err.Error(), "unexpected end") {
+		return len(text)
+	}
+	return max(int(err.Offset)-1, 0)
+}
+
+// Position is the line and column of an index, both from 1; columns count
+// characters.
+func Position(text []byte, at int) (line, column int) {
+	before := text[:at]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[start:])
+}
+
+// Hint is a sentence to append to the error, or nothing. It covers what authors
+// of public NetworkAttachmentDefinitions got wrong.
+func Hint(text []byte, at int, err *json.SyntaxError) string {
+	if at == len(text) {
+		return ": is a closing bracket or quote missing?"
+	}
+	rest, before := text[at:], bytes.TrimRight(text[:at], " \t\r\n")
+	message := err.Error()
+	switch {
+	case rest[0] == '#' || bytes.HasPrefix(rest, []byte("//")):
+		return ": JSON has no comments, and YAML leaves those inside a quoted string in place: remove the comment"
+	case rest[0] == '\'':
+		return ": JSON strings take double quotes"
+	case (rest[0] == '}' || rest[0] == ']') && bytes.HasSuffix(before, []byte(",")):
+		return ": remove the comma before it"
+	case strings.HasSuffix(message, "after object key"):
+		return ": is a colon missing before it?"
+	case strings.HasSuffix(message, "after object key:value pair"), strings.HasSuffix(message, "after array element"):
+		return ": is a comma or bracket missing before it?"
+	case rest[0] == '{' && strings.HasSuffix(message, "looking for beginning of object key string"):
+		return ": is a closing bracket missing before it?"
+	}
+	return ""
+}
