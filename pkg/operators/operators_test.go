@@ -458,36 +458,58 @@ func TestKnows(t *testing.T) {
 	}
 }
 
+// FuzzRender: any object gives a definition that parses, or an error.
 func FuzzRender(f *testing.F) {
 	for _, k := range kinds {
-		for _, spec := range []any{specs[k.Kind], map[string]any{"ipam": `{}, "mtu": 9`, "resourceName": "r", "networkNamespace": "b"}} {
-			f.Add(string(mustJSON(map[string]any{
-				"apiVersion": k.APIVersion, "kind": k.Kind, "metadata": map[string]any{"name": "net", "namespace": "a"}, "spec": spec,
-			})))
-		}
+		f.Add(string(mustJSON(map[string]any{
+			"apiVersion": k.APIVersion, "kind": k.Kind, "metadata": map[string]any{"name": "net", "namespace": "a"}, "spec": specs[k.Kind],
+		})))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var obj map[string]any
 		if yaml.Unmarshal([]byte(text), &obj) != nil {
 			return
 		}
-		nad, notes, err := Render(obj, Options{})
-		if (nad == nil) != (err != nil) {
-			t.Fatalf("definition %v, error %v", nad, err)
-		}
-		for _, n := range notes {
-			if n.Path == "" || n.Reason == "" || n.Why == "" {
-				t.Errorf("note %+v", n)
-			}
-		}
-		if err != nil {
-			return
-		}
-		if _, err := attachment.ParseNetwork(nad); err != nil {
-			t.Error(err)
-		}
-		if !json.Valid([]byte(nad.Spec.Config)) {
-			t.Errorf("no JSON: %s", nad.Spec.Config)
-		}
+		checkRender(t, obj)
 	})
+}
+
+// FuzzTexts: and so does any text in a field that goes into the configuration
+// as it is.
+func FuzzTexts(f *testing.F) {
+	f.Add(0, `{"type": "static"}`, `{"mac": true}`, `{"type": "sbr"}`, "eth0")
+	f.Add(1, `{}, "mtu": 9`, `{"a": true}, "b": 1`, `{"type": "a"}], "z": [1`, `a","y":"z`)
+	f.Add(4, "{\"c\": \"it''s\n two\\u0027\"\r\n}", "{\n}", "{},\n\n\t{}", "'")
+	f.Add(5, "\u00a0{} \u2028", "é", "\xff", "\x00")
+	f.Fuzz(func(t *testing.T, kind int, ipam, capabilities, metaPlugins, name string) {
+		k := kinds[uint(kind)%uint(len(kinds))]
+		checkRender(t, map[string]any{
+			"apiVersion": k.APIVersion, "kind": k.Kind, "metadata": map[string]any{"name": "net"},
+			"spec": map[string]any{
+				"networkNamespace": "a", "resourceName": name, "ipam": ipam, "capabilities": capabilities, "metaPlugins": metaPlugins,
+				"master": name, "bridge": name, "logFile": name,
+			},
+		})
+	})
+}
+
+func checkRender(t *testing.T, obj map[string]any) {
+	nad, notes, err := Render(obj, Options{})
+	if (nad == nil) != (err != nil) {
+		t.Fatalf("definition %v, error %v", nad, err)
+	}
+	for _, n := range notes {
+		if n.Path == "" || n.Reason == "" || n.Why == "" {
+			t.Errorf("note %+v", n)
+		}
+	}
+	if err != nil {
+		return
+	}
+	if _, err := attachment.ParseNetwork(nad); err != nil {
+		t.Error(err)
+	}
+	if !json.Valid([]byte(nad.Spec.Config)) {
+		t.Errorf("no JSON: %s", nad.Spec.Config)
+	}
 }
