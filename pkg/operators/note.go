@@ -24,6 +24,8 @@ const (
 	LeftOut Reason = "LeftOut"
 	// Assumed values are not in the object.
 	Assumed Reason = "Assumed"
+	// Newer fields are those of an operator later than its last release.
+	Newer Reason = "Newer"
 	// Altered values reach the plugin otherwise than the object has them.
 	Altered Reason = "Altered"
 	// Unserved resources cannot exist on a node.

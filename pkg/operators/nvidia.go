@@ -21,7 +21,7 @@ var macvlanNetwork = kind{
 		r.optional("mode", r.oneOf("mode", "bridge", "private", "vepa", "passthru"))
 		r.unlessZero("mtu", unlimited)
 		r.ipam(squeezed)
-		r.metaPlugins()
+		r.newMetaPlugins()
 	},
 }
 
@@ -39,7 +39,7 @@ var hostDeviceNetwork = kind{
 		r.resource(prefix + strings.TrimPrefix(r.text("resourceName"), prefix))
 		r.member("type", "host-device")
 		r.ipam(asWritten)
-		r.metaPlugins()
+		r.newMetaPlugins()
 	},
 }
 
@@ -57,6 +57,13 @@ var ipoibNetwork = kind{
 		r.quoted("master", "master")
 		r.ipam(squeezed)
 	},
+}
+
+func (r *rendering) newMetaPlugins() {
+	if r.given["metaPlugins"] != nil {
+		r.note(r.path.Child("metaPlugins"), Newer, "operators up to v26.7.0-rc.2 do not know the field, and make a definition without these plugins")
+	}
+	r.metaPlugins()
 }
 
 // namespaceDefault is the rule of NVIDIA's operator, except for host devices.

@@ -15,6 +15,10 @@
 // The definition has what the template has. It lacks what the controllers add
 // for themselves: owner references, the labels and the revision by which
 // NVIDIA's finds its objects again.
+//
+// Earlier versions differ little: sriov-network-operator writes cniVersion
+// 1.0.0, logLevel and logFile since v1.3.0, and the owner-ref annotation after
+// v1.6.0; NVIDIA's knows metaPlugins after v26.7.0-rc.2.
 package operators
 
 import (
@@ -36,8 +40,9 @@ import (
 // set. NVIDIA's chart, which contains it, sets "nvidia.com".
 const DefaultResourcePrefix = "openshift.io"
 
-// ownerAnnotation is how sriov-network-operator knows its own: it takes over a
-// definition without it, and leaves alone one with another value.
+// ownerAnnotation is how sriov-network-operator knows its own: it overwrites a
+// definition of the same name that lacks it, and leaves alone one with another
+// value.
 const ownerAnnotation = "sriovnetwork.openshift.io/owner-ref"
 
 // Options are what the operators know and the object does not say.
@@ -161,14 +166,10 @@ func (r *rendering) readMetadata(obj map[string]any) {
 	}
 	r.name = r.metadataText(metadata, "name")
 	r.namespace = r.metadataText(metadata, "namespace")
-	switch {
-	case r.name == "":
+	if r.name == "" {
 		r.errs = append(r.errs, field.Required(path.Child("name"), "write a name: the definition gets the same"))
-	default:
-		for _, problem := range validation.IsDNS1123Subdomain(r.name) {
-			r.errs = append(r.errs, field.Invalid(path.Child("name"), r.name, problem))
-		}
-		r.noteUnquoted(path.Child("name"), r.name)
+	} else {
+		r.checkName(path.Child("name"), r.name, validation.IsDNS1123Subdomain)
 	}
 	switch {
 	case r.namespace != "" && r.clusterScoped:
@@ -197,10 +198,7 @@ func (r *rendering) target() string {
 	if chosen == "" {
 		return r.kind.namespace(r)
 	}
-	for _, problem := range validation.IsDNS1123Label(chosen) {
-		r.errs = append(r.errs, field.Invalid(path, chosen, problem))
-	}
-	r.noteUnquoted(path, chosen)
+	r.checkName(path, chosen, validation.IsDNS1123Label)
 	if !r.clusterScoped && r.opts.OperatorNamespace != "" && r.namespace != r.opts.OperatorNamespace {
 		r.note(path, NotMade, fmt.Sprintf("the operator makes no definition of this object: only objects in its own namespace, %s, may choose another one", r.opts.OperatorNamespace))
 	}
@@ -214,24 +212,22 @@ func ownNamespace(r *rendering) string {
 	if r.namespace == "" {
 		r.note(path, Assumed, "is missing, and so it is in the definition: create that one in the same namespace as the object")
 	} else {
-		r.noteUnquoted(path, r.namespace)
-	}
-	for _, problem := range validation.IsDNS1123Label(r.namespace) {
-		if r.namespace != "" {
-			r.errs = append(r.errs, field.Invalid(path, r.namespace, problem))
-		}
+		r.checkName(path, r.namespace, validation.IsDNS1123Label)
 	}
 	return r.namespace
 }
 
-// noteUnquoted is for what the templates write into YAML without quotes: what
-// YAML takes for something else than a string is no name.
-func (r *rendering) noteUnquoted(path *field.Path, value string) {
-	var read any
-	if err := yaml.Unmarshal([]byte(value), &read); err == nil && read == value {
-		return
+// checkName is for names of the definition. The templates write them into YAML
+// without quotes, and there 100, on and y are none.
+func (r *rendering) checkName(path *field.Path, name string, problems func(string) []string) {
+	invalid := problems(name)
+	for _, problem := range invalid {
+		r.errs = append(r.errs, field.Invalid(path, brief(name), problem))
 	}
-	r.note(path, NotMade, fmt.Sprintf("the operator makes no definition of this object: its template has %s without quotes, and YAML does not read that as a string", value))
+	var read any
+	if err := yaml.Unmarshal([]byte(name), &read); len(invalid) == 0 && (err != nil || read != name) {
+		r.note(path, NotMade, fmt.Sprintf("the operator makes no definition of this object: its template has %s without quotes, and YAML does not read that as a string", name))
+	}
 }
 
 // resource sets the annotation by which Multus and nadra find the device pool.
