@@ -15,14 +15,8 @@ type Plan []Attachment
 // network may be requested twice (behaviour A2-26), the same interface name or
 // address may not. It is all or nothing: the first error ends it.
 func NewPlan(selections []Selection, lookup func(NetworkRef) (Network, error)) (Plan, error) {
-	names, err := InterfaceNames(selections)
+	names, err := Agree(selections)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkAddresses(selections); err != nil {
-		return nil, err
-	}
-	if err := checkDefaultRoutes(selections); err != nil {
 		return nil, err
 	}
 	var plan Plan
@@ -38,6 +32,19 @@ func NewPlan(selections []Selection, lookup func(NetworkRef) (Network, error)) (
 		plan = append(plan, a)
 	}
 	return plan, nil
+}
+
+// Agree checks that one pod can have all selections, which have been checked
+// each on its own, and returns their interfaces' names.
+func Agree(selections []Selection) ([]string, error) {
+	names, err := InterfaceNames(selections)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAddresses(selections); err != nil {
+		return nil, err
+	}
+	return names, checkDefaultRoutes(selections)
 }
 
 // InterfaceNames gives each selection its interface name: the one it asks for,
