@@ -1,0 +1,51 @@
+package translate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// DeviceClass returns the class of a network (design D3): it selects the
+// network's devices by the attributes that the node driver publishes, and has
+// the network as its config, so that a claim need not name it.
+func DeviceClass(ref attachment.NetworkRef) *resourceapi.DeviceClass {
+	return &resourceapi.DeviceClass{
+		TypeMeta:   metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "DeviceClass"},
+		ObjectMeta: metav1.ObjectMeta{Name: attachment.DeviceClassName(ref)},
+		Spec: resourceapi.DeviceClassSpec{
+			Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: selects(ref)}}},
+			Config: []resourceapi.DeviceClassConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
+				Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: v1alpha1.DriverName, Parameters: networkOnly(ref)},
+			}}},
+		},
+	}
+}
+
+// selects is an expression for the devices of one network. A name that is
+// longer than an attribute is published cut; the hash is of all of it.
+func selects(ref attachment.NetworkRef) string {
+	attribute := fmt.Sprintf("device.attributes[%q].", v1alpha1.DriverName)
+	expression := fmt.Sprintf("device.driver == %q && %snadNamespace == %q && ", v1alpha1.DriverName, attribute, ref.Namespace)
+	if len(ref.Name) > resourceapi.DeviceAttributeMaxValueLength {
+		sum := sha256.Sum256([]byte(ref.String()))
+		return expression + fmt.Sprintf("%snadHash == %q", attribute, hex.EncodeToString(sum[:8]))
+	}
+	return expression + fmt.Sprintf("%snadName == %q", attribute, ref.Name)
+}
+
+func networkOnly(ref attachment.NetworkRef) runtime.RawExtension {
+	raw, err := json.Marshal(attachment.ToConfig(attachment.Selection{Network: ref}))
+	if err != nil {
+		panic(fmt.Sprintf("encoding a config: %v", err))
+	}
+	return runtime.RawExtension{Raw: raw}
+}

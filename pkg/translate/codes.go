@@ -1,0 +1,86 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+)
+
+// Code names a rule for good: it is never given to another one.
+type Code string
+
+// The codes. Numbers below 10 are about the annotation, below 20 about the
+// networks it names, below 30 about the pod, below 40 about resources and
+// quotas, below 50 about the manifest.
+const (
+	BadAnnotation        Code = "NADRA-001"
+	SlashInName          Code = "NADRA-002"
+	UnknownKey           Code = "NADRA-003"
+	ControllerAnnotation Code = "NADRA-004"
+	DefaultNetwork       Code = "NADRA-005"
+	NoNetworks           Code = "NADRA-006"
+	KeyWithoutEffect     Code = "NADRA-007"
+	Contradiction        Code = "NADRA-008"
+	StrayAnnotation      Code = "NADRA-009"
+
+	NetworkNotInInput  Code = "NADRA-010"
+	NetworkMissing     Code = "NADRA-011"
+	NetworkNotJSON     Code = "NADRA-012"
+	NetworkOnNodes     Code = "NADRA-013"
+	NetworkUnusable    Code = "NADRA-014"
+	NetworkOwned       Code = "NADRA-015"
+	NamespaceAssumed   Code = "NADRA-016"
+	PoolsNotServed     Code = "NADRA-017"
+	PoolsNotServedUser Code = "NADRA-018"
+
+	NoContainers    Code = "NADRA-020"
+	HostNetwork     Code = "NADRA-021"
+	VMRuntime       Code = "NADRA-022"
+	ExclusiveCPUs   Code = "NADRA-023"
+	StaticPod       Code = "NADRA-024"
+	OwnedWorkload   Code = "NADRA-025"
+	SeveralClaims   Code = "NADRA-026"
+	ClaimNameTaken  Code = "NADRA-027"
+	ClaimReplaced   Code = "NADRA-028"
+	VirtualMachines Code = "NADRA-029"
+
+	ResourceSurplus   Code = "NADRA-030"
+	ResourceShortfall Code = "NADRA-031"
+	ResourceUnread    Code = "NADRA-032"
+	QuotaOldName      Code = "NADRA-033"
+	KueueOldName      Code = "NADRA-034"
+
+	NotYAML         Code = "NADRA-040"
+	SharedByAnchor  Code = "NADRA-041"
+	NotEditable     Code = "NADRA-042"
+	TemplateChanged Code = "NADRA-043"
+)
+
+// Rule explains a code.
+type Rule struct {
+	Code     Code     `json:"code"`
+	Severity Severity `json:"severity"`
+	Title    string   `json:"title"`
+	What     string   `json:"what"`
+	Why      string   `json:"why"`
+	Fix      string   `json:"fix"`
+}
+
+// Anchor is the place in the documentation that has the rule.
+func (c Code) Anchor() string { return "docs/migration.md#" + strings.ToLower(string(c)) }
+
+// Rules are all rules, sorted by code.
+func Rules() []Rule { return slices.Clone(rules) }
+
+// RuleOf finds the rule of a code.
+func RuleOf(c Code) (Rule, bool) {
+	i, found := slices.BinarySearchFunc(rules, c, func(r Rule, c Code) int { return strings.Compare(string(r.Code), string(c)) })
+	if !found {
+		return Rule{}, false
+	}
+	return rules[i], true
+}
+
+func severityOf(c Code) Severity {
+	r, _ := RuleOf(c)
+	return r.Severity
+}

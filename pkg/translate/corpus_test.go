@@ -1,0 +1,200 @@
+package translate
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// corpus reads the folder of public manifests that $NADRA_CORPUS names, each
+// repository as one input: its files are meant for each other.
+func corpus(t testing.TB) map[string][]File {
+	t.Helper()
+	root := os.Getenv("NADRA_CORPUS")
+	if root == "" {
+		t.Skip("set NADRA_CORPUS to a folder of manifests to convert all of them")
+	}
+	out := map[string][]File{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".yaml") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(root, path)
+		out[filepath.Dir(name)] = append(out[filepath.Dir(name)], File{Name: name, Data: data})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestCorpus(t *testing.T) {
+	for _, pools := range []bool{false, true} {
+		counts := map[Readiness]int{}
+		codes := map[Code]int{}
+		var changed, created, accounts int
+		inputs := corpus(t)
+		for _, name := range slices.Sorted(maps.Keys(inputs)) {
+			in := Input{Files: inputs[name], Options: Options{Pools: pools}}
+			got := Convert(in)
+			checkParses(t, got)
+			checkIdempotent(t, in, got)
+			checkAccounts(t, in, got)
+			for _, w := range got.Workloads {
+				counts[w.Readiness]++
+				if w.Changed {
+					changed++
+				}
+			}
+			for _, f := range got.Findings {
+				codes[f.Code]++
+				if f.Code == NotEditable || f.Code == NotYAML || f.Code == SharedByAnchor {
+					t.Errorf("not expected in the corpus: %v", f)
+				}
+			}
+			created += len(got.Created)
+			accounts += len(got.Accounts)
+		}
+		t.Logf("pools %v: %v, %d changed, %d objects created, %d fields accounted for", pools, counts, changed, created, accounts)
+		for _, code := range slices.Sorted(maps.Keys(codes)) {
+			t.Logf("  %s %d", code, codes[code])
+		}
+	}
+}
+
+// checkParses holds that the output is YAML as the input was.
+func checkParses(t testing.TB, got Result) {
+	t.Helper()
+	for _, f := range got.Files {
+		for _, d := range split(f) {
+			d.parse()
+			if d.err != nil && !bytes.Contains(f.Data, d.text) {
+				t.Errorf("%s: the output does not parse: %v", f.Name, d.err)
+			}
+		}
+	}
+}
+
+// checkIdempotent converts the output: nothing changes any more.
+func checkIdempotent(t testing.TB, in Input, got Result) {
+	t.Helper()
+	again := in
+	again.Files = slices.Clone(got.Files)
+	var made bytes.Buffer
+	for _, c := range got.Created {
+		made.WriteString("---\n")
+		made.Write(c.YAML())
+	}
+	again.Files = append(again.Files, File{Name: "created.yaml", Data: made.Bytes()})
+	second := Convert(again)
+	for i, f := range got.Files {
+		if !bytes.Equal(f.Data, second.Files[i].Data) {
+			t.Errorf("%s: converting it again changes it:\n%s\nbecomes\n%s", f.Name, f.Data, second.Files[i].Data)
+		}
+	}
+	for _, c := range second.Created {
+		t.Errorf("converting again creates\n%s", c.YAML())
+	}
+}
+
+// checkAccounts reads the input by other means than the conversion and holds
+// that each key of each element and each matched resource is accounted for
+// once.
+func checkAccounts(t testing.TB, in Input, got Result) {
+	t.Helper()
+	type account struct {
+		at    Position
+		field string
+	}
+	seen := map[account]int{}
+	total := 0
+	for _, a := range got.Accounts {
+		seen[account{a.Position, a.Field}]++
+		if a.Outcome != Converted && a.Code == "" {
+			t.Errorf("%s: %s is %s without a finding", a.Object, a.Field, a.Outcome)
+		}
+	}
+	for a, n := range seen {
+		if n != 1 {
+			t.Errorf("%s: %s is accounted for %d times", a.at, a.field, n)
+		}
+	}
+	for _, a := range got.Accounts {
+		if !strings.Contains(a.Field, ".resources.") {
+			total++
+		}
+	}
+	if want := keysIn(t, in); total != want {
+		t.Errorf("%d keys of elements are accounted for, the input has %d", total, want)
+	}
+}
+
+// keysIn counts keys with nothing but plain decoding.
+func keysIn(t testing.TB, in Input) int {
+	t.Helper()
+	n := 0
+	for _, f := range in.Files {
+		decoder := yaml.NewDecoder(bytes.NewReader(f.Data))
+		for {
+			var doc map[string]any
+			if decoder.Decode(&doc) != nil {
+				break
+			}
+			n += keysInPods(doc)
+		}
+	}
+	return n
+}
+
+// keysInPods goes through everything that has a pod's metadata and spec.
+func keysInPods(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			n += keysInPods(item)
+		}
+	case map[string]any:
+		if kind, _ := v["kind"].(string); strings.HasPrefix(kind, "VirtualMachine") {
+			return 0
+		}
+		metadata, _ := v["metadata"].(map[string]any)
+		annotations, _ := metadata["annotations"].(map[string]any)
+		value, found := annotations[attachment.NetworksAnnotation].(string)
+		if kind, isObject := v["kind"]; found && (!isObject || kind == "Pod") {
+			n += keysInValue(value)
+		}
+		for _, item := range v {
+			n += keysInPods(item)
+		}
+	}
+	return n
+}
+
+func keysInValue(value string) int {
+	var elements []map[string]any
+	if json.Unmarshal([]byte(value), &elements) != nil {
+		n := 0
+		for item := range strings.SplitSeq(value, ",") {
+			n += 1 + strings.Count(item, "/") + strings.Count(item, "@")
+		}
+		return n
+	}
+	n := 0
+	for _, e := range elements {
+		n += len(e)
+	}
+	return n
+}

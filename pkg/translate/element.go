@@ -1,0 +1,150 @@
+package translate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// elementKey is one key of one element of the annotation, as it is written.
+type elementKey struct {
+	element int
+	key     string
+	value   json.RawMessage
+	// at is the index in the annotation's value.
+	at int
+}
+
+func (k elementKey) field() string { return fmt.Sprintf("networks[%d].%s", k.element, k.key) }
+
+// effect is what a key of an element does.
+type effect int
+
+const (
+	counts effect = iota
+	overruled
+	unknown
+)
+
+// elementKeys lists the keys of all elements in the order of the text, those
+// that occur twice as often as they occur. The comma form has the keys that its
+// items stand for. An annotation that cannot be parsed has none.
+func elementKeys(annotation string) []elementKey {
+	if !strings.ContainsAny(annotation, `[{"`) {
+		return itemKeys(annotation)
+	}
+	decoder := json.NewDecoder(strings.NewReader(annotation))
+	var keys []elementKey
+	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
+		return nil
+	}
+	for i := 0; decoder.More(); i++ {
+		if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+			return nil
+		}
+		for decoder.More() {
+			k, err := nextKey(decoder, annotation)
+			if err != nil {
+				return nil
+			}
+			k.element = i
+			keys = append(keys, k)
+		}
+		if _, err := decoder.Token(); err != nil {
+			return nil
+		}
+	}
+	return keys
+}
+
+func nextKey(decoder *json.Decoder, text string) (elementKey, error) {
+	before := int(decoder.InputOffset())
+	token, err := decoder.Token()
+	if err != nil {
+		return elementKey{}, err
+	}
+	k := elementKey{at: before + max(strings.IndexByte(text[before:], '"'), 0)}
+	k.key, _ = token.(string)
+	return k, decoder.Decode(&k.value)
+}
+
+// itemKeys are those of the comma form.
+func itemKeys(annotation string) []elementKey {
+	if annotation == "" {
+		return nil
+	}
+	var keys []elementKey
+	at := 0
+	for i, item := range strings.Split(annotation, ",") {
+		start := at + len(item) - len(strings.TrimLeft(item, " \t\r\n"))
+		if strings.Contains(item, "/") {
+			keys = append(keys, elementKey{element: i, key: "namespace", at: start})
+		}
+		keys = append(keys, elementKey{element: i, key: "name", at: start})
+		if strings.Contains(item, "@") {
+			keys = append(keys, elementKey{element: i, key: "interface", at: start})
+		}
+		at += len(item) + 1
+	}
+	return keys
+}
+
+// effects says of each key whether it counts: of equal ones the last does, in
+// whatever case they are written, and interface before interfaceRequest.
+func effects(keys []elementKey, unknownOf func(element int) []string) []effect {
+	out := make([]effect, len(keys))
+	for i, k := range keys {
+		switch {
+		case slices.Contains(unknownOf(k.element), k.key):
+			out[i] = unknown
+		case repeatedLater(keys[i:], k), strings.EqualFold(k.key, "interfaceRequest") && hasInterface(keys, k.element):
+			out[i] = overruled
+		}
+	}
+	return out
+}
+
+func repeatedLater(keys []elementKey, k elementKey) bool {
+	for _, other := range keys[1:] {
+		if other.element == k.element && strings.EqualFold(other.key, k.key) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasInterface(keys []elementKey, element int) bool {
+	named := false
+	for _, k := range keys {
+		if k.element == element && strings.EqualFold(k.key, "interface") {
+			named = !bytes.Equal(k.value, []byte(`""`)) && !bytes.Equal(k.value, []byte("null"))
+		}
+	}
+	return named
+}
+
+// slashInName reports whether a JSON element's name has a namespace in it.
+func slashInName(keys []elementKey) (elementKey, bool) {
+	for _, k := range keys {
+		if k.value != nil && strings.EqualFold(k.key, "name") && bytes.ContainsRune(k.value, '/') {
+			return k, true
+		}
+	}
+	return elementKey{}, false
+}
+
+// syntaxOffset is where a JSON annotation stops being JSON.
+func syntaxOffset(annotation string) int {
+	var v any
+	var syntax *json.SyntaxError
+	if !errors.As(json.Unmarshal([]byte(annotation), &v), &syntax) {
+		return 0
+	}
+	if strings.HasPrefix(syntax.Error(), "unexpected end") {
+		return len(annotation)
+	}
+	return max(int(syntax.Offset)-1, 0)
+}

@@ -1,0 +1,144 @@
+package translate
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// section is a part of a txtar archive: "-- name --" and what follows.
+type section struct {
+	name string
+	data []byte
+}
+
+// archive reads the txtar form. The comment before the first section has the
+// options, one on a line after "options:".
+func archive(text []byte) (comment string, sections []section) {
+	var b strings.Builder
+	for line := range bytes.Lines(text) {
+		l := strings.TrimRight(string(line), "\n")
+		if strings.HasPrefix(l, "-- ") && strings.HasSuffix(l, " --") {
+			sections = append(sections, section{name: strings.TrimSpace(l[3 : len(l)-3])})
+			continue
+		}
+		if n := len(sections); n > 0 {
+			sections[n-1].data = append(sections[n-1].data, line...)
+		} else {
+			b.Write(line)
+		}
+	}
+	return b.String(), sections
+}
+
+func optionsOf(t *testing.T, comment string) Options {
+	t.Helper()
+	o := Options{}
+	_, list, _ := strings.Cut(comment, "options:")
+	list, _, _ = strings.Cut(list, "\n")
+	for _, word := range strings.Fields(list) {
+		switch {
+		case word == "pools":
+			o.Pools = true
+		case word == "drop-annotation":
+			o.DropAnnotation = true
+		case word == "all-networks":
+			o.AllNetworks = true
+		case strings.HasPrefix(word, "namespace="):
+			o.Namespace = strings.TrimPrefix(word, "namespace=")
+		default:
+			t.Fatalf("option %q is not known", word)
+		}
+	}
+	return o
+}
+
+// TestGolden converts the files of each archive whose names begin with "in/"
+// and compares with the others: out/ has the files that change, "created" the
+// objects that are added, "findings" what is said.
+func TestGolden(t *testing.T) {
+	archives, err := filepath.Glob("../../testdata/translate/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatal("no archives", err)
+	}
+	covered := map[Code]bool{}
+	for _, path := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { golden(t, path, covered) })
+	}
+	for _, r := range rules {
+		if !covered[r.Code] {
+			t.Errorf("no archive shows %s (%s)", r.Code, r.Title)
+		}
+	}
+}
+
+func golden(t *testing.T, path string, covered map[Code]bool) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	comment, sections := archive(text)
+	in := Input{Options: optionsOf(t, comment)}
+	var inputs []section
+	for _, s := range sections {
+		if name, found := strings.CutPrefix(s.name, "in/"); found {
+			in.Files = append(in.Files, File{Name: name, Data: s.data})
+			inputs = append(inputs, s)
+		}
+	}
+	got := Convert(in)
+	for _, f := range got.Findings {
+		covered[f.Code] = true
+	}
+	checkParses(t, got)
+	checkIdempotent(t, in, got)
+	want := comment + write(append(inputs, results(in, got)...))
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(string(text), want); diff != "" && !*update {
+		t.Errorf("got (+), want (-); -update rewrites the archive:\n%s", diff)
+	}
+}
+
+func results(in Input, got Result) []section {
+	var out []section
+	for i, f := range got.Files {
+		if !bytes.Equal(f.Data, in.Files[i].Data) {
+			out = append(out, section{"out/" + f.Name, f.Data})
+		}
+	}
+	var created, findings bytes.Buffer
+	for _, c := range got.Created {
+		fmt.Fprintf(&created, "---\n%s", c.YAML())
+	}
+	for _, f := range got.Findings {
+		fmt.Fprintln(&findings, f)
+	}
+	for _, w := range got.Workloads {
+		fmt.Fprintf(&findings, "%s: %s\n", w.Object, w.Readiness)
+	}
+	if created.Len() > 0 {
+		out = append(out, section{"created", created.Bytes()})
+	}
+	return slices.Clip(append(out, section{"findings", findings.Bytes()}))
+}
+
+func write(sections []section) string {
+	var b strings.Builder
+	for _, s := range sections {
+		fmt.Fprintf(&b, "-- %s --\n%s", s.name, s.data)
+		if len(s.data) > 0 && s.data[len(s.data)-1] != '\n' {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}

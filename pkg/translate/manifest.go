@@ -1,0 +1,155 @@
+package translate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// File is a manifest: YAML with any number of documents, or JSON.
+type File struct {
+	// Name is for positions.
+	Name string
+	Data []byte
+}
+
+// document is one of a file's documents: a part of its text, which is
+// everything from one "---" to the next.
+type document struct {
+	file string
+	// line is the number of lines of the file before the text.
+	line int
+	text []byte
+	// root is nil where there is nothing but comments, or an error.
+	root *yaml.Node
+	err  error
+	// shared are the anchors that aliases refer to.
+	shared map[string]bool
+}
+
+// split cuts a file into its documents. Joined, their texts are the file. A
+// line that begins with "---" separates documents wherever it occurs, also
+// within quotes and blocks of text (YAML 1.2, 9.1.2).
+func split(f File) []*document {
+	var docs []*document
+	start, line, startLine := 0, 0, 0
+	for at := 0; at < len(f.Data); {
+		end := len(f.Data)
+		if i := bytes.IndexByte(f.Data[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		if at > start && separates(f.Data[at:end]) && hasContent(f.Data[start:at]) {
+			docs = append(docs, &document{file: f.Name, line: startLine, text: f.Data[start:at]})
+			start, startLine = at, line
+		}
+		at = end
+		line++
+	}
+	if start < len(f.Data) {
+		docs = append(docs, &document{file: f.Name, line: startLine, text: f.Data[start:]})
+	}
+	return docs
+}
+
+func separates(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || strings.ContainsRune(" \t\r\n", rune(line[3])))
+}
+
+// hasContent keeps comments and directives with the document that they precede.
+func hasContent(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		trimmed := bytes.TrimSpace(line)
+		if len(trimmed) > 0 && trimmed[0] != '#' && line[0] != '%' && !bytes.Equal(trimmed, []byte("\xef\xbb\xbf")) {
+			return true
+		}
+	}
+	return false
+}
+
+// parse reads the document's nodes.
+func (d *document) parse() {
+	d.root, d.shared, d.err = nil, nil, nil
+	var node yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(d.text))
+	if err := decode(decoder, &node); err != nil {
+		d.err = err
+		return
+	}
+	if len(node.Content) > 0 {
+		d.root = node.Content[0]
+		d.shared = map[string]bool{}
+		walk(d.root, func(n *yaml.Node) bool {
+			if n.Kind == yaml.AliasNode {
+				d.shared[n.Value] = true
+			}
+			return true
+		})
+	}
+}
+
+// decode is Decode without panics, which the library has for some texts.
+func decode(decoder *yaml.Decoder, node *yaml.Node) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("parsing YAML: %v", p)
+		}
+	}()
+	err = decoder.Decode(node)
+	if err != nil && err.Error() == "EOF" {
+		return nil
+	}
+	var second yaml.Node
+	if err == nil && decoder.Decode(&second) == nil {
+		return errors.New(`parsing YAML: it has several documents that are not separated by lines of "---"`)
+	}
+	return err
+}
+
+// at is a node's place in the file.
+func (d *document) at(n *yaml.Node) Position {
+	if n == nil {
+		return Position{File: d.file, Line: d.line + 1, Column: 1}
+	}
+	return Position{File: d.file, Line: d.line + n.Line, Column: n.Column}
+}
+
+// lineStarts are the offsets of the text's lines, by the parser's rules.
+func lineStarts(text []byte) []int {
+	first := 0
+	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
+		first = 3
+	}
+	starts := []int{first}
+	for i := first; i < len(text); i++ {
+		switch {
+		case text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n':
+			i++
+		case text[i] == '\n' || text[i] == '\r':
+		case text[i] == 0xC2 && i+1 < len(text) && text[i+1] == 0x85:
+			i++
+		case text[i] == 0xE2 && i+2 < len(text) && text[i+1] == 0x80 && (text[i+2] == 0xA8 || text[i+2] == 0xA9):
+			i += 2
+		default:
+			continue
+		}
+		starts = append(starts, i+1)
+	}
+	return starts
+}
+
+// offset is the index of a line and column, both from 1; a column is a rune.
+func offset(text []byte, starts []int, line, column int) int {
+	if line < 1 || line > len(starts) {
+		return len(text)
+	}
+	at := starts[line-1]
+	for ; column > 1 && at < len(text); column-- {
+		_, size := utf8.DecodeRune(text[at:])
+		at += size
+	}
+	return at
+}

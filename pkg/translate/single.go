@@ -1,0 +1,47 @@
+package translate
+
+import (
+	"errors"
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// PodResult is what the rules say about one pod.
+type PodResult struct {
+	// Edits change the pod; encoded, they are a JSON Patch.
+	Edits []Edit
+	// Templates are those that the edits refer to, in order.
+	Templates []*resourceapi.ResourceClaimTemplate
+	Findings  []Finding
+	Readiness Readiness
+	Accounts  []Account
+}
+
+// Pod converts one pod of a namespace, given as JSON or YAML. Networks come
+// from the options' Lookup. Owners do not matter: a pod that is about to be
+// created is where they end.
+func Pod(manifest []byte, o Options) (PodResult, error) {
+	d := &document{file: "pod", text: manifest}
+	d.parse()
+	if d.err != nil {
+		return PodResult{}, fmt.Errorf("reading the pod: %w", d.err)
+	}
+	list := objects(d, o.namespace())
+	if len(list) != 1 {
+		return PodResult{}, errors.New("reading the pod: it is no object")
+	}
+	object := list[0]
+	// A request for admission may leave kind and apiVersion out.
+	object.ref.Kind, object.group = "Pod", ""
+	r := &reporter{doc: d, object: object}
+	w := &work{object: object, reporter: r, ledger: newLedger(object)}
+	done := (&planner{
+		reporter: r, pod: pod{object: object, template: object.node, at: object.path}, env: newEnvironment(o), ledger: w.ledger,
+	}).plan()
+	out := PodResult{Edits: done.edits, Templates: done.templates, Findings: r.findings, Readiness: readiness(r.findings), Accounts: w.accounts()}
+	if _, blocked := r.blocker(); blocked {
+		out.Edits, out.Templates = nil, nil
+	}
+	return out, nil
+}

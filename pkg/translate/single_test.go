@@ -1,0 +1,89 @@
+package translate
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+func lookup(resourceName string) func(attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition {
+	return func(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition {
+		if ref != (attachment.NetworkRef{Namespace: "shop", Name: "lan"}) {
+			return nil
+		}
+		nad := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: `{"type": "bridge"}`}}
+		nad.Namespace, nad.Name = ref.Namespace, ref.Name
+		if resourceName != "" {
+			nad.Annotations = map[string]string{attachment.ResourceNameAnnotation: resourceName}
+		}
+		return nad
+	}
+}
+
+const onePod = `{"metadata": {"generateName": "web-", "ownerReferences": [{"kind": "ReplicaSet", "name": "web"}],
+	"annotations": {"k8s.v1.cni.cncf.io/networks": "lan"}},
+	"spec": {"containers": [{"name": "a", "resources": {"limits": {"intel.com/vf": "1"}}}, {"name": "b"}]}}`
+
+func TestPod(t *testing.T) {
+	got, err := Pod([]byte(onePod), Options{Namespace: "shop", AllNetworks: true, Pools: true, Lookup: lookup("intel.com/vf")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Readiness != Ready || len(got.Templates) != 1 || got.Templates[0].Namespace != "shop" {
+		t.Fatalf("got %+v", got)
+	}
+	patch, err := json.Marshal(got.Edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"op":"remove","path":"/spec/containers/0/resources/limits"},` +
+		`{"op":"add","path":"/spec/containers/0/resources/claims","value":[{"name":"nadra"}]},` +
+		`{"op":"add","path":"/spec/containers/1/resources","value":{"claims":[{"name":"nadra"}]}},` +
+		`{"op":"add","path":"/spec/resourceClaims","value":[{"name":"nadra","resourceClaimTemplateName":"` + got.Templates[0].Name + `"}]}]`
+	if diff := cmp.Diff(want, string(patch)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPodRefused(t *testing.T) {
+	for name, o := range map[string]Options{
+		"no such network": {Namespace: "other", AllNetworks: true, Lookup: lookup("")},
+		"no pools":        {Namespace: "shop", AllNetworks: true, Lookup: lookup("intel.com/vf")},
+	} {
+		got, err := Pod([]byte(onePod), o)
+		if err != nil || got.Readiness != Stays || got.Edits != nil || got.Templates != nil || len(got.Findings) != 1 {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+	}
+	if _, err := Pod([]byte("{"), Options{}); err == nil {
+		t.Error("half a pod is taken")
+	}
+}
+
+// The webhook and the command line do the same to the same pod.
+func TestPodAsConvert(t *testing.T) {
+	pod := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"k8s.v1.cni.cncf.io/networks": "lan"}}, "spec": {"containers": [{"name": "a"}]}}`
+	o := Options{Namespace: "shop", Lookup: lookup("")}
+	one, err := Pod([]byte(pod), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := Convert(Input{Files: []File{{"p.json", []byte(pod)}}, Options: o})
+	d := split(all.Files[0])[0]
+	d.parse()
+	want := split(File{Data: []byte(pod)})[0]
+	want.parse()
+	value := tree(want.root)
+	for _, e := range one.Edits {
+		if err := patch(&value, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(value, tree(d.root)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,192 @@
+package translate
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var errText = errors.New("the text is not where the parser said")
+
+// source is a text and where its lines begin. The YAML parser says where a node
+// begins; source finds where it ends.
+type source struct {
+	text   []byte
+	starts []int
+}
+
+func newSource(text []byte) source { return source{text: text, starts: lineStarts(text)} }
+
+func (s source) start(n *yaml.Node) int { return offset(s.text, s.starts, n.Line, n.Column) }
+
+// lineStart is the offset of the line that has the offset at.
+func (s source) lineStart(at int) int {
+	return bytes.LastIndexByte(s.text[:at], '\n') + 1
+}
+
+// nextLine is the offset of the line after the one that has at.
+func (s source) nextLine(at int) int {
+	if i := bytes.IndexByte(s.text[at:], '\n'); i >= 0 {
+		return at + i + 1
+	}
+	return len(s.text)
+}
+
+// end is the offset after a node.
+func (s source) end(n *yaml.Node) (int, error) {
+	at, err := s.properties(s.start(n))
+	if err != nil {
+		return 0, err
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return at + len("*") + len(n.Value), nil
+	case yaml.ScalarNode:
+		return s.scalarEnd(n, at)
+	}
+	if n.Style&yaml.FlowStyle != 0 {
+		return s.flowEnd(n, at)
+	}
+	if len(n.Content) == 0 {
+		return 0, errText
+	}
+	return s.end(n.Content[len(n.Content)-1])
+}
+
+// properties skips a node's tag and anchor. Those of a block collection may be
+// on a line of their own; it is measured by its children anyway.
+func (s source) properties(at int) (int, error) {
+	for at < len(s.text) && (s.text[at] == '&' || s.text[at] == '!') {
+		for at < len(s.text) && !isSpace(s.text[at]) {
+			at++
+		}
+		at = s.blank(at)
+	}
+	if at > len(s.text) {
+		return 0, errText
+	}
+	return at, nil
+}
+
+// blank skips white space, line ends and comments.
+func (s source) blank(at int) int {
+	for at < len(s.text) {
+		switch {
+		case isSpace(s.text[at]):
+			at++
+		case s.text[at] == '#':
+			at = s.nextLine(at)
+		default:
+			return at
+		}
+	}
+	return at
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+func (s source) scalarEnd(n *yaml.Node, at int) (int, error) {
+	switch {
+	case n.Style&yaml.SingleQuotedStyle != 0:
+		return s.quotedEnd(at, '\'')
+	case n.Style&yaml.DoubleQuotedStyle != 0:
+		return s.quotedEnd(at, '"')
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return s.blockEnd(n, at)
+	}
+	return s.plainEnd(n.Value, at)
+}
+
+// quotedEnd finds the closing quote: ” is one in single quotes, \" in double.
+func (s source) quotedEnd(at int, quote byte) (int, error) {
+	if at >= len(s.text) || s.text[at] != quote {
+		return 0, errText
+	}
+	for at++; at < len(s.text); at++ {
+		switch {
+		case s.text[at] == '\\' && quote == '"':
+			at++
+		case s.text[at] == quote && quote == '\'' && at+1 < len(s.text) && s.text[at+1] == quote:
+			at++
+		case s.text[at] == quote:
+			return at + 1, nil
+		}
+	}
+	return 0, errText
+}
+
+// plainEnd follows the words of a plain scalar, which has no escapes; between
+// them are white space and line ends.
+func (s source) plainEnd(value string, at int) (int, error) {
+	for i, word := range strings.Fields(value) {
+		for i > 0 && at < len(s.text) {
+			r, size := utf8.DecodeRune(s.text[at:])
+			if !unicode.IsSpace(r) {
+				break
+			}
+			at += size
+		}
+		if !bytes.HasPrefix(s.text[at:], []byte(word)) {
+			return 0, errText
+		}
+		at += len(word)
+	}
+	return at, nil
+}
+
+// blockEnd is the end of the last line of a literal or folded scalar, without
+// the line's end.
+func (s source) blockEnd(n *yaml.Node, at int) (int, error) {
+	header := s.nextLine(at)
+	keep := bytes.ContainsRune(s.text[at:header], '+')
+	if strings.Trim(n.Value, "\n") == "" && !keep {
+		return at + len(bytes.TrimRight(s.text[at:header], "\r\n")), nil
+	}
+	end, indent := at, -1
+	for line := header; line < len(s.text); line = s.nextLine(line) {
+		content := bytes.TrimRight(s.text[line:s.nextLine(line)], "\r\n")
+		depth := len(content) - len(bytes.TrimLeft(content, " "))
+		if depth == len(content) {
+			if keep {
+				end = line + len(content)
+			}
+			continue
+		}
+		if indent < 0 {
+			indent = depth
+		}
+		if depth < indent {
+			break
+		}
+		end = line + len(content)
+	}
+	return end, nil
+}
+
+// flowEnd finds the bracket that closes a flow collection, after its last child.
+func (s source) flowEnd(n *yaml.Node, at int) (int, error) {
+	closing := map[byte]byte{'{': '}', '[': ']'}
+	if at >= len(s.text) || closing[s.text[at]] == 0 {
+		return 0, errText
+	}
+	bracket := closing[s.text[at]]
+	at++
+	if len(n.Content) > 0 {
+		end, err := s.end(n.Content[len(n.Content)-1])
+		if err != nil {
+			return 0, err
+		}
+		at = max(at, end)
+	}
+	for at = s.blank(at); at < len(s.text) && strings.ContainsRune(",:", rune(s.text[at])); {
+		at = s.blank(at + 1)
+	}
+	if at >= len(s.text) || s.text[at] != bracket {
+		return 0, errText
+	}
+	return at + 1, nil
+}
