@@ -1,6 +1,11 @@
 package translate
 
 import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -35,14 +40,16 @@ type Result struct {
 // Convert converts manifests. It has no errors: what cannot be converted stays,
 // and a finding says why.
 func Convert(in Input) Result {
-	c := &converter{env: newEnvironment(in.Options), result: Result{Looked: map[string]int{}}, made: map[string]bool{}}
-	var files [][]*document
-	for _, f := range in.Files {
-		docs := split(f)
-		for _, d := range docs {
-			c.read(d)
+	c := &converter{env: newEnvironment(in.Options), result: Result{Looked: map[string]int{}}, made: map[string]bool{}, byDoc: map[*document][]*work{}}
+	files := make([][]*document, len(in.Files))
+	parallel(len(files), func(i int) {
+		files[i] = split(in.Files[i])
+		for _, d := range files[i] {
+			d.parse()
 		}
-		files = append(files, docs)
+	})
+	for _, d := range slices.Concat(files...) {
+		c.read(d)
 	}
 	for _, o := range c.objects {
 		c.learn(o)
@@ -50,14 +57,30 @@ func Convert(in Input) Result {
 	for _, o := range c.objects {
 		c.object(o)
 	}
-	order := map[string]int{}
-	for i, docs := range files {
-		order[in.Files[i].Name] = i
-		c.result.Files = append(c.result.Files, File{Name: in.Files[i].Name, Data: c.write(in.Files[i], docs)})
-	}
+	c.result.Files = slices.Clone(in.Files)
+	parallel(len(files), func(i int) { c.result.Files[i].Data = c.write(in.Files[i], files[i]) })
 	c.finish()
+	order := map[string]int{}
+	for i, f := range in.Files {
+		order[f.Name] = i
+	}
 	sortFindings(c.result.Findings, order)
 	return c.result
+}
+
+// parallel calls f for 0 to n-1, on all processors. Reading and writing the
+// text takes most of the time, and files do not depend on each other in that.
+func parallel(n int, f func(int)) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				f(int(i))
+			}
+		})
+	}
+	group.Wait()
 }
 
 type converter struct {
@@ -80,7 +103,6 @@ type work struct {
 }
 
 func (c *converter) read(d *document) {
-	d.parse()
 	if d.err != nil {
 		c.result.Findings = append(c.result.Findings, Finding{
 			Code: NotYAML, Severity: severityOf(NotYAML), Object: ObjectRef{Kind: "Document"},
@@ -110,6 +132,7 @@ func (c *converter) object(o object) {
 		return
 	}
 	c.work = append(c.work, w)
+	c.byDoc[o.doc] = append(c.byDoc[o.doc], w)
 }
 
 // class makes the class of a network, unless it is there or no use.
@@ -176,12 +199,6 @@ func strayAnnotation(o object, r *reporter) bool {
 
 // write makes a file's edits, document by document.
 func (c *converter) write(f File, docs []*document) []byte {
-	if c.byDoc == nil {
-		c.byDoc = map[*document][]*work{}
-		for _, w := range c.work {
-			c.byDoc[w.object.doc] = append(c.byDoc[w.object.doc], w)
-		}
-	}
 	var out []byte
 	changed := false
 	for _, d := range docs {

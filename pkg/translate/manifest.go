@@ -74,39 +74,42 @@ func hasContent(text []byte) bool {
 func (d *document) parse() {
 	d.root, d.shared, d.err = nil, nil, nil
 	var node yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(d.text))
-	if err := decode(decoder, &node); err != nil {
-		d.err = err
+	if d.err = decode(d.text, &node); d.err != nil || len(node.Content) == 0 {
 		return
 	}
-	if len(node.Content) > 0 {
-		d.root = node.Content[0]
-		d.shared = map[string]bool{}
-		walk(d.root, func(n *yaml.Node) bool {
-			if n.Kind == yaml.AliasNode {
-				d.shared[n.Value] = true
+	d.root = node.Content[0]
+	walk(d.root, func(n *yaml.Node) bool {
+		if n.Kind == yaml.AliasNode {
+			if d.shared == nil {
+				d.shared = map[string]bool{}
 			}
-			return true
-		})
-	}
+			d.shared[n.Value] = true
+		}
+		return true
+	})
 }
 
-// decode is Decode without panics, which the library has for some texts.
-func decode(decoder *yaml.Decoder, node *yaml.Node) (err error) {
+// decode reads one document, without panics, which the library has for some
+// texts.
+func decode(text []byte, node *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("parsing YAML: %v", p)
 		}
 	}()
-	err = decoder.Decode(node)
-	if err != nil && err.Error() == "EOF" {
-		return nil
+	if !bytes.Contains(text, []byte("\n...")) {
+		return yaml.Unmarshal(text, node)
+	}
+	// "..." ends a document; another one may follow without "---".
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(node); err != nil {
+		return err
 	}
 	var second yaml.Node
-	if err == nil && decoder.Decode(&second) == nil {
+	if decoder.Decode(&second) == nil {
 		return errors.New(`parsing YAML: it has several documents that are not separated by lines of "---"`)
 	}
-	return err
+	return nil
 }
 
 // at is a node's place in the file.

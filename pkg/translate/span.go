@@ -138,33 +138,38 @@ func (s source) plainEnd(value string, at int) (int, error) {
 	return at, nil
 }
 
-// blockEnd is the end of the last line of a literal or folded scalar, without
-// the line's end.
+// blockEnd is the end of a literal or folded scalar. Its words are those of its
+// value, as in a plain one. Where the header says to keep them, empty lines
+// after the last word belong to it.
 func (s source) blockEnd(n *yaml.Node, at int) (int, error) {
 	header := s.nextLine(at)
-	keep := bytes.ContainsRune(s.text[at:header], '+')
-	if strings.Trim(n.Value, "\n") == "" && !keep {
-		return at + len(bytes.TrimRight(s.text[at:header], "\r\n")), nil
+	end := at + len(bytes.TrimRight(s.text[at:header], "\r\n"))
+	if strings.TrimSpace(n.Value) != "" {
+		last, err := s.plainEnd(n.Value, s.skip(header))
+		if err != nil {
+			return 0, err
+		}
+		end = last
 	}
-	end, indent := at, -1
-	for line := header; line < len(s.text); line = s.nextLine(line) {
+	if !bytes.ContainsRune(s.text[at:header], '+') {
+		return end, nil
+	}
+	for line := s.nextLine(end); line < len(s.text); line = s.nextLine(line) {
 		content := bytes.TrimRight(s.text[line:s.nextLine(line)], "\r\n")
-		depth := len(content) - len(bytes.TrimLeft(content, " "))
-		if depth == len(content) {
-			if keep {
-				end = line + len(content)
-			}
-			continue
-		}
-		if indent < 0 {
-			indent = depth
-		}
-		if depth < indent {
+		if len(bytes.TrimLeft(content, " ")) > 0 {
 			break
 		}
 		end = line + len(content)
 	}
 	return end, nil
+}
+
+// skip goes over white space and line ends.
+func (s source) skip(at int) int {
+	for at < len(s.text) && isSpace(s.text[at]) {
+		at++
+	}
+	return at
 }
 
 // flowEnd finds the bracket that closes a flow collection, after its last child.

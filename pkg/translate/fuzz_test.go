@@ -1,0 +1,72 @@
+package translate
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// FuzzConvert gives any text as a manifest: there is no panic, what comes out
+// parses, and converting it again changes nothing.
+func FuzzConvert(f *testing.F) {
+	archives, err := filepath.Glob("../../testdata/translate/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range archives {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		_, sections := archive(text)
+		for _, s := range sections {
+			f.Add(s.data, len(s.data)%2 == 0, len(s.data)%3 == 0)
+		}
+	}
+	for _, odd := range odds {
+		f.Add([]byte(odd), true, false)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, pools, drop bool) {
+		in := Input{Files: []File{{"f.yaml", text}}, Options: Options{Pools: pools, DropAnnotation: drop}}
+		got := Convert(in)
+		checkParses(t, got)
+		checkIdempotent(t, in, got)
+	})
+}
+
+const podHead = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {k8s.v1.cni.cncf.io/networks: lan}}\n"
+
+// odds are manifests in forms that splicing has to get right or leave alone.
+var odds = []string{
+	podHead + "spec:\n  containers:\n  - name: c",
+	podHead + "spec:\r\n  containers:\r\n  - name: c\r\n",
+	"\xef\xbb\xbf" + podHead + "spec: {containers: [{name: c}]}",
+	podHead + "spec:\n  containers:\n  - name: c\n    args: [a,\n  b\n]\n",
+	podHead + "spec:\n  containers:\n  - name: c\n    image: a\n      b # c\n",
+	podHead + "spec:\n  containers:\n  - name: c\n    args:\n    - |+\n      x\n\n\n",
+	podHead + "spec:\n  containers:\n  - name: c\n    args:\n    - >2\n        x\n      # y\n# z\n",
+	podHead + "spec:\n  containers:\n  - name: c\n    resources: # none yet\n  # more\n...\n# end\n",
+	podHead + "spec:\n  containers:\n  - name: c\n    resources:\n      claims: []\n",
+	podHead + "spec:\n  containers:\n  - name: c\n    resources: {claims: [{name: x},],}\n",
+	podHead + "spec:\n  containers:\n  -\n    name: c\n",
+	podHead + "spec:\n  containers:\n  - name: \"c\\\"\"\n    image: 'it''s'\n",
+	podHead + "spec: !!map\n  containers: !!seq\n  - name: c\n    \"quoted\": !!str x\n",
+	"--- # first\n" + podHead + "spec: {containers: [{name: c}]}\n--- \n--- |\n  text\n",
+	"%YAML 1.1\n---\n" + podHead + "spec: {containers: [{name: c}]}\n",
+	"a: &a [*a]\n",
+	podHead + "spec: &s\n  containers:\n  - name: c\n  x: *s\n",
+}
+
+func TestOddities(t *testing.T) {
+	for _, odd := range odds {
+		in := Input{Files: []File{{"f.yaml", []byte(odd)}}}
+		got := Convert(in)
+		checkParses(t, got)
+		checkIdempotent(t, in, got)
+		for _, f := range got.Findings {
+			if f.Code == NotEditable || f.Code == NotYAML {
+				t.Errorf("%v\n%s", f, odd)
+			}
+		}
+	}
+}
