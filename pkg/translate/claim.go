@@ -84,6 +84,25 @@ func templateName(spec resourceapi.ResourceClaimSpec, selections []attachment.Se
 	return strings.TrimRight(readable, "-") + "-" + hex.EncodeToString(sum[:])[:templateDigits]
 }
 
+const classSuffix = ".nad.nadra.dev"
+
+// checkOwnClaims looks for claims for networks that are not of a conversion.
+func (p *planner) checkOwnClaims() {
+	for i, item := range items(get(p.pod.template, "spec", "resourceClaims")) {
+		name := str(get(item, "resourceClaimTemplateName"))
+		template := p.env.templates[p.object.ref.Namespace+"/"+name]
+		if ours.MatchString(name) || template == nil {
+			continue
+		}
+		for _, request := range items(get(template, "spec", "spec", "devices", "requests")) {
+			if class := str(get(request, "exactly", "deviceClassName")); strings.HasSuffix(class, classSuffix) {
+				p.add(ClaimedByHand, p.pod.at.Child("spec", "resourceClaims").Index(i), p.doc.at(item), "template %s asks for class %s", name, class)
+				break
+			}
+		}
+	}
+}
+
 // referTo makes the edits by which a pod refers to its templates: an entry of
 // spec.resourceClaims for each, and one of resources.claims in every container.
 // A reference that is there already needs no edit; converted is set where all

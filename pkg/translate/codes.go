@@ -31,6 +31,7 @@ const (
 	NamespaceAssumed   Code = "NADRA-016"
 	PoolsNotServed     Code = "NADRA-017"
 	PoolsNotServedUser Code = "NADRA-018"
+	ClaimedByHand      Code = "NADRA-019"
 
 	NoContainers    Code = "NADRA-020"
 	HostNetwork     Code = "NADRA-021"

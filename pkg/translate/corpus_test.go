@@ -3,6 +3,7 @@ package translate
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -71,6 +73,38 @@ func TestCorpus(t *testing.T) {
 		for _, code := range slices.Sorted(maps.Keys(codes)) {
 			t.Logf("  %s %d", code, codes[code])
 		}
+	}
+}
+
+const verdictsPath = "../../testdata/translate/corpus-verdicts.tsv"
+
+// TestCorpusVerdicts pins what is said of every workload and network of the
+// corpus: a change of the rules shows which of them it is about.
+func TestCorpusVerdicts(t *testing.T) {
+	inputs := corpus(t)
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		got := Convert(Input{Files: inputs[name]})
+		for _, w := range got.Workloads {
+			fmt.Fprintf(&b, "%s\t%s\t%s\t%v\n", w.Position.File, w.Object, w.Readiness, w.Codes)
+		}
+		for _, f := range got.Findings {
+			if f.Object.Kind == nadKind {
+				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", f.Position.File, f.Object, f.Severity, f.Code)
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(verdictsPath, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(verdictsPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("got (+), want (-); -update rewrites %s:\n%s", verdictsPath, diff)
 	}
 }
 

@@ -3,7 +3,6 @@ package translate
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -174,43 +173,4 @@ func anchorsIn(n *yaml.Node) []string {
 		return true
 	})
 	return anchors
-}
-
-// tree is a node as comparable values: map[string]any, []any, and strings with
-// their tag in front. Comments and styles are not in it; anchors and aliases
-// stand for themselves.
-func tree(n *yaml.Node) any {
-	if n.Anchor != "" {
-		bare := *n
-		bare.Anchor = ""
-		return map[string]any{"&" + n.Anchor: tree(&bare)}
-	}
-	switch n.Kind {
-	case yaml.MappingNode:
-		m := make(map[string]any, len(n.Content)/2)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			m[treeKey(n.Content[i])] = tree(n.Content[i+1])
-		}
-		return m
-	case yaml.SequenceNode:
-		list := make([]any, 0, len(n.Content))
-		for _, item := range n.Content {
-			list = append(list, tree(item))
-		}
-		return list
-	case yaml.AliasNode:
-		return "*" + n.Value
-	}
-	return n.ShortTag() + " " + n.Value
-}
-
-// treeKey is the text of a key; one that is no scalar has the text of what is
-// in it.
-func treeKey(n *yaml.Node) string {
-	var parts []string
-	walk(n, func(n *yaml.Node) bool {
-		parts = append(parts, n.Value)
-		return true
-	})
-	return strings.Join(parts, "\x00")
 }

@@ -2,9 +2,15 @@ package translate
 
 import (
 	"fmt"
-	"maps"
 	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
+
+// A tree is what a document should read back as: nodes of the document as it
+// was, and map[string]any, []any and strings (a tag and a text) where edits
+// have changed it.
 
 // patch makes an edit in a tree: the meaning that the splices are held to.
 func patch(root *any, e Edit) error {
@@ -16,6 +22,7 @@ func patchAt(at *any, path Path, e Edit) error {
 		*at = treeOf(e.Value)
 		return nil
 	}
+	unfold(at)
 	switch v := (*at).(type) {
 	case map[string]any:
 		return patchMapping(v, path, e)
@@ -42,7 +49,7 @@ func patchMapping(m map[string]any, path Path, e Edit) error {
 	}
 	if s, isString := e.Value.(string); len(path) == 1 && isString && isNumber(s) {
 		// A number in quotes stays one, and one without stays one.
-		if old, _ := child.(string); len(old) > 5 && old[:5] == "!!int" {
+		if old, isNode := child.(*yaml.Node); isNode && old.Tag == "!!int" {
 			m[path[0]] = "!!int " + s
 			return nil
 		}
@@ -54,7 +61,41 @@ func patchMapping(m map[string]any, path Path, e Edit) error {
 	return nil
 }
 
-// treeOf is the value of an edit as tree has it.
+// unfold makes a node one level of values that can be changed.
+func unfold(at *any) {
+	n, isNode := (*at).(*yaml.Node)
+	switch {
+	case !isNode:
+	case n.Kind == yaml.MappingNode:
+		m := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			m[keyText(n.Content[i])] = n.Content[i+1]
+		}
+		*at = m
+	case n.Kind == yaml.SequenceNode:
+		list := make([]any, 0, len(n.Content))
+		for _, item := range n.Content {
+			list = append(list, item)
+		}
+		*at = list
+	}
+}
+
+// keyText is the text of a key; one that is no scalar has the text of what is
+// in it.
+func keyText(n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode {
+		return n.Value
+	}
+	var parts []string
+	walk(n, func(n *yaml.Node) bool {
+		parts = append(parts, n.Value)
+		return true
+	})
+	return strings.Join(parts, "\x00")
+}
+
+// treeOf is the value of an edit as a tree.
 func treeOf(v any) any {
 	switch v := v.(type) {
 	case fields:
@@ -62,7 +103,7 @@ func treeOf(v any) any {
 		for _, f := range v {
 			m[f.key] = treeOf(f.value)
 		}
-		return maps.Clone(m)
+		return m
 	case []any:
 		list := []any{}
 		for _, item := range v {
@@ -71,4 +112,49 @@ func treeOf(v any) any {
 		return list
 	}
 	return fmt.Sprintf("!!str %v", v)
+}
+
+// reads reports whether a node is what a tree says. A key that occurs twice is
+// not.
+func reads(n *yaml.Node, want any) bool {
+	switch want := want.(type) {
+	case *yaml.Node:
+		return same(n, want)
+	case string:
+		return n.Kind == yaml.ScalarNode && n.Tag+" "+n.Value == want
+	case []any:
+		if n.Kind != yaml.SequenceNode || len(n.Content) != len(want) {
+			return false
+		}
+		for i, item := range n.Content {
+			if !reads(item, want[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		if n.Kind != yaml.MappingNode || len(n.Content) != 2*len(want) {
+			return false
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if value, found := want[keyText(n.Content[i])]; !found || !reads(n.Content[i+1], value) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// same compares all but comments, styles and places.
+func same(a, b *yaml.Node) bool {
+	if a.Kind != b.Kind || a.Tag != b.Tag || a.Value != b.Value || a.Anchor != b.Anchor || len(a.Content) != len(b.Content) {
+		return false
+	}
+	for i := range a.Content {
+		if !same(a.Content[i], b.Content[i]) {
+			return false
+		}
+	}
+	return true
 }

@@ -50,6 +50,7 @@ func (p *planner) plan() plan {
 		out.networks = append(out.networks, s.Network.String())
 	}
 	p.checkPod()
+	p.checkOwnClaims()
 	p.checkNetworks()
 	p.checkResources()
 	if p.has(HostNetwork) {

@@ -112,6 +112,12 @@ var rules = []Rule{
 		"Leave the workload on Multus and the device plugin for now.",
 	},
 	{
+		ClaimedByHand, Blocker, "The pod asks for networks by a claim already",
+		"spec.resourceClaims refers to a template that somebody wrote, which asks for networks by their DeviceClasses; the annotation is there, too.",
+		"On nodes of nadra the claim counts and the annotation is only kept for Multus. A second claim would attach the networks twice.",
+		"Nothing needs to be done if the claim says what the annotation says. Else remove the claim, or the annotation.",
+	},
+	{
 		NoContainers, Blocker, "There is no pod where one should be",
 		"The pod or pod template has no spec, or no containers.",
 		"A claim must be referenced by containers. The API server would refuse the object, too.",

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,7 @@ import (
 // edited returns the document's text with edits made. The document is not
 // changed. What is returned reads back as the edited tree, or there is an error.
 func (d *document) edited(edits []Edit) ([]byte, error) {
-	want := tree(d.root)
+	var want any = d.root
 	for _, e := range edits {
 		if err := patch(&want, e); err != nil {
 			return nil, err
@@ -33,7 +32,7 @@ func (d *document) edited(edits []Edit) ([]byte, error) {
 		}
 		pending = rest
 	}
-	if now.root == nil || !reflect.DeepEqual(tree(now.root), want) {
+	if now.root == nil || !reads(now.root, want) {
 		return nil, errors.New("the changed text reads back as something else")
 	}
 	return now.text, nil
