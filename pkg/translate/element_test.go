@@ -1,0 +1,58 @@
+package translate
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestElementKeys(t *testing.T) {
+	for annotation, want := range map[string][]string{
+		"a":          {"networks[0].name"},
+		"a , ns/b@x": {"networks[0].name", "networks[1].namespace", "networks[1].name", "networks[1].interface"},
+		`[{"name":"a"},{"x":{"y":1}, "name": "b"}]`: {"networks[0].name", "networks[1].x", "networks[1].name"},
+		`[{"mac":"1","MAC":"2"}]`:                   {"networks[0].mac", "networks[0].MAC"},
+		`[]`:                                        nil,
+		``:                                          nil,
+		`{"name":"a"}`:                              nil,
+		`[{"name":"a"},`:                            nil,
+	} {
+		var got []string
+		for _, k := range elementKeys(annotation) {
+			got = append(got, k.field())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", annotation, diff)
+		}
+	}
+}
+
+// Whatever form the value is written in, a finding points at the character.
+func TestWithin(t *testing.T) {
+	for name, text := range map[string]string{
+		"literal":       "a: |\n  [\n    {\"name\": \"b\",\n     \"X\": 1}]\n",
+		"folded":        "a: >-\n  [\n  {\"name\": \"b\",\n  \"X\": 1}]\n",
+		"single quotes": "a: '[{\"name\":\n    \"it''s\", \"X\": 1}]'\n",
+		"double quotes": "a: \"[{\\\"name\\\": \\\"b\\\",\n    \\\"X\\\": 1}]\"\n",
+		"tagged":        "a: !!str '[{\"X\": 1}]'\n",
+		"after a BOM":   "\xef\xbb\xbfa: '[{\"X\": 1}]'\n",
+		"umlauts":       "a: '[{\"äöü\": 1, \"X\": 1}]'\n",
+	} {
+		d := split(File{Data: []byte(text)})[0]
+		d.parse()
+		if d.err != nil {
+			t.Fatal(d.err)
+		}
+		value := get(d.root, "a")
+		for _, k := range elementKeys(value.Value) {
+			if k.key != "X" {
+				continue
+			}
+			p := d.within(value, k.at)
+			at := offset(d.text, lineStarts(d.text), p.Line, p.Column)
+			if rest := string(d.text[at:]); rest[0] != '"' && rest[0] != '\\' || rest[1] != 'X' && rest[2] != 'X' {
+				t.Errorf("%s: it points at %q", name, rest)
+			}
+		}
+	}
+}
