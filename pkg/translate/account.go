@@ -41,14 +41,21 @@ func (l *ledger) settle(field string, outcome Outcome, code Code) {
 	})
 }
 
-// balance settles what is still open: all of it has the one outcome that is
-// left, converted for a workload that was, kept for one that stays.
-func (l *ledger) balance(outcome Outcome, code Code) []Account {
-	var out []Account
+// settleRest settles all that is open now.
+func (l *ledger) settleRest(outcome Outcome, code Code) {
 	for _, field := range l.fields {
 		if len(l.accounts[field]) == 0 {
 			l.settle(field, outcome, code)
 		}
+	}
+}
+
+// balance settles what is still open: all of it has the one outcome that is
+// left, converted for a workload that was, kept for one that stays.
+func (l *ledger) balance(outcome Outcome, code Code) []Account {
+	l.settleRest(outcome, code)
+	var out []Account
+	for _, field := range l.fields {
 		out = append(out, l.accounts[field]...)
 	}
 	return out

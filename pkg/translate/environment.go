@@ -1,8 +1,10 @@
 package translate
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"go.yaml.in/yaml/v3"
@@ -22,7 +24,8 @@ type Options struct {
 	// Pools says that the cluster serves pools of hardware devices. This
 	// version's node driver does not.
 	Pools bool
-	// Lookup finds networks that are not in the input; nil finds none.
+	// Lookup finds networks that are not in the input; nil finds none. It may
+	// be called several times for a network, and from several goroutines.
 	Lookup func(attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition
 	// AllNetworks says that a network which is neither in the input nor found
 	// does not exist.
@@ -72,8 +75,15 @@ func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
 	if nad == nil {
 		return network{}, false
 	}
-	e.networks[ref] = networkOf(nad)
-	return e.networks[ref], true
+	return networkOf(nad), true
+}
+
+// taught are the kinds that learn takes note of.
+var taught = [][]byte{[]byte(nadKind), []byte("RuntimeClass"), []byte("DeviceClass"), []byte("ResourceClaimTemplate")}
+
+// teaches reports whether a document may have an object to take note of.
+func teaches(text []byte) bool {
+	return slices.ContainsFunc(taught, func(kind []byte) bool { return bytes.Contains(text, kind) })
 }
 
 // learn takes note of an object that the rules for others refer to.

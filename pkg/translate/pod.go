@@ -26,6 +26,8 @@ type planner struct {
 	annotation *yaml.Node
 	keys       []elementKey
 	selections []attachment.Selection
+	// found are the networks that were looked up.
+	found map[attachment.NetworkRef]*network
 }
 
 // plan is what is to be done with one pod or pod template.
@@ -53,7 +55,8 @@ func (p *planner) plan() plan {
 	p.checkOwnClaims()
 	p.checkNetworks()
 	p.checkResources()
-	if p.has(HostNetwork) {
+	if str(get(p.pod.template, "spec", "hostNetwork")) == "true" {
+		p.ledger.settleRest(Kept, HostNetwork)
 		return out
 	}
 	templates, err := templatesFor(p.selections, p.object.ref.Namespace)
@@ -68,6 +71,24 @@ func (p *planner) plan() plan {
 	out.templates = templates
 	out.edits = p.edits(templates)
 	return out
+}
+
+// network looks a network up, once.
+func (p *planner) network(ref attachment.NetworkRef) (network, bool) {
+	n, known := p.found[ref]
+	if !known {
+		if got, found := p.env.network(ref); found {
+			n = &got
+		}
+		if p.found == nil {
+			p.found = map[attachment.NetworkRef]*network{}
+		}
+		p.found[ref] = n
+	}
+	if n == nil {
+		return network{}, false
+	}
+	return *n, true
 }
 
 func (p *planner) edits(templates []*resourceapi.ResourceClaimTemplate) []Edit {

@@ -19,7 +19,7 @@ var resourceLists = []string{"limits", "requests"}
 func (p *planner) references() map[string]int64 {
 	out := map[string]int64{}
 	for _, s := range p.selections {
-		if n, found := p.env.network(s.Network); found && n.resourceName != "" {
+		if n, found := p.network(s.Network); found && n.resourceName != "" {
 			out[n.resourceName]++
 		}
 	}

@@ -66,7 +66,7 @@ func (p *planner) checkNetworks() {
 			continue
 		}
 		seen[s.Network] = true
-		n, found := p.env.network(s.Network)
+		n, found := p.network(s.Network)
 		switch {
 		case !found && p.env.options.AllNetworks:
 			p.add(NetworkMissing, path, p.place(i), "%s does not exist", s.Network)
