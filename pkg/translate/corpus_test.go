@@ -165,56 +165,116 @@ func checkAccounts(t testing.TB, in Input, got Result) {
 			t.Errorf("%s: %s is accounted for %d times", a.at, a.field, n)
 		}
 	}
+	resources := 0
 	for _, a := range got.Accounts {
-		if !strings.Contains(a.Field, ".resources.") {
+		if strings.Contains(a.Field, ".resources.") {
+			resources++
+		} else {
 			total++
 		}
 	}
-	if want := keysIn(t, in); total != want {
-		t.Errorf("%d keys of elements are accounted for, the input has %d", total, want)
+	c := &counter{pools: map[string]string{}}
+	c.each(in, c.networks)
+	c.each(in, c.pods)
+	if total != c.keys {
+		t.Errorf("%d keys of elements are accounted for, the input has %d", total, c.keys)
+	}
+	if resources != c.resources {
+		t.Errorf("%d resources are accounted for, the input has %d", resources, c.resources)
 	}
 }
 
-// keysIn counts keys with nothing but plain decoding.
-func keysIn(t testing.TB, in Input) int {
-	t.Helper()
-	n := 0
-	for _, f := range in.Files {
-		decoder := yaml.NewDecoder(bytes.NewReader(f.Data))
+// counter counts what has to be accounted for, with nothing but plain decoding.
+type counter struct {
+	pools           map[string]string // by namespace/name of the network
+	keys, resources int
+}
+
+func (c *counter) each(in Input, f func(v any, namespace string)) {
+	for _, file := range in.Files {
+		decoder := yaml.NewDecoder(bytes.NewReader(file.Data))
 		for {
 			var doc map[string]any
 			if decoder.Decode(&doc) != nil {
 				break
 			}
-			n += keysInPods(doc)
+			f(doc, "")
 		}
 	}
-	return n
 }
 
-// keysInPods goes through everything that has a pod's metadata and spec.
-func keysInPods(v any) int {
-	n := 0
+// describe takes a mapping apart; its namespace is its own or that around it.
+func describe(v map[string]any, around string) (kind, namespace string, annotations map[string]any) {
+	kind, _ = v["kind"].(string)
+	metadata, _ := v["metadata"].(map[string]any)
+	annotations, _ = metadata["annotations"].(map[string]any)
+	if namespace, _ = metadata["namespace"].(string); namespace == "" {
+		namespace = around
+	}
+	if namespace == "" {
+		namespace = "default"
+	}
+	return kind, namespace, annotations
+}
+
+func (c *counter) networks(v any, _ string) {
+	m, _ := v.(map[string]any)
+	kind, namespace, annotations := describe(m, "")
+	if pool, found := annotations[attachment.ResourceNameAnnotation].(string); found && kind == nadKind {
+		c.pools[fmt.Sprint(namespace, "/", m["metadata"].(map[string]any)["name"])] = pool
+	}
+}
+
+// pods goes through everything that has a pod's metadata and spec.
+func (c *counter) pods(v any, around string) {
 	switch v := v.(type) {
 	case []any:
 		for _, item := range v {
-			n += keysInPods(item)
+			c.pods(item, around)
 		}
 	case map[string]any:
-		if kind, _ := v["kind"].(string); strings.HasPrefix(kind, "VirtualMachine") {
-			return 0
+		kind, namespace, annotations := describe(v, around)
+		if strings.HasPrefix(kind, "VirtualMachine") {
+			return
 		}
-		metadata, _ := v["metadata"].(map[string]any)
-		annotations, _ := metadata["annotations"].(map[string]any)
-		value, found := annotations[attachment.NetworksAnnotation].(string)
-		if kind, isObject := v["kind"]; found && (!isObject || kind == "Pod") {
-			n += keysInValue(value)
+		if value, found := annotations[attachment.NetworksAnnotation].(string); found && (kind == "" || kind == "Pod") {
+			c.keys += keysInValue(value)
+			spec, _ := v["spec"].(map[string]any)
+			c.matched(value, namespace, spec)
 		}
 		for _, item := range v {
-			n += keysInPods(item)
+			c.pods(item, namespace)
 		}
 	}
-	return n
+}
+
+// matched counts the limits and requests of the pools that a pod's networks
+// draw from.
+func (c *counter) matched(value, namespace string, spec map[string]any) {
+	selections, err := attachment.ParseSelections(value, namespace)
+	if err != nil {
+		return
+	}
+	pools := map[string]bool{}
+	for _, s := range selections {
+		if pool := c.pools[s.Network.String()]; pool != "" {
+			pools[pool] = true
+		}
+	}
+	for _, list := range []string{"containers", "initContainers"} {
+		containers, _ := spec[list].([]any)
+		for _, container := range containers {
+			resources, _ := container.(map[string]any)["resources"].(map[string]any)
+			for _, list := range []string{"limits", "requests"} {
+				entries, _ := resources[list].(map[string]any)
+				for name := range entries {
+					if pools[name] {
+						c.resources++
+					}
+				}
+			}
+		}
+	}
 }
 
 func keysInValue(value string) int {

@@ -3,6 +3,8 @@ package translate
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -67,6 +69,32 @@ func TestOddities(t *testing.T) {
 			if f.Code == NotEditable || f.Code == NotYAML {
 				t.Errorf("%v\n%s", f, odd)
 			}
+		}
+	}
+}
+
+// What was written with the line ends of another system stays so.
+func TestLineEnds(t *testing.T) {
+	text := strings.ReplaceAll(podHead+"spec:\n  containers:\n  - name: c\n    resources:\n      limits:\n        cpu: 1\n", "\n", "\r\n")
+	got := Convert(Input{Files: []File{{"f.yaml", []byte(text)}}})
+	if out := string(got.Files[0].Data); out == text || strings.Count(out, "\n") != strings.Count(out, "\r\n") {
+		t.Errorf("got %q", out)
+	}
+}
+
+// A block of text that ends the file without a line end would get one: the
+// document is left alone, and a finding says so.
+func TestLeftAlone(t *testing.T) {
+	for _, text := range []string{
+		podHead + "spec:\n  containers:\n  - name: c\n    args:\n    - |\n      x",
+		podHead + "spec:\n  containers:\n  - ? name\n    : c\n",
+	} {
+		got := Convert(Input{Files: []File{{"f.yaml", []byte(text)}}})
+		if string(got.Files[0].Data) != text || got.Workloads[0].Readiness != Stays || len(got.Created) > 0 {
+			t.Errorf("got %+v", got)
+		}
+		if !slices.Contains(got.Workloads[0].Codes, NotEditable) {
+			t.Errorf("got %v", got.Workloads[0].Codes)
 		}
 	}
 }
