@@ -86,6 +86,20 @@ func templateName(spec resourceapi.ResourceClaimSpec, selections []attachment.Se
 
 const classSuffix = ".nad.nadra.dev"
 
+// checkLeftOver looks for claims of a conversion beyond those that are wanted.
+func (p *planner) checkLeftOver(wanted int) {
+	var names []string
+	for i := range wanted {
+		names = append(names, podClaimName(i))
+	}
+	for i, item := range items(get(p.pod.template, "spec", "resourceClaims")) {
+		template := str(get(item, "resourceClaimTemplateName"))
+		if name := str(get(item, "name")); ours.MatchString(template) && !slices.Contains(names, name) {
+			p.add(ClaimLeftOver, p.pod.at.Child("spec", "resourceClaims").Index(i), p.doc.at(item), "%q refers to %s", name, template)
+		}
+	}
+}
+
 // checkOwnClaims looks for claims for networks that are not of a conversion.
 func (p *planner) checkOwnClaims() {
 	for i, item := range items(get(p.pod.template, "spec", "resourceClaims")) {

@@ -9,8 +9,8 @@ import (
 type Code string
 
 // The codes. Numbers below 10 are about the annotation, below 20 about the
-// networks it names, below 30 about the pod, below 40 about resources and
-// quotas, below 50 about the manifest.
+// networks it names, below 30 about the pod, below 40 about resources,
+// quotas and claims, below 50 about the manifest.
 const (
 	BadAnnotation        Code = "NADRA-001"
 	SlashInName          Code = "NADRA-002"
@@ -49,6 +49,7 @@ const (
 	ResourceUnread    Code = "NADRA-032"
 	QuotaOldName      Code = "NADRA-033"
 	KueueOldName      Code = "NADRA-034"
+	ClaimLeftOver     Code = "NADRA-035"
 
 	NotYAML         Code = "NADRA-040"
 	SharedByAnchor  Code = "NADRA-041"

@@ -97,6 +97,7 @@ func (p *planner) edits(templates []*resourceapi.ResourceClaimTemplate) []Edit {
 		names = append(names, t.Name)
 		p.env.checkTemplate(p, t)
 	}
+	p.checkLeftOver(len(names))
 	edits, converted := p.referTo(names)
 	if _, blocked := p.blocker(); blocked {
 		return nil
@@ -154,6 +155,7 @@ func (p *planner) readAnnotation() bool {
 	}
 	if len(selections) == 0 {
 		p.add(NoNetworks, path, p.doc.at(p.annotation), "its value is %q", value)
+		p.checkLeftOver(0)
 		return false
 	}
 	p.selections, p.keys = selections, keys

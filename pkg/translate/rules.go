@@ -208,6 +208,12 @@ var rules = []Rule{
 		"Map the DeviceClass to a resource in Kueue's configuration (deviceClassMappings) and give it a quota.",
 	},
 	{
+		ClaimLeftOver, Blocker, "A claim of an earlier conversion is left over",
+		"spec.resourceClaims has an entry for a template of a conversion that the annotation does not account for: it names fewer networks now, or the entry was renamed.",
+		"The pod would have networks that the annotation does not ask for, or have them twice.",
+		"Remove the entry, and what refers to it in the containers' resources.claims.",
+	},
+	{
 		NotYAML, Warning, "A document is not YAML",
 		"The document cannot be parsed, or is a template that is yet to be rendered.",
 		"It was left as it is, and nothing in it was looked at.",
