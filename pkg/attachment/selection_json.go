@@ -98,8 +98,8 @@ func (e wireElement) selection(unknown []string) Selection {
 		if s.CNIArgs == nil {
 			s.CNIArgs = map[string]json.RawMessage{}
 		}
-		// The form that encoding gives it, so that it passes through a claim unchanged.
-		s.CNIArgs[key] = mustJSON(value)
+		// The form that a claim has it in, so that it passes through one unchanged.
+		s.CNIArgs[key] = sortedKeys(value)
 	}
 	return s
 }
