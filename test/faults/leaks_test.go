@@ -91,8 +91,11 @@ func (s *suite) leftState(context.Context) ([]string, error) {
 func (s *suite) leaks(ctx context.Context, limit time.Duration) []string {
 	var left []string
 	err := lab.Eventually(ctx, limit, func(ctx context.Context) error {
-		var err error
-		if left, err = s.left(ctx); err == nil && len(left) > 0 {
+		found, err := s.left(ctx)
+		if err == nil || ctx.Err() == nil {
+			left = found // a look that the limit has cut off found nothing out
+		}
+		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%d things are left", len(left))
 		}
 		return err
