@@ -1,9 +1,6 @@
 package checkpoint
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Route is a default route of a pod, as much of it as putting it back takes.
 type Route struct {
@@ -42,9 +39,4 @@ func (r Route) String() string {
 		out += " dev " + h.Interface
 	}
 	return fmt.Sprintf("%s metric %d", out, r.Metric)
-}
-
-// Through reports whether the route goes out by the interface.
-func (r Route) Through(iface string) bool {
-	return slices.ContainsFunc(r.Hops, func(h Hop) bool { return h.Interface == iface })
 }

@@ -77,7 +77,7 @@ func (k *kernel) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	k.set(s.ID+"/"+a.Interface, false)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.routes = slices.DeleteFunc(k.routes, func(r checkpoint.Route) bool { return r.Through(a.Interface) })
+	k.routes = slices.DeleteFunc(k.routes, func(r checkpoint.Route) bool { return through(r, a.Interface) })
 	return nil
 }
 

@@ -22,27 +22,21 @@ type confDir struct{ hostRoot, path string }
 // behaviour A1-7). A file that cannot be read is no reason not to find
 // another; it is named when none is found.
 func (c confDir) find(name string) (path string, config []byte, err error) {
-	dir, err := securejoin.SecureJoin(c.hostRoot, c.path)
+	files, err := c.files()
 	if err != nil {
-		return "", nil, fmt.Errorf("resolving %s: %w", c.path, err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf("reading the directory of CNI configurations: %w", err)
+		return "", nil, err
 	}
 	var broken []string
-	for _, e := range entries { // sorted by name
-		if !slices.Contains([]string{".conf", ".json", ".conflist"}, filepath.Ext(e.Name())) {
-			continue
-		}
-		content, is, err := readConf(filepath.Join(dir, e.Name()), name)
+	for _, file := range files {
+		content, is, err := readConf(file, name)
+		inHost := filepath.Join(c.path, filepath.Base(file))
 		switch {
 		case err != nil:
-			broken = append(broken, fmt.Sprintf("%s: %v", e.Name(), err))
+			broken = append(broken, fmt.Sprintf("%s: %v", filepath.Base(file), err))
 		case is == aList:
-			return filepath.Join(c.path, e.Name()), content, nil
+			return inHost, content, nil
 		case is == aPlugin && config == nil:
-			path, config = filepath.Join(c.path, e.Name()), content
+			path, config = inHost, content
 		}
 	}
 	if config != nil {
@@ -53,6 +47,26 @@ func (c confDir) find(name string) (path string, config []byte, err error) {
 		err = fmt.Errorf("%w (not readable: %s)", err, strings.Join(broken, "; "))
 	}
 	return "", nil, err
+}
+
+// files are the configurations in the directory, sorted by name, as paths in
+// the driver's view. A directory that is not there has none.
+func (c confDir) files() ([]string, error) {
+	dir, err := securejoin.SecureJoin(c.hostRoot, c.path)
+	if err != nil {
+		return nil, fmt.Errorf("resolving %s: %w", c.path, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the directory of CNI configurations: %w", err)
+	}
+	var files []string
+	for _, e := range entries {
+		if slices.Contains([]string{".conf", ".json", ".conflist"}, filepath.Ext(e.Name())) {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, nil
 }
 
 // What a file is to a NAD.

@@ -107,7 +107,7 @@ func TestUnreachableGateway(t *testing.T) {
 	k.routes = []checkpoint.Route{primary4, primary6}
 	prepareRoutes(t, a, nil, []string{"10.9.0.1"})
 	k.rerouting = func(give []checkpoint.Route) error {
-		if slices.ContainsFunc(give, func(r checkpoint.Route) bool { return r.Through("net2") }) {
+		if slices.ContainsFunc(give, func(r checkpoint.Route) bool { return through(r, "net2") }) {
 			return unix.ENETUNREACH
 		}
 		return nil
@@ -189,6 +189,11 @@ func attachedRecordIn(s attachment.Sandbox, result string) checkpoint.Record {
 	r := attachedRecord("net1", result)
 	r.Pod, r.Sandbox = s.Pod, &s
 	return r
+}
+
+// through reports whether a route goes out by the interface.
+func through(r checkpoint.Route, iface string) bool {
+	return slices.ContainsFunc(r.Hops, func(h checkpoint.Hop) bool { return h.Interface == iface })
 }
 
 // ordered puts IPv4 first.

@@ -194,22 +194,15 @@ func gateways(h *netlink.Handle, link netlink.Link) ([]string, error) {
 // which is the one that container runtimes take. An unreadable directory costs
 // the name, not the status.
 func (p *podNet) defaultName() string {
-	dir, err := securejoin.SecureJoin(p.hostRoot, p.confDir)
+	files, err := confDir{hostRoot: p.hostRoot, path: p.confDir}.files()
 	if err != nil {
 		return ""
 	}
-	files, err := os.ReadDir(dir) // sorted by name
-	if err != nil {
-		return ""
-	}
-	for _, f := range files {
+	for _, file := range files {
 		var conf struct {
 			Name string `json:"name"`
 		}
-		if f.IsDir() || !slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(f.Name())) {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		data, err := os.ReadFile(file)
 		if err == nil && json.Unmarshal(data, &conf) == nil && conf.Name != "" {
 			return conf.Name
 		}
