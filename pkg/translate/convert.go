@@ -26,6 +26,8 @@ type Result struct {
 	Findings []Finding
 	// Workloads are those that have to do with networks, in the input's order.
 	Workloads []Verdict
+	// Networks are those of the input, in its order.
+	Networks []NetworkVerdict
 	// Accounts say what became of each field that had to be converted.
 	Accounts []Account
 	// Looked is how many objects there were, by kind.

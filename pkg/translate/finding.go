@@ -29,9 +29,10 @@ func (p Position) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Lin
 
 // ObjectRef names an object of the input.
 type ObjectRef struct {
-	Kind      string `json:"kind,omitempty"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
 }
 
 // String returns Kind namespace/name.
@@ -85,6 +86,33 @@ type Verdict struct {
 	Changed bool `json:"changed"`
 	// Codes are those of its findings, sorted.
 	Codes []Code `json:"codes,omitempty"`
+	// Features are what its annotation uses beyond names, as the keys of its
+	// elements, and "resources" where a device plugin serves it; sorted.
+	Features []string `json:"features,omitempty"`
+	// Owner is the controller that made the object, if one did.
+	Owner *ObjectRef `json:"owner,omitempty"`
+	// Edits change the object; their paths begin at it.
+	Edits []Edit `json:"-"`
+}
+
+// NetworkVerdict says what a network of the input is, and whether it can be
+// served.
+type NetworkVerdict struct {
+	Object    ObjectRef `json:"object"`
+	Position  Position  `json:"position"`
+	Readiness Readiness `json:"readiness"`
+	// Class is the name of its DeviceClass; empty where it gets none.
+	Class string `json:"class,omitempty"`
+	// Plugins are the types of its chain, in order; IPAM is that of the first
+	// plugin that has one.
+	Plugins []string `json:"plugins,omitempty"`
+	IPAM    string   `json:"ipam,omitempty"`
+	// Pool is the resource that it draws from.
+	Pool string `json:"pool,omitempty"`
+	// RenderedFrom is the network operator's object in the input that it would
+	// be rendered from, where the input does not have the network itself.
+	RenderedFrom *ObjectRef `json:"renderedFrom,omitempty"`
+	Codes        []Code     `json:"codes,omitempty"`
 }
 
 func readiness(findings []Finding) Readiness {
