@@ -43,10 +43,7 @@ func objectsAt(d *document, node *yaml.Node, path Path, namespace string) []obje
 		return out
 	}
 	o := object{doc: d, node: node, path: path, stated: str(get(node, "metadata", "namespace"))}
-	o.group, _, _ = strings.Cut(str(get(node, "apiVersion")), "/")
-	if !strings.Contains(str(get(node, "apiVersion")), "/") {
-		o.group = ""
-	}
+	o.group = groupOf(str(get(node, "apiVersion")))
 	o.ref = ObjectRef{Kind: kind, Namespace: o.stated, Name: str(get(node, "metadata", "name"))}
 	if o.ref.Name == "" {
 		o.ref.Name = str(get(node, "metadata", "generateName"))
@@ -55,6 +52,15 @@ func objectsAt(d *document, node *yaml.Node, path Path, namespace string) []obje
 		o.ref.Namespace = namespace
 	}
 	return []object{o}
+}
+
+// groupOf is the API group of an apiVersion; empty for the core.
+func groupOf(apiVersion string) string {
+	group, _, found := strings.Cut(apiVersion, "/")
+	if !found {
+		return ""
+	}
+	return group
 }
 
 // clusterKinds are those of the kinds that the rules know which have no
@@ -145,7 +151,7 @@ func annotation(n *yaml.Node, name string) *yaml.Node {
 
 // isVirtualMachine reports whether an object is one of KubeVirt's.
 func isVirtualMachine(o object) bool {
-	return o.group == "kubevirt.io" && strings.HasPrefix(o.ref.Kind, "VirtualMachine")
+	return (o.group == "kubevirt.io" || o.group == "pool.kubevirt.io") && strings.HasPrefix(o.ref.Kind, "VirtualMachine")
 }
 
 // multusOf is the first network of a virtual machine that is Multus'.
