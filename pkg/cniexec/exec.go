@@ -76,6 +76,9 @@ func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ [
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = pipeWait
 	err := c.Run()
+	if c.Process != nil {
+		orphans.collect(c.Process.Pid, ctx.Err() != nil)
+	}
 	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
 		return nil // it succeeded and left a daemon that keeps the pipe open
 	}
