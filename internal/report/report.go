@@ -87,6 +87,7 @@ type Network struct {
 type Finding struct {
 	translate.Finding
 	Title  string `json:"title"`
+	What   string `json:"what"`
 	Why    string `json:"why"`
 	Fix    string `json:"fix"`
 	Anchor string `json:"anchor"`

@@ -1,0 +1,125 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// Input is what a report is made of.
+type Input struct {
+	// Source is what was looked at, for people.
+	Source string
+	// Files is how many files were read; a cluster has none.
+	Files  int
+	Result translate.Result
+	// Baseline is an earlier report whose findings are known, if there is one.
+	Baseline *Report
+}
+
+// Build decides what is said, and in which order. The same input gives the
+// same report.
+func Build(in Input) *Report {
+	workloads, folded := fold(in.Result.Workloads)
+	findings, known := newFindings(explained(in.Result.Findings, folded), in.Baseline)
+	networks := networksOf(in.Result.Networks, workloads)
+	r := &Report{
+		APIVersion: APIVersion, Kind: Kind, Source: in.Source,
+		Workloads: workloads, Networks: networks, Findings: findings, Namespaces: namespacesOf(workloads),
+		Summary: Summary{Files: in.Files, Kinds: map[string]int{}, Known: known},
+	}
+	maps.Copy(r.Summary.Kinds, in.Result.Looked)
+	r.Summary.count(r)
+	return r
+}
+
+func (s *Summary) count(r *Report) {
+	for _, n := range s.Kinds {
+		s.Objects += n
+	}
+	for _, w := range r.Workloads {
+		s.Workloads.add(w.Readiness)
+		s.Pods += w.Pods
+	}
+	for _, n := range r.Networks {
+		s.Networks.add(n.Readiness)
+	}
+	for _, f := range r.Findings {
+		s.Findings.add(f.Severity)
+	}
+}
+
+func (v *Verdicts) add(r translate.Readiness) {
+	switch r {
+	case translate.Ready:
+		v.Ready++
+	case translate.ReadyNotes:
+		v.ReadyNotes++
+	case translate.Stays:
+		v.Stays++
+	}
+}
+
+func (s *Severities) add(severity translate.Severity) {
+	switch severity {
+	case translate.Info:
+		s.Info++
+	case translate.Warning:
+		s.Warning++
+	case translate.Blocker:
+		s.Blocker++
+	}
+}
+
+// explained adds what the rules say. What is about folded objects is said of
+// their owners.
+func explained(findings []translate.Finding, folded map[translate.ObjectRef]bool) []Finding {
+	out := make([]Finding, 0, len(findings))
+	for _, f := range findings {
+		if folded[f.Object] {
+			continue
+		}
+		rule, _ := translate.RuleOf(f.Code)
+		out = append(out, Finding{
+			Finding: f, Title: rule.Title, What: rule.What, Why: rule.Why, Fix: rule.Fix, Anchor: f.Code.Anchor(),
+		})
+	}
+	return out
+}
+
+// networksOf adds the users. Networks that workloads name and the input lacks
+// are findings, not networks.
+func networksOf(verdicts []translate.NetworkVerdict, workloads []Workload) []Network {
+	users := map[string][]translate.ObjectRef{}
+	for _, w := range workloads {
+		for _, name := range w.Networks {
+			users[name] = append(users[name], w.Object)
+		}
+	}
+	out := make([]Network, 0, len(verdicts))
+	for _, v := range verdicts {
+		n := Network{NetworkVerdict: v, Users: []translate.ObjectRef{}}
+		// Workloads are sorted, so equal ones are neighbours.
+		n.Users = append(n.Users, slices.Compact(users[v.Object.Namespace+"/"+v.Object.Name])...)
+		out = append(out, n)
+	}
+	slices.SortStableFunc(out, func(a, b Network) int { return compareRefs(a.Object, b.Object) })
+	return out
+}
+
+func namespacesOf(workloads []Workload) []Namespace {
+	out := []Namespace{}
+	for _, w := range workloads {
+		if n := len(out); n == 0 || out[n-1].Name != w.Object.Namespace {
+			out = append(out, Namespace{Name: w.Object.Namespace})
+		}
+		out[len(out)-1].Workloads.add(w.Readiness)
+	}
+	return out
+}
+
+func compareRefs(a, b translate.ObjectRef) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,92 @@
+package report
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens")
+
+func reports() map[string]*Report {
+	known := small(false)
+	known.Baseline = Build(small(false))
+	known.Baseline.Findings = known.Baseline.Findings[2:]
+	return map[string]*Report{
+		"files": Build(small(false)), "cluster": Build(small(true)), "baseline": Build(known),
+		"empty": Build(Input{Source: "manifests/", Files: 3, Result: translate.Result{Looked: map[string]int{"ConfigMap": 4, "Deployment": 2}}}),
+	}
+}
+
+func TestGolden(t *testing.T) {
+	for name, r := range reports() {
+		for _, format := range Formats() {
+			golden(t, filepath.Join("testdata", name+"."+format), trimPage(written(t, format, r)))
+		}
+	}
+}
+
+// trimPage takes out of the page what is in files of its own.
+func trimPage(text string) string {
+	for _, asset := range []struct{ text, name string }{
+		{htmlStyle, "style"}, {htmlScript, "script"}, {digest(htmlStyle), "digest of the style"}, {digest(htmlScript), "digest of the script"},
+	} {
+		text = strings.Replace(text, asset.text, "(the "+asset.name+")", 1)
+	}
+	return text
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: got (+), want (-); -update rewrites it:\n%s", path, diff)
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	err := Write(&strings.Builder{}, "xml", Build(Input{}))
+	if err == nil || !strings.Contains(err.Error(), `"xml" is no format`) || !strings.Contains(err.Error(), strings.Join(Formats(), ", ")) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// full takes some bytes and then no more.
+type full struct{ left int }
+
+var errFull = errors.New("no space left on device")
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.left -= len(p); f.left < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+// Nobody takes half a report for a whole one.
+func TestWriteTellsErrors(t *testing.T) {
+	r := Build(large(300))
+	for _, format := range Formats() {
+		for _, left := range []int{0, 5000} {
+			if err := Write(&full{left}, format, r); !errors.Is(err, errFull) {
+				t.Errorf("%s after %d bytes: the error is %v", format, left, err)
+			}
+		}
+	}
+}

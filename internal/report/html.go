@@ -1,0 +1,97 @@
+package report
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+var (
+	//go:embed page/report.html
+	htmlText string
+	//go:embed page/report.css
+	htmlStyle string
+	//go:embed page/report.js
+	htmlScript string
+
+	htmlPage = template.Must(template.New("report").Funcs(template.FuncMap{
+		"short": short, "local": local, "visible": visible, "lines": lines, "place": place, "count": count, "userName": userName,
+		"key": verdictKey, "segments": segments, "worstFirst": worstFirst,
+		"lower": func(v any) string { return strings.ToLower(fmt.Sprint(v)) }, "docs": func(anchor string) string { return docs + anchor },
+	}).Parse(htmlText))
+)
+
+// htmlView is what the page needs beside the report.
+type htmlView struct {
+	*Report
+	// Policy allows the page its own style and script, and no request at all.
+	Policy  string
+	Style   template.CSS
+	Script  template.JS
+	Title   string
+	Looked  string
+	Known   []string
+	Largest int // the number of workloads of the largest namespace
+	Groups  []htmlGroup
+}
+
+// htmlGroup is a code with its findings.
+type htmlGroup struct {
+	Finding
+	Findings []Finding
+	// Open shows the findings at once.
+	Open bool
+}
+
+// openFindings is up to how many findings of a blocker are shown at once.
+const openFindings = 8
+
+// writeHTML writes one file that needs nothing else, for people who will not
+// run a command to read about it.
+func writeHTML(w io.Writer, r *Report) error {
+	v := htmlView{
+		Report: r, Style: template.CSS(htmlStyle), Script: template.JS(htmlScript), //nolint:gosec // both are ours
+		Policy: policy(), Title: "Networks: what moves to DRA, and what stays",
+		Looked: looked(r), Known: knownWords(r.Summary.Known),
+	}
+	for _, n := range r.Namespaces {
+		v.Largest = max(v.Largest, n.Workloads.Total())
+	}
+	for _, g := range groups(r.Findings) {
+		v.Groups = append(v.Groups, htmlGroup{g.Finding, g.findings, g.Severity == translate.Blocker && len(g.findings) <= openFindings})
+	}
+	return htmlPage.Execute(w, v)
+}
+
+func policy() string {
+	return fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
+		digest(htmlStyle), digest(htmlScript))
+}
+
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// verdictKey is a verdict as the page's addresses and classes have it.
+func verdictKey(r translate.Readiness) string {
+	if r == translate.ReadyNotes {
+		return "notes"
+	}
+	return visible(string(r))
+}
+
+// lines keeps a message's lines, and makes each of them visible.
+func lines(s string) string {
+	out := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
+	for i, line := range out {
+		out[i] = visible(line)
+	}
+	return strings.Join(out, "\n")
+}

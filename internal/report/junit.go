@@ -1,0 +1,107 @@
+package report
+
+import (
+	"encoding/xml"
+	"io"
+	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+type junitSuites struct {
+	XMLName  xml.Name      `xml:"testsuites"`
+	Name     string        `xml:"name,attr"`
+	Tests    int           `xml:"tests,attr"`
+	Failures int           `xml:"failures,attr"`
+	Suites   []*junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Errors   int         `xml:"errors,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	ClassName string        `xml:"classname,attr"`
+	Name      string        `xml:"name,attr"`
+	File      string        `xml:"file,attr,omitempty"`
+	Line      int           `xml:"line,attr,omitempty"`
+	Failure   *junitFailure `xml:"failure"`
+	SystemOut string        `xml:"system-out,omitempty"`
+}
+
+type junitFailure struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// writeJUnit writes a suite for each namespace with a case for each workload,
+// one for the networks and one for what else there is to say; no namespace has
+// the names of these two. Blockers fail.
+func writeJUnit(w io.Writer, r *Report) error {
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(junitOf(r)); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func junitOf(r *Report) *junitSuites {
+	out := &junitSuites{Name: "kubectl nadra scan"}
+	s := saidOf(r)
+	for i, w := range r.Workloads {
+		out.suite(w.Object.Namespace).add(w.Object, short(w.Object), w.Position, s.workloads[i])
+	}
+	for i, n := range r.Networks {
+		out.suite("all networks").add(n.Object, n.Object.Name, n.Position, s.networks[i])
+	}
+	for _, other := range s.others {
+		out.suite("other objects").add(other.object, short(other.object), other.findings[0].Position, other.findings)
+	}
+	for _, suite := range out.Suites {
+		out.Tests += suite.Tests
+		out.Failures += suite.Failures
+	}
+	return out
+}
+
+// suite is the last one if it has the name: what comes is sorted.
+func (s *junitSuites) suite(name string) *junitSuite {
+	if n := len(s.Suites); n == 0 || s.Suites[n-1].Name != visible(name) {
+		s.Suites = append(s.Suites, &junitSuite{Name: visible(name)})
+	}
+	return s.Suites[len(s.Suites)-1]
+}
+
+func (s *junitSuite) add(o translate.ObjectRef, name string, at translate.Position, findings []Finding) {
+	c := junitCase{ClassName: visible(o.Namespace), Name: visible(name), File: visible(at.File), Line: max(at.Line, 0)}
+	var failures, notes []string
+	var first string
+	for _, f := range findings {
+		if f.Severity != translate.Blocker {
+			notes = append(notes, visible(sentence(f)))
+			continue
+		}
+		if first == "" {
+			first = visible(string(f.Code) + ": " + f.Title)
+		}
+		failures = append(failures, visible(sentence(f)), visible("What to do: "+f.Fix), visible(docs+f.Anchor))
+	}
+	if len(failures) > 0 {
+		c.Failure = &junitFailure{Message: first, Type: "blocker", Text: strings.Join(failures, "\n")}
+		s.Failures++
+	}
+	c.SystemOut = strings.Join(notes, "\n")
+	s.Tests++
+	s.Cases = append(s.Cases, c)
+}

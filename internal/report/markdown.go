@@ -1,0 +1,148 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+)
+
+// writeMarkdown writes what goes into a change ticket, in GitHub's Markdown.
+func writeMarkdown(w io.Writer, r *Report) error {
+	p := page{w: w}
+	p.line("# Networks: what moves to DRA, and what stays")
+	p.line("")
+	for _, sentence := range append([]string{looked(r)}, outcome(r)...) {
+		p.line("- " + prose(sentence))
+	}
+	p.namespaces(r)
+	p.workloads(r)
+	p.findings(r)
+	return p.err
+}
+
+// page is Markdown text that is being written.
+type page struct {
+	w   io.Writer
+	err error
+}
+
+func (p *page) line(s string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, s+"\n")
+	}
+}
+
+func (p *page) heading(s string) {
+	p.line("")
+	p.line(s)
+	p.line("")
+}
+
+func (p *page) row(cells ...string) { p.line("| " + strings.Join(cells, " | ") + " |") }
+
+func (p *page) namespaces(r *Report) {
+	if len(r.Namespaces) == 0 {
+		return
+	}
+	p.heading("## Namespaces")
+	p.row("Namespace", "Workloads", "Ready", "Ready with notes", "Stays")
+	p.row("---", "---:", "---:", "---:", "---:")
+	for _, n := range r.Namespaces {
+		p.row(code(n.Name), fmt.Sprint(n.Workloads.Total()), fmt.Sprint(n.Workloads.Ready), fmt.Sprint(n.Workloads.ReadyNotes), fmt.Sprint(n.Workloads.Stays))
+	}
+	t := r.Summary.Workloads
+	p.row("**all**", fmt.Sprint(t.Total()), fmt.Sprint(t.Ready), fmt.Sprint(t.ReadyNotes), fmt.Sprint(t.Stays))
+}
+
+func (p *page) workloads(r *Report) {
+	if len(r.Workloads) == 0 {
+		return
+	}
+	p.heading("## Workloads")
+	p.row("Namespace", "Workload", "Pods", "Networks", "Verdict", "Findings")
+	p.row("---", "---", "---:", "---", "---", "---")
+	for _, w := range r.Workloads {
+		p.row(code(w.Object.Namespace), code(short(w.Object)), number(w.Pods), codes(locals(w)), prose(string(w.Readiness)), strings.Join(worstFirst(w.Codes), ", "))
+	}
+}
+
+func (p *page) findings(r *Report) {
+	if len(r.Findings) == 0 {
+		return
+	}
+	p.heading("## Findings")
+	for i, g := range groups(r.Findings) {
+		if i > 0 {
+			p.line("")
+		}
+		p.line(fmt.Sprintf("### %s: %s (%s, %d)", prose(string(g.Code)), prose(g.Title), prose(string(g.Severity)), len(g.findings)))
+		p.line("")
+		p.explain(g)
+		for _, f := range g.findings {
+			p.line("- " + item(f))
+		}
+	}
+}
+
+func (p *page) explain(g group) {
+	for _, text := range []string{g.What, g.Why} {
+		if text != "" {
+			p.line(prose(text))
+			p.line("")
+		}
+	}
+	p.line(strings.TrimSpace("**What to do:** "+prose(g.Fix)) + " [" + prose(string(g.Code)) + "](" + docs + address(g.Anchor) + ")")
+	p.line("")
+}
+
+// item is a finding below the heading of its code.
+func item(f Finding) string {
+	out := code(strings.TrimPrefix(f.Object.Namespace+"/"+short(f.Object), "/"))
+	if f.Field != "" {
+		out += ", " + code(f.Field)
+	}
+	out += ": " + prose(f.Message)
+	if at := place(f.Position); at != "" {
+		out += " (" + code(at) + ")"
+	}
+	return out
+}
+
+func codes(items []string) string {
+	out := make([]string, 0, len(items))
+	for _, item := range items {
+		out = append(out, code(item))
+	}
+	return strings.Join(out, ", ")
+}
+
+// address is the place of a link that no character ends early.
+func address(anchor string) string {
+	path, fragment, _ := strings.Cut(anchor, "#")
+	return (&url.URL{Path: path, Fragment: fragment}).String()
+}
+
+// code is a value as it is. A cell ends at a bar even in code, unless it is
+// escaped; an entity is none in code, so such values are no code.
+func code(s string) string {
+	if s = visible(s); s == "" {
+		return ""
+	}
+	if strings.ContainsAny(s, "`|\\") || strings.TrimSpace(s) != s {
+		return prose(s)
+	}
+	return "`" + s + "`"
+}
+
+// marks are what Markdown takes for more than text.
+var marks = func() *strings.Replacer {
+	pairs := []string{"&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "&#124;", "@", "&#64;", "://", "&#58;//"}
+	for _, c := range "\\`*_{}[]#~$" {
+		pairs = append(pairs, string(c), "\\"+string(c))
+	}
+	return strings.NewReplacer(pairs...)
+}()
+
+// prose is a value as text, on one line.
+func prose(s string) string { return marks.Replace(visible(s)) }

@@ -1,0 +1,100 @@
+package report
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// writeSARIF writes version 2.1.0 of the format that code hosts show findings
+// from.
+func writeSARIF(w io.Writer, r *Report) error {
+	run := sarifRun{
+		Tool:    sarifTool{Driver: sarifDriver{Name: "nadra", InformationURI: "https://github.com/nadra-dev/nadra", Rules: []sarifRule{}}},
+		Results: []sarifResult{}, ColumnKind: "unicodeCodePoints",
+		Properties: map[string]any{"source": r.Source, "summary": r.Summary},
+	}
+	rules := map[translate.Code]int{}
+	for i, g := range groups(r.Findings) {
+		rules[g.Code] = i
+		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRuleOf(g))
+	}
+	prints := fingerprints{}
+	for _, f := range r.Findings {
+		run.Results = append(run.Results, sarifResult{
+			RuleID: string(f.Code), RuleIndex: rules[f.Code], Level: sarifLevel(f.Severity),
+			Message: sarifText{Text: statement(f)}, Locations: []sarifLocation{sarifLocationOf(f)},
+			PartialFingerprints: map[string]string{"nadraFinding/v1": prints.of(f)},
+		})
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(sarifLog{Schema: sarifSchema, Version: "2.1.0", Runs: []sarifRun{run}})
+}
+
+func sarifRuleOf(g group) sarifRule {
+	title := g.Title
+	if title == "" {
+		title = string(g.Code)
+	}
+	help := strings.TrimSpace(g.Why + "\n\nWhat to do: " + g.Fix)
+	return sarifRule{
+		ID: string(g.Code), ShortDescription: sarifText{Text: title}, FullDescription: sarifText{Text: strings.TrimSpace(title + ". " + g.What)},
+		Help: sarifText{Text: help}, HelpURI: docs + address(g.Anchor), DefaultConfiguration: sarifConfiguration{Level: sarifLevel(g.Severity)},
+	}
+}
+
+func sarifLevel(s translate.Severity) string {
+	switch s {
+	case translate.Blocker:
+		return "error"
+	case translate.Warning:
+		return "warning"
+	}
+	return "note"
+}
+
+// sarifLocationOf has the place in a file only where there is one: what comes
+// from a cluster is named by its object alone.
+func sarifLocationOf(f Finding) sarifLocation {
+	name := strings.TrimPrefix(f.Object.Namespace+"/"+f.Object.Kind+"/"+f.Object.Name, "/")
+	out := sarifLocation{LogicalLocations: []sarifLogical{{Name: f.Object.String(), FullyQualifiedName: name, Kind: "object"}}}
+	if f.Field != "" {
+		out.LogicalLocations = append(out.LogicalLocations, sarifLogical{Name: f.Field, FullyQualifiedName: name + "#" + f.Field, Kind: "property"})
+	}
+	if f.Position.File != "" && f.Position.Line > 0 {
+		out.PhysicalLocation = &sarifPhysical{
+			ArtifactLocation: sarifArtifactOf(f.Position.File),
+			Region:           sarifRegion{StartLine: f.Position.Line, StartColumn: max(f.Position.Column, 0)},
+		}
+	}
+	return out
+}
+
+// sarifArtifactOf escapes a file's name. A relative one is so to the folder of
+// the sources, wherever that is.
+func sarifArtifactOf(file string) sarifArtifact {
+	if path.IsAbs(file) {
+		return sarifArtifact{URI: (&url.URL{Scheme: "file", Path: file}).String()}
+	}
+	return sarifArtifact{URI: (&url.URL{Path: file}).String(), URIBaseID: "%SRCROOT%"}
+}
+
+// fingerprints tell findings apart without lines, which move: the second of
+// equal ones has another than the first.
+type fingerprints map[sameness]int
+
+func (p fingerprints) of(f Finding) string {
+	key := samenessOf(f)
+	p[key]++
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %d", key.code, key.object.kind, key.object.namespace, key.object.name, key.field, p[key]))
+	return hex.EncodeToString(sum[:16])
+}

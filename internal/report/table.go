@@ -1,0 +1,183 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// listed is how many items of a list a cell of the table shows, and cellWidth
+// how much of a word.
+const listed, cellWidth = 3, 60
+
+// writeTable writes what people read first: the workloads, what else there is
+// to say, what the codes mean in a line each, and the totals.
+func writeTable(w io.Writer, r *Report) error {
+	s := sheet{w: w}
+	s.table("NAMESPACE\tWORKLOAD\tNETWORKS\tVERDICT\tFINDINGS", len(r.Workloads), func(i int) []string {
+		one := r.Workloads[i]
+		return []string{
+			cut(one.Object.Namespace), withPods(cut(short(one.Object)), one.Pods), some(locals(one)),
+			string(one.Readiness), some(worstFirst(one.Codes)),
+		}
+	})
+	rest := elsewhere(r)
+	s.table("NAMESPACE\tALSO\tSEVERITY\tFINDINGS", len(rest), func(i int) []string {
+		return []string{
+			cut(rest[i].object.Namespace), cut(short(rest[i].object)), string(worst(rest[i].findings)),
+			some(worstFirst(rest[i].codes())),
+		}
+	})
+	s.legend(r)
+	s.totals(r)
+	return s.err
+}
+
+// sheet is a page of tables with an empty line between them.
+type sheet struct {
+	w     io.Writer
+	began bool
+	err   error
+}
+
+func (s *sheet) println(line string) {
+	if s.err == nil {
+		_, s.err = fmt.Fprintln(s.w, line)
+	}
+}
+
+// gap parts what follows from what is there.
+func (s *sheet) gap() {
+	if s.began {
+		s.println("")
+	}
+	s.began = true
+}
+
+// table writes n rows under a header, or nothing where there is none.
+func (s *sheet) table(header string, n int, row func(int) []string) {
+	if n == 0 || s.err != nil {
+		return
+	}
+	s.gap()
+	t := tabwriter.NewWriter(&trimmed{w: s.w}, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, header)
+	for i := range n {
+		cells := row(i)
+		for i, c := range cells {
+			cells[i] = dash(visible(c))
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	if err := t.Flush(); s.err == nil {
+		s.err = err
+	}
+}
+
+func (s *sheet) legend(r *Report) {
+	all := groups(r.Findings)
+	s.table("CODE\tCOUNT\tSEVERITY\tMEANING", len(all), func(i int) []string {
+		return []string{string(all[i].Code), fmt.Sprint(len(all[i].findings)), string(all[i].Severity), all[i].Title}
+	})
+}
+
+func (s *sheet) totals(r *Report) {
+	s.gap()
+	s.println(looked(r))
+	for _, line := range outcome(r) {
+		s.println(line)
+	}
+	if all := groups(r.Findings); len(all) > 0 {
+		s.println("What a code means: kubectl nadra explain " + visible(string(all[0].Code)))
+	}
+}
+
+// elsewhere are the objects with findings that are no workloads of the table.
+func elsewhere(r *Report) []about {
+	s := saidOf(r)
+	var out []about
+	for i, findings := range s.networks {
+		if len(findings) > 0 {
+			out = append(out, about{r.Networks[i].Object, findings})
+		}
+	}
+	return append(out, s.others...)
+}
+
+func worst(findings []Finding) translate.Severity {
+	out := translate.Info
+	for _, f := range findings {
+		if rank(f.Severity) < rank(out) {
+			out = f.Severity
+		}
+	}
+	return out
+}
+
+func withPods(name string, pods int) string {
+	if pods == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s (%d)", name, pods)
+}
+
+// some are the first items of a list, and how many more there are.
+func some(items []string) string {
+	if len(items) <= listed {
+		return joined(items, cut)
+	}
+	return fmt.Sprintf("%s,+%d", joined(items[:listed-1], cut), len(items)-listed+1)
+}
+
+func joined(items []string, each func(string) string) string {
+	out := make([]string, 0, len(items))
+	for _, item := range items {
+		out = append(out, each(item))
+	}
+	return strings.Join(out, ",")
+}
+
+func cut(s string) string {
+	if s = visible(s); utf8.RuneCountInString(s) > cellWidth {
+		return string([]rune(s)[:cellWidth-1]) + "…"
+	}
+	return s
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// trimmed takes the blanks off the ends of lines that a tabwriter leaves.
+type trimmed struct {
+	w       io.Writer
+	pending int
+}
+
+func (t *trimmed) Write(p []byte) (int, error) {
+	out := make([]byte, 0, len(p))
+	for _, c := range p {
+		switch c {
+		case ' ':
+			t.pending++
+			continue
+		case '\n':
+		default:
+			out = append(out, bytes.Repeat([]byte(" "), t.pending)...)
+		}
+		t.pending = 0
+		out = append(out, c)
+	}
+	if _, err := t.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

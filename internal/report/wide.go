@@ -1,0 +1,78 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// writeWide writes all that the table leaves out, and shortens nothing.
+func writeWide(w io.Writer, r *Report) error {
+	s := sheet{w: w}
+	s.table("NAMESPACE\tWORKLOAD\tNETWORKS\tFEATURES\tVERDICT\tFINDINGS\tPLACE", len(r.Workloads), func(i int) []string {
+		one := r.Workloads[i]
+		return []string{
+			one.Object.Namespace, withPods(short(one.Object), one.Pods), strings.Join(one.Networks, ","), strings.Join(one.Features, ","),
+			string(one.Readiness), strings.Join(worstFirst(one.Codes), ","), place(one.Position),
+		}
+	})
+	s.table("NAMESPACE\tNETWORK\tPLUGINS\tIPAM\tPOOL\tCLASS\tVERDICT\tFINDINGS\tUSERS", len(r.Networks), func(i int) []string {
+		one := r.Networks[i]
+		return []string{
+			one.Object.Namespace, one.Object.Name, strings.Join(one.Plugins, ","), one.IPAM, one.Pool, one.Class,
+			string(one.Readiness), strings.Join(worstFirst(one.Codes), ","), strings.Join(userNames(one), ","),
+		}
+	})
+	s.findings(r.Findings)
+	s.legend(r)
+	s.totals(r)
+	return s.err
+}
+
+// findings are printed as compilers do, so that editors find the place.
+func (s *sheet) findings(findings []Finding) {
+	if len(findings) == 0 {
+		return
+	}
+	s.gap()
+	for _, f := range findings {
+		s.println(visible(sentence(f)))
+	}
+}
+
+// sentence is a finding on one line.
+func sentence(f Finding) string {
+	at := place(f.Position)
+	if at != "" {
+		at += ": "
+	}
+	return fmt.Sprintf("%s%s %s: %s", at, f.Severity, f.Code, statement(f))
+}
+
+// statement is what a finding says, and of which field.
+func statement(f Finding) string {
+	out := f.Object.String()
+	if f.Field != "" {
+		out += ": " + f.Field
+	}
+	return out + ": " + f.Message
+}
+
+// userNames are those who use a network, with the namespace where it is
+// another.
+func userNames(n Network) []string {
+	var out []string
+	for _, u := range n.Users {
+		out = append(out, userName(n, u))
+	}
+	return out
+}
+
+func userName(n Network, user translate.ObjectRef) string {
+	if user.Namespace == n.Object.Namespace {
+		return short(user)
+	}
+	return user.Namespace + "/" + short(user)
+}

@@ -1,0 +1,191 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// docs is where anchors are found.
+const docs = "https://github.com/nadra-dev/nadra/blob/main/"
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// visible makes one line of a value that others wrote: what does not print, a
+// terminal's escape sequences among it, is shown as Go would write it.
+func visible(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unprintable(r):
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// unprintable takes broken UTF-8 along, which is read as the replacement.
+func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
+
+// place is file:line:column as far as they are known: what comes from a
+// cluster has no lines.
+func place(p translate.Position) string {
+	out := p.File
+	for _, n := range []int{p.Line, p.Column} {
+		if n <= 0 {
+			break
+		}
+		out += ":" + strconv.Itoa(n)
+	}
+	return out
+}
+
+// kinds are short names as kubectl has them.
+var kinds = map[string]string{
+	"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds", "Job": "job", "CronJob": "cj", "Pod": "po",
+	"ReplicaSet": "rs", "ReplicationController": "rc", "VirtualMachine": "vm", "VirtualMachineInstance": "vmi",
+	"NetworkAttachmentDefinition": "nad", "ResourceQuota": "quota", "DeploymentConfig": "dc",
+}
+
+// short is an object's name with its kind, e.g. deploy/web.
+func short(o translate.ObjectRef) string {
+	kind := kinds[o.Kind]
+	if kind == "" {
+		kind = strings.ToLower(o.Kind)
+	}
+	return strings.Trim(kind+"/"+o.Name, "/")
+}
+
+// local is a network's name as a workload of the namespace would write it.
+func local(network, namespace string) string { return strings.TrimPrefix(network, namespace+"/") }
+
+func locals(w Workload) []string {
+	out := make([]string, 0, len(w.Networks))
+	for _, n := range w.Networks {
+		out = append(out, local(n, w.Object.Namespace))
+	}
+	return out
+}
+
+// rank has the worst severity first.
+func rank(s translate.Severity) int {
+	return slices.Index([]translate.Severity{translate.Blocker, translate.Warning, translate.Info}, s)
+}
+
+// worstFirst has each code once.
+func worstFirst(codes []translate.Code) []string {
+	severity := func(c translate.Code) int {
+		rule, _ := translate.RuleOf(c)
+		return rank(rule.Severity)
+	}
+	sorted := slices.Clone(codes)
+	slices.SortFunc(sorted, func(a, b translate.Code) int {
+		return cmp.Or(cmp.Compare(severity(a), severity(b)), cmp.Compare(a, b))
+	})
+	var out []string
+	for _, c := range slices.Compact(sorted) {
+		out = append(out, string(c))
+	}
+	return out
+}
+
+// verdicts is what became of workloads, in words.
+func (v Verdicts) words() string {
+	stay := "stay"
+	if v.Stays == 1 {
+		stay = "stays"
+	}
+	return fmt.Sprintf("%d ready, %d ready with notes, %d %s", v.Ready, v.ReadyNotes, v.Stays, stay)
+}
+
+func (s Severities) words() string {
+	return fmt.Sprintf("%s, %s, %d info", count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Info)
+}
+
+// looked says what was gone through: a report without findings must not look
+// as though nothing had happened.
+func looked(r *Report) string {
+	out := "Looked at " + count(r.Summary.Objects, "object")
+	if r.Summary.Files > 0 {
+		out += " in " + count(r.Summary.Files, "file")
+	}
+	if r.Source != "" {
+		out += " of " + visible(r.Source)
+	}
+	if names := topKinds(r.Summary.Kinds, 6); names != "" {
+		out += ": " + names
+	}
+	return out + "."
+}
+
+// topKinds are the n most frequent kinds, and how much else there is.
+func topKinds(all map[string]int, n int) string {
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	rest := 0
+	for i, name := range names {
+		if i < n {
+			parts = append(parts, fmt.Sprintf("%d %s", all[name], visible(name)))
+		} else {
+			rest += all[name]
+		}
+	}
+	if rest > 0 {
+		parts = append(parts, fmt.Sprintf("%d of other kinds", rest))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// outcome says what became of what has to do with networks, a sentence each.
+func outcome(r *Report) []string {
+	s := r.Summary
+	var out []string
+	if s.Workloads.Total() == 0 {
+		out = append(out, "Nothing here uses additional networks.")
+	} else {
+		line := count(s.Workloads.Total(), "workload")
+		if s.Pods > 0 {
+			line += " with " + count(s.Pods, "pod")
+		}
+		out = append(out, line+": "+s.Workloads.words()+".")
+	}
+	if n := s.Networks.Total(); n > 0 {
+		out = append(out, count(n, "network")+": "+s.Networks.words()+".")
+	}
+	if n := s.Findings.Total(); n > 0 {
+		out = append(out, count(n, "finding")+": "+s.Findings.words()+".")
+	}
+	return append(out, knownWords(s.Known)...)
+}
+
+func knownWords(n int) []string {
+	switch n {
+	case 0:
+		return nil
+	case 1:
+		return []string{"1 finding known to the baseline is left out."}
+	}
+	return []string{fmt.Sprintf("%d findings known to the baseline are left out.", n)}
+}
