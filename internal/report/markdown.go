@@ -63,7 +63,7 @@ func (p *page) workloads(r *Report) {
 	p.row("Namespace", "Workload", "Pods", "Networks", "Verdict", "Findings")
 	p.row("---", "---", "---:", "---", "---", "---")
 	for _, w := range r.Workloads {
-		p.row(code(w.Object.Namespace), code(short(w.Object)), number(w.Pods), codes(locals(w)), prose(string(w.Readiness)), strings.Join(worstFirst(w.Codes), ", "))
+		p.row(code(w.Object.Namespace), code(short(w.Object)), number(w.Pods), codes(locals(w)), prose(string(w.Readiness)), prose(strings.Join(worstFirst(w.Codes), ", ")))
 	}
 }
 
@@ -120,7 +120,7 @@ func codes(items []string) string {
 // address is the place of a link that no character ends early.
 func address(anchor string) string {
 	path, fragment, _ := strings.Cut(anchor, "#")
-	return (&url.URL{Path: path, Fragment: fragment}).String()
+	return strings.NewReplacer("(", "%28", ")", "%29").Replace((&url.URL{Path: path, Fragment: fragment}).String())
 }
 
 // code is a value as it is. A cell ends at a bar even in code, unless it is

@@ -29,7 +29,7 @@ func writeTable(w io.Writer, r *Report) error {
 	rest := elsewhere(r)
 	s.table("NAMESPACE\tALSO\tSEVERITY\tFINDINGS", len(rest), func(i int) []string {
 		return []string{
-			cut(rest[i].object.Namespace), cut(short(rest[i].object)), string(worst(rest[i].findings)),
+			cut(rest[i].object.Namespace), cut(short(rest[i].object)), cut(string(worst(rest[i].findings))),
 			some(worstFirst(rest[i].codes())),
 		}
 	})
@@ -82,7 +82,7 @@ func (s *sheet) table(header string, n int, row func(int) []string) {
 func (s *sheet) legend(r *Report) {
 	all := groups(r.Findings)
 	s.table("CODE\tCOUNT\tSEVERITY\tMEANING", len(all), func(i int) []string {
-		return []string{string(all[i].Code), fmt.Sprint(len(all[i].findings)), string(all[i].Severity), all[i].Title}
+		return []string{cut(string(all[i].Code)), fmt.Sprint(len(all[i].findings)), cut(string(all[i].Severity)), all[i].Title}
 	})
 }
 
@@ -93,7 +93,7 @@ func (s *sheet) totals(r *Report) {
 		s.println(line)
 	}
 	if all := groups(r.Findings); len(all) > 0 {
-		s.println("What a code means: kubectl nadra explain " + visible(string(all[0].Code)))
+		s.println("What a code means: kubectl nadra explain " + cut(string(all[0].Code)))
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // formats has every form of a report, as people should read of them.
@@ -58,13 +56,4 @@ func writeJSON(w io.Writer, r *Report) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
-}
-
-func writeYAML(w io.Writer, r *Report) error {
-	data, err := yaml.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(data)
-	return err
 }

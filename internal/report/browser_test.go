@@ -1,0 +1,215 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var screens = []screen{
+	{"desktop-light", 1280, 900, "light"}, {"desktop-dark", 1280, 900, "dark"},
+	{"phone-light", 390, 844, "light"}, {"phone-dark", 390, 844, "dark"},
+}
+
+// shown counts the rows that somebody sees.
+const shown = `Array.from(document.querySelectorAll("#table tbody tr")).filter((r) => r.getClientRects().length > 0).length`
+
+// pageFile writes a report where the browser finds it.
+func pageFile(t testing.TB, r *Report) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte(written(t, "html", r)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return "file://" + path
+}
+
+// TestPageInBrowser looks at the page as people do. With NADRA_SCREENSHOTS set
+// to a folder it leaves pictures there.
+func TestPageInBrowser(t *testing.T) {
+	c := newChromium(t)
+	r := Build(large(60))
+	address := pageFile(t, r)
+	checkComplete(t, c, address, r)
+	checkFilters(t, c, address, r)
+	checkSorting(t, c, address, r)
+	checkScreens(t, c, address)
+	checkPlain(t, c, address, r)
+	checkNasty(t, c)
+	checkSilence(t, c)
+}
+
+func checkComplete(t *testing.T, c *chromium, address string, r *Report) {
+	c.visit(address)
+	type counts struct{ Rows, Shown, Namespaces, Bars, Networks, Findings, Ready float64 }
+	got := is[counts](c, `({
+		rows: document.querySelectorAll("#table tbody tr").length, shown: `+shown+`,
+		namespaces: document.querySelectorAll(".bars tbody tr").length,
+		bars: Array.from(document.querySelectorAll(".bars tbody rect")).filter((b) => b.getBoundingClientRect().width > 1).length,
+		networks: document.querySelectorAll(".nets tbody tr").length, findings: document.querySelectorAll(".places li").length,
+		ready: Number(document.querySelector(".card.ready b").textContent),
+	})`)
+	want := counts{
+		float64(len(r.Workloads)), float64(len(r.Workloads)), float64(len(r.Namespaces)), 0, float64(len(r.Networks)), float64(len(r.Findings)),
+		float64(r.Summary.Workloads.Ready),
+	}
+	for _, n := range r.Namespaces {
+		want.Bars += float64(len(segments(n.Workloads, 1)))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the page has others (+) than the report (-):\n%s", diff)
+	}
+	// Widths are shares of the largest namespace.
+	widths := is[bool](c, `Array.from(document.querySelectorAll(".bars tbody tr")).every((row) => {
+		const total = Array.from(row.querySelectorAll(".num"), (n) => Number(n.textContent)).reduce((a, b) => a + b);
+		const svg = row.querySelector("svg").getBoundingClientRect().width;
+		const bars = Array.from(row.querySelectorAll("rect"), (b) => b.width.baseVal.value).reduce((a, b) => a + b);
+		return Math.abs(bars / svg - total / `+fmt.Sprint(largest(r))+`) < 0.02;
+	})`)
+	if !widths {
+		t.Error("the bars are not as long as the numbers say")
+	}
+}
+
+func largest(r *Report) int {
+	n := 0
+	for _, namespace := range r.Namespaces {
+		n = max(n, namespace.Workloads.Total())
+	}
+	return n
+}
+
+// matching counts what a filter must leave.
+func matching(r *Report, fits func(Workload) bool) float64 {
+	n := 0
+	for _, w := range r.Workloads {
+		if fits(w) {
+			n++
+		}
+	}
+	return float64(n)
+}
+
+func checkFilters(t *testing.T, c *chromium, address string, r *Report) {
+	stays := matching(r, func(w Workload) bool { return verdictKey(w.Readiness) == "stays" })
+	upf := matching(r, func(w Workload) bool { return strings.Contains(w.Object.Name, "upf") })
+	both := matching(r, func(w Workload) bool {
+		return w.Object.Namespace == r.Namespaces[0].Name && verdictKey(w.Readiness) == "ready"
+	})
+	for fragment, want := range map[string]float64{
+		"#verdict=stays": stays, "#q=UPF": upf, "#q=NADRA-999": 0, "#verdict=ready&namespace=" + r.Namespaces[0].Name: both, "#workloads": float64(len(r.Workloads)),
+	} {
+		c.visit(address + fragment)
+		if got := is[float64](c, shown); got != want {
+			t.Errorf("%s shows %v workloads, want %v", fragment, got, want)
+		}
+	}
+	c.visit(address)
+	c.typeInto("#q", "upf")
+	if got := is[float64](c, shown); got != upf || got == 0 || got == float64(len(r.Workloads)) {
+		t.Errorf("typing upf shows %v workloads, want %v", got, upf)
+	}
+	if got := is[string](c, "location.hash"); got != "#q=upf" {
+		t.Errorf("the address has %s", got)
+	}
+	if got, want := is[string](c, `document.getElementById("shown").textContent`), fmt.Sprintf("%v of %d workloads", upf, len(r.Workloads)); got != want {
+		t.Errorf("it says %s, want %s", got, want)
+	}
+	is[bool](c, `document.querySelector("#filters button").click() ?? true`)
+	c.wait(shown + fmt.Sprintf(" === %d && location.hash === ''", len(r.Workloads)))
+	is[bool](c, `document.querySelector(".card.stays a").click() ?? true`)
+	c.wait(shown + fmt.Sprintf(" === %v", stays))
+	is[bool](c, `document.querySelector(".bars tbody a").click() ?? true`)
+	c.wait(`document.getElementById("namespace").value === ` + fmt.Sprintf("%q", r.Namespaces[0].Name))
+}
+
+func checkSorting(t *testing.T, c *chromium, address string, r *Report) {
+	c.visit(address)
+	first := `document.querySelector("#table tbody tr").dataset.v`
+	press := `document.querySelectorAll("#table thead button")[3].click() ?? document.querySelectorAll("#table thead th")[3].getAttribute("aria-sort")`
+	if order, v := is[string](c, press), is[string](c, first); order != "ascending" || v != "ready" {
+		t.Errorf("sorted %s by verdict, the first is %s", order, v)
+	}
+	if order, v := is[string](c, press), is[string](c, first); order != "descending" || v != "stays" {
+		t.Errorf("sorted %s by verdict, the first is %s", order, v)
+	}
+	if got := is[float64](c, shown); got != float64(len(r.Workloads)) {
+		t.Errorf("sorting leaves %v rows", got)
+	}
+}
+
+func checkScreens(t *testing.T, c *chromium, address string) {
+	grounds := map[string]bool{}
+	for _, s := range screens {
+		c.use(s)
+		c.visit(address)
+		if got := is[float64](c, "document.documentElement.scrollWidth"); got > float64(s.width) {
+			t.Errorf("%s: the page is %v wide", s.name, got)
+		}
+		grounds[is[string](c, "getComputedStyle(document.body).backgroundColor")] = true
+		for part, at := range map[string]string{"top": "header", "workloads": "#workloads", "findings": "#findings", "networks": "#networks"} {
+			is[bool](c, fmt.Sprintf("document.documentElement.style.scrollBehavior = 'auto'; document.querySelector(%q).scrollIntoView(), true", at))
+			keep(t, s.name+"-"+part+".png", c.picture(false))
+		}
+	}
+	if len(grounds) != 2 {
+		t.Errorf("light and dark have the grounds %v", grounds)
+	}
+	c.use(screens[0])
+	c.visit(address)
+	keep(t, "whole.png", c.picture(true))
+	keep(t, "paper.pdf", c.paper())
+}
+
+// checkPlain looks at the page where scripts are off.
+func checkPlain(t *testing.T, c *chromium, address string, r *Report) {
+	c.call("Emulation.setScriptExecutionDisabled", object{"value": true}, nil)
+	defer c.call("Emulation.setScriptExecutionDisabled", object{"value": false}, nil)
+	c.visit(address)
+	if got := is[float64](c, shown); got != float64(len(r.Workloads)) {
+		t.Errorf("without a script %v workloads are shown", got)
+	}
+	if is[bool](c, `document.getElementById("filters").getClientRects().length > 0`) {
+		t.Error("without a script there are filters that do nothing")
+	}
+}
+
+// checkNasty opens pages with values that would like to be more than text.
+func checkNasty(t *testing.T, c *chromium) {
+	c.use(screens[2])
+	c.call("Page.addScriptToEvaluateOnNewDocument", object{"source": "window.alert = () => console.error('alert')"}, nil)
+	for _, v := range nasty {
+		c.visit(pageFile(t, hostile(v)))
+		if got := is[float64](c, "document.documentElement.scrollWidth"); got > float64(screens[2].width) {
+			t.Errorf("%.40q makes the page %v wide", v, got)
+		}
+	}
+}
+
+// checkSilence holds that the page had nothing to complain of and asked for
+// nothing but itself.
+func checkSilence(t *testing.T, c *chromium) {
+	for _, complaint := range c.complaints {
+		t.Errorf("the console has %.500s", complaint)
+	}
+	for _, request := range c.requests {
+		if !strings.HasPrefix(request, "file://") && request != "about:blank" && request != "data:," {
+			t.Errorf("the page asks for %s", request)
+		}
+	}
+}
+
+func keep(t *testing.T, name string, data []byte) {
+	t.Helper()
+	folder := os.Getenv("NADRA_SCREENSHOTS")
+	if folder == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

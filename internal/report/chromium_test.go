@@ -1,0 +1,231 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// chromium is a real browser, spoken to by its debugging protocol through two
+// pipes: no port is opened.
+type chromium struct {
+	t       testing.TB
+	in      io.Writer
+	out     *bufio.Reader
+	session string
+	last    int
+	// complaints are what the page wrote to the console, its exceptions and
+	// what its policy refused.
+	complaints []string
+	requests   []string
+}
+
+// newChromium starts a browser with one page. Where there is none, the test is
+// skipped, but fails in CI.
+func newChromium(t testing.TB) *chromium {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	switch {
+	case err != nil && os.Getenv("NADRA_LANE") == "ci":
+		t.Fatal("CI must have chromium: ", err)
+	case err != nil:
+		t.Skip("the page is only looked at with chromium: ", err)
+	}
+	theirIn, in := pipe(t)
+	out, theirOut := pipe(t)
+	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
+		"--disable-background-networking", "--disable-extensions", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	// A group of its own, so that what it starts ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirIn.Close()
+	theirOut.Close()
+	c := &chromium{t: t, in: in, out: bufio.NewReader(out)}
+	t.Cleanup(func() { c.end(cmd) })
+	if err := out.SetReadDeadline(time.Now().Add(4 * time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	c.open()
+	return c
+}
+
+func pipe(t testing.TB) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// end waits for the browser to go: its folder is removed next.
+func (c *chromium) end(cmd *exec.Cmd) {
+	if c.t.Failed() {
+		for _, line := range c.complaints {
+			c.t.Log("the browser says: ", line)
+		}
+	}
+	fmt.Fprint(c.in, `{"id":0,"method":"Browser.close"}`+"\x00")
+	timer := time.AfterFunc(10*time.Second, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	defer timer.Stop()
+	_ = cmd.Wait()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+}
+
+type object = map[string]any
+
+func (c *chromium) open() {
+	var target struct{ TargetID string }
+	c.call("Target.createTarget", object{"url": "about:blank"}, &target)
+	var session struct{ SessionID string }
+	c.call("Target.attachToTarget", object{"targetId": target.TargetID, "flatten": true}, &session)
+	c.session = session.SessionID
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
+		c.call(domain+".enable", nil, nil)
+	}
+}
+
+// message is an answer, or an event.
+type message struct {
+	ID     int
+	Method string
+	Params json.RawMessage
+	Result json.RawMessage
+	Error  *struct{ Message string }
+}
+
+// call sends a command and waits for its answer; events on the way are kept.
+func (c *chromium) call(method string, params object, result any) {
+	c.t.Helper()
+	c.last++
+	command := object{"id": c.last, "method": method, "params": params}
+	if params == nil {
+		command["params"] = object{}
+	}
+	if c.session != "" {
+		command["sessionId"] = c.session
+	}
+	text, err := json.Marshal(command)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.in.Write(append(text, 0)); err != nil {
+		c.t.Fatal(err)
+	}
+	for {
+		m := c.next()
+		if m.ID != c.last {
+			continue
+		}
+		if m.Error != nil {
+			c.t.Fatalf("%s: %s", method, m.Error.Message)
+		}
+		if result != nil {
+			if err := json.Unmarshal(m.Result, result); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		return
+	}
+}
+
+func (c *chromium) next() message {
+	c.t.Helper()
+	text, err := c.out.ReadBytes(0)
+	if err != nil {
+		c.t.Fatal("the browser is gone, or does not answer: ", err)
+	}
+	var m message
+	if err := json.Unmarshal(text[:len(text)-1], &m); err != nil {
+		c.t.Fatal(err)
+	}
+	switch m.Method {
+	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded":
+		c.complaints = append(c.complaints, string(m.Params))
+	case "Network.requestWillBeSent":
+		var p struct{ Request struct{ URL string } }
+		if json.Unmarshal(m.Params, &p) == nil {
+			c.requests = append(c.requests, p.Request.URL)
+		}
+	}
+	return m
+}
+
+// visit goes to an address and waits for the page to be there.
+func (c *chromium) visit(address string) {
+	c.t.Helper()
+	// Otherwise a change of the fragment would not load the page again.
+	c.call("Page.navigate", object{"url": "about:blank"}, nil)
+	c.call("Page.navigate", object{"url": address}, nil)
+	c.wait(`document.readyState === "complete" && location.href !== "about:blank"`)
+}
+
+// wait asks until an expression is true.
+func (c *chromium) wait(expression string) {
+	c.t.Helper()
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if is[bool](c, expression) {
+			return
+		}
+	}
+	c.t.Fatal("never true: ", expression)
+}
+
+// is evaluates an expression in the page.
+func is[T any](c *chromium, expression string) T {
+	c.t.Helper()
+	var answer struct {
+		Result           struct{ Value T }
+		ExceptionDetails json.RawMessage
+	}
+	c.call("Runtime.evaluate", object{"expression": expression, "returnByValue": true, "awaitPromise": true}, &answer)
+	if answer.ExceptionDetails != nil {
+		c.t.Fatalf("%s: %s", expression, answer.ExceptionDetails)
+	}
+	return answer.Result.Value
+}
+
+// screen is a window as somebody has it.
+type screen struct {
+	name          string
+	width, height int
+	scheme        string
+}
+
+func (c *chromium) use(s screen) {
+	c.t.Helper()
+	c.call("Emulation.setDeviceMetricsOverride", object{"width": s.width, "height": s.height, "deviceScaleFactor": 1, "mobile": s.width < 600}, nil)
+	c.call("Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": s.scheme}}}, nil)
+}
+
+// picture is a PNG of the window, or of all of the page.
+func (c *chromium) picture(whole bool) []byte {
+	c.t.Helper()
+	var shot struct{ Data []byte }
+	c.call("Page.captureScreenshot", object{"format": "png", "captureBeyondViewport": whole}, &shot)
+	return shot.Data
+}
+
+// paper is the page as it is printed.
+func (c *chromium) paper() []byte {
+	c.t.Helper()
+	var pdf struct{ Data []byte }
+	c.call("Page.printToPDF", object{"printBackground": true}, &pdf)
+	return pdf.Data
+}
+
+func (c *chromium) typeInto(selector, text string) {
+	c.t.Helper()
+	is[bool](c, fmt.Sprintf("document.querySelector(%q).focus() ?? true", selector))
+	c.call("Input.insertText", object{"text": text}, nil)
+}

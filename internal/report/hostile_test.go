@@ -1,0 +1,234 @@
+package report
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/net/html"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// nasty are values that have broken one format or another.
+var nasty = []string{
+	"", "a\nb\r\nc\rd\te", "\x00", "\x1b[31mred\x1b[0m", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a|b\\|c", "`code` ``",
+	"=1+1", "+1", "-1", "@SUM(A1)", "＝1", "\"quoted\", 'single'", "\xff\xfe broken", "\u202egnp.exe", "🦀👩‍👩‍👧", "]]>", "&amp;&", "--><!--",
+	strings.Repeat("long ", 5000), "{{.}}", "[link](javascript:alert(1))", "javascript:alert(1)", "\u2028", "\ufffe\uffff", "$(id)", "%s%n", "https://evil.example/x", "# h", "---\n",
+}
+
+// hostile has a value in every place that others write.
+func hostile(v string) *Report {
+	o := translate.ObjectRef{APIVersion: v, Kind: v, Namespace: v, Name: v}
+	at := translate.Position{File: v, Line: 1, Column: 1}
+	f := translate.Finding{Code: translate.BadAnnotation, Severity: translate.Blocker, Object: o, Field: v, Position: at, Message: v}
+	other, network := f, f
+	other.Object.Name, other.Severity = v+"2", translate.Warning
+	network.Object.Kind = "NetworkAttachmentDefinition"
+	strange := f
+	strange.Code, strange.Severity = translate.Code(v), translate.Severity(v)
+	w := translate.Verdict{
+		Object: o, Position: at, Readiness: translate.Stays, Networks: []string{v, v + "/" + v}, Codes: []translate.Code{f.Code, strange.Code},
+		Features: []string{v}, Owner: &translate.ObjectRef{Kind: v, Name: "gone"},
+	}
+	n := translate.NetworkVerdict{
+		Object: network.Object, Position: at, Readiness: translate.Stays, Class: v, Plugins: []string{v}, IPAM: v, Pool: v, RenderedFrom: &o,
+		Codes: []translate.Code{f.Code},
+	}
+	return Build(Input{Source: v, Files: 1, Result: translate.Result{
+		Findings: []translate.Finding{f, other, network, strange}, Workloads: []translate.Verdict{w}, Networks: []translate.NetworkVerdict{n},
+		Looked: map[string]int{v: 1},
+	}})
+}
+
+func TestHostileValues(t *testing.T) {
+	s := schema(t)
+	for _, v := range nasty {
+		checkHostile(t, s, v)
+	}
+}
+
+func FuzzHostileValues(f *testing.F) {
+	for _, v := range nasty {
+		f.Add(v)
+	}
+	s := schema(f)
+	f.Fuzz(func(t *testing.T, v string) { checkHostile(t, s, v) })
+}
+
+func checkHostile(t *testing.T, s *jsonschema.Schema, v string) {
+	t.Helper()
+	r := hostile(v)
+	checkLines(t, "table", written(t, "table", r))
+	checkLines(t, "wide", written(t, "wide", r))
+	checkData(t, r)
+	checkCSV(t, r)
+	checkMarkdown(t, written(t, "markdown", r))
+	checkSARIF(t, s, written(t, "sarif", r))
+	checkJUnit(t, r)
+	checkPage(t, written(t, "html", r))
+}
+
+// checkLines holds that nothing reaches a terminal that it would obey.
+func checkLines(t *testing.T, format, text string) {
+	t.Helper()
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.ContainsFunc(line, unprintable) {
+			t.Errorf("%s has control characters: %.200q", format, line)
+		}
+		if format == "table" && !strings.HasPrefix(line, "Looked at ") && utf8.RuneCountInString(line) > 6*(cellWidth+10) {
+			t.Errorf("a line of the table has %d characters", utf8.RuneCountInString(line))
+		}
+	}
+}
+
+// checkData holds that JSON and YAML read back to the same.
+func checkData(t *testing.T, r *Report) {
+	t.Helper()
+	text := written(t, "json", r)
+	var want, again, got Report
+	if err := json.Unmarshal([]byte(text), &want); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(written(t, "json", &want)), &again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, again); diff != "" {
+		t.Errorf("JSON does not read back:\n%s", diff)
+	}
+	if err := yaml.Unmarshal([]byte(written(t, "yaml", r)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("YAML does not read back:\n%s", diff)
+	}
+}
+
+func checkCSV(t *testing.T, r *Report) {
+	t.Helper()
+	want := [][]string{csvHeader}
+	for _, row := range csvRows(r) {
+		for i, c := range row {
+			row[i] = harmless(c)
+		}
+		want = append(want, row)
+	}
+	text := written(t, "csv", r)
+	got, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the cells are others:\n%s", diff)
+	}
+	if n := strings.Count(text, "\r\n"); n != len(want) {
+		t.Errorf("%d lines for %d rows", n, len(want))
+	}
+	for _, c := range slices.Concat(got...) {
+		if c != "" && strings.ContainsRune("=+-@\t\r", rune(c[0])) {
+			t.Errorf("a spreadsheet would calculate %.100q", c)
+		}
+	}
+}
+
+// checkMarkdown holds that tables keep their columns and that no markup is left.
+func checkMarkdown(t *testing.T, text string) {
+	t.Helper()
+	columns := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			columns = 0
+		case columns == 0:
+			columns = strings.Count(line, "|")
+		case strings.Count(line, "|") != columns:
+			t.Errorf("a row has other columns than its header: %.300q", line)
+		}
+		if strings.ContainsFunc(line, unprintable) {
+			t.Errorf("control characters in %.200q", line)
+		}
+		if strings.ContainsAny(outsideCode(line), "<>") || strings.Contains(outsideCode(line), "](javascript") {
+			t.Errorf("markup is left: %.300q", line)
+		}
+	}
+}
+
+func outsideCode(line string) string {
+	var out strings.Builder
+	for i, part := range strings.Split(strings.NewReplacer("\\`", "", "\\]", "").Replace(line), "`") {
+		if i%2 == 0 {
+			out.WriteString(part)
+		}
+	}
+	return out.String()
+}
+
+func checkJUnit(t *testing.T, r *Report) {
+	t.Helper()
+	text := written(t, "junit", r)
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%v:\n%.2000s", err, text)
+		}
+	}
+	var got junitSuites
+	if err := xml.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := junitOf(r)
+	got.XMLName = want.XMLName
+	if diff := cmp.Diff(want, &got); diff != "" {
+		t.Errorf("JUnit does not read back:\n%s", diff)
+	}
+}
+
+// checkPage holds that values are text, that there is one style and one
+// script, both ours, and that nothing is loaded from anywhere.
+func checkPage(t *testing.T, text string) {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := map[string]string{"script": htmlScript, "style": htmlStyle}
+	seen := map[string]bool{}
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		if slices.Contains([]string{"img", "iframe", "object", "embed", "base", "video", "audio"}, n.Data) {
+			t.Errorf("there is a %s", n.Data)
+		}
+		if own, found := ours[n.Data]; found {
+			if seen[n.Data] || n.FirstChild == nil || n.FirstChild.Data != own {
+				t.Errorf("a %s is not ours", n.Data)
+			}
+			seen[n.Data] = true
+		}
+		for _, a := range n.Attr {
+			checkAttribute(t, n, a)
+		}
+	}
+}
+
+func checkAttribute(t *testing.T, n *html.Node, a html.Attribute) {
+	t.Helper()
+	switch {
+	case strings.HasPrefix(a.Key, "on"), a.Key == "style", a.Key == "src", a.Key == "srcset", a.Key == "action":
+		t.Errorf("%s has %s=%.100q", n.Data, a.Key, a.Val)
+	case a.Key == "href" && !strings.HasPrefix(a.Val, "#") && !strings.HasPrefix(a.Val, docs) && a.Val != "data:,":
+		t.Errorf("%s leads to %.100q", n.Data, a.Val)
+	}
+}
