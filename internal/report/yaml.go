@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -24,12 +25,15 @@ func writeYAML(w io.Writer, r *Report) error {
 	if err != nil {
 		return err
 	}
-	e := yaml.NewEncoder(w)
+	// The encoder would not hand on why a writer fails.
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(root); err != nil {
+	if err := errors.Join(e.Encode(root), e.Close()); err != nil {
 		return err
 	}
-	return e.Close()
+	_, err = b.WriteTo(w)
+	return err
 }
 
 // yamlNode reads the next value.

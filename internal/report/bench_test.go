@@ -1,0 +1,30 @@
+package report
+
+import (
+	"bytes"
+	"testing"
+)
+
+// BenchmarkWrite is about a cluster of ten thousand workloads.
+func BenchmarkWrite(b *testing.B) {
+	r := Build(large(10_000))
+	for _, format := range Formats() {
+		b.Run(format, func(b *testing.B) {
+			var out bytes.Buffer
+			for b.Loop() {
+				out.Reset()
+				if err := Write(&out, format, r); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(out.Len())/1e6, "MB")
+		})
+	}
+}
+
+func BenchmarkBuild(b *testing.B) {
+	in := large(10_000)
+	for b.Loop() {
+		Build(in)
+	}
+}
