@@ -55,7 +55,7 @@ func TestCorpus(t *testing.T) {
 		if got := is[float64](c, "document.documentElement.scrollWidth"); got > float64(s.width) {
 			t.Errorf("%s: the page is %v wide", s.name, got)
 		}
-		keep(t, "corpus-"+s.name+".png", c.picture(true))
+		keepParts(t, c, "corpus-"+s.name)
 	}
 	checkSilence(t, c)
 }

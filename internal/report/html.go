@@ -31,14 +31,13 @@ var (
 type htmlView struct {
 	*Report
 	// Policy allows the page its own style and script, and no request at all.
-	Policy  string
-	Style   template.CSS
-	Script  template.JS
-	Title   string
-	Looked  string
-	Known   []string
-	Largest int // the number of workloads of the largest namespace
-	Groups  []htmlGroup
+	Policy string
+	Style  template.CSS
+	Script template.JS
+	Title  string
+	Looked string
+	Known  []string
+	Groups []htmlGroup
 }
 
 // htmlGroup is a code with its findings.
@@ -59,9 +58,6 @@ func writeHTML(w io.Writer, r *Report) error {
 		Report: r, Style: template.CSS(htmlStyle), Script: template.JS(htmlScript), //nolint:gosec // both are ours
 		Policy: policy(), Title: "Networks: what moves to DRA, and what stays",
 		Looked: looked(r), Known: knownWords(r.Summary.Known),
-	}
-	for _, n := range r.Namespaces {
-		v.Largest = max(v.Largest, n.Workloads.Total())
 	}
 	for _, g := range groups(r.Findings) {
 		v.Groups = append(v.Groups, htmlGroup{g.Finding, g.findings, g.Severity == translate.Blocker && len(g.findings) <= openFindings})

@@ -121,8 +121,17 @@ func large(n int) Input {
 	names := []string{"amf", "smf", "upf", "du", "cu-cp", "osd", "probe", "trainer", "gateway", "cache", "ingest", "recorder"}
 	sets := [][]string{{"n3", "n4", "n6"}, {"data"}, {"f1u", "f1c"}, {"ceph-pub", "ceph-cluster"}, {"rdma0", "rdma1", "rdma2", "rdma3"}, {"mgmt"}}
 	codes := [][]translate.Code{
-		nil, nil, nil, {translate.KeyWithoutEffect}, nil, nil, {translate.ControllerAnnotation, translate.UnknownKey}, nil, nil,
-		{translate.HostNetwork}, nil, {translate.SeveralClaims}, nil, nil, {translate.NetworkMissing, translate.ResourceSurplus}, nil, nil,
+		nil, nil, nil,
+		{translate.KeyWithoutEffect},
+		nil, nil,
+		{translate.ControllerAnnotation, translate.UnknownKey},
+		nil, nil,
+		{translate.HostNetwork},
+		nil,
+		{translate.SeveralClaims},
+		nil, nil,
+		{translate.NetworkMissing, translate.ResourceSurplus},
+		nil, nil,
 	}
 	kinds := []string{"Deployment", "StatefulSet", "Deployment", "DaemonSet", "Deployment", "CronJob"}
 	s := sampler{}
