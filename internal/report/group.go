@@ -76,6 +76,7 @@ func saidOf(r *Report) said {
 		}
 		s.others[i].findings = append(s.others[i].findings, f)
 	}
+	slices.SortStableFunc(s.others, func(a, b about) int { return compareRefs(a.object, b.object) })
 	return s
 }
 

@@ -21,7 +21,7 @@ var (
 	htmlScript string
 
 	htmlPage = template.Must(template.New("report").Funcs(template.FuncMap{
-		"short": short, "local": local, "visible": visible, "lines": lines, "place": place, "count": count, "userName": userName,
+		"short": short, "locals": locals, "visible": visible, "lines": lines, "place": place, "count": count, "userName": userName,
 		"key": verdictKey, "segments": segments, "worstFirst": worstFirst,
 		"lower": func(v any) string { return strings.ToLower(fmt.Sprint(v)) }, "docs": func(anchor string) string { return docs + anchor },
 	}).Parse(htmlText))

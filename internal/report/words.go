@@ -79,10 +79,23 @@ func short(o translate.ObjectRef) string {
 // local is a network's name as a workload of the namespace would write it.
 func local(network, namespace string) string { return strings.TrimPrefix(network, namespace+"/") }
 
+// locals are a workload's networks, each once with how often it is there: a
+// node's eight equal interfaces would fill a line with one word.
 func locals(w Workload) []string {
-	out := make([]string, 0, len(w.Networks))
+	times := map[string]int{}
+	var names []string
 	for _, n := range w.Networks {
-		out = append(out, local(n, w.Object.Namespace))
+		if times[n]++; times[n] == 1 {
+			names = append(names, n)
+		}
+	}
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		name := local(n, w.Object.Namespace)
+		if times[n] > 1 {
+			name = fmt.Sprintf("%s (%d×)", name, times[n])
+		}
+		out = append(out, name)
 	}
 	return out
 }
