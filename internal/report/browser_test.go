@@ -152,6 +152,25 @@ func checkScreens(t *testing.T, c *chromium, address string) {
 	c.use(screens[0])
 	c.visit(address)
 	keep(t, "whole.png", c.picture(true))
+	checkPaper(t, c)
+}
+
+// checkPaper looks at the page as it is printed: all of it is there, and what
+// is for clicking is not. 718 points are a page of A4 without its margins.
+func checkPaper(t *testing.T, c *chromium) {
+	c.use(screen{"paper", 718, 1000, "light"})
+	c.call("Emulation.setEmulatedMedia", object{"media": "print"}, nil)
+	defer c.call("Emulation.setEmulatedMedia", object{"media": ""}, nil)
+	if is[bool](c, `Array.from(document.querySelectorAll(".places li, details .it")).some((e) => !e.checkVisibility())`) {
+		t.Error("what is folded up is not printed")
+	}
+	if is[bool](c, `document.getElementById("filters").checkVisibility()`) {
+		t.Error("the filters are printed")
+	}
+	if got := is[float64](c, "document.documentElement.scrollWidth"); got > 718 {
+		t.Errorf("the paper is %v wide", got)
+	}
+	keepParts(t, c, "paper")
 	keep(t, "paper.pdf", c.paper())
 }
 

@@ -55,7 +55,7 @@ const openFindings = 8
 // run a command to read about it.
 func writeHTML(w io.Writer, r *Report) error {
 	v := htmlView{
-		Report: r, Style: template.CSS(htmlStyle), Script: template.JS(htmlScript), //nolint:gosec // both are ours
+		Report: r, Style: template.CSS(htmlStyle), Script: template.JS(htmlScript),
 		Policy: policy(), Title: "Networks: what moves to DRA, and what stays",
 		Looked: looked(r), Known: knownWords(r.Summary.Known),
 	}
