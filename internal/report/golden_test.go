@@ -3,7 +3,6 @@ package report
 import (
 	"errors"
 	"flag"
-	"html/template"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,12 +36,15 @@ func TestGolden(t *testing.T) {
 // trimPage takes out of the page what is in files of its own.
 func trimPage(text string) string {
 	for _, asset := range []struct{ text, name string }{
-		{htmlStyle, "style"}, {htmlScript, "script"}, {template.HTMLEscapeString(digest(htmlStyle)), "digest of the style"}, {template.HTMLEscapeString(digest(htmlScript)), "digest of the script"},
+		{htmlStyle, "style"}, {htmlScript, "script"}, {escaped(digest(htmlStyle)), "digest of the style"}, {escaped(digest(htmlScript)), "digest of the script"},
 	} {
 		text = strings.Replace(text, asset.text, "(the "+asset.name+")", 1)
 	}
 	return text
 }
+
+// escaped is a digest as an attribute has it.
+func escaped(digest string) string { return strings.ReplaceAll(digest, "+", "&#43;") }
 
 func golden(t *testing.T, path, got string) {
 	t.Helper()
@@ -87,6 +89,19 @@ func TestWriteTellsErrors(t *testing.T) {
 		for _, left := range []int{0, 5000} {
 			if err := Write(&full{left}, format, r); !errors.Is(err, errFull) {
 				t.Errorf("%s after %d bytes: the error is %v", format, left, err)
+			}
+		}
+	}
+}
+
+// Every link within the page leads somewhere, with a baseline, too.
+func TestPageLinks(t *testing.T) {
+	for name, r := range reports() {
+		text := written(t, "html", r)
+		for _, part := range strings.Split(text, `href="#`)[1:] {
+			id, _, _ := strings.Cut(part, `"`)
+			if !strings.Contains(id, "=") && !strings.Contains(text, `id="`+id+`"`) {
+				t.Errorf("%s: nothing is at #%s", name, id)
 			}
 		}
 	}

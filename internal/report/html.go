@@ -22,7 +22,7 @@ var (
 
 	htmlPage = template.Must(template.New("report").Funcs(template.FuncMap{
 		"short": short, "locals": locals, "visible": visible, "lines": lines, "place": place, "count": count, "userName": userName,
-		"key": verdictKey, "segments": segments, "worstFirst": worstFirst,
+		"key": verdictKey, "segments": segments,
 		"lower": func(v any) string { return strings.ToLower(fmt.Sprint(v)) }, "docs": func(anchor string) string { return docs + anchor },
 	}).Parse(htmlText))
 )
@@ -38,6 +38,7 @@ type htmlView struct {
 	Looked string
 	Known  []string
 	Groups []htmlGroup
+	shown  map[translate.Code]bool
 }
 
 // htmlGroup is a code with its findings.
@@ -46,6 +47,23 @@ type htmlGroup struct {
 	Findings []Finding
 	// Open shows the findings at once.
 	Open bool
+}
+
+// codeLink is where a code leads.
+type codeLink struct{ Code, To string }
+
+// Links leads to the findings of each code, and to the documentation where the
+// baseline knows all of them.
+func (v htmlView) Links(codes []translate.Code) []codeLink {
+	var out []codeLink
+	for _, c := range worstFirst(codes) {
+		to := docs + address(translate.Code(c).Anchor())
+		if v.shown[translate.Code(c)] {
+			to = "#" + strings.ToLower(c)
+		}
+		out = append(out, codeLink{c, to})
+	}
+	return out
 }
 
 // openFindings is up to how many findings of a blocker are shown at once.
@@ -58,8 +76,10 @@ func writeHTML(w io.Writer, r *Report) error {
 		Report: r, Style: template.CSS(htmlStyle), Script: template.JS(htmlScript),
 		Policy: policy(), Title: "Networks: what moves to DRA, and what stays",
 		Looked: looked(r), Known: knownWords(r.Summary.Known),
+		shown: map[translate.Code]bool{},
 	}
 	for _, g := range groups(r.Findings) {
+		v.shown[g.Code] = true
 		v.Groups = append(v.Groups, htmlGroup{g.Finding, g.findings, g.Severity == translate.Blocker && len(g.findings) <= openFindings})
 	}
 	return htmlPage.Execute(w, v)
