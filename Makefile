@@ -21,7 +21,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e conformance faults bench test clean libc FORCE
+.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e conformance faults bench test clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,9 +33,10 @@ unit: ## the quick loop: all tests that need no cluster
 	$(TESTSUM) standard-quiet -- ./...
 	$(GO) -C build/mkimage test ./...
 
-# CI runs the same under the race detector, which needs cgo.
-race: libc ## the quick loop under the race detector
-	CGO_ENABLED=1 $(TESTSUM) standard-quiet -- -race ./...
+# CI runs the same under the race detector, which needs cgo, and nothing of it is
+# skipped.
+race: libc chromium ## the quick loop under the race detector
+	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet -- -race ./...
 	$(GO) -C build/mkimage test ./...
 
 # FUZZTIME is how long each of them runs, two at a time.
@@ -100,5 +101,10 @@ clean: ## remove build results of this tree (the cache of the cluster's parts st
 libc:
 	@echo 'int main(void) { return 0; }' | gcc -x c -static -o /dev/null - 2>/dev/null || \
 		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libc6-dev; }
+
+# The browser in which the report's page is looked at.
+chromium:
+	@command -v chromium >/dev/null || \
+		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; }
 
 FORCE:

@@ -52,6 +52,11 @@ func TestFold(t *testing.T) {
 			owned(s, "Deployment", "web", "", "", "a/n", "a/m")
 			owned(s, "Pod", "x", "Deployment", "web", "a/m", "a/n")
 		}, "a/deploy/web a/po/x"},
+		"admission has made the pod another one": {func(s *sampler) {
+			owned(s, "Deployment", "web", "", "", "a/n")
+			owned(s, "Pod", "x", "Deployment", "web", "a/n")
+			s.result.Workloads[1].Codes = append(s.result.Workloads[1].Codes, translate.HostNetwork)
+		}, "a/deploy/web a/po/x"},
 		"the owner is not there":     {func(s *sampler) { owned(s, "Pod", "x", "ReplicaSet", "gone", "a/n") }, "a/po/x"},
 		"a pod is no pod of its own": {func(s *sampler) { owned(s, "Pod", "x", "", "", "a/n") }, "a/po/x"},
 		"a circle": {func(s *sampler) {

@@ -12,8 +12,8 @@ type identity struct{ kind, namespace, name string }
 
 func identityOf(o translate.ObjectRef) identity { return identity{o.Kind, o.Namespace, o.Name} }
 
-// fold lists the workloads but for those that another one made and that ask
-// for the same networks; of those the pods are counted. It returns, too, the
+// fold lists the workloads but for those that another one made, that ask for the
+// same networks and that nothing else is said of; of those the pods are counted. It returns, too, the
 // objects that are not listed.
 func fold(verdicts []translate.Verdict) (listed []Workload, folded map[translate.ObjectRef]bool) {
 	f := folding{verdicts: verdicts, places: map[identity][]int{}}
@@ -82,9 +82,18 @@ func (f *folding) owner(i int) (int, bool) {
 		id.namespace = v.Object.Namespace
 	}
 	for _, at := range f.places[id] {
-		if slices.Equal(f.verdicts[at].Networks, v.Networks) {
+		if slices.Equal(f.verdicts[at].Networks, v.Networks) && saysNoMore(v.Codes, f.verdicts[at].Codes) {
 			return at, true
 		}
 	}
 	return 0, false
+}
+
+// saysNoMore reports whether all that is said of an object is said of its owner,
+// too, but that it has one. Admission may have made the object what its owner
+// is not.
+func saysNoMore(codes, owners []translate.Code) bool {
+	return !slices.ContainsFunc(codes, func(c translate.Code) bool {
+		return c != translate.OwnedWorkload && !slices.Contains(owners, c)
+	})
 }
