@@ -40,10 +40,10 @@ import (
 // set. NVIDIA's chart, which contains it, sets "nvidia.com".
 const DefaultResourcePrefix = "openshift.io"
 
-// ownerAnnotation is how sriov-network-operator knows its own: it overwrites a
+// OwnerAnnotation is how sriov-network-operator knows its own: it overwrites a
 // definition of the same name that lacks it, and leaves alone one with another
 // value.
-const ownerAnnotation = "sriovnetwork.openshift.io/owner-ref"
+const OwnerAnnotation = "sriovnetwork.openshift.io/owner-ref"
 
 // Options are what the operators know and the object does not say.
 type Options struct {

@@ -88,7 +88,7 @@ var ovsNetwork = kind{
 func (r *rendering) owned() {
 	if r.namespace != "" {
 		group, _, _ := strings.Cut(r.APIVersion, "/")
-		r.annotations[ownerAnnotation] = fmt.Sprintf("%s.%s/%s/%s", r.Kind, group, r.namespace, r.name)
+		r.annotations[OwnerAnnotation] = fmt.Sprintf("%s.%s/%s/%s", r.Kind, group, r.namespace, r.name)
 	}
 }
 

@@ -10,7 +10,8 @@ type Code string
 
 // The codes. Numbers below 10 are about the annotation, below 20 about the
 // networks it names, below 30 about the pod, below 40 about resources,
-// quotas and claims, below 50 about the manifest.
+// quotas and claims, below 50 about the manifest, below 60 about what network
+// operators make.
 const (
 	BadAnnotation        Code = "NADRA-001"
 	SlashInName          Code = "NADRA-002"
@@ -55,6 +56,17 @@ const (
 	SharedByAnchor  Code = "NADRA-041"
 	NotEditable     Code = "NADRA-042"
 	TemplateChanged Code = "NADRA-043"
+
+	NetworkRendered      Code = "NADRA-050"
+	OperatorFieldUnknown Code = "NADRA-051"
+	OperatorFieldIdle    Code = "NADRA-052"
+	OperatorAssumed      Code = "NADRA-053"
+	OperatorNewer        Code = "NADRA-054"
+	OperatorAlters       Code = "NADRA-055"
+	OperatorPoolUnserved Code = "NADRA-056"
+	OperatorFails        Code = "NADRA-057"
+	NotRendered          Code = "NADRA-058"
+	NetworkDiffers       Code = "NADRA-059"
 )
 
 // Rule explains a code.

@@ -43,7 +43,11 @@ type Result struct {
 func Convert(in Input) Result {
 	env := newEnvironment(in.Options)
 	result := Result{Files: slices.Clone(in.Files), Looked: map[string]int{}}
-	result.Findings = env.learnAll(in.Files)
+	known := env.learnAll(in.Files)
+	result.Findings = known.findings
+	for _, n := range known.networks {
+		result.Networks = append(result.Networks, n.verdict)
+	}
 	outcomes := make([]outcome, len(in.Files))
 	parallel(len(in.Files), func(i int) {
 		outcomes[i] = convertFile(in.Files[i], env)
@@ -59,43 +63,23 @@ func Convert(in Input) Result {
 		result.Workloads = append(result.Workloads, out.workloads...)
 		result.Accounts = append(result.Accounts, out.accounts...)
 	}
-	result.Created = env.created(in.Files, outcomes)
+	result.Created = env.created(in.Files, known, outcomes)
 	sortFindings(result.Findings, order)
 	return result
 }
 
-// learnAll takes note of all objects that the rules refer to.
-func (e *environment) learnAll(files []File) []Finding {
-	docs := make([][]*document, len(files))
-	parallel(len(files), func(i int) {
-		for _, d := range split(files[i]) {
-			if teaches(d.text) {
-				d.parse()
-				docs[i] = append(docs[i], d)
-			}
-		}
-	})
-	var findings []Finding
-	for _, d := range slices.Concat(docs...) {
-		for _, o := range objects(d, e.options.namespace()) {
-			r := &reporter{doc: d, object: o}
-			e.learn(o, r)
-			findings = append(findings, r.findings...)
-		}
-	}
-	return findings
-}
-
-// created are the classes and templates that the outcomes need and nobody has,
-// each once.
-func (e *environment) created(files []File, outcomes []outcome) []Created {
+// created are the networks, classes and templates that are needed and nobody
+// has, each once.
+func (e *environment) created(files []File, known learned, outcomes []outcome) []Created {
 	var out []Created
-	for i := range outcomes {
-		for _, ref := range outcomes[i].networks {
-			if class := DeviceClass(ref); !e.classes[class.Name] {
-				e.classes[class.Name] = true
-				out = append(out, Created{Object: class, For: files[i].Name})
-			}
+	for _, n := range known.networks {
+		at := n.verdict.Position.File
+		if n.definition != nil {
+			out = append(out, Created{Object: n.definition, For: at})
+		}
+		if class := n.verdict.Class; class != "" && !e.classes[class] {
+			e.classes[class] = true
+			out = append(out, Created{Object: DeviceClass(refOf(n.verdict.Object)), For: at})
 		}
 	}
 	made := map[string]bool{}

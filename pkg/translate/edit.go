@@ -75,6 +75,19 @@ func (e Edit) MarshalJSON() ([]byte, error) {
 	}{e.Op, e.Path.pointer(), e.Value})
 }
 
+// relative are edits of an object as they are within it.
+func relative(object Path, edits []Edit) []Edit {
+	if len(object) == 0 {
+		return edits
+	}
+	var out []Edit
+	for _, e := range edits {
+		e.Path = e.Path[len(object):]
+		out = append(out, e)
+	}
+	return out
+}
+
 // fields is a mapping with an order.
 type fields []field
 

@@ -1,16 +1,15 @@
 package translate
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
-	"slices"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/operators"
 )
 
 // Options say how to convert.
@@ -24,6 +23,12 @@ type Options struct {
 	// Pools says that the cluster serves pools of hardware devices. This
 	// version's node driver does not.
 	Pools bool
+	// Operators are what network operators know and their objects do not say.
+	// Where it has no namespace, that of objects which state none is taken.
+	Operators operators.Options
+	// RenderNetworks adds what operators would make of their objects to what is
+	// created: for a cluster without these operators.
+	RenderNetworks bool
 	// Lookup finds networks that are not in the input; nil finds none. It may
 	// be called several times for a network, and from several goroutines.
 	Lookup func(attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition
@@ -75,38 +80,13 @@ func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
 	if nad == nil {
 		return network{}, false
 	}
-	return networkOf(nad), true
+	n, _ := networkOf(nad)
+	return n, true
 }
 
-// taught are the kinds that learn takes note of.
-var taught = [][]byte{[]byte(nadKind), []byte("RuntimeClass"), []byte("DeviceClass"), []byte("ResourceClaimTemplate")}
-
-// teaches reports whether a document may have an object to take note of.
-func teaches(text []byte) bool {
-	return slices.ContainsFunc(taught, func(kind []byte) bool { return bytes.Contains(text, kind) })
-}
-
-// learn takes note of an object that the rules for others refer to.
-func (e *environment) learn(o object, r *reporter) {
-	switch {
-	case isNetwork(o):
-		n := readNetwork(o, r)
-		e.networks[attachment.NetworkRef{Namespace: o.ref.Namespace, Name: o.ref.Name}] = n
-		if n.resourceName == "" {
-			return
-		}
-		e.pools[n.resourceName] = true
-		if !e.options.Pools {
-			r.add(PoolsNotServed, o.path.Child("metadata", "annotations", attachment.ResourceNameAnnotation),
-				r.doc.at(annotation(o.node, attachment.ResourceNameAnnotation)), "the pool is %s", n.resourceName)
-		}
-	case o.group == "node.k8s.io" && o.ref.Kind == "RuntimeClass":
-		e.handlers[o.ref.Name] = str(get(o.node, "handler"))
-	case o.group == resourceapi.GroupName && o.ref.Kind == "DeviceClass":
-		e.classes[o.ref.Name] = true
-	case o.group == resourceapi.GroupName && o.ref.Kind == "ResourceClaimTemplate":
-		e.templates[o.ref.Namespace+"/"+o.ref.Name] = o.node
-	}
+// servable reports whether nodes would publish a network.
+func (e *environment) servable(n network) bool {
+	return n.blocked == nil && (n.resourceName == "" || e.options.Pools)
 }
 
 // checkTemplate compares a template with that of the input, if it is there.

@@ -15,8 +15,6 @@ type outcome struct {
 	findings  []Finding
 	workloads []Verdict
 	accounts  []Account
-	// networks are those that get a class.
-	networks  []attachment.NetworkRef
 	templates []neededTemplate
 }
 
@@ -34,6 +32,7 @@ type work struct {
 	edits     []Edit
 	templates []*resourceapi.ResourceClaimTemplate
 	networks  []string
+	features  []string
 }
 
 // convertFile converts a file, document by document. The environment is only
@@ -69,9 +68,6 @@ func (out *outcome) document(d *document, env *environment) []byte {
 		out.looked[o.ref.Kind]++
 		r := &reporter{doc: d, object: o}
 		env.checkQuota(o, r)
-		if ref, needs := env.needsClass(o); needs {
-			out.networks = append(out.networks, ref)
-		}
 		w := &work{object: o, reporter: r, ledger: newLedger(o)}
 		if w.pods(env) {
 			all = append(all, w)
@@ -84,13 +80,6 @@ func (out *outcome) document(d *document, env *environment) []byte {
 		out.add(w)
 	}
 	return text
-}
-
-// needsClass returns the network that an object is, if it can be served.
-func (e *environment) needsClass(o object) (attachment.NetworkRef, bool) {
-	ref := attachment.NetworkRef{Namespace: o.ref.Namespace, Name: o.ref.Name}
-	n := e.networks[ref]
-	return ref, isNetwork(o) && ref.Name != "" && n.blocked == nil && (n.resourceName == "" || e.options.Pools)
 }
 
 // pods plans an object's pods; it reports whether the object has to do with
@@ -119,9 +108,8 @@ func (w *work) pods(env *environment) bool {
 			w.plan(p, env)
 		}
 	}
-	if owners := get(o.node, "metadata", "ownerReferences"); concerned && len(items(owners)) > 0 {
-		r.add(OwnedWorkload, o.path.Child("metadata", "ownerReferences"), o.doc.at(owners), "%s %s owns it",
-			str(get(owners.Content[0], "kind")), str(get(owners.Content[0], "name")))
+	if concerned {
+		r.owned(OwnedWorkload)
 	}
 	return concerned
 }
@@ -131,6 +119,7 @@ func (w *work) plan(p pod, env *environment) {
 	w.edits = append(w.edits, done.edits...)
 	w.templates = append(w.templates, done.templates...)
 	w.networks = append(w.networks, done.networks...)
+	w.features = append(w.features, done.features...)
 }
 
 // strayAnnotation reports annotations in objects whose kind is not known.
@@ -187,6 +176,7 @@ func (out *outcome) add(w *work) {
 	out.workloads = append(out.workloads, Verdict{
 		Object: w.object.ref, Position: w.object.doc.at(w.object.node), Readiness: readiness(findings),
 		Networks: w.networks, Changed: len(w.edits) > 0, Codes: codesOf(findings),
+		Features: sortedSet(w.features), Owner: ownerOf(w.object), Edits: relative(w.object.path, w.edits),
 	})
 	out.accounts = append(out.accounts, w.accounts()...)
 	for _, t := range w.templates {

@@ -29,10 +29,15 @@ func FuzzConvert(f *testing.F) {
 		f.Add([]byte(odd), true, false)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, pools, drop bool) {
-		in := Input{Files: []File{{"f.yaml", text}}, Options: Options{Pools: pools, DropAnnotation: drop}}
+		in := Input{Files: []File{{"f.yaml", text}}, Options: Options{Pools: pools, DropAnnotation: drop, RenderNetworks: drop}}
 		got := Convert(in)
 		checkParses(t, got)
 		checkIdempotent(t, in, got)
+		for _, f := range got.Findings {
+			if _, found := RuleOf(f.Code); !found {
+				t.Errorf("no rule explains %v", f)
+			}
+		}
 	})
 }
 

@@ -50,6 +50,12 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.DropAnnotation = true
 		case word == "all-networks":
 			o.AllNetworks = true
+		case word == "render-networks":
+			o.RenderNetworks = true
+		case strings.HasPrefix(word, "resource-prefix="):
+			o.Operators.ResourcePrefix = strings.TrimPrefix(word, "resource-prefix=")
+		case strings.HasPrefix(word, "operator-namespace="):
+			o.Operators.OperatorNamespace = strings.TrimPrefix(word, "operator-namespace=")
 		case strings.HasPrefix(word, "namespace="):
 			o.Namespace = strings.TrimPrefix(word, "namespace=")
 		default:
@@ -124,7 +130,21 @@ func results(in Input, got Result) []section {
 		fmt.Fprintln(&findings, f)
 	}
 	for _, w := range got.Workloads {
-		fmt.Fprintf(&findings, "%s: %s\n", w.Object, w.Readiness)
+		fmt.Fprintf(&findings, "%s: %s", w.Object, w.Readiness)
+		if len(w.Features) > 0 {
+			fmt.Fprintf(&findings, "; uses %s", strings.Join(w.Features, ", "))
+		}
+		if w.Owner != nil {
+			fmt.Fprintf(&findings, "; of %s %s", w.Owner.APIVersion, w.Owner)
+		}
+		findings.WriteByte('\n')
+	}
+	for _, n := range got.Networks {
+		fmt.Fprintf(&findings, "%s: %s; class %q; %s; ipam %q; pool %q", n.Object, n.Readiness, n.Class, n.Plugins, n.IPAM, n.Pool)
+		if n.RenderedFrom != nil {
+			fmt.Fprintf(&findings, "; from %s", n.RenderedFrom)
+		}
+		findings.WriteByte('\n')
 	}
 	if created.Len() > 0 {
 		out = append(out, section{"created", created.Bytes()})

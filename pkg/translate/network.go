@@ -11,6 +11,9 @@ import (
 // network is what the rules need to know of a NetworkAttachmentDefinition.
 type network struct {
 	resourceName string
+	// plugins are the types of the chain; ipam is that of the first that has one.
+	plugins []string
+	ipam    string
 	// blocked is set where the configuration is not usable.
 	blocked error
 }
@@ -19,40 +22,102 @@ const nadGroup, nadKind = "k8s.cni.cncf.io", "NetworkAttachmentDefinition"
 
 func isNetwork(o object) bool { return o.group == nadGroup && o.ref.Kind == nadKind }
 
-// readNetwork judges a NetworkAttachmentDefinition of the input.
-func readNetwork(o object, r *reporter) network {
-	nad := &nadv1.NetworkAttachmentDefinition{}
-	nad.Namespace, nad.Name = o.ref.Namespace, o.ref.Name
-	pool := annotation(o.node, attachment.ResourceNameAnnotation)
-	nad.Annotations = map[string]string{attachment.ResourceNameAnnotation: str(pool)}
-	config := get(o.node, "spec", "config")
-	nad.Spec.Config = str(config)
-	n := network{resourceName: str(pool)}
-	if config != nil && len(config.Content) > 0 {
-		n.blocked = errors.New("spec.config: is no string")
-		r.add(NetworkNotJSON, o.path.Child("spec", "config"), r.doc.at(config), "is no string: it must be one that contains JSON")
-		return n
-	}
-	_, err := attachment.ParseNetwork(nad)
-	switch {
-	case errors.Is(err, attachment.ErrNoConfig):
-		r.add(NetworkOnNodes, o.path.Child("spec"), r.doc.at(keyNode(o.node, "spec")), "it is the file of the node whose name is %q", nad.Name)
-	case err != nil:
-		n.blocked = err
-		r.add(NetworkNotJSON, o.path.Child("spec", "config"), r.doc.within(config, syntaxOffset(nad.Spec.Config)), "%s", bare(err, "spec.config: "))
-	}
-	if owners := get(o.node, "metadata", "ownerReferences"); len(items(owners)) > 0 {
-		r.add(NetworkOwned, o.path.Child("metadata", "ownerReferences"), r.doc.at(owners), "%s %s owns it",
-			str(get(owners.Content[0], "kind")), str(get(owners.Content[0], "name")))
-	}
-	return n
+// refOf is the network that an object is.
+func refOf(o ObjectRef) attachment.NetworkRef {
+	return attachment.NetworkRef{Namespace: o.Namespace, Name: o.Name}
 }
 
-// networkOf judges one that was looked up.
-func networkOf(nad *nadv1.NetworkAttachmentDefinition) network {
+// networkOf judges a definition. Its configuration may be a file of the nodes,
+// which is told by the error and blocks nothing.
+func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 	n := network{resourceName: nad.Annotations[attachment.ResourceNameAnnotation]}
-	if _, err := attachment.ParseNetwork(nad); err != nil && !errors.Is(err, attachment.ErrNoConfig) {
+	parsed, err := attachment.ParseNetwork(nad)
+	if err != nil && !errors.Is(err, attachment.ErrNoConfig) {
 		n.blocked = err
 	}
-	return n
+	for _, p := range parsed.Plugins {
+		n.plugins = append(n.plugins, p.Type)
+		if n.ipam == "" {
+			n.ipam = p.IPAM
+		}
+	}
+	return n, err
+}
+
+// judged is an object of the input that is a network, or that an operator makes
+// one of.
+type judged struct {
+	*reporter
+	network
+	ref attachment.NetworkRef
+	// is is unset where the input has the network by another object.
+	is bool
+	// definition is what an operator would make of the object.
+	definition *nadv1.NetworkAttachmentDefinition
+}
+
+// read judges a NetworkAttachmentDefinition and returns its configuration.
+func (n *judged) read(e *environment) string {
+	n.is = true
+	pool := n.object.path.Child("metadata", "annotations", attachment.ResourceNameAnnotation)
+	n.resourceName = str(annotation(n.object.node, attachment.ResourceNameAnnotation))
+	n.readConfig()
+	n.know(e, pool)
+	return str(get(n.object.node, "spec", "config"))
+}
+
+func (n *judged) readConfig() {
+	o := n.object
+	config := get(o.node, "spec", "config")
+	at := o.path.Child("spec", "config")
+	if config != nil && len(config.Content) > 0 {
+		n.blocked = errors.New("spec.config: is no string")
+		n.add(NetworkNotJSON, at, n.doc.at(config), "is no string: it must be one that contains JSON")
+		return
+	}
+	nad := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: str(config)}}
+	nad.Namespace, nad.Name = n.ref.Namespace, n.ref.Name
+	nad.Annotations = map[string]string{attachment.ResourceNameAnnotation: n.resourceName}
+	var err error
+	n.network, err = networkOf(nad)
+	switch {
+	case n.blocked != nil:
+		n.add(NetworkNotJSON, at, n.doc.within(config, syntaxOffset(nad.Spec.Config)), "%s", bare(err, "spec.config: "))
+	case err != nil:
+		n.add(NetworkOnNodes, o.path.Child("spec"), n.doc.at(keyNode(o.node, "spec")), "it is the file of the node whose name is %q", nad.Name)
+	}
+	n.owned(NetworkOwned)
+}
+
+// know has the environment take note of a network; pool is where the object
+// names what it draws from.
+func (n *judged) know(e *environment, pool Path) {
+	e.networks[n.ref] = n.network
+	if n.resourceName == "" {
+		return
+	}
+	e.pools[n.resourceName] = true
+	if !e.options.Pools {
+		n.add(PoolsNotServed, pool, n.place(pool), "the pool is %s", n.resourceName)
+	}
+}
+
+// verdict is drawn up when all is known. A network without a name can have no
+// class.
+func (n *judged) verdict(e *environment) NetworkVerdict {
+	v := NetworkVerdict{
+		Object: n.object.ref, Position: n.doc.at(n.object.node), Readiness: readiness(n.findings),
+		Plugins: n.plugins, IPAM: n.ipam, Pool: n.resourceName, Codes: codesOf(n.findings),
+	}
+	if makesNetwork(n.object) {
+		from := n.object.ref
+		v.RenderedFrom = &from
+		v.Object = ObjectRef{APIVersion: nadv1.SchemeGroupVersion.String(), Kind: nadKind, Namespace: n.ref.Namespace, Name: n.ref.Name}
+	}
+	if n.ref.Name != "" && e.servable(n.network) {
+		v.Class = attachment.DeviceClassName(n.ref)
+	} else {
+		v.Readiness = Stays
+	}
+	return v
 }

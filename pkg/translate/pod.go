@@ -35,6 +35,7 @@ type plan struct {
 	edits     []Edit
 	templates []*resourceapi.ResourceClaimTemplate
 	networks  []string
+	features  []string
 }
 
 // plan applies all rules. Where a finding blocks, or there is nothing to
@@ -50,11 +51,14 @@ func (p *planner) plan() plan {
 	out := plan{}
 	for _, s := range p.selections {
 		out.networks = append(out.networks, s.Network.String())
+		out.features = append(out.features, featuresOf(s)...)
 	}
 	p.checkPod()
 	p.checkOwnClaims()
 	p.checkNetworks()
-	p.checkResources()
+	if p.checkResources() {
+		out.features = append(out.features, featureResources)
+	}
 	if str(get(p.pod.template, "spec", "hostNetwork")) == "true" {
 		p.ledger.settleRest(Kept, HostNetwork)
 		return out

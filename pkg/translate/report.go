@@ -3,6 +3,8 @@ package translate
 import (
 	"fmt"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // reporter collects the findings of one object.
@@ -17,6 +19,22 @@ func (r *reporter) add(code Code, path Path, at Position, format string, args ..
 		Code: code, Severity: severityOf(code), Object: r.object.ref,
 		Field: path[min(len(r.object.path), len(path)):].String(), Position: at, Message: fmt.Sprintf(format, args...),
 	})
+}
+
+// place is where the object has what a path leads to, or as much of it as it
+// has: a mapping or list begins with its key.
+func (r *reporter) place(path Path) Position {
+	n, at := r.object.node, r.object.node
+	for _, s := range path[len(r.object.path):] {
+		parent := resolved(n)
+		if n = step(parent, s); n == nil {
+			break
+		}
+		if at = n; n.Kind != yaml.ScalarNode && parent.Kind == yaml.MappingNode {
+			at = keyNode(parent, s)
+		}
+	}
+	return r.doc.at(at)
 }
 
 // blocker is the code of the first finding that blocks.

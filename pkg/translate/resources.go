@@ -27,8 +27,8 @@ func (p *planner) references() map[string]int64 {
 }
 
 // checkResources opens an account for each resource that a network of the pod
-// draws from.
-func (p *planner) checkResources() {
+// draws from; matched is set where there is one.
+func (p *planner) checkResources() (matched bool) {
 	references := p.references()
 	for _, c := range p.containers() {
 		for _, list := range resourceLists {
@@ -36,6 +36,7 @@ func (p *planner) checkResources() {
 				if references[key.Value] == 0 {
 					return
 				}
+				matched = true
 				at := c.path.Child("resources", list, key.Value)
 				p.ledger.open(at.String())
 				if _, ok := count(value); !ok {
@@ -47,6 +48,7 @@ func (p *planner) checkResources() {
 	if len(references) > 0 && p.exclusiveCPUs() {
 		p.add(ExclusiveCPUs, p.pod.at.Child("spec"), p.doc.at(keyNode(p.pod.template, "spec")), "the pod's CPUs are whole and its networks need devices")
 	}
+	return matched
 }
 
 // count reads a number of devices.

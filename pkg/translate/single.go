@@ -33,7 +33,7 @@ func Pod(manifest []byte, o Options) (PodResult, error) {
 	}
 	object := list[0]
 	// A request for admission may leave kind and apiVersion out.
-	object.ref.Kind, object.group = "Pod", ""
+	object.ref.APIVersion, object.ref.Kind, object.group = "v1", "Pod", ""
 	r := &reporter{doc: d, object: object}
 	w := &work{object: object, reporter: r, ledger: newLedger(object)}
 	done := (&planner{

@@ -28,30 +28,37 @@ func objects(d *document, namespace string) []object {
 	if !isMapping(d.root) {
 		return nil
 	}
-	return objectsAt(d, d.root, nil, namespace)
+	kind, isList := strings.CutSuffix(str(get(d.root, "kind")), "List")
+	list := get(d.root, "items")
+	if !isList || list == nil {
+		return []object{objectAt(d, d.root, nil, ObjectRef{}, namespace)}
+	}
+	// The items of a PodList, as the API server answers, say neither.
+	implied := ObjectRef{APIVersion: str(get(d.root, "apiVersion")), Kind: kind}
+	var out []object
+	for i, item := range items(list) {
+		if item = resolved(item); isMapping(item) {
+			out = append(out, objectAt(d, item, Path{"items"}.Index(i), implied, namespace))
+		}
+	}
+	return out
 }
 
-func objectsAt(d *document, node *yaml.Node, path Path, namespace string) []object {
-	kind := str(get(node, "kind"))
-	if list := items(get(node, "items")); strings.HasSuffix(kind, "List") && len(path) == 0 {
-		var out []object
-		for i, item := range list {
-			if item = resolved(item); isMapping(item) {
-				out = append(out, objectsAt(d, item, path.Child("items").Index(i), namespace)...)
-			}
-		}
-		return out
-	}
+func objectAt(d *document, node *yaml.Node, path Path, ref ObjectRef, namespace string) object {
 	o := object{doc: d, node: node, path: path, stated: str(get(node, "metadata", "namespace"))}
-	o.group = groupOf(str(get(node, "apiVersion")))
-	o.ref = ObjectRef{Kind: kind, Namespace: o.stated, Name: str(get(node, "metadata", "name"))}
-	if o.ref.Name == "" {
-		o.ref.Name = str(get(node, "metadata", "generateName"))
+	if kind := str(get(node, "kind")); kind != "" || ref.Kind == "" {
+		ref = ObjectRef{APIVersion: str(get(node, "apiVersion")), Kind: kind}
 	}
-	if o.stated == "" && !slices.Contains(clusterKinds, kind) {
-		o.ref.Namespace = namespace
+	ref.Namespace, ref.Name = o.stated, str(get(node, "metadata", "name"))
+	if ref.Name == "" {
+		ref.Name = str(get(node, "metadata", "generateName"))
 	}
-	return []object{o}
+	if o.stated == "" && !slices.Contains(clusterKinds, ref.Kind) {
+		ref.Namespace = namespace
+	}
+	o.group = groupOf(ref.APIVersion)
+	o.ref = ref
+	return o
 }
 
 // groupOf is the API group of an apiVersion; empty for the core.
@@ -65,7 +72,7 @@ func groupOf(apiVersion string) string {
 
 // clusterKinds are those of the kinds that the rules know which have no
 // namespace.
-var clusterKinds = []string{"ClusterQueue", "DeviceClass", "RuntimeClass"}
+var clusterKinds = []string{"ClusterQueue", "DeviceClass", "HostDeviceNetwork", "IPoIBNetwork", "MacvlanNetwork", "RuntimeClass"}
 
 // TemplatePath says where objects of a kind have their pod templates. A step of
 // "*" stands for all values of a mapping or list.

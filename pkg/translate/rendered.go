@@ -1,0 +1,177 @@
+package translate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"go.yaml.in/yaml/v3"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	apifield "k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/operators"
+)
+
+// makesNetwork reports whether an object is one of which a network operator
+// makes a NetworkAttachmentDefinition.
+func makesNetwork(o object) bool { return operators.Knows(o.ref.APIVersion, o.ref.Kind) }
+
+// render judges the network that an operator would make of an object. One that
+// the input has counts as it is there; configs are those.
+func (n *judged) render(e *environment, configs map[attachment.NetworkRef]string) {
+	o := e.options.Operators
+	if o.Namespace == "" {
+		o.Namespace = e.options.namespace()
+	}
+	n.ref = n.target(o.Namespace)
+	values, err := decoded(n.object)
+	var notes []operators.Note
+	var made *nadv1.NetworkAttachmentDefinition
+	if err == nil {
+		made, notes, err = operators.Render(values, o)
+	}
+	if config, there := configs[n.ref]; there {
+		n.compare(config, made, err)
+		return
+	}
+	n.is = true
+	n.addNotes(notes)
+	n.addErrors(err)
+	if _, blocked := n.blocker(); blocked {
+		n.blocked = fmt.Errorf("no network operator makes it of %s", n.object.ref)
+	} else {
+		n.network, _ = networkOf(made)
+		n.definition = e.standAlone(made, n.object)
+		n.add(NetworkRendered, n.object.path, n.doc.at(n.object.node), "its network is %s", n.ref)
+	}
+	n.know(e, n.object.path.Child("spec", "resourceName"))
+}
+
+// target is the network's name, also where it cannot be rendered. Of objects
+// without a namespace NVIDIA's operator makes networks in default.
+func (n *judged) target(namespace string) attachment.NetworkRef {
+	ref := attachment.NetworkRef{Namespace: str(get(n.object.node, "spec", "networkNamespace")), Name: n.object.ref.Name}
+	switch {
+	case ref.Namespace != "":
+	case slices.Contains(clusterKinds, n.object.ref.Kind):
+		ref.Namespace = "default"
+	case n.object.stated != "":
+		ref.Namespace = n.object.stated
+	default:
+		ref.Namespace = namespace
+	}
+	return ref
+}
+
+// decoded is an object as the API server gets it. Clients read YAML 1.1, in
+// which a bare on or yes is no string.
+func decoded(o object) (map[string]any, error) {
+	var values map[string]any
+	if err := o.node.Decode(&values); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", o.ref, err)
+	}
+	spec, _ := values["spec"].(map[string]any)
+	entries(get(o.node, "spec"), func(key, value *yaml.Node) {
+		var truth bool
+		if value.Style == 0 && value.Kind == yaml.ScalarNode && spec != nil && value.Decode(&truth) == nil {
+			spec[key.Value] = truth
+		}
+	})
+	return values, nil
+}
+
+// compare reports where a network of the input is not what its operator would
+// make: it was edited, or the operator is another version.
+func (n *judged) compare(config string, made *nadv1.NetworkAttachmentDefinition, err error) {
+	at := n.doc.at(n.object.node)
+	if err != nil {
+		n.add(NetworkDiffers, n.object.path, at, "%s is there, though no operator makes it: %v", n.ref, err)
+		return
+	}
+	if keys := differences(config, made.Spec.Config); len(keys) > 0 {
+		n.add(NetworkDiffers, n.object.path, at, "%s has another %s in spec.config", n.ref, strings.Join(keys, ", "))
+	}
+}
+
+// differences are the keys, at the top, whose JSON values differ. What is no
+// JSON differs in all.
+func differences(a, b string) []string {
+	var x, y map[string]any
+	_ = json.Unmarshal([]byte(a), &x)
+	_ = json.Unmarshal([]byte(b), &y)
+	var keys []string
+	for _, key := range sortedSet(slices.Concat(slices.Collect(maps.Keys(x)), slices.Collect(maps.Keys(y)))) {
+		if !reflect.DeepEqual(x[key], y[key]) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// noteCodes has a code for each reason of a note.
+var noteCodes = map[operators.Reason]Code{
+	operators.Unknown:  OperatorFieldUnknown,
+	operators.LeftOut:  OperatorFieldIdle,
+	operators.Assumed:  OperatorAssumed,
+	operators.Newer:    OperatorNewer,
+	operators.Altered:  OperatorAlters,
+	operators.Unserved: OperatorPoolUnserved,
+	operators.NotMade:  OperatorFails,
+}
+
+func (n *judged) addNotes(notes []operators.Note) {
+	for _, note := range notes {
+		at := n.pathOf(note.Path)
+		n.add(noteCodes[note.Reason], at, n.place(at), "%s", note.Why)
+	}
+}
+
+// addErrors reports each error at its field.
+func (n *judged) addErrors(err error) {
+	var all utilerrors.Aggregate
+	switch {
+	case err == nil:
+	case errors.As(err, &all):
+		for _, one := range all.Errors() {
+			var wrong *apifield.Error
+			if errors.As(one, &wrong) {
+				at := n.pathOf(wrong.Field)
+				n.add(NotRendered, at, n.place(at), "%s", wrong.ErrorBody())
+			}
+		}
+	default:
+		n.add(NotRendered, n.object.path, n.doc.at(n.object.node), "%v", err)
+	}
+}
+
+var pathStep = regexp.MustCompile(`[^.\[\]]+`)
+
+// pathOf is a path of pkg/operators, e.g. spec.trunk[0].id.
+func (n *judged) pathOf(path string) Path {
+	return n.object.path.Child(pathStep.FindAllString(path, -1)...)
+}
+
+// standAlone is a definition as one creates it where its operator is not. The
+// mark by which sriov-network-operator knows its own stays out: it says that
+// the operator may overwrite the definition, and has to delete it together with
+// the object. A definition that states no namespace because its object states
+// none goes where that goes.
+func (e *environment) standAlone(made *nadv1.NetworkAttachmentDefinition, o object) *nadv1.NetworkAttachmentDefinition {
+	out := made.DeepCopy()
+	delete(out.Annotations, operators.OwnerAnnotation)
+	if len(out.Annotations) == 0 {
+		out.Annotations = nil
+	}
+	assumed := o.stated == "" && e.options.Namespace == "" && e.options.Operators.Namespace == ""
+	if assumed && o.ref.Namespace != "" && str(get(o.node, "spec", "networkNamespace")) == "" {
+		out.Namespace = ""
+	}
+	return out
+}
