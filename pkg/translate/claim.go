@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -32,9 +31,6 @@ const (
 	templateDigits = 10
 	maxTemplate    = 63
 )
-
-// ours is the form of templateName.
-var ours = regexp.MustCompile(`^` + templatePrefix + `(.*-)?[0-9a-f]{10}$`)
 
 // templatesFor makes the claims that stand for selections: one template, or
 // more where a claim has no room for all requests. Workloads of a namespace
@@ -84,44 +80,11 @@ func templateName(spec resourceapi.ResourceClaimSpec, selections []attachment.Se
 	return strings.TrimRight(readable, "-") + "-" + hex.EncodeToString(sum[:])[:templateDigits]
 }
 
-const classSuffix = ".nad.nadra.dev"
-
-// checkLeftOver looks for claims of a conversion beyond those that are wanted.
-func (p *planner) checkLeftOver(wanted int) {
-	var names []string
-	for i := range wanted {
-		names = append(names, podClaimName(i))
-	}
-	for i, item := range items(get(p.pod.template, "spec", "resourceClaims")) {
-		template := str(get(item, "resourceClaimTemplateName"))
-		if name := str(get(item, "name")); ours.MatchString(template) && !slices.Contains(names, name) {
-			p.add(ClaimLeftOver, p.pod.at.Child("spec", "resourceClaims").Index(i), p.doc.at(item), "%q refers to %s", name, template)
-		}
-	}
-}
-
-// checkOwnClaims looks for claims for networks that are not of a conversion.
-func (p *planner) checkOwnClaims() {
-	for i, item := range items(get(p.pod.template, "spec", "resourceClaims")) {
-		name := str(get(item, "resourceClaimTemplateName"))
-		template := p.env.templates[p.object.ref.Namespace+"/"+name]
-		if ours.MatchString(name) || template == nil {
-			continue
-		}
-		for _, request := range items(get(template, "spec", "spec", "devices", "requests")) {
-			if class := str(get(request, "exactly", "deviceClassName")); strings.HasSuffix(class, classSuffix) {
-				p.add(ClaimedByHand, p.pod.at.Child("spec", "resourceClaims").Index(i), p.doc.at(item), "template %s asks for class %s", name, class)
-				break
-			}
-		}
-	}
-}
-
 // referTo makes the edits by which a pod refers to its templates: an entry of
 // spec.resourceClaims for each, and one of resources.claims in every container.
-// A reference that is there already needs no edit; converted is set where all
-// are.
-func (p *planner) referTo(templates []string) (edits []Edit, converted bool) {
+// A reference that is there already needs no edit; earlier are the templates of
+// the references that are there.
+func (p *planner) referTo(templates []string) (edits []Edit, earlier []string) {
 	spec := p.pod.at.Child("spec")
 	list := get(p.pod.template, "spec", "resourceClaims")
 	var missing []any
@@ -134,7 +97,9 @@ func (p *planner) referTo(templates []string) (edits []Edit, converted bool) {
 			continue
 		}
 		path := spec.Child("resourceClaims").Index(at)
-		switch now := get(list.Content[at], "resourceClaimTemplateName"); {
+		now := get(list.Content[at], "resourceClaimTemplateName")
+		earlier = append(earlier, str(now))
+		switch {
 		case str(now) == template:
 		case ours.MatchString(str(now)):
 			path = path.Child("resourceClaimTemplateName")
@@ -149,12 +114,12 @@ func (p *planner) referTo(templates []string) (edits []Edit, converted bool) {
 	}
 	edits = append(edits, changed...)
 	if isEmpty(list) && len(missing) > 0 {
-		return append(edits, Edit{Add, spec.Child("resourceClaims"), missing}), false
+		return append(edits, Edit{Add, spec.Child("resourceClaims"), missing}), earlier
 	}
 	for _, m := range missing {
 		edits = append(edits, Edit{Add, spec.Child("resourceClaims", "-"), m})
 	}
-	return edits, len(missing) == 0
+	return edits, earlier
 }
 
 // claimEdits are those of one container.

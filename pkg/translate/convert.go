@@ -86,7 +86,7 @@ func (e *environment) created(files []File, known learned, outcomes []outcome) [
 	for i := range outcomes {
 		for _, t := range outcomes[i].templates {
 			key := t.object.Namespace + "/" + t.object.Name
-			if made[key] || e.templates[key] != nil {
+			if made[key] || e.template(t.object.Namespace, t.object.Name) != nil {
 				continue
 			}
 			made[key] = true

@@ -1,11 +1,7 @@
 package translate
 
 import (
-	"encoding/json"
-	"reflect"
-
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -32,6 +28,11 @@ type Options struct {
 	// Lookup finds networks that are not in the input; nil finds none. It may
 	// be called several times for a network, and from several goroutines.
 	Lookup func(attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition
+	// LookupTemplate finds ResourceClaimTemplates that are not in the input, and
+	// LookupRuntimeClass the handler of a RuntimeClass; nil finds none. They may
+	// be called as Lookup is.
+	LookupTemplate     func(namespace, name string) *resourceapi.ResourceClaimTemplate
+	LookupRuntimeClass func(name string) (handler string, found bool)
 	// AllNetworks says that a network which is neither in the input nor found
 	// does not exist.
 	AllNetworks bool
@@ -57,7 +58,7 @@ type environment struct {
 	// classes and templates are those of the input, by name and by
 	// namespace/name.
 	classes   map[string]bool
-	templates map[string]*yaml.Node
+	templates map[string]*resourceapi.ResourceClaimTemplateSpec
 }
 
 func newEnvironment(o Options) *environment {
@@ -65,7 +66,7 @@ func newEnvironment(o Options) *environment {
 		options:  o,
 		networks: map[attachment.NetworkRef]network{},
 		pools:    map[string]bool{}, handlers: map[string]string{},
-		classes: map[string]bool{}, templates: map[string]*yaml.Node{},
+		classes: map[string]bool{}, templates: map[string]*resourceapi.ResourceClaimTemplateSpec{},
 	}
 }
 
@@ -87,53 +88,4 @@ func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
 // servable reports whether nodes would publish a network.
 func (e *environment) servable(n network) bool {
 	return n.blocked == nil && (n.resourceName == "" || e.options.Pools)
-}
-
-// checkTemplate compares a template with that of the input, if it is there.
-func (e *environment) checkTemplate(p *planner, t *resourceapi.ResourceClaimTemplate) {
-	node := e.templates[t.Namespace+"/"+t.Name]
-	if node == nil {
-		return
-	}
-	spec := get(node, "spec")
-	if spec == nil || !sameSpec(spec, t.Spec) {
-		p.add(TemplateChanged, p.annotationPath(attachment.NetworksAnnotation), p.doc.at(p.annotation), "%s/%s", t.Namespace, t.Name)
-	}
-}
-
-// sameSpec compares by value, as the API server may write defaults and keys
-// in another order: what nadra asks for must be there, and nothing else of what
-// it would say.
-func sameSpec(node *yaml.Node, want resourceapi.ResourceClaimTemplateSpec) bool {
-	var raw any
-	if node.Decode(&raw) != nil {
-		return false
-	}
-	text, err := json.Marshal(raw)
-	if err != nil {
-		return false
-	}
-	var got resourceapi.ResourceClaimTemplateSpec
-	if json.Unmarshal(text, &got) != nil || len(got.Spec.Devices.Requests) != len(want.Spec.Devices.Requests) {
-		return false
-	}
-	for i := range got.Spec.Devices.Requests {
-		a, b := got.Spec.Devices.Requests[i], want.Spec.Devices.Requests[i]
-		if a.Name != b.Name || a.Exactly == nil || a.Exactly.DeviceClassName != b.Exactly.DeviceClassName {
-			return false
-		}
-	}
-	return sameConfigs(got.Spec.Devices.Config, want.Spec.Devices.Config)
-}
-
-func sameConfigs(a, b []resourceapi.DeviceClaimConfiguration) bool {
-	values := func(configs []resourceapi.DeviceClaimConfiguration) any {
-		text, err := json.Marshal(configs)
-		var v any
-		if err != nil || json.Unmarshal(text, &v) != nil {
-			return err
-		}
-		return v
-	}
-	return reflect.DeepEqual(values(a), values(b))
 }

@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"slices"
+
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -103,7 +105,8 @@ func (w *work) pods(env *environment) bool {
 		concerned = true
 	}
 	for _, p := range pods {
-		if annotation(p.template, attachment.NetworksAnnotation) != nil || annotation(p.template, defaultNetworkAnnotation) != nil {
+		if annotation(p.template, attachment.NetworksAnnotation) != nil || annotation(p.template, defaultNetworkAnnotation) != nil ||
+			len(p.ownClaims()) > 0 {
 			concerned = true
 			w.plan(p, env)
 		}
@@ -122,14 +125,19 @@ func (w *work) plan(p pod, env *environment) {
 	w.features = append(w.features, done.features...)
 }
 
-// strayAnnotation reports annotations in objects whose kind is not known.
+// strayAnnotation reports annotations in objects whose kind is not known. Those
+// of an object that another one made, as a ControllerRevision, are its owner's.
 func strayAnnotation(o object, r *reporter) bool {
 	walkPaths(o.node, o.path, func(n *yaml.Node, at Path) {
 		if i := keyIndex(n, attachment.NetworksAnnotation); i >= 0 {
 			r.add(StrayAnnotation, at.Child(attachment.NetworksAnnotation), o.doc.at(n.Content[i]), "of kind %s no pod template is known", o.ref.Kind)
 		}
 	})
-	return r.has(StrayAnnotation)
+	if r.has(StrayAnnotation) && ownerOf(o) != nil {
+		r.findings = slices.DeleteFunc(r.findings, func(f Finding) bool { return f.Code == StrayAnnotation })
+		r.owned(OwnedWorkload)
+	}
+	return r.has(StrayAnnotation) || r.has(OwnedWorkload)
 }
 
 // splice makes the edits of all objects of a document, but for those that have

@@ -99,6 +99,6 @@ func (e *environment) learn(o object) {
 	case o.group == resourceapi.GroupName && o.ref.Kind == "DeviceClass":
 		e.classes[o.ref.Name] = true
 	case o.group == resourceapi.GroupName && o.ref.Kind == "ResourceClaimTemplate":
-		e.templates[o.ref.Namespace+"/"+o.ref.Name] = o.node
+		e.templates[o.ref.Namespace+"/"+o.ref.Name] = templateSpec(get(o.node, "spec"))
 	}
 }

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -45,7 +46,10 @@ func (p *planner) plan() plan {
 	if n := annotation(p.pod.template, defaultNetworkAnnotation); n != nil {
 		p.add(DefaultNetwork, p.annotationPath(defaultNetworkAnnotation), p.doc.at(n), "it asks for %s in place of the default network", str(n))
 	}
-	if p.annotation == nil || !p.readAnnotation() {
+	if p.annotation == nil {
+		return p.planClaimAlone()
+	}
+	if !p.readAnnotation() {
 		return plan{}
 	}
 	out := plan{}
@@ -102,12 +106,15 @@ func (p *planner) edits(templates []*resourceapi.ResourceClaimTemplate) []Edit {
 		p.env.checkTemplate(p, t)
 	}
 	p.checkLeftOver(len(names))
-	edits, converted := p.referTo(names)
+	edits, earlier := p.referTo(names)
 	if _, blocked := p.blocker(); blocked {
 		return nil
 	}
-	if !converted {
+	switch {
+	case len(earlier) == 0:
 		edits = append(p.resourceEdits(), edits...)
+	case !slices.Equal(earlier, names):
+		p.checkMatchedBefore(earlier)
 	}
 	if p.env.options.DropAnnotation {
 		edits = append(edits, p.dropAnnotation())

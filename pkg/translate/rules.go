@@ -131,7 +131,7 @@ var rules = []Rule{
 	},
 	{
 		VMRuntime, Blocker, "The pod runs in a virtual machine",
-		"runtimeClassName names a runtime such as Kata Containers that starts a virtual machine for the pod.",
+		"runtimeClassName names a runtime such as Kata Containers that starts a virtual machine for the pod, or an annotation configures one.",
 		"Such runtimes need all interfaces before the sandbox starts; NRI tells of the sandbox when it is already there.",
 		"Leave the workload on Multus.",
 	},
@@ -214,6 +214,18 @@ var rules = []Rule{
 		"Remove the entry, and what refers to it in the containers' resources.claims.",
 	},
 	{
+		ClaimAlone, Info, "The pod asks by claim alone",
+		"spec.resourceClaims has an entry for a template of a conversion, and the pod has no annotation.",
+		"Dropping the annotation leaves a pod like that, and its claim is what counts; Multus could not serve it again. Where somebody removed the annotation in order to remove the networks, the pod still has them.",
+		"Nothing needs to be done if the networks are wanted. Else remove the entry, and what refers to it in the containers' resources.claims.",
+	},
+	{
+		ResourceNotMatched, Warning, "Devices were not matched again",
+		"The annotation has changed since the conversion and names more networks of a pool; limits or requests still name that pool.",
+		"The devices of the earlier networks were taken out then. What remains may be there for its own sake, or for the new networks, which get their devices by the claim.",
+		"Remove as many devices from limits and requests as were added for the new networks.",
+	},
+	{
 		NotYAML, Warning, "A document is not YAML",
 		"The document cannot be parsed, or is a template that is yet to be rendered.",
 		"It was left as it is, and nothing in it was looked at.",
@@ -236,6 +248,12 @@ var rules = []Rule{
 		"The input has a ResourceClaimTemplate of the name that the conversion gives, with another content.",
 		"The name stands for the content. Somebody has changed it, and it must not be overwritten.",
 		"Rename that template.",
+	},
+	{
+		TemplateNotInInput, Warning, "A template is not in the input",
+		"The pod has no annotation and refers to a template of a conversion that was not looked at.",
+		"What it asks for is not known, and it cannot be made anew. Without it the pod does not start.",
+		"Give the template's manifest, too, or look at the live cluster.",
 	},
 	{
 		NetworkRendered, Info, "A network operator makes the network",

@@ -41,16 +41,16 @@ func (p *planner) checkPod() {
 	if n := get(spec, "hostNetwork"); str(n) == "true" {
 		p.add(HostNetwork, at.Child("hostNetwork"), p.doc.at(n), "the annotation does nothing, and no claim is made")
 	}
-	if n := get(spec, "runtimeClassName"); n != nil {
-		if handler, vm := p.env.virtualMachine(str(n)); vm {
-			p.add(VMRuntime, at.Child("runtimeClassName"), p.doc.at(n), "handler %s", handler)
-		}
-	}
+	p.checkRuntime()
 	for _, name := range []string{configSourceAnnotation, configMirrorAnnotation} {
 		if n := annotation(p.pod.template, name); n != nil && (name == configMirrorAnnotation || str(n) != "api") {
 			p.add(StaticPod, p.annotationPath(name), p.doc.at(n), "the kubelet made it")
 			return
 		}
+	}
+	if owner := ownerOf(p.object); owner != nil && owner.Kind == "Node" {
+		p.add(StaticPod, p.object.path.Child("metadata", "ownerReferences"), p.doc.at(get(p.object.node, "metadata", "ownerReferences")), "it is the mirror of one")
+		return
 	}
 	if p.object.ref.Kind == "Pod" && strings.Contains(p.doc.file, "etc/kubernetes/manifests/") {
 		p.add(StaticPod, at, p.doc.at(p.object.node), "its file is in the kubelet's folder")
@@ -78,21 +78,4 @@ func (p *planner) checkNetworks() {
 			p.add(PoolsNotServedUser, path, p.place(i), "%s draws from pool %s", s.Network, n.resourceName)
 		}
 	}
-}
-
-// vmHandlers are parts of the names of runtimes that need all interfaces before
-// the sandbox starts.
-var vmHandlers = []string{"kata", "gvisor", "runsc", "firecracker", "qemu"}
-
-func (e *environment) virtualMachine(class string) (handler string, vm bool) {
-	handler = class
-	if h, known := e.handlers[class]; known {
-		handler = h
-	}
-	for _, part := range vmHandlers {
-		if strings.Contains(handler, part) {
-			return handler, true
-		}
-	}
-	return handler, false
 }

@@ -3,6 +3,7 @@ package translate
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 )
@@ -11,7 +12,8 @@ import (
 type PodResult struct {
 	// Edits change the pod; encoded, they are a JSON Patch.
 	Edits []Edit
-	// Templates are those that the edits refer to, in order.
+	// Templates are those that the edits refer to and LookupTemplate does not
+	// find, in order.
 	Templates []*resourceapi.ResourceClaimTemplate
 	Findings  []Finding
 	Readiness Readiness
@@ -36,9 +38,13 @@ func Pod(manifest []byte, o Options) (PodResult, error) {
 	object.ref.APIVersion, object.ref.Kind, object.group = "v1", "Pod", ""
 	r := &reporter{doc: d, object: object}
 	w := &work{object: object, reporter: r, ledger: newLedger(object)}
+	env := newEnvironment(o)
 	done := (&planner{
-		reporter: r, pod: pod{object: object, template: object.node, at: object.path}, env: newEnvironment(o), ledger: w.ledger,
+		reporter: r, pod: pod{object: object, template: object.node, at: object.path}, env: env, ledger: w.ledger,
 	}).plan()
+	done.templates = slices.DeleteFunc(done.templates, func(t *resourceapi.ResourceClaimTemplate) bool {
+		return env.template(t.Namespace, t.Name) != nil
+	})
 	out := PodResult{Edits: done.edits, Templates: done.templates, Findings: r.findings, Readiness: readiness(r.findings), Accounts: w.accounts()}
 	if _, blocked := r.blocker(); blocked {
 		out.Edits, out.Templates = nil, nil
