@@ -73,6 +73,9 @@ func hasContent(text []byte) bool {
 // parse reads the document's nodes.
 func (d *document) parse() {
 	d.root, d.shared, d.err = nil, nil, nil
+	if d.root = jsonRoot(d.text); d.root != nil {
+		return
+	}
 	var node yaml.Node
 	if d.err = decode(d.text, &node); d.err != nil || len(node.Content) == 0 {
 		return
