@@ -60,6 +60,9 @@ var odds = []string{
 	podHead + "spec: !!map\n  containers: !!seq\n  - name: c\n    \"quoted\": !!str x\n",
 	"--- # first\n" + podHead + "spec: {containers: [{name: c}]}\n--- \n--- |\n  text\n",
 	"%YAML 1.1\n---\n" + podHead + "spec: {containers: [{name: c}]}\n",
+	podHead + "spec:\n  containers:\n  - name: c\n    args:\n    - |\n      x",
+	podHead + "spec:\n  containers:\n  - name: c\n    args:\n    - >2+ # -\n        x\n\n      y",
+	podHead + "spec:\n  containers:\n  - name: c\n    args:\n    - |- # +\r\n      x",
 	"a: &a [*a]\n",
 	podHead + "spec: &s\n  containers:\n  - name: c\n  x: *s\n",
 }
@@ -87,11 +90,10 @@ func TestLineEnds(t *testing.T) {
 	}
 }
 
-// A block of text that ends the file without a line end would get one: the
-// document is left alone, and a finding says so.
+// What cannot be spliced is left alone, and a finding says so.
 func TestLeftAlone(t *testing.T) {
 	for _, text := range []string{
-		podHead + "spec:\n  containers:\n  - name: c\n    args:\n    - |\n      x",
+		podHead + "spec:\n  containers:\n  - name: c\n    name: c\n",
 		podHead + "spec:\n  containers:\n  - ? name\n    : c\n",
 	} {
 		got := Convert(Input{Files: []File{{"f.yaml", []byte(text)}}})

@@ -240,7 +240,7 @@ var rules = []Rule{
 	{
 		NotEditable, Blocker, "The document could not be changed in place",
 		"The changed text did not read back as it should.",
-		"The document was left as it is rather than written anew without its comments and form. Usual causes are keys that occur twice and a block of text at the end of a file without a last newline.",
+		"The document was left as it is rather than written anew without its comments and form. A usual cause are keys that occur twice.",
 		"Bring the document into a plainer form.",
 	},
 	{

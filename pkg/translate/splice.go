@@ -68,6 +68,8 @@ type splicer struct {
 	// flow are the flow collections that have an edit: commas make the next
 	// one depend on it.
 	flow map[*yaml.Node]bool
+	// chomped is set when chomp has been at work.
+	chomped bool
 }
 
 // part replaces text[from:to]. Parts of the same place keep their order.
@@ -151,9 +153,36 @@ func (sp *splicer) addBlock(parent *yaml.Node, key string, value any) error {
 	}
 	at := sp.nextLine(end)
 	if at == len(sp.text) && !bytes.HasSuffix(sp.text, []byte("\n")) {
+		if err := sp.chomp(parent); err != nil {
+			return err
+		}
 		return sp.put(at, at, sp.layout.newline+lines)
 	}
 	return sp.put(at, at, lines+sp.layout.newline)
+}
+
+// chomp is for a block of text that the file ends with, without a line end: so
+// that it does not get one when lines follow, its header says "-".
+func (sp *splicer) chomp(n *yaml.Node) error {
+	for len(n.Content) > 0 {
+		n = n.Content[len(n.Content)-1]
+	}
+	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 || sp.chomped {
+		return nil
+	}
+	at, err := sp.properties(sp.start(n))
+	if err != nil {
+		return err
+	}
+	sp.chomped = true
+	header := sp.text[at:sp.nextLine(at)]
+	switch indicator := bytes.IndexAny(header, "+-#\n"); {
+	case indicator < 0 || header[indicator] == '-':
+		return nil
+	case header[indicator] == '+':
+		return sp.put(at+indicator, at+indicator+1, "-")
+	}
+	return sp.put(at+1, at+1, "-")
 }
 
 // addFlow puts an entry or item after the last one, on a line of its own if
