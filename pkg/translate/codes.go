@@ -11,7 +11,7 @@ type Code string
 // The codes. Numbers below 10 are about the annotation, below 20 about the
 // networks it names, below 30 about the pod, below 40 about resources,
 // quotas and claims, below 50 about the manifest, below 60 about what network
-// operators make.
+// operators make, below 70 more about networks and who serves them.
 const (
 	BadAnnotation        Code = "NADRA-001"
 	SlashInName          Code = "NADRA-002"
@@ -70,6 +70,10 @@ const (
 	OperatorFails        Code = "NADRA-057"
 	NotRendered          Code = "NADRA-058"
 	NetworkDiffers       Code = "NADRA-059"
+
+	AnnotationRead Code = "NADRA-060"
+	NetworkOfAgent Code = "NADRA-061"
+	NetworkTwice   Code = "NADRA-062"
 )
 
 // Rule explains a code.

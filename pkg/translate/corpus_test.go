@@ -88,10 +88,8 @@ func TestCorpusVerdicts(t *testing.T) {
 		for _, w := range got.Workloads {
 			fmt.Fprintf(&b, "%s\t%s\t%s\t%v\n", w.Position.File, w.Object, w.Readiness, w.Codes)
 		}
-		for _, f := range got.Findings {
-			if f.Object.Kind == nadKind {
-				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", f.Position.File, f.Object, f.Severity, f.Code)
-			}
+		for _, n := range got.Networks {
+			fmt.Fprintf(&b, "%s\t%s\t%s\t%v\n", n.Position.File, n.Object, n.Readiness, n.Codes)
 		}
 	}
 	if *update {

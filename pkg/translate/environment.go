@@ -55,6 +55,8 @@ type environment struct {
 	pools map[string]bool
 	// handlers are those of the input's RuntimeClasses.
 	handlers map[string]string
+	// policies are the namespaces that have a MultiNetworkPolicy.
+	policies map[string]bool
 	// classes and templates are those of the input, by name and by
 	// namespace/name.
 	classes   map[string]bool
@@ -65,7 +67,7 @@ func newEnvironment(o Options) *environment {
 	return &environment{
 		options:  o,
 		networks: map[attachment.NetworkRef]network{},
-		pools:    map[string]bool{}, handlers: map[string]string{},
+		pools:    map[string]bool{}, handlers: map[string]string{}, policies: map[string]bool{},
 		classes: map[string]bool{}, templates: map[string]*resourceapi.ResourceClaimTemplateSpec{},
 	}
 }

@@ -89,11 +89,12 @@ func (out *outcome) document(d *document, env *environment) []byte {
 func (w *work) pods(env *environment) bool {
 	o, r := w.object, w.reporter
 	if isVirtualMachine(o) {
-		if n := multusOf(o); n != nil {
-			r.add(VirtualMachines, o.path.Child("spec"), o.doc.at(n), "its networks are left to KubeVirt and Multus")
-			return true
+		first, networks := multusOf(o)
+		if first != nil {
+			r.add(VirtualMachines, o.path.Child("spec"), o.doc.at(first), "its networks are left to KubeVirt and Multus")
+			w.networks = networks
 		}
-		return false
+		return first != nil
 	}
 	pods, known := podsOf(o, env.options.Templates)
 	if !known {

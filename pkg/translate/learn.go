@@ -49,7 +49,7 @@ func (e *environment) learnAll(files []File) learned {
 	configs := map[attachment.NetworkRef]string{}
 	for i := range networks {
 		if n := &networks[i]; isNetwork(n.object) {
-			configs[n.ref] = n.read(e)
+			n.read(e, configs)
 		}
 	}
 	// What operators would make comes after what is there.
@@ -77,9 +77,11 @@ func (l *learned) add(n *judged, e *environment) {
 	l.networks = append(l.networks, one)
 }
 
+const policyKind = "MultiNetworkPolicy"
+
 // taught are the kinds that are taken note of.
 var taught = func() [][]byte {
-	kinds := [][]byte{[]byte(nadKind), []byte("RuntimeClass"), []byte("DeviceClass"), []byte("ResourceClaimTemplate")}
+	kinds := [][]byte{[]byte(nadKind), []byte(policyKind), []byte("RuntimeClass"), []byte("DeviceClass"), []byte("ResourceClaimTemplate")}
 	for _, k := range operators.Kinds() {
 		kinds = append(kinds, []byte(k.Kind))
 	}
@@ -96,6 +98,8 @@ func (e *environment) learn(o object) {
 	switch {
 	case o.group == "node.k8s.io" && o.ref.Kind == "RuntimeClass":
 		e.handlers[o.ref.Name] = str(get(o.node, "handler"))
+	case o.group == nadGroup && o.ref.Kind == policyKind:
+		e.policies[o.ref.Namespace] = true
 	case o.group == resourceapi.GroupName && o.ref.Kind == "DeviceClass":
 		e.classes[o.ref.Name] = true
 	case o.group == resourceapi.GroupName && o.ref.Kind == "ResourceClaimTemplate":

@@ -1,7 +1,10 @@
 package translate
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
@@ -35,6 +38,9 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 	if err != nil && !errors.Is(err, attachment.ErrNoConfig) {
 		n.blocked = err
 	}
+	if agent := agentOf(parsed); agent != "" {
+		n.blocked = fmt.Errorf("network %s is attached by %s, not by a CNI plugin", parsed.Ref, agent)
+	}
 	for _, p := range parsed.Plugins {
 		n.plugins = append(n.plugins, p.Type)
 		if n.ipam == "" {
@@ -42,6 +48,18 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		}
 	}
 	return n, err
+}
+
+// agentOf is who attaches a network by watching pods, as antrea-agent does for
+// its secondary networks. A CNI plugin of that name is for the pod's eth0 only.
+func agentOf(n attachment.Network) string {
+	var config struct {
+		Plugins []struct{ Type, NetworkType string }
+	}
+	if json.Unmarshal(n.Conflist, &config) == nil && len(config.Plugins) > 0 && config.Plugins[0].Type == "antrea" && config.Plugins[0].NetworkType != "" {
+		return "antrea-agent"
+	}
+	return ""
 }
 
 // judged is an object of the input that is a network, or that an operator makes
@@ -56,14 +74,20 @@ type judged struct {
 	definition *nadv1.NetworkAttachmentDefinition
 }
 
-// read judges a NetworkAttachmentDefinition and returns its configuration.
-func (n *judged) read(e *environment) string {
+// read judges a NetworkAttachmentDefinition and takes note of its
+// configuration. Of several with one name the last counts, as it does when they
+// are applied.
+func (n *judged) read(e *environment, configs map[attachment.NetworkRef]string) {
 	n.is = true
+	config := str(get(n.object.node, "spec", "config"))
+	if earlier, twice := configs[n.ref]; twice && len(differences(earlier, config)) > 0 {
+		n.add(NetworkTwice, n.object.path, n.doc.at(n.object.node), "an earlier one has another %s in spec.config", strings.Join(differences(earlier, config), ", "))
+	}
+	configs[n.ref] = config
 	pool := n.object.path.Child("metadata", "annotations", attachment.ResourceNameAnnotation)
 	n.resourceName = str(annotation(n.object.node, attachment.ResourceNameAnnotation))
 	n.readConfig()
 	n.know(e, pool)
-	return str(get(n.object.node, "spec", "config"))
 }
 
 func (n *judged) readConfig() {
@@ -81,6 +105,8 @@ func (n *judged) readConfig() {
 	var err error
 	n.network, err = networkOf(nad)
 	switch {
+	case n.blocked != nil && err == nil:
+		n.add(NetworkOfAgent, at, n.doc.at(config), "%v", n.blocked)
 	case n.blocked != nil:
 		n.add(NetworkNotJSON, at, n.doc.within(config, syntaxOffset(nad.Spec.Config)), "%s", bare(err, "spec.config: "))
 	case err != nil:

@@ -116,7 +116,7 @@ func (p *planner) edits(templates []*resourceapi.ResourceClaimTemplate) []Edit {
 	case !slices.Equal(earlier, names):
 		p.checkMatchedBefore(earlier)
 	}
-	if p.env.options.DropAnnotation {
+	if p.env.options.DropAnnotation && !p.keepsAnnotation() {
 		edits = append(edits, p.dropAnnotation())
 	}
 	for _, e := range edits {

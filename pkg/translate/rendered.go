@@ -45,7 +45,7 @@ func (n *judged) render(e *environment, configs map[attachment.NetworkRef]string
 	n.addNotes(notes)
 	n.addErrors(err)
 	if _, blocked := n.blocker(); blocked {
-		n.blocked = fmt.Errorf("no network operator makes it of %s", n.object.ref)
+		n.blocked = fmt.Errorf("network %s: no operator makes it of %s", n.ref, n.object.ref)
 	} else {
 		n.network, _ = networkOf(made)
 		n.definition = e.standAlone(made, n.object)

@@ -315,4 +315,22 @@ var rules = []Rule{
 		"The definition counts. It was edited, the object was and the operator has not followed yet, or the operator is of another version than nadra knows.",
 		"Compare the two if the network is to be rendered from the object some day.",
 	},
+	{
+		AnnotationRead, Warning, "Others than Multus read the annotation",
+		"The annotation was to be dropped, and something besides Multus goes by it: the controller of a network's plugin (Kube-OVN, OVN-Kubernetes), a plugin that serves IPAMClaims, or whoever enforces MultiNetworkPolicies.",
+		"Without the annotation the plugin would fail, an address would change, or a policy would silently not hold. The workload was converted and keeps the annotation.",
+		"Nothing needs to be done. The annotation does no harm: on nodes of nadra the claim counts.",
+	},
+	{
+		NetworkOfAgent, Blocker, "An agent attaches the network",
+		"The configuration is not for a CNI plugin but for an agent that watches pods and attaches the network by itself, as antrea-agent does where networkType is set.",
+		"Multus does not attach such a network, so a claim cannot stand in for it. The agent goes by the annotation.",
+		"Leave the network and its workloads as they are.",
+	},
+	{
+		NetworkTwice, Warning, "A network is there twice",
+		"The input has several NetworkAttachmentDefinitions of one name and namespace, with different configurations.",
+		"Only one can exist. The last one counted for the workloads.",
+		"Give only the manifests that belong together.",
+	},
 }

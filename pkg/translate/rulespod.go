@@ -71,11 +71,30 @@ func (p *planner) checkNetworks() {
 		case !found && p.env.options.AllNetworks:
 			p.add(NetworkMissing, path, p.place(i), "%s does not exist", s.Network)
 		case !found:
-			p.add(NetworkNotInInput, path, p.place(i), "%s is not in the input", s.Network)
+			p.add(NetworkNotInInput, path, p.place(i), "%s is not in the input%s", s.Network, p.mayDraw())
 		case n.blocked != nil:
 			p.add(NetworkUnusable, path, p.place(i), "%v", n.blocked)
 		case n.resourceName != "" && !p.env.options.Pools:
 			p.add(PoolsNotServedUser, path, p.place(i), "%s draws from pool %s", s.Network, n.resourceName)
 		}
 	}
+}
+
+// mayDraw names the devices that the pod asks for, from which a network that is
+// not known may draw.
+func (p *planner) mayDraw() string {
+	var names []string
+	for _, c := range p.containers() {
+		for _, list := range resourceLists {
+			entries(get(c.node, "resources", list), func(key, _ *yaml.Node) {
+				if domain, name, extended := strings.Cut(key.Value, "/"); extended && !strings.HasSuffix(domain, "kubernetes.io") && name != "gpu" {
+					names = append(names, key.Value)
+				}
+			})
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it may draw from " + strings.Join(sortedSet(names), " or ") + ", which the pod asks for"
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // object is one Kubernetes object of a document.
@@ -154,25 +152,4 @@ func expand(n *yaml.Node, at, path Path, found func(*yaml.Node, Path)) {
 // annotation returns an annotation's value; nil if there is none.
 func annotation(n *yaml.Node, name string) *yaml.Node {
 	return get(n, "metadata", "annotations", name)
-}
-
-// isVirtualMachine reports whether an object is one of KubeVirt's.
-func isVirtualMachine(o object) bool {
-	return (o.group == "kubevirt.io" || o.group == "pool.kubevirt.io") && strings.HasPrefix(o.ref.Kind, "VirtualMachine")
-}
-
-// multusOf is the first network of a virtual machine that is Multus'.
-func multusOf(o object) *yaml.Node {
-	for _, path := range [][]string{{"spec", "template"}, nil, {"spec", "virtualMachineTemplate", "spec", "template"}} {
-		n := get(o.node, path...)
-		if a := annotation(n, attachment.NetworksAnnotation); a != nil && len(path) > 0 {
-			return a
-		}
-		for _, network := range items(get(n, "spec", "networks")) {
-			if m := get(network, "multus"); m != nil {
-				return m
-			}
-		}
-	}
-	return nil
 }

@@ -1,0 +1,43 @@
+package translate
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// isVirtualMachine reports whether an object is one of KubeVirt's.
+func isVirtualMachine(o object) bool {
+	return o.group == "kubevirt.io" && strings.HasPrefix(o.ref.Kind, "VirtualMachine")
+}
+
+// multusOf is the first thing by which a virtual machine asks for a network of
+// Multus, nil if there is none, and the networks that its spec names.
+func multusOf(o object) (first *yaml.Node, networks []string) {
+	found := func(n *yaml.Node) {
+		if first == nil {
+			first = n
+		}
+	}
+	for _, path := range [][]string{{"spec", "template"}, nil, {"spec", "virtualMachineTemplate", "spec", "template"}} {
+		n := get(o.node, path...)
+		for _, name := range []string{attachment.NetworksAnnotation, defaultNetworkAnnotation} {
+			if a := annotation(n, name); a != nil && len(path) > 0 {
+				found(a)
+			}
+		}
+		for _, network := range items(get(n, "spec", "networks")) {
+			if m := get(network, "multus"); m != nil {
+				found(m)
+				name := str(get(m, "networkName"))
+				if !strings.Contains(name, "/") {
+					name = o.ref.Namespace + "/" + name
+				}
+				networks = append(networks, name)
+			}
+		}
+	}
+	return first, networks
+}
