@@ -71,9 +71,10 @@ const (
 	NotRendered          Code = "NADRA-058"
 	NetworkDiffers       Code = "NADRA-059"
 
-	AnnotationRead Code = "NADRA-060"
-	NetworkOfAgent Code = "NADRA-061"
-	NetworkTwice   Code = "NADRA-062"
+	AnnotationRead     Code = "NADRA-060"
+	NetworkOfAgent     Code = "NADRA-061"
+	NetworkTwice       Code = "NADRA-062"
+	NetworkWithoutPool Code = "NADRA-063"
 )
 
 // Rule explains a code.

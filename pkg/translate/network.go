@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,6 +16,8 @@ type network struct {
 	// plugins are the types of the chain; ipam is that of the first that has one.
 	plugins []string
 	ipam    string
+	// poolless is the plugin that needs a device, where no pool gives it one.
+	poolless string
 	// blocked is set where the configuration is not usable.
 	blocked error
 }
@@ -41,6 +42,9 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 	if agent := agentOf(parsed); agent != "" {
 		n.blocked = fmt.Errorf("network %s is attached by %s, not by a CNI plugin", parsed.Ref, agent)
 	}
+	if n.resourceName == "" {
+		n.poolless = poolless(parsed)
+	}
 	for _, p := range parsed.Plugins {
 		n.plugins = append(n.plugins, p.Type)
 		if n.ipam == "" {
@@ -48,18 +52,6 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		}
 	}
 	return n, err
-}
-
-// agentOf is who attaches a network by watching pods, as antrea-agent does for
-// its secondary networks. A CNI plugin of that name is for the pod's eth0 only.
-func agentOf(n attachment.Network) string {
-	var config struct {
-		Plugins []struct{ Type, NetworkType string }
-	}
-	if json.Unmarshal(n.Conflist, &config) == nil && len(config.Plugins) > 0 && config.Plugins[0].Type == "antrea" && config.Plugins[0].NetworkType != "" {
-		return "antrea-agent"
-	}
-	return ""
 }
 
 // judged is an object of the input that is a network, or that an operator makes
@@ -111,6 +103,9 @@ func (n *judged) readConfig() {
 		n.add(NetworkNotJSON, at, n.doc.within(config, syntaxOffset(nad.Spec.Config)), "%s", bare(err, "spec.config: "))
 	case err != nil:
 		n.add(NetworkOnNodes, o.path.Child("spec"), n.doc.at(keyNode(o.node, "spec")), "it is the file of the node whose name is %q", nad.Name)
+	}
+	if n.poolless != "" {
+		n.add(NetworkWithoutPool, at, n.doc.at(config), "plugin %s needs one", n.poolless)
 	}
 	n.owned(NetworkOwned)
 }

@@ -333,4 +333,10 @@ var rules = []Rule{
 		"Only one can exist. The last one counted for the workloads.",
 		"Give only the manifests that belong together.",
 	},
+	{
+		NetworkWithoutPool, Warning, "Nothing says which device a network uses",
+		"The plugin moves a device into the pod, such as sriov or host-device. The configuration does not name one, and the NetworkAttachmentDefinition has no annotation k8s.v1.cni.cncf.io/resourceName.",
+		"Multus cannot hand a device to the plugin, so pods fail unless their element of the annotation has a deviceID. Such definitions are often read by something else, as dra-driver-sriov does.",
+		"Add the annotation with the pool's name if the network draws from one.",
+	},
 }
