@@ -49,7 +49,7 @@ func TestWithin(t *testing.T) {
 				continue
 			}
 			p := d.within(value, k.at)
-			at := offset(d.text, lineStarts(d.text), p.Line, p.Column)
+			at := d.source().offset(p.Line, p.Column)
 			if rest := string(d.text[at:]); rest[0] != '"' && rest[0] != '\\' || rest[1] != 'X' && rest[2] != 'X' {
 				t.Errorf("%s: it points at %q", name, rest)
 			}

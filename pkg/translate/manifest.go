@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -29,6 +28,16 @@ type document struct {
 	err  error
 	// shared are the anchors that aliases refer to.
 	shared map[string]bool
+	// src is the text's source, once somebody needs it.
+	src *source
+}
+
+func (d *document) source() source {
+	if d.src == nil {
+		s := newSource(d.text)
+		d.src = &s
+	}
+	return *d.src
 }
 
 // split cuts a file into its documents. Joined, their texts are the file. A
@@ -72,7 +81,7 @@ func hasContent(text []byte) bool {
 
 // parse reads the document's nodes.
 func (d *document) parse() {
-	d.root, d.shared, d.err = nil, nil, nil
+	d.root, d.shared, d.err, d.src = nil, nil, nil, nil
 	if d.root = jsonRoot(d.text); d.root != nil {
 		return
 	}
@@ -121,41 +130,4 @@ func (d *document) at(n *yaml.Node) Position {
 		return Position{File: d.file, Line: d.line + 1, Column: 1}
 	}
 	return Position{File: d.file, Line: d.line + n.Line, Column: n.Column}
-}
-
-// lineStarts are the offsets of the text's lines, by the parser's rules.
-func lineStarts(text []byte) []int {
-	first := 0
-	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
-		first = 3
-	}
-	starts := []int{first}
-	for i := first; i < len(text); i++ {
-		switch {
-		case text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n':
-			i++
-		case text[i] == '\n' || text[i] == '\r':
-		case text[i] == 0xC2 && i+1 < len(text) && text[i+1] == 0x85:
-			i++
-		case text[i] == 0xE2 && i+2 < len(text) && text[i+1] == 0x80 && (text[i+2] == 0xA8 || text[i+2] == 0xA9):
-			i += 2
-		default:
-			continue
-		}
-		starts = append(starts, i+1)
-	}
-	return starts
-}
-
-// offset is the index of a line and column, both from 1; a column is a rune.
-func offset(text []byte, starts []int, line, column int) int {
-	if line < 1 || line > len(starts) {
-		return len(text)
-	}
-	at := starts[line-1]
-	for ; column > 1 && at < len(text); column-- {
-		_, size := utf8.DecodeRune(text[at:])
-		at += size
-	}
-	return at
 }

@@ -12,16 +12,7 @@ import (
 
 var errText = errors.New("the text is not where the parser said")
 
-// source is a text and where its lines begin. The YAML parser says where a node
-// begins; source finds where it ends.
-type source struct {
-	text   []byte
-	starts []int
-}
-
-func newSource(text []byte) source { return source{text: text, starts: lineStarts(text)} }
-
-func (s source) start(n *yaml.Node) int { return offset(s.text, s.starts, n.Line, n.Column) }
+func (s source) start(n *yaml.Node) int { return s.offset(n.Line, n.Column) }
 
 // lineStart is the offset of the line that has the offset at.
 func (s source) lineStart(at int) int {

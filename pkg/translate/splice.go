@@ -41,7 +41,7 @@ func (d *document) edited(edits []Edit) ([]byte, error) {
 // round makes the edits that are independent of each other in one go, parses
 // the text anew, and returns those that wait for the next round.
 func (d *document) round(edits []Edit) ([]Edit, error) {
-	sp := &splicer{source: newSource(d.text), flow: map[*yaml.Node]bool{}, layout: layoutOf(d)}
+	sp := &splicer{source: d.source(), flow: map[*yaml.Node]bool{}, layout: layoutOf(d)}
 	var waiting []Edit
 	for _, e := range edits {
 		done, err := sp.edit(d.root, e)

@@ -15,7 +15,7 @@ func (d *document) within(n *yaml.Node, at int) Position {
 	if n == nil || n.Kind != yaml.ScalarNode || at > len(n.Value) {
 		return d.at(n)
 	}
-	s := newSource(d.text)
+	s := d.source()
 	i, err := s.properties(s.start(n))
 	if err != nil {
 		return d.at(n)
@@ -45,7 +45,8 @@ func (d *document) within(n *yaml.Node, at int) Position {
 	if i = skipSpace(d.text, i); i > len(d.text) {
 		return d.at(n)
 	}
-	return d.position(s, i)
+	line, column := s.place(i)
+	return Position{File: d.file, Line: d.line + line, Column: column}
 }
 
 func skipSpace(text []byte, i int) int {
@@ -57,12 +58,4 @@ func skipSpace(text []byte, i int) int {
 		i += size
 	}
 	return i
-}
-
-func (d *document) position(s source, at int) Position {
-	line := 0
-	for line+1 < len(s.starts) && s.starts[line+1] <= at {
-		line++
-	}
-	return Position{File: d.file, Line: d.line + line + 1, Column: utf8.RuneCount(d.text[s.starts[line]:at]) + 1}
 }
