@@ -17,8 +17,8 @@
 // document is parsed again and compared with the edits applied to the parsed
 // tree: where they differ, the document stays as it was and a finding says so.
 //
-// Networks are those of the input, and those that Options.Lookup finds: in a
-// cluster, or among what network operators would render.
+// Networks are those of the input, those that network operators would make of
+// objects of the input, and those that Options.Lookup finds in a cluster.
 //
 // Nothing is dropped in silence: each key of an annotation's elements and each
 // resource that a network draws from is accounted for exactly once (Account).

@@ -21,6 +21,7 @@ var linked = []rule{
 	{"pkg/operators", module + "pkg/checkpoint", "arrows point down"},
 	{"pkg/operators", module + "pkg/cniexec", "arrows point down"},
 	{"pkg/operators", module + "pkg/driver", "arrows point down"},
+	{"pkg/operators", module + "pkg/translate", "arrows point down"},
 	{"pkg/driver", module + "pkg/operators", "the node attaches to what there is; it makes no networks"},
 	{"pkg/cniexec", module + "pkg/checkpoint", "who executes and who remembers do not know each other"},
 	{"pkg/checkpoint", module + "pkg/cniexec", "who executes and who remembers do not know each other"},
