@@ -3,14 +3,21 @@ package translate
 import (
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Input is what to convert. Networks and workloads find each other across
 // files.
 type Input struct {
-	Files   []File
+	Files []File
+	// Context are manifests that the rules look at and that are not converted:
+	// what a cluster has already. Where Files have the same object, theirs
+	// counts.
+	Context []File
 	Options Options
 }
 
@@ -43,6 +50,9 @@ type Result struct {
 func Convert(in Input) Result {
 	env := newEnvironment(in.Options)
 	result := Result{Files: slices.Clone(in.Files), Looked: map[string]int{}}
+	for _, n := range env.learnAll(in.Context).networks {
+		env.present[refOf(n.verdict.Object)] = true
+	}
 	known := env.learnAll(in.Files)
 	result.Findings = known.findings
 	for _, n := range known.networks {
@@ -84,6 +94,7 @@ func (e *environment) created(files []File, known learned, outcomes []outcome) [
 	}
 	made := map[string]bool{}
 	for i := range outcomes {
+		out = append(out, e.classesFor(outcomes[i].workloads, files[i].Name)...)
 		for _, t := range outcomes[i].templates {
 			key := t.object.Namespace + "/" + t.object.Name
 			if made[key] || e.template(t.object.Namespace, t.object.Name) != nil {
@@ -95,6 +106,26 @@ func (e *environment) created(files []File, known learned, outcomes []outcome) [
 				t.object.Namespace = ""
 			}
 			out = append(out, Created{Object: t.object, For: files[i].Name})
+		}
+	}
+	return out
+}
+
+// classesFor are the classes of networks that the cluster has, for workloads
+// that need them. A cluster without nadra's controller has none.
+func (e *environment) classesFor(workloads []Verdict, file string) []Created {
+	var out []Created
+	for _, w := range workloads {
+		if w.Readiness == Stays {
+			continue
+		}
+		for _, name := range w.Networks {
+			namespace, name, _ := strings.Cut(name, "/")
+			ref := attachment.NetworkRef{Namespace: namespace, Name: name}
+			if class := DeviceClass(ref); e.present[ref] && e.servable(e.networks[ref]) && !e.classes[class.Name] {
+				e.classes[class.Name] = true
+				out = append(out, Created{Object: class, For: file})
+			}
 		}
 	}
 	return out

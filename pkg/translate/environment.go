@@ -51,6 +51,8 @@ func (o Options) namespace() string {
 type environment struct {
 	options  Options
 	networks map[attachment.NetworkRef]network
+	// present are those of the networks that are only context.
+	present map[attachment.NetworkRef]bool
 	// pools are the resources that networks of the input draw from.
 	pools map[string]bool
 	// handlers are those of the input's RuntimeClasses.
@@ -66,7 +68,7 @@ type environment struct {
 func newEnvironment(o Options) *environment {
 	return &environment{
 		options:  o,
-		networks: map[attachment.NetworkRef]network{},
+		networks: map[attachment.NetworkRef]network{}, present: map[attachment.NetworkRef]bool{},
 		pools:    map[string]bool{}, handlers: map[string]string{}, policies: map[string]bool{},
 		classes: map[string]bool{}, templates: map[string]*resourceapi.ResourceClaimTemplateSpec{},
 	}

@@ -65,8 +65,8 @@ func optionsOf(t *testing.T, comment string) Options {
 	return o
 }
 
-// TestGolden converts the files of each archive whose names begin with "in/"
-// and compares with the others: out/ has the files that change, "created" the
+// TestGolden converts the files of each archive whose names begin with "in/",
+// beside those in "context/", and compares with the others: out/ has the files that change, "created" the
 // objects that are added, "findings" what is said.
 func TestGolden(t *testing.T) {
 	archives, err := filepath.Glob("../../testdata/translate/*.txtar")
@@ -95,6 +95,10 @@ func golden(t *testing.T, path string, covered map[Code]bool) {
 	for _, s := range sections {
 		if name, found := strings.CutPrefix(s.name, "in/"); found {
 			in.Files = append(in.Files, File{Name: name, Data: s.data})
+			inputs = append(inputs, s)
+		}
+		if name, found := strings.CutPrefix(s.name, "context/"); found {
+			in.Context = append(in.Context, File{Name: name, Data: s.data})
 			inputs = append(inputs, s)
 		}
 	}
