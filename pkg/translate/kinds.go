@@ -17,39 +17,40 @@ var virtualMachineKinds = []GroupKind{
 	{"pool.kubevirt.io", "VirtualMachinePool"},
 }
 
-// contextKinds are those that the rules for other objects look at, besides
-// networks and what they are rendered from.
+// contextKinds are those that workloads refer to, or that are about them.
 var contextKinds = []GroupKind{
+	{nadGroup, nadKind},
+	{nadGroup, policyKind},
 	{"node.k8s.io", "RuntimeClass"},
 	{"resource.k8s.io", "DeviceClass"},
 	{"resource.k8s.io", "ResourceClaimTemplate"},
+}
+
+// quotaKinds are those that count resources.
+var quotaKinds = []GroupKind{
 	{"", "ResourceQuota"},
 	{"kueue.x-k8s.io", "ClusterQueue"},
 }
 
-// Kinds are all that the rules look at, those with pods first, each once:
+// ContextKinds are those to give as context where only some workloads of a
+// cluster are converted.
+func ContextKinds() []GroupKind { return slices.Clone(contextKinds) }
+
+// WorkloadKinds are those with pods.
+func WorkloadKinds(more []TemplatePath) []GroupKind {
+	var all []GroupKind
+	for _, t := range slices.Concat(templatePaths, more) {
+		all = append(all, GroupKind{t.Group, t.Kind})
+	}
+	return slices.Compact(append(all, virtualMachineKinds...))
+}
+
+// Kinds are all that the rules look at, those with pods first:
 // whoever reads a cluster needs no others.
 func Kinds(more []TemplatePath) []GroupKind {
 	var all []GroupKind
-	seen := map[GroupKind]bool{}
-	add := func(kind GroupKind) {
-		if !seen[kind] {
-			seen[kind] = true
-			all = append(all, kind)
-		}
-	}
-	for _, t := range slices.Concat(templatePaths, more) {
-		add(GroupKind{t.Group, t.Kind})
-	}
-	for _, kind := range virtualMachineKinds {
-		add(kind)
-	}
-	add(GroupKind{nadGroup, nadKind})
 	for _, kind := range operators.Kinds() {
-		add(GroupKind{groupOf(kind.APIVersion), kind.Kind})
+		all = append(all, GroupKind{groupOf(kind.APIVersion), kind.Kind})
 	}
-	for _, kind := range contextKinds {
-		add(kind)
-	}
-	return all
+	return slices.Concat(WorkloadKinds(more), contextKinds, all, quotaKinds)
 }

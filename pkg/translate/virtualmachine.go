@@ -10,7 +10,7 @@ import (
 
 // isVirtualMachine reports whether an object is one of KubeVirt's.
 func isVirtualMachine(o object) bool {
-	return o.group == "kubevirt.io" && strings.HasPrefix(o.ref.Kind, "VirtualMachine")
+	return (o.group == "kubevirt.io" || o.group == "pool.kubevirt.io") && strings.HasPrefix(o.ref.Kind, "VirtualMachine")
 }
 
 // multusOf is the first thing by which a virtual machine asks for a network of
