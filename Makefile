@@ -44,7 +44,7 @@ FUZZTIME ?= 30s
 fuzz: ## let every fuzz target look for what breaks it
 	@grep -rH --include='*_test.go' '^func Fuzz' pkg internal cmd | \
 		sed 's|^\(.*\)/[^/]*:func \(Fuzz[A-Za-z0-9]*\)(.*|\2 ./\1|' | \
-		xargs -P 2 -n 2 sh -c '$(GO) test -run "^$$" -fuzz "^$$0$$" -fuzztime $(FUZZTIME) -parallel 1 "$$1"'
+		xargs -P 2 -n 2 sh -c '$(GO) test -run "^$$" -fuzz "^$$0$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x -parallel 1 "$$1"'
 
 lint: ## static checks and formatting
 	$(TOOL) golangci-lint run ./...

@@ -22,3 +22,12 @@ func Edited(f File, edits []Edit) ([]byte, error) {
 	}
 	return text, nil
 }
+
+// Documents cuts a text into its documents; joined, they are the text.
+func Documents(text []byte) [][]byte {
+	var out [][]byte
+	for _, d := range split(File{Data: text}) {
+		out = append(out, d.text)
+	}
+	return out
+}

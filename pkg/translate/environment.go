@@ -69,7 +69,7 @@ func newEnvironment(o Options) *environment {
 	return &environment{
 		options:  o,
 		networks: map[attachment.NetworkRef]network{}, present: map[attachment.NetworkRef]bool{},
-		pools:    map[string]bool{}, handlers: map[string]string{}, policies: map[string]bool{},
+		pools: map[string]bool{}, handlers: map[string]string{}, policies: map[string]bool{},
 		classes: map[string]bool{}, templates: map[string]*resourceapi.ResourceClaimTemplateSpec{},
 	}
 }

@@ -24,8 +24,16 @@ type Position struct {
 	Column int    `json:"column,omitempty"`
 }
 
-// String returns file:line:column.
-func (p Position) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
+// String returns file:line:column, or what there is of it.
+func (p Position) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// WithoutLine is the position for an object that no file has.
+func (p Position) WithoutLine() Position { return Position{File: p.File} }
 
 // ObjectRef names an object of the input.
 type ObjectRef struct {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -30,6 +31,9 @@ type Case struct {
 	About       []string
 	Networks    []Network
 	Annotations map[string]string // of the pod
+	// Claims are those of the pod as its manifest was converted; without them,
+	// one is made that stands for the annotation.
+	Claims []resourceapi.ResourceClaimSpec
 	// Files are on the node in the directory for NADs without a configuration.
 	Files map[string]string
 	// Runtime is what the runtime has to say to the default network, as a pod's

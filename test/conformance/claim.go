@@ -33,19 +33,53 @@ func (w *world) devices(ctx context.Context) (map[string]resourceapi.Device, err
 	return out, nil
 }
 
-// claim makes the claim that stands for the pod's annotation, allocated as the
-// scheduler would, and reserved for the pod.
-func (w *world) claim(ctx context.Context, s sandbox, selections []attachment.Selection) (*resourceapi.ResourceClaim, error) {
+// claimSpecs are those of the pod's claims: as the conversion of its manifest
+// has them, or the one that stands for its annotation.
+func claimSpecs(c Case, selections []attachment.Selection) ([]resourceapi.ResourceClaimSpec, error) {
+	if len(c.Claims) > 0 {
+		return c.Claims, nil
+	}
 	spec, err := attachment.ClaimSpec(selections)
 	if err != nil {
 		return nil, refusal{err}
 	}
-	claim := &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.pod.Namespace, Name: s.pod.Name},
-		Spec:       spec,
+	return []resourceapi.ResourceClaimSpec{spec}, nil
+}
+
+// claims makes the pod's claims, allocated as the scheduler would, and reserved
+// for the pod.
+func (w *world) claims(ctx context.Context, s sandbox, selections []attachment.Selection) ([]*resourceapi.ResourceClaim, error) {
+	specs, err := claimSpecs(s.c, selections)
+	if err != nil {
+		return nil, err
 	}
+	var out []*resourceapi.ResourceClaim
+	for i, spec := range specs {
+		n := len(spec.Devices.Requests)
+		if n > len(selections) {
+			return nil, fmt.Errorf("claim %d has %d requests for %d networks", i, n, len(selections))
+		}
+		claim, err := w.claim(ctx, s, claimName(s.pod.Name, i), spec, selections[:n])
+		if err != nil {
+			return nil, err
+		}
+		selections = selections[n:]
+		out = append(out, claim)
+	}
+	if len(selections) > 0 {
+		return nil, fmt.Errorf("%d networks are in no claim", len(selections))
+	}
+	return out, nil
+}
+
+// claimName is the name of one of a pod's claims.
+func claimName(pod string, i int) string { return fmt.Sprintf("%s-%d", pod, i) }
+
+func (w *world) claim(ctx context.Context, s sandbox, name string, spec resourceapi.ResourceClaimSpec, selections []attachment.Selection) (*resourceapi.ResourceClaim, error) {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.pod.Namespace, Name: name}, Spec: spec}
 	claims := w.kube.ResourceV1().ResourceClaims(s.pod.Namespace)
-	if claim, err = claims.Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+	claim, err := claims.Create(ctx, claim, metav1.CreateOptions{})
+	if err != nil {
 		return nil, fmt.Errorf("creating the claim: %w", err)
 	}
 	devices, err := w.devices(ctx)

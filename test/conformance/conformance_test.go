@@ -109,7 +109,7 @@ func allCases(t *testing.T) ([][]Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Logf("%d own cases, and %d pods of %s: %s", len(own), len(corpus.cases), dir, corpus.left)
+	t.Logf("%d own cases, and %d pods of %s: %s", len(own), len(corpus.cases), dir, corpus.about)
 	return append([][]Case{own}, waves(corpus.cases)...), nil
 }
 

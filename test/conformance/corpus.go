@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,8 +28,9 @@ type corpus struct {
 	networks []placed
 	pods     []placedPod
 	cases    []Case
-	// left says how many pods are no cases, and why.
-	left string
+	// about says how many of the cases were converted, and how many pods are no
+	// cases.
+	about string
 }
 
 // placed is a NAD with the file that it is in.
@@ -41,6 +43,9 @@ type placed struct {
 type placedPod struct {
 	namespace, file string
 	annotations     map[string]string
+	// templates are those of the pod's claims.
+	templates []string
+	manifest  manifest
 }
 
 // corpusCases makes a case of each pod whose networks are all in the corpus.
@@ -59,8 +64,7 @@ func corpusCases(dir string) (*corpus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the corpus: %w", err)
 	}
-	c.makeCases()
-	return c, nil
+	return c, c.makeCases()
 }
 
 func (c *corpus) read(path, name string) error {
@@ -78,8 +82,13 @@ func (c *corpus) read(path, name string) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		var tree any
-		if yaml.Unmarshal(doc, &tree) == nil {
-			c.collect(name, "", tree)
+		if yaml.Unmarshal(doc, &tree) != nil {
+			continue
+		}
+		before := len(c.pods)
+		c.collect(name, "", tree)
+		for i := range c.pods[before:] {
+			c.pods[before+i].manifest = manifest{text: doc, index: i}
 		}
 	}
 }
@@ -107,10 +116,10 @@ func (c *corpus) collect(file, namespace string, v any) {
 			c.networks = append(c.networks, placed{Network{namespace, name, config, annotations[attachment.ResourceNameAnnotation]}, file})
 			return
 		case (kind == "Pod" || kind == "") && annotations[attachment.NetworksAnnotation] != "":
-			c.pods = append(c.pods, placedPod{namespace, file, annotations})
+			c.pods = append(c.pods, placedPod{namespace: namespace, file: file, annotations: annotations, templates: templatesOf(v)})
 		}
-		for _, item := range v {
-			c.collect(file, namespace, item)
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			c.collect(file, namespace, v[key])
 		}
 	}
 }
@@ -126,8 +135,8 @@ func texts(v any) map[string]string {
 	return out
 }
 
-func (c *corpus) makeCases() {
-	unreadable, incomplete := 0, 0
+func (c *corpus) makeCases() error {
+	unreadable, incomplete, converted := 0, 0, 0
 	count := map[string]int{}
 	slices.SortStableFunc(c.pods, func(a, b placedPod) int { return strings.Compare(a.file, b.file) })
 	for i, pod := range c.pods {
@@ -152,9 +161,17 @@ func (c *corpus) makeCases() {
 				one.Annotations[key] = value
 			}
 		}
+		if one.Claims, err = pod.manifest.convert(one.Namespace, networks); err != nil {
+			return fmt.Errorf("%s: %w", one.Name, err)
+		}
+		if len(one.Claims) > 0 {
+			converted++
+		}
 		c.cases = append(c.cases, one)
 	}
-	c.left = fmt.Sprintf("%d name networks that are not in it, %d have an annotation that cannot be read", incomplete, unreadable)
+	c.about = fmt.Sprintf("%d of them converted by pkg/translate, the others stay as they are; left out: %d name networks that are not in it, %d have an annotation that cannot be read",
+		converted, incomplete, unreadable)
+	return nil
 }
 
 // networksOf finds what a pod names: in its file, in its folder, anywhere.

@@ -16,8 +16,8 @@ import (
 
 // nadraSide is the scheduler, the kubelet and the runtime of one sandbox.
 type nadraSide struct {
-	w     *world
-	claim *resourceapi.ResourceClaim
+	w      *world
+	claims []*resourceapi.ResourceClaim
 }
 
 func (n *nadraSide) start(ctx context.Context, s sandbox) (string, error) {
@@ -34,11 +34,13 @@ func (n *nadraSide) start(ctx context.Context, s sandbox) (string, error) {
 	if err := n.runPodSandbox(ctx, s); err != nil {
 		return err.Error(), nil //nolint:nilerr // so is the hook's
 	}
-	if n.claim == nil {
+	if len(n.claims) == 0 {
 		return "", nil
 	}
-	if why, err := n.w.attached(ctx, n.claim); err != nil || why != "" {
-		return why, err
+	for _, claim := range n.claims {
+		if why, err := n.w.attached(ctx, claim); err != nil || why != "" {
+			return why, err
+		}
 	}
 	return "", eventually(ctx, 20*time.Second, func(ctx context.Context) error {
 		status, err := n.w.status(ctx, s.pod)
@@ -59,21 +61,31 @@ func (n *nadraSide) prepare(ctx context.Context, s sandbox) (why string, err err
 	if len(selections) == 0 {
 		return "", nil
 	}
-	if n.claim, err = n.w.claim(ctx, s, selections); err != nil {
+	if n.claims, err = n.w.claims(ctx, s, selections); err != nil {
 		if errors.As(err, new(refusal)) {
 			return err.Error(), nil
 		}
 		return "", err
 	}
-	answer, err := n.w.nadra.kubelet.NodePrepareResources(ctx, &drapb.NodePrepareResourcesRequest{Claims: n.claims()}, grpc.WaitForReady(true))
+	answer, err := n.w.nadra.kubelet.NodePrepareResources(ctx, &drapb.NodePrepareResourcesRequest{Claims: n.wire()}, grpc.WaitForReady(true))
 	if err != nil {
 		return "", err
 	}
-	return answer.Claims[string(n.claim.UID)].GetError(), nil
+	for _, claim := range n.claims {
+		if why := answer.Claims[string(claim.UID)].GetError(); why != "" {
+			return why, nil
+		}
+	}
+	return "", nil
 }
 
-func (n *nadraSide) claims() []*drapb.Claim {
-	return []*drapb.Claim{{Namespace: n.claim.Namespace, Name: n.claim.Name, Uid: string(n.claim.UID)}}
+// wire are the claims as the kubelet names them.
+func (n *nadraSide) wire() []*drapb.Claim {
+	var out []*drapb.Claim
+	for _, c := range n.claims {
+		out = append(out, &drapb.Claim{Namespace: c.Namespace, Name: c.Name, Uid: string(c.UID)})
+	}
+	return out
 }
 
 // runPodSandbox tells NRI as a runtime does: no plugin is being synchronised
@@ -98,12 +110,14 @@ func (n *nadraSide) stop(ctx context.Context, s sandbox) (string, error) {
 	err := runtime.StopPodSandbox(ctx, &nri.StopPodSandboxRequest{Pod: nriPod(s)})
 	err = errors.Join(err, n.w.network.del(ctx, s))
 	err = errors.Join(err, runtime.RemovePodSandbox(ctx, &nri.RemovePodSandboxRequest{Pod: nriPod(s)}))
-	if n.claim == nil {
+	if len(n.claims) == 0 {
 		return text(err), nil
 	}
-	answer, unprepare := n.w.nadra.kubelet.NodeUnprepareResources(ctx, &drapb.NodeUnprepareResourcesRequest{Claims: n.claims()})
-	if e := answer.GetClaims()[string(n.claim.UID)].GetError(); e != "" {
-		unprepare = errors.Join(unprepare, errors.New(e))
+	answer, unprepare := n.w.nadra.kubelet.NodeUnprepareResources(ctx, &drapb.NodeUnprepareResourcesRequest{Claims: n.wire()})
+	for _, claim := range n.claims {
+		if e := answer.GetClaims()[string(claim.UID)].GetError(); e != "" {
+			unprepare = errors.Join(unprepare, errors.New(e))
+		}
 	}
 	return text(errors.Join(err, unprepare)), nil
 }
@@ -116,8 +130,8 @@ func text(err error) string {
 }
 
 func (n *nadraSide) own() (dirs, ids []string) {
-	if n.claim != nil {
-		ids = append(ids, string(n.claim.UID))
+	for _, claim := range n.claims {
+		ids = append(ids, string(claim.UID))
 	}
 	return []string{
 		filepath.Join(stateDir, "claims"), filepath.Join(stateDir, "owed"), filepath.Join(stateDir, "cni"), filepath.Join(base, "cdi"),

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -88,7 +89,8 @@ func (w *world) createNetworks(ctx context.Context, cases []Case) error {
 	return group.Wait()
 }
 
-func (w *world) createNetwork(ctx context.Context, n Network) error {
+// definition is the network as an object.
+func (n Network) definition() *nadv1.NetworkAttachmentDefinition {
 	nad := &nadv1.NetworkAttachmentDefinition{
 		ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.Name},
 		Spec:       nadv1.NetworkAttachmentDefinitionSpec{Config: n.Config},
@@ -96,7 +98,11 @@ func (w *world) createNetwork(ctx context.Context, n Network) error {
 	if n.Resource != "" {
 		nad.Annotations = map[string]string{attachment.ResourceNameAnnotation: n.Resource}
 	}
-	_, err := w.nads.K8sCniCncfIoV1().NetworkAttachmentDefinitions(n.Namespace).Create(ctx, nad, metav1.CreateOptions{})
+	return nad
+}
+
+func (w *world) createNetwork(ctx context.Context, n Network) error {
+	_, err := w.nads.K8sCniCncfIoV1().NetworkAttachmentDefinitions(n.Namespace).Create(ctx, n.definition(), metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("creating NAD %s/%s: %w", n.Namespace, n.Name, err)
 	}
@@ -121,11 +127,15 @@ func (w *world) deleteNetworks(ctx context.Context, cases []Case) error {
 
 // createPod makes a case's pod. Nobody runs it.
 func (w *world) createPod(ctx context.Context, c Case, name string) (*corev1.Pod, error) {
+	var claims []corev1.PodResourceClaim
+	for i := range max(1, len(c.Claims)) {
+		claims = append(claims, corev1.PodResourceClaim{Name: fmt.Sprintf("networks-%d", i), ResourceClaimName: ptr.To(claimName(name, i))})
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name, Annotations: c.Annotations},
 		Spec: corev1.PodSpec{
 			NodeName:       nodeName,
-			ResourceClaims: []corev1.PodResourceClaim{{Name: "networks", ResourceClaimName: &name}},
+			ResourceClaims: claims,
 			Containers:     []corev1.Container{{Name: "main", Image: "localhost/none"}},
 		},
 	}

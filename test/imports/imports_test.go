@@ -42,6 +42,9 @@ var linked = []rule{
 	{"cmd/...", module + "test", "the product does not know its tests"},
 	{"cmd/nadra-gate", "k8s.io", "the gate runs at every container start: small, and its own reader of records"},
 	{"cmd/nadra-gate", "github.com/containernetworking/cni", "the gate decides; it attaches nothing"},
+	{"cmd/kubectl-nadra", module + "pkg/driver", "the command line reads and writes objects; only the node attaches"},
+	{"cmd/kubectl-nadra", module + "pkg/checkpoint", "records are the node's"},
+	{"cmd/nadra-node", "github.com/spf13/cobra", "the command line's libraries stay there"},
 	{"cmd/...", "testing", "no test code is linked"},
 }
 

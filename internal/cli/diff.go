@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	kdiff "k8s.io/kubectl/pkg/cmd/diff"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/utils/exec"
+
+	"github.com/nadra-dev/nadra/internal/source"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// The exit codes of diff are kubectl's.
+const (
+	diffFound   = 1
+	diffTrouble = 2
+)
+
+const diffHelp = `Show what convert would change, as kubectl diff shows it.
+
+Against the input, the texts of the manifests are compared before and after.
+Against the live cluster, the converted manifests are: with what the API server
+would make of them if they were applied (a dry run).
+
+KUBECTL_EXTERNAL_DIFF names another program than diff.
+
+Exit codes, as of kubectl diff:
+  0   no difference
+  1   differences
+  >1  an error`
+
+type diffOptions struct {
+	convertOptions
+	against string
+}
+
+func (a *app) diff() *cobra.Command {
+	o := &diffOptions{}
+	command := &cobra.Command{
+		Use:     "diff [TYPE/NAME ...]",
+		Short:   "Show what convert would change",
+		Long:    diffHelp,
+		Example: "  kubectl nadra diff -R -f deploy/\n  kubectl nadra diff -k overlays/prod --against live",
+		RunE: func(command *cobra.Command, args []string) error {
+			o.args = args
+			return o.run(command)
+		},
+	}
+	o.input = a.input(command)
+	o.addConversionFlags(command)
+	command.Flags().StringVar(&o.against, "against", "input", "what to compare with: input, or live for the live cluster")
+	cmdutil.AddServerSideApplyFlags(command)
+	cmdutil.AddFieldManagerFlagVar(command, new(string), "kubectl-client-side-apply")
+	command.Flags().Bool("prune", false, "")
+	_ = command.Flags().MarkHidden("prune")
+	return command
+}
+
+func (o *diffOptions) run(command *cobra.Command) error {
+	if o.against != "input" && o.against != "live" {
+		return fmt.Errorf("reading --against %q: use input or live", o.against)
+	}
+	set, result, err := o.converted(command.Context())
+	if err != nil {
+		return err
+	}
+	tell(o.app.ErrOut, result.Findings, true)
+	folder, err := os.MkdirTemp("", "nadra-diff-")
+	if err != nil {
+		return fmt.Errorf("comparing: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	before, after, err := writeBoth(folder, set, result)
+	if err != nil {
+		return err
+	}
+	if o.against == "live" && !set.Live {
+		return o.live(command, after)
+	}
+	return diffCode((&kdiff.DiffProgram{Exec: exec.New(), IOStreams: o.app.IOStreams}).Run(before, after))
+}
+
+// writeBoth writes what changes, and what is created, as it was and as it is.
+func writeBoth(folder string, set *source.Set, result translate.Result) (before, after string, err error) {
+	before, after = filepath.Join(folder, "INPUT"), filepath.Join(folder, "CONVERTED")
+	if err := errors.Join(os.Mkdir(before, 0o700), os.Mkdir(after, 0o700)); err != nil {
+		return "", "", fmt.Errorf("comparing: %w", err)
+	}
+	files := staging{}
+	for i, f := range result.Files {
+		if from := set.Files[i]; !bytes.Equal(f.Data, from.Data) {
+			// diff compares folders, but not their folders.
+			name := strings.ReplaceAll(from.Rel, "/", "_")
+			if _, taken := files[filepath.Join(after, name)]; taken {
+				name = fmt.Sprintf("%d_%s", i, name)
+			}
+			files[filepath.Join(before, name)], files[filepath.Join(after, name)] = from.Data, f.Data
+		}
+	}
+	var created [][]byte
+	for _, c := range result.Created {
+		created = append(created, c.YAML())
+	}
+	if len(created) > 0 {
+		files[filepath.Join(after, createdFile)] = joined(created)
+	}
+	return before, after, files.write()
+}
+
+// live compares a folder with the cluster, as `kubectl diff -R -f` does.
+func (o *diffOptions) live(command *cobra.Command, folder string) error {
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
+		return err
+	}
+	k := kdiff.NewDiffOptions(o.app.IOStreams)
+	k.Concurrency = 1
+	k.FilenameOptions.Filenames = []string{folder}
+	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(o.app.cluster))
+	if err := k.Complete(factory, command, nil); err != nil {
+		return fmt.Errorf("comparing with the cluster: %w", err)
+	}
+	return diffCode(k.Run())
+}
+
+// diffCode is the exit code of an error of kubectl's.
+func diffCode(err error) error {
+	var exit exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &exit) && exit.ExitStatus() == diffFound:
+		return exitError(diffFound)
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return fmt.Errorf("comparing: %w", err)
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+const explainHelp = `Say in plain words what a code of a finding means.
+
+Without arguments, list all codes.`
+
+func (a *app) explain() *cobra.Command {
+	return &cobra.Command{
+		Use:     "explain [CODE]",
+		Short:   "Say what a finding means",
+		Long:    explainHelp,
+		Example: "  kubectl nadra explain NADRA-018",
+		Args:    cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var codes []string
+			for _, r := range translate.Rules() {
+				codes = append(codes, string(r.Code)+"\t"+r.Title)
+			}
+			return codes, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listRules(a.Out)
+			}
+			return explainCode(a.Out, args[0])
+		},
+	}
+}
+
+func listRules(w io.Writer) error {
+	for _, r := range translate.Rules() {
+		if _, err := fmt.Fprintf(w, "%s  %-7s  %s\n", r.Code, r.Severity, r.Title); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func explainCode(w io.Writer, text string) error {
+	rule, found := translate.RuleOf(translate.Code(strings.ToUpper(text)))
+	if !found {
+		return fmt.Errorf("explaining %q: there is no such code: kubectl nadra explain lists all", text)
+	}
+	_, err := fmt.Fprintf(w, "%s (%s): %s\n\nWhat: %s\nWhy:  %s\nFix:  %s\n\nMore: %s\n",
+		rule.Code, rule.Severity, rule.Title, rule.What, rule.Why, rule.Fix, docs+rule.Code.Anchor())
+	return err
+}
+
+// docs is where the documentation is.
+const docs = "https://github.com/nadra-dev/nadra/blob/main/"

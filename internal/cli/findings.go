@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// failOn is the value of --fail-on.
+type failOn string
+
+// Its values.
+const (
+	failNever   failOn = "never"
+	failWarning failOn = "warning"
+	failBlocker failOn = "blocker"
+)
+
+var _ pflag.Value = (*failOn)(nil)
+
+func (f *failOn) String() string { return string(*f) }
+func (f *failOn) Type() string   { return "severity" }
+
+// Set reads it.
+func (f *failOn) Set(text string) error {
+	if !slices.Contains([]failOn{failNever, failWarning, failBlocker}, failOn(text)) {
+		return fmt.Errorf("use one of %s, %s, %s", failNever, failWarning, failBlocker)
+	}
+	*f = failOn(text)
+	return nil
+}
+
+func (f *failOn) addFlag(flags *pflag.FlagSet) {
+	*f = failBlocker
+	flags.Var(f, "fail-on", "mildest severity for which the exit code is not 0: never, warning (exit code 2) or blocker (exit code 3)")
+}
+
+// verdict returns the error that has the exit code.
+func (f failOn) verdict(warnings, blockers int) error {
+	switch {
+	case f == failNever:
+		return nil
+	case blockers > 0:
+		return exitError(CodeBlockers)
+	case f == failWarning && warnings > 0:
+		return exitError(CodeWarnings)
+	}
+	return nil
+}
+
+// count returns how many findings are of a severity.
+func count(findings []translate.Finding, severity translate.Severity) int {
+	n := 0
+	for _, f := range findings {
+		if f.Severity == severity {
+			n++
+		}
+	}
+	return n
+}
+
+// tell writes findings, one a line, and what their codes mean once each.
+func tell(w io.Writer, findings []translate.Finding, quiet bool) {
+	var codes []translate.Code
+	for _, f := range findings {
+		if quiet && f.Severity != translate.Blocker {
+			continue
+		}
+		_, _ = fmt.Fprintln(w, f)
+		if !slices.Contains(codes, f.Code) {
+			codes = append(codes, f.Code)
+		}
+	}
+	slices.Sort(codes)
+	for _, code := range codes {
+		rule, _ := translate.RuleOf(code)
+		_, _ = fmt.Fprintf(w, "%s: %s. %s\n", code, strings.TrimSuffix(rule.Title, "."), rule.Fix)
+	}
+	if len(codes) > 0 {
+		_, _ = fmt.Fprintf(w, "More about a code: kubectl nadra explain %s\n", codes[0])
+	}
+}

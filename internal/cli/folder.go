@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/nadra-dev/nadra/internal/source"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// createdFile is the name of the file that what is created goes to.
+const createdFile = "nadra.yaml"
+
+// writeInPlace writes the files that change to where they were read, and what
+// is created beside them.
+func writeInPlace(set *source.Set, result translate.Result) error {
+	files := staging{}
+	for i, f := range result.Files {
+		if !bytes.Equal(f.Data, set.Files[i].Data) {
+			files[filepath.Clean(f.Name)] = f.Data
+		}
+	}
+	roots := map[string]string{}
+	for _, f := range set.Files {
+		roots[f.Name] = folderOf(f)
+	}
+	beside := func(c translate.Created) (file, root string) { return c.For, roots[c.For] }
+	if err := addCreated(files, result.Created, beside); err != nil {
+		return err
+	}
+	return files.write()
+}
+
+// folderOf is the folder that a file was found under.
+func folderOf(f source.File) string {
+	return filepath.Clean(strings.TrimSuffix(filepath.Clean(f.Name), filepath.FromSlash(f.Rel)))
+}
+
+// writeFolder writes all files to another folder, below which they are where
+// they were below theirs. Of a live cluster, it writes those that change.
+func writeFolder(folder string, set *source.Set, result translate.Result) error {
+	files := staging{}
+	for i, f := range result.Files {
+		from := set.Files[i]
+		if set.Live && bytes.Equal(f.Data, from.Data) {
+			continue
+		}
+		name := filepath.Join(folder, filepath.FromSlash(from.Rel))
+		if _, taken := files[name]; taken {
+			return fmt.Errorf("writing %s: several of the input's folders have a file of that name: convert one folder at a time", name)
+		}
+		files[name] = f.Data
+	}
+	beside := func(translate.Created) (file, root string) { return filepath.Join(folder, createdFile), folder }
+	if err := addCreated(files, result.Created, beside); err != nil {
+		return err
+	}
+	return files.write()
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/nadra-dev/nadra/internal/source"
+	"github.com/nadra-dev/nadra/pkg/operators"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// input are the flags that say what to look at.
+type input struct {
+	app           *app
+	files         source.Files
+	allNamespaces bool
+	selector      string
+	withCluster   bool
+	podTemplates  []string
+	operators     operators.Options
+	quiet         bool
+	// args are TYPE/NAME arguments; they are of the live cluster.
+	args []string
+}
+
+func (a *app) input(command *cobra.Command) *input {
+	in := &input{app: a}
+	flags := command.Flags()
+	flags.StringSliceVarP(&in.files.Names, "filename", "f", nil, "file, folder or URL of manifests to look at; - is standard input")
+	flags.BoolVarP(&in.files.Recursive, "recursive", "R", false, "look into the subfolders of -f, too")
+	flags.StringVarP(&in.files.Kustomize, "kustomize", "k", "", "folder of a kustomization to build and look at")
+	flags.BoolVarP(&in.allNamespaces, "all-namespaces", "A", false, "look at all namespaces of the live cluster")
+	flags.StringVarP(&in.selector, "selector", "l", "", "look only at workloads of the live cluster that have these labels")
+	flags.BoolVar(&in.withCluster, "with-cluster", false, "judge the manifests of -f and -k by the networks of the live cluster")
+	flags.StringSliceVar(&in.podTemplates, "pod-template", nil, "where a custom kind has its pod template, as KIND.GROUP:PATH, e.g. Trainer.example.com:spec.workers.*.template")
+	flags.StringVar(&in.operators.ResourcePrefix, "resource-prefix", "", "RESOURCE_PREFIX of sriov-network-operator, for the networks that it would make")
+	flags.StringVar(&in.operators.OperatorNamespace, "operator-namespace", "", "namespace that sriov-network-operator runs in")
+	flags.BoolVarP(&in.quiet, "quiet", "q", false, "say only what is an error or a blocker, and no progress")
+	return in
+}
+
+// read reads what the flags say.
+func (in *input) read(ctx context.Context) (*source.Set, error) {
+	templates, err := parseTemplates(in.podTemplates)
+	if err != nil {
+		return nil, err
+	}
+	set, err := in.readSource(ctx, templates)
+	if err != nil {
+		return nil, err
+	}
+	set.Options.Templates = templates
+	set.Options.Operators = in.operators
+	return set, nil
+}
+
+func (in *input) fromFiles() bool { return len(in.files.Names) > 0 || in.files.Kustomize != "" }
+
+func (in *input) readSource(ctx context.Context, templates []translate.TemplatePath) (*source.Set, error) {
+	if !in.fromFiles() {
+		return in.readCluster(ctx, templates)
+	}
+	switch {
+	case len(in.args) > 0:
+		return nil, fmt.Errorf("%s is of the live cluster, and -f and -k are not: use one of both", in.args[0])
+	case in.allNamespaces || in.selector != "":
+		return nil, errors.New("-A and -l select workloads of the live cluster: leave them out with -f and -k")
+	}
+	in.files.Stdin = in.app.In
+	set, err := in.files.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.withCluster {
+		cluster, err := in.connect(templates)
+		if err != nil {
+			return nil, err
+		}
+		if set.Context, err = cluster.Context(ctx); err != nil {
+			return nil, err
+		}
+		set.Options.AllNetworks = true
+	}
+	set.Options.Namespace = *in.app.cluster.Namespace
+	return set, nil
+}
+
+func (in *input) readCluster(ctx context.Context, templates []translate.TemplatePath) (*source.Set, error) {
+	if in.withCluster {
+		return nil, errors.New("--with-cluster is for manifests: give some with -f or -k, or leave it out")
+	}
+	cluster, err := in.connect(templates)
+	if err != nil {
+		return nil, err
+	}
+	progress := newProgress(in.app.ErrOut, in.quiet)
+	defer progress.stop()
+	cluster.Progress = func(n int) { progress.say("Reading the cluster: %d objects", n) }
+	if len(in.args) > 0 {
+		return cluster.Some(ctx, in.find)
+	}
+	return cluster.Read(ctx)
+}
+
+// connect prepares the live cluster's clients.
+func (in *input) connect(templates []translate.TemplatePath) (source.Cluster, error) {
+	c := source.Cluster{Selector: in.selector, Templates: templates}
+	config, err := in.app.cluster.ToRESTConfig()
+	if err != nil {
+		return c, fmt.Errorf("finding the cluster: %w: give manifests with -f or -k, or a kubeconfig", err)
+	}
+	// The few requests are pages of lists; the default limit is for controllers.
+	config.QPS, config.Burst = 50, 100
+	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return c, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	if c.Discovery, err = in.app.cluster.ToDiscoveryClient(); err != nil {
+		return c, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	loader := in.app.cluster.ToRawKubeConfigLoader()
+	if !in.allNamespaces {
+		if c.Namespace, _, err = loader.Namespace(); err != nil {
+			return c, fmt.Errorf("finding the namespace: %w", err)
+		}
+	}
+	if raw, err := loader.RawConfig(); err == nil {
+		c.Name = raw.CurrentContext
+	}
+	if context := in.app.cluster.Context; context != nil && *context != "" {
+		c.Name = *context
+	}
+	return c, nil
+}
+
+// find asks the cluster for what the arguments name, as kubectl get does.
+func (in *input) find(namespace string) *resource.Result {
+	return resource.NewBuilder(in.app.cluster).Unstructured().
+		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(in.allNamespaces).
+		LabelSelectorParam(in.selector).ResourceTypeOrNameArgs(true, in.args...).
+		ContinueOnError().Latest().Flatten().Do()
+}
+
+// parseTemplates reads KIND.GROUP:PATH.
+func parseTemplates(flags []string) ([]translate.TemplatePath, error) {
+	var out []translate.TemplatePath
+	for _, flag := range flags {
+		name, path, found := strings.Cut(flag, ":")
+		if !found || name == "" || path == "" {
+			return nil, fmt.Errorf("reading --pod-template %q: write KIND.GROUP:PATH, e.g. Trainer.example.com:spec.workers.*.template", flag)
+		}
+		kind := schema.ParseGroupKind(name)
+		out = append(out, translate.TemplatePath{Group: kind.Group, Kind: kind.Kind, Path: strings.Split(path, ".")})
+	}
+	return out, nil
+}

@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// The scripts run the program itself, each in a folder of its own.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"kubectl-nadra": func() {
+			os.Exit(Run(context.Background(), os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}))
+		},
+	})
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// overlay is a kustomization, in the order that people write one.
+type overlay struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Resources  []string       `json:"resources"`
+	Patches    []overlayPatch `json:"patches,omitempty"`
+}
+
+type overlayPatch struct {
+	Path   string        `json:"path"`
+	Target overlayTarget `json:"target"`
+}
+
+type overlayTarget struct {
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// writeOverlay writes a kustomization over another one: a patch for each
+// workload that changes, and what is created.
+func writeOverlay(folder, base string, result translate.Result) error {
+	files := staging{}
+	rel, err := relativeFolder(folder, base)
+	if err != nil {
+		return err
+	}
+	top := overlay{APIVersion: "kustomize.config.k8s.io/v1beta1", Kind: "Kustomization", Resources: []string{rel}}
+	var created [][]byte
+	for _, c := range result.Created {
+		created = append(created, c.YAML())
+	}
+	if len(created) > 0 {
+		files[filepath.Join(folder, createdFile)] = joined(created)
+		top.Resources = append(top.Resources, createdFile)
+	}
+	for _, w := range result.Workloads {
+		if !w.Changed {
+			continue
+		}
+		patch := patchFor(w)
+		if ambiguous(w, result.Workloads) {
+			patch.Target.Namespace = w.Object.Namespace
+		}
+		if files[filepath.Join(folder, patch.Path)], err = patchText(w); err != nil {
+			return err
+		}
+		top.Patches = append(top.Patches, patch)
+	}
+	if files[filepath.Join(folder, kustomizations[0])], err = yaml.Marshal(top); err != nil {
+		return fmt.Errorf("writing the overlay: %w", err)
+	}
+	return files.write()
+}
+
+// relativeFolder is the way from the overlay to its base, as kustomize wants it.
+func relativeFolder(folder, base string) (string, error) {
+	from, err := filepath.Abs(folder)
+	if err != nil {
+		return "", fmt.Errorf("writing the overlay: %w", err)
+	}
+	to, err := filepath.Abs(base)
+	if err != nil {
+		return "", fmt.Errorf("writing the overlay: %w", err)
+	}
+	rel, err := filepath.Rel(from, to)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("writing the overlay: %w", err)
+	case rel == ".":
+		return "", fmt.Errorf("writing the overlay: %s is the kustomization itself: give another folder", folder)
+	}
+	return filepath.ToSlash(rel), nil
+}
+
+// ambiguous reports whether only the namespace tells a workload from another
+// one. Else it is left out: the manifest may state none.
+func ambiguous(w translate.Verdict, all []translate.Verdict) bool {
+	same := 0
+	for _, other := range all {
+		if other.Object.Kind == w.Object.Kind && other.Object.Name == w.Object.Name {
+			same++
+		}
+	}
+	return same > 1
+}
+
+func patchFor(w translate.Verdict) overlayPatch {
+	group, version, found := strings.Cut(w.Object.APIVersion, "/")
+	if !found {
+		group, version = "", w.Object.APIVersion
+	}
+	name := strings.ToLower(w.Object.Kind) + "-" + w.Object.Name
+	if w.Object.Namespace != "" {
+		name = w.Object.Namespace + "-" + name
+	}
+	return overlayPatch{
+		Path: name + ".patch.yaml",
+		// Names are regular expressions there.
+		Target: overlayTarget{Group: group, Version: version, Kind: w.Object.Kind, Name: regexp.QuoteMeta(w.Object.Name)},
+	}
+}
+
+// patchText is the workload's JSON Patch, as YAML.
+func patchText(w translate.Verdict) ([]byte, error) {
+	text, err := json.Marshal(w.Edits)
+	if err != nil {
+		return nil, fmt.Errorf("writing the patch of %s: %w", w.Object, err)
+	}
+	return yaml.JSONToYAML(text)
+}

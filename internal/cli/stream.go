@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/internal/source"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// stream are the documents to write on standard output: what is created, then
+// the files. Of a live cluster, they are those that change. A kustomization is
+// for kustomize, and nothing that can be applied.
+func stream(set *source.Set, result translate.Result) [][]byte {
+	var out [][]byte
+	for _, c := range result.Created {
+		out = append(out, c.YAML())
+	}
+	for i, f := range result.Files {
+		if set.Live && bytes.Equal(f.Data, set.Files[i].Data) || slices.Contains(kustomizations, path.Base(set.Files[i].Rel)) {
+			continue
+		}
+		out = append(out, f.Data)
+	}
+	return out
+}
+
+// writeStream writes them as one stream of YAML.
+func writeStream(w io.Writer, set *source.Set, result translate.Result) error {
+	if _, err := w.Write(joined(stream(set, result))); err != nil {
+		return fmt.Errorf("writing manifests: %w", err)
+	}
+	return nil
+}
+
+// joined puts a line between documents, where they have none.
+func joined(texts [][]byte) []byte {
+	var b bytes.Buffer
+	for i, text := range texts {
+		if i > 0 && !startsDocument(text) {
+			b.WriteString("---\n")
+		}
+		b.Write(text)
+		if len(text) > 0 && text[len(text)-1] != '\n' {
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+// startsDocument reports whether a text says itself that a document begins,
+// before any content.
+func startsDocument(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		switch trimmed := bytes.TrimSpace(line); {
+		case bytes.HasPrefix(line, []byte("---")):
+			return true
+		case len(trimmed) > 0 && trimmed[0] != '#':
+			return false
+		}
+	}
+	return false
+}
+
+// writeList writes all objects as one JSON list.
+func writeList(w io.Writer, set *source.Set, result translate.Result) error {
+	items := []any{}
+	for _, text := range stream(set, result) {
+		objects, err := decode(text)
+		if err != nil {
+			return err
+		}
+		items = append(items, objects...)
+	}
+	text, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, "", "    ")
+	if err != nil {
+		return fmt.Errorf("writing manifests: %w", err)
+	}
+	if _, err := fmt.Fprintf(w, "%s\n", text); err != nil {
+		return fmt.Errorf("writing manifests: %w", err)
+	}
+	return nil
+}
+
+// decode reads the objects of a text.
+func decode(text []byte) ([]any, error) {
+	var out []any
+	for _, part := range translate.Documents(text) {
+		var object any
+		if err := yaml.Unmarshal(part, &object); err != nil {
+			return nil, fmt.Errorf("writing manifests as JSON: %w: use -o yaml, which keeps texts as they are", err)
+		}
+		if object != nil {
+			out = append(out, object)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/internal/report"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// versions is what version says.
+type versions struct {
+	Client string `json:"client"`
+	Commit string `json:"commit,omitempty"`
+	Go     string `json:"go"`
+	// Server is Kubernetes'; empty where none was asked.
+	Server string `json:"server,omitempty"`
+	// Schemas are the formats that this client writes.
+	Schemas map[string]string `json:"schemas"`
+}
+
+func (a *app) version() *cobra.Command {
+	var clientOnly bool
+	var format string
+	command := &cobra.Command{
+		Use:   "version",
+		Short: "Say the versions of the client, its formats and the cluster",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := clientVersions()
+			if !clientOnly {
+				client, err := a.cluster.ToDiscoveryClient()
+				if err != nil {
+					return fmt.Errorf("asking the cluster: %w: --client asks none", err)
+				}
+				server, err := client.ServerVersion()
+				if err != nil {
+					return fmt.Errorf("asking the cluster: %w: --client asks none", err)
+				}
+				v.Server = server.GitVersion
+			}
+			return a.printVersions(v, format)
+		},
+	}
+	command.Flags().BoolVar(&clientOnly, "client", false, "ask no cluster")
+	command.Flags().StringVarP(&format, "output", "o", "", "json or yaml")
+	return command
+}
+
+func clientVersions() versions {
+	v := versions{Client: "(devel)", Schemas: map[string]string{
+		"report": report.APIVersion, "claim": v1alpha1.GroupVersion.String(),
+	}}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v.Client, v.Go = info.Main.Version, info.GoVersion
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v.Commit = s.Value
+		}
+	}
+	return v
+}
+
+func (a *app) printVersions(v versions, format string) error {
+	var text []byte
+	var err error
+	switch format {
+	case "json":
+		text, err = json.MarshalIndent(v, "", "  ")
+		text = append(text, '\n')
+	case "yaml":
+		text, err = yaml.Marshal(v)
+	case "":
+		text = fmt.Appendf(nil, "Client:  %s (%s)\nReport:  %s\nClaims:  %s\n", v.Client, v.Go, v.Schemas["report"], v.Schemas["claim"])
+		if v.Server != "" {
+			text = fmt.Appendf(text, "Server:  %s\n", v.Server)
+		}
+	default:
+		return fmt.Errorf("reading --output %q: use json or yaml", format)
+	}
+	if err != nil {
+		return fmt.Errorf("writing versions: %w", err)
+	}
+	_, err = a.Out.Write(text)
+	return err
+}

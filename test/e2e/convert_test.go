@@ -1,0 +1,269 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// The API server accepts what other people's manifests are converted to. What
+// it says against the original it may say against the conversion, too, and
+// nothing else; of kinds that it does not serve it says so.
+func TestConvertedCorpusIsAccepted(t *testing.T) {
+	dir := os.Getenv("NADRA_CORPUS")
+	if dir == "" {
+		t.Skip("NADRA_CORPUS is not set: no real manifests to read")
+	}
+	f := setup(t, "accepted")
+	projects, err := readProjects(dir)
+	f.must(err)
+	f.createNamespacesOf(projects)
+	workloads, created, accepted, foreign := 0, 0, 0, 0
+	for _, project := range projects {
+		result := translate.Convert(translate.Input{Files: project.files})
+		created += f.acceptsCreated(project.name, result.Created)
+		for i, file := range result.Files {
+			changed := 0
+			for _, w := range result.Workloads {
+				if w.Changed && w.Position.File == file.Name {
+					changed++
+				}
+			}
+			if changed == 0 {
+				continue
+			}
+			workloads += changed
+			ok, complaints := f.dryRun(file.Data)
+			accepted, foreign = accepted+ok, foreign+len(complaints)
+			f.hasAll(file.Name, project.files[i].Data, complaints)
+		}
+	}
+	t.Logf("%d workloads converted; a server-side dry run accepts all %d created objects and %d of the converted files; "+
+		"%d complaints, all of which the originals have, too", workloads, created, accepted, foreign)
+	if workloads < 100 || accepted < 100 {
+		t.Errorf("%d workloads and %d accepted objects are fewer than the corpus has", workloads, accepted)
+	}
+}
+
+// acceptsCreated demands that all of a project's created objects are accepted.
+func (f *fixture) acceptsCreated(project string, created []translate.Created) int {
+	f.Helper()
+	if len(created) == 0 {
+		return 0
+	}
+	var text []byte
+	for _, c := range created {
+		text = append(append(text, "---\n"...), c.YAML()...)
+	}
+	ok, complaints := f.dryRun(text)
+	if ok != len(created) {
+		f.Errorf("%s: %d of %d created objects are accepted:\n%s", project, ok, len(created), strings.Join(complaints, "\n"))
+	}
+	return ok
+}
+
+// hasAll demands that the original has all complaints, too.
+func (f *fixture) hasAll(name string, original []byte, complaints []string) {
+	f.Helper()
+	if len(complaints) == 0 {
+		return
+	}
+	_, before := f.dryRun(original)
+	for _, complaint := range complaints {
+		if !slices.Contains(before, complaint) {
+			f.Errorf("%s: the API server says of the conversion, and not of the original:\n%s", name, complaint)
+		}
+	}
+}
+
+// project are the manifests of one folder.
+type project struct {
+	name  string
+	files []translate.File
+}
+
+func readProjects(dir string) ([]project, error) {
+	var out []project
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		if len(out) == 0 || out[len(out)-1].name != name {
+			out = append(out, project{name: name})
+		}
+		last := &out[len(out)-1]
+		last.files = append(last.files, translate.File{Name: filepath.Join(name, entry.Name()), Data: text})
+		return nil
+	})
+	return out, err
+}
+
+var namespaceForm = regexp.MustCompile(`(?m)^\s+namespace: "?([a-z0-9-]+)"?\s*$`)
+
+func (f *fixture) createNamespacesOf(projects []project) {
+	f.Helper()
+	names := map[string]bool{}
+	for _, p := range projects {
+		for _, file := range p.files {
+			for _, found := range namespaceForm.FindAllStringSubmatch(string(file.Data), -1) {
+				names[found[1]] = true
+			}
+		}
+	}
+	for name := range names {
+		if _, err := f.Cluster.Kubectl(f.ctx, "get", "namespace", name); err == nil {
+			continue
+		}
+		f.must(f.CreateNamespace(f.ctx, name))
+		f.Cleanup(func() {
+			if _, err := f.Cluster.Kubectl(f.ctx, "delete", "namespace", name, "--wait=false"); err != nil {
+				f.Error(err)
+			}
+		})
+	}
+}
+
+// dryRun has the API server judge manifests, and returns how many objects it
+// accepts and what it says against others.
+func (f *fixture) dryRun(manifests []byte) (accepted int, complaints []string) {
+	verb := "apply"
+	if bytes.Contains(manifests, []byte("generateName:")) {
+		verb = "create" // there is nothing to compare with
+	}
+	command := f.Cluster.ControlPlane().Command(f.ctx, "kubectl", verb, "--dry-run=server", "-f", "-")
+	var out, errs bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(manifests), &out, &errs
+	if err := f.Cluster.ControlPlane().Run(command); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		f.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(errs.String()), "\n") {
+		if line != "" && !strings.HasPrefix(line, "Warning:") {
+			complaints = append(complaints, line)
+		}
+	}
+	return strings.Count(out.String(), "(server dry run)"), complaints
+}
+
+// The plugin under the real kubectl: a workload that runs nowhere as it is gets
+// its network once it is converted, and then there is nothing left to do.
+func TestConvertOnALiveCluster(t *testing.T) {
+	f := setup(t, "converted")
+	f.bridge("br-conv")
+	f.nad("net", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-conv","ipam":{}}`)
+	f.must(f.Published(f.ctx, "converted/net"))
+	f.must(f.Apply(f.ctx, fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: converted}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata:
+      labels: {app: web}
+      annotations: {k8s.v1.cni.cncf.io/networks: net@data}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - {name: main, image: %q, command: [sleep, infinity]}
+`, cluster.TestImage)))
+
+	// A read-only look at it, alone and among everything.
+	f.nadra(0, "scan", "-n", "converted").says("deploy/web", "1 ready, 0 ready with notes, 0 stay", "cluster ")
+	f.nadra(0, "scan", "-A", "-o", "json", "--fail-on=never").says(`"kind": "ScanReport"`, `"name": "web"`)
+	f.nadra(0, "scan", "deploy/web", "-n", "converted").says("1 ready")
+
+	// What would change; then it does.
+	f.nadra(1, "diff", "deploy/web", "-n", "converted").says("+      resourceClaims:", "+kind: ResourceClaimTemplate", "+kind: DeviceClass")
+	converted := f.nadra(0, "convert", "deploy/web", "-n", "converted")
+	manifest := filepath.Join(t.TempDir(), "converted.yaml")
+	f.must(os.WriteFile(manifest, []byte(converted.out), 0o644))
+	f.nadra(1, "diff", "-f", manifest, "--against=live", "--server-side", "--force-conflicts").says("+kind: DeviceClass")
+	f.must(f.Apply(f.ctx, converted.out))
+	f.nadra(0, "diff", "deploy/web", "-n", "converted").none()
+	f.nadra(0, "convert", "deploy/web", "-n", "converted").none()
+
+	// It runs, with the network.
+	if out, err := f.Cluster.Kubectl(f.ctx, "-n", "converted", "scale", "deploy/web", "--replicas=1"); err != nil {
+		t.Fatal(err, out)
+	}
+	if out, err := f.Cluster.Kubectl(f.ctx, "-n", "converted", "rollout", "status", "deploy/web", "--timeout=90s"); err != nil {
+		t.Fatal(err, out)
+	}
+	links, err := f.Cluster.Kubectl(f.ctx, "-n", "converted", "exec", "deploy/web", "--", "ip", "link", "show", "data")
+	if err != nil || !strings.Contains(links, "data") {
+		t.Errorf("the pod has no interface data: %v\n%s", err, links)
+	}
+	f.nadra(0, "scan", "-n", "converted").says("deploy/web (1)")
+	if out, err := f.Cluster.Kubectl(f.ctx, "-n", "converted", "delete", "deploy/web", "--timeout=60s"); err != nil {
+		t.Fatal(err, out)
+	}
+	if out, err := f.Cluster.Kubectl(f.ctx, "delete", "deviceclass", "net.converted.nad.nadra.dev"); err != nil {
+		t.Fatal(err, out)
+	}
+}
+
+// said is what a command has written.
+type said struct {
+	f         *fixture
+	args      []string
+	out, errs string
+}
+
+// nadra runs `kubectl nadra` and demands an exit code.
+func (f *fixture) nadra(code int, args ...string) said {
+	f.Helper()
+	script := `PATH="` + filepath.Join(lab.Root(), "bin") + `:$PATH" exec kubectl nadra "$@"`
+	command := f.Cluster.ControlPlane().Command(f.ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
+	var out, errs bytes.Buffer
+	command.Stdout, command.Stderr = &out, &errs
+	err := f.Cluster.ControlPlane().Run(command)
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		f.Fatal(err)
+	}
+	s := said{f, args, out.String(), errs.String()}
+	if got := command.ProcessState.ExitCode(); got != code {
+		f.Errorf("kubectl nadra %v: exit code %d, want %d\n%s%s", args, got, code, s.out, s.errs)
+	}
+	return s
+}
+
+// says demands texts on standard output.
+func (s said) says(texts ...string) {
+	s.f.Helper()
+	for _, text := range texts {
+		if !strings.Contains(s.out, text) {
+			s.f.Errorf("kubectl nadra %v does not say %q:\n%s%s", s.args, text, s.out, s.errs)
+		}
+	}
+}
+
+// none demands that nothing was written on standard output.
+func (s said) none() {
+	s.f.Helper()
+	if s.out != "" {
+		s.f.Errorf("kubectl nadra %v says:\n%s%s", s.args, s.out, s.errs)
+	}
+}
