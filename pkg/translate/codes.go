@@ -75,6 +75,7 @@ const (
 	NetworkOfAgent     Code = "NADRA-061"
 	NetworkTwice       Code = "NADRA-062"
 	NetworkWithoutPool Code = "NADRA-063"
+	NetworkUsesMultus  Code = "NADRA-064"
 )
 
 // Rule explains a code.

@@ -107,8 +107,14 @@ func (n *judged) readConfig() {
 	if n.poolless != "" {
 		n.add(NetworkWithoutPool, at, n.doc.at(config), "plugin %s needs one", n.poolless)
 	}
+	if i := strings.Index(str(config), multusFile); i >= 0 {
+		n.add(NetworkUsesMultus, at, n.doc.within(config, i), "it names %s", multusFile)
+	}
 	n.owned(NetworkOwned)
 }
+
+// multusFile is what Multus' installers write for Multus itself.
+const multusFile = "multus.kubeconfig"
 
 // know has the environment take note of a network; pool is where the object
 // names what it draws from.

@@ -339,4 +339,10 @@ var rules = []Rule{
 		"Multus cannot hand a device to the plugin, so pods fail unless their element of the annotation has a deviceID. Such definitions are often read by something else, as dra-driver-sriov does.",
 		"Add the annotation with the pool's name if the network draws from one.",
 	},
+	{
+		NetworkUsesMultus, Warning, "A network uses a file of Multus",
+		"The configuration names multus.kubeconfig, by which Multus talks to the API server.",
+		"The plugin goes on working while Multus is installed. When Multus is removed, the file goes or its token runs out, and the network fails.",
+		"Give the plugin a kubeconfig of its own before Multus is removed.",
+	},
 }
