@@ -27,8 +27,8 @@ const (
 const diffHelp = `Show what convert would change, as kubectl diff shows it.
 
 Against the input, the texts of the manifests are compared before and after.
-Against the live cluster, the converted manifests are: with what the API server
-would make of them if they were applied (a dry run).
+Against the live cluster, all that convert writes is compared with what is
+there, by a dry run of the API server.
 
 KUBECTL_EXTERNAL_DIFF names another program than diff.
 
@@ -78,12 +78,12 @@ func (o *diffOptions) run(command *cobra.Command) error {
 		return fmt.Errorf("comparing: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
+	if o.against == "live" && !set.Live {
+		return o.live(command, folder, set, result)
+	}
 	before, after, err := writeBoth(folder, set, result)
 	if err != nil {
 		return err
-	}
-	if o.against == "live" && !set.Live {
-		return o.live(command, after)
 	}
 	return diffCode((&kdiff.DiffProgram{Exec: exec.New(), IOStreams: o.app.IOStreams}).Run(before, after))
 }
@@ -115,14 +115,20 @@ func writeBoth(folder string, set *source.Set, result translate.Result) (before,
 	return before, after, files.write()
 }
 
-// live compares a folder with the cluster, as `kubectl diff -R -f` does.
-func (o *diffOptions) live(command *cobra.Command, folder string) error {
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
-		return err
+// live compares all that convert would write with the cluster, as `kubectl diff
+// -f -` would.
+func (o *diffOptions) live(command *cobra.Command, folder string, set *source.Set, result translate.Result) error {
+	all := joined(stream(set, result))
+	if len(all) == 0 {
+		return nil
+	}
+	name := filepath.Join(folder, "converted.yaml")
+	if err := os.WriteFile(name, all, 0o600); err != nil {
+		return fmt.Errorf("comparing with the cluster: %w", err)
 	}
 	k := kdiff.NewDiffOptions(o.app.IOStreams)
 	k.Concurrency = 1
-	k.FilenameOptions.Filenames = []string{folder}
+	k.FilenameOptions.Filenames = []string{name}
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(o.app.cluster))
 	if err := k.Complete(factory, command, nil); err != nil {
 		return fmt.Errorf("comparing with the cluster: %w", err)

@@ -1,5 +1,6 @@
 // Command demo shows a person what nadra does: it starts the real cluster,
-// installs nadra and attaches two pods to NADs as Multus users write them.
+// installs nadra and attaches two pods to networks, NADs and annotations as
+// Multus users write them.
 // `make demo` runs it; test/e2e asserts what it shows.
 package main
 
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -88,6 +90,33 @@ func (s *stage) kubectl(args ...string) {
 	s.err = err
 }
 
+// nadra shows a command of the plugin, and what it says.
+func (s *stage) nadra(args ...string) {
+	if s.err != nil {
+		return
+	}
+	fmt.Println("$ kubectl nadra " + shell(args))
+	said, err := s.lab.Nadra(s.ctx, args...)
+	fmt.Println(strings.TrimRight(said.Out+said.Err, "\n") + "\n")
+	if s.err = err; err == nil && said.Code != 0 {
+		s.err = fmt.Errorf("kubectl nadra %s: exit code %d", args[0], said.Code)
+	}
+}
+
+// difference shows what is different in two files.
+func (s *stage) difference(before, after string) {
+	if s.err != nil {
+		return
+	}
+	args := []string{"-u", before, after}
+	fmt.Println("$ diff " + shell(args))
+	out, err := exec.CommandContext(s.ctx, "diff", args...).Output()
+	fmt.Println(strings.TrimRight(string(out), "\n") + "\n")
+	if !errors.As(err, new(*exec.ExitError)) { // it has found differences
+		s.err = err
+	}
+}
+
 // node shows a command that is run on the node.
 func (s *stage) node(command string) {
 	if s.err != nil {
@@ -104,6 +133,7 @@ func (s *stage) node(command string) {
 func (s *stage) clear() {
 	if s.err == nil {
 		_, s.err = s.lab.Cluster.Kubectl(s.ctx, "delete", "--ignore-not-found", "-f", manifest("pods"), "-f", manifest("networks"))
+		s.err = errors.Join(s.err, os.RemoveAll(converted()))
 	}
 	if s.err == nil {
 		_, s.err = s.lab.Cluster.Node(1).Exec(s.ctx, "sh", "-c",
@@ -123,8 +153,13 @@ func (s *stage) networks() {
 }
 
 func (s *stage) pods() {
-	title("A claim on both, and two pods with it")
-	s.kubectl("apply", "-f", manifest("pods"))
+	inputs := []string{"-n", "default", "-f", manifest("networks"), "-f", manifest("pods")}
+	title("Two pods that ask for both by annotation. What would become of them?")
+	s.nadra(append([]string{"scan"}, inputs...)...)
+	title("They are converted: the annotation stays, and a claim says the same")
+	s.nadra(append([]string{"convert", "--output-dir", converted()}, inputs...)...)
+	s.difference(manifest("pods"), filepath.Join(converted(), "pods.yaml"))
+	s.kubectl("apply", "-f", converted())
 	s.kubectl("wait", "--for=condition=Ready", "--timeout=90s", "pod/alice", "pod/bob")
 }
 
@@ -157,7 +192,8 @@ func (s *stage) next(took time.Duration) {
 	fmt.Printf(`The cluster is still up:
 
   bin/nadra-cluster kubectl get resourceslices -o yaml      the networks as devices
-  bin/nadra-cluster kubectl apply -f test/demo/manifests/pods.yaml
+  bin/nadra-cluster kubectl apply -f bin/demo               the pods again
+  bin/kubectl-nadra explain NADRA-010                       what a finding means
   bin/nadra-cluster kubectl describe pod alice              the events, Multus' AddedInterface among them
   bin/nadra-cluster kubectl -n nadra logs ds/nadra-node     what the driver says
   bin/nadra-cluster exec -- ip link                         a shell command on the node
@@ -167,6 +203,9 @@ func (s *stage) next(took time.Duration) {
 How it works: docs/architecture.md
 `)
 }
+
+// converted is the folder of the converted manifests.
+func converted() string { return filepath.Join(lab.Root(), "bin", "demo") }
 
 func manifest(name string) string {
 	return filepath.Join(lab.Root(), "test", "demo", "manifests", name+".yaml")

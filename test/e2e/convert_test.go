@@ -199,9 +199,9 @@ spec:
 	f.nadra(1, "diff", "deploy/web", "-n", "converted").says("+      resourceClaims:", "+kind: ResourceClaimTemplate", "+kind: DeviceClass")
 	converted := f.nadra(0, "convert", "deploy/web", "-n", "converted")
 	manifest := filepath.Join(t.TempDir(), "converted.yaml")
-	f.must(os.WriteFile(manifest, []byte(converted.out), 0o644))
+	f.must(os.WriteFile(manifest, []byte(converted.Out), 0o644))
 	f.nadra(1, "diff", "-f", manifest, "--against=live", "--server-side", "--force-conflicts").says("+kind: DeviceClass")
-	f.must(f.Apply(f.ctx, converted.out))
+	f.must(f.Apply(f.ctx, converted.Out))
 	f.nadra(0, "diff", "deploy/web", "-n", "converted").none()
 	f.nadra(0, "convert", "deploy/web", "-n", "converted").none()
 
@@ -227,35 +227,28 @@ spec:
 
 // said is what a command has written.
 type said struct {
-	f         *fixture
-	args      []string
-	out, errs string
+	f    *fixture
+	args []string
+	lab.Said
 }
 
 // nadra runs `kubectl nadra` and demands an exit code.
 func (f *fixture) nadra(code int, args ...string) said {
 	f.Helper()
-	script := `PATH="` + filepath.Join(lab.Root(), "bin") + `:$PATH" exec kubectl nadra "$@"`
-	command := f.Cluster.ControlPlane().Command(f.ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
-	var out, errs bytes.Buffer
-	command.Stdout, command.Stderr = &out, &errs
-	err := f.Cluster.ControlPlane().Run(command)
-	if err != nil && !errors.As(err, new(*exec.ExitError)) {
-		f.Fatal(err)
+	out, err := f.Nadra(f.ctx, args...)
+	f.must(err)
+	if out.Code != code {
+		f.Errorf("kubectl nadra %v: exit code %d, want %d\n%s%s", args, out.Code, code, out.Out, out.Err)
 	}
-	s := said{f, args, out.String(), errs.String()}
-	if got := command.ProcessState.ExitCode(); got != code {
-		f.Errorf("kubectl nadra %v: exit code %d, want %d\n%s%s", args, got, code, s.out, s.errs)
-	}
-	return s
+	return said{f, args, out}
 }
 
 // says demands texts on standard output.
 func (s said) says(texts ...string) {
 	s.f.Helper()
 	for _, text := range texts {
-		if !strings.Contains(s.out, text) {
-			s.f.Errorf("kubectl nadra %v does not say %q:\n%s%s", s.args, text, s.out, s.errs)
+		if !strings.Contains(s.Out, text) {
+			s.f.Errorf("kubectl nadra %v does not say %q:\n%s%s", s.args, text, s.Out, s.Err)
 		}
 	}
 }
@@ -263,7 +256,7 @@ func (s said) says(texts ...string) {
 // none demands that nothing was written on standard output.
 func (s said) none() {
 	s.f.Helper()
-	if s.out != "" {
-		s.f.Errorf("kubectl nadra %v says:\n%s%s", s.args, s.out, s.errs)
+	if s.Out != "" {
+		s.f.Errorf("kubectl nadra %v says:\n%s%s", s.args, s.Out, s.Err)
 	}
 }
