@@ -91,6 +91,9 @@ func (o *convertOptions) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("writing nothing: %w", err)
+	}
 	if err := o.write(set, result); err != nil {
 		return err
 	}
@@ -105,6 +108,11 @@ func (o *convertOptions) converted(ctx context.Context) (*source.Set, translate.
 	set, err := o.read(ctx)
 	if err != nil {
 		return nil, translate.Result{}, err
+	}
+	if o.inPlace {
+		if err := addNeighbours(set); err != nil {
+			return nil, translate.Result{}, err
+		}
 	}
 	set.Options.DropAnnotation = o.drop
 	set.Options.RenderNetworks = o.networks
@@ -155,6 +163,13 @@ func summary(result translate.Result) string {
 	for _, n := range result.Looked {
 		objects += n
 	}
-	return fmt.Sprintf("Converted %d of %d workloads with additional networks; %d stay as they are because of blockers. "+
-		"Created %d objects. Looked at %d objects in %d files.", changed, len(result.Workloads), stays, len(result.Created), objects, len(result.Files))
+	return fmt.Sprintf("Converted %d of %s with additional networks; %d stay as they are because of blockers. Created %s. Looked at %s in %s.",
+		changed, many(len(result.Workloads), "workload"), stays, many(len(result.Created), "object"), many(objects, "object"), many(len(result.Files), "file"))
+}
+
+func many(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

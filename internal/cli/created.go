@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -17,56 +18,81 @@ import (
 // file, if there is one. beside says which file it is for, and the folder above
 // which nothing is touched.
 func addCreated(files staging, created []translate.Created, beside func(translate.Created) (file, root string)) error {
-	for _, c := range created {
+	var targets []string
+	objects := map[string][]addition{}
+	named := map[string]bool{}
+	texts := translate.Texts(created)
+	for i, c := range created {
 		file, root := beside(c)
 		target := filepath.Join(filepath.Dir(file), createdFile)
-		added, err := files.append(target, c)
-		if err != nil {
+		if objects[target] == nil {
+			targets = append(targets, target)
+		}
+		objects[target] = append(objects[target], addition{idOf(c), texts[i]})
+		if named[file] {
+			continue
+		}
+		named[file] = true
+		if err := files.name(target, file, root); err != nil {
 			return err
 		}
-		if added {
-			if err := files.name(target, file, root); err != nil {
-				return err
-			}
+	}
+	for _, target := range targets {
+		if err := files.append(target, objects[target]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// append adds an object to a file, unless the file has it already.
-func (s staging) append(name string, c translate.Created) (bool, error) {
-	text, err := s.read(name)
-	if err != nil {
-		return false, fmt.Errorf("adding to %s: %w", name, err)
-	}
-	object := c.YAML()
-	for _, document := range translate.Documents(text) {
-		if identity(document) == identity(object) {
-			return false, nil
-		}
-	}
-	if len(text) == 0 {
-		s[name] = object
-		return true, nil
-	}
-	s[name] = joined([][]byte{text, append([]byte("---\n"), object...)})
-	return true, nil
+// addition is an object for a file.
+type addition struct {
+	id   id
+	text []byte
 }
 
 // id is what no two objects may share.
-type id struct {
-	Kind     string `json:"kind"`
-	Metadata struct {
-		Namespace string `json:"namespace"`
-		Name      string `json:"name"`
-	} `json:"metadata"`
+type id struct{ kind, namespace, name string }
+
+func idOf(c translate.Created) id {
+	out := id{kind: c.Object.GetObjectKind().GroupVersionKind().Kind}
+	if o, ok := c.Object.(metav1.Object); ok {
+		out.namespace, out.name = o.GetNamespace(), o.GetName()
+	}
+	return out
 }
 
-func identity(document []byte) id {
-	var out id
-	// A document that cannot be read is no object of ours.
-	_ = yaml.Unmarshal(document, &out)
-	return out
+// idIn is that of a document. One that cannot be read is no object of ours.
+func idIn(document []byte) id {
+	var o metav1.PartialObjectMetadata
+	_ = yaml.Unmarshal(document, &o)
+	return id{o.Kind, o.Namespace, o.Name}
+}
+
+// append adds objects to a file, but for those that it has already.
+func (s staging) append(name string, objects []addition) error {
+	text, err := s.read(name)
+	if err != nil {
+		return fmt.Errorf("adding to %s: %w", name, err)
+	}
+	there := map[id]bool{}
+	for _, document := range translate.Documents(text) {
+		there[idIn(document)] = true
+	}
+	var added [][]byte
+	for _, o := range objects {
+		if !there[o.id] {
+			added = append(added, o.text)
+		}
+	}
+	switch {
+	case len(added) == 0:
+	case len(text) == 0:
+		s[name] = joined(added)
+	default:
+		s[name] = joined(append([][]byte{text}, added...))
+	}
+	return nil
 }
 
 // kustomizations are the names that kustomize looks for.

@@ -105,11 +105,7 @@ func writeBoth(folder string, set *source.Set, result translate.Result) (before,
 			files[filepath.Join(before, name)], files[filepath.Join(after, name)] = from.Data, f.Data
 		}
 	}
-	var created [][]byte
-	for _, c := range result.Created {
-		created = append(created, c.YAML())
-	}
-	if len(created) > 0 {
+	if created := translate.Texts(result.Created); len(created) > 0 {
 		files[filepath.Join(after, createdFile)] = joined(created)
 	}
 	return before, after, files.write()

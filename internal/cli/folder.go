@@ -33,6 +33,28 @@ func writeInPlace(set *source.Set, result translate.Result) error {
 	return files.write()
 }
 
+// addNeighbours has the conversion know what earlier ones have created beside
+// the files, where that is not in the input.
+func addNeighbours(set *source.Set) error {
+	known := map[string]bool{}
+	for _, f := range set.Files {
+		known[filepath.Clean(f.Name)] = true
+	}
+	for _, f := range set.Files {
+		name := filepath.Join(filepath.Dir(f.Name), createdFile)
+		if !f.OnDisk || known[name] {
+			continue
+		}
+		known[name] = true
+		text, err := staging{}.read(name)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		set.Context = append(set.Context, translate.File{Name: name, Data: text})
+	}
+	return nil
+}
+
 // folderOf is the folder that a file was found under.
 func folderOf(f source.File) string {
 	return filepath.Clean(strings.TrimSuffix(filepath.Clean(f.Name), filepath.FromSlash(f.Rel)))

@@ -42,11 +42,7 @@ func writeOverlay(folder, base string, result translate.Result) error {
 		return err
 	}
 	top := overlay{APIVersion: "kustomize.config.k8s.io/v1beta1", Kind: "Kustomization", Resources: []string{rel}}
-	var created [][]byte
-	for _, c := range result.Created {
-		created = append(created, c.YAML())
-	}
-	if len(created) > 0 {
+	if created := translate.Texts(result.Created); len(created) > 0 {
 		files[filepath.Join(folder, createdFile)] = joined(created)
 		top.Resources = append(top.Resources, createdFile)
 	}

@@ -8,10 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
 )
 
 // The exit codes, as users script against them. diff has kubectl's instead.
@@ -36,6 +38,9 @@ diff has those of kubectl diff: 0 no difference, 1 differences, more for errors.
 
 // Run runs a command line and returns its exit code.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
+	// What the libraries log is in the errors that they return, too.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	root := newRoot(streams)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)

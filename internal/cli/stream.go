@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -18,10 +19,7 @@ import (
 // the files. Of a live cluster, they are those that change. A kustomization is
 // for kustomize, and nothing that can be applied.
 func stream(set *source.Set, result translate.Result) [][]byte {
-	var out [][]byte
-	for _, c := range result.Created {
-		out = append(out, c.YAML())
-	}
+	out := translate.Texts(result.Created)
 	for i, f := range result.Files {
 		if set.Live && bytes.Equal(f.Data, set.Files[i].Data) || slices.Contains(kustomizations, path.Base(set.Files[i].Rel)) {
 			continue
@@ -33,24 +31,37 @@ func stream(set *source.Set, result translate.Result) [][]byte {
 
 // writeStream writes them as one stream of YAML.
 func writeStream(w io.Writer, set *source.Set, result translate.Result) error {
-	if _, err := w.Write(joined(stream(set, result))); err != nil {
+	buffered := bufio.NewWriter(w)
+	join(buffered, stream(set, result))
+	if err := buffered.Flush(); err != nil {
 		return fmt.Errorf("writing manifests: %w", err)
 	}
 	return nil
 }
 
-// joined puts a line between documents, where they have none.
-func joined(texts [][]byte) []byte {
-	var b bytes.Buffer
+// writer is what remembers its errors, or has none.
+type writer interface {
+	io.Writer
+	io.StringWriter
+	io.ByteWriter
+}
+
+// join puts a line between documents, where they have none.
+func join(w writer, texts [][]byte) {
 	for i, text := range texts {
 		if i > 0 && !startsDocument(text) {
-			b.WriteString("---\n")
+			_, _ = w.WriteString("---\n")
 		}
-		b.Write(text)
+		_, _ = w.Write(text)
 		if len(text) > 0 && text[len(text)-1] != '\n' {
-			b.WriteByte('\n')
+			_ = w.WriteByte('\n')
 		}
 	}
+}
+
+func joined(texts [][]byte) []byte {
+	var b bytes.Buffer
+	join(&b, texts)
 	return b.Bytes()
 }
 

@@ -57,7 +57,7 @@ func TestKilledProcessesAreCollected(t *testing.T) {
 func TestDaemonsAreCollected(t *testing.T) {
 	inheritOrphans(t)
 	w := newWorld(t)
-	w.plugin(t, "daemon", `(while [ ! -e $DIR/end ]; do sleep 0.01; done) >/dev/null 2>&1 & echo '`+result+`'`)
+	w.plugin(t, "daemon", `(for i in $(seq 500); do [ -e $DIR/end ] && break; sleep 0.01; done) >/dev/null 2>&1 & echo '`+result+`'`)
 	w.plugin(t, "p", `echo '`+result+`'`)
 	if _, err := w.Add(t.Context(), sandbox, conflist("daemon")); err != nil {
 		t.Fatal(err)

@@ -1,11 +1,13 @@
 package translate
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 )
 
 // Created is an object that the conversion adds.
@@ -16,7 +18,7 @@ type Created struct {
 }
 
 // YAML is the object as a document, without the line that separates it from
-// others.
+// others. Long lines stay whole: they are expressions that people read.
 func (c Created) YAML() []byte {
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Object)
 	if err != nil {
@@ -26,9 +28,19 @@ func (c Created) YAML() []byte {
 	if metadata, found, _ := unstructured.NestedMap(tree, "spec", "metadata"); found && len(metadata) == 0 {
 		unstructured.RemoveNestedField(tree, "spec", "metadata")
 	}
-	text, err := yaml.Marshal(tree)
-	if err != nil {
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	if err := errors.Join(encoder.Encode(tree), encoder.Close()); err != nil {
 		panic(fmt.Sprintf("encoding %T: %v", c.Object, err))
 	}
-	return text
+	return b.Bytes()
+}
+
+// Texts are objects as documents. There may be thousands of them.
+func Texts(created []Created) [][]byte {
+	out := make([][]byte, len(created))
+	parallel(len(created), func(i int) { out[i] = created[i].YAML() })
+	return out
 }
