@@ -1,0 +1,35 @@
+package inspect
+
+import (
+	"reflect"
+)
+
+// Changes remembers rows, for a watch: it tells which have changed since.
+type Changes struct {
+	known map[string]Attachment
+	order []string
+}
+
+// Next returns the rows that are new or not as they were, and those that are
+// not there any more as Gone.
+func (c *Changes) Next(rows []Attachment) []Attachment {
+	known := make(map[string]Attachment, len(rows))
+	var changed []Attachment
+	var order []string
+	for _, a := range rows {
+		known[a.key] = a
+		order = append(order, a.key)
+		if before, there := c.known[a.key]; !there || !reflect.DeepEqual(before, a) {
+			changed = append(changed, a)
+		}
+	}
+	for _, key := range c.order {
+		if _, there := known[key]; !there {
+			a := c.known[key]
+			a.State, a.Reason, a.Message, a.Notes = Gone, "", "", nil
+			changed = append(changed, a)
+		}
+	}
+	c.known, c.order = known, order
+	return changed
+}

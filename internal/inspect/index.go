@@ -1,0 +1,117 @@
+package inspect
+
+import (
+	"regexp"
+	"strings"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// index finds the objects of an input by what refers to them.
+type index struct {
+	unread    map[Kind]bool
+	claims    map[string]*resourceapi.ResourceClaim // by namespace/name
+	made      map[string]*resourceapi.ResourceClaim // by the pod's UID and its entry
+	templates map[string]*resourceapi.ResourceClaimTemplate
+	classes   map[string]*resourceapi.DeviceClass
+	networks  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition
+	published map[string]attachment.NetworkRef // by pool/device
+	offers    map[attachment.NetworkRef][]string
+	drivers   map[string]bool // nodes with a slice of ours, also an empty one
+}
+
+// madeFor is the claim's annotation with the pod's entry that it was made for.
+const madeFor = "resource.kubernetes.io/pod-claim-name"
+
+func newIndex(in Input) *index {
+	x := &index{
+		unread: in.Unread,
+		claims: map[string]*resourceapi.ResourceClaim{}, made: map[string]*resourceapi.ResourceClaim{},
+		templates: map[string]*resourceapi.ResourceClaimTemplate{}, classes: map[string]*resourceapi.DeviceClass{},
+		networks:  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition{},
+		published: map[string]attachment.NetworkRef{}, offers: map[attachment.NetworkRef][]string{},
+		drivers: map[string]bool{},
+	}
+	for _, c := range in.Claims {
+		x.claims[c.Namespace+"/"+c.Name] = c
+		if owner := metav1.GetControllerOf(c); owner != nil && owner.Kind == "Pod" {
+			x.made[string(owner.UID)+"/"+c.Annotations[madeFor]] = c
+		}
+	}
+	for _, t := range in.Templates {
+		x.templates[t.Namespace+"/"+t.Name] = t
+	}
+	for _, c := range in.Classes {
+		x.classes[c.Name] = c
+	}
+	for _, n := range in.Networks {
+		x.networks[attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}] = n
+	}
+	for _, s := range in.Slices {
+		x.addSlice(s)
+	}
+	return x
+}
+
+func (x *index) addSlice(s *resourceapi.ResourceSlice) {
+	if s.Spec.Driver != v1alpha1.DriverName {
+		return
+	}
+	node := ""
+	if s.Spec.NodeName != nil {
+		node = *s.Spec.NodeName
+		x.drivers[node] = true
+	}
+	for _, d := range s.Spec.Devices {
+		ref, known := published(d)
+		if !known {
+			ref, known = x.named(d.Name)
+		}
+		if !known {
+			continue
+		}
+		x.published[s.Spec.Pool.Name+"/"+d.Name] = ref
+		x.offers[ref] = append(x.offers[ref], node)
+	}
+}
+
+// published is the network that a device says it stands for. A name that had
+// to be cut does not count.
+func published(d resourceapi.Device) (attachment.NetworkRef, bool) {
+	namespace, name := d.Attributes["nadNamespace"].StringValue, d.Attributes["nadName"].StringValue
+	if namespace == nil || name == nil || strings.HasSuffix(*name, "…") {
+		return attachment.NetworkRef{}, false
+	}
+	return attachment.NetworkRef{Namespace: *namespace, Name: *name}, true
+}
+
+// numbered are the devices of which several stand for one network.
+var numbered = regexp.MustCompile(`^(.+)-\d+$`)
+
+// named is the network whose device has this name, whether or not it is
+// published now.
+func (x *index) named(device string) (attachment.NetworkRef, bool) {
+	base := device
+	if m := numbered.FindStringSubmatch(device); m != nil {
+		base = m[1] // the driver cuts it from the left, as the hash is at the end
+	}
+	for ref := range x.networks {
+		if name := attachment.DeviceName(ref); name == device || strings.HasSuffix(name, base) && len(base) > 10 {
+			return ref, true
+		}
+	}
+	return attachment.NetworkRef{}, false
+}
+
+// networkOf is the network that an allocated device stands for.
+func (x *index) networkOf(pool, device string) (attachment.NetworkRef, bool) {
+	if ref, ok := x.published[pool+"/"+device]; ok {
+		return ref, true
+	}
+	return x.named(device)
+}

@@ -1,0 +1,114 @@
+package inspect
+
+import (
+	"regexp"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// request is what a claim's request, or the first of its alternatives that is
+// for this driver, asks for.
+type request struct {
+	name, class string
+	selectors   []resourceapi.DeviceSelector
+	count       int64
+}
+
+// requestsOf are the requests of a claim that are for this driver.
+func (x *index) requestsOf(spec resourceapi.ResourceClaimSpec) []request {
+	var out []request
+	for _, r := range spec.Devices.Requests {
+		if e := r.Exactly; e != nil && x.isOurs(e.DeviceClassName) {
+			out = append(out, request{r.Name, e.DeviceClassName, e.Selectors, max(e.Count, 1)})
+		}
+		for _, sub := range r.FirstAvailable {
+			if x.isOurs(sub.DeviceClassName) {
+				out = append(out, request{r.Name + "/" + sub.Name, sub.DeviceClassName, sub.Selectors, max(sub.Count, 1)})
+				break
+			}
+		}
+	}
+	return out
+}
+
+const classSuffix = ".nad.nadra.dev"
+
+// isOurs reports whether a class is one for this driver's devices.
+func (x *index) isOurs(class string) bool {
+	if class == v1alpha1.DriverName || strings.HasSuffix(class, classSuffix) {
+		return true
+	}
+	c := x.classes[class]
+	if c == nil {
+		return false
+	}
+	for _, config := range c.Spec.Config {
+		if config.Opaque != nil && config.Opaque.Driver == v1alpha1.DriverName {
+			return true
+		}
+	}
+	for _, s := range c.Spec.Selectors {
+		if s.CEL != nil && strings.Contains(s.CEL.Expression, v1alpha1.DriverName) {
+			return true
+		}
+	}
+	return false
+}
+
+// meant is the network that a request is for, by its class or by its
+// selectors; what it says in its config comes before.
+func (x *index) meant(r request) (attachment.NetworkRef, bool) {
+	if ref, ok := x.ofClass(r.class); ok {
+		return ref, true
+	}
+	selectors := r.selectors
+	if c := x.classes[r.class]; c != nil {
+		selectors = append(selectors[:len(selectors):len(selectors)], c.Spec.Selectors...)
+	}
+	return selected(selectors)
+}
+
+// ofClass reads the name of a network's own class; its last part but the
+// suffix is the namespace, which has no dots.
+func (x *index) ofClass(class string) (attachment.NetworkRef, bool) {
+	text, ours := strings.CutSuffix(class, classSuffix)
+	dot := strings.LastIndexByte(text, '.')
+	if !ours || dot <= 0 {
+		return attachment.NetworkRef{}, false
+	}
+	ref := attachment.NetworkRef{Namespace: text[dot+1:], Name: text[:dot]}
+	if attachment.DeviceClassName(ref) == class && x.networks[ref] != nil {
+		return ref, true
+	}
+	for known := range x.networks { // its name may have been cut
+		if attachment.DeviceClassName(known) == class {
+			return known, true
+		}
+	}
+	return ref, true
+}
+
+var (
+	saysNamespace = regexp.MustCompile(`\.nadNamespace\s*==\s*["']([^"']+)["']`)
+	saysName      = regexp.MustCompile(`\.nadName\s*==\s*["']([^"']+)["']`)
+)
+
+// selected reads the selectors that our documentation shows. Others select as
+// well, but nothing says what until something is allocated.
+func selected(selectors []resourceapi.DeviceSelector) (attachment.NetworkRef, bool) {
+	var text strings.Builder
+	for _, s := range selectors {
+		if s.CEL != nil {
+			text.WriteString(s.CEL.Expression + "\n")
+		}
+	}
+	namespace, name := saysNamespace.FindStringSubmatch(text.String()), saysName.FindStringSubmatch(text.String())
+	if namespace == nil || name == nil {
+		return attachment.NetworkRef{}, false
+	}
+	return attachment.NetworkRef{Namespace: namespace[1], Name: name[1]}, true
+}

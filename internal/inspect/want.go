@@ -1,0 +1,155 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// want is one network that a pod asks for, and all that is known of it.
+type want struct {
+	key     string
+	network *attachment.NetworkRef
+	iface   string
+	// entry is that of the pod's spec.resourceClaims; nil where only the
+	// annotation asks.
+	entry *corev1.PodResourceClaim
+	// claim is nil where it is not there; lost says that it is, but the pod
+	// does not name it.
+	claim *resourceapi.ResourceClaim
+	lost  bool
+	// unsure says that neither claim nor template are there, so that nobody
+	// knows whether they are for networks.
+	unsure  bool
+	request request
+	// problem says why the claim's config cannot be understood.
+	problem error
+	result  *resourceapi.DeviceRequestAllocationResult
+	status  *resourceapi.AllocatedDeviceStatus
+	// reported is the entry of network-status.
+	reported *nadv1.NetworkStatus
+}
+
+// wish is all that one pod asks for.
+type wish struct {
+	wants []want
+	// bad says why the annotation, which nothing else stands for, cannot be read.
+	bad error
+	// stray are entries of network-status for which nobody has asked.
+	stray []nadv1.NetworkStatus
+	// said reports whether there is a network-status at all.
+	said bool
+}
+
+// ours reports whether there is anything to say about the pod.
+func (w wish) ours() bool { return len(w.wants) > 0 || w.bad != nil }
+
+// wishOf joins a pod's claims, its annotation and its network-status.
+func (x *index) wishOf(pod *corev1.Pod) wish {
+	var w wish
+	for i := range pod.Spec.ResourceClaims {
+		w.wants = append(w.wants, x.wantsOfEntry(pod, &pod.Spec.ResourceClaims[i])...)
+	}
+	nameInterfaces(w.wants)
+	rest, err := unclaimed(pod, w.wants)
+	if len(w.wants) == 0 {
+		w.bad = err // else nobody reads the annotation
+	}
+	w.wants = append(w.wants, rest...)
+	w.match(pod)
+	return w
+}
+
+// nameInterfaces gives those that have no name yet the one that the driver
+// will: by position over all claims of the pod.
+func nameInterfaces(wants []want) {
+	selections := make([]attachment.Selection, len(wants))
+	for i, w := range wants {
+		if selections[i].Interface = w.iface; w.problem != nil || w.unsure {
+			return
+		}
+	}
+	names, err := attachment.InterfaceNames(selections)
+	if err != nil {
+		return
+	}
+	for i := range wants {
+		wants[i].iface = names[i]
+	}
+}
+
+// unclaimed are the networks of the annotation that no claim stands for.
+func unclaimed(pod *corev1.Pod, claimed []want) ([]want, error) {
+	selections, err := attachment.ParseSelections(pod.Annotations[attachment.NetworksAnnotation], pod.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	names, err := attachment.InterfaceNames(selections)
+	if err != nil {
+		return nil, fmt.Errorf("reading annotation %s: %w", attachment.NetworksAnnotation, err)
+	}
+	left := map[attachment.NetworkRef]int{}
+	unknown := 0
+	for _, w := range claimed {
+		if w.network != nil {
+			left[*w.network]++
+		} else {
+			unknown++
+		}
+	}
+	var out []want
+	for i, s := range selections {
+		switch {
+		case left[s.Network] > 0:
+			left[s.Network]--
+		case unknown > 0:
+			unknown--
+		default:
+			out = append(out, want{key: fmt.Sprintf("annotation/%d", i), network: &s.Network, iface: names[i]})
+		}
+	}
+	return out, nil
+}
+
+// match finds what network-status says of each want.
+func (w *wish) match(pod *corev1.Pod) {
+	var entries []nadv1.NetworkStatus
+	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &entries) != nil {
+		return
+	}
+	w.said = true
+	used := make([]bool, len(entries))
+	find := func(is func(want, nadv1.NetworkStatus) bool) {
+		for i := range w.wants {
+			if w.wants[i].reported != nil || w.wants[i].network == nil {
+				continue
+			}
+			at := slices.IndexFunc(entries, func(s nadv1.NetworkStatus) bool { return !s.Default && is(w.wants[i], s) })
+			if at >= 0 && !used[at] {
+				used[at], w.wants[i].reported = true, &entries[at]
+			}
+		}
+	}
+	find(func(w want, s nadv1.NetworkStatus) bool { return s.Interface == w.iface && s.Name == w.network.String() })
+	find(func(w want, s nadv1.NetworkStatus) bool { return s.Name == w.network.String() })
+	for i, s := range entries {
+		// A plugin may make several interfaces, which are several entries.
+		several := slices.ContainsFunc(w.wants, func(o want) bool { return o.network != nil && o.network.String() == s.Name })
+		if !used[i] && !several && !isDefault(s) {
+			w.stray = append(w.stray, s)
+		}
+	}
+}
+
+// isDefault reports whether an entry is the pod's own network, which not every
+// version of Multus marks.
+func isDefault(s nadv1.NetworkStatus) bool {
+	return s.Default || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
+}

@@ -1,0 +1,203 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// wantsOfEntry are the networks that one claim of a pod is for: none where it
+// is for something else.
+func (x *index) wantsOfEntry(pod *corev1.Pod, entry *corev1.PodResourceClaim) []want {
+	claim, lost := x.claimOf(pod, entry)
+	if claim == nil {
+		template := x.templates[pod.Namespace+"/"+ptr.Deref(entry.ResourceClaimTemplateName, "")]
+		if template == nil {
+			return []want{{key: entry.Name, entry: entry, unsure: true}}
+		}
+		claim = &resourceapi.ResourceClaim{Spec: template.Spec.Spec}
+		claim.Namespace = pod.Namespace
+		wants := x.wantsOfClaim(claim)
+		for i := range wants {
+			wants[i].claim = nil
+			wants[i].key, wants[i].entry = entry.Name+"/"+wants[i].key, entry
+		}
+		return wants
+	}
+	wants := x.wantsOfClaim(claim)
+	for i := range wants {
+		wants[i].key, wants[i].entry, wants[i].lost = entry.Name+"/"+wants[i].key, entry, lost
+	}
+	return wants
+}
+
+// claimOf is the claim that stands for an entry. lost says that it was made,
+// but that the pod's status has no name for it.
+func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim) (claim *resourceapi.ResourceClaim, lost bool) {
+	if name := entry.ResourceClaimName; name != nil {
+		return x.claims[pod.Namespace+"/"+*name], false
+	}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		if s.Name == entry.Name && s.ResourceClaimName != nil {
+			return x.claims[pod.Namespace+"/"+*s.ResourceClaimName], false
+		}
+	}
+	claim = x.made[string(pod.UID)+"/"+entry.Name]
+	return claim, claim != nil
+}
+
+// wantsOfClaim are the networks that a claim is for, by its allocation or,
+// without one, by its requests.
+func (x *index) wantsOfClaim(claim *resourceapi.ResourceClaim) []want {
+	requests := x.requestsOf(claim.Spec)
+	results := ownResults(claim)
+	allocated := claim.Status.Allocation != nil
+	if !allocated {
+		results = expected(requests)
+	}
+	wants := make([]want, len(results))
+	for i, r := range results {
+		w := want{key: fmt.Sprintf("%s/%d", r.Request, i), claim: claim}
+		if at := slices.IndexFunc(requests, func(q request) bool { return q.name == r.Request }); at >= 0 {
+			w.request = requests[at]
+		} else {
+			w.request = request{name: r.Request}
+		}
+		if allocated {
+			w.result, w.status = &results[i], statusOf(claim, r)
+		}
+		wants[i] = w
+	}
+	x.readConfigs(claim, results, wants)
+	return wants
+}
+
+func ownResults(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(claim.Status.Allocation.Devices.Results), func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return r.Driver != v1alpha1.DriverName
+	})
+}
+
+// expected are the results of an allocation that is still to come.
+func expected(requests []request) []resourceapi.DeviceRequestAllocationResult {
+	var out []resourceapi.DeviceRequestAllocationResult
+	for _, r := range requests {
+		for range min(r.count, resourceapi.AllocationResultsMaxSize) {
+			out = append(out, resourceapi.DeviceRequestAllocationResult{Driver: v1alpha1.DriverName, Request: r.name, Device: r.name})
+		}
+	}
+	return out
+}
+
+func statusOf(claim *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAllocationResult) *resourceapi.AllocatedDeviceStatus {
+	share := ""
+	if r.ShareID != nil {
+		share = string(*r.ShareID)
+	}
+	for i, d := range claim.Status.Devices {
+		if d.Driver == r.Driver && d.Pool == r.Pool && d.Device == r.Device && ptr.Deref(d.ShareID, "") == share {
+			return &claim.Status.Devices[i]
+		}
+	}
+	return nil
+}
+
+var errUnknown = errors.New("nothing says which network it is for")
+
+// readConfigs finds the network of each want and the interface that it asks
+// for, by the driver's own reader of claims.
+func (x *index) readConfigs(claim *resourceapi.ResourceClaim, results []resourceapi.DeviceRequestAllocationResult, wants []want) {
+	at := 0 // FromClaim asks in the order of the results
+	read := claim
+	if claim.Status.Allocation == nil {
+		read = claim.DeepCopy()
+		read.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+			Results: results, Config: x.configsOf(claim.Spec, wants),
+		}}
+	}
+	requested, err := attachment.FromClaim(read, func(pool, device string) (attachment.NetworkRef, error) {
+		ref, ok := x.networkOfWant(read, wants[at])
+		if at++; !ok {
+			return ref, errUnknown
+		}
+		return ref, nil
+	})
+	for i := range wants {
+		if ref, ok := x.networkOfWant(read, wants[i]); ok {
+			wants[i].network = &ref
+		}
+		switch {
+		case err == nil:
+			wants[i].iface = requested[i].Selection.Interface
+		case !errors.Is(err, errUnknown):
+			wants[i].problem = err
+		}
+		if s := wants[i].status; s != nil && s.NetworkData != nil {
+			wants[i].iface = s.NetworkData.InterfaceName
+		}
+	}
+}
+
+// networkOfWant prefers what stands behind the device; a device that is gone,
+// or not allocated yet, is known by what asks for it.
+func (x *index) networkOfWant(claim *resourceapi.ResourceClaim, w want) (attachment.NetworkRef, bool) {
+	if w.result != nil {
+		if ref, ok := x.networkOf(w.result.Pool, w.result.Device); ok {
+			return ref, true
+		}
+	}
+	if ref, ok := x.meant(w.request); ok {
+		return ref, true
+	}
+	return configured(claim, w.request.name)
+}
+
+// configured is the network that a config names.
+func configured(claim *resourceapi.ResourceClaim, request string) (attachment.NetworkRef, bool) {
+	for _, c := range claim.Status.Allocation.Devices.Config {
+		if c.Opaque == nil || c.Opaque.Driver != v1alpha1.DriverName || len(c.Requests) > 0 && !slices.Contains(c.Requests, request) {
+			continue
+		}
+		config, err := v1alpha1.Decode(c.Opaque.Parameters.Raw)
+		if err == nil && config.Network != nil {
+			ref := attachment.FromConfig(*config).Network
+			if ref.Namespace == "" {
+				ref.Namespace = claim.Namespace
+			}
+			return ref, true
+		}
+	}
+	return attachment.NetworkRef{}, false
+}
+
+// configsOf are the configs that an allocation will have.
+func (x *index) configsOf(spec resourceapi.ResourceClaimSpec, wants []want) []resourceapi.DeviceAllocationConfiguration {
+	var out []resourceapi.DeviceAllocationConfiguration
+	for _, w := range wants {
+		class := x.classes[w.request.class]
+		if class == nil {
+			continue
+		}
+		for _, c := range class.Spec.Config {
+			out = append(out, resourceapi.DeviceAllocationConfiguration{
+				Source: resourceapi.AllocationConfigSourceClass, Requests: []string{w.request.name}, DeviceConfiguration: c.DeviceConfiguration,
+			})
+		}
+	}
+	for _, c := range spec.Devices.Config {
+		out = append(out, resourceapi.DeviceAllocationConfiguration{
+			Source: resourceapi.AllocationConfigSourceClaim, Requests: c.Requests, DeviceConfiguration: c.DeviceConfiguration,
+		})
+	}
+	return out
+}
