@@ -1,0 +1,95 @@
+package inspect
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// textWidth is where the details are wrapped.
+const textWidth = 120
+
+// Text writes the chain for people: the steps, and then at length the one that
+// keeps it from going on.
+func (c Chain) Text(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", c.headline())
+	names, networks := columns(c.Steps)
+	for _, s := range c.Steps {
+		state := string(s.State)
+		if c.Blocker != nil && s == *c.Blocker {
+			state = strings.ToUpper(state)
+		}
+		lead := fmt.Sprintf("  %-11s  %-*s  %-*s  ", state, names, s.Name, networks, s.on())
+		detail := s.Detail
+		if c.Blocker != nil && s == *c.Blocker {
+			detail = "see below"
+		}
+		fmt.Fprintln(&b, strings.TrimRight(lead+wrap(detail, len(lead)), " "))
+	}
+	if p := c.Blocker; p != nil {
+		fmt.Fprintf(&b, "\n%s\n", p.title())
+		for _, line := range [][2]string{{"What:", p.Detail}, {"Whose job:", string(p.Whose)}, {"What to do:", p.Do}} {
+			fmt.Fprintf(&b, "  %-11s  %s\n", line[0], wrap(line[1], 15))
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the chain: %w", err)
+	}
+	return nil
+}
+
+func (c Chain) headline() string {
+	said := map[Verdict]string{
+		ChainOK:           "all its networks are there",
+		ChainFailed:       "a step fails",
+		ChainWaiting:      "nothing has failed, a step waits",
+		ChainNotConcerned: "nadra has nothing to do with it",
+	}[c.Verdict]
+	where := ""
+	if c.Node != "" {
+		where = " on node " + c.Node
+	}
+	return fmt.Sprintf("Pod %s/%s%s: %s.", c.Namespace, c.Pod, where, said)
+}
+
+func (s Step) title() string {
+	out := "The step that " + map[StepState]string{StepFailed: "fails", StepWaiting: "waits"}[s.State] + ": " + s.Name
+	if s.Network != "" {
+		out += " of " + s.on()
+	}
+	return out
+}
+
+// on is what the step is about.
+func (s Step) on() string {
+	return strings.TrimSpace(s.Network + " " + s.Interface)
+}
+
+// columns are the widths that the steps need.
+func columns(steps []Step) (names, networks int) {
+	for _, s := range steps {
+		names, networks = max(names, len(s.Name)), max(networks, len(s.on()))
+	}
+	return names, networks
+}
+
+// wrap breaks text at words; the lines after the first are indented.
+func wrap(text string, indent int) string {
+	var b strings.Builder
+	at := indent
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case at+1+len(word) > textWidth:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent
+		default:
+			b.WriteString(" ")
+			at++
+		}
+		b.WriteString(word)
+		at += len(word)
+	}
+	return b.String()
+}
