@@ -10,17 +10,22 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-const explainHelp = `Say in plain words what a code of a finding means.
+const explainHelp = `Say in plain words what a code of a finding means or, for a pod of the live
+cluster, where the chain from its networks to its interfaces breaks, whose job
+that is, and what to do.
 
-Without arguments, list all codes.`
+Without arguments, list all codes.
+
+Exit codes for a pod: 0 nothing fails, 3 a step fails.`
 
 func (a *app) explain() *cobra.Command {
-	return &cobra.Command{
-		Use:     "explain [CODE]",
-		Short:   "Say what a finding means",
+	var format string
+	command := &cobra.Command{
+		Use:     "explain [CODE | pod/NAME]",
+		Short:   "Say what a finding means, or why a pod has no network",
 		Long:    explainHelp,
-		Example: "  kubectl nadra explain NADRA-018",
-		Args:    cobra.MaximumNArgs(1),
+		Example: "  kubectl nadra explain NADRA-018\n  kubectl nadra explain pod/web -n shop",
+		Args:    cobra.MaximumNArgs(2),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var codes []string
 			for _, r := range translate.Rules() {
@@ -28,13 +33,21 @@ func (a *app) explain() *cobra.Command {
 			}
 			return codes, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listRules(a.Out)
+			}
+			if _, isPod := podOf(args); isPod {
+				return a.explainPod(command.Context(), args, format)
+			}
+			if len(args) > 1 {
+				return fmt.Errorf("explaining %q: give one code, or pod/NAME", args)
 			}
 			return explainCode(a.Out, args[0])
 		},
 	}
+	command.Flags().StringVarP(&format, "output", "o", "text", "for a pod: text, json or yaml")
+	return command
 }
 
 func listRules(w io.Writer) error {

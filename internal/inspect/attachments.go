@@ -22,7 +22,7 @@ func Attachments(in Input) []Attachment {
 		w := x.wishOf(pod)
 		for _, one := range w.wants {
 			seen[one.claim] = true
-			if !one.unsure {
+			if !one.unsure || converted(one.entry) {
 				out = append(out, x.row(pod, one, w.said))
 			}
 		}
@@ -41,9 +41,13 @@ func Attachments(in Input) []Attachment {
 			out = append(out, x.orphans(claim)...)
 		}
 	}
-	// Stable: the rows of a pod have their order already.
+	// Stable: the rows of a pod or a claim have their order already.
 	slices.SortStableFunc(out, func(a, b Attachment) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
+		byPod := cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
+		if byPod == 0 && a.Pod == "" {
+			return cmp.Compare(a.Claim, b.Claim)
+		}
+		return byPod
 	})
 	return out
 }

@@ -29,6 +29,8 @@ const (
 	ChainWaiting Verdict = "waiting"
 	// ChainNotConcerned: the pod asks for no networks, or Multus serves it.
 	ChainNotConcerned Verdict = "not concerned"
+	// ChainEnded: the pod has ended, and nothing of the networks has ended it.
+	ChainEnded Verdict = "ended"
 )
 
 // Chain is the way from a pod's wish to its interfaces.
@@ -59,10 +61,12 @@ const (
 type Step struct {
 	Name string `json:"name"`
 	// Network and Interface are empty for steps of the whole pod.
-	Network   string    `json:"network,omitempty"`
-	Interface string    `json:"interface,omitempty"`
-	State     StepState `json:"state"`
-	Detail    string    `json:"detail,omitempty"`
+	Network   string `json:"network,omitempty"`
+	Interface string `json:"interface,omitempty"`
+	// Claim is the entry of the pod's spec.resourceClaims.
+	Claim  string    `json:"claim,omitempty"`
+	State  StepState `json:"state"`
+	Detail string    `json:"detail,omitempty"`
 	// Whose says whose job it is to go on, and Do what that is.
 	Whose Owner  `json:"whose,omitempty"`
 	Do    string `json:"do,omitempty"`
@@ -132,8 +136,8 @@ func (c *chain) add(name string, w *want, s Step) {
 		if w.network != nil {
 			s.Network = w.network.String()
 		}
-		if w.unsure {
-			s.Network = "?"
+		if w.entry != nil {
+			s.Claim = w.entry.Name
 		}
 	}
 	c.steps = append(c.steps, s)
@@ -164,7 +168,9 @@ func (c *chain) verdict() (Verdict, *Step) {
 	switch {
 	case waiting != nil:
 		return ChainWaiting, waiting
-	case !used && !isOver(c.pod) || !c.wish.ours():
+	case isOver(c.pod) && c.wish.ours():
+		return ChainEnded, nil
+	case !used:
 		return ChainNotConcerned, nil
 	}
 	return ChainOK, nil

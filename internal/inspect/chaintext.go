@@ -44,6 +44,7 @@ func (c Chain) headline() string {
 		ChainOK:           "all its networks are there",
 		ChainFailed:       "a step fails",
 		ChainWaiting:      "nothing has failed, a step waits",
+		ChainEnded:        "it has ended, and its networks with it",
 		ChainNotConcerned: "nadra has nothing to do with it",
 	}[c.Verdict]
 	where := ""
@@ -55,7 +56,7 @@ func (c Chain) headline() string {
 
 func (s Step) title() string {
 	out := "The step that " + map[StepState]string{StepFailed: "fails", StepWaiting: "waits"}[s.State] + ": " + s.Name
-	if s.Network != "" {
+	if s.on() != "" {
 		out += " of " + s.on()
 	}
 	return out
@@ -63,6 +64,9 @@ func (s Step) title() string {
 
 // on is what the step is about.
 func (s Step) on() string {
+	if s.Network == "" && s.Claim != "" {
+		return fmt.Sprintf("%q", s.Claim)
+	}
 	return strings.TrimSpace(s.Network + " " + s.Interface)
 }
 

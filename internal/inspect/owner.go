@@ -8,6 +8,7 @@ type Owner string
 // The owners.
 const (
 	OfManifest   Owner = "the author of the pod's manifest"
+	OfPod        Owner = "the pod's owner"
 	OfNetwork    Owner = "the author of the NetworkAttachmentDefinition"
 	OfConversion Owner = "whoever converts the workload, or nadra's webhook"
 	OfScheduler  Owner = "the scheduler"

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,8 +84,8 @@ func (c *chain) allocation(w want) Step {
 		return notReached()
 	case w.result != nil:
 		return ok(fmt.Sprintf("device %s of pool %s", w.result.Device, w.result.Pool))
-	case c.failed():
-		return Step{State: StepNotReached, Detail: unscheduled}
+	case c.failed(), c.gated():
+		return notReached()
 	case c.node != "":
 		return failed("nothing is allocated, but the pod is bound to node "+c.node+": the scheduler was passed by", OfManifest,
 			"Leave spec.nodeName out; a nodeSelector or affinity keeps the pod on a node.")
@@ -93,7 +94,7 @@ func (c *chain) allocation(w want) Step {
 			"No node has a device free that the claim selects and that fits with the pod's other needs: the network's addresses or "+
 				"attachments may be used up, or its nodes be excluded. The pod is scheduled by itself when that changes.")
 	case unscheduled != "":
-		return Step{State: StepNotReached}
+		return notReached()
 	}
 	return waiting("the scheduler has not allocated a device yet", OfScheduler, "Wait some seconds. If it stays: does the scheduler run?")
 }
@@ -102,10 +103,16 @@ func (c *chain) allocation(w want) Step {
 // said so.
 func (c *chain) unschedulable() string {
 	s := podCondition(c.pod, corev1.PodScheduled)
-	if s == nil || s.Status != corev1.ConditionFalse || s.Reason == corev1.PodReasonSchedulingGated {
+	if s == nil || s.Status != corev1.ConditionFalse || c.gated() {
 		return ""
 	}
 	return s.Message
+}
+
+// gated reports whether the scheduler is told not to look at the pod.
+func (c *chain) gated() bool {
+	s := podCondition(c.pod, corev1.PodScheduled)
+	return s != nil && s.Status == corev1.ConditionFalse && s.Reason == corev1.PodReasonSchedulingGated
 }
 
 func isAboutClaims(message string) bool {
@@ -140,18 +147,23 @@ func (c *chain) reservation(w want) Step {
 }
 
 func (c *chain) scheduling() Step {
-	s := podCondition(c.pod, corev1.PodScheduled)
 	switch {
 	case c.node != "":
 		return ok("bound to node " + c.node)
-	case s != nil && s.Reason == corev1.PodReasonSchedulingGated:
+	case c.gated():
 		return waiting("the pod has scheduling gates", OfManifest, "Whoever set spec.schedulingGates has to remove them.")
-	case c.failed():
+	case c.failed(), c.lacksClaims():
 		return Step{State: StepNotReached, Detail: c.unschedulable()}
 	case c.unschedulable() != "":
 		return failed(c.unschedulable(), OfScheduler, "The scheduler names what keeps the pod off each node; it is not the networks.")
 	}
 	return waiting("the pod is not bound to a node yet", OfScheduler, "Wait some seconds. If it stays: does the scheduler run?")
+}
+
+// lacksClaims reports whether the pod waits for a claim to be made: then it is
+// not the scheduler that keeps it from going on.
+func (c *chain) lacksClaims() bool {
+	return slices.ContainsFunc(c.wish.wants, func(w want) bool { return w.entry != nil && w.claim == nil })
 }
 
 // listed are addresses in words.

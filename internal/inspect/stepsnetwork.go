@@ -58,11 +58,10 @@ func (c *chain) definition(w want) Step {
 	if w.network == nil {
 		return notUsed("the request selects by other things than a network's name: which one it is, the allocation decides")
 	}
-	if c.x.unread[Networks] {
-		return notUsed(fmt.Sprintf(notAllowed, Networks))
-	}
 	_, found, err := c.network(w)
 	switch {
+	case !found && c.x.unread[Networks]:
+		return notUsed(fmt.Sprintf(notAllowed, Networks))
 	case !found:
 		return unlessAttached(w, failed(fmt.Sprintf("NetworkAttachmentDefinition %s does not exist", w.network), OfManifest,
 			"Correct the network's name or namespace, or create the NetworkAttachmentDefinition."))
@@ -98,7 +97,10 @@ func (c *chain) plugins(w want) Step {
 
 func (c *chain) ipam(w want) Step {
 	n, found, err := c.network(w)
-	if !found || err != nil {
+	switch {
+	case errors.Is(err, attachment.ErrNoConfig):
+		return notUsed("it is in the nodes' files")
+	case !found, err != nil:
 		return notReached()
 	}
 	for _, p := range n.Plugins {
@@ -121,7 +123,7 @@ func (c *chain) class(w want) Step {
 	switch {
 	case w.entry == nil:
 		return notUsed("")
-	case name == "":
+	case name == "", c.in.NoDRA:
 		return notReached()
 	case c.x.unread[Classes]:
 		return notUsed(fmt.Sprintf(notAllowed, Classes))

@@ -36,7 +36,11 @@ func (c *chain) preparation(w want) Step {
 // begun reports whether the kubelet has got as far as the sandbox.
 func (c *chain) begun() bool {
 	s := podCondition(c.pod, corev1.PodReadyToStartContainers)
-	return s != nil && s.Status == corev1.ConditionTrue || c.lastOf(eventAttaching, eventAttachFailed) != nil
+	if s != nil && s.Status == corev1.ConditionTrue || c.lastOf(eventAttaching, eventAttachFailed) != nil {
+		return true
+	}
+	e := c.lastOf(eventKubeletSandbox)
+	return e != nil && strings.Contains(e.Message, "adding network ")
 }
 
 func (c *chain) attaching(w want) Step {
@@ -51,7 +55,7 @@ func (c *chain) attaching(w want) Step {
 	case ready.Reason == reasonPrepareFailed:
 		return notReached()
 	case ready.Reason == reasonCheckFailed:
-		return failed(ready.Message, OfManifest, "Something in the pod or on the node has changed the network since; nadra only tells. Repair it, or delete the pod to have it attached anew.")
+		return failed(ready.Message, OfPod, "Something in the pod or on the node has changed the network since; nadra only tells. Repair it, or delete the pod to have it attached anew.")
 	}
 	if !strings.Contains(ready.Message, refOf(w)) && strings.Contains(ready.Message, "adding network ") {
 		// The pod's networks are attached one after the other, and all or none.
@@ -83,7 +87,7 @@ func (c *chain) notAttachedYet() Step {
 	case e == nil:
 		return waiting("node "+c.node+" has not said anything yet", OfDriver, seeDriver)
 	case e.Reason == eventAttaching, strings.Contains(e.Message, "still running"), strings.Contains(e.Message, "being tried again"):
-		return waiting(e.Message+" (the gate holds the containers)", OfPlugin,
+		return waiting(e.Message, OfPlugin,
 			"Wait: it is tried for 55 s. A plugin that always takes long is worth a look: its IPAM, most often.")
 	case e.Reason == eventContainerFailed && !strings.Contains(e.Message, "network "):
 		return notReached() // about the container itself
@@ -141,9 +145,9 @@ func (c *chain) ended(all []corev1.ContainerStatus) Step {
 	for _, s := range all {
 		t := s.State.Terminated
 		if t != nil && (strings.Contains(t.Message, "nadra: ") || strings.Contains(t.Message, "is not attached to network")) {
-			whose, do := blamed(t.Message, attachBlames)
+			whose, _ := blamed(t.Message, attachBlames)
 			return failed(fmt.Sprintf("container %s was refused: %s", s.Name, t.Message), whose,
-				"The pod is never restarted, so that this was its end: create it anew when the cause is gone. "+do)
+				"The pod is never restarted, so that this was its end: create it anew when the cause is gone.")
 		}
 	}
 	return ok(fmt.Sprintf("the pod has ended (%s), and its networks with it", c.pod.Status.Phase))

@@ -98,10 +98,13 @@ func unclaimed(pod *corev1.Pod, claimed []want) ([]want, error) {
 	left := map[attachment.NetworkRef]int{}
 	unknown := 0
 	for _, w := range claimed {
-		if w.network != nil {
+		switch {
+		case w.network != nil:
 			left[*w.network]++
-		} else {
+		case !w.unsure:
 			unknown++
+		case converted(w.entry):
+			return nil, nil // it stands for all of them
 		}
 	}
 	var out []want
@@ -116,6 +119,12 @@ func unclaimed(pod *corev1.Pod, claimed []want) ([]want, error) {
 		}
 	}
 	return out, nil
+}
+
+// converted reports whether an entry is one that a conversion makes, by its name
+// (translate.PodClaimName).
+func converted(entry *corev1.PodResourceClaim) bool {
+	return entry != nil && strings.HasPrefix(entry.Name, "nadra")
 }
 
 // match finds what network-status says of each want.
@@ -137,7 +146,9 @@ func (w *wish) match(pod *corev1.Pod) {
 			}
 		}
 	}
-	find(func(w want, s nadv1.NetworkStatus) bool { return s.Interface == w.iface && s.Name == w.network.String() })
+	find(func(w want, s nadv1.NetworkStatus) bool {
+		return s.Interface == w.iface && s.Name == w.network.String()
+	})
 	find(func(w want, s nadv1.NetworkStatus) bool { return s.Name == w.network.String() })
 	for i, s := range entries {
 		// A plugin may make several interfaces, which are several entries.
@@ -152,4 +163,15 @@ func (w *wish) match(pod *corev1.Pod) {
 // version of Multus marks.
 func isDefault(s nadv1.NetworkStatus) bool {
 	return s.Default || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
+}
+
+// NetworksOf are those that a pod asks for, as far as the input says it.
+func NetworksOf(in Input, pod *corev1.Pod) []attachment.NetworkRef {
+	var out []attachment.NetworkRef
+	for _, w := range newIndex(in).wishOf(pod).wants {
+		if w.network != nil && !slices.Contains(out, *w.network) {
+			out = append(out, *w.network)
+		}
+	}
+	return out
 }
