@@ -96,6 +96,7 @@ func (o *getOptions) run(ctx context.Context) error {
 	}
 	o.table = inspect.Table{Namespaces: o.allNamespaces, Wide: o.format == "wide", NoHeaders: o.noHeaders}
 	if o.watch {
+		o.changes.Narrow = o.format == "table"
 		return o.cluster.Watch(ctx, o.printChanges)
 	}
 	in, err := o.cluster.Read(ctx)

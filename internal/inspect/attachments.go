@@ -29,8 +29,8 @@ func Attachments(in Input) []Attachment {
 		if w.bad != nil {
 			out = append(out, badRow(pod, w.bad))
 		}
-		if !w.ours() {
-			continue // what else is in network-status is no business of ours
+		if !w.ours() || pod.DeletionTimestamp != nil {
+			continue // what else network-status has is not ours, or is going
 		}
 		for _, s := range w.stray {
 			out = append(out, strayRow(pod, s))

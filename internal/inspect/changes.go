@@ -6,8 +6,18 @@ import (
 
 // Changes remembers rows, for a watch: it tells which have changed since.
 type Changes struct {
+	// Narrow counts only what a narrow table shows.
+	Narrow bool
+
 	known map[string]Attachment
 	order []string
+}
+
+func (c *Changes) same(a, b Attachment) bool {
+	if c.Narrow {
+		return cellsOf(a).always == cellsOf(b).always
+	}
+	return reflect.DeepEqual(a, b)
 }
 
 // Next returns the rows that are new or not as they were, and those that are
@@ -19,7 +29,7 @@ func (c *Changes) Next(rows []Attachment) []Attachment {
 	for _, a := range rows {
 		known[a.key] = a
 		order = append(order, a.key)
-		if before, there := c.known[a.key]; !there || !reflect.DeepEqual(before, a) {
+		if before, there := c.known[a.key]; !there || !c.same(before, a) {
 			changed = append(changed, a)
 		}
 	}

@@ -42,6 +42,8 @@ func stateOf(pod *corev1.Pod, w want) (state State, reason, message string) {
 		return Ended, "PodEnded", fmt.Sprintf("the pod has ended (%s)", pod.Status.Phase)
 	case w.entry == nil:
 		return stateWithoutClaim(pod, w)
+	case w.claim == nil && pod.DeletionTimestamp != nil:
+		return Ended, "ClaimGone", "the pod is being deleted, and its claim is gone"
 	case w.claim == nil:
 		return Waiting, "NoClaim", fmt.Sprintf("the claim for %q is not there yet", w.entry.Name)
 	case w.result == nil:
