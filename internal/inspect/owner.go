@@ -40,7 +40,8 @@ type blame struct {
 var (
 	prepareBlames = []blame{
 		{
-			[]string{"not registered", "not found in the list of registered"}, OfCluster,
+			[]string{"not registered", "not found in the list of registered"},
+			OfCluster,
 			"The kubelet knows no driver net.nadra.dev on this node. " + noDriver,
 		},
 		{[]string{"NRI plugin"}, OfNode, "Enable NRI in containerd's configuration on the node."},

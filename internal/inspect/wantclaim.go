@@ -125,7 +125,7 @@ func (x *index) readConfigs(claim *resourceapi.ResourceClaim, results []resource
 			Results: results, Config: x.configsOf(claim.Spec, wants),
 		}}
 	}
-	requested, err := attachment.FromClaim(read, func(pool, device string) (attachment.NetworkRef, error) {
+	requested, err := attachment.FromClaim(read, func(_, _ string) (attachment.NetworkRef, error) {
 		ref, ok := x.networkOfWant(read, wants[at])
 		if at++; !ok {
 			return ref, errUnknown

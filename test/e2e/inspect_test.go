@@ -59,6 +59,12 @@ func TestInspect(t *testing.T) {
 	f.must(f.says(cli.CodeOK, regexp.MustCompile(`all its networks are there(?s).*10\.83\.0\.`), "explain", "pod", "web")(f.ctx))
 	f.must(f.says(cli.CodeOK, regexp.MustCompile(`"kind": "PodChain"(?s).*"verdict": "ok"`), "explain", "pod/web", "-o", "json")(f.ctx))
 
+	for _, args := range [][]string{{"get", "attachments"}, {"get", "attachments", "-o", "wide"}, {"explain", "pod/web"}, {"explain", "pod/novf"}, {"explain", "pod/remote"}} {
+		_, out, err := f.cli(f.ctx, args...)
+		f.must(err)
+		t.Logf("%s\n%s", strings.Join(args, " "), out)
+	}
+
 	f.must(f.DeletePod(f.ctx, f.ns, "web"))
 	gone := regexp.MustCompile(`(?m)^web +data0 +inspect/blue +Gone`)
 	f.eventually(20*time.Second, func(context.Context) error { return matches(gone, watched.String()) })
@@ -67,11 +73,6 @@ func TestInspect(t *testing.T) {
 	}
 	f.must(f.says(cli.CodeError, regexp.MustCompile(`pods "web" not found`), "explain", "pod/web")(f.ctx))
 	t.Logf("get attachments -w\n%s", watched)
-	for _, args := range [][]string{{"get", "attachments", "-o", "wide"}, {"explain", "pod/novf"}, {"explain", "pod/remote"}, {"explain", "pod/typo"}, {"explain", "pod/old"}} {
-		_, out, err := f.cli(f.ctx, args...)
-		f.must(err)
-		t.Logf("%s\n%s", strings.Join(args, " "), out)
-	}
 }
 
 // watchAttachments runs the command until stop, which interrupts it and returns
@@ -88,7 +89,9 @@ func (f *fixture) watchAttachments() (out *safeBuffer, stop func() int) {
 	go func() { done <- f.node.Run(cmd) }()
 	return out, func() int {
 		interrupt()
-		<-done
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			f.Errorf("the interrupted watch: %v", err)
+		}
 		return cmd.ProcessState.ExitCode()
 	}
 }

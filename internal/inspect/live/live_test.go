@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -75,6 +77,8 @@ func TestPodWithoutDRA(t *testing.T) {
 // A watch reports what there is, then each change, and ends with its context
 // and with nothing left running.
 func TestWatch(t *testing.T) {
+	// The NADs' fake server knows no streams of lists.
+	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c, kube := cluster(pod("web"))

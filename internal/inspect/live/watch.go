@@ -27,23 +27,15 @@ func (c Cluster) Watch(ctx context.Context, report func(inspect.Input) error) er
 	}
 	v := c.newView(first.Unread)
 	if err := v.start(ctx); err != nil {
-		return ignoreEnd(ctx, err)
+		return err
 	}
-	for {
+	for v.synced(ctx) {
 		if err := report(v.input()); err != nil {
 			return err
 		}
-		if err := v.next(ctx); err != nil {
-			return ignoreEnd(ctx, err)
-		}
+		v.wait(ctx)
 	}
-}
-
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // view is a copy of the cluster that follows it.
@@ -100,7 +92,6 @@ func (v *view) start(ctx context.Context) error {
 		default:
 		}
 	}
-	var synced []cache.InformerSynced
 	for _, w := range v.watched {
 		_, err := w.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { poke() }, UpdateFunc: func(any, any) { poke() }, DeleteFunc: func(any) { poke() },
@@ -108,28 +99,32 @@ func (v *view) start(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("watching the cluster: %w", err)
 		}
-		synced = append(synced, w.HasSynced)
 	}
 	v.rest.Start(ctx.Done())
 	v.networks.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		return fmt.Errorf("watching the cluster: %w", context.Cause(ctx))
-	}
 	return nil
 }
 
-// next waits for a change, and for those that come with it.
-func (v *view) next(ctx context.Context) error {
+// synced waits until all kinds have been listed; it reports false at the end
+// of ctx.
+func (v *view) synced(ctx context.Context) bool {
+	var synced []cache.InformerSynced
+	for _, w := range v.watched {
+		synced = append(synced, w.HasSynced)
+	}
+	return cache.WaitForCacheSync(ctx.Done(), synced...) && ctx.Err() == nil // what has synced is so also at the end
+}
+
+// wait waits for a change, and for those that come with it.
+func (v *view) wait(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return
 	case <-v.changed:
 	}
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-time.After(settle):
-		return nil
 	}
 }
 
