@@ -57,7 +57,7 @@ func (c *chain) attaching(w want) Step {
 	case ready.Reason == reasonCheckFailed:
 		return failed(ready.Message, OfPod, "Something in the pod or on the node has changed the network since; nadra only tells. Repair it, or delete the pod to have it attached anew.")
 	}
-	if !strings.Contains(ready.Message, refOf(w)) && strings.Contains(ready.Message, "adding network ") {
+	if strings.Contains(ready.Message, "adding network ") && !strings.Contains(ready.Message, "adding network "+refOf(w)+" as "+w.iface) {
 		// The pod's networks are attached one after the other, and all or none.
 		return Step{State: StepNotReached, Detail: "another network of the pod fails"}
 	}
