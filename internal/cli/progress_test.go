@@ -1,44 +1,43 @@
 package cli
 
 import (
-	"bytes"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// clocked notes when it is written to. It is read after the writer has ended.
+type clocked struct {
+	start time.Time
+	lines []string
+}
+
+func (c *clocked) Write(line []byte) (int, error) {
+	c.lines = append(c.lines, fmt.Sprintf("%s %s", time.Since(c.start), line))
+	return len(line), nil
+}
+
 // What takes no longer than a second says nothing; then there is a line a
 // second, and none after the end.
 func TestProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		p := newProgress(&out, false)
-		p.say("Reading %d", 1)
-		time.Sleep(progressAfter - time.Millisecond)
-		synctest.Wait()
-		if out.Len() > 0 {
-			t.Errorf("within a second it says %q", out.String())
-		}
-		time.Sleep(2 * time.Millisecond)
-		p.say("Reading %d", 2)
-		time.Sleep(progressAfter)
-		p.stop()
-		time.Sleep(10 * progressAfter)
-		if want := "Reading 1 …\nReading 2 …\n"; out.String() != want {
-			t.Errorf("it says %q, want %q", out.String(), want)
-		}
-	})
-}
-
-func TestQuietProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		p := newProgress(&out, true)
-		p.say("Reading")
-		time.Sleep(5 * progressAfter)
-		p.stop()
-		if out.Len() > 0 {
-			t.Errorf("it says %q", out.String())
-		}
-	})
+	for quiet, want := range map[bool][]string{
+		false: {"1s Reading 1 …\n", "2s Reading 2 …\n"},
+		true:  nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			out := &clocked{start: time.Now()}
+			p := newProgress(out, quiet)
+			p.say("Reading %d", 1)
+			time.Sleep(progressAfter + time.Millisecond)
+			p.say("Reading %d", 2)
+			time.Sleep(progressAfter)
+			p.stop()
+			time.Sleep(10 * progressAfter)
+			if !slices.Equal(out.lines, want) {
+				t.Errorf("quiet %v: it says %q, want %q", quiet, out.lines, want)
+			}
+		})
+	}
 }
