@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -74,11 +75,16 @@ func yamlList(d *json.Decoder, kind yaml.Kind) (*yaml.Node, error) {
 	return n, err
 }
 
-// yamlString quotes what is not plain to see.
+// yamlString quotes what is not plain to see, and what readers of YAML 1.1, of
+// which there are many, take for something else.
 func yamlString(s string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
-	if strings.ContainsFunc(s, unprintable) {
+	if strings.ContainsFunc(s, unprintable) || slices.Contains(oldBools, strings.ToLower(s)) || strings.Trim(s, "0123456789:_.+-") == "" {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n
 }
+
+// oldBools are words for true and false in YAML 1.1; numbers to the base of 60
+// are what else has gone since.
+var oldBools = []string{"y", "yes", "on", "n", "no", "off"}
