@@ -56,7 +56,7 @@ func (w *owner) judge(pod *nri.PodSandbox) error {
 		return nil
 	}
 	return fmt.Errorf("pod %s names %s by annotation %s but has no claim, and node %s is nadra's (%s), which attaches networks by claims: "+
-		"the pod would run without them. %s, or except it with nadra-node's --exempt-pods",
+		"the pod would run without them. %s; or except it with nadra-node's --exempt-pods",
 		name, named(networks), attachment.NetworksAnnotation, w.node, w.why(), remedy(pod, w.Ownership))
 }
 
@@ -71,12 +71,12 @@ func (o Ownership) exempts(pod string) bool {
 // remedy is what whoever owns the pod can do.
 func remedy(pod *nri.PodSandbox, o Ownership) string {
 	if source := pod.GetAnnotations()[configSource]; source != "" && source != sourceAPI {
-		return "A static pod cannot have claims: make it a DaemonSet, or remove the annotation"
+		return "A static pod cannot have claims: make it a DaemonSet; or remove the annotation"
 	}
-	out := "It was admitted before nadra's webhook was there, or is none of its pods: delete it, to have the next one given a claim, " +
+	out := "nadra's webhook has not seen it, or has left it to Multus: delete it, to have the next one given a claim; " +
 		"or convert its manifest (kubectl nadra convert)"
 	if o.Label != "" {
-		out += ", or keep it on nodes without the label"
+		out += "; or keep it on nodes without the label"
 	}
 	return out
 }
