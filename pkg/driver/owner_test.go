@@ -257,7 +257,12 @@ func run(t *testing.T, w *owner) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	w.begin(ctx, func(watch func() error) { go func() { done <- watch() }() })
-	t.Cleanup(func() { cancel(); <-done })
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func patchNode(t *testing.T, client *metadatafake.FakeMetadataClient, labels map[string]string) {
