@@ -77,7 +77,7 @@ func slimTemplate(object any) (any, error) {
 func templatesOf(pod *corev1.Pod) []string {
 	var out []string
 	for _, c := range pod.Spec.ResourceClaims {
-		if c.ResourceClaimTemplateName != nil && translate.IsTemplateName(*c.ResourceClaimTemplateName) {
+		if c.ResourceClaimTemplateName != nil && translate.MadeTemplate(*c.ResourceClaimTemplateName) {
 			out = append(out, *c.ResourceClaimTemplateName)
 		}
 	}

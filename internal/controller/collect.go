@@ -104,7 +104,7 @@ func (r *collector) wait(t *resourceapi.ResourceClaimTemplate) time.Duration {
 // conversion gives equal ones equal names, is what its workload stands on when
 // there are no pods.
 func collectable(t *resourceapi.ResourceClaimTemplate) bool {
-	if !managed(t) || !translate.IsTemplateName(t.Name) || !t.DeletionTimestamp.IsZero() {
+	if !managed(t) || !translate.MadeTemplate(t.Name) || !t.DeletionTimestamp.IsZero() {
 		return false
 	}
 	for _, m := range t.ManagedFields {
