@@ -27,7 +27,11 @@ const (
 )
 
 // modes are the values of mode: the names of the overlays.
-var modes = []string{"driver-only"}
+var modes = []string{"driver-only", "drop-in"}
+
+// clusterScoped are kinds that are newer than what kustomize knows of the API:
+// it gives them the namespace of their kustomization, and kubectl drops it.
+var clusterScoped = []string{"DeviceClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
 type (
 	values  = map[string]any
@@ -44,11 +48,33 @@ func add(t *testing.T, into objects, text string) {
 		return
 	}
 	meta, _ := o["metadata"].(map[string]any)
+	if kind, _ := o["kind"].(string); slices.Contains(clusterScoped, kind) {
+		delete(meta, "namespace")
+	}
+	unfold(o)
 	key := fmt.Sprint(o["kind"], " ", meta["namespace"], "/", meta["name"])
 	if into[key] != nil {
 		t.Errorf("%s is there twice", key)
 	}
 	into[key] = o
+}
+
+// unfold makes one line of expressions: kustomize writes folded ones anew, with
+// other line breaks. None has a string with blanks in a row.
+func unfold(value any) any {
+	switch v := value.(type) {
+	case string:
+		return strings.Join(strings.Fields(v), " ")
+	case map[string]any:
+		for k := range v {
+			v[k] = unfold(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = unfold(v[i])
+		}
+	}
+	return value
 }
 
 func load(t *testing.T) *chart.Chart {
@@ -103,11 +129,21 @@ func fromKustomize(t *testing.T, overlay string) objects {
 }
 
 func TestChartIsTheOverlay(t *testing.T) {
-	for _, mode := range modes {
-		t.Run(mode, func(t *testing.T) {
-			want := fromKustomize(t, mode)
-			if diff := cmp.Diff(want, fromChart(t, values{"mode": mode})); diff != "" {
-				t.Errorf("-manifests/%s +manifests/chart:\n%s", mode, diff)
+	for overlay, v := range map[string]values{
+		"driver-only":          {"mode": "driver-only"},
+		"drop-in":              {},
+		"drop-in-cert-manager": {"controller": values{"certManager": true}},
+	} {
+		t.Run(overlay, func(t *testing.T) {
+			want, got := fromKustomize(t, overlay), fromChart(t, v)
+			for _, key := range slices.Sorted(maps.Keys(want)) {
+				if diff := cmp.Diff(want[key], got[key]); diff != "" {
+					t.Errorf("%s: -manifests/%s +manifests/chart:\n%s", key, overlay, diff)
+				}
+				delete(got, key)
+			}
+			if len(got) > 0 {
+				t.Errorf("the chart alone has %q", slices.Sorted(maps.Keys(got)))
 			}
 			t.Logf("%d objects", len(want))
 		})
@@ -147,12 +183,12 @@ func TestLint(t *testing.T) {
 // the one that is asked for.
 func TestNamespaceIsAValue(t *testing.T) {
 	for _, mode := range modes {
-		for key, o := range fromChart(t, values{"mode": mode, "namespace": values{"name": "other", "create": false}}) {
+		for key, o := range fromChart(t, values{"mode": mode, "namespaces": values{"node": "other", "controller": "more", "create": false}}) {
 			text, err := yaml.Marshal(o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, n := range []string{"namespace: nadra\n", "namespace: default\n"} {
+			for _, n := range []string{"namespace: nadra\n", "namespace: default\n", "nadra-system", "serviceaccount:nadra:"} {
 				if strings.Contains(string(text), n) {
 					t.Errorf("%s: %s has %q", mode, key, n)
 				}
@@ -184,6 +220,26 @@ func TestNodeValues(t *testing.T) {
 	}
 }
 
+func TestControllerValues(t *testing.T) {
+	const deployment, budget = "Deployment nadra-system/nadra-controller", "PodDisruptionBudget nadra-system/nadra-controller"
+	got := fromChart(t, values{"controller": values{
+		"image": "registry.example/c:1", "args": []any{"--v=4"}, "replicas": 1, "tolerations": nil, "resources": nil,
+	}})
+	spec := path(t, got[deployment], "spec", "template", "spec")
+	main := spec["containers"].([]any)[0].(map[string]any)
+	if !slices.Contains(main["args"].([]any), any("--v=4")) || main["image"] != "registry.example/c:1" || main["resources"] != nil || spec["tolerations"] != nil {
+		t.Errorf("container %v, tolerations %v", main, spec["tolerations"])
+	}
+	if got[budget] != nil {
+		t.Error("a node with the one replica could not be drained")
+	}
+	for key := range fromChart(t, values{"mode": "driver-only", "controller": values{"certManager": true}}) {
+		if strings.Contains(key, "controller") || strings.Contains(key, "webhook") {
+			t.Errorf("driver-only has %s", key)
+		}
+	}
+}
+
 func path(t *testing.T, o map[string]any, names ...string) map[string]any {
 	t.Helper()
 	for _, n := range names {
@@ -206,9 +262,10 @@ func TestWrongValues(t *testing.T) {
 		{"mode", values{"mode": "beside"}, "mode"},
 		{"unknown", values{"nodes": values{}}, "nodes"},
 		{"unknown below", values{"node": values{"tag": "v1"}}, "tag"},
-		{"namespace", values{"namespace": values{"name": "Not_a_label"}}, "/namespace/name"},
+		{"namespace", values{"namespaces": values{"node": "Not_a_label"}}, "/namespaces/node"},
 		{"args", values{"node": values{"args": []any{"v=4"}}}, "/node/args/0"},
 		{"exempt", values{"node": values{"exemptPods": []any{"dns"}}}, "/node/exemptPods/0"},
+		{"replicas", values{"controller": values{"replicas": 0}}, "/controller/replicas"},
 		{"pull policy", values{"node": values{"imagePullPolicy": "Sometimes"}}, "/node/imagePullPolicy"},
 		{"an image of another type", values{"node": values{"image": values{"tag": "v1"}}}, "/node/image"},
 	} {
