@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -17,14 +16,20 @@ const ControllerNamespace = "nadra-system"
 // ControllerArchive is nadra-controller's image as `make image` writes it.
 func ControllerArchive() string { return filepath.Join(Root(), "bin", "nadra-controller.tar") }
 
-// InstallController puts nadra-controller beside a driver that runs, as
-// manifests/drop-in does, and waits until the API server asks it. More flags may
-// be given.
+// owner is the label by which a node is nadra's.
+const owner = "nadra.dev/owner"
+
+// InstallController makes a cluster with the driver one of manifests/drop-in,
+// all nodes being nadra's, and waits until the API server asks the controller.
+// More flags may be given.
 func (l *Lab) InstallController(ctx context.Context, flags ...string) error {
 	for _, n := range l.Cluster.Nodes() {
 		if err := n.ImportImage(ctx, ControllerArchive()); err != nil {
 			return fmt.Errorf("importing the controller's image (run `make image`): %w", err)
 		}
+	}
+	if _, err := l.Cluster.Kubectl(ctx, "label", "nodes", "--all", "--overwrite", owner+"=nadra"); err != nil {
+		return fmt.Errorf("giving nadra the nodes: %w", err)
 	}
 	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", "drop-in")); err != nil {
 		return fmt.Errorf("installing manifests/drop-in: %w", err)
@@ -35,7 +40,18 @@ func (l *Lab) InstallController(ctx context.Context, flags ...string) error {
 			return fmt.Errorf("giving the controller its flags: %w", err)
 		}
 	}
+	if err := l.waitRollout(ctx); err != nil {
+		return err
+	}
 	return l.WaitController(ctx)
+}
+
+// waitRollout waits for the driver, whose flags have changed.
+func (l *Lab) waitRollout(ctx context.Context) error {
+	if out, err := l.Cluster.Kubectl(ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=90s"); err != nil {
+		return fmt.Errorf("waiting for the driver: %w\n%s", err, out)
+	}
+	return l.WaitDriver(ctx)
 }
 
 // WaitController waits until all replicas are ready and the API server knows
@@ -99,17 +115,19 @@ func (l *Lab) Uninstall(ctx context.Context) (string, error) {
 	return said, logErr
 }
 
-// RemoveController takes away what manifests/drop-in has besides the driver.
+// RemoveController leaves the driver alone, as Install does.
 func (l *Lab) RemoveController(ctx context.Context) error {
 	dir := filepath.Join(Root(), "manifests", "drop-in", "controller")
 	if _, err := l.Cluster.Kubectl(ctx, "delete", "-k", dir, "--ignore-not-found", "--timeout=90s"); err != nil {
 		return fmt.Errorf("removing the controller: %w", err)
 	}
-	_, err := l.Kube.CoreV1().Namespaces().Get(ctx, ControllerNamespace, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing the controller: its namespace is still there: %w", err)
+	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", "base")); err != nil {
+		return fmt.Errorf("installing manifests/base again: %w", err)
 	}
-	return nil
+	if _, err := l.Cluster.Kubectl(ctx, "label", "nodes", "--all", owner+"-"); err != nil {
+		return fmt.Errorf("taking the nodes back: %w", err)
+	}
+	return l.waitRollout(ctx)
 }
 
 // ControllerLog returns the end of the controllers' logs, for a person.
