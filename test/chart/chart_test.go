@@ -29,10 +29,6 @@ const (
 // modes are the values of mode: the names of the overlays.
 var modes = []string{"driver-only", "drop-in"}
 
-// clusterScoped are kinds that are newer than what kustomize knows of the API:
-// it gives them the namespace of their kustomization, and kubectl drops it.
-var clusterScoped = []string{"DeviceClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-
 type (
 	values  = map[string]any
 	objects = map[string]map[string]any // by kind, namespace and name
@@ -48,9 +44,6 @@ func add(t *testing.T, into objects, text string) {
 		return
 	}
 	meta, _ := o["metadata"].(map[string]any)
-	if kind, _ := o["kind"].(string); slices.Contains(clusterScoped, kind) {
-		delete(meta, "namespace")
-	}
 	unfold(o)
 	key := fmt.Sprint(o["kind"], " ", meta["namespace"], "/", meta["name"])
 	if into[key] != nil {
