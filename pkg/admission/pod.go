@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -98,19 +99,21 @@ func refused(format string, args ...any) Decision {
 	return Decision{Outcome: Refused, Refusal: fmt.Sprintf(format, args...)}
 }
 
-const (
-	defaultNetworkAnnotation = "v1.multus-cni.io/default-network"
-	mirrorAnnotation         = corev1.MirrorPodAnnotationKey
-)
+const defaultNetworkAnnotation = "v1.multus-cni.io/default-network"
 
 func isMirror(pod *corev1.Pod) bool {
-	_, found := pod.Annotations[mirrorAnnotation]
+	_, found := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return found
 }
 
-// asks reports whether a pod has anything for nadra or Multus to read.
+// asks reports whether a pod has anything for nadra or Multus to read. The
+// webhook's matchConditions say the same.
 func asks(pod *corev1.Pod) bool {
-	return pod.Annotations[attachment.NetworksAnnotation] != "" || pod.Annotations[defaultNetworkAnnotation] != ""
+	return strings.TrimSpace(pod.Annotations[attachment.NetworksAnnotation]) != "" || asksForDefault(pod)
+}
+
+func asksForDefault(pod *corev1.Pod) bool {
+	return strings.TrimSpace(pod.Annotations[defaultNetworkAnnotation]) != ""
 }
 
 // admitted is a pod of which it is known who serves it.
@@ -130,7 +133,7 @@ func (a admitted) leave() Decision {
 			a.server.By, c, v1alpha1.OwnerLabel, v1alpha1.OwnerNadra, onNode(a.server.Node))
 	}
 	selections, err := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
-	if err == nil && len(selections) == 0 && a.pod.Annotations[defaultNetworkAnnotation] == "" {
+	if err == nil && len(selections) == 0 && !asksForDefault(a.pod) {
 		return Decision{Outcome: Untouched}
 	}
 	if a.server.Node != "" {
