@@ -13,7 +13,6 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
-	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // podHandler answers for pods that are about to be created.
@@ -83,20 +82,12 @@ func responseOf(d admission.Decision) ctrladmission.Response {
 	if len(d.Edits) == 0 {
 		return response
 	}
-	patch, err := encoded(d.Edits)
+	patch, err := json.Marshal(d.Edits)
 	if err != nil {
-		return ctrladmission.Errored(http.StatusInternalServerError, err)
+		return ctrladmission.Errored(http.StatusInternalServerError, fmt.Errorf("encoding the patch: %w", err))
 	}
 	response.Patch = patch
 	form := admissionv1.PatchTypeJSONPatch
 	response.PatchType = &form
 	return response
-}
-
-func encoded(edits []translate.Edit) ([]byte, error) {
-	patch, err := json.Marshal(edits)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the patch: %w", err)
-	}
-	return patch, nil
 }

@@ -46,7 +46,7 @@ func claimOf(pod *corev1.Pod, namespace string, l Lookups) (podClaim, bool) {
 
 func asksForNetwork(spec resourceapi.ResourceClaimSpec) bool {
 	for _, r := range requestsOf(spec) {
-		if _, ours := attachment.ClassNamespace(r.class); ours {
+		if _, ours := attachment.ClassNetwork(r.class); ours {
 			return true
 		}
 	}

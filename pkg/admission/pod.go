@@ -2,6 +2,8 @@ package admission
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -97,19 +99,21 @@ func refused(format string, args ...any) Decision {
 	return Decision{Outcome: Refused, Refusal: fmt.Sprintf(format, args...)}
 }
 
-const (
-	defaultNetworkAnnotation = "v1.multus-cni.io/default-network"
-	mirrorAnnotation         = corev1.MirrorPodAnnotationKey
-)
+const defaultNetworkAnnotation = "v1.multus-cni.io/default-network"
 
 func isMirror(pod *corev1.Pod) bool {
-	_, found := pod.Annotations[mirrorAnnotation]
+	_, found := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return found
 }
 
-// asks reports whether a pod has anything for nadra or Multus to read.
+// asks reports whether a pod has anything for nadra or Multus to read. The
+// webhook's matchConditions say the same.
 func asks(pod *corev1.Pod) bool {
-	return pod.Annotations[attachment.NetworksAnnotation] != "" || pod.Annotations[defaultNetworkAnnotation] != ""
+	return strings.TrimSpace(pod.Annotations[attachment.NetworksAnnotation]) != "" || asksForDefault(pod)
+}
+
+func asksForDefault(pod *corev1.Pod) bool {
+	return strings.TrimSpace(pod.Annotations[defaultNetworkAnnotation]) != ""
 }
 
 // admitted is a pod of which it is known who serves it.
@@ -125,44 +129,66 @@ type admitted struct {
 // leave leaves a pod to Multus.
 func (a admitted) leave() Decision {
 	if c, found := claimOf(a.pod, a.namespace, a.lookups); found {
-		return refused("Multus serves this pod by %s, and %s needs a node of nadra: remove the claim, or set label %s=%s where it has none of its own to run on nadra's nodes",
-			a.server.By, c, v1alpha1.OwnerLabel, v1alpha1.OwnerNadra)
+		return refused("Multus serves this pod by %s, and %s, can be met on nadra's nodes only: remove the claim, or have nadra serve the pod, by label %s=%s of the pod%s",
+			a.server.By, c, v1alpha1.OwnerLabel, v1alpha1.OwnerNadra, onNode(a.server.Node))
 	}
 	selections, err := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
-	if err == nil && len(selections) == 0 && a.pod.Annotations[defaultNetworkAnnotation] == "" {
+	if err == nil && len(selections) == 0 && !asksForDefault(a.pod) {
 		return Decision{Outcome: Untouched}
 	}
 	if a.server.Node != "" {
 		return Decision{Outcome: OnMultus}
 	}
+	if len(a.pod.Spec.Containers) == 0 {
+		// The API server will refuse it; it may not even have a spec to edit.
+		return Decision{Outcome: Untouched}
+	}
 	return Decision{Outcome: OnMultus, Edits: keepAway(a.pod)}
+}
+
+// onNode is what else a label says that is to count.
+func onNode(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " and of node " + node
 }
 
 // convert has the rules of pkg/translate decide, and adds those that only hold
 // for a pod in a cluster.
 func (a admitted) convert() Decision {
-	result, err := translate.Pod(a.manifest, translate.Options{
-		Namespace: a.namespace, Pools: a.options.Pools, AllNetworks: true,
-		Lookup: a.lookups.Network, LookupTemplate: a.lookups.Template, LookupRuntimeClass: a.lookups.RuntimeClass,
-	})
-	if err != nil {
-		return refused("reading the pod: %v", err)
-	}
 	selections, _ := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
-	reasons := a.blockers(result.Findings)
-	reasons = append(reasons, a.isolation(selections)...)
+	var reasons []string
 	if a.pod.Spec.NodeName != "" && len(selections) > 0 {
 		reasons = append(reasons, fmt.Sprintf("spec.nodeName: the scheduler, which allocates claims, does not see a pod that has a node already: "+
-			"remove it and use nodeSelector kubernetes.io/hostname: %s", a.pod.Spec.NodeName))
+			"remove it and use nodeSelector kubernetes.io/hostname: %s.", a.pod.Spec.NodeName))
+	}
+	var d Decision
+	if c, found := claimOf(a.pod, a.namespace, a.lookups); found && !c.made {
+		d = Decision{Outcome: Untouched, Warnings: []string{warning(translate.ClaimedByHand, c.String())}}
+	} else {
+		result, err := a.translated()
+		if err != nil {
+			return refused("reading the pod: %v", err)
+		}
+		reasons = append(reasons, a.blockers(result.Findings)...)
+		reasons = append(reasons, a.isolation(selections)...)
+		d = Decision{Outcome: Untouched, Edits: result.Edits, Templates: result.Templates, Warnings: warnings(result.Findings)}
 	}
 	if len(reasons) > 0 {
 		return Decision{Outcome: Refused, Refusal: a.refusal(reasons)}
 	}
-	d := Decision{Outcome: Untouched, Edits: result.Edits, Templates: result.Templates, Warnings: warnings(result.Findings)}
 	if len(d.Edits) > 0 || len(d.Templates) > 0 {
 		d.Outcome = Converted
 	}
 	return d
+}
+
+func (a admitted) translated() (translate.PodResult, error) {
+	return translate.Pod(a.manifest, translate.Options{
+		Namespace: a.namespace, Pools: a.options.Pools, AllNetworks: true,
+		Lookup: a.lookups.Network, LookupTemplate: a.lookups.Template, LookupRuntimeClass: a.lookups.RuntimeClass,
+	})
 }
 
 // isolation refuses networks of namespaces that are not the pod's. The claim
@@ -170,8 +196,9 @@ func (a admitted) convert() Decision {
 func (a admitted) isolation(selections []attachment.Selection) []string {
 	var reasons []string
 	for _, s := range selections {
-		if err := a.options.Isolation.Allow(a.namespace, s.Network); err != nil {
-			reasons = append(reasons, err.Error())
+		err := a.options.Isolation.Allow(a.namespace, s.Network)
+		if err != nil && !slices.Contains(reasons, ended(err.Error())) {
+			reasons = append(reasons, ended(err.Error()))
 		}
 	}
 	return reasons

@@ -9,12 +9,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// blockers are the findings for which a pod is refused. A claim that somebody
-// wrote by hand blocks a conversion and not the pod: nadra serves it by that.
+// blockers are the findings for which a pod is refused.
 func (a admitted) blockers(findings []translate.Finding) []string {
 	var out []string
 	for _, f := range findings {
-		if f.Severity == translate.Blocker && f.Code != translate.ClaimedByHand {
+		if f.Severity == translate.Blocker {
 			out = append(out, a.reason(f))
 		}
 	}
@@ -25,25 +24,25 @@ func (a admitted) blockers(findings []translate.Finding) []string {
 func (a admitted) reason(f translate.Finding) string {
 	rule, _ := translate.RuleOf(f.Code)
 	place := f.Field
-	if at := positionIn(a.manifest, f); at != "" {
+	if at := positionIn(a.manifest, f); at != "" && !strings.Contains(f.Message, at) {
 		place += ", " + at
 	}
-	return fmt.Sprintf("%s %s: %s: %s. %s", f.Code, place, lowerFirst(rule.Title), strings.TrimSuffix(f.Message, "."), rule.Fix)
+	return fmt.Sprintf("%s %s: %s: %s %s", f.Code, place, lowerFirst(rule.Title), ended(f.Message), rule.Fix)
 }
 
 // refusal is the text that the API server hands on. It is one line, since events
 // repeat it.
 func (a admitted) refusal(reasons []string) string {
-	hint := fmt.Sprintf("To leave it to Multus, label the pod %s=%s.", v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
+	hint := fmt.Sprintf("To leave the pod to Multus, set label %s=%s in its workload's pod template.", v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
 	if a.server.Node != "" {
-		hint = fmt.Sprintf("To leave it to Multus, keep it on nodes without label %s=%s.", v1alpha1.OwnerLabel, v1alpha1.OwnerNadra)
+		hint = fmt.Sprintf("To leave the pod to Multus, keep it on nodes without label %s=%s.", v1alpha1.OwnerLabel, v1alpha1.OwnerNadra)
 	}
 	return fmt.Sprintf("nadra serves this pod by %s, and cannot attach its networks: %s %s",
-		a.server.By, ended(strings.Join(reasons, " ")), hint)
+		a.server.By, strings.Join(reasons, " "), hint)
 }
 
 func ended(s string) string {
-	if strings.HasSuffix(s, ".") {
+	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "?") {
 		return s
 	}
 	return s + "."
@@ -61,13 +60,9 @@ const maxWarning, maxWarnings = 256, 8
 func warnings(findings []translate.Finding) []string {
 	var out []string
 	for _, f := range findings {
-		if f.Severity != translate.Warning && f.Code != translate.ClaimedByHand {
-			continue
+		if f.Severity == translate.Warning && len(out) < maxWarnings {
+			out = append(out, warning(f.Code, f.Message))
 		}
-		if len(out) == maxWarnings {
-			break
-		}
-		out = append(out, warning(f.Code, f.Message))
 	}
 	return out
 }

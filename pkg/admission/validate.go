@@ -33,7 +33,7 @@ func Class(class *resourceapi.DeviceClass) field.ErrorList {
 		if !found || config.Network == nil {
 			continue
 		}
-		if _, named := attachment.ClassNamespace(class.Name); named {
+		if _, named := attachment.ClassNetwork(class.Name); named {
 			errs = append(errs, sameNetwork(*config.Network, "", class.Name, at.Child("network"))...)
 		}
 	}
@@ -66,7 +66,7 @@ func (v validator) claim(spec resourceapi.ResourceClaimSpec, path *field.Path) f
 
 // request checks one that is for a network by its class.
 func (v validator) request(r request, path *field.Path) field.ErrorList {
-	namespace, ofNetwork := attachment.ClassNamespace(r.class)
+	network, ofNetwork := attachment.ClassNetwork(r.class)
 	if !ofNetwork {
 		return nil
 	}
@@ -81,7 +81,6 @@ func (v validator) request(r request, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("adminAccess"),
 			"a network is attached to a pod, which is not what administrative access is for: remove it"))
 	}
-	network := attachment.NetworkRef{Namespace: namespace, Name: strings.TrimSuffix(r.class, "."+namespace+".nad.nadra.dev")}
 	if err := v.isolation.Allow(v.namespace, network); err != nil {
 		errs = append(errs, field.Forbidden(path.Child("deviceClassName"), err.Error()))
 	}
@@ -100,7 +99,7 @@ func (v validator) network(n v1alpha1.NetworkReference, covered []string, reques
 		errs = append(errs, field.Forbidden(path, err.Error()))
 	}
 	for _, r := range requests {
-		if _, ofNetwork := attachment.ClassNamespace(r.class); ofNetwork && covers(covered, r.name) {
+		if _, ofNetwork := attachment.ClassNetwork(r.class); ofNetwork && covers(covered, r.name) {
 			if problems := sameNetwork(n, v.namespace, r.class, path); len(problems) > 0 {
 				return append(errs, problems...)
 			}

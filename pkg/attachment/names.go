@@ -32,15 +32,16 @@ func DeviceClassName(r NetworkRef) string {
 	return cut(r.Name, maxSubdomain-len(suffix)-1-hashDigits) + "-" + hash(r) + suffix
 }
 
-// ClassNamespace returns the namespace of the network that a DeviceClass is of,
-// if DeviceClassName can give such a name.
-func ClassNamespace(class string) (namespace string, ours bool) {
+// ClassNetwork returns the network that a DeviceClass is of, if DeviceClassName
+// can give such a name. The namespace is always whole; of a name that was cut,
+// what the class has of it is returned.
+func ClassNetwork(class string) (network NetworkRef, ours bool) {
 	rest, found := strings.CutSuffix(class, classSuffix)
 	dot := strings.LastIndexByte(rest, '.')
 	if !found || dot < 1 || dot == len(rest)-1 {
-		return "", false
+		return NetworkRef{}, false
 	}
-	return rest[dot+1:], true
+	return NetworkRef{Namespace: rest[dot+1:], Name: rest[:dot]}, true
 }
 
 // cut shortens s so that a name can go on after it.
