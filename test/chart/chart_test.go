@@ -196,13 +196,13 @@ func TestNamespaceIsAValue(t *testing.T) {
 func TestNodeValues(t *testing.T) {
 	for _, mode := range modes {
 		got := fromChart(t, values{"mode": mode, "node": values{
-			"image": "registry.example/nadra-node@sha256:1", "args": []any{"--namespace-isolation"},
+			"image": "registry.example/nadra-node@sha256:1", "args": []any{"--hook-budget=500ms"},
 			"exemptPods": []any{"kube-system/*", "a/b"}, "tolerations": nil, "resources": nil,
 		}})
 		spec := path(t, got["DaemonSet nadra/nadra-node"], "spec", "template", "spec")
 		main := spec["containers"].([]any)[0].(map[string]any)
 		args := main["args"].([]any)
-		for _, want := range []string{"--host-root=/host", "--exempt-pods=kube-system/*,a/b", "--namespace-isolation"} {
+		for _, want := range []string{"--host-root=/host", "--exempt-pods=kube-system/*,a/b", "--hook-budget=500ms"} {
 			if !slices.Contains(args, any(want)) {
 				t.Errorf("%s: args %v lack %s", mode, args, want)
 			}
@@ -213,14 +213,29 @@ func TestNodeValues(t *testing.T) {
 	}
 }
 
+// The nodes and admission must agree on it.
+func TestNamespaceIsolation(t *testing.T) {
+	got := fromChart(t, values{"namespaceIsolation": true, "globalNamespaces": []any{"shared", "default"}})
+	for _, key := range []string{"DaemonSet nadra/nadra-node", "Deployment nadra-system/nadra-controller"} {
+		main := path(t, got[key], "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
+		for _, want := range []string{"--namespace-isolation", "--global-namespaces=shared,default"} {
+			if !slices.Contains(main["args"].([]any), any(want)) {
+				t.Errorf("%s: args %v lack %s", key, main["args"], want)
+			}
+		}
+	}
+}
+
 func TestControllerValues(t *testing.T) {
 	const deployment, budget = "Deployment nadra-system/nadra-controller", "PodDisruptionBudget nadra-system/nadra-controller"
 	got := fromChart(t, values{"controller": values{
 		"image": "registry.example/c:1", "args": []any{"--v=4"}, "replicas": 1, "tolerations": nil, "resources": nil,
+		"defaultOwner": "nadra",
 	}})
 	spec := path(t, got[deployment], "spec", "template", "spec")
 	main := spec["containers"].([]any)[0].(map[string]any)
-	if !slices.Contains(main["args"].([]any), any("--v=4")) || main["image"] != "registry.example/c:1" || main["resources"] != nil || spec["tolerations"] != nil {
+	args := main["args"].([]any)
+	if !slices.Contains(args, any("--v=4")) || !slices.Contains(args, any("--default-owner=nadra")) || main["image"] != "registry.example/c:1" || main["resources"] != nil || spec["tolerations"] != nil {
 		t.Errorf("container %v, tolerations %v", main, spec["tolerations"])
 	}
 	if got[budget] != nil {
@@ -259,6 +274,7 @@ func TestWrongValues(t *testing.T) {
 		{"args", values{"node": values{"args": []any{"v=4"}}}, "/node/args/0"},
 		{"exempt", values{"node": values{"exemptPods": []any{"dns"}}}, "/node/exemptPods/0"},
 		{"replicas", values{"controller": values{"replicas": 0}}, "/controller/replicas"},
+		{"owner", values{"controller": values{"defaultOwner": "me"}}, "/controller/defaultOwner"},
 		{"pull policy", values{"node": values{"imagePullPolicy": "Sometimes"}}, "/node/imagePullPolicy"},
 		{"an image of another type", values{"node": values{"image": values{"tag": "v1"}}}, "/node/image"},
 	} {
