@@ -13,6 +13,7 @@ endif
 
 BIN     := $(CURDIR)/bin
 IMAGE   ?= localhost/nadra-node:dev
+CONTROLLER_IMAGE ?= localhost/nadra-controller:dev
 LDFLAGS := -s -w
 GO      := go
 TESTSUM  = $(TOOL) gotestsum --format
@@ -32,12 +33,14 @@ build: ## build the binaries into bin/
 unit: ## the quick loop: all tests that need no cluster
 	$(TESTSUM) standard-quiet -- ./...
 	$(GO) -C build/mkimage test ./...
+	$(GO) -C test/chart test ./...
 
 # CI runs the same under the race detector, which needs cgo, and nothing of it is
 # skipped.
 race: libc chromium ## the quick loop under the race detector
 	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet -- -race ./...
 	$(GO) -C build/mkimage test ./...
+	$(GO) -C test/chart test ./...
 
 # FUZZTIME is how long each of them runs, two at a time.
 FUZZTIME ?= 30s
@@ -50,13 +53,17 @@ lint: ## static checks and formatting
 	$(TOOL) golangci-lint run ./...
 	$(TOOL) golangci-lint fmt --diff ./...
 
-image: $(BIN)/nadra-node.tar ## write the node driver's image archive, bin/nadra-node.tar
+image: $(BIN)/nadra-node.tar $(BIN)/nadra-controller.tar ## write the images' archives, bin/nadra-node.tar and bin/nadra-controller.tar
 
 $(BIN)/nadra-node.tar: build
 	$(GO) -C build/mkimage build -o $(BIN)/mkimage .
 	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/nadra-node /nadra-gate=$(BIN)/nadra-gate
 
-# The same with fail points and the race detector, for the fault suite only.
+# Nothing in it needs root, and the manifests do not run it as root.
+$(BIN)/nadra-controller.tar: $(BIN)/nadra-node.tar
+	$(BIN)/mkimage -o $@ -t $(CONTROLLER_IMAGE) -entrypoint /nadra-controller /nadra-controller=$(BIN)/nadra-controller
+
+# The driver with fail points and the race detector, for the fault suite only.
 $(BIN)/faults/nadra-node.tar: image libc
 	CGO_ENABLED=1 $(GO) build -race -tags failpoints -ldflags='$(LDFLAGS) -linkmode external -extldflags "-static -Wl,--no-warnings"' \
 		-o $(BIN)/faults/ ./cmd/nadra-node

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -32,7 +33,15 @@ type options struct {
 	binDirs    string
 
 	globalNamespaces string
+
+	ownedNodes, unclaimed, exemptPods string
 }
+
+// Values of --owned-nodes and --unclaimed.
+const (
+	allNodes, labelledNodes = "all", "labelled"
+	refuse, allow           = "refuse", "allow"
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -64,14 +73,35 @@ func parse(args []string) (options, error) {
 	fs.DurationVar(&o.AddTimeout, "add-timeout", 30*time.Second, "how long one ADD of a network's plugins may take before they are killed and tried again")
 	fs.BoolVar(&o.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces than the pod's and the global ones, as Multus' namespaceIsolation")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use, as Multus' globalNamespaces")
+	fs.StringVar(&o.ownedNodes, "owned-nodes", allNodes, "on which nodes the driver offers networks: all, or labelled, those with the label "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra)
+	fs.StringVar(&o.unclaimed, "unclaimed", "", "what becomes, on such a node, of a new pod that names networks by annotation and has no claim: refuse (the default with --owned-nodes=labelled) or allow (the default with all)")
+	fs.StringVar(&o.exemptPods, "exempt-pods", "", "comma-separated namespace/name of pods that are not refused for want of a claim; * and ? match within each")
 	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "how many attachments a network takes on this node")
 	fs.IntVar(&o.Copies, "copies-per-network", 16, "devices for each network where the cluster lacks consumable capacity (Kubernetes 1.34 and 1.35)")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
 	o.CNIBinDirs = strings.Split(o.binDirs, ",")
-	o.Isolation.Global = strings.FieldsFunc(o.globalNamespaces, func(r rune) bool { return r == ',' || r == ' ' })
-	return o, o.check()
+	o.Isolation.Global = items(o.globalNamespaces)
+	if err := o.check(); err != nil {
+		return o, err
+	}
+	o.Ownership = o.ownership()
+	return o, nil
+}
+
+// items are those of a comma-separated list.
+func items(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func (o options) ownership() driver.Ownership {
+	out := driver.Ownership{Refuse: o.unclaimed == refuse, Exempt: items(o.exemptPods)}
+	if o.ownedNodes == labelledNodes {
+		out.Label, out.Value = v1alpha1.OwnerLabel, v1alpha1.OwnerNadra
+		out.Refuse = o.unclaimed != allow
+	}
+	return out
 }
 
 func (o options) check() error {
@@ -86,6 +116,15 @@ func (o options) check() error {
 		return fmt.Errorf("--add-timeout is %s: it must be more than zero and at most %s", o.AddTimeout, driver.MaxAddTimeout)
 	case o.Copies < 1:
 		return fmt.Errorf("--copies-per-network is %d: it must be at least 1", o.Copies)
+	case o.ownedNodes != allNodes && o.ownedNodes != labelledNodes:
+		return fmt.Errorf("--owned-nodes is %q: it must be %s or %s", o.ownedNodes, allNodes, labelledNodes)
+	case o.unclaimed != "" && o.unclaimed != refuse && o.unclaimed != allow:
+		return fmt.Errorf("--unclaimed is %q: it must be %s or %s", o.unclaimed, refuse, allow)
+	}
+	for _, pattern := range items(o.exemptPods) {
+		if _, err := path.Match(pattern, ""); err != nil || strings.Count(pattern, "/") != 1 {
+			return fmt.Errorf("--exempt-pods has %q: it must be namespace/name, in which * and ? may stand for others", pattern)
+		}
 	}
 	return nil
 }

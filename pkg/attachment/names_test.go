@@ -42,3 +42,21 @@ func TestDeviceClassName(t *testing.T) {
 }
 
 func longName(n int) string { return strings.Repeat("a", n) }
+
+// A class's name says its network, but for the end of a name that was cut.
+func TestClassNetwork(t *testing.T) {
+	for _, ref := range []NetworkRef{{"shop", "lan"}, {"shop", "a.b.c"}, {"nad", "nad"}} {
+		if got, ours := ClassNetwork(DeviceClassName(ref)); !ours || got != ref {
+			t.Errorf("%v: got %v, %v", ref, got, ours)
+		}
+	}
+	long := NetworkRef{"shop", strings.Repeat("n", 253)}
+	if got, ours := ClassNetwork(DeviceClassName(long)); !ours || got.Namespace != "shop" {
+		t.Errorf("got %v, %v", got, ours)
+	}
+	for _, class := range []string{"", "net.nadra.dev", "lan.nad.nadra.dev", ".shop.nad.nadra.dev", "lan..nad.nadra.dev", "lan.shop.nad.nadra.dev.x"} {
+		if got, ours := ClassNetwork(class); ours {
+			t.Errorf("%s: got %v", class, got)
+		}
+	}
+}

@@ -5,6 +5,7 @@
 //	nri.go      the runtime: sandboxes that start and stop
 //	gatehook.go runc, through nadra-gate: containers wait for their networks
 //	publish.go  nobody; it follows NADs and links and publishes ResourceSlices
+//	owner.go    nobody; it follows the Node, which says whether to publish
 //	health.go   nobody; it asks plugins by STATUS whether they are well
 //	check.go    a pod's owner, and the driver's start: CHECK of what is attached
 //	report.go   the API server is told what happened, behind a queue

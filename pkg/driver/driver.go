@@ -69,6 +69,9 @@ type Config struct {
 	// Copies is how many devices are published for a network when the API
 	// server knows no shared devices (DRAConsumableCapacity is off).
 	Copies int
+	// Ownership says whether the node is the driver's; the zero value, that it
+	// is, and that pods without claims are none of its business.
+	Ownership Ownership
 }
 
 // Clients are the driver's ways to the API server.
@@ -90,6 +93,7 @@ type Driver struct {
 	publisher *publisher
 	status    *statusWriter
 	events    record.EventRecorder
+	owner     *owner
 	watch     *podWatch
 	cache     cniCache
 	sweeper   *sweeper
@@ -156,6 +160,10 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 	if d.watch, err = newPodWatch(clients.Metadata, cfg.NodeName, d.podGone); err != nil {
 		return nil, err
 	}
+	if d.owner, err = newOwner(clients.Metadata, cfg.NodeName, cfg.Ownership); err != nil {
+		return nil, err
+	}
+	d.owner.changed = func(ours, told bool) { d.ownerChanged(ctx, ours, told) }
 	d.status.known = d.watch.find
 	d.checks.plugins = run
 	if err := d.watchChecks(); err != nil {
@@ -164,6 +172,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 	d.publisher = &publisher{
 		missing:  run.Missing,
 		networks: d.networks,
+		offers:   d.owner.offers,
 		health:   newHealth(&d.quiet, run.Status),
 		pool:     cfg.NodeName + "/networks",
 		binDirs:  cfg.CNIBinDirs,
@@ -211,6 +220,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	if err := d.watchNADs(ctx, factory); err != nil {
 		return err
 	}
+	d.owner.begin(ctx, g.Go)
 	links := hostLinks{sysRoot: filepath.Join(d.cfg.HostRoot, "sys")}
 	d.publisher.links = links.list
 	if err := d.gate.install(d.store.All()); err != nil {

@@ -78,12 +78,13 @@ func (h *hooks) attached(s attachment.Sandbox) bool {
 
 // RunPodSandbox attaches the pod's networks. A failure for good fails the
 // sandbox, and the kubelet makes a new one some seconds later. What takes
-// longer, or may yet succeed, goes on behind the gate (design D5).
+// longer, or may yet succeed, goes on behind the gate (design D5). A pod that
+// should have a claim and has none is refused.
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Soon(failpoint.AfterSandboxRun)
 	defer failpoint.Reach(failpoint.BeforeSandboxRun)
 	if len(h.d.store.ForPod(pod.GetUid())) == 0 {
-		return nil
+		return h.d.refuseUnclaimed(pod)
 	}
 	return h.await(ctx, h.d.attachSandbox(sandboxOf(pod), true))
 }

@@ -37,13 +37,15 @@ type publisher struct {
 	links    func() (map[string]link, error)
 	missing  func([]string) []string
 	networks *networks
-	health   *health
-	publish  func(context.Context, resourceslice.DriverResources) error
-	pool     string
-	binDirs  []string
-	conf     confDir
-	options  deviceOptions // exclusive is guarded by mu
-	changed  chan struct{} // of capacity 1: something may have changed
+	// offers drops the networks that are not for this node to offer.
+	offers  func(map[attachment.NetworkRef]candidate) map[attachment.NetworkRef]candidate
+	health  *health
+	publish func(context.Context, resourceslice.DriverResources) error
+	pool    string
+	binDirs []string
+	conf    confDir
+	options deviceOptions // exclusive is guarded by mu
+	changed chan struct{} // of capacity 1: something may have changed
 
 	mu        sync.Mutex
 	published []resourceapi.Device
@@ -109,7 +111,8 @@ func (p *publisher) sync(ctx context.Context) error {
 }
 
 // refresh has Prepare see the networks as they are now, and returns the
-// devices that stand for those whose plugins are well.
+// devices that stand for those that are to be offered and whose plugins are
+// well.
 func (p *publisher) refresh(ctx context.Context) ([]resourceapi.Device, error) {
 	candidates, host, err := p.look(ctx)
 	if err != nil {
@@ -119,7 +122,7 @@ func (p *publisher) refresh(ctx context.Context) ([]resourceapi.Device, error) {
 	options := p.options
 	p.mu.Unlock()
 	p.networks.set(candidates, deviceNames(candidates, options.copies))
-	return devicesFor(p.health.judge(ctx, candidates), host.links, options), nil
+	return devicesFor(p.health.judge(ctx, p.offers(candidates)), host.links, options), nil
 }
 
 // look reads the NADs and this host and decides which go together.

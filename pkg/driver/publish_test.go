@@ -35,6 +35,7 @@ func newBench(t *testing.T) *bench {
 		links:    func() (map[string]link, error) { return b.hostLinks, nil },
 		missing:  func([]string) []string { return nil },
 		networks: &networks{},
+		offers:   (&owner{}).offers,
 		health:   newHealth(&background{base: t.Context()}, func(context.Context, json.RawMessage) error { return nil }),
 		publish:  b.take,
 		pool:     "node-1/networks",

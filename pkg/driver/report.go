@@ -21,6 +21,7 @@ const (
 	eventAttachFailed  = "FailedAttachNetwork"
 	eventReleaseFailed = "FailedReleaseNetwork"
 	eventStateDamaged  = "NetworkStateDamaged"
+	eventNoClaim       = "FailedNoClaim"
 )
 
 // reportPrepareFailure puts the error on the claim's devices and on the pod.
@@ -63,8 +64,7 @@ func (d *Driver) reportHandOver(r checkpoint.Record, cause error) {
 // reportDamage tells of a file of the driver's state that could not be read.
 func (d *Driver) reportDamage(ctx context.Context, damaged checkpoint.Damaged) {
 	klog.FromContext(ctx).Error(damaged.Err, "A file of the state could not be read and was put aside", "name", damaged.Name, "file", damaged.Path)
-	node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: d.cfg.NodeName, UID: types.UID(d.cfg.NodeName)}
-	d.events.Event(node, corev1.EventTypeWarning, eventStateDamaged, cut(fmt.Sprintf(
+	d.events.Event(d.nodeRef(), corev1.EventTypeWarning, eventStateDamaged, cut(fmt.Sprintf(
 		"the state of claim %s could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err), maxEventMessage))
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +41,7 @@ type node struct {
 
 // startNode starts a driver with pod web's claim, and waits until it serves
 // both sides.
-func startNode(t *testing.T, claim *resourceapi.ResourceClaim) *node {
+func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*Config, *Clients)) *node {
 	t.Helper()
 	// The generated fake of NADs knows no streaming lists.
 	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
@@ -73,12 +75,16 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim) *node {
 	if _, err := clients.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("default").Create(t.Context(), blue, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	n.Driver, err = New(ctx, Config{
+	cfg := Config{
 		DriverName: "net.nadra.dev", NodeName: "node-1", HostRoot: filepath.Join(dir, "root"), StateDir: filepath.Join(dir, "state"),
 		CDIDir: filepath.Join(dir, "cdi"), NRISocket: filepath.Join(dir, "nri.sock"), GateBinary: filepath.Join(dir, "nadra-gate"),
 		KubeletPluginsDir: dir, KubeletRegistryDir: filepath.Join(dir, "registry"), Attachments: 10, Copies: 1, HookBudget: time.Second, AddTimeout: time.Minute,
-	}, clients)
+	}
+	for _, change := range changes {
+		change(&cfg, &clients)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	n.Driver, err = New(ctx, cfg, clients)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +144,26 @@ func (n *node) unprepare(t *testing.T, claim *resourceapi.ResourceClaim) {
 	if e := answer.Claims[string(claim.UID)].GetError(); e != "" {
 		t.Fatal(e)
 	}
+}
+
+// publishes waits until the publisher has these devices out.
+func (n *node) publishes(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for range 100 {
+		n.publisher.mu.Lock()
+		got = nil
+		for _, d := range n.publisher.published {
+			got = append(got, d.Name[:strings.LastIndex(d.Name, "-")])
+		}
+		done := n.publisher.published != nil && slices.Equal(got, want)
+		n.publisher.mu.Unlock()
+		if done {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("published %q, want %q", got, want)
 }
 
 // The successor of a driver that is slow to end waits for it.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +29,16 @@ func DeviceClass(ref attachment.NetworkRef) *resourceapi.DeviceClass {
 			}}},
 		},
 	}
+}
+
+// ClassOf returns the class that a definition gets, or nil where nodes would not
+// publish its network. The error says what makes its configuration unusable.
+func ClassOf(nad *nadv1.NetworkAttachmentDefinition, o Options) (*resourceapi.DeviceClass, error) {
+	n, _ := networkOf(nad)
+	if !newEnvironment(o).servable(n) {
+		return nil, n.blocked
+	}
+	return DeviceClass(attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}), nil
 }
 
 // selects is an expression for the devices of one network. A name that is

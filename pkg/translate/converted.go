@@ -18,6 +18,9 @@ import (
 // ours is the form of templateName.
 var ours = regexp.MustCompile(`^` + templatePrefix + `(.*-)?[0-9a-f]{10}$`)
 
+// MadeTemplate reports whether a template's name is one that a conversion gives.
+func MadeTemplate(name string) bool { return ours.MatchString(name) }
+
 // ownClaim is an entry of a pod's spec.resourceClaims that a conversion made.
 type ownClaim struct {
 	path           Path

@@ -37,6 +37,9 @@ func Pod(manifest []byte, o Options) (PodResult, error) {
 	// A request for admission may leave kind and apiVersion out.
 	object.ref.APIVersion, object.ref.Kind, object.group = "v1", "Pod", ""
 	r := &reporter{doc: d, object: object}
+	if n := get(object.node, "metadata", "labels", launcherLabel); str(n) == launcher {
+		r.add(VirtualMachines, object.path.Child("metadata", "labels", launcherLabel), d.at(n), "its networks are left to KubeVirt and Multus")
+	}
 	w := &work{object: object, reporter: r, ledger: newLedger(object)}
 	env := newEnvironment(o)
 	done := (&planner{

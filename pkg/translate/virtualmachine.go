@@ -8,6 +8,10 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
+// The pod of a virtual machine has the annotation by KubeVirt, which goes by
+// what Multus reports about it.
+const launcherLabel, launcher = "kubevirt.io", "virt-launcher"
+
 // isVirtualMachine reports whether an object is one of KubeVirt's.
 func isVirtualMachine(o object) bool {
 	return (o.group == "kubevirt.io" || o.group == "pool.kubevirt.io") && strings.HasPrefix(o.ref.Kind, "VirtualMachine")

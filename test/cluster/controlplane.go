@@ -55,6 +55,9 @@ func (c *Cluster) apiServer(m *Machine) component {
 		"--service-account-key-file="+c.secrets.path(accountKey),
 		"--service-account-signing-key-file="+c.secrets.path(accountKey),
 		"--allow-privileged=true",
+		// Admission webhooks are called at their pods: without kube-proxy their
+		// services' addresses lead nowhere.
+		"--enable-aggregator-routing=true",
 		// Node names are in no DNS.
 		"--kubelet-preferred-address-types=InternalIP",
 	)

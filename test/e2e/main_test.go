@@ -22,6 +22,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
+// staticPods is the folder of the kubelet's own pods, in the node.
+const staticPods = "/var/lib/kubelet/static-pods"
+
 // the cluster of all tests
 var theLab *lab.Lab
 
@@ -42,7 +45,10 @@ func run(m *testing.M) int {
 	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir: dir,
 		// Tests kill the driver; the next one is not to wait ever longer to begin.
-		KubeletConfig: map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}},
+		KubeletConfig: map[string]any{
+			"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},
+			"staticPodPath":    staticPods,
+		},
 	}, os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the cluster:", err)

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/internal/controller"
+	"github.com/nadra-dev/nadra/internal/webhook"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+type options struct {
+	controller.Options
+	webhook webhook.Options
+
+	kubeconfig, globalNamespaces string
+	port                         int
+	metrics, health              string
+}
+
+// common are the flags of all commands.
+func common(fs *flag.FlagSet, o *options) {
+	klog.InitFlags(fs)
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
+	fs.StringVar(&o.Namespace, "namespace", "nadra-system", "the controller's own namespace")
+	fs.StringVar(&o.Secret, "cert-secret", controller.DefaultSecret, "name of the Secret with the webhooks' certificate")
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("nadra-controller", flag.ContinueOnError)
+	common(fs, &o)
+	fs.StringVar(&o.webhook.DefaultOwner, "default-owner", v1alpha1.OwnerMultus, "who serves pods of which no label of their own or of their namespace says it: multus or nadra")
+	fs.BoolVar(&o.webhook.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces than the pod's and the global ones; as nadra-node has it")
+	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; as nadra-node has it")
+	fs.BoolVar(&o.Pools, "pools", false, "the nodes serve pools of hardware devices: make classes for them, and convert pods that need one")
+	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "how long a ResourceClaimTemplate of admission stays that no pod refers to")
+	fs.BoolVar(&o.OwnCertificate, "cert-self-signed", true, "make the webhooks' certificate and write its CA into their configurations; off where cert-manager does")
+	fs.StringVar(&o.Service, "cert-service", controller.DefaultService, "name of the Service that the certificate is for")
+	fs.IntVar(&o.port, "port", 9443, "port of the webhooks")
+	fs.StringVar(&o.metrics, "metrics", ":8080", "address of the metrics; 0 for none")
+	fs.StringVar(&o.health, "health", ":8081", "address of /healthz and /readyz; 0 for none")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	o.webhook.Pools = o.Pools
+	o.webhook.Isolation.Global = strings.FieldsFunc(o.globalNamespaces, func(r rune) bool { return r == ',' || r == ' ' })
+	return o, o.check(fs.Args())
+}
+
+func (o options) check(rest []string) error {
+	switch owner := o.webhook.DefaultOwner; {
+	case len(rest) > 0:
+		return fmt.Errorf("%q is no command: there is uninstall, and no command to run", rest[0])
+	case owner != v1alpha1.OwnerMultus && owner != v1alpha1.OwnerNadra:
+		return fmt.Errorf("--default-owner is %q: it must be %s or %s", owner, v1alpha1.OwnerMultus, v1alpha1.OwnerNadra)
+	case o.TemplateGrace <= 0:
+		return fmt.Errorf("--template-grace is %s: it must be more than zero", o.TemplateGrace)
+	case o.Namespace == "" || o.Secret == "" || o.Service == "":
+		return errors.New("--namespace, --cert-secret and --cert-service must have a value")
+	}
+	return nil
+}
+
+// config has no rate limit of its own: a pod that waits for admission must not
+// queue behind 10,000 classes. The API server has its own way to be fair.
+func (o options) config() (*rest.Config, error) {
+	config, err := o.access()
+	if err != nil {
+		return nil, fmt.Errorf("reading the API server's address: %w", err)
+	}
+	config.UserAgent = controller.Name
+	config.QPS = -1
+	return config, nil
+}
+
+func (o options) access() (*rest.Config, error) {
+	if o.kubeconfig == "" {
+		return rest.InClusterConfig()
+	}
+	return clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+
+	"github.com/nadra-dev/nadra/internal/controller"
+	"github.com/nadra-dev/nadra/internal/webhook"
+)
+
+// run serves admission, and leads where no other replica does.
+func run(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(klog.Background())
+	config, err := o.config()
+	if err != nil {
+		return err
+	}
+	serving := &controller.Serving{}
+	m, err := manager.New(config, manager.Options{
+		Scheme: controller.Scheme(), Cache: controller.CacheOptions(o.Options), Logger: klog.Background(),
+		LeaderElection: true, LeaderElectionID: controller.Name, LeaderElectionNamespace: o.Namespace, LeaderElectionReleaseOnCancel: true,
+		Metrics: metricsserver.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.health,
+		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{Port: o.port, TLSOpts: []func(*tls.Config){serving.Use}}),
+	})
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+	if err := controller.Setup(ctx, m, o.Options, serving); err != nil {
+		return err
+	}
+	if err := webhook.Register(m, o.webhook); err != nil {
+		return err
+	}
+	if err := checks(m, serving); err != nil {
+		return err
+	}
+	return m.Start(ctx)
+}
+
+// checks are those of this program; webhook.Register adds that its caches are
+// filled. Ready means that an API server would be answered. Alive is whoever was
+// never ready, for which a restart is no cure, and whoever still answers.
+func checks(m manager.Manager, serving *controller.Serving) error {
+	started := m.GetWebhookServer().StartedChecker()
+	if err := m.AddReadyzCheck("certificate", serving.Ready); err != nil {
+		return fmt.Errorf("adding the check of the certificate: %w", err)
+	}
+	if err := m.AddReadyzCheck("webhooks", started); err != nil {
+		return fmt.Errorf("adding the check of the webhooks: %w", err)
+	}
+	alive := func(r *http.Request) error {
+		if serving.Ready(r) != nil {
+			return nil
+		}
+		return started(r)
+	}
+	if err := m.AddHealthzCheck("webhooks", alive); err != nil {
+		return fmt.Errorf("adding the check for being alive: %w", err)
+	}
+	return nil
+}

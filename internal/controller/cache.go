@@ -1,0 +1,113 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// The indexes of the cache.
+const (
+	// byClass finds NADs by the names of the classes that they may need.
+	byClass = "nadra.dev/class"
+	// byTemplate finds pods by the templates of ours that they refer to.
+	byTemplate = "nadra.dev/template"
+)
+
+// CacheOptions keep of a cluster what is asked for, and no more: there may be
+// tens of thousands of pods and of NADs.
+func CacheOptions(o Options) cache.Options {
+	own := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", Name)}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:                        {Transform: slimPod},
+			&resourceapi.ResourceClaimTemplate{}: {Transform: slimTemplate},
+			&corev1.Secret{}: {
+				Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", o.Secret)}},
+			},
+			&admissionv1.MutatingWebhookConfiguration{}:   own,
+			&admissionv1.ValidatingWebhookConfiguration{}: own,
+		},
+	}
+}
+
+// slimPod keeps of a pod who it is, which templates it refers to, and whether
+// it waits. Pods without our templates are only counted as being there.
+func slimPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	slim := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+		},
+		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName},
+	}
+	for _, name := range templatesOf(pod) {
+		slim.Spec.ResourceClaims = append(slim.Spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimTemplateName: &name})
+	}
+	return slim, nil
+}
+
+// slimTemplate keeps of the managed fields only who manages any, and how.
+func slimTemplate(object any) (any, error) {
+	if t, ok := object.(*resourceapi.ResourceClaimTemplate); ok {
+		for i := range t.ManagedFields {
+			t.ManagedFields[i] = metav1.ManagedFieldsEntry{Manager: t.ManagedFields[i].Manager, Operation: t.ManagedFields[i].Operation}
+		}
+	}
+	return object, nil
+}
+
+// templatesOf are those with names of ours that a pod refers to.
+func templatesOf(pod *corev1.Pod) []string {
+	var out []string
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimTemplateName != nil && translate.MadeTemplate(*c.ResourceClaimTemplateName) {
+			out = append(out, *c.ResourceClaimTemplateName)
+		}
+	}
+	return out
+}
+
+func addIndexes(ctx context.Context, indexer client.FieldIndexer, pools bool) error {
+	classNames := func(o client.Object) []string { return classesOf(o, pools) }
+	if err := indexer.IndexField(ctx, &nadv1.NetworkAttachmentDefinition{}, byClass, classNames); err != nil {
+		return fmt.Errorf("indexing NADs: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, byTemplate, podTemplates); err != nil {
+		return fmt.Errorf("indexing pods: %w", err)
+	}
+	return nil
+}
+
+func podTemplates(o client.Object) []string {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	return templatesOf(pod)
+}
+
+// classesOf are the names of the classes that a NAD may need.
+func classesOf(o client.Object, pools bool) []string {
+	names := []string{attachment.DeviceClassName(attachment.NetworkRef{Namespace: o.GetNamespace(), Name: o.GetName()})}
+	if pool := o.GetAnnotations()[attachment.ResourceNameAnnotation]; pools && pool != "" {
+		names = append(names, poolClassName(pool))
+	}
+	return names
+}

@@ -1,0 +1,246 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// cluster is a client with these objects and the indexes of the cache.
+func cluster(objects ...client.Object) client.Client {
+	return fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).
+		WithIndex(&nadv1.NetworkAttachmentDefinition{}, byClass, func(o client.Object) []string { return classesOf(o, true) }).
+		WithIndex(&corev1.Pod{}, byTemplate, podTemplates).
+		Build()
+}
+
+func there(t *testing.T, c client.Client, o client.Object, namespace, name string) bool {
+	t.Helper()
+	err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return !apierrors.IsNotFound(err)
+}
+
+// One look at each class that there is brings those in order whose NADs came,
+// went or changed while nobody looked.
+func TestClassesConverge(t *testing.T) {
+	edited := ownClass("a", "edited")
+	edited.Spec.Selectors = nil
+	byHand := ownClass("a", "byhand")
+	byHand.Labels, byHand.Spec.Selectors = nil, nil
+	c := cluster(nad("a", "new", bridge), nad("a", "edited", bridge), nad("a", "byhand", bridge), nad("a", "broken", "{"), pooled("a", "vf", "intel.com/sriov"),
+		edited, byHand, ownClass("a", "gone"), ownClass("a", "broken"))
+	recorder := events.NewFakeRecorder(20)
+	r := &classes{Client: c, pools: true, events: recorder}
+	for _, name := range []string{"new", "edited", "byhand", "gone", "broken", "vf"} {
+		if _, err := r.Reconcile(t.Context(), request("", name+".a.nad.nadra.dev")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Reconcile(t.Context(), request("", poolClassName("intel.com/sriov"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"new": true, "edited": true, "byhand": true, "gone": false, "broken": false, "vf": true} {
+		var class resourceapi.DeviceClass
+		if got := there(t, c, &class, "", name+".a.nad.nadra.dev"); got != want {
+			t.Errorf("class of %s: there is one: %v, want %v", name, got, want)
+		}
+		if name == "edited" && len(class.Spec.Selectors) != 1 {
+			t.Error("the class that was edited is not put right")
+		}
+		if name == "byhand" && (len(class.Spec.Selectors) != 0 || managed(&class)) {
+			t.Error("the class made by hand was touched")
+		}
+	}
+	if !there(t, c, &resourceapi.DeviceClass{}, "", "sriov.intel.com.pool.nadra.dev") {
+		t.Error("the pool has no class")
+	}
+	select {
+	case said := <-recorder.Events:
+		t.Log(said)
+	default:
+		t.Error("no event says that a NAD has no class")
+	}
+}
+
+// annotated is a pod as admission leaves it, and the template that it refers to.
+func annotated(t *testing.T, name string, created time.Time) (*corev1.Pod, *resourceapi.ResourceClaimTemplate) {
+	t.Helper()
+	manifest := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a","annotations":{"k8s.v1.cni.cncf.io/networks":"net"}},"spec":{"containers":[{"name":"main"}]}}`
+	result, err := translate.Pod([]byte(manifest), translate.Options{Namespace: "a", Lookup: func(r attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition {
+		return nad(r.Namespace, r.Name, bridge)
+	}})
+	if err != nil || len(result.Templates) != 1 {
+		t.Fatalf("converting a pod: %v, %d templates: %v", err, len(result.Templates), result.Findings)
+	}
+	template := result.Templates[0]
+	template.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.Controller}
+	template.CreationTimestamp = metav1.NewTime(created)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "a", Name: name, CreationTimestamp: metav1.NewTime(created),
+			Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": "net"},
+		},
+		Spec: corev1.PodSpec{
+			Containers:     []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "nadra"}}}}},
+			ResourceClaims: []corev1.PodResourceClaim{{Name: "nadra", ResourceClaimTemplateName: &template.Name}},
+		},
+	}, template
+}
+
+func TestCollect(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	pod, template := annotated(t, "p", start.Add(-time.Hour))
+	c := cluster(pod, template)
+	now := start
+	r := &collector{Client: c, grace: 10 * time.Minute, now: func() time.Time { return now }}
+	look := func() time.Duration {
+		t.Helper()
+		result, err := r.Reconcile(t.Context(), request("a", template.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.RequeueAfter
+	}
+	is := func(want bool, when string) {
+		t.Helper()
+		if got := there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name); got != want {
+			t.Fatalf("%s: there is a template: %v, want %v", when, got, want)
+		}
+	}
+	if again := look(); again != 0 {
+		t.Errorf("a template in use is looked at again after %s", again)
+	}
+	if err := c.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if again := look(); again != 10*time.Minute {
+		t.Errorf("a template that is not in use any more is looked at again after %s", again)
+	}
+	now = now.Add(9 * time.Minute)
+	if again := look(); again != time.Minute {
+		t.Errorf("a minute before its end a template is looked at again after %s", again)
+	}
+	// A pod comes and goes: it begins anew.
+	pod.ResourceVersion = ""
+	if err := c.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if err := c.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Minute)
+	look()
+	is(true, "a minute after its last pod")
+	now = now.Add(10 * time.Minute)
+	look()
+	is(false, "ten minutes after its last pod")
+}
+
+// A template that admission has just made, whose pod is still to come, stays
+// although nobody refers to it since long, so far as the clock of before says.
+func TestCollectLeavesTheNew(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	_, template := annotated(t, "p", start)
+	r := &collector{Client: cluster(template), grace: time.Minute, now: func() time.Time { return start }}
+	r.idle = map[client.ObjectKey]time.Time{client.ObjectKeyFromObject(template): start.Add(-time.Hour)}
+	if result, err := r.Reconcile(t.Context(), request("a", template.Name)); err != nil || result.RequeueAfter != time.Minute {
+		t.Errorf("it is looked at after %s (%v), want a minute", result.RequeueAfter, err)
+	}
+}
+
+func TestCollectable(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*resourceapi.ResourceClaimTemplate)
+		want   bool
+	}{
+		{"as admission made it", func(*resourceapi.ResourceClaimTemplate) {}, true},
+		{"without our label", func(t *resourceapi.ResourceClaimTemplate) { t.Labels = nil }, false},
+		{"with a label of somebody's", func(t *resourceapi.ResourceClaimTemplate) { t.Labels["argocd"] = "x" }, false},
+		{"applied, too", func(t *resourceapi.ResourceClaimTemplate) {
+			t.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+		}, false},
+		{"applied on the server, too", func(t *resourceapi.ResourceClaimTemplate) {
+			t.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "flux", Operation: metav1.ManagedFieldsOperationApply}}
+		}, false},
+		{"with another name", func(t *resourceapi.ResourceClaimTemplate) { t.Name = "mine" }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, template := annotated(t, "p", time.Time{})
+			c.change(template)
+			if got := collectable(template); got != c.want {
+				t.Errorf("collectable is %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestRepair(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	pod, template := annotated(t, "p", now)
+	stripped, _ := annotated(t, "stripped", now)
+	stripped.Annotations = nil
+	running, _ := annotated(t, "running", now)
+	running.Spec.NodeName = "node-1"
+	c := cluster(pod, stripped, running, nad("a", "net", bridge))
+	recorder := events.NewFakeRecorder(5)
+	r := &repairer{Client: c, live: c, events: recorder, now: func() time.Time { return now }}
+	look := func(name string) time.Duration {
+		t.Helper()
+		result, err := r.Reconcile(context.Background(), request("a", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.RequeueAfter
+	}
+	if again := look("p"); again != cacheLag {
+		t.Errorf("a pod that is new is looked at again after %s", again)
+	}
+	now = now.Add(time.Minute)
+	look("running")
+	look("stripped")
+	if there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
+		t.Fatal("a template was made for a pod that does not say what is in it, or needs none any more")
+	}
+	if len(recorder.Events) != 1 {
+		t.Errorf("%d events, want one on the pod that does not say what it needs", len(recorder.Events))
+	}
+	look("p")
+	var made resourceapi.ResourceClaimTemplate
+	if !there(t, c, &made, "a", template.Name) || !managed(&made) {
+		t.Fatal("the template was not made again")
+	}
+}
+
+// Of tens of thousands of pods little is kept.
+func TestSlimPod(t *testing.T) {
+	pod, template := annotated(t, "p", time.Unix(1, 0))
+	slim, err := slimPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := slim.(*corev1.Pod)
+	if got := templatesOf(kept); len(got) != 1 || got[0] != template.Name || !waits(kept) {
+		t.Errorf("it is not known what the pod needs: %v", got)
+	}
+	if kept.Annotations != nil || kept.Spec.Containers != nil {
+		t.Error("more is kept than is asked for")
+	}
+}

@@ -1,0 +1,75 @@
+package controller
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Serving is the certificate that this replica serves with. A new one counts
+// from the next connection on. The last one stays when the Secret goes: what
+// callers trust is not for us to guess.
+type Serving struct {
+	current atomic.Pointer[tls.Certificate]
+}
+
+var errNoCertificate = errors.New("there is no certificate yet")
+
+// Use has a server serve with it.
+func (s *Serving) Use(config *tls.Config) {
+	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if c := s.current.Load(); c != nil {
+			return c, nil
+		}
+		return nil, errNoCertificate
+	}
+}
+
+// Ready is a check: whether there is one.
+func (s *Serving) Ready(*http.Request) error {
+	if s.current.Load() == nil {
+		return errNoCertificate
+	}
+	return nil
+}
+
+// servingReader reads the Secret, on every replica.
+type servingReader struct {
+	client.Client
+	secret  client.ObjectKey
+	serving *Serving
+}
+
+func (r *servingReader) setUp(m manager.Manager) error {
+	return builder.ControllerManagedBy(m).Named("serving").
+		WithOptions(controller.Options{NeedLeaderElection: ptr.To(false)}).
+		For(&corev1.Secret{}).
+		Complete(r)
+}
+
+// Reconcile takes the certificate over.
+func (r *servingReader) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var secret corev1.Secret
+	if err := r.Get(ctx, r.secret, &secret); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	pair, err := tls.X509KeyPair(secret.Data[tlsCertKey], secret.Data[tlsKeyKey])
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the certificate of secret %s: %w", r.secret, err)
+	}
+	r.serving.current.Store(&pair)
+	log.FromContext(ctx).Info("Certificate taken over", "expires", pair.Leaf.NotAfter)
+	return reconcile.Result{}, nil
+}

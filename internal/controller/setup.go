@@ -1,0 +1,85 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// The names of what the manifests make for the controller.
+const (
+	// Name is that of the webhook configurations, the Deployment and the Lease.
+	Name = v1alpha1.Controller
+	// DefaultService is before the webhooks.
+	DefaultService = "nadra-webhook"
+	// DefaultSecret has the certificate that they serve with.
+	DefaultSecret = "nadra-webhook-tls"
+)
+
+// Options say what to keep, and how.
+type Options struct {
+	// Namespace is the controller's own.
+	Namespace string
+	// Secret has the certificate, for the DNS names of Service.
+	Secret, Service string
+	// OwnCertificate is unset where somebody else makes the Secret and puts its
+	// CA into the webhook configurations, as cert-manager does.
+	OwnCertificate bool
+	// Pools says that the cluster serves pools of hardware devices.
+	Pools bool
+	// TemplateGrace is how long a template stays that no pod refers to.
+	TemplateGrace time.Duration
+}
+
+// Scheme knows all objects that are read or written.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(s))
+	utilruntime.Must(nadv1.AddToScheme(s))
+	return s
+}
+
+// Setup adds the controllers to a manager whose cache has CacheOptions. All but
+// the one that reads the certificate into serving run on the leader alone.
+func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) error {
+	if err := addIndexes(ctx, m.GetFieldIndexer(), o.Pools); err != nil {
+		return err
+	}
+	events := m.GetEventRecorder(Name)
+	steps := []struct {
+		name  string
+		setUp func(manager.Manager) error
+	}{
+		{"classes", (&classes{Client: m.GetClient(), pools: o.Pools, events: events}).setUp},
+		{"templates", (&collector{Client: m.GetClient(), grace: o.TemplateGrace, now: time.Now}).setUp},
+		{"repair", (&repairer{Client: m.GetClient(), live: m.GetAPIReader(), pools: o.Pools, events: events, now: time.Now}).setUp},
+		{"serving", (&servingReader{Client: m.GetClient(), secret: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, serving: serving}).setUp},
+	}
+	if o.OwnCertificate {
+		steps = append(steps, struct {
+			name  string
+			setUp func(manager.Manager) error
+		}{"certificate", newCertificates(m.GetClient(), o).setUp})
+	}
+	for _, s := range steps {
+		if err := s.setUp(m); err != nil {
+			return fmt.Errorf("setting up %s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// managed reports what this controller has made, and nobody has taken over by
+// removing the label.
+func managed(o client.Object) bool {
+	return o.GetLabels()[v1alpha1.ManagedByLabel] == v1alpha1.Controller
+}

@@ -1,0 +1,129 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// missingFor is how long an object is believed not to exist.
+const missingFor = time.Second
+
+// reader reads single objects.
+type reader struct {
+	cached, live client.Reader
+	missing      *memory
+}
+
+func newReader(cached, live client.Reader) *reader {
+	return &reader{cached: cached, live: live, missing: newMemory(missingFor)}
+}
+
+// get reads an object of the cache, and one that is not there from the API
+// server. The object's kind must be set in kind, which errors name.
+func (r *reader) get(ctx context.Context, kind, namespace, name string, into client.Object) (found bool, err error) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if err := r.cached.Get(ctx, key, into); !isMissing(err) {
+		return err == nil, named(kind, key, err)
+	}
+	id := kind + " " + key.String()
+	if r.missing.has(id) {
+		return false, nil
+	}
+	if err := r.live.Get(ctx, key, into); !isMissing(err) {
+		return err == nil, named(kind, key, err)
+	}
+	r.missing.add(id)
+	return false, nil
+}
+
+// isMissing takes a kind that the cluster does not have for one of which there
+// is no object.
+func isMissing(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
+
+func named(kind string, key types.NamespacedName, err error) error {
+	if err == nil {
+		return nil
+	}
+	name := key.Name
+	if key.Namespace != "" {
+		name = key.String()
+	}
+	return fmt.Errorf("reading %s %s: %w", kind, name, err)
+}
+
+// lookups are those of one request. The functions that decide know of no
+// errors; whoever has called them must look at err before using the decision.
+type lookups struct {
+	ctx    context.Context
+	reader *reader
+	// fresh are templates as the API server has them just now.
+	fresh map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
+	err   error
+}
+
+func (l *lookups) admission() admission.Lookups {
+	return admission.Lookups{
+		Network: l.network, Template: l.template, RuntimeClass: l.runtimeClass,
+		NamespaceLabels: func(name string) map[string]string { return l.labels("Namespace", name) },
+		NodeLabels:      func(name string) map[string]string { return l.labels("Node", name) },
+	}
+}
+
+func (l *lookups) get(kind, namespace, name string, into client.Object) bool {
+	found, err := l.reader.get(l.ctx, kind, namespace, name, into)
+	l.err = errors.Join(l.err, err)
+	return found
+}
+
+func (l *lookups) network(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition {
+	nad := &nadv1.NetworkAttachmentDefinition{}
+	if !l.get("NetworkAttachmentDefinition", ref.Namespace, ref.Name, nad) {
+		return nil
+	}
+	return nad
+}
+
+// template is read from the cache alone: one that is not there is created, and
+// then it shows whether it was there.
+func (l *lookups) template(namespace, name string) *resourceapi.ResourceClaimTemplate {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if t, found := l.fresh[key]; found {
+		return t
+	}
+	t := &resourceapi.ResourceClaimTemplate{}
+	err := l.reader.cached.Get(l.ctx, key, t)
+	if !isMissing(err) {
+		l.err = errors.Join(l.err, named("ResourceClaimTemplate", key, err))
+	}
+	if err != nil || t.DeletionTimestamp != nil {
+		return nil
+	}
+	return t
+}
+
+func (l *lookups) runtimeClass(name string) (handler string, found bool) {
+	class := &nodev1.RuntimeClass{}
+	found = l.get("RuntimeClass", "", name, class)
+	return class.Handler, found
+}
+
+func (l *lookups) labels(kind, name string) map[string]string {
+	m := metadataOf(kind)
+	if !l.get(kind, "", name, m) {
+		return nil
+	}
+	return m.Labels
+}

@@ -1,0 +1,53 @@
+package webhook
+
+import (
+	"sync"
+	"time"
+)
+
+// memory remembers keys for a while.
+type memory struct {
+	lasting time.Duration
+	mu      sync.Mutex
+	until   map[string]time.Time
+}
+
+func newMemory(lasting time.Duration) *memory {
+	return &memory{lasting: lasting, until: map[string]time.Time{}}
+}
+
+// maxMemory bounds what names that somebody makes up can cost.
+const maxMemory = 10_000
+
+func (m *memory) add(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.until) >= maxMemory {
+		m.forget()
+	}
+	m.until[key] = time.Now().Add(m.lasting)
+}
+
+// forget makes room: for what is over, or for all.
+func (m *memory) forget() {
+	now := time.Now()
+	for key, until := range m.until {
+		if now.After(until) {
+			delete(m.until, key)
+		}
+	}
+	if len(m.until) >= maxMemory {
+		clear(m.until)
+	}
+}
+
+func (m *memory) has(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	until, found := m.until[key]
+	if found && time.Now().After(until) {
+		delete(m.until, key)
+		return false
+	}
+	return found
+}

@@ -1,0 +1,220 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+func handle(w *world, networks string) (response int32, message string) {
+	r := w.handler.Handle(context.Background(), creating(podWith(networks), "Pod"))
+	if r.Allowed {
+		return http.StatusOK, ""
+	}
+	return r.Result.Code, r.Result.Message
+}
+
+// templateOf is the one that a pod refers to, as the API server has it.
+func templateOf(t *testing.T, w *world, p *corev1.Pod) *resourceapi.ResourceClaimTemplate {
+	t.Helper()
+	if len(p.Spec.ResourceClaims) != 1 || len(p.Spec.Containers[0].Resources.Claims) != 1 {
+		t.Fatalf("got %+v", p.Spec)
+	}
+	out := &resourceapi.ResourceClaimTemplate{}
+	if err := w.api.Get(context.Background(), client.ObjectKey{Namespace: "shop", Name: *p.Spec.ResourceClaims[0].ResourceClaimTemplateName}, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Many pods make one template, with one request.
+func TestOneTemplate(t *testing.T) {
+	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+	var made *corev1.Pod
+	for range 200 {
+		made = patched(t, podWith("lan"), w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod")))
+	}
+	if len(w.requests) != 1 || !strings.HasPrefix(w.requests[0], "create shop/nadra-lan-") {
+		t.Errorf("got %v", w.requests)
+	}
+	if got := templateOf(t, w, made); got.Labels[v1alpha1.ManagedByLabel] != v1alpha1.Controller || len(got.Spec.Spec.Devices.Requests) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	if w.decided[admission.Converted] != 200 {
+		t.Errorf("got %v", w.decided)
+	}
+}
+
+// What is applied together is there, though the cache does not know it yet.
+func TestNotYetCached(t *testing.T) {
+	w := newWorld(t, Options{}, false, nadra("shop"), network("shop", "lan"))
+	templateOf(t, w, patched(t, podWith("lan"), w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod"))))
+	if got := w.requests[:2]; !slices.Equal(got, []string{"get /shop", "get shop/lan"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// That a network does not exist is asked once for a burst, and soon again.
+func TestMissingNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Options{}, true, nadra("shop"))
+		for range 50 {
+			if code, message := handle(w, "lan"); code != http.StatusForbidden || !strings.Contains(message, "NADRA-011") || !strings.Contains(message, "shop/lan does not exist") {
+				t.Fatalf("got %d, %s", code, message)
+			}
+		}
+		if len(w.requests) != 1 {
+			t.Errorf("got %v", w.requests)
+		}
+		if err := w.api.Create(context.Background(), network("shop", "lan")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(missingFor + time.Millisecond)
+		if code, message := handle(w, "lan"); code != http.StatusOK {
+			t.Errorf("got %d, %s", code, message)
+		}
+	})
+}
+
+func TestDryRun(t *testing.T) {
+	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+	got := patched(t, podWith("lan"), w.handler.Handle(context.Background(), dry(creating(podWith("lan"), "Pod"))))
+	if len(got.Spec.ResourceClaims) != 1 || len(w.requests) != 0 {
+		t.Errorf("got %+v after %v", got.Spec.ResourceClaims, w.requests)
+	}
+}
+
+// A template that another replica has just made is fine; one of that name with
+// another content is never overwritten.
+func TestTemplateIsThere(t *testing.T) {
+	first := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+	there := templateOf(t, first, patched(t, podWith("lan"), first.handler.Handle(context.Background(), creating(podWith("lan"), "Pod"))))
+	there.ResourceVersion = ""
+
+	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+	if err := w.api.Create(context.Background(), there.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	if code, message := handle(w, "lan"); code != http.StatusOK {
+		t.Errorf("got %d, %s", code, message)
+	}
+
+	there.Spec.Spec.Devices.Requests[0].Exactly.DeviceClassName = "other"
+	w = newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+	if err := w.api.Create(context.Background(), there.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	code, message := handle(w, "lan")
+	if code != http.StatusForbidden || !strings.Contains(message, "NADRA-043") || !strings.Contains(message, there.Name) {
+		t.Errorf("got %d, %s", code, message)
+	}
+	if got := (&resourceapi.ResourceClaimTemplate{}); w.api.Get(context.Background(), client.ObjectKeyFromObject(there), got) != nil ||
+		got.Spec.Spec.Devices.Requests[0].Exactly.DeviceClassName != "other" {
+		t.Errorf("it was overwritten: %+v", got)
+	}
+}
+
+// What the API server says is said on, and what to do about it.
+func TestErrors(t *testing.T) {
+	templates := schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaimtemplates"}
+	for name, c := range map[string]struct {
+		verb string
+		err  error
+		want []string
+	}{
+		"quota": {"create", apierrors.NewForbidden(templates, "x", errors.New("exceeded quota: few, requested: 1, used: 3, limited: 3")),
+			[]string{"creating ResourceClaimTemplate shop/nadra-lan-", "exceeded quota: few", "raise count/resourceclaimtemplates.resource.k8s.io in the ResourceQuota of namespace shop"}},
+		"RBAC": {"create", apierrors.NewForbidden(templates, "x", errors.New("cannot create resource")),
+			[]string{"cannot create resource", "allow nadra-controller's service account to create resourceclaimtemplates"}},
+		"another webhook": {"create", apierrors.NewInternalError(errors.New("no such luck")), []string{"no such luck"}},
+		"reading":         {"get", apierrors.NewServiceUnavailable("etcd is away"), []string{"reading NetworkAttachmentDefinition shop/lan: etcd is away"}},
+		"reading, RBAC":   {"get", apierrors.NewForbidden(schema.GroupResource{Resource: "n"}, "lan", errors.New("cannot get resource")), []string{"reading NetworkAttachmentDefinition shop/lan", "cannot get"}},
+	} {
+		w := newWorld(t, Options{}, true, nadra("shop"))
+		if c.verb == "create" {
+			w = newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+		}
+		w.fails = func(request string) error {
+			if strings.HasPrefix(request, c.verb) {
+				return c.err
+			}
+			return nil
+		}
+		code, message := handle(w, "lan")
+		if code != http.StatusInternalServerError || w.decided[admission.Refused] != 1 {
+			t.Errorf("%s: got %d, %v", name, code, w.decided)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(message, want) {
+				t.Errorf("%s: got %s, want %s", name, message, want)
+			}
+		}
+	}
+}
+
+// A template that is deleted between two requests is made anew.
+func TestTemplateGoes(t *testing.T) {
+	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+	taken := true
+	w.fails = func(request string) error {
+		if taken && strings.HasPrefix(request, "create") {
+			taken = false
+			return apierrors.NewAlreadyExists(schema.GroupResource{}, "x")
+		}
+		return nil
+	}
+	if code, message := handle(w, "lan"); code != http.StatusOK || len(w.requests) != 3 {
+		t.Errorf("got %d, %s after %v", code, message, w.requests)
+	}
+}
+
+// Pods that nadra has nothing to do with cost nothing.
+func TestUntouched(t *testing.T) {
+	w := newWorld(t, Options{}, true)
+	for _, req := range []func() ([]byte, string){
+		func() ([]byte, string) { return podWith(""), "" },
+		func() ([]byte, string) { return podWith("lan"), "ephemeralcontainers" },
+	} {
+		pod, sub := req()
+		r := creating(pod, "Pod")
+		r.SubResource = sub
+		if got := w.handler.Handle(context.Background(), r); !got.Allowed || got.Patch != nil {
+			t.Errorf("got %+v", got)
+		}
+	}
+	if len(w.requests) != 0 {
+		t.Errorf("got %v", w.requests)
+	}
+}
+
+func TestStaysOnMultus(t *testing.T) {
+	w := newWorld(t, Options{}, true, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	got := patched(t, podWith("lan"), w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod")))
+	if got.Spec.Affinity == nil || len(got.Spec.ResourceClaims) != 0 || len(w.requests) != 0 || w.decided[admission.OnMultus] != 1 {
+		t.Errorf("got %+v after %v", got.Spec, w.requests)
+	}
+}
+
+// The target node of a DaemonSet's pod decides.
+func TestNode(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}}}
+	w := newWorld(t, Options{}, true, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, network("shop", "lan"), node)
+	pod := []byte(strings.Replace(string(podWith("lan")), `"spec": {`, `"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+		{"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}}}, `, 1))
+	templateOf(t, w, patched(t, pod, w.handler.Handle(context.Background(), creating(pod, "Pod"))))
+}

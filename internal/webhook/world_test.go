@@ -1,0 +1,160 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// world is an API server and a cache that is filled by hand, as late as a test
+// wants.
+type world struct {
+	api, cache client.WithWatch
+	// requests are those that went to the API server.
+	requests []string
+	// fails is what the API server answers to a request, if anything.
+	fails   func(request string) error
+	handler *podHandler
+	decided map[admission.Outcome]int
+}
+
+func schemeOf(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newWorld has the objects in the API server and, where cached is set, in the
+// cache.
+func newWorld(t testing.TB, o Options, cached bool, objects ...client.Object) *world {
+	t.Helper()
+	s := schemeOf(t)
+	w := &world{decided: map[admission.Outcome]int{}}
+	w.api = interceptor.NewClient(fake.NewClientBuilder().WithScheme(s).WithObjects(copies(objects)...).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+			if err := w.request("get", key.String()); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, into, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := w.request("create", client.ObjectKeyFromObject(o).String()); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			t.Error("a list")
+			return nil
+		},
+	})
+	if !cached {
+		objects = nil
+	}
+	w.cache = fake.NewClientBuilder().WithScheme(s).WithObjects(copies(objects)...).Build()
+	w.handler = &podHandler{
+		options: o.admission(), reader: newReader(w.cache, w.api), templates: newTemplates(w.api, w.api),
+		decided: func(o admission.Outcome) { w.decided[o]++ },
+	}
+	return w
+}
+
+func copies(objects []client.Object) []client.Object {
+	var out []client.Object
+	for _, o := range objects {
+		out = append(out, o.DeepCopyObject().(client.Object))
+	}
+	return out
+}
+
+func (w *world) request(verb, key string) error {
+	request := verb + " " + key
+	w.requests = append(w.requests, request)
+	if w.fails == nil {
+		return nil
+	}
+	return w.fails(request)
+}
+
+// nadra is a namespace that nadra serves.
+func nadra(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}}}
+}
+
+func network(namespace, name string) *nadv1.NetworkAttachmentDefinition {
+	return &nadv1.NetworkAttachmentDefinition{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       nadv1.NetworkAttachmentDefinitionSpec{Config: `{"cniVersion": "1.0.0", "type": "bridge"}`},
+	}
+}
+
+// podWith is a pod with the annotation.
+func podWith(networks string) []byte {
+	return fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-", "annotations": {%q: %q}},
+		"spec": {"containers": [{"name": "a", "image": "i", "resources": {}}]}}`, attachment.NetworksAnnotation, networks)
+}
+
+func creating(object []byte, kind string) ctrladmission.Request {
+	return ctrladmission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "1", Operation: admissionv1.Create, Namespace: "shop",
+		Kind: metav1.GroupVersionKind{Kind: kind}, Object: runtime.RawExtension{Raw: object},
+	}}
+}
+
+func dry(req ctrladmission.Request) ctrladmission.Request {
+	yes := true
+	req.DryRun = &yes
+	return req
+}
+
+// patched is the pod as the API server would have it after the response.
+func patched(t *testing.T, pod []byte, r ctrladmission.Response) *corev1.Pod {
+	t.Helper()
+	if !r.Allowed {
+		t.Fatalf("refused: %s", r.Result.Message)
+	}
+	if len(r.Patch) > 0 {
+		patch, err := jsonpatch.DecodePatch(r.Patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pod, err = patch.Apply(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := &corev1.Pod{}
+	if err := json.Unmarshal(pod, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func metersOf(t testing.TB) (*meters, *prometheus.Registry) {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	m, err := newMeters(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, r
+}

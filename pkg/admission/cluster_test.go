@@ -1,0 +1,141 @@
+package admission
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// cluster has the objects that a decision may look at, by kind and
+// namespace/name.
+type cluster map[string]any
+
+func key(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+
+// clusterOf reads manifests.
+func clusterOf(t testing.TB, manifests []byte) cluster {
+	t.Helper()
+	c := cluster{}
+	for _, doc := range bytes.Split(manifests, []byte("---\n")) {
+		var m metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal(doc, &m); err != nil {
+			t.Fatal(err)
+		}
+		var o any
+		switch m.Kind {
+		case "":
+			continue
+		case "NetworkAttachmentDefinition":
+			o = &nadv1.NetworkAttachmentDefinition{}
+		case "ResourceClaimTemplate":
+			o = &resourceapi.ResourceClaimTemplate{}
+		case "RuntimeClass":
+			o = &nodev1.RuntimeClass{}
+		default:
+			o = &m
+		}
+		if err := yaml.Unmarshal(doc, o); err != nil {
+			t.Fatal(err)
+		}
+		c[key(m.Kind, m.Namespace, m.Name)] = o
+	}
+	return c
+}
+
+func (c cluster) lookups() Lookups {
+	labels := func(kind string) func(string) map[string]string {
+		return func(name string) map[string]string {
+			if m, found := c[key(kind, "", name)].(*metav1.PartialObjectMetadata); found {
+				return m.Labels
+			}
+			return nil
+		}
+	}
+	return Lookups{
+		Network: func(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition {
+			nad, _ := c[key("NetworkAttachmentDefinition", ref.Namespace, ref.Name)].(*nadv1.NetworkAttachmentDefinition)
+			return nad
+		},
+		Template: func(namespace, name string) *resourceapi.ResourceClaimTemplate {
+			t, _ := c[key("ResourceClaimTemplate", namespace, name)].(*resourceapi.ResourceClaimTemplate)
+			return t
+		},
+		RuntimeClass: func(name string) (string, bool) {
+			class, found := c[key("RuntimeClass", "", name)].(*nodev1.RuntimeClass)
+			if !found {
+				return "", false
+			}
+			return class.Handler, true
+		},
+		NamespaceLabels: labels("Namespace"), NodeLabels: labels("Node"),
+	}
+}
+
+// admit makes the edits of a decision and creates its templates.
+func (c cluster) admit(t testing.TB, pod []byte, d Decision) []byte {
+	t.Helper()
+	for _, template := range d.Templates {
+		c[key("ResourceClaimTemplate", template.Namespace, template.Name)] = template
+	}
+	if len(d.Edits) == 0 {
+		return pod
+	}
+	text, err := json.Marshal(d.Edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	patched, err := patch.Apply(pod)
+	if err != nil {
+		t.Fatalf("%v: %s of %s", err, text, pod)
+	}
+	return patched
+}
+
+// checkAdmitted holds what is true of every decision: what comes of the edits
+// is a pod, and admitting it again changes nothing.
+func checkAdmitted(t testing.TB, pod []byte, namespace string, o Options, c cluster) {
+	t.Helper()
+	d := Pod(pod, namespace, o, c.lookups())
+	if (d.Outcome == Refused) != (d.Refusal != "") || d.Outcome == Refused && len(d.Edits)+len(d.Templates) > 0 {
+		t.Errorf("a refusal is one, or is none: %+v", d)
+	}
+	if d.Outcome == Untouched && len(d.Edits)+len(d.Templates) > 0 {
+		t.Errorf("an untouched pod is touched: %+v", d)
+	}
+	for _, w := range d.Warnings {
+		if len(w) > maxWarning {
+			t.Errorf("a warning has %d bytes: %s", len(w), w)
+		}
+	}
+	if strings.Contains(d.Refusal, "\n\n") {
+		t.Errorf("a refusal is one paragraph: %q", d.Refusal)
+	}
+	if d.Outcome == Refused {
+		return
+	}
+	patched := c.admit(t, pod, d)
+	if len(d.Edits) > 0 {
+		if err := json.Unmarshal(patched, &corev1.Pod{}); err != nil {
+			t.Errorf("%v: %s", err, patched)
+		}
+	}
+	again := Pod(patched, namespace, o, c.lookups())
+	if again.Outcome == Refused || len(again.Edits)+len(again.Templates) > 0 {
+		t.Errorf("admitted again, with %+v, it is %+v:\n%s", d, again, patched)
+	}
+}

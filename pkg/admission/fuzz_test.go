@@ -1,0 +1,55 @@
+package admission
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// FuzzPod gives any JSON as a pod: there is no panic, what comes of the edits is
+// a pod, and admitting it again changes nothing.
+func FuzzPod(f *testing.F) {
+	paths, err := filepath.Glob("../../testdata/admission/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	var manifests []byte
+	for _, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, s := range archive.Files {
+			if s.Name == "cluster" && bytes.Contains(s.Data, []byte("ResourceClaimTemplate")) {
+				manifests = s.Data
+			}
+			if !strings.HasPrefix(s.Name, "pod/") {
+				continue
+			}
+			pod, err := yaml.YAMLToJSON(s.Data)
+			if err != nil {
+				f.Fatal(err)
+			}
+			for owner := range byte(4) {
+				f.Add(pod, owner)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, pod []byte, with byte) {
+		if !json.Valid(pod) {
+			return
+		}
+		o := Options{Pools: with&2 != 0, Isolation: attachment.Isolation{On: with&4 != 0}}
+		if with&1 != 0 {
+			o.DefaultOwner = "nadra"
+		}
+		checkAdmitted(t, pod, "shop", o, clusterOf(t, manifests))
+	})
+}

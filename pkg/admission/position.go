@@ -1,0 +1,89 @@
+package admission
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// positionIn is where in the value of the networks annotation a finding is. The
+// position that it has is one in the JSON that the API server has made of the
+// pod, which nobody has seen. It is empty where it says no more than the field.
+func positionIn(manifest []byte, f translate.Finding) string {
+	if !strings.HasSuffix(f.Field, "["+attachment.NetworksAnnotation+"]") {
+		return ""
+	}
+	start := valueStart(manifest, "metadata", "annotations", attachment.NetworksAnnotation)
+	at := offset(manifest, f.Position)
+	if start < 0 || at <= start || at > len(manifest) {
+		return ""
+	}
+	var before string
+	if json.Unmarshal(append(bytes.Clone(manifest[start:at]), '"'), &before) != nil || before == "" {
+		return ""
+	}
+	line := strings.Count(before, "\n")
+	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	if line == 0 {
+		return fmt.Sprintf("column %d", column)
+	}
+	return fmt.Sprintf("line %d, column %d", line+1, column)
+}
+
+// valueStart is the index of the value that a path of keys leads to, or -1.
+func valueStart(text []byte, path ...string) int {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for _, key := range path {
+		if !enter(decoder, key) {
+			return -1
+		}
+	}
+	at := int(decoder.InputOffset())
+	for at < len(text) && strings.IndexByte(" \t\r\n:", text[at]) >= 0 {
+		at++
+	}
+	return at
+}
+
+// enter goes into an object up to the value of a key.
+func enter(decoder *json.Decoder, key string) bool {
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+		return false
+	}
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return false
+		}
+		if token == key {
+			return true
+		}
+		var skipped json.RawMessage
+		if decoder.Decode(&skipped) != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// offset is the index of a position; its column counts characters.
+func offset(text []byte, p translate.Position) int {
+	at := 0
+	for line := 1; line < p.Line; line++ {
+		i := bytes.IndexByte(text[at:], '\n')
+		if i < 0 {
+			return -1
+		}
+		at += i + 1
+	}
+	for column := 1; column < p.Column && at < len(text); column++ {
+		_, size := utf8.DecodeRune(text[at:])
+		at += size
+	}
+	return at
+}

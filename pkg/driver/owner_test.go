@@ -1,0 +1,353 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// byLabel is how nadra-node runs beside Multus.
+var byLabel = Ownership{Label: "nadra.dev/owner", Value: "nadra", Refuse: true, Exempt: []string{"kube-system/dns-*", "default/kept"}}
+
+// asking is a sandbox of a pod without a claim and with this annotation.
+func asking(name, networks string) *nri.PodSandbox {
+	return &nri.PodSandbox{
+		Id: "s", Namespace: "default", Name: name, Uid: name + "-uid", Pid: 7,
+		Annotations: map[string]string{attachment.NetworksAnnotation: networks, configSource: sourceAPI},
+		Linux:       &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: "/run/netns/x"}}},
+	}
+}
+
+func with(pod *nri.PodSandbox, change func(*nri.PodSandbox)) *nri.PodSandbox {
+	change(pod)
+	return pod
+}
+
+func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
+	static := func(p *nri.PodSandbox) { p.Annotations[configSource] = "file" }
+	for _, tt := range []struct {
+		name string
+		pod  *nri.PodSandbox
+		says []string // nil: it may run
+	}{
+		{"no annotation", &nri.PodSandbox{Namespace: "default", Name: "a"}, nil},
+		{"an empty one", asking("a", ""), nil},
+		{"a blank one", asking("a", " \n"), nil},
+		{"an empty list", asking("a", " [ ] "), nil},
+		{"one network", asking("a", "blue"), []string{
+			"pod default/a names network default/blue by annotation k8s.v1.cni.cncf.io/networks but has no claim",
+			"node node-1 is nadra's (by its label nadra.dev/owner=nadra)", "would run without them",
+			"delete it", "kubectl nadra convert", "nodes without the label", "--exempt-pods",
+		}},
+		{"two", asking("a", `[{"name":"blue"},{"name":"red","namespace":"prod"}]`), []string{"names networks default/blue and prod/red by"}},
+		{"many", asking("a", "n1,n2,n3,n4,n5"), []string{"names networks default/n1, default/n2, default/n3 and 2 more by"}},
+		{"broken", asking("a", `[{"name":"blue"`), []string{"pod default/a has no claim", "cannot be read", "node-1", "parsing annotation k8s.v1.cni.cncf.io/networks"}},
+		{"no such field", asking("a", `[{"name":"blue","mac":"x"}]`), []string{"cannot be read", "networks[0].mac"}},
+		{"the host's network", with(asking("a", "blue"), func(p *nri.PodSandbox) { p.Linux = nil }), nil},
+		{"static", with(asking("etcd-node-1", "blue"), static), []string{"pod default/etcd-node-1", "A static pod cannot have claims", "DaemonSet", "--exempt-pods"}},
+		{"exempt by name", asking("kept", "blue"), nil},
+		{"exempt by name, and broken", asking("kept", "["), nil},
+		{"longer than the name", asking("kept-2", "blue"), []string{"default/kept-2"}},
+		{"exempt by pattern, static", with(asking("dns-node-1", "blue"), func(p *nri.PodSandbox) { static(p); p.Namespace = "kube-system" }), nil},
+		{"the pattern's name elsewhere", asking("dns-node-1", "blue"), []string{"default/dns-node-1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := (&owner{Ownership: byLabel, node: "node-1"}).judge(tt.pod)
+			if tt.says == nil && err != nil {
+				t.Error(err)
+			}
+			wantError(t, err, tt.says...)
+			if err != nil && len(err.Error()) > maxEventMessage*3/4 {
+				t.Errorf("the runtime and the kubelet add to %d bytes", len(err.Error()))
+			}
+		})
+	}
+}
+
+// Whose node it is and what the operator wants decide together; a pod with a
+// claim is never asked.
+func TestRefusalNeedsTheNode(t *testing.T) {
+	for _, tt := range []struct {
+		label, refuse, ours, refused bool
+	}{
+		{label: false, refuse: false, ours: false, refused: false},
+		{label: false, refuse: true, ours: false, refused: true},
+		{label: true, refuse: true, ours: false, refused: false},
+		{label: true, refuse: true, ours: true, refused: true},
+		{label: true, refuse: false, ours: true, refused: false},
+	} {
+		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				o := Ownership{Refuse: tt.refuse}
+				if tt.label {
+					o.Label, o.Value = byLabel.Label, byLabel.Value
+				}
+				w.owner = newTestOwner(t, o)
+				w.owner.ours.Store(tt.ours)
+				err := w.RunPodSandbox(t.Context(), asking("a", "blue"))
+				if refused := err != nil; refused != tt.refused {
+					t.Errorf("refused: %v", err)
+				}
+				events := 0
+				if tt.refused {
+					events = 1
+					if !tt.label {
+						wantError(t, err, "is nadra's (as all nodes are)")
+					}
+				}
+				got := eventsOf(t, w.Driver)
+				same(t, "events", events, len(got))
+				if tt.refused {
+					wantError(t, errors.New(got[0]), "Warning FailedNoClaim pod default/a names network default/blue")
+				}
+				claimed := podNo(1)
+				claimed.Annotations = map[string]string{attachment.NetworksAnnotation: "blue,blue"}
+				if err := w.RunPodSandbox(t.Context(), claimed); err != nil {
+					t.Errorf("a pod with a claim: %v", err)
+				}
+				same(t, "phases", bothAttached, w.phases())
+			})
+		})
+	}
+}
+
+// What runs when the driver connects is not judged, and neither are containers.
+func TestRunningPodsAreNotJudged(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.owner = newTestOwner(t, byLabel)
+		w.owner.ours.Store(true)
+		pod := asking("a", "blue")
+		if _, err := w.Synchronize(t.Context(), []*nri.PodSandbox{pod}, nil); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{}); err != nil {
+			t.Error(err)
+		}
+		for _, end := range []func(context.Context, *nri.PodSandbox) error{w.StopPodSandbox, w.RemovePodSandbox} {
+			if err := end(t.Context(), pod); err != nil {
+				t.Error(err)
+			}
+		}
+		same(t, "plugins", 0, len(w.k.calls))
+		same(t, "events", 0, len(eventsOf(t, w.Driver)))
+	})
+}
+
+func newTestOwner(t *testing.T, o Ownership, nodes ...runtime.Object) *owner {
+	t.Helper()
+	w, err := newOwner(nodeClient(t, nodes...), "node-1", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func nodeClient(t *testing.T, nodes ...runtime.Object) *metadatafake.FakeMetadataClient {
+	t.Helper()
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return metadatafake.NewSimpleMetadataClient(scheme, nodes...)
+}
+
+func nodeMeta(name string, labels map[string]string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+	}
+}
+
+// The publisher follows the owner: everything, nothing, and Prepare sees the
+// networks all the time. Plugins are asked by STATUS only where it matters.
+func TestPublishFollowsTheOwner(t *testing.T) {
+	b := newBench(t)
+	asked := make(chan struct{}, 10)
+	b.health = newHealth(&background{base: t.Context()}, func(context.Context, json.RawMessage) error { asked <- struct{}{}; return nil })
+	o := newTestOwner(t, byLabel)
+	b.offers = o.offers
+	_ = b.nads.Add(nad("red", redConf))
+	_ = b.nads.Add(nad("new", `{"cniVersion":"1.1.0","type":"bridge"}`))
+	b.sync(t)
+	select {
+	case <-asked:
+		t.Error("a plugin is asked on a node that is not ours")
+	default:
+	}
+	same(t, "publications", [][]string{{}}, b.calls)
+	if _, err := b.networks.usable(attachment.NetworkRef{Namespace: "default", Name: "red"}); err != nil {
+		t.Errorf("what is allocated cannot be prepared: %v", err)
+	}
+	o.ours.Store(true)
+	b.sync(t)
+	<-asked
+	for len(b.calls) < 3 { // the answer is noted some time later
+		b.sync(t)
+	}
+	o.ours.Store(false)
+	b.sync(t)
+	b.sync(t)
+	if last := b.calls[len(b.calls)-1]; len(last) > 0 || len(b.calls) != 4 {
+		t.Errorf("publications %v", b.calls)
+	}
+	same(t, "with both", []string{"default-new", "default-red"}, b.calls[2])
+}
+
+// A label that comes and goes is told; what a driver finds at its start is not.
+func TestOwnerFollowsItsNode(t *testing.T) {
+	mine := map[string]string{"nadra.dev/owner": "nadra"}
+	for _, tt := range []struct {
+		name  string
+		first map[string]string
+		ours  bool
+	}{
+		{"no label", nil, false},
+		{"nadra's", mine, true},
+		{"Multus'", map[string]string{"nadra.dev/owner": "multus"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			client := nodeClient(t, nodeMeta("node-1", tt.first), nodeMeta("node-2", mine))
+			w, err := newOwner(client, "node-1", byLabel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes := make(chan [2]bool, 10)
+			w.changed = func(ours, told bool) { changes <- [2]bool{ours, told} }
+			run(t, w)
+			same(t, "at the start", tt.ours, w.mine())
+			if tt.ours {
+				same(t, "found", [2]bool{true, false}, <-changes)
+			}
+			for _, labels := range []map[string]string{mine, nil, {"other": "x"}, mine} {
+				patchNode(t, client, labels)
+			}
+			want := [][2]bool{{true, true}, {false, true}, {true, true}}
+			if tt.ours {
+				want = want[1:]
+			}
+			for _, change := range want {
+				same(t, "change", change, <-changes)
+			}
+			if err := client.Resource(nodeResource).Delete(t.Context(), "node-1", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			same(t, "when the Node is deleted", [2]bool{false, true}, <-changes)
+		})
+	}
+}
+
+// run begins the watch and ends it with the test.
+func run(t *testing.T, w *owner) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	w.begin(ctx, func(watch func() error) { go func() { done <- watch() }() })
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func patchNode(t *testing.T, client *metadatafake.FakeMetadataClient, labels map[string]string) {
+	t.Helper()
+	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/metadata/labels", "value": labels}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Resource(nodeResource).Patch(t.Context(), "node-1", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without a look at its Node the driver begins all the same, and takes the node
+// for another's until it can be read.
+func TestOwnerOfAnUnreadableNode(t *testing.T) {
+	client := nodeClient(t, nodeMeta("node-1", map[string]string{"nadra.dev/owner": "nadra"}))
+	var allowed atomic.Bool
+	client.PrependReactor("list", "nodes", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return !allowed.Load(), nil, errors.New("nodes is forbidden")
+	})
+	w, err := newOwner(client, "node-1", byLabel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.wait = 50 * time.Millisecond
+	changes := make(chan [2]bool, 1)
+	w.changed = func(ours, told bool) { changes <- [2]bool{ours, told} }
+	started := time.Now()
+	run(t, w)
+	if took := time.Since(started); took < w.wait {
+		t.Errorf("waited for %s", took)
+	}
+	same(t, "ours", false, w.mine())
+	allowed.Store(true)
+	same(t, "ours, once it can be read", [2]bool{true, false}, <-changes)
+}
+
+// A driver over real sockets: the label's way to the slices, with a pod that
+// runs through both switches.
+func TestLabelComesAndGoes(t *testing.T) {
+	c := claim("a", "blue")
+	var client *metadatafake.FakeMetadataClient
+	n := startNode(t, c, func(cfg *Config, clients *Clients) {
+		cfg.Ownership = byLabel
+		client = nodeClient(t, nodeMeta("node-1", nil))
+		clients.Metadata = client
+	})
+	n.prepare(t, c) // allocated when the node was ours
+	if err := n.runSandbox(t, podNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	multus := asking("old", "blue")
+	if err := n.runSandbox(t, multus); err != nil {
+		t.Errorf("a pod of Multus on its own node: %v", err)
+	}
+	n.publishes(t)
+	patchNode(t, client, map[string]string{"nadra.dev/owner": "nadra"})
+	n.publishes(t, "default-blue")
+	wantError(t, n.runSandbox(t, with(asking("next", "blue"), func(p *nri.PodSandbox) { p.Id = "s2" })), "pod default/next", "has no claim")
+	patchNode(t, client, nil)
+	n.publishes(t)
+	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, phases(n.store))
+	same(t, "plugins", 1, len(n.k.calls))
+	if err := n.runtime.StopPodSandbox(t.Context(), &nri.StopPodSandboxRequest{Pod: podNo(1)}); err != nil {
+		t.Fatal(err)
+	}
+	n.unprepare(t, c)
+	same(t, "interfaces", map[string]bool{}, n.k.has)
+	same(t, "records", nil, n.store.All())
+	if err := n.stop(); err != nil {
+		t.Error(err)
+	}
+	n.runtime.Stop()
+	events, err := n.clients.Kube.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reasons []string
+	for _, e := range events.Items {
+		reasons = append(reasons, e.InvolvedObject.Kind+" "+e.InvolvedObject.Name+" "+e.Reason)
+	}
+	for _, want := range []string{"Node node-1 NetworksOwned", "Node node-1 NetworksReleased", "Pod next FailedNoClaim"} {
+		if !slices.Contains(reasons, want) {
+			t.Errorf("no event %q: %q", want, reasons)
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package chart
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	manifests = "../../manifests"
+	dir       = manifests + "/chart"
+)
+
+// modes are the values of mode: the names of the overlays.
+var modes = []string{"driver-only", "drop-in"}
+
+type (
+	values  = map[string]any
+	objects = map[string]map[string]any // by kind, namespace and name
+)
+
+func add(t *testing.T, into objects, text string) {
+	t.Helper()
+	var o map[string]any
+	if err := yaml.UnmarshalStrict([]byte(text), &o); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if o == nil { // a template that renders to comments
+		return
+	}
+	meta, _ := o["metadata"].(map[string]any)
+	unfold(o)
+	key := fmt.Sprint(o["kind"], " ", meta["namespace"], "/", meta["name"])
+	if into[key] != nil {
+		t.Errorf("%s is there twice", key)
+	}
+	into[key] = o
+}
+
+// unfold makes one line of expressions: kustomize writes folded ones anew, with
+// other line breaks. None has a string with blanks in a row.
+func unfold(value any) any {
+	switch v := value.(type) {
+	case string:
+		return strings.Join(strings.Fields(v), " ")
+	case map[string]any:
+		for k := range v {
+			v[k] = unfold(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = unfold(v[i])
+		}
+	}
+	return value
+}
+
+func load(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, err := loader.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// render does as `helm install` with these values; files are the templates'
+// results by their names.
+func render(c *chart.Chart, v values) (files map[string]string, err error) {
+	release := chartutil.ReleaseOptions{Name: "nadra", Namespace: "default", Revision: 1, IsInstall: true}
+	all, err := chartutil.ToRenderValues(c, v, release, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(c, all)
+}
+
+func fromChart(t *testing.T, v values) objects {
+	t.Helper()
+	files, err := render(load(t), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := objects{}
+	for name, text := range files {
+		if strings.HasSuffix(name, ".txt") {
+			continue
+		}
+		for _, doc := range releaseutil.SplitManifests(text) {
+			add(t, out, doc)
+		}
+	}
+	return out
+}
+
+func fromKustomize(t *testing.T, overlay string) objects {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(manifests, overlay))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := objects{}
+	for _, r := range built.Resources() {
+		add(t, out, r.MustYaml())
+	}
+	return out
+}
+
+func TestChartIsTheOverlay(t *testing.T) {
+	for overlay, v := range map[string]values{
+		"driver-only":          {"mode": "driver-only"},
+		"drop-in":              {},
+		"drop-in-cert-manager": {"controller": values{"certManager": true}},
+	} {
+		t.Run(overlay, func(t *testing.T) {
+			want, got := fromKustomize(t, overlay), fromChart(t, v)
+			for _, key := range slices.Sorted(maps.Keys(want)) {
+				if diff := cmp.Diff(want[key], got[key]); diff != "" {
+					t.Errorf("%s: -manifests/%s +manifests/chart:\n%s", key, overlay, diff)
+				}
+				delete(got, key)
+			}
+			if len(got) > 0 {
+				t.Errorf("the chart alone has %q", slices.Sorted(maps.Keys(got)))
+			}
+			t.Logf("%d objects", len(want))
+		})
+	}
+}
+
+// Driver-only is the base, as it was before there were overlays.
+func TestDriverOnlyIsTheBase(t *testing.T) {
+	if diff := cmp.Diff(fromKustomize(t, "base"), fromKustomize(t, "driver-only")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Helm installs what is in crds/ where there is none, and never removes it.
+func TestCRDs(t *testing.T) {
+	got := objects{}
+	for _, crd := range load(t).CRDObjects() {
+		add(t, got, string(crd.File.Data))
+	}
+	if diff := cmp.Diff(fromKustomize(t, "nad-crd"), got); diff != "" {
+		t.Errorf("-manifests/nad-crd +manifests/chart/crds:\n%s", diff)
+	}
+}
+
+func TestLint(t *testing.T) {
+	for _, mode := range modes {
+		linted := lint.All(dir, values{"mode": mode}, "default", true)
+		for _, m := range linted.Messages {
+			if m.Severity > support.InfoSev { // an icon is recommended
+				t.Errorf("%s: %s", mode, m)
+			}
+		}
+	}
+}
+
+// Nothing of the chart's own is in the namespace of the release, and all is in
+// the one that is asked for.
+func TestNamespaceIsAValue(t *testing.T) {
+	for _, mode := range modes {
+		for key, o := range fromChart(t, values{"mode": mode, "namespaces": values{"node": "other", "controller": "more", "create": false}}) {
+			text, err := yaml.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []string{"namespace: nadra\n", "namespace: default\n", "nadra-system", "serviceaccount:nadra:"} {
+				if strings.Contains(string(text), n) {
+					t.Errorf("%s: %s has %q", mode, key, n)
+				}
+			}
+			if o["kind"] == "Namespace" {
+				t.Errorf("%s: %s was not asked for", mode, key)
+			}
+		}
+	}
+}
+
+func TestNodeValues(t *testing.T) {
+	for _, mode := range modes {
+		got := fromChart(t, values{"mode": mode, "node": values{
+			"image": "registry.example/nadra-node@sha256:1", "args": []any{"--hook-budget=500ms"},
+			"exemptPods": []any{"kube-system/*", "a/b"}, "tolerations": nil, "resources": nil,
+		}})
+		spec := path(t, got["DaemonSet nadra/nadra-node"], "spec", "template", "spec")
+		main := spec["containers"].([]any)[0].(map[string]any)
+		args := main["args"].([]any)
+		for _, want := range []string{"--host-root=/host", "--exempt-pods=kube-system/*,a/b", "--hook-budget=500ms"} {
+			if !slices.Contains(args, any(want)) {
+				t.Errorf("%s: args %v lack %s", mode, args, want)
+			}
+		}
+		if main["image"] != "registry.example/nadra-node@sha256:1" || main["resources"] != nil || spec["tolerations"] != nil {
+			t.Errorf("%s: container %v, tolerations %v", mode, main, spec["tolerations"])
+		}
+	}
+}
+
+// The nodes and admission must agree on it.
+func TestNamespaceIsolation(t *testing.T) {
+	got := fromChart(t, values{"namespaceIsolation": true, "globalNamespaces": []any{"shared", "default"}})
+	for _, key := range []string{"DaemonSet nadra/nadra-node", "Deployment nadra-system/nadra-controller"} {
+		main := path(t, got[key], "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
+		for _, want := range []string{"--namespace-isolation", "--global-namespaces=shared,default"} {
+			if !slices.Contains(main["args"].([]any), any(want)) {
+				t.Errorf("%s: args %v lack %s", key, main["args"], want)
+			}
+		}
+	}
+}
+
+func TestControllerValues(t *testing.T) {
+	const deployment, budget = "Deployment nadra-system/nadra-controller", "PodDisruptionBudget nadra-system/nadra-controller"
+	got := fromChart(t, values{"controller": values{
+		"image": "registry.example/c:1", "args": []any{"--v=4"}, "replicas": 1, "tolerations": nil, "resources": nil,
+		"defaultOwner": "nadra",
+	}})
+	spec := path(t, got[deployment], "spec", "template", "spec")
+	main := spec["containers"].([]any)[0].(map[string]any)
+	args := main["args"].([]any)
+	if !slices.Contains(args, any("--v=4")) || !slices.Contains(args, any("--default-owner=nadra")) || main["image"] != "registry.example/c:1" || main["resources"] != nil || spec["tolerations"] != nil {
+		t.Errorf("container %v, tolerations %v", main, spec["tolerations"])
+	}
+	if got[budget] != nil {
+		t.Error("a node with the one replica could not be drained")
+	}
+	for key := range fromChart(t, values{"mode": "driver-only", "controller": values{"certManager": true}}) {
+		if strings.Contains(key, "controller") || strings.Contains(key, "webhook") {
+			t.Errorf("driver-only has %s", key)
+		}
+	}
+}
+
+func path(t *testing.T, o map[string]any, names ...string) map[string]any {
+	t.Helper()
+	for _, n := range names {
+		next, ok := o[n].(map[string]any)
+		if !ok {
+			t.Fatalf("no %s in %v", n, slices.Sorted(maps.Keys(o)))
+		}
+		o = next
+	}
+	return o
+}
+
+// The schema names what it refuses.
+func TestWrongValues(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		values values
+		says   string
+	}{
+		{"mode", values{"mode": "beside"}, "mode"},
+		{"unknown", values{"nodes": values{}}, "nodes"},
+		{"unknown below", values{"node": values{"tag": "v1"}}, "tag"},
+		{"namespace", values{"namespaces": values{"node": "Not_a_label"}}, "/namespaces/node"},
+		{"args", values{"node": values{"args": []any{"v=4"}}}, "/node/args/0"},
+		{"exempt", values{"node": values{"exemptPods": []any{"dns"}}}, "/node/exemptPods/0"},
+		{"replicas", values{"controller": values{"replicas": 0}}, "/controller/replicas"},
+		{"owner", values{"controller": values{"defaultOwner": "me"}}, "/controller/defaultOwner"},
+		{"pull policy", values{"node": values{"imagePullPolicy": "Sometimes"}}, "/node/imagePullPolicy"},
+		{"an image of another type", values{"node": values{"image": values{"tag": "v1"}}}, "/node/image"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := render(load(t), tt.values)
+			if err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error lacks %q: %v", tt.says, err)
+			}
+		})
+	}
+}
+
+func TestNotes(t *testing.T) {
+	for _, mode := range modes {
+		files, err := render(load(t), values{"mode": mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := files["nadra/templates/NOTES.txt"]; !strings.Contains(notes, mode) {
+			t.Errorf("notes:\n%s", notes)
+		}
+	}
+}

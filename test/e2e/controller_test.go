@@ -1,0 +1,298 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+const dropInConf = `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-drop","ipam":{}}`
+
+// The controller on a real cluster, from its installation to its end. What
+// follows on each other has one installation.
+func TestController(t *testing.T) {
+	f := setup(t, "dropin")
+	f.bridge("br-drop")
+	t.Cleanup(func() { f.must(f.RemoveController(f.ctx)) })
+	began := time.Now()
+	f.must(f.InstallController(f.ctx, "--template-grace=4s"))
+	t.Logf("installed and ready after %s", since(began))
+	f.kubectl("label", "namespace", f.ns, "nadra.dev/owner=nadra")
+	f.nad("net", dropInConf)
+	f.must(f.Published(f.ctx, "dropin/net"))
+
+	f.part("classes follow their NADs", (*fixture).classesFollow)
+	f.part("a Deployment runs unchanged", (*fixture).deploymentRuns)
+	f.part("200 pods make one template", (*fixture).oneTemplate)
+	f.part("what is wrong is refused in words", (*fixture).refusals)
+	f.part("what is not nadra's is left alone", (*fixture).leftAlone)
+	f.part("templates come back, and go", (*fixture).templatesComeAndGo)
+	f.part("an outage holds back annotated pods alone", (*fixture).outage)
+	f.part("a certificate that is deleted is made anew", (*fixture).certificate)
+	f.part("uninstalling takes what is ours and not in use", (*fixture).uninstalling)
+}
+
+// part runs a part of a test; those after it go on with what it leaves.
+func (f *fixture) part(name string, do func(*fixture)) {
+	f.Run(name, func(t *testing.T) {
+		part := *f
+		part.T = t
+		do(&part)
+		if t.Failed() {
+			t.Log(part.ControllerLog(part.ctx))
+		}
+	})
+}
+
+func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }
+
+func (f *fixture) kubectl(args ...string) string {
+	f.Helper()
+	out, err := f.Cluster.Kubectl(f.ctx, args...)
+	f.must(err)
+	return out
+}
+
+func (f *fixture) class(nad string) (*resourceapi.DeviceClass, error) {
+	return f.Kube.ResourceV1().DeviceClasses().Get(f.ctx, nad+"."+f.ns+".nad.nadra.dev", metav1.GetOptions{})
+}
+
+// hasClass waits until a NAD has a class that says so, or has none.
+func (f *fixture) hasClass(nad string, want bool) {
+	f.Helper()
+	f.eventually(10*time.Second, func(context.Context) error {
+		c, err := f.class(nad)
+		switch {
+		case apierrors.IsNotFound(err) && !want:
+			return nil
+		case err != nil:
+			return err
+		case !want:
+			return fmt.Errorf("class %s is still there", c.Name)
+		case len(c.Spec.Selectors) != 1 || !strings.Contains(c.Spec.Selectors[0].CEL.Expression, nad):
+			return fmt.Errorf("class %s selects %v", c.Name, c.Spec.Selectors)
+		}
+		return nil
+	})
+}
+
+func (f *fixture) classesFollow() {
+	began := time.Now()
+	f.nad("late", dropInConf)
+	f.hasClass("late", true)
+	f.Logf("a class %s after its NAD", since(began))
+	f.kubectl("patch", "deviceclass", "late.dropin.nad.nadra.dev", "--type=merge", "-p", `{"spec":{"selectors":[]}}`)
+	f.hasClass("late", true)
+
+	f.must(f.Apply(f.ctx, `{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: mine.dropin.nad.nadra.dev},
+spec: {selectors: [{cel: {expression: 'device.driver == "net.nadra.dev"'}}]}}`))
+	before, err := f.class("mine")
+	f.must(err)
+	f.nad("mine", dropInConf)
+	f.nad("after", dropInConf)
+	f.hasClass("after", true)
+	for _, nad := range []string{"late", "mine", "after"} {
+		f.kubectl("-n", f.ns, "delete", "net-attach-def", nad)
+	}
+	f.hasClass("late", false)
+	f.hasClass("after", false)
+	now, err := f.class("mine")
+	f.must(err)
+	if now.ResourceVersion != before.ResourceVersion {
+		f.Error("a class that was made by hand was touched")
+	}
+}
+
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: dropin}
+spec:
+  replicas: 10
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata:
+      labels: {app: web}
+      annotations: {k8s.v1.cni.cncf.io/networks: net@data}
+    spec:
+      terminationGracePeriodSeconds: 0
+      initContainers:
+      - {name: early, image: "localhost/test:1", imagePullPolicy: Never, command: [ip, link, show, data]}
+      containers:
+      - {name: main, image: "localhost/test:1", imagePullPolicy: Never, command: [sleep, infinity]}
+      - {name: side, image: "localhost/test:1", imagePullPolicy: Never, command: [sleep, infinity]}
+`
+
+func (f *fixture) deploymentRuns() {
+	began := time.Now()
+	f.must(f.Apply(f.ctx, deployment))
+	f.kubectl("-n", f.ns, "rollout", "status", "deploy/web", "--timeout=120s")
+	f.Logf("10 pods ready after %s", since(began))
+	links := f.kubectl("-n", f.ns, "exec", "deploy/web", "-c", "side", "--", "ip", "link", "show", "data")
+	if !strings.Contains(links, "data") {
+		f.Errorf("the pod has no interface data:\n%s", links)
+	}
+	if names := f.templateNames(); len(names) != 1 {
+		f.Errorf("10 pods of a Deployment made templates %v", names)
+	}
+}
+
+func (f *fixture) templateNames() []string {
+	f.Helper()
+	list, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).List(f.ctx, metav1.ListOptions{})
+	f.must(err)
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}
+
+// asking is a pod with a networks annotation and nothing else.
+func asking(namespace, name, networks string) *corev1.Pod {
+	pod := lab.Pod(namespace, name, "")
+	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
+	if networks != "" {
+		pod.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": networks}
+	}
+	return pod
+}
+
+func (f *fixture) dry(pod *corev1.Pod) (*corev1.Pod, error) {
+	return f.Kube.CoreV1().Pods(pod.Namespace).Create(f.ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+// template is the name of the one that a pod refers to.
+func template(pod *corev1.Pod) string {
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimTemplateName != nil {
+			return *c.ResourceClaimTemplateName
+		}
+	}
+	return ""
+}
+
+func (f *fixture) oneTemplate() {
+	before := f.templateNames()
+	took := make([]time.Duration, 200)
+	errs := make([]error, len(took))
+	var group sync.WaitGroup
+	for worker := range 4 {
+		group.Go(func() {
+			for i := worker; i < len(took); i += 4 {
+				began := time.Now()
+				var pod *corev1.Pod
+				if pod, errs[i] = f.dry(asking(f.ns, fmt.Sprintf("dry-%d", i), "net@data")); errs[i] == nil && template(pod) != before[0] {
+					errs[i] = fmt.Errorf("it refers to %q", template(pod))
+				}
+				took[i] = time.Since(began)
+			}
+		})
+	}
+	group.Wait()
+	for i, err := range errs {
+		if err != nil {
+			f.Fatalf("pod %d: %v", i, err)
+		}
+	}
+	slices.Sort(took)
+	f.Logf("200 pods created for a dry run, by 4 at a time: median %s, 99th percentile %s", took[100].Round(100*time.Microsecond), took[198].Round(100*time.Microsecond))
+	if now := f.templateNames(); !slices.Equal(now, before) {
+		f.Errorf("templates %v became %v", before, now)
+	}
+	// A dry run for what nobody has asked for yet creates nothing either.
+	pod, err := f.dry(asking(f.ns, "dry", "net@new"))
+	f.must(err)
+	if template(pod) == "" || slices.Contains(f.templateNames(), template(pod)) {
+		f.Errorf("a dry run refers to template %q, and there are %v", template(pod), f.templateNames())
+	}
+}
+
+// isRefused demands an error with all these texts.
+func (f *fixture) isRefused(pod *corev1.Pod, texts ...string) {
+	f.Helper()
+	_, err := f.CreatePod(f.ctx, pod)
+	if err == nil {
+		f.Errorf("pod %s was admitted", pod.Name)
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			f.Errorf("pod %s: the refusal does not say %q:\n%v", pod.Name, text, err)
+		}
+	}
+}
+
+func (f *fixture) refusals() {
+	f.isRefused(asking(f.ns, "broken", "[{\"name\":\n \"net\",]"), "line 2", "NADRA-001")
+	f.isRefused(asking(f.ns, "unknown", "nowhere"), "dropin/nowhere", "NADRA-011")
+	f.nad("nowhere", dropInConf)
+	f.eventually(5*time.Second, func(context.Context) error {
+		_, err := f.CreatePod(f.ctx, asking(f.ns, "unknown", "nowhere"))
+		return err
+	})
+	_, err := f.Ready(f.ctx, f.ns, "unknown", time.Minute)
+	f.must(err)
+
+	// Somebody has the name that the template would have.
+	f.must(f.CreateNAD(f.ctx, f.ns, "taken", dropInConf))
+	pod, err := f.dry(asking(f.ns, "taken", "taken"))
+	f.must(err)
+	theirs := lab.Template(f.ns, template(pod), lab.Want{Network: "net"})
+	f.must(f.CreateTemplate(f.ctx, theirs))
+	f.isRefused(asking(f.ns, "taken", "taken"), template(pod))
+	now, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).Get(f.ctx, template(pod), metav1.GetOptions{})
+	f.must(err)
+	if now.Generation > 1 || now.Labels != nil {
+		f.Error("a template of somebody else was changed")
+	}
+
+	// A claim by hand is judged as well, and a slice is the driver's alone.
+	bad := lab.Template(f.ns, "by-hand", lab.Want{Network: "net", Config: map[string]any{"nonsense": 1}})
+	if err := f.CreateTemplate(f.ctx, bad); err == nil || !strings.Contains(err.Error(), "nonsense") {
+		f.Errorf("a template with an unknown field: %v", err)
+	}
+	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
+	f.must(err)
+	_, err = f.Kube.ResourceV1().ResourceSlices().Patch(f.ctx, list.Items[0].Name, types.MergePatchType, []byte(`{"spec":{"devices":[]}}`), metav1.PatchOptions{})
+	if err == nil || !strings.Contains(err.Error(), "nadra-slices") {
+		f.Errorf("an administrator writes a slice: %v", err)
+	}
+}
+
+// leftAlone are pods without networks, and those of a namespace on Multus.
+func (f *fixture) leftAlone() {
+	plain, err := f.dry(asking(f.ns, "plain", ""))
+	f.must(err)
+	blank, err := f.dry(asking(f.ns, "blank", "  "))
+	f.must(err)
+	for _, pod := range []*corev1.Pod{plain, blank} {
+		if pod.Spec.ResourceClaims != nil || pod.Spec.Affinity != nil {
+			f.Errorf("pod %s was changed: %v", pod.Name, pod.Spec)
+		}
+	}
+	other, err := f.dry(asking("default", "other", "dropin/net"))
+	f.must(err)
+	if other.Spec.ResourceClaims != nil {
+		f.Error("a pod of a namespace without the label was converted")
+	}
+	if text, _ := json.Marshal(other.Spec.Affinity); !bytes.Contains(text, []byte("nadra.dev/owner")) {
+		f.Errorf("a pod that stays on Multus may run on nadra's nodes: %s", text)
+	}
+}

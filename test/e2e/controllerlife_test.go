@@ -1,0 +1,167 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The parts of TestController in which something of the controller goes away.
+
+// hasTemplate waits until a template is there, or is not.
+func (f *fixture) hasTemplate(name string, want bool) {
+	f.Helper()
+	f.eventually(20*time.Second, func(context.Context) error {
+		if got := slices.Contains(f.templateNames(), name); got != want {
+			return fmt.Errorf("template %s is there: %v, want %v", name, got, want)
+		}
+		return nil
+	})
+}
+
+// waiting creates a pod that no node is for.
+func (f *fixture) waiting(name, networks string) *corev1.Pod {
+	f.Helper()
+	pod := asking(f.ns, name, networks)
+	pod.Spec.NodeSelector = map[string]string{"nowhere": "at-all"}
+	pod, err := f.CreatePod(f.ctx, pod)
+	f.must(err)
+	return pod
+}
+
+func (f *fixture) deleteTemplate(name string) {
+	f.Helper()
+	f.must(f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).Delete(f.ctx, name, metav1.DeleteOptions{}))
+}
+
+func (f *fixture) templatesComeAndGo() {
+	web := f.template("web")
+	pod := f.waiting("waits", "net@waits")
+	f.hasTemplate(template(pod), true)
+	f.deleteTemplate(template(pod))
+	began := time.Now()
+	f.hasTemplate(template(pod), true)
+	f.Logf("a template that was deleted is there again after %s", since(began))
+
+	f.must(f.DeletePod(f.ctx, f.ns, "waits"))
+	began = time.Now()
+	f.hasTemplate(template(pod), false)
+	f.Logf("a template that no pod refers to is gone after %s, of which 4s are the flag's", since(began))
+	f.hasTemplate(web, true)
+}
+
+// template is the one of a Deployment's pods.
+func (f *fixture) template(app string) string {
+	f.Helper()
+	pods, err := f.Kube.CoreV1().Pods(f.ns).List(f.ctx, metav1.ListOptions{LabelSelector: "app=" + app})
+	f.must(err)
+	if len(pods.Items) == 0 {
+		f.Fatalf("there are no pods of %s", app)
+	}
+	return template(&pods.Items[0])
+}
+
+func (f *fixture) outage() {
+	f.nad("leaves", dropInConf)
+	f.hasClass("leaves", true)
+	pod := f.waiting("waits", "net@away")
+	f.must(f.ScaleController(f.ctx, 0))
+
+	f.isRefused(asking(f.ns, "held", "net"), "nadra")
+	_, err := f.CreatePod(f.ctx, asking(f.ns, "plain", ""))
+	f.must(err)
+	_, err = f.Ready(f.ctx, f.ns, "plain", time.Minute)
+	f.must(err)
+	f.kubectl("-n", f.ns, "rollout", "status", "deploy/web", "--timeout=10s")
+	f.kubectl("-n", f.ns, "delete", "net-attach-def", "leaves")
+	f.deleteTemplate(template(pod))
+
+	f.must(f.ScaleController(f.ctx, 2))
+	began := time.Now()
+	f.hasClass("leaves", false)
+	f.hasTemplate(template(pod), true)
+	f.Logf("all is as it should be %s after the controller is back", since(began))
+	f.eventually(20*time.Second, func(context.Context) error {
+		_, err := f.CreatePod(f.ctx, asking(f.ns, "held", "net"))
+		return err
+	})
+	_, err = f.Ready(f.ctx, f.ns, "held", time.Minute)
+	f.must(err)
+	f.must(f.DeletePod(f.ctx, f.ns, "waits"))
+}
+
+func (f *fixture) certificate() {
+	secrets := f.Kube.CoreV1().Secrets("nadra-system")
+	before, err := secrets.Get(f.ctx, "nadra-webhook-tls", metav1.GetOptions{})
+	f.must(err)
+	f.must(secrets.Delete(f.ctx, before.Name, metav1.DeleteOptions{}))
+	began, refused := time.Now(), 0
+	for time.Since(began) < 5*time.Second {
+		if _, err := f.dry(asking(f.ns, "during", "net@data")); err != nil {
+			refused++
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	f.eventually(10*time.Second, func(context.Context) error {
+		now, err := secrets.Get(f.ctx, before.Name, metav1.GetOptions{})
+		if err == nil && now.UID == before.UID {
+			err = errors.New("the Secret is the same")
+		}
+		return err
+	})
+	_, err = f.dry(asking(f.ns, "after", "net@data"))
+	f.must(err)
+	f.Logf("while the certificate was made anew %d pods were refused, one being asked for every 20 ms", refused)
+}
+
+func (f *fixture) uninstalling() {
+	said, err := f.Uninstall(f.ctx)
+	f.must(err)
+	web := f.template("web")
+	f.saysAll(said, "kept ResourceClaimTemplate dropin/"+web, "kept DeviceClass net.dropin.nad.nadra.dev",
+		"deleted MutatingWebhookConfiguration nadra-controller", "deleted Secret nadra-system/nadra-webhook-tls", "deleted DeviceClass taken.dropin.nad.nadra.dev")
+
+	f.kubectl("-n", f.ns, "delete", "deploy/web", "--timeout=60s")
+	f.kubectl("-n", f.ns, "delete", "pods", "--all", "--timeout=60s")
+	theirs := f.templateNames()
+	said, err = f.Uninstall(f.ctx)
+	f.must(err)
+	f.saysAll(said, "deleted ResourceClaimTemplate dropin/"+web)
+	if strings.Contains(said, "kept") {
+		f.Errorf("something is kept that nobody uses:\n%s", said)
+	}
+	theirs = slices.DeleteFunc(theirs, func(name string) bool { return strings.Contains(said, "dropin/"+name) })
+	if now := f.templateNames(); !slices.Equal(now, theirs) || len(now) != 1 {
+		f.Errorf("templates %v are left, want the one that somebody else made", now)
+	}
+	if _, err := f.class("mine"); err != nil {
+		f.Errorf("the class that was made by hand: %v", err)
+	}
+	if _, err := f.class("net"); !apierrors.IsNotFound(err) {
+		f.Errorf("the class of net is still there: %v", err)
+	}
+	f.kubectl("delete", "deviceclass", "mine.dropin.nad.nadra.dev")
+	left := f.kubectl("get", "deviceclasses,resourceclaimtemplates,secrets,mutatingwebhookconfigurations,validatingwebhookconfigurations",
+		"-A", "-l", "app.kubernetes.io/managed-by=nadra-controller", "-o", "name")
+	if left != "" {
+		f.Errorf("of the controller is left:\n%s", left)
+	}
+}
+
+func (f *fixture) saysAll(text string, wants ...string) {
+	f.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			f.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+}

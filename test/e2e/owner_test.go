@@ -1,0 +1,225 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+const ownConf = `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-own","ipam":{"type":"host-local","subnet":"10.84.0.0/24"}}`
+
+// The label of a node says whether its driver publishes, and nothing that runs
+// or was allocated hears of it.
+func TestOwnedNodes(t *testing.T) {
+	f := setup(t, "owned")
+	f.bridge("br-own")
+	f.nad("blue", ownConf)
+	f.must(f.Published(f.ctx, "owned/blue"))
+	early := f.start("early", lab.Want{Network: "blue"})
+	before := f.netns(early)
+
+	f.withArgs("--owned-nodes=labelled")
+	f.withdrawn("owned/blue")
+	f.runsOn("early", "net1", "10.84.0.")
+	same(t, "the network namespace of a pod from before the switch", before, f.netns(early))
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "waits", lab.Want{Network: "blue"})))
+	_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "waits", "waits"))
+	f.must(err)
+	f.eventually(30*time.Second, f.podSays("waits", "FailedScheduling"))
+	f.must(f.DeletePod(f.ctx, f.ns, "early"))
+	same(t, "addresses", "", f.addresses())
+
+	f.label("nadra.dev/owner=nadra")
+	labelled := time.Now()
+	f.must(f.Published(f.ctx, "owned/blue"))
+	t.Logf("published %s after the label came", time.Since(labelled).Round(10*time.Millisecond))
+	f.nodeSays("NetworksOwned", "nadra.dev/owner=nadra is here")
+	pod, err := f.Ready(f.ctx, f.ns, "waits", time.Minute)
+	f.must(err)
+	during := f.netns(pod)
+
+	f.label("nadra.dev/owner=multus")
+	labelled = time.Now()
+	f.withdrawn("owned/blue")
+	t.Logf("withdrawn %s after the label went", time.Since(labelled).Round(10*time.Millisecond))
+	f.nodeSays("NetworksReleased", "nadra.dev/owner=nadra is gone")
+	f.runsOn("waits", "net1", "10.84.0.")
+	same(t, "the network namespace after the label went", during, f.netns(pod))
+	f.sh("kill -9 " + f.driverPIDs()) // the next one finds the label as it is, and the pod
+	f.withdrawn("owned/blue")
+	same(t, "the network namespace after a restart", during, f.netns(pod))
+	f.must(f.DeletePod(f.ctx, f.ns, "waits"))
+	same(t, "addresses", "", f.addresses())
+}
+
+// On a node of nadra's, a pod that names networks and has no claim is refused
+// in words, a static one too; others are let go.
+func TestUnclaimedPodsAreRefused(t *testing.T) {
+	f := setup(t, "unclaimed")
+	f.nad("blue", ownConf)
+	f.withArgs("--owned-nodes=labelled", "--exempt-pods=unclaimed/exempt-*")
+	f.annotated("old", "blue", nil)
+	old, err := f.Ready(f.ctx, f.ns, "old", time.Minute) // on a node of Multus
+	f.must(err)
+
+	f.label("nadra.dev/owner=nadra")
+	f.must(f.Published(f.ctx, "unclaimed/blue"))
+	f.annotated("web", "blue", nil)
+	f.annotated("broken", `[{"name":"blue"`, nil)
+	f.annotated("exempt-1", "blue", nil)
+	f.annotated("host", "blue", func(p *corev1.Pod) { p.Spec.HostNetwork = true })
+	f.annotated("blank", " ", nil)
+	for _, allowed := range []string{"exempt-1", "host", "blank"} {
+		_, err := f.Ready(f.ctx, f.ns, allowed, time.Minute)
+		f.must(err)
+	}
+	static := f.static("static", "blue")
+	why := []string{"names network unclaimed/blue by annotation", "has no claim", "node " + f.node.Name() + " is nadra's", "nadra.dev/owner=nadra", "--exempt-pods"}
+	for pod, says := range map[string][]string{
+		"web":    slices.Concat(why, []string{"pod unclaimed/web", "kubectl nadra convert"}),
+		"broken": {"pod unclaimed/broken has no claim", "cannot be read", f.node.Name()},
+		static:   slices.Concat(why, []string{"pod unclaimed/" + static, "A static pod cannot have claims"}),
+	} {
+		f.eventually(time.Minute, f.podSays(pod, slices.Concat([]string{"FailedNoClaim"}, says)...))
+		f.eventually(time.Minute, f.podSays(pod, slices.Concat([]string{"FailedCreatePodSandBox"}, says)...))
+		f.hasNotRun(pod)
+	}
+	for _, e := range f.Events(f.ctx, f.ns, "web") {
+		t.Log(e)
+	}
+
+	// Whoever ran, runs; and the way back opens for those that were refused.
+	now, err := f.Ready(f.ctx, f.ns, "old", 5*time.Second)
+	f.must(err)
+	same(t, "sandbox of the pod from before", old.Status.PodIP, now.Status.PodIP)
+	same(t, "restarts", 0, int(now.Status.ContainerStatuses[0].RestartCount))
+	f.label("nadra.dev/owner-")
+	_, err = f.Ready(f.ctx, f.ns, "web", time.Minute)
+	f.must(err)
+}
+
+// label labels the test's node; the test's end takes the label away.
+func (f *fixture) label(label string) {
+	f.Helper()
+	_, err := f.Cluster.Kubectl(f.ctx, "label", "node", f.node.Name(), label, "--overwrite")
+	f.must(err)
+	f.Cleanup(func() {
+		if _, err := f.Cluster.Kubectl(f.ctx, "label", "node", f.node.Name(), "nadra.dev/owner-"); err != nil {
+			f.Error(err)
+		}
+	})
+}
+
+// withdrawn waits until the node's driver says that it offers nothing.
+func (f *fixture) withdrawn(nad string) {
+	f.Helper()
+	f.eventually(20*time.Second, func(ctx context.Context) error { return f.notPublished(ctx, nad) })
+	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
+	f.must(err)
+	if len(list.Items) == 0 {
+		f.Error("there is no slice at all; an empty one says that the driver is there")
+	}
+	for _, s := range list.Items {
+		if len(s.Spec.Devices) > 0 {
+			f.Errorf("slice %s still has %d devices", s.Name, len(s.Spec.Devices))
+		}
+	}
+}
+
+// annotated creates a pod as Multus' users write it, and no claim.
+func (f *fixture) annotated(name, networks string, change func(*corev1.Pod)) {
+	f.Helper()
+	pod := f.unclaimedPod(name, networks)
+	if change != nil {
+		change(pod)
+	}
+	_, err := f.CreatePod(f.ctx, pod)
+	f.must(err)
+}
+
+func (f *fixture) unclaimedPod(name, networks string) *corev1.Pod {
+	pod := lab.Pod(f.ns, name, "")
+	pod.Annotations = map[string]string{nadv1.NetworkAttachmentAnnot: networks}
+	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
+	return pod
+}
+
+// static has the kubelet read a pod from a file, for the time of the test, and
+// returns the pod's name in the cluster.
+func (f *fixture) static(name, networks string) string {
+	f.Helper()
+	pod := f.unclaimedPod(name, networks)
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	manifest, err := json.Marshal(pod)
+	f.must(err)
+	path := staticPods + "/" + name + ".json"
+	f.must(lab.WriteHostFile(f.node, path, manifest, 0o644))
+	f.Cleanup(func() { f.sh("rm -f " + path) })
+	return name + "-" + f.node.Name()
+}
+
+// podSays succeeds when one event of the pod has all of the parts.
+func (f *fixture) podSays(pod string, parts ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		events := f.Events(ctx, f.ns, pod)
+		if slices.ContainsFunc(events, func(e string) bool { return contains("", e, parts) == nil }) {
+			return nil
+		}
+		return fmt.Errorf("no event of pod %s has all of %q:\n%s", pod, parts, strings.Join(events, "\n"))
+	}
+}
+
+func (f *fixture) nodeSays(parts ...string) {
+	f.Helper()
+	f.eventually(20*time.Second, func(ctx context.Context) error {
+		events := f.Events(ctx, metav1.NamespaceDefault, f.node.Name())
+		if slices.ContainsFunc(events, func(e string) bool { return contains("", e, parts) == nil }) {
+			return nil
+		}
+		return fmt.Errorf("no event of the node has all of %q:\n%s", parts, strings.Join(events, "\n"))
+	})
+}
+
+// hasNotRun fails the test when a container of the pod was ever started.
+func (f *fixture) hasNotRun(name string) {
+	f.Helper()
+	pod, err := f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, name, metav1.GetOptions{})
+	f.must(err)
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Running != nil || c.State.Terminated != nil || c.RestartCount > 0 {
+			f.Errorf("container %s of pod %s has run: %+v", c.Name, name, c.State)
+		}
+	}
+}
+
+// netns is what the pod's network namespace is and has.
+func (f *fixture) netns(pod *corev1.Pod) string {
+	f.Helper()
+	inside := f.inside(pod)
+	return f.sh(inside+"stat -L -c %i /proc/self/ns/net") + f.sh(inside+"ip -o addr") + f.sh(inside+"ip route")
+}
+
+// addresses are those that host-local has given out of br-own's range.
+func (f *fixture) addresses() string {
+	f.Helper()
+	return f.sh("ls -d /var/lib/cni/networks/*/10.84.0.* 2>/dev/null || true")
+}
+
+func same[T comparable](t *testing.T, what string, want, got T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
