@@ -137,10 +137,14 @@ func TestErrors(t *testing.T) {
 		err  error
 		want []string
 	}{
-		"quota": {"create", apierrors.NewForbidden(templates, "x", errors.New("exceeded quota: few, requested: 1, used: 3, limited: 3")),
-			[]string{"creating ResourceClaimTemplate shop/nadra-lan-", "exceeded quota: few", "raise count/resourceclaimtemplates.resource.k8s.io in the ResourceQuota of namespace shop"}},
-		"RBAC": {"create", apierrors.NewForbidden(templates, "x", errors.New("cannot create resource")),
-			[]string{"cannot create resource", "allow nadra-controller's service account to create resourceclaimtemplates"}},
+		"quota": {
+			"create", apierrors.NewForbidden(templates, "x", errors.New("exceeded quota: few, requested: 1, used: 3, limited: 3")),
+			[]string{"creating ResourceClaimTemplate shop/nadra-lan-", "exceeded quota: few", "raise count/resourceclaimtemplates.resource.k8s.io in the ResourceQuota of namespace shop"},
+		},
+		"RBAC": {
+			"create", apierrors.NewForbidden(templates, "x", errors.New("cannot create resource")),
+			[]string{"cannot create resource", "allow nadra-controller's service account to create resourceclaimtemplates"},
+		},
 		"another webhook": {"create", apierrors.NewInternalError(errors.New("no such luck")), []string{"no such luck"}},
 		"reading":         {"get", apierrors.NewServiceUnavailable("etcd is away"), []string{"reading NetworkAttachmentDefinition shop/lan: etcd is away"}},
 		"reading, RBAC":   {"get", apierrors.NewForbidden(schema.GroupResource{Resource: "n"}, "lan", errors.New("cannot get resource")), []string{"reading NetworkAttachmentDefinition shop/lan", "cannot get"}},
