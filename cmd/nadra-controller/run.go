@@ -12,7 +12,6 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
-
 	"github.com/nadra-dev/nadra/internal/controller"
 	"github.com/nadra-dev/nadra/internal/webhook"
 )
@@ -62,10 +61,10 @@ func checks(m manager.Manager, serving *controller.Serving) error {
 		return fmt.Errorf("adding the check of the webhooks: %w", err)
 	}
 	alive := func(r *http.Request) error {
-		if serving.Ready(r) != nil {
-			return nil
+		if ready := serving.Ready(r) == nil; ready {
+			return started(r)
 		}
-		return started(r)
+		return nil
 	}
 	if err := m.AddHealthzCheck("webhooks", alive); err != nil {
 		return fmt.Errorf("adding the check for being alive: %w", err)
