@@ -27,7 +27,7 @@ const (
 )
 
 // modes are the values of mode: the names of the overlays.
-var modes = []string{"driver-only"}
+var modes = []string{"driver-only", "drop-in"}
 
 type (
 	values  = map[string]any
@@ -44,11 +44,30 @@ func add(t *testing.T, into objects, text string) {
 		return
 	}
 	meta, _ := o["metadata"].(map[string]any)
+	unfold(o)
 	key := fmt.Sprint(o["kind"], " ", meta["namespace"], "/", meta["name"])
 	if into[key] != nil {
 		t.Errorf("%s is there twice", key)
 	}
 	into[key] = o
+}
+
+// unfold makes one line of expressions: kustomize writes folded ones anew, with
+// other line breaks. None has a string with blanks in a row.
+func unfold(value any) any {
+	switch v := value.(type) {
+	case string:
+		return strings.Join(strings.Fields(v), " ")
+	case map[string]any:
+		for k := range v {
+			v[k] = unfold(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = unfold(v[i])
+		}
+	}
+	return value
 }
 
 func load(t *testing.T) *chart.Chart {
@@ -103,11 +122,21 @@ func fromKustomize(t *testing.T, overlay string) objects {
 }
 
 func TestChartIsTheOverlay(t *testing.T) {
-	for _, mode := range modes {
-		t.Run(mode, func(t *testing.T) {
-			want := fromKustomize(t, mode)
-			if diff := cmp.Diff(want, fromChart(t, values{"mode": mode})); diff != "" {
-				t.Errorf("-manifests/%s +manifests/chart:\n%s", mode, diff)
+	for overlay, v := range map[string]values{
+		"driver-only":          {"mode": "driver-only"},
+		"drop-in":              {},
+		"drop-in-cert-manager": {"controller": values{"certManager": true}},
+	} {
+		t.Run(overlay, func(t *testing.T) {
+			want, got := fromKustomize(t, overlay), fromChart(t, v)
+			for _, key := range slices.Sorted(maps.Keys(want)) {
+				if diff := cmp.Diff(want[key], got[key]); diff != "" {
+					t.Errorf("%s: -manifests/%s +manifests/chart:\n%s", key, overlay, diff)
+				}
+				delete(got, key)
+			}
+			if len(got) > 0 {
+				t.Errorf("the chart alone has %q", slices.Sorted(maps.Keys(got)))
 			}
 			t.Logf("%d objects", len(want))
 		})
@@ -147,12 +176,12 @@ func TestLint(t *testing.T) {
 // the one that is asked for.
 func TestNamespaceIsAValue(t *testing.T) {
 	for _, mode := range modes {
-		for key, o := range fromChart(t, values{"mode": mode, "namespace": values{"name": "other", "create": false}}) {
+		for key, o := range fromChart(t, values{"mode": mode, "namespaces": values{"node": "other", "controller": "more", "create": false}}) {
 			text, err := yaml.Marshal(o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, n := range []string{"namespace: nadra\n", "namespace: default\n"} {
+			for _, n := range []string{"namespace: nadra\n", "namespace: default\n", "nadra-system", "serviceaccount:nadra:"} {
 				if strings.Contains(string(text), n) {
 					t.Errorf("%s: %s has %q", mode, key, n)
 				}
@@ -167,19 +196,54 @@ func TestNamespaceIsAValue(t *testing.T) {
 func TestNodeValues(t *testing.T) {
 	for _, mode := range modes {
 		got := fromChart(t, values{"mode": mode, "node": values{
-			"image": "registry.example/nadra-node@sha256:1", "args": []any{"--namespace-isolation"},
+			"image": "registry.example/nadra-node@sha256:1", "args": []any{"--hook-budget=500ms"},
 			"exemptPods": []any{"kube-system/*", "a/b"}, "tolerations": nil, "resources": nil,
 		}})
 		spec := path(t, got["DaemonSet nadra/nadra-node"], "spec", "template", "spec")
 		main := spec["containers"].([]any)[0].(map[string]any)
 		args := main["args"].([]any)
-		for _, want := range []string{"--host-root=/host", "--exempt-pods=kube-system/*,a/b", "--namespace-isolation"} {
+		for _, want := range []string{"--host-root=/host", "--exempt-pods=kube-system/*,a/b", "--hook-budget=500ms"} {
 			if !slices.Contains(args, any(want)) {
 				t.Errorf("%s: args %v lack %s", mode, args, want)
 			}
 		}
 		if main["image"] != "registry.example/nadra-node@sha256:1" || main["resources"] != nil || spec["tolerations"] != nil {
 			t.Errorf("%s: container %v, tolerations %v", mode, main, spec["tolerations"])
+		}
+	}
+}
+
+// The nodes and admission must agree on it.
+func TestNamespaceIsolation(t *testing.T) {
+	got := fromChart(t, values{"namespaceIsolation": true, "globalNamespaces": []any{"shared", "default"}})
+	for _, key := range []string{"DaemonSet nadra/nadra-node", "Deployment nadra-system/nadra-controller"} {
+		main := path(t, got[key], "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
+		for _, want := range []string{"--namespace-isolation", "--global-namespaces=shared,default"} {
+			if !slices.Contains(main["args"].([]any), any(want)) {
+				t.Errorf("%s: args %v lack %s", key, main["args"], want)
+			}
+		}
+	}
+}
+
+func TestControllerValues(t *testing.T) {
+	const deployment, budget = "Deployment nadra-system/nadra-controller", "PodDisruptionBudget nadra-system/nadra-controller"
+	got := fromChart(t, values{"controller": values{
+		"image": "registry.example/c:1", "args": []any{"--v=4"}, "replicas": 1, "tolerations": nil, "resources": nil,
+		"defaultOwner": "nadra",
+	}})
+	spec := path(t, got[deployment], "spec", "template", "spec")
+	main := spec["containers"].([]any)[0].(map[string]any)
+	args := main["args"].([]any)
+	if !slices.Contains(args, any("--v=4")) || !slices.Contains(args, any("--default-owner=nadra")) || main["image"] != "registry.example/c:1" || main["resources"] != nil || spec["tolerations"] != nil {
+		t.Errorf("container %v, tolerations %v", main, spec["tolerations"])
+	}
+	if got[budget] != nil {
+		t.Error("a node with the one replica could not be drained")
+	}
+	for key := range fromChart(t, values{"mode": "driver-only", "controller": values{"certManager": true}}) {
+		if strings.Contains(key, "controller") || strings.Contains(key, "webhook") {
+			t.Errorf("driver-only has %s", key)
 		}
 	}
 }
@@ -206,9 +270,11 @@ func TestWrongValues(t *testing.T) {
 		{"mode", values{"mode": "beside"}, "mode"},
 		{"unknown", values{"nodes": values{}}, "nodes"},
 		{"unknown below", values{"node": values{"tag": "v1"}}, "tag"},
-		{"namespace", values{"namespace": values{"name": "Not_a_label"}}, "/namespace/name"},
+		{"namespace", values{"namespaces": values{"node": "Not_a_label"}}, "/namespaces/node"},
 		{"args", values{"node": values{"args": []any{"v=4"}}}, "/node/args/0"},
 		{"exempt", values{"node": values{"exemptPods": []any{"dns"}}}, "/node/exemptPods/0"},
+		{"replicas", values{"controller": values{"replicas": 0}}, "/controller/replicas"},
+		{"owner", values{"controller": values{"defaultOwner": "me"}}, "/controller/defaultOwner"},
 		{"pull policy", values{"node": values{"imagePullPolicy": "Sometimes"}}, "/node/imagePullPolicy"},
 		{"an image of another type", values{"node": values{"image": values{"tag": "v1"}}}, "/node/image"},
 	} {
