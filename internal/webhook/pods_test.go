@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,23 @@ func TestOneTemplate(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if w.decided[admission.Converted] != 200 {
+		t.Errorf("got %v", w.decided)
+	}
+}
+
+// Pods that come at once agree on one template.
+func TestAtOnce(t *testing.T) {
+	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+	var pods sync.WaitGroup
+	for range 100 {
+		pods.Go(func() {
+			if r := w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod")); !r.Allowed {
+				t.Errorf("refused: %s", r.Result.Message)
+			}
+		})
+	}
+	pods.Wait()
+	if w.decided[admission.Converted] != 100 {
 		t.Errorf("got %v", w.decided)
 	}
 }
@@ -137,10 +155,14 @@ func TestErrors(t *testing.T) {
 		err  error
 		want []string
 	}{
-		"quota": {"create", apierrors.NewForbidden(templates, "x", errors.New("exceeded quota: few, requested: 1, used: 3, limited: 3")),
-			[]string{"creating ResourceClaimTemplate shop/nadra-lan-", "exceeded quota: few", "raise count/resourceclaimtemplates.resource.k8s.io in the ResourceQuota of namespace shop"}},
-		"RBAC": {"create", apierrors.NewForbidden(templates, "x", errors.New("cannot create resource")),
-			[]string{"cannot create resource", "allow nadra-controller's service account to create resourceclaimtemplates"}},
+		"quota": {
+			"create", apierrors.NewForbidden(templates, "x", errors.New("exceeded quota: few, requested: 1, used: 3, limited: 3")),
+			[]string{"creating ResourceClaimTemplate shop/nadra-lan-", "exceeded quota: few", "raise count/resourceclaimtemplates.resource.k8s.io in the ResourceQuota of namespace shop"},
+		},
+		"RBAC": {
+			"create", apierrors.NewForbidden(templates, "x", errors.New("cannot create resource")),
+			[]string{"cannot create resource", "allow nadra-controller's service account to create resourceclaimtemplates"},
+		},
 		"another webhook": {"create", apierrors.NewInternalError(errors.New("no such luck")), []string{"no such luck"}},
 		"reading":         {"get", apierrors.NewServiceUnavailable("etcd is away"), []string{"reading NetworkAttachmentDefinition shop/lan: etcd is away"}},
 		"reading, RBAC":   {"get", apierrors.NewForbidden(schema.GroupResource{Resource: "n"}, "lan", errors.New("cannot get resource")), []string{"reading NetworkAttachmentDefinition shop/lan", "cannot get"}},
