@@ -78,7 +78,7 @@ func (f *fixture) class(nad string) (*resourceapi.DeviceClass, error) {
 // hasClass waits until a NAD has a class that says so, or has none.
 func (f *fixture) hasClass(nad string, want bool) {
 	f.Helper()
-	f.eventually(10*time.Second, func(context.Context) error {
+	f.eventually(30*time.Second, func(context.Context) error {
 		c, err := f.class(nad)
 		switch {
 		case apierrors.IsNotFound(err) && !want:
@@ -126,7 +126,7 @@ func (f *fixture) poolsAndRemarks() {
 metadata: {name: vf, namespace: dropin, annotations: {k8s.v1.cni.cncf.io/resourceName: example.com/sriov}},
 spec: {config: '{"cniVersion":"1.0.0","type":"sriov"}'}}`))
 	f.hasClass("vf", true)
-	f.eventually(10*time.Second, func(context.Context) error {
+	f.eventually(30*time.Second, func(context.Context) error {
 		class, err := f.Kube.ResourceV1().DeviceClasses().Get(f.ctx, "sriov.example.com.pool.nadra.dev", metav1.GetOptions{})
 		if err == nil && (class.Spec.ExtendedResourceName == nil || *class.Spec.ExtendedResourceName != "example.com/sriov") {
 			err = fmt.Errorf("the pool's class serves %v", class.Spec.ExtendedResourceName)
@@ -134,7 +134,7 @@ spec: {config: '{"cniVersion":"1.0.0","type":"sriov"}'}}`))
 		return err
 	})
 	f.nad("broken", `{"type":`)
-	f.eventually(10*time.Second, func(context.Context) error {
+	f.eventually(30*time.Second, func(context.Context) error {
 		said := strings.Join(f.Events(f.ctx, f.ns, "broken"), "\n")
 		if !strings.Contains(said, "NoDeviceClass") || !strings.Contains(said, "spec.config") {
 			return fmt.Errorf("the events of the NAD that is broken: %s", said)
@@ -169,7 +169,7 @@ spec:
 func (f *fixture) deploymentRuns() {
 	began := time.Now()
 	f.must(f.Apply(f.ctx, deployment))
-	f.kubectl("-n", f.ns, "rollout", "status", "deploy/web", "--timeout=120s")
+	f.kubectl("-n", f.ns, "rollout", "status", "deploy/web", "--timeout=240s")
 	f.Logf("10 pods ready after %s", since(began))
 	links := f.kubectl("-n", f.ns, "exec", "deploy/web", "-c", "side", "--", "ip", "link", "show", "data")
 	if !strings.Contains(links, "data") {
@@ -270,7 +270,7 @@ func (f *fixture) refusals() {
 	f.isRefused(asking(f.ns, "broken", "[{\"name\":\n \"net\",]"), "line 2", "NADRA-001")
 	f.isRefused(asking(f.ns, "unknown", "nowhere"), "dropin/nowhere", "NADRA-011")
 	f.nad("nowhere", dropInConf)
-	f.eventually(5*time.Second, func(context.Context) error {
+	f.eventually(30*time.Second, func(context.Context) error {
 		_, err := f.CreatePod(f.ctx, asking(f.ns, "unknown", "nowhere"))
 		return err
 	})

@@ -64,7 +64,7 @@ func (f *fixture) driverOf(node string) kubernetes.Interface {
 // hasTemplate waits until a template is there, or is not.
 func (f *fixture) hasTemplate(name string, want bool) {
 	f.Helper()
-	f.eventually(20*time.Second, func(context.Context) error {
+	f.eventually(time.Minute, func(context.Context) error {
 		if got := slices.Contains(f.templateNames(), name); got != want {
 			return fmt.Errorf("template %s is there: %v, want %v", name, got, want)
 		}
@@ -134,7 +134,7 @@ func (f *fixture) outage() {
 	f.hasClass("leaves", false)
 	f.hasTemplate(template(pod), true)
 	f.Logf("all is as it should be %s after the controller is back", since(began))
-	f.eventually(20*time.Second, func(context.Context) error {
+	f.eventually(time.Minute, func(context.Context) error {
 		_, err := f.CreatePod(f.ctx, asking(f.ns, "held", "net"))
 		return err
 	})
@@ -161,7 +161,7 @@ func (f *fixture) leaderKilled() {
 		f.nad(fmt.Sprintf("many-%d", i), dropInConf)
 	}
 	refused, asked := 0, 0
-	f.eventually(40*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		asked++
 		if _, err := f.dry(asking(f.ns, "during", "net@data")); err != nil {
 			refused++
@@ -192,7 +192,7 @@ func (f *fixture) certificate() {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	f.eventually(10*time.Second, func(context.Context) error {
+	f.eventually(30*time.Second, func(context.Context) error {
 		now, err := secrets.Get(f.ctx, before.Name, metav1.GetOptions{})
 		if err == nil && now.UID == before.UID {
 			err = errors.New("the Secret is the same")
