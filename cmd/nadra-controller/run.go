@@ -61,7 +61,7 @@ func checks(m manager.Manager, serving *controller.Serving) error {
 		return fmt.Errorf("adding the check of the webhooks: %w", err)
 	}
 	alive := func(r *http.Request) error {
-		if wasReady := serving.Ready(r) == nil; wasReady {
+		if ready := serving.Ready(r) == nil; ready {
 			return started(r)
 		}
 		return nil

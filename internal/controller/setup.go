@@ -55,24 +55,18 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) 
 		return err
 	}
 	events := m.GetEventRecorder(Name)
-	steps := []struct {
-		name  string
-		setUp func(manager.Manager) error
-	}{
-		{"classes", (&classes{Client: m.GetClient(), pools: o.Pools, events: events}).setUp},
-		{"templates", (&collector{Client: m.GetClient(), grace: o.TemplateGrace, now: time.Now}).setUp},
-		{"repair", (&repairer{Client: m.GetClient(), live: m.GetAPIReader(), pools: o.Pools, events: events, now: time.Now}).setUp},
-		{"serving", (&servingReader{Client: m.GetClient(), secret: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, serving: serving}).setUp},
+	all := []interface{ setUp(manager.Manager) error }{
+		&classes{Client: m.GetClient(), pools: o.Pools, events: events},
+		&collector{Client: m.GetClient(), grace: o.TemplateGrace, now: time.Now},
+		&repairer{Client: m.GetClient(), live: m.GetAPIReader(), pools: o.Pools, events: events, now: time.Now},
+		&servingReader{Client: m.GetClient(), secret: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, serving: serving},
 	}
 	if o.OwnCertificate {
-		steps = append(steps, struct {
-			name  string
-			setUp func(manager.Manager) error
-		}{"certificate", newCertificates(m.GetClient(), o).setUp})
+		all = append(all, newCertificates(m.GetClient(), o))
 	}
-	for _, s := range steps {
-		if err := s.setUp(m); err != nil {
-			return fmt.Errorf("setting up %s: %w", s.name, err)
+	for _, c := range all {
+		if err := c.setUp(m); err != nil {
+			return fmt.Errorf("setting up %T: %w", c, err)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,23 @@ func TestOneTemplate(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if w.decided[admission.Converted] != 200 {
+		t.Errorf("got %v", w.decided)
+	}
+}
+
+// Pods that come at once agree on one template.
+func TestAtOnce(t *testing.T) {
+	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+	var pods sync.WaitGroup
+	for range 100 {
+		pods.Go(func() {
+			if r := w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod")); !r.Allowed {
+				t.Errorf("refused: %s", r.Result.Message)
+			}
+		})
+	}
+	pods.Wait()
+	if w.decided[admission.Converted] != 100 {
 		t.Errorf("got %v", w.decided)
 	}
 }

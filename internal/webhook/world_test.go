@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -29,6 +30,7 @@ type world struct {
 	api, cache client.WithWatch
 	// requests are those that went to the API server.
 	requests []string
+	mu       sync.Mutex
 	// fails is what the API server answers to a request, if anything.
 	fails   func(request string) error
 	handler *podHandler
@@ -74,7 +76,11 @@ func newWorld(t testing.TB, o Options, cached bool, objects ...client.Object) *w
 	w.cache = fake.NewClientBuilder().WithScheme(s).WithObjects(copies(objects)...).Build()
 	w.handler = &podHandler{
 		options: o.admission(), reader: newReader(w.cache, w.api), templates: newTemplates(w.api, w.api),
-		decided: func(o admission.Outcome) { w.decided[o]++ },
+		decided: func(o admission.Outcome) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.decided[o]++
+		},
 	}
 	return w
 }
@@ -88,6 +94,8 @@ func copies(objects []client.Object) []client.Object {
 }
 
 func (w *world) request(verb, key string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	request := verb + " " + key
 	w.requests = append(w.requests, request)
 	if w.fails == nil {

@@ -17,7 +17,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -31,19 +30,22 @@ func TestController(t *testing.T) {
 	f.bridge("br-drop")
 	t.Cleanup(func() { f.must(f.RemoveController(f.ctx)) })
 	began := time.Now()
-	f.must(f.InstallController(f.ctx, "--template-grace=4s"))
+	f.must(f.InstallController(f.ctx, "--template-grace=4s", "--pools"))
 	t.Logf("installed and ready after %s", since(began))
 	f.kubectl("label", "namespace", f.ns, "nadra.dev/owner=nadra")
 	f.nad("net", dropInConf)
 	f.must(f.Published(f.ctx, "dropin/net"))
 
 	f.part("classes follow their NADs", (*fixture).classesFollow)
+	f.part("a pool has a class, and what has none says why", (*fixture).poolsAndRemarks)
 	f.part("a Deployment runs unchanged", (*fixture).deploymentRuns)
 	f.part("200 pods make one template", (*fixture).oneTemplate)
 	f.part("what is wrong is refused in words", (*fixture).refusals)
 	f.part("what is not nadra's is left alone", (*fixture).leftAlone)
+	f.part("slices are written by the driver of their node", (*fixture).slicesAreTheDrivers)
 	f.part("templates come back, and go", (*fixture).templatesComeAndGo)
 	f.part("an outage holds back annotated pods alone", (*fixture).outage)
+	f.part("a leader that is killed is followed by another", (*fixture).leaderKilled)
 	f.part("a certificate that is deleted is made anew", (*fixture).certificate)
 	f.part("uninstalling takes what is ours and not in use", (*fixture).uninstalling)
 }
@@ -76,7 +78,7 @@ func (f *fixture) class(nad string) (*resourceapi.DeviceClass, error) {
 // hasClass waits until a NAD has a class that says so, or has none.
 func (f *fixture) hasClass(nad string, want bool) {
 	f.Helper()
-	f.eventually(10*time.Second, func(context.Context) error {
+	f.eventually(30*time.Second, func(context.Context) error {
 		c, err := f.class(nad)
 		switch {
 		case apierrors.IsNotFound(err) && !want:
@@ -119,6 +121,31 @@ spec: {selectors: [{cel: {expression: 'device.driver == "net.nadra.dev"'}}]}}`))
 	}
 }
 
+func (f *fixture) poolsAndRemarks() {
+	f.must(f.Apply(f.ctx, `{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition,
+metadata: {name: vf, namespace: dropin, annotations: {k8s.v1.cni.cncf.io/resourceName: example.com/sriov}},
+spec: {config: '{"cniVersion":"1.0.0","type":"sriov"}'}}`))
+	f.hasClass("vf", true)
+	f.eventually(30*time.Second, func(context.Context) error {
+		class, err := f.Kube.ResourceV1().DeviceClasses().Get(f.ctx, "sriov.example.com.pool.nadra.dev", metav1.GetOptions{})
+		if err == nil && (class.Spec.ExtendedResourceName == nil || *class.Spec.ExtendedResourceName != "example.com/sriov") {
+			err = fmt.Errorf("the pool's class serves %v", class.Spec.ExtendedResourceName)
+		}
+		return err
+	})
+	f.nad("broken", `{"type":`)
+	f.eventually(30*time.Second, func(context.Context) error {
+		said := strings.Join(f.Events(f.ctx, f.ns, "broken"), "\n")
+		if !strings.Contains(said, "NoDeviceClass") || !strings.Contains(said, "spec.config") {
+			return fmt.Errorf("the events of the NAD that is broken: %s", said)
+		}
+		return nil
+	})
+	f.hasClass("broken", false)
+	f.kubectl("-n", f.ns, "delete", "net-attach-def", "broken", "vf")
+	f.hasClass("vf", false)
+}
+
 const deployment = `
 apiVersion: apps/v1
 kind: Deployment
@@ -142,7 +169,7 @@ spec:
 func (f *fixture) deploymentRuns() {
 	began := time.Now()
 	f.must(f.Apply(f.ctx, deployment))
-	f.kubectl("-n", f.ns, "rollout", "status", "deploy/web", "--timeout=120s")
+	f.kubectl("-n", f.ns, "rollout", "status", "deploy/web", "--timeout=240s")
 	f.Logf("10 pods ready after %s", since(began))
 	links := f.kubectl("-n", f.ns, "exec", "deploy/web", "-c", "side", "--", "ip", "link", "show", "data")
 	if !strings.Contains(links, "data") {
@@ -243,7 +270,7 @@ func (f *fixture) refusals() {
 	f.isRefused(asking(f.ns, "broken", "[{\"name\":\n \"net\",]"), "line 2", "NADRA-001")
 	f.isRefused(asking(f.ns, "unknown", "nowhere"), "dropin/nowhere", "NADRA-011")
 	f.nad("nowhere", dropInConf)
-	f.eventually(5*time.Second, func(context.Context) error {
+	f.eventually(30*time.Second, func(context.Context) error {
 		_, err := f.CreatePod(f.ctx, asking(f.ns, "unknown", "nowhere"))
 		return err
 	})
@@ -263,16 +290,10 @@ func (f *fixture) refusals() {
 		f.Error("a template of somebody else was changed")
 	}
 
-	// A claim by hand is judged as well, and a slice is the driver's alone.
+	// A claim by hand is judged as well.
 	bad := lab.Template(f.ns, "by-hand", lab.Want{Network: "net", Config: map[string]any{"nonsense": 1}})
 	if err := f.CreateTemplate(f.ctx, bad); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		f.Errorf("a template with an unknown field: %v", err)
-	}
-	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
-	f.must(err)
-	_, err = f.Kube.ResourceV1().ResourceSlices().Patch(f.ctx, list.Items[0].Name, types.MergePatchType, []byte(`{"spec":{"devices":[]}}`), metav1.PatchOptions{})
-	if err == nil || !strings.Contains(err.Error(), "nadra-slices") {
-		f.Errorf("an administrator writes a slice: %v", err)
 	}
 }
 

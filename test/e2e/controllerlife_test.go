@@ -13,14 +13,58 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // The parts of TestController in which something of the controller goes away.
 
+// slicesAreTheDrivers has others write a slice: an administrator, and drivers by
+// the name of their service account and the node that their token is for.
+func (f *fixture) slicesAreTheDrivers() {
+	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
+	f.must(err)
+	name, dry := list.Items[0].Name, []string{metav1.DryRunAll}
+	write := func(kube kubernetes.Interface, refusal string) {
+		f.Helper()
+		_, err := kube.ResourceV1().ResourceSlices().Patch(f.ctx, name, types.MergePatchType, []byte(`{"spec":{"devices":[]}}`), metav1.PatchOptions{DryRun: dry})
+		if refusal == "" && err != nil || refusal != "" && (err == nil || !strings.Contains(err.Error(), refusal)) {
+			f.Errorf("writing a slice: %v, want %q", err, refusal)
+		}
+	}
+	write(f.Kube, "are written by the nadra-node on their own node, not by admin")
+	write(f.driverOf("elsewhere"), "node elsewhere may only write the slices of its own node, not those of "+f.node.Name())
+	write(f.driverOf(""), "may only write")
+	write(f.driverOf(f.node.Name()), "")
+	f.must(f.Kube.ResourceV1().ResourceSlices().Delete(f.ctx, name, metav1.DeleteOptions{DryRun: dry}))
+	f.must(f.driverOf(f.node.Name()).ResourceV1().ResourceSlices().Delete(f.ctx, name, metav1.DeleteOptions{DryRun: dry}))
+	if f.driverOf("elsewhere").ResourceV1().ResourceSlices().Delete(f.ctx, name, metav1.DeleteOptions{DryRun: dry}) == nil {
+		f.Error("the driver of another node deletes a slice")
+	}
+}
+
+// driverOf is a client with the rights of the driver on a node; an empty one is
+// a token that is for none.
+func (f *fixture) driverOf(node string) kubernetes.Interface {
+	f.Helper()
+	config, err := f.Cluster.RESTConfig()
+	f.must(err)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:nadra:nadra-node", Groups: []string{"system:authenticated"}}
+	if node != "" {
+		config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	f.must(err)
+	return kube
+}
+
 // hasTemplate waits until a template is there, or is not.
 func (f *fixture) hasTemplate(name string, want bool) {
 	f.Helper()
-	f.eventually(20*time.Second, func(context.Context) error {
+	f.eventually(time.Minute, func(context.Context) error {
 		if got := slices.Contains(f.templateNames(), name); got != want {
 			return fmt.Errorf("template %s is there: %v, want %v", name, got, want)
 		}
@@ -90,13 +134,50 @@ func (f *fixture) outage() {
 	f.hasClass("leaves", false)
 	f.hasTemplate(template(pod), true)
 	f.Logf("all is as it should be %s after the controller is back", since(began))
-	f.eventually(20*time.Second, func(context.Context) error {
+	f.eventually(time.Minute, func(context.Context) error {
 		_, err := f.CreatePod(f.ctx, asking(f.ns, "held", "net"))
 		return err
 	})
 	_, err = f.Ready(f.ctx, f.ns, "held", time.Minute)
 	f.must(err)
 	f.must(f.DeletePod(f.ctx, f.ns, "waits"))
+}
+
+// leaderKilled has networks come while nobody leads. The other replica admits
+// pods all the while.
+func (f *fixture) leaderKilled() {
+	lease, err := f.Kube.CoordinationV1().Leases("nadra-system").Get(f.ctx, "nadra-controller", metav1.GetOptions{})
+	f.must(err)
+	leader, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	// Deleted by force it would still have its two seconds, and give the Lease back.
+	killed := f.sh(`for p in ` + strings.ReplaceAll(f.processes("nadra-controlle"), "\n", " ") + `; do
+		grep -qz "^HOSTNAME=` + leader + `$" /proc/$p/environ && kill -9 $p && echo $p; done; true`)
+	if len(strings.Fields(killed)) != 1 {
+		f.Fatalf("of the leader %s processes %q were killed, want one", leader, killed)
+	}
+	began := time.Now()
+	const networks = 100
+	for i := range networks {
+		f.nad(fmt.Sprintf("many-%d", i), dropInConf)
+	}
+	refused, asked := 0, 0
+	f.eventually(2*time.Minute, func(context.Context) error {
+		asked++
+		if _, err := f.dry(asking(f.ns, "during", "net@data")); err != nil {
+			refused++
+			f.Logf("%s after the leader's end: %v", since(began), err)
+		}
+		list, err := f.Kube.ResourceV1().DeviceClasses().List(f.ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=nadra-controller"})
+		if err == nil && len(list.Items) < networks {
+			err = fmt.Errorf("%d NADs, %d classes", networks, len(list.Items))
+		}
+		return err
+	})
+	f.Logf("%d networks have their classes %s after the leader was killed; of %d pods %d were refused", networks, since(began), asked, refused)
+	if refused > asked/10 {
+		f.Errorf("%d of %d pods were refused although a replica was there", refused, asked)
+	}
+	f.must(f.WaitController(f.ctx))
 }
 
 func (f *fixture) certificate() {
@@ -111,7 +192,7 @@ func (f *fixture) certificate() {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	f.eventually(10*time.Second, func(context.Context) error {
+	f.eventually(30*time.Second, func(context.Context) error {
 		now, err := secrets.Get(f.ctx, before.Name, metav1.GetOptions{})
 		if err == nil && now.UID == before.UID {
 			err = errors.New("the Secret is the same")

@@ -58,6 +58,11 @@ var linked = []rule{
 	{"cmd/nadra-gate", "github.com/containernetworking/cni", "the gate decides; it attaches nothing"},
 	{"cmd/kubectl-nadra", module + "pkg/driver", "the command line reads and writes objects; only the node attaches"},
 	{"cmd/kubectl-nadra", module + "pkg/checkpoint", "records are the node's"},
+	{"cmd/nadra-controller", module + "pkg/driver", "the controller writes objects; only the node attaches"},
+	{"cmd/nadra-controller", module + "pkg/checkpoint", "records are the node's"},
+	{"cmd/nadra-controller", module + "pkg/cniexec", "only the node attaches"},
+	{"cmd/nadra-controller", module + "internal/cli", "the command line's libraries stay there"},
+	{"cmd/nadra-node", "sigs.k8s.io/controller-runtime", "client-go is enough for what a node watches"},
 	{"cmd/nadra-node", "github.com/spf13/cobra", "the command line's libraries stay there"},
 	{"cmd/...", "testing", "no test code is linked"},
 }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+func TestFlags(t *testing.T) {
+	o, err := parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.webhook.DefaultOwner != v1alpha1.OwnerMultus || o.Pools || !o.OwnCertificate || o.TemplateGrace != 10*time.Minute || o.webhook.Isolation.On {
+		t.Errorf("the defaults are %+v", o)
+	}
+	o, err = parse([]string{"--pools", "--default-owner=nadra", "--namespace-isolation", "--global-namespaces=shared, infra", "--cert-self-signed=false"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.Pools || !o.webhook.Pools || o.webhook.DefaultOwner != v1alpha1.OwnerNadra || o.OwnCertificate {
+		t.Errorf("the flags gave %+v", o)
+	}
+	if want := []string{"shared", "infra"}; !o.webhook.Isolation.On || !slices.Equal(o.webhook.Isolation.Global, want) {
+		t.Errorf("isolation is %+v, want the namespaces %v", o.webhook.Isolation, want)
+	}
+}
+
+func TestFlagsThatMakeNoSense(t *testing.T) {
+	for arg, says := range map[string]string{
+		"--default-owner=both":  `--default-owner is "both"`,
+		"--template-grace=0s":   "--template-grace is 0s",
+		"--namespace=":          "must have a value",
+		"uninstal":              `"uninstal" is no command`,
+		"--template-grace=soon": "invalid value",
+	} {
+		if _, err := parse([]string{arg}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", arg, err, says)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package controller_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/internal/controller"
+	"github.com/nadra-dev/nadra/internal/webhook"
+)
+
+const namespace = "nadra-system"
+
+func render(t *testing.T, overlay string) resmap.ResMap {
+	t.Helper()
+	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../manifests/"+overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// read reads the objects of a kind and name that there must be.
+func read[T any](t *testing.T, objects resmap.ResMap, kind, name string) *T {
+	t.Helper()
+	for _, r := range objects.Resources() {
+		if r.GetKind() != kind || r.GetName() != name {
+			continue
+		}
+		text, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := new(T)
+		if err := yaml.UnmarshalStrict(text, out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	t.Fatalf("there is no %s %s", kind, name)
+	return nil
+}
+
+// The API server finds the webhooks where the program has them.
+func TestManifestsNameWhatTheProgramHas(t *testing.T) {
+	objects := render(t, "drop-in")
+	mutating := read[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", controller.Name)
+	validating := read[admissionv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration", controller.Name)
+	is := func(c admissionv1.WebhookClientConfig, path string) {
+		t.Helper()
+		if s := c.Service; s == nil || s.Namespace != namespace || s.Name != controller.DefaultService || *s.Path != path {
+			t.Errorf("a webhook is called at %v, want %s of service %s/%s", s, path, namespace, controller.DefaultService)
+		}
+	}
+	for _, w := range mutating.Webhooks {
+		is(w.ClientConfig, webhook.MutatePodsPath)
+		if *w.FailurePolicy != admissionv1.Fail || *w.ReinvocationPolicy != admissionv1.IfNeededReinvocationPolicy || *w.SideEffects != admissionv1.SideEffectClassNoneOnDryRun {
+			t.Errorf("webhook %s: %s, %s, %s", w.Name, *w.FailurePolicy, *w.ReinvocationPolicy, *w.SideEffects)
+		}
+	}
+	for _, w := range validating.Webhooks {
+		is(w.ClientConfig, webhook.ValidateClaimsPath)
+	}
+	if len(validating.Webhooks) != 3 {
+		t.Errorf("%d webhooks judge claims, templates and classes", len(validating.Webhooks))
+	}
+	read[corev1.Service](t, objects, "Service", controller.DefaultService)
+	role := read[rbacv1.Role](t, objects, "Role", controller.Name)
+	if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.ResourceNames, controller.DefaultSecret) }) {
+		t.Errorf("the controller may not write its Secret %s", controller.DefaultSecret)
+	}
+}
+
+// Nothing of the controller needs root, and nobody may reach for more than it
+// uses.
+func TestManifestsAreLeast(t *testing.T) {
+	objects := render(t, "drop-in")
+	deployment := read[appsv1.Deployment](t, objects, "Deployment", controller.Name)
+	pod := deployment.Spec.Template.Spec
+	if s := pod.SecurityContext; !*s.RunAsNonRoot || *s.RunAsUser == 0 || pod.HostNetwork {
+		t.Errorf("the pod runs with %v", s)
+	}
+	for _, c := range pod.Containers {
+		if s := c.SecurityContext; !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || !slices.Contains(s.Capabilities.Drop, "ALL") {
+			t.Errorf("container %s runs with %v", c.Name, s)
+		}
+	}
+	if ns := read[corev1.Namespace](t, objects, "Namespace", namespace); ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+		t.Errorf("the namespace has labels %v", ns.Labels)
+	}
+	for _, rule := range read[rbacv1.ClusterRole](t, objects, "ClusterRole", controller.Name).Rules {
+		if slices.Contains(rule.Verbs, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "secrets") {
+			t.Errorf("the ClusterRole has %v", rule)
+		}
+	}
+}
+
+// cert-manager makes what the controller would make.
+func TestManifestsOfCertManager(t *testing.T) {
+	objects := render(t, "drop-in-cert-manager")
+	certificate := read[struct {
+		APIVersion, Kind string
+		Metadata         map[string]any
+		Spec             struct {
+			SecretName string
+			DNSNames   []string `json:"dnsNames"`
+			PrivateKey map[string]any
+			IssuerRef  map[string]any
+		}
+	}](t, objects, "Certificate", controller.DefaultService)
+	host := controller.DefaultService + "." + namespace + ".svc"
+	if certificate.Spec.SecretName != controller.DefaultSecret || !slices.Contains(certificate.Spec.DNSNames, host) {
+		t.Errorf("the certificate is for %v, in %s", certificate.Spec.DNSNames, certificate.Spec.SecretName)
+	}
+	mutating := read[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", controller.Name)
+	validating := read[admissionv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration", controller.Name)
+	for _, annotations := range []map[string]string{mutating.Annotations, validating.Annotations} {
+		if annotations["cert-manager.io/inject-ca-from"] != namespace+"/"+controller.DefaultService {
+			t.Errorf("the CA is injected by %v", annotations)
+		}
+	}
+	args := read[appsv1.Deployment](t, objects, "Deployment", controller.Name).Spec.Template.Spec.Containers[0].Args
+	if !strings.Contains(strings.Join(args, " "), "--cert-self-signed=false") {
+		t.Errorf("the controller makes certificates, too: %v", args)
+	}
+}
