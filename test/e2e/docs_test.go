@@ -16,14 +16,16 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// What a user copies from the README and sees in the demo is valid.
+// What a user copies from the pages and sees in the demo is valid.
 func TestDocumentedManifests(t *testing.T) {
 	f := setup(t, "documented")
-	readme, err := os.ReadFile(filepath.Join(lab.Root(), "README.md"))
-	f.must(err)
 	documents := map[string]string{}
-	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
-		documents["README.md: "+strings.SplitN(m[1], "\n", 2)[0]] = m[1]
+	for _, page := range []string{"README.md", "docs/operations.md"} {
+		text, err := os.ReadFile(filepath.Join(lab.Root(), page))
+		f.must(err)
+		for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			documents[page+": "+strings.SplitN(m[1], "\n", 2)[0]] = m[1]
+		}
 	}
 	demo, err := filepath.Glob(filepath.Join(lab.Root(), "test/demo/manifests/*.yaml"))
 	f.must(err)
@@ -32,7 +34,7 @@ func TestDocumentedManifests(t *testing.T) {
 		f.must(err)
 		documents[filepath.Base(path)] = string(text)
 	}
-	if len(documents) < 3 {
+	if len(documents) < 4 {
 		t.Errorf("found only %d documents", len(documents))
 	}
 	for name, text := range documents {
