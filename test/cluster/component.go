@@ -18,6 +18,7 @@ type component struct {
 	name  string
 	path  string
 	args  []string
+	env   []string                    // besides that of the machine
 	check func(context.Context) error // nil when it works; nil function: nothing to wait for
 }
 
@@ -54,30 +55,35 @@ func (m *Machine) StartComponent(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if m.Running(name) {
-		return fmt.Errorf("starting %s on %s: already running", name, m.name)
+	return m.start(ctx, c)
+}
+
+func (m *Machine) start(ctx context.Context, c component) error {
+	if m.Running(c.name) {
+		return fmt.Errorf("starting %s on %s: already running", c.name, m.name)
 	}
 	if err := m.spawn(c); err != nil {
-		return fmt.Errorf("starting %s on %s: %w", name, m.name, err)
+		return fmt.Errorf("starting %s on %s: %w", c.name, m.name, err)
 	}
 	if c.check == nil {
 		return nil
 	}
-	err = poll(ctx, startLimit, "waiting until it works", func(ctx context.Context) (bool, error) {
-		if err := m.checkRunning(name); err != nil {
+	err := poll(ctx, startLimit, "waiting until it works", func(ctx context.Context) (bool, error) {
+		if err := m.checkRunning(c.name); err != nil {
 			return false, stop(err)
 		}
 		err := c.check(ctx)
 		return err == nil, err
 	})
 	if err != nil {
-		return fmt.Errorf("starting %s on %s: %w", name, m.name, err)
+		return fmt.Errorf("starting %s on %s: %w", c.name, m.name, err)
 	}
 	return nil
 }
 
 func (m *Machine) spawn(c component) error {
 	cmd := exec.Command(c.path, c.args...)
+	cmd.Env = c.env
 	start := func() error { return m.enter(machineNamespaces, cmd.Start) }
 	if err := m.launch(cmd, c.name, start); err != nil {
 		return err

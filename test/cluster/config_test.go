@@ -94,3 +94,16 @@ func TestNodeUsable(t *testing.T) {
 		})
 	}
 }
+
+func TestNetNSOf(t *testing.T) {
+	const sandbox = `{"pid":7,"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"},{"type":"network"%}]}}}`
+	path, err := netnsOf(strings.Replace(sandbox, "%", `,"path":"/var/run/netns/cni-1"`, 1))
+	if err != nil || path != "/var/run/netns/cni-1" {
+		t.Errorf("the network namespace is %q (%v)", path, err)
+	}
+	for _, info := range []string{"", strings.Replace(sandbox, "%", "", 1)} { // none told, and that of the host
+		if path, err := netnsOf(info); err == nil {
+			t.Errorf("of %q the network namespace is %q", info, path)
+		}
+	}
+}

@@ -35,5 +35,6 @@
 // cluster, one without to an attempt, which the next Start or Stop removes.
 //
 // Single components can be killed and started again, and a node can be
-// rebooted: all its namespaces go and its disk stays.
+// rebooted: all its namespaces go and its disk stays. The real Multus, daemon
+// and shim, can be made the CNI of a node, and be taken off it again.
 package cluster

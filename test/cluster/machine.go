@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -121,14 +122,16 @@ func (m *Machine) startInit(ctx context.Context, config string) error {
 }
 
 // launch starts a process that outlives this one: in a session of its own,
-// with a log file instead of our output.
+// with a log file instead of our output. Its environment is the machine's and
+// what the command has.
 func (m *Machine) launch(cmd *exec.Cmd, name string, start func() error) error {
 	log, err := os.OpenFile(m.logFile(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, m.env
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = slices.Concat(m.env, cmd.Env)
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}

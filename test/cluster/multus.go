@@ -10,9 +10,22 @@ import (
 const multusModule = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"
 
 // BuildMultus makes the program that the conformance suite compares with:
-// multus, in the form that runs once for each CNI call ("thin"). It is no part
-// of a cluster, which is why Build does not make it, and returns its path.
+// multus, in the form that runs once for each CNI call ("thin"), and returns
+// its path.
 func BuildMultus(ctx context.Context, out io.Writer) (string, error) {
+	folder, err := buildMultus(ctx, "multus", out, "multus")
+	return filepath.Join(folder, "multus"), err
+}
+
+// BuildThickMultus makes the two programs of Multus as most clusters have it: a
+// daemon, and the shim that the runtime calls. It returns their folder.
+func BuildThickMultus(ctx context.Context, out io.Writer) (string, error) {
+	return buildMultus(ctx, "multus-thick", out, multusDaemon, multusShim)
+}
+
+// buildMultus makes commands of Multus. They are no part of a cluster, which is
+// why Build does not make them.
+func buildMultus(ctx context.Context, name string, out io.Writer, commands ...string) (string, error) {
 	root, err := sourceRoot()
 	if err != nil {
 		return "", err
@@ -24,21 +37,20 @@ func BuildMultus(ctx context.Context, out io.Writer) (string, error) {
 	dir := filepath.Join(root, "test/cluster/components/multus")
 	b := &planner{ctx: ctx}
 	r := b.add(goBuild{
-		name: "multus", version: b.moduleVersion(dir, multusModule), dir: dir,
-		packages: []string{multusModule + "/cmd/multus"},
+		name: name, version: b.moduleVersion(dir, multusModule), dir: dir,
+		packages: prefixed(multusModule+"/cmd/", commands...),
 	})
 	if b.err != nil {
-		return "", fmt.Errorf("planning to build multus: %w", b.err)
+		return "", fmt.Errorf("planning to build %s: %w", name, b.err)
 	}
 	folder := filepath.Join(cache, "components")
-	program := filepath.Join(r.folder(folder), "multus")
 	if r.done(folder) {
-		return program, nil
+		return r.folder(folder), nil
 	}
 	unlock, err := lockFolder(ctx, folder)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	return program, r.build(ctx, folder, out)
+	return r.folder(folder), r.build(ctx, folder, out)
 }

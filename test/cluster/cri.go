@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// PodSandbox is what the runtime of a node has made for a pod.
+type PodSandbox struct {
+	ID string
+	// NetNS is the path of the network namespace on the node.
+	NetNS string
+}
+
+// PodSandbox returns the running sandbox of a pod, as the runtime knows it.
+func (n *Node) PodSandbox(ctx context.Context, podUID string) (PodSandbox, error) {
+	var found PodSandbox
+	err := n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
+		list, err := runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
+			State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+			LabelSelector: map[string]string{"io.kubernetes.pod.uid": podUID},
+		}})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) != 1 {
+			return fmt.Errorf("pod %s has %d running sandboxes", podUID, len(list.Items))
+		}
+		found.ID = list.Items[0].Id
+		status, err := runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: found.ID, Verbose: true})
+		if err != nil {
+			return err
+		}
+		found.NetNS, err = netnsOf(status.Info["info"])
+		return err
+	})
+	if err != nil {
+		return PodSandbox{}, fmt.Errorf("looking for the sandbox of a pod on %s: %w", n.name, err)
+	}
+	return found, nil
+}
+
+// netnsOf reads the path from what containerd tells of a sandbox.
+func netnsOf(info string) (string, error) {
+	var sandbox struct {
+		RuntimeSpec struct {
+			Linux struct {
+				Namespaces []struct{ Type, Path string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(info), &sandbox); err != nil {
+		return "", err
+	}
+	for _, ns := range sandbox.RuntimeSpec.Linux.Namespaces {
+		if ns.Type == "network" && ns.Path != "" {
+			return ns.Path, nil
+		}
+	}
+	return "", fmt.Errorf("the sandbox has no network namespace of its own")
+}
+
+// runtimeUses says whether a plugin is in the CNI configuration that the
+// runtime has for the next sandbox.
+func (n *Node) runtimeUses(ctx context.Context, plugin string) (uses bool, err error) {
+	err = n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
+		status, err := runtime.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
+		uses = strings.Contains(status.GetInfo()["cniconfig"], plugin)
+		return err
+	})
+	return uses, err
+}
+
+func (n *Node) askRuntime(ask func(runtimeapi.RuntimeServiceClient) error) error {
+	socket, err := n.HostPath("/run/containerd/containerd.sock")
+	if err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return ask(runtimeapi.NewRuntimeServiceClient(conn))
+}
