@@ -14,6 +14,10 @@ import (
 	"github.com/nadra-dev/nadra/test/conformance/compare"
 )
 
+// Observe describes a network namespace as this suite compares it, with all that
+// the kernel lets it set.
+func Observe(path string) (compare.State, error) { return observe(path, observeSettings) }
+
 // observe describes a network namespace: its interfaces, addresses, routes and
 // rules, and what more it is told to look at. What the kernel makes by itself is
 // left out where it follows from the rest or is random.

@@ -116,21 +116,26 @@ func New(c *cluster.Cluster) (*Lab, error) {
 // Install applies the manifests as a user would and waits until every node
 // publishes its networks.
 func (l *Lab) Install(ctx context.Context) error {
-	for _, dir := range []string{"nad-crd", "base"} {
-		if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", dir)); err != nil {
-			return fmt.Errorf("installing manifests/%s: %w", dir, err)
-		}
-		if dir == "nad-crd" {
-			if _, err := l.Cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s",
-				"crd/network-attachment-definitions.k8s.cni.cncf.io"); err != nil {
-				return err
-			}
-		}
+	if err := l.InstallCRD(ctx); err != nil {
+		return err
+	}
+	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", "base")); err != nil {
+		return fmt.Errorf("installing manifests/base: %w", err)
 	}
 	if err := l.WaitDriver(ctx); err != nil {
 		return fmt.Errorf("waiting for nadra on the nodes: %w\n%s", err, l.DriverLog(ctx))
 	}
 	return nil
+}
+
+// InstallCRD makes the API server know NetworkAttachmentDefinitions.
+func (l *Lab) InstallCRD(ctx context.Context) error {
+	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", "nad-crd")); err != nil {
+		return fmt.Errorf("installing manifests/nad-crd: %w", err)
+	}
+	_, err := l.Cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s",
+		"crd/network-attachment-definitions.k8s.cni.cncf.io")
+	return err
 }
 
 // WaitDriver waits until every node has a slice of ours.
@@ -179,7 +184,10 @@ func (l *Lab) Delete(ctx context.Context, yaml string) error {
 func Eventually(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, poll, limit, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
+		// That the time is over tells nothing of what was waited for.
+		if err := check(ctx); err == nil || last == nil || ctx.Err() == nil {
+			last = err
+		}
 		return last == nil, nil
 	})
 	if err != nil && last != nil {
