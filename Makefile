@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e conformance faults bench test clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e e2e-dropin conformance faults bench test clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ demo: image $(CLUSTER) ## bring up a cluster and show a pod with its macvlan fro
 e2e: image ## the same and much more as tests, on a real cluster of their own
 	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -p 1 -timeout 40m ./test/cluster/... ./test/e2e/...
 
+e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods go over unchanged, and back
+	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -timeout 20m ./test/dropin/...
+
 # CASE is a regular expression for the names of the cases to run; default all.
 conformance: build ## Multus and nadra side by side, with the same pods; their differences against docs/compatibility.md
 	@code=0; mkdir -p $(BIN)/conformance; \
@@ -99,7 +102,7 @@ faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while
 bench: image ## measure; writes docs/performance.md
 	$(GO) test $(E2E) -count=1 -timeout 40m -run '^$$' -bench . ./test/bench/...
 
-test: lint race fuzz e2e conformance faults ## everything that CI runs
+test: lint race fuzz e2e e2e-dropin conformance faults ## everything that CI runs
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)

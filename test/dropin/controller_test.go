@@ -1,0 +1,203 @@
+//go:build e2e
+
+package dropin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// controllerReplicas is how many the manifests ask for.
+const controllerReplicas = 2
+
+// While nobody answers for nadra, pods that ask for networks are refused, by
+// which they come later; nothing else is held back.
+func TestControllerAway(t *testing.T) {
+	f := setup(t, "away")
+	f.networks()
+	f.apply(workload("Deployment", "early", "", asked, ""))
+	early := f.pods("early", 1)[0]
+	before := f.view(early)
+
+	t.Cleanup(func() { f.must(f.ScaleController(f.ctx, controllerReplicas)) }) // before the fixture's own
+	f.must(f.ScaleController(f.ctx, 0))
+	_, err := f.CreatePod(f.ctx, plainPod(f.ns, "asks", "lan"))
+	if err == nil || !strings.Contains(err.Error(), "pods.nadra.dev") {
+		t.Errorf("creating an annotated pod while nobody answers: %v", err)
+	}
+	f.apply(workload("Deployment", "late", "", "lan", ""))
+	f.refused("late")
+	_, err = f.CreatePod(f.ctx, plainPod(f.ns, "plain", ""))
+	f.must(err)
+	_, err = f.Ready(f.ctx, f.ns, "plain", time.Minute)
+	f.must(err)
+	f.unchanged("nobody answering", early, before)
+
+	f.must(f.ScaleController(f.ctx, controllerReplicas))
+	f.servedBy(api.OwnerMultus, f.pods("late", 1)[0], 1)
+	f.unchanged("the controller's return", early, before)
+}
+
+// refused waits until a Deployment has been told that its pods cannot be
+// created, and why.
+func (f *fixture) refused(name string) {
+	f.Helper()
+	f.eventually(30*time.Second, func(ctx context.Context) error {
+		d, err := f.Kube.AppsV1().Deployments(f.ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range d.Status.Conditions {
+			if c.Type == appsv1.DeploymentReplicaFailure && strings.Contains(c.Message, "pods.nadra.dev") {
+				return nil
+			}
+		}
+		return fmt.Errorf("the conditions of Deployment %s: %+v", name, d.Status.Conditions)
+	})
+}
+
+// All replicas are killed while pods are being admitted: they come all the same,
+// with one template between them.
+func TestControllerKilled(t *testing.T) {
+	f := setup(t, "killed")
+	f.networks()
+	f.owner(api.OwnerNadra)
+	const pods = 20
+	f.apply(workload("Deployment", "burst", fmt.Sprintf("replicas: %d", pods), "lan", ""))
+	f.eventually(30*time.Second, func(ctx context.Context) error {
+		if f.created() == 0 {
+			return errors.New("no pod is created")
+		}
+		return nil
+	})
+	f.killController()
+	t.Logf("%d of %d pods were created when the controller was killed", f.created(), pods)
+	f.one(f.templates(pods, "app=burst"))
+	for _, p := range f.pods("burst", pods) {
+		f.servedBy(api.OwnerNadra, p, 1)
+	}
+	f.must(f.WaitController(f.ctx))
+}
+
+// created is how many pods there are.
+func (f *fixture) created() int {
+	f.Helper()
+	list, err := f.Kube.CoreV1().Pods(f.ns).List(f.ctx, metav1.ListOptions{})
+	f.must(err)
+	return len(list.Items)
+}
+
+// killController kills all replicas at once. They are found in the nodes' own
+// namespaces of processes.
+func (f *fixture) killController() {
+	f.Helper()
+	const kill = `for p in /proc/[0-9]*; do
+		if [ "$(readlink $p/exe)" = /nadra-controller ]; then kill -9 "${p#/proc/}" && echo killed; fi
+	done`
+	var all sync.WaitGroup
+	var killed atomic.Int32
+	for _, n := range f.Cluster.Nodes() {
+		all.Go(func() {
+			out, err := n.Exec(f.ctx, "sh", "-c", kill)
+			if err != nil {
+				f.Error(err)
+			}
+			killed.Add(int32(strings.Count(string(out), "killed")))
+		})
+	}
+	all.Wait()
+	if killed.Load() != controllerReplicas {
+		f.Errorf("%d replicas of the controller were killed, want %d", killed.Load(), controllerReplicas)
+	}
+}
+
+// A template stands for what is asked for, not for who asks.
+func TestManyPodsHaveOneTemplate(t *testing.T) {
+	f := setup(t, "many")
+	f.networks()
+	f.owner(api.OwnerNadra)
+	const pods = 200
+	// They are created, which is all that this is about, and run nowhere.
+	f.apply(workload("Deployment", "many", fmt.Sprintf("replicas: %d", pods), "lan,fixed", "nodeSelector: {nowhere: to-be-found}"))
+	f.one(f.templates(pods, "app=many"))
+	f.empty("many")
+}
+
+// templates waits until there are so many pods, and returns the names of the
+// templates that they refer to.
+func (f *fixture) templates(pods int, selector string) map[string]int {
+	f.Helper()
+	var out map[string]int
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
+		list, err := f.Kube.CoreV1().Pods(f.ns).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return err
+		}
+		out = map[string]int{}
+		for _, p := range list.Items {
+			if len(p.Spec.ResourceClaims) != 1 || p.Spec.ResourceClaims[0].ResourceClaimTemplateName == nil {
+				f.Fatalf("pod %s has the claims %+v", p.Name, p.Spec.ResourceClaims)
+			}
+			out[*p.Spec.ResourceClaims[0].ResourceClaimTemplateName]++
+		}
+		if len(list.Items) != pods {
+			return fmt.Errorf("there are %d pods, want %d", len(list.Items), pods)
+		}
+		return nil
+	})
+	return out
+}
+
+// one checks that pods refer to one template, and that there is no other.
+func (f *fixture) one(referred map[string]int) {
+	f.Helper()
+	list, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).List(f.ctx, metav1.ListOptions{})
+	f.must(err)
+	if len(referred) != 1 || len(list.Items) != 1 || referred[list.Items[0].Name] == 0 {
+		f.Errorf("pods refer to %v; there are the templates %v", referred, names(list.Items))
+	}
+}
+
+func names(templates []resourceapi.ResourceClaimTemplate) []string {
+	var out []string
+	for _, t := range templates {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+// plainPod is a pod as users have it, with the annotation if there is one.
+func plainPod(namespace, name, annotation string) *corev1.Pod {
+	pod := lab.Pod(namespace, name, "")
+	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
+	if annotation != "" {
+		pod.Annotations = map[string]string{nadv1.NetworkAttachmentAnnot: annotation}
+	}
+	return pod
+}
+
+// noPods waits until there are no pods of a workload.
+func (f *fixture) noPods(name string) error {
+	return lab.Eventually(f.ctx, time.Minute, func(ctx context.Context) error {
+		list, err := f.Kube.CoreV1().Pods(f.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+		if err == nil && len(list.Items) > 0 {
+			err = errors.New("there are still pods of " + name)
+		}
+		return err
+	})
+}

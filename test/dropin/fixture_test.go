@@ -1,0 +1,312 @@
+//go:build e2e
+
+package dropin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// fixture is one test's own namespace, of which nothing must be left, neither
+// in the cluster nor on a node.
+type fixture struct {
+	*lab.Lab
+	*testing.T
+	ctx           context.Context
+	ns            string
+	multus, nadra *cluster.Node
+	// links are those on the nodes that the test, or a plugin by design, leaves.
+	links []string
+}
+
+func setup(t *testing.T, namespace string) *fixture {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
+	t.Cleanup(cancel)
+	f := &fixture{
+		Lab: theLab, T: t, ctx: ctx, ns: namespace,
+		multus: theLab.Cluster.Node(multusNode), nadra: theLab.Cluster.Node(nadraNode),
+	}
+	before := f.look()
+	f.must(f.CreateNamespace(ctx, namespace))
+	t.Cleanup(func() { f.cleanUp(before) })
+	return f
+}
+
+// looks is what each node has.
+type looks map[*cluster.Node]look
+
+type look struct {
+	lab.Snapshot
+	multus []string // what Multus remembers
+}
+
+func (f *fixture) look() looks {
+	f.Helper()
+	out := looks{}
+	for _, n := range f.Cluster.Nodes() {
+		s, err := lab.Look(n)
+		f.must(err)
+		remembered, err := below(n, multusMemory)
+		f.must(err)
+		out[n] = look{s, remembered}
+	}
+	return out
+}
+
+func (f *fixture) cleanUp(before looks) {
+	if f.Failed() {
+		f.tell()
+	}
+	// Pods that their workload takes along have all the time that they ask for.
+	for _, args := range [][]string{
+		{"deployments,replicasets,daemonsets", "--cascade=orphan"}, {"pods", "--grace-period=1"},
+	} {
+		if _, err := f.Cluster.Kubectl(f.ctx, append([]string{"-n", f.ns, "delete", "--all", "--timeout=120s"}, args...)...); err != nil {
+			f.Errorf("deleting the test's %s: %v", args[0], err)
+		}
+	}
+	if err := f.gone("pods"); err != nil {
+		f.Errorf("after the test: %v", err)
+	}
+	err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns).DeleteCollection(f.ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		f.Errorf("deleting the test's NADs: %v", err)
+	}
+	for _, n := range f.Cluster.Nodes() {
+		for _, link := range f.links {
+			f.sh(n, "! ip link show "+link+" >/dev/null 2>&1 || ip link del "+link)
+		}
+		if err := f.nothingAdded(n, before[n]); err != nil {
+			f.Errorf("after the test: %v", err)
+		}
+	}
+	if err := f.gone("resourceclaims.resource.k8s.io"); err != nil {
+		f.Errorf("after the test: %v", err)
+	}
+	if _, err := f.Cluster.Kubectl(f.ctx, "delete", "namespace", f.ns, "--wait=false"); err != nil {
+		f.Errorf("deleting the test's namespace: %v", err)
+	}
+}
+
+// gone waits until the namespace has no object of a kind.
+func (f *fixture) gone(kind string) error {
+	return lab.Eventually(f.ctx, time.Minute, func(ctx context.Context) error {
+		names, err := f.Cluster.Kubectl(ctx, "-n", f.ns, "get", kind, "-o", "name")
+		if err == nil && names != "" {
+			err = fmt.Errorf("left in namespace %s: %s", f.ns, strings.Join(strings.Fields(names), ", "))
+		}
+		return err
+	})
+}
+
+// nothingAdded waits until a node has nothing that it had not before, but for
+// what nadra's own pods have: a test may have replaced them.
+func (f *fixture) nothingAdded(n *cluster.Node, before look) error {
+	return lab.Eventually(f.ctx, 30*time.Second, func(ctx context.Context) error {
+		now, err := lab.Look(n)
+		if err != nil {
+			return err
+		}
+		remembered, err := below(n, multusMemory)
+		if err != nil {
+			return err
+		}
+		own, err := f.controllers(ctx, n)
+		if err != nil {
+			return err
+		}
+		added := now.Added(before.Snapshot)
+		for _, path := range remembered {
+			// Multus itself never deletes its result of the default network.
+			if !slices.Contains(before.multus, path) && !strings.HasSuffix(path, "-eth0") {
+				added = append(added, path)
+			}
+		}
+		added = slices.DeleteFunc(added, func(what string) bool {
+			return slices.ContainsFunc(own, func(of string) bool { return strings.HasSuffix(what, of) })
+		})
+		if len(added) > 0 {
+			return fmt.Errorf("%s has left over: %s", n.Name(), strings.Join(added, ", "))
+		}
+		return nil
+	})
+}
+
+// controllers lists what nadra's controllers have on a node.
+func (f *fixture) controllers(ctx context.Context, n *cluster.Node) ([]string, error) {
+	pods, err := f.Kube.CoreV1().Pods(lab.ControllerNamespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.Name()})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, p := range pods.Items {
+		s, err := n.PodSandbox(ctx, string(p.UID))
+		if err != nil {
+			return nil, err
+		}
+		var index int
+		err = n.DoInNetNS(s.NetNS, func() error {
+			eth0, err := netlink.LinkByName("eth0")
+			if err == nil {
+				index = eth0.Attrs().ParentIndex
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		names, err := n.Exec(ctx, "sh", "-c", fmt.Sprintf("grep -lx %d /sys/class/net/*/ifindex", index))
+		if err != nil {
+			return nil, err
+		}
+		link := filepath.Base(filepath.Dir(strings.TrimSpace(string(names))))
+		out = append(out, "netns "+filepath.Base(s.NetNS), "link "+link, multusMemory+"/"+s.ID)
+	}
+	return out, nil
+}
+
+// tell says how the namespace and nadra are, for a person.
+func (f *fixture) tell() {
+	for _, args := range [][]string{
+		{"-n", f.ns, "get", "pods,resourceclaims,resourceclaimtemplates", "-o", "wide"},
+		{"-n", f.ns, "get", "events", "--field-selector=type=Warning", "-o", "custom-columns=OBJECT:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
+		{"get", "nodes,resourceslices", "--show-labels"},
+		{"get", "pods", "-A", "-o", "wide"},
+	} {
+		out, err := f.Cluster.Kubectl(f.ctx, args...)
+		if err != nil {
+			out += err.Error()
+		}
+		f.Logf("kubectl %s\n%.6000s", strings.Join(args, " "), out)
+	}
+	f.Logf("%s\n%s", f.DriverLog(f.ctx), f.ControllerLog(f.ctx))
+}
+
+func (f *fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// eventually fails the test with the last error of check.
+func (f *fixture) eventually(limit time.Duration, check func(context.Context) error) {
+	f.Helper()
+	f.must(lab.Eventually(f.ctx, limit, check))
+}
+
+// kubectl runs kubectl in the test's namespace.
+func (f *fixture) kubectl(args ...string) string {
+	f.Helper()
+	out, err := f.Cluster.Kubectl(f.ctx, append([]string{"-n", f.ns}, args...)...)
+	f.must(err)
+	return out
+}
+
+// apply creates objects, given as YAML, in the test's namespace.
+func (f *fixture) apply(yaml string) {
+	f.Helper()
+	_, err := f.Cluster.KubectlInput(f.ctx, yaml, "-n", f.ns, "apply", "-f", "-")
+	f.must(err)
+}
+
+// sh runs a command on a node.
+func (f *fixture) sh(n *cluster.Node, command string) string {
+	f.Helper()
+	out, err := n.Exec(f.ctx, "sh", "-c", command)
+	f.must(err)
+	return string(out)
+}
+
+// owner says who is to serve the pods of the namespace from now on.
+func (f *fixture) owner(owner string) {
+	f.Helper()
+	f.must(label(f.ctx, "namespace/"+f.ns, owner))
+}
+
+// pods waits until there are exactly so many pods with the label app=name, all
+// of them Ready, and returns them in the order of their nodes.
+func (f *fixture) pods(name string, count int) []*corev1.Pod {
+	f.Helper()
+	var out []*corev1.Pod
+	err := lab.Eventually(f.ctx, 2*time.Minute, func(ctx context.Context) error {
+		list, err := f.Kube.CoreV1().Pods(f.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+		if err != nil {
+			return err
+		}
+		out = nil
+		for _, p := range list.Items {
+			if !ready(&p) {
+				return fmt.Errorf("pod %s is %s, not Ready", p.Name, p.Status.Phase)
+			}
+			out = append(out, &p)
+		}
+		if len(out) != count {
+			return fmt.Errorf("there are %d pods of %s, want %d", len(out), name, count)
+		}
+		return nil
+	})
+	f.must(err)
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Spec.NodeName, b.Spec.NodeName) })
+	return out
+}
+
+func ready(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// node returns the node that a pod runs on.
+func (f *fixture) node(p *corev1.Pod) *cluster.Node {
+	f.Helper()
+	for _, n := range f.Cluster.Nodes() {
+		if n.Name() == p.Spec.NodeName {
+			return n
+		}
+	}
+	f.Fatalf("pod %s is on node %q", p.Name, p.Spec.NodeName)
+	return nil
+}
+
+// Where each of the two notes what it has attached, on the node's disk, and
+// where the runtime notes that it has made the default network.
+const (
+	multusMemory  = "/var/lib/cni/multus"
+	nadraMemory   = "/var/lib/nadra"
+	runtimeMemory = "/var/lib/cni/results"
+)
+
+// below lists the files below a directory of a node, as the node calls them.
+func below(n *cluster.Node, dir string) ([]string, error) {
+	root, err := n.HostPath("/")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	err = filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // none yet, or gone meanwhile
+		}
+		if err == nil && !entry.IsDir() {
+			out = append(out, strings.TrimPrefix(path, strings.TrimSuffix(root, "/")))
+		}
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,164 @@
+//go:build e2e
+
+// Package dropin proves that annotated pods run unchanged beside Multus: on a
+// real cluster of two nodes, the first with the real Multus as its CNI, the
+// second with nadra.
+package dropin
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// The two nodes, by number.
+const (
+	multusNode = 1
+	nadraNode  = 2
+)
+
+// master is the interface that macvlan networks stand on. Both nodes have it.
+const master = "lan0"
+
+var (
+	theLab *lab.Lab
+	// multusPrograms is where the daemon and the shim are.
+	multusPrograms string
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "nadra-dropin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	c, err := start(ctx, dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
+		return 1
+	}
+	code := 1
+	if err := install(ctx, c); err != nil {
+		fmt.Fprintln(os.Stderr, "installing:", err)
+	} else {
+		code = m.Run()
+	}
+	if code != 0 {
+		if logs, err := c.SaveLogs("dropin"); err == nil {
+			fmt.Fprintln(os.Stderr, "logs are in", logs)
+		}
+	}
+	if err := c.Stop(context.WithoutCancel(ctx)); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the cluster:", err)
+		return 1
+	}
+	return code
+}
+
+func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
+	archives := []string{lab.ImageArchive(), lab.ControllerArchive()}
+	for _, archive := range archives {
+		if _, err := os.Stat(archive); err != nil {
+			return nil, fmt.Errorf("looking for nadra's images (run `make image`): %w", err)
+		}
+	}
+	return cluster.Start(ctx, cluster.Options{
+		Dir: dir, Nodes: 2, ImageArchives: archives, Out: os.Stderr,
+		// Tests kill the controller; the next one is not to wait ever longer to begin.
+		KubeletConfig: map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}},
+	})
+}
+
+// install is what a user of Multus does: all of nadra onto the cluster, and one
+// node given to it.
+func install(ctx context.Context, c *cluster.Cluster) (err error) {
+	if theLab, err = lab.New(c); err != nil {
+		return err
+	}
+	for _, n := range c.Nodes() {
+		if err := makeLink(ctx, n, master); err != nil {
+			return err
+		}
+	}
+	if err := theLab.InstallCRD(ctx); err != nil {
+		return err
+	}
+	if multusPrograms, err = cluster.BuildThickMultus(ctx, os.Stderr); err != nil {
+		return err
+	}
+	if err := c.Node(multusNode).InstallMultus(ctx, multusPrograms); err != nil {
+		return err
+	}
+	if err := label(ctx, "node/"+c.Node(nadraNode).Name(), api.OwnerNadra); err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in")); err != nil {
+		return err
+	}
+	if err := rolledOut(ctx, "nadra", "daemonset/nadra-node"); err != nil {
+		return fmt.Errorf("%w\n%s", err, theLab.DriverLog(ctx))
+	}
+	return theLab.WaitController(ctx)
+}
+
+// makeLink makes an interface for networks to stand on.
+func makeLink(ctx context.Context, n *cluster.Node, name string) error {
+	_, err := n.Exec(ctx, "sh", "-ec", strings.ReplaceAll("ip link add X type veth peer name Xp; ip link set X up; ip link set Xp up", "X", name))
+	return err
+}
+
+// label says whose an object is; nobody's with an empty owner.
+func label(ctx context.Context, object, owner string) error {
+	value := api.OwnerLabel + "=" + owner
+	if owner == "" {
+		value = api.OwnerLabel + "-"
+	}
+	_, err := theLab.Cluster.Kubectl(ctx, "label", "--overwrite", object, value)
+	return err
+}
+
+func rolledOut(ctx context.Context, namespace, what string) error {
+	_, err := theLab.Cluster.Kubectl(ctx, "-n", namespace, "rollout", "status", what, "--timeout=120s")
+	return err
+}
+
+// publishing waits until a node publishes networks, or does not any more.
+func publishing(ctx context.Context, node *cluster.Node, want bool) error {
+	return lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		list, err := theLab.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
+			FieldSelector: "spec.driver=" + lab.DriverName + ",spec.nodeName=" + node.Name(),
+		})
+		if err != nil {
+			return err
+		}
+		devices := 0
+		for _, s := range list.Items {
+			devices += len(s.Spec.Devices)
+		}
+		if (devices > 0) != want {
+			return fmt.Errorf("%s publishes %d networks", node.Name(), devices)
+		}
+		return nil
+	})
+}

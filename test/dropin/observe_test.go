@@ -1,0 +1,197 @@
+//go:build e2e
+
+package dropin
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/google/go-cmp/cmp"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/conformance"
+	"github.com/nadra-dev/nadra/test/conformance/compare"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// clusterSubnet is how the nodes' ranges of pod addresses begin, and clusterIP
+// how they are written where the node does not count.
+var clusterSubnet = regexp.MustCompile(`\b10\.98\.\d+\.`)
+
+const clusterIP = "10.98.N."
+
+// sandbox returns a running pod's sandbox.
+func (f *fixture) sandbox(p *corev1.Pod) cluster.PodSandbox {
+	f.Helper()
+	s, err := f.node(p).PodSandbox(f.ctx, string(p.UID))
+	f.must(err)
+	return s
+}
+
+// side describes a running pod for the comparison. Addresses that host-local
+// picks are named for their interface: which one is free is the node's affair.
+func (f *fixture) side(p *corev1.Pod, picked ...string) compare.Side {
+	f.Helper()
+	status := f.status(p)
+	path, err := f.node(p).HostPath(f.sandbox(p).NetNS)
+	f.must(err)
+	state, err := conformance.Observe(path)
+	f.must(err)
+	raw, err := json.Marshal(compare.Side{Added: state, Status: p.Annotations[nadv1.NetworkStatusAnnot]})
+	f.must(err)
+	text := string(raw)
+	for _, s := range status {
+		if s.Default || slices.Contains(picked, s.Interface) {
+			for i, ip := range s.IPs {
+				text = regexp.MustCompile(`\b`+regexp.QuoteMeta(ip)+`\b`).ReplaceAllString(text, fmt.Sprintf("ADDRESS-%d-OF-%s", i, s.Interface))
+			}
+		}
+	}
+	var out compare.Side
+	f.must(json.Unmarshal([]byte(clusterSubnet.ReplaceAllString(text, clusterIP)), &out))
+	return out
+}
+
+// status waits for a pod's network-status and returns it; p has it afterwards.
+func (f *fixture) status(p *corev1.Pod) []nadv1.NetworkStatus {
+	f.Helper()
+	status, err := f.NetworkStatus(f.ctx, p.Namespace, p.Name)
+	f.must(err)
+	raw, err := f.Cluster.Kubectl(f.ctx, "-n", p.Namespace, "get", "pod", p.Name, "-o",
+		`jsonpath={.metadata.annotations.k8s\.v1\.cni\.cncf\.io/network-status}`)
+	f.must(err)
+	p.Annotations[nadv1.NetworkStatusAnnot] = raw
+	return status
+}
+
+// equal fails the test for what two sides differ in and docs/compatibility.md
+// does not list.
+func (f *fixture) equal(what string, multus, nadra compare.Side, asked string) {
+	f.Helper()
+	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs/compatibility.md"))
+	f.must(err)
+	verdicts := compare.Verdicts{}
+	verdicts.Rows, err = compare.Page(string(page))
+	f.must(err)
+	verdict := verdicts.Judge(compare.Subject{Asked: asked}, compare.Sides(multus, nadra, asked))
+	f.Logf("%s: %s", what, verdict)
+	if len(verdict.Unlisted) > 0 {
+		f.Errorf("%s: not the same", what)
+	}
+}
+
+// servedBy checks that a pod is where it belongs, that it has each network once,
+// and that only its owner knows of it.
+func (f *fixture) servedBy(owner string, p *corev1.Pod, networks int) {
+	f.Helper()
+	want, other := f.multus, nadraMemory
+	if owner == api.OwnerNadra {
+		want, other = f.nadra, multusMemory
+	}
+	n := f.node(p)
+	if n != want {
+		f.Errorf("pod %s, which is to be served by %s, is on %s", p.Name, owner, n.Name())
+		return
+	}
+	if claims := len(p.Spec.ResourceClaims); (claims > 0) != (owner == api.OwnerNadra) {
+		f.Errorf("pod %s, which is served by %s, has %d claims", p.Name, owner, claims)
+	}
+	if status := f.status(p); len(status) != networks+1 {
+		f.Errorf("pod %s: network-status has %d networks, want %d", p.Name, len(status), networks+1)
+	}
+	links := f.view(p).Links
+	if len(links) != networks+2 {
+		f.Errorf("pod %s has the interfaces %v; want lo, eth0 and %d more", p.Name, links, networks)
+	}
+	id := f.sandbox(p).ID
+	own := multusMemory
+	if owner == api.OwnerNadra {
+		own = nadraMemory
+	}
+	if len(f.naming(n, own, id)) == 0 {
+		f.Errorf("pod %s is served by %s, which has nothing about its sandbox %s in %s", p.Name, owner, id, own)
+	}
+	if files := f.naming(n, other, id); len(files) > 0 {
+		f.Errorf("pod %s is served by %s, but there is %v, too", p.Name, owner, files)
+	}
+	results := slices.DeleteFunc(f.naming(n, runtimeMemory, id), func(path string) bool {
+		return strings.HasSuffix(path, "-eth0") || strings.HasSuffix(path, "-lo")
+	})
+	if len(results) > 0 {
+		f.Errorf("the runtime's own CNI cache has more of pod %s than its default network: %v", p.Name, results)
+	}
+}
+
+// naming lists the files below a directory of a node that have an ID in their
+// name or content.
+func (f *fixture) naming(n *cluster.Node, dir, id string) []string {
+	f.Helper()
+	files, err := below(n, dir)
+	f.must(err)
+	root, err := n.HostPath("/")
+	f.must(err)
+	return slices.DeleteFunc(files, func(path string) bool {
+		content, err := os.ReadFile(filepath.Join(root, path))
+		return !strings.Contains(path, id) && (err != nil || !strings.Contains(string(content), id))
+	})
+}
+
+// view is what must not change in a pod that runs.
+type view struct {
+	Sandbox  cluster.PodSandbox
+	Inode    uint64 // of the network namespace
+	Restarts int32
+	Links    []string // with index, MAC and addresses
+	Status   string
+}
+
+func (f *fixture) view(p *corev1.Pod) view {
+	f.Helper()
+	now, err := f.Kube.CoreV1().Pods(p.Namespace).Get(f.ctx, p.Name, getOptions)
+	f.must(err)
+	v := view{Sandbox: f.sandbox(p), Status: now.Annotations[nadv1.NetworkStatusAnnot]}
+	for _, c := range now.Status.ContainerStatuses {
+		v.Restarts += c.RestartCount
+	}
+	path, err := f.node(p).HostPath(v.Sandbox.NetNS)
+	f.must(err)
+	var info syscall.Stat_t
+	f.must(syscall.Stat(path, &info))
+	v.Inode = info.Ino
+	ns, err := f.node(p).PodNetNS(v.Sandbox.NetNS)
+	f.must(err)
+	defer ns.Close()
+	h, err := netlink.NewHandleAt(ns)
+	f.must(err)
+	defer h.Close()
+	links, err := h.LinkList()
+	f.must(err)
+	for _, l := range links {
+		addresses, err := h.AddrList(l, netlink.FAMILY_ALL)
+		f.must(err)
+		line := fmt.Sprintf("%d %s %s", l.Attrs().Index, l.Attrs().Name, l.Attrs().HardwareAddr)
+		for _, a := range addresses {
+			line += " " + a.IPNet.String()
+		}
+		v.Links = append(v.Links, line)
+	}
+	return v
+}
+
+// unchanged fails the test if a pod is not as it was.
+func (f *fixture) unchanged(what string, p *corev1.Pod, before view) {
+	f.Helper()
+	if diff := cmp.Diff(before, f.view(p)); diff != "" {
+		f.Errorf("%s has changed the running pod %s (-before +after):\n%s", what, p.Name, diff)
+	}
+}

@@ -1,0 +1,121 @@
+//go:build e2e
+
+package dropin
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/conformance/compare"
+)
+
+// asked is for three networks: an address that is picked on the node, addresses
+// and a MAC that the pod asks for, and addresses that the NAD has.
+const asked = `[{"name":"lan"},` +
+	`{"name":"store","interface":"store0","ips":["10.71.0.7/24","fd00:71::7/64"],"mac":"02:00:00:71:00:07"},` +
+	`{"name":"fixed"}]`
+
+const askedNetworks = 3
+
+// restart replaces the pods of a Deployment of one, as `kubectl rollout restart`
+// does, and returns the new pod.
+func (f *fixture) restart(name string) *corev1.Pod {
+	f.Helper()
+	f.kubectl("rollout", "restart", "deployment/"+name)
+	f.must(rolledOut(f.ctx, f.ns, "deployment/"+name))
+	return f.pods(name, 1)[0]
+}
+
+// A Deployment goes to nadra and back by the label of its namespace, and its
+// pods are the same wherever they are.
+func TestSameDeploymentOnBothSides(t *testing.T) {
+	f := setup(t, "switch")
+	f.networks()
+	f.apply(workload("Deployment", "app", "strategy: {type: Recreate}", asked, ""))
+	pod := f.pods("app", 1)[0]
+	f.servedBy(api.OwnerMultus, pod, askedNetworks)
+	before := f.side(pod, "net1")
+	f.compares(before, "lan", "store0 10.71.0.7/24", "store0 fd00:71::7/64", "net3 10.72.0.9/24", "10.171.0.0/16",
+		"10.170.0.0/16", "ipv4/conf/store0/arp_filter", "02:00:00:71:00:07")
+
+	f.owner(api.OwnerNadra)
+	pod = f.restart("app")
+	f.servedBy(api.OwnerNadra, pod, askedNetworks)
+	f.equal("Multus, then nadra", before, f.side(pod, "net1"), asked)
+
+	f.owner(api.OwnerMultus)
+	pod = f.restart("app")
+	f.servedBy(api.OwnerMultus, pod, askedNetworks)
+	f.equal("Multus, and again Multus", before, f.side(pod, "net1"), asked)
+}
+
+// compares checks that the description of a pod has what it is made for.
+func (f *fixture) compares(s compare.Side, all ...string) {
+	f.Helper()
+	text, err := json.Marshal(s)
+	f.must(err)
+	for _, want := range all {
+		if !strings.Contains(string(text), want) {
+			f.Errorf("%s is not in what is compared:\n%s", want, text)
+		}
+	}
+}
+
+// A DaemonSet has pods on both nodes, each served by who owns its node.
+func TestDaemonSetOnBothNodes(t *testing.T) {
+	f := setup(t, "daemons")
+	f.networks()
+	f.apply(workload("DaemonSet", "agent", "", asked, ""))
+	pods := f.pods("agent", 2)
+	f.servedBy(api.OwnerMultus, pods[0], askedNetworks)
+	f.servedBy(api.OwnerNadra, pods[1], askedNetworks)
+	f.equal("the pods of the two nodes", f.side(pods[0], "net1"), f.side(pods[1], "net1"), asked)
+}
+
+// A node changes hands as a whole, and back: without pods that Multus serves,
+// Multus goes and nadra comes.
+func TestNodeChangesHands(t *testing.T) {
+	f := setup(t, "hands")
+	f.networks()
+	node, other := f.multus, f.nadra
+	t.Cleanup(func() { // before the fixture's own
+		f.must(label(f.ctx, "node/"+node.Name(), ""))
+		f.must(label(f.ctx, "node/"+other.Name(), api.OwnerNadra))
+	})
+	f.apply(workload("Deployment", "app", "", asked, ""))
+	pod := f.pods("app", 1)[0]
+	f.servedBy(api.OwnerMultus, pod, askedNetworks)
+	before := f.side(pod, "net1")
+
+	f.empty("app")
+	f.must(node.RemoveMultus(f.ctx))
+	f.must(label(f.ctx, "node/"+node.Name(), api.OwnerNadra))
+	f.must(label(f.ctx, "node/"+other.Name(), "")) // so that the pod comes here
+	f.nadra = node
+	f.owner(api.OwnerNadra)
+	f.kubectl("scale", "deployment/app", "--replicas=1")
+	pod = f.pods("app", 1)[0]
+	f.servedBy(api.OwnerNadra, pod, askedNetworks)
+	f.equal("Multus, then nadra on the same node", before, f.side(pod, "net1"), asked)
+
+	f.empty("app")
+	f.must(node.InstallMultus(f.ctx, multusPrograms))
+	f.must(label(f.ctx, "node/"+node.Name(), ""))
+	f.must(label(f.ctx, "node/"+other.Name(), api.OwnerNadra))
+	f.owner(api.OwnerMultus)
+	f.kubectl("scale", "deployment/app", "--replicas=1")
+	pod = f.pods("app", 1)[0]
+	f.servedBy(api.OwnerMultus, pod, askedNetworks)
+	f.equal("Multus, and again Multus", before, f.side(pod, "net1"), asked)
+}
+
+// empty leaves a Deployment without pods.
+func (f *fixture) empty(name string) {
+	f.Helper()
+	f.kubectl("scale", "deployment/"+name, "--replicas=0")
+	f.must(f.noPods(name))
+}
