@@ -15,6 +15,7 @@ const (
 	eventAttaching       = "AttachingNetwork"
 	eventAttachFailed    = "FailedAttachNetwork"
 	eventReleaseFailed   = "FailedReleaseNetwork"
+	eventNoClaim         = "FailedNoClaim"
 	eventUnavailable     = "NetworkUnavailable"
 	eventAvailable       = "NetworkAvailable"
 	eventKubeletPrepare  = "FailedPrepareDynamicResources"

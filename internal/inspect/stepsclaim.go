@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 func (c *chain) claim(w want) Step {
@@ -36,6 +38,8 @@ func (c *chain) withoutClaim(w want) Step {
 		return notUsed("Multus has attached it" + listed(w.reported.IPs))
 	case c.pod.Spec.HostNetwork:
 		return notReached()
+	case c.lastOf(eventNoClaim) != nil:
+		return failed(c.lastOf(eventNoClaim).Message, OfConversion, "The message says what helps; the node refuses the pod rather than have it run without its networks.")
 	case c.nodeIsOurs():
 		return failed(message+"; node "+c.node+" is nadra's by its label, where Multus does not serve", OfConversion,
 			"Convert the workload (kubectl nadra convert), or keep the pod off nadra's nodes.")
@@ -51,7 +55,7 @@ func (c *chain) withoutClaim(w want) Step {
 func (c *chain) nodeIsOurs() bool {
 	for _, n := range c.in.Nodes {
 		if n.Name == c.node {
-			return n.Labels[ownerLabel] == "nadra"
+			return n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra
 		}
 	}
 	return false

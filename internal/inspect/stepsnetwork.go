@@ -192,13 +192,10 @@ func (c *chain) offeredByNone(w want, ref attachment.NetworkRef) Step {
 			"kubectl -n nadra logs -l app.kubernetes.io/name=nadra-node --tail=-1 | grep %s", ref))
 }
 
-// ownerLabel marks the nodes that are nadra's (design D11).
-const ownerLabel = "nadra.dev/owner"
-
 func (c *chain) owned() string {
 	var names []string
 	for _, n := range c.in.Nodes {
-		if n.Labels[ownerLabel] == "nadra" {
+		if n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
 			names = append(names, n.Name)
 		}
 	}
