@@ -37,7 +37,7 @@ type memoryFigures struct {
 func BenchmarkMemory(b *testing.B) {
 	figures.noteLoad("memory")
 	l := setup(b, "memory", "mem0")
-	p := findDriver(b, l.Cluster.Node(1))
+	p := findProcess(b, l.Cluster.Node(1), "nadra-node")
 	b.ReportMetric(0, "ns/op")
 	note := func(state, unit string) {
 		f := p.memory(b, state)
@@ -87,27 +87,27 @@ func startPods(b *testing.B, l *lab.Lab) {
 
 func networkNo(i int) string { return fmt.Sprintf("net-%03d", i) }
 
-// driverProcess is the directory of the driver's process in the node's /proc.
-type driverProcess string
+// process is the directory of a process in the node's /proc.
+type process string
 
-func findDriver(b *testing.B, node *cluster.Node) driverProcess {
+func findProcess(b *testing.B, node *cluster.Node, program string) process {
 	proc, err := node.HostPath("/proc")
 	must(b, err)
 	comms, err := filepath.Glob(proc + "/[0-9]*/comm")
 	must(b, err)
 	for _, comm := range comms {
 		// Processes end while they are looked at.
-		if name, err := os.ReadFile(comm); err == nil && strings.TrimSpace(string(name)) == "nadra-node" {
-			return driverProcess(filepath.Dir(comm))
+		if name, err := os.ReadFile(comm); err == nil && strings.HasPrefix(program, strings.TrimSpace(string(name))) {
+			return process(filepath.Dir(comm))
 		}
 	}
-	b.Fatal("no process on the node is nadra-node")
+	b.Fatalf("no process on the node is %s", program)
 	return ""
 }
 
 // memory takes the median over some seconds: a garbage collector's heap goes
 // up and down.
-func (p driverProcess) memory(b *testing.B, state string) memoryFigures {
+func (p process) memory(b *testing.B, state string) memoryFigures {
 	var rss, anon stats.Sample
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -120,7 +120,7 @@ func (p driverProcess) memory(b *testing.B, state string) memoryFigures {
 }
 
 // status is a field of /proc/<pid>/status, in MiB.
-func (p driverProcess) status(b *testing.B, field string) float64 {
+func (p process) status(b *testing.B, field string) float64 {
 	content, err := os.ReadFile(filepath.Join(string(p), "status"))
 	must(b, err)
 	match := regexp.MustCompile(field + `:\s+(\d+) kB`).FindSubmatch(content)
@@ -134,7 +134,7 @@ func (p driverProcess) status(b *testing.B, field string) float64 {
 
 // containerPeak is the most that was ever charged to the driver's container, in
 // MiB: with the plugins that it ran, without files that were cached before.
-func (p driverProcess) containerPeak(b *testing.B) float64 {
+func (p process) containerPeak(b *testing.B) float64 {
 	content, err := os.ReadFile(filepath.Join(string(p), "cgroup"))
 	must(b, err)
 	for _, version := range []struct{ group, root, file string }{

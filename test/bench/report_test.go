@@ -35,6 +35,7 @@ type report struct {
 	Memory        []memoryFigures
 	ContainerPeak float64
 	Commands      []commandFigures
+	Webhook       *webhookFigures
 }
 
 // machine says where the figures come from.
@@ -61,7 +62,7 @@ func (r *report) noteLoad(what string) {
 // finish writes the document when everything was measured. Figures of several
 // runs are never mixed.
 func (r *report) finish(ctx context.Context) error {
-	if r.Gate == nil || r.Hook == nil || r.Memory == nil || r.Pods == nil || r.Commands == nil {
+	if r.Gate == nil || r.Hook == nil || r.Memory == nil || r.Pods == nil || r.Commands == nil || r.Webhook == nil {
 		fmt.Fprintln(os.Stderr, "docs/performance.md is left as it is: not everything was measured")
 		return nil
 	}
