@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +55,7 @@ func (r *classes) ownKeys(_ context.Context, o client.Object) []reconcile.Reques
 		return nil
 	}
 	var out []reconcile.Request
-	if managed(class) || strings.HasSuffix(class.Name, classSuffix) {
+	if _, ours := attachment.ClassNetwork(class.Name); ours || managed(class) {
 		out = append(out, request("", class.Name))
 	}
 	if pool := class.Spec.ExtendedResourceName; r.pools && pool != nil && poolClassName(*pool) != class.Name {

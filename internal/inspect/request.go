@@ -35,11 +35,9 @@ func (x *index) requestsOf(spec resourceapi.ResourceClaimSpec) []request {
 	return out
 }
 
-const classSuffix = ".nad.nadra.dev"
-
 // isOurs reports whether a class is one for this driver's devices.
 func (x *index) isOurs(class string) bool {
-	if class == v1alpha1.DriverName || strings.HasSuffix(class, classSuffix) {
+	if _, ours := attachment.ClassNetwork(class); ours || class == v1alpha1.DriverName {
 		return true
 	}
 	c := x.classes[class]
@@ -72,15 +70,12 @@ func (x *index) meant(r request) (attachment.NetworkRef, bool) {
 	return selected(selectors)
 }
 
-// ofClass reads the name of a network's own class; its last part but the
-// suffix is the namespace, which has no dots.
+// ofClass is the network whose own class it is.
 func (x *index) ofClass(class string) (attachment.NetworkRef, bool) {
-	text, ours := strings.CutSuffix(class, classSuffix)
-	dot := strings.LastIndexByte(text, '.')
-	if !ours || dot <= 0 {
+	ref, ours := attachment.ClassNetwork(class)
+	if !ours {
 		return attachment.NetworkRef{}, false
 	}
-	ref := attachment.NetworkRef{Namespace: text[dot+1:], Name: text[:dot]}
 	if attachment.DeviceClassName(ref) == class && x.networks[ref] != nil {
 		return ref, true
 	}

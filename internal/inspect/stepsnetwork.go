@@ -133,7 +133,7 @@ func (c *chain) class(w want) Step {
 		return ok(name + " was deleted since; the claim is allocated already")
 	}
 	do := "Correct deviceClassName in the claim's template, or create the class."
-	if strings.HasSuffix(name, classSuffix) {
+	if _, ours := attachment.ClassNetwork(name); ours {
 		do = "Apply the DeviceClass that `kubectl nadra convert` writes beside the workload, or correct deviceClassName in the template."
 	}
 	return failed(fmt.Sprintf("DeviceClass %s does not exist", name), OfConversion, do)

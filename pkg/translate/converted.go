@@ -3,7 +3,6 @@ package translate
 import (
 	"regexp"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
@@ -105,8 +104,6 @@ func (p *planner) checkMatchedBefore(replaced []string) {
 	}
 }
 
-const classSuffix = ".nad.nadra.dev"
-
 // checkLeftOver looks for claims of a conversion beyond those that are wanted.
 func (p *planner) checkLeftOver(wanted int) {
 	var names []string
@@ -135,7 +132,8 @@ func (p *planner) checkOwnClaims() {
 			if request.Exactly == nil {
 				continue
 			}
-			if class := request.Exactly.DeviceClassName; strings.HasSuffix(class, classSuffix) {
+			class := request.Exactly.DeviceClassName
+			if _, ours := attachment.ClassNetwork(class); ours {
 				p.add(ClaimedByHand, p.pod.at.Child("spec", "resourceClaims").Index(i), p.doc.at(item), "template %s asks for class %s", name, class)
 				break
 			}
