@@ -111,9 +111,6 @@ func (s *suite) recovered(staying map[string]life) []string {
 		if len(wrong) == 0 {
 			return nil
 		}
-		if err := s.restoreClaims(ctx); err != nil {
-			return err
-		}
 		return fmt.Errorf("%d pods are not as they should be", len(wrong))
 	})
 	var stuck []string
@@ -197,7 +194,7 @@ func (s *suite) exec(pod string, command ...string) (string, error) {
 
 // deleteAll deletes all pods and returns those that do not go.
 func (s *suite) deleteAll() []string {
-	err := s.persist("deleting all pods", func(ctx context.Context) error {
+	err := persist(s.ctx, "deleting all pods", func(ctx context.Context) error {
 		return s.Kube.CoreV1().Pods(s.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	})
 	s.must(err)

@@ -23,6 +23,9 @@ const (
 	// patience is how long a life waits for its pod to be Ready, or gone, while
 	// faults go on. What is late is looked at in the end.
 	patience = 30 * time.Second
+	// naming is how long a pod's name may stay taken by the one before it, or
+	// the API server away.
+	naming = 2 * recovery
 	// lifeLabel tells the incarnations of a pod apart.
 	lifeLabel = "faults.nadra.dev/incarnation"
 )
@@ -120,7 +123,9 @@ func (v *lives) create(l life) (types.UID, error) {
 	pod := l.pod(v.ns)
 	pod.Labels[lifeLabel] = incarnation
 	var uid types.UID
-	err := v.persist("creating", func(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(v.ctx, naming)
+	defer cancel()
+	err := persist(ctx, "creating", func(ctx context.Context) error {
 		made, err := v.CreatePod(ctx, pod)
 		if apierrors.IsAlreadyExists(err) {
 			// Perhaps by an earlier try, whose answer was lost.
@@ -135,7 +140,7 @@ func (v *lives) create(l life) (types.UID, error) {
 		return err
 	})
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w; the pod of that name: %s", err, state(v.pod(l.name)))
 	}
 	v.await(func() bool { p := v.pod(l.name); return p != nil && p.UID == uid })
 	return uid, nil
@@ -143,7 +148,7 @@ func (v *lives) create(l life) (types.UID, error) {
 
 // remove deletes exactly this incarnation of a pod.
 func (s *suite) remove(name string, uid types.UID, grace *int64) error {
-	return s.persist("deleting", func(ctx context.Context) error {
+	return persist(s.ctx, "deleting", func(ctx context.Context) error {
 		err := s.Kube.CoreV1().Pods(s.ns).Delete(ctx, name, metav1.DeleteOptions{
 			GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &uid},
 		})
@@ -154,16 +159,16 @@ func (s *suite) remove(name string, uid types.UID, grace *int64) error {
 	})
 }
 
-// persist repeats a request until it succeeds.
-func (s *suite) persist(what string, request func(context.Context) error) error {
+// persist repeats a request until it succeeds, or ctx ends.
+func persist(ctx context.Context, what string, request func(context.Context) error) error {
 	for {
-		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
-		err := request(ctx)
+		once, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err := request(once)
 		cancel()
 		if err == nil {
 			return nil
 		}
-		if !pause(s.ctx, 250*time.Millisecond) {
+		if !pause(ctx, 250*time.Millisecond) {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}

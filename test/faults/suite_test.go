@@ -67,7 +67,8 @@ func setUp(t *testing.T, namespace string, limit time.Duration) *suite {
 	s.must(s.CreateNamespace(ctx, namespace))
 	s.makeNetworks()
 	s.watchPods()
-	s.check()
+	s.inBackground(s.checker.run)
+	s.inBackground(s.keepClaims)
 	return s
 }
 
@@ -100,13 +101,13 @@ func (s *suite) watchPods() {
 	}
 }
 
-// check runs the checker to the end of the test.
-func (s *suite) check() {
+// inBackground has something run to the end of the test.
+func (s *suite) inBackground(run func(context.Context)) {
 	ctx, stop := context.WithCancel(s.ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.checker.run(ctx)
+		run(ctx)
 	}()
 	s.t.Cleanup(func() { stop(); <-done })
 }

@@ -7,12 +7,29 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// restoring is the time between two looks for lost claims.
+const restoring = 5 * time.Second
+
+// keepClaims restores claims as long as the test runs: a life whose pod is to
+// come again under its name waits until the one before is gone. What the API
+// server refuses now, it is asked again.
+func (s *suite) keepClaims(ctx context.Context) {
+	var last string
+	for pause(ctx, restoring) {
+		if err := s.restoreClaims(ctx); err != nil && ctx.Err() == nil && err.Error() != last {
+			last = err.Error()
+			s.note("restoring claims: %v", err)
+		}
+	}
+}
 
 // restoreClaims gives back to pods what Kubernetes 1.36's claim controller may
 // take from them when the API server is slow: with a cache that is behind it
