@@ -41,6 +41,7 @@ func TestController(t *testing.T) {
 	f.part("a Deployment runs unchanged", (*fixture).deploymentRuns)
 	f.part("200 pods make one template", (*fixture).oneTemplate)
 	f.part("what is wrong is refused in words", (*fixture).refusals)
+	f.part("a template that may not be made is told with its remedy", (*fixture).templatesForbidden)
 	f.part("what is not nadra's is left alone", (*fixture).leftAlone)
 	f.part("slices are written by the driver of their node", (*fixture).slicesAreTheDrivers)
 	f.part("templates come back, and go", (*fixture).templatesComeAndGo)
@@ -295,6 +296,52 @@ func (f *fixture) refusals() {
 	if err := f.CreateTemplate(f.ctx, bad); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		f.Errorf("a template with an unknown field: %v", err)
 	}
+}
+
+// templatesForbidden has a quota and then the controller's own rights stand in
+// the way of templates that no pod has asked for yet.
+func (f *fixture) templatesForbidden() {
+	tries, doomed := 0, []string{"-n", f.ns, "delete", "pods", "--ignore-not-found", "--timeout=60s", "kept"}
+	// held creates pods, each with a need of its own, until one is refused.
+	held := func(texts ...string) {
+		f.Helper()
+		f.eventually(30*time.Second, func(context.Context) error {
+			tries++
+			doomed = append(doomed, fmt.Sprintf("kept-%d", tries))
+			_, err := f.CreatePod(f.ctx, asking(f.ns, doomed[len(doomed)-1], fmt.Sprintf("net@k%d", tries)))
+			for _, text := range texts {
+				if said := fmt.Sprint(err); !strings.Contains(said, text) {
+					return fmt.Errorf("the refusal does not say %q: %s", text, said)
+				}
+			}
+			return nil
+		})
+	}
+	f.must(f.Apply(f.ctx, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: dropin},
+spec: {hard: {count/resourceclaimtemplates.resource.k8s.io: 0}}}`))
+	held("exceeded quota: none", "raise count/resourceclaimtemplates.resource.k8s.io")
+	f.kubectl("-n", f.ns, "delete", "resourcequota", "none")
+
+	roles := f.Kube.RbacV1().ClusterRoles()
+	role, err := roles.Get(f.ctx, "nadra-controller", metav1.GetOptions{})
+	f.must(err)
+	rules := role.DeepCopy().Rules
+	for i, rule := range role.Rules {
+		if slices.Contains(rule.Resources, "resourceclaimtemplates") {
+			role.Rules[i].Verbs = []string{"get", "list", "watch", "delete"}
+		}
+	}
+	role, err = roles.Update(f.ctx, role, metav1.UpdateOptions{})
+	f.must(err)
+	held("creating ResourceClaimTemplate dropin/", `cannot create resource "resourceclaimtemplates"`)
+	role.Rules = rules
+	_, err = roles.Update(f.ctx, role, metav1.UpdateOptions{})
+	f.must(err)
+	f.eventually(30*time.Second, func(context.Context) error {
+		_, err := f.CreatePod(f.ctx, asking(f.ns, "kept", "net@kept"))
+		return err
+	})
+	f.kubectl(doomed...)
 }
 
 // leftAlone are pods without networks, and those of a namespace on Multus.

@@ -1,0 +1,107 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// The chart, installed, changed and removed by the real Helm on a cluster that
+// has never seen nadra: an annotated pod runs, and the CRD of NADs stays.
+func TestChart(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	f := startBare(ctx, t)
+	helm := buildHelm(ctx, t)
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := f.Cluster.ControlPlane().Exec(ctx, helm, append([]string{"--kubeconfig", f.Cluster.Kubeconfig(), "-n", "default"}, args...)...)
+		if err != nil {
+			t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	chart := filepath.Join(lab.Root(), "manifests", "chart")
+	said := run("install", "nadra", chart, "--wait", "--timeout=120s")
+	f.saysAll(said, "kubectl label node NODE nadra.dev/owner=nadra")
+	f.must(f.WaitController(ctx))
+	f.kubectl("label", "nodes", "--all", "nadra.dev/owner=nadra")
+	f.kubectl("label", "namespace", f.ns, "nadra.dev/owner=nadra")
+	f.must(f.WaitDriver(ctx))
+
+	f.must(f.CreateNAD(ctx, f.ns, "net", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-chart","ipam":{"type":"host-local","subnet":"10.68.0.0/24"}}`))
+	f.comesUp("first")
+	run("upgrade", "nadra", chart, "--wait", "--timeout=120s", "--set", "namespaceIsolation=true", "--set", "node.args={--hook-budget=500ms}")
+	f.kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=90s")
+	f.must(f.WaitController(ctx))
+	f.comesUp("second")
+	f.isRefused(asking(f.ns, "elsewhere", "kube-system/net"), "kube-system/net")
+	for _, name := range []string{"first", "second"} {
+		f.must(f.DeletePod(ctx, f.ns, name))
+	}
+
+	run("uninstall", "nadra", "--wait", "--timeout=120s")
+	left := f.kubectl("get", "daemonsets,deployments,clusterroles,mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies",
+		"-A", "-o", "name")
+	if strings.Contains(left, "nadra") {
+		t.Errorf("helm uninstall has left:\n%s", left)
+	}
+	if _, err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns).Get(ctx, "net", metav1.GetOptions{}); err != nil {
+		t.Errorf("a NetworkAttachmentDefinition after helm uninstall: %v", err)
+	}
+}
+
+// startBare starts a cluster of its own, without nadra but with its images.
+func startBare(ctx context.Context, t *testing.T) *fixture {
+	t.Helper()
+	c, err := cluster.Start(ctx, cluster.Options{
+		Dir: t.TempDir(), ImageArchives: []string{lab.ImageArchive(), lab.ControllerArchive()}, Out: testWriter{t},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	l, err := lab.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{T: t, Lab: l, ctx: ctx, ns: "default", node: c.Node(1)}
+}
+
+// buildHelm builds the Helm whose library also renders the chart in its tests.
+func buildHelm(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "helm")
+	build := exec.CommandContext(ctx, "go", "-C", filepath.Join(lab.Root(), "test", "chart"), "build", "-o", path, "helm.sh/helm/v3/cmd/helm")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building helm: %v\n%s", err, out)
+	}
+	return path
+}
+
+// comesUp creates a pod that has only the annotation and waits until it is
+// Ready with its network.
+func (f *fixture) comesUp(name string) {
+	f.Helper()
+	_, err := f.CreatePod(f.ctx, asking(f.ns, name, "net@data"))
+	f.must(err)
+	_, err = f.Ready(f.ctx, f.ns, name, 2*time.Minute)
+	f.must(err)
+	f.kubectl("-n", f.ns, "exec", name, "--", "ip", "link", "show", "data")
+}
