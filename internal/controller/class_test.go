@@ -33,7 +33,7 @@ func pooled(namespace, name, pool string) *nadv1.NetworkAttachmentDefinition {
 
 // ownClass is the class that the controller makes for a network.
 func ownClass(namespace, name string) *resourceapi.DeviceClass {
-	class := translate.DeviceClass(attachment.NetworkRef{Namespace: namespace, Name: name})
+	class := translate.DeviceClass(attachment.NetworkRef{Namespace: namespace, Name: name}, "")
 	own(class)
 	return class
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 const poolSuffix = ".pool.nadra.dev"
@@ -51,19 +51,12 @@ func poolClass(pool string, others []resourceapi.DeviceClass) (*resourceapi.Devi
 	class := &resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: poolClassName(pool)},
 		Spec: resourceapi.DeviceClassSpec{
-			Selectors:            []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: drawsFrom(pool)}}},
+			Selectors:            []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: translate.PoolDevices(pool)}}},
 			ExtendedResourceName: &pool,
 		},
 	}
 	own(class)
 	return class, nil
-}
-
-// drawsFrom is an expression for the devices of one pool. Network devices have
-// no such attribute, and to read what is not there is an error.
-func drawsFrom(pool string) string {
-	const attributes = `device.attributes["k8s.cni.cncf.io"]`
-	return fmt.Sprintf(`device.driver == %q && "resourceName" in %[2]s && %[2]s.resourceName == %[3]q`, v1alpha1.DriverName, attributes, pool)
 }
 
 // checkPool refuses names that are no extended resource.

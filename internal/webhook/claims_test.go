@@ -40,7 +40,7 @@ func encodedAs(t *testing.T, o any) []byte {
 }
 
 func TestClaims(t *testing.T) {
-	class := translate.DeviceClass(attachment.NetworkRef{Namespace: "shop", Name: "lan"})
+	class := translate.DeviceClass(attachment.NetworkRef{Namespace: "shop", Name: "lan"}, "")
 	badClass := class.DeepCopy()
 	badClass.Name = "wan.infra.nad.nadra.dev"
 	meta := metav1.ObjectMeta{Name: "c", Namespace: "shop"}

@@ -17,7 +17,7 @@ func TestClassSelectsWhatIsPublished(t *testing.T) {
 	for _, name := range []string{"lan", strings.Repeat("long-", 20) + "name"} {
 		ref := attachment.NetworkRef{Namespace: "shop", Name: name}
 		published := attributes(attachment.Network{Ref: ref}, nil)
-		expression := translate.DeviceClass(ref).Spec.Selectors[0].CEL.Expression
+		expression := translate.DeviceClass(ref, "").Spec.Selectors[0].CEL.Expression
 		selected := 0
 		for _, attribute := range []string{attrNamespace, attrName, attrHash} {
 			_, rest, found := strings.Cut(expression, "."+attribute+" == ")

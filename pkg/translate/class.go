@@ -16,14 +16,19 @@ import (
 )
 
 // DeviceClass returns the class of a network (design D3): it selects the
-// network's devices by the attributes that the node driver publishes, and has
-// the network as its config, so that a claim need not name it.
-func DeviceClass(ref attachment.NetworkRef) *resourceapi.DeviceClass {
+// network's devices by the attributes that the node driver publishes, or those of
+// the resource pool that the network draws from, if any. It has the network as
+// its config, so that a claim need not name it.
+func DeviceClass(ref attachment.NetworkRef, pool string) *resourceapi.DeviceClass {
+	expression := selects(ref)
+	if pool != "" {
+		expression = PoolDevices(pool)
+	}
 	return &resourceapi.DeviceClass{
 		TypeMeta:   metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "DeviceClass"},
 		ObjectMeta: metav1.ObjectMeta{Name: attachment.DeviceClassName(ref)},
 		Spec: resourceapi.DeviceClassSpec{
-			Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: selects(ref)}}},
+			Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
 			Config: []resourceapi.DeviceClassConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
 				Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: v1alpha1.DriverName, Parameters: networkOnly(ref)},
 			}}},
@@ -38,7 +43,15 @@ func ClassOf(nad *nadv1.NetworkAttachmentDefinition, o Options) (*resourceapi.De
 	if !newEnvironment(o).servable(n) {
 		return nil, n.blocked
 	}
-	return DeviceClass(attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}), nil
+	return DeviceClass(attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}, n.resourceName), nil
+}
+
+// PoolDevices is an expression for the devices of one resource pool, as a class
+// or a request selects them. Network devices have no such attribute, and to read
+// what is not there is an error.
+func PoolDevices(pool string) string {
+	const attributes = `device.attributes["k8s.cni.cncf.io"]`
+	return fmt.Sprintf(`device.driver == %q && "resourceName" in %[2]s && %[2]s.resourceName == %[3]q`, v1alpha1.DriverName, attributes, pool)
 }
 
 // selects is an expression for the devices of one network. A name that is

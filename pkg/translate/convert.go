@@ -89,7 +89,7 @@ func (e *environment) created(files []File, known learned, outcomes []outcome) [
 		}
 		if class := n.verdict.Class; class != "" && !e.classes[class] {
 			e.classes[class] = true
-			out = append(out, Created{Object: DeviceClass(refOf(n.verdict.Object)), For: at})
+			out = append(out, Created{Object: DeviceClass(refOf(n.verdict.Object), n.verdict.Pool), For: at})
 		}
 	}
 	made := map[string]bool{}
@@ -122,7 +122,8 @@ func (e *environment) classesFor(workloads []Verdict, file string) []Created {
 		for _, name := range w.Networks {
 			namespace, name, _ := strings.Cut(name, "/")
 			ref := attachment.NetworkRef{Namespace: namespace, Name: name}
-			if class := DeviceClass(ref); e.present[ref] && e.servable(e.networks[ref]) && !e.classes[class.Name] {
+			n := e.networks[ref]
+			if class := DeviceClass(ref, n.resourceName); e.present[ref] && e.servable(n) && !e.classes[class.Name] {
 				e.classes[class.Name] = true
 				out = append(out, Created{Object: class, For: file})
 			}
