@@ -53,6 +53,8 @@ type record struct {
 	// Refusal is why it is not worth waiting for this attachment.
 	Refusal string `json:"refusal"`
 	BootID  string `json:"bootID"`
+	// DeviceOnly says that nothing is attached.
+	DeviceOnly bool `json:"deviceOnly"`
 	Sandbox *struct {
 		ID     string `json:"id"`
 		Cookie uint64 `json:"netNSCookie"`
@@ -116,6 +118,8 @@ func (r record) says(message string) string {
 // does.
 func (r record) lacks(here Where) string {
 	switch {
+	case r.DeviceOnly:
+		return ""
 	case r.Phase == "Attaching":
 		return "its plugins are still running, or the driver died while they did"
 	case r.Phase != "Attached" || r.Sandbox == nil:

@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"encoding/json"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +52,7 @@ func TestDecide(t *testing.T) {
 		{"refused and attached elsewhere", refusing(attached, "Attached", "no address is left"), func(w *Where) { w.Cookie++ }, Refuse, "(net1), phase Attached: no address is left"},
 		{"an empty refusal", refusing(file, "Attaching", ""), nil, Wait, "its plugins are still running"},
 		{"a later format", strings.ReplaceAll(attached, `"version": 1`, `"version": 2`), nil, Refuse, "format version 2"},
+		{"a device only", `{"version":1,"records":[{"phase":"Prepared","deviceOnly":true}]}`, nil, Go, ""},
 		{"no records", `{"version":1,"records":[]}`, nil, Refuse, "0 entries"},
 		{"cut off", attached[:len(attached)/2], nil, Refuse, "cannot be read"},
 	}
@@ -118,7 +121,10 @@ func FuzzDecide(f *testing.F) {
 	f.Add([]byte(strings.ReplaceAll(string(data), "Attaching", "Attached")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		verdict, _ := Decide(data, here)
-		if verdict == Go && !strings.Contains(string(data), "4711") {
+		var file claimFile
+		_ = json.Unmarshal(data, &file)
+		devices := slices.ContainsFunc(file.Records, func(r record) bool { return r.DeviceOnly })
+		if verdict == Go && !devices && !strings.Contains(string(data), "4711") {
 			t.Errorf("opened by %s", data)
 		}
 	})

@@ -3,6 +3,7 @@ package attachment
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,11 +17,16 @@ import (
 type Requested struct {
 	// Request, Pool, Device and ShareID are those of the allocation result.
 	Request, Pool, Device, ShareID string
-	Selection                      Selection
+	// Selection is zero where the device alone is asked for.
+	Selection Selection
 }
 
+// DeviceOnly reports whether the device is not to be attached to a network.
+func (r Requested) DeviceOnly() bool { return r.Selection.Network == NetworkRef{} }
+
 // FromClaim returns what a claim asks of this driver, in the order of its
-// allocation results. networkOf says which network a device stands for.
+// allocation results. networkOf says which network a device stands for; the
+// zero one is a device of a resource pool, whose network the config names.
 //
 // The configs that cover a request are laid over each other, those of the class
 // first, then those of the claim (design D1). Every config of ours must be
@@ -64,7 +70,8 @@ func fromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device str
 }
 
 // overlaid is what all configs together say about one request for a device that
-// stands for network.
+// stands for network, or for none. The config returned names none only if it
+// says nothing else either.
 func overlaid(configs []claimConfig, request, claimNamespace string, network NetworkRef) (v1alpha1.AttachmentConfig, error) {
 	config := v1alpha1.AttachmentConfig{TypeMeta: v1alpha1.TypeMeta()}
 	for _, c := range configs {
@@ -76,8 +83,17 @@ func overlaid(configs []claimConfig, request, claimNamespace string, network Net
 	if config.Network != nil {
 		named = NetworkRef{Namespace: config.Network.Namespace, Name: config.Network.Name}
 	}
+	if named == (NetworkRef{}) {
+		if !reflect.DeepEqual(FromConfig(config), Selection{}) {
+			return config, errOnlyDevice
+		}
+		return config, nil
+	}
 	if named.Namespace == "" {
 		named.Namespace = claimNamespace
+	}
+	if network == (NetworkRef{}) {
+		network = named
 	}
 	if named != network {
 		return config, fmt.Errorf("its config names network %s, but the allocated device stands for network %s: "+

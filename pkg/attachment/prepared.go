@@ -16,4 +16,10 @@ type Prepared struct {
 	// this order and taken down in reverse.
 	Index      int        `json:"index"`
 	Attachment Attachment `json:"attachment"`
+	// Hardware is the device of a resource pool; nil where the allocated device
+	// stands for the network itself.
+	Hardware *Hardware `json:"hardware,omitempty"`
+	// DeviceOnly says that Attachment is empty: containers get the device, and
+	// nothing is attached.
+	DeviceOnly bool `json:"deviceOnly,omitempty"`
 }

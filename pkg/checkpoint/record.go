@@ -31,7 +31,7 @@ type Record struct {
 
 	Phase Phase `json:"phase"`
 	// Sandbox is the sandbox that the attachment was made for. It is set in
-	// the phases Attaching and Attached.
+	// the phases Attaching and Attached, and where the device only was given.
 	Sandbox *attachment.Sandbox `json:"sandbox,omitempty"`
 	// BootID identifies the life of the node in which Sandbox existed. After a
 	// reboot its network namespace is gone, and a DEL gets none.

@@ -163,6 +163,18 @@ func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox) error {
 	})
 }
 
+// MarkGiven notes the sandbox whose containers have devices to which nothing is
+// attached. No DEL is owed for them.
+func (s *Store) MarkGiven(keys []Key, sandbox attachment.Sandbox) error {
+	return s.update(keys, func(r *Record) error {
+		if !r.DeviceOnly {
+			return fmt.Errorf("%s is to be attached to network %s", r.Key(), r.Attachment.Network)
+		}
+		*r = Record{Prepared: r.Prepared, Phase: Prepared, Sandbox: &sandbox, BootID: s.bootID}
+		return nil
+	})
+}
+
 // MarkDisplaced notes which default routes are about to be taken away for this
 // record, in addition to those that were.
 func (s *Store) MarkDisplaced(key Key, routes []Route) error {

@@ -88,6 +88,9 @@ func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox, troub
 // attempt attaches what the sandbox lacks. What an earlier sandbox of the pod,
 // or an attempt that failed, has left is deleted first.
 func (a *attacher) attempt(ctx context.Context, sandbox attachment.Sandbox) error {
+	if err := a.noteDevices(sandbox); err != nil {
+		return again{err}
+	}
 	missing := a.lacking(sandbox)
 	if err := a.detach(ctx, sandbox.Pod.UID, missing); err != nil {
 		return again{fmt.Errorf("clearing what was attached before: %w", err)}
@@ -118,10 +121,33 @@ func (a *attacher) attempt(ctx context.Context, sandbox attachment.Sandbox) erro
 	return nil
 }
 
-// lacking reports which records are not attached in this very sandbox.
+// noteDevices notes in which sandbox the devices are that nothing is attached
+// to, so that nobody else gets them while it runs.
+func (a *attacher) noteDevices(sandbox attachment.Sandbox) error {
+	devices := slices.DeleteFunc(a.store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
+		return !r.DeviceOnly || r.Sandbox != nil && r.Sandbox.ID == sandbox.ID && r.BootID == a.store.BootID()
+	})
+	if len(devices) == 0 || sandbox.NetNS == "" {
+		return nil
+	}
+	ns, err := a.look(sandbox.NetNS)
+	if err != nil {
+		return err
+	}
+	sandbox.Cookie = ns.cookie
+	return a.store.MarkGiven(keys(devices), sandbox)
+}
+
+// networksIn drops the records of devices that nothing is attached to.
+func networksIn(records []checkpoint.Record) []checkpoint.Record {
+	return slices.DeleteFunc(slices.Clone(records), func(r checkpoint.Record) bool { return r.DeviceOnly })
+}
+
+// lacking reports which records are not attached in this very sandbox. Devices
+// to which nothing is attached lack nothing.
 func (a *attacher) lacking(sandbox attachment.Sandbox) func(checkpoint.Record) bool {
 	return func(r checkpoint.Record) bool {
-		return r.Phase != checkpoint.Attached || r.Sandbox.ID != sandbox.ID || r.BootID != a.store.BootID()
+		return !r.DeviceOnly && (r.Phase != checkpoint.Attached || r.Sandbox.ID != sandbox.ID || r.BootID != a.store.BootID())
 	}
 }
 
@@ -161,16 +187,21 @@ func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 	if err := a.moveDefaultRoute(sandbox, r); err != nil {
 		return fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
 	}
-	if err := a.store.MarkAttached(r.Key(), raw, a.deviceInfo(ctx, sandbox, at)); err != nil {
+	if err := a.store.MarkAttached(r.Key(), raw, a.deviceInfo(ctx, sandbox, r)); err != nil {
 		return again{err}
 	}
 	return nil
 }
 
-// deviceInfo is what the plugins have told of the device. It is told on and of
-// no use to the pod's networks: without it the attachment is no worse.
-func (a *attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, at attachment.Attachment) json.RawMessage {
+// deviceInfo is what the plugins have told of the device, or else what is known
+// of it. It is told on and of no use to the pod's networks: without it the
+// attachment is no worse.
+func (a *attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record) json.RawMessage {
+	at := r.Attachment
 	info, err := a.runner.DeviceInfo(sandbox, at)
+	if len(info) == 0 && r.Hardware != nil {
+		info = r.Hardware.DeviceInfo
+	}
 	if err != nil {
 		klog.FromContext(ctx).Info("No device information in network-status", "network", at.Network, "interface", at.Interface, "reason", err.Error())
 	}

@@ -124,7 +124,7 @@ func (d *Driver) checkPod(ctx context.Context, pod attachment.PodRef, asked bool
 		return err
 	}
 	defer unlock()
-	records := d.store.ForPod(pod.UID)
+	records := networksIn(d.store.ForPod(pod.UID))
 	if len(records) == 0 || d.watch.going(pod) {
 		return nil
 	}

@@ -83,8 +83,11 @@ func (h *hooks) attached(s attachment.Sandbox) bool {
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Soon(failpoint.AfterSandboxRun)
 	defer failpoint.Reach(failpoint.BeforeSandboxRun)
-	if len(h.d.store.ForPod(pod.GetUid())) == 0 {
-		return h.d.refuseUnclaimed(pod)
+	records := h.d.store.ForPod(pod.GetUid())
+	if len(networksIn(records)) == 0 {
+		if err := h.d.refuseUnclaimed(pod); err != nil || len(records) == 0 {
+			return err
+		}
 	}
 	return h.await(ctx, h.d.attachSandbox(sandboxOf(pod), true))
 }
@@ -148,7 +151,7 @@ func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job, records []checkp
 		return fmt.Errorf("%w; it is being tried again", cause)
 	}
 	if sandbox.NetNS == "" {
-		return hostNetworkError(sandbox.Pod, records)
+		return hostNetworkError(sandbox.Pod, networksIn(records))
 	}
 	if time.Since(ended) > freshFailure {
 		h.d.attachSandbox(sandbox, false)

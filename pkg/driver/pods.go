@@ -105,7 +105,7 @@ func (w *podWatch) absent(pod attachment.PodRef) bool {
 // podGone releases the containers of a deleted pod that wait at the gate: the
 // kubelet would wait with them, and delete nothing meanwhile.
 func (d *Driver) podGone(pod attachment.PodRef) {
-	records := d.store.ForPod(pod.UID)
+	records := networksIn(d.store.ForPod(pod.UID))
 	if len(records) == 0 || !d.jobs.running(pod.UID) && !unattached(records) {
 		return
 	}

@@ -39,7 +39,7 @@ func (d *Driver) reportAttach(sandbox attachment.Sandbox) {
 	for claim, devices := range statesByClaim(records, attachedState) {
 		d.status.setClaim(claim, devices)
 	}
-	for _, r := range records {
+	for _, r := range networksIn(records) {
 		d.event(sandbox.Pod, corev1.EventTypeNormal, eventAdded, addedMessage(r))
 	}
 	d.status.setPod(sandbox, records)

@@ -48,8 +48,14 @@ type deviceState struct {
 	Unchecked             bool            // a CheckFailed that is there already stands
 }
 
-// attachedState describes a record that is attached.
+// attachedState describes a record that is attached, or a device that is given.
 func attachedState(r checkpoint.Record) deviceState {
+	if r.DeviceOnly {
+		return deviceState{
+			Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reasonAttached,
+			Message: fmt.Sprintf("device %s of %s is given to the pod's containers", r.Hardware.ID, r.Hardware.ResourceName),
+		}
+	}
 	return deviceState{
 		Pool: r.Pool, Device: r.Device, ShareID: r.ShareID,
 		Reason:    reasonAttached,

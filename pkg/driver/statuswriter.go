@@ -83,7 +83,14 @@ func (w *statusWriter) setClaim(claim attachment.ClaimRef, devices []deviceState
 
 // setPod asks for the pod's network-status to list these records.
 func (w *statusWriter) setPod(sandbox attachment.Sandbox, records []checkpoint.Record) {
-	w.set(statusKey{pod: sandbox.Pod}, statusUpdate{sandbox: sandbox, records: records})
+	w.setNetworks(statusUpdate{sandbox: sandbox, records: networksIn(records)})
+}
+
+// setNetworks asks for nothing where there are none.
+func (w *statusWriter) setNetworks(u statusUpdate) {
+	if len(u.records) > 0 {
+		w.set(statusKey{pod: u.sandbox.Pod}, u)
+	}
 }
 
 // repair asks for both to be as these records say, where they are not.
@@ -91,7 +98,7 @@ func (w *statusWriter) repair(sandbox attachment.Sandbox, records []checkpoint.R
 	for claim, devices := range statesByClaim(records, uncheckedState) {
 		w.set(statusKey{claim: claim}, statusUpdate{devices: devices, at: time.Now(), repair: true})
 	}
-	w.set(statusKey{pod: sandbox.Pod}, statusUpdate{sandbox: sandbox, records: records, repair: true})
+	w.setNetworks(statusUpdate{sandbox: sandbox, records: networksIn(records), repair: true})
 }
 
 func (w *statusWriter) set(key statusKey, update statusUpdate) {

@@ -51,7 +51,7 @@ func (d *Driver) release(ctx context.Context, pod attachment.PodRef, uid string)
 // sandbox, this gives way after a while.
 func (d *Driver) stillRuns(records []checkpoint.Record, now time.Time) error {
 	for _, r := range records {
-		if !r.DELOwed() || !d.attacher.there(r) {
+		if !r.DELOwed() && !r.DeviceOnly || !d.attacher.there(r) {
 			continue
 		}
 		if since := d.refused.since(r.Claim.UID, now); now.Sub(since) < runsOnLimit {
