@@ -19,22 +19,9 @@ func (f *Function) IsNetwork() bool { return f.Class>>16 == classNetwork }
 // IsAccelerator says that the PCI class is that of a processing accelerator.
 func (f *Function) IsAccelerator() bool { return f.Class>>16 == classAccelerator }
 
-// pciDir is the function's directory. Where its link leads to is quicker to read
-// from than the link: a scan reads a dozen files of each.
-func (s *scan) pciDir(address string) string {
-	if s.dirs[address] == "" {
-		dir := pciDevices + address
-		if target, ok := strings.CutPrefix(s.target(dir), "../../../devices/"); ok {
-			dir = "devices/" + target
-		}
-		s.dirs[address] = dir + "/"
-	}
-	return s.dirs[address]
-}
-
 // wanted reports whether the PCI function is a network card or an accelerator.
 func (s *scan) wanted(address string) (class uint32, ok bool) {
-	n, err := strconv.ParseUint(s.value(s.pciDir(address)+"class"), 0, 32)
+	n, err := strconv.ParseUint(s.value(pciDevices+address+"/class"), 0, 32)
 	if err != nil {
 		return 0, false
 	}
@@ -45,7 +32,7 @@ func (s *scan) wanted(address string) (class uint32, ok bool) {
 // pciFunction reads all that is of the function alone; joinPFs adds what is of
 // its PF.
 func (s *scan) pciFunction(address string, class uint32) Function {
-	dir := s.pciDir(address)
+	dir := pciDevices + address + "/"
 	f := Function{
 		ID: address, Kind: KindNIC, PCIAddress: address, Class: class, Index: -1,
 		Vendor:    hexID(s.value(dir + "vendor")),

@@ -45,7 +45,6 @@ func (r Reader) Read() (Inventory, error) {
 	s := &scan{
 		sysfs: &sysfs{root: r.Sys}, kernel: r.Kernel, links: links, dev: &sysfs{root: r.Dev},
 		pfs: map[string]*PF{}, vfIndex: map[string]int{}, byID: map[string]int{}, uplinks: map[string]bool{},
-		dirs: map[string]string{},
 	}
 	s.roots = deviceattribute.WithFS(os.DirFS(r.Sys).(fs.ReadLinkFS))
 	return s.run(), nil
@@ -61,8 +60,7 @@ type scan struct {
 
 	rdmaMode string
 	rdmaCM   bool
-	uplinks  map[string]bool   // by interface
-	dirs     map[string]string // by PCI address
+	uplinks  map[string]bool // by interface
 	out      []Function
 	// byID has the places in out.
 	byID map[string]int

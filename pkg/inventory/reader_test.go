@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // A card in switchdev mode has everything: representors beside its uplink, a VF
@@ -176,22 +177,32 @@ func TestReadAfterVFCountChanged(t *testing.T) {
 	}
 }
 
-// A thousand VFs are read within 200 ms.
+// A thousand VFs are read within 200 ms: of the processor, as others may use it
+// as well. Nothing in a reading waits.
 func TestReadThousandVFs(t *testing.T) {
 	reader := manyVFs(t, 8, 125).reader(Kernel{})
 	quickest := time.Hour
 	for range 5 {
-		start := time.Now()
+		start := processorTime(t)
 		inventory, err := reader.Read()
 		if err != nil || len(inventory.Functions) != 1008 {
 			t.Fatalf("%d functions, error %v", len(inventory.Functions), err)
 		}
-		quickest = min(quickest, time.Since(start))
+		quickest = min(quickest, processorTime(t)-start)
 	}
 	t.Logf("the quickest of 5 readings took %s", quickest)
 	if quickest > 200*time.Millisecond {
 		t.Errorf("the quickest of 5 readings took %s", quickest)
 	}
+}
+
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // A hundred readings leave no more behind than one.
