@@ -1,0 +1,52 @@
+package pools
+
+import (
+	"testing"
+)
+
+// What is accepted has a name, a selector, and a place; and can be assigned.
+func sound(t *testing.T, pools []Pool) {
+	t.Helper()
+	for _, p := range pools {
+		if p.ResourceName == "" || len(p.Selectors) == 0 || p.Source.Object == "" {
+			t.Errorf("accepted without a name, selector or source: %+v", p)
+		}
+	}
+	unique, _ := Unique(pools)
+	if assigned, _ := Assign(node(), unique); len(assigned) > len(node().Functions) {
+		t.Errorf("%d assignments of %d functions", len(assigned), len(node().Functions))
+	}
+}
+
+func FuzzSRIOVConfig(f *testing.F) {
+	f.Add([]byte(`{"resourceList": [{"resourceName": "a", "resourcePrefix": "b.c", "deviceType": "netDevice", "excludeTopology": true,
+		"additionalInfo": {"*": {"k": "v"}}, "selectors": [{"vendors": ["8086"], "pfNames": ["eno1#0-3,7"], "IsRdma": true, "needVhostNet": true}]}]}`))
+	f.Add([]byte(`{"resourceList": [{"resourceName": "a", "deviceType": "auxNetDevice", "selectors": {"auxTypes": ["sf"]}}, null]}`))
+	f.Add([]byte(`{"resourceList": [{"resourceName": "a", "deviceType": "accelerator", "selectors": null}]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		pools, _ := ParseConfig(Source{Object: "ConfigMap a/b"}, raw, Options{})
+		sound(t, pools)
+	})
+}
+
+func FuzzRDMAConfig(f *testing.F) {
+	f.Add([]byte(`{"periodicUpdateInterval": 300, "configList": [{"resourceName": "a", "rdmaHcaMax": 2, "devices": ["ib0"]},
+		{"resourceName": "b", "resourcePrefix": "c.d", "rdmaHcaMax": 2, "selectors": {"vendors": ["15b3"], "ifNames": ["ib0"]}}]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		pools, _ := ParseConfig(Source{Object: "ConfigMap a/b"}, raw, Options{})
+		sound(t, pools)
+	})
+}
+
+func FuzzSriovNetworkNodePolicy(f *testing.F) {
+	f.Add([]byte(policy("p", `"resourceName": "a", "priority": 3, "deviceType": "vfio-pci", "linkType": "eth", "nicSelector": {"vendor": "8086", "deviceID": "158b", "pfNames": ["a#1"]}`)))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p, ok, err := ParsePolicy(raw, "")
+		if ok != (err == nil && p.Pool.ResourceName != "") {
+			t.Fatalf("ok %v, error %v, pool %+v", ok, err, p)
+		}
+		if ok {
+			sound(t, FromPolicies([]Policy{p}, p.NodeSelector))
+		}
+	})
+}

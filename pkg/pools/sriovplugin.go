@@ -1,0 +1,186 @@
+package pools
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Options are what the device plugins are told on their command lines.
+type Options struct {
+	// SRIOVPrefix is the domain of resources of the SR-IOV device plugin that
+	// name none; DefaultSRIOVPrefix if empty.
+	SRIOVPrefix string
+}
+
+// The device plugins' own defaults.
+const (
+	DefaultSRIOVPrefix    = "intel.com"
+	DefaultOperatorPrefix = "openshift.io"
+	DefaultRDMAPrefix     = "rdma"
+)
+
+// ParseConfig reads the configuration of a device plugin: that of the SR-IOV
+// device plugin by its field resourceList, or that of the RDMA shared device plugin
+// by its field configList. Pools with an error are left out; the error is that of
+// all of them, and has each as errors.Join does.
+func ParseConfig(source Source, raw []byte, o Options) ([]Pool, error) {
+	top, err := newObject(source, raw)
+	if err != nil {
+		return nil, err
+	}
+	if list := top.take("resourceList"); list != nil {
+		return parseList(top, "resourceList", list, func(s Source, raw []byte) (Pool, error) { return parseSRIOV(s, raw, o) })
+	}
+	if list := top.take("configList"); list != nil {
+		top.take("periodicUpdateInterval") // nadra is told of changes
+		return parseList(top, "configList", list, parseRDMA)
+	}
+	return nil, source.errorf("there is neither resourceList, as the SR-IOV device plugin has it, nor configList, as the RDMA shared device plugin has it: " +
+		"name another key with --pool-config")
+}
+
+// parseList reads each pool of a list.
+func parseList(top *object, field string, raw json.RawMessage, parse func(Source, []byte) (Pool, error)) ([]Pool, error) {
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil {
+		top.fail(field, "%s is no list", brief(raw))
+	}
+	var out []Pool
+	for i, raw := range list {
+		p, err := parse(top.source.item(field, i), raw)
+		if err != nil {
+			top.errs = append(top.errs, err)
+			continue
+		}
+		out = append(out, p)
+	}
+	err := top.end("remove it")
+	return out, err
+}
+
+// parseSRIOV reads an entry of the SR-IOV device plugin's resourceList.
+func parseSRIOV(source Source, raw []byte, options Options) (Pool, error) {
+	o, err := newObject(source, raw)
+	if err != nil {
+		return Pool{}, err
+	}
+	p := Pool{Source: source, DeviceType: NetDevice}
+	prefix, name, deviceType := options.SRIOVPrefix, "", ""
+	if prefix == "" {
+		prefix = DefaultSRIOVPrefix
+	}
+	o.prefix(&prefix)
+	o.get("resourceName", &name)
+	o.get("deviceType", &deviceType)
+	o.get("excludeTopology", &p.ExcludeTopology)
+	o.get("additionalInfo", &p.AdditionalInfo)
+	if err := checkResourceName(prefix, name); err != nil {
+		o.fail("resourceName", "%w", err)
+	}
+	p.ResourceName = prefix + "/" + name
+	if deviceType != "" {
+		p.DeviceType = DeviceType(deviceType)
+	}
+	if known := []DeviceType{NetDevice, Accelerator, AuxNetDevice}; !slices.Contains(known, p.DeviceType) {
+		o.fail("deviceType", "%q: it must be one of %s, %s and %s", deviceType, NetDevice, Accelerator, AuxNetDevice)
+		o.take("selectors") // which there are depends on the type
+		return Pool{}, o.end(remedySelector)
+	}
+	var errs []error
+	p.Selectors, errs = parseSelectors(source.at("selectors"), p.DeviceType, o.take("selectors"))
+	o.errs = append(o.errs, errs...)
+	return p, o.end(remedySelector)
+}
+
+// prefix reads resourcePrefix; an empty one is none.
+func (o *object) prefix(into *string) {
+	var own string
+	if o.get("resourcePrefix", &own); own != "" {
+		*into = own
+	}
+}
+
+// parseRDMA reads an entry of the RDMA shared device plugin's configList.
+func parseRDMA(source Source, raw []byte) (Pool, error) {
+	o, err := newObject(source, raw)
+	if err != nil {
+		return Pool{}, err
+	}
+	p := Pool{Source: source, DeviceType: SharedRDMA}
+	prefix, name := DefaultRDMAPrefix, ""
+	var ifNames []string
+	o.prefix(&prefix)
+	o.get("resourceName", &name)
+	o.get("rdmaHcaMax", &p.Share)
+	o.get("devices", &ifNames)
+	if err := checkResourceName(prefix, name); err != nil {
+		o.fail("resourceName", "%w", err)
+	}
+	p.ResourceName = prefix + "/" + name
+	if p.Share < 1 {
+		o.fail("rdmaHcaMax", "%d: say how many pods may share the devices, at least 1", p.Share)
+	}
+	s, err := parseRDMASelector(source.at("selectors"), o.take("selectors"))
+	if err != nil {
+		o.errs = append(o.errs, err)
+	}
+	switch {
+	case len(ifNames) > 0 && !s.empty():
+		o.fail("devices", "%q: there are selectors, too: put the names in selectors.ifNames", ifNames)
+	case len(ifNames) == 0 && s.empty() && err == nil:
+		o.fail("selectors", "there are neither selectors nor devices: say which devices belong to the pool")
+	case s.empty():
+		s.IfNames = ifNames
+	}
+	s.IsRDMA = true
+	p.Selectors = []Selector{s}
+	return p, o.end("remove it")
+}
+
+func parseRDMASelector(source Source, raw json.RawMessage) (Selector, error) {
+	if raw == nil || string(raw) == "null" {
+		return Selector{}, nil
+	}
+	o, err := newObject(source, raw)
+	if err != nil {
+		return Selector{}, err
+	}
+	var s Selector
+	o.get("vendors", &s.Vendors)
+	o.get("deviceIDs", &s.Devices)
+	o.get("drivers", &s.Drivers)
+	o.get("ifNames", &s.IfNames)
+	o.get("linkTypes", &s.LinkTypes)
+	return s, o.end("remove it, or write the selection with the selectors of docs/operations.md")
+}
+
+// empty says that none of the RDMA shared device plugin's selectors is set.
+func (s Selector) empty() bool {
+	return len(s.Vendors)+len(s.Devices)+len(s.Drivers)+len(s.IfNames)+len(s.LinkTypes) == 0
+}
+
+// Unique refuses every pool of which the name was taken by one before it.
+func Unique(pools []Pool) ([]Pool, error) {
+	var out []Pool
+	var errs []error
+	first := map[string]Source{}
+	for _, p := range pools {
+		if of, ok := first[p.ResourceName]; ok {
+			errs = append(errs, p.Source.errorf("resourceName %s is that of %s, too, which is served: choose another name, or put both into one", p.ResourceName, of))
+			continue
+		}
+		first[p.ResourceName] = p.Source
+		out = append(out, p)
+	}
+	return out, errors.Join(errs...)
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
