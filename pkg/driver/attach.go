@@ -43,6 +43,8 @@ type attacher struct {
 	// look tells what is in a sandbox's network namespace.
 	look   func(netns string) (namespace, error)
 	routes router
+	// home gives functions of resource pools back to the host.
+	home func(attachment.Hardware) error
 	// addLimit bounds one ADD; a plugin that hangs is killed and tried again.
 	addLimit time.Duration
 	// rollback is how long the DELs after a failed attach may take.

@@ -96,6 +96,9 @@ func (a *attacher) runDel(ctx context.Context, r checkpoint.Record) error {
 	if err == nil && len(r.Displaced) > 0 && sandbox.NetNS != "" {
 		err = a.restoreDefaultRoutes(r)
 	}
+	if err == nil && r.Hardware != nil {
+		err = a.home(*r.Hardware)
+	}
 	if err != nil {
 		return fmt.Errorf("deleting network %s from %s: %w", r.Attachment.Network, r.Attachment.Interface, err)
 	}

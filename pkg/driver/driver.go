@@ -89,6 +89,8 @@ type Driver struct {
 	store     *checkpoint.Store
 	attacher  *attacher
 	networks  *networks
+	hardware  hardwareView
+	homes     homes
 	gate      *gateHook
 	publisher *publisher
 	status    *statusWriter
@@ -157,6 +159,9 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		failed:      make(chan error, 1),
 	}
 	d.attacher.handedOver = d.reportHandOver
+	d.homes = homes{sys: filepath.Join(cfg.HostRoot, "sys")}
+	d.attacher.home = d.homes.restore
+	d.hardware = noHardware{}
 	if d.watch, err = newPodWatch(clients.Metadata, cfg.NodeName, d.podGone); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,8 @@ import (
 
 const (
 	// gateKind is the CDI kind of the devices that bring the gate into
-	// containers; the device's name is the claim's UID.
+	// containers; the device's name is the claim's UID. Devices of resource
+	// pools are of the same kind: <claim UID>.<number>.
 	gateKind = "net.nadra.dev/gate"
 	// gateWait is how long a container is held for its networks, well below
 	// the kubelet's 2 minutes for starting one.
@@ -70,17 +71,22 @@ func (g *gateHook) specFile(claimUID string) string {
 	return filepath.Join(g.specDir, specName(claimUID)+".json")
 }
 
-// write makes the CDI device of one claim. It holds for all claims of the pod:
-// a container may reference only one of them.
-func (g *gateHook) write(claimUID string, podClaims []string) error {
+// write makes the CDI devices of one claim, the gate and those of its hardware.
+// The gate holds for all claims of the pod: a container may reference only one
+// of them. ofPod are all records of the pod.
+func (g *gateHook) write(claimUID string, ofPod []checkpoint.Record) error {
 	timeout := int(gateTimeout.Seconds())
+	hardware, err := hardwareEdits(claimUID, sortedByIndex(ofPod))
+	if err != nil {
+		return fmt.Errorf("making the CDI spec of claim %s: %w", claimUID, err)
+	}
 	spec := &specs.Spec{
 		Version: "0.6.0",
 		Kind:    gateKind,
-		Devices: []specs.Device{{Name: claimUID, ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{{
-			HookName: "createRuntime", Path: g.binary, Args: g.args(podClaims), Timeout: &timeout,
+		Devices: append([]specs.Device{{Name: claimUID, ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{{
+			HookName: "createRuntime", Path: g.binary, Args: g.args(claimsOf(ofPod)), Timeout: &timeout,
 			Env: []string{"GOTRACEBACK=none"}, // and not containerd's whole environment
-		}}}}},
+		}}}}}, hardware...),
 	}
 	if err := os.MkdirAll(g.specDir, 0o755); err != nil {
 		return fmt.Errorf("making the CDI directory: %w", err)
@@ -130,9 +136,8 @@ func (g *gateHook) install(records []checkpoint.Record) error {
 		return fmt.Errorf("installing the gate as %s: %w", g.binary, err)
 	}
 	for _, ofPod := range byPod(records) {
-		all := claimsOf(ofPod)
-		for _, uid := range all {
-			if err := g.write(uid, all); err != nil {
+		for _, uid := range claimsOf(ofPod) {
+			if err := g.write(uid, ofPod); err != nil {
 				return err
 			}
 		}

@@ -69,7 +69,7 @@ func TestInstallRestoresWhatWasLost(t *testing.T) {
 		t.Fatalf("files %v (%v)", files, err)
 	}
 	// A claim that was forgotten while its file could not be removed.
-	if err := d.gate.write("stale-uid", []string{"stale-uid"}); err != nil {
+	if err := d.gate.write("stale-uid", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(files[0]); err != nil {
@@ -136,7 +136,7 @@ func TestNoGateWithoutItsRecords(t *testing.T) {
 	if left := devicesIn(t, d.gate.specDir); len(left) > 0 {
 		t.Errorf("after a failed Prepare: %v", left)
 	}
-	if err := d.gate.write("alone-uid", []string{"alone-uid"}); err != nil {
+	if err := d.gate.write("alone-uid", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.unprepare(t.Context(), "alone-uid"); err != nil {

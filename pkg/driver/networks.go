@@ -88,9 +88,6 @@ type host struct {
 
 // check says why the network cannot be attached on this host; nil if it can.
 func (h host) check(n attachment.Network) error {
-	if n.ResourceName != "" {
-		return fmt.Errorf("it draws devices from resource pool %s, and this version of nadra serves no pools", n.ResourceName)
-	}
 	var pluginTypes []string
 	for _, p := range n.Plugins {
 		pluginTypes = append(pluginTypes, p.Type)

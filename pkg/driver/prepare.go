@@ -30,7 +30,7 @@ func (d *Driver) prepare(ctx context.Context, claims []*resourceapi.ResourceClai
 	if err != nil {
 		return errorForAll(claims, err)
 	}
-	prepared, failed := d.plan(fresh)
+	prepared, failed := d.plan(ctx, fresh)
 	if len(failed) > 0 {
 		return failed
 	}
@@ -83,14 +83,12 @@ func (d *Driver) note(claims []*resourceapi.ResourceClaim, prepared [][]attachme
 			return err
 		}
 	}
-	var uids []string
+	var ofPod []checkpoint.Record
 	for _, claim := range claims {
-		if len(d.store.ForClaim(string(claim.UID))) > 0 {
-			uids = append(uids, string(claim.UID))
-		}
+		ofPod = append(ofPod, d.store.ForClaim(string(claim.UID))...)
 	}
-	for _, uid := range uids {
-		if err := d.gate.write(uid, uids); err != nil {
+	for _, uid := range claimsOf(ofPod) {
+		if err := d.gate.write(uid, ofPod); err != nil {
 			return err
 		}
 	}
@@ -132,8 +130,9 @@ func (d *Driver) forget(uid string) error {
 	return d.gate.remove(uid)
 }
 
-// plan resolves the claims of one pod against the NADs of this moment.
-func (d *Driver) plan(claims []*resourceapi.ResourceClaim) (prepared [][]attachment.Prepared, failed map[types.UID]error) {
+// plan resolves the claims of one pod against the NADs and the hardware of this
+// moment.
+func (d *Driver) plan(ctx context.Context, claims []*resourceapi.ResourceClaim) (prepared [][]attachment.Prepared, failed map[types.UID]error) {
 	failed = map[types.UID]error{}
 	var requests []request
 	for _, claim := range claims {
@@ -151,16 +150,20 @@ func (d *Driver) plan(claims []*resourceapi.ResourceClaim) (prepared [][]attachm
 		}
 		return nil, failed
 	}
-	plan, err := attachment.NewPlan(selectionsOf(requests), d.networks.usable)
+	requests, err := d.pair(ctx, requests)
+	if err != nil {
+		return nil, errorForAll(claims, err)
+	}
+	plan, err := d.resolve(requests)
 	if err != nil {
 		return nil, errorForAll(claims, err)
 	}
 	byClaim := map[attachment.ClaimRef][]attachment.Prepared{}
-	for i, r := range requests {
-		byClaim[r.claim] = append(byClaim[r.claim], attachment.Prepared{
-			Claim: r.claim, Pod: r.pod, Index: i,
-			Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID,
-			Attachment: plan[i],
+	for i, p := range plan {
+		byClaim[p.claim] = append(byClaim[p.claim], attachment.Prepared{
+			Claim: p.claim, Pod: p.pod, Index: i,
+			Request: p.Request, Pool: p.Pool, Device: p.Device, ShareID: p.ShareID,
+			Attachment: p.attachment, Hardware: p.hardware, DeviceOnly: p.DeviceOnly(),
 		})
 	}
 	return slices.Collect(maps.Values(byClaim)), nil
@@ -179,6 +182,9 @@ type request struct {
 	attachment.Requested
 	claim attachment.ClaimRef
 	pod   attachment.PodRef
+	// pooled says that the device is one of a resource pool, and extended that
+	// the pod asked for it as an extended resource.
+	pooled, extended bool
 }
 
 func (d *Driver) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error) {
@@ -186,19 +192,34 @@ func (d *Driver) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error)
 	if err != nil {
 		return nil, err
 	}
-	requested, err := attachment.FromClaim(claim, d.networks.ofDevice)
+	requested, err := attachment.FromClaim(claim, d.ofDevice)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]request, len(requested))
 	for i, r := range requested {
+		out[i] = request{Requested: r, claim: refOf(claim), pod: pod, pooled: d.pooled(r.Pool), extended: isExtended(claim)}
+		if r.DeviceOnly() {
+			continue
+		}
 		if err := d.cfg.Isolation.Allow(pod.Namespace, r.Selection.Network); err != nil {
 			return nil, err
 		}
-		out[i] = request{Requested: r, claim: refOf(claim), pod: pod}
 	}
 	return out, nil
 }
+
+// ofDevice returns the NAD that a device stands for, or none for a device of a
+// resource pool.
+func (d *Driver) ofDevice(pool, device string) (attachment.NetworkRef, error) {
+	if d.pooled(pool) {
+		return attachment.NetworkRef{}, nil
+	}
+	return d.networks.ofDevice(pool, device)
+}
+
+// pooled reports whether the devices of a DRA pool are hardware.
+func (d *Driver) pooled(pool string) bool { return d.hardware.has(pool) }
 
 // refOf and consumerOf are the places where the API's claim becomes ours.
 func refOf(claim *resourceapi.ResourceClaim) attachment.ClaimRef {
@@ -236,7 +257,7 @@ func devicesOf(records []checkpoint.Record) []kubeletplugin.Device {
 	for i, r := range records {
 		out[i] = kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device}
 		if !failpoint.Off(failpoint.Gate) {
-			out[i].CDIDeviceIDs = []string{gateDevice(r.Claim.UID)}
+			out[i].CDIDeviceIDs = cdiDevices(r)
 		}
 		if r.ShareID != "" {
 			share := types.UID(r.ShareID)

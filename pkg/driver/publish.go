@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -122,7 +123,14 @@ func (p *publisher) refresh(ctx context.Context) ([]resourceapi.Device, error) {
 	options := p.options
 	p.mu.Unlock()
 	p.networks.set(candidates, deviceNames(candidates, options.copies))
-	return devicesFor(p.health.judge(ctx, p.offers(candidates)), host.links, options), nil
+	return devicesFor(p.health.judge(ctx, withoutPools(p.offers(candidates))), host.links, options), nil
+}
+
+// withoutPools drops the networks whose devices are those of a resource pool.
+func withoutPools(candidates map[attachment.NetworkRef]candidate) map[attachment.NetworkRef]candidate {
+	out := maps.Clone(candidates)
+	maps.DeleteFunc(out, func(_ attachment.NetworkRef, c candidate) bool { return c.network.ResourceName != "" })
+	return out
 }
 
 // look reads the NADs and this host and decides which go together.
