@@ -76,6 +76,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.ownedNodes, "owned-nodes", allNodes, "on which nodes the driver offers networks: all, or labelled, those with the label "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra)
 	fs.StringVar(&o.unclaimed, "unclaimed", "", "what becomes, on such a node, of a new pod that names networks by annotation and has no claim: refuse (the default with --owned-nodes=labelled) or allow (the default with all)")
 	fs.StringVar(&o.exemptPods, "exempt-pods", "", "comma-separated namespace/name of pods that are not refused for want of a claim; * and ? match within each")
+	fs.BoolVar(&o.DeviceMetadata, "device-metadata", false, "put a file about its devices into each container with a claim: IDs, and the interfaces with their addresses (KEP-5304)")
 	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "how many attachments a network takes on this node")
 	fs.IntVar(&o.Copies, "copies-per-network", 16, "devices for each network where the cluster lacks consumable capacity (Kubernetes 1.34 and 1.35)")
 	if err := fs.Parse(args); err != nil {

@@ -55,7 +55,7 @@ type record struct {
 	BootID  string `json:"bootID"`
 	// DeviceOnly says that nothing is attached.
 	DeviceOnly bool `json:"deviceOnly"`
-	Sandbox *struct {
+	Sandbox    *struct {
 		ID     string `json:"id"`
 		Cookie uint64 `json:"netNSCookie"`
 	} `json:"sandbox"`

@@ -51,7 +51,7 @@ func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi
 			results[claim.UID] = kubeletplugin.PrepareResult{Err: err}
 			continue
 		}
-		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devicesOf(p.d.store.ForClaim(string(claim.UID)))}
+		results[claim.UID] = kubeletplugin.PrepareResult{Devices: p.d.devicesOf(p.d.store.ForClaim(string(claim.UID)))}
 	}
 	return results, nil
 }

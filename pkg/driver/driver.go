@@ -13,6 +13,7 @@ import (
 	nadinformers "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/informers/externalversions"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -69,6 +70,8 @@ type Config struct {
 	// Copies is how many devices are published for a network when the API
 	// server knows no shared devices (DRAConsumableCapacity is off).
 	Copies int
+	// DeviceMetadata has containers get a file about their devices (KEP-5304).
+	DeviceMetadata bool
 	// Ownership says whether the node is the driver's; the zero value, that it
 	// is, and that pods without claims are none of its business.
 	Ownership Ownership
@@ -106,6 +109,8 @@ type Driver struct {
 	checks    *checker
 	quiet     background // what nobody waits for
 	refused   firstTimes // Unprepare was refused, by claim UID
+	// updateMetadata is the helper's; nil where containers get no metadata.
+	updateMetadata func(ctx context.Context, claimNamespace, claimName string, claimUID types.UID, request string, devices []kubeletplugin.Device) error
 
 	unlock      func() // lets the next driver have the state
 	broadcaster record.EventBroadcaster
@@ -242,6 +247,9 @@ func (d *Driver) serve(ctx context.Context) error {
 	}
 	defer helper.Stop()
 	d.publisher.publish = helper.PublishResources
+	if d.cfg.DeviceMetadata {
+		d.updateMetadata = helper.UpdateRequestMetadata
+	}
 
 	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
 	g.Go(func() error { return d.publisher.run(ctx) })
@@ -281,7 +289,7 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("making the plugin directory: %w", err)
 	}
-	helper, err := kubeletplugin.Start(ctx, plugin{d},
+	helper, err := kubeletplugin.Start(ctx, plugin{d}, append(d.metadataOptions(),
 		kubeletplugin.DriverName(d.cfg.DriverName),
 		kubeletplugin.KubeClient(d.clients.Kube),
 		kubeletplugin.NodeName(d.cfg.NodeName),
@@ -293,7 +301,7 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 		// The health of a network is shown by publishing it or not. Declining
 		// per call would have the kubelet ask again every five seconds.
 		kubeletplugin.HealthService(false),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("registering with the kubelet: %w", err)
 	}

@@ -197,6 +197,7 @@ func (d *Driver) runJob(ctx context.Context, j *job) {
 		err = d.attachPod(ctx, j)
 	}
 	if err == nil {
+		d.tellMetadata(ctx, j.sandbox.Pod)
 		klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "took", time.Since(started))
 		d.reportAttach(j.sandbox)
 		j.end(nil)

@@ -252,10 +252,13 @@ func podOf(claim *resourceapi.ResourceClaim) (attachment.PodRef, error) {
 		"use a ResourceClaimTemplate, which gives each pod a claim of its own", strings.Join(pods, ", "))
 }
 
-func devicesOf(records []checkpoint.Record) []kubeletplugin.Device {
+func (d *Driver) devicesOf(records []checkpoint.Record) []kubeletplugin.Device {
 	out := make([]kubeletplugin.Device, len(records))
 	for i, r := range records {
 		out[i] = kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device}
+		if d.cfg.DeviceMetadata {
+			out[i].Metadata = metadataOf(r)
+		}
 		if !failpoint.Off(failpoint.Gate) {
 			out[i].CDIDeviceIDs = cdiDevices(r)
 		}

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -16,7 +15,9 @@ import (
 // what a pod asks for as extended resources (KEP-5004).
 const extendedClaim = "resource.kubernetes.io/extended-resource-claim"
 
-func isExtended(claim *resourceapi.ResourceClaim) bool { return claim.Annotations[extendedClaim] == "true" }
+func isExtended(claim *resourceapi.ResourceClaim) bool {
+	return claim.Annotations[extendedClaim] == "true"
+}
 
 // hardwareView are the devices of resource pools on this node.
 type hardwareView interface {

@@ -80,7 +80,7 @@ func hardwareDriver(t *testing.T) *Driver {
 	}
 	d.hardware = rack{
 		"a": vf("0000:01:10.0", "intel.com/sriov"), "b": vf("0000:01:10.2", "intel.com/sriov", files),
-		"r": vf("0000:02:00.1", "mellanox.com/rdma", rdma),
+		"r":      vf("0000:02:00.1", "mellanox.com/rdma", rdma),
 		"shared": vf("0000:02:00.2", "mellanox.com/rdma", rdma, func(d *poolDevice) { d.host.RDMAMode = inventory.RDMAShared }),
 	}
 	return d
