@@ -17,6 +17,7 @@ import (
 
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	"golang.org/x/sys/unix"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -35,6 +36,10 @@ type options struct {
 	globalNamespaces string
 
 	ownedNodes, unclaimed, exemptPods string
+
+	poolConfigs poolConfigs
+	sysRoot     string
+	podSocket   string
 }
 
 // Values of --owned-nodes and --unclaimed.
@@ -79,6 +84,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.DeviceMetadata, "device-metadata", false, "put a file about its devices into each container with a claim: IDs, and the interfaces with their addresses (KEP-5304)")
 	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "how many attachments a network takes on this node")
 	fs.IntVar(&o.Copies, "copies-per-network", 16, "devices for each network where the cluster lacks consumable capacity (Kubernetes 1.34 and 1.35)")
+	o.hardwareFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -88,6 +94,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	o.Ownership = o.ownership()
+	o.setHardware()
 	return o, nil
 }
 
@@ -193,5 +200,10 @@ func clientsFor(config *rest.Config) (driver.Clients, error) {
 	if err != nil {
 		return driver.Clients{}, fmt.Errorf("making the client for pods' metadata: %w", err)
 	}
-	return driver.Clients{Kube: kube, NADs: nads, Metadata: meta}, nil
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json" // custom resources have no other
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return driver.Clients{}, fmt.Errorf("making the client for SriovNetworkNodePolicies: %w", err)
+	}
+	return driver.Clients{Kube: kube, NADs: nads, Metadata: meta, Dynamic: dyn}, nil
 }

@@ -46,3 +46,38 @@ func TestOwnershipFlags(t *testing.T) {
 		})
 	}
 }
+
+func TestHardwareFlags(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want driver.Hardware
+	}{
+		{args: "", want: driver.Hardware{Configs: commonConfigs}},
+		{args: "--pool-config=none --sriov-policies=sriov --sriov-resource-prefix=example.com", want: driver.Hardware{PolicyNamespace: "sriov", OperatorPrefix: "example.com"}},
+		{args: "--pool-config=a/b --pool-config=c/d:e.json=f.g/h --host-root=/host", want: driver.Hardware{
+			Configs: []driver.PoolConfig{{Namespace: "a", Name: "b"}, {Namespace: "c", Name: "d", Key: "e.json", Prefix: "f.g/h"}},
+			SysRoot: "/host/sys", PodResources: "/host/var/lib/kubelet/pod-resources/kubelet.sock",
+		}},
+		{args: "--sysfs-root=/x --pod-resources-socket=/y", want: driver.Hardware{Configs: commonConfigs, SysRoot: "/x", PodResources: "/y"}},
+	} {
+		o, err := parse(append([]string{"--node-name=n"}, strings.Fields(tt.args)...))
+		if err != nil {
+			t.Errorf("%s: %v", tt.args, err)
+			continue
+		}
+		if tt.want.SysRoot == "" {
+			tt.want.SysRoot, tt.want.PodResources = "/sys", "/var/lib/kubelet/pod-resources/kubelet.sock"
+		}
+		if tt.want.OperatorPrefix == "" {
+			tt.want.OperatorPrefix = "openshift.io"
+		}
+		if diff := cmp.Diff(tt.want, o.Hardware); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.args, diff)
+		}
+	}
+	for _, bad := range []string{"", "a", "/b", "a/", "a/b/c"} {
+		if _, err := parse([]string{"--node-name=n", "--pool-config=" + bad}); err == nil || !strings.Contains(err.Error(), "namespace/name[:key][=prefix]") {
+			t.Errorf("--pool-config=%q: error %v", bad, err)
+		}
+	}
+}

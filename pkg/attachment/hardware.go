@@ -13,8 +13,8 @@ import (
 // pool meanwhile.
 type Hardware struct {
 	// ID is what the CNI plugins know as deviceID: a PCI address, or the name of
-	// an auxiliary device.
-	ID string `json:"id"`
+	// an auxiliary device. Empty is a share of all the pool's functions.
+	ID string `json:"id,omitempty"`
 	// ResourceName is the pool's, e.g. "intel.com/sriov".
 	ResourceName string `json:"resourceName"`
 	// PCIAddress is the function's, and an auxiliary device's parent's.
@@ -78,6 +78,9 @@ func Environment(devices []Hardware) ([]string, error) {
 	infos := map[string]map[string]map[string]map[string]string{}
 	var pools []string
 	for _, d := range devices {
+		if d.ID == "" {
+			continue
+		}
 		if infos[d.ResourceName] == nil {
 			infos[d.ResourceName] = map[string]map[string]map[string]string{}
 			pools = append(pools, d.ResourceName)

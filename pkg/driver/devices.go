@@ -110,12 +110,16 @@ func deviceNames(candidates map[attachment.NetworkRef]candidate, copies int) map
 	return out
 }
 
-// copyName names one of several devices for a network. A shorter base keeps
-// the name a DNS label.
+// copyName names one of several devices for a network.
 func copyName(ref attachment.NetworkRef, i int) string {
+	return indexedName(attachment.DeviceName(ref), i)
+}
+
+// indexedName adds a number to a device's name. A shorter base keeps it a DNS
+// label.
+func indexedName(base string, i int) string {
 	const maxLabel = 63
 	suffix := fmt.Sprintf("-%d", i)
-	base := attachment.DeviceName(ref)
 	if over := len(base) + len(suffix) - maxLabel; over > 0 {
 		base = base[over:] // the hash is at the end
 	}

@@ -73,7 +73,7 @@ func (p plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplu
 // HandleError is told of errors in the background, above all while publishing.
 func (p plugin) HandleError(ctx context.Context, err error, msg string) {
 	var dropped *resourceslice.DroppedFieldsError
-	if errors.As(err, &dropped) && p.d.publisher.dropped(dropped.DisabledFeatures()) {
+	if errors.As(err, &dropped) && p.d.dropped(dropped.DisabledFeatures()) {
 		klog.FromContext(ctx).Info("The API server dropped fields of our slices; publishing without them", "features", dropped.DisabledFeatures())
 		return
 	}

@@ -41,7 +41,7 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 	a, _ := newAttacher(t)
 	d := &Driver{
 		cfg: Config{DriverName: "net.nadra.dev", NodeName: "node-1"}, store: a.store, attacher: a, networks: &networks{}, owner: &owner{node: "node-1"},
-		events: record.NewFakeRecorder(100), failed: make(chan error, 1), sweeper: newSweeper(), hardware: noHardware{},
+		events: record.NewFakeRecorder(100), failed: make(chan error, 1), sweeper: newSweeper(),
 	}
 	d.jobs.base, d.quiet.base = t.Context(), t.Context()
 	d.checks = newChecker()

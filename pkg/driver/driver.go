@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -75,6 +77,8 @@ type Config struct {
 	// Ownership says whether the node is the driver's; the zero value, that it
 	// is, and that pods without claims are none of its business.
 	Ownership Ownership
+	// Hardware says where resource pools are defined; the zero value has none.
+	Hardware Hardware
 }
 
 // Clients are the driver's ways to the API server.
@@ -82,6 +86,8 @@ type Clients struct {
 	Kube     kubernetes.Interface
 	NADs     nadclient.Interface
 	Metadata metadata.Interface
+	// Dynamic reads SriovNetworkNodePolicies; nil without Hardware.PolicyNamespace.
+	Dynamic dynamic.Interface
 }
 
 // Driver is the node driver. Make it with New, then Run it once.
@@ -92,10 +98,13 @@ type Driver struct {
 	store     *checkpoint.Store
 	attacher  *attacher
 	networks  *networks
-	hardware  hardwareView
 	homes     homes
 	gate      *gateHook
 	publisher *publisher
+	parts     sliceParts
+	hardware  hardware
+	sources   *poolSources
+	machines  *hardwarePublisher
 	status    *statusWriter
 	events    record.EventRecorder
 	owner     *owner
@@ -166,7 +175,6 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 	d.attacher.handedOver = d.reportHandOver
 	d.homes = homes{sys: filepath.Join(cfg.HostRoot, "sys")}
 	d.attacher.home = d.homes.restore
-	d.hardware = noHardware{}
 	if d.watch, err = newPodWatch(clients.Metadata, cfg.NodeName, d.podGone); err != nil {
 		return nil, err
 	}
@@ -189,6 +197,9 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		conf:     confDir{hostRoot: cfg.HostRoot, path: cfg.NADConfDir},
 		options:  deviceOptions{attachments: int64(cfg.Attachments), copies: cfg.Copies},
 		changed:  make(chan struct{}, 1),
+	}
+	if err := d.newHardware(); err != nil {
+		return nil, err
 	}
 	d.publisher.health.changed, d.publisher.health.tell = d.publisher.poke, d.reportHealth
 	return d, nil
@@ -241,18 +252,23 @@ func (d *Driver) serve(ctx context.Context) error {
 	if _, err := d.publisher.refresh(ctx); err != nil {
 		return err
 	}
+	d.beginHardware(ctx, g.Go)
 	helper, err := d.startKubeletPlugin(ctx)
 	if err != nil {
 		return err
 	}
 	defer helper.Stop()
-	d.publisher.publish = helper.PublishResources
+	d.parts.send = helper.PublishResources
+	d.publisher.publish = func(ctx context.Context, r resourceslice.DriverResources) error {
+		return d.parts.publish(ctx, partNetworks, r.Pools)
+	}
 	if d.cfg.DeviceMetadata {
 		d.updateMetadata = helper.UpdateRequestMetadata
 	}
 
 	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
 	g.Go(func() error { return d.publisher.run(ctx) })
+	g.Go(func() error { return d.runHardware(ctx) })
 	g.Go(func() error { return links.watch(ctx, d.publisher.poke) })
 	g.Go(func() error { return d.runNRI(ctx) })
 	g.Go(func() error { return d.runSweep(ctx) })

@@ -10,10 +10,10 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// hardwareDevice is the CDI name of one device of a pool in a claim. It is one
+// cdiName is the CDI name of one device of a pool in a claim. It is one
 // of the claim's: a container that was given a single request of the claim gets
 // the device files of that request only.
-func hardwareDevice(r checkpoint.Record) string {
+func cdiName(r checkpoint.Record) string {
 	return fmt.Sprintf("%s.%d", r.Claim.UID, r.Index)
 }
 
@@ -30,7 +30,7 @@ func hardwareEdits(claimUID string, ofPod []checkpoint.Record) ([]specs.Device, 
 			return nil, err
 		}
 		out = append(out, specs.Device{
-			Name:           hardwareDevice(r),
+			Name:           cdiName(r),
 			ContainerEdits: specs.ContainerEdits{Env: env, DeviceNodes: deviceNodes(r.Hardware.Files)},
 		})
 	}
@@ -72,7 +72,7 @@ func deviceNodes(files []attachment.DeviceFile) []*specs.DeviceNode {
 func cdiDevices(r checkpoint.Record) []string {
 	out := []string{gateDevice(r.Claim.UID)}
 	if r.Hardware != nil {
-		out = append(out, gateDevice(hardwareDevice(r)))
+		out = append(out, gateDevice(cdiName(r)))
 	}
 	return out
 }

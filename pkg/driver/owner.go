@@ -127,6 +127,7 @@ func (w *owner) begin(ctx context.Context, start func(func() error)) {
 // ownerChanged follows a label that comes or goes.
 func (d *Driver) ownerChanged(ctx context.Context, ours, told bool) {
 	d.publisher.poke()
+	d.machines.poke()
 	if !told {
 		return
 	}

@@ -218,8 +218,10 @@ func (d *Driver) ofDevice(pool, device string) (attachment.NetworkRef, error) {
 	return d.networks.ofDevice(pool, device)
 }
 
-// pooled reports whether the devices of a DRA pool are hardware.
-func (d *Driver) pooled(pool string) bool { return d.hardware.has(pool) }
+// pooled reports whether the devices of a DRA pool are those of resource pools.
+func (d *Driver) pooled(pool string) bool {
+	return strings.HasPrefix(pool, d.cfg.NodeName+ofPF) || pool == d.cfg.NodeName+withoutPF
+}
 
 // refOf and consumerOf are the places where the API's claim becomes ours.
 func refOf(claim *resourceapi.ResourceClaim) attachment.ClaimRef {

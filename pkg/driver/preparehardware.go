@@ -19,14 +19,6 @@ func isExtended(claim *resourceapi.ResourceClaim) bool {
 	return claim.Annotations[extendedClaim] == "true"
 }
 
-// hardwareView are the devices of resource pools on this node.
-type hardwareView interface {
-	// has reports whether a DRA pool is one of hardware.
-	has(pool string) bool
-	// lookup returns a device as it is now. The error says why it is not there.
-	lookup(pool, device string) (*poolDevice, error)
-}
-
 // planned are the requests of a pod's claims, with the attachment of each and
 // the device of a pool that it has.
 type planned struct {
@@ -81,6 +73,9 @@ func (d *Driver) bind(r request, a attachment.Attachment) (planned, error) {
 	if p.hardware, err = d.give(r, &network); err != nil {
 		return p, err
 	}
+	if p.hardware.ID == "" { // a share of several functions
+		return p, nil
+	}
 	p.attachment, err = a.WithDevice(p.hardware.ID)
 	return p, err
 }
@@ -88,7 +83,7 @@ func (d *Driver) bind(r request, a attachment.Attachment) (planned, error) {
 // give describes the allocated device of a pool for its pod; network is nil
 // where nothing is attached to it.
 func (d *Driver) give(r request, network *attachment.Network) (*attachment.Hardware, error) {
-	device, err := d.hardware.lookup(r.Pool, r.Device)
+	device, err := d.deviceOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -106,10 +101,23 @@ func (d *Driver) give(r request, network *attachment.Network) (*attachment.Hardw
 	if err := device.fits(*network); err != nil {
 		return nil, err
 	}
-	if r.ShareID == "" {
-		given.Home, err = d.homes.of(&device.function)
+	if !device.shared() {
+		given.Home, err = d.homes.of(device.function())
 	}
 	return &given, err
+}
+
+// deviceOf is the device of a pool that a request was allocated.
+func (d *Driver) deviceOf(r request) (hardwareDevice, error) {
+	device, ok := d.hardware.lookup(r.Pool, r.Device)
+	switch {
+	case !ok:
+		return device, fmt.Errorf("device %s of pool %s is not on this node, or no resource pool selects it any more: delete the pod, so that the next one is given another", r.Device, r.Pool)
+	case device.Gone:
+		return device, fmt.Errorf("device %s of pool %s, which was %s of %s, is gone from this node, or from its resource pool: delete the pod, so that the next one is given another",
+			r.Device, r.Pool, device.function().ID, device.Pool.ResourceName)
+	}
+	return device, nil
 }
 
 // pair gives the devices that a pod asked for as extended resources to the
@@ -140,8 +148,8 @@ func (d *Driver) pair(ctx context.Context, requests []request) ([]request, error
 	}
 	free := make([]string, len(requests))
 	for i, r := range requests {
-		if device, err := d.hardware.lookup(r.Pool, r.Device); r.extended && err == nil {
-			free[i] = device.pool.ResourceName
+		if device, ok := d.hardware.lookup(r.Pool, r.Device); r.extended && ok {
+			free[i] = device.Pool.ResourceName
 		}
 	}
 	devices, err := attachment.Pair(networks, free)

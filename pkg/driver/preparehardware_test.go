@@ -2,7 +2,6 @@ package driver
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -19,28 +18,19 @@ import (
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
 
-// rack is the hardware of a test's node: devices by name, all in DRA pool
-// node-1/vfs.
-type rack map[string]*poolDevice
+// vfPool is the DRA pool of all devices of these tests.
+const vfPool = "node-1/functions"
 
-func (r rack) has(pool string) bool { return pool == "node-1/vfs" }
-
-func (r rack) lookup(_, device string) (*poolDevice, error) {
-	if d := r[device]; d != nil {
-		return d, nil
-	}
-	return nil, errors.New("device " + device + " is gone")
-}
-
-// vf is a function without an interface, so that nothing of the test's host is
+// vfOf is a function without an interface, so that nothing of the test's host is
 // looked at.
-func vf(address, pool string, change ...func(*poolDevice)) *poolDevice {
-	d := &poolDevice{
-		function: inventory.Function{ID: address, PCIAddress: address, Kind: inventory.KindVF, Driver: "igbvf"},
-		pool:     pools.Pool{ResourceName: pool, DeviceType: pools.NetDevice},
+func vfOf(name, address, pool string, change ...func(*hardwareDevice)) hardwareDevice {
+	d := hardwareDevice{
+		DRAPool: vfPool, Name: name,
+		Functions: []inventory.Function{{ID: address, PCIAddress: address, Kind: inventory.KindVF, Driver: "igbvf"}},
+		Pool:      pools.Pool{ResourceName: pool, DeviceType: pools.NetDevice},
 	}
 	for _, c := range change {
-		c(d)
+		c(&d)
 	}
 	return d
 }
@@ -52,10 +42,10 @@ func drawing(pool string, nad *nadv1.NetworkAttachmentDefinition) *nadv1.Network
 
 const vfConf = `{"cniVersion":"1.0.0","name":"vf","plugins":[{"type":"sriov","vlan":100},{"type":"tuning"}]}`
 
-// withDevices has the claim's results, in their order, be devices of node-1/vfs.
+// withDevices has the claim's results, in their order, be devices of node-1/functions.
 func withDevices(c *resourceapi.ResourceClaim, devices ...string) *resourceapi.ResourceClaim {
 	for i, device := range devices {
-		c.Status.Allocation.Devices.Results[i].Pool = "node-1/vfs"
+		c.Status.Allocation.Devices.Results[i].Pool = vfPool
 		c.Status.Allocation.Devices.Results[i].Device = device
 	}
 	return c
@@ -67,22 +57,23 @@ func hardwareDriver(t *testing.T) *Driver {
 	t.Helper()
 	d := newDriver(t, drawing("intel.com/sriov", nad("vf", vfConf)), drawing("intel.com/sriov", nad("vf2", vfConf)),
 		drawing("mellanox.com/rdma", nad("rdma", `{"cniVersion":"1.0.0","plugins":[{"type":"sriov"},{"type":"rdma"}]}`)), nad("blue", blueConf))
-	files := func(d *poolDevice) {
-		d.function.VFIODevice = "/dev/vfio/7"
-		d.by.NeedVhostNet = true
-		d.host.VhostNet = "/dev/vhost-net"
-		d.pool.AdditionalInfo = map[string]map[string]string{"*": {"zone": "a"}, "0000:01:10.2": {"zone": "b"}}
+	files := func(d *hardwareDevice) {
+		d.Functions[0].VFIODevice = "/dev/vfio/7"
+		d.Selector.NeedVhostNet = true
+		d.VhostNet = "/dev/vhost-net"
+		d.Pool.AdditionalInfo = map[string]map[string]string{"*": {"zone": "a"}, "0000:01:10.2": {"zone": "b"}}
 	}
-	rdma := func(d *poolDevice) {
-		d.by.IsRDMA = true
-		d.host.RDMAMode = inventory.RDMAExclusive
-		d.function.RDMA = []inventory.RDMA{{Name: "mlx5_3", CharDevices: []string{"/dev/infiniband/uverbs3", "/dev/infiniband/rdma_cm"}}}
+	rdma := func(d *hardwareDevice) {
+		d.Selector.IsRDMA = true
+		d.RDMAMode = inventory.RDMAExclusive
+		d.Functions[0].RDMA = []inventory.RDMA{{Name: "mlx5_3", CharDevices: []string{"/dev/infiniband/uverbs3", "/dev/infiniband/rdma_cm"}}}
 	}
-	d.hardware = rack{
-		"a": vf("0000:01:10.0", "intel.com/sriov"), "b": vf("0000:01:10.2", "intel.com/sriov", files),
-		"r":      vf("0000:02:00.1", "mellanox.com/rdma", rdma),
-		"shared": vf("0000:02:00.2", "mellanox.com/rdma", rdma, func(d *poolDevice) { d.host.RDMAMode = inventory.RDMAShared }),
-	}
+	d.hardware.set([]hardwareDevice{
+		vfOf("a", "0000:01:10.0", "intel.com/sriov"),
+		vfOf("b", "0000:01:10.2", "intel.com/sriov", files),
+		vfOf("r", "0000:02:00.1", "mellanox.com/rdma", rdma),
+		vfOf("shared", "0000:02:00.2", "mellanox.com/rdma", rdma, func(d *hardwareDevice) { d.RDMAMode = inventory.RDMAShared }),
+	}, 1)
 	return d
 }
 
@@ -169,7 +160,7 @@ func TestPrepareRefusesHardware(t *testing.T) {
 		claim *resourceapi.ResourceClaim
 		want  []string
 	}{
-		{"the device is gone", configure(withDevices(claim("c", ""), "x"), "req0", `"network":{"name":"vf"}`), []string{"request req0", "device x is gone"}},
+		{"the device is gone", configure(withDevices(claim("c", ""), "x"), "req0", `"network":{"name":"vf"}`), []string{"request req0", "device x of pool node-1/functions is not on this node"}},
 		{"another pool's network", configure(withDevices(claim("c", ""), "a"), "req0", `"network":{"name":"rdma"}`), []string{"default/rdma", "mellanox.com/rdma", "0000:01:10.0 of intel.com/sriov"}},
 		{"a network of no pool", configure(withDevices(claim("c", ""), "a"), "req0", `"network":{"name":"blue"}`), []string{"default/blue", "draws from no resource pool"}},
 		{"a network device for a network with a pool", claim("c", "vf"), []string{"default/vf", "intel.com/sriov", "no device of it"}},

@@ -238,3 +238,23 @@ func BenchmarkReadThousandVFs(b *testing.B) {
 		}
 	}
 }
+
+func TestRemember(t *testing.T) {
+	seen := Function{ID: "a", Driver: "ice", LinkType: LinkEther, PKey: "0x8001", RDMACapable: true, Netdevs: []Netdev{{Name: "eno1"}}}
+	earlier := Inventory{Functions: []Function{seen}}
+	for _, tt := range []struct {
+		name      string
+		now, want Function
+	}{
+		{"in a pod", Function{ID: "a", Driver: "ice"}, Function{ID: "a", Driver: "ice", LinkType: LinkEther, PKey: "0x8001", RDMACapable: true}},
+		{"with another driver", Function{ID: "a", Driver: "vfio-pci"}, Function{ID: "a", Driver: "vfio-pci"}},
+		{"on the host", Function{ID: "a", Driver: "ice", Netdevs: seen.Netdevs}, Function{ID: "a", Driver: "ice", Netdevs: seen.Netdevs}},
+		{"new", Function{ID: "b", Driver: "ice"}, Function{ID: "b", Driver: "ice"}},
+	} {
+		now := Inventory{Functions: []Function{tt.now}}
+		now.Remember(earlier)
+		if diff := cmp.Diff(tt.want, now.Functions[0]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
