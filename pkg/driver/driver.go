@@ -173,7 +173,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		failed:      make(chan error, 1),
 	}
 	d.attacher.handedOver = d.reportHandOver
-	d.homes = homes{sys: filepath.Join(cfg.HostRoot, "sys")}
+	d.homes = homes{sys: cfg.Hardware.SysRoot}
 	d.attacher.home = d.homes.restore
 	if d.watch, err = newPodWatch(clients.Metadata, cfg.NodeName, d.podGone); err != nil {
 		return nil, err

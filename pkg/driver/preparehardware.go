@@ -116,6 +116,9 @@ func (d *Driver) deviceOf(r request) (hardwareDevice, error) {
 	case device.Gone:
 		return device, fmt.Errorf("device %s of pool %s, which was %s of %s, is gone from this node, or from its resource pool: delete the pod, so that the next one is given another",
 			r.Device, r.Pool, device.function().ID, device.Pool.ResourceName)
+	case device.Withheld != "":
+		return device, fmt.Errorf("device %s of pool %s is not nadra's to give: %s: let one of the two serve resource %s on this node",
+			r.Device, r.Pool, device.Withheld, device.Pool.ResourceName)
 	}
 	return device, nil
 }

@@ -71,6 +71,7 @@ func hardwareDriver(t *testing.T) *Driver {
 	d.hardware.set([]hardwareDevice{
 		vfOf("a", "0000:01:10.0", "intel.com/sriov"),
 		vfOf("b", "0000:01:10.2", "intel.com/sriov", files),
+		vfOf("used", "0000:01:10.4", "intel.com/sriov", func(d *hardwareDevice) { d.Withheld = "a device plugin has given it to pod default/other" }),
 		vfOf("r", "0000:02:00.1", "mellanox.com/rdma", rdma),
 		vfOf("shared", "0000:02:00.2", "mellanox.com/rdma", rdma, func(d *hardwareDevice) { d.RDMAMode = inventory.RDMAShared }),
 	}, 1)
@@ -161,6 +162,7 @@ func TestPrepareRefusesHardware(t *testing.T) {
 		want  []string
 	}{
 		{"the device is gone", configure(withDevices(claim("c", ""), "x"), "req0", `"network":{"name":"vf"}`), []string{"request req0", "device x of pool node-1/functions is not on this node"}},
+		{"another has it", configure(withDevices(claim("c", ""), "used"), "req0", `"network":{"name":"vf"}`), []string{"device used", "default/other", "intel.com/sriov"}},
 		{"another pool's network", configure(withDevices(claim("c", ""), "a"), "req0", `"network":{"name":"rdma"}`), []string{"default/rdma", "mellanox.com/rdma", "0000:01:10.0 of intel.com/sriov"}},
 		{"a network of no pool", configure(withDevices(claim("c", ""), "a"), "req0", `"network":{"name":"blue"}`), []string{"default/blue", "draws from no resource pool"}},
 		{"a network device for a network with a pool", claim("c", "vf"), []string{"default/vf", "intel.com/sriov", "no device of it"}},
