@@ -214,6 +214,38 @@ func TestNodeValues(t *testing.T) {
 }
 
 // The nodes and admission must agree on it.
+// Pools of other namespaces come with the right to read them, and no more.
+func TestResourcePools(t *testing.T) {
+	got := fromChart(t, values{"node": values{"resourcePools": values{
+		"configMaps": []any{
+			values{"namespace": "kube-system", "name": "sriovdp-config", "prefix": "example.com"},
+			values{"namespace": "sriov", "name": "device-plugin-config", "key": "node-1"},
+		},
+		"policyNamespace": "sriov",
+	}}})
+	main := path(t, got["DaemonSet nadra/nadra-node"], "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
+	for _, want := range []string{"--pool-config=kube-system/sriovdp-config=example.com", "--pool-config=sriov/device-plugin-config:node-1", "--sriov-policies=sriov"} {
+		if !slices.Contains(main["args"].([]any), any(want)) {
+			t.Errorf("args %v lack %s", main["args"], want)
+		}
+	}
+	for key, want := range map[string][]any{
+		"Role kube-system/nadra-node-sriovdp-config": {"sriovdp-config"},
+		"Role sriov/nadra-node-device-plugin-config": {"device-plugin-config"},
+		"Role sriov/nadra-node-policies":             nil,
+	} {
+		role, binding := got[key], got["RoleBinding"+strings.TrimPrefix(key, "Role")]
+		if role == nil || binding == nil {
+			t.Errorf("%s: role %v, binding %v", key, role, binding)
+			continue
+		}
+		names, _ := role["rules"].([]any)[0].(map[string]any)["resourceNames"].([]any)
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("%s: names (-want +got):\n%s", key, diff)
+		}
+	}
+}
+
 func TestNamespaceIsolation(t *testing.T) {
 	got := fromChart(t, values{"namespaceIsolation": true, "globalNamespaces": []any{"shared", "default"}})
 	for _, key := range []string{"DaemonSet nadra/nadra-node", "Deployment nadra-system/nadra-controller"} {
