@@ -40,7 +40,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.webhook.DefaultOwner, "default-owner", v1alpha1.OwnerMultus, "who serves pods of which no label of their own or of their namespace says it: multus or nadra")
 	fs.BoolVar(&o.webhook.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces than the pod's and the global ones; as nadra-node has it")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; as nadra-node has it")
-	fs.BoolVar(&o.Pools, "pools", false, "the nodes serve pools of hardware devices: make classes for them, and convert pods that need one")
+	fs.BoolVar(&o.Pools, "pools", true, "nadra's nodes serve resource pools, of VFs for one: make classes for them, and convert pods that need one; false leaves such pods to device plugins")
 	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "how long a ResourceClaimTemplate of admission stays that no pod refers to")
 	fs.BoolVar(&o.OwnCertificate, "cert-self-signed", true, "make the webhooks' certificate and write its CA into their configurations; off where cert-manager does")
 	fs.StringVar(&o.Service, "cert-service", controller.DefaultService, "name of the Service that the certificate is for")

@@ -25,6 +25,7 @@ type input struct {
 	withCluster   bool
 	podTemplates  []string
 	operators     operators.Options
+	pools         bool
 	quiet         bool
 	// args are TYPE/NAME arguments; they are of the live cluster.
 	args []string
@@ -42,6 +43,7 @@ func (a *app) input(command *cobra.Command) *input {
 	flags.StringSliceVar(&in.podTemplates, "pod-template", nil, "where a custom kind has its pod template, as KIND.GROUP:PATH, e.g. Trainer.example.com:spec.workers.*.template")
 	flags.StringVar(&in.operators.ResourcePrefix, "resource-prefix", "", "RESOURCE_PREFIX of sriov-network-operator, for the networks that it would make")
 	flags.StringVar(&in.operators.OperatorNamespace, "operator-namespace", "", "namespace that sriov-network-operator runs in")
+	flags.BoolVar(&in.pools, "pools", true, "nadra's nodes serve resource pools, of VFs for one; false leaves workloads that draw from them, as nadra-controller --pools=false does")
 	flags.BoolVarP(&in.quiet, "quiet", "q", false, "say only what is an error or a blocker, and no progress")
 	return in
 }
@@ -58,6 +60,7 @@ func (in *input) read(ctx context.Context) (*source.Set, error) {
 	}
 	set.Options.Templates = templates
 	set.Options.Operators = in.operators
+	set.Options.Pools = in.pools
 	return set, nil
 }
 

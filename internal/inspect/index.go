@@ -22,6 +22,7 @@ type index struct {
 	networks  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition
 	published map[string]attachment.NetworkRef // by pool/device
 	offers    map[attachment.NetworkRef][]string
+	pools     map[string][]string // nodes with devices of a resource pool
 	drivers   map[string]bool // nodes with a slice of ours, also an empty one
 }
 
@@ -35,7 +36,7 @@ func newIndex(in Input) *index {
 		templates: map[string]*resourceapi.ResourceClaimTemplate{}, classes: map[string]*resourceapi.DeviceClass{},
 		networks:  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition{},
 		published: map[string]attachment.NetworkRef{}, offers: map[attachment.NetworkRef][]string{},
-		drivers: map[string]bool{},
+		pools: map[string][]string{}, drivers: map[string]bool{},
 	}
 	for _, c := range in.Claims {
 		x.claims[c.Namespace+"/"+c.Name] = c
@@ -68,6 +69,10 @@ func (x *index) addSlice(s *resourceapi.ResourceSlice) {
 		x.drivers[node] = true
 	}
 	for _, d := range s.Spec.Devices {
+		if pool := d.Attributes[attachment.AttributeResourceName].StringValue; pool != nil {
+			x.pools[*pool] = append(x.pools[*pool], node)
+			continue
+		}
 		ref, known := published(d)
 		if !known {
 			ref, known = x.named(d.Name)

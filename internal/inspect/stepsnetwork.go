@@ -150,7 +150,7 @@ func (c *chain) nodes(w want) Step {
 	case c.in.NoDRA:
 		return notReached()
 	}
-	nodes := slices.Clone(c.x.offers[ref])
+	nodes := c.offering(w, ref)
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
 	switch {
@@ -166,6 +166,15 @@ func (c *chain) nodes(w want) Step {
 	return c.offeredByNone(w, ref)
 }
 
+// offering are the nodes with devices for a network: its own, or those of the
+// resource pool that it draws from.
+func (c *chain) offering(w want, ref attachment.NetworkRef) []string {
+	if n, found, err := c.network(w); found && err == nil && n.ResourceName != "" {
+		return slices.Clone(c.x.pools[n.ResourceName])
+	}
+	return slices.Clone(c.x.offers[ref])
+}
+
 // offeredByNone finds why, as far as that is known outside of the nodes.
 func (c *chain) offeredByNone(w want, ref attachment.NetworkRef) Step {
 	n, found, err := c.network(w)
@@ -176,8 +185,9 @@ func (c *chain) offeredByNone(w want, ref attachment.NetworkRef) Step {
 		return notReached()
 	}
 	if n.ResourceName != "" {
-		return failed("it draws devices from resource pool "+n.ResourceName+", and this version of nadra serves no pools", OfConversion,
-			"Leave the workload on Multus.")
+		return failed("no node has a device of resource pool "+n.ResourceName+", from which it draws", OfNode,
+			"The driver's log says which pools it has read and what is wrong with them: kubectl -n nadra logs -l app.kubernetes.io/name=nadra-node --tail=-1 | grep -i pool. "+
+				"Devices that a device plugin has given to pods are withheld until these end.")
 	}
 	nodes := slicesOf(c.x.drivers)
 	if events := c.withdrawn(ref); len(events) > 0 {

@@ -8,6 +8,15 @@ import (
 	"strings"
 )
 
+// Attributes of the devices of resource pools. Multus' own DRA client and
+// KubeVirt read them, too.
+const (
+	// AttributeResourceName is the pool's name.
+	AttributeResourceName = "k8s.cni.cncf.io/resourceName"
+	// AttributeDeviceID is what the CNI plugins know as deviceID.
+	AttributeDeviceID = "k8s.cni.cncf.io/deviceID"
+)
+
 // Hardware is a device of a resource pool that was given to a pod: all that
 // plugins, containers and the device's way back need, whatever becomes of the
 // pool meanwhile.

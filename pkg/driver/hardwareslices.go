@@ -6,6 +6,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
@@ -16,8 +17,8 @@ const hardwareSliceLimit = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatur
 // Names of a hardware device's attributes. Those without a domain are in the
 // driver's; the others are what Multus, KubeVirt and other drivers know.
 const (
-	attrResourceName = "k8s.cni.cncf.io/resourceName"
-	attrDeviceID     = "k8s.cni.cncf.io/deviceID"
+	attrResourceName = attachment.AttributeResourceName
+	attrDeviceID     = attachment.AttributeDeviceID
 
 	attrKind       = "kind" // nic, pf, vf, sf
 	attrPFName     = "pfName"

@@ -37,8 +37,8 @@ func metadataOf(r checkpoint.Record) *kubeletplugin.DeviceMetadata {
 	}
 	out := &kubeletplugin.DeviceMetadata{Attributes: map[string]resourceapi.DeviceAttribute{}}
 	if h := r.Hardware; h != nil {
-		out.Attributes["k8s.cni.cncf.io/deviceID"] = text(h.ID)
-		out.Attributes["k8s.cni.cncf.io/resourceName"] = text(h.ResourceName)
+		out.Attributes[attachment.AttributeDeviceID] = text(h.ID)
+		out.Attributes[attachment.AttributeResourceName] = text(h.ResourceName)
 		if h.PCIAddress != "" {
 			out.Attributes["resource.kubernetes.io/pciBusID"] = text(h.PCIAddress)
 		}

@@ -50,7 +50,7 @@ func ClassOf(nad *nadv1.NetworkAttachmentDefinition, o Options) (*resourceapi.De
 // or a request selects them. Network devices have no such attribute, and to read
 // what is not there is an error.
 func PoolDevices(pool string) string {
-	const attributes = `device.attributes["k8s.cni.cncf.io"]`
+	const attributes = `device.attributes["k8s.cni.cncf.io"]` // of attachment.AttributeResourceName
 	return fmt.Sprintf(`device.driver == %q && "resourceName" in %[2]s && %[2]s.resourceName == %[3]q`, v1alpha1.DriverName, attributes, pool)
 }
 

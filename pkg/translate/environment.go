@@ -16,8 +16,8 @@ type Options struct {
 	// DropAnnotation removes the annotation from what was converted. By default
 	// it stays, so that Multus can serve the workload again.
 	DropAnnotation bool
-	// Pools says that the cluster serves pools of hardware devices. This
-	// version's node driver does not.
+	// Pools says that nadra's nodes serve the resource pools that networks draw
+	// from. Otherwise workloads that need them stay as they are.
 	Pools bool
 	// Operators are what network operators know and their objects do not say.
 	// Where it has no namespace, that of objects which state none is taken.

@@ -102,14 +102,14 @@ var rules = []Rule{
 	{
 		PoolsNotServed, Warning, "A network draws from a device pool",
 		"The NetworkAttachmentDefinition has the annotation k8s.v1.cni.cncf.io/resourceName.",
-		"This version of nadra serves no pools of hardware devices; its nodes do not publish the network.",
-		"Leave the network and its workloads on Multus and the device plugin for now.",
+		"Resource pools were said to stay with the device plugins (--pools=false).",
+		"Leave the network and its workloads on Multus and the device plugin; or let nadra's nodes serve the pool, and convert without --pools=false.",
 	},
 	{
 		PoolsNotServedUser, Blocker, "The workload needs a device from a pool",
 		"One of its networks has the annotation k8s.v1.cni.cncf.io/resourceName.",
-		"This version of nadra serves no pools of hardware devices; a claim for the network could not be allocated. Its resources are left as they are.",
-		"Leave the workload on Multus and the device plugin for now.",
+		"Resource pools were said to stay with the device plugins (--pools=false). The workload's resources are left as they are.",
+		"Leave the workload on Multus and the device plugin; or let nadra's nodes serve the pool, and convert without --pools=false.",
 	},
 	{
 		ClaimedByHand, Blocker, "The pod asks for networks by a claim already",
