@@ -23,7 +23,7 @@ type index struct {
 	published map[string]attachment.NetworkRef // by pool/device
 	offers    map[attachment.NetworkRef][]string
 	pools     map[string][]string // nodes with devices of a resource pool
-	drivers   map[string]bool // nodes with a slice of ours, also an empty one
+	drivers   map[string]bool     // nodes with a slice of ours, also an empty one
 }
 
 // madeFor is the claim's annotation with the pod's entry that it was made for.
