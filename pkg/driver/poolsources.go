@@ -207,7 +207,7 @@ func (s *poolSources) configText(c PoolConfig, data map[string]string) (key, tex
 func (s *poolSources) fromPolicies() ([]pools.Pool, []error) {
 	obj, ok, err := s.nodes.GetStore().GetByKey(s.node)
 	if err != nil || !ok {
-		return nil, []error{fmt.Errorf("reading SriovNetworkNodePolicies: Node %s, whose labels say which are for it, is not known", s.node)}
+		return nil, []error{fmt.Errorf("the labels of Node %s, which say which SriovNetworkNodePolicies are for it, are not known: does the Node exist?", s.node)}
 	}
 	var policies []pools.Policy
 	var problems []error

@@ -1,9 +1,12 @@
 package inventory
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // Link is what netlink tells of an interface and sysfs does not.
@@ -39,11 +42,11 @@ func HostKernel() Kernel {
 }
 
 func hostLinks() (map[string]Link, error) {
-	links, err := netlink.LinkList()
+	links, err := whole(linkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("listing routes: %w", err)
 	}
@@ -60,6 +63,41 @@ func hostLinks() (map[string]Link, error) {
 			l.DefaultRoute = true
 			out[name] = l
 		}
+	}
+	return out, nil
+}
+
+// whole repeats a listing that a change in between has made incomplete: what is
+// missing from it might be the default route.
+func whole[T any](list func() ([]T, error)) ([]T, error) {
+	const attempts = 5
+	for i := 1; ; i++ {
+		out, err := list()
+		if i == attempts || !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return out, err
+		}
+	}
+}
+
+// linkList lists the interfaces without what they say of their VFs, as package
+// netlink would have it: of a card with some 200 that is more than fits in a
+// message, and the kernel answers with an error.
+func linkList() ([]netlink.Link, error) {
+	const skipStatistics = 1 << 3 // RTEXT_FILTER_SKIP_STATS
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	request.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStatistics)))
+	messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]netlink.Link, 0, len(messages))
+	for _, m := range messages {
+		l, err := netlink.LinkDeserialize(nil, m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, l)
 	}
 	return out, nil
 }

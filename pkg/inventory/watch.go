@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -45,10 +46,12 @@ func (r Reader) Watch(ctx context.Context, changed func()) error {
 	if err := netlink.LinkSubscribe(links, done); err != nil {
 		return errors.Join(fmt.Errorf("subscribing to link changes: %w", err), events.Close())
 	}
-	go func() { cancel(followEvents(events, stir)) }()
-	go func() { cancel(r.followLinks(links, stir)) }()
+	var following sync.WaitGroup
+	following.Go(func() { cancel(followEvents(events, stir)) })
+	following.Go(func() { cancel(r.followLinks(links, stir)) })
 	debounce(ctx, poke, changed)
 	close(done)
+	following.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
