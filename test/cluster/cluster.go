@@ -20,6 +20,7 @@ type Cluster struct {
 	group        cgroup
 	controlPlane *Machine
 	nodes        []*Node
+	guests       []*Guest
 
 	clientOnce sync.Once
 	client     *http.Client
@@ -44,6 +45,9 @@ func newCluster(d description) *Cluster {
 	c.controlPlane = c.newControlPlane()
 	for number := 1; number <= d.Options.Nodes; number++ {
 		c.nodes = append(c.nodes, c.newNode(number))
+	}
+	for number := range d.Options.Guests {
+		c.guests = append(c.guests, &Guest{cluster: c, number: d.Options.Nodes + number + 1})
 	}
 	return c
 }

@@ -30,10 +30,6 @@ func buildMultus(ctx context.Context, name string, out io.Writer, commands ...st
 	if err != nil {
 		return "", err
 	}
-	cache, err := cacheFolder()
-	if err != nil {
-		return "", err
-	}
 	dir := filepath.Join(root, "test/cluster/components/multus")
 	b := &planner{ctx: ctx}
 	r := b.add(goBuild{
@@ -43,14 +39,5 @@ func buildMultus(ctx context.Context, name string, out io.Writer, commands ...st
 	if b.err != nil {
 		return "", fmt.Errorf("planning to build %s: %w", name, b.err)
 	}
-	folder := filepath.Join(cache, "components")
-	if r.done(folder) {
-		return r.folder(folder), nil
-	}
-	unlock, err := lockFolder(ctx, folder)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	return r.folder(folder), r.build(ctx, folder, out)
+	return r.provide(ctx, "components", out)
 }

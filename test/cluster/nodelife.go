@@ -16,7 +16,7 @@ func (n *Node) bootUp(ctx context.Context) error {
 	if err := n.boot(ctx); err != nil {
 		return err
 	}
-	if err := n.connect(n.cluster.controlPlane, n.cluster.options.Nodes); err != nil {
+	if err := n.connect(n.cluster.controlPlane, n.cluster.options.Nodes+n.cluster.options.Guests); err != nil {
 		return err
 	}
 	if hook := n.cluster.options.OnBoot; hook != nil {

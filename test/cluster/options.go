@@ -18,8 +18,11 @@ type Options struct {
 	// Dir is the run folder: the disks of the machines, their logs and keys.
 	// It is made, and removed by Stop. The default is one in the cache.
 	Dir string
-	// Nodes is the number of nodes that run pods; 1 by default.
+	// Nodes is the number of nodes that run pods; 1 by default, and none where
+	// there are guests.
 	Nodes int
+	// Guests is the number of nodes that the caller runs, after the others.
+	Guests int
 	// NRITimeout is how long containerd waits for an NRI plugin; 5 s by default.
 	NRITimeout time.Duration
 	// ImageArchives are imported on every node.
@@ -63,11 +66,11 @@ func (o Options) withDefaults() (Options, error) {
 	if strings.HasPrefix(dir, "/run/") || strings.HasPrefix(dir, "/var/run/") {
 		return o, fmt.Errorf("the run folder %s is below /run, which machines do not share", dir)
 	}
-	if o.Nodes == 0 {
+	if o.Nodes == 0 && o.Guests == 0 {
 		o.Nodes = 1
 	}
-	if o.Nodes < 0 || o.Nodes > maxNodes {
-		return o, fmt.Errorf("%d nodes are asked for; 1 to %d are possible", o.Nodes, maxNodes)
+	if o.Nodes < 0 || o.Guests < 0 || o.Nodes+o.Guests > maxNodes {
+		return o, fmt.Errorf("%d nodes are asked for; 1 to %d are possible", o.Nodes+o.Guests, maxNodes)
 	}
 	if o.NRITimeout == 0 {
 		o.NRITimeout = 5 * time.Second

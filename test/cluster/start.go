@@ -61,7 +61,7 @@ func refuseRunning(dir string) error {
 func (c *Cluster) bringUp(ctx context.Context) error {
 	start := time.Now()
 	fmt.Fprintf(c.options.Out, "starting the control plane and %d node(s) …\n", c.options.Nodes)
-	if err := c.secrets.create(c.options.Nodes); err != nil {
+	if err := c.secrets.create(c.options.Nodes + c.options.Guests); err != nil {
 		return fmt.Errorf("making keys and tokens: %w", err)
 	}
 	if err := c.controlPlane.boot(ctx); err != nil {
@@ -69,6 +69,11 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	}
 	if err := c.controlPlane.setUpBridge(); err != nil {
 		return fmt.Errorf("setting up the network: %w", err)
+	}
+	for _, g := range c.guests {
+		if err := g.connect(); err != nil {
+			return err
+		}
 	}
 	steps := []func(context.Context) error{c.startControlPlane}
 	for _, n := range c.nodes {

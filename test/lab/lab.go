@@ -149,7 +149,7 @@ func (l *Lab) WaitDriver(ctx context.Context) error {
 		for _, s := range slices.Items {
 			nodes[*s.Spec.NodeName] = true
 		}
-		if want := len(l.Cluster.Nodes()); len(nodes) != want {
+		if want := len(l.Cluster.Nodes()) + len(l.Cluster.Guests()); len(nodes) != want {
 			return fmt.Errorf("%d of %d nodes publish networks", len(nodes), want)
 		}
 		return nil

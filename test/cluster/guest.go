@@ -1,0 +1,132 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Guest is a node that is no machine of this package, such as a virtual
+// machine. The cluster has a cable to it, and knows it by its token; what runs
+// on it, and when, is the caller's.
+type Guest struct {
+	cluster *Cluster
+	number  int
+}
+
+// Guests returns the guests in the order of their numbers.
+func (c *Cluster) Guests() []*Guest { return c.guests }
+
+// Artifacts says where the programs are that the cluster runs.
+func (c *Cluster) Artifacts() Artifacts { return c.artifacts }
+
+// Name is the node's name in the cluster.
+func (g *Guest) Name() string { return nodeName(g.number) }
+
+// IP is the address that the guest is to have, in a network of 24 bits.
+func (g *Guest) IP() string { return nodeIP(g.number) }
+
+// Gateway is where the guest reaches everything else.
+func (g *Guest) Gateway() string { return controlPlaneIP }
+
+// MAC is the hardware address that the guest's end of the cable is to have.
+func (g *Guest) MAC() net.HardwareAddr { return hardwareAddress(g.number) }
+
+// Tap is the cluster's end of the cable: a tap in the network of the control
+// plane's machine, so that what opens it has to run there.
+func (g *Guest) Tap() string { return nodeName(g.number) }
+
+// connect lays the cable and routes to the guest's pods.
+func (g *Guest) connect() error {
+	m := g.cluster.controlPlane
+	// A tap is made by an ioctl, in the network of the thread.
+	err := m.enter(unix.CLONE_NEWNET, func() error {
+		return netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: g.Tap()}, Mode: netlink.TUNTAP_MODE_TAP})
+	})
+	if err != nil {
+		return fmt.Errorf("making the tap of guest %s (is there a /dev/net/tun?): %w", g.Name(), err)
+	}
+	center, err := m.network()
+	if err != nil {
+		return err
+	}
+	defer center.close()
+	tap, err := center.LinkByName(g.Tap())
+	if err != nil {
+		return fmt.Errorf("finding the tap of guest %s: %w", g.Name(), err)
+	}
+	bridge, err := center.LinkByName(bridgeName)
+	if err != nil {
+		return fmt.Errorf("finding the bridge: %w", err)
+	}
+	if err := center.LinkSetMaster(tap, bridge); err != nil {
+		return fmt.Errorf("connecting guest %s: %w", g.Name(), err)
+	}
+	if err := center.up(g.Tap()); err != nil {
+		return err
+	}
+	return center.route(podCIDR(g.number), g.IP())
+}
+
+// The files of a guest that its programs are told of.
+const (
+	guestContainerd = "/etc/containerd/config.toml"
+	guestKubelet    = "/etc/kubernetes/kubelet.json"
+	guestAccess     = "/etc/kubernetes/kubeconfig"
+	guestNetwork    = "/etc/cni/net.d/10-default.conflist"
+)
+
+// Files renders what the guest needs to be configured like any other node, by
+// path. Its root is a file system that overlays can be made on, and runc is in
+// its path.
+func (g *Guest) Files() (map[string][]byte, error) {
+	containerd, err := containerdConfig(containerdSettings{
+		Snapshotter: "overlayfs", PauseImage: PauseImage, Runc: "runc", NRITimeout: g.cluster.options.NRITimeout,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rendering the configuration of containerd: %w", err)
+	}
+	kubelet, err := json.MarshalIndent(kubeletConfig(g.IP(), "/", g.cluster.options.KubeletConfig), "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("rendering the configuration of kubelet: %w", err)
+	}
+	network, err := json.MarshalIndent(defaultNetwork(podCIDR(g.number)), "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("rendering the default network: %w", err)
+	}
+	access, err := os.ReadFile(g.cluster.secrets.kubeconfig(g.Name()))
+	if err != nil {
+		return nil, fmt.Errorf("reading the access of guest %s: %w", g.Name(), err)
+	}
+	return map[string][]byte{
+		guestContainerd: containerd, guestKubelet: kubelet, guestAccess: access, guestNetwork: network,
+	}, nil
+}
+
+// Commands are the programs that make the guest a node, with their arguments,
+// in the order of their start.
+func (g *Guest) Commands() [][]string {
+	return [][]string{
+		{Containerd, "--config", guestContainerd},
+		{
+			Kubelet, "--config=" + guestKubelet, "--kubeconfig=" + guestAccess, "--cert-dir=/var/lib/kubelet/pki",
+			"--node-ip=" + g.IP(), "--hostname-override=" + g.Name(),
+		},
+	}
+}
+
+// WaitReady waits until pods can run on the guest, in the boot with that ID.
+func (g *Guest) WaitReady(ctx context.Context, bootID string) error {
+	return poll(ctx, startLimit, "waiting for guest "+g.Name()+" to be ready", func(ctx context.Context) (bool, error) {
+		var status nodeStatus
+		if err := g.cluster.get(ctx, "/api/v1/nodes/"+g.Name(), &status); err != nil {
+			return false, err
+		}
+		return status.usable(bootID)
+	})
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// second marks the agent that was started from the disk.
+const second = "on-disk"
+
+// boot is the life of the first process. It only returns when it cannot go on.
+func boot() error {
+	if !slices.Contains(os.Args, second) {
+		return firstStage()
+	}
+	if err := mountAll(
+		mount{"tmpfs", "/run", "tmpfs"}, mount{"tmpfs", "/tmp", "tmpfs"}, mount{"tmpfs", "/dev/shm", "tmpfs"},
+		mount{"devpts", "/dev/pts", "devpts"}, mount{"mqueue", "/dev/mqueue", "mqueue"},
+		mount{"cgroup2", "/sys/fs/cgroup", "cgroup2"},
+	); err != nil {
+		return err
+	}
+	// As systemd does: pods ask to see later mounts.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("sharing mounts: %w", err)
+	}
+	if err := os.MkdirAll("/run/netns", 0o755); err != nil {
+		return err
+	}
+	return reapUntilEnd("/bin/agent", "serve")
+}
+
+// reapUntilEnd runs the server as a child, which waits for what it starts
+// itself, and collects the processes that lose their parent.
+func reapUntilEnd(program string, args ...string) error {
+	server := exec.Command(program, args...)
+	server.Stdout, server.Stderr = os.Stdout, os.Stderr
+	if err := server.Start(); err != nil {
+		return err
+	}
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("waiting for processes: %w", err)
+		}
+		if pid == server.Process.Pid {
+			return fmt.Errorf("the server has ended with status %d", status)
+		}
+	}
+}
+
+// firstStage runs from the initramfs: it has modules, and the disk becomes the
+// root by moving the mount, since runc's pivot_root refuses an initramfs.
+func firstStage() error {
+	if err := mountAll(mount{"proc", "/proc", "proc"}, mount{"sysfs", "/sys", "sysfs"}, mount{"devtmpfs", "/dev", "devtmpfs"}); err != nil {
+		return err
+	}
+	if err := loadModules("/lib/modules"); err != nil {
+		return err
+	}
+	const disk = "/disk"
+	if err := mountAll(mount{"/dev/vda", disk, "ext4"}); err != nil {
+		return err
+	}
+	for _, dir := range []string{"/dev", "/proc", "/sys"} {
+		if err := unix.Mount(dir, disk+dir, "", unix.MS_MOVE, ""); err != nil {
+			return fmt.Errorf("moving %s: %w", dir, err)
+		}
+	}
+	if err := unix.Chdir(disk); err != nil {
+		return err
+	}
+	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
+		return fmt.Errorf("changing to the disk: %w", err)
+	}
+	if err := unix.Chroot("."); err != nil {
+		return err
+	}
+	env := []string{"PATH=/bin:/sbin:/usr/bin:/usr/sbin", "HOME=/root"}
+	return unix.Exec("/bin/agent", []string{"/bin/agent", second}, env)
+}
+
+// loadModules loads the modules in the order of the list that comes with them.
+func loadModules(dir string) error {
+	list, err := os.ReadFile(filepath.Join(dir, "order"))
+	if err != nil {
+		return err
+	}
+	for name := range bytes.FieldsSeq(list) {
+		if err := loadModule(filepath.Join(dir, string(name)+".ko")); err != nil {
+			return fmt.Errorf("loading module %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func loadModule(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	err = unix.FinitModule(int(file.Fd()), "", 0)
+	if errors.Is(err, unix.EEXIST) {
+		return nil // it is also part of the kernel
+	}
+	return err
+}
+
+type mount struct{ source, target, kind string }
+
+func mountAll(mounts ...mount) error {
+	for _, m := range mounts {
+		if err := os.MkdirAll(m.target, 0o755); err != nil {
+			return err
+		}
+		err := unix.Mount(m.source, m.target, m.kind, 0, "")
+		// The kernel mounts some by itself.
+		if err != nil && !errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("mounting %s on %s: %w", m.source, m.target, err)
+		}
+	}
+	return nil
+}

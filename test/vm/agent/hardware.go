@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/nadra-dev/nadra/test/vm/wire"
+)
+
+// setUpUplink gives the guest its place in the cluster's network.
+func setUpUplink(config wire.Boot) error {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		name := link.Attrs().Name
+		switch {
+		case name == "lo":
+			if err := netlink.LinkSetUp(link); err != nil {
+				return err
+			}
+		case link.Attrs().HardwareAddr.String() == config.Uplink:
+			if err := connectUplink(link, config); err != nil {
+				return fmt.Errorf("configuring %s: %w", name, err)
+			}
+		}
+	}
+	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
+}
+
+func connectUplink(link netlink.Link, config wire.Boot) error {
+	address, err := netlink.ParseAddr(config.Address + "/24")
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrAdd(link, address); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return err
+	}
+	gateway, err := netlink.ParseAddr(config.Gateway + "/32")
+	if err != nil {
+		return err
+	}
+	return netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.IP})
+}
+
+// setUpHardware makes the machine what a machine with SR-IOV cards is when its
+// administrator is done: physical functions with telling names, virtual
+// functions, and RDMA devices under some of them.
+func setUpHardware(config wire.Boot) error {
+	// Possible only while there is no other network namespace.
+	if err := netlink.RdmaSystemSetNetnsMode("exclusive"); err != nil {
+		return fmt.Errorf("setting the RDMA subsystem to exclusive mode: %w", err)
+	}
+	cards, err := physicalFunctions()
+	if err != nil {
+		return err
+	}
+	problems := make([]error, len(cards))
+	var all sync.WaitGroup
+	for i, card := range cards {
+		all.Go(func() { problems[i] = setUpCard(card, fmt.Sprintf("pf%d", i), config.VFs) })
+	}
+	all.Wait()
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	for i, card := range cards {
+		for vf := range config.RDMA {
+			function, err := os.Readlink(filepath.Join(card, "virtfn"+strconv.Itoa(vf)))
+			if err != nil {
+				return err
+			}
+			if err := addRDMA(fmt.Sprintf("%d%d", i, vf), filepath.Base(function)); err != nil {
+				return fmt.Errorf("giving an RDMA device to %s: %w", filepath.Base(function), err)
+			}
+		}
+	}
+	return nil
+}
+
+// physicalFunctions lists the folders of the igb cards in the order of their
+// addresses.
+func physicalFunctions() ([]string, error) {
+	found, err := filepath.Glob("/sys/bus/pci/drivers/igb/0000:*")
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, errors.New("there is no igb card")
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// setUpCard names a card's interface, sets it up, which its virtual functions
+// need, and makes these.
+func setUpCard(card, name string, vfs int) error {
+	link, err := linkOf(card)
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetName(link, name); err != nil {
+		return fmt.Errorf("renaming %s to %s: %w", link.Attrs().Name, name, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("setting %s up: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(card, "sriov_numvfs"), []byte(strconv.Itoa(vfs)), 0); err != nil {
+		return fmt.Errorf("making virtual functions of %s: %w", name, err)
+	}
+	for vf := range vfs {
+		link, err := linkOf(filepath.Join(card, "virtfn"+strconv.Itoa(vf)))
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetName(link, fmt.Sprintf("%sv%d", name, vf)); err != nil {
+			return fmt.Errorf("renaming %s: %w", link.Attrs().Name, err)
+		}
+	}
+	return nil
+}
+
+// linkOf returns the interface of a PCI function.
+func linkOf(function string) (netlink.Link, error) {
+	names, err := filepath.Glob(filepath.Join(function, "net", "*"))
+	if err != nil {
+		return nil, err
+	}
+	if len(names) != 1 {
+		return nil, fmt.Errorf("%s has %d interfaces, not one", function, len(names))
+	}
+	return netlink.LinkByName(filepath.Base(names[0]))
+}
+
+// addRDMA makes a soft RoCE device look like the RDMA side of a virtual
+// function. It is on a dummy interface of its own: one on the function's
+// interface would end when that is moved to a pod.
+func addRDMA(id, function string) error {
+	dummy := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "roce" + id}}
+	if err := netlink.LinkAdd(dummy); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(dummy); err != nil {
+		return err
+	}
+	name := "rxe" + id
+	if err := netlink.RdmaLinkAdd(name, "rxe", dummy.Name); err != nil {
+		return fmt.Errorf("adding %s: %w", name, err)
+	}
+	return os.WriteFile("/sys/module/lanerdma/parameters/bind", []byte(name+" "+function), 0)
+}
+
+// busOf returns the address of the PCI function behind an interface, in the
+// namespace that sysfs shows.
+func busOf(name string) string {
+	uevent, err := os.ReadFile(filepath.Join("/sys/class/net", name, "device/uevent"))
+	if err != nil {
+		return ""
+	}
+	for line := range bytes.Lines(uevent) {
+		if slot, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "PCI_SLOT_NAME="); ok {
+			return slot
+		}
+	}
+	return ""
+}

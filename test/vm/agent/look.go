@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/test/vm/wire"
+)
+
+// look describes the network namespace that it runs in.
+func look() (seen wire.Net, err error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return seen, fmt.Errorf("listing interfaces: %w", err)
+	}
+	names := map[int]string{}
+	for _, link := range links {
+		names[link.Attrs().Index] = link.Attrs().Name
+	}
+	for _, link := range links {
+		described, err := describe(link, names)
+		if err != nil {
+			return seen, err
+		}
+		seen.Links = append(seen.Links, described)
+	}
+	if seen.Routes, err = routes(names); err != nil {
+		return seen, err
+	}
+	rules, err := netlink.RuleList(netlink.FAMILY_V4)
+	if err != nil {
+		return seen, fmt.Errorf("listing rules: %w", err)
+	}
+	for _, rule := range rules {
+		seen.Rules = append(seen.Rules, wire.Rule{From: text(rule.Src), Table: rule.Table})
+	}
+	devices, err := netlink.RdmaLinkList()
+	if err != nil {
+		return seen, fmt.Errorf("listing RDMA devices: %w", err)
+	}
+	for _, device := range devices {
+		seen.RDMA = append(seen.RDMA, device.Attrs.Name)
+	}
+	return seen, nil
+}
+
+func describe(link netlink.Link, names map[int]string) (wire.Link, error) {
+	attrs := link.Attrs()
+	out := wire.Link{
+		Name: attrs.Name, Kind: link.Type(), MAC: attrs.HardwareAddr.String(), Bus: busOf(attrs.Name),
+		Up: attrs.Flags&net.FlagUp != 0, MTU: attrs.MTU, Master: names[attrs.MasterIndex],
+	}
+	switch link := link.(type) {
+	case *netlink.Vlan:
+		out.VLAN = link.VlanId
+	case *netlink.IPVlan:
+		out.Mode = map[netlink.IPVlanMode]string{netlink.IPVLAN_MODE_L2: "l2", netlink.IPVLAN_MODE_L3: "l3", netlink.IPVLAN_MODE_L3S: "l3s"}[link.Mode]
+	case *netlink.Macvlan:
+		if link.Mode == netlink.MACVLAN_MODE_BRIDGE {
+			out.Mode = "bridge"
+		}
+	case *netlink.Bond:
+		out.Mode = link.Mode.String()
+	case *netlink.Vrf:
+		out.Table = link.Table
+	}
+	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	// An interface may go while others are looked at.
+	if err != nil && !errors.Is(err, unix.ENODEV) {
+		return out, fmt.Errorf("listing the addresses of %s: %w", attrs.Name, err)
+	}
+	for _, address := range addresses {
+		if !address.IP.IsLinkLocalUnicast() {
+			out.Addresses = append(out.Addresses, address.IPNet.String())
+		}
+	}
+	return out, nil
+}
+
+func routes(names map[int]string) ([]wire.Route, error) {
+	// Of all tables: without a filter only the main one is listed.
+	all, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return nil, fmt.Errorf("listing routes: %w", err)
+	}
+	var out []wire.Route
+	for _, r := range all {
+		if r.Table == unix.RT_TABLE_LOCAL {
+			continue
+		}
+		route := wire.Route{Destination: text(r.Dst), Link: names[r.LinkIndex], Table: r.Table}
+		if r.Gw != nil {
+			route.Gateway = r.Gw.String()
+		}
+		if r.Src != nil {
+			route.Source = r.Src.String()
+		}
+		out = append(out, route)
+	}
+	return out, nil
+}
+
+func text(subnet *net.IPNet) string {
+	if subnet == nil {
+		return ""
+	}
+	return subnet.String()
+}

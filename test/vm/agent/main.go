@@ -1,0 +1,46 @@
+// Command agent is the guest's only own program. As /init it loads the
+// modules, changes to the disk and sets the machine up; there it runs what the
+// host asks for. It is also what the host runs to look at network namespaces
+// and at sysfs.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	if os.Getpid() == 1 {
+		err := boot()
+		fmt.Fprintln(os.Stderr, "vm-agent:", err)
+		// The kernel panics when its first process ends; this is the orderly way.
+		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+		time.Sleep(time.Hour)
+	}
+	if err := tool(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "vm-agent:", err)
+		os.Exit(1)
+	}
+}
+
+// tool runs one of the commands that the host knows.
+func tool(args []string, out io.Writer) error {
+	switch {
+	case len(args) == 1 && args[0] == "serve":
+		return serve()
+	case len(args) == 1 && args[0] == "net":
+		seen, err := look()
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(seen)
+	case len(args) == 1 && args[0] == "sysfs":
+		return recordSysfs(out, "/sys")
+	}
+	return fmt.Errorf("agent serve | net | sysfs: %q is none of them", args)
+}

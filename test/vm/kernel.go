@@ -1,0 +1,155 @@
+package vm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+)
+
+// suite is the lane's folder in the cache.
+const suite = "vm"
+
+// The files of a kernel kit.
+const (
+	vmlinuxFile = "vmlinux"
+	modulesDir  = "modules"
+	releaseFile = "release"
+)
+
+// buildKernel downloads and unpacks the guest's kernel, makes the helper module
+// for it and returns their folder. Which kernel it is, the package sources say
+// when there is none in the cache.
+func buildKernel(ctx context.Context, root string, out io.Writer) (string, error) {
+	helper := filepath.Join(root, "test/vm/lanerdma")
+	inputs := []string{filepath.Join(helper, "lanerdma.c"), filepath.Join(helper, "Kbuild"), filepath.Join(root, "test/vm/kernel.go")}
+	kit := cluster.Kit{
+		Suite: suite, Name: "kernel", Inputs: inputs, Salt: modules,
+		Make: func(ctx context.Context, into string) error { return makeKernel(ctx, helper, into) },
+	}
+	return kit.Build(ctx, out)
+}
+
+func makeKernel(ctx context.Context, helper, into string) error {
+	if err := useBackports(ctx); err != nil {
+		return err
+	}
+	release, err := kernelRelease(ctx)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(into), "unpacked-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if err := unpackKernel(ctx, release, work); err != nil {
+		return fmt.Errorf("unpacking kernel %s: %w", release, err)
+	}
+	if err := buildHelper(ctx, helper, release, work); err != nil {
+		return fmt.Errorf("building lanerdma for kernel %s: %w", release, err)
+	}
+	if err := extractKernel(ctx, filepath.Join(work, "boot", "vmlinuz-"+release), filepath.Join(into, vmlinuxFile)); err != nil {
+		return fmt.Errorf("extracting kernel %s: %w", release, err)
+	}
+	if err := collectModules(ctx, filepath.Join(work, "lib/modules"), filepath.Join(into, modulesDir)); err != nil {
+		return fmt.Errorf("collecting the modules of kernel %s: %w", release, err)
+	}
+	return os.WriteFile(filepath.Join(into, releaseFile), []byte(release+"\n"), 0o644)
+}
+
+// kernelRelease finds the present kernel of the suite, such as
+// "6.12.95+deb12-amd64". The cloud flavour lacks igb and soft RoCE.
+func kernelRelease(ctx context.Context) (string, error) {
+	shown, err := run(ctx, "", "apt-cache", "show", "linux-image-amd64/"+backports)
+	if err != nil {
+		return "", err
+	}
+	found := regexp.MustCompile(`(?m)^Depends: linux-image-([^ ,]+)`).FindStringSubmatch(shown)
+	if found == nil {
+		return "", fmt.Errorf("package linux-image-amd64 of %s depends on no kernel:\n%s", backports, shown)
+	}
+	return found[1], nil
+}
+
+// unpackKernel unpacks the kernel and what modules are built with. They are not
+// installed: that would change what this machine boots, and much else.
+func unpackKernel(ctx context.Context, release, into string) error {
+	version := strings.TrimSuffix(release, "-amd64")
+	for _, pkg := range []string{
+		"linux-image-" + release, "linux-headers-" + release, "linux-headers-" + version + "-common", "linux-kbuild-" + version,
+	} {
+		if _, err := run(ctx, into, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", pkg+"/"+backports); err != nil {
+			return err
+		}
+	}
+	archives, err := filepath.Glob(filepath.Join(into, "*.deb"))
+	if err != nil {
+		return err
+	}
+	for _, archive := range archives {
+		if _, err := run(ctx, into, "dpkg", "-x", archive, into); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buildHelper builds the lane's own module and puts it among the others.
+func buildHelper(ctx context.Context, source, release, work string) error {
+	headers := filepath.Join(work, "usr/src/linux-headers-"+release)
+	makefile := filepath.Join(headers, "Makefile")
+	content, err := os.ReadFile(makefile)
+	if err != nil {
+		return err
+	}
+	// It names its other half by where the package would be installed.
+	moved := strings.ReplaceAll(string(content), "include /usr/src/", "include "+work+"/usr/src/")
+	if err := os.WriteFile(makefile, []byte(moved), 0o644); err != nil {
+		return err
+	}
+	dir := filepath.Join(work, "lanerdma")
+	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+		return err
+	}
+	// Without type information, which takes a program that is not there.
+	if _, err := run(ctx, dir, "make", "-s", "-C", headers, "M="+dir, "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"); err != nil {
+		return err
+	}
+	_, err = run(ctx, dir, "strip", "--strip-debug", "-o", filepath.Join(work, "lib/modules", "lanerdma.ko"), "lanerdma.ko")
+	return err
+}
+
+// extractKernel takes the kernel proper out of its self-extracting form, which
+// the emulated processor would spend a second on.
+func extractKernel(ctx context.Context, vmlinuz, into string) error {
+	image, err := os.ReadFile(vmlinuz)
+	if err != nil {
+		return err
+	}
+	// The header's fields are in the kernel's Documentation/arch/x86/boot.rst.
+	const sectorsAt, offsetAt, lengthAt, headerEnd = 0x1f1, 0x248, 0x24c, 0x250
+	if len(image) < headerEnd {
+		return errors.New("it is too short")
+	}
+	start := (int(image[sectorsAt])+1)*512 + int(binary.LittleEndian.Uint32(image[offsetAt:]))
+	// Behind the compressed kernel is its length.
+	end := start + int(binary.LittleEndian.Uint32(image[lengthAt:])) - 4
+	if start > end || end > len(image) {
+		return fmt.Errorf("its header says that the kernel is at %d to %d of %d bytes", start, end, len(image))
+	}
+	compressed := into + ".zst"
+	if err := os.WriteFile(compressed, image[start:end], 0o644); err != nil {
+		return err
+	}
+	defer os.Remove(compressed)
+	return exec.CommandContext(ctx, "zstd", "-q", "-d", compressed, "-o", into).Run()
+}

@@ -1,0 +1,192 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+	"github.com/nadra-dev/nadra/test/vm/wire"
+)
+
+// The guest's virtual functions on each card, and how many of them have an
+// RDMA device.
+const (
+	VFs     = 4
+	RDMAVFs = 2
+)
+
+// SRIOVVariable names a built sriov-cni, which is not to be had as a Go module.
+const SRIOVVariable = "SRIOV_CNI"
+
+// Lane is a cluster whose one node is the guest, with nadra on it.
+type Lane struct {
+	*lab.Lab
+	Guest *Guest
+}
+
+// Start makes what is missing, starts a control plane with its files in dir,
+// boots the guest, and installs nadra on it.
+func Start(ctx context.Context, dir string, out io.Writer) (*Lane, error) {
+	out = &stopwatch{out: out, start: time.Now()}
+	p, err := build(ctx, out)
+	if err != nil {
+		return nil, err
+	}
+	c, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(dir, "cluster"), Guests: 1, Out: out})
+	if err != nil {
+		return nil, err
+	}
+	l := &Lane{}
+	if l.Lab, err = lab.New(c); err == nil {
+		err = l.bringUp(ctx, dir, p, out)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.saveLogs(ctx, out), l.Stop(ctx))
+	}
+	return l, nil
+}
+
+// build makes everything that the lane runs.
+func build(ctx context.Context, out io.Writer) (p parts, err error) {
+	if err := installPackages(ctx, out); err != nil {
+		return p, fmt.Errorf("the lane of the virtual machine lacks what it runs on: %w", err)
+	}
+	if p.kernel, err = buildKernel(ctx, lab.Root(), out); err != nil {
+		return p, err
+	}
+	p.agent, err = cluster.Program{
+		Suite: suite, Name: "agent", Dir: ".", Package: "./test/vm/agent", Sources: []string{"test/vm/agent/*.go", "test/vm/wire/*.go"},
+	}.Build(ctx, out)
+	if err != nil {
+		return p, err
+	}
+	p.rdma, err = cluster.Program{
+		Suite: suite, Name: "rdma", Dir: "test/vm/plugins", Package: "github.com/k8snetworkplumbingwg/rdma-cni/cmd/rdma",
+	}.Build(ctx, out)
+	if err != nil {
+		return p, err
+	}
+	if p.sriov = os.Getenv(SRIOVVariable); p.sriov != "" {
+		if _, err := os.Stat(p.sriov); err != nil {
+			return p, fmt.Errorf("looking for the program that %s names: %w", SRIOVVariable, err)
+		}
+	}
+	return p, nil
+}
+
+// bringUp boots the guest, makes it a node and installs nadra.
+func (l *Lane) bringUp(ctx context.Context, dir string, p parts, out io.Writer) error {
+	c := l.Cluster
+	initramfs, disk := filepath.Join(dir, "initramfs"), filepath.Join(dir, "disk")
+	if err := p.writeInitramfs(initramfs); err != nil {
+		return fmt.Errorf("writing the guest's initramfs: %w", err)
+	}
+	g := c.Guests()[0]
+	boot := wire.Boot{Hostname: g.Name(), Uplink: g.MAC().String(), Address: g.IP(), Gateway: g.Gateway(), VFs: VFs, RDMA: RDMAVFs}
+	images, err := filepath.Glob(filepath.Join(c.Artifacts().Images, "*.tar"))
+	if err != nil {
+		return err
+	}
+	if err := writeDisk(ctx, disk, p, c, boot, append(images, lab.ImageArchive())); err != nil {
+		return fmt.Errorf("writing the guest's disk: %w", err)
+	}
+	fmt.Fprintln(out, "booting the guest …")
+	l.Guest = newGuest(c, startMachine(ctx, c, p.kernel, initramfs, disk, filepath.Join(c.LogDir(), "console.log")))
+	if err := l.Guest.waitAgent(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "the guest has booted")
+	if err := l.becomeNode(ctx, out); err != nil {
+		return fmt.Errorf("making the guest a node: %w", err)
+	}
+	if err := l.Install(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "nadra publishes networks")
+	return nil
+}
+
+// becomeNode starts containerd and the kubelet, with the images between.
+func (l *Lane) becomeNode(ctx context.Context, out io.Writer) error {
+	g := l.Guest
+	commands := g.Commands()
+	if err := g.Daemon(ctx, logOf(commands[0]), commands[0]...); err != nil {
+		return err
+	}
+	// The kubelet starts at the same time: it waits for containerd itself.
+	if err := g.Daemon(ctx, logOf(commands[1]), commands[1]...); err != nil {
+		return err
+	}
+	err := lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		_, err := g.Run(ctx, "ctr", "version")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for containerd: %w", err)
+	}
+	fmt.Fprintln(out, "containerd works")
+	_, err = g.Shell(ctx, `for i in `+imagesDir+`/*.tar; do ctr -n k8s.io images import --local --snapshotter overlayfs $i || exit 1; done`)
+	if err != nil {
+		return fmt.Errorf("importing the images: %w", err)
+	}
+	fmt.Fprintln(out, "images are imported")
+	bootID, err := g.bootID(ctx)
+	if err != nil {
+		return err
+	}
+	if err := g.WaitReady(ctx, bootID); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "the node is ready")
+	return nil
+}
+
+// logOf is where a daemon of the guest writes.
+func logOf(command []string) string { return "/var/log/" + command[0] + ".log" }
+
+// Stop ends the guest and the cluster and leaves nothing behind.
+func (l *Lane) Stop(ctx context.Context) error {
+	if l.Guest != nil {
+		l.Guest.machine.stop()
+	}
+	return l.Cluster.Stop(context.WithoutCancel(ctx))
+}
+
+// SaveLogs copies the logs of the cluster and of the guest to the cache, in
+// place of those of the last run, and returns their folder.
+func (l *Lane) SaveLogs(ctx context.Context) (string, error) {
+	var problems error
+	if l.Guest != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		for _, command := range l.Guest.Commands() {
+			content, err := l.Guest.Run(ctx, "cat", logOf(command))
+			problems = errors.Join(problems, err, os.WriteFile(filepath.Join(l.Cluster.LogDir(), command[0]+".log"), []byte(content), 0o644))
+		}
+	}
+	folder, err := l.Cluster.SaveLogs(suite)
+	return folder, errors.Join(problems, err)
+}
+
+func (l *Lane) saveLogs(ctx context.Context, out io.Writer) error {
+	folder, err := l.SaveLogs(ctx)
+	fmt.Fprintln(out, "the logs are in", folder)
+	return err
+}
+
+// stopwatch puts the time since its start before what is written.
+type stopwatch struct {
+	out   io.Writer
+	start time.Time
+}
+
+func (s *stopwatch) Write(b []byte) (int, error) {
+	_, err := fmt.Fprintf(s.out, "%6.1fs %s", time.Since(s.start).Seconds(), b)
+	return len(b), err
+}
