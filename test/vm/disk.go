@@ -81,6 +81,7 @@ func writeDisk(ctx context.Context, path string, p parts, c *cluster.Cluster, bo
 	}
 	files["/etc/hosts"] = []byte("127.0.0.1 localhost\n")
 	files["/etc/resolv.conf"] = nil
+	files["/etc/passwd"] = []byte("root:x:0:0:root:/root:/bin/sh\n") // kubelet looks for its user
 	for name, content := range files {
 		s.write(name, content)
 	}

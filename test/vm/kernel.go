@@ -30,9 +30,12 @@ const (
 // when there is none in the cache.
 func buildKernel(ctx context.Context, root string, out io.Writer) (string, error) {
 	helper := filepath.Join(root, "test/vm/lanerdma")
-	inputs := []string{filepath.Join(helper, "lanerdma.c"), filepath.Join(helper, "Kbuild"), filepath.Join(root, "test/vm/kernel.go")}
+	inputs := []string{filepath.Join(helper, "lanerdma.c"), filepath.Join(helper, "Kbuild")}
+	for _, name := range []string{"kernel.go", "modules.go"} {
+		inputs = append(inputs, filepath.Join(root, "test/vm", name))
+	}
 	kit := cluster.Kit{
-		Suite: suite, Name: "kernel", Inputs: inputs, Salt: modules,
+		Suite: suite, Name: "kernel", Inputs: inputs,
 		Make: func(ctx context.Context, into string) error { return makeKernel(ctx, helper, into) },
 	}
 	return kit.Build(ctx, out)

@@ -38,7 +38,10 @@ func Start(ctx context.Context, dir string, out io.Writer) (*Lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(dir, "cluster"), Guests: 1, Out: out})
+	c, err := cluster.Start(ctx, cluster.Options{
+		Dir: filepath.Join(dir, "cluster"), Guests: 1, Out: out,
+		NRITimeout: time.Minute, // a plugin takes a tenth of a second to begin
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -112,4 +112,3 @@ func (w *tailWriter) Write(b []byte) (int, error) {
 }
 
 func (w *tailWriter) String() string { return string(w.text) }
-

@@ -25,8 +25,11 @@ var modules = []string{
 	"ib_uverbs", "rdma_rxe", "lanerdma",
 }
 
+// moduleParameters keep modules from making interfaces that nobody asked for.
+var moduleParameters = map[string]string{"dummy": "numdummies=0", "bonding": "max_bonds=0"}
+
 // collectModules copies the modules and what they depend on, decompressed, and
-// writes down the order to load them in.
+// writes down the order to load them in, with their parameters.
 func collectModules(ctx context.Context, from, into string) error {
 	if err := os.MkdirAll(into, 0o755); err != nil {
 		return err
@@ -84,7 +87,7 @@ func (c *collector) add(ctx context.Context, name string) error {
 			return fmt.Errorf("for module %s: %w", name, err)
 		}
 	}
-	c.order = append(c.order, name)
+	c.order = append(c.order, strings.TrimSpace(name+" "+moduleParameters[name]))
 	return os.WriteFile(filepath.Join(c.into, name+".ko"), content, 0o644)
 }
 

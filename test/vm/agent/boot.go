@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -94,21 +94,22 @@ func loadModules(dir string) error {
 	if err != nil {
 		return err
 	}
-	for name := range bytes.FieldsSeq(list) {
-		if err := loadModule(filepath.Join(dir, string(name)+".ko")); err != nil {
+	for line := range strings.Lines(string(list)) {
+		name, parameters, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if err := loadModule(filepath.Join(dir, name+".ko"), parameters); err != nil {
 			return fmt.Errorf("loading module %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func loadModule(path string) error {
+func loadModule(path, parameters string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	err = unix.FinitModule(int(file.Fd()), "", 0)
+	err = unix.FinitModule(int(file.Fd()), parameters, 0)
 	if errors.Is(err, unix.EEXIST) {
 		return nil // it is also part of the kernel
 	}

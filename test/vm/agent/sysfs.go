@@ -47,6 +47,9 @@ const networkClass = "0x02"
 // start records an entry of a class or bus and takes what it leads to into
 // account: a whole network card, and of other devices nothing.
 func (r *recorder) start(path string) error {
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		return err // such as bonding_masters
+	}
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err

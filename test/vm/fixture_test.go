@@ -1,0 +1,209 @@
+//go:build e2e
+
+package vm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/lab"
+	"github.com/nadra-dev/nadra/test/vm/wire"
+)
+
+// fixture is one scenario: a namespace with networks and pods, after which the
+// guest must be as it was.
+type fixture struct {
+	*Lane
+	*testing.T
+	ctx    context.Context
+	ns     string
+	before state
+	undo   []string
+}
+
+// podLimit is how long a pod may take to become Ready, emulated as it is.
+const podLimit = 90 * time.Second
+
+// scenario makes a namespace. The caller ends it with leavesNothing, in a case
+// of its own.
+func scenario(t *testing.T, namespace string) *fixture {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	t.Cleanup(cancel)
+	f := &fixture{Lane: theLane, T: t, ctx: ctx, ns: namespace}
+	before, err := f.look()
+	f.must(err)
+	f.before = before
+	f.must(f.CreateNamespace(ctx, namespace))
+	t.Cleanup(f.cleanUp)
+	return f
+}
+
+// leavesNothing deletes the pods and checks that the guest is as before: every
+// interface under its name and hardware address again, every RDMA device, and
+// no file more.
+func (f *fixture) leavesNothing(t *testing.T) {
+	if _, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pods", "--all", "--timeout=90s"); err != nil {
+		t.Fatalf("deleting the pods: %v", err)
+	}
+	err := lab.Eventually(f.ctx, 30*time.Second, func(context.Context) error {
+		now, err := f.look()
+		if err != nil {
+			return err
+		}
+		return f.before.compare(now)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func (f *fixture) cleanUp() {
+	if _, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pods", "--all", "--timeout=90s"); err != nil {
+		f.Errorf("deleting the scenario's pods: %v", err)
+	}
+	err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns).DeleteCollection(f.ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		f.Errorf("deleting the scenario's NADs: %v", err)
+	}
+	for _, script := range slices.Backward(f.undo) {
+		f.shell(script)
+	}
+	if _, err := f.Cluster.Kubectl(f.ctx, "delete", "namespace", f.ns, "--wait=false"); err != nil {
+		f.Errorf("deleting the scenario's namespace: %v", err)
+	}
+}
+
+func (f *fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// shell runs a script in the guest.
+func (f *fixture) shell(script string) string {
+	f.Helper()
+	out, err := f.Guest.Shell(f.ctx, script)
+	f.must(err)
+	return out
+}
+
+type object = map[string]any
+
+// static is an address of a pod's own.
+func static(address string) object {
+	return object{"type": "static", "addresses": []object{{"address": address}}}
+}
+
+// nad creates a network of one or more plugins.
+func (f *fixture) nad(name string, plugins ...object) {
+	f.Helper()
+	config, err := json.Marshal(object{"cniVersion": "1.0.0", "name": name, "plugins": plugins})
+	f.must(err)
+	f.must(f.CreateNAD(f.ctx, f.ns, name, string(config)))
+}
+
+// create creates a pod with these networks, in order. An interface is named
+// after its network.
+func (f *fixture) create(pod string, networks ...string) {
+	f.Helper()
+	var wants []lab.Want
+	for _, network := range networks {
+		wants = append(wants, lab.Want{Network: network, Config: object{"interface": network}})
+	}
+	_, err := f.Create(f.ctx, f.ns, pod, wants...)
+	f.must(err)
+}
+
+// ready waits for a pod and returns it with what is in its network namespace.
+func (f *fixture) ready(name string) (*corev1.Pod, wire.Net) {
+	f.Helper()
+	pod, err := f.Ready(f.ctx, f.ns, name, podLimit)
+	f.must(err)
+	seen, err := f.Guest.PodNet(f.ctx, pod)
+	f.must(err)
+	return pod, seen
+}
+
+// ping fails the test unless an address answers over one of a pod's interfaces.
+func (f *fixture) ping(t *testing.T, pod *corev1.Pod, link, address string) {
+	t.Helper()
+	if out, err := f.Guest.RunInPod(f.ctx, pod, "ping", "-I", link, "-c", "1", "-W", "5", address); err != nil {
+		seen, _ := f.Guest.PodNet(f.ctx, pod)
+		t.Errorf("pinging %s from %s over %s: %v\n%s\nin the pod: %+v", address, pod.Name, link, err, out, seen)
+	}
+}
+
+// requireLink returns an interface that a pod must have, up and with an address.
+func requireLink(t *testing.T, seen wire.Net, name, kind, address string) wire.Link {
+	t.Helper()
+	link := seen.Link(name)
+	if link == nil {
+		t.Fatalf("the pod has no interface %s: %+v", name, seen.Links)
+	}
+	if link.Kind != kind || !link.Up {
+		t.Errorf("%s is %q, up: %t; it is to be %q and up", name, link.Kind, link.Up, kind)
+	}
+	if address != "" && !slices.Contains(link.Addresses, address) {
+		t.Errorf("%s has addresses %v, without %s", name, link.Addresses, address)
+	}
+	return *link
+}
+
+// state is what the guest has that attachments change: a line for everything.
+type state []string
+
+// leftovers are the files that only live attachments have.
+const leftovers = `find /run/netns /var/lib/cni/networks /var/lib/cni/rdma /var/lib/cni/sriov /var/lib/nadra/cni/results /var/lib/nadra/claims /run/cdi \
+	-type f ! -name lock ! -name 'last_reserved_ip.*' 2>/dev/null || true`
+
+func (f *fixture) look() (state, error) {
+	seen, err := f.Guest.Net(f.ctx)
+	if err != nil {
+		return nil, err
+	}
+	var s state
+	for _, link := range seen.Links {
+		// The default network's bridge comes with the first pod.
+		if link.Name != "cni0" {
+			s = append(s, fmt.Sprintf("interface %s (%s %s %s)", link.Name, link.Kind, link.MAC, link.Bus))
+		}
+	}
+	for _, device := range seen.RDMA {
+		s = append(s, "RDMA device "+device)
+	}
+	files, err := f.Guest.Shell(f.ctx, leftovers)
+	for file := range strings.FieldsSeq(files) {
+		s = append(s, "file "+file)
+	}
+	slices.Sort(s)
+	return s, err
+}
+
+// compare says what there is more or less than before.
+func (s state) compare(now state) error {
+	var differences []string
+	for _, line := range now {
+		if !slices.Contains(s, line) {
+			differences = append(differences, "left over: "+line)
+		}
+	}
+	for _, line := range s {
+		if !slices.Contains(now, line) {
+			differences = append(differences, "missing: "+line)
+		}
+	}
+	if len(differences) > 0 {
+		return fmt.Errorf("the guest is not as before:\n  %s", strings.Join(differences, "\n  "))
+	}
+	return nil
+}

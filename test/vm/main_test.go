@@ -1,0 +1,62 @@
+//go:build e2e
+
+package vm
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+)
+
+var (
+	// theLane is the cluster with the guest, of all tests.
+	theLane *Lane
+	// theSummary is what all tests have come to.
+	theSummary summary
+)
+
+// NADRA_VM_HOLD keeps the cluster and the guest for a person to look at, after
+// the tests that were asked for (-run).
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(runLane(m))
+}
+
+func runLane(m *testing.M) (code int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "nadra-vm-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	defer func() { fmt.Println(theSummary.line(code != 0)) }()
+	if theLane, err = Start(ctx, dir, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "starting the cluster with the virtual machine:", err)
+		return 1
+	}
+	if code = m.Run(); code != 0 {
+		fmt.Fprintln(os.Stderr, theLane.DriverLog(ctx))
+	}
+	if os.Getenv("NADRA_VM_HOLD") != "" {
+		fmt.Fprintln(os.Stderr, "the guest is held, with its files in", dir, "until it is interrupted")
+		<-ctx.Done()
+	}
+	// Also when all is well: somebody may want to know what a good run says.
+	logs, err := theLane.SaveLogs(ctx)
+	fmt.Fprintln(os.Stderr, "the logs are in", logs)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "saving the logs:", err)
+		code = 1
+	}
+	if err := theLane.Stop(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the cluster:", err)
+		code = 1
+	}
+	return code
+}

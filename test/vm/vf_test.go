@@ -1,0 +1,156 @@
+//go:build e2e
+
+package vm
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// function returns the PCI address of a virtual function by the name that its
+// interface has in the guest.
+func (f *fixture) function(link string) string {
+	f.Helper()
+	seen, err := f.Guest.Net(f.ctx)
+	f.must(err)
+	found := seen.Link(link)
+	if found == nil || found.Bus == "" {
+		f.Fatalf("the guest has no virtual function %s: %+v", link, seen.Links)
+	}
+	return found.Bus
+}
+
+// mover is a plugin that gives a pod a virtual function.
+type mover struct {
+	name string
+	conf func(function string, ipam object) object
+}
+
+func movers() []mover {
+	return []mover{
+		{"host-device", func(function string, ipam object) object {
+			return object{"type": "host-device", "pciBusID": function, "ipam": ipam}
+		}},
+		{"sriov", func(function string, ipam object) object {
+			return object{"type": "sriov", "deviceID": function, "ipam": ipam}
+		}},
+	}
+}
+
+// have skips a test of a plugin that the guest has not got.
+func have(t *testing.T, plugin string) {
+	if plugin == "sriov" && os.Getenv(SRIOVVariable) == "" {
+		t.Skipf("NOT RUN: sriov-cni is no Go module; %s names no built one", SRIOVVariable)
+	}
+}
+
+// Virtual functions in pods: of two cards, of one card, and with their RDMA
+// devices.
+func TestVirtualFunctions(t *testing.T) {
+	for _, m := range movers() {
+		if m.name == "sriov" && os.Getenv(SRIOVVariable) == "" {
+			for _, name := range []string{"of two cards", "of one card", "RDMA device", "leave nothing behind"} {
+				testCase(t, m.name+"/"+name, func(t *testing.T) { have(t, m.name) })
+			}
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) { testMover(t, m) })
+	}
+}
+
+func testMover(t *testing.T, m mover) {
+	f := scenario(t, "vf-"+m.name)
+	rdma := func(function string) object { return object{"type": "rdma", "deviceID": function} }
+	// pf0v0 and pf1v0 reach each other over the hub, pf0v0 and pf0v1 inside of
+	// their card.
+	for i, link := range []string{"pf0v0", "pf0v1", "pf1v0"} {
+		function := f.function(link)
+		f.nad(link, m.conf(function, static(fmt.Sprintf("10.40.0.%d/24", i+1))), rdma(function))
+	}
+	f.create("a", "pf0v0")
+	f.create("b", "pf0v1", "pf1v0")
+	a, inA := f.ready("a")
+	b, inB := f.ready("b")
+	host, err := f.Guest.Net(f.ctx)
+	f.must(err)
+
+	testCase(t, "of two cards", func(t *testing.T) {
+		requireLink(t, inA, "pf0v0", "device", "10.40.0.1/24")
+		requireLink(t, inB, "pf1v0", "device", "10.40.0.3/24")
+		if host.Link("pf0v0") != nil {
+			t.Error("the guest has the virtual function, too")
+		}
+		f.ping(t, a, "pf0v0", "10.40.0.3")
+	})
+	testCase(t, "of one card", func(t *testing.T) {
+		requireLink(t, inB, "pf0v1", "device", "10.40.0.2/24")
+		f.ping(t, b, "pf0v1", "10.40.0.1")
+	})
+	testCase(t, "RDMA device", func(t *testing.T) {
+		if want := []string{"rxe00"}; !slices.Equal(inA.RDMA, want) {
+			t.Errorf("the pod has RDMA devices %v, not %v", inA.RDMA, want)
+		}
+		if want := []string{"rxe01", "rxe10"}; !slices.Equal(slices.Sorted(slices.Values(inB.RDMA)), want) {
+			t.Errorf("the other pod has RDMA devices %v, not %v", inB.RDMA, want)
+		}
+		// Exclusive mode: nobody else sees them.
+		if want := []string{"rxe11"}; !slices.Equal(host.RDMA, want) {
+			t.Errorf("the guest has RDMA devices %v, not %v", host.RDMA, want)
+		}
+	})
+	testCase(t, "leave nothing behind", f.leavesNothing)
+}
+
+// A virtual function that a driver for user space has: there is no interface,
+// neither to move nor to bring back.
+func TestVFIO(t *testing.T) {
+	f := scenario(t, "vfio")
+	function := f.function("pf1v2")
+	f.bind(function, "vfio-pci")
+	f.undo = append(f.undo, bindScript(function, "igbvf")+"\n"+nameScript(function, "pf1v2"))
+	before, err := f.look()
+	f.must(err)
+	f.before = before
+	f.nad("userspace", object{"type": "host-device", "pciBusID": function})
+	f.create("a", "userspace")
+	_, inPod := f.ready("a")
+	testCase(t, "VF with a driver for user space, no interface", func(t *testing.T) {
+		if link := inPod.Link("userspace"); link != nil {
+			t.Errorf("the pod has an interface: %+v", *link)
+		}
+		group := f.shell("basename $(readlink /sys/bus/pci/devices/" + function + "/iommu_group)")
+		if found := f.shell("ls /dev/vfio"); !slices.Contains(strings.Fields(found), strings.TrimSpace(group)) {
+			t.Errorf("/dev/vfio has %q, and not the function's IOMMU group %s", found, group)
+		}
+	})
+	testCase(t, "VF with a driver for user space, leaves nothing behind", func(t *testing.T) {
+		f.leavesNothing(t)
+		driver := f.shell("basename $(readlink /sys/bus/pci/devices/" + function + "/driver)")
+		if strings.TrimSpace(driver) != "vfio-pci" {
+			t.Errorf("its driver is %s afterwards", driver)
+		}
+	})
+}
+
+// bind gives a function to a driver.
+func (f *fixture) bind(function, driver string) {
+	f.Helper()
+	f.shell(bindScript(function, driver))
+}
+
+func bindScript(function, driver string) string {
+	return fmt.Sprintf(`set -e
+cd /sys/bus/pci/devices/%[1]s
+echo %[1]s >driver/unbind
+echo %[2]s >driver_override
+echo %[1]s >/sys/bus/pci/drivers_probe
+[ "$(basename $(readlink driver))" = %[2]s ]`, function, driver)
+}
+
+// nameScript names the one interface of a function.
+func nameScript(function, name string) string {
+	return fmt.Sprintf("busybox ip link set $(ls /sys/bus/pci/devices/%s/net) name %s", function, name)
+}
