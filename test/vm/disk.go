@@ -110,7 +110,7 @@ func (s *stage) programs(p parts, a cluster.Artifacts) {
 	busybox, err := exec.LookPath("busybox")
 	s.note(err)
 	s.add("/bin/busybox", busybox)
-	for _, applet := range []string{"sh", "ls", "cat", "ping", "mount", "mkdir", "rm", "ps", "tail", "dmesg", "find", "sleep", "echo"} {
+	for _, applet := range []string{"sh", "mount", "umount", "ip", "ls", "cat", "ping", "rm", "ps", "tail", "dmesg", "find", "basename", "readlink"} {
 		s.symlink("busybox", "/bin/"+applet)
 	}
 	const plugins = "/opt/cni/bin"

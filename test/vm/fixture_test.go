@@ -36,7 +36,7 @@ const podLimit = 90 * time.Second
 // of its own.
 func scenario(t *testing.T, namespace string) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(interrupted, 5*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{Lane: theLane, T: t, ctx: ctx, ns: namespace}
 	before, err := f.look()

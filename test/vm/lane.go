@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nadra-dev/nadra/test/cluster"
@@ -108,10 +109,34 @@ func (l *Lane) bringUp(ctx context.Context, dir string, p parts, out io.Writer) 
 	if err := l.becomeNode(ctx, out); err != nil {
 		return fmt.Errorf("making the guest a node: %w", err)
 	}
-	if err := l.Install(ctx); err != nil {
-		return err
+	if err := l.install(ctx); err != nil {
+		return fmt.Errorf("installing nadra: %w", err)
 	}
 	fmt.Fprintln(out, "nadra publishes networks")
+	return nil
+}
+
+// install installs nadra as lab.Install does, with a patient driver: plugins
+// take twenty times as long as on a real machine, and in the hook's usual second
+// no DEL would come before the end of the pod's network namespace.
+func (l *Lane) install(ctx context.Context) error {
+	if err := l.InstallCRD(ctx); err != nil {
+		return err
+	}
+	manifests, err := l.Cluster.Kubectl(ctx, "kustomize", filepath.Join(lab.Root(), "manifests", "base"))
+	if err != nil {
+		return err
+	}
+	const argument = "- --host-root=/host\n"
+	if strings.Count(manifests, argument) != 1 {
+		return fmt.Errorf("manifests/base has not the one argument %q beside which --hook-budget is put", argument)
+	}
+	if err := l.Apply(ctx, strings.Replace(manifests, argument, argument+"        - --hook-budget=30s\n", 1)); err != nil {
+		return err
+	}
+	if err := l.WaitDriver(ctx); err != nil {
+		return fmt.Errorf("%w\n%s", err, l.DriverLog(ctx))
+	}
 	return nil
 }
 

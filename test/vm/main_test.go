@@ -15,6 +15,8 @@ import (
 var (
 	// theLane is the cluster with the guest, of all tests.
 	theLane *Lane
+	// interrupted ends when somebody stops the run.
+	interrupted context.Context
 	// theSummary is what all tests have come to.
 	theSummary summary
 )
@@ -29,6 +31,7 @@ func TestMain(m *testing.M) {
 func runLane(m *testing.M) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	interrupted = ctx
 	dir, err := os.MkdirTemp("", "nadra-vm-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
