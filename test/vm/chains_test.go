@@ -17,9 +17,9 @@ import (
 // The plugins that this machine's own kernel has no drivers for, in the chains
 // that people have them in. All are in one pair of pods: a pod takes seconds.
 func TestChains(t *testing.T) {
-	f := scenario(t, "chains")
-	f.shell(bondScript + "\nbusybox ip link set pf0v2 up\nbusybox ip link set pf1v2 up")
-	f.undo = append(f.undo, unbondScript)
+	f := scenario(t, "chains", bonded, preparation{
+		do: "ip link set pf0v2 up; ip link set pf1v2 up", undo: "ip link set pf0v2 down; ip link set pf1v2 down",
+	})
 	// Both pods are on one node: addresses in the networks' configurations would
 	// be the same, so each pod has NADs of its own.
 	for i, pod := range []string{"a", "b"} {
@@ -108,18 +108,17 @@ func chains(number int) map[string][]object {
 	}
 }
 
-// bondScript joins a virtual function of each card. It is done with sysfs:
-// busybox knows no bonds.
-const (
-	bondScript = `set -e
-echo +bond0 >/sys/class/net/bonding_masters
+// bonded joins a virtual function of each card. It is done with sysfs: busybox
+// knows no bonds.
+var bonded = preparation{
+	do: `echo +bond0 >/sys/class/net/bonding_masters
 echo active-backup >/sys/class/net/bond0/bonding/mode
 echo 100 >/sys/class/net/bond0/bonding/miimon
 echo +pf0v3 >/sys/class/net/bond0/bonding/slaves
 echo +pf1v3 >/sys/class/net/bond0/bonding/slaves
-busybox ip link set bond0 up`
-	unbondScript = `echo -bond0 >/sys/class/net/bonding_masters`
-)
+ip link set bond0 up`,
+	undo: `echo -bond0 >/sys/class/net/bonding_masters`,
+}
 
 func (f *fixture) checkVRF(t *testing.T, pod *corev1.Pod, seen wire.Net) {
 	link := requireLink(t, seen, "invrf", "macvlan", "10.30.5.1/24")
@@ -171,12 +170,7 @@ func (f *fixture) checkTuning(t *testing.T, pod *corev1.Pod, seen wire.Net) {
 // A bond cannot change its namespace: the kernel refuses, the pod says why, and
 // the bond stays as it is.
 func TestBondStays(t *testing.T) {
-	f := scenario(t, "bond")
-	f.shell(bondScript)
-	f.undo = append(f.undo, unbondScript)
-	var err error
-	f.before, err = f.look()
-	f.must(err)
+	f := scenario(t, "bond", bonded)
 	f.nad("moved", object{"type": "host-device", "device": "bond0"})
 	f.create("a", "moved")
 	testCase(t, "a bond by host-device is refused, with the kernel's reason", func(t *testing.T) {

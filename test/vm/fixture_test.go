@@ -32,13 +32,21 @@ type fixture struct {
 // podLimit is how long a pod may take to become Ready, emulated as it is.
 const podLimit = 90 * time.Second
 
-// scenario makes a namespace. The caller ends it with leavesNothing, in a case
-// of its own.
-func scenario(t *testing.T, namespace string) *fixture {
+// preparation is what an administrator does to the guest before a scenario, and
+// how it is undone.
+type preparation struct{ do, undo string }
+
+// scenario prepares the guest and makes a namespace. The caller ends it with
+// leavesNothing, in a case of its own.
+func scenario(t *testing.T, namespace string, preparations ...preparation) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(interrupted, 5*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{Lane: theLane, T: t, ctx: ctx, ns: namespace}
+	for _, p := range preparations {
+		f.undo = append(f.undo, p.undo)
+		f.shell("set -e\n" + p.do)
+	}
 	before, err := f.look()
 	f.must(err)
 	f.before = before

@@ -144,9 +144,6 @@ func (g *Guest) net(ctx context.Context, pod string) (seen wire.Net, err error) 
 	return seen, json.Unmarshal([]byte(output), &seen)
 }
 
-// Sysfs records what the guest's sysfs says about network cards.
-func (g *Guest) Sysfs(ctx context.Context) (string, error) { return g.Run(ctx, "agent", "sysfs") }
-
 // bootID is the kernel's name for this boot.
 func (g *Guest) bootID(ctx context.Context) (string, error) {
 	id, err := g.Run(ctx, "cat", "/proc/sys/kernel/random/boot_id")

@@ -29,6 +29,8 @@ const SRIOVVariable = "SRIOV_CNI"
 type Lane struct {
 	*lab.Lab
 	Guest *Guest
+	// Sysfs is the record of the guest's network cards as they were after boot.
+	Sysfs string
 }
 
 // Start makes what is missing, starts a control plane with its files in dir,
@@ -106,6 +108,9 @@ func (l *Lane) bringUp(ctx context.Context, dir string, p parts, out io.Writer) 
 		return err
 	}
 	fmt.Fprintln(out, "the guest has booted")
+	if l.Sysfs, err = l.Guest.Run(ctx, "agent", "sysfs"); err != nil {
+		return err
+	}
 	if err := l.becomeNode(ctx, out); err != nil {
 		return fmt.Errorf("making the guest a node: %w", err)
 	}
@@ -169,7 +174,8 @@ func (l *Lane) becomeNode(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if err := g.WaitReady(ctx, bootID); err != nil {
-		return err
+		said, logErr := g.Run(ctx, "tail", "-n", "5", logOf(commands[1]))
+		return errors.Join(fmt.Errorf("%w\nlast in its log:\n%s", err, said), logErr)
 	}
 	fmt.Fprintln(out, "the node is ready")
 	return nil

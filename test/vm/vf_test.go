@@ -12,13 +12,15 @@ import (
 
 // function returns the PCI address of a virtual function by the name that its
 // interface has in the guest.
-func (f *fixture) function(link string) string {
-	f.Helper()
-	seen, err := f.Guest.Net(f.ctx)
-	f.must(err)
+func function(t *testing.T, link string) string {
+	t.Helper()
+	seen, err := theLane.Guest.Net(interrupted)
+	if err != nil {
+		t.Fatal(err)
+	}
 	found := seen.Link(link)
 	if found == nil || found.Bus == "" {
-		f.Fatalf("the guest has no virtual function %s: %+v", link, seen.Links)
+		t.Fatalf("the guest has no virtual function %s: %+v", link, seen.Links)
 	}
 	return found.Bus
 }
@@ -67,7 +69,7 @@ func testMover(t *testing.T, m mover) {
 	// pf0v0 and pf1v0 reach each other over the hub, pf0v0 and pf0v1 inside of
 	// their card.
 	for i, link := range []string{"pf0v0", "pf0v1", "pf1v0"} {
-		function := f.function(link)
+		function := function(t, link)
 		f.nad(link, m.conf(function, static(fmt.Sprintf("10.40.0.%d/24", i+1))), rdma(function))
 	}
 	f.create("a", "pf0v0")
@@ -107,13 +109,12 @@ func testMover(t *testing.T, m mover) {
 // A virtual function that a driver for user space has: there is no interface,
 // neither to move nor to bring back.
 func TestVFIO(t *testing.T) {
-	f := scenario(t, "vfio")
-	function := f.function("pf1v2")
-	f.bind(function, "vfio-pci")
-	f.undo = append(f.undo, bindScript(function, "igbvf")+"\n"+nameScript(function, "pf1v2"))
-	before, err := f.look()
-	f.must(err)
-	f.before = before
+	const link = "pf1v2"
+	function := function(t, link)
+	f := scenario(t, "vfio", preparation{
+		do:   bindScript(function, "vfio-pci"),
+		undo: bindScript(function, "igbvf") + "\n" + nameScript(function, link),
+	})
 	f.nad("userspace", object{"type": "host-device", "pciBusID": function})
 	f.create("a", "userspace")
 	_, inPod := f.ready("a")
@@ -135,15 +136,9 @@ func TestVFIO(t *testing.T) {
 	})
 }
 
-// bind gives a function to a driver.
-func (f *fixture) bind(function, driver string) {
-	f.Helper()
-	f.shell(bindScript(function, driver))
-}
-
+// bindScript gives a function to a driver.
 func bindScript(function, driver string) string {
-	return fmt.Sprintf(`set -e
-cd /sys/bus/pci/devices/%[1]s
+	return fmt.Sprintf(`cd /sys/bus/pci/devices/%[1]s
 echo %[1]s >driver/unbind
 echo %[2]s >driver_override
 echo %[1]s >/sys/bus/pci/drivers_probe
@@ -152,5 +147,5 @@ echo %[1]s >/sys/bus/pci/drivers_probe
 
 // nameScript names the one interface of a function.
 func nameScript(function, name string) string {
-	return fmt.Sprintf("busybox ip link set $(ls /sys/bus/pci/devices/%s/net) name %s", function, name)
+	return fmt.Sprintf("ip link set $(ls /sys/bus/pci/devices/%s/net) name %s", function, name)
 }

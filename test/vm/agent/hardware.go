@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/vishvananda/netlink"
 
@@ -68,14 +67,12 @@ func setUpHardware(config wire.Boot) error {
 	if err != nil {
 		return err
 	}
-	problems := make([]error, len(cards))
-	var all sync.WaitGroup
+	// One after the other, so that the numbers that the kernel gives are the same
+	// at each boot.
 	for i, card := range cards {
-		all.Go(func() { problems[i] = setUpCard(card, fmt.Sprintf("pf%d", i), config.VFs) })
-	}
-	all.Wait()
-	if err := errors.Join(problems...); err != nil {
-		return err
+		if err := setUpCard(card, fmt.Sprintf("pf%d", i), config.VFs); err != nil {
+			return err
+		}
 	}
 	for i, card := range cards {
 		for vf := range config.RDMA {
