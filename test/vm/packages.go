@@ -19,8 +19,13 @@ const qemu = "qemu-system-x86_64"
 
 // tools are the programs that the lane runs, with the packages that have them.
 var tools = []struct{ program, pkg string }{
-	{"gcc", "gcc"}, {"make", "make"}, {"strip", "binutils"}, {"xz", "xz-utils"}, {"zstd", "zstd"},
-	{"mkfs.ext4", "e2fsprogs"}, {"busybox", "busybox-static"},
+	{"gcc", "gcc"},
+	{"make", "make"},
+	{"strip", "binutils"},
+	{"xz", "xz-utils"},
+	{"zstd", "zstd"},
+	{"mkfs.ext4", "e2fsprogs"},
+	{"busybox", "busybox-static"},
 }
 
 // installPackages installs what is missing. On a machine that is not Debian
