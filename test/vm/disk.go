@@ -22,9 +22,6 @@ type parts struct {
 	sriov  string // the CNI plugin, if there is one
 }
 
-// imagesDir is where the images' archives are in the guest.
-const imagesDir = "/images"
-
 // writeInitramfs makes the first root, which has the modules and the agent.
 func (p parts) writeInitramfs(path string) error {
 	var a archive
@@ -54,7 +51,7 @@ func (p parts) writeInitramfs(path string) error {
 const diskSize = "4G"
 
 // writeDisk makes the guest's disk: the programs of a node, its configuration,
-// the CNI plugins and the archives of images.
+// the CNI plugins and the images.
 func writeDisk(ctx context.Context, path string, p parts, c *cluster.Cluster, boot wire.Boot, images []string) error {
 	root, err := os.MkdirTemp(filepath.Dir(path), "disk-")
 	if err != nil {
@@ -63,15 +60,13 @@ func writeDisk(ctx context.Context, path string, p parts, c *cluster.Cluster, bo
 	defer os.RemoveAll(root)
 	s := stage{root: root}
 	for _, folder := range []string{
-		"dev", "proc", "sys", "run", "tmp", "root", "var/log", "var/lib/kubelet", "var/lib/containerd", "var/lib/cni", "usr/bin",
+		"dev", "proc", "sys", "run", "tmp", "root", "var/log", "var/lib/kubelet", "var/lib/cni", "usr/bin",
 	} {
 		s.folder(folder)
 	}
 	s.symlink("/run", "var/run")
 	s.programs(p, c.Artifacts())
-	for _, image := range images {
-		s.add(filepath.Join(imagesDir, filepath.Base(image)), image)
-	}
+	s.note(unpackImages(ctx, c, images, filepath.Join(root, "var/lib/containerd")))
 	files, err := c.Guests()[0].Files()
 	if err != nil {
 		return err

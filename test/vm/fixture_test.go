@@ -107,9 +107,13 @@ func (f *fixture) shell(script string) string {
 
 type object = map[string]any
 
-// static is an address of a pod's own.
-func static(address string) object {
-	return object{"type": "static", "addresses": []object{{"address": address}}}
+// static is one or more addresses of a pod's own.
+func static(addresses ...string) object {
+	list := []object{}
+	for _, address := range addresses {
+		list = append(list, object{"address": address})
+	}
+	return object{"type": "static", "addresses": list}
 }
 
 // nad creates a network of one or more plugins.
@@ -136,6 +140,10 @@ func (f *fixture) create(pod string, networks ...string) {
 func (f *fixture) ready(name string) (*corev1.Pod, wire.Net) {
 	f.Helper()
 	pod, err := f.Ready(f.ctx, f.ns, name, podLimit)
+	f.must(err)
+	// Several interfaces of a pod are on one wire, and only the one that has an
+	// address is to answer for it.
+	_, err = f.Guest.RunInPod(f.ctx, pod, "sh", "-c", "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore")
 	f.must(err)
 	seen, err := f.Guest.PodNet(f.ctx, pod)
 	f.must(err)

@@ -145,30 +145,15 @@ func (l *Lane) install(ctx context.Context) error {
 	return nil
 }
 
-// becomeNode starts containerd and the kubelet, with the images between.
+// becomeNode starts containerd and the kubelet, which waits for containerd.
 func (l *Lane) becomeNode(ctx context.Context, out io.Writer) error {
 	g := l.Guest
 	commands := g.Commands()
-	if err := g.Daemon(ctx, logOf(commands[0]), commands[0]...); err != nil {
-		return err
+	for _, command := range commands {
+		if err := g.Daemon(ctx, logOf(command), command...); err != nil {
+			return err
+		}
 	}
-	// The kubelet starts at the same time: it waits for containerd itself.
-	if err := g.Daemon(ctx, logOf(commands[1]), commands[1]...); err != nil {
-		return err
-	}
-	err := lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
-		_, err := g.Run(ctx, "ctr", "version")
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for containerd: %w", err)
-	}
-	fmt.Fprintln(out, "containerd works")
-	_, err = g.Shell(ctx, `for i in `+imagesDir+`/*.tar; do ctr -n k8s.io images import --local --snapshotter overlayfs $i || exit 1; done`)
-	if err != nil {
-		return fmt.Errorf("importing the images: %w", err)
-	}
-	fmt.Fprintln(out, "images are imported")
 	bootID, err := g.bootID(ctx)
 	if err != nil {
 		return err

@@ -66,11 +66,13 @@ func TestVirtualFunctions(t *testing.T) {
 func testMover(t *testing.T, m mover) {
 	f := scenario(t, "vf-"+m.name)
 	rdma := func(function string) object { return object{"type": "rdma", "deviceID": function} }
-	// pf0v0 and pf1v0 reach each other over the hub, pf0v0 and pf0v1 inside of
-	// their card.
-	for i, link := range []string{"pf0v0", "pf0v1", "pf1v0"} {
+	// pf0v0 and pf0v1 reach each other inside of their card, pf0v0 and pf1v0 over
+	// the hub: each of the two ways has a subnet.
+	for link, addresses := range map[string][]string{
+		"pf0v0": {"10.40.0.1/24", "10.41.0.1/24"}, "pf0v1": {"10.40.0.2/24"}, "pf1v0": {"10.41.0.2/24"},
+	} {
 		function := function(t, link)
-		f.nad(link, m.conf(function, static(fmt.Sprintf("10.40.0.%d/24", i+1))), rdma(function))
+		f.nad(link, m.conf(function, static(addresses...)), rdma(function))
 	}
 	f.create("a", "pf0v0")
 	f.create("b", "pf0v1", "pf1v0")
@@ -81,11 +83,11 @@ func testMover(t *testing.T, m mover) {
 
 	testCase(t, "of two cards", func(t *testing.T) {
 		requireLink(t, inA, "pf0v0", "device", "10.40.0.1/24")
-		requireLink(t, inB, "pf1v0", "device", "10.40.0.3/24")
+		requireLink(t, inB, "pf1v0", "device", "10.41.0.2/24")
 		if host.Link("pf0v0") != nil {
 			t.Error("the guest has the virtual function, too")
 		}
-		f.ping(t, a, "pf0v0", "10.40.0.3")
+		f.ping(t, a, "pf0v0", "10.41.0.2")
 	})
 	testCase(t, "of one card", func(t *testing.T) {
 		requireLink(t, inB, "pf0v1", "device", "10.40.0.2/24")

@@ -1,0 +1,91 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// imageStore is the configuration of a containerd that only unpacks images.
+const imageStore = `version = 3
+root = "%[1]s/root"
+state = "%[1]s/state"
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", "io.containerd.nri.v1.nri"]
+
+[grpc]
+  address = "%[1]s/containerd.sock"
+
+[plugins.'io.containerd.internal.v1.opt']
+  path = "%[1]s/opt"
+`
+
+// unpackImages fills the folder of the guest's containerd, which would take the
+// emulated processors a quarter of a minute. It is done in the control plane's
+// machine, by the same containerd, on the one file system that overlays can be
+// made on wherever this runs.
+func unpackImages(ctx context.Context, c *cluster.Cluster, archives []string, into string) (err error) {
+	const inside = "/run/guest-images"
+	host := c.ControlPlane()
+	outside, err := host.HostPath(inside)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(outside, 0o755); err != nil {
+		return err
+	}
+	defer os.RemoveAll(outside)
+	config := filepath.Join(outside, "config.toml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, imageStore, inside), 0o644); err != nil {
+		return err
+	}
+	stop := startImageStore(ctx, host, filepath.Join(inside, "config.toml"))
+	err = importImages(ctx, host, filepath.Join(inside, "containerd.sock"), archives)
+	if said := stop(); err != nil {
+		return fmt.Errorf("%w\ncontainerd said:\n%s", err, lastLines(said, 10))
+	}
+	return os.CopyFS(into, os.DirFS(filepath.Join(outside, "root")))
+}
+
+// startImageStore returns how to end it, and hear what it has said.
+func startImageStore(ctx context.Context, host *cluster.Machine, config string) (stop func() string) {
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := host.Command(ctx, "containerd", "--config", config)
+	// An orderly end, so that everything is in the files.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	var said tailWriter
+	cmd.Stdout, cmd.Stderr = &said, &said
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = host.Run(cmd) // that it was ended is no news
+	}()
+	return func() string {
+		cancel()
+		<-ended
+		return said.String()
+	}
+}
+
+func importImages(ctx context.Context, host *cluster.Machine, socket string, archives []string) error {
+	ctr := func(ctx context.Context, args ...string) error {
+		_, err := host.Exec(ctx, "ctr", append([]string{"--address=" + socket, "--namespace=k8s.io"}, args...)...)
+		return err
+	}
+	err := lab.Eventually(ctx, time.Minute, func(ctx context.Context) error { return ctr(ctx, "version") })
+	if err != nil {
+		return fmt.Errorf("waiting for containerd: %w", err)
+	}
+	for _, archive := range archives {
+		if err := ctr(ctx, "images", "import", "--local", "--snapshotter=overlayfs", archive); err != nil {
+			return fmt.Errorf("importing image %s: %w", archive, err)
+		}
+	}
+	return nil
+}
