@@ -16,10 +16,10 @@ import (
 
 // parts are where the things are that the guest is made of.
 type parts struct {
-	kernel string // the folder of the kernel kit
-	agent  string
-	rdma   string // the CNI plugin
-	sriov  string // the CNI plugin, if there is one
+	kernel  string // the folder of the kernel kit
+	agent   string
+	plugins []string // CNI plugins
+	sriov   string   // the CNI plugin, if there is one
 }
 
 // writeInitramfs makes the first root, which has the modules and the agent.
@@ -114,7 +114,9 @@ func (s *stage) programs(p parts, a cluster.Artifacts) {
 	for _, entry := range entries {
 		s.add(filepath.Join(plugins, entry.Name()), filepath.Join(a.CNI, entry.Name()))
 	}
-	s.add(filepath.Join(plugins, "rdma"), p.rdma)
+	for _, plugin := range p.plugins {
+		s.add(filepath.Join(plugins, filepath.Base(plugin)), plugin)
+	}
 	if p.sriov != "" {
 		s.add(filepath.Join(plugins, "sriov"), p.sriov)
 	}

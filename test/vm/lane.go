@@ -58,6 +58,17 @@ func Start(ctx context.Context, dir string, out io.Writer) (*Lane, error) {
 	return l, nil
 }
 
+// guestPlugins are the CNI plugins, by name, that only a kernel like the guest's
+// has the drivers for. Elsewhere a node without them says so of a NAD, and does
+// not offer it.
+var guestPlugins = map[string]string{
+	"dummy":  "github.com/containernetworking/plugins/plugins/main/dummy",
+	"ipvlan": "github.com/containernetworking/plugins/plugins/main/ipvlan",
+	"rdma":   "github.com/k8snetworkplumbingwg/rdma-cni/cmd/rdma",
+	"vlan":   "github.com/containernetworking/plugins/plugins/main/vlan",
+	"vrf":    "github.com/containernetworking/plugins/plugins/meta/vrf",
+}
+
 // build makes everything that the lane runs.
 func build(ctx context.Context, out io.Writer) (p parts, err error) {
 	if err := installPackages(ctx, out); err != nil {
@@ -72,11 +83,12 @@ func build(ctx context.Context, out io.Writer) (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.rdma, err = cluster.Program{
-		Suite: suite, Name: "rdma", Dir: "test/vm/plugins", Package: "github.com/k8snetworkplumbingwg/rdma-cni/cmd/rdma",
-	}.Build(ctx, out)
-	if err != nil {
-		return p, err
+	for name, source := range guestPlugins {
+		program, err := cluster.Program{Suite: suite, Name: name, Dir: "test/vm/plugins", Package: source}.Build(ctx, out)
+		if err != nil {
+			return p, err
+		}
+		p.plugins = append(p.plugins, program)
 	}
 	if p.sriov = os.Getenv(SRIOVVariable); p.sriov != "" {
 		if _, err := os.Stat(p.sriov); err != nil {
