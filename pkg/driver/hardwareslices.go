@@ -112,7 +112,13 @@ func publishedAs(d *hardwareDevice, o hardwareOptions) []resourceapi.Device {
 // long as the function is what it is: nothing is told that changes when a pod
 // gets it, as every start of a pod would write a slice.
 func hardwareAttributes(d *hardwareDevice) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
-	out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{attrResourceName: strAttr(d.Pool.ResourceName)}
+	out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+		attrResourceName: strAttr(d.Pool.ResourceName),
+		// The scheduler gives up where an expression reads what a device has not,
+		// and those that select a network by its name are evaluated for these
+		// devices, too.
+		attrNamespace: strAttr(""), attrName: strAttr(""),
+	}
 	if len(d.Functions) > 1 { // what holds for one does not for all
 		out[attrRDMA] = boolAttr(true)
 		return out

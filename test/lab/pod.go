@@ -49,7 +49,7 @@ func Template(namespace, name string, wants ...Want) *resourceapi.ResourceClaimT
 			devices.Config = append(devices.Config, resourceapi.DeviceClaimConfiguration{
 				Requests: []string{request},
 				DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
-					Driver: DriverName, Parameters: runtime.RawExtension{Raw: opaque(w.Config)},
+					Driver: DriverName, Parameters: runtime.RawExtension{Raw: Opaque(w.Config)},
 				}},
 			})
 		}
@@ -60,7 +60,7 @@ func Template(namespace, name string, wants ...Want) *resourceapi.ResourceClaimT
 	}
 }
 
-func opaque(config map[string]any) []byte {
+func Opaque(config map[string]any) []byte {
 	full := map[string]any{"apiVersion": "nadra.dev/v1alpha1", "kind": "AttachmentConfig"}
 	for k, v := range config {
 		full[k] = v

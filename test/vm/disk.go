@@ -16,10 +16,11 @@ import (
 
 // parts are where the things are that the guest is made of.
 type parts struct {
-	kernel  string // the folder of the kernel kit
-	agent   string
-	plugins []string // CNI plugins
-	sriov   string   // the CNI plugin, if there is one
+	kernel    string // the folder of the kernel kit
+	agent     string
+	plugins   []string // CNI plugins
+	neighbour string   // the DRA driver of somebody else
+	sriov     string   // the CNI plugin, if there is one
 }
 
 // writeInitramfs makes the first root, which has the modules and the agent.
@@ -96,6 +97,7 @@ type stage struct {
 
 func (s *stage) programs(p parts, a cluster.Artifacts) {
 	s.add("/bin/agent", p.agent)
+	s.add("/bin/neighbour", p.neighbour)
 	// It acts by the name that it is called under.
 	s.add("/bin/kubelet", filepath.Join(a.Kubernetes, "hyper"))
 	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {

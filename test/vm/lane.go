@@ -83,6 +83,12 @@ func build(ctx context.Context, out io.Writer) (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
+	p.neighbour, err = cluster.Program{
+		Suite: suite, Name: "neighbour", Dir: ".", Package: "./test/vm/neighbour", Sources: []string{"test/vm/neighbour/*.go"},
+	}.Build(ctx, out)
+	if err != nil {
+		return p, err
+	}
 	for name, source := range guestPlugins {
 		program, err := cluster.Program{Suite: suite, Name: name, Dir: "test/vm/plugins", Package: source}.Build(ctx, out)
 		if err != nil {

@@ -1,0 +1,126 @@
+//go:build e2e
+
+package vm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+func resourceList(name string, count int64) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceName(name): *resource.NewQuantity(count, resource.DecimalSI)}
+}
+
+// in runs a shell script in a pod's container.
+func (f *fixture) in(t *testing.T, pod, script string) string {
+	t.Helper()
+	out, err := f.Exec(f.ctx, f.ns, pod, "sh", "-c", script)
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return out
+}
+
+// Containers get the device files of exactly their own functions, and the
+// variables of the device plugin.
+func TestContainersGetTheirDevices(t *testing.T) {
+	f := scenario(t, "files")
+	f.pools(map[string][]string{"rdma": {"pf0#0-1"}})
+	f.poolNAD("rdma", "intel.com/rdma", object{"type": "host-device", "ipam": f.hostLocal()}, object{"type": "rdma"})
+	f.createOf("a", "rdma")
+	f.createOf("b", "rdma")
+	f.nad("plain", object{"type": "dummy", "ipam": static("10.43.0.1/24")})
+	f.create("c", "plain")
+	f.ready("a")
+	f.ready("b")
+	testCase(t, "a network without a pool beside pools", func(*testing.T) { f.ready("c") })
+	testCase(t, "containers get the RDMA files of exactly their own VF", func(t *testing.T) {
+		files := map[string]string{}
+		for _, pod := range []string{"a", "b"} {
+			listed := strings.Fields(f.in(t, pod, "ls /dev/infiniband"))
+			verbs := slices.DeleteFunc(slices.Clone(listed), func(name string) bool { return !strings.HasPrefix(name, "uverbs") })
+			if len(verbs) != 1 || !slices.Contains(listed, "rdma_cm") {
+				t.Errorf("pod %s has /dev/infiniband: %v", pod, listed)
+				continue
+			}
+			files[verbs[0]] = pod
+		}
+		if len(files) != 2 {
+			t.Errorf("the two pods have %v between them", files)
+		}
+	})
+	testCase(t, "containers get the device plugin's variables", func(t *testing.T) {
+		env := f.in(t, "a", "env")
+		address := f.pciOf(t, "a")
+		for _, want := range []string{"PCIDEVICE_INTEL_COM_RDMA=" + address + "\n", `PCIDEVICE_INTEL_COM_RDMA_INFO={"` + address + `":{`, `"rdma_dev":"rxe0`} {
+			if !strings.Contains(env, want) {
+				t.Errorf("the environment lacks %s:\n%s", want, env)
+			}
+		}
+	})
+	testCase(t, "RDMA devices and VFs go back", f.leavesNothing)
+}
+
+// pciOf is the function that pod's net1 is.
+func (f *fixture) pciOf(t *testing.T, pod string) string {
+	t.Helper()
+	_, seen := f.ready(pod)
+	if seen.Link("net1") == nil {
+		t.Fatalf("pod %s has no net1: %+v", pod, seen.Links)
+	}
+	return seen.Link("net1").Bus
+}
+
+// Without a network: a function with a driver for user space, asked for as an
+// extended resource, as DPDK applications do.
+func TestUserSpaceDevice(t *testing.T) {
+	const link = "pf1v2"
+	address := function(t, link)
+	f := scenario(t, "dpdk", preparation{
+		do:   bindScript(address, "vfio-pci"),
+		undo: bindScript(address, "igbvf") + "\n" + nameScript(address, link),
+	})
+	f.pools(map[string][]string{"dpdk": {"pf1#2"}})
+	f.classOfPool("intel.com/dpdk", translate.PoolDevices("intel.com/dpdk"))
+	_, err := f.CreatePod(f.ctx, dpdk(f.ns, "a", "intel.com/dpdk", 1, ""))
+	f.must(err)
+	f.ready("a")
+	testCase(t, "an extended resource brings a VFIO device without a network", func(t *testing.T) {
+		group := strings.TrimSpace(f.shell("basename $(readlink /sys/bus/pci/devices/" + address + "/iommu_group)"))
+		if listed := strings.Fields(f.in(t, "a", "ls /dev/vfio")); !slices.Contains(listed, group) || !slices.Contains(listed, "vfio") {
+			t.Errorf("/dev/vfio has %v, and the IOMMU group is %s", listed, group)
+		}
+		if env := f.in(t, "a", "env"); !strings.Contains(env, "PCIDEVICE_INTEL_COM_DPDK="+address+"\n") || !strings.Contains(env, `"dev-mount":"/dev/vfio/`+group) {
+			t.Errorf("the environment:\n%s", env)
+		}
+	})
+	testCase(t, "and the device is free again", f.leavesNothing)
+}
+
+// A pod that nobody converted: its resources and its annotation are paired.
+func TestExtendedResourceWithAnnotation(t *testing.T) {
+	f := scenario(t, "paired")
+	f.pools(map[string][]string{"one": {"pf0#2-3"}})
+	f.classOfPool("intel.com/one", translate.PoolDevices("intel.com/one"))
+	f.poolNAD("one", "intel.com/one", object{"type": "host-device", "ipam": f.hostLocal()})
+	_, err := f.CreatePod(f.ctx, dpdk(f.ns, "a", "intel.com/one", 2, "one@data"))
+	f.must(err)
+	_, seen := f.ready("a")
+	testCase(t, "an unchanged pod's resources and annotation are paired", func(t *testing.T) {
+		data := seen.Link("data")
+		if data == nil {
+			t.Fatalf("the pod has %+v", seen.Links)
+		}
+		env := f.in(t, "a", "env")
+		if !strings.Contains(env, data.Bus) || strings.Count(env, "0000:") < 2 {
+			t.Errorf("data is %s, and the environment is\n%s", data.Bus, env)
+		}
+	})
+	testCase(t, "and go back", f.leavesNothing)
+}

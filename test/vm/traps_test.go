@@ -1,0 +1,248 @@
+//go:build e2e
+
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// What goes wrong around virtual functions: in the end each is the host's again,
+// under its name and with its address, which leavesNothing looks at.
+
+// The pod's processes are killed and its network namespace with them: the kernel
+// gives the function back under the pod's name. The pod comes back with it.
+func TestNamespaceIsLost(t *testing.T) {
+	f := scenario(t, "lost")
+	f.pools(map[string][]string{"one": {"pf0#2"}})
+	f.poolNAD("one", "intel.com/one", object{"type": "host-device", "ipam": f.hostLocal()})
+	f.createOf("a", "one")
+	pod, before := f.ready("a")
+	testCase(t, "a VF whose namespace is lost goes to the pod's next sandbox", func(t *testing.T) {
+		f.shell(killPod(pod, f.claimOf(t, pod)))
+		err := lab.Eventually(f.ctx, 2*podLimit, func(ctx context.Context) error {
+			seen, err := f.Guest.PodNet(ctx, pod)
+			if err != nil {
+				return err
+			}
+			if link := seen.Link("net1"); link == nil || link.Bus != before.Link("net1").Bus {
+				return fmt.Errorf("the pod has %+v", seen.Links)
+			}
+			return f.isReady(ctx, "a")
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	testCase(t, "and then home", f.leavesNothing)
+}
+
+// killPod ends all processes of a pod at once and removes its namespace's file.
+func killPod(pod *corev1.Pod, claim string) string {
+	return fmt.Sprintf(`
+ns=$(busybox grep -o '/run/netns/[^"]*' /var/lib/nadra/claims/%s.json | busybox head -n 1)
+umount $ns && rm $ns
+for p in /proc/[0-9]*; do busybox grep -q %s $p/cgroup 2>/dev/null && kill -9 ${p#/proc/}; done
+true`, claim, pod.UID)
+}
+
+func (f *fixture) claimOf(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	claim, err := f.Claim(f.ctx, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(claim.UID)
+}
+
+func (f *fixture) isReady(ctx context.Context, name string) error {
+	pod, err := f.Kube.CoreV1().Pods(f.ns).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("pod %s is not Ready", name)
+}
+
+// slow is a CNI plugin for the end of a chain whose ADD takes long while a file
+// says so.
+const slow = `cat >/opt/cni/bin/slow <<'END'
+#!/bin/sh
+input=$(cat)
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.0.0","1.1.0"]}' ;;
+ADD)
+	[ -e /run/slow ] && busybox sleep 60
+	echo "$input" | busybox sed 's/.*"prevResult"://; s/,"type":"slow"}$//' ;;
+esac
+END
+busybox chmod 755 /opt/cni/bin/slow
+: >/run/slow`
+
+// The driver is killed when the function is in the pod and nothing says so yet.
+func TestDriverDiesWhileAttaching(t *testing.T) {
+	f := scenario(t, "dies", preparation{do: slow, undo: "rm -f /opt/cni/bin/slow /run/slow"})
+	f.pools(map[string][]string{"one": {"pf0#2"}})
+	f.poolNAD("one", "intel.com/one", object{"type": "host-device", "ipam": f.hostLocal()}, object{"type": "slow"})
+	f.createOf("a", "one")
+	testCase(t, "a driver that dies between ADD and its record begins anew", func(t *testing.T) {
+		err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
+			seen, err := f.Guest.Net(ctx)
+			if err == nil && seen.Link("pf0v2") != nil {
+				err = errors.New("the guest still has pf0v2")
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.shell(`for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = nadra-node ] && kill -9 ${p#/proc/}; done
+rm /run/slow`)
+		_, seen := f.ready("a")
+		if seen.Link("net1") == nil {
+			t.Errorf("the pod has %+v", seen.Links)
+		}
+	})
+	testCase(t, "and the VF goes back", f.leavesNothing)
+}
+
+// While the link of a card is down nothing new is scheduled to its functions.
+func TestLinkGoesDown(t *testing.T) {
+	f := scenario(t, "link", preparation{do: "true", undo: "ip link set pf1 up"})
+	f.pools(map[string][]string{"one": {"pf1#2"}})
+	f.poolNAD("one", "intel.com/one", object{"type": "host-device", "ipam": f.hostLocal()})
+	tainted := func(want bool) {
+		f.Helper()
+		err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
+			list, err := f.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
+			if err != nil {
+				return err
+			}
+			for _, s := range list.Items {
+				for _, d := range s.Spec.Devices {
+					if pool := d.Attributes["k8s.cni.cncf.io/resourceName"].StringValue; pool != nil && *pool == "intel.com/one" && (len(d.Taints) > 0) == want {
+						return nil
+					}
+				}
+			}
+			return fmt.Errorf("no device of intel.com/one of which it holds that it is tainted: %v", want)
+		})
+		f.must(err)
+	}
+	testCase(t, "a VF of a card whose link is down gets no pod", func(t *testing.T) {
+		tainted(false)
+		f.shell("ip link set pf1 down")
+		tainted(true)
+		f.createOf("a", "one")
+		err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
+			said := strings.Join(f.Events(ctx, f.ns, "a"), "\n")
+			if !strings.Contains(said, "FailedScheduling") {
+				return fmt.Errorf("the pod's events: %s", said)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		f.shell("ip link set pf1 up")
+		tainted(false)
+		f.ready("a")
+	})
+	testCase(t, "and goes back", f.leavesNothing)
+}
+
+// A function vanishes from under a pod, as when somebody changes the number of
+// virtual functions: the pod can be deleted, and nobody else is offered it. It
+// is the last test of that function.
+func TestFunctionVanishes(t *testing.T) {
+	address := function(t, "pf1v3")
+	f := scenario(t, "vanishes")
+	f.pools(map[string][]string{"one": {"pf1#2-3"}})
+	f.poolNAD("one", "intel.com/one", object{"type": "host-device", "ipam": f.hostLocal()})
+	f.createOf("a", "one")
+	f.createOf("b", "one")
+	_, inA := f.ready("a")
+	_, _ = f.ready("b")
+	holder, other := "a", "b"
+	if inA.Link("net1").Bus != address {
+		holder, other = "b", "a"
+	}
+	testCase(t, "a VF that vanishes from under its pod is withdrawn", func(t *testing.T) {
+		f.shell("echo 1 >/sys/bus/pci/devices/" + address + "/remove")
+		err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
+			devices, err := f.poolDevices(ctx)
+			if err == nil && len(devices["intel.com/one"]) != 1 {
+				err = fmt.Errorf("published are %v", devices)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := f.isReady(f.ctx, other); err != nil {
+			t.Errorf("the pod with the other VF: %v", err)
+		}
+	})
+	testCase(t, "and its pod can be deleted", func(t *testing.T) {
+		if out, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pod", holder, "--timeout=90s"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		f.before = f.before.without("pf1v3")
+		f.leavesNothing(t)
+	})
+}
+
+// without drops what is known of an interface.
+func (s state) without(link string) state {
+	var out state
+	for _, line := range s {
+		if !strings.HasPrefix(line, "interface "+link+" ") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// dpdk is a pod that asks for devices of a pool as for any extended resource.
+func dpdk(namespace, name, resource string, count int64, networks string) *corev1.Pod {
+	pod := lab.Pod(namespace, name, "")
+	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
+	quantity := resourceList(resource, count)
+	pod.Spec.Containers[0].Resources.Limits = quantity
+	if networks != "" {
+		pod.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": networks}
+	}
+	return pod
+}
+
+// classOfPool serves a pool's extended resource, as the controller's class does.
+func (f *fixture) classOfPool(resource string, expression string) {
+	f.Helper()
+	name := "pool-" + f.ns
+	_, err := f.Kube.ResourceV1().DeviceClasses().Create(f.ctx, &resourceapi.DeviceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: resourceapi.DeviceClassSpec{
+			Selectors:            []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
+			ExtendedResourceName: &resource,
+		},
+	}, metav1.CreateOptions{})
+	f.must(err)
+	f.Cleanup(func() {
+		if err := f.Kube.ResourceV1().DeviceClasses().Delete(context.WithoutCancel(f.ctx), name, metav1.DeleteOptions{}); err != nil {
+			f.Errorf("deleting class %s: %v", name, err)
+		}
+	})
+}
