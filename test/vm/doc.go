@@ -25,6 +25,11 @@
 // On the disk is a small agent. As /init it sets the machine up; then it runs
 // what the host asks for, over HTTP, and tells what is in a network namespace.
 //
+// A case with virtual functions is in pool_test.go: pools defines resource
+// pools, poolNAD a network that draws from one, createOf a pod on it, and
+// leavesNothing looks at what is left. vf_test.go does without pools, by the
+// plugins that move functions; testCase counts.
+//
 // What the lane needs besides Go and gcc it installs with apt (QEMU from
 // bookworm-backports) or unpacks into the cache (the kernel); where that fails
 // it fails.

@@ -22,7 +22,7 @@ var modules = []string{
 	"macvlan", "ipvlan", "8021q", "dummy", "bonding", "vrf",
 	// Without it a soft RoCE device is refused as "no such file".
 	"crc32_generic",
-	"ib_uverbs", "rdma_rxe", "lanerdma",
+	"ib_uverbs", "ib_umad", "rdma_ucm", "rdma_rxe", "lanerdma",
 }
 
 // moduleParameters keep modules from making interfaces that nobody asked for.

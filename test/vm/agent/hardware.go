@@ -74,18 +74,21 @@ func setUpHardware(config wire.Boot) error {
 			return err
 		}
 	}
+	var devices []string
 	for i, card := range cards {
 		for vf := range config.RDMA {
 			function, err := os.Readlink(filepath.Join(card, "virtfn"+strconv.Itoa(vf)))
 			if err != nil {
 				return err
 			}
-			if err := addRDMA(fmt.Sprintf("%d%d", i, vf), filepath.Base(function)); err != nil {
+			device := fmt.Sprintf("rxe%d%d", i, vf)
+			if err := addRDMA(device, filepath.Base(function)); err != nil {
 				return fmt.Errorf("giving an RDMA device to %s: %w", filepath.Base(function), err)
 			}
+			devices = append(devices, device)
 		}
 	}
-	return nil
+	return announceRDMA(devices)
 }
 
 // physicalFunctions lists the folders of the igb cards in the order of their
@@ -145,15 +148,14 @@ func linkOf(function string) (netlink.Link, error) {
 // addRDMA makes a soft RoCE device look like the RDMA side of a virtual
 // function. It is on a dummy interface of its own: one on the function's
 // interface would end when that is moved to a pod.
-func addRDMA(id, function string) error {
-	dummy := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "roce" + id}}
+func addRDMA(name, function string) error {
+	dummy := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "on" + name}}
 	if err := netlink.LinkAdd(dummy); err != nil {
 		return err
 	}
 	if err := netlink.LinkSetUp(dummy); err != nil {
 		return err
 	}
-	name := "rxe" + id
 	if err := netlink.RdmaLinkAdd(name, "rxe", dummy.Name); err != nil {
 		return fmt.Errorf("adding %s: %w", name, err)
 	}
