@@ -76,8 +76,14 @@ func (f *fixture) class(nad string) (*resourceapi.DeviceClass, error) {
 	return f.Kube.ResourceV1().DeviceClasses().Get(f.ctx, nad+"."+f.ns+".nad.nadra.dev", metav1.GetOptions{})
 }
 
-// hasClass waits until a NAD has a class that says so, or has none.
+// hasClass waits until a NAD has a class that selects by its name, or has none.
 func (f *fixture) hasClass(nad string, want bool) {
+	f.Helper()
+	f.hasClassFor(nad, nad, want)
+}
+
+// hasClassFor is the same where the class selects by something else.
+func (f *fixture) hasClassFor(nad, selected string, want bool) {
 	f.Helper()
 	f.eventually(30*time.Second, func(context.Context) error {
 		c, err := f.class(nad)
@@ -88,7 +94,7 @@ func (f *fixture) hasClass(nad string, want bool) {
 			return err
 		case !want:
 			return fmt.Errorf("class %s is still there", c.Name)
-		case len(c.Spec.Selectors) != 1 || !strings.Contains(c.Spec.Selectors[0].CEL.Expression, nad):
+		case len(c.Spec.Selectors) != 1 || !strings.Contains(c.Spec.Selectors[0].CEL.Expression, selected):
 			return fmt.Errorf("class %s selects %v", c.Name, c.Spec.Selectors)
 		}
 		return nil
@@ -126,7 +132,7 @@ func (f *fixture) poolsAndRemarks() {
 	f.must(f.Apply(f.ctx, `{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition,
 metadata: {name: vf, namespace: dropin, annotations: {k8s.v1.cni.cncf.io/resourceName: example.com/sriov}},
 spec: {config: '{"cniVersion":"1.0.0","type":"sriov"}'}}`))
-	f.hasClass("vf", true)
+	f.hasClassFor("vf", "example.com/sriov", true)
 	f.eventually(30*time.Second, func(context.Context) error {
 		class, err := f.Kube.ResourceV1().DeviceClasses().Get(f.ctx, "sriov.example.com.pool.nadra.dev", metav1.GetOptions{})
 		if err == nil && (class.Spec.ExtendedResourceName == nil || *class.Spec.ExtendedResourceName != "example.com/sriov") {

@@ -21,7 +21,7 @@ import (
 // takes the one of the right card.
 func TestAlignedWithAnotherDriver(t *testing.T) {
 	f := scenario(t, "aligned")
-	f.pools(map[string][]string{"any": {"pf0#2", "pf1#2"}})
+	f.pools(map[string][]string{"any": {"pf0#2", "pf1#2"}}, nil)
 	f.poolNAD("any", "intel.com/any", object{"type": "host-device", "ipam": f.hostLocal()})
 	roots := f.rootsOf(t, "intel.com/any")
 	if len(roots) != 2 {

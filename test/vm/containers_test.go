@@ -9,8 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 func resourceList(name string, count int64) corev1.ResourceList {
@@ -31,7 +34,7 @@ func (f *fixture) in(t *testing.T, pod, script string) string {
 // variables of the device plugin.
 func TestContainersGetTheirDevices(t *testing.T) {
 	f := scenario(t, "files")
-	f.pools(map[string][]string{"rdma": {"pf0#0-1"}})
+	f.pools(map[string][]string{"rdma": {"pf0#0-1"}}, withRDMA)
 	f.poolNAD("rdma", "intel.com/rdma", object{"type": "host-device", "ipam": f.hostLocal()}, object{"type": "rdma"})
 	f.createOf("a", "rdma")
 	f.createOf("b", "rdma")
@@ -57,7 +60,7 @@ func TestContainersGetTheirDevices(t *testing.T) {
 	})
 	testCase(t, "containers get the device plugin's variables", func(t *testing.T) {
 		env := f.in(t, "a", "env")
-		address := f.pciOf(t, "a")
+		address := f.functionOf(t, "a")
 		for _, want := range []string{"PCIDEVICE_INTEL_COM_RDMA=" + address + "\n", `PCIDEVICE_INTEL_COM_RDMA_INFO={"` + address + `":{`, `"rdma_dev":"rxe0`} {
 			if !strings.Contains(env, want) {
 				t.Errorf("the environment lacks %s:\n%s", want, env)
@@ -67,14 +70,28 @@ func TestContainersGetTheirDevices(t *testing.T) {
 	testCase(t, "RDMA devices and VFs go back", f.leavesNothing)
 }
 
-// pciOf is the function that pod's net1 is.
-func (f *fixture) pciOf(t *testing.T, pod string) string {
+// functionOf is the PCI address of the one function that a pod was allocated.
+func (f *fixture) functionOf(t *testing.T, name string) string {
 	t.Helper()
-	_, seen := f.ready(pod)
-	if seen.Link("net1") == nil {
-		t.Fatalf("pod %s has no net1: %+v", pod, seen.Links)
+	pod, _ := f.ready(name)
+	claim, err := f.Claim(f.ctx, pod)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return seen.Link("net1").Bus
+	allocated := claim.Status.Allocation.Devices.Results[0].Device
+	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list.Items {
+		for _, d := range s.Spec.Devices {
+			if id := d.Attributes[attachment.AttributeDeviceID].StringValue; d.Name == allocated && id != nil {
+				return *id
+			}
+		}
+	}
+	t.Fatalf("device %s of pod %s is not published", allocated, name)
+	return ""
 }
 
 // Without a network: a function with a driver for user space, asked for as an
@@ -86,7 +103,7 @@ func TestUserSpaceDevice(t *testing.T) {
 		do:   bindScript(address, "vfio-pci"),
 		undo: bindScript(address, "igbvf") + "\n" + nameScript(address, link),
 	})
-	f.pools(map[string][]string{"dpdk": {"pf1#2"}})
+	f.pools(map[string][]string{"dpdk": {"pf1#2"}}, nil)
 	f.classOfPool("intel.com/dpdk", translate.PoolDevices("intel.com/dpdk"))
 	_, err := f.CreatePod(f.ctx, dpdk(f.ns, "a", "intel.com/dpdk", 1, ""))
 	f.must(err)
@@ -105,21 +122,22 @@ func TestUserSpaceDevice(t *testing.T) {
 
 // A pod that nobody converted: its resources and its annotation are paired.
 func TestExtendedResourceWithAnnotation(t *testing.T) {
+	want := []string{function(t, "pf0v2"), function(t, "pf0v3")}
 	f := scenario(t, "paired")
-	f.pools(map[string][]string{"one": {"pf0#2-3"}})
-	f.classOfPool("intel.com/one", translate.PoolDevices("intel.com/one"))
-	f.poolNAD("one", "intel.com/one", object{"type": "host-device", "ipam": f.hostLocal()})
-	_, err := f.CreatePod(f.ctx, dpdk(f.ns, "a", "intel.com/one", 2, "one@data"))
+	f.pools(map[string][]string{"paired": {"pf0#2-3"}}, nil)
+	f.classOfPool("intel.com/paired", translate.PoolDevices("intel.com/paired"))
+	f.poolNAD("one", "intel.com/paired", object{"type": "host-device", "ipam": f.hostLocal()})
+	_, err := f.CreatePod(f.ctx, dpdk(f.ns, "a", "intel.com/paired", 2, "one@data"))
 	f.must(err)
 	_, seen := f.ready("a")
 	testCase(t, "an unchanged pod's resources and annotation are paired", func(t *testing.T) {
-		data := seen.Link("data")
-		if data == nil {
-			t.Fatalf("the pod has %+v", seen.Links)
+		if seen.Link("data") == nil {
+			t.Errorf("the pod has %+v", seen.Links)
 		}
-		env := f.in(t, "a", "env")
-		if !strings.Contains(env, data.Bus) || strings.Count(env, "0000:") < 2 {
-			t.Errorf("data is %s, and the environment is\n%s", data.Bus, env)
+		both := strings.Split(strings.TrimSpace(f.in(t, "a", "echo $PCIDEVICE_INTEL_COM_PAIRED")), ",")
+		slices.Sort(both)
+		if !slices.Equal(both, want) {
+			t.Errorf("the container is told of %v, want %v", both, want)
 		}
 	})
 	testCase(t, "and go back", f.leavesNothing)

@@ -25,7 +25,7 @@ import (
 // every network with VFs: pools, a NAD that names one, its class, pods.
 func TestPools(t *testing.T) {
 	f := scenario(t, "pools")
-	f.pools(map[string][]string{"left": {"pf0#0-1"}, "right": {"pf1#0-1"}})
+	f.pools(map[string][]string{"left": {"pf0#0-1"}, "right": {"pf1#0-1"}}, withRDMA)
 	for _, side := range []string{"left", "right"} {
 		f.poolNAD(side, "intel.com/"+side,
 			object{"type": "host-device", "capabilities": object{"deviceID": true}, "ipam": f.hostLocal()}, object{"type": "rdma"})
@@ -76,13 +76,17 @@ func (f *fixture) hostLocal() object {
 	return object{"type": "host-local", "dataDir": "/var/lib/cni/networks/" + f.ns, "subnet": "10.42.0.0/24"}
 }
 
+var withRDMA = object{"isRdma": true}
+
 // pools defines resource pools, of names below intel.com, by their functions,
-// for the time of the scenario.
-func (f *fixture) pools(functions map[string][]string) {
+// for the time of the scenario; more is in all of their selectors.
+func (f *fixture) pools(functions map[string][]string, more object) {
 	f.Helper()
 	var list []object
 	for _, name := range slices.Sorted(maps.Keys(functions)) {
-		list = append(list, object{"resourceName": name, "selectors": object{"pfNames": functions[name], "isRdma": true}})
+		selectors := object{"pfNames": functions[name]}
+		maps.Copy(selectors, more)
+		list = append(list, object{"resourceName": name, "selectors": selectors})
 	}
 	content, err := json.Marshal(object{"resourceList": list})
 	f.must(err)
