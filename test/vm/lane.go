@@ -43,7 +43,7 @@ func Start(ctx context.Context, dir string, out io.Writer) (*Lane, error) {
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: filepath.Join(dir, "cluster"), Guests: 1, Out: out,
-		NRITimeout: time.Minute, // a plugin takes a tenth of a second to begin
+		NRITimeout: 2 * time.Minute, // a plugin takes a tenth of a second to begin
 	})
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (l *Lane) install(ctx context.Context) error {
 	if strings.Count(manifests, argument) != 1 {
 		return fmt.Errorf("manifests/base has not the one argument %q beside which --hook-budget is put", argument)
 	}
-	if err := l.Apply(ctx, strings.Replace(manifests, argument, argument+"        - --hook-budget=30s\n", 1)); err != nil {
+	if err := l.Apply(ctx, strings.Replace(manifests, argument, argument+"        - --hook-budget=90s\n", 1)); err != nil {
 		return err
 	}
 	if err := l.WaitDriver(ctx); err != nil {

@@ -196,7 +196,7 @@ func TestFunctionVanishes(t *testing.T) {
 		}
 	})
 	testCase(t, "and its pod can be deleted", func(t *testing.T) {
-		if out, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pod", holder, "--timeout=90s"); err != nil {
+		if out, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pod", holder, "--timeout=180s"); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		f.before = f.before.without("pf1v3")
