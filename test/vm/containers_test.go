@@ -67,6 +67,15 @@ func TestContainersGetTheirDevices(t *testing.T) {
 			}
 		}
 	})
+	testCase(t, "containers get metadata of their devices (KEP-5304)", func(t *testing.T) {
+		const file = "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/networks/net1/net.nadra.dev-metadata.json"
+		said := f.in(t, "a", "cat "+file)
+		for _, want := range []string{`"` + f.functionOf(t, "a") + `"`, `"interfaceName":"net1"`, `"10.42.0.`} {
+			if !strings.Contains(strings.ReplaceAll(said, " ", ""), want) {
+				t.Errorf("the file lacks %s:\n%s", want, said)
+			}
+		}
+	})
 	testCase(t, "RDMA devices and VFs go back", f.leavesNothing)
 }
 

@@ -154,7 +154,7 @@ func (l *Lane) install(ctx context.Context) error {
 	if strings.Count(manifests, argument) != 1 {
 		return fmt.Errorf("manifests/base has not the one argument %q beside which --hook-budget is put", argument)
 	}
-	if err := l.Apply(ctx, strings.Replace(manifests, argument, argument+"        - --hook-budget=90s\n", 1)); err != nil {
+	if err := l.Apply(ctx, strings.Replace(manifests, argument, argument+"        - --hook-budget=90s\n        - --device-metadata\n", 1)); err != nil {
 		return err
 	}
 	if err := l.WaitDriver(ctx); err != nil {
