@@ -60,6 +60,8 @@ func Template(namespace, name string, wants ...Want) *resourceapi.ResourceClaimT
 	}
 }
 
+// Opaque is an AttachmentConfig without its apiVersion and kind as parameters of a
+// claim.
 func Opaque(config map[string]any) []byte {
 	full := map[string]any{"apiVersion": "nadra.dev/v1alpha1", "kind": "AttachmentConfig"}
 	for k, v := range config {
