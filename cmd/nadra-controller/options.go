@@ -41,6 +41,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.webhook.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces than the pod's and the global ones; as nadra-node has it")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; as nadra-node has it")
 	fs.BoolVar(&o.Pools, "pools", true, "nadra's nodes serve resource pools, of VFs for one: make classes for them, and convert pods that need one; false leaves such pods to device plugins")
+	podInfo := fs.Bool("pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, as the network resources injector does")
 	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "how long a ResourceClaimTemplate of admission stays that no pod refers to")
 	fs.BoolVar(&o.OwnCertificate, "cert-self-signed", true, "make the webhooks' certificate and write its CA into their configurations; off where cert-manager does")
 	fs.StringVar(&o.Service, "cert-service", controller.DefaultService, "name of the Service that the certificate is for")
@@ -50,7 +51,7 @@ func parse(args []string) (options, error) {
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	o.webhook.Pools = o.Pools
+	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !*podInfo
 	o.webhook.Isolation.Global = strings.FieldsFunc(o.globalNamespaces, func(r rune) bool { return r == ',' || r == ' ' })
 	return o, o.check(fs.Args())
 }

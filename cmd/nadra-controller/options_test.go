@@ -14,14 +14,14 @@ func TestFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.webhook.DefaultOwner != v1alpha1.OwnerMultus || !o.Pools || !o.OwnCertificate || o.TemplateGrace != 10*time.Minute || o.webhook.Isolation.On {
+	if o.webhook.DefaultOwner != v1alpha1.OwnerMultus || !o.Pools || o.webhook.NoPodInfo || !o.OwnCertificate || o.TemplateGrace != 10*time.Minute || o.webhook.Isolation.On {
 		t.Errorf("the defaults are %+v", o)
 	}
-	o, err = parse([]string{"--pools=false", "--default-owner=nadra", "--namespace-isolation", "--global-namespaces=shared, infra", "--cert-self-signed=false"})
+	o, err = parse([]string{"--pools=false", "--pod-info=false", "--default-owner=nadra", "--namespace-isolation", "--global-namespaces=shared, infra", "--cert-self-signed=false"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Pools || o.webhook.Pools || o.webhook.DefaultOwner != v1alpha1.OwnerNadra || o.OwnCertificate {
+	if o.Pools || o.webhook.Pools || !o.webhook.NoPodInfo || o.webhook.DefaultOwner != v1alpha1.OwnerNadra || o.OwnCertificate {
 		t.Errorf("the flags gave %+v", o)
 	}
 	if want := []string{"shared", "infra"}; !o.webhook.Isolation.On || !slices.Equal(o.webhook.Isolation.Global, want) {

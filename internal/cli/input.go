@@ -26,6 +26,7 @@ type input struct {
 	podTemplates  []string
 	operators     operators.Options
 	pools         bool
+	podInfo       bool
 	quiet         bool
 	// args are TYPE/NAME arguments; they are of the live cluster.
 	args []string
@@ -44,6 +45,7 @@ func (a *app) input(command *cobra.Command) *input {
 	flags.StringVar(&in.operators.ResourcePrefix, "resource-prefix", "", "RESOURCE_PREFIX of sriov-network-operator, for the networks that it would make")
 	flags.StringVar(&in.operators.OperatorNamespace, "operator-namespace", "", "namespace that sriov-network-operator runs in")
 	flags.BoolVar(&in.pools, "pools", true, "nadra's nodes serve resource pools, of VFs for one; false leaves workloads that draw from them, as nadra-controller --pools=false does")
+	flags.BoolVar(&in.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, as the network resources injector does")
 	flags.BoolVarP(&in.quiet, "quiet", "q", false, "say only what is an error or a blocker, and no progress")
 	return in
 }
@@ -61,6 +63,7 @@ func (in *input) read(ctx context.Context) (*source.Set, error) {
 	set.Options.Templates = templates
 	set.Options.Operators = in.operators
 	set.Options.Pools = in.pools
+	set.Options.NoPodInfo = !in.podInfo
 	return set, nil
 }
 

@@ -38,10 +38,13 @@ type Options struct {
 	Isolation attachment.Isolation
 	// Pools says that the cluster serves pools of hardware devices.
 	Pools bool
+	// NoPodInfo leaves out the files about the pod that pods with a device of a
+	// pool get.
+	NoPodInfo bool
 }
 
 func (o Options) admission() admission.Options {
-	return admission.Options{DefaultOwner: o.DefaultOwner, Pools: o.Pools, Isolation: o.Isolation}
+	return admission.Options{DefaultOwner: o.DefaultOwner, Pools: o.Pools, NoPodInfo: o.NoPodInfo, Isolation: o.Isolation}
 }
 
 // AddToScheme adds the types that the webhooks read and write.

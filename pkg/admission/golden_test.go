@@ -88,6 +88,8 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.Isolation.Global = slices.DeleteFunc(strings.Split(value, ","), func(s string) bool { return s == "" })
 		case "pools":
 			o.Pools = true
+		case "no-pod-info":
+			o.NoPodInfo = true
 		default:
 			t.Fatalf("option %q is not known", word)
 		}

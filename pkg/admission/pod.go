@@ -21,6 +21,9 @@ type Options struct {
 	DefaultOwner string
 	// Pools says that the cluster serves pools of hardware devices.
 	Pools bool
+	// NoPodInfo leaves out the files about the pod that pods with a device of a
+	// pool get.
+	NoPodInfo bool
 	// Isolation says whose networks a pod may use.
 	Isolation attachment.Isolation
 }
@@ -173,7 +176,8 @@ func (a admitted) convert() Decision {
 		}
 		reasons = append(reasons, a.blockers(result.Findings)...)
 		reasons = append(reasons, a.isolation(selections)...)
-		d = Decision{Outcome: Untouched, Edits: result.Edits, Templates: result.Templates, Warnings: warnings(result.Findings)}
+		d = Decision{Outcome: Untouched, Templates: result.Templates, Warnings: warnings(result.Findings)}
+		d.Edits = append(result.Edits, onePodInfo(a.pod)...)
 	}
 	if len(reasons) > 0 {
 		return Decision{Outcome: Refused, Refusal: a.refusal(reasons)}
@@ -186,7 +190,7 @@ func (a admitted) convert() Decision {
 
 func (a admitted) translated() (translate.PodResult, error) {
 	return translate.Pod(a.manifest, translate.Options{
-		Namespace: a.namespace, Pools: a.options.Pools, AllNetworks: true,
+		Namespace: a.namespace, Pools: a.options.Pools, NoPodInfo: a.options.NoPodInfo, AllNetworks: true,
 		Lookup: a.lookups.Network, LookupTemplate: a.lookups.Template, LookupRuntimeClass: a.lookups.RuntimeClass,
 	})
 }

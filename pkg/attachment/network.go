@@ -16,6 +16,10 @@ import (
 // that names the device pool it draws from (behaviour B9).
 const ResourceNameAnnotation = "k8s.v1.cni.cncf.io/resourceName"
 
+// NodeSelectorAnnotation is the annotation of a NetworkAttachmentDefinition that
+// has a label, key=value, of the nodes for pods that use the network.
+const NodeSelectorAnnotation = "k8s.v1.cni.cncf.io/nodeSelector"
+
 // ErrNoConfig says that a NetworkAttachmentDefinition has no configuration of
 // its own: spec.config is empty. The standard then means a file on the node
 // whose "name" is the object's (behaviour A1-7).

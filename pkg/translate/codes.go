@@ -76,6 +76,8 @@ const (
 	NetworkTwice       Code = "NADRA-062"
 	NetworkWithoutPool Code = "NADRA-063"
 	NetworkUsesMultus  Code = "NADRA-064"
+	NodeSelectorAdded  Code = "NADRA-065"
+	NodeSelectorUnread Code = "NADRA-066"
 )
 
 // Rule explains a code.

@@ -62,7 +62,7 @@ func (p Path) pointer() string {
 type Edit struct {
 	Op   Op
 	Path Path
-	// Value is a string, a list ([]any) or fields.
+	// Value is a string, a bool, a list ([]any) or fields.
 	Value any
 }
 

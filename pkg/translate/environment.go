@@ -19,6 +19,9 @@ type Options struct {
 	// Pools says that nadra's nodes serve the resource pools that networks draw
 	// from. Otherwise workloads that need them stay as they are.
 	Pools bool
+	// NoPodInfo leaves out the files about the pod that pods with a device of a
+	// pool get.
+	NoPodInfo bool
 	// Operators are what network operators know and their objects do not say.
 	// Where it has no namespace, that of objects which state none is taken.
 	Operators operators.Options

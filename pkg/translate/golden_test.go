@@ -46,6 +46,8 @@ func optionsOf(t *testing.T, comment string) Options {
 		switch {
 		case word == "pools":
 			o.Pools = true
+		case word == "no-pod-info":
+			o.NoPodInfo = true
 		case word == "drop-annotation":
 			o.DropAnnotation = true
 		case word == "all-networks":

@@ -13,6 +13,8 @@ import (
 // network is what the rules need to know of a NetworkAttachmentDefinition.
 type network struct {
 	resourceName string
+	// nodeSelector is its annotation.
+	nodeSelector string
 	// plugins are the types of the chain; ipam is that of the first that has one.
 	plugins []string
 	ipam    string
@@ -34,7 +36,10 @@ func refOf(o ObjectRef) attachment.NetworkRef {
 // networkOf judges a definition. Its configuration may be a file of the nodes,
 // which is told by the error and blocks nothing.
 func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
-	n := network{resourceName: nad.Annotations[attachment.ResourceNameAnnotation]}
+	n := network{
+		resourceName: nad.Annotations[attachment.ResourceNameAnnotation],
+		nodeSelector: nad.Annotations[attachment.NodeSelectorAnnotation],
+	}
 	parsed, err := attachment.ParseNetwork(nad)
 	if err != nil && !errors.Is(err, attachment.ErrNoConfig) {
 		n.blocked = err
@@ -93,7 +98,10 @@ func (n *judged) readConfig() {
 	}
 	nad := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: str(config)}}
 	nad.Namespace, nad.Name = n.ref.Namespace, n.ref.Name
-	nad.Annotations = map[string]string{attachment.ResourceNameAnnotation: n.resourceName}
+	nad.Annotations = map[string]string{
+		attachment.ResourceNameAnnotation: n.resourceName,
+		attachment.NodeSelectorAnnotation: str(annotation(o.node, attachment.NodeSelectorAnnotation)),
+	}
 	var err error
 	n.network, err = networkOf(nad)
 	switch {

@@ -111,6 +111,9 @@ func treeOf(v any) any {
 		}
 		return list
 	}
+	if b, isBool := v.(bool); isBool {
+		return fmt.Sprintf("!!bool %v", b)
+	}
 	return fmt.Sprintf("!!str %v", v)
 }
 

@@ -107,6 +107,7 @@ func (p *planner) edits(templates []*resourceapi.ResourceClaimTemplate) []Edit {
 	}
 	p.checkLeftOver(len(names))
 	edits, earlier := p.referTo(names)
+	edits = slices.Concat(edits, p.podInfoEdits(), p.nodeSelectorEdits())
 	if _, blocked := p.blocker(); blocked {
 		return nil
 	}

@@ -19,7 +19,7 @@ type layout struct {
 
 // plainForm are strings that need no quotes anywhere in YAML, but for words
 // that mean something.
-var plainForm = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9._/]*$`)
+var plainForm = regexp.MustCompile(`^[A-Za-z/][-A-Za-z0-9._/]*$`)
 
 var words = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 

@@ -345,4 +345,16 @@ var rules = []Rule{
 		"The plugin goes on working while Multus is installed. When Multus is removed, the file goes or its token runs out, and the network fails.",
 		"Give the plugin a kubeconfig of its own before Multus is removed.",
 	},
+	{
+		NodeSelectorAdded, Info, "The pod's nodeSelector follows its networks",
+		"One of its networks has the annotation k8s.v1.cni.cncf.io/nodeSelector, and the pod's nodeSelector does not say the same.",
+		"The network resources injector merges the label into the nodeSelector of pods that use the network. Like there, it counts over what the pod says, and of several networks the last one's does.",
+		"Nothing needs to be done if the pod belongs on such nodes. Else remove the annotation from the network.",
+	},
+	{
+		NodeSelectorUnread, Blocker, "A network's nodeSelector cannot be read",
+		"The annotation k8s.v1.cni.cncf.io/nodeSelector of one of the pod's networks is not one label.",
+		"The network resources injector refuses such a pod, or the API server does. Which nodes are meant cannot be known.",
+		"Write one label of nodes, as key=value, or as key where it has no value.",
+	},
 }

@@ -43,7 +43,11 @@ func TestPod(t *testing.T) {
 	want := `[{"op":"remove","path":"/spec/containers/0/resources/limits"},` +
 		`{"op":"add","path":"/spec/containers/0/resources/claims","value":[{"name":"nadra"}]},` +
 		`{"op":"add","path":"/spec/containers/1/resources","value":{"claims":[{"name":"nadra"}]}},` +
-		`{"op":"add","path":"/spec/resourceClaims","value":[{"name":"nadra","resourceClaimTemplateName":"` + got.Templates[0].Name + `"}]}]`
+		`{"op":"add","path":"/spec/resourceClaims","value":[{"name":"nadra","resourceClaimTemplateName":"` + got.Templates[0].Name + `"}]},` +
+		`{"op":"add","path":"/spec/containers/0/volumeMounts","value":[{"name":"podnetinfo","mountPath":"/etc/podnetinfo","readOnly":true}]},` +
+		`{"op":"add","path":"/spec/containers/1/volumeMounts","value":[{"name":"podnetinfo","mountPath":"/etc/podnetinfo","readOnly":true}]},` +
+		`{"op":"add","path":"/spec/volumes","value":[{"name":"podnetinfo","downwardAPI":{"items":[` +
+		`{"path":"labels","fieldRef":{"fieldPath":"metadata.labels"}},{"path":"annotations","fieldRef":{"fieldPath":"metadata.annotations"}}]}}]}]`
 	if diff := cmp.Diff(want, string(patch)); diff != "" {
 		t.Error(diff)
 	}

@@ -22,7 +22,10 @@ func (d *document) edited(edits []Edit) ([]byte, error) {
 		}
 	}
 	now := &document{file: d.file, line: d.line, text: d.text, root: d.root}
-	for pending := edits; len(pending) > 0; {
+	// What ends at one place of the text is written from the inside out.
+	pending := slices.Clone(edits)
+	slices.SortStableFunc(pending, func(a, b Edit) int { return cmp.Compare(len(b.Path), len(a.Path)) })
+	for len(pending) > 0 {
 		rest, err := now.round(pending)
 		if err != nil {
 			return nil, err
