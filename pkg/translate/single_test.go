@@ -70,8 +70,16 @@ func TestPodRefused(t *testing.T) {
 
 // The webhook and the command line do the same to the same pod.
 func TestPodAsConvert(t *testing.T) {
-	pod := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"k8s.v1.cni.cncf.io/networks": "lan"}}, "spec": {"containers": [{"name": "a"}]}}`
-	o := Options{Namespace: "shop", Lookup: lookup("")}
+	asConvert(t, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"k8s.v1.cni.cncf.io/networks": "lan"}}, "spec": {"containers": [{"name": "a"}]}}`,
+		Options{Namespace: "shop", Lookup: lookup("")})
+	asConvert(t, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"k8s.v1.cni.cncf.io/networks": "lan"}},
+		"spec": {"containers": [{"name": "a", "env": [], "resources": {"limits": {"hugepages-1Gi": "1Gi", "intel.com/vf": 1}}}, {"name": "b", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+		"volumes": [{"name": "v"}]}}`,
+		Options{Namespace: "shop", Pools: true, Lookup: lookup("intel.com/vf")})
+}
+
+func asConvert(t *testing.T, pod string, o Options) {
+	t.Helper()
 	one, err := Pod([]byte(pod), o)
 	if err != nil {
 		t.Fatal(err)

@@ -9,11 +9,12 @@ import (
 )
 
 // sections are the parts of Multus' inventory, with the numbers that the
-// standard's requirements have in each. Those of B have numbers of ours.
+// standard's requirements have in each. Those of B and D have numbers of ours.
 var sections = map[string][2]int{
 	"A1": {1, 9}, "A2": {10, 28}, "A3": {29, 43}, "A4": {44, 53}, "A5": {54, 65}, "A6": {66, 70},
 	"B1": {1, 18}, "B2": {1, 4}, "B3": {1, 7}, "B4": {1, 9}, "B5": {1, 11}, "B6": {1, 5}, "B7": {1, 4},
 	"B8": {1, 3}, "B9": {1, 7}, "B10": {1, 6}, "B11": {1, 5},
+	"D2": {1, 9},
 }
 
 // verdicts are what nadra can be to a behaviour. One that changes something for
@@ -23,7 +24,7 @@ var verdicts = []string{"same", "better", "different", "not supported", "not our
 // docs/compatibility.md has a row for every behaviour, and the tests that show it.
 func TestCompatibilityIsComplete(t *testing.T) {
 	rows := map[string][]string{}
-	for _, m := range regexp.MustCompile(`(?m)^\| ([AB]\d+\S*) \|(.*)\|$`).FindAllStringSubmatch(readPage(t, "compatibility.md"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\| ([ABD]\d+\S*) \|(.*)\|$`).FindAllStringSubmatch(readPage(t, "compatibility.md"), -1) {
 		if rows[m[1]] != nil {
 			t.Errorf("%s has two rows", m[1])
 		}
