@@ -66,7 +66,7 @@ func (r *Runner) DelOrphan(ctx context.Context, o Orphan) error {
 	}
 	r.running.RLock()
 	defer r.running.RUnlock()
-	if err := r.cni.DelNetworkList(ctx, list, o.cached.runtimeConf("")); err != nil {
+	if err := r.del(ctx, list, o.cached.runtimeConf("")); err != nil {
 		return err
 	}
 	var info string

@@ -116,10 +116,20 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	a.CNIArgs = nil
 	r.running.RLock()
 	defer r.running.RUnlock()
-	if err := r.cni.DelNetworkList(ctx, list, r.runtimeConf(s, a)); err != nil {
+	if err := r.del(ctx, list, r.runtimeConf(s, a)); err != nil {
 		return err
 	}
 	return r.removeInfo(r.infoPath(s, a))
+}
+
+// del runs the chain, and where there is no network namespace makes sure of the
+// addresses, whatever the chain says.
+func (r *Runner) del(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+	err := r.cni.DelNetworkList(ctx, list, rt)
+	if rt.NetNS == "" {
+		err = errors.Join(err, r.releaseAddresses(ctx, list, rt))
+	}
+	return err
 }
 
 // injectPrevResult puts the result into the configuration of every plugin of

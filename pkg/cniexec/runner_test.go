@@ -138,6 +138,25 @@ func TestDelOfAGoneNamespaceHasNone(t *testing.T) {
 	}
 }
 
+// Some plugins do nothing for a namespace that is gone, and others fail: the
+// addresses come back all the same.
+func TestDelOfAGoneNamespaceReleasesAddresses(t *testing.T) {
+	w := newWorld(t)
+	w.plugin(t, "idle", `[ "$CNI_NETNS" ] && echo unexpected >>$DIR/log; exit 0`)
+	w.plugin(t, "fails", `echo '{"cniVersion":"1.0.0","code":999,"msg":"no namespace"}'; exit 1`)
+	w.plugin(t, "pool", `echo "$CNI_COMMAND $CNI_CONTAINERID $CNI_IFNAME netns=$CNI_NETNS $(sed 's/.*"name":"\([a-z]*\)".*/\1/')" >>$DIR/log`)
+	a := conflist("idle", "fails")
+	a.Conflist = json.RawMessage(strings.Replace(string(a.Conflist), `"type":"idle"`, `"type":"idle","ipam":{"type":"pool"}`, 1))
+	s := sandbox
+	s.NetNS = filepath.Join(w.dir, "gone")
+	if err := w.Del(t.Context(), s, a, nil); err == nil || !strings.Contains(err.Error(), "no namespace") {
+		t.Errorf("the error of the chain: %v", err)
+	}
+	if diff := cmp.Diff([]string{"DEL 0123456789ab net1 netns= blue"}, w.log(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Damage to libcni's cache of a result, as a crash or a disk may do it.
 var cacheDamage = map[string]func(path string) error{
 	"whole": func(string) error { return nil },

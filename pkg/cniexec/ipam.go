@@ -1,0 +1,48 @@
+package cniexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/invoke"
+)
+
+// releaseAddresses runs DEL of the list's IPAM plugins themselves, for a network
+// namespace that is gone. The plugin that they are delegates of should have, but
+// host-device does nothing at all without a namespace, and a plugin behind it in
+// the chain may have failed for want of one, as sbr does (v1.9.1 of both): the
+// address would be lost. A DEL of what is released already is none (CNI
+// specification, § "DEL").
+func (r *Runner) releaseAddresses(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+	var errs []error
+	for _, plugin := range list.Plugins {
+		ipam := plugin.Network.IPAM.Type
+		if ipam == "" {
+			continue
+		}
+		if err := r.delIPAM(ctx, list, plugin, ipam, rt); err != nil {
+			errs = append(errs, fmt.Errorf("releasing what IPAM plugin %s keeps for %s: %w", ipam, rt.IfName, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Runner) delIPAM(ctx context.Context, list *libcni.NetworkConfigList, plugin *libcni.PluginConfig, ipam string, rt *libcni.RuntimeConf) error {
+	path, err := r.exec.FindInPath(ipam, r.dirs)
+	if err != nil {
+		return err
+	}
+	// As libcni does for the plugins of a list.
+	conf, err := libcni.InjectConf(plugin, map[string]any{"name": list.Name, "cniVersion": list.CNIVersion})
+	if err != nil {
+		return err
+	}
+	return invoke.ExecPluginWithoutResult(ctx, path, conf.Bytes, &invoke.Args{
+		Command: "DEL", ContainerID: rt.ContainerID, NetNS: "", PluginArgs: rt.Args, IfName: rt.IfName,
+		Path: strings.Join(r.dirs, string(os.PathListSeparator)),
+	}, r.exec)
+}
