@@ -33,6 +33,10 @@ type fixture struct {
 // machine that may be busy with more than this.
 const podLimit = 3 * time.Minute
 
+// settling is how long what is left of a pod may stay: a DEL that failed is tried
+// again after half a minute, and after a minute.
+const settling = 2 * time.Minute
+
 // preparation is what an administrator does to the guest before a scenario, and
 // how it is undone.
 type preparation struct{ do, undo string }
@@ -63,7 +67,7 @@ func (f *fixture) leavesNothing(t *testing.T) {
 	if _, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pods", "--all", "--timeout=180s"); err != nil {
 		t.Fatalf("deleting the pods: %v", err)
 	}
-	err := lab.Eventually(f.ctx, 30*time.Second, func(context.Context) error {
+	err := lab.Eventually(f.ctx, settling, func(context.Context) error {
 		now, err := f.look()
 		if err != nil {
 			return err
