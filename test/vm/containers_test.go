@@ -136,12 +136,14 @@ func TestExtendedResourceWithAnnotation(t *testing.T) {
 	f.pools(map[string][]string{"paired": {"pf0#2-3"}}, nil)
 	f.classOfPool("intel.com/paired", translate.PoolDevices("intel.com/paired"))
 	f.poolNAD("one", "intel.com/paired", object{"type": "host-device", "ipam": f.hostLocal()})
-	_, err := f.CreatePod(f.ctx, dpdk(f.ns, "a", "intel.com/paired", 2, "one@data"))
+	_, err := f.CreatePod(f.ctx, dpdk(f.ns, "a", "intel.com/paired", 2, "one@data,one@more"))
 	f.must(err)
 	_, seen := f.ready("a")
 	testCase(t, "an unchanged pod's resources and annotation are paired", func(t *testing.T) {
-		if seen.Link("data") == nil {
-			t.Errorf("the pod has %+v", seen.Links)
+		for _, name := range []string{"data", "more"} {
+			if seen.Link(name) == nil {
+				t.Errorf("the pod has no interface %s: %+v", name, seen.Links)
+			}
 		}
 		both := strings.Split(strings.TrimSpace(f.in(t, "a", "echo $PCIDEVICE_INTEL_COM_PAIRED")), ",")
 		slices.Sort(both)
