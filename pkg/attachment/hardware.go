@@ -54,9 +54,10 @@ type DeviceFile struct {
 
 // Home is the state of a function in which the host gets it back.
 type Home struct {
-	// Interface and MAC are those of the function's network interface.
-	Interface string `json:"interface"`
-	MAC       string `json:"mac"`
+	// Interface and MAC are those of the function's network interface; MAC is
+	// empty for one that is not of Ethernet.
+	Interface string `json:"interface,omitempty"`
+	MAC       string `json:"mac,omitempty"`
 	// Driver is that of the PCI function.
 	Driver string `json:"driver,omitempty"`
 	// VF is what the physical function has set for a virtual one; nil for others.

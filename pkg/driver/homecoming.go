@@ -22,6 +22,8 @@ const (
 	// returning is how long the kernel may take to give the host back the
 	// interface of a network namespace that is gone.
 	returning = 2 * time.Second
+	// ethernetAddress is the length of a MAC, in bytes.
+	ethernetAddress = 6
 	// returnPoll is the interval at which it is looked for.
 	returnPoll = 20 * time.Millisecond
 )
@@ -45,7 +47,12 @@ func (h homes) of(f *inventory.Function) (*attachment.Home, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking at interface %s of device %s: %w", f.Netdevs[0].Name, f.ID, err)
 		}
-		home.Interface, home.MAC = l.Attrs().Name, l.Attrs().HardwareAddr.String()
+		home.Interface = l.Attrs().Name
+		// That of an IPoIB interface has its queue pair's number in it: it is
+		// another after every move, and cannot be set.
+		if mac := l.Attrs().HardwareAddr; len(mac) == ethernetAddress {
+			home.MAC = mac.String()
+		}
 	}
 	if f.Kind == inventory.KindVF && f.PFName() != "" {
 		vf, err := lookAtVF(f.PFName(), f.Index)
@@ -112,11 +119,14 @@ func (h homes) restoreLink(hw attachment.Hardware) error {
 	if err != nil {
 		return err
 	}
-	mac, err := net.ParseMAC(home.MAC)
-	if err != nil {
-		return err
+	var mac net.HardwareAddr
+	if home.MAC != "" {
+		if mac, err = net.ParseMAC(home.MAC); err != nil {
+			return err
+		}
 	}
-	if name == home.Interface && bytes.Equal(l.Attrs().HardwareAddr, mac) {
+	addressed := mac == nil || bytes.Equal(l.Attrs().HardwareAddr, mac)
+	if name == home.Interface && addressed {
 		return nil
 	}
 	// Neither changes while an interface is up.
@@ -128,7 +138,7 @@ func (h homes) restoreLink(hw attachment.Hardware) error {
 			return err
 		}
 	}
-	if bytes.Equal(l.Attrs().HardwareAddr, mac) {
+	if addressed {
 		return nil
 	}
 	if err := netlink.LinkSetHardwareAddr(l, mac); err != nil {

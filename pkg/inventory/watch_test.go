@@ -43,6 +43,7 @@ func TestDebounce(t *testing.T) {
 			t.Errorf("told at %v, while changes came", told)
 		}
 		time.Sleep(quiet)
+		synctest.Wait()
 		if len(told) != 1 || told[0] != 2*quiet {
 			t.Errorf("told at %v, want once, %s after the last change", told, quiet)
 		}
