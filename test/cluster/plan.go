@@ -58,8 +58,7 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 	p.cni = b.add(goBuild{
 		name: "cni", version: b.moduleVersion(cni, "github.com/containernetworking/plugins"), dir: cni,
 		packages: prefixed(cniPlugins+"/", "main/bridge", "main/ptp", "main/macvlan", "main/loopback", "main/host-device",
-			"main/tap", "main/ipvlan", "main/vlan", "main/dummy",
-			"ipam/host-local", "ipam/static", "meta/tuning", "meta/sbr", "meta/bandwidth", "meta/vrf"),
+			"main/tap", "ipam/host-local", "ipam/static", "meta/tuning", "meta/sbr", "meta/bandwidth"),
 	})
 
 	pause := b.add(goBuild{name: "pause", dir: filepath.Join(components, "pause"), packages: []string{"."}})
