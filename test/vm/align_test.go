@@ -32,7 +32,7 @@ func TestAlignedWithAnotherDriver(t *testing.T) {
 		argv = append(argv, "card-"+root[len(root)-2:]+"="+root)
 	}
 	f.must(f.Guest.Daemon(f.ctx, "/var/log/neighbour.log", argv...))
-	f.cleanClass("neighbour", "neighbour.example.com")
+	f.classOfDriver("neighbour", "neighbour.example.com")
 	for root, device := range roots {
 		f.besideCard("card-" + root[len(root)-2:])
 		testCase(t, "a VF on the PCIe root "+root+" of another driver's device", func(t *testing.T) {
@@ -81,21 +81,14 @@ func (f *fixture) rootsOf(t *testing.T, resource string) map[string]string {
 	return roots
 }
 
-// cleanClass makes a class for a driver's devices, for the time of the scenario.
-func (f *fixture) cleanClass(name, driver string) {
+// classOfDriver makes a class for a driver's devices, for the time of the scenario.
+func (f *fixture) classOfDriver(name, driver string) {
 	f.Helper()
-	classes := f.Kube.ResourceV1().DeviceClasses()
-	_, err := classes.Create(f.ctx, &resourceapi.DeviceClass{
+	f.class(&resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
 			CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driver)},
 		}}},
-	}, metav1.CreateOptions{})
-	f.must(err)
-	f.Cleanup(func() {
-		if err := classes.Delete(context.WithoutCancel(f.ctx), name, metav1.DeleteOptions{}); err != nil {
-			f.Errorf("deleting class %s: %v", name, err)
-		}
 	})
 }
 

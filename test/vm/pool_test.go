@@ -115,8 +115,14 @@ func (f *fixture) poolNAD(name, resource string, plugins ...object) {
 	_, err = f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns).Create(f.ctx, nad, metav1.CreateOptions{})
 	f.must(err)
 	class := translate.DeviceClass(attachment.NetworkRef{Namespace: f.ns, Name: name}, resource)
+	f.class(class)
+}
+
+// class makes a class for the time of the scenario.
+func (f *fixture) class(class *resourceapi.DeviceClass) {
+	f.Helper()
 	classes := f.Kube.ResourceV1().DeviceClasses()
-	_, err = classes.Create(f.ctx, class, metav1.CreateOptions{})
+	_, err := classes.Create(f.ctx, class, metav1.CreateOptions{})
 	f.must(err)
 	f.Cleanup(func() {
 		if err := classes.Delete(context.WithoutCancel(f.ctx), class.Name, metav1.DeleteOptions{}); err != nil {

@@ -214,18 +214,11 @@ func dpdk(namespace, name, resource string, count int64, networks string) *corev
 // classOfPool serves a pool's extended resource, as the controller's class does.
 func (f *fixture) classOfPool(resource string, expression string) {
 	f.Helper()
-	name := "pool-" + f.ns
-	_, err := f.Kube.ResourceV1().DeviceClasses().Create(f.ctx, &resourceapi.DeviceClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+	f.class(&resourceapi.DeviceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "pool-" + f.ns},
 		Spec: resourceapi.DeviceClassSpec{
 			Selectors:            []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
 			ExtendedResourceName: &resource,
 		},
-	}, metav1.CreateOptions{})
-	f.must(err)
-	f.Cleanup(func() {
-		if err := f.Kube.ResourceV1().DeviceClasses().Delete(context.WithoutCancel(f.ctx), name, metav1.DeleteOptions{}); err != nil {
-			f.Errorf("deleting class %s: %v", name, err)
-		}
 	})
 }
