@@ -83,6 +83,9 @@ func TestFaults(t *testing.T) {
 			s.explain(f.pod)
 		}
 	}
+	if len(s.runtimeForgot) > 0 {
+		t.Logf("containerd was killed and has forgotten, with nothing in them: %s", strings.Join(s.runtimeForgot, ", "))
+	}
 	for _, what := range r.leaks {
 		t.Errorf("left over: %s", what)
 	}

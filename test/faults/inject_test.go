@@ -91,6 +91,7 @@ func (in *injector) do(f fault) error {
 		command := strings.TrimPrefix(string(f.kind), "chaos ")
 		return in.during(f, func() error { return orderChaos(n, command, f.what) }, func() error { return orderChaos(n, command, "") })
 	case killContainerd:
+		in.runtimeKilled.Store(true)
 		return bringDown(ctx, n.Machine, cluster.Containerd, unix.SIGKILL)
 	case restartContainerd:
 		return bringDown(ctx, n.Machine, cluster.Containerd, unix.SIGTERM)
@@ -112,6 +113,7 @@ func (in *injector) do(f fault) error {
 			func() error { return control.Kill(ctx, cluster.APIServer, unix.SIGSTOP) },
 			func() error { return control.Kill(context.WithoutCancel(ctx), cluster.APIServer, unix.SIGCONT) })
 	case reboot:
+		in.runtimeKilled.Store(true)
 		return in.reboot()
 	}
 	return fmt.Errorf("no such fault: %s", f.kind)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +24,20 @@ func (s *suite) left(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for leftovers: %w", err)
 	}
-	left := slices.DeleteFunc(now.Added(s.before), func(what string) bool { return strings.HasPrefix(what, "link "+bridgePrefix) })
+	s.runtimeForgot = nil
+	var left []string
+	for _, what := range now.Added(s.before) {
+		forgotten, err := s.forgotten(what)
+		if err != nil {
+			return nil, fmt.Errorf("looking for leftovers: %w", err)
+		}
+		switch {
+		case forgotten:
+			s.runtimeForgot = append(s.runtimeForgot, what)
+		case !strings.HasPrefix(what, "link "+bridgePrefix):
+			left = append(left, what)
+		}
+	}
 	for _, look := range []func(context.Context) ([]string, error){s.leftClaims, s.leftProcesses, s.leftState} {
 		more, err := look(ctx)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +45,10 @@ type suite struct {
 	before  lab.Snapshot
 	checker *checker
 	pods    cache.Store
+	// runtimeKilled is set once containerd had no time to finish what it did.
+	runtimeKilled atomic.Bool
+	// runtimeForgot is what the last look for leftovers has found of it.
+	runtimeForgot []string
 
 	mu  sync.Mutex
 	log *os.File
