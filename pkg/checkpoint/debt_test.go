@@ -24,7 +24,7 @@ func TestDebt(t *testing.T) {
 	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.MarkAttached(key, []byte(`{"ips":[]}`), nil); err != nil {
+	if err := s.MarkAttached(checkpoint.Added{Key: key, Result: []byte(`{"ips":[]}`)}); err != nil {
 		t.Fatal(err)
 	}
 	before := s.All()[0]

@@ -21,7 +21,7 @@
 //	from Attaching, Attached: HandOver → Prepared, and a debt ─Settle→ (none)
 //
 // Attaching is written before the first plugin runs and names the sandbox it
-// is for. Whoever finds a record in Attaching or Attached owes a CNI DEL for
+// is for; Attached once, after the last. Whoever finds a record in Attaching or Attached owes a CNI DEL for
 // that sandbox, with the configuration that the record carries. A failure is
 // not a phase: it is an error to the caller, a condition on the claim, and a
 // word to the gate (MarkRefused). A DEL that keeps failing becomes a debt, so

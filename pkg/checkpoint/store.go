@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
@@ -31,12 +32,19 @@ type Store struct {
 
 	// writing is held by whoever changes records, over the write to disk.
 	writing sync.Mutex
-	// mu guards claims and debts and is held for memory only: a pod without
-	// claims asks too, and must not wait for a disk.
+	// mu guards what follows and is held for memory only: a pod without claims
+	// asks too, and must not wait for a disk.
 	mu     sync.RWMutex
 	claims map[string][]Record
+	// byPod has the UIDs of the claims with records of a pod.
+	byPod map[string]map[string]bool
 	debts  map[string]Debt // by file name
+
+	writes atomic.Uint64
 }
+
+// Writes tells how many files of claims were written, and synced, since Open.
+func (s *Store) Writes() uint64 { return s.writes.Load() }
 
 // Damaged tells of a file that was put aside because it could not be read.
 type Damaged struct {
@@ -57,7 +65,7 @@ var claimUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 // everything that is attached from now on. Files that cannot be understood are
 // moved aside and returned; they are not an error.
 func Open(dir, bootID string) (*Store, []Damaged, error) {
-	s := &Store{dir: dir, bootID: bootID, claims: map[string][]Record{}, debts: map[string]Debt{}}
+	s := &Store{dir: dir, bootID: bootID, claims: map[string][]Record{}, byPod: map[string]map[string]bool{}, debts: map[string]Debt{}}
 	for _, d := range []string{s.claimsDir(), s.owedDir(), s.damagedDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, nil, fmt.Errorf("making the state directory: %w", err)
@@ -66,7 +74,7 @@ func Open(dir, bootID string) (*Store, []Damaged, error) {
 	claims, err := s.load(s.claimsDir(), func(name string, data []byte) error {
 		records, err := decodeClaimFile(data, name)
 		if err == nil {
-			s.claims[name] = records
+			s.set(name, records)
 		}
 		return err
 	})
@@ -193,14 +201,27 @@ func (s *Store) MarkDisplaced(key Key, routes []Route) error {
 	})
 }
 
-// MarkAttached notes the result of the ADD of one record, and what its plugins
-// told about the device; nothing where they did not.
-func (s *Store) MarkAttached(key Key, result, deviceInfo json.RawMessage) error {
-	return s.update([]Key{key}, func(r *Record) error {
+// Added is what the ADD of one record has come to.
+type Added struct {
+	Key Key
+	// Result is the chain's result, DeviceInfo what its plugins told about the
+	// device; nothing where they did not.
+	Result, DeviceInfo json.RawMessage
+}
+
+// MarkAttached notes the results of ADDs. Records of one claim cost one write.
+func (s *Store) MarkAttached(added ...Added) error {
+	keys := make([]Key, len(added))
+	results := make(map[Key]Added, len(added))
+	for i, a := range added {
+		keys[i], results[a.Key] = a.Key, a
+	}
+	return s.update(keys, func(r *Record) error {
 		if r.Phase != Attaching {
 			return fmt.Errorf("%s is %s, not Attaching", r.Key(), r.Phase)
 		}
-		r.Phase, r.Result, r.DeviceInfo = Attached, result, deviceInfo
+		a := results[r.Key()]
+		r.Phase, r.Result, r.DeviceInfo = Attached, a.Result, a.DeviceInfo
 		return nil
 	})
 }
@@ -238,7 +259,7 @@ func (s *Store) DeleteClaim(uid string) error {
 	}
 	failpoint.Reach(failpoint.AfterRecordDelete)
 	s.mu.Lock()
-	delete(s.claims, uid)
+	s.set(uid, nil)
 	s.mu.Unlock()
 	return syncDir(s.claimsDir())
 }
@@ -251,27 +272,34 @@ func (s *Store) ForClaim(uid string) []Record {
 }
 
 // ForPod returns the records of one pod, from all its claims, in the order in
-// which they are to be attached.
+// which they are to be attached. Its cost does not grow with the other pods:
+// every event of every pod of the node asks.
 func (s *Store) ForPod(uid string) []Record {
-	return s.where(func(r Record) bool { return r.Pod.UID == uid })
-}
-
-// All returns every record, grouped by pod in attach order.
-func (s *Store) All() []Record {
-	return s.where(func(Record) bool { return true })
-}
-
-func (s *Store) where(keep func(Record) bool) []Record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var out []Record
-	for _, records := range s.claims {
-		for _, r := range records {
-			if keep(r) {
+	for claim := range s.byPod[uid] {
+		for _, r := range s.claims[claim] {
+			if r.Pod.UID == uid {
 				out = append(out, r)
 			}
 		}
 	}
+	return inAttachOrder(out)
+}
+
+// All returns every record, grouped by pod in attach order.
+func (s *Store) All() []Record {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []Record
+	for _, records := range s.claims {
+		out = append(out, records...)
+	}
+	return inAttachOrder(out)
+}
+
+func inAttachOrder(out []Record) []Record {
 	slices.SortFunc(out, func(a, b Record) int {
 		return cmp.Or(
 			strings.Compare(a.Pod.UID, b.Pod.UID),
@@ -317,14 +345,36 @@ func (s *Store) replace(uid string, records []Record) error {
 		return fmt.Errorf("encoding the records of claim %s: %w", uid, err)
 	}
 	failpoint.Reach(failpoint.BeforeRecordWrite)
+	s.writes.Add(1)
 	if err := writeFile(s.path(uid), data); err != nil {
 		return fmt.Errorf("writing the records of claim %s: %w", uid, err)
 	}
 	failpoint.Reach(failpoint.AfterRecordWrite)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.claims[uid] = records
+	s.set(uid, records)
 	return nil
+}
+
+// set has readers see the records of a claim, or none. The caller holds mu.
+func (s *Store) set(uid string, records []Record) {
+	for _, r := range s.claims[uid] {
+		delete(s.byPod[r.Pod.UID], uid)
+		if len(s.byPod[r.Pod.UID]) == 0 {
+			delete(s.byPod, r.Pod.UID)
+		}
+	}
+	if len(records) == 0 {
+		delete(s.claims, uid)
+		return
+	}
+	s.claims[uid] = records
+	for _, r := range records {
+		if s.byPod[r.Pod.UID] == nil {
+			s.byPod[r.Pod.UID] = map[string]bool{}
+		}
+		s.byPod[r.Pod.UID][uid] = true
+	}
 }
 
 // Dir is the directory with one file per claim, named for its UID, that the

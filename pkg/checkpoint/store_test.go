@@ -63,7 +63,7 @@ func TestPhases(t *testing.T) {
 		return s.MarkAttaching([]checkpoint.Key{k}, sandbox)
 	}
 	attached := func(s *checkpoint.Store, k checkpoint.Key) error {
-		return s.MarkAttached(k, json.RawMessage(`{}`), nil)
+		return s.MarkAttached(checkpoint.Added{Key: k, Result: json.RawMessage(`{}`)})
 	}
 	detached := func(s *checkpoint.Store, k checkpoint.Key) error { return s.MarkDetached(k) }
 	type step = func(*checkpoint.Store, checkpoint.Key) error
@@ -246,7 +246,7 @@ func TestFormatV1(t *testing.T) {
 	if err := s.MarkAttaching(keys, sandbox); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.MarkAttached(keys[0], json.RawMessage(`{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/cni-1"}]}`), nil); err != nil {
+	if err := s.MarkAttached(checkpoint.Added{Key: keys[0], Result: json.RawMessage(`{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/cni-1"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "claims", "a-uid.json"))

@@ -115,10 +115,23 @@ func (a *attacher) attempt(ctx context.Context, sandbox attachment.Sandbox) erro
 	if err := a.store.MarkAttaching(keys(todo), sandbox); err != nil {
 		return again{err}
 	}
+	return a.addAll(ctx, sandbox, todo)
+}
+
+// addAll runs ADD for records that are marked attaching. What they come to is
+// written once for all of them: a crash before that costs a DEL and an ADD
+// more, while each write is one that every pod with many networks waits for.
+func (a *attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo []checkpoint.Record) error {
+	added := make([]checkpoint.Added, 0, len(todo))
 	for i, r := range todo {
-		if err := a.add(ctx, sandbox, r); err != nil {
-			return errors.Join(err, a.store.MarkDetached(keys(todo[i+1:])...))
+		one, err := a.add(ctx, sandbox, r, todo[:i+1])
+		if err != nil {
+			return errors.Join(err, a.store.MarkAttached(added...), a.store.MarkDetached(keys(todo[i+1:])...))
 		}
+		added = append(added, one)
+	}
+	if err := a.store.MarkAttached(added...); err != nil {
+		return again{err}
 	}
 	return nil
 }
@@ -166,8 +179,9 @@ func checkNames(links []string, todo []checkpoint.Record) error {
 	return nil
 }
 
-// add runs ADD for one record.
-func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record) error {
+// add runs ADD for one record. made are those of the same attempt up to it.
+func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record, made []checkpoint.Record) (checkpoint.Added, error) {
+	none := checkpoint.Added{}
 	at := r.Attachment
 	ctx, cancel := context.WithTimeoutCause(ctx, a.addLimit, fmt.Errorf("one ADD may take %s", a.addLimit))
 	defer cancel()
@@ -178,21 +192,18 @@ func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 		transient := cniexec.Transient(err)
 		err = fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
 		if transient {
-			return again{err}
+			return none, again{err}
 		}
-		return err
+		return none, err
 	}
 	raw, err := json.Marshal(result)
 	if err != nil {
-		return fmt.Errorf("encoding the result of network %s: %w", at.Network, err)
+		return none, fmt.Errorf("encoding the result of network %s: %w", at.Network, err)
 	}
-	if err := a.moveDefaultRoute(sandbox, r); err != nil {
-		return fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
+	if err := a.moveDefaultRoute(sandbox, made); err != nil {
+		return none, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
 	}
-	if err := a.store.MarkAttached(r.Key(), raw, a.deviceInfo(ctx, sandbox, r)); err != nil {
-		return again{err}
-	}
-	return nil
+	return checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r)}, nil
 }
 
 // deviceInfo is what the plugins have told of the device, or else what is known

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
 func (k *kernel) Check(_ context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
@@ -146,7 +147,7 @@ func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
 				if err := w.store.MarkAttaching(keys(all), s); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.store.MarkAttached(all[0].Key(), json.RawMessage(`{}`), nil); err != nil {
+				if err := w.store.MarkAttached(checkpoint.Added{Key: all[0].Key(), Result: json.RawMessage(`{}`)}); err != nil {
 					t.Fatal(err)
 				}
 				want = []string{`DEL net2 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`, bothChecked[0], bothChecked[1]}

@@ -27,10 +27,13 @@ type router interface {
 // moveDefaultRoute has the pod's default routes be as its attachments ask for,
 // once the first of those that ask is made (behaviour B7). It comes after every
 // ADD, as that may bring a default route of its own. What it takes away is
-// noted before, for the DEL of the attachment that it was taken away for.
-func (a *attacher) moveDefaultRoute(sandbox attachment.Sandbox, added checkpoint.Record) error {
+// noted before, for the DEL of the attachment that it was taken away for. made
+// are the records whose ADD has succeeded and that are not yet marked so.
+func (a *attacher) moveDefaultRoute(sandbox attachment.Sandbox, made []checkpoint.Record) error {
+	lacks := a.lacking(sandbox)
 	asking := slices.DeleteFunc(a.store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
-		return !asksForDefaultRoute(r) || r.Key() != added.Key() && a.lacking(sandbox)(r)
+		same := func(m checkpoint.Record) bool { return m.Key() == r.Key() }
+		return !asksForDefaultRoute(r) || lacks(r) && !slices.ContainsFunc(made, same)
 	})
 	if len(asking) == 0 {
 		return nil

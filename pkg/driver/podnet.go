@@ -68,6 +68,11 @@ func (p *podNet) cookie(path string) (uint64, error) {
 		return 0, fmt.Errorf("opening a netlink socket in %s: %w", path, err)
 	}
 	defer socket.Close()
+	return socketCookie(socket, path)
+}
+
+// socketCookie returns the cookie of the namespace, at a path, that a socket is in.
+func socketCookie(socket *nl.NetlinkSocket, path string) (uint64, error) {
 	c, err := unix.GetsockoptUint64(socket.GetFd(), unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err != nil {
 		return 0, fmt.Errorf("reading the cookie of network namespace %s (Linux 5.14 or later): %w", path, err)
@@ -82,7 +87,7 @@ func (p *podNet) open(path string) (*netlink.Handle, error) {
 		return nil, err
 	}
 	defer ns.Close()
-	h, err := netlink.NewHandleAt(ns)
+	h, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("opening a netlink socket in %s: %w", path, err)
 	}
@@ -109,23 +114,48 @@ type namespace struct {
 	links []string
 }
 
-// look describes the namespace at a path in the host.
+// look describes the namespace at a path in the host. Every pod waits for it:
+// one socket does for both.
 func (p *podNet) look(path string) (namespace, error) {
 	var out namespace
-	h, err := p.open(path)
+	ns, err := p.handle(path)
 	if err != nil {
 		return out, err
 	}
-	defer h.Close()
-	links, err := dump(h.LinkList)
+	defer ns.Close()
+	socket, err := nl.GetNetlinkSocketAt(ns, netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return out, fmt.Errorf("opening a netlink socket in %s: %w", path, err)
+	}
+	defer socket.Close()
+	if out.cookie, err = socketCookie(socket, path); err != nil {
+		return out, err
+	}
+	out.links, err = dump(func() ([]string, error) { return linkNames(socket) })
 	if err != nil {
 		return out, fmt.Errorf("listing the interfaces in %s: %w", path, err)
 	}
-	for _, l := range links {
-		out.links = append(out.links, l.Attrs().Name)
+	return out, nil
+}
+
+// linkNames lists the interfaces in the namespace that a socket is in.
+func linkNames(socket *nl.NetlinkSocket) ([]string, error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}}
+	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil {
+		return nil, err
 	}
-	out.cookie, err = p.cookie(path)
-	return out, err
+	names := make([]string, 0, len(msgs))
+	for _, m := range msgs {
+		l, err := netlink.LinkDeserialize(nil, m)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, l.Attrs().Name)
+	}
+	return names, nil
 }
 
 // defaultNetwork describes the sandbox's interface on the default network as

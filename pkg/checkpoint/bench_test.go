@@ -1,0 +1,56 @@
+package checkpoint_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// thousand is a store with the records of 1,000 pods with two networks each.
+func thousand(b *testing.B) *checkpoint.Store {
+	b.Helper()
+	s, _, err := checkpoint.Open(b.TempDir(), "boot-1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 1000 {
+		one := prepared(fmt.Sprintf("claim-%d", i), fmt.Sprintf("pod-%d", i), "net1", 0)
+		two := prepared(fmt.Sprintf("claim-%d", i), fmt.Sprintf("pod-%d", i), "net2", 1)
+		if err := s.Put([]attachment.Prepared{one, two}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return s
+}
+
+// Every event of every pod asks for its records, also of those without claims.
+func BenchmarkForPod(b *testing.B) {
+	s := thousand(b)
+	for b.Loop() {
+		if len(s.ForPod("pod-500-uid")) != 2 {
+			b.Fatal("not found")
+		}
+	}
+}
+
+// A pod's life in the records, with 1,000 others there.
+func BenchmarkLife(b *testing.B) {
+	s := thousand(b)
+	result := json.RawMessage(`{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/cni-1"}],"ips":[{"address":"10.1.2.3/24"}]}`)
+	for b.Loop() {
+		keys := []checkpoint.Key{s.ForPod("pod-500-uid")[0].Key()}
+		for _, err := range []error{
+			s.MarkAttaching(keys, sandbox),
+			s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result}),
+			s.MarkDetached(keys...),
+		} {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N)/3, "ms/write")
+}
