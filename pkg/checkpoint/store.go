@@ -38,7 +38,7 @@ type Store struct {
 	claims map[string][]Record
 	// byPod has the UIDs of the claims with records of a pod.
 	byPod map[string]map[string]bool
-	debts  map[string]Debt // by file name
+	debts map[string]Debt // by file name
 
 	writes atomic.Uint64
 }

@@ -12,9 +12,27 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
+// pciAttributes are the standard attributes of a PCI function; none for what
+// sits on none.
+type pciAttributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+
+// pciOf merges those of the interfaces that a network's plugins work on.
+func pciOf(n attachment.Network, links map[string]link) pciAttributes {
+	var out pciAttributes
+	for _, p := range n.Plugins {
+		if pci := links[p.Master].pci; out == nil {
+			out = pci
+		} else if len(pci) > 0 {
+			out = maps.Clone(out)
+			maps.Copy(out, pci)
+		}
+	}
+	return out
+}
+
 // attributes are what a claim can select a network by. The values are those of
 // the first plugin of the chain that has them.
-func attributes(n attachment.Network, links map[string]link) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+func attributes(n attachment.Network, pci pciAttributes) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 		attrNamespace: strAttr(n.Ref.Namespace),
 		attrName:      strAttr(n.Ref.Name),
@@ -36,8 +54,8 @@ func attributes(n attachment.Network, links map[string]link) map[resourceapi.Qua
 		if len(p.Ranges) > 0 && len(p.Ranges[0]) > 0 {
 			set(attrSubnet, p.Ranges[0][0].Subnet)
 		}
-		maps.Copy(out, links[p.Master].pci)
 	}
+	maps.Copy(out, pci)
 	return out
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 )
 
 func TestConfDir(t *testing.T) {
@@ -41,12 +43,10 @@ func TestConfDir(t *testing.T) {
 // A NAD without a configuration is a network where the node has one for it.
 func TestNetworkOfAFile(t *testing.T) {
 	root := t.TempDir()
-	h := host{
-		links: map[string]link{"lan0": {}}, missing: func([]string) []string { return nil },
-		conf: confDir{hostRoot: root, path: "/net.d"}.find,
-	}
-	empty := nad("blue", "")
-	if c := candidateOf(empty, h); c.unusable == nil || !strings.Contains(c.unusable.Error(), "/net.d") {
+	h := host{links: map[string]link{"lan0": {}}, missing: func([]string) []string { return nil }}
+	empty, known := []*nadv1.NetworkAttachmentDefinition{nad("blue", "")}, definitions{}
+	look := func() candidate { return h.candidate(known.of(empty, confDir{hostRoot: root, path: "/net.d"}.find)[0]) }
+	if c := look(); c.unusable == nil || !strings.Contains(c.unusable.Error(), "/net.d") {
 		t.Errorf("without a file: %v", c.unusable)
 	}
 	if err := os.MkdirAll(filepath.Join(root, "net.d"), 0o755); err != nil {
@@ -55,7 +55,7 @@ func TestNetworkOfAFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "net.d/10.conf"), []byte(blueConf[:1]+`"name":"blue",`+blueConf[1:]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := candidateOf(empty, h)
+	c := look()
 	if c.unusable != nil || c.network.Ref.Name != "blue" || c.network.CNIName != "blue" || c.network.Plugins[0].Master != "lan0" {
 		t.Errorf("%+v", c)
 	}

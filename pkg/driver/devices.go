@@ -2,10 +2,12 @@ package driver
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/utils/ptr"
@@ -48,69 +50,101 @@ type deviceOptions struct {
 	exclusive bool
 }
 
-// devicesFor makes the devices of all usable networks, sorted by name, so that
-// the same input gives the same slices.
-func devicesFor(candidates map[attachment.NetworkRef]candidate, links map[string]link, o deviceOptions) []resourceapi.Device {
-	devices := []resourceapi.Device{}
-	for _, c := range candidates {
+// networkDevices are the devices of one network, and what they were made from.
+type networkDevices struct {
+	devices []resourceapi.Device // these do not change
+	of      *definition
+	pci     pciAttributes
+	options deviceOptions
+}
+
+// deviceMaker remembers the devices of each network.
+type deviceMaker struct {
+	known map[attachment.NetworkRef]*networkDevices
+}
+
+// make makes the devices of all usable networks, sorted by name, so that the
+// same input gives the same slices. Devices that come out as they were are the
+// very same: whether there is something to publish is told by their addresses.
+func (m *deviceMaker) make(candidates map[attachment.NetworkRef]candidate, links map[string]link, o deviceOptions) []*networkDevices {
+	known := make(map[attachment.NetworkRef]*networkDevices, len(candidates))
+	out := make([]*networkDevices, 0, len(candidates))
+	for ref, c := range candidates {
 		if c.unusable != nil {
 			continue
 		}
-		if !o.exclusive {
-			devices = append(devices, sharedDevice(c.network, links, o))
-			continue
+		made, pci := m.known[ref], pciOf(c.network, links)
+		if made == nil || made.of != c.definition || made.options != o || !reflect.DeepEqual(made.pci, pci) {
+			renewed := &networkDevices{of: c.definition, pci: pci, options: o, devices: devicesOf(c.definition, pci, o)}
+			if made != nil && equality.Semantic.DeepEqual(made.devices, renewed.devices) {
+				made.of, made.pci, made.options = renewed.of, renewed.pci, renewed.options
+			} else {
+				made = renewed
+			}
 		}
-		for i := range o.copies {
-			d := resourceapi.Device{Name: copyName(c.network.Ref, i), Attributes: attributes(c.network, links)}
-			d.Attributes[attrInstance] = intAttr(int64(i))
-			devices = append(devices, d)
-		}
+		known[ref] = made
+		out = append(out, made)
+	}
+	m.known = known
+	slices.SortFunc(out, func(a, b *networkDevices) int { return strings.Compare(a.of.device, b.of.device) })
+	return out
+}
+
+// allDevices lists the devices of networks, in the order of their names.
+func allDevices(networks []*networkDevices) []resourceapi.Device {
+	devices := make([]resourceapi.Device, 0, len(networks))
+	for _, n := range networks {
+		devices = append(devices, n.devices...)
 	}
 	slices.SortFunc(devices, func(a, b resourceapi.Device) int { return strings.Compare(a.Name, b.Name) })
 	return devices
 }
 
+// devicesOf makes the devices of one network.
+func devicesOf(d *definition, pci pciAttributes, o deviceOptions) []resourceapi.Device {
+	if !o.exclusive {
+		return []resourceapi.Device{sharedDevice(d, pci, o)}
+	}
+	var out []resourceapi.Device
+	for i := range o.copies {
+		one := resourceapi.Device{Name: indexedName(d.device, i), Attributes: attributes(d.network, pci)}
+		one.Attributes[attrInstance] = intAttr(int64(i))
+		out = append(out, one)
+	}
+	return out
+}
+
 // sharedDevice is a network as one device for many claims (KEP-5075). Each
 // takes one attachment and, from a host-local range, one address.
-func sharedDevice(n attachment.Network, links map[string]link, o deviceOptions) resourceapi.Device {
-	d := resourceapi.Device{
-		Name:                     attachment.DeviceName(n.Ref),
-		Attributes:               attributes(n, links),
+func sharedDevice(d *definition, pci pciAttributes, o deviceOptions) resourceapi.Device {
+	one := resourceapi.Device{
+		Name:                     d.device,
+		Attributes:               attributes(d.network, pci),
 		AllowMultipleAllocations: ptr.To(true),
 		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
 			capAttachments: oneEach(o.attachments),
 		},
 	}
-	if addresses, ok := addressCount(n); ok {
-		d.Capacity[capAddresses] = oneEach(addresses)
+	if addresses, ok := addressCount(d.network); ok {
+		one.Capacity[capAddresses] = oneEach(addresses)
 	}
-	return d
+	return one
 }
 
 // oneEach is a capacity of which every allocation takes exactly one: without a
 // default the first claim would take all of it.
 func oneEach(total int64) resourceapi.DeviceCapacity {
-	one := *resource.NewQuantity(1, resource.DecimalSI)
-	return resourceapi.DeviceCapacity{
-		Value:         *resource.NewQuantity(total, resource.DecimalSI),
-		RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: &one, ValidValues: []resource.Quantity{one}},
-	}
+	return resourceapi.DeviceCapacity{Value: *resource.NewQuantity(total, resource.DecimalSI), RequestPolicy: takesOne}
 }
 
-// deviceNames lists every name that a network's device may have, so that a
-// claim is understood whichever way its device was published.
-func deviceNames(candidates map[attachment.NetworkRef]candidate, copies int) map[string]attachment.NetworkRef {
-	out := map[string]attachment.NetworkRef{}
-	for ref := range candidates {
-		out[attachment.DeviceName(ref)] = ref
-		for i := range copies {
-			out[copyName(ref, i)] = ref
-		}
-	}
-	return out
-}
+// takesOne is one for all devices, of which there may be thousands. A parsed
+// quantity has its text already, and nobody writes to it any more.
+var takesOne = func() *resourceapi.CapacityRequestPolicy {
+	one := resource.MustParse("1")
+	return &resourceapi.CapacityRequestPolicy{Default: &one, ValidValues: []resource.Quantity{one}}
+}()
 
-// copyName names one of several devices for a network.
+// copyName is the name of one of the copies of a network's device.
 func copyName(ref attachment.NetworkRef, i int) string {
 	return indexedName(attachment.DeviceName(ref), i)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -16,13 +17,17 @@ func candidates(t *testing.T, configs map[string]string) map[attachment.NetworkR
 	t.Helper()
 	out := map[attachment.NetworkRef]candidate{}
 	for name, config := range configs {
-		n, err := attachment.ParseNetwork(nad(name, config))
-		if err != nil {
-			t.Fatal(err)
+		d := (&definitions{}).of([]*nadv1.NetworkAttachmentDefinition{nad(name, config)}, nil)[0]
+		if d.err != nil {
+			t.Fatal(d.err)
 		}
-		out[n.Ref] = candidate{network: n}
+		out[d.network.Ref] = candidate{definition: d}
 	}
 	return out
+}
+
+func devicesFor(cs map[attachment.NetworkRef]candidate, links map[string]link, o deviceOptions) []resourceapi.Device {
+	return allDevices((&deviceMaker{}).make(cs, links, o))
 }
 
 func TestSharedDevice(t *testing.T) {
@@ -66,7 +71,8 @@ func TestCopiesWhereDevicesAreExclusive(t *testing.T) {
 	cs := candidates(t, map[string]string{"red": redConf, long: redConf})
 	const copies = 12
 	devices := devicesFor(cs, nil, deviceOptions{attachments: 100, copies: copies, exclusive: true})
-	names := deviceNames(cs, copies)
+	var known networks
+	known.set(cs)
 	seen := map[string]bool{}
 	for _, d := range devices {
 		if errs := validation.IsDNS1123Label(d.Name); len(errs) > 0 || seen[d.Name] {
@@ -76,9 +82,9 @@ func TestCopiesWhereDevicesAreExclusive(t *testing.T) {
 		if d.AllowMultipleAllocations != nil || d.Capacity != nil || d.Attributes[attrInstance].IntValue == nil {
 			t.Errorf("device %+v", d)
 		}
-		ref, ok := names[d.Name]
-		if want := *d.Attributes[attrHash].StringValue; !ok || refHash(ref) != want {
-			t.Errorf("device %s is known as %v", d.Name, ref)
+		ref, err := known.ofDevice("p", d.Name)
+		if want := *d.Attributes[attrHash].StringValue; err != nil || refHash(ref) != want {
+			t.Errorf("device %s is known as %v: %v", d.Name, ref, err)
 		}
 	}
 	if len(devices) != 2*copies {

@@ -58,10 +58,10 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 		return out
 	}}
 	candidates := map[attachment.NetworkRef]candidate{}
-	for _, n := range nads {
-		candidates[attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}] = candidateOf(n, h)
+	for _, def := range (&definitions{}).of(nads, nil) {
+		candidates[def.network.Ref] = h.candidate(def)
 	}
-	d.networks.set(candidates, deviceNames(candidates, 2))
+	d.networks.set(candidates)
 	d.runtime.found()
 	return d
 }
@@ -238,7 +238,7 @@ func TestPrepareIsolatesNamespaces(t *testing.T) {
 // A deleted NAD is named although only its device's name is in the claim.
 func TestPrepareNamesADeletedNAD(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
-	d.networks.set(nil, nil)
+	d.networks.set(nil)
 	err := prepare(t, d, claim("c", "blue"))["c-uid"].Err
 	if err == nil || !strings.Contains(err.Error(), "NetworkAttachmentDefinition default/blue was deleted") {
 		t.Errorf("error %v", err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/klog/v2"
 )
@@ -24,7 +23,7 @@ type hostLinks struct {
 type link struct {
 	// pci are the standard attributes of the PCI function that the interface
 	// sits on; none for a virtual one.
-	pci map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+	pci pciAttributes
 }
 
 // list returns the interfaces by name.
@@ -47,12 +46,12 @@ func (h hostLinks) list() (map[string]link, error) {
 
 // pciAttributes are those that align a network with other devices. What sysfs
 // does not tell is left out.
-func (h hostLinks) pciAttributes(name string) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+func (h hostLinks) pciAttributes(name string) pciAttributes {
 	address := h.pciAddress(name)
 	if address == "" {
 		return nil
 	}
-	out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+	out := pciAttributes{}
 	set := func(a deviceattribute.DeviceAttribute, err error) {
 		if err == nil {
 			out[a.Name] = a.Value

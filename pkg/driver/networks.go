@@ -3,11 +3,9 @@ package driver
 import (
 	"fmt"
 	"maps"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -18,32 +16,29 @@ import (
 type networks struct {
 	mu      sync.RWMutex
 	byRef   map[attachment.NetworkRef]candidate
-	devices map[string]attachment.NetworkRef
+	devices deviceIndex
 	// gone remembers devices of NADs that were deleted, so that the error for
 	// a claim that still has one can name the NAD.
-	gone map[string]attachment.NetworkRef
+	gone deviceIndex
 }
 
-// candidate is a NAD and whether this node can attach it.
-type candidate struct {
-	network attachment.Network
-	uid     types.UID
-	// unusable says why not; nil when it can.
-	unusable error
-}
-
-// set replaces the view. devices are all names under which each NAD may have
-// been allocated, with or without consumable capacity.
-func (n *networks) set(candidates map[attachment.NetworkRef]candidate, devices map[string]attachment.NetworkRef) {
+// set replaces the view.
+func (n *networks) set(candidates map[attachment.NetworkRef]candidate) {
+	devices := make(deviceIndex, len(candidates))
+	for ref, c := range candidates {
+		devices[lastPart(c.device)] = ref
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.gone == nil {
-		n.gone = map[string]attachment.NetworkRef{}
+		n.gone = deviceIndex{}
 	}
-	maps.Copy(n.gone, n.devices)
-	for name := range devices {
-		delete(n.gone, name)
+	for hash, ref := range n.devices {
+		if _, there := devices[hash]; !there {
+			n.gone[hash] = ref
+		}
 	}
+	maps.DeleteFunc(n.gone, func(hash string, _ attachment.NetworkRef) bool { _, there := devices[hash]; return there })
 	n.byRef, n.devices = candidates, devices
 }
 
@@ -66,10 +61,10 @@ func (n *networks) usable(ref attachment.NetworkRef) (attachment.Network, error)
 func (n *networks) ofDevice(pool, device string) (attachment.NetworkRef, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if ref, ok := n.devices[device]; ok {
+	if ref, ok := n.devices.find(device); ok {
 		return ref, nil
 	}
-	if ref, ok := n.gone[device]; ok {
+	if ref, ok := n.gone.find(device); ok {
 		return attachment.NetworkRef{}, fmt.Errorf("NetworkAttachmentDefinition %s was deleted after device %q of pool %q was allocated: "+
 			"create it again, or delete the pod", ref, device, pool)
 	}
@@ -77,34 +72,21 @@ func (n *networks) ofDevice(pool, device string) (attachment.NetworkRef, error) 
 		"create the deleted one again, or delete the pod", device, pool)
 }
 
-// host is what a node offers to networks.
-type host struct {
-	links   map[string]link
-	missing func(pluginTypes []string) []string
-	binDirs []string
-	// conf returns the node's configuration for a NAD that has none, and its file.
-	conf func(nad string) (path string, config []byte, err error)
+// deviceIndex finds networks by the hash in the names of their devices. A
+// claim is understood whichever way its device was published: as one that is
+// shared, or as one of many copies.
+type deviceIndex map[string]attachment.NetworkRef
+
+func (x deviceIndex) find(device string) (attachment.NetworkRef, bool) {
+	if ref, ok := x[lastPart(device)]; ok && attachment.DeviceName(ref) == device {
+		return ref, true
+	}
+	base, number := device, lastPart(device)
+	base = strings.TrimSuffix(base, "-"+number)
+	i, err := strconv.Atoi(number)
+	ref, ok := x[lastPart(base)]
+	return ref, ok && err == nil && copyName(ref, i) == device
 }
 
-// check says why the network cannot be attached on this host; nil if it can.
-func (h host) check(n attachment.Network) error {
-	var pluginTypes []string
-	for _, p := range n.Plugins {
-		pluginTypes = append(pluginTypes, p.Type)
-		if p.IPAM != "" {
-			pluginTypes = append(pluginTypes, p.IPAM)
-		}
-		if p.Master == "" {
-			continue
-		}
-		if _, ok := h.links[p.Master]; !ok {
-			return fmt.Errorf("plugin %s: master: interface %q is not on the node: create it, or correct the NAD's master", p.Type, p.Master)
-		}
-	}
-	slices.Sort(pluginTypes)
-	if missing := h.missing(slices.Compact(pluginTypes)); len(missing) > 0 {
-		return fmt.Errorf("plugin %s is not in %s: install it on the node, or correct the NAD's type",
-			strings.Join(missing, ", "), strings.Join(h.binDirs, ", "))
-	}
-	return nil
-}
+// lastPart is what follows the last hyphen of a name: the hash in a device's.
+func lastPart(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }

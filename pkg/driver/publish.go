@@ -2,17 +2,12 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
@@ -48,9 +43,13 @@ type publisher struct {
 	options deviceOptions // exclusive is guarded by mu
 	changed chan struct{} // of capacity 1: something may have changed
 
+	// These are of the one goroutine that looks.
+	definitions definitions
+	devices     deviceMaker
+	reasons     map[attachment.NetworkRef]string
+
 	mu        sync.Mutex
-	published []resourceapi.Device
-	reasons   map[attachment.NetworkRef]string
+	published []*networkDevices
 }
 
 // poke asks for a new look; it never blocks.
@@ -95,16 +94,17 @@ func (p *publisher) sync(ctx context.Context) error {
 		return err
 	}
 	p.mu.Lock()
-	same := p.published != nil && equality.Semantic.DeepEqual(p.published, devices)
+	same := p.published != nil && slices.Equal(p.published, devices)
 	p.mu.Unlock()
 	if same {
 		return nil
 	}
-	resources := resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.pool: poolOf(devices)}}
+	all := allDevices(devices)
+	resources := resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.pool: poolOf(all)}}
 	if err := p.publish(ctx, resources); err != nil {
-		return fmt.Errorf("publishing %d devices in pool %s: %w", len(devices), p.pool, err)
+		return fmt.Errorf("publishing %d devices in pool %s: %w", len(all), p.pool, err)
 	}
-	klog.FromContext(ctx).Info("Published networks", "pool", p.pool, "devices", len(devices))
+	klog.FromContext(ctx).Info("Published networks", "pool", p.pool, "devices", len(all))
 	p.mu.Lock()
 	p.published = devices
 	p.mu.Unlock()
@@ -113,59 +113,47 @@ func (p *publisher) sync(ctx context.Context) error {
 
 // refresh has Prepare see the networks as they are now, and returns the
 // devices that stand for those that are to be offered and whose plugins are
-// well.
-func (p *publisher) refresh(ctx context.Context) ([]resourceapi.Device, error) {
-	candidates, host, err := p.look(ctx)
+// well. A network of which nothing has changed has the same ones as before.
+func (p *publisher) refresh(ctx context.Context) ([]*networkDevices, error) {
+	candidates, links, err := p.look(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	options := p.options
 	p.mu.Unlock()
-	p.networks.set(candidates, deviceNames(candidates, options.copies))
-	return devicesFor(p.health.judge(ctx, withoutPools(p.offers(candidates))), host.links, options), nil
+	p.networks.set(candidates)
+	return p.devices.make(p.health.judge(ctx, withoutPools(p.offers(candidates))), links, options), nil
 }
 
 // withoutPools drops the networks whose devices are those of a resource pool.
 func withoutPools(candidates map[attachment.NetworkRef]candidate) map[attachment.NetworkRef]candidate {
-	out := maps.Clone(candidates)
-	maps.DeleteFunc(out, func(_ attachment.NetworkRef, c candidate) bool { return c.network.ResourceName != "" })
+	out := make(map[attachment.NetworkRef]candidate, len(candidates))
+	for ref, c := range candidates {
+		if c.network.ResourceName == "" {
+			out[ref] = c
+		}
+	}
 	return out
 }
 
 // look reads the NADs and this host and decides which go together.
-func (p *publisher) look(ctx context.Context) (map[attachment.NetworkRef]candidate, host, error) {
+func (p *publisher) look(ctx context.Context) (map[attachment.NetworkRef]candidate, map[string]link, error) {
 	links, err := p.links()
 	if err != nil {
-		return nil, host{}, err
+		return nil, nil, err
 	}
 	nads, err := p.nads.List(labels.Everything())
 	if err != nil {
-		return nil, host{}, fmt.Errorf("listing NetworkAttachmentDefinitions: %w", err)
+		return nil, nil, fmt.Errorf("listing NetworkAttachmentDefinitions: %w", err)
 	}
-	h := host{links: links, missing: p.missing, binDirs: p.binDirs, conf: p.conf.find}
+	h := host{links: links, missing: p.missing, binDirs: p.binDirs}
 	candidates := make(map[attachment.NetworkRef]candidate, len(nads))
-	for _, nad := range nads {
-		ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
-		candidates[ref] = candidateOf(nad, h)
+	for _, d := range p.definitions.of(nads, p.conf.find) {
+		candidates[d.network.Ref] = h.candidate(d)
 	}
 	p.logReasons(ctx, candidates)
-	return candidates, h, nil
-}
-
-func candidateOf(nad *nadv1.NetworkAttachmentDefinition, h host) candidate {
-	network, err := attachment.ParseNetwork(nad)
-	if errors.Is(err, attachment.ErrNoConfig) {
-		var path string
-		var config []byte
-		if path, config, err = h.conf(nad.Name); err == nil {
-			network, err = attachment.ParseNetworkFile(nad, path, config)
-		}
-	}
-	if err == nil {
-		err = h.check(network)
-	}
-	return candidate{network: network, uid: nad.UID, unusable: err}
+	return candidates, links, nil
 }
 
 // logReasons says once why a NAD is not offered here, and again when the

@@ -27,7 +27,7 @@ type bench struct {
 	fail      error
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	b := &bench{nads: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), hostLinks: map[string]link{}}
 	b.publisher = &publisher{

@@ -1,0 +1,145 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// definition is what a NAD says. It does not change; another version of the
+// NAD is another definition.
+type definition struct {
+	network attachment.Network
+	uid     types.UID
+	// device is the name of the device that stands for the network.
+	device string
+	// plugins are the names of all programs that the chain needs, sorted, and
+	// programs the same in one string.
+	plugins  []string
+	programs string
+	// err says what is wrong with the NAD; nil when nothing is.
+	err error
+}
+
+// newDefinition is what was read of a NAD, or why nothing could be.
+func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Network, err error) *definition {
+	network.Ref = attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+	d := &definition{network: network, uid: nad.UID, device: attachment.DeviceName(network.Ref), err: err}
+	for _, p := range network.Plugins {
+		d.plugins = append(d.plugins, p.Type)
+		if p.IPAM != "" {
+			d.plugins = append(d.plugins, p.IPAM)
+		}
+	}
+	slices.Sort(d.plugins)
+	d.plugins = slices.Compact(d.plugins)
+	d.programs = strings.Join(d.plugins, ", ")
+	return d
+}
+
+// definitions remembers what was made of each NAD, so that a look costs what
+// has changed and not what there is: 10,000 NADs take a second to read, and
+// every interface that comes or goes on the node is an occasion to look. NADs
+// are known by where they are in memory: an informer's objects do not change.
+type definitions struct {
+	known map[*nadv1.NetworkAttachmentDefinition]*definition
+}
+
+// of returns the definitions of these NADs, and forgets all others. conf is
+// asked for those without a configuration, at every call.
+func (d *definitions) of(nads []*nadv1.NetworkAttachmentDefinition, conf confFinder) []*definition {
+	known := make(map[*nadv1.NetworkAttachmentDefinition]*definition, len(nads))
+	out := make([]*definition, 0, len(nads))
+	for _, nad := range nads {
+		def := d.known[nad]
+		if def == nil {
+			network, err := attachment.ParseNetwork(nad)
+			if errors.Is(err, attachment.ErrNoConfig) {
+				out = append(out, fromFile(nad, conf))
+				continue
+			}
+			def = newDefinition(nad, network, err)
+		}
+		known[nad] = def
+		out = append(out, def)
+	}
+	d.known = known
+	return out
+}
+
+// confFinder returns the node's configuration for a NAD that has none, and its
+// file.
+type confFinder func(nad string) (path string, config []byte, err error)
+
+// fromFile reads a NAD that has its configuration in a file of the node.
+func fromFile(nad *nadv1.NetworkAttachmentDefinition, conf confFinder) *definition {
+	var network attachment.Network
+	path, config, err := conf(nad.Name)
+	if err == nil {
+		network, err = attachment.ParseNetworkFile(nad, path, config)
+	}
+	return newDefinition(nad, network, err)
+}
+
+// candidate is a NAD and whether this node can attach it.
+type candidate struct {
+	*definition
+	// unusable says why not; nil when it can.
+	unusable error
+}
+
+// host is what a node offers to networks.
+type host struct {
+	links   map[string]link
+	missing func(pluginTypes []string) []string
+	binDirs []string
+
+	// absent has what was found out about programs, by definition.programs.
+	absent map[string][]string
+}
+
+// candidate decides whether a network can be attached on this host.
+func (h *host) candidate(d *definition) candidate {
+	c := candidate{definition: d, unusable: d.err}
+	if d.err == nil {
+		c.unusable = h.check(d)
+	}
+	return c
+}
+
+// check says why the network cannot be attached on this host; nil if it can.
+func (h *host) check(d *definition) error {
+	for _, p := range d.network.Plugins {
+		if p.Master == "" {
+			continue
+		}
+		if _, ok := h.links[p.Master]; !ok {
+			return fmt.Errorf("plugin %s: master: interface %q is not on the node: create it, or correct the NAD's master", p.Type, p.Master)
+		}
+	}
+	if missing := h.lacks(d); len(missing) > 0 {
+		return fmt.Errorf("plugin %s is not in %s: install it on the node, or correct the NAD's type",
+			strings.Join(missing, ", "), strings.Join(h.binDirs, ", "))
+	}
+	return nil
+}
+
+// lacks returns which programs of a network are missing. Thousands of networks
+// share a few chains: the disk is asked once for each.
+func (h *host) lacks(d *definition) []string {
+	missing, known := h.absent[d.programs]
+	if !known {
+		if h.absent == nil {
+			h.absent = map[string][]string{}
+		}
+		missing = h.missing(d.plugins)
+		h.absent[d.programs] = missing
+	}
+	return missing
+}

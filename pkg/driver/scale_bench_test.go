@@ -1,0 +1,49 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+)
+
+// BenchmarkTenThousandNADs is one look of the publisher with 10,000 NADs, of
+// which none has changed, as it has one every 15 s, and what it holds between
+// two.
+func BenchmarkTenThousandNADs(b *testing.B) {
+	p := newBench(b)
+	p.publish = func(context.Context, resourceslice.DriverResources) error { return nil }
+	p.options.copies = 16
+	p.hostLinks["lan0"] = link{}
+	empty := liveHeap()
+	for i := range 10_000 {
+		name := fmt.Sprintf("net-%05d", i)
+		_ = p.nads.Add(nad(name, fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":"macvlan","master":"lan0","mode":"bridge",
+			"ipam":{"type":"host-local","subnet":"10.%d.%d.0/24"}}`, name, 110+i/250, i%250)))
+	}
+	filled := liveHeap()
+	if err := p.publisher.sync(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	published := liveHeap()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := p.publisher.sync(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(filled-empty)/1e6, "MB-NADs")
+	b.ReportMetric(float64(published-filled)/1e6, "MB-published")
+	b.ReportMetric(float64(liveHeap()-published)/1e6, "MB-grown")
+	runtime.KeepAlive(p)
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
