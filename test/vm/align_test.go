@@ -4,7 +4,6 @@ package vm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -23,10 +22,7 @@ func TestAlignedWithAnotherDriver(t *testing.T) {
 	f := scenario(t, "aligned")
 	f.pools(map[string][]string{"any": {"pf0#2", "pf1#2"}}, nil)
 	f.poolNAD("any", "intel.com/any", object{"type": "host-device", "ipam": f.hostLocal()})
-	roots := f.rootsOf(t, "intel.com/any")
-	if len(roots) != 2 {
-		t.Fatalf("the VFs of two cards are on the PCIe roots %v", roots)
-	}
+	roots := f.rootsOf(t, "intel.com/any", 2)
 	argv := []string{"neighbour", "/etc/kubernetes/kubeconfig", f.Guest.Name()}
 	for root := range roots {
 		argv = append(argv, "card-"+root[len(root)-2:]+"="+root)
@@ -53,8 +49,9 @@ func TestAlignedWithAnotherDriver(t *testing.T) {
 	testCase(t, "and they go back", f.leavesNothing)
 }
 
-// rootsOf are the PCIe roots of a pool's devices, each with the device.
-func (f *fixture) rootsOf(t *testing.T, resource string) map[string]string {
+// rootsOf are the PCIe roots of a pool's devices, each with the device, once
+// there are so many: each card has a slice of its own.
+func (f *fixture) rootsOf(t *testing.T, resource string, many int) map[string]string {
 	t.Helper()
 	roots := map[string]string{}
 	err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
@@ -70,8 +67,8 @@ func (f *fixture) rootsOf(t *testing.T, resource string) map[string]string {
 				}
 			}
 		}
-		if len(roots) == 0 {
-			return errors.New("no device of " + resource)
+		if len(roots) != many {
+			return fmt.Errorf("the devices of %s are on the PCIe roots %v, want %d", resource, roots, many)
 		}
 		return nil
 	})
