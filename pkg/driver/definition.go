@@ -12,11 +12,13 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// definition is what a NAD says. It does not change; another version of the
-// NAD is another definition.
+// definition is what a NAD says. It does not change: a NAD that comes to say
+// something else has another one.
 type definition struct {
 	network attachment.Network
 	uid     types.UID
+	// config is the NAD's own, which may be empty.
+	config string
 	// device is the name of the device that stands for the network.
 	device string
 	// plugins are the names of all programs that the chain needs, sorted, and
@@ -30,7 +32,8 @@ type definition struct {
 // newDefinition is what was read of a NAD, or why nothing could be.
 func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Network, err error) *definition {
 	network.Ref = attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
-	d := &definition{network: network, uid: nad.UID, device: attachment.DeviceName(network.Ref), err: err}
+	network.ResourceName = nad.Annotations[attachment.ResourceNameAnnotation]
+	d := &definition{network: network, uid: nad.UID, config: nad.Spec.Config, device: attachment.DeviceName(network.Ref), err: err}
 	for _, p := range network.Plugins {
 		d.plugins = append(d.plugins, p.Type)
 		if p.IPAM != "" {
@@ -43,30 +46,34 @@ func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Ne
 	return d
 }
 
+// says reports whether the definition is of this NAD as it is now.
+func (d *definition) says(nad *nadv1.NetworkAttachmentDefinition) bool {
+	return d.uid == nad.UID && d.config == nad.Spec.Config && d.network.ResourceName == nad.Annotations[attachment.ResourceNameAnnotation]
+}
+
 // definitions remembers what was made of each NAD, so that a look costs what
 // has changed and not what there is: 10,000 NADs take a second to read, and
-// every interface that comes or goes on the node is an occasion to look. NADs
-// are known by where they are in memory: an informer's objects do not change.
+// every interface that comes or goes on the node is an occasion to look.
 type definitions struct {
-	known map[*nadv1.NetworkAttachmentDefinition]*definition
+	known map[attachment.NetworkRef]*definition
 }
 
 // of returns the definitions of these NADs, and forgets all others. conf is
 // asked for those without a configuration, at every call.
 func (d *definitions) of(nads []*nadv1.NetworkAttachmentDefinition, conf confFinder) []*definition {
-	known := make(map[*nadv1.NetworkAttachmentDefinition]*definition, len(nads))
+	known := make(map[attachment.NetworkRef]*definition, len(nads))
 	out := make([]*definition, 0, len(nads))
 	for _, nad := range nads {
-		def := d.known[nad]
-		if def == nil {
+		ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+		def := d.known[ref]
+		if def == nil || def.config == "" || !def.says(nad) {
 			network, err := attachment.ParseNetwork(nad)
 			if errors.Is(err, attachment.ErrNoConfig) {
-				out = append(out, fromFile(nad, conf))
-				continue
+				network, err = fromFile(nad, conf)
 			}
 			def = newDefinition(nad, network, err)
 		}
-		known[nad] = def
+		known[ref] = def
 		out = append(out, def)
 	}
 	d.known = known
@@ -78,13 +85,12 @@ func (d *definitions) of(nads []*nadv1.NetworkAttachmentDefinition, conf confFin
 type confFinder func(nad string) (path string, config []byte, err error)
 
 // fromFile reads a NAD that has its configuration in a file of the node.
-func fromFile(nad *nadv1.NetworkAttachmentDefinition, conf confFinder) *definition {
-	var network attachment.Network
+func fromFile(nad *nadv1.NetworkAttachmentDefinition, conf confFinder) (attachment.Network, error) {
 	path, config, err := conf(nad.Name)
-	if err == nil {
-		network, err = attachment.ParseNetworkFile(nad, path, config)
+	if err != nil {
+		return attachment.Network{}, err
 	}
-	return newDefinition(nad, network, err)
+	return attachment.ParseNetworkFile(nad, path, config)
 }
 
 // candidate is a NAD and whether this node can attach it.

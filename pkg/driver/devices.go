@@ -50,82 +50,86 @@ type deviceOptions struct {
 	exclusive bool
 }
 
-// networkDevices are the devices of one network, and what they were made from.
-type networkDevices struct {
-	devices []resourceapi.Device // these do not change
-	of      *definition
+// offer is all that the devices of one network are made from. It does not
+// change. The devices themselves are made when there is something to publish:
+// thousands of them are not kept here as well as in the slices' own cache.
+type offer struct {
+	*definition
 	pci     pciAttributes
 	options deviceOptions
 }
 
-// deviceMaker remembers the devices of each network.
-type deviceMaker struct {
-	known map[attachment.NetworkRef]*networkDevices
+// offers remembers those of each network.
+type offers struct {
+	known map[attachment.NetworkRef]remembered
 }
 
-// make makes the devices of all usable networks, sorted by name, so that the
-// same input gives the same slices. Devices that come out as they were are the
-// very same: whether there is something to publish is told by their addresses.
-func (m *deviceMaker) make(candidates map[attachment.NetworkRef]candidate, links map[string]link, o deviceOptions) []*networkDevices {
-	known := make(map[attachment.NetworkRef]*networkDevices, len(candidates))
-	out := make([]*networkDevices, 0, len(candidates))
+// remembered is the latest offer of a network, and the first that had the same
+// devices.
+type remembered struct{ latest, first *offer }
+
+// of returns the offers of all usable networks, sorted by the names of their
+// devices, so that the same input gives the same slices. What comes to the same
+// devices is the very same offer: whether there is something to publish is told
+// by addresses.
+func (o *offers) of(candidates map[attachment.NetworkRef]candidate, links map[string]link, options deviceOptions) []*offer {
+	known := make(map[attachment.NetworkRef]remembered, len(candidates))
+	out := make([]*offer, 0, len(candidates))
 	for ref, c := range candidates {
 		if c.unusable != nil {
 			continue
 		}
-		made, pci := m.known[ref], pciOf(c.network, links)
-		if made == nil || made.of != c.definition || made.options != o || !reflect.DeepEqual(made.pci, pci) {
-			renewed := &networkDevices{of: c.definition, pci: pci, options: o, devices: devicesOf(c.definition, pci, o)}
-			if made != nil && equality.Semantic.DeepEqual(made.devices, renewed.devices) {
-				made.of, made.pci, made.options = renewed.of, renewed.pci, renewed.options
-			} else {
-				made = renewed
+		r, pci := o.known[ref], pciOf(c.network, links)
+		if l := r.latest; l == nil || l.definition != c.definition || l.options != options || !reflect.DeepEqual(l.pci, pci) {
+			r.latest = &offer{definition: c.definition, pci: pci, options: options}
+			if r.first == nil || !equality.Semantic.DeepEqual(r.first.devices(), r.latest.devices()) {
+				r.first = r.latest
 			}
 		}
-		known[ref] = made
-		out = append(out, made)
+		known[ref] = r
+		out = append(out, r.first)
 	}
-	m.known = known
-	slices.SortFunc(out, func(a, b *networkDevices) int { return strings.Compare(a.of.device, b.of.device) })
+	o.known = known
+	slices.SortFunc(out, func(a, b *offer) int { return strings.Compare(a.device, b.device) })
 	return out
 }
 
-// allDevices lists the devices of networks, in the order of their names.
-func allDevices(networks []*networkDevices) []resourceapi.Device {
-	devices := make([]resourceapi.Device, 0, len(networks))
-	for _, n := range networks {
-		devices = append(devices, n.devices...)
+// devicesOf makes the devices of all offers, sorted by name.
+func devicesOf(all []*offer) []resourceapi.Device {
+	devices := make([]resourceapi.Device, 0, len(all))
+	for _, o := range all {
+		devices = append(devices, o.devices()...)
 	}
 	slices.SortFunc(devices, func(a, b resourceapi.Device) int { return strings.Compare(a.Name, b.Name) })
 	return devices
 }
 
-// devicesOf makes the devices of one network.
-func devicesOf(d *definition, pci pciAttributes, o deviceOptions) []resourceapi.Device {
-	if !o.exclusive {
-		return []resourceapi.Device{sharedDevice(d, pci, o)}
+// devices makes the devices of one network.
+func (o *offer) devices() []resourceapi.Device {
+	if !o.options.exclusive {
+		return []resourceapi.Device{o.shared()}
 	}
 	var out []resourceapi.Device
-	for i := range o.copies {
-		one := resourceapi.Device{Name: indexedName(d.device, i), Attributes: attributes(d.network, pci)}
+	for i := range o.options.copies {
+		one := resourceapi.Device{Name: indexedName(o.device, i), Attributes: attributes(o.network, o.pci)}
 		one.Attributes[attrInstance] = intAttr(int64(i))
 		out = append(out, one)
 	}
 	return out
 }
 
-// sharedDevice is a network as one device for many claims (KEP-5075). Each
+// shared is a network as one device for many claims (KEP-5075). Each
 // takes one attachment and, from a host-local range, one address.
-func sharedDevice(d *definition, pci pciAttributes, o deviceOptions) resourceapi.Device {
+func (o *offer) shared() resourceapi.Device {
 	one := resourceapi.Device{
-		Name:                     d.device,
-		Attributes:               attributes(d.network, pci),
+		Name:                     o.device,
+		Attributes:               attributes(o.network, o.pci),
 		AllowMultipleAllocations: ptr.To(true),
 		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
-			capAttachments: oneEach(o.attachments),
+			capAttachments: oneEach(o.options.attachments),
 		},
 	}
-	if addresses, ok := addressCount(d.network); ok {
+	if addresses, ok := addressCount(o.network); ok {
 		one.Capacity[capAddresses] = oneEach(addresses)
 	}
 	return one

@@ -27,7 +27,7 @@ func candidates(t *testing.T, configs map[string]string) map[attachment.NetworkR
 }
 
 func devicesFor(cs map[attachment.NetworkRef]candidate, links map[string]link, o deviceOptions) []resourceapi.Device {
-	return allDevices((&deviceMaker{}).make(cs, links, o))
+	return devicesOf((&offers{}).of(cs, links, o))
 }
 
 func TestSharedDevice(t *testing.T) {

@@ -45,11 +45,11 @@ type publisher struct {
 
 	// These are of the one goroutine that looks.
 	definitions definitions
-	devices     deviceMaker
+	offered     offers
 	reasons     map[attachment.NetworkRef]string
 
 	mu        sync.Mutex
-	published []*networkDevices
+	published []*offer
 }
 
 // poke asks for a new look; it never blocks.
@@ -89,32 +89,31 @@ func (p *publisher) run(ctx context.Context) error {
 
 // sync refreshes the view of the networks and publishes it if it differs.
 func (p *publisher) sync(ctx context.Context) error {
-	devices, err := p.refresh(ctx)
+	offers, err := p.refresh(ctx)
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
-	same := p.published != nil && slices.Equal(p.published, devices)
+	same := p.published != nil && slices.Equal(p.published, offers)
 	p.mu.Unlock()
 	if same {
 		return nil
 	}
-	all := allDevices(devices)
-	resources := resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.pool: poolOf(all)}}
+	devices := devicesOf(offers)
+	resources := resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.pool: poolOf(devices)}}
 	if err := p.publish(ctx, resources); err != nil {
-		return fmt.Errorf("publishing %d devices in pool %s: %w", len(all), p.pool, err)
+		return fmt.Errorf("publishing %d devices in pool %s: %w", len(devices), p.pool, err)
 	}
-	klog.FromContext(ctx).Info("Published networks", "pool", p.pool, "devices", len(all))
+	klog.FromContext(ctx).Info("Published networks", "pool", p.pool, "devices", len(devices))
 	p.mu.Lock()
-	p.published = devices
+	p.published = offers
 	p.mu.Unlock()
 	return nil
 }
 
-// refresh has Prepare see the networks as they are now, and returns the
-// devices that stand for those that are to be offered and whose plugins are
-// well. A network of which nothing has changed has the same ones as before.
-func (p *publisher) refresh(ctx context.Context) ([]*networkDevices, error) {
+// refresh has Prepare see the networks as they are now, and returns those that
+// are to be offered and whose plugins are well.
+func (p *publisher) refresh(ctx context.Context) ([]*offer, error) {
 	candidates, links, err := p.look(ctx)
 	if err != nil {
 		return nil, err
@@ -123,7 +122,7 @@ func (p *publisher) refresh(ctx context.Context) ([]*networkDevices, error) {
 	options := p.options
 	p.mu.Unlock()
 	p.networks.set(candidates)
-	return p.devices.make(p.health.judge(ctx, withoutPools(p.offers(candidates))), links, options), nil
+	return p.offered.of(p.health.judge(ctx, withoutPools(p.offers(candidates))), links, options), nil
 }
 
 // withoutPools drops the networks whose devices are those of a resource pool.

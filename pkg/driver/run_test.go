@@ -153,7 +153,7 @@ func (n *node) publishes(t *testing.T, want ...string) {
 	for range 100 {
 		n.publisher.mu.Lock()
 		got = nil
-		for _, d := range allDevices(n.publisher.published) {
+		for _, d := range devicesOf(n.publisher.published) {
 			got = append(got, d.Name[:strings.LastIndex(d.Name, "-")])
 		}
 		done := n.publisher.published != nil && slices.Equal(got, want)
