@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,11 +198,12 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		conf:     confDir{hostRoot: cfg.HostRoot, path: cfg.NADConfDir},
 		options:  deviceOptions{attachments: int64(cfg.Attachments), copies: cfg.Copies},
 		changed:  make(chan struct{}, 1),
+		spread:   spread{draw: rand.N[time.Duration]},
 	}
 	if err := d.newHardware(); err != nil {
 		return nil, err
 	}
-	d.publisher.health.changed, d.publisher.health.tell = d.publisher.poke, d.reportHealth
+	d.publisher.health.changed, d.publisher.health.tell = d.publisher.ask, d.reportHealth
 	return d, nil
 }
 
@@ -267,6 +269,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	}
 
 	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
+	g.Go(func() error { return d.publisher.spread.countNodes(ctx, d.clients.Metadata) })
 	g.Go(func() error { return d.publisher.run(ctx) })
 	g.Go(func() error { return d.runHardware(ctx) })
 	g.Go(func() error { return links.watch(ctx, d.publisher.poke) })
@@ -287,7 +290,10 @@ func (d *Driver) serve(ctx context.Context) error {
 func (d *Driver) watchNADs(ctx context.Context, factory nadinformers.SharedInformerFactory) error {
 	nads := factory.K8sCniCncfIo().V1().NetworkAttachmentDefinitions()
 	d.publisher.nads = nads.Lister()
-	poke := func(any) { d.publisher.poke() }
+	if err := nads.Informer().SetTransform(slimNAD); err != nil {
+		return fmt.Errorf("watching NetworkAttachmentDefinitions: %w", err)
+	}
+	poke := func(any) { d.publisher.ask(causeNADs) }
 	if _, err := nads.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: poke, UpdateFunc: func(_, n any) { poke(n) }, DeleteFunc: poke,
 	}); err != nil {

@@ -41,7 +41,7 @@ type health struct {
 	// status is cniexec.Runner.Status outside of tests.
 	status func(ctx context.Context, conflist json.RawMessage) error
 	// changed is called when an answer may change what is published.
-	changed func()
+	changed func(cause)
 	// tell is called when a network is withdrawn (with the reason) and when it
 	// is back (nil): once each, not with every answer.
 	tell  func(ctx context.Context, ref attachment.NetworkRef, uid types.UID, why error)
@@ -76,7 +76,7 @@ func (o *opinion) known() bool {
 
 func newHealth(work *background, status func(context.Context, json.RawMessage) error) *health {
 	return &health{
-		work: work, status: status, changed: func() {},
+		work: work, status: status, changed: func(cause) {},
 		tell:  func(context.Context, attachment.NetworkRef, types.UID, error) {},
 		slots: make(slots, statusAtOnce), opinions: map[string]*opinion{},
 		offered: map[attachment.NetworkRef]bool{}, away: map[attachment.NetworkRef]bool{},
@@ -159,7 +159,7 @@ func (h *health) begin(conflist json.RawMessage) *opinion {
 
 // ask asks the plugins of one conflist again and again until ctx ends.
 func (h *health) ask(ctx context.Context, conflist json.RawMessage, o *opinion) {
-	overdue := time.AfterFunc(firstAnswer, h.changed)
+	overdue := time.AfterFunc(firstAnswer, func() { h.changed(causeNADs) })
 	defer overdue.Stop()
 	for {
 		asked, err := h.once(ctx, conflist)
@@ -167,8 +167,8 @@ func (h *health) ask(ctx context.Context, conflist json.RawMessage, o *opinion) 
 			return
 		}
 		overdue.Stop()
-		if h.note(o, err) {
-			h.changed()
+		if changed, why := h.note(o, err); changed {
+			h.changed(why)
 		}
 		wait := statusEvery
 		if err != nil {
@@ -192,16 +192,18 @@ func (h *health) once(ctx context.Context, conflist json.RawMessage) (asked bool
 	return ctx.Err() == nil, answer
 }
 
-// note keeps an answer and reports whether it may change what is published.
-func (h *health) note(o *opinion, err error) bool {
+// note keeps an answer and reports whether it may change what is published, and
+// why: all nodes have the first answers about a new NAD at once.
+func (h *health) note(o *opinion, err error) (changed bool, why cause) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	changed := !o.known() || (o.err != nil) != (err != nil)
-	o.err = err
+	changed, why = (o.err != nil) != (err != nil), causeHere
 	if !o.known() {
+		changed, why = true, causeNADs
 		close(o.first)
 	}
-	return changed
+	o.err = err
+	return changed, why
 }
 
 // settle waits until all networks have had their first answer, as long as that

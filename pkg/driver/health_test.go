@@ -43,7 +43,7 @@ func inClinic(t *testing.T, test func(*testing.T, *clinic)) {
 		base, stop := context.WithCancel(t.Context())
 		work := &background{base: base}
 		c.health = newHealth(work, c.status)
-		c.health.changed = c.poke
+		c.health.changed = c.ask
 		c.health.tell = func(_ context.Context, ref attachment.NetworkRef, uid types.UID, why error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()

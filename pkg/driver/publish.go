@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
@@ -42,6 +43,8 @@ type publisher struct {
 	conf    confDir
 	options deviceOptions // exclusive is guarded by mu
 	changed chan struct{} // of capacity 1: something may have changed
+	causes  atomic.Uint32 // what did, since the last look
+	spread  spread
 
 	// These are of the one goroutine that looks.
 	definitions definitions
@@ -52,8 +55,13 @@ type publisher struct {
 	published []*offer
 }
 
-// poke asks for a new look; it never blocks.
-func (p *publisher) poke() {
+// poke asks for a new look, as something on this node may have changed; it
+// never blocks.
+func (p *publisher) poke() { p.ask(causeHere) }
+
+// ask asks for a new look; it never blocks.
+func (p *publisher) ask(why cause) {
+	p.causes.Or(uint32(why))
 	select {
 	case p.changed <- struct{}{}:
 	default:
@@ -74,6 +82,7 @@ func (p *publisher) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+		case <-p.spread.turn():
 		case <-p.changed:
 			select {
 			case <-ctx.Done():
@@ -89,14 +98,19 @@ func (p *publisher) run(ctx context.Context) error {
 
 // sync refreshes the view of the networks and publishes it if it differs.
 func (p *publisher) sync(ctx context.Context) error {
+	why := cause(p.causes.Swap(0))
 	offers, err := p.refresh(ctx)
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
-	same := p.published != nil && slices.Equal(p.published, offers)
+	first, same := p.published == nil, slices.Equal(p.published, offers)
 	p.mu.Unlock()
-	if same {
+	if !first && !same && p.spread.holds(why) {
+		return nil
+	}
+	p.spread.end()
+	if !first && same {
 		return nil
 	}
 	devices := devicesOf(offers)

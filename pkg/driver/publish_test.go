@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
@@ -41,6 +42,7 @@ func newBench(t testing.TB) *bench {
 		pool:     "node-1/networks",
 		options:  deviceOptions{attachments: 10, copies: 2},
 		changed:  make(chan struct{}, 1),
+		spread:   spread{draw: func(over time.Duration) time.Duration { return over }}, // the last node
 	}
 	return b
 }
