@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/nadra-dev/nadra/test/bench/stats"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -19,48 +22,93 @@ import (
 
 const (
 	manyNADs = 100
-	// memoryPods with podNetworks each make 100 attachments.
-	memoryPods  = 25
-	podNetworks = 4
+	// memoryPods with podNetworks each make 250 attachments.
+	memoryPods  = 50
+	podNetworks = 5
+	// churnTime is how long pods come and go; BENCH_CHURN has another one.
+	churnTime = 10 * time.Minute
+	// publishTime is more than 10,000 devices may take on a busy machine.
+	publishTime = 10 * time.Minute
+	// watched is how long each state is looked at.
+	watched = 30 * time.Second
 )
 
-// memoryFigures are one state of the driver, in MiB.
+// memoryFigures are one state of the driver.
 type memoryFigures struct {
 	State string
+	// Attachments and NADs are those of the state.
+	Attachments, NADs int
 	// RSS is what is resident, Anon that part of it which is not the program
-	// file, Peak the most of RSS so far.
+	// file, Peak the most of RSS so far; in MiB.
 	RSS, Anon, Peak float64
+	// CPU is what the driver and its plugins took of one core, in percent.
+	CPU float64
 }
 
 // BenchmarkMemory looks at the driver's process on a fresh cluster, then with
-// many networks, then with many attachments.
+// many attachments, while pods come and go, and with more networks than any
+// cluster has.
 func BenchmarkMemory(b *testing.B) {
 	figures.noteLoad("memory")
 	l := setup(b, "memory", "mem0")
 	p := findProcess(b, l.Cluster.Node(1), "nadra-node")
 	b.ReportMetric(0, "ns/op")
-	note := func(state, unit string) {
+	note := func(unit, state string, attachments, nads int) {
 		f := p.memory(b, state)
+		f.Attachments, f.NADs = attachments, nads
 		figures.Memory = append(figures.Memory, f)
 		b.ReportMetric(f.RSS, "MiB-"+unit)
+		b.ReportMetric(f.CPU, "%CPU-"+unit)
 	}
-	note("idle, no NADs", "idle")
-	createNADs(b, l)
-	note(fmt.Sprintf("idle, %d NADs", manyNADs), "NADs")
+	note("idle", "no NADs", 0, 0)
+	createNADs(b, l, 0, manyNADs)
+	note("NADs", "100 NADs", 0, manyNADs)
 	startPods(b, l)
-	note(fmt.Sprintf("%d NADs, %d attachments (%d pods with %d networks)", manyNADs, memoryPods*podNetworks, memoryPods, podNetworks), "attachments")
+	all := memoryPods * podNetworks
+	note("attachments", fmt.Sprintf("100 NADs, %d attachments (%d pods with %d networks)", all, memoryPods, podNetworks), all, manyNADs)
+	lives := churn(b, l)
+	note("churn", fmt.Sprintf("the same after %d pods more came and went", lives), all, manyNADs)
 	figures.ContainerPeak = p.containerPeak(b)
 	b.ReportMetric(figures.ContainerPeak, "MiB-container-peak")
+	createNADs(b, l, manyNADs, 1000)
+	note("1000-NADs", "1,000 NADs, the same attachments", all, 1000)
+	createNADs(b, l, 1000, 10_000)
+	note("10000-NADs", "10,000 NADs, the same attachments", all, 10_000)
 }
 
-func createNADs(b *testing.B, l *lab.Lab) {
-	var names []string
-	for i := range manyNADs {
-		name := networkNo(i)
-		must(b, l.CreateNAD(b.Context(), "memory", name, macvlan("mem0", i)))
-		names = append(names, "memory/"+name)
+// createNADs makes those from one number to before another, and waits until
+// they are offered.
+func createNADs(b *testing.B, l *lab.Lab, from, to int) {
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := from; i < to; i++ {
+		group.Go(func() error { return l.CreateNAD(b.Context(), "memory", networkNo(i), macvlan("mem0", i)) })
 	}
-	must(b, l.Published(b.Context(), names...))
+	must(b, group.Wait())
+	for _, i := range []int{from, to - 1} {
+		must(b, lab.Eventually(b.Context(), publishTime, func(ctx context.Context) error {
+			return l.Published(ctx, "memory/"+networkNo(i))
+		}))
+	}
+}
+
+// churn has pods come and go, one after the other, and returns how many.
+func churn(b *testing.B, l *lab.Lab) (lives int) {
+	length := churnTime
+	if text := os.Getenv("BENCH_CHURN"); text != "" {
+		var err error
+		length, err = time.ParseDuration(text)
+		must(b, err)
+	}
+	for start := time.Now(); time.Since(start) < length; lives++ {
+		name := fmt.Sprintf("churn-%d", lives)
+		_, err := l.CreatePod(b.Context(), lab.Pod("memory", name, "many"))
+		must(b, err)
+		_, err = l.Ready(b.Context(), "memory", name, 5*time.Minute)
+		must(b, err)
+		must(b, l.DeletePod(b.Context(), "memory", name))
+	}
+	return lives
 }
 
 func startPods(b *testing.B, l *lab.Lab) {
@@ -68,10 +116,10 @@ func startPods(b *testing.B, l *lab.Lab) {
 	for i := range podNetworks {
 		wants = append(wants, lab.Want{Network: networkNo(i)})
 	}
-	must(b, l.CreateTemplate(b.Context(), lab.Template("memory", "four", wants...)))
+	must(b, l.CreateTemplate(b.Context(), lab.Template("memory", "many", wants...)))
 	name := func(i int) string { return fmt.Sprintf("p%02d", i) }
 	for i := range memoryPods {
-		_, err := l.CreatePod(b.Context(), lab.Pod("memory", name(i), "four"))
+		_, err := l.CreatePod(b.Context(), lab.Pod("memory", name(i), "many"))
 		must(b, err)
 	}
 	for i := range memoryPods {
@@ -85,7 +133,7 @@ func startPods(b *testing.B, l *lab.Lab) {
 	}
 }
 
-func networkNo(i int) string { return fmt.Sprintf("net-%03d", i) }
+func networkNo(i int) string { return fmt.Sprintf("net-%05d", i) }
 
 // process is the directory of a process in the node's /proc.
 type process string
@@ -105,18 +153,38 @@ func findProcess(b *testing.B, node *cluster.Node, program string) process {
 	return ""
 }
 
-// memory takes the median over some seconds: a garbage collector's heap goes
-// up and down.
+// memory takes the median over some time, in which the driver looks at the node
+// twice: a garbage collector's heap goes up and down.
 func (p process) memory(b *testing.B, state string) memoryFigures {
 	var rss, anon stats.Sample
-	tick := time.NewTicker(200 * time.Millisecond)
+	tick := time.NewTicker(watched / 100)
 	defer tick.Stop()
-	for range 50 {
+	before, start := p.cpu(b), time.Now()
+	for range 100 {
 		rss = append(rss, p.status(b, "VmRSS"))
 		anon = append(anon, p.status(b, "RssAnon"))
 		<-tick.C
 	}
-	return memoryFigures{State: state, RSS: rss.Median(), Anon: anon.Median(), Peak: p.status(b, "VmHWM")}
+	used := p.cpu(b) - before
+	return memoryFigures{
+		State: state, RSS: rss.Median(), Anon: anon.Median(), Peak: p.status(b, "VmHWM"),
+		CPU: 100 * used / time.Since(start).Seconds(),
+	}
+}
+
+// cpu is what the process and its ended children have taken so far, in seconds:
+// fields 14 to 17 of /proc/<pid>/stat, in hundredths.
+func (p process) cpu(b *testing.B) float64 {
+	content, err := os.ReadFile(filepath.Join(string(p), "stat"))
+	must(b, err)
+	fields := strings.Fields(string(content[strings.LastIndexByte(string(content), ')')+1:]))
+	sum := 0.0
+	for _, field := range fields[11:15] {
+		ticks, err := strconv.ParseFloat(field, 64)
+		must(b, err)
+		sum += ticks / 100
+	}
+	return sum
 }
 
 // status is a field of /proc/<pid>/status, in MiB.
