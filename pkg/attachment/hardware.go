@@ -74,6 +74,20 @@ type VFHome struct {
 	// VLAN is 0 for none, Qos its priority.
 	VLAN int `json:"vlan,omitempty"`
 	Qos  int `json:"qos,omitempty"`
+	// Settings are the others; nil in a record of a driver that kept none.
+	Settings *VFSettings `json:"settings,omitempty"`
+}
+
+// VFSettings are what a physical function allows a virtual one, and how it
+// limits it.
+type VFSettings struct {
+	Trust      bool `json:"trust"`
+	SpoofCheck bool `json:"spoofCheck"`
+	// MinRate and MaxRate are in Mbit/s; 0 for no limit.
+	MinRate int `json:"minRate"`
+	MaxRate int `json:"maxRate"`
+	// LinkState is the kernel's number: auto, enable or disable.
+	LinkState uint32 `json:"linkState"`
 }
 
 // variable is the prefix of the environment variables of device plugins for

@@ -64,21 +64,6 @@ func (h homes) of(f *inventory.Function) (*attachment.Home, error) {
 	return home, nil
 }
 
-// lookAtVF returns what a physical function has set for a virtual one; nil
-// where it does not say.
-func lookAtVF(pf string, index int) (*attachment.VFHome, error) {
-	l, err := netlink.LinkByName(pf)
-	if err != nil {
-		return nil, fmt.Errorf("looking at physical function %s: %w", pf, err)
-	}
-	for _, vf := range l.Attrs().Vfs {
-		if vf.ID == index {
-			return &attachment.VFHome{PF: pf, Index: index, MAC: vf.Mac.String(), VLAN: vf.Vlan, Qos: vf.Qos}, nil
-		}
-	}
-	return nil, nil
-}
-
 // restore has a function be as it was. One that is no longer there, as after a
 // change of the number of virtual functions, needs nothing.
 func (h homes) restore(hw attachment.Hardware) error {
@@ -88,10 +73,16 @@ func (h homes) restore(hw attachment.Hardware) error {
 	if _, err := os.Stat(h.folder(hw)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	// A physical function may allow a virtual one no address but the
+	// administrator's: what a plugin has left there goes first. Trust goes last,
+	// by which a virtual one may have another address all the same.
+	if err := restoreVF(hw.Home.VF); err != nil {
+		return fmt.Errorf("giving device %s back to the host: %w", hw.ID, err)
+	}
 	if err := h.restoreLink(hw); err != nil {
 		return fmt.Errorf("giving device %s back to the host as interface %s: %w", hw.ID, hw.Home.Interface, err)
 	}
-	if err := restoreVF(hw.Home.VF); err != nil {
+	if err := restoreTrust(hw.Home.VF); err != nil {
 		return fmt.Errorf("giving device %s back to the host: %w", hw.ID, err)
 	}
 	return nil
@@ -125,7 +116,7 @@ func (h homes) restoreLink(hw attachment.Hardware) error {
 			return err
 		}
 	}
-	addressed := mac == nil || bytes.Equal(l.Attrs().HardwareAddr, mac)
+	addressed := mac == nil || bytes.Equal(l.Attrs().HardwareAddr, mac) || administered(home.VF, l.Attrs().HardwareAddr)
 	if name == home.Interface && addressed {
 		return nil
 	}
@@ -145,6 +136,13 @@ func (h homes) restoreLink(hw attachment.Hardware) error {
 		return fmt.Errorf("setting the address %s: %w", mac, err)
 	}
 	return nil
+}
+
+// administered reports whether a MAC is the one that the administrator has set
+// for a virtual function. The function takes it when it is next reset, if it has
+// not yet, and drivers refuse every other.
+func administered(vf *attachment.VFHome, mac net.HardwareAddr) bool {
+	return vf != nil && strings.EqualFold(vf.MAC, mac.String())
 }
 
 // rename gives an interface a name, also one that it has as a further name
@@ -185,34 +183,4 @@ func (h homes) returned(hw attachment.Hardware) (string, error) {
 func (h homes) hasDriver(hw attachment.Hardware) bool {
 	target, err := os.Readlink(filepath.Join(h.folder(hw), "driver"))
 	return err == nil && (hw.Home.Driver == "" || hw.ID != hw.PCIAddress || filepath.Base(target) == hw.Home.Driver)
-}
-
-// restoreVF has the physical function set for a virtual one what it had.
-func restoreVF(want *attachment.VFHome) error {
-	if want == nil {
-		return nil
-	}
-	now, err := lookAtVF(want.PF, want.Index)
-	if err != nil || now == nil {
-		return err
-	}
-	l, err := netlink.LinkByName(want.PF)
-	if err != nil {
-		return err
-	}
-	if now.VLAN != want.VLAN || now.Qos != want.Qos {
-		if err := netlink.LinkSetVfVlanQos(l, want.Index, want.VLAN, want.Qos); err != nil {
-			return fmt.Errorf("setting VLAN %d of VF %d of %s: %w", want.VLAN, want.Index, want.PF, err)
-		}
-	}
-	if !strings.EqualFold(now.MAC, want.MAC) {
-		mac, err := net.ParseMAC(want.MAC)
-		if err != nil {
-			return err
-		}
-		if err := netlink.LinkSetVfHardwareAddr(l, want.Index, mac); err != nil {
-			return fmt.Errorf("setting the address %s of VF %d of %s: %w", mac, want.Index, want.PF, err)
-		}
-	}
-	return nil
 }

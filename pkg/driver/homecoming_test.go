@@ -98,6 +98,26 @@ func TestFunctionsComeHome(t *testing.T) {
 	}
 }
 
+// An administrator's address that the function had not yet taken, and has now, is
+// no pod's: its driver would refuse every other.
+func TestAdministratorsAddressStays(t *testing.T) {
+	inOwnNetwork(t)
+	const administrators = "02:00:00:00:00:01"
+	h := returnedLink(t, "net1", administrators)
+	hw := function("ens1v0", "52:54:00:11:00:01")
+	hw.Home.VF = &attachment.VFHome{PF: "peer", MAC: administrators}
+	if err := h.restore(hw); err != nil {
+		t.Fatal(err)
+	}
+	l, err := netlink.LinkByName("ens1v0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Attrs().HardwareAddr.String(); got != administrators {
+		t.Errorf("its address is %s, not the administrator's", got)
+	}
+}
+
 func TestFunctionsThatCannotComeHome(t *testing.T) {
 	inOwnNetwork(t)
 	const mac = "52:54:00:11:00:01"
