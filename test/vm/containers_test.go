@@ -7,18 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
-	"github.com/nadra-dev/nadra/test/lab"
 )
-
-func resourceList(name string, count int64) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceName(name): *resource.NewQuantity(count, resource.DecimalSI)}
-}
 
 // in runs a shell script in a pod's container.
 func (f *fixture) in(t *testing.T, pod, script string) string {
@@ -77,30 +67,6 @@ func TestContainersGetTheirDevices(t *testing.T) {
 		}
 	})
 	testCase(t, "RDMA devices and VFs go back", f.leavesNothing)
-}
-
-// functionOf is the PCI address of the one function that a pod was allocated.
-func (f *fixture) functionOf(t *testing.T, name string) string {
-	t.Helper()
-	pod, _ := f.ready(name)
-	claim, err := f.Claim(f.ctx, pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	allocated := claim.Status.Allocation.Devices.Results[0].Device
-	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range list.Items {
-		for _, d := range s.Spec.Devices {
-			if id := d.Attributes[attachment.AttributeDeviceID].StringValue; d.Name == allocated && id != nil {
-				return *id
-			}
-		}
-	}
-	t.Fatalf("device %s of pod %s is not published", allocated, name)
-	return ""
 }
 
 // Without a network: a function with a driver for user space, asked for as an

@@ -27,8 +27,11 @@
 //
 // A case with virtual functions is in pool_test.go: pools defines resource
 // pools, poolNAD a network that draws from one, createOf a pod on it, and
-// leavesNothing looks at what is left. vf_test.go does without pools, by the
-// plugins that move functions; testCase counts.
+// leavesNothing looks at what is left; dpdk is a pod that asks for a pool's
+// extended resource, which classOfPool serves. These are in poolfixture_test.go.
+// vf_test.go does without pools, by the plugins that move functions; sriov_test.go
+// is about sriov-cni, which the lane has where SRIOV_CNI names a built one.
+// testCase counts.
 //
 // What the lane needs besides Go and gcc it installs with apt (QEMU from
 // bookworm-backports) or unpacks into the cache (the kernel); where that fails

@@ -67,12 +67,19 @@ func (f *fixture) leavesNothing(t *testing.T) {
 	if _, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pods", "--all", "--timeout=180s"); err != nil {
 		t.Fatalf("deleting the pods: %v", err)
 	}
+	f.isAsBefore(t)
+}
+
+// isAsBefore waits until the guest is as before the scenario, with these lines of
+// its state more.
+func (f *fixture) isAsBefore(t *testing.T, more ...string) {
+	t.Helper()
 	err := lab.Eventually(f.ctx, settling, func(context.Context) error {
 		now, err := f.look()
 		if err != nil {
 			return err
 		}
-		return f.before.compare(now)
+		return append(slices.Clone(f.before), more...).compare(now)
 	})
 	if err != nil {
 		t.Error(err)
@@ -185,7 +192,7 @@ type state []string
 
 // leftovers are the files that only live attachments have.
 const leftovers = `find /run/netns /var/lib/cni/networks /var/lib/cni/rdma /var/lib/cni/sriov /var/lib/nadra/cni/results /var/lib/nadra/claims /var/lib/nadra/owed /run/cdi \
-	-type f ! -name lock ! -name 'last_reserved_ip.*' 2>/dev/null || true`
+	-type f ! -name lock ! -path '*/vf_lock/*' ! -name 'last_reserved_ip.*' 2>/dev/null || true`
 
 func (f *fixture) look() (state, error) {
 	seen, err := f.Guest.Net(f.ctx)
@@ -197,6 +204,9 @@ func (f *fixture) look() (state, error) {
 		// The default network's bridge comes with the first pod.
 		if link.Name != "cni0" {
 			s = append(s, fmt.Sprintf("interface %s (%s %s %s)", link.Name, link.Kind, link.MAC, link.Bus))
+		}
+		for _, vf := range link.VFs {
+			s = append(s, fmt.Sprintf("what %s has set: %+v", link.Name, vf))
 		}
 	}
 	for _, device := range seen.RDMA {

@@ -10,23 +10,30 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/test/lab"
+	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
 // What goes wrong around virtual functions: in the end each is the host's again,
 // under its name and with its address, which leavesNothing looks at.
 
 // The pod's processes are killed and its network namespace with them: the kernel
-// gives the function back under the pod's name. The pod comes back with it.
+// gives the function back under the pod's name. The pod comes back with it. What a
+// plugin had set for it at the physical function is nadra's to take back: many do
+// not where there is no namespace, as sriov-cni.
 func TestNamespaceIsLost(t *testing.T) {
-	f := scenario(t, "lost")
+	f := scenario(t, "lost", standIn("at-pf", "agent vf pf0 2 vlan=100 mac="+podMAC+" spoofchk=off rate=200 trust=on"))
 	f.pools(map[string][]string{"lost": {"pf0#2"}}, nil)
-	f.poolNAD("one", "intel.com/lost", object{"type": "host-device", "ipam": f.hostLocal()})
+	f.poolNAD("one", "intel.com/lost", object{"type": "host-device", "ipam": f.hostLocal()}, object{"type": "at-pf"})
 	f.createOf("a", "one")
 	pod, _ := f.ready("a")
+	host, err := f.Guest.Net(f.ctx)
+	f.must(err)
+	if set := (wire.VF{Index: 2, MAC: podMAC, VLAN: 100, MaxRate: 200, Trust: true}); host.Link("pf0").VFs[2] != set {
+		t.Fatalf("the PF has set %+v, not %+v", host.Link("pf0").VFs[2], set)
+	}
 	testCase(t, "a VF whose namespace is lost goes to the pod's next sandbox", func(t *testing.T) {
 		f.shell(killPod(pod, f.claimOf(t, pod)))
 		err := lab.Eventually(f.ctx, 2*podLimit, func(ctx context.Context) error {
@@ -49,10 +56,15 @@ func TestNamespaceIsLost(t *testing.T) {
 // killPod ends all processes of a pod at once and removes its namespace's file.
 func killPod(pod *corev1.Pod, claim string) string {
 	return fmt.Sprintf(`
-ns=$(busybox grep -o '/run/netns/[^"]*' /var/lib/nadra/claims/%s.json | busybox head -n 1)
+ns=$(%s)
 umount $ns && rm $ns
 for p in /proc/[0-9]*; do busybox grep -q %s $p/cgroup 2>/dev/null && kill -9 ${p#/proc/}; done
-true`, claim, pod.UID)
+true`, namespaceScript(claim), pod.UID)
+}
+
+// namespaceScript prints the network namespace's file of a claim's pod.
+func namespaceScript(claim string) string {
+	return fmt.Sprintf(`busybox grep -o '/run/netns/[^"]*' /var/lib/nadra/claims/%s.json | busybox head -n 1`, claim)
 }
 
 func (f *fixture) claimOf(t *testing.T, pod *corev1.Pod) string {
@@ -62,6 +74,15 @@ func (f *fixture) claimOf(t *testing.T, pod *corev1.Pod) string {
 		t.Fatal(err)
 	}
 	return string(claim.UID)
+}
+
+func (f *fixture) pod(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	pod, err := f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
 }
 
 func (f *fixture) isReady(ctx context.Context, name string) error {
@@ -77,24 +98,31 @@ func (f *fixture) isReady(ctx context.Context, name string) error {
 	return fmt.Errorf("pod %s is not Ready", name)
 }
 
-// slow is a CNI plugin for the end of a chain whose ADD takes long while a file
-// says so.
-const slow = `cat >/opt/cni/bin/slow <<'END'
+// standIn makes a CNI plugin for the end of a chain that does one thing in ADD and
+// nothing in DEL.
+func standIn(name, add string) preparation {
+	file := "/opt/cni/bin/" + name
+	return preparation{
+		do: fmt.Sprintf(`cat >%[2]s <<'END'
 #!/bin/sh
 input=$(cat)
 case $CNI_COMMAND in
 VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.0.0","1.1.0"]}' ;;
 ADD)
-	[ -e /run/slow ] && busybox sleep 60
-	echo "$input" | busybox sed 's/.*"prevResult"://; s/,"type":"slow"}$//' ;;
+	%[3]s
+	echo "$input" | busybox sed 's/.*"prevResult"://; s/,"type":"%[1]s"}$//' ;;
 esac
 END
-busybox chmod 755 /opt/cni/bin/slow
-: >/run/slow`
+busybox chmod 755 %[2]s`, name, file, add),
+		undo: "rm -f " + file,
+	}
+}
 
 // The driver is killed when the function is in the pod and nothing says so yet.
 func TestDriverDiesWhileAttaching(t *testing.T) {
-	f := scenario(t, "dies", preparation{do: slow, undo: "rm -f /opt/cni/bin/slow /run/slow"})
+	// Its ADD takes long while a file says so.
+	slow := standIn("slow", "[ -e /run/slow ] && busybox sleep 60")
+	f := scenario(t, "dies", slow, preparation{do: ": >/run/slow", undo: "rm -f /run/slow"})
 	f.pools(map[string][]string{"dies": {"pf0#2"}}, nil)
 	f.poolNAD("one", "intel.com/dies", object{"type": "host-device", "ipam": f.hostLocal()}, object{"type": "slow"})
 	f.createOf("a", "one")
@@ -196,29 +224,5 @@ func TestInterfaceVanishes(t *testing.T) {
 	testCase(t, "and the VF comes home when its driver is back", func(t *testing.T) {
 		f.shell("echo " + address + " >/sys/bus/pci/drivers/igbvf/bind")
 		f.leavesNothing(t)
-	})
-}
-
-// dpdk is a pod that asks for devices of a pool as for any extended resource.
-func dpdk(namespace, name, resource string, count int64, networks string) *corev1.Pod {
-	pod := lab.Pod(namespace, name, "")
-	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
-	quantity := resourceList(resource, count)
-	pod.Spec.Containers[0].Resources.Limits = quantity
-	if networks != "" {
-		pod.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": networks}
-	}
-	return pod
-}
-
-// classOfPool serves a pool's extended resource, as the controller's class does.
-func (f *fixture) classOfPool(resource string, expression string) {
-	f.Helper()
-	f.class(&resourceapi.DeviceClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "pool-" + f.ns},
-		Spec: resourceapi.DeviceClassSpec{
-			Selectors:            []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
-			ExtendedResourceName: &resource,
-		},
 	})
 }

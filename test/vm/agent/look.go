@@ -54,6 +54,12 @@ func describe(link netlink.Link, names map[int]string) (wire.Link, error) {
 		Name: attrs.Name, Kind: link.Type(), MAC: attrs.HardwareAddr.String(), Bus: busOf(attrs.Name),
 		Up: attrs.Flags&net.FlagUp != 0, MTU: attrs.MTU, Master: names[attrs.MasterIndex],
 	}
+	for _, vf := range attrs.Vfs {
+		out.VFs = append(out.VFs, wire.VF{
+			Index: vf.ID, MAC: vf.Mac.String(), VLAN: vf.Vlan, Qos: vf.Qos,
+			Trust: vf.Trust == 1, SpoofCheck: vf.Spoofchk, MinRate: int(vf.MinTxRate), MaxRate: int(vf.MaxTxRate),
+		})
+	}
 	switch link := link.(type) {
 	case *netlink.Vlan:
 		out.VLAN = link.VlanId

@@ -41,6 +41,8 @@ func tool(args []string, out io.Writer) error {
 		return json.NewEncoder(out).Encode(seen)
 	case len(args) == 1 && args[0] == "sysfs":
 		return recordSysfs(out, "/sys")
+	case len(args) > 3 && args[0] == "vf":
+		return setVF(args[1], args[2], args[3:])
 	}
-	return fmt.Errorf("agent serve | net | sysfs: %q is none of them", args)
+	return fmt.Errorf("agent serve | net | sysfs | vf PF INDEX KEY=VALUE…: %q is none of them", args)
 }

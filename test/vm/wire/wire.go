@@ -59,6 +59,16 @@ type Link struct {
 	Mode      string   // of an ipvlan, macvlan or bond
 	Table     uint32   // of a vrf
 	Addresses []string // with prefix length, without link-local ones
+	VFs       []VF     // of a physical function
+}
+
+// VF is what a physical function has set for a virtual one.
+type VF struct {
+	Index             int
+	MAC               string // the administrator's; all zeros for none
+	VLAN, Qos         int
+	Trust, SpoofCheck bool
+	MinRate, MaxRate  int // in Mbit/s; 0 for no limit
 }
 
 // Route is a route of any table but "local".
