@@ -182,8 +182,13 @@ func (l *Lab) Delete(ctx context.Context, yaml string) error {
 // Eventually repeats check until it succeeds, and returns its last error when
 // the time is over.
 func Eventually(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
+	return EventuallyEvery(ctx, poll, limit, check)
+}
+
+// EventuallyEvery is Eventually for a check that costs what it waits for time.
+func EventuallyEvery(ctx context.Context, interval, limit time.Duration, check func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, poll, limit, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, interval, limit, true, func(ctx context.Context) (bool, error) {
 		// That the time is over tells nothing of what was waited for.
 		if err := check(ctx); err == nil || last == nil || ctx.Err() == nil {
 			last = err

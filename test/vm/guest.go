@@ -112,20 +112,26 @@ func (g *Guest) ask(ctx context.Context, command wire.Command) (outcome wire.Out
 	if err != nil {
 		return outcome, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url("/run"), bytes.NewReader(content))
+	err = g.call(ctx, http.MethodPost, "/run", bytes.NewReader(content), &outcome)
+	return outcome, err
+}
+
+// call asks the agent and decodes what it answers.
+func (g *Guest) call(ctx context.Context, method, path string, body io.Reader, answer any) error {
+	request, err := http.NewRequestWithContext(ctx, method, g.url(path), body)
 	if err != nil {
-		return outcome, err
+		return err
 	}
 	response, err := g.client.Do(request)
 	if err != nil {
-		return outcome, err
+		return err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		problem, _ := io.ReadAll(response.Body)
-		return outcome, fmt.Errorf("the agent answers %s: %s", response.Status, problem)
+		return fmt.Errorf("the agent answers %s: %s", response.Status, problem)
 	}
-	return outcome, json.NewDecoder(response.Body).Decode(&outcome)
+	return json.NewDecoder(response.Body).Decode(answer)
 }
 
 // Net describes the guest's own network namespace.
@@ -137,11 +143,8 @@ func (g *Guest) PodNet(ctx context.Context, pod *corev1.Pod) (wire.Net, error) {
 }
 
 func (g *Guest) net(ctx context.Context, pod string) (seen wire.Net, err error) {
-	output, err := g.run(ctx, wire.Command{Argv: []string{"agent", "net"}, Pod: pod})
-	if err != nil {
-		return seen, err
-	}
-	return seen, json.Unmarshal([]byte(output), &seen)
+	err = g.call(ctx, http.MethodGet, "/net?pod="+pod, nil, &seen)
+	return seen, err
 }
 
 // bootID is the kernel's name for this boot.

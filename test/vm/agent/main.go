@@ -1,11 +1,10 @@
 // Command agent is the guest's only own program. As /init it loads the
 // modules, changes to the disk and sets the machine up; there it runs what the
-// host asks for. It is also what the host runs to look at network namespaces
-// and at sysfs.
+// host asks for, and tells what is in network namespaces. It is also what the host
+// runs to look at sysfs and to set virtual functions.
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -33,16 +32,10 @@ func tool(args []string, out io.Writer) error {
 	switch {
 	case len(args) == 1 && args[0] == "serve":
 		return serve()
-	case len(args) == 1 && args[0] == "net":
-		seen, err := look()
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(seen)
 	case len(args) == 1 && args[0] == "sysfs":
 		return recordSysfs(out, "/sys")
 	case len(args) > 3 && args[0] == "vf":
 		return setVF(args[1], args[2], args[3:])
 	}
-	return fmt.Errorf("agent serve | net | sysfs | vf PF INDEX KEY=VALUE…: %q is none of them", args)
+	return fmt.Errorf("agent serve | sysfs | vf PF INDEX KEY=VALUE…: %q is none of them", args)
 }

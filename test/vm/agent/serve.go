@@ -37,6 +37,7 @@ func serve() error {
 	// The host is told why the hardware is not as it should be.
 	problem := setUpHardware(config)
 	http.HandleFunc("POST /run", answerRun)
+	http.HandleFunc("GET /net", answerNet)
 	http.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
 		if problem != nil {
 			http.Error(w, problem.Error(), http.StatusInternalServerError)
@@ -52,6 +53,24 @@ func answerRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := json.NewEncoder(w).Encode(run(command)); err != nil {
+		fmt.Fprintln(os.Stderr, "vm-agent: answering:", err)
+	}
+}
+
+// answerNet tells what is in a network namespace. The host asks often, and a
+// program of its own would take an emulated processor a tenth of a second.
+func answerNet(w http.ResponseWriter, r *http.Request) {
+	seen, err := wire.Net{}, error(nil)
+	if pod := r.URL.Query().Get("pod"); pod == "" {
+		seen, err = look()
+	} else if lookErr := inNamespaceOf(pod, func() { seen, err = look() }); lookErr != nil {
+		err = lookErr
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if err := json.NewEncoder(w).Encode(seen); err != nil {
 		fmt.Fprintln(os.Stderr, "vm-agent: answering:", err)
 	}
 }
@@ -85,12 +104,20 @@ func run(command wire.Command) wire.Outcome {
 	return outcome
 }
 
-// startIn starts a command in the network namespace of a pod. The thread that
-// was there is thrown away.
-func startIn(pod string, cmd *exec.Cmd) error {
+// startIn starts a command in the network namespace of a pod, or here.
+func startIn(pod string, cmd *exec.Cmd) (err error) {
 	if pod == "" {
 		return cmd.Start()
 	}
+	if entering := inNamespaceOf(pod, func() { err = cmd.Start() }); entering != nil {
+		return entering
+	}
+	return err
+}
+
+// inNamespaceOf calls a function in the network namespace of a pod. The thread
+// that was there is thrown away.
+func inNamespaceOf(pod string, do func()) error {
 	path, err := namespaceOf(pod)
 	if err != nil {
 		return err
@@ -107,7 +134,8 @@ func startIn(pod string, cmd *exec.Cmd) error {
 			result <- fmt.Errorf("entering %s: %w", path, err)
 			return
 		}
-		result <- cmd.Start()
+		do()
+		result <- nil
 	}()
 	return <-result
 }
