@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/inventory"
@@ -73,15 +74,20 @@ func (h homes) restore(hw attachment.Hardware) error {
 	if _, err := os.Stat(h.folder(hw)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	// A physical function may allow a virtual one no address but the
-	// administrator's: what a plugin has left there goes first. Trust goes last,
-	// by which a virtual one may have another address all the same.
+	linkErr := h.restoreLink(hw)
 	if err := restoreVF(hw.Home.VF); err != nil {
 		return fmt.Errorf("giving device %s back to the host: %w", hw.ID, err)
 	}
-	if err := h.restoreLink(hw); err != nil {
-		return fmt.Errorf("giving device %s back to the host as interface %s: %w", hw.ID, hw.Home.Interface, err)
+	// While a plugin's address is set at the physical function, drivers refuse the
+	// function's own. But the function comes first: its own address, set at the
+	// physical one, would be the administrator's from then on.
+	if errors.As(linkErr, new(unix.Errno)) {
+		linkErr = h.restoreLink(hw)
 	}
+	if linkErr != nil {
+		return fmt.Errorf("giving device %s back to the host as interface %s: %w", hw.ID, hw.Home.Interface, linkErr)
+	}
+	// Trust is what lets a function have another address than the administrator's.
 	if err := restoreTrust(hw.Home.VF); err != nil {
 		return fmt.Errorf("giving device %s back to the host: %w", hw.ID, err)
 	}

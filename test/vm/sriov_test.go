@@ -129,7 +129,7 @@ func TestSRIOVNamespaceIsLost(t *testing.T) {
 		f.createOf("b", "one")
 		b, _ := f.ready("b")
 		recorded := f.shell("cat " + path.Join(sriovFiles, "pci", address))
-		if live := f.shell(namespaceScript(f.claimOf(t, b))); strings.TrimSpace(recorded) != strings.TrimSpace(live) {
+		if live := f.shell(namespaceScript(f.claimOf(t, b))); path.Base(strings.TrimSpace(recorded)) != path.Base(strings.TrimSpace(live)) {
 			t.Errorf("the VF is allocated to %s, and the pod's namespace is %s", recorded, live)
 		}
 	})
@@ -176,8 +176,14 @@ func TestSRIOVRefuses(t *testing.T) {
 // The administrator has given a function its address at the physical one: the
 // kernel refuses every other, and a plugin that is no SR-IOV plugin says so, too.
 func TestKernelRefuses(t *testing.T) {
+	seen, err := theLane.Guest.Net(interrupted)
+	if err != nil {
+		t.Fatal(err)
+	}
 	f := scenario(t, "refused", preparation{
-		do: "agent vf pf0 2 mac=02:00:00:00:09:02", undo: "agent vf pf0 2 mac=00:00:00:00:00:00",
+		// The function takes it when it is reset, which it is when it is set down.
+		do:   "agent vf pf0 2 mac=02:00:00:00:09:02; ip link set pf0v2 up; ip link set pf0v2 down",
+		undo: "agent vf pf0 2 mac=00:00:00:00:00:00; ip link set pf0v2 address " + seen.Link("pf0v2").MAC,
 	})
 	f.pools(map[string][]string{"refused": {"pf0#2"}}, nil)
 	f.poolNAD("other", "intel.com/refused",

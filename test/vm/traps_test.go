@@ -24,15 +24,19 @@ import (
 // plugin had set for it at the physical function is nadra's to take back: many do
 // not where there is no namespace, as sriov-cni.
 func TestNamespaceIsLost(t *testing.T) {
-	f := scenario(t, "lost", standIn("at-pf", "agent vf pf0 2 vlan=100 mac="+podMAC+" spoofchk=off rate=200 trust=on"))
-	f.pools(map[string][]string{"lost": {"pf0#2"}}, nil)
+	f := scenario(t, "lost", standIn("at-pf", fmt.Sprintf(
+		"agent vf pf0 2 vlan=100 mac=%s spoofchk=off rate=200 trust=on; agent vf pf0 3 vlan=200 mac=02:00:00:00:09:03", podMAC)))
+	f.pools(map[string][]string{"lost": {"pf0#2-3"}}, nil)
 	f.poolNAD("one", "intel.com/lost", object{"type": "host-device", "ipam": f.hostLocal()}, object{"type": "at-pf"})
-	f.createOf("a", "one")
+	f.createOf("a", "one", "one")
 	pod, _ := f.ready("a")
 	host, err := f.Guest.Net(f.ctx)
 	f.must(err)
 	if set := (wire.VF{Index: 2, MAC: podMAC, VLAN: 100, MaxRate: 200, Trust: true}); host.Link("pf0").VFs[2] != set {
 		t.Fatalf("the PF has set %+v, not %+v", host.Link("pf0").VFs[2], set)
+	}
+	if set := (wire.VF{Index: 3, MAC: "02:00:00:00:09:03", VLAN: 200, SpoofCheck: true}); host.Link("pf0").VFs[3] != set {
+		t.Fatalf("the PF has set %+v, not %+v", host.Link("pf0").VFs[3], set)
 	}
 	testCase(t, "a VF whose namespace is lost goes to the pod's next sandbox", func(t *testing.T) {
 		f.shell(killPod(pod, f.claimOf(t, pod)))
@@ -41,7 +45,7 @@ func TestNamespaceIsLost(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if seen.Link("net1") == nil {
+			if seen.Link("net1") == nil || seen.Link("net2") == nil {
 				return fmt.Errorf("the pod has %+v", seen.Links)
 			}
 			return f.isReady(ctx, "a")

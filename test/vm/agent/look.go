@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 
@@ -21,10 +20,17 @@ func look() (seen wire.Net, err error) {
 	for _, link := range links {
 		names[link.Attrs().Index] = link.Attrs().Name
 	}
+	// At once: asked for an interface's, the kernel lists those of all.
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return seen, fmt.Errorf("listing addresses: %w", err)
+	}
 	for _, link := range links {
-		described, err := describe(link, names)
-		if err != nil {
-			return seen, err
+		described := describe(link, names)
+		for _, address := range addresses {
+			if address.LinkIndex == link.Attrs().Index && !address.IP.IsLinkLocalUnicast() {
+				described.Addresses = append(described.Addresses, address.IPNet.String())
+			}
 		}
 		seen.Links = append(seen.Links, described)
 	}
@@ -48,7 +54,7 @@ func look() (seen wire.Net, err error) {
 	return seen, nil
 }
 
-func describe(link netlink.Link, names map[int]string) (wire.Link, error) {
+func describe(link netlink.Link, names map[int]string) wire.Link {
 	attrs := link.Attrs()
 	out := wire.Link{
 		Name: attrs.Name, Kind: link.Type(), MAC: attrs.HardwareAddr.String(), Bus: busOf(attrs.Name),
@@ -74,17 +80,7 @@ func describe(link netlink.Link, names map[int]string) (wire.Link, error) {
 	case *netlink.Vrf:
 		out.Table = link.Table
 	}
-	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
-	// An interface may go while others are looked at.
-	if err != nil && !errors.Is(err, unix.ENODEV) {
-		return out, fmt.Errorf("listing the addresses of %s: %w", attrs.Name, err)
-	}
-	for _, address := range addresses {
-		if !address.IP.IsLinkLocalUnicast() {
-			out.Addresses = append(out.Addresses, address.IPNet.String())
-		}
-	}
-	return out, nil
+	return out
 }
 
 func routes(names map[int]string) ([]wire.Route, error) {
