@@ -73,8 +73,12 @@ func (d *Driver) runHardware(ctx context.Context) error {
 // followHardware renews a watch that was lost, and looks for what it missed.
 func (d *Driver) followHardware(ctx context.Context) {
 	reader := inventory.Reader{Sys: d.cfg.Hardware.SysRoot}
+	changed := func() {
+		d.machines.poke()
+		d.sweeper.hardwareChanged()
+	}
 	for ctx.Err() == nil {
-		if err := reader.Watch(ctx, d.machines.poke); err != nil {
+		if err := reader.Watch(ctx, changed); err != nil {
 			klog.FromContext(ctx).Error(err, "Watching the hardware failed; going on by looking", "again", hardwareRecheck)
 		}
 		if !sleep(ctx, hardwareRecheck) {

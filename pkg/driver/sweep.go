@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,9 @@ const (
 	// debtMin and debtMax bound the pause before the next DEL of a debt.
 	debtMin = 30 * time.Second
 	debtMax = 10 * time.Minute
+	// debtRest is the least pause, for a DEL that changes hardware and fails
+	// would else be the occasion for the next.
+	debtRest = 5 * time.Second
 )
 
 // sweeper finishes what nobody else will: DELs of sandboxes whose end was
@@ -29,6 +33,8 @@ const (
 // gone, and so every interface in it.
 type sweeper struct {
 	poked chan struct{} // of capacity 1
+	// hardware says that hardware has changed since the last sweep.
+	hardware atomic.Bool
 	// debts has when the DEL of each is tried next, and the pause after that.
 	debts map[string]turn
 	// gone has the claims that the last sweep found to be gone.
@@ -36,8 +42,14 @@ type sweeper struct {
 }
 
 type turn struct {
-	next  time.Time
-	pause time.Duration
+	last, next time.Time
+	pause      time.Duration
+}
+
+// due reports whether a debt is to be tried. Those of hardware are, whatever has
+// been fruitless, when hardware has changed: a driver may be back.
+func (t turn) due(now time.Time, changed bool) bool {
+	return !now.Before(t.next) || changed && now.Sub(t.last) >= debtRest
 }
 
 func newSweeper() *sweeper {
@@ -50,6 +62,12 @@ func (s *sweeper) poke() {
 	case s.poked <- struct{}{}:
 	default:
 	}
+}
+
+// hardwareChanged asks for a sweep in which debts of hardware are due.
+func (s *sweeper) hardwareChanged() {
+	s.hardware.Store(true)
+	s.poke()
 }
 
 // runSweep sweeps until ctx ends.
@@ -84,8 +102,9 @@ func (d *Driver) sweep(ctx context.Context, poked bool) {
 	if !poked {
 		d.sweepGone(ctx)
 	}
+	changed := d.sweeper.hardware.Swap(false)
 	for _, debt := range d.store.Debts() {
-		if err := d.sweepDebt(ctx, debt, time.Now()); err != nil {
+		if err := d.sweepDebt(ctx, debt, time.Now(), changed && debt.Record.Hardware != nil); err != nil {
 			logger.Error(err, "The DEL of a released attachment still fails; tried again", "claim", klog.KRef(debt.Record.Claim.Namespace, debt.Record.Claim.Name), "since", debt.Since)
 		}
 	}
@@ -153,15 +172,15 @@ func (d *Driver) claimGone(ctx context.Context, ref attachment.ClaimRef) bool {
 }
 
 // sweepDebt tries the DEL of a debt when it is its turn.
-func (d *Driver) sweepDebt(ctx context.Context, debt checkpoint.Debt, now time.Time) error {
+func (d *Driver) sweepDebt(ctx context.Context, debt checkpoint.Debt, now time.Time, changed bool) error {
 	name := debt.Record.DELKey()
 	t := d.sweeper.debts[name]
-	if now.Before(t.next) {
+	if !t.due(now, changed) {
 		return nil
 	}
 	if err := d.attacher.runDel(ctx, debt.Record); err != nil {
 		t.pause = min(max(2*t.pause, debtMin), debtMax)
-		t.next = now.Add(t.pause)
+		t.last, t.next = now, now.Add(t.pause)
 		d.sweeper.debts[name] = t
 		return err
 	}

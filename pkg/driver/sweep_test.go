@@ -233,3 +233,27 @@ func TestTombstonesEnd(t *testing.T) {
 	ts.bury("other", web.UID, now.Add(tombstoneLife+1))
 	same(t, "kept", 1, len(ts.buried))
 }
+
+func TestDebtsOfHardwareAreDueWhenItChanges(t *testing.T) {
+	tried := time.Now()
+	failed := turn{last: tried, next: tried.Add(debtMax), pause: debtMax}
+	for _, tt := range []struct {
+		name    string
+		turn    turn
+		after   time.Duration
+		changed bool
+		want    bool
+	}{
+		{"never tried", turn{}, 0, false, true},
+		{"before its turn", failed, debtMin, false, false},
+		{"at its turn", failed, debtMax, false, true},
+		{"hardware has changed", failed, debtRest, true, true},
+		{"hardware has changed by the DEL itself", failed, debtRest - time.Second, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.turn.due(tried.Add(tt.after), tt.changed); got != tt.want {
+				t.Errorf("due: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
