@@ -117,6 +117,5 @@ func (f *fixture) besideCard(card string) {
 		}},
 	}
 	f.must(f.CreateTemplate(f.ctx, template))
-	_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, card, card))
-	f.must(err)
+	f.start(lab.Pod(f.ns, card, card))
 }

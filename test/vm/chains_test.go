@@ -43,8 +43,7 @@ func TestChains(t *testing.T) {
 		for name := range chains(i) {
 			wants = append(wants, lab.Want{Network: name + "-" + pod, Config: object{"interface": name}})
 		}
-		_, err := f.Create(f.ctx, f.ns, pod, wants...)
-		f.must(err)
+		f.createWith(pod, wants...)
 	}
 	a, inA := f.ready("a")
 	b, inB := f.ready("b")

@@ -80,8 +80,7 @@ func TestUserSpaceDevice(t *testing.T) {
 	})
 	f.pools(map[string][]string{"dpdk": {"pf1#2"}}, nil)
 	f.classOfPool("intel.com/dpdk", translate.PoolDevices("intel.com/dpdk"))
-	_, err := f.CreatePod(f.ctx, dpdk(f.ns, "a", "intel.com/dpdk", 1, ""))
-	f.must(err)
+	f.start(dpdk(f.ns, "a", "intel.com/dpdk", 1, ""))
 	f.ready("a")
 	testCase(t, "an extended resource brings a VFIO device without a network", func(t *testing.T) {
 		group := strings.TrimSpace(f.shell("basename $(readlink /sys/bus/pci/devices/" + address + "/iommu_group)"))
@@ -102,8 +101,7 @@ func TestExtendedResourceWithAnnotation(t *testing.T) {
 	f.pools(map[string][]string{"paired": {"pf0#2-3"}}, nil)
 	f.classOfPool("intel.com/paired", translate.PoolDevices("intel.com/paired"))
 	f.poolNAD("one", "intel.com/paired", object{"type": "host-device", "ipam": f.hostLocal()})
-	_, err := f.CreatePod(f.ctx, dpdk(f.ns, "a", "intel.com/paired", 2, "one@data,one@more"))
-	f.must(err)
+	f.start(dpdk(f.ns, "a", "intel.com/paired", 2, "one@data,one@more"))
 	_, seen := f.ready("a")
 	testCase(t, "an unchanged pod's resources and annotation are paired", func(t *testing.T) {
 		for _, name := range []string{"data", "more"} {

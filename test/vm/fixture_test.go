@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/test/lab"
 	"github.com/nadra-dev/nadra/test/vm/wire"
@@ -68,10 +69,25 @@ func scenario(t *testing.T, namespace string, preparations ...preparation) *fixt
 // interface under its name and hardware address again, every RDMA device, and
 // no file more.
 func (f *fixture) leavesNothing(t *testing.T) {
-	if _, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pods", "--all", "--timeout=180s"); err != nil {
+	if err := f.deletePods(); err != nil {
 		t.Fatalf("deleting the pods: %v", err)
 	}
 	f.isAsBefore(t)
+}
+
+// deletePods deletes the scenario's pods and waits until they are gone.
+func (f *fixture) deletePods() error {
+	pods := f.Kube.CoreV1().Pods(f.ns)
+	if err := pods.DeleteCollection(f.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return err
+	}
+	return lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
+		left, err := pods.List(ctx, metav1.ListOptions{})
+		if err == nil && len(left.Items) > 0 {
+			err = fmt.Errorf("%d pods are left, pod %s for one", len(left.Items), left.Items[0].Name)
+		}
+		return err
+	})
 }
 
 // isAsBefore waits until the guest is as before the scenario, with these lines of
@@ -91,7 +107,7 @@ func (f *fixture) isAsBefore(t *testing.T, more ...string) {
 }
 
 func (f *fixture) cleanUp() {
-	if _, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pods", "--all", "--timeout=180s"); err != nil {
+	if err := f.deletePods(); err != nil {
 		f.Errorf("deleting the scenario's pods: %v", err)
 	}
 	err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns).DeleteCollection(f.ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
@@ -101,7 +117,7 @@ func (f *fixture) cleanUp() {
 	for _, script := range slices.Backward(f.undo) {
 		f.shell(script)
 	}
-	if _, err := f.Cluster.Kubectl(f.ctx, "delete", "namespace", f.ns, "--wait=false"); err != nil {
+	if err := f.Kube.CoreV1().Namespaces().Delete(f.ctx, f.ns, metav1.DeleteOptions{}); err != nil {
 		f.Errorf("deleting the scenario's namespace: %v", err)
 	}
 }
@@ -148,7 +164,22 @@ func (f *fixture) create(pod string, networks ...string) {
 	for _, network := range networks {
 		wants = append(wants, lab.Want{Network: network, Config: object{"interface": network}})
 	}
-	_, err := f.Create(f.ctx, f.ns, pod, wants...)
+	f.createWith(pod, wants...)
+}
+
+// createWith creates a pod with networks that are asked for in more detail.
+func (f *fixture) createWith(pod string, wants ...lab.Want) {
+	f.Helper()
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, pod, wants...)))
+	f.start(lab.Pod(f.ns, pod, pod))
+}
+
+// start creates a pod as it is, without a service account's token: mounting that
+// takes the guest a second of its own.
+func (f *fixture) start(pod *corev1.Pod) {
+	f.Helper()
+	pod.Spec.AutomountServiceAccountToken, pod.Spec.EnableServiceLinks = ptr.To(false), ptr.To(false)
+	_, err := f.CreatePod(f.ctx, pod)
 	f.must(err)
 }
 

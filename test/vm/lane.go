@@ -122,6 +122,10 @@ func (l *Lane) bringUp(ctx context.Context, dir string, p parts, out io.Writer) 
 	}
 	fmt.Fprintln(out, "booting the guest …")
 	l.Guest = newGuest(c, startMachine(ctx, c, p.kernel, initramfs, disk, filepath.Join(c.LogDir(), "console.log")))
+	// The API server need not wait for the guest.
+	if err := l.install(ctx); err != nil {
+		return fmt.Errorf("installing nadra: %w", err)
+	}
 	if err := l.Guest.waitAgent(ctx); err != nil {
 		return err
 	}
@@ -132,14 +136,14 @@ func (l *Lane) bringUp(ctx context.Context, dir string, p parts, out io.Writer) 
 	if err := l.becomeNode(ctx, out); err != nil {
 		return fmt.Errorf("making the guest a node: %w", err)
 	}
-	if err := l.install(ctx); err != nil {
-		return fmt.Errorf("installing nadra: %w", err)
+	if err := l.WaitDriver(ctx); err != nil {
+		return fmt.Errorf("waiting for nadra on the guest: %w\n%s", err, l.DriverLog(ctx))
 	}
 	fmt.Fprintln(out, "nadra publishes networks")
 	return nil
 }
 
-// install installs nadra as lab.Install does, with a patient driver: plugins
+// install applies nadra's manifests as lab.Install does, with a patient driver: plugins
 // take twenty times as long as on a real machine, and in the hook's usual second
 // no DEL would come before the end of the pod's network namespace.
 func (l *Lane) install(ctx context.Context) error {
@@ -154,13 +158,7 @@ func (l *Lane) install(ctx context.Context) error {
 	if strings.Count(manifests, argument) != 1 {
 		return fmt.Errorf("manifests/base has not the one argument %q beside which --hook-budget is put", argument)
 	}
-	if err := l.Apply(ctx, strings.Replace(manifests, argument, argument+"        - --hook-budget=90s\n        - --device-metadata\n", 1)); err != nil {
-		return err
-	}
-	if err := l.WaitDriver(ctx); err != nil {
-		return fmt.Errorf("%w\n%s", err, l.DriverLog(ctx))
-	}
-	return nil
+	return l.Apply(ctx, strings.Replace(manifests, argument, argument+"        - --hook-budget=90s\n        - --device-metadata\n", 1))
 }
 
 // becomeNode starts containerd and the kubelet, which waits for containerd.

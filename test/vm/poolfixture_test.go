@@ -115,8 +115,7 @@ func (f *fixture) createPodOf(pod *corev1.Pod, networks ...string) {
 		})
 	}
 	f.must(f.CreateTemplate(f.ctx, template))
-	_, err := f.CreatePod(f.ctx, pod)
-	f.must(err)
+	f.start(pod)
 }
 
 // dpdk is a pod that asks for devices of a pool as for any extended resource.
