@@ -29,8 +29,10 @@ func TestAlignedWithAnotherDriver(t *testing.T) {
 	}
 	f.must(f.Guest.Daemon(f.ctx, "/var/log/neighbour.log", argv...))
 	f.classOfDriver("neighbour", "neighbour.example.com")
-	for root, device := range roots {
+	for root := range roots {
 		f.besideCard("card-" + root[len(root)-2:])
+	}
+	for root, device := range roots {
 		testCase(t, "a VF on the PCIe root "+root+" of another driver's device", func(t *testing.T) {
 			pod, seen := f.ready("card-" + root[len(root)-2:])
 			claim, err := f.Claim(f.ctx, pod)
