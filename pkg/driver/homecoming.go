@@ -82,7 +82,9 @@ func (h homes) restore(hw attachment.Hardware) error {
 	// function's own. But the function comes first: its own address, set at the
 	// physical one, would be the administrator's from then on.
 	if errors.As(linkErr, new(unix.Errno)) {
-		linkErr = h.restoreLink(hw)
+		if linkErr = h.reset(hw); linkErr == nil {
+			linkErr = h.restoreLink(hw)
+		}
 	}
 	if linkErr != nil {
 		return fmt.Errorf("giving device %s back to the host as interface %s: %w", hw.ID, hw.Home.Interface, linkErr)
@@ -140,6 +142,26 @@ func (h homes) restoreLink(hw attachment.Hardware) error {
 	}
 	if err := netlink.LinkSetHardwareAddr(l, mac); err != nil {
 		return fmt.Errorf("setting the address %s: %w", mac, err)
+	}
+	return nil
+}
+
+// reset sets a function's interface up and down. With that its driver asks the
+// physical function for its address; igbvf does not otherwise.
+func (h homes) reset(hw attachment.Hardware) error {
+	name, err := h.returned(hw)
+	if err != nil || name == "" {
+		return err
+	}
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(l); err != nil {
+		return fmt.Errorf("setting %s up: %w", name, err)
+	}
+	if err := netlink.LinkSetDown(l); err != nil {
+		return fmt.Errorf("setting %s down: %w", name, err)
 	}
 	return nil
 }
