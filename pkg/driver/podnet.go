@@ -56,21 +56,6 @@ func (p *podNet) handle(path string) (netns.NsHandle, error) {
 	return ns, nil
 }
 
-// cookie returns the namespace's cookie.
-func (p *podNet) cookie(path string) (uint64, error) {
-	ns, err := p.handle(path)
-	if err != nil {
-		return 0, err
-	}
-	defer ns.Close()
-	socket, err := nl.GetNetlinkSocketAt(ns, netns.None(), unix.NETLINK_ROUTE)
-	if err != nil {
-		return 0, fmt.Errorf("opening a netlink socket in %s: %w", path, err)
-	}
-	defer socket.Close()
-	return socketCookie(socket, path)
-}
-
 // socketCookie returns the cookie of the namespace, at a path, that a socket is in.
 func socketCookie(socket *nl.NetlinkSocket, path string) (uint64, error) {
 	c, err := unix.GetsockoptUint64(socket.GetFd(), unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)

@@ -72,7 +72,7 @@ func (s *spread) countNodes(ctx context.Context, client metadata.Interface) erro
 		list, err := client.Resource(nodeResource).List(ctx, metav1.ListOptions{Limit: 1})
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end is no failure
 		case err != nil:
 			klog.FromContext(ctx).Error(err, "The nodes could not be counted; changes of NADs are published as by so many", "nodes", s.nodes.Load())
 		default:
