@@ -53,6 +53,7 @@ func BenchmarkHook(b *testing.B) {
 		{name: "macvlan-1", networks: 1, plugins: macvlanPlugin},
 		{name: "macvlan-2", networks: 2, plugins: macvlanPlugin},
 		{name: "macvlan-4", networks: 4, plugins: macvlanPlugin},
+		{name: "macvlan-8", networks: 8, plugins: macvlanPlugin},
 		{name: "macvlan+tuning+sbr-1", networks: 1, plugins: chainPlugins},
 		{name: "macvlan-1-state-in-memory", networks: 1, plugins: macvlanPlugin, inMemory: true},
 	} {

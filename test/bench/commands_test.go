@@ -52,6 +52,7 @@ const (
 // each workload, in turn.
 func BenchmarkCommands(b *testing.B) {
 	figures.noteLoad("commands")
+	noLab(b)
 	dir := b.TempDir()
 	must(b, writeManifests(dir))
 	program := filepath.Join(lab.Root(), "bin/kubectl-nadra")

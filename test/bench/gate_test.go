@@ -31,18 +31,22 @@ type gateFigures struct {
 // Added is what the gate adds to the start of a process, in the median.
 func (g *gateFigures) Added() float64 { return g.Gate.Median() - g.Nothing.Median() }
 
-// Goal says whether a container that need not wait waits less than 5 ms.
+// gateGoal is how long a container may take that need not wait, in milliseconds.
+const gateGoal = 5
+
+// Goal says whether it takes less.
 func (g *gateFigures) Goal() string {
-	if g.Gate.Median() < 5 {
+	if g.Gate.Median() < gateGoal {
 		return "met"
 	}
 	return "missed"
 }
 
 // BenchmarkGate runs the gate as runc does at every start of a container, for
-// one whose pod is attached. Like the hook's, it runs while there is no cluster.
+// one whose pod is attached.
 func BenchmarkGate(b *testing.B) {
 	figures.noteLoad("gate")
+	noLab(b)
 	gate := filepath.Join(lab.Root(), "bin", "nadra-gate")
 	info, err := os.Stat(gate)
 	must(b, err)

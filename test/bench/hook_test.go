@@ -24,10 +24,10 @@ type hookFigures struct {
 }
 
 // BenchmarkHook runs the benchmark of the driver's hooks, which is beside what
-// it measures, and takes over its figures. Its file is one of the first by
-// name, so that it runs while there is no cluster.
+// it measures, and takes over its figures.
 func BenchmarkHook(b *testing.B) {
 	figures.noteLoad("hook")
+	noLab(b)
 	b.ReportMetric(0, "ns/op")
 	cmd := exec.CommandContext(b.Context(), "go", "test", "-tags", "e2e", "-count=1", "-run", "^$", "-bench", "^BenchmarkHook$", "./pkg/driver")
 	cmd.Dir, cmd.Stderr = lab.Root(), os.Stderr
@@ -35,16 +35,16 @@ func BenchmarkHook(b *testing.B) {
 	out, err := cmd.Output()
 	fmt.Printf("\n%s", out)
 	must(b, err)
-	figures.Hook = parseHook(b, out)
+	figures.Hook = parseHook(b, out, "BenchmarkHook/")
 	b.ReportMetric(float64(len(figures.Hook)), "cases")
 }
 
-// parseHook reads the lines of a benchmark: name, iterations, and pairs of a
+// parseHook reads the lines of a benchmark of that name: the case's, iterations, and pairs of a
 // figure and its unit.
-func parseHook(b *testing.B, out []byte) []hookFigures {
+func parseHook(b *testing.B, out []byte, benchmark string) []hookFigures {
 	var all []hookFigures
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		name, ok := strings.CutPrefix(lines.Text(), "BenchmarkHook/")
+		name, ok := strings.CutPrefix(lines.Text(), benchmark)
 		if !ok {
 			continue
 		}

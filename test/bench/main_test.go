@@ -5,10 +5,12 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -17,8 +19,10 @@ import (
 )
 
 var (
-	// theLab is the cluster of the benchmarks that need one, once it is started.
-	theLab *lab.Lab
+	// theLab is the cluster of the benchmark that runs, if it needs one, and
+	// labNodes the number of its nodes.
+	theLab   *lab.Lab
+	labNodes int
 	// figures are what has been measured so far.
 	figures report
 	// runDir is where the cluster keeps its files.
@@ -45,30 +49,53 @@ func run(m *testing.M) (code int) {
 		return 1
 	}
 	if code = m.Run(); code == 0 {
-		err = figures.finish(ctx)
+		err = figures.finish()
 	}
-	if theLab != nil {
-		if stopErr := theLab.Cluster.Stop(context.WithoutCancel(ctx)); stopErr != nil {
-			err = stopErr
-		}
-	}
-	if err != nil {
+	if err = errors.Join(err, stopLab(ctx)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return code
 }
 
-// startLab starts the cluster at the first call: what needs none is measured
-// before, without its noise.
+// startLab starts the cluster of one node, unless the benchmark before had it.
 func startLab(b *testing.B) *lab.Lab {
 	b.Helper()
-	if theLab == nil {
-		l, err := lab.Start(b.Context(), cluster.Options{Dir: runDir}, os.Stderr)
-		must(b, err)
-		theLab = l
+	return useLab(b, cluster.Options{Nodes: 1}, func(*lab.Lab) error { return nil })
+}
+
+// useLab starts a cluster and prepares it, unless the benchmark before had one
+// with that number of nodes. There is one at a time, whose noise is that of what
+// is measured.
+func useLab(b *testing.B, o cluster.Options, prepare func(*lab.Lab) error) *lab.Lab {
+	b.Helper()
+	if theLab != nil && labNodes == o.Nodes {
+		return theLab
 	}
-	return theLab
+	noLab(b)
+	o.Dir = filepath.Join(runDir, "cluster")
+	l, err := lab.Start(b.Context(), o, os.Stderr)
+	must(b, err)
+	theLab, labNodes = l, o.Nodes
+	figures.Machine, err = thisMachine(b.Context(), l)
+	must(b, err)
+	must(b, prepare(l))
+	return l
+}
+
+// noLab stops the cluster: what needs none is measured without its noise.
+func noLab(b *testing.B) {
+	b.Helper()
+	must(b, stopLab(b.Context()))
+}
+
+func stopLab(ctx context.Context) error {
+	if theLab == nil {
+		return nil
+	}
+	l := theLab
+	theLab = nil
+	return l.Cluster.Stop(context.WithoutCancel(ctx))
 }
 
 // setup makes a namespace and a master for macvlan on the node, and takes both

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,7 +24,7 @@ import (
 const (
 	// podRounds is how often each kind of pod is started, after some rounds
 	// that warm up.
-	podRounds = 25
+	podRounds = 15
 	podWarmUp = 2
 	// podTime is more than any pod may take, so that a hanging run ends.
 	podTime = 3 * time.Minute
@@ -35,82 +37,145 @@ type podFigures struct {
 	Hook  stats.Sample // of that, in the driver's RunPodSandbox, by its log
 }
 
-// podKind is a pod with that many networks in one claim, or without a claim.
+// podKind is a pod with that many networks on a node: by a claim on nadra's, by
+// Multus' annotation on the others.
 type podKind struct {
 	name, title string
+	node        int
 	networks    int
 }
 
 var podKinds = []podKind{
-	{"plain", "no claim", 0},
-	{"one", "a claim for 1 macvlan network", 1},
-	{"three", "a claim for 3 macvlan networks", 3},
+	{"plain", "no networks, nadra's node", nadraNode, 0},
+	{"one", "nadra, 1 network", nadraNode, 1},
+	{"three", "nadra, 3 networks", nadraNode, 3},
+	{"thickplain", "no networks, thick Multus' node", thickNode, 0},
+	{"thickone", "thick Multus, 1 network", thickNode, 1},
+	{"thickthree", "thick Multus, 3 networks", thickNode, 3},
+	{"thinthree", "thin Multus, 3 networks", thinNode, 3},
 }
 
 // BenchmarkPods starts pods one after another, the kinds in turn, each round
-// beginning with another one.
+// beginning with another one. From the API server's audit log it takes what was
+// asked for each.
 func BenchmarkPods(b *testing.B) {
 	figures.noteLoad("pods")
-	l := setup(b, "pods", "pod0")
-	s := newStarter(b, l)
+	s := newStarter(b, threeNodes(b), "pods")
 	ready := make([]stats.Sample, len(podKinds))
+	var lives []podLife
 	for round := range podWarmUp + podRounds {
 		for i := range podKinds {
 			kind := (round + i) % len(podKinds)
-			took := s.startOne(b, podKinds[kind], round)
+			life := s.lead(b, podKinds[kind], round)
 			if round >= podWarmUp {
-				ready[kind].Add(took)
+				ready[kind].Add(life.ready.Sub(life.created))
+				lives = append(lives, life)
 			}
 		}
 	}
-	hooks := hookTimes(b, l)
+	hooks := s.hookTimes(b)
 	b.ReportMetric(0, "ns/op")
 	for i, kind := range podKinds {
 		figures.Pods = append(figures.Pods, podFigures{kind.title, ready[i], hooks[kind.name]})
 		b.ReportMetric(ready[i].Median(), "ms-"+kind.name+"-p50")
 		b.ReportMetric(ready[i].Percentile(90), "ms-"+kind.name+"-p90")
 	}
+	figures.Requests = s.requests(b, lives)
+	for _, r := range figures.Requests {
+		b.ReportMetric(r.OwnReady.Median(), "own-requests-"+r.kind.name)
+	}
 }
 
 // starter starts pods in one namespace and sees them through one watch.
 type starter struct {
-	*lab.Lab
-	events <-chan watch.Event
+	*trio
+	namespace string
+	events    <-chan watch.Event
 }
 
-func newStarter(b *testing.B, l *lab.Lab) *starter {
+// starterNetworks are as many as a pod may have, named by networkNo.
+const starterNetworks = 3
+
+// claimTemplate names the template with that many of them.
+func claimTemplate(networks int) string { return fmt.Sprintf("networks-%d", networks) }
+
+func newStarter(b *testing.B, t *trio, namespace string) *starter {
+	b.Helper()
+	must(b, t.CreateNamespace(b.Context(), namespace))
 	var wants []lab.Want
-	for i := range 3 {
-		must(b, l.CreateNAD(b.Context(), "pods", networkNo(i), macvlan("pod0", i)))
-		must(b, l.Published(b.Context(), "pods/"+networkNo(i)))
+	for i := range starterNetworks {
+		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"%[1]s-%[2]d","type":"macvlan","master":"lan0","mode":"bridge",
+			"ipam":{"type":"host-local","subnet":"10.%[3]d.0.0/16"}}`, namespace, i, 110+i)
+		must(b, t.CreateNAD(b.Context(), namespace, networkNo(i), config))
+		must(b, t.Published(b.Context(), namespace+"/"+networkNo(i)))
 		wants = append(wants, lab.Want{Network: networkNo(i)})
+		must(b, t.CreateTemplate(b.Context(), lab.Template(namespace, claimTemplate(len(wants)), wants...)))
 	}
-	for _, kind := range podKinds {
-		if kind.networks > 0 {
-			must(b, l.CreateTemplate(b.Context(), lab.Template("pods", kind.name, wants[:kind.networks]...)))
-		}
-	}
-	w, err := l.Kube.CoreV1().Pods("pods").Watch(b.Context(), metav1.ListOptions{})
+	w, err := t.Kube.CoreV1().Pods(namespace).Watch(b.Context(), metav1.ListOptions{})
 	must(b, err)
-	b.Cleanup(w.Stop)
-	return &starter{l, w.ResultChan()}
+	b.Cleanup(func() {
+		w.Stop()
+		_, err := t.Cluster.Kubectl(context.WithoutCancel(b.Context()), "delete", "namespace", namespace, "--timeout=180s")
+		must(b, err)
+	})
+	return &starter{t, namespace, w.ResultChan()}
 }
 
-// startOne returns the time until the pod was seen to be Ready, and takes the
-// pod away again.
-func (s *starter) startOne(b *testing.B, kind podKind, round int) time.Duration {
-	pod := lab.Pod("pods", fmt.Sprintf("%s-%02d", kind.name, round), kind.name)
-	if kind.networks == 0 {
-		pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
+// pod makes a pod of a kind.
+func (s *starter) pod(kind podKind, name string) *corev1.Pod {
+	var names []string
+	for i := range kind.networks {
+		names = append(names, networkNo(i))
 	}
-	created := time.Now()
-	_, err := s.CreatePod(b.Context(), pod)
+	return s.podWith(kind.node, name, claimTemplate(kind.networks), names)
+}
+
+// podWith makes a pod with networks on a node: by a claim from the template on
+// nadra's, and on the others by the annotation.
+func (s *starter) podWith(node int, name, template string, networks []string) *corev1.Pod {
+	pod := lab.Pod(s.namespace, name, template)
+	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: s.Cluster.Node(node).Name()}
+	if node == nadraNode && len(networks) > 0 {
+		return pod
+	}
+	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
+	if len(networks) > 0 {
+		pod.Annotations = map[string]string{nadv1.NetworkAttachmentAnnot: strings.Join(networks, ",")}
+	}
+	return pod
+}
+
+// podLife is when a pod was created, was seen to be Ready, and was gone.
+type podLife struct {
+	kind                 podKind
+	name                 string
+	created, ready, gone time.Time
+}
+
+// lead has a pod live until it is Ready.
+func (s *starter) lead(b *testing.B, kind podKind, round int) podLife {
+	life := podLife{kind: kind, name: fmt.Sprintf("%s-%02d", kind.name, round), created: time.Now()}
+	_, err := s.CreatePod(b.Context(), s.pod(kind, life.name))
 	must(b, err)
-	must(b, s.await(b.Context(), pod.Name, isReady))
-	took := time.Since(created)
-	must(b, s.Kube.CoreV1().Pods("pods").Delete(b.Context(), pod.Name, metav1.DeleteOptions{}))
-	must(b, s.await(b.Context(), pod.Name, func(e watch.Event) bool { return e.Type == watch.Deleted }))
-	return took
+	must(b, s.await(b.Context(), life.name, isReady))
+	life.ready = time.Now()
+	s.check(b, kind, life.name)
+	must(b, s.Kube.CoreV1().Pods(s.namespace).Delete(b.Context(), life.name, metav1.DeleteOptions{}))
+	must(b, s.await(b.Context(), life.name, func(e watch.Event) bool { return e.Type == watch.Deleted }))
+	life.gone = time.Now()
+	return life
+}
+
+// check fails when the pod has not got the networks that are measured.
+func (s *starter) check(b *testing.B, kind podKind, name string) {
+	if kind.networks == 0 {
+		return
+	}
+	statuses, err := s.NetworkStatus(b.Context(), s.namespace, name)
+	must(b, err)
+	if want := kind.networks + 1; len(statuses) != want { // and the cluster's own
+		b.Fatalf("pod %s has %d networks, want %d", name, len(statuses), want)
+	}
 }
 
 // await returns at the pod's first event that satisfies ok.
@@ -142,30 +207,48 @@ func isReady(e watch.Event) bool {
 	return false
 }
 
-// attachedLine is what the driver logs at the end of a successful hook.
-var attachedLine = regexp.MustCompile(`"Attached pod" .*pod="pods/([a-z]+)-(\d+)".* took="([^"]+)"`)
-
 // hookTimes reads from the driver's log how long its hook took, by kind.
-func hookTimes(b *testing.B, l *lab.Lab) map[string]stats.Sample {
-	log, err := l.Cluster.Kubectl(b.Context(), "-n", "nadra", "logs", "-l", "app.kubernetes.io/name=nadra-node", "--tail=-1")
-	must(b, err)
+func (s *starter) hookTimes(b *testing.B) map[string]stats.Sample {
 	out := map[string]stats.Sample{}
-	for _, match := range attachedLine.FindAllStringSubmatch(log, -1) {
-		var round int
-		_, err := fmt.Sscanf(match[2], "%d", &round)
-		must(b, err)
-		took, err := time.ParseDuration(match[3])
-		must(b, err)
-		if round >= podWarmUp {
-			s := out[match[1]]
-			s.Add(took)
-			out[match[1]] = s
+	for pod, h := range s.attached(b) {
+		kind, round, _ := strings.Cut(pod, "-")
+		if n, err := strconv.Atoi(round); err == nil && n >= podWarmUp {
+			sample := out[kind]
+			sample.Add(h.took)
+			out[kind] = sample
 		}
 	}
 	for _, kind := range podKinds {
-		if n := len(out[kind.name]); kind.networks > 0 && n != podRounds {
+		if n := len(out[kind.name]); kind.node == nadraNode && kind.networks > 0 && n != podRounds {
 			b.Fatalf("the driver's log tells of %d pods of kind %s, want %d", n, kind.name, podRounds)
 		}
+	}
+	return out
+}
+
+// hook is what the driver says of one that has attached a pod.
+type hook struct {
+	end  time.Time
+	took time.Duration
+}
+
+// attachedLine is what the driver logs then, with the time in UTC before it.
+var attachedLine = regexp.MustCompile(`(?m)^I(\d{4} [0-9:.]+) .*"Attached pod" .*pod="([^"/]+)/([^"]+)".* took="([^"]+)"`)
+
+// attached returns the hooks of the namespace's pods.
+func (s *starter) attached(b *testing.B) map[string]hook {
+	log, err := s.Cluster.Kubectl(b.Context(), "-n", "nadra", "logs", "-l", "app.kubernetes.io/name=nadra-node", "--tail=-1")
+	must(b, err)
+	out := map[string]hook{}
+	for _, match := range attachedLine.FindAllStringSubmatch(log, -1) {
+		if match[2] != s.namespace {
+			continue
+		}
+		end, err := time.Parse("20060102 15:04:05.000000", time.Now().UTC().Format("2006")+match[1])
+		must(b, err)
+		took, err := time.ParseDuration(match[4])
+		must(b, err)
+		out[match[3]] = hook{end, took}
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 // Package sealed is for a process that has a network and mounts of its own, in
 // which CNI plugins can run without anything of it being seen on the machine,
-// and without anything being left when the process dies. Seal starts one.
+// and without anything being left when the process dies. Seal starts one, and
+// Within is for one that is started in such a world.
 package sealed
 
 import (
@@ -22,12 +23,21 @@ const outside = "NADRA_SEALED_FROM"
 
 // Seal has a command run with a network and mounts of its own.
 func Seal(cmd *exec.Cmd) error {
+	if err := Within(cmd); err != nil {
+		return err
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET}
+	return nil
+}
+
+// Within tells a command that its caller runs it in namespaces that are not the
+// machine's, which it may share with others.
+func Within(cmd *exec.Cmd) error {
 	ours, err := namespaces()
 	if err != nil {
 		return err
 	}
 	cmd.Env = append(cmd.Environ(), outside+"="+ours)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET}
 	return nil
 }
 
@@ -47,8 +57,9 @@ var ErrNotSealed = errors.New("this process shares the machine's namespaces")
 // World is the network and the mounts. Its methods are for the goroutine that
 // made it, which keeps its thread; plugins may be run by any.
 type World struct {
-	dir  string
-	home int // the network namespace that plugins are run in
+	dir     string
+	home    int // the network namespace that plugins are run in
+	masters []string
 }
 
 // Enter prepares the process' world; ErrNotSealed where it has none. dir is an
@@ -77,17 +88,14 @@ const ownNetNS = "/proc/thread-self/ns/net"
 // Close lets go of all sandboxes and masters.
 func (w *World) Close() error {
 	defer runtime.UnlockOSThread()
-	links, err := netlink.LinkList()
-	if err != nil {
-		return fmt.Errorf("listing the masters: %w", err)
-	}
-	for _, l := range links {
-		if l.Type() != "veth" {
-			continue
+	// No other link: the network may be one that others use as well.
+	for _, name := range w.masters {
+		l, err := netlink.LinkByName(name)
+		if err == nil {
+			err = netlink.LinkDel(l)
 		}
-		// Its peer goes with it and is not there any more when it is its turn.
-		if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
-			return fmt.Errorf("deleting %s: %w", l.Attrs().Name, err)
+		if err != nil {
+			return fmt.Errorf("deleting %s: %w", name, err)
 		}
 	}
 	if err := unix.Unmount(w.dir, unix.MNT_DETACH); err != nil {
@@ -102,6 +110,7 @@ func (w *World) Master(name string) error {
 	if err := netlink.LinkAdd(veth); err != nil {
 		return fmt.Errorf("adding %s: %w", name, err)
 	}
+	w.masters = append(w.masters, name)
 	for _, end := range []string{veth.Name, veth.PeerName} {
 		link, err := netlink.LinkByName(end)
 		if err != nil {

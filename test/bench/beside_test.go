@@ -1,0 +1,94 @@
+//go:build e2e
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/test/bench/sealed"
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// besideFigures is one case of what nadra and Multus take longer than libcni
+// for the same networks; figures are milliseconds per pod.
+type besideFigures struct{ hookFigures }
+
+// At is a figure of the case.
+func (f besideFigures) At(unit string) float64 { return f.Figures[unit] }
+
+// Ratio is nadra's share of what thick Multus takes longer than libcni.
+func (f besideFigures) Ratio() float64 { return f.At("added-ms-nadra") / f.At("added-ms-thick") }
+
+// Allowed is the goal for what nadra adds to the pod: 1 ms and 2 %.
+func (f besideFigures) Allowed() float64 { return 1 + 0.02*f.At("ms-libcni") }
+
+// Goal says whether nadra is within what is allowed, and at most a tenth of
+// Multus.
+func (f besideFigures) Goal() string {
+	switch {
+	case f.At("added-ms-nadra") > f.Allowed() && f.Ratio() > ratioGoal:
+		return "missed"
+	case f.At("added-ms-nadra") > f.Allowed():
+		return "ratio met, time missed"
+	case f.Ratio() > ratioGoal:
+		return "time met, ratio missed"
+	}
+	return "met"
+}
+
+// ratioGoal is the share of thick Multus' orchestration that nadra's may be.
+const ratioGoal = 0.1
+
+// BenchmarkBesideMultus has pkg/driver's benchmark of that name run in a node,
+// beside thick Multus' daemon and with the API server that both Multuses ask.
+// The node's kubelet is stopped meanwhile, so that pods exist that only the
+// benchmark makes sandboxes for.
+func BenchmarkBesideMultus(b *testing.B) {
+	figures.noteLoad("beside")
+	l := threeNodes(b)
+	node := l.Cluster.Node(thickNode)
+	must(b, l.CreateNamespace(b.Context(), "beside"))
+	thin, err := cluster.BuildMultus(b.Context(), os.Stderr)
+	must(b, err)
+	must(b, node.InstallPlugin("multus", thin))
+	program := filepath.Join(b.TempDir(), "driver.test")
+	build := exec.CommandContext(b.Context(), "go", "test", "-c", "-tags", "e2e", "-o", program, "./pkg/driver")
+	build.Dir, build.Stderr = lab.Root(), os.Stderr
+	must(b, build.Run())
+
+	must(b, node.Kill(b.Context(), cluster.Kubelet, unix.SIGTERM))
+	out, err := runInside(b.Context(), node, program)
+	fmt.Printf("\n%s", out)
+	if err != nil {
+		log, logErr := node.Log("multus-daemon")
+		b.Fatalf("measuring in %s: %v; Multus' daemon says (%v)\n%s", node.Name(), err, logErr, log[max(0, len(log)-4000):])
+	}
+	must(b, node.StartComponent(b.Context(), cluster.Kubelet))
+	must(b, l.nodeReady(b.Context(), node))
+	for _, h := range parseHook(b, out, "BenchmarkBesideMultus/") {
+		figures.Beside = append(figures.Beside, besideFigures{h})
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(len(figures.Beside)), "cases")
+}
+
+func runInside(ctx context.Context, node *cluster.Node, program string) ([]byte, error) {
+	cmd := node.Command(ctx, program, "-test.run=^$", "-test.bench=^BenchmarkBesideMultus$", "-test.count=1", "-test.timeout=20m")
+	cmd.Env = append(cmd.Env, "NADRA_BENCH_NAMESPACE=beside")
+	if err := sealed.Within(cmd); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	err := node.Run(cmd)
+	return out.Bytes(), err
+}

@@ -1,0 +1,215 @@
+//go:build e2e
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nadra-dev/nadra/test/bench/stats"
+)
+
+const (
+	// burstTime is more than a burst may take, with what it loses to the
+	// kubelet's second tries.
+	burstTime = 8 * time.Minute
+	// lateAfter is the loss from which on a pod is late: nothing but waiting for
+	// a second try takes that long.
+	lateAfter = 30 * time.Second
+	// lateBursts of latePods look for it, besides the bursts that are compared.
+	lateBursts = 3
+	latePods   = 30
+	// rebooted is the size of the bursts whose node is rebooted afterwards.
+	rebooted = 50
+)
+
+// burstFigures are pods that are created at once.
+type burstFigures struct {
+	Kind string
+	Pods int
+	// Seconds pass from the first create to the last Ready; Ready is that of
+	// each, in milliseconds.
+	Seconds float64
+	Ready   stats.Sample
+	// Refused pods had a Prepare that failed, Late ones of them were Ready
+	// only lateAfter after that. Messages are what the kubelet said of it.
+	Refused, Late int
+	Messages      []string
+	// KiB passed through the API server for each pod until all were Ready: the
+	// bodies of requests and responses, and the events of watches.
+	KiB float64
+	// Back are the seconds from a reboot of the node until all were Ready again,
+	// and BackReady those of them after the node was; zero where there was none.
+	Back, BackReady float64
+}
+
+// Seconds50 and Seconds99 are those until a pod is Ready, in the median and for
+// 99 of 100.
+func (f burstFigures) Seconds50() float64 { return f.Ready.Median() / 1000 }
+func (f burstFigures) Seconds99() float64 { return f.Ready.Percentile(99) / 1000 }
+
+// Longer is how many times as long as a burst of that size without networks it
+// takes.
+func (r *report) Longer(f burstFigures) float64 { return f.Seconds / r.burst("plain", f.Pods).Seconds }
+
+// RefusalTexts are all that the kubelet said of a Prepare that failed.
+func (r *report) RefusalTexts() []string {
+	all := map[string]bool{}
+	for _, f := range slices.Concat(r.Bursts, r.LatePods) {
+		for _, text := range f.Messages {
+			all[text] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// BenchmarkBurst creates many pods at once, and takes them all away again before
+// the next ones.
+func BenchmarkBurst(b *testing.B) {
+	figures.noteLoad("burst")
+	s := newStarter(b, threeNodes(b), "burst")
+	for _, size := range []int{rebooted, 100} {
+		for _, name := range []string{"plain", "three", "thickthree"} {
+			f := s.burst(b, kindNamed(name), size)
+			if size == rebooted {
+				s.reboot(b, kindNamed(name).node, &f)
+			}
+			s.clear(b, size)
+			figures.Bursts = append(figures.Bursts, f)
+			b.ReportMetric(f.Seconds, fmt.Sprintf("s-%d-%s", size, name))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkLatePods counts the pods that wait for a second try of the kubelet's.
+func BenchmarkLatePods(b *testing.B) {
+	figures.noteLoad("late pods")
+	s := newStarter(b, threeNodes(b), "late")
+	refused, late := 0, 0
+	for range lateBursts {
+		f := s.burst(b, kindNamed("one"), latePods)
+		s.clear(b, latePods)
+		figures.LatePods = append(figures.LatePods, f)
+		refused, late = refused+f.Refused, late+f.Late
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(refused), "refused")
+	b.ReportMetric(float64(late), "late")
+}
+
+func kindNamed(name string) podKind {
+	return podKinds[slices.IndexFunc(podKinds, func(k podKind) bool { return k.name == name })]
+}
+
+// burst creates pods and returns when all are Ready.
+func (s *starter) burst(b *testing.B, kind podKind, size int) burstFigures {
+	f := burstFigures{Kind: kind.title, Pods: size}
+	bytes := s.apiBytes(b)
+	started := time.Now()
+	created := make([]time.Time, size)
+	var creating errgroup.Group
+	creating.SetLimit(20)
+	for i := range size {
+		creating.Go(func() error {
+			created[i] = time.Now()
+			_, err := s.CreatePod(b.Context(), s.pod(kind, burstPod(kind, i)))
+			return err
+		})
+	}
+	must(b, creating.Wait())
+	ready := s.awaitAll(b, size, func(e watch.Event) bool { return e.Type != watch.Deleted && isReady(e) })
+	f.Seconds = slices.MaxFunc(slices.Collect(maps.Values(ready)), time.Time.Compare).Sub(started).Seconds()
+	f.KiB = (s.apiBytes(b) - bytes) / float64(size) / 1024
+	for i := range size {
+		f.Ready.Add(ready[burstPod(kind, i)].Sub(created[i]))
+	}
+	s.check(b, kind, burstPod(kind, 0))
+	s.noteRefusals(b, ready, &f)
+	return f
+}
+
+func burstPod(kind podKind, i int) string { return fmt.Sprintf("%s-%03d", kind.name, i) }
+
+// noteRefusals looks for pods whose Prepare failed.
+func (s *starter) noteRefusals(b *testing.B, ready map[string]time.Time, f *burstFigures) {
+	list, err := s.Kube.CoreV1().Events(s.namespace).List(b.Context(), metav1.ListOptions{FieldSelector: "reason=FailedPrepareDynamicResources"})
+	must(b, err)
+	first := map[string]corev1.Event{}
+	for _, e := range list.Items {
+		if old, ok := first[e.InvolvedObject.Name]; !ok || e.FirstTimestamp.Before(&old.FirstTimestamp) {
+			first[e.InvolvedObject.Name] = e
+		}
+	}
+	f.Refused = len(first)
+	messages := map[string]bool{}
+	for pod, e := range first {
+		if ready[pod].Sub(e.FirstTimestamp.Time) >= lateAfter {
+			f.Late++
+		}
+		// What differs from pod to pod is the claim's name, which begins with it.
+		messages[strings.ReplaceAll(e.Message, pod, "POD")] = true
+	}
+	f.Messages = slices.Sorted(maps.Keys(messages))
+	must(b, s.Kube.CoreV1().Events(s.namespace).DeleteCollection(b.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+}
+
+// clear deletes all pods and returns when they are gone.
+func (s *starter) clear(b *testing.B, size int) {
+	must(b, s.Kube.CoreV1().Pods(s.namespace).DeleteCollection(b.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	s.awaitAll(b, size, func(e watch.Event) bool { return e.Type == watch.Deleted })
+}
+
+// awaitAll returns when so many pods had an event that satisfies ok, and the
+// times of each one's first.
+func (s *starter) awaitAll(b *testing.B, size int, ok func(watch.Event) bool) map[string]time.Time {
+	ctx, cancel := context.WithTimeout(b.Context(), burstTime)
+	defer cancel()
+	seen := map[string]time.Time{}
+	for len(seen) < size {
+		select {
+		case e, open := <-s.events:
+			pod, isPod := e.Object.(*corev1.Pod)
+			if !open || !isPod {
+				b.Fatal("watching pods: the server ended the watch")
+			}
+			if _, before := seen[pod.Name]; !before && ok(e) {
+				seen[pod.Name] = time.Now()
+			}
+		case <-ctx.Done():
+			b.Fatalf("waiting for %d pods: there are %d: %v", size, len(seen), ctx.Err())
+		}
+	}
+	return seen
+}
+
+// reboot pulls the node's plug and waits until all pods are there again.
+func (s *starter) reboot(b *testing.B, number int, f *burstFigures) {
+	node := s.Cluster.Node(number)
+	started := time.Now()
+	must(b, node.Reboot(b.Context()))
+	if number == thickNode {
+		must(b, node.InstallMultus(b.Context(), s.multus))
+	}
+	nodeReady := time.Now()
+	back := s.awaitAll(b, f.Pods, func(e watch.Event) bool {
+		for _, c := range e.Object.(*corev1.Pod).Status.ContainerStatuses {
+			if c.State.Running == nil || c.State.Running.StartedAt.Time.Before(started) {
+				return false
+			}
+		}
+		return isReady(e)
+	})
+	last := slices.MaxFunc(slices.Collect(maps.Values(back)), time.Time.Compare)
+	f.Back, f.BackReady = last.Sub(started).Seconds(), last.Sub(nodeReady).Seconds()
+}

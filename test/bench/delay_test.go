@@ -1,0 +1,118 @@
+//go:build e2e
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nadra-dev/nadra/test/bench/stats"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+const (
+	sandboxRounds = 20
+	delayRounds   = 8
+	// slowPlugin is how long the plugin of the slow network takes.
+	slowPlugin = "1s"
+	// slowBegan is a file on a node that says that it is at work.
+	slowBegan = "/var/lib/cni/slow-began"
+)
+
+// delayFigures are how long something takes while another pod of the node waits
+// for a slow plugin, and without one; in milliseconds.
+type delayFigures struct {
+	What          string
+	Beside, Alone stats.Sample
+	// Delay is the difference of the two of each round.
+	Delay stats.Sample
+}
+
+// SlowPlugin is for the document.
+func (r *report) SlowPlugin() string { return slowPlugin }
+
+// BenchmarkDelay looks whether a pod waits for the plugins of another one.
+func BenchmarkDelay(b *testing.B) {
+	figures.noteLoad("delay")
+	s := newStarter(b, threeNodes(b), "delay")
+	config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"slow","type":"nothing","delay":%q,"began":%q}`, slowPlugin, slowBegan)
+	must(b, s.CreateNAD(b.Context(), s.namespace, "slow", config))
+	must(b, s.Published(b.Context(), s.namespace+"/slow"))
+	must(b, s.CreateTemplate(b.Context(), lab.Template(s.namespace, "slow", lab.Want{Network: "slow"})))
+	sandbox := func(name string) time.Duration {
+		took, err := s.Cluster.Node(nadraNode).TimeSandbox(b.Context(), name)
+		must(b, err)
+		return took
+	}
+	figures.Delay = append(figures.Delay, s.delay(b, "a sandbox without networks of nadra's, on nadra's node", nadraNode, sandboxRounds, sandbox))
+	for _, name := range []string{"one", "thickone"} {
+		kind, round := kindNamed(name), 0
+		ready := func(string) time.Duration {
+			life := s.lead(b, kind, round)
+			round++
+			return life.ready.Sub(life.created)
+		}
+		figures.Delay = append(figures.Delay, s.delay(b, "pod create to Ready: "+kind.title, kind.node, delayRounds, ready))
+	}
+	b.ReportMetric(0, "ns/op")
+	for i, unit := range []string{"sandbox", "one", "thickone"} {
+		b.ReportMetric(figures.Delay[i].Delay.Median(), "ms-delay-"+unit)
+		b.ReportMetric(figures.Delay[i].Delay.Percentile(100), "ms-delay-max-"+unit)
+	}
+}
+
+// delay measures in turn with and without a slow pod on the node.
+func (s *starter) delay(b *testing.B, what string, node, rounds int, measure func(name string) time.Duration) delayFigures {
+	f := delayFigures{What: what}
+	measure("warm-up")
+	for round := range rounds {
+		var beside, alone time.Duration
+		turns := []func(){
+			func() { alone = measure(fmt.Sprintf("alone-%d", round)) },
+			func() {
+				slow := s.startSlow(b, node, round)
+				beside = measure(fmt.Sprintf("beside-%d", round))
+				s.endSlow(b, slow)
+			},
+		}
+		turns[round%2]()
+		turns[1-round%2]()
+		f.Beside.Add(beside)
+		f.Alone.Add(alone)
+		f.Delay.Add(beside - alone)
+	}
+	return f
+}
+
+// startSlow creates a pod with the slow network and returns when its plugin is
+// at work.
+func (s *starter) startSlow(b *testing.B, node, round int) (name string) {
+	began, err := s.Cluster.Node(node).HostPath(slowBegan)
+	must(b, err)
+	if err := os.Remove(began); err != nil && !errors.Is(err, os.ErrNotExist) {
+		b.Fatal(err)
+	}
+	pod := s.podWith(node, fmt.Sprintf("slow-%d-%d", node, round), "slow", []string{"slow"})
+	_, err = s.CreatePod(b.Context(), pod)
+	must(b, err)
+	must(b, lab.Eventually(b.Context(), podTime, func(context.Context) error {
+		_, err := os.Stat(began)
+		return err
+	}))
+	return pod.Name
+}
+
+// endSlow waits for the slow pod, so that nothing of it is left.
+func (s *starter) endSlow(b *testing.B, name string) {
+	_, err := s.Ready(b.Context(), s.namespace, name, podTime)
+	must(b, err)
+	must(b, s.Kube.CoreV1().Pods(s.namespace).Delete(b.Context(), name, metav1.DeleteOptions{}))
+	must(b, s.await(b.Context(), name, func(e watch.Event) bool { return e.Type == watch.Deleted }))
+}

@@ -1,0 +1,74 @@
+//go:build e2e
+
+package bench
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/bench/stats"
+)
+
+// The documents are written after half an hour of measuring: that they can be
+// is known before.
+func TestDocuments(t *testing.T) {
+	ms := stats.Sample{1, 2, 3}
+	r := &report{
+		Machine: machine{CPUs: 2},
+		Gate:    &gateFigures{Gate: ms, Nothing: ms},
+		Hook:    []hookFigures{{Case: "macvlan-1", Figures: map[string]float64{"ms/attachment-added": 3}}},
+		Beside: []besideFigures{{hookFigures{Case: "macvlan-3", Figures: map[string]float64{
+			"ms-libcni": 30, "added-ms-nadra": 1.5, "added-ms-thick": 20, "networks-ms-libcni": 27,
+		}}}},
+		Commands: []commandFigures{{Command: "scan", Seconds: ms, MiB: ms}},
+		Webhook:  &webhookFigures{Plain: ms, Converted: ms, Within: 30},
+		Delay:    []delayFigures{{What: "a sandbox", Beside: ms, Alone: ms, Delay: ms}},
+	}
+	for _, kind := range podKinds {
+		r.Pods = append(r.Pods, podFigures{Kind: kind.title, Ready: ms})
+	}
+	f := requestFigures{Kind: podKinds[1].title}
+	f.add(podLife{ready: time.Unix(10, 0)}, hook{end: time.Unix(9, 0)}, []auditEvent{
+		asked("get", "resourceclaims", 1), asked("get", "pods", 2), asked("patch", "pods", 11),
+	})
+	r.Requests = append(r.Requests, f)
+	for _, size := range []int{rebooted, 100} {
+		for _, kind := range podKinds {
+			r.Bursts = append(r.Bursts, burstFigures{Kind: kind.title, Pods: size, Seconds: 3, Ready: ms, Messages: []string{"no"}})
+		}
+	}
+	r.LatePods = r.Bursts[:1]
+	text, raw, err := r.documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "NaN") || strings.Contains(string(text), "<no value>") {
+		t.Errorf("something is missing in\n%s", text)
+	}
+	var parsed struct {
+		Goals map[string]goal `json:"goals"`
+	}
+	if err := json.Unmarshal(raw, &parsed); err != nil {
+		t.Fatalf("%v in\n%s", err, raw)
+	}
+	for name, met := range map[string]bool{
+		"overhead over bare libcni, macvlan-3":                                   true,  // 1.5 ms of 1.6
+		"share of thick Multus' overhead, macvlan-3":                             true,  // 0.075
+		"hook over libcni, macvlan-1":                                            false, // 3 ms
+		"API requests between Prepare and first container, " + podKinds[1].title: false, // one
+		"burst of 100 pods with 3 networks":                                      true,
+		"webhook, 99th percentile":                                               false,
+	} {
+		if g, ok := parsed.Goals[name]; !ok || g.Measured == nil || g.Met != met {
+			t.Errorf("goal for %s: %+v, want met=%t", name, g, met)
+		}
+	}
+}
+
+func asked(verb, resource string, second int64) auditEvent {
+	var e auditEvent
+	e.Verb, e.ObjectRef.Resource, e.User.Username, e.Received = verb, resource, nadraAccount, time.Unix(second, 0)
+	return e
+}

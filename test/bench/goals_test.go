@@ -1,0 +1,96 @@
+//go:build e2e
+
+package bench
+
+import (
+	"fmt"
+	"math"
+)
+
+// goal is one that the figures are held against.
+type goal struct {
+	Goal string `json:"goal"`
+	// Measured is in the goal's unit; nil where there are no figures.
+	Measured *float64 `json:"measured"`
+	Met      bool     `json:"met"`
+}
+
+// atMost is the goal that a figure is no more than a limit. What was not
+// measured is not met.
+func atMost(measured, limit float64, unit string) goal {
+	g := goal{Goal: fmt.Sprintf("at most %.4g%s", limit, unit)}
+	if !math.IsNaN(measured) {
+		g.Measured, g.Met = &measured, measured <= limit
+	}
+	return g
+}
+
+// less is the goal that a figure is below a limit.
+func less(measured, limit float64, unit string) goal {
+	g := atMost(measured, limit, unit)
+	g.Goal = fmt.Sprintf("less than %.4g%s", limit, unit)
+	g.Met = g.Met && measured < limit
+	return g
+}
+
+// Goals are all that this run has figures for, by name.
+func (r *report) Goals() map[string]goal {
+	out := map[string]goal{}
+	for _, f := range r.Beside {
+		out["overhead over bare libcni, "+f.Case] = atMost(f.At("added-ms-nadra"), f.Allowed(), " ms a pod")
+		out["share of thick Multus' overhead, "+f.Case] = atMost(f.Ratio(), ratioGoal, "")
+	}
+	for _, h := range r.Hook {
+		if g := h.Goal(); g != "–" {
+			out["hook over libcni, "+h.Case] = less(max(h.Outside(), h.Overhead()), hookGoal, " ms an attachment")
+		}
+	}
+	for _, f := range r.Requests {
+		if len(f.Path) > 0 {
+			out["API requests between Prepare and first container, "+f.Kind] = atMost(f.Path.Percentile(100), 0, "")
+		}
+	}
+	if len(r.Delay) > 0 {
+		out["delay of another pod's sandbox by a plugin that takes "+slowPlugin+", median"] = less(r.Delay[0].Delay.Median(), 5, " ms")
+	}
+	if g, ok := r.burstGoal(); ok {
+		out["burst of 100 pods with 3 networks"] = g
+	}
+	if r.Gate != nil {
+		out["start of a container through the gate, median"] = less(r.Gate.Gate.Median(), gateGoal, " ms")
+	}
+	if r.Webhook != nil {
+		out["webhook, 99th percentile"] = atMost(r.Webhook.Within, webhookGoal, " ms")
+	}
+	for _, c := range r.Commands {
+		if c.Goal() != "–" {
+			out["kubectl nadra "+c.Command+", time"] = less(c.Seconds.Median(), commandSeconds, " s")
+			out["kubectl nadra "+c.Command+", memory"] = less(c.MiB.Median(), commandMiB, " MiB")
+		}
+	}
+	return out
+}
+
+// burstGoal holds a burst against one of pods without networks, and what the
+// plugins alone take for all pods on this machine's cores.
+func (r *report) burstGoal() (goal, bool) {
+	const size, networks = 100, 3
+	plain, ours := r.burst("plain", size), r.burst("three", size)
+	for _, f := range r.Beside {
+		if f.Case == fmt.Sprintf("macvlan-%d", networks) && plain != nil && ours != nil {
+			plugins := size * f.At("networks-ms-libcni") / 1000 / float64(r.Machine.CPUs)
+			return atMost(ours.Seconds, plain.Seconds+plugins, " s"), true
+		}
+	}
+	return goal{}, false
+}
+
+// burst finds one by its kind and size; nil where there was none.
+func (r *report) burst(kind string, size int) *burstFigures {
+	for i, f := range r.Bursts {
+		if f.Kind == kindNamed(kind).title && f.Pods == size {
+			return &r.Bursts[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+// Command nothing is a CNI plugin that gives a pod nothing. It stands for a
+// cluster's network where only the others' costs count, and, since it can take
+// long, for a plugin that waits for something remote.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/version"
+)
+
+// conf is what it reads of its configuration.
+type conf struct {
+	CNIVersion string `json:"cniVersion"`
+	// Delay is how long an ADD takes; none by default.
+	Delay string `json:"delay"`
+	// Began is a file that is made when an ADD begins to take that long.
+	Began string `json:"began"`
+}
+
+func main() {
+	if err := run(os.Getenv("CNI_COMMAND"), os.Stdin); err != nil {
+		_ = types.NewError(types.ErrInternal, err.Error(), "").Print()
+		os.Exit(1)
+	}
+}
+
+func run(command string, stdin io.Reader) error {
+	if command == "VERSION" {
+		return version.All.Encode(os.Stdout)
+	}
+	var c conf
+	if err := json.NewDecoder(stdin).Decode(&c); err != nil {
+		return fmt.Errorf("reading the configuration: %w", err)
+	}
+	if command != "ADD" {
+		return nil
+	}
+	if err := c.wait(); err != nil {
+		return err
+	}
+	_, err := fmt.Printf("{\"cniVersion\":%q}\n", c.CNIVersion)
+	return err
+}
+
+func (c conf) wait() error {
+	if c.Delay == "" {
+		return nil
+	}
+	delay, err := time.ParseDuration(c.Delay)
+	if err != nil {
+		return err
+	}
+	if c.Began != "" {
+		if err := os.WriteFile(c.Began, nil, 0o600); err != nil {
+			return err
+		}
+	}
+	time.Sleep(delay)
+	return nil
+}

@@ -1,0 +1,154 @@
+//go:build e2e
+
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/bench/stats"
+)
+
+// requestFigures are what was asked of the API server for pods of one kind, by
+// its audit log, watches apart. Pods come one after another, so that what comes
+// meanwhile is for the one.
+type requestFigures struct {
+	Kind string
+	// OwnReady are the requests of who attaches the networks, nadra's driver or
+	// Multus, until the pod is Ready; Own those until it is gone.
+	OwnReady, Own stats.Sample
+	// AllReady and All are everybody's but the benchmark's.
+	AllReady, All stats.Sample
+	// Path are the driver's between its read of the claim at Prepare and the
+	// end of its hook, which is before the first container.
+	Path stats.Sample
+	// What are the own ones of the last pod, for a reader.
+	What []string
+
+	kind podKind
+}
+
+// auditEvent is what the audit log has of a request.
+type auditEvent struct {
+	Verb      string
+	UserAgent string
+	User      struct{ Username string }
+	ObjectRef struct{ Resource, Subresource, Namespace, Name string }
+	Received  time.Time `json:"requestReceivedTimestamp"`
+}
+
+const (
+	nadraAccount  = "system:serviceaccount:nadra:nadra-node"
+	multusAccount = "system:serviceaccount:kube-system:multus"
+)
+
+// attaches says whether the one who asks is who attaches networks.
+func (e auditEvent) attaches() bool {
+	return e.User.Username == nadraAccount || e.User.Username == multusAccount || strings.HasPrefix(e.UserAgent, "multus/")
+}
+
+// forPods says whether it is for the sake of pods: neither the benchmark's own,
+// nor what nodes and controllers ask at any time.
+func (e auditEvent) forPods() bool {
+	if e.Verb == "watch" || strings.HasPrefix(e.UserAgent, "bench.test") || strings.HasPrefix(e.UserAgent, "kubectl/") {
+		return false
+	}
+	return slices.Contains([]string{"pods", "bindings", "events", "serviceaccounts", "configmaps", "nodes",
+		"resourceclaims", "resourceclaimtemplates", "resourceslices", "network-attachment-definitions"}, e.ObjectRef.Resource) &&
+		(e.ObjectRef.Resource != "nodes" || e.attaches())
+}
+
+// requests reads the audit log for the lives of some pods.
+func (s *starter) requests(b *testing.B, lives []podLife) []requestFigures {
+	events := readAudit(b)
+	hooks := s.attached(b)
+	var out []requestFigures
+	for _, kind := range podKinds {
+		f := requestFigures{Kind: kind.title, kind: kind}
+		for _, life := range lives {
+			if life.kind == kind {
+				f.add(life, hooks[life.name], during(events, life.created, life.gone))
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// during are the events between two times, in the order in which they came.
+func during(events []auditEvent, from, to time.Time) []auditEvent {
+	at := func(t time.Time) int {
+		i, _ := slices.BinarySearchFunc(events, t, func(e auditEvent, t time.Time) int { return e.Received.Compare(t) })
+		return i
+	}
+	return events[at(from):at(to)]
+}
+
+func (f *requestFigures) add(life podLife, h hook, events []auditEvent) {
+	var ownReady, own, allReady, all, path float64
+	var prepared time.Time
+	f.What = nil
+	for _, e := range events {
+		if !e.forPods() {
+			continue
+		}
+		before := e.Received.Before(life.ready)
+		all++
+		if before {
+			allReady++
+		}
+		if !e.attaches() {
+			continue
+		}
+		own++
+		f.What = append(f.What, fmt.Sprint(e))
+		if before {
+			ownReady++
+		}
+		switch {
+		case prepared.IsZero() && e.Verb == "get" && e.ObjectRef.Resource == "resourceclaims":
+			prepared = e.Received
+		case !prepared.IsZero() && e.Received.Before(h.end):
+			path++
+		}
+	}
+	f.OwnReady, f.Own = append(f.OwnReady, ownReady), append(f.Own, own)
+	f.AllReady, f.All = append(f.AllReady, allReady), append(f.All, all)
+	if !h.end.IsZero() {
+		f.Path = append(f.Path, path)
+	}
+}
+
+// String is the request as a reader knows it.
+func (e auditEvent) String() string {
+	resource := e.ObjectRef.Resource
+	if e.ObjectRef.Subresource != "" {
+		resource += "/" + e.ObjectRef.Subresource
+	}
+	return e.Verb + " " + resource
+}
+
+// readAudit returns what the API server has noted so far.
+func readAudit(b *testing.B) []auditEvent {
+	b.Helper()
+	file, err := os.Open(auditFile())
+	must(b, err)
+	defer file.Close()
+	var out []auditEvent
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e auditEvent
+		must(b, json.Unmarshal(lines.Bytes(), &e))
+		out = append(out, e)
+	}
+	must(b, lines.Err())
+	slices.SortFunc(out, func(a, b auditEvent) int { return a.Received.Compare(b.Received) })
+	return out
+}

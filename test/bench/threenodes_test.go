@@ -1,0 +1,132 @@
+//go:build e2e
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// The nodes of the cluster that nadra and Multus are compared on, by number.
+const (
+	nadraNode = 1
+	thickNode = 2
+	thinNode  = 3
+)
+
+// lan is the interface of all three that macvlan networks stand on.
+const lan = "lan0"
+
+// trio is that cluster.
+type trio struct {
+	*lab.Lab
+	// multus is where the programs of thick Multus are.
+	multus string
+	// nothing is the plugin that does nothing, or nothing for a while.
+	nothing string
+}
+
+// threeNodes starts the cluster: nadra on the first node, Multus as most have it
+// on the second, Multus without a daemon on the third. The kubelets are those of
+// the lane but for one thing: when they try again is the kubelet's own default.
+func threeNodes(b *testing.B) *trio {
+	b.Helper()
+	t := &trio{}
+	var err error
+	t.multus, err = cluster.BuildThickMultus(b.Context(), os.Stderr)
+	must(b, err)
+	t.nothing, err = cluster.Program{
+		Suite: "bench", Name: "nothing", Package: "./test/bench/nothing", Sources: []string{"test/bench/nothing/*.go"},
+	}.Build(b.Context(), os.Stderr)
+	must(b, err)
+	must(b, writeAuditPolicy())
+	t.Lab = useLab(b, cluster.Options{
+		Nodes:         3,
+		KubeletConfig: map[string]any{"syncFrequency": "1m"},
+		APIServerArgs: auditArgs(),
+		OnBoot:        makeMaster,
+	}, func(l *lab.Lab) error {
+		t.Lab = l
+		return t.install(b.Context())
+	})
+	return t
+}
+
+// makeMaster makes what macvlan stands on.
+func makeMaster(ctx context.Context, n *cluster.Node) error {
+	_, err := n.Exec(ctx, "sh", "-ec", fmt.Sprintf("ip link add %[1]s type veth peer name %[1]sp; ip link set %[1]s up; ip link set %[1]sp up", lan))
+	return err
+}
+
+// install leaves nadra to the first node and gives Multus the others.
+func (t *trio) install(ctx context.Context) error {
+	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":%q}}}}}`, t.Cluster.Node(nadraNode).Name())
+	if _, err := t.Cluster.Kubectl(ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "-p", patch); err != nil {
+		return err
+	}
+	if _, err := t.Cluster.Kubectl(ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s"); err != nil {
+		return err
+	}
+	for _, n := range t.Cluster.Nodes() {
+		if err := n.InstallPlugin("nothing", t.nothing); err != nil {
+			return err
+		}
+	}
+	if err := t.Cluster.Node(thickNode).InstallMultus(ctx, t.multus); err != nil {
+		return err
+	}
+	thin, err := cluster.BuildMultus(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	return t.Cluster.Node(thinNode).InstallThinMultus(ctx, thin)
+}
+
+// nodeReady waits until the node's kubelet says that it is, and nothing keeps
+// pods away from it.
+func (t *trio) nodeReady(ctx context.Context, node *cluster.Node) error {
+	return lab.Eventually(ctx, podTime, func(ctx context.Context) error {
+		n, err := t.Kube.CoreV1().Nodes().Get(ctx, node.Name(), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(n.Spec.Taints) > 0 {
+			return fmt.Errorf("%s has the taint %s", n.Name, n.Spec.Taints[0].Key)
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s is not Ready", n.Name)
+	})
+}
+
+// auditPolicy has the API server note who asked for what, and not what it was.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: None
+    resources: [{group: coordination.k8s.io}]
+  - level: Metadata
+`
+
+func auditFile() string { return filepath.Join(runDir, "audit.log") }
+
+func writeAuditPolicy() error {
+	return os.WriteFile(filepath.Join(runDir, "audit-policy.yaml"), []byte(auditPolicy), 0o600)
+}
+
+func auditArgs() []string {
+	return []string{"--audit-policy-file=" + filepath.Join(runDir, "audit-policy.yaml"), "--audit-log-path=" + auditFile()}
+}
