@@ -34,7 +34,7 @@ func TestDocuments(t *testing.T) {
 		asked("get", "resourceclaims", 1), asked("get", "pods", 2), asked("patch", "pods", 11),
 	})
 	r.Requests = append(r.Requests, f)
-	for _, size := range []int{rebooted, 100} {
+	for _, size := range []int{rebooted, crowd} {
 		for _, kind := range podKinds {
 			r.Bursts = append(r.Bursts, burstFigures{Kind: kind.title, Pods: size, Seconds: 3, Ready: ms, Messages: []string{"no"}})
 		}

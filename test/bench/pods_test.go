@@ -83,6 +83,7 @@ func BenchmarkPods(b *testing.B) {
 	figures.Requests = s.requests(b, lives)
 	for _, r := range figures.Requests {
 		b.ReportMetric(r.OwnReady.Median(), "own-requests-"+r.kind.name)
+		b.Logf("%s: own requests %q, on the way from Prepare %v", r.Kind, r.What, r.Path)
 	}
 }
 
