@@ -106,8 +106,8 @@ test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugin
 		| tee $(BIN)/vm/log || code=$$?; \
 		grep '^vm-lane: cases=' $(BIN)/vm/log | tail -1; exit $$code
 
-bench: image ## measure; writes docs/performance.md
-	$(GO) test $(E2E) -count=1 -timeout 40m -run '^$$' -bench . ./test/bench/...
+bench: image ## measure, beside Multus; writes docs/performance.md and .json
+	$(GO) test $(E2E) -count=1 -timeout 70m -run '^$$' -bench . ./test/bench/...
 
 test: lint race fuzz e2e e2e-dropin conformance faults test-vm ## everything that CI runs
 

@@ -28,7 +28,7 @@ import (
 
 const (
 	// hookPairs is how often each case is measured, after some that warm up.
-	hookPairs  = 120
+	hookPairs  = 80
 	hookWarmUp = 5
 )
 

@@ -89,6 +89,7 @@ func BenchmarkBurst(b *testing.B) {
 			s.clear(b, size)
 			figures.Bursts = append(figures.Bursts, f)
 			b.ReportMetric(f.Seconds, fmt.Sprintf("s-%d-%s", size, name))
+			b.Logf("%d pods, %s: back %.0f s after the node's reboot, %.0f KiB each, Prepare failed for %d, %d late", size, f.Kind, f.Back, f.KiB, f.Refused, f.Late)
 		}
 	}
 	b.ReportMetric(0, "ns/op")

@@ -65,6 +65,7 @@ func BenchmarkDelay(b *testing.B) {
 	for i, unit := range []string{"sandbox", "one", "thickone"} {
 		b.ReportMetric(figures.Delay[i].Delay.Median(), "ms-delay-"+unit)
 		b.ReportMetric(figures.Delay[i].Delay.Percentile(100), "ms-delay-max-"+unit)
+		b.Logf("%s: beside %.0f, alone %.0f", figures.Delay[i].What, figures.Delay[i].Beside, figures.Delay[i].Alone)
 	}
 }
 

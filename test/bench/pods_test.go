@@ -24,7 +24,7 @@ import (
 const (
 	// podRounds is how often each kind of pod is started, after some rounds
 	// that warm up.
-	podRounds = 15
+	podRounds = 12
 	podWarmUp = 2
 	// podTime is more than any pod may take, so that a hanging run ends.
 	podTime = 3 * time.Minute

@@ -100,14 +100,25 @@ func (n *Node) layOutMultus(ctx context.Context, folder string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.MkdirAll(filepath.Dir(outside), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(outside, f.content, f.mode); err != nil {
+		if err := replaceFile(outside, f.content, f.mode); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// replaceFile puts a file in the place of another one, which may be a program
+// that runs.
+func replaceFile(path string, content []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	// The runtime reads no configuration of this name.
+	next := path + ".next"
+	if err := os.WriteFile(next, content, mode); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
 }
 
 // multusDaemonConfig is that of Multus' own manifest, without the detours of a

@@ -49,7 +49,7 @@ func (n *Node) layOutThinMultus(program string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(outside, config, 0o600)
+	return replaceFile(outside, config, 0o600)
 }
 
 // InstallPlugin puts a program among the node's CNI plugins.
@@ -62,5 +62,5 @@ func (n *Node) InstallPlugin(name, program string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(outside, content, 0o755)
+	return replaceFile(outside, content, 0o755)
 }
