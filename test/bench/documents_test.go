@@ -44,8 +44,10 @@ func TestDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(text), "NaN") || strings.Contains(string(text), "<no value>") {
-		t.Errorf("something is missing in\n%s", text)
+	for _, mistake := range []string{"NaN", "<no value>", "%!"} {
+		if strings.Contains(string(text), mistake) {
+			t.Errorf("there is %s in\n%s", mistake, text)
+		}
 	}
 	var parsed struct {
 		Goals map[string]goal `json:"goals"`

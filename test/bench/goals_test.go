@@ -15,6 +15,14 @@ type goal struct {
 	Met      bool     `json:"met"`
 }
 
+// Figure is what was measured, for a reader.
+func (g goal) Figure() string {
+	if g.Measured == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.4g", *g.Measured)
+}
+
 // atMost is the goal that a figure is no more than a limit. What was not
 // measured is not met.
 func atMost(measured, limit float64, unit string) goal {

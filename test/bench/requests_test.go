@@ -59,9 +59,13 @@ func (e auditEvent) forPods() bool {
 	if e.Verb == "watch" || strings.HasPrefix(e.UserAgent, "bench.test") || strings.HasPrefix(e.UserAgent, "kubectl/") {
 		return false
 	}
-	return slices.Contains([]string{"pods", "bindings", "events", "serviceaccounts", "configmaps", "nodes",
-		"resourceclaims", "resourceclaimtemplates", "resourceslices", "network-attachment-definitions"}, e.ObjectRef.Resource) &&
-		(e.ObjectRef.Resource != "nodes" || e.attaches())
+	return slices.Contains(podResources, e.ObjectRef.Resource) || e.ObjectRef.Resource == "nodes" && e.attaches()
+}
+
+// podResources are of what is asked for the sake of pods.
+var podResources = []string{
+	"pods", "bindings", "events", "serviceaccounts", "configmaps",
+	"resourceclaims", "resourceclaimtemplates", "resourceslices", "network-attachment-definitions",
 }
 
 // requests reads the audit log for the lives of some pods.
