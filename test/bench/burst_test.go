@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +56,10 @@ type burstFigures struct {
 	// Back are the seconds from a reboot of the node until all were Ready again,
 	// and BackReady those of them after the node was; zero where there was none.
 	Back, BackReady float64
+	// BackRefused pods had a Prepare that failed on the way back, BackMessages
+	// are what the kubelet said of it.
+	BackRefused  int
+	BackMessages []string
 }
 
 // Seconds50 and Seconds99 are those until a pod is Ready, in the median and for
@@ -91,7 +96,8 @@ func BenchmarkBurst(b *testing.B) {
 			s.clear(b, size)
 			figures.Bursts = append(figures.Bursts, f)
 			b.ReportMetric(f.Seconds, fmt.Sprintf("s-%d-%s", size, name))
-			b.Logf("%d pods, %s: back %.0f s after the node's reboot, %.0f KiB each, Prepare failed for %d, %d late", size, f.Kind, f.Back, f.KiB, f.Refused, f.Late)
+			b.Logf("%d pods, %s: %.0f KiB each, Prepare failed for %d, %d late; back %.0f s after a reboot, Prepare failed for %d: %q",
+				size, f.Kind, f.KiB, f.Refused, f.Late, f.Back, f.BackRefused, f.BackMessages)
 		}
 	}
 	b.ReportMetric(0, "ns/op")
@@ -140,34 +146,37 @@ func (s *starter) burst(b *testing.B, kind podKind, size int) burstFigures {
 		f.Ready.Add(ready[burstPod(kind, i)].Sub(created[i]))
 	}
 	s.check(b, kind, burstPod(kind, 0))
-	s.noteRefusals(b, ready, &f)
+	f.Refused, f.Late, f.Messages = s.refusals(b, ready)
 	return f
 }
 
 func burstPod(kind podKind, i int) string { return fmt.Sprintf("%s-%03d", kind.name, i) }
 
-// noteRefusals looks for pods whose Prepare failed.
-func (s *starter) noteRefusals(b *testing.B, ready map[string]time.Time, f *burstFigures) {
+// refusals counts the pods whose Prepare has failed since the last count, and
+// those of them that were Ready only long after it.
+func (s *starter) refusals(b *testing.B, ready map[string]time.Time) (refused, late int, messages []string) {
 	list, err := s.Kube.CoreV1().Events(s.namespace).List(b.Context(), metav1.ListOptions{FieldSelector: "reason=FailedPrepareDynamicResources"})
 	must(b, err)
 	first := map[string]corev1.Event{}
+	texts := map[string]bool{}
 	for _, e := range list.Items {
 		if old, ok := first[e.InvolvedObject.Name]; !ok || e.FirstTimestamp.Before(&old.FirstTimestamp) {
 			first[e.InvolvedObject.Name] = e
 		}
+		// What differs from pod to pod is the claim's name, which begins with it.
+		texts[claimOfPod.ReplaceAllString(strings.ReplaceAll(e.Message, e.InvolvedObject.Name, "POD"), "POD-networks-…")] = true
 	}
-	f.Refused = len(first)
-	messages := map[string]bool{}
 	for pod, e := range first {
 		if ready[pod].Sub(e.FirstTimestamp.Time) >= lateAfter {
-			f.Late++
+			late++
 		}
-		// What differs from pod to pod is the claim's name, which begins with it.
-		messages[strings.ReplaceAll(e.Message, pod, "POD")] = true
 	}
-	f.Messages = slices.Sorted(maps.Keys(messages))
 	must(b, s.Kube.CoreV1().Events(s.namespace).DeleteCollection(b.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	return len(first), late, slices.Sorted(maps.Keys(texts))
 }
+
+// claimOfPod is the name of a claim after its pod's was taken out.
+var claimOfPod = regexp.MustCompile(`POD-networks-[a-z0-9]+`)
 
 // clear deletes all pods and returns when they are gone.
 func (s *starter) clear(b *testing.B, size int) {
@@ -217,6 +226,7 @@ func (s *starter) reboot(b *testing.B, number int, f *burstFigures) {
 	})
 	last := slices.MaxFunc(slices.Collect(maps.Values(back)), time.Time.Compare)
 	f.Back, f.BackReady = last.Sub(started).Seconds(), last.Sub(nodeReady).Seconds()
+	f.BackRefused, _, f.BackMessages = s.refusals(b, back)
 }
 
 // restart reboots a node. A kubelet that finds containerd busy with what many
