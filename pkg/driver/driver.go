@@ -118,6 +118,7 @@ type Driver struct {
 	buried    tombstones
 	checks    *checker
 	quiet     background // what nobody waits for
+	waker     waker
 	refused   firstTimes // Unprepare was refused, by claim UID
 	// updateMetadata is the helper's; nil where containers get no metadata.
 	updateMetadata func(ctx context.Context, claimNamespace, claimName string, claimUID types.UID, request string, devices []kubeletplugin.Device) error
@@ -171,6 +172,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		events:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nadra", Host: cfg.NodeName}),
 		damaged:     damaged,
 		unlock:      unlock,
+		waker:       waker{registered: make(chan struct{}, 1)},
 		failed:      make(chan error, 1),
 	}
 	d.attacher.handedOver = d.reportHandOver
@@ -271,6 +273,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
 	g.Go(func() error { return d.publisher.spread.countNodes(ctx, d.clients.Metadata) })
 	g.Go(func() error { return d.publisher.run(ctx) })
+	g.Go(func() error { return d.wakeAfterRegistration(ctx) })
 	g.Go(func() error { return d.runHardware(ctx) })
 	g.Go(func() error { return links.watch(ctx, d.publisher.poke) })
 	g.Go(func() error { return d.runNRI(ctx) })
@@ -323,6 +326,7 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 		// The health of a network is shown by publishing it or not. Declining
 		// per call would have the kubelet ask again every five seconds.
 		kubeletplugin.HealthService(false),
+		kubeletplugin.GRPCInterceptor(d.waker.intercept),
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("registering with the kubelet: %w", err)
