@@ -64,6 +64,11 @@ func (r *report) Goals() map[string]goal {
 	if g, ok := r.burstGoal(); ok {
 		out[fmt.Sprintf("burst of %d pods with 3 networks", crowd)] = g
 	}
+	for _, m := range r.Memory {
+		if limit := m.Goal(); limit > 0 {
+			out["memory of the driver, "+m.State] = atMost(m.RSS, limit, " MiB")
+		}
+	}
 	if r.Gate != nil {
 		out["start of a container through the gate, median"] = less(r.Gate.Gate.Median(), gateGoal, " ms")
 	}
