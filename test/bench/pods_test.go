@@ -16,6 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/nadra-dev/nadra/test/bench/stats"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -112,14 +115,40 @@ func newStarter(b *testing.B, t *trio, namespace string) *starter {
 		wants = append(wants, lab.Want{Network: networkNo(i)})
 		must(b, t.CreateTemplate(b.Context(), lab.Template(namespace, claimTemplate(len(wants)), wants...)))
 	}
-	w, err := t.Kube.CoreV1().Pods(namespace).Watch(b.Context(), metav1.ListOptions{})
-	must(b, err)
+	w := watchPods(b, t.Kube, namespace)
 	b.Cleanup(func() {
 		w.Stop()
 		_, err := t.Cluster.Kubectl(context.WithoutCancel(b.Context()), "delete", "namespace", namespace, "--timeout=180s")
 		must(b, err)
 	})
-	return &starter{t, namespace, w.ResultChan()}
+	return &starter{t, namespace, buffered(w.ResultChan())}
+}
+
+// watchPods watches a namespace without pods. The server may end a watch at any
+// time: it is then taken up where it was.
+func watchPods(b *testing.B, kube kubernetes.Interface, namespace string) watch.Interface {
+	b.Helper()
+	pods := kube.CoreV1().Pods(namespace)
+	list, err := pods.List(b.Context(), metav1.ListOptions{})
+	must(b, err)
+	w, err := watchtools.NewRetryWatcherWithContext(b.Context(), list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) },
+	})
+	must(b, err)
+	return w
+}
+
+// buffered passes events on and never has the server wait, which ends the
+// watches of those who are slow: nobody looks while a hundred pods are created.
+func buffered(from <-chan watch.Event) <-chan watch.Event {
+	to := make(chan watch.Event, 1<<14)
+	go func() {
+		defer close(to)
+		for e := range from {
+			to <- e
+		}
+	}()
+	return to
 }
 
 // pod makes a pod of a kind.
