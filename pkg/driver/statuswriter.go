@@ -231,8 +231,7 @@ func (w *statusWriter) updateClaim(ctx context.Context, claim attachment.ClaimRe
 	})
 }
 
-// patchPod sets the annotation by way of the status subresource: the driver
-// needs no permission to change pods. The UID keeps a pod of the same name safe.
+// patchPod sets network-status; a repair leaves one that is right alone.
 func (w *statusWriter) patchPod(ctx context.Context, u statusUpdate) error {
 	first, err := w.defaultNet(u.sandbox)
 	if err != nil {
@@ -245,14 +244,21 @@ func (w *statusWriter) patchPod(ctx context.Context, u statusUpdate) error {
 	if m := w.known(u.sandbox.Pod); u.repair && m != nil && m.Annotations[nadv1.NetworkStatusAnnot] == text {
 		return nil
 	}
+	return annotate(ctx, w.kube, w.driver, u.sandbox.Pod, nadv1.NetworkStatusAnnot, text)
+}
+
+// annotate sets an annotation of a pod by way of the status subresource: the
+// driver needs no permission to change pods. The UID keeps a pod of the same
+// name safe.
+func annotate(ctx context.Context, kube kubernetes.Interface, manager string, pod attachment.PodRef, annotation, text string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         u.sandbox.Pod.UID,
-		"annotations": map[string]string{nadv1.NetworkStatusAnnot: text},
+		"uid":         pod.UID,
+		"annotations": map[string]string{annotation: text},
 	}})
 	if err != nil {
 		return err
 	}
-	_, err = w.kube.CoreV1().Pods(u.sandbox.Pod.Namespace).Patch(ctx, u.sandbox.Pod.Name,
-		types.MergePatchType, patch, metav1.PatchOptions{FieldManager: w.driver}, "status")
+	_, err = kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: manager}, "status")
 	return err
 }

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,10 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
@@ -82,16 +81,9 @@ func (d *Driver) wake(ctx context.Context) error {
 
 // touch changes a pod so that the kubelet tries it again.
 func (d *Driver) touch(ctx context.Context, pod *corev1.Pod) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         pod.UID,
-		"annotations": map[string]string{wokenAnnotation: time.Now().UTC().Format(time.RFC3339Nano)},
-	}})
-	if err != nil {
-		return err
-	}
-	_, err = d.clients.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
-		metav1.PatchOptions{FieldManager: d.cfg.DriverName}, "status")
-	if err != nil {
+	ref := attachment.PodRef{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	if err := annotate(ctx, d.clients.Kube, d.cfg.DriverName, ref, wokenAnnotation, now); err != nil {
 		return fmt.Errorf("waking pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	klog.FromContext(ctx).Info("The kubelet may have waited for the driver; had it try the pod again", "pod", klog.KObj(pod))
