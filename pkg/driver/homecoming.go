@@ -110,11 +110,14 @@ func (h homes) restoreLink(hw attachment.Hardware) error {
 	if home.Interface == "" {
 		return nil
 	}
-	l, err := h.link(hw)
-	if err != nil || l == nil {
+	name, err := h.returned(hw)
+	if err != nil || name == "" {
 		return err
 	}
-	name := l.Attrs().Name
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
 	var mac net.HardwareAddr
 	if home.MAC != "" {
 		if mac, err = net.ParseMAC(home.MAC); err != nil {
@@ -146,27 +149,21 @@ func (h homes) restoreLink(hw attachment.Hardware) error {
 // reset sets a function's interface up and down. With that its driver asks the
 // physical function for its address; igbvf does not otherwise.
 func (h homes) reset(hw attachment.Hardware) error {
-	l, err := h.link(hw)
-	if err != nil || l == nil {
+	name, err := h.returned(hw)
+	if err != nil || name == "" {
+		return err
+	}
+	l, err := netlink.LinkByName(name)
+	if err != nil {
 		return err
 	}
 	if err := netlink.LinkSetUp(l); err != nil {
-		return fmt.Errorf("setting %s up: %w", l.Attrs().Name, err)
+		return fmt.Errorf("setting %s up: %w", name, err)
 	}
 	if err := netlink.LinkSetDown(l); err != nil {
-		return fmt.Errorf("setting %s down: %w", l.Attrs().Name, err)
+		return fmt.Errorf("setting %s down: %w", name, err)
 	}
 	return nil
-}
-
-// link is a function's interface once the host has it again; nil where the
-// function has none.
-func (h homes) link(hw attachment.Hardware) (netlink.Link, error) {
-	name, err := h.returned(hw)
-	if err != nil || name == "" {
-		return nil, err
-	}
-	return netlink.LinkByName(name)
 }
 
 // administered reports whether a MAC is the one that the administrator has set
