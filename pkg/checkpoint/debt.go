@@ -55,7 +55,7 @@ func (s *Store) HandOver(key Key, cause error) error {
 		return fmt.Errorf("encoding the debt of %s: %w", key, err)
 	}
 	failpoint.Reach(failpoint.BeforeRecordWrite)
-	if err := writeFile(s.debtPath(d), data); err != nil {
+	if err := replaceFile(s.debtPath(d), data); err != nil {
 		return fmt.Errorf("writing the debt of %s: %w", key, err)
 	}
 	if err := syncDir(s.owedDir()); err != nil {

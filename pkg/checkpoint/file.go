@@ -2,34 +2,39 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 )
 
-// writeFile replaces path by data so that a reader, also one after a crash or
+// replaceFile replaces path by data so that a reader, also one after a crash or
 // a power cut, sees either the old or the new content, whole.
-func writeFile(path string, data []byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+func replaceFile(path string, data []byte) error {
+	file, err := writeFile(path, data, true)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, tmp.Close(), removeIfThere(tmp.Name()))
-		}
-	}()
-	if _, err = tmp.Write(data); err != nil {
-		return err
+	return file.Close()
+}
+
+// writeFile replaces path by data for whoever reads it now, and returns the open
+// file. Without sync a power cut may leave a part of it, or nothing.
+func writeFile(path string, data []byte, sync bool) (file *os.File, err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return nil, err
 	}
-	if err = tmp.Sync(); err != nil {
-		return err
+	_, err = tmp.Write(data)
+	if err == nil && sync {
+		err = tmp.Sync()
 	}
-	if err = tmp.Close(); err != nil {
-		return fmt.Errorf("closing %s: %w", tmp.Name(), err)
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
 	}
-	return os.Rename(tmp.Name(), path)
+	if err != nil {
+		return nil, errors.Join(err, tmp.Close(), removeIfThere(tmp.Name()))
+	}
+	return tmp, nil
 }
 
 // syncDir makes names that were added to or removed from dir durable.

@@ -24,14 +24,19 @@ var ErrNotFound = errors.New("no such record")
 
 // Store holds the records of this node, in memory for reading and in one file
 // per claim for the next process. Its methods are safe for concurrent use.
-// A change is on disk before the method returns; when writing fails nothing
-// has changed, neither on disk nor in memory.
+// A change is on disk before the method returns, or in the hands of the kernel
+// where it says so; when writing fails nothing has changed, neither on disk nor
+// in memory.
 type Store struct {
 	dir    string
 	bootID string
 
 	// writing is held by whoever changes records, over the write to disk.
 	writing sync.Mutex
+	// unsynced are the latest files of claims that are not yet on disk, and
+	// guarded by writing; later is their syncing.
+	unsynced map[string]*os.File
+	later    sync.WaitGroup
 	// mu guards what follows and is held for memory only: a pod without claims
 	// asks too, and must not wait for a disk.
 	mu     sync.RWMutex
@@ -40,11 +45,12 @@ type Store struct {
 	byPod map[string]map[string]bool
 	debts map[string]Debt // by file name
 
-	writes atomic.Uint64
+	writes, waited atomic.Uint64
 }
 
-// Writes tells how many files of claims were written, and synced, since Open.
-func (s *Store) Writes() uint64 { return s.writes.Load() }
+// Writes tells how many files of claims were written since Open, and for how
+// many of them somebody waited until they were on disk.
+func (s *Store) Writes() (all, waited uint64) { return s.writes.Load(), s.waited.Load() }
 
 // Damaged tells of a file that was put aside because it could not be read.
 type Damaged struct {
@@ -65,11 +71,14 @@ var claimUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 // everything that is attached from now on. Files that cannot be understood are
 // moved aside and returned; they are not an error.
 func Open(dir, bootID string) (*Store, []Damaged, error) {
-	s := &Store{dir: dir, bootID: bootID, claims: map[string][]Record{}, byPod: map[string]map[string]bool{}, debts: map[string]Debt{}}
+	s := &Store{dir: dir, bootID: bootID, unsynced: map[string]*os.File{}, claims: map[string][]Record{}, byPod: map[string]map[string]bool{}, debts: map[string]Debt{}}
 	for _, d := range []string{s.claimsDir(), s.owedDir(), s.damagedDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, nil, fmt.Errorf("making the state directory: %w", err)
 		}
+	}
+	if err := s.restoreKept(); err != nil {
+		return nil, nil, err
 	}
 	claims, err := s.load(s.claimsDir(), func(name string, data []byte) error {
 		records, err := decodeClaimFile(data, name)
@@ -105,6 +114,9 @@ func (s *Store) load(dir string, decode func(name string, data []byte) error) ([
 			// Left by a crash between write and rename. On a disk that is
 			// read-only for now it stays, and does no harm.
 			_ = os.Remove(path)
+			continue
+		}
+		if strings.HasPrefix(name, kept) {
 			continue
 		}
 		data, err := os.ReadFile(path)
@@ -153,7 +165,7 @@ func (s *Store) Put(prepared []attachment.Prepared) error {
 	if len(s.ForClaim(uid)) > 0 {
 		return nil
 	}
-	if err := s.replace(uid, records); err != nil {
+	if err := s.replace(uid, records, onDisk); err != nil {
 		return err
 	}
 	return syncDir(s.claimsDir())
@@ -162,7 +174,7 @@ func (s *Store) Put(prepared []attachment.Prepared) error {
 // MarkAttaching notes that plugins are about to run for these records in the
 // sandbox: from now on a DEL is owed. Records of one claim cost one write.
 func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox) error {
-	return s.update(keys, func(r *Record) error {
+	return s.update(keys, onDisk, func(r *Record) error {
 		if r.DELOwed() {
 			return fmt.Errorf("%s is %s for sandbox %s: a DEL is owed first", r.Key(), r.Phase, r.Sandbox.ID)
 		}
@@ -174,7 +186,7 @@ func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox) error {
 // MarkGiven notes the sandbox whose containers have devices to which nothing is
 // attached. No DEL is owed for them.
 func (s *Store) MarkGiven(keys []Key, sandbox attachment.Sandbox) error {
-	return s.update(keys, func(r *Record) error {
+	return s.update(keys, onDisk, func(r *Record) error {
 		if !r.DeviceOnly {
 			return fmt.Errorf("%s is to be attached to network %s", r.Key(), r.Attachment.Network)
 		}
@@ -186,7 +198,7 @@ func (s *Store) MarkGiven(keys []Key, sandbox attachment.Sandbox) error {
 // MarkDisplaced notes which default routes are about to be taken away for this
 // record, in addition to those that were.
 func (s *Store) MarkDisplaced(key Key, routes []Route) error {
-	return s.update([]Key{key}, func(r *Record) error {
+	return s.update([]Key{key}, onDisk, func(r *Record) error {
 		if !r.DELOwed() {
 			return fmt.Errorf("%s is %s: nothing is attached that a route could be taken away for", r.Key(), r.Phase)
 		}
@@ -209,14 +221,15 @@ type Added struct {
 	Result, DeviceInfo json.RawMessage
 }
 
-// MarkAttached notes the results of ADDs. Records of one claim cost one write.
+// MarkAttached notes the results of ADDs. Records of one claim cost one write,
+// which is on disk soon after: without it they are Attaching, and owe a DEL too.
 func (s *Store) MarkAttached(added ...Added) error {
 	keys := make([]Key, len(added))
 	results := make(map[Key]Added, len(added))
 	for i, a := range added {
 		keys[i], results[a.Key] = a.Key, a
 	}
-	return s.update(keys, func(r *Record) error {
+	return s.update(keys, soon, func(r *Record) error {
 		if r.Phase != Attaching {
 			return fmt.Errorf("%s is %s, not Attaching", r.Key(), r.Phase)
 		}
@@ -227,9 +240,9 @@ func (s *Store) MarkAttached(added ...Added) error {
 }
 
 // MarkDetached notes that the DELs of these records have succeeded: nothing is
-// owed any more.
+// owed any more. That is on disk soon after: without it the DELs are repeated.
 func (s *Store) MarkDetached(keys ...Key) error {
-	return s.update(keys, func(r *Record) error {
+	return s.update(keys, soon, func(r *Record) error {
 		*r = Record{Prepared: r.Prepared, Phase: Prepared, Refusal: r.Refusal}
 		return nil
 	})
@@ -237,9 +250,9 @@ func (s *Store) MarkDetached(keys ...Key) error {
 
 // MarkRefused has the gate refuse containers that lack one of these
 // attachments at once, with this reason, and not hold them until its time is
-// over. It ends with the next MarkAttaching.
+// over. It ends with the next MarkAttaching, and with the node's life.
 func (s *Store) MarkRefused(keys []Key, reason string) error {
-	return s.update(keys, func(r *Record) error {
+	return s.update(keys, soon, func(r *Record) error {
 		r.Refusal = reason
 		return nil
 	})
@@ -254,6 +267,7 @@ func (s *Store) DeleteClaim(uid string) error {
 		return nil
 	}
 	failpoint.Reach(failpoint.BeforeRecordDelete)
+	s.forgetKept(uid) // first: what is left of a claim is its latest file
 	if err := removeIfThere(s.path(uid)); err != nil {
 		return fmt.Errorf("forgetting claim %s: %w", uid, err)
 	}
@@ -308,73 +322,6 @@ func inAttachOrder(out []Record) []Record {
 		)
 	})
 	return out
-}
-
-// update changes records and writes each claim that is concerned once.
-func (s *Store) update(keys []Key, change func(*Record) error) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	changed := map[string][]Record{}
-	for _, k := range keys {
-		records, ok := changed[k.ClaimUID]
-		if !ok {
-			records = s.ForClaim(k.ClaimUID)
-			changed[k.ClaimUID] = records
-		}
-		i := slices.IndexFunc(records, func(r Record) bool { return r.Key() == k })
-		if i < 0 {
-			return fmt.Errorf("%w: %s", ErrNotFound, k)
-		}
-		if err := change(&records[i]); err != nil {
-			return err
-		}
-	}
-	for uid, records := range changed {
-		if err := s.replace(uid, records); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// replace writes the records of one claim and then lets readers see them. The
-// caller holds writing.
-func (s *Store) replace(uid string, records []Record) error {
-	data, err := encodeClaimFile(records)
-	if err != nil {
-		return fmt.Errorf("encoding the records of claim %s: %w", uid, err)
-	}
-	failpoint.Reach(failpoint.BeforeRecordWrite)
-	s.writes.Add(1)
-	if err := writeFile(s.path(uid), data); err != nil {
-		return fmt.Errorf("writing the records of claim %s: %w", uid, err)
-	}
-	failpoint.Reach(failpoint.AfterRecordWrite)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.set(uid, records)
-	return nil
-}
-
-// set has readers see the records of a claim, or none. The caller holds mu.
-func (s *Store) set(uid string, records []Record) {
-	for _, r := range s.claims[uid] {
-		delete(s.byPod[r.Pod.UID], uid)
-		if len(s.byPod[r.Pod.UID]) == 0 {
-			delete(s.byPod, r.Pod.UID)
-		}
-	}
-	if len(records) == 0 {
-		delete(s.claims, uid)
-		return
-	}
-	s.claims[uid] = records
-	for _, r := range records {
-		if s.byPod[r.Pod.UID] == nil {
-			s.byPod[r.Pod.UID] = map[string]bool{}
-		}
-		s.byPod[r.Pod.UID][uid] = true
-	}
 }
 
 // Dir is the directory with one file per claim, named for its UID, that the

@@ -139,7 +139,7 @@ func TestCheckHasWhatAddHad(t *testing.T) {
 			a := ofVersion(v, conflist("first", "second"))
 			a.CNIArgs = [][2]string{{"IP", "10.1.0.5"}}
 			a.CapabilityArgs = map[string]json.RawMessage{"ips": json.RawMessage(`["10.1.0.5/24"]`)}
-			res, err := w.Add(t.Context(), sandbox, a)
+			res, err := w.Add(t.Context(), sandbox, a, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

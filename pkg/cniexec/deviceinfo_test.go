@@ -22,7 +22,7 @@ func TestDeviceInfo(t *testing.T) {
 	w.infoDir = filepath.Join(w.dir, "devinfo")
 	path := w.infoPath(sandbox, a)
 	w.plugin(t, "tells", `cat >>$DIR/log; echo >>$DIR/log; [ $CNI_COMMAND = ADD ] && echo '`+told+`' >"$(sed -n 's/.*"CNIDeviceInfoFile":"\([^"]*\)".*/\1/p' $DIR/log)" && echo '`+result+`' || true`)
-	if _, err := w.Add(t.Context(), sandbox, a); err != nil {
+	if _, err := w.Add(t.Context(), sandbox, a, nil); err != nil {
 		t.Fatal(err)
 	}
 	info, err := w.DeviceInfo(sandbox, a)
@@ -52,7 +52,7 @@ func TestDeviceInfoOfTheDevicePlugin(t *testing.T) {
 	a := conflist("silent")
 	a.ResourceName = "intel.com/sriov"
 	a.CapabilityArgs = map[string]json.RawMessage{"deviceID": json.RawMessage(`"0000:03:02.1"`)}
-	if _, err := w.Add(t.Context(), sandbox, a); err != nil {
+	if _, err := w.Add(t.Context(), sandbox, a, nil); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := w.DeviceInfo(sandbox, a); err != nil || string(info) != told {

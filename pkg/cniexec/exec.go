@@ -33,6 +33,8 @@ const (
 type hostExec struct {
 	version.PluginDecoder
 	root string
+	// held is what the plugins' input waits for; nil where for nothing.
+	held *held
 }
 
 // ExecPlugin runs one plugin to its end or to the end of ctx, whichever comes
@@ -68,6 +70,9 @@ func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ [
 	c.Dir = "/"
 	c.Env = environ
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(stdin), stdout, stderr
+	if e.held != nil {
+		c.Stdin = e.held.input(stdin, func() { _ = c.Cancel() }) // it may have ended by itself
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if e.root != "/" {
 		c.SysProcAttr.Chroot = e.root

@@ -34,7 +34,7 @@ func (w *world) attached(t *testing.T, id string, a attachment.Attachment) attac
 	if err := os.WriteFile(s.NetNS, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Add(t.Context(), s, a); err != nil {
+	if _, err := w.Add(t.Context(), s, a, nil); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -225,7 +225,7 @@ func TestGCRunsAlone(t *testing.T) {
 	a := version11("blue", "slow")
 	gone := func(string, string) bool { return false }
 	for verb, run := range map[string]func(*world) error{
-		"ADD": func(w *world) error { _, err := w.Add(t.Context(), sandbox, a); return err },
+		"ADD": func(w *world) error { _, err := w.Add(t.Context(), sandbox, a, nil); return err },
 		"DEL": func(w *world) error { return w.Del(t.Context(), sandbox, a, nil) },
 		"DEL of an orphan": func(w *world) error {
 			orphans, err := w.Orphans(gone)

@@ -55,7 +55,7 @@ func TestPluginsRunInTheHostsRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Add(t.Context(), sandbox, conflist("where"))
+	_, err = r.Add(t.Context(), sandbox, conflist("where"), nil)
 	if err == nil || !strings.Contains(err.Error(), "root has [opt usr]") {
 		t.Errorf("error %v", err)
 	}

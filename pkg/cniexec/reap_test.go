@@ -45,7 +45,7 @@ func TestKilledProcessesAreCollected(t *testing.T) {
 	w.plugin(t, "hang", `sleep 600 & sleep 600`)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := w.Add(ctx, sandbox, conflist("hang")); err == nil {
+	if _, err := w.Add(ctx, sandbox, conflist("hang"), nil); err == nil {
 		t.Fatal("no error")
 	}
 	if left := children(t); len(left) > 0 {
@@ -59,7 +59,7 @@ func TestDaemonsAreCollected(t *testing.T) {
 	w := newWorld(t)
 	w.plugin(t, "daemon", `(for i in $(seq 500); do [ -e $DIR/end ] && break; sleep 0.01; done) >/dev/null 2>&1 & echo '`+result+`'`)
 	w.plugin(t, "p", `echo '`+result+`'`)
-	if _, err := w.Add(t.Context(), sandbox, conflist("daemon")); err != nil {
+	if _, err := w.Add(t.Context(), sandbox, conflist("daemon"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if left := children(t); len(left) != 1 {
@@ -72,7 +72,7 @@ func TestDaemonsAreCollected(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("left: %v", children(t))
 		}
-		if _, err := w.Add(t.Context(), sandbox, conflist("p")); err != nil {
+		if _, err := w.Add(t.Context(), sandbox, conflist("p"), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

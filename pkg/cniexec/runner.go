@@ -69,7 +69,21 @@ func New(o Options) (*Runner, error) {
 // to the newest result version. When it fails, plugins may have left something
 // behind: the caller owes a Del. A CNI error keeps its type (*types.Error), so
 // that its code can be had with errors.As.
-func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) (*types100.Result, error) {
+//
+// before, if any, is done while the first plugin's process starts, and has
+// returned when Add does. When it fails no plugin has had its configuration, and
+// nothing is owed.
+func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
+	h := hold(before)
+	result, err := r.add(ctx, s, a, h)
+	if beforeErr := h.wait(); beforeErr != nil {
+		return nil, errors.Join(beforeErr, r.removeInfo(r.infoPath(s, a)))
+	}
+	return result, err
+}
+
+// add is Add with what the first plugin waits for.
+func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, h *held) (*types100.Result, error) {
 	list, err := libcni.NetworkConfFromBytes(a.Conflist)
 	if err != nil {
 		return nil, fmt.Errorf("reading the conflist: %w", err)
@@ -79,7 +93,8 @@ func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err := r.prepareInfo(list, s, a); err != nil {
 		return nil, &trouble{err}
 	}
-	res, err := r.cni.AddNetworkList(ctx, list, r.runtimeConf(s, a))
+	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, held: h})
+	res, err := cni.AddNetworkList(ctx, list, r.runtimeConf(s, a))
 	if err != nil {
 		return nil, err
 	}

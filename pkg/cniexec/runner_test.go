@@ -87,7 +87,7 @@ func TestAddAndDelRunTheWholeChain(t *testing.T) {
 	a.CNIArgs = [][2]string{{"IP", "10.1.0.5"}}
 	a.CapabilityArgs = map[string]json.RawMessage{"ips": json.RawMessage(`["10.1.0.5/24"]`)}
 
-	got, err := w.Add(t.Context(), sandbox, a)
+	got, err := w.Add(t.Context(), sandbox, a, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestDelHasTheResultOfAdd(t *testing.T) {
 				w.plugin(t, "second", strings.Replace(script, "NAME", "second", 1))
 				a := conflist("first", "second")
 				a.Conflist = []byte(strings.Replace(string(a.Conflist), "1.0.0", version, 1))
-				res, err := w.Add(t.Context(), sandbox, a)
+				res, err := w.Add(t.Context(), sandbox, a, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -267,7 +267,7 @@ func TestErrorsNameThePluginAndItsWords(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.plugin(t, "p", tt.script)
-			_, err := w.Add(t.Context(), sandbox, conflist("p"))
+			_, err := w.Add(t.Context(), sandbox, conflist("p"), nil)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -291,7 +291,7 @@ func TestDeadlineEndsTheWholeGroup(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("the budget is spent"))
 	defer cancel()
 	started := time.Now()
-	_, err := w.Add(ctx, sandbox, conflist("hang"))
+	_, err := w.Add(ctx, sandbox, conflist("hang"), nil)
 	if err == nil || !strings.Contains(err.Error(), `plugin type="hang"`) || !strings.Contains(err.Error(), "the budget is spent") {
 		t.Errorf("error %v", err)
 	}
@@ -333,7 +333,7 @@ func waitGone(t *testing.T, who string, pid int) {
 func TestPluginMayLeaveADaemon(t *testing.T) {
 	w := newWorld(t)
 	w.plugin(t, "p", `sleep 2 & echo '`+result+`'`)
-	if _, err := w.Add(t.Context(), sandbox, conflist("p")); err != nil {
+	if _, err := w.Add(t.Context(), sandbox, conflist("p"), nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -71,7 +71,7 @@ func TestTransient(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(tt.limit, time.Minute))
 			defer cancel()
-			_, err := w.Add(ctx, s, a)
+			_, err := w.Add(ctx, s, a, nil)
 			if err == nil {
 				t.Fatal("no error")
 			}
