@@ -24,9 +24,13 @@ import (
 	"github.com/nadra-dev/nadra/internal/gate"
 )
 
-// look is the interval at which a waiting gate reads its records again: a file
-// or two that are in the page cache.
-const look = 25 * time.Millisecond
+// A waiting gate reads its records again, a file or two that are in the page
+// cache, in pauses that grow with its wait: most pods are attached when their
+// containers come, or some milliseconds later.
+const (
+	firstPause = time.Millisecond
+	maxPause   = 25 * time.Millisecond
+)
 
 // bootIDFile is read in the runtime's mount namespace, which is the host's.
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
@@ -75,7 +79,7 @@ func run(args []string, stdin io.Reader) error {
 func hold(claims []string, dir string, here gate.Where, patience func() time.Duration) error {
 	var limit time.Duration
 	var deadline time.Time
-	for {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		verdict, reason, err := decide(claims, dir, here)
 		switch {
 		case err != nil:
@@ -90,7 +94,7 @@ func hold(claims []string, dir string, here gate.Where, patience func() time.Dur
 		case time.Now().After(deadline):
 			return fmt.Errorf("after %s: %s", limit.Round(100*time.Millisecond), reason)
 		}
-		time.Sleep(look)
+		time.Sleep(pause)
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 
 // runner runs CNI plugins; cniexec.Runner outside of tests.
 type runner interface {
-	Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) (*types100.Result, error)
+	Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error)
 	Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error
 	Missing(types []string) []string
 	DeviceInfo(s attachment.Sandbox, a attachment.Attachment) (json.RawMessage, error)
@@ -112,19 +112,27 @@ func (a *attacher) attempt(ctx context.Context, sandbox attachment.Sandbox) erro
 		return err
 	}
 	sandbox.Cookie = ns.cookie
-	if err := a.store.MarkAttaching(keys(todo), sandbox); err != nil {
-		return again{err}
-	}
 	return a.addAll(ctx, sandbox, todo)
 }
 
-// addAll runs ADD for records that are marked attaching. What they come to is
-// written once for all of them: a crash before that costs a DEL and an ADD
-// more, while each write is one that every pod with many networks waits for.
+// addAll marks records attaching, while the first plugin's process starts, and
+// runs ADD for them. What they come to is written once for all of them: a crash
+// before that costs a DEL and an ADD more, while each write is one that every
+// pod with many networks waits for.
 func (a *attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo []checkpoint.Record) error {
 	added := make([]checkpoint.Added, 0, len(todo))
+	var unmarked error
+	mark := func() error {
+		unmarked = a.store.MarkAttaching(keys(todo), sandbox)
+		failpoint.Reach(failpoint.BeforeAdd)
+		return unmarked
+	}
 	for i, r := range todo {
-		one, err := a.add(ctx, sandbox, r, todo[:i+1])
+		one, err := a.add(ctx, sandbox, r, todo[:i+1], mark)
+		mark = nil
+		if unmarked != nil {
+			return again{err}
+		}
 		if err != nil {
 			return errors.Join(err, a.store.MarkAttached(added...), a.store.MarkDetached(keys(todo[i+1:])...))
 		}
@@ -179,14 +187,14 @@ func checkNames(links []string, todo []checkpoint.Record) error {
 	return nil
 }
 
-// add runs ADD for one record. made are those of the same attempt up to it.
-func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record, made []checkpoint.Record) (checkpoint.Added, error) {
+// add runs ADD for one record, and what is to be done before. made are those of
+// the same attempt up to it.
+func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record, made []checkpoint.Record, before func() error) (checkpoint.Added, error) {
 	none := checkpoint.Added{}
 	at := r.Attachment
 	ctx, cancel := context.WithTimeoutCause(ctx, a.addLimit, fmt.Errorf("one ADD may take %s", a.addLimit))
 	defer cancel()
-	failpoint.Reach(failpoint.BeforeAdd)
-	result, err := a.runner.Add(ctx, sandbox, at)
+	result, err := a.runner.Add(ctx, sandbox, at, before)
 	failpoint.Reach(failpoint.AfterAdd)
 	if err != nil {
 		transient := cniexec.Transient(err)

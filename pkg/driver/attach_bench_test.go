@@ -188,7 +188,7 @@ func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*n
 		return look(netns)
 	}
 	d.jobs.base = ctx
-	s.hooks = &hooks{d: d, budget: func() time.Duration { return time.Minute }}
+	s.hooks = &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
 	return s, nil
 }
 
@@ -222,9 +222,9 @@ type timedRunner struct {
 	took time.Duration
 }
 
-func (r *timedRunner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) (*types100.Result, error) {
+func (r *timedRunner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
 	defer addTime(&r.took, time.Now())
-	return r.runner.Add(ctx, s, a)
+	return r.runner.Add(ctx, s, a, before)
 }
 
 func (r *timedRunner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {

@@ -48,7 +48,12 @@ func (k *kernel) do(verb string, s attachment.Sandbox, a attachment.Attachment) 
 	return k.fail[verb+" "+a.Interface]
 }
 
-func (k *kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment) (*types100.Result, error) {
+func (k *kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
+	if before != nil {
+		if err := before(); err != nil {
+			return nil, err
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

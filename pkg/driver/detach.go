@@ -49,11 +49,12 @@ func (a *attacher) release(ctx context.Context, claimUID string) error {
 // failure does not stop the others (behaviour A4-50).
 func (a *attacher) runDels(ctx context.Context, records []checkpoint.Record, match func(checkpoint.Record) bool) (done []checkpoint.Key, err error) {
 	var errs []error
+	there := a.thereOnce()
 	for _, r := range slices.Backward(records) {
 		if !r.DELOwed() || !match(r) {
 			continue
 		}
-		switch settled, err := a.del(ctx, r); {
+		switch settled, err := a.del(ctx, r, there(r)); {
 		case err != nil:
 			errs = append(errs, err)
 		case settled:
@@ -63,10 +64,25 @@ func (a *attacher) runDels(ctx context.Context, records []checkpoint.Record, mat
 	return done, errors.Join(errs...)
 }
 
-// del runs DEL for one record with the sandbox that its ADD was for. settled
+// thereOnce is there, looking into each sandbox once: in between one ends, if
+// at all, and none comes back.
+func (a *attacher) thereOnce() func(checkpoint.Record) bool {
+	seen := map[string]bool{}
+	return func(r checkpoint.Record) bool {
+		is, known := seen[r.Sandbox.ID]
+		if !known {
+			is = a.there(r)
+			seen[r.Sandbox.ID] = is
+		}
+		return is
+	}
+}
+
+// del runs DEL for one record with the sandbox that its ADD was for, whose
+// network namespace is there or not. settled
 // is false when the record was handed over instead, and owes nothing any more.
-func (a *attacher) del(ctx context.Context, r checkpoint.Record) (settled bool, err error) {
-	err = a.runDel(ctx, r)
+func (a *attacher) del(ctx context.Context, r checkpoint.Record, there bool) (settled bool, err error) {
+	err = a.runDel(ctx, r, there)
 	if err == nil {
 		a.patience.forget(r)
 		return true, nil
@@ -83,11 +99,11 @@ func (a *attacher) del(ctx context.Context, r checkpoint.Record) (settled bool, 
 }
 
 // runDel runs the plugins of one record.
-func (a *attacher) runDel(ctx context.Context, r checkpoint.Record) error {
+func (a *attacher) runDel(ctx context.Context, r checkpoint.Record, there bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, delLimit, fmt.Errorf("one DEL may take %s", delLimit))
 	defer cancel()
 	sandbox := *r.Sandbox
-	if !a.there(r) {
+	if !there {
 		sandbox.NetNS = "" // the path may be someone else's by now
 	}
 	failpoint.Reach(failpoint.BeforeDel)

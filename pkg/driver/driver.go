@@ -56,6 +56,9 @@ type Config struct {
 	// runtime's own limit allows. All pods of the node wait with them; what
 	// takes longer goes on behind the gate.
 	HookBudget time.Duration
+	// AttachWait is how long the hook of a new sandbox waits for its networks,
+	// HookBudget at most; with zero all attaching goes on behind the gate.
+	AttachWait time.Duration
 	// AddTimeout is how long one ADD of a plugin chain may take before it is
 	// killed and tried again; MaxAddTimeout at most.
 	AddTimeout time.Duration
@@ -178,7 +181,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 	d.attacher.handedOver = d.reportHandOver
 	d.homes = homes{sys: cfg.Hardware.SysRoot}
 	d.attacher.home = d.homes.restore
-	if d.watch, err = newPodWatch(clients.Metadata, cfg.NodeName, d.podGone); err != nil {
+	if d.watch, err = newPodWatch(clients.Kube, cfg.NodeName, d.podGone); err != nil {
 		return nil, err
 	}
 	if d.owner, err = newOwner(clients.Metadata, cfg.NodeName, cfg.Ownership); err != nil {
@@ -230,6 +233,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.jobs.group.Wait()
 	timer.Stop()
 	stopJobs(errDriverStop)
+	d.store.Settled()
 	told()
 	return errors.Join(err, status.Wait())
 }

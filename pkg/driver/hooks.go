@@ -8,7 +8,6 @@ import (
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
@@ -23,6 +22,8 @@ type hooks struct {
 	d *Driver
 	// budget is how long a hook may wait. All events of the node wait with it.
 	budget func() time.Duration
+	// attachWait is how long of it a new sandbox may have.
+	attachWait time.Duration
 }
 
 // Synchronize is called once after every (re)connection, before any event.
@@ -76,9 +77,9 @@ func (h *hooks) attached(s attachment.Sandbox) bool {
 	return !slices.ContainsFunc(h.d.store.ForPod(s.Pod.UID), h.d.attacher.lacking(s))
 }
 
-// RunPodSandbox attaches the pod's networks. A failure for good fails the
-// sandbox, and the kubelet makes a new one some seconds later. What takes
-// longer, or may yet succeed, goes on behind the gate (design D5). A pod that
+// RunPodSandbox attaches the pod's networks. A failure for good that it waits
+// for fails the sandbox, and the kubelet makes a new one some seconds later. What
+// takes longer, or may yet succeed, goes on behind the gate (design D5). A pod that
 // should have a claim and has none is refused.
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Soon(failpoint.AfterSandboxRun)
@@ -92,10 +93,21 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	return h.await(ctx, h.d.attachSandbox(sandboxOf(pod), true))
 }
 
+// patience is how long the hook of a new sandbox waits for its networks. What
+// fails after that for good fails containers. A pod that starts none again would
+// be lost, while the kubelet makes a new sandbox for one that fails: such a pod,
+// or one that is not known, has all the time that there is.
+func (h *hooks) patience(pod attachment.PodRef) time.Duration {
+	if h.d.watch.restarts(pod) {
+		return min(h.attachWait, h.budget())
+	}
+	return h.budget()
+}
+
 // await waits for a job's first attempt. It returns nil when the gate is to
 // decide.
 func (h *hooks) await(ctx context.Context, j *job) error {
-	over := time.NewTimer(h.budget())
+	over := time.NewTimer(h.patience(j.sandbox.Pod))
 	defer over.Stop()
 	select {
 	case <-j.tried:
@@ -108,12 +120,6 @@ func (h *hooks) await(ctx context.Context, j *job) error {
 	if !j.running() {
 		return j.err
 	}
-	if j.err == nil { // a failed attempt has its own event
-		h.d.event(j.sandbox.Pod, corev1.EventTypeNormal, eventAttaching,
-			"attaching the networks takes longer than "+h.budget().String()+"; the containers are held until it is done")
-	}
-	klog.FromContext(ctx).Info("Attaching goes on behind the gate", "sandbox", j.sandbox.ID,
-		"pod", klog.KRef(j.sandbox.Pod.Namespace, j.sandbox.Pod.Name))
 	return nil
 }
 

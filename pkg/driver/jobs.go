@@ -22,6 +22,8 @@ const (
 	// drainTime is what attaches and detaches under way get when the driver
 	// stops.
 	drainTime = 5 * time.Second
+	// slowAttach is how long attaching takes without a word.
+	slowAttach = time.Second
 	// freshFailure is how long a failure for good stands before the runtime's
 	// next request for a container begins another attempt. The kubelet asks
 	// every 11–15 s.
@@ -191,6 +193,8 @@ func (d *Driver) runJob(ctx context.Context, j *job) {
 	ctx, cancel := context.WithTimeoutCause(d.withPod(ctx, j.sandbox.Pod), attachTime, fmt.Errorf("no success within %s", attachTime))
 	defer cancel()
 	started := time.Now()
+	slow := time.AfterFunc(slowAttach, func() { d.reportSlow(ctx, j) })
+	defer slow.Stop()
 	unlock, err := d.pods.lock(ctx, j.sandbox.Pod.UID)
 	if err == nil {
 		defer unlock()

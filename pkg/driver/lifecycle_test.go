@@ -11,6 +11,7 @@ import (
 	nri "github.com/containerd/nri/pkg/api"
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -32,7 +33,7 @@ func inWorld(t *testing.T, test func(*testing.T, *world)) {
 		d.jobs.base, d.quiet.base = base, base
 		prepare(t, d, claim("a", "blue", "blue"))
 		w := &world{Driver: d, k: d.attacher.runner.(*kernel)}
-		w.hooks = &hooks{d: d, budget: func() time.Duration { return time.Second }}
+		w.hooks = &hooks{d: d, budget: func() time.Duration { return time.Second }, attachWait: time.Second}
 		test(t, w)
 		stop(errDriverStop)
 		d.jobs.group.Wait()
@@ -326,4 +327,31 @@ func TestStopOfTheDriver(t *testing.T) {
 		same(t, "phases", bothPrepared, w.phases())
 		same(t, "refusal", "", w.store.All()[0].Refusal)
 	})
+}
+
+// A hook leaves to the gate what it may, and waits for pods that would not
+// survive a container that is refused.
+func TestWhoTheHookWaitsFor(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		policy corev1.RestartPolicy
+		want   time.Duration
+	}{
+		{"a pod that is not known", "", time.Second},
+		{"restartPolicy Never", corev1.RestartPolicyNever, time.Second},
+		{"restartPolicy OnFailure", corev1.RestartPolicyOnFailure, 0},
+		{"restartPolicy Always", corev1.RestartPolicyAlways, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDriver(t, nad("blue", blueConf))
+			prepare(t, d, claim("a", "blue"))
+			if tt.policy != "" {
+				watchingPods(t, d, tt.policy, podMeta(false))
+			}
+			h := &hooks{d: d, budget: func() time.Duration { return time.Second }}
+			if got := h.patience(web); got != tt.want {
+				t.Errorf("waits for %s, want %s", got, tt.want)
+			}
+		})
+	}
 }

@@ -50,7 +50,7 @@ func (d *Driver) runNRI(ctx context.Context) error {
 
 // serveNRI serves one connection to the runtime.
 func (d *Driver) serveNRI(ctx context.Context) error {
-	h := &hooks{d: d}
+	h := &hooks{d: d, attachWait: d.cfg.AttachWait}
 	s, err := stub.New(h,
 		stub.WithPluginName("nadra"),
 		stub.WithPluginIdx(nriIndex),

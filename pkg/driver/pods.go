@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -18,28 +18,32 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-
-// podWatch knows the metadata of the node's pods. Nothing on the way to a
-// pod's start depends on it: it tells of deletions, while containers are held
-// at the gate, and of pods that are long gone.
+// podWatch knows the node's pods. No pod's start waits for it: it tells of
+// deletions, while containers are held at the gate, of pods that are long gone,
+// and for whose sandboxes a hook need not wait.
 type podWatch struct {
 	informer cache.SharedIndexInformer
 }
 
+// knownPod is what is kept of a pod.
+type knownPod struct {
+	metav1.PartialObjectMetadata
+	restart corev1.RestartPolicy
+}
+
 // newPodWatch makes a watch; gone is called for every pod that is being, or
 // was, deleted.
-func newPodWatch(client metadata.Interface, node string, gone func(attachment.PodRef)) (*podWatch, error) {
-	informer := metadatainformer.NewFilteredMetadataInformer(client, podResource, metav1.NamespaceAll, 0, cache.Indexers{},
+func newPodWatch(client kubernetes.Interface, node string, gone func(attachment.PodRef)) (*podWatch, error) {
+	informer := coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
-		}).Informer()
+		})
 	told := func(obj any) {
 		if m := metaOf(obj); m != nil && m.DeletionTimestamp != nil {
 			gone(podRefOf(m))
 		}
 	}
-	if err := informer.SetTransform(slim); err != nil {
+	if err := informer.SetTransform(slimPod); err != nil {
 		return nil, fmt.Errorf("watching pods: %w", err)
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -57,20 +61,32 @@ func newPodWatch(client metadata.Interface, node string, gone func(attachment.Po
 	return &podWatch{informer: informer}, nil
 }
 
-// slim drops what nobody here reads.
-func slim(obj any) (any, error) {
-	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		m.ManagedFields, m.Labels, m.OwnerReferences = nil, nil, nil
+// slimPod drops what nobody here reads.
+func slimPod(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
 	}
-	return obj, nil
+	return &knownPod{
+		PartialObjectMetadata: metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Annotations: pod.Annotations, DeletionTimestamp: pod.DeletionTimestamp,
+		}},
+		restart: pod.Spec.RestartPolicy,
+	}, nil
 }
 
 func metaOf(obj any) *metav1.PartialObjectMetadata {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
-	m, _ := obj.(*metav1.PartialObjectMetadata)
-	return m
+	switch m := obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		return m
+	case *knownPod:
+		return &m.PartialObjectMetadata
+	}
+	return nil
 }
 
 func podRefOf(m *metav1.PartialObjectMetadata) attachment.PodRef {
@@ -80,14 +96,28 @@ func podRefOf(m *metav1.PartialObjectMetadata) attachment.PodRef {
 // find returns the pod as last seen; nil when it is not known, or another one
 // has its name.
 func (w *podWatch) find(pod attachment.PodRef) *metav1.PartialObjectMetadata {
+	if known := w.known(pod); known != nil {
+		return &known.PartialObjectMetadata
+	}
+	return nil
+}
+
+func (w *podWatch) known(pod attachment.PodRef) *knownPod {
 	if w == nil {
 		return nil
 	}
 	obj, found, err := w.informer.GetStore().GetByKey(pod.Namespace + "/" + pod.Name)
-	if m := metaOf(obj); err == nil && found && m != nil && string(m.UID) == pod.UID {
-		return m
+	if known, ok := obj.(*knownPod); err == nil && found && ok && string(known.UID) == pod.UID {
+		return known
 	}
 	return nil
+}
+
+// restarts reports whether the pod is known to start a container again that
+// could not be started.
+func (w *podWatch) restarts(pod attachment.PodRef) bool {
+	known := w.known(pod)
+	return known != nil && known.restart != "" && known.restart != corev1.RestartPolicyNever
 }
 
 // going reports whether the pod is known to be under deletion.

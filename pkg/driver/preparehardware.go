@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -184,7 +185,8 @@ func (d *Driver) annotated(ctx context.Context, pod attachment.PodRef) ([]attach
 	meta := d.watch.find(pod)
 	if meta == nil {
 		var err error
-		if meta, err = d.clients.Metadata.Resource(podResource).Namespace(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err != nil {
+		resource := corev1.SchemeGroupVersion.WithResource("pods")
+		if meta, err = d.clients.Metadata.Resource(resource).Namespace(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err != nil {
 			return nil, fmt.Errorf("reading pod %s for its networks: %w", pod, err)
 		}
 	}

@@ -54,6 +54,17 @@ func (d *Driver) reportTrouble(sandbox attachment.Sandbox, err error) {
 	d.event(sandbox.Pod, corev1.EventTypeWarning, eventAttachFailed, err.Error())
 }
 
+// reportSlow tells that a sandbox is still being attached. A failed attempt
+// has its own event.
+func (d *Driver) reportSlow(ctx context.Context, j *job) {
+	if !j.unfailed() {
+		return
+	}
+	d.event(j.sandbox.Pod, corev1.EventTypeNormal, eventAttaching,
+		"attaching the networks takes longer than "+slowAttach.String()+"; the containers are held until it is done")
+	klog.FromContext(ctx).Info("Attaching takes long; the gate holds the containers", "sandbox", j.sandbox.ID)
+}
+
 // reportHandOver tells of a DEL that failed for so long that nobody waits for
 // it any more.
 func (d *Driver) reportHandOver(r checkpoint.Record, cause error) {

@@ -78,7 +78,7 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 	cfg := Config{
 		DriverName: "net.nadra.dev", NodeName: "node-1", HostRoot: filepath.Join(dir, "root"), StateDir: filepath.Join(dir, "state"),
 		CDIDir: filepath.Join(dir, "cdi"), NRISocket: filepath.Join(dir, "nri.sock"), GateBinary: filepath.Join(dir, "nadra-gate"),
-		KubeletPluginsDir: dir, KubeletRegistryDir: filepath.Join(dir, "registry"), Attachments: 10, Copies: 1, HookBudget: time.Second, AddTimeout: time.Minute,
+		KubeletPluginsDir: dir, KubeletRegistryDir: filepath.Join(dir, "registry"), Attachments: 10, Copies: 1, HookBudget: time.Second, AttachWait: time.Second, AddTimeout: time.Minute,
 	}
 	for _, change := range changes {
 		change(&cfg, &clients)

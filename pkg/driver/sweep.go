@@ -178,7 +178,7 @@ func (d *Driver) sweepDebt(ctx context.Context, debt checkpoint.Debt, now time.T
 	if !t.due(now, changed) {
 		return nil
 	}
-	if err := d.attacher.runDel(ctx, debt.Record); err != nil {
+	if err := d.attacher.runDel(ctx, debt.Record, d.attacher.there(debt.Record)); err != nil {
 		t.pause = min(max(2*t.pause, debtMin), debtMax)
 		t.last, t.next = now, now.Add(t.pause)
 		d.sweeper.debts[name] = t

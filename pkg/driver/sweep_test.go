@@ -7,31 +7,34 @@ import (
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
-	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// watching has the driver see these pods of its node.
+// watching has the driver see these pods of its node, which start no container
+// again.
 func watching(t *testing.T, d *Driver, pods ...*metav1.PartialObjectMetadata) {
 	t.Helper()
-	scheme := metadatafake.NewTestScheme()
-	if err := metav1.AddMetaToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	var objects []runtime.Object
+	watchingPods(t, d, corev1.RestartPolicyNever, pods...)
+}
+
+func watchingPods(t *testing.T, d *Driver, policy corev1.RestartPolicy, pods ...*metav1.PartialObjectMetadata) {
+	t.Helper()
+	kube := fake.NewClientset()
 	for _, p := range pods {
-		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-		objects = append(objects, p)
+		pod := &corev1.Pod{ObjectMeta: p.ObjectMeta, Spec: corev1.PodSpec{RestartPolicy: policy}}
+		if err := kube.Tracker().Add(pod); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w, err := newPodWatch(metadatafake.NewSimpleMetadataClient(scheme, objects...), "node-1", d.podGone)
+	w, err := newPodWatch(kube, "node-1", d.podGone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +137,7 @@ func TestPodUnderDeletionIsNotAttached(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	prepare(t, d, claim("a", "blue"))
 	watching(t, d, podMeta(true))
-	h := &hooks{d: d, budget: func() time.Duration { return time.Minute }}
+	h := &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
 	wantError(t, h.RunPodSandbox(t.Context(), podNo(1)), "the pod is being deleted")
 	same(t, "plugins", nil, d.attacher.runner.(*kernel).calls)
 	// A driver that comes back finds its containers at the gate.

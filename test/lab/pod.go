@@ -221,3 +221,14 @@ func (l *Lab) Events(ctx context.Context, namespace, name string) []string {
 func (l *Lab) Exec(ctx context.Context, namespace, pod string, command ...string) (string, error) {
 	return l.Cluster.Kubectl(ctx, append([]string{"-n", namespace, "exec", pod, "--"}, command...)...)
 }
+
+// HasRun reports whether the process of a container has. One that the gate has
+// refused was made, and ended by the failure to start it.
+func HasRun(c corev1.ContainerStatus) bool {
+	for _, s := range []corev1.ContainerState{c.State, c.LastTerminationState} {
+		if s.Running != nil || s.Terminated != nil && s.Terminated.Reason != "StartError" {
+			return true
+		}
+	}
+	return false
+}
