@@ -3,35 +3,66 @@
 package bench
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
 
 // apiSizes are the API server's own sums of what it was sent and has sent.
-var apiSizes = []string{"apiserver_request_body_size_bytes_sum", "apiserver_response_sizes_sum", "apiserver_watch_events_sizes_sum"}
+var apiSizes = map[string]string{
+	"apiserver_request_body_size_bytes_sum": "requests for",
+	"apiserver_response_sizes_sum":          "responses about",
+	"apiserver_watch_events_sizes_sum":      "watches of",
+}
 
-// apiBytes returns how much has passed through the API server, without leases.
-func (t *trio) apiBytes(b *testing.B) float64 {
+// apiBytes are how much has passed through the API server, by way and resource.
+type apiBytes map[string]float64
+
+// apiBytes reads them, without leases.
+func (t *trio) apiBytes(b *testing.B) apiBytes {
 	b.Helper()
-	text, err := t.Kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(b.Context())
-	must(b, err)
-	sum := 0.0
-	found := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		name, rest, ok := strings.Cut(line, "{")
-		if !ok || !slices.Contains(apiSizes, name) || strings.Contains(rest, `resource="leases"`) {
+	out, found := apiBytes{}, map[string]bool{}
+	for _, m := range apiMetrics(b, t.Kube) {
+		way, ok := apiSizes[m.name]
+		resource := m.label("resource")
+		if !ok || resource == "leases" {
 			continue
 		}
-		_, value, _ := strings.Cut(rest, "} ")
-		bytes, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		must(b, err)
-		found[name] = true
-		sum += bytes
+		found[m.name] = true
+		out[way+" "+resource] += m.value
 	}
 	if len(found) != len(apiSizes) {
 		b.Fatalf("the API server's metrics have %v, want %v", found, apiSizes)
 	}
+	return out
+}
+
+// since is what has passed in between, in KiB for each of some pods.
+func (a apiBytes) since(before apiBytes, pods int) apiBytes {
+	out := apiBytes{}
+	for what, bytes := range a {
+		out[what] = (bytes - before[what]) / 1024 / float64(pods)
+	}
+	return out
+}
+
+func (a apiBytes) sum() float64 {
+	sum := 0.0
+	for _, bytes := range a {
+		sum += bytes
+	}
 	return sum
+}
+
+// most names the largest parts.
+func (a apiBytes) most(n int) string {
+	names := slices.SortedFunc(maps.Keys(a), func(x, y string) int { return cmp.Compare(a[y], a[x]) })
+	var parts []string
+	for _, name := range names[:min(n, len(names))] {
+		parts = append(parts, fmt.Sprintf("%s %.0f", name, a[name]))
+	}
+	return strings.Join(parts, ", ")
 }

@@ -53,7 +53,7 @@ const ratioGoal = 0.1
 // The node's kubelet is stopped meanwhile, so that pods exist that only the
 // benchmark makes sandboxes for.
 func BenchmarkBesideMultus(b *testing.B) {
-	figures.noteLoad("beside")
+	figures.begin(b, "beside")
 	l := threeNodes(b)
 	node := l.Cluster.Node(thickNode)
 	must(b, l.CreateNamespace(b.Context(), "beside"))

@@ -53,6 +53,8 @@ type burstFigures struct {
 	// KiB passed through the API server for each pod until all were Ready: the
 	// bodies of requests and responses, and the events of watches.
 	KiB float64
+	// Passed says what most of that is.
+	Passed string
 	// Back are the seconds from a reboot of the node until all were Ready again,
 	// and BackReady those of them after the node was; zero where there was none.
 	Back, BackReady float64
@@ -85,17 +87,19 @@ func (r *report) RefusalTexts() []string {
 // BenchmarkBurst creates many pods at once, and takes them all away again before
 // the next ones.
 func BenchmarkBurst(b *testing.B) {
-	figures.noteLoad("burst")
+	figures.begin(b, "burst")
 	s := newStarter(b, threeNodes(b), "burst")
 	for _, size := range []int{rebooted, crowd} {
-		for _, name := range []string{"plain", "three", "thickthree"} {
-			f := s.burst(b, kindNamed(name), size)
+		for _, kind := range []podKind{kindNamed("plain"), kindNamed("three"), inHook, kindNamed("thickthree")} {
+			s.setWait(b, kind.wait)
+			f := s.burst(b, kind, size)
 			if size == rebooted {
-				s.reboot(b, kindNamed(name).node, &f)
+				s.reboot(b, kind.node, &f)
 			}
 			s.clear(b, size)
+			s.setWait(b, "")
 			figures.Bursts = append(figures.Bursts, f)
-			b.ReportMetric(f.Seconds, fmt.Sprintf("s-%d-%s", size, name))
+			b.ReportMetric(f.Seconds, fmt.Sprintf("s-%d-%s", size, kind.name))
 			b.Logf("%d pods, %s: %.0f KiB each, Prepare failed for %d, %d late; back %.0f s after a reboot, Prepare failed for %d: %q",
 				size, f.Kind, f.KiB, f.Refused, f.Late, f.Back, f.BackRefused, f.BackMessages)
 		}
@@ -105,7 +109,7 @@ func BenchmarkBurst(b *testing.B) {
 
 // BenchmarkSecondTries counts the pods that wait for a second try of the kubelet's.
 func BenchmarkSecondTries(b *testing.B) {
-	figures.noteLoad("late pods")
+	figures.begin(b, "late pods")
 	s := newStarter(b, threeNodes(b), "late")
 	refused, late := 0, 0
 	for range lateBursts {
@@ -141,7 +145,8 @@ func (s *starter) burst(b *testing.B, kind podKind, size int) burstFigures {
 	must(b, creating.Wait())
 	ready := s.awaitAll(b, size, func(e watch.Event) bool { return e.Type != watch.Deleted && isReady(e) })
 	f.Seconds = slices.MaxFunc(slices.Collect(maps.Values(ready)), time.Time.Compare).Sub(started).Seconds()
-	f.KiB = (s.apiBytes(b) - bytes) / float64(size) / 1024
+	passed := s.apiBytes(b).since(bytes, size)
+	f.KiB, f.Passed = passed.sum(), passed.most(6)
 	for i := range size {
 		f.Ready.Add(ready[burstPod(kind, i)].Sub(created[i]))
 	}

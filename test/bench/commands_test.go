@@ -51,7 +51,7 @@ const (
 // BenchmarkCommands runs the program itself over manifests in files, one for
 // each workload, in turn.
 func BenchmarkCommands(b *testing.B) {
-	figures.noteLoad("commands")
+	figures.begin(b, "commands")
 	noLab(b)
 	dir := b.TempDir()
 	must(b, writeManifests(dir))

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	sandboxRounds = 20
+	sandboxRounds = 40
 	delayRounds   = 8
 	// slowPlugin is how long the plugin of the slow network takes.
 	slowPlugin = "1s"
@@ -40,7 +40,7 @@ func (r *report) SlowPlugin() string { return slowPlugin }
 
 // BenchmarkDelay looks whether a pod waits for the plugins of another one.
 func BenchmarkDelay(b *testing.B) {
-	figures.noteLoad("delay")
+	figures.begin(b, "delay")
 	s := newStarter(b, threeNodes(b), "delay")
 	config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"slow","type":"nothing","delay":%q,"began":%q}`, slowPlugin, slowBegan)
 	must(b, s.CreateNAD(b.Context(), s.namespace, "slow", config))
@@ -51,7 +51,11 @@ func BenchmarkDelay(b *testing.B) {
 		must(b, err)
 		return took
 	}
-	figures.Delay = append(figures.Delay, s.delay(b, "a sandbox without networks of nadra's, on nadra's node", nadraNode, sandboxRounds, sandbox))
+	const what = "a sandbox without networks of nadra's, on nadra's node"
+	figures.Delay = append(figures.Delay, s.delay(b, what, nadraNode, sandboxRounds, sandbox))
+	s.setWait(b, inHook.wait)
+	figures.Delay = append(figures.Delay, s.delay(b, what+", with "+inHook.flag(), nadraNode, delayRounds, sandbox))
+	s.setWait(b, "")
 	for _, name := range []string{"one", "thickone"} {
 		kind, round := kindNamed(name), 0
 		ready := func(string) time.Duration {
@@ -62,7 +66,7 @@ func BenchmarkDelay(b *testing.B) {
 		figures.Delay = append(figures.Delay, s.delay(b, "pod create to Ready: "+kind.title, kind.node, delayRounds, ready))
 	}
 	b.ReportMetric(0, "ns/op")
-	for i, unit := range []string{"sandbox", "one", "thickone"} {
+	for i, unit := range []string{"sandbox", "sandbox-in-hook", "one", "thickone"} {
 		b.ReportMetric(figures.Delay[i].Delay.Median(), "ms-delay-"+unit)
 		b.ReportMetric(figures.Delay[i].Delay.Percentile(100), "ms-delay-max-"+unit)
 		b.Logf("%s: beside %.0f, alone %.0f", figures.Delay[i].What, figures.Delay[i].Beside, figures.Delay[i].Alone)

@@ -45,7 +45,7 @@ func (g *gateFigures) Goal() string {
 // BenchmarkGate runs the gate as runc does at every start of a container, for
 // one whose pod is attached.
 func BenchmarkGate(b *testing.B) {
-	figures.noteLoad("gate")
+	figures.begin(b, "gate")
 	noLab(b)
 	gate := filepath.Join(lab.Root(), "bin", "nadra-gate")
 	info, err := os.Stat(gate)

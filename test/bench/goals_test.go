@@ -58,8 +58,10 @@ func (r *report) Goals() map[string]goal {
 			out["API requests between Prepare and first container, "+f.Kind] = atMost(f.Path.Percentile(100), 0, "")
 		}
 	}
-	if len(r.Delay) > 0 {
-		out["delay of another pod's sandbox by a plugin that takes "+slowPlugin+", median"] = less(r.Delay[0].Delay.Median(), 5, " ms")
+	for i, how := range []string{"", ", with " + inHook.flag()} {
+		if i < len(r.Delay) {
+			out["delay of another pod's sandbox by a plugin that takes "+slowPlugin+how+", median"] = less(r.Delay[i].Delay.Median(), 5, " ms")
+		}
 	}
 	if g, ok := r.burstGoal(); ok {
 		out[fmt.Sprintf("burst of %d pods with 3 networks", crowd)] = g
@@ -74,6 +76,11 @@ func (r *report) Goals() map[string]goal {
 	}
 	if r.Webhook != nil {
 		out["webhook, 99th percentile"] = atMost(r.Webhook.Within, webhookGoal, " ms")
+	}
+	for _, s := range r.Scale {
+		change := fmt.Sprintf("one NAD changes in a cluster of %d nodes", s.Nodes)
+		out[change+", slice writes"] = atMost(s.Change.PerNode(), 1, " a driver")
+		out[change+", time in which they are sent"] = atMost(s.Change.Sent, changeSeconds, " s")
 	}
 	for _, c := range r.Commands {
 		if c.Goal() != "–" {

@@ -26,7 +26,7 @@ type hookFigures struct {
 // BenchmarkHook runs the benchmark of the driver's hooks, which is beside what
 // it measures, and takes over its figures.
 func BenchmarkHook(b *testing.B) {
-	figures.noteLoad("hook")
+	figures.begin(b, "hook")
 	noLab(b)
 	b.ReportMetric(0, "ns/op")
 	cmd := exec.CommandContext(b.Context(), "go", "test", "-tags", "e2e", "-count=1", "-run", "^$", "-bench", "^BenchmarkHook$", "./pkg/driver")

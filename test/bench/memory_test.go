@@ -61,9 +61,9 @@ func (f memoryFigures) Goal() float64 {
 // many attachments, while pods come and go, and with more networks than any
 // cluster has.
 func BenchmarkMemory(b *testing.B) {
-	figures.noteLoad("memory")
+	figures.begin(b, "memory")
 	l := setup(b, "memory", "mem0")
-	p := findProcess(b, l.Cluster.Node(1), "nadra-node")
+	p := findProcess(b, l.Cluster.Node(1).Machine, "nadra-node")
 	b.ReportMetric(0, "ns/op")
 	note := func(unit, state string, attachments, nads int) {
 		f := p.memory(b, state)
@@ -150,8 +150,8 @@ func networkNo(i int) string { return fmt.Sprintf("net-%05d", i) }
 // process is the directory of a process in the node's /proc.
 type process string
 
-func findProcess(b *testing.B, node *cluster.Node, program string) process {
-	proc, err := node.HostPath("/proc")
+func findProcess(b *testing.B, machine *cluster.Machine, program string) process {
+	proc, err := machine.HostPath("/proc")
 	must(b, err)
 	comms, err := filepath.Glob(proc + "/[0-9]*/comm")
 	must(b, err)
@@ -161,7 +161,7 @@ func findProcess(b *testing.B, node *cluster.Node, program string) process {
 			return process(filepath.Dir(comm))
 		}
 	}
-	b.Fatalf("no process on the node is %s", program)
+	b.Fatalf("no process on %s is %s", machine.Name(), program)
 	return ""
 }
 

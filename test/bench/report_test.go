@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,9 +24,11 @@ import (
 
 // report is all that docs/performance.md says.
 type report struct {
-	// Commit is the source that was measured.
-	Commit  string
-	Machine machine
+	// Commit is the source that was measured, Boot the machine's life.
+	Commit, Boot string
+	Machine      machine
+	// Measured has what was.
+	Measured map[string]bool
 	// Load is the load average of the last minute before each measurement.
 	Load          map[string]string
 	Gate          *gateFigures
@@ -42,6 +43,7 @@ type report struct {
 	ContainerPeak float64
 	Commands      []commandFigures
 	Webhook       *webhookFigures
+	Scale         []scaleFigures
 }
 
 // machine says where the figures come from.
@@ -55,34 +57,6 @@ type machine struct {
 
 //go:embed performance.md.tmpl
 var document string
-
-// noteLoad notes how busy the machine is before something is measured.
-func (r *report) noteLoad(what string) {
-	if r.Load == nil {
-		r.Load = map[string]string{}
-	}
-	content, err := os.ReadFile("/proc/loadavg")
-	if err == nil {
-		r.Load[what], _, _ = strings.Cut(string(content), " ")
-	}
-}
-
-// finish writes the document when everything was measured. Figures of several
-// runs are never mixed.
-func (r *report) finish() error {
-	if r.Gate == nil || r.Hook == nil || r.Beside == nil || r.Memory == nil || r.Pods == nil || r.Bursts == nil ||
-		r.LatePods == nil || r.Delay == nil || r.Commands == nil || r.Webhook == nil {
-		fmt.Fprintln(os.Stderr, "docs/performance.md is left as it is: not everything was measured")
-		return nil
-	}
-	text, raw, err := r.documents()
-	if err != nil {
-		return err
-	}
-	docs := filepath.Join(lab.Root(), "docs")
-	return errors.Join(os.WriteFile(filepath.Join(docs, "performance.md"), text, 0o644),
-		os.WriteFile(filepath.Join(docs, "performance.json"), raw, 0o644))
-}
 
 // documents are the report for people and for programs.
 func (r *report) documents() (text, raw []byte, err error) {

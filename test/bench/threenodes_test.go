@@ -4,6 +4,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -89,6 +90,21 @@ func (t *trio) install(ctx context.Context) error {
 		return err
 	}
 	return t.Cluster.Node(thinNode).InstallThinMultus(ctx, thin)
+}
+
+// setWait gives the driver an --attach-wait, or none ("").
+func (t *trio) setWait(b *testing.B, wait string) {
+	b.Helper()
+	args := []string{"--node-name=$(NODE_NAME)", "--host-root=/host"}
+	if wait != "" {
+		args = append(args, "--attach-wait="+wait)
+	}
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}})
+	must(b, err)
+	_, err = t.Cluster.Kubectl(b.Context(), "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", string(patch))
+	must(b, err)
+	_, err = t.Cluster.Kubectl(b.Context(), "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
+	must(b, err)
 }
 
 // nodeReady waits until the node's kubelet says that it is, and nothing keeps

@@ -6,10 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -58,7 +55,7 @@ func (w *webhookFigures) Goal() string {
 // BenchmarkWebhook admits pods on a cluster with many networks. It comes last:
 // the networks stay.
 func BenchmarkWebhook(b *testing.B) {
-	figures.noteLoad("webhook")
+	figures.begin(b, "webhook")
 	l := startLab(b)
 	must(b, l.InstallController(b.Context()))
 	f := &webhookFigures{NADs: webhookNADs, Pods: webhookPods, Needs: webhookNeeds}
@@ -68,7 +65,7 @@ func BenchmarkWebhook(b *testing.B) {
 	makeNetworks(b, l, f)
 	admit(b, l, f)
 	f.Within = answers(b, l)
-	f.RSS = findProcess(b, l.Cluster.Node(1), "nadra-controller").status(b, "VmRSS")
+	f.RSS = findProcess(b, l.Cluster.Node(1).Machine, "nadra-controller").status(b, "VmRSS")
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(f.Classes, "s-classes")
 	b.ReportMetric(f.Plain.Median(), "ms-plain-p50")
@@ -159,7 +156,7 @@ var bucket = regexp.MustCompile(`(?m)^nadra_webhook_duration_seconds_bucket\{web
 func answers(b *testing.B, l *lab.Lab) float64 {
 	pods, err := l.Kube.CoreV1().Pods(lab.ControllerNamespace).List(b.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nadra-controller"})
 	must(b, err)
-	counts := map[float64]float64{}
+	counts := histogram{}
 	for _, pod := range pods.Items {
 		text, err := l.Cluster.Kubectl(b.Context(), "get", "--raw",
 			fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:8080/proxy/metrics", lab.ControllerNamespace, pod.Name))
@@ -171,15 +168,8 @@ func answers(b *testing.B, l *lab.Lab) float64 {
 			counts[bound] += n
 		}
 	}
-	all := counts[math.Inf(1)]
-	if all < webhookPods {
-		b.Fatalf("the webhook has counted %v answers", all)
+	if counts.all() < webhookPods {
+		b.Fatalf("the webhook has counted %v answers", counts.all())
 	}
-	bounds := slices.Sorted(maps.Keys(counts))
-	for _, bound := range bounds {
-		if counts[bound] >= 0.99*all {
-			return bound * 1000
-		}
-	}
-	return math.Inf(1)
+	return counts.bound(0.99) * 1000
 }

@@ -1,0 +1,98 @@
+//go:build e2e
+
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// measurements are all that the document needs.
+var measurements = []string{
+	"beside", "burst", "late pods", "commands", "delay", "gate", "hook", "memory", "pods", "scale", "webhook",
+}
+
+// saved is where figures are kept as they come: to measure all takes more than an
+// hour, and with BENCH_RESUME=1 a run that was cut off goes on.
+func saved() string { return filepath.Join(lab.Root(), "bin", "bench", "figures.json") }
+
+// resume takes up the figures of a run that was cut off. Those of another
+// source, or of another life of the machine, are not mixed with new ones.
+func (r *report) resume() error {
+	text, err := os.ReadFile(saved())
+	if errors.Is(err, fs.ErrNotExist) || os.Getenv("BENCH_RESUME") == "" {
+		return nil
+	}
+	var old report
+	if err == nil {
+		err = json.Unmarshal(text, &old)
+	}
+	if err != nil {
+		return fmt.Errorf("taking up the figures in %s: %w", saved(), err)
+	}
+	if old.Commit == r.Commit && old.Boot == r.Boot {
+		*r = old
+	}
+	return nil
+}
+
+// begin notes how busy the machine is before something is measured, and keeps
+// the figures afterwards. What was measured already is not again.
+func (r *report) begin(b *testing.B, what string) {
+	b.Helper()
+	if !slices.Contains(measurements, what) {
+		b.Fatalf("%s is not one of the measurements %q", what, measurements)
+	}
+	if r.Measured[what] {
+		b.Skipf("%s was measured by the run that goes on", what)
+	}
+	if r.Measured == nil {
+		r.Measured, r.Load = map[string]bool{}, map[string]string{}
+	}
+	content, err := os.ReadFile("/proc/loadavg")
+	must(b, err)
+	r.Load[what], _, _ = strings.Cut(string(content), " ")
+	b.Cleanup(func() {
+		if !b.Failed() {
+			r.Measured[what] = true
+			must(b, r.save())
+		}
+	})
+}
+
+func (r *report) save() error {
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(saved()), 0o755), os.WriteFile(saved(), text, 0o644))
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the figures: %w", err)
+	}
+	return nil
+}
+
+// finish writes the document when everything was measured.
+func (r *report) finish() error {
+	for _, what := range measurements {
+		if !r.Measured[what] {
+			fmt.Fprintf(os.Stderr, "docs/performance.md is left as it is: %s was not measured\n", what)
+			return nil
+		}
+	}
+	text, raw, err := r.documents()
+	if err != nil {
+		return err
+	}
+	docs := filepath.Join(lab.Root(), "docs")
+	return errors.Join(os.WriteFile(filepath.Join(docs, "performance.md"), text, 0o644),
+		os.WriteFile(filepath.Join(docs, "performance.json"), raw, 0o644))
+}

@@ -1,0 +1,86 @@
+//go:build e2e
+
+package bench
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/bench/stats"
+)
+
+// writeLog passes requests on and notes those that update slices.
+type writeLog struct {
+	next http.RoundTripper
+
+	mu      sync.Mutex
+	updates map[string]*update // by path
+}
+
+// update is how a slice was written: when first tried, and when answered at
+// last. The API server may turn requests away that wait too long for their turn.
+type update struct {
+	sent, answered time.Time
+}
+
+// RoundTrip is of http.RoundTripper.
+func (l *writeLog) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/resourceslices/") {
+		return l.next.RoundTrip(r)
+	}
+	sent := time.Now()
+	response, err := l.next.RoundTrip(r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.updates[r.URL.Path]
+	if u == nil {
+		u = &update{sent: sent}
+		l.updates[r.URL.Path] = u
+	}
+	u.answered = time.Now()
+	return response, err
+}
+
+// reset forgets what was written so far.
+func (l *writeLog) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.updates = map[string]*update{}
+}
+
+// all returns the updates so far in the order in which they were first sent.
+func (l *writeLog) all() []*update {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.SortedFunc(maps.Values(l.updates), func(a, b *update) int { return a.sent.Compare(b.sent) })
+}
+
+// answered is how long updates took until they were stored.
+func answered(all []*update) stats.Sample {
+	var out stats.Sample
+	for _, u := range all {
+		out.Add(u.answered.Sub(u.sent))
+	}
+	return out
+}
+
+// lastAnswer is when all were stored.
+func lastAnswer(all []*update) time.Time {
+	return slices.MaxFunc(all, func(a, b *update) int { return a.answered.Compare(b.answered) }).answered
+}
+
+// peak is the most updates that were sent in any one second.
+func peak(all []*update) int {
+	most, first := 0, 0
+	for i, u := range all {
+		for u.sent.Sub(all[first].sent) >= time.Second {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
