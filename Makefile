@@ -106,8 +106,11 @@ test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugin
 		| tee $(BIN)/vm/log || code=$$?; \
 		grep '^vm-lane: cases=' $(BIN)/vm/log | tail -1; exit $$code
 
+# It takes more than an hour. BENCH_RESUME=1 goes on with a run that was cut off;
+# BENCH_CHURN is how long pods come and go (10m), BENCH_SCALE the simulated
+# clusters' nodes (1000,5000).
 bench: image ## measure, beside Multus; writes docs/performance.md and .json
-	$(GO) test $(E2E) -count=1 -timeout 70m -run '^$$' -bench . ./test/bench/...
+	$(GO) test $(E2E) -count=1 -timeout 100m -run '^$$' -bench . ./test/bench/...
 
 test: lint race fuzz e2e e2e-dropin conformance faults test-vm ## everything that CI runs
 

@@ -1,6 +1,9 @@
 // Command nadra-node is nadra's node driver: it offers the NADs that this node
 // can attach as DRA devices, and attaches them to the sandboxes of pods whose
 // claims were allocated one. See pkg/driver.
+//
+// nadra-node probe looks at the node instead, prints what it saw as JSON, and
+// changes nothing.
 package main
 
 import (
@@ -75,6 +78,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "where the container runtime looks for CDI specs; the same path in the host")
 	fs.StringVar(&o.GateBinary, "gate-binary", "/nadra-gate", "the gate to install on the host, in the driver's image")
 	fs.DurationVar(&o.HookBudget, "hook-budget", time.Second, "how long the runtime's hooks may wait for plugins, if its own request timeout allows; all pods of the node wait with them, and what takes longer goes on behind the gate")
+	fs.DurationVar(&o.AttachWait, "attach-wait", 0, "how long of that the hook of a new sandbox waits for its networks before it leaves them to the gate; for pods with restartPolicy Never it is always all of it")
 	fs.DurationVar(&o.AddTimeout, "add-timeout", 30*time.Second, "how long one ADD of a network's plugins may take before they are killed and tried again")
 	fs.BoolVar(&o.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces than the pod's and the global ones, as Multus' namespaceIsolation")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use, as Multus' globalNamespaces")
@@ -120,6 +124,8 @@ func (o options) check() error {
 		return fmt.Errorf("--attachments-per-network is %d: it must be at least 1", o.Attachments)
 	case o.HookBudget <= 0:
 		return fmt.Errorf("--hook-budget is %s: it must be more than zero", o.HookBudget)
+	case o.AttachWait < 0:
+		return fmt.Errorf("--attach-wait is %s: it must not be less than zero", o.AttachWait)
 	case o.AddTimeout <= 0 || o.AddTimeout > driver.MaxAddTimeout:
 		return fmt.Errorf("--add-timeout is %s: it must be more than zero and at most %s", o.AddTimeout, driver.MaxAddTimeout)
 	case o.Copies < 1:
@@ -138,6 +144,9 @@ func (o options) check() error {
 }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == probeCommand {
+		return runProbe(ctx, args[1:], os.Stdout)
+	}
 	o, err := parse(args)
 	if err != nil {
 		return err

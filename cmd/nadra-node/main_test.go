@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/internal/probe/host"
 	"github.com/nadra-dev/nadra/pkg/driver"
 )
 
@@ -79,5 +82,31 @@ func TestHardwareFlags(t *testing.T) {
 		if _, err := parse([]string{"--node-name=n", "--pool-config=" + bad}); err == nil || !strings.Contains(err.Error(), "namespace/name[:key][=prefix]") {
 			t.Errorf("--pool-config=%q: error %v", bad, err)
 		}
+	}
+}
+
+func TestProbeFlags(t *testing.T) {
+	o, err := parseProbe(strings.Fields("--host-root=/host --nri-socket=/run/n.sock --cdi-dirs=/a,/b --cni-bin-dirs=/c --cni-conf-dirs=/d,/e"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := host.Options{Root: "/host", NRISocket: "/run/n.sock", CDIDirs: []string{"/a", "/b"}, BinDirs: []string{"/c"}, ConfDirs: []string{"/d", "/e"}}
+	if diff := cmp.Diff(want, o, cmpopts.IgnoreFields(host.Options{}, "Links")); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+	if _, err := parseProbe([]string{"more"}); err == nil || !strings.Contains(err.Error(), `"more" is none`) {
+		t.Errorf("an argument: %v", err)
+	}
+}
+
+// The report is one line that the command line finds in the pod's log.
+func TestProbeWritesALine(t *testing.T) {
+	var out strings.Builder
+	if err := runProbe(t.Context(), []string{"--host-root=" + t.TempDir()}, &out); err != nil {
+		t.Fatal(err)
+	}
+	report, err := probe.Decode([]byte("a warning\n" + out.String()))
+	if err != nil || report.NRI.Found || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("report %+v, %v, of %q", report, err, out.String())
 	}
 }

@@ -130,18 +130,12 @@ func (in *input) connect(templates []translate.TemplatePath) (source.Cluster, er
 	if c.Discovery, err = in.app.cluster.ToDiscoveryClient(); err != nil {
 		return c, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	loader := in.app.cluster.ToRawKubeConfigLoader()
 	if !in.allNamespaces {
-		if c.Namespace, _, err = loader.Namespace(); err != nil {
+		if c.Namespace, _, err = in.app.cluster.ToRawKubeConfigLoader().Namespace(); err != nil {
 			return c, fmt.Errorf("finding the namespace: %w", err)
 		}
 	}
-	if raw, err := loader.RawConfig(); err == nil {
-		c.Name = raw.CurrentContext
-	}
-	if context := in.app.cluster.Context; context != nil && *context != "" {
-		c.Name = *context
-	}
+	c.Name = in.app.contextName()
 	return c, nil
 }
 

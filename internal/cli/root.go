@@ -61,7 +61,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(root.PersistentFlags())
 	app := &app{IOStreams: streams, cluster: flags}
-	root.AddCommand(app.scan(), app.convert(), app.diff(), app.explain(), app.get(), app.version())
+	root.AddCommand(app.scan(), app.convert(), app.diff(), app.explain(), app.get(), app.doctor(), app.version())
 	return root
 }
 
@@ -69,6 +69,18 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 type app struct {
 	genericiooptions.IOStreams
 	cluster *genericclioptions.ConfigFlags
+}
+
+// contextName is that of the cluster's context, for people.
+func (a *app) contextName() string {
+	if name := a.cluster.Context; name != nil && *name != "" {
+		return *name
+	}
+	raw, err := a.cluster.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return ""
+	}
+	return raw.CurrentContext
 }
 
 // exitError ends the program with a code; whoever returns it has said why.

@@ -17,6 +17,10 @@ import (
 const scanHelp = `Say which workloads use which networks, and what becomes of each with nadra:
 ready, ready with notes, or stays on Multus. Reads only.
 
+With --caps, the file that kubectl nadra doctor --probe --save has written, it is
+also said which nodes lack a plugin or the master of a network. This needs no
+cluster.
+
 The baseline is the JSON of an earlier scan: what it has is not reported again,
 and does not count for --fail-on.`
 
@@ -29,6 +33,9 @@ const scanExamples = `  # the whole live cluster
   kubectl nadra scan -k overlays/prod
   # a page for those who decide
   kubectl nadra scan -A -o html > report.html
+  # with what the nodes have, and without the cluster
+  kubectl nadra doctor --probe --save caps.yaml
+  kubectl nadra scan -R -f deploy/ --caps caps.yaml
   # in CI: fail on what is new
   kubectl nadra scan -R -f deploy/ -o sarif --baseline known.json --fail-on warning`
 
@@ -37,6 +44,7 @@ type scanOptions struct {
 	format   string
 	failOn   failOn
 	baseline string
+	caps     string
 }
 
 func (a *app) scan() *cobra.Command {
@@ -54,6 +62,7 @@ func (a *app) scan() *cobra.Command {
 	o.input = a.input(command)
 	command.Flags().StringVarP(&o.format, "output", "o", "table", "form of the report: "+strings.Join(report.Formats(), ", "))
 	command.Flags().StringVar(&o.baseline, "baseline", "", "file with the JSON of an earlier scan, whose findings are left out")
+	command.Flags().StringVar(&o.caps, "caps", "", "file that doctor --probe --save has written, to judge networks by what the nodes have")
 	o.failOn.addFlag(command.Flags())
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.Formats(), cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -67,10 +76,15 @@ func (o *scanOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	nodes, err := nodeFacts(o.caps)
+	if err != nil {
+		return err
+	}
 	set, err := o.read(ctx)
 	if err != nil {
 		return err
 	}
+	set.Options.Nodes = nodes
 	result := o.convert(set)
 	r := report.Build(report.Input{Source: set.Description, Files: len(set.Files), Result: result, Baseline: baseline})
 	if err := report.Write(o.app.Out, o.format, r); err != nil {

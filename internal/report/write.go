@@ -51,9 +51,11 @@ func Write(w io.Writer, format string, r *Report) error {
 	return fmt.Errorf("%q is no format of a report: there are %s", format, strings.Join(Formats(), ", "))
 }
 
-func writeJSON(w io.Writer, r *Report) error {
+func writeJSON(w io.Writer, r *Report) error { return encodeJSON(w, r) }
+
+func encodeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return e.Encode(v)
 }

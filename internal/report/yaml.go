@@ -12,11 +12,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// writeYAML writes what the JSON form has, in its order. It does not go by way
+func writeYAML(w io.Writer, r *Report) error { return encodeYAML(w, r) }
+
+// encodeYAML writes what the JSON form has, in its order. It does not go by way
 // of reading JSON as YAML, which it nearly is: a key of 1,025 letters and some
 // characters are the difference.
-func writeYAML(w io.Writer, r *Report) error {
-	text, err := json.Marshal(r)
+func encodeYAML(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,8 @@ type Code string
 // The codes. Numbers below 10 are about the annotation, below 20 about the
 // networks it names, below 30 about the pod, below 40 about resources,
 // quotas and claims, below 50 about the manifest, below 60 about what network
-// operators make, below 70 more about networks and who serves them.
+// operators make, below 70 more about networks and who serves them, below 80
+// about what the nodes have.
 const (
 	BadAnnotation        Code = "NADRA-001"
 	SlashInName          Code = "NADRA-002"
@@ -78,6 +79,11 @@ const (
 	NetworkUsesMultus  Code = "NADRA-064"
 	NodeSelectorAdded  Code = "NADRA-065"
 	NodeSelectorUnread Code = "NADRA-066"
+
+	PluginOnNoNode    Code = "NADRA-070"
+	PluginOnSomeNodes Code = "NADRA-071"
+	MasterOnNoNode    Code = "NADRA-072"
+	MasterOnSomeNodes Code = "NADRA-073"
 )
 
 // Rule explains a code.

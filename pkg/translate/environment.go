@@ -41,6 +41,17 @@ type Options struct {
 	AllNetworks bool
 	// Templates are kinds with pod templates besides those that are known.
 	Templates []TemplatePath
+	// Nodes are those of the cluster into which somebody has looked; none where
+	// nobody has.
+	Nodes []NodeFacts
+}
+
+// NodeFacts is what one node has.
+type NodeFacts struct {
+	Name string
+	// Plugins are the CNI plugins that can be executed, Interfaces the host's
+	// with all their names.
+	Plugins, Interfaces []string
 }
 
 func (o Options) namespace() string {

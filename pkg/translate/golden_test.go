@@ -58,6 +58,9 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.Operators.ResourcePrefix = strings.TrimPrefix(word, "resource-prefix=")
 		case strings.HasPrefix(word, "operator-namespace="):
 			o.Operators.OperatorNamespace = strings.TrimPrefix(word, "operator-namespace=")
+		case strings.HasPrefix(word, "node="):
+			facts := strings.SplitN(strings.TrimPrefix(word, "node="), "/", 3)
+			o.Nodes = append(o.Nodes, NodeFacts{Name: facts[0], Plugins: strings.Split(facts[1], ","), Interfaces: strings.Split(facts[2], ",")})
 		case strings.HasPrefix(word, "namespace="):
 			o.Namespace = strings.TrimPrefix(word, "namespace=")
 		default:

@@ -18,6 +18,8 @@ type network struct {
 	// plugins are the types of the chain; ipam is that of the first that has one.
 	plugins []string
 	ipam    string
+	// binaries and masters are what a node must have for it, each once.
+	binaries, masters []string
 	// poolless is the plugin that needs a device, where no pool gives it one.
 	poolless string
 	// blocked is set where the configuration is not usable.
@@ -55,7 +57,10 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		if n.ipam == "" {
 			n.ipam = p.IPAM
 		}
+		n.binaries = append(n.binaries, p.Type, p.IPAM)
+		n.masters = append(n.masters, p.Master)
 	}
+	n.binaries, n.masters = filled(n.binaries), filled(n.masters)
 	return n, err
 }
 
@@ -84,6 +89,7 @@ func (n *judged) read(e *environment, configs map[attachment.NetworkRef]string) 
 	pool := n.object.path.Child("metadata", "annotations", attachment.ResourceNameAnnotation)
 	n.resourceName = str(annotation(n.object.node, attachment.ResourceNameAnnotation))
 	n.readConfig()
+	n.seekOnNodes(e, n.object.path.Child("spec", "config"))
 	n.know(e, pool)
 }
 

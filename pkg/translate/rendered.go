@@ -50,6 +50,7 @@ func (n *judged) render(e *environment, configs map[attachment.NetworkRef]string
 		n.network, _ = networkOf(made)
 		n.definition = e.standAlone(made, n.object)
 		n.add(NetworkRendered, n.object.path, n.doc.at(n.object.node), "its network is %s", n.ref)
+		n.seekOnNodes(e, n.object.path)
 	}
 	n.know(e, n.object.path.Child("spec", "resourceName"))
 }

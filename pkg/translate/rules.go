@@ -357,4 +357,28 @@ var rules = []Rule{
 		"The network resources injector refuses such a pod, or the API server does. Which nodes are meant cannot be known.",
 		"Write one label of nodes, as key=value, or as key where it has no value.",
 	},
+	{
+		PluginOnNoNode, Warning, "No node has a network's plugin",
+		"The file of --caps has looked into nodes, and none of them has a plugin of the network's chain, or its IPAM plugin, where the runtime looks for plugins.",
+		"nadra offers a network on nodes that have all its plugins. Pods that use this one stay pending; with Multus they fail when they start.",
+		"Install the plugin on the nodes that are to serve the network, or say where it is: --cni-bin-dirs of nadra-node and of kubectl nadra doctor.",
+	},
+	{
+		PluginOnSomeNodes, Info, "Some nodes have a network's plugin",
+		"The file of --caps has looked into nodes, and some of them lack a plugin of the network's chain, or its IPAM plugin.",
+		"nadra offers the network on the others, and the scheduler places pods there. With Multus they fail on the wrong nodes.",
+		"Nothing needs to be done if these are the nodes that are to serve the network.",
+	},
+	{
+		MasterOnNoNode, Warning, "No node has a network's master",
+		"The file of --caps has looked into nodes, and none of them has the interface that the configuration names as master.",
+		"nadra offers a network on nodes that have its master. Pods that use this one stay pending; with Multus they fail when they start.",
+		"Make the interface, or correct its name. Nothing needs to be done if it comes later, with a device that is plugged in for one.",
+	},
+	{
+		MasterOnSomeNodes, Info, "Some nodes have a network's master",
+		"The file of --caps has looked into nodes, and some of them lack the interface that the configuration names as master.",
+		"nadra offers the network on the others, and the scheduler places pods there. With Multus they fail on the wrong nodes.",
+		"Nothing needs to be done if these are the nodes that are to serve the network. The nodeSelectors that kept pods on them can go.",
+	},
 }

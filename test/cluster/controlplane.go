@@ -67,7 +67,7 @@ func (c *Cluster) apiServer(m *Machine) component {
 }
 
 func (c *Cluster) controllerManager(m *Machine) component {
-	return m.program(c.artifacts.Kubernetes, ControllerManager, append(c.clientArgs(ControllerManager),
+	args := append(c.clientArgs(ControllerManager),
 		"--kube-api-qps=200",
 		"--kube-api-burst=400",
 		"--node-monitor-period=1s",
@@ -75,7 +75,8 @@ func (c *Cluster) controllerManager(m *Machine) component {
 		"--root-ca-file="+c.secrets.path(certificateFile),
 		// The default is below /usr of the real machine.
 		"--flex-volume-plugin-dir="+filepath.Join(m.folder, "volume-plugins"),
-	)...)
+	)
+	return m.program(c.artifacts.Kubernetes, ControllerManager, append(args, c.options.ControllerManagerArgs...)...)
 }
 
 func (c *Cluster) scheduler(m *Machine) component {

@@ -29,6 +29,9 @@ type Options struct {
 	ImageArchives []string
 	// APIServerArgs are added to the arguments of kube-apiserver.
 	APIServerArgs []string
+	// ControllerManagerArgs are added to the arguments of
+	// kube-controller-manager.
+	ControllerManagerArgs []string
 	// SchedulerArgs are added to the arguments of kube-scheduler.
 	SchedulerArgs []string
 	// KubeletConfig has top-level fields of the KubeletConfiguration of every

@@ -208,7 +208,7 @@ func (f *fixture) refused(tt badCase) {
 	pod, err = f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, "web", metav1.GetOptions{})
 	f.must(err)
 	for _, c := range pod.Status.ContainerStatuses {
-		if c.State.Running != nil || c.LastTerminationState.Terminated != nil {
+		if lab.HasRun(c) {
 			f.Errorf("container %s has run without its network: %+v", c.Name, c.State)
 		}
 	}

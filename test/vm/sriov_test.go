@@ -230,8 +230,8 @@ func (f *fixture) isRefused(t *testing.T, name, words string) {
 		t.Error(err)
 	}
 	for _, c := range f.pod(t, name).Status.ContainerStatuses {
-		if c.State.Running != nil || c.State.Terminated != nil || c.RestartCount > 0 {
-			t.Errorf("container %s has run without its network: %+v", c.Name, c.State)
+		if lab.HasRun(c) {
+			t.Errorf("container %s has run without its network: %+v, before %+v", c.Name, c.State, c.LastTerminationState)
 		}
 	}
 }

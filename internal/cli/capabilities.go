@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// readCapabilities reads what doctor --save has written.
+func readCapabilities(path string) (doctor.Capabilities, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return doctor.Capabilities{}, fmt.Errorf("reading capabilities: %w", err)
+	}
+	c, err := doctor.ParseCapabilities(text)
+	if err != nil {
+		return c, fmt.Errorf("reading capabilities of %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// nodeFacts are those of the probed nodes in a file of --caps; none without a
+// file.
+func nodeFacts(path string) ([]translate.NodeFacts, error) {
+	if path == "" {
+		return nil, nil
+	}
+	c, err := readCapabilities(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []translate.NodeFacts
+	for _, n := range c.Nodes {
+		if n.Probe == nil {
+			continue
+		}
+		facts := translate.NodeFacts{Name: n.Name}
+		for _, dir := range n.Probe.BinDirs {
+			facts.Plugins = append(facts.Plugins, dir.Plugins...)
+		}
+		for _, i := range n.Probe.Interfaces {
+			facts.Interfaces = append(append(facts.Interfaces, i.Name), i.AltNames...)
+		}
+		out = append(out, facts)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("reading capabilities of %s: nobody has looked into a node: save them with doctor --probe", path)
+	}
+	return out, nil
+}

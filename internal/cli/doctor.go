@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/doctor/live"
+	"github.com/nadra-dev/nadra/internal/report"
+)
+
+const doctorHelp = `Say whether the cluster and its nodes are ready for nadra: versions, feature
+gates, container runtimes, the kubelets' NUMA policies, schedulers, autoscalers,
+Multus and what it is set to, static pods, and the state of IPAM plugins.
+
+It only reads. What the user may not read is unknown, with the right that would
+be needed. What can only be seen from inside of a node is unknown without
+--probe: NRI and its request timeout, CDI, CNI plugins, interfaces and
+configurations. For that a pod is made on each node, which sees the host's files
+read-only, and deleted again in every case.`
+
+const doctorExamples = `  # from outside
+  kubectl nadra doctor
+  # with a look from inside of each node; before nadra is installed, say where and what
+  kubectl nadra doctor --probe
+  kubectl nadra doctor --probe --probe-namespace kube-system --image registry.example.com/nadra-node:v1
+  # take it to where the cluster cannot be reached
+  kubectl nadra doctor --probe --save caps.yaml
+  kubectl nadra doctor --from caps.yaml
+  kubectl nadra scan -R -f deploy/ --caps caps.yaml`
+
+type doctorOptions struct {
+	*app
+	nodes                     []string
+	withProbe, quiet          bool
+	namespace, image, binDirs string
+	timeout                   time.Duration
+	save, from, format        string
+	failOn                    failOn
+}
+
+func (a *app) doctor() *cobra.Command {
+	o := &doctorOptions{app: a}
+	command := &cobra.Command{
+		Use:     "doctor",
+		Short:   "Say whether the cluster and its nodes are ready",
+		Long:    doctorHelp,
+		Example: doctorExamples,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+	}
+	flags := command.Flags()
+	flags.StringSliceVar(&o.nodes, "node", nil, "look only at these nodes")
+	flags.BoolVar(&o.withProbe, "probe", false, "look from inside of each node, too, by a short-lived pod")
+	flags.StringVar(&o.namespace, "probe-namespace", "nadra", "namespace of these pods; it must be there, and let pods see the host")
+	flags.StringVar(&o.image, "image", "", "image of these pods, with nadra-node; the running driver's unless given")
+	flags.StringVar(&o.binDirs, "cni-bin-dirs", "", "comma-separated directories of CNI plugins in the hosts; the running driver's, or /opt/cni/bin, unless given")
+	flags.DurationVar(&o.timeout, "probe-timeout", time.Minute, "how long the pod of a node may take")
+	flags.StringVar(&o.save, "save", "", "file to write to what was read, for --from and for scan --caps")
+	flags.StringVar(&o.from, "from", "", "file that --save has written, to look at instead of the cluster")
+	flags.StringVarP(&o.format, "output", "o", "table", "form of the report: "+strings.Join(report.DoctorFormats(), ", "))
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "tell no progress")
+	o.failOn.addFlag(flags)
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.DoctorFormats(), cobra.ShellCompDirectiveNoFileComp))
+	return command
+}
+
+func (o *doctorOptions) check() error {
+	switch {
+	case !slices.Contains(report.DoctorFormats(), o.format):
+		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(report.DoctorFormats(), ", "))
+	case o.from != "" && (o.withProbe || o.save != ""):
+		return errors.New("--from looks at a file: leave out --probe and --save")
+	case o.timeout <= 0:
+		return fmt.Errorf("--probe-timeout is %s: it must be more than zero", o.timeout)
+	}
+	return nil
+}
+
+func (o *doctorOptions) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	caps, err := o.capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	if o.save != "" {
+		if err := saveCapabilities(o.save, &caps); err != nil {
+			return err
+		}
+	}
+	r := doctor.NewReport(caps)
+	if err := report.WriteDoctor(o.Out, o.format, r); err != nil {
+		return err
+	}
+	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)
+}
+
+// capabilities reads them from the file or the cluster.
+func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, error) {
+	if o.from != "" {
+		c, err := readCapabilities(o.from)
+		return c.Of(o.nodes), err
+	}
+	cluster, err := o.connect()
+	if err != nil {
+		return doctor.Capabilities{}, err
+	}
+	progress := newProgress(o.ErrOut, o.quiet)
+	defer progress.stop()
+	cluster.Progress = func(what string) { progress.say("Reading %s", what) }
+	caps, err := cluster.Read(ctx)
+	if err != nil {
+		return caps, err
+	}
+	if !o.withProbe {
+		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Reason: "it can only be seen from inside of the node", Remedy: "--probe"})
+		return caps, nil
+	}
+	progress.say("Probing %d nodes", len(caps.Nodes))
+	probe := live.Probe{
+		Cluster: cluster, Namespace: o.namespace, Image: o.image, BinDirs: o.binDirs,
+		Timeout: o.timeout, Poll: 500 * time.Millisecond,
+	}
+	err = probe.Run(ctx, &caps)
+	return caps, err
+}
+
+func saveCapabilities(path string, c *doctor.Capabilities) error {
+	text, err := c.YAML()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return fmt.Errorf("saving the capabilities: %w", err)
+	}
+	return nil
+}
+
+// connect prepares the live cluster's clients.
+func (o *doctorOptions) connect() (live.Cluster, error) {
+	c := live.Cluster{Nodes: o.nodes, Name: o.contextName()}
+	config, err := o.cluster.ToRESTConfig()
+	if err != nil {
+		return c, fmt.Errorf("finding the cluster: %w: give a kubeconfig, or a saved file with --from", err)
+	}
+	config.QPS, config.Burst = 50, 100 // a few pages of lists; the default is for controllers
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return c, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	c.Kube = kube
+	if c.NADs, err = nadclient.NewForConfig(config); err != nil {
+		return c, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return c, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	c.Raw = func(ctx context.Context, path string) ([]byte, error) {
+		return kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+	}
+	return c, nil
+}

@@ -1,0 +1,60 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What --save writes is what --from reads.
+func TestSavedIsRead(t *testing.T) {
+	want := ready()
+	want.Gaps = []Gap{{Part: PartConfig, Node: "node-1", Reason: "no", Remedy: "a right"}}
+	text, err := want.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ParseCapabilities(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("capabilities (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseCapabilities(t *testing.T) {
+	const head = "apiVersion: nadra.dev/v1alpha1\nkind: ClusterCapabilities\n"
+	for name, test := range map[string]struct{ text, says string }{
+		"a newer field":   {head + "fresh: true\n", ""},
+		"another kind":    {"apiVersion: nadra.dev/v1alpha1\nkind: ScanReport\n", `"ScanReport"`},
+		"another version": {"apiVersion: nadra.dev/v2\nkind: ClusterCapabilities\n", `"nadra.dev/v2"`},
+		"no YAML":         {"a: [", "yaml"},
+		"no object":       {"- a\n", "not what doctor --save writes"},
+		"a node twice":    {head + "nodes: [{name: a}, {name: a}]\n", "node a is there twice"},
+		"a nameless node": {head + "nodes: [{}]\n", "nodes[0] has no name"},
+		"of another type": {head + "nodes: {}\n", "cannot unmarshal"},
+	} {
+		_, err := ParseCapabilities([]byte(test.text))
+		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
+			t.Errorf("%s: error %v, want %q", name, err, test.says)
+		}
+	}
+}
+
+func TestReportCounts(t *testing.T) {
+	r := NewReport(ready())
+	want := Summary{Nodes: 2, Probed: 2, OK: len(r.Checks) - 1, Note: 1}
+	if diff := cmp.Diff(want, r.Summary); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
+	}
+	if got := NewReport(ready().Of([]string{"node-2"})).Summary.Nodes; got != 1 {
+		t.Errorf("%d nodes of one", got)
+	}
+	c := fromOutside()
+	c.Server.Version, c.Nodes[0].Runtime = "v1.20.0", "docker://1"
+	if s := NewReport(c).Summary; s.Blocker != 2 || s.Unknown == 0 || s.Probed != 0 {
+		t.Errorf("summary %+v", s)
+	}
+}

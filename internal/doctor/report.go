@@ -1,0 +1,57 @@
+package doctor
+
+import "slices"
+
+// Report is what doctor says. Fields are added within a version, never renamed
+// or removed.
+type Report struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Source is what was looked at, for people: a cluster's context, or a file.
+	Source  string  `json:"source,omitempty"`
+	Summary Summary `json:"summary"`
+	Checks  []Check `json:"checks"`
+}
+
+// Summary are the totals.
+type Summary struct {
+	Nodes int `json:"nodes"`
+	// Probed is on how many of them a pod has looked.
+	Probed  int `json:"probed"`
+	OK      int `json:"ok"`
+	Note    int `json:"note"`
+	Unknown int `json:"unknown"`
+	Warning int `json:"warning"`
+	Blocker int `json:"blocker"`
+}
+
+// NewReport holds all checks against what was read, and counts.
+func NewReport(c Capabilities) *Report {
+	r := &Report{APIVersion: APIVersion, Kind: ReportKind, Source: c.Source, Checks: Diagnose(c)}
+	r.Summary.Nodes, r.Summary.Probed = len(c.Nodes), len(c.probed())
+	for _, check := range r.Checks {
+		switch check.Status {
+		case OK:
+			r.Summary.OK++
+		case Note:
+			r.Summary.Note++
+		case Unknown:
+			r.Summary.Unknown++
+		case Warning:
+			r.Summary.Warning++
+		case Blocker:
+			r.Summary.Blocker++
+		}
+	}
+	return r
+}
+
+// Of keeps what is about the cluster, and of the nodes only the named ones; no
+// names keep all.
+func (c Capabilities) Of(nodes []string) Capabilities {
+	if len(nodes) == 0 {
+		return c
+	}
+	c.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n Node) bool { return !slices.Contains(nodes, n.Name) })
+	return c
+}

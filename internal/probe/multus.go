@@ -1,0 +1,144 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// MultusSettings are those of Multus' keys that nadra has an equivalent for, or
+// has to say that it has none. A key that is not set is at Multus' default.
+type MultusSettings struct {
+	NamespaceIsolation bool `json:"namespaceIsolation,omitempty"`
+	// GlobalNamespaces is a comma-separated list, as Multus has it.
+	GlobalNamespaces      string   `json:"globalNamespaces,omitempty"`
+	DefaultNetworks       []string `json:"defaultNetworks,omitempty"`
+	SystemNamespaces      []string `json:"systemNamespaces,omitempty"`
+	ClusterNetwork        string   `json:"clusterNetwork,omitempty"`
+	MultusNamespace       string   `json:"multusNamespace,omitempty"`
+	ConfDir               string   `json:"confDir,omitempty"`
+	BinDir                string   `json:"binDir,omitempty"`
+	AuxiliaryCNIChainName string   `json:"auxiliaryCNIChainName,omitempty"`
+	// Delegates is how many networks the configuration itself has. The first
+	// is the default network, the others are attached to every pod.
+	Delegates int `json:"delegates,omitempty"`
+}
+
+// ParseMultusSettings reads the JSON of Multus' configuration, the CNI one or
+// the daemon's.
+func ParseMultusSettings(config []byte) (*MultusSettings, error) {
+	type settings MultusSettings // without the count of delegates, which are objects
+	var in struct {
+		settings
+		Delegates []json.RawMessage `json:"delegates"`
+	}
+	// Keys with a value of another type than Multus takes are Multus' affair.
+	if err := json.Unmarshal(config, &in); err != nil {
+		return nil, err
+	}
+	out := MultusSettings(in.settings)
+	out.Delegates = len(in.Delegates)
+	return &out, nil
+}
+
+// Over lays settings over those of a file that is read first, as the daemon's
+// are laid over the shim's.
+func (s *MultusSettings) Over(first *MultusSettings) *MultusSettings {
+	switch {
+	case s == nil:
+		return first
+	case first == nil:
+		return s
+	}
+	out := *first
+	out.NamespaceIsolation = out.NamespaceIsolation || s.NamespaceIsolation
+	for _, pair := range []struct {
+		to   *string
+		from string
+	}{
+		{&out.GlobalNamespaces, s.GlobalNamespaces},
+		{&out.ClusterNetwork, s.ClusterNetwork},
+		{&out.MultusNamespace, s.MultusNamespace},
+		{&out.ConfDir, s.ConfDir},
+		{&out.BinDir, s.BinDir},
+		{&out.AuxiliaryCNIChainName, s.AuxiliaryCNIChainName},
+	} {
+		if pair.from != "" {
+			*pair.to = pair.from
+		}
+	}
+	if s.DefaultNetworks != nil {
+		out.DefaultNetworks = s.DefaultNetworks
+	}
+	if s.SystemNamespaces != nil {
+		out.SystemNamespaces = s.SystemNamespaces
+	}
+	if s.Delegates > 0 {
+		out.Delegates = s.Delegates
+	}
+	return &out
+}
+
+// ParseConf reads a CNI configuration, a list or a single plugin.
+func ParseConf(name string, content []byte) ConfFile {
+	out := ConfFile{File: name}
+	type plugin struct {
+		Type string `json:"type"`
+	}
+	var conf struct {
+		plugin
+		Name    string            `json:"name"`
+		Plugins []json.RawMessage `json:"plugins"`
+	}
+	if err := json.Unmarshal(bytes.TrimSpace(content), &conf); err != nil {
+		out.Error = err.Error()
+		return out
+	}
+	out.Network = conf.Name
+	raw := conf.Plugins
+	if raw == nil {
+		raw = []json.RawMessage{content}
+	}
+	for _, one := range raw {
+		var p plugin
+		if err := json.Unmarshal(one, &p); err != nil {
+			out.Error = err.Error()
+			return out
+		}
+		out.Plugins = append(out.Plugins, p.Type)
+		if IsMultus(p.Type) {
+			settings, err := ParseMultusSettings(one)
+			if err != nil {
+				out.Error = err.Error()
+			}
+			out.Multus = settings
+		}
+	}
+	return out
+}
+
+// IsMultus reports whether a plugin's type is Multus: the plugin itself, or the
+// shim of the thick one.
+func IsMultus(plugin string) bool { return plugin == "multus" || plugin == "multus-shim" }
+
+// ReadOnly reports whether the host has the path on a file system that it
+// cannot write to, by the host's mountinfo.
+func ReadOnly(mountinfo []byte, path string) bool {
+	best, readOnly := -1, false
+	for line := range strings.Lines(string(mountinfo)) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 {
+			continue
+		}
+		// Of several mounts at one place the last one counts.
+		if point := fields[4]; below(path, point) && len(point) >= best {
+			best, readOnly = len(point), slices.Contains(strings.Split(fields[5], ","), "ro")
+		}
+	}
+	return readOnly
+}
+
+func below(path, dir string) bool {
+	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
+}

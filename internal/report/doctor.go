@@ -1,0 +1,200 @@
+package report
+
+import (
+	"bufio"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nadra-dev/nadra/internal/doctor"
+)
+
+// doctorFormats has every form of what doctor says.
+var doctorFormats = []struct {
+	name  string
+	write func(io.Writer, *doctor.Report) error
+}{
+	{"table", writeDoctorTable},
+	{"json", func(w io.Writer, r *doctor.Report) error { return encodeJSON(w, r) }},
+	{"yaml", func(w io.Writer, r *doctor.Report) error { return encodeYAML(w, r) }},
+	{"junit", writeDoctorJUnit},
+}
+
+// DoctorFormats are the names of the forms that WriteDoctor knows.
+func DoctorFormats() []string {
+	names := make([]string, 0, len(doctorFormats))
+	for _, f := range doctorFormats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// WriteDoctor writes what doctor says in one of its forms.
+func WriteDoctor(w io.Writer, format string, r *doctor.Report) error {
+	for _, f := range doctorFormats {
+		if f.name != format {
+			continue
+		}
+		b := bufio.NewWriter(w)
+		err := f.write(b, r)
+		if err == nil {
+			err = b.Flush()
+		}
+		if err != nil {
+			return fmt.Errorf("writing the checks as %s: %w", format, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("%q is no format of checks: there are %s", format, strings.Join(DoctorFormats(), ", "))
+}
+
+// alike are checks that say the same of several nodes.
+type alike struct {
+	doctor.Check
+	objects []string
+}
+
+// foldChecks brings those together that say the same, in the order of the first
+// of each: a hundred equal nodes are one line.
+func foldChecks(checks []doctor.Check) []alike {
+	var out []alike
+	at := map[doctor.Check]int{}
+	for _, c := range checks {
+		key := c
+		key.Object = ""
+		i, seen := at[key]
+		if !seen {
+			i = len(out)
+			at[key] = i
+			out = append(out, alike{Check: c})
+		}
+		if c.Object != "" {
+			out[i].objects = append(out[i].objects, c.Object)
+		}
+	}
+	return out
+}
+
+// writeDoctorTable writes a line for each check, then what is to be done, the
+// worst first, and the totals.
+func writeDoctorTable(w io.Writer, r *doctor.Report) error {
+	s := sheet{w: w}
+	all := foldChecks(r.Checks)
+	s.table("AREA\tCHECK\tSTATUS\tNODES\tSEEN", len(all), func(i int) []string {
+		return []string{all[i].Area, all[i].ID, string(all[i].Status), some(all[i].objects), visible(all[i].What)}
+	})
+	for _, status := range []doctor.Status{doctor.Blocker, doctor.Warning, doctor.Note} {
+		for _, c := range all {
+			if c.Status == status && c.Do != "" && c.Do != doctor.NothingToDo {
+				s.advice(c)
+			}
+		}
+	}
+	s.unknown(all)
+	s.gap()
+	s.println(doctorLooked(r))
+	s.println(doctorTotals(r.Summary) + ".")
+	return s.err
+}
+
+func (s *sheet) advice(c alike) {
+	s.gap()
+	s.println(c.ID + ": " + string(c.Status) + onNodes(c.objects))
+	s.println("  Why:        " + visible(c.Why))
+	s.println("  What to do: " + visible(c.Do))
+}
+
+func onNodes(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " on " + some(names)
+}
+
+// unknown says what it takes to know more. One missing right or flag keeps many
+// checks from it.
+func (s *sheet) unknown(all []alike) {
+	type cause struct{ what, do, nodes string }
+	var causes []cause
+	checks := map[cause][]string{}
+	for _, c := range all {
+		if c.Status != doctor.Unknown {
+			continue
+		}
+		key := cause{c.What, c.Do, onNodes(c.objects)}
+		if checks[key] == nil {
+			causes = append(causes, key)
+		}
+		checks[key] = append(checks[key], c.ID)
+	}
+	for _, key := range causes {
+		s.gap()
+		s.println(strings.Join(checks[key], ", ") + ": unknown" + key.nodes)
+		s.println("  Why:        " + visible(key.what))
+		s.println("  It takes:   " + dash(visible(key.do)))
+	}
+}
+
+func doctorLooked(r *doctor.Report) string {
+	out := "Looked at " + count(r.Summary.Nodes, "node")
+	if r.Source != "" {
+		out += " of " + visible(r.Source)
+	}
+	if r.Summary.Probed == 0 {
+		return out + ", from outside: --probe looks from inside."
+	}
+	return fmt.Sprintf("%s, %d of them from inside.", out, r.Summary.Probed)
+}
+
+func doctorTotals(s doctor.Summary) string {
+	total := s.OK + s.Note + s.Unknown + s.Warning + s.Blocker
+	return fmt.Sprintf("%s: %s, %s, %d unknown, %s, %d ok",
+		count(total, "check"), count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Unknown, count(s.Note, "note"), s.OK)
+}
+
+// writeDoctorJUnit writes a suite for each area and each node. Blockers fail,
+// and what is unknown is skipped.
+func writeDoctorJUnit(w io.Writer, r *doctor.Report) error {
+	out := &junitSuites{Name: "kubectl nadra doctor"}
+	at := map[string]*junitSuite{}
+	for _, c := range r.Checks {
+		name := strings.TrimSpace(c.Area + " " + c.Object)
+		if at[name] == nil {
+			at[name] = &junitSuite{Name: visible(name)}
+			out.Suites = append(out.Suites, at[name])
+		}
+		at[name].addCheck(c)
+	}
+	for _, suite := range out.Suites {
+		out.Tests += suite.Tests
+		out.Failures += suite.Failures
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(out); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func (s *junitSuite) addCheck(c doctor.Check) {
+	one := junitCase{ClassName: visible(c.Area), Name: visible(c.ID)}
+	said := visible(string(c.Status) + ": " + c.What)
+	switch c.Status {
+	case doctor.Blocker:
+		one.Failure = &junitFailure{Message: said, Type: "blocker", Text: visible(c.Why) + "\nWhat to do: " + visible(c.Do)}
+		s.Failures++
+	case doctor.Unknown:
+		one.Skipped = &junitSkipped{Message: said}
+		s.Skipped++
+	default:
+		one.SystemOut = said
+	}
+	s.Tests++
+	s.Cases = append(s.Cases, one)
+}

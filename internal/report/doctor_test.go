@@ -1,0 +1,83 @@
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nadra-dev/nadra/internal/doctor"
+)
+
+func doctorReport(t *testing.T) *doctor.Report {
+	t.Helper()
+	text, err := os.ReadFile("testdata/capabilities.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := doctor.ParseCapabilities(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doctor.NewReport(c)
+}
+
+func TestDoctorGolden(t *testing.T) {
+	r := doctorReport(t)
+	for _, format := range DoctorFormats() {
+		var b strings.Builder
+		if err := WriteDoctor(&b, format, r); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, filepath.Join("testdata", "doctor."+format), b.String())
+	}
+}
+
+// What programs count is what the report says.
+func TestDoctorJUnitCounts(t *testing.T) {
+	r := doctorReport(t)
+	var b strings.Builder
+	if err := WriteDoctor(&b, "junit", r); err != nil {
+		t.Fatal(err)
+	}
+	var got junitSuites
+	if err := xml.Unmarshal([]byte(b.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	skipped := 0
+	for _, s := range got.Suites {
+		skipped += s.Skipped
+	}
+	if got.Tests != len(r.Checks) || got.Failures != r.Summary.Blocker || skipped != r.Summary.Unknown {
+		t.Errorf("%d tests, %d failures, %d skipped of %+v", got.Tests, got.Failures, skipped, r.Summary)
+	}
+}
+
+func TestDoctorUnknownFormat(t *testing.T) {
+	err := WriteDoctor(&strings.Builder{}, "csv", doctorReport(t))
+	if err == nil || !strings.Contains(err.Error(), "table, json, yaml, junit") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// Nobody takes half a report for a whole one, or a terminal's escape for text.
+func TestDoctorIsRobust(t *testing.T) {
+	r := doctorReport(t)
+	for _, format := range DoctorFormats() {
+		if err := WriteDoctor(&full{100}, format, r); !errors.Is(err, errFull) {
+			t.Errorf("%s: the error is %v", format, err)
+		}
+	}
+	var b strings.Builder
+	hostile := &doctor.Report{Checks: []doctor.Check{{ID: "nri", Status: doctor.Blocker, What: "a\x1b[31mb\nc", Object: "n\x1b", Do: "x\x1b"}}}
+	for _, format := range []string{"table", "junit"} {
+		if err := WriteDoctor(&b, format, hostile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Contains(b.String(), "\x1b") {
+		t.Errorf("an escape sequence:\n%q", b.String())
+	}
+}

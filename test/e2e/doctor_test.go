@@ -1,0 +1,108 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/internal/cli"
+	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// What doctor says of a real cluster is so: from outside it does not know what
+// only the node can tell, from inside it has NRI on and finds the plugins, and
+// its pods are gone.
+func TestDoctor(t *testing.T) {
+	f := setup(t, "doctor")
+	f.bridge("br-doc")
+	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-doc","ipam":{"type":"host-local","subnet":"10.84.0.0/24"}}`)
+	f.nad("far", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan-of-others"}`)
+
+	outside := f.doctor()
+	for id, want := range map[string]doctor.Status{
+		"kubernetes-version": doctor.OK, "dra-api": doctor.OK, "nadra-driver": doctor.OK,
+		"kubelet-version": doctor.OK, "kernel-version": doctor.OK, "topology-manager": doctor.OK, "multus": doctor.OK,
+		"nri": doctor.Unknown, "cdi": doctor.Unknown, "cni-plugins": doctor.Unknown,
+	} {
+		f.must(hasCheck(outside, id, want, ""))
+	}
+
+	inside := f.doctor("--probe")
+	for id, want := range map[string]struct {
+		status doctor.Status
+		says   string
+	}{
+		"nri":                 {doctor.OK, "containerd"},
+		"nri-request-timeout": {doctor.OK, "s"},
+		"cdi":                 {doctor.OK, "/var/run/cdi"},
+		"cni-configuration":   {doctor.OK, "comes first"},
+		"network-plugins":     {doctor.OK, ""},
+		"cni-plugins":         {doctor.OK, "plugins that networks need"},
+		"masters":             {doctor.Note, "lan-of-others (for doctor/far)"},
+		"network-masters":     {doctor.Warning, "lan-of-others"},
+	} {
+		f.must(hasCheck(inside, id, want.status, want.says))
+	}
+	f.must(f.noProbes())
+
+	// A pod that cannot run is told of, and deleted as well.
+	absent := f.doctor("--probe", "--image", "localhost/absent:1", "--probe-timeout", "15s")
+	f.must(hasCheck(absent, "nri", doctor.Unknown, "ImagePull"))
+	f.must(f.noProbes())
+}
+
+// doctor runs the command for its JSON form.
+func (f *fixture) doctor(args ...string) *doctor.Report {
+	f.Helper()
+	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
+	args = append([]string{"doctor", "-o", "json", "--kubeconfig", f.Cluster.Kubeconfig()}, args...)
+	var out, errs safeBuffer
+	cmd := f.node.Command(f.ctx, binary, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := f.node.Run(cmd); err != nil && !errors.As(err, &exit) {
+		f.Fatal(err)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != cli.CodeOK && code != cli.CodeBlockers {
+		f.Fatalf("doctor ends with %d: %s", code, errs.String())
+	}
+	var r doctor.Report
+	f.must(json.Unmarshal([]byte(out.String()), &r))
+	f.Logf("doctor %s: %+v", strings.Join(args[5:], " "), r.Summary)
+	return &r
+}
+
+// hasCheck looks for a check of any node.
+func hasCheck(r *doctor.Report, id string, status doctor.Status, says string) error {
+	for _, c := range r.Checks {
+		if c.ID != id {
+			continue
+		}
+		if c.Status != status || !strings.Contains(c.What, says) {
+			return fmt.Errorf("%s: %s %q, want %s %q", id, c.Status, c.What, status, says)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s says nothing", id)
+}
+
+// noProbes checks that no probing pod is left.
+func (f *fixture) noProbes() error {
+	pods, err := f.Kube.CoreV1().Pods(metav1.NamespaceAll).List(f.ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nadra-probe"})
+	if err != nil {
+		return err
+	}
+	if n := len(pods.Items); n > 0 {
+		return fmt.Errorf("%d pods are left, %s/%s first", n, pods.Items[0].Namespace, pods.Items[0].Name)
+	}
+	return nil
+}
