@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -23,7 +24,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -201,6 +201,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		pool:     cfg.NodeName + "/networks",
 		binDirs:  cfg.CNIBinDirs,
 		conf:     confDir{hostRoot: cfg.HostRoot, path: cfg.NADConfDir},
+		free:     debug.FreeOSMemory,
 		options:  deviceOptions{attachments: int64(cfg.Attachments), copies: cfg.Copies},
 		changed:  make(chan struct{}, 1),
 		spread:   spread{draw: rand.N[time.Duration]},
@@ -267,8 +268,8 @@ func (d *Driver) serve(ctx context.Context) error {
 	}
 	defer helper.Stop()
 	d.parts.send = helper.PublishResources
-	d.publisher.publish = func(ctx context.Context, r resourceslice.DriverResources) error {
-		return d.parts.publish(ctx, partNetworks, r.Pools)
+	d.publisher.publish = func(ctx context.Context, pools poolMaker) error {
+		return d.parts.publish(ctx, partNetworks, pools)
 	}
 	if d.cfg.DeviceMetadata {
 		d.updateMetadata = helper.UpdateRequestMetadata

@@ -387,11 +387,11 @@ func TestSliceParts(t *testing.T) {
 		for _, n := range names {
 			made[n] = resourceslice.Pool{}
 		}
-		if err := s.publish(t.Context(), part, made); err != nil {
+		if err := s.publish(t.Context(), part, func() map[string]resourceslice.Pool { return made }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.put("hardware", map[string]resourceslice.Pool{"pf": {}})
+	s.put("hardware", func() map[string]resourceslice.Pool { return map[string]resourceslice.Pool{"pf": {}} })
 	publish("networks", "nads")
 	if diff := cmp.Diff([]string{"nads", "pf"}, sent); diff != "" {
 		t.Errorf("first publication (-want +got):\n%s", diff)

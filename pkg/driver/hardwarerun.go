@@ -27,7 +27,7 @@ func (d *Driver) newHardware() error {
 		used: func(ctx context.Context) (map[string]string, error) { return usedByPlugins(ctx, h.PodResources) },
 		mine: d.owner.mine,
 		publish: func(ctx context.Context, made map[string]resourceslice.Pool) error {
-			return d.parts.publish(ctx, partHardware, made)
+			return d.parts.publish(ctx, partHardware, func() map[string]resourceslice.Pool { return made })
 		},
 		tell:    d.reportPool,
 		changed: make(chan struct{}, 1),
@@ -52,7 +52,7 @@ func (d *Driver) beginHardware(ctx context.Context, start func(func() error)) {
 		klog.FromContext(ctx).Error(err, "Reading the hardware failed; trying again", "in", hardwareRecheck)
 		return
 	}
-	d.parts.put(partHardware, made)
+	d.parts.put(partHardware, func() map[string]resourceslice.Pool { return made })
 }
 
 // runHardware publishes hardware and follows its changes until ctx ends.

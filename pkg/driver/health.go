@@ -52,7 +52,8 @@ type health struct {
 	opinions map[string]*opinion // by conflist: what is the same is asked once
 	// offered and away are networks by the last decision: published, and
 	// withdrawn and told of.
-	offered, away map[attachment.NetworkRef]bool
+	offered map[attachment.NetworkRef]candidate
+	away    map[attachment.NetworkRef]bool
 }
 
 // opinion is what the plugins of one conflist say of themselves.
@@ -79,7 +80,7 @@ func newHealth(work *background, status func(context.Context, json.RawMessage) e
 		work: work, status: status, changed: func(cause) {},
 		tell:  func(context.Context, attachment.NetworkRef, types.UID, error) {},
 		slots: make(slots, statusAtOnce), opinions: map[string]*opinion{},
-		offered: map[attachment.NetworkRef]bool{}, away: map[attachment.NetworkRef]bool{},
+		away: map[attachment.NetworkRef]bool{},
 	}
 }
 
@@ -96,14 +97,13 @@ func (h *health) judge(ctx context.Context, candidates map[attachment.NetworkRef
 	h.follow(candidates)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := map[attachment.NetworkRef]candidate{}
-	offered := map[attachment.NetworkRef]bool{}
+	out := make(map[attachment.NetworkRef]candidate, len(candidates))
 	for ref, c := range candidates {
 		if c.unusable == nil && h.well(ctx, ref, c) {
-			out[ref], offered[ref] = c, true
+			out[ref] = c
 		}
 	}
-	h.offered = offered
+	h.offered = out
 	maps.DeleteFunc(h.away, func(ref attachment.NetworkRef, _ bool) bool { _, there := candidates[ref]; return !there })
 	return out
 }
@@ -116,7 +116,8 @@ func (h *health) well(ctx context.Context, ref attachment.NetworkRef, c candidat
 	if hasStatus(c.network) {
 		o := h.opinions[string(c.network.Conflist)]
 		if !o.known() {
-			return h.offered[ref] || time.Since(o.since) >= firstAnswer
+			_, before := h.offered[ref]
+			return before || time.Since(o.since) >= firstAnswer
 		}
 		why = o.err
 	}

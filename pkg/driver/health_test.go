@@ -16,7 +16,6 @@ import (
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -49,10 +48,10 @@ func inClinic(t *testing.T, test func(*testing.T, *clinic)) {
 			defer c.mu.Unlock()
 			c.told = append(c.told, fmt.Sprintf("%s %s: %v", ref, uid, why))
 		}
-		c.publish = func(ctx context.Context, r resourceslice.DriverResources) error {
+		c.publish = func(ctx context.Context, pools poolMaker) error {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.take(ctx, r)
+			return c.take(ctx, pools)
 		}
 		c.links = func() (map[string]link, error) {
 			c.mu.Lock()

@@ -89,10 +89,7 @@ func newPoolSources(clients Clients, node string, h Hardware, changed func()) (*
 		s.policies = dynamicinformer.NewFilteredDynamicInformer(clients.Dynamic, policyResource, h.PolicyNamespace, 0, cache.Indexers{}, nil).Informer()
 		s.nodes = metadatainformer.NewFilteredMetadataInformer(clients.Metadata, nodeResource, metav1.NamespaceAll, 0, cache.Indexers{}, byName(node)).Informer()
 	}
-	for _, informer := range append(slices.Clone(s.configs), s.policies, s.nodes) {
-		if informer == nil {
-			continue
-		}
+	for _, informer := range s.informers() {
 		poke := func(any) { changed() }
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: poke, UpdateFunc: func(_, n any) { poke(n) }, DeleteFunc: poke,
@@ -101,6 +98,13 @@ func newPoolSources(clients Clients, node string, h Hardware, changed func()) (*
 		}
 	}
 	return s, nil
+}
+
+func (s *poolSources) informers() []cache.SharedIndexInformer {
+	if s.policies == nil {
+		return s.configs
+	}
+	return append(slices.Clone(s.configs), s.policies, s.nodes)
 }
 
 func byName(name string) func(*metav1.ListOptions) {
@@ -121,11 +125,24 @@ func (s *poolSources) begin(ctx context.Context, start func(func() error)) {
 		start(func() error { s.nodes.RunWithContext(ctx); return nil })
 		start(func() error { s.runPolicies(ctx); return nil })
 	}
+	for _, informer := range s.informers() {
+		start(func() error { s.tellRead(ctx, informer); return nil })
+	}
 	for i, informer := range s.configs {
 		if !cache.WaitForCacheSync(limited.Done(), informer.HasSynced) && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(nil, "The ConfigMap of resource pools could not be read yet: may the driver get, list and watch it?",
 				"configMap", s.Configs[i].String(), "waited", poolsWait)
 		}
+	}
+}
+
+// tellRead tells once that an informer has read what there is. Its handler was
+// called before list could know that.
+func (s *poolSources) tellRead(ctx context.Context, informer cache.SharedIndexInformer) {
+	select {
+	case <-informer.HasSyncedChecker().Done():
+		s.changed()
+	case <-ctx.Done():
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -26,6 +25,7 @@ type bench struct {
 	hostLinks map[string]link
 	calls     [][]string // the device names of each publication
 	fail      error
+	freed     int
 }
 
 func newBench(t testing.TB) *bench {
@@ -39,6 +39,7 @@ func newBench(t testing.TB) *bench {
 		offers:   (&owner{}).offers,
 		health:   newHealth(&background{base: t.Context()}, func(context.Context, json.RawMessage) error { return nil }),
 		publish:  b.take,
+		free:     func() { b.freed++ },
 		pool:     "node-1/networks",
 		options:  deviceOptions{attachments: 10, copies: 2},
 		changed:  make(chan struct{}, 1),
@@ -47,12 +48,12 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-func (b *bench) take(_ context.Context, r resourceslice.DriverResources) error {
+func (b *bench) take(_ context.Context, pools poolMaker) error {
 	if b.fail != nil {
 		return b.fail
 	}
 	names := []string{}
-	for _, s := range r.Pools["node-1/networks"].Slices {
+	for _, s := range pools()["node-1/networks"].Slices {
 		for _, d := range s.Devices {
 			names = append(names, d.Name[:strings.LastIndex(d.Name, "-")])
 		}
@@ -66,6 +67,27 @@ func (b *bench) sync(t *testing.T) {
 	if err := b.publisher.sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What publishing leaves behind is freed once, when no more is published.
+func TestPublishFreesItsGarbage(t *testing.T) {
+	b := newBench(t)
+	tick := func(freed int) {
+		t.Helper()
+		b.publisher.tidy()
+		b.sync(t)
+		if b.freed != freed {
+			t.Errorf("freed %d times, want %d", b.freed, freed)
+		}
+	}
+	b.sync(t)
+	tick(0)
+	b.hostLinks["lan0"] = link{}
+	_ = b.nads.Add(nad("red", redConf))
+	tick(1) // of the first publication; the second is only coming
+	tick(1)
+	tick(2)
+	tick(2)
 }
 
 func TestPublishFollowsChanges(t *testing.T) {

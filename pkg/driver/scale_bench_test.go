@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-
-	"k8s.io/dynamic-resource-allocation/resourceslice"
 )
 
 // BenchmarkTenThousandNADs is one look of the publisher with 10,000 NADs, of
@@ -14,7 +12,7 @@ import (
 // two.
 func BenchmarkTenThousandNADs(b *testing.B) {
 	p := newBench(b)
-	p.publish = func(context.Context, resourceslice.DriverResources) error { return nil }
+	p.publish = func(context.Context, poolMaker) error { return nil }
 	p.options.copies = 16
 	p.hostLinks["lan0"] = link{}
 	empty := liveHeap()

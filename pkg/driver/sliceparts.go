@@ -16,31 +16,35 @@ type sliceParts struct {
 
 	// mu is held while sending, so that a later call has the last word.
 	mu    sync.Mutex
-	parts map[string]map[string]resourceslice.Pool
+	parts map[string]poolMaker
 }
+
+// poolMaker makes the pools of a part. Thousands of devices are made anew where
+// they are needed, as the library keeps its own copies of them.
+type poolMaker func() map[string]resourceslice.Pool
 
 // put keeps a part for the next publication.
-func (s *sliceParts) put(part string, made map[string]resourceslice.Pool) {
+func (s *sliceParts) put(part string, pools poolMaker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(part, made)
+	s.set(part, pools)
 }
 
-func (s *sliceParts) set(part string, made map[string]resourceslice.Pool) {
+func (s *sliceParts) set(part string, pools poolMaker) {
 	if s.parts == nil {
-		s.parts = map[string]map[string]resourceslice.Pool{}
+		s.parts = map[string]poolMaker{}
 	}
-	s.parts[part] = made
+	s.parts[part] = pools
 }
 
 // publish replaces a part and publishes all.
-func (s *sliceParts) publish(ctx context.Context, part string, made map[string]resourceslice.Pool) error {
+func (s *sliceParts) publish(ctx context.Context, part string, pools poolMaker) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(part, made)
+	s.set(part, pools)
 	all := map[string]resourceslice.Pool{}
 	for _, pools := range s.parts {
-		maps.Copy(all, pools)
+		maps.Copy(all, pools())
 	}
 	return s.send(ctx, resourceslice.DriverResources{Pools: all})
 }
