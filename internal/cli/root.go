@@ -61,7 +61,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(root.PersistentFlags())
 	app := &app{IOStreams: streams, cluster: flags}
-	root.AddCommand(app.scan(), app.convert(), app.diff(), app.explain(), app.get(), app.doctor(), app.version())
+	root.AddCommand(app.scan(), app.convert(), app.diff(), app.explain(), app.get(), app.doctor(), app.upgrade(), app.version())
 	return root
 }
 

@@ -102,8 +102,6 @@ func refused(format string, args ...any) Decision {
 	return Decision{Outcome: Refused, Refusal: fmt.Sprintf(format, args...)}
 }
 
-const defaultNetworkAnnotation = "v1.multus-cni.io/default-network"
-
 func isMirror(pod *corev1.Pod) bool {
 	_, found := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return found
@@ -116,7 +114,7 @@ func asks(pod *corev1.Pod) bool {
 }
 
 func asksForDefault(pod *corev1.Pod) bool {
-	return strings.TrimSpace(pod.Annotations[defaultNetworkAnnotation]) != ""
+	return strings.TrimSpace(pod.Annotations[attachment.DefaultNetworkAnnotation]) != ""
 }
 
 // admitted is a pod of which it is known who serves it.

@@ -44,6 +44,10 @@ type Selection struct {
 // NetworksAnnotation is the pod annotation that requests networks.
 const NetworksAnnotation = "k8s.v1.cni.cncf.io/networks"
 
+// DefaultNetworkAnnotation names another network for a pod's eth0. It is Multus'
+// own, and nadra does not serve it.
+const DefaultNetworkAnnotation = "v1.multus-cni.io/default-network"
+
 // ParseSelections reads the annotation's value in either of its forms: JSON if
 // '[', '{' or '"' occurs anywhere in it, else names separated by commas
 // (behaviours A2-10, A2-11). An empty value and an empty list select nothing. A

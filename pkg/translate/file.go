@@ -106,7 +106,7 @@ func (w *work) pods(env *environment) bool {
 		concerned = true
 	}
 	for _, p := range pods {
-		if annotation(p.template, attachment.NetworksAnnotation) != nil || annotation(p.template, defaultNetworkAnnotation) != nil ||
+		if annotation(p.template, attachment.NetworksAnnotation) != nil || annotation(p.template, attachment.DefaultNetworkAnnotation) != nil ||
 			len(p.ownClaims()) > 0 {
 			concerned = true
 			w.plan(p, env)

@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	defaultNetworkAnnotation = "v1.multus-cni.io/default-network"
-	configSourceAnnotation   = "kubernetes.io/config.source"
-	configMirrorAnnotation   = "kubernetes.io/config.mirror"
+	configSourceAnnotation = "kubernetes.io/config.source"
+	configMirrorAnnotation = "kubernetes.io/config.mirror"
 )
 
 // planner decides about one pod or pod template. Its findings go to the
@@ -43,8 +42,8 @@ type plan struct {
 // attach, it has no edits.
 func (p *planner) plan() plan {
 	p.annotation = annotation(p.pod.template, attachment.NetworksAnnotation)
-	if n := annotation(p.pod.template, defaultNetworkAnnotation); n != nil {
-		p.add(DefaultNetwork, p.annotationPath(defaultNetworkAnnotation), p.doc.at(n), "it asks for %s in place of the default network", str(n))
+	if n := annotation(p.pod.template, attachment.DefaultNetworkAnnotation); n != nil {
+		p.add(DefaultNetwork, p.annotationPath(attachment.DefaultNetworkAnnotation), p.doc.at(n), "it asks for %s in place of the default network", str(n))
 	}
 	if p.annotation == nil {
 		return p.planClaimAlone()

@@ -27,7 +27,7 @@ func multusOf(o object) (first *yaml.Node, networks []string) {
 	}
 	for _, path := range [][]string{{"spec", "template"}, nil, {"spec", "virtualMachineTemplate", "spec", "template"}} {
 		n := get(o.node, path...)
-		for _, name := range []string{attachment.NetworksAnnotation, defaultNetworkAnnotation} {
+		for _, name := range []string{attachment.NetworksAnnotation, attachment.DefaultNetworkAnnotation} {
 			if a := annotation(n, name); a != nil && len(path) > 0 {
 				found(a)
 			}

@@ -89,16 +89,13 @@ func (r *reader) readComponents(ctx context.Context) {
 	}
 }
 
-// defaultNetworkAnnotation replaces a pod's default network.
-const defaultNetworkAnnotation = "v1.multus-cni.io/default-network"
-
 // readStaticPods looks for mirrors of static pods that name networks.
 func (r *reader) readStaticPods(ctx context.Context) {
 	client := r.Kube.CoreV1().Pods("")
 	err := each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
 		func(p *corev1.Pod) {
 			var networks []string
-			for _, key := range []string{attachment.NetworksAnnotation, defaultNetworkAnnotation} {
+			for _, key := range []string{attachment.NetworksAnnotation, attachment.DefaultNetworkAnnotation} {
 				if v := p.Annotations[key]; v != "" {
 					networks = append(networks, v)
 				}

@@ -1,0 +1,76 @@
+package upgrade
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Markdown returns a plan as a page for the change ticket.
+func (p *Plan) Markdown() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Move from Multus to nadra")
+	if p.Source != "" {
+		fmt.Fprintf(&b, ": %s", escape(p.Source))
+	}
+	s := p.Summary
+	fmt.Fprintf(&b, "\n\n%d nodes in %d waves, %d namespaces; %d pods are evicted. %d blockers, %d warnings.\n", s.Nodes, s.Waves, s.Namespaces, s.Evictions, s.Blockers, s.Warnings)
+	p.problemTable(&b)
+	p.waveTables(&b)
+	p.leftTables(&b)
+	b.WriteString("\nWay back: `kubectl nadra upgrade rollback --node NODE`, `-n NAMESPACE` or `--all`, at any time.\n")
+	return []byte(b.String())
+}
+
+func (p *Plan) problemTable(b *strings.Builder) {
+	if len(p.Problems) == 0 {
+		return
+	}
+	b.WriteString("\n## What is in the way, and what to know\n\n| | code | about | what | what to do |\n| --- | --- | --- | --- | --- |\n")
+	for _, one := range p.Problems {
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", one.Severity, one.Code, escape(one.Object), escape(one.What), escape(one.Do))
+	}
+}
+
+func (p *Plan) waveTables(b *strings.Builder) {
+	for _, w := range p.Waves {
+		fmt.Fprintf(b, "\n## %s", escape(w.Name))
+		if w.Domain != "" {
+			fmt.Fprintf(b, " (%s)", escape(w.Domain))
+		}
+		b.WriteString("\n\n")
+		if len(w.Namespaces) > 0 {
+			fmt.Fprintf(b, "Namespaces that are nadra's from here on: %s.\n\n", escape(strings.Join(w.Namespaces, ", ")))
+		}
+		b.WriteString("| node | pods evicted |\n| --- | --- |\n")
+		for _, n := range w.Nodes {
+			var evicts []string
+			for _, e := range n.Evicts {
+				evicts = append(evicts, fmt.Sprintf("%s (%d)", e.Workload, e.Pods))
+			}
+			if len(evicts) == 0 {
+				evicts = []string{"none"}
+			}
+			fmt.Fprintf(b, "| %s | %s |\n", escape(n.Name), escape(strings.Join(evicts, ", ")))
+		}
+	}
+}
+
+func (p *Plan) leftTables(b *strings.Builder) {
+	if len(p.Left) > 0 {
+		b.WriteString("\n## Nodes that stay with Multus\n\n| node | why |\n| --- | --- |\n")
+	}
+	for _, l := range p.Left {
+		fmt.Fprintf(b, "| %s | %s |\n", escape(l.Name), escape(l.Why))
+	}
+	if len(p.Stays) > 0 {
+		b.WriteString("\n## Workloads that stay with Multus\n\n| workload | because of |\n| --- | --- |\n")
+	}
+	for _, s := range p.Stays {
+		fmt.Fprintf(b, "| %s | %s |\n", escape(s.Workload.String()), escape(strings.Join(s.Codes, ", ")))
+	}
+}
+
+// escape keeps text within a cell of a table.
+func escape(s string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ", "<", "&lt;").Replace(s)
+}

@@ -1,0 +1,120 @@
+package upgrade
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// readObjects reads a file of manifests.
+func readObjects(t *testing.T, path string) *Objects {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &Objects{}
+	for reader := utilyaml.NewYAMLReader(newBuffered(text)); ; {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var head runtime.TypeMeta
+		decode(t, document, &head)
+		switch head.GroupVersionKind() {
+		case kind("", "Node"):
+			out.Nodes = read(t, document, out.Nodes)
+		case kind("", "Pod"):
+			out.Pods = read(t, document, out.Pods)
+		case kind("", "Namespace"):
+			out.Namespaces = read(t, document, out.Namespaces)
+		case kind("apps", "ReplicaSet"):
+			out.ReplicaSets = read(t, document, out.ReplicaSets)
+		case kind("apps", "DaemonSet"):
+			out.DaemonSets = read(t, document, out.DaemonSets)
+		case kind("apps", "Deployment"):
+			out.Deployments = read(t, document, out.Deployments)
+		case kind("batch", "Job"):
+			out.Jobs = read(t, document, out.Jobs)
+		case kind("policy", "PodDisruptionBudget"):
+			out.Budgets = read(t, document, out.Budgets)
+		case kind("resource.k8s.io", "ResourceClaim"):
+			out.Claims = read(t, document, out.Claims)
+		default:
+			t.Fatalf("%s: nobody reads %v", path, head)
+		}
+	}
+}
+
+func newBuffered(text []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(text)) }
+
+func kind(group, kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}
+}
+
+func decode(t *testing.T, document []byte, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal(document, into); err != nil {
+		t.Fatalf("%v in:\n%s", err, document)
+	}
+}
+
+func read[T any](t *testing.T, document []byte, list []T) []T {
+	t.Helper()
+	var one T
+	if err := yaml.UnmarshalStrict(document, &one); err != nil {
+		t.Fatalf("%v in:\n%s", err, document)
+	}
+	return append(list, one)
+}
+
+func TestFacts(t *testing.T) {
+	multus := []MultusRef{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}}
+	got := readObjects(t, "testdata/cluster.yaml").Facts("topology.kubernetes.io/zone", multus)
+	got.AddVerdicts([]translate.Verdict{
+		{Object: translate.ObjectRef{Kind: "DaemonSet", Namespace: "ran", Name: "agent"}, Readiness: translate.Stays, Codes: []translate.Code{translate.DefaultNetwork}},
+		{Object: translate.ObjectRef{Kind: "Deployment", Namespace: "core", Name: "upf"}, Readiness: translate.Ready},
+		{Object: translate.ObjectRef{Kind: "CronJob", Namespace: "ran", Name: "nightly"}, Readiness: translate.Stays},
+	})
+	upf := Workload{"Deployment", "core", "upf"}
+	want := Facts{
+		Nodes: []Node{
+			{Name: "worker-1", Domain: "west", Ready: true, Linux: true, Nadra: true},
+			{Name: "worker-2", Domain: "east", Ready: true, Linux: true},
+			{Name: "worker-3", Domain: "east"},
+		},
+		Pods: []Pod{
+			{Namespace: "core", Name: "upf-5d-x", Node: "worker-1", Workload: upf, Nadra: true},
+			{Namespace: "core", Name: "upf-5d-y", Node: "worker-2", Workload: upf, LocalData: true},
+			{Namespace: "ran", Name: "agent-q", Node: "worker-2", Workload: Workload{"DaemonSet", "ran", "agent"}, Tolerates: true, Pinned: true},
+			{Namespace: "ran", Name: "by-hand", Node: "worker-2"},
+			{Namespace: "ran", Name: "keepalived-worker-2", Node: "worker-2", Static: true},
+			{Namespace: "ran", Name: "nightly-1-z", Node: "worker-2", Workload: Workload{"CronJob", "ran", "nightly"}},
+		},
+		Budgets: []Budget{{Namespace: "core", Name: "upf", Allowed: 1, Expected: 1, Healthy: 2, Pods: []string{"upf-5d-x", "upf-5d-y"}}},
+		Stays: []Stay{
+			{Workload: Workload{"DaemonSet", "ran", "agent"}, Codes: []string{string(translate.DefaultNetwork)}, Pinned: true},
+			{Workload: Workload{"CronJob", "ran", "nightly"}},
+		},
+		Owners: map[string]string{"core": "nadra"}, DefaultOwner: "multus",
+		Multus:    []Multus{{Namespace: "kube-system", DaemonSet: "kube-multus-ds", ManagedBy: "Argo CD"}},
+		Installed: true, Labelled: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("facts (-want +got):\n%s", diff)
+	}
+}

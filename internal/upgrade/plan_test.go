@@ -1,0 +1,142 @@
+package upgrade
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew")
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
+	}
+}
+
+// sample is the plan of the cluster in testdata.
+func sample(t *testing.T) *Plan {
+	t.Helper()
+	f := readObjects(t, "testdata/cluster.yaml").Facts("topology.kubernetes.io/zone", []MultusRef{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}})
+	f.Source = "cluster lab"
+	return NewPlan(f, Options{DomainLabel: "topology.kubernetes.io/zone"})
+}
+
+// What a plan is written as is read back as the same plan.
+func TestPlanForms(t *testing.T) {
+	p := sample(t)
+	text, err := p.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/plan.yaml", text)
+	golden(t, "testdata/plan.md", p.Markdown())
+	asJSON, err := p.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, text := range map[string][]byte{"YAML": text, "JSON": asJSON} {
+		again, err := ParsePlan(text)
+		if err != nil {
+			t.Fatalf("%s: %v", form, err)
+		}
+		if diff := cmp.Diff(p, again); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", form, diff)
+		}
+	}
+}
+
+func TestParsePlanErrors(t *testing.T) {
+	const head = "apiVersion: nadra.dev/v1alpha1\nkind: UpgradePlan\n"
+	for _, test := range []struct{ text, want string }{
+		{"]", "it is no YAML"},
+		{"kind: Pod\napiVersion: v1\n", `it is "v1" "Pod", not nadra.dev/v1alpha1 UpgradePlan`},
+		{head + "waves: []\n", "waves has none"},
+		{head + "waves: [{name: a, nodes: [{name: n}], namespace: [x]}]\n", `unknown field "namespace"`},
+		{head + "waves: [{nodes: [{name: n}]}]\n", `waves[0].name is ""`},
+		{head + "waves: [{name: a, nodes: [{name: n}]}, {name: a, nodes: [{name: m}]}]\n", `waves[1].name is "a": give each wave a name of its own`},
+		{head + "waves: [{name: a}]\n", "waves[0] has neither nodes nor namespaces"},
+		{head + "waves: [{name: a, nodes: [{name: n}, {name: n}]}]\n", `waves[0].nodes[1].name is "n", which is there twice`},
+		{head + "waves: [{name: a, nodes: [{name: N_1}]}]\n", `waves[0].nodes[0].name is "N_1": a lowercase RFC 1123 subdomain`},
+		{head + "waves: [{name: a, namespaces: [x, x], nodes: []}]\n", `waves[0].namespaces[1] is "x", which is there twice`},
+		{head + "waves: [{name: a, nodes: [{name: n}]}]\nleft: [{name: n}]\n", "left[0] is node n, which a wave has, too"},
+	} {
+		if _, err := ParsePlan([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: error %v, want one with %q", test.text, err, test.want)
+		}
+	}
+}
+
+// A plan is edited by people: whatever they write, it is an error or a plan
+// that can be written and read again.
+func FuzzParsePlan(f *testing.F) {
+	text, err := os.ReadFile("testdata/plan.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte("apiVersion: nadra.dev/v1alpha1\nkind: UpgradePlan\nwaves: [{name: a, nodes: [{name: n}]}]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := ParsePlan(text)
+		if err != nil {
+			return
+		}
+		out, err := p.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParsePlan(out); err != nil {
+			t.Fatalf("what was written cannot be read: %v\n%s", err, out)
+		}
+		p.Markdown()
+	})
+}
+
+// The page shows a plan and the codes as the code has them.
+func TestDocs(t *testing.T) {
+	const page = "../../docs/upgrade.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := between(t, string(text), "plan", "````markdown\n"+string(sample(t).Markdown())+"````\n")
+	want = between(t, want, "rules", RulesTable())
+	golden(t, page, []byte(want))
+}
+
+// between replaces what is between two marks of a page.
+func between(t *testing.T, text, name, content string) string {
+	t.Helper()
+	head, rest, found := strings.Cut(text, "<!-- "+name+" -->\n")
+	_, tail, ends := strings.Cut(rest, "<!-- /"+name+" -->\n")
+	if !found || !ends {
+		t.Fatalf("the page has no marks of %s", name)
+	}
+	return head + "<!-- " + name + " -->\n" + content + "<!-- /" + name + " -->\n" + tail
+}
+
+// Every code that a plan can have is explained, in order, once.
+func TestRules(t *testing.T) {
+	for i, r := range Rules() {
+		if want := fmt.Sprintf("NADRA-U%02d", i+1); r.Code != want {
+			t.Errorf("rule %d is of %s, want %s", i, r.Code, want)
+		}
+		if r.Title == "" || r.Why == "" {
+			t.Errorf("%s explains nothing", r.Code)
+		}
+	}
+}

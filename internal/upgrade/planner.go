@@ -1,0 +1,214 @@
+package upgrade
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// Options say how to cut a cluster into waves. The zero value takes one node at
+// a time.
+type Options struct {
+	// MaxUnavailable is how many nodes a wave has at most; less than 1 is 1. The
+	// first wave has one node in any case.
+	MaxUnavailable int
+	// Exclude are names of nodes that stay with Multus.
+	Exclude []string
+	// First are names of nodes that go first, in this order.
+	First []string
+	// DomainLabel is the node label whose values are failure domains.
+	DomainLabel string
+}
+
+// NewPlan cuts a cluster into waves of nodes and namespaces, and says what is
+// in the way.
+func NewPlan(f Facts, o Options) *Plan {
+	p := planner{Facts: f, Options: o}
+	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, DomainLabel: o.DomainLabel, Multus: []MultusRef{}, Waves: []Wave{}}
+	for _, m := range f.Multus {
+		out.Multus = append(out.Multus, MultusRef{Namespace: m.Namespace, DaemonSet: m.DaemonSet})
+	}
+	var movers []Node
+	movers, out.Left = p.divide()
+	p.waves = p.nodeWaves(p.inOrder(movers))
+	p.assignNamespaces(movers)
+	out.Waves = append(out.Waves, p.waves...)
+	for _, s := range f.Stays {
+		out.Stays = append(out.Stays, StayingWorkload{Workload: s.Workload, Codes: s.Codes})
+	}
+	out.Problems = p.problems(movers, out.Left)
+	out.Summary = p.summary(out)
+	return out
+}
+
+type planner struct {
+	Facts
+	Options
+	waves []Wave
+}
+
+// divide tells nodes that move from those that do not.
+func (p *planner) divide() (movers []Node, left []LeftNode) {
+	for _, n := range p.Nodes {
+		switch {
+		case n.Nadra: // it has moved
+		case slices.Contains(p.Exclude, n.Name):
+			left = append(left, LeftNode{Name: n.Name, Why: "it is excluded"})
+		case !n.Linux:
+			left = append(left, LeftNode{Name: n.Name, Why: "it does not run Linux"})
+		case !n.Ready:
+			left = append(left, LeftNode{Name: n.Name, Why: "it is not ready"})
+		default:
+			movers = append(movers, n)
+		}
+	}
+	return movers, left
+}
+
+// inOrder has the nodes named first at the front, then those whose move
+// disturbs the fewest pods, those of one failure domain together.
+func (p *planner) inOrder(nodes []Node) []Node {
+	weight, domains := map[string]int{}, map[string]int{}
+	for _, n := range nodes {
+		weight[n.Name] = len(p.podsOn(n.Name))
+		if lightest, known := domains[n.Domain]; !known || weight[n.Name] < lightest {
+			domains[n.Domain] = weight[n.Name]
+		}
+	}
+	rank := func(n Node) int {
+		if i := slices.Index(p.First, n.Name); i >= 0 {
+			return i
+		}
+		return len(p.First)
+	}
+	out := slices.Clone(nodes)
+	slices.SortFunc(out, func(a, b Node) int {
+		return cmp.Or(
+			cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(domains[a.Domain], domains[b.Domain]), strings.Compare(a.Domain, b.Domain),
+			cmp.Compare(weight[a.Name], weight[b.Name]), strings.Compare(a.Name, b.Name),
+		)
+	})
+	return out
+}
+
+// nodeWaves has one node in the first wave, and as many as may be unavailable
+// in each other: of one failure domain, and such that no budget is asked for
+// more at once than for one of the nodes alone.
+func (p *planner) nodeWaves(nodes []Node) []Wave {
+	var out []Wave
+	for _, n := range nodes {
+		if last := len(out) - 1; last > 0 && p.joins(out[last], n) {
+			out[last].Nodes = append(out[last].Nodes, p.share(n))
+			continue
+		}
+		out = append(out, Wave{Name: fmt.Sprintf("wave-%d", len(out)+1), Domain: n.Domain, Nodes: []NodeShare{p.share(n)}})
+	}
+	return out
+}
+
+func (p *planner) share(n Node) NodeShare {
+	return NodeShare{Name: n.Name, Evicts: countBy(p.podsOn(n.Name))}
+}
+
+// joins reports whether a node can move together with those of a wave.
+func (p *planner) joins(w Wave, n Node) bool {
+	if len(w.Nodes) >= p.MaxUnavailable || w.Domain != n.Domain {
+		return false
+	}
+	together := p.podsOn(n.Name)
+	for _, other := range w.Nodes {
+		together = append(together, p.podsOn(other.Name)...)
+	}
+	for _, b := range p.Budgets {
+		asked := 0
+		for _, pod := range together {
+			if pod.Namespace == b.Namespace && slices.Contains(b.Pods, pod.Name) {
+				asked++
+			}
+		}
+		if asked > int(b.Allowed) && slices.ContainsFunc(p.podsOn(n.Name), func(pod Pod) bool {
+			return pod.Namespace == b.Namespace && slices.Contains(b.Pods, pod.Name)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// assignNamespaces gives each namespace that is Multus' a wave. The first wave
+// has none: its node waits for canaries. After that, nadra has at no time a
+// greater share of the pods than of the nodes, until the last nodes: before they
+// are drained, all that moves must have somewhere to go.
+func (p *planner) assignNamespaces(movers []Node) {
+	names := p.moving()
+	if len(p.waves) == 0 || len(names) == 0 {
+		return
+	}
+	last := len(p.waves) - 1
+	pods, total := map[string]int{}, 0
+	for _, pod := range p.Pods {
+		if slices.Contains(names, pod.Namespace) {
+			pods[pod.Namespace]++
+			total++
+		}
+	}
+	// Small ones first: what goes wrong is seen on few.
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(pods[a], pods[b]), strings.Compare(a, b))
+	})
+	given, moved := 0, len(p.waves[0].Nodes)
+	for i := 1; i < last; i++ {
+		for len(names) > 0 && (given+pods[names[0]])*len(movers) <= total*moved {
+			given += pods[names[0]]
+			p.waves[i].Namespaces = append(p.waves[i].Namespaces, names[0])
+			names = names[1:]
+		}
+		moved += len(p.waves[i].Nodes)
+	}
+	p.waves[last].Namespaces = append(p.waves[last].Namespaces, names...)
+	for i := range p.waves {
+		slices.Sort(p.waves[i].Namespaces)
+	}
+}
+
+// moving are the namespaces with networks that are to be nadra's and are not
+// yet: without those that a person has labelled for Multus, and those that a
+// workload holds back.
+func (p *planner) moving() []string {
+	var out []string
+	for _, ns := range p.namespaces() {
+		if p.owner(ns) != v1alpha1.OwnerNadra && p.Owners[ns] != v1alpha1.OwnerMultus && !p.hasStaying(ns) {
+			out = append(out, ns)
+		}
+	}
+	return out
+}
+
+func (p *planner) hasStaying(namespace string) bool {
+	return slices.ContainsFunc(p.Stays, func(s Stay) bool { return s.Workload.Namespace == namespace && !s.Pinned })
+}
+
+func (p *planner) summary(out *Plan) Summary {
+	s := Summary{Waves: len(out.Waves)}
+	for _, w := range out.Waves {
+		s.Nodes += len(w.Nodes)
+		s.Namespaces += len(w.Namespaces)
+		for _, n := range w.Nodes {
+			s.Evictions += len(p.podsOn(n.Name))
+		}
+	}
+	for _, one := range out.Problems {
+		switch one.Severity {
+		case Blocker:
+			s.Blockers++
+		case Warning:
+			s.Warnings++
+		case Note:
+		}
+	}
+	return s
+}

@@ -1,0 +1,32 @@
+package upgrade
+
+import (
+	"slices"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// AddVerdicts notes which workloads stay with Multus, as scan judges them.
+func (f *Facts) AddVerdicts(verdicts []translate.Verdict) {
+	for _, v := range verdicts {
+		if v.Readiness != translate.Stays {
+			continue
+		}
+		s := Stay{Workload: Workload{Kind: v.Object.Kind, Namespace: v.Object.Namespace, Name: v.Object.Name}}
+		for _, c := range v.Codes {
+			if rule, _ := translate.RuleOf(c); rule.Severity == translate.Blocker {
+				s.Codes = append(s.Codes, string(c))
+			}
+		}
+		s.Pinned = f.pinned(s.Workload)
+		f.Stays = append(f.Stays, s)
+	}
+}
+
+// pinned reports whether all pods of a workload are labelled for Multus.
+func (f *Facts) pinned(w Workload) bool {
+	of := func(p Pod) bool {
+		return p.Workload == w || p.Workload.Kind == "" && w.Kind == "Pod" && p.Namespace == w.Namespace && p.Name == w.Name
+	}
+	return slices.ContainsFunc(f.Pods, of) && !slices.ContainsFunc(f.Pods, func(p Pod) bool { return of(p) && !p.Pinned })
+}

@@ -1,0 +1,80 @@
+//go:build e2e
+
+package dropin
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nadra-dev/nadra/internal/cli"
+	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// The plan of the real cluster has the node that Multus serves, the namespace,
+// and whom it disturbs; what is in the way is said, and gone when it is gone.
+// Nothing is changed by it.
+func TestUpgradePlan(t *testing.T) {
+	f := setup(t, "plan")
+	f.networks()
+	f.apply(workload("Deployment", "app", "replicas: 2", asked, ""))
+	for _, p := range f.pods("app", 2) {
+		f.servedBy("multus", p, askedNetworks)
+	}
+	before := f.kubectl("get", "nodes,namespaces,pods", "-A", "-o", "jsonpath={range .items[*]}{.metadata.uid} {.metadata.labels}{\"\\n\"}{end}")
+
+	plan, code := f.plan()
+	if code != cli.CodeBlockers || !slices.ContainsFunc(plan.Problems, func(p upgrade.Problem) bool { return p.Code == upgrade.CodeMultus }) {
+		t.Fatalf("exit code %d, problems %+v: Multus is no DaemonSet here, which has to be said", code, plan.Problems)
+	}
+	plan, code = f.plan("--multus", "kube-system/kube-multus-ds")
+	if code != cli.CodeOK || len(plan.Blocked()) > 0 {
+		t.Fatalf("exit code %d, blockers %+v", code, plan.Blocked())
+	}
+	want := upgrade.NodeShare{Name: f.multus.Name(), Evicts: []upgrade.WorkloadPods{
+		{Workload: upgrade.Workload{Kind: "Deployment", Namespace: f.ns, Name: "app"}, Pods: 2},
+	}}
+	if len(plan.Waves) != 1 || !slices.Equal(plan.Waves[0].Namespaces, []string{f.ns}) || len(plan.Waves[0].Nodes) != 1 ||
+		plan.Waves[0].Nodes[0].Name != want.Name || !slices.Equal(plan.Waves[0].Nodes[0].Evicts, want.Evicts) {
+		t.Errorf("waves %+v, want one with namespace %s and %+v", plan.Waves, f.ns, want)
+	}
+
+	// A budget that lets nothing go is in the way.
+	f.kubectl("create", "poddisruptionbudget", "app", "--selector=app=app", "--min-available=2")
+	f.kubectl("wait", "--for=jsonpath={.status.currentHealthy}=2", "poddisruptionbudget/app", "--timeout=60s")
+	plan, code = f.plan("--multus", "kube-system/kube-multus-ds")
+	if blocked := plan.Blocked(); code != cli.CodeBlockers || len(blocked) != 1 || blocked[0].Code != upgrade.CodeBudget || !strings.Contains(blocked[0].Object, f.ns+"/app") {
+		t.Errorf("exit code %d, blockers %+v, want the budget", code, blocked)
+	}
+	f.kubectl("delete", "poddisruptionbudget", "app")
+
+	after := f.kubectl("get", "nodes,namespaces,pods", "-A", "-o", "jsonpath={range .items[*]}{.metadata.uid} {.metadata.labels}{\"\\n\"}{end}")
+	if before != after {
+		t.Errorf("planning has changed the cluster:\n%s\nwas\n%s", after, before)
+	}
+}
+
+// plan runs the command, and reads what it wrote.
+func (f *fixture) plan(args ...string) (*upgrade.Plan, int) {
+	f.Helper()
+	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
+	var out, errs strings.Builder
+	cmd := f.multus.Command(f.ctx, binary, append([]string{"upgrade", "plan", "--kubeconfig", f.Cluster.Kubeconfig()}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := f.multus.Run(cmd); err != nil && !errors.As(err, &exit) {
+		f.Fatal(err)
+	}
+	code := cmd.ProcessState.ExitCode()
+	if code == cli.CodeError {
+		f.Fatalf("upgrade plan: %s", errs.String())
+	}
+	plan, err := upgrade.ParsePlan([]byte(out.String()))
+	f.must(err)
+	f.Logf("upgrade plan %s: %s", strings.Join(args, " "), errs.String())
+	return plan, code
+}
