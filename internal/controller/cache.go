@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -43,8 +44,10 @@ func CacheOptions(o Options) cache.Options {
 	}
 }
 
-// slimPod keeps of a pod who it is, which templates it refers to, and whether
-// it waits. Pods without our templates are only counted as being there.
+// slimPod keeps of a pod who it is, which templates it refers to, whether it
+// waits, and who attaches its networks (see leftTo). Pods without our templates
+// are only counted as being there; of one that names networks others are kept,
+// too.
 func slimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -55,9 +58,14 @@ func slimPod(object any) (any, error) {
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
 		},
-		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName},
+		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
+		Status: corev1.PodStatus{Reason: attacher(pod)},
 	}
-	for _, name := range templatesOf(pod) {
+	templates := templatesOf(pod)
+	if leftTo(slim) != "" {
+		templates = allTemplates(pod)
+	}
+	for _, name := range templates {
 		slim.Spec.ResourceClaims = append(slim.Spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimTemplateName: &name})
 	}
 	return slim, nil
@@ -75,9 +83,14 @@ func slimTemplate(object any) (any, error) {
 
 // templatesOf are those with names of ours that a pod refers to.
 func templatesOf(pod *corev1.Pod) []string {
+	return slices.DeleteFunc(allTemplates(pod), func(name string) bool { return !translate.MadeTemplate(name) })
+}
+
+// allTemplates are those that a pod refers to.
+func allTemplates(pod *corev1.Pod) []string {
 	var out []string
 	for _, c := range pod.Spec.ResourceClaims {
-		if c.ResourceClaimTemplateName != nil && translate.MadeTemplate(*c.ResourceClaimTemplateName) {
+		if c.ResourceClaimTemplateName != nil {
 			out = append(out, *c.ResourceClaimTemplateName)
 		}
 	}

@@ -25,7 +25,8 @@ func TestCertificateIsMadeToldAndServed(t *testing.T) {
 	now := time.Now()
 	leader.now = func() time.Time { return now }
 	serving := &Serving{}
-	replica := &servingReader{Client: c, secret: leader.secret, serving: serving}
+	var expires time.Time
+	replica := &servingReader{Client: c, secret: leader.secret, serving: serving, expires: func(when time.Time) { expires = when }}
 	round := func() []byte {
 		t.Helper()
 		for _, r := range []reconcile.Reconciler{leader, replica} {
@@ -51,6 +52,9 @@ func TestCertificateIsMadeToldAndServed(t *testing.T) {
 		t.Error("ready without a certificate")
 	}
 	first := round()
+	if got := expires.Sub(now).Round(time.Hour); got != lifetime {
+		t.Errorf("it is told to expire after %s, want %s", got, lifetime)
+	}
 	handshake(t, serving, first, now)
 	version := mutating.ResourceVersion
 	if same := round(); !bytes.Equal(same, first) || mutating.ResourceVersion != version {

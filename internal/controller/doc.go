@@ -5,6 +5,7 @@
 //	pods ─────────────► ResourceClaimTemplate           collect.go deletes what nobody refers to,
 //	                                                     repair.go makes anew what somebody does
 //	clock, Secret ────► certificate ─► webhooks' caBundle   certificates.go writes, serving.go reads
+//	pods ─────────────► how many there are of whom         migration.go counts, for metrics
 //
 // What to do is decided by functions that take objects and a time and do
 // nothing (class.go, pool.go, certificate.go); what is beside them asks and does.

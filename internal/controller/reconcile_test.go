@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -239,6 +240,9 @@ func TestSlimPod(t *testing.T) {
 	kept := slim.(*corev1.Pod)
 	if got := templatesOf(kept); len(got) != 1 || got[0] != template.Name || !waits(kept) {
 		t.Errorf("it is not known what the pod needs: %v", got)
+	}
+	if leftTo(kept) != metrics.OfNadra {
+		t.Errorf("its networks are left to %q", leftTo(kept))
 	}
 	if kept.Annotations != nil || kept.Spec.Containers != nil {
 		t.Error("more is kept than is asked for")

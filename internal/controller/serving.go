@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -50,6 +51,8 @@ type servingReader struct {
 	client.Client
 	secret  client.ObjectKey
 	serving *Serving
+	// expires is told when what is served does; nil for nobody.
+	expires func(time.Time)
 }
 
 func (r *servingReader) setUp(m manager.Manager) error {
@@ -70,6 +73,9 @@ func (r *servingReader) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 		return reconcile.Result{}, fmt.Errorf("reading the certificate of secret %s: %w", r.secret, err)
 	}
 	r.serving.current.Store(&pair)
+	if r.expires != nil {
+		r.expires(pair.Leaf.NotAfter)
+	}
 	log.FromContext(ctx).Info("Certificate taken over", "expires", pair.Leaf.NotAfter)
 	return reconcile.Result{}, nil
 }

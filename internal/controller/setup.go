@@ -11,7 +11,9 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -54,12 +56,17 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) 
 	if err := addIndexes(ctx, m.GetFieldIndexer(), o.Pools); err != nil {
 		return err
 	}
+	meters, err := metrics.NewController(ctrlmetrics.Registry)
+	if err != nil {
+		return err
+	}
 	events := m.GetEventRecorder(Name)
 	all := []interface{ setUp(manager.Manager) error }{
 		&classes{Client: m.GetClient(), pools: o.Pools, events: events},
 		&collector{Client: m.GetClient(), grace: o.TemplateGrace, now: time.Now},
 		&repairer{Client: m.GetClient(), live: m.GetAPIReader(), pools: o.Pools, events: events, now: time.Now},
-		&servingReader{Client: m.GetClient(), secret: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, serving: serving},
+		&servingReader{Client: m.GetClient(), secret: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, serving: serving, expires: meters.CertificateExpires},
+		newMigration(m.GetClient(), meters),
 	}
 	if o.OwnCertificate {
 		all = append(all, newCertificates(m.GetClient(), o))

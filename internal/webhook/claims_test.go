@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -124,8 +125,20 @@ func TestPanic(t *testing.T) {
 			t.Errorf("%s is %v; all are %v", name, value, counted)
 		}
 	}
-	if again, err := newMeters(registry); err != nil || again.decisions != m.decisions {
-		t.Errorf("a second manager cannot count: %v", err)
+	again, err := newMeters(registry)
+	if err != nil {
+		t.Fatalf("a second manager cannot count: %v", err)
+	}
+	again.decided(admission.Refused)
+	if families, err = registry.Gather(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, metric := range f.Metric {
+			if f.GetName() == "nadra_webhook_decisions_total" && metric.Label[0].GetValue() == "refused" && metric.GetCounter().GetValue() != 2 {
+				t.Errorf("two managers have counted %v", metric)
+			}
+		}
 	}
 }
 

@@ -139,6 +139,16 @@ func (s *Store) putAside(path, name string, why error) Damaged {
 	return Damaged{Path: aside, Name: name, Err: why}
 }
 
+// PutAside counts the files that were put aside since the directory was made,
+// and that nobody has removed.
+func (s *Store) PutAside() int {
+	entries, err := os.ReadDir(s.damagedDir())
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
+
 // BootID is the boot ID that was given to Open.
 func (s *Store) BootID() string { return s.bootID }
 

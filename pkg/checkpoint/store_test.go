@@ -236,6 +236,9 @@ func TestDamagedFilesCostOneClaim(t *testing.T) {
 		t.Errorf("files left: %v (%v)", left, err)
 	}
 	open(t, dir) // a second start finds nothing damaged
+	if got := s.PutAside(); got != len(bad) {
+		t.Errorf("%d files are put aside, want %d", got, len(bad))
+	}
 }
 
 // The format is a promise to the next version.

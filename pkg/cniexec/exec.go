@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"slices"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -33,6 +33,8 @@ const (
 type hostExec struct {
 	version.PluginDecoder
 	root string
+	// ran is Options.Ran.
+	ran func(plugin, verb string, took time.Duration)
 	// held is what the plugins' input waits for; nil where for nothing.
 	held *held
 }
@@ -48,6 +50,9 @@ func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 	for errors.Is(err, syscall.ETXTBSY) && time.Since(start) < busyLimit && pause(ctx, busyRetry) {
 		err = e.run(ctx, path, stdin, environ, &stdout, &stderr)
 	}
+	if e.ran != nil {
+		e.ran(filepath.Base(path), verbOf(environ), time.Since(start))
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, &trouble{fmt.Errorf("ended after %s: %w%s",
@@ -56,11 +61,21 @@ func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 		return nil, pluginError(err, stdout.Bytes(), stderr.Bytes())
 	}
 	// Only ADD has a result that anybody reads.
-	if slices.Contains(environ, "CNI_COMMAND=ADD") && !json.Valid(stdout.Bytes()) {
+	if verbOf(environ) == "ADD" && !json.Valid(stdout.Bytes()) {
 		return nil, &trouble{fmt.Errorf("it succeeded but its result is not JSON%s%s",
 			quoted("stdout", stdout.Bytes()), quoted("stderr", stderr.Bytes()))}
 	}
 	return stdout.Bytes(), nil
+}
+
+// verbOf is CNI's verb in a plugin's environment.
+func verbOf(environ []string) string {
+	for _, v := range environ {
+		if verb, is := strings.CutPrefix(v, "CNI_COMMAND="); is {
+			return verb
+		}
+	}
+	return ""
 }
 
 func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ []string, stdout, stderr *bytes.Buffer) error {

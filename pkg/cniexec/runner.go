@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/types"
@@ -30,6 +31,9 @@ type Options struct {
 	BinDirs []string
 	// CacheDir is libcni's cache; a path in the driver's own view.
 	CacheDir string
+	// Ran is told how long each process of a plugin has run, by the plugin's
+	// name and CNI's verb; nil for nobody.
+	Ran func(plugin, verb string, took time.Duration)
 }
 
 // Runner runs CNI plugins. It keeps no state of its own and is safe for
@@ -54,7 +58,7 @@ func New(o Options) (*Runner, error) {
 	if err := os.MkdirAll(o.CacheDir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the CNI cache directory: %w", err)
 	}
-	e := &hostExec{root: o.HostRoot}
+	e := &hostExec{root: o.HostRoot, ran: o.Ran}
 	return &Runner{
 		cni:      libcni.NewCNIConfigWithCacheDir(o.BinDirs, o.CacheDir, e),
 		exec:     e,
@@ -93,7 +97,7 @@ func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err := r.prepareInfo(list, s, a); err != nil {
 		return nil, &trouble{err}
 	}
-	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, held: h})
+	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, held: h})
 	res, err := cni.AddNetworkList(ctx, list, r.runtimeConf(s, a))
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ import (
 type world struct {
 	*Runner
 	dir, bin string
+
+	mu  sync.Mutex
+	ran []string // what Options.Ran was told
 }
 
 func newWorld(t *testing.T) *world {
@@ -32,7 +36,14 @@ func newWorld(t *testing.T) *world {
 	if err := os.Mkdir(w.bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(Options{HostRoot: "/", BinDirs: []string{filepath.Join(dir, "nothing"), w.bin}, CacheDir: filepath.Join(dir, "cache")})
+	r, err := New(Options{
+		HostRoot: "/", BinDirs: []string{filepath.Join(dir, "nothing"), w.bin}, CacheDir: filepath.Join(dir, "cache"),
+		Ran: func(plugin, verb string, took time.Duration) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.ran = append(w.ran, fmt.Sprint(verb, " ", plugin, " ", took >= 0))
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +107,9 @@ func TestAddAndDelRunTheWholeChain(t *testing.T) {
 	}
 	if err := w.Del(t.Context(), sandbox, a, nil); err != nil {
 		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"ADD first true", "ADD second true", "DEL second true", "DEL first true"}, w.ran); diff != "" {
+		t.Errorf("measured (-want +got):\n%s", diff)
 	}
 	args := " 0123456789ab net1 IgnoreUnknown=true;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=0123456789ab;K8S_POD_UID=web-uid;IP=10.1.0.5"
 	plain := strings.TrimSuffix(args, ";IP=10.1.0.5")

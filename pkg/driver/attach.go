@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -53,6 +54,7 @@ type attacher struct {
 	// told then.
 	patience   patience
 	handedOver func(r checkpoint.Record, cause error)
+	metrics    *metrics.Node
 }
 
 // again marks an error after which the same attempt may succeed.
@@ -128,7 +130,9 @@ func (a *attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo 
 		return unmarked
 	}
 	for i, r := range todo {
+		started := time.Now()
 		one, err := a.add(ctx, sandbox, r, todo[:i+1], mark)
+		a.measureAdd(r, started, err)
 		mark = nil
 		if unmarked != nil {
 			return again{err}

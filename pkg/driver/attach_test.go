@@ -17,6 +17,7 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -39,6 +40,8 @@ type kernel struct {
 	checked   []string // the results that CHECK was given
 	// gone are the network namespaces that are not there any more.
 	gone map[string]bool
+	// orphans are in the CNI cache, and no DEL of theirs succeeds.
+	orphans []cniexec.Orphan
 }
 
 func (k *kernel) do(verb string, s attachment.Sandbox, a attachment.Attachment) error {
@@ -135,9 +138,9 @@ func (k *kernel) Reroute(_ string, take, give []checkpoint.Route) error {
 }
 
 // Of the CNI cache only the sweep knows; see cniexec for the real one.
-func (k *kernel) Orphans(func(string, string) bool) ([]cniexec.Orphan, error) { return nil, nil }
+func (k *kernel) Orphans(func(string, string) bool) ([]cniexec.Orphan, error) { return k.orphans, nil }
 
-func (k *kernel) DelOrphan(context.Context, cniexec.Orphan) error { return nil }
+func (k *kernel) DelOrphan(context.Context, cniexec.Orphan) error { return final("busy") }
 
 func (k *kernel) GC(_ context.Context, conflist json.RawMessage, valid []types.GCAttachment) error {
 	k.calls = append(k.calls, fmt.Sprintf("GC %s valid %v", conflist, valid))
@@ -159,7 +162,7 @@ func newAttacher(t *testing.T) (*attacher, *kernel) {
 		}
 		return namespace{cookie: cookieOf(netns), links: []string{"lo", "eth0"}}, nil
 	}
-	a := &attacher{store: store, runner: k, look: look, routes: k, addLimit: 30 * time.Second, rollback: time.Second}
+	a := &attacher{store: store, runner: k, look: look, routes: k, addLimit: 30 * time.Second, rollback: time.Second, metrics: metrics.NewNode()}
 	a.handedOver = func(r checkpoint.Record, _ error) { _ = k.do("HANDED OVER", *r.Sandbox, r.Attachment) }
 	return a, k
 }

@@ -82,7 +82,7 @@ func (w *statusWriter) amendClaim(claim attachment.ClaimRef, devices []deviceSta
 	key := statusKey{claim: claim}
 	w.mu.Lock()
 	waiting, found := w.pending[key]
-	w.pending[key] = statusUpdate{devices: devices, at: time.Now(), repair: !found || waiting.repair}
+	w.put(key, statusUpdate{devices: devices, at: time.Now(), repair: !found || waiting.repair})
 	w.mu.Unlock()
 	w.queue.Add(key)
 }

@@ -25,8 +25,8 @@ type cniCache interface {
 }
 
 // sweepCache runs DEL for what is in the CNI cache and in no record: the
-// record was damaged, or removed by hand.
-func (d *Driver) sweepCache(ctx context.Context) error {
+// record was damaged, or removed by hand. It returns how many are left.
+func (d *Driver) sweepCache(ctx context.Context) (left int, err error) {
 	known := map[types.GCAttachment]bool{}
 	for _, a := range d.validAttachments() {
 		known[a] = true
@@ -36,11 +36,15 @@ func (d *Driver) sweepCache(ctx context.Context) error {
 	})
 	errs := []error{err}
 	for _, o := range orphans {
+		d.sweeper.pulse.beat()
 		ctx, cancel := context.WithTimeoutCause(ctx, delLimit, fmt.Errorf("one DEL may take %s", delLimit))
-		errs = append(errs, d.cache.DelOrphan(ctx, o))
+		if err := d.cache.DelOrphan(ctx, o); err != nil {
+			errs = append(errs, err)
+			left++
+		}
 		cancel()
 	}
-	return errors.Join(errs...)
+	return left, errors.Join(errs...)
 }
 
 // collectGarbage tells the plugins of nadra's attachments, at start and before

@@ -99,7 +99,8 @@ func (a *attacher) del(ctx context.Context, r checkpoint.Record, there bool) (se
 }
 
 // runDel runs the plugins of one record.
-func (a *attacher) runDel(ctx context.Context, r checkpoint.Record, there bool) error {
+func (a *attacher) runDel(ctx context.Context, r checkpoint.Record, there bool) (err error) {
+	defer a.measureDel(r, time.Now(), &err)
 	ctx, cancel := context.WithTimeoutCause(ctx, delLimit, fmt.Errorf("one DEL may take %s", delLimit))
 	defer cancel()
 	sandbox := *r.Sandbox
@@ -107,7 +108,7 @@ func (a *attacher) runDel(ctx context.Context, r checkpoint.Record, there bool) 
 		sandbox.NetNS = "" // the path may be someone else's by now
 	}
 	failpoint.Reach(failpoint.BeforeDel)
-	err := a.runner.Del(ctx, sandbox, r.Attachment, r.Result)
+	err = a.runner.Del(ctx, sandbox, r.Attachment, r.Result)
 	failpoint.Reach(failpoint.AfterDel)
 	if err == nil && len(r.Displaced) > 0 && sandbox.NetNS != "" {
 		err = a.restoreDefaultRoutes(r)

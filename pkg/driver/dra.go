@@ -80,7 +80,9 @@ func (p plugin) HandleError(ctx context.Context, err error, msg string) {
 	utilruntime.HandleErrorWithContext(ctx, err, msg)
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
 		p.d.fail(fmt.Errorf("%s: %w", msg, err))
+		return
 	}
+	p.d.slices.doubt(fmt.Errorf("%s: %w", msg, err)) // only publishing has such errors
 }
 
 // WatchHealthStatus is never called: the service is off.

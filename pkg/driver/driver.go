@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -33,7 +35,7 @@ import (
 // bootIDFile is the kernel's identity of this boot, in the host's root.
 const bootIDFile = "proc/sys/kernel/random/boot_id"
 
-// Config is what the driver is told at start. All fields are required.
+// Config is what the driver is told at start. All fields are required but Metrics.
 type Config struct {
 	// DriverName is the DRA driver's name.
 	DriverName string
@@ -83,6 +85,8 @@ type Config struct {
 	Ownership Ownership
 	// Hardware says where resource pools are defined; the zero value has none.
 	Hardware Hardware
+	// Metrics are what the driver is measured by; nil measures nothing.
+	Metrics *metrics.Node
 }
 
 // Clients are the driver's ways to the API server.
@@ -123,6 +127,11 @@ type Driver struct {
 	quiet     background // what nobody waits for
 	waker     waker
 	refused   firstTimes // Unprepare was refused, by claim UID
+	detaches  underway
+	slices    publication
+	metrics   *metrics.Node
+	begun     time.Time
+	read      atomic.Bool // the NADs were, which comes before all else
 	// updateMetadata is the helper's; nil where containers get no metadata.
 	updateMetadata func(ctx context.Context, claimNamespace, claimName string, claimUID types.UID, request string, devices []kubeletplugin.Device) error
 
@@ -156,6 +165,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		HostRoot: cfg.HostRoot,
 		BinDirs:  cfg.CNIBinDirs,
 		CacheDir: filepath.Join(cfg.StateDir, "cni"),
+		Ran:      cfg.Metrics.Executed,
 	})
 	if err != nil {
 		return nil, err
@@ -177,8 +187,10 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		unlock:      unlock,
 		waker:       waker{registered: make(chan struct{}, 1)},
 		failed:      make(chan error, 1),
+		begun:       time.Now(),
 	}
 	d.attacher.handedOver = d.reportHandOver
+	d.measure(cfg.Metrics)
 	d.homes = homes{sys: cfg.Hardware.SysRoot}
 	d.attacher.home = d.homes.restore
 	if d.watch, err = newPodWatch(clients.Kube, cfg.NodeName, d.podGone); err != nil {
@@ -210,6 +222,8 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		return nil, err
 	}
 	d.publisher.health.changed, d.publisher.health.tell = d.publisher.ask, d.reportHealth
+	d.publisher.outcome, d.machines.outcome = d.slices.of(partNetworks), d.slices.of(partHardware)
+	d.metrics.Watch(d.state)
 	return d, nil
 }
 
@@ -250,6 +264,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	if err := d.watchNADs(ctx, factory); err != nil {
 		return err
 	}
+	d.read.Store(true)
 	d.owner.begin(ctx, g.Go)
 	links := hostLinks{sysRoot: filepath.Join(d.cfg.HostRoot, "sys")}
 	d.publisher.links = links.list
@@ -274,6 +289,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	if d.cfg.DeviceMetadata {
 		d.updateMetadata = helper.UpdateRequestMetadata
 	}
+	d.parts.send = d.slices.noting(d.parts.send)
 
 	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
 	g.Go(func() error { return d.publisher.spread.countNodes(ctx, d.clients.Metadata) })
@@ -282,6 +298,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	g.Go(func() error { return d.runHardware(ctx) })
 	g.Go(func() error { return links.watch(ctx, d.publisher.poke) })
 	g.Go(func() error { return d.runNRI(ctx) })
+	g.Go(func() error { return d.slices.run(ctx, d.listSlices) })
 	g.Go(func() error { return d.runSweep(ctx) })
 	g.Go(func() error {
 		select {
@@ -319,7 +336,7 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("making the plugin directory: %w", err)
 	}
-	helper, err := kubeletplugin.Start(ctx, plugin{d}, append(d.metadataOptions(),
+	helper, err := kubeletplugin.Start(ctx, measuredPlugin{plugin{d}}, append(d.metadataOptions(),
 		kubeletplugin.DriverName(d.cfg.DriverName),
 		kubeletplugin.KubeClient(d.clients.Kube),
 		kubeletplugin.NodeName(d.cfg.NodeName),

@@ -56,6 +56,10 @@ type hardwarePublisher struct {
 	published map[string]resourceslice.Pool
 	earlier   inventory.Inventory
 	lastUsed  map[string]string
+
+	pulse pulse
+	// outcome is told what came of every look; nil for nobody.
+	outcome func(error)
 }
 
 // poke asks for a new look; it never blocks.
@@ -72,7 +76,7 @@ func (p *hardwarePublisher) run(ctx context.Context) error {
 	ticker := time.NewTicker(hardwareRecheck)
 	defer ticker.Stop()
 	for {
-		if err := p.sync(ctx); err != nil && ctx.Err() == nil {
+		if err := p.told(p.sync(ctx)); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Publishing hardware failed; trying again", "in", hardwareRecheck)
 		}
 		select {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -136,12 +137,16 @@ func (h *hooks) CreateContainer(_ context.Context, pod *nri.PodSandbox, containe
 		return nil, nil, nil
 	}
 	sandbox := sandboxOf(pod)
-	if j := h.d.jobs.of(sandbox); j == nil || !j.unfailed() {
+	outcome := metrics.Held
+	if j := h.d.jobs.of(sandbox); j == nil || !j.hold() {
 		records = h.d.store.ForPod(sandbox.Pod.UID)
 		if i := slices.IndexFunc(records, h.d.attacher.lacking(sandbox)); i >= 0 {
+			h.d.metrics.Gate(metrics.Refused, 1)
 			return nil, nil, phaseError(records[i], sandbox, h.notAttached(sandbox, j, records))
 		}
+		outcome = metrics.Passed
 	}
+	h.d.metrics.Gate(outcome, 1)
 	return h.d.gate.adjustment(container, records), nil, nil
 }
 
@@ -210,6 +215,7 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 // detachSandbox runs the DELs that are owed for one sandbox. A failure is
 // logged by the runtime or here, and tried again when the claims are unprepared.
 func (d *Driver) detachSandbox(s attachment.Sandbox) error {
+	defer d.detaches.begin()()
 	ctx, cancel := context.WithTimeoutCause(d.withPod(d.jobs.base, s.Pod), unprepareTime, errors.New("the time for detaching is over"))
 	defer cancel()
 	unlock, err := d.pods.lock(ctx, s.Pod.UID)

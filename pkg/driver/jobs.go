@@ -49,6 +49,7 @@ var errNotBegun = errors.New("its sandbox was made without nadra's hook; it is b
 // job is the attaching of one sandbox. It outlives the hook that began it.
 type job struct {
 	sandbox attachment.Sandbox
+	begun   time.Time
 	cancel  context.CancelCauseFunc
 	tried   chan struct{} // closed after the first attempt
 	done    chan struct{} // closed at the end
@@ -58,6 +59,7 @@ type job struct {
 	watched bool
 	err     error // of the end, or of the latest attempt
 	ended   time.Time
+	held    int // containers that were let go to the gate meanwhile
 }
 
 // running reports whether the job may still attach.
@@ -92,6 +94,26 @@ func (j *job) end(why error) (watched bool) {
 	j.err, j.ended = why, time.Now()
 	close(j.done)
 	return j.watched
+}
+
+// hold reports whether a new container is the gate's to hold, and counts it: the
+// job runs, and no attempt of it has failed.
+func (j *job) hold() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.running() || j.err != nil {
+		return false
+	}
+	j.held++
+	return true
+}
+
+// heldAtEnd is how many containers the gate held; it does not change any more
+// once the job has ended.
+func (j *job) heldAtEnd() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.held
 }
 
 // unfailed reports whether the job runs and no attempt of it has failed.
@@ -160,7 +182,7 @@ func (js *jobs) start(s attachment.Sandbox, watched bool, run func(context.Conte
 		old.cancel(errReplaced)
 	}
 	ctx, cancel := context.WithCancelCause(js.base)
-	j := &job{sandbox: s, cancel: cancel, tried: make(chan struct{}), done: make(chan struct{}), watched: watched}
+	j := &job{sandbox: s, begun: time.Now(), cancel: cancel, tried: make(chan struct{}), done: make(chan struct{}), watched: watched}
 	if js.byPod == nil {
 		js.byPod = map[string]*job{}
 	}
@@ -206,6 +228,7 @@ func (d *Driver) runJob(ctx context.Context, j *job) {
 		d.reportAttach(j.sandbox)
 		j.end(nil)
 		d.jobs.succeeded(j)
+		d.measureEnd(j, nil)
 		return
 	}
 	d.giveUp(ctx, j, fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err))
@@ -234,7 +257,9 @@ func (d *Driver) giveUp(ctx context.Context, j *job, err error) {
 		klog.FromContext(ctx).Error(err, "Attaching failed", "sandbox", j.sandbox.ID)
 		d.reportTrouble(j.sandbox, err)
 	}
-	if told := j.end(err); told { // and fails the sandbox
+	told := j.end(err)
+	d.measureEnd(j, err)
+	if told { // and fails the sandbox
 		return
 	}
 	switch {

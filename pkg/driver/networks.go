@@ -20,6 +20,8 @@ type networks struct {
 	// gone remembers devices of NADs that were deleted, so that the error for
 	// a claim that still has one can name the NAD.
 	gone deviceIndex
+	// told is called after every change; nil for nobody.
+	told func(map[attachment.NetworkRef]candidate)
 }
 
 // set replaces the view.
@@ -27,6 +29,9 @@ func (n *networks) set(candidates map[attachment.NetworkRef]candidate) {
 	devices := make(deviceIndex, len(candidates))
 	for ref, c := range candidates {
 		devices[lastPart(c.device)] = ref
+	}
+	if n.told != nil {
+		defer n.told(candidates)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -32,7 +32,7 @@ func (d *Driver) runNRI(ctx context.Context) error {
 	for ctx.Err() == nil {
 		started := time.Now()
 		reason := d.serveNRI(ctx)
-		d.runtime.lost()
+		d.runtime.lost(reason)
 		if time.Since(started) > reconnectMax {
 			pause = reconnectMin
 		}
@@ -51,7 +51,8 @@ func (d *Driver) runNRI(ctx context.Context) error {
 // serveNRI serves one connection to the runtime.
 func (d *Driver) serveNRI(ctx context.Context) error {
 	h := &hooks{d: d, attachWait: d.cfg.AttachWait}
-	s, err := stub.New(h,
+	m := &measuredHooks{hooks: h}
+	s, err := stub.New(m,
 		stub.WithPluginName("nadra"),
 		stub.WithPluginIdx(nriIndex),
 		stub.WithSocketPath(d.cfg.NRISocket),
@@ -61,6 +62,7 @@ func (d *Driver) serveNRI(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the NRI stub: %w", err)
 	}
+	m.limit = s.RequestTimeout
 	h.budget = func() time.Duration { return hookBudget(d.cfg.HookBudget, s.RequestTimeout()) }
 	stop := context.AfterFunc(ctx, s.Stop)
 	defer stop()

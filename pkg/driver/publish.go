@@ -58,6 +58,10 @@ type publisher struct {
 
 	mu        sync.Mutex
 	published []*offer
+
+	pulse pulse
+	// outcome is told what came of every look; nil for nobody.
+	outcome func(error)
 }
 
 // freeAfter is how many looks after the latest publication its garbage is given
@@ -81,7 +85,7 @@ func (p *publisher) ask(why cause) {
 // of the first time.
 func (p *publisher) run(ctx context.Context) error {
 	p.health.settle(ctx)
-	if err := p.sync(ctx); err != nil && ctx.Err() == nil {
+	if err := p.told(p.sync(ctx)); err != nil && ctx.Err() == nil {
 		return err
 	}
 	ticker := time.NewTicker(recheck)
@@ -100,7 +104,7 @@ func (p *publisher) run(ctx context.Context) error {
 			case <-time.After(p.settle()):
 			}
 		}
-		if err := p.sync(ctx); err != nil {
+		if err := p.told(p.sync(ctx)); err != nil {
 			klog.FromContext(ctx).Error(err, "Publishing networks failed; trying again", "in", recheck)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -63,6 +64,8 @@ type statusUpdate struct {
 	// of a pod: its attachments in this sandbox
 	sandbox attachment.Sandbox
 	records []checkpoint.Record
+	// since is when the object came to wait for an update.
+	since time.Time
 	// repair asks to write only what is not there already.
 	repair bool
 }
@@ -103,9 +106,29 @@ func (w *statusWriter) repair(sandbox attachment.Sandbox, records []checkpoint.R
 
 func (w *statusWriter) set(key statusKey, update statusUpdate) {
 	w.mu.Lock()
-	w.pending[key] = update
+	w.put(key, update)
 	w.mu.Unlock()
 	w.queue.Add(key)
+}
+
+// put replaces what an object is to say, which has waited for as long. The
+// caller holds mu.
+func (w *statusWriter) put(key statusKey, update statusUpdate) {
+	if update.since = time.Now(); !w.pending[key].since.IsZero() {
+		update.since = w.pending[key].since
+	}
+	w.pending[key] = update
+}
+
+// waiting is what has been asked for and is not being written.
+func (w *statusWriter) waiting(now time.Time) metrics.Queue {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q := metrics.Queue{Length: len(w.pending)}
+	for _, update := range w.pending {
+		q.Oldest = max(q.Oldest, now.Sub(update.since))
+	}
+	return q
 }
 
 // take returns what is to be written, which is then this caller's to write.

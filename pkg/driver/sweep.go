@@ -39,6 +39,22 @@ type sweeper struct {
 	debts map[string]turn
 	// gone has the claims that the last sweep found to be gone.
 	gone map[string]bool
+
+	pulse pulse
+	// left is what the last sweep could not clear.
+	left atomic.Pointer[leftovers]
+}
+
+// leftovers are counts of what nobody needs and is still there.
+type leftovers struct {
+	// sandboxes are attachments whose DEL is owed for a sandbox that is gone.
+	sandboxes int
+	// claims are gone, and nobody has unprepared them.
+	claims int
+	// cached are attachments of which only the CNI cache knows.
+	cached int
+	// damaged are files of the state that were put aside.
+	damaged int
 }
 
 type turn struct {
@@ -83,6 +99,7 @@ func (d *Driver) runSweep(ctx context.Context) error {
 		case <-d.sweeper.poked:
 			poked = true
 		}
+		d.sweeper.pulse.beat()
 		d.sweep(ctx, poked)
 	}
 }
@@ -91,12 +108,15 @@ func (d *Driver) runSweep(ctx context.Context) error {
 // the ticker have found it so.
 func (d *Driver) sweep(ctx context.Context, poked bool) {
 	logger := klog.FromContext(ctx)
+	left := &leftovers{}
 	for pod, records := range byPod(d.store.All()) {
 		if ctx.Err() != nil {
 			return
 		}
+		d.sweeper.pulse.beat()
 		if err := d.sweepPod(d.withPod(ctx, pod), pod, records); err != nil {
 			logger.Error(err, "Sweeping a pod failed; tried again", "pod", klog.KRef(pod.Namespace, pod.Name))
+			left.sandboxes += d.lost(pod)
 		}
 	}
 	if !poked {
@@ -104,13 +124,28 @@ func (d *Driver) sweep(ctx context.Context, poked bool) {
 	}
 	changed := d.sweeper.hardware.Swap(false)
 	for _, debt := range d.store.Debts() {
+		d.sweeper.pulse.beat()
 		if err := d.sweepDebt(ctx, debt, time.Now(), changed && debt.Record.Hardware != nil); err != nil {
 			logger.Error(err, "The DEL of a released attachment still fails; tried again", "claim", klog.KRef(debt.Record.Claim.Namespace, debt.Record.Claim.Name), "since", debt.Since)
 		}
 	}
-	if err := d.sweepCache(ctx); err != nil {
+	cached, err := d.sweepCache(ctx)
+	if err != nil {
 		logger.Error(err, "Cleaning the CNI cache failed; tried again")
 	}
+	left.cached, left.claims, left.damaged = cached, len(d.sweeper.gone), d.store.PutAside()
+	d.sweeper.left.Store(left)
+}
+
+// lost counts the attachments of a pod whose sandbox is gone.
+func (d *Driver) lost(pod attachment.PodRef) int {
+	n := 0
+	for _, r := range d.store.ForPod(pod.UID) {
+		if r.DELOwed() && !d.attacher.there(r) {
+			n++
+		}
+	}
+	return n
 }
 
 func byPod(records []checkpoint.Record) map[attachment.PodRef][]checkpoint.Record {
@@ -150,6 +185,7 @@ func (d *Driver) sweepGone(ctx context.Context) {
 		}
 		for _, r := range records {
 			uid := r.Claim.UID
+			d.sweeper.pulse.beat()
 			if d.sweeper.gone[uid] || d.attacher.there(r) || !d.claimGone(ctx, r.Claim) {
 				continue
 			}

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
 // watching has the driver see these pods of its node, which start no container
@@ -81,6 +83,35 @@ func TestSweepDetachesFromNamespacesThatAreGone(t *testing.T) {
 	d.sweep(t.Context(), true)
 	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
 	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, phases(d.store))
+}
+
+// What a sweep finds and cannot clear is counted until it is cleared.
+func TestOrphansAreCounted(t *testing.T) {
+	d, k := attachedDriver(t)
+	is := func(what string, want map[string]int) {
+		t.Helper()
+		all := map[string]int{orphanDebt: 0, orphanSandbox: 0, orphanClaim: 0, orphanCache: 0, orphanDamaged: 0}
+		maps.Copy(all, want)
+		same(t, what, all, d.orphans())
+	}
+	is("before a sweep", nil)
+	d.sweep(t.Context(), true)
+	is("while all is well", nil)
+	d.attacher.look = func(string) (namespace, error) { return namespace{}, errNoNamespace }
+	k.fails("DEL net1", final("busy"))
+	k.orphans = []cniexec.Orphan{{Network: "blue"}, {Network: "red"}}
+	d.sweep(t.Context(), true)
+	is("with a plugin that fails", map[string]int{orphanSandbox: 1, orphanCache: 2})
+	if err := d.store.HandOver(d.store.All()[0].Key(), errors.New("busy")); err != nil {
+		t.Fatal(err)
+	}
+	d.sweep(t.Context(), true)
+	is("given back", map[string]int{orphanDebt: 1, orphanCache: 2})
+	k.orphans = nil
+	k.fails("DEL net1", nil)
+	d.sweeper.debts = map[string]turn{}
+	d.sweep(t.Context(), true)
+	is("when it succeeds", nil)
 }
 
 // A path that is another sandbox's namespace by now is not the one meant.

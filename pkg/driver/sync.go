@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // podLocks gives each pod a lock of its own, so that a stop cannot overtake a
@@ -105,6 +106,12 @@ func (p *podLocks) leave(uid string, l *podLock) {
 type runtimeLink struct {
 	mu sync.Mutex
 	up chan struct{} // closed while the link is up; nil before the first use
+	// since is when it came to be as it is, up or not; zero before the first
+	// connection. why is what ended the last one, or kept it from coming.
+	since time.Time
+	why   error
+	// limit is the runtime's for a request; zero before the first connection.
+	limit time.Duration
 }
 
 func (l *runtimeLink) channel() chan struct{} {
@@ -124,18 +131,42 @@ func (l *runtimeLink) found() {
 	case <-up:
 	default:
 		close(up)
+		l.since, l.why = time.Now(), nil
 	}
 }
 
-func (l *runtimeLink) lost() {
+// lost says that the link is not up, and why.
+func (l *runtimeLink) lost(why error) {
 	up := l.channel()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.why = why
 	select {
 	case <-up:
-		l.up = make(chan struct{})
+		l.up, l.since = make(chan struct{}), time.Now()
 	default:
 	}
+}
+
+// limited notes the runtime's limit for a request.
+func (l *runtimeLink) limited(limit time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limit = limit
+}
+
+// look tells how the link is.
+func (l *runtimeLink) look() (up bool, since time.Time, limit time.Duration, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.up != nil {
+		select {
+		case <-l.up:
+			up = true
+		default:
+		}
+	}
+	return up, l.since, l.limit, l.why
 }
 
 // wait returns when the link is up, or with the context's error.

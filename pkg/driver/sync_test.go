@@ -55,13 +55,29 @@ func TestRuntimeLink(t *testing.T) {
 		waited := make(chan error, 1)
 		go func() { waited <- l.wait(t.Context()) }()
 		synctest.Wait()
-		l.lost() // lost before it was found
+		away := errors.New("the socket is not there")
+		l.lost(away) // lost before it was found
+		if up, since, limit, why := l.look(); up || !since.IsZero() || !errors.Is(why, away) || limit != 0 {
+			t.Errorf("before the first connection: %v, %v, %v, %v", up, since, why, limit)
+		}
 		l.found()
+		l.limited(2 * time.Second)
+		found := time.Now()
+		time.Sleep(time.Second)
 		l.found()
+		if up, since, limit, why := l.look(); !up || !since.Equal(found) || why != nil || limit != 2*time.Second {
+			t.Errorf("connected: %v, %v, %v, %v", up, since, why, limit)
+		}
 		if err := <-waited; err != nil {
 			t.Error(err)
 		}
-		l.lost()
+		l.lost(away)
+		lost := time.Now()
+		time.Sleep(time.Second)
+		l.lost(errors.New("still away"))
+		if up, since, _, why := l.look(); up || !since.Equal(lost) || why.Error() != "still away" {
+			t.Errorf("lost: %v, %v, %v", up, since, why)
+		}
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := l.wait(ctx); err == nil {

@@ -31,6 +31,7 @@ func (d *Driver) refuseUnclaimed(pod *nri.PodSandbox) error {
 	}
 	err := d.owner.judge(pod)
 	if err != nil {
+		d.metrics.UnclaimedRefused()
 		d.event(sandboxOf(pod).Pod, corev1.EventTypeWarning, eventNoClaim, err.Error())
 	}
 	return err

@@ -35,6 +35,7 @@ func (d *Driver) unprepare(ctx context.Context, uid string) error {
 // release runs the DELs that a claim owes while no other operation on its pod
 // runs.
 func (d *Driver) release(ctx context.Context, pod attachment.PodRef, uid string) error {
+	defer d.detaches.begin()()
 	unlock, err := d.pods.lock(ctx, pod.UID)
 	if err != nil {
 		return err

@@ -1,10 +1,12 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -28,12 +30,26 @@ const wokenAnnotation = "nadra.dev/woken"
 // pods, every minute; a pod that is changed it tries at once.
 type waker struct {
 	registered chan struct{} // of capacity 1
+	// latest is what the kubelet has said of the driver last; nil before.
+	latest atomic.Pointer[registration]
+}
+
+// registration is what the kubelet says of the driver.
+type registration struct {
+	at time.Time
+	// refused says why the kubelet does not take it; empty when it does.
+	refused string
 }
 
 // intercept notes that the kubelet has registered the driver.
 func (w *waker) intercept(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	answer, err := handle(ctx, request)
-	if status, ok := request.(*registerapi.RegistrationStatus); ok && err == nil && status.PluginRegistered {
+	status, ok := request.(*registerapi.RegistrationStatus)
+	if ok && !status.PluginRegistered {
+		w.latest.Store(&registration{at: time.Now(), refused: cmp.Or(status.Error, "it does not say why")})
+	}
+	if ok && err == nil && status.PluginRegistered {
+		w.latest.Store(&registration{at: time.Now()})
 		select {
 		case w.registered <- struct{}{}:
 		default:

@@ -213,6 +213,23 @@ func TestNodeValues(t *testing.T) {
 	}
 }
 
+// The probes ask where the driver serves.
+func TestNodePort(t *testing.T) {
+	got := fromChart(t, values{"node": values{"httpPort": 19078}})
+	main := path(t, got["DaemonSet nadra/nadra-node"], "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
+	if !slices.Contains(main["args"].([]any), any("--http-address=:19078")) {
+		t.Errorf("args are %v", main["args"])
+	}
+	if port := main["ports"].([]any)[0].(map[string]any); fmt.Sprint(port["containerPort"]) != "19078" {
+		t.Errorf("the port is %v", port)
+	}
+	for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
+		if get := path(t, main, probe, "httpGet"); get["port"] != "http" {
+			t.Errorf("%s asks %v", probe, get)
+		}
+	}
+}
+
 // The nodes and admission must agree on it.
 // Pools of other namespaces come with the right to read them, and no more.
 func TestResourcePools(t *testing.T) {
@@ -304,6 +321,7 @@ func TestWrongValues(t *testing.T) {
 		{"unknown below", values{"node": values{"tag": "v1"}}, "tag"},
 		{"namespace", values{"namespaces": values{"node": "Not_a_label"}}, "/namespaces/node"},
 		{"args", values{"node": values{"args": []any{"v=4"}}}, "/node/args/0"},
+		{"port", values{"node": values{"httpPort": 0}}, "/node/httpPort"},
 		{"exempt", values{"node": values{"exemptPods": []any{"dns"}}}, "/node/exemptPods/0"},
 		{"replicas", values{"controller": values{"replicas": 0}}, "/controller/replicas"},
 		{"owner", values{"controller": values{"defaultOwner": "me"}}, "/controller/defaultOwner"},

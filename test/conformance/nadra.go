@@ -101,7 +101,7 @@ func (n *nadra) startProcess(w *world) error {
 		"--cni-conf-dir", filepath.Join(base, "net.d"), "--nad-conf-dir", filepath.Join(confDirs, "all"),
 		"--nri-socket", filepath.Join(base, "nri.sock"), "--cdi-dir", filepath.Join(base, "cdi"),
 		"--kubelet-plugins-dir", filepath.Join(base, "plugins"), "--kubelet-registry-dir", filepath.Join(base, "registry"),
-		"--gate-binary", w.programs.Gate, "-v=2")
+		"--gate-binary", w.programs.Gate, "--http-address=", "-v=2")
 	n.process.Stdout, n.process.Stderr = log, log
 	if err := n.process.Start(); err != nil {
 		return err

@@ -1,0 +1,163 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+const (
+	onlyDefault = `[{"name":"cbr0","interface":"eth0","default":true}]`
+	withNet1    = `[{"name":"cbr0","interface":"eth0","default":true},{"name":"a/blue","interface":"net1"}]`
+)
+
+// asking is a pod that runs, names a network and has this network-status.
+func asking(name, status string, changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "a", Name: name, UID: types.UID(name),
+			Annotations: map[string]string{attachment.NetworksAnnotation: "blue", "k8s.v1.cni.cncf.io/network-status": status},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func claims(template string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: template, ResourceClaimTemplateName: &template})
+	}
+}
+
+func in(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Phase = phase }
+}
+
+func names(annotation string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Annotations[attachment.NetworksAnnotation] = annotation }
+}
+
+func template(name, class string) *resourceapi.ResourceClaimTemplate {
+	t := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
+	t.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class}}}
+	return t
+}
+
+func counted(t *testing.T, templates ...*resourceapi.ResourceClaimTemplate) (*migration, func() map[string]float64) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	meters, err := metrics.NewController(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cluster()
+	for _, one := range templates {
+		if err := c.Create(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newMigration(c, meters), func() map[string]float64 {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.Metric {
+				if f.GetName() == "nadra_migration_pods" {
+					out[m.Label[0].GetValue()] = m.GetGauge().GetValue()
+				}
+			}
+		}
+		return out
+	}
+}
+
+// slim is a pod as the cache has it.
+func slim(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	out, err := slimPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.(*corev1.Pod)
+}
+
+// Whose a pod is, by the pod alone and by a template that somebody wrote.
+func TestWhoAttaches(t *testing.T) {
+	const made = "nadra-0123456789"
+	m, _ := counted(t, template("mine", "blue.a.nad.nadra.dev"), template("any", "net.nadra.dev"), template("gpu", "gpu.example.com"))
+	for name, tt := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"converted":                      {asking("p", "", claims(made), in(corev1.PodPending)), metrics.OfNadra},
+		"converted and attached":         {asking("p", withNet1, claims(made)), metrics.OfNadra},
+		"an extended resource":           {asking("p", withNet1, func(p *corev1.Pod) { p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{} }), metrics.OfNadra},
+		"a claim by hand":                {asking("p", withNet1, claims("mine")), metrics.OfNadra},
+		"a claim by hand of any network": {asking("p", withNet1, claims("gpu"), claims("any")), metrics.OfNadra},
+		"attached by Multus":             {asking("p", withNet1), metrics.OfMultus},
+		"attached by Multus, with a GPU": {asking("p", withNet1, claims("gpu"), claims("unknown")), metrics.OfMultus},
+		"left to Multus":                 {asking("p", "", in(corev1.PodPending)), metrics.OfMultus},
+		"attached by nobody":             {asking("p", onlyDefault), metrics.OfNobody},
+		"without a status":               {asking("p", ""), metrics.OfNobody},
+		"with a status that is none":     {asking("p", "{"), metrics.OfNobody},
+		"a broken annotation":            {asking("p", "", names("[{")), metrics.OfNobody},
+		"no networks":                    {asking("p", onlyDefault, names("[]")), ""},
+		"an empty annotation":            {asking("p", onlyDefault, names(" ")), ""},
+		"ended":                          {asking("p", withNet1, in(corev1.PodSucceeded)), ""},
+		"failed":                         {asking("p", "", in(corev1.PodFailed)), ""},
+		"on the host's network":          {asking("p", "", func(p *corev1.Pod) { p.Spec.HostNetwork = true }), ""},
+		"a claim and no annotation":      {asking("p", "", claims(made), names("")), ""},
+	} {
+		if got := m.owner(slim(t, tt.pod)); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// Pods are counted as they come, change and go, each once.
+func TestMigrationIsCounted(t *testing.T) {
+	m, counts := counted(t)
+	is := func(what string, nadra, multus, none float64) {
+		t.Helper()
+		want := map[string]float64{metrics.OfNadra: nadra, metrics.OfMultus: multus, metrics.OfNobody: none}
+		for owner, n := range counts() {
+			if n != want[owner] {
+				t.Errorf("%s: %s has %v, want %v", what, owner, n, want[owner])
+			}
+		}
+		if len(counts()) != 3 {
+			t.Errorf("%s: %v", what, counts())
+		}
+	}
+	is("at first", 0, 0, 0)
+	starting, running := slim(t, asking("p", "", in(corev1.PodPending))), slim(t, asking("p", withNet1))
+	m.OnAdd(starting, true)
+	m.OnAdd(slim(t, asking("q", "", claims("nadra-0123456789"))), true)
+	m.OnAdd(slim(t, asking("other", "", names(""))), true)
+	is("added", 1, 1, 0)
+	m.OnUpdate(starting, running)
+	m.OnAdd(running, false) // a watch that was renewed
+	is("running", 1, 1, 0)
+	m.OnUpdate(running, slim(t, asking("p", onlyDefault)))
+	is("without its networks", 1, 0, 1)
+	m.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: slim(t, asking("q", ""))})
+	m.OnUpdate(running, slim(t, asking("p", withNet1, in(corev1.PodSucceeded))))
+	m.OnDelete(slim(t, asking("never seen", withNet1)))
+	is("gone", 0, 0, 0)
+	if len(m.owners) != 0 {
+		t.Errorf("pods are kept: %v", m.owners)
+	}
+}

@@ -1,0 +1,141 @@
+package metrics
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type networkKey struct{ namespace, name string }
+
+// Network has the meters of one network on this node. A nil *Network measures
+// nothing.
+type Network struct {
+	cniType                 string
+	added, notAdded, notYet prometheus.Counter
+	deleted, notDeleted     prometheus.Counter
+	addTook, delTook        prometheus.Observer
+}
+
+// Network returns the meters of the network of a NAD, which it makes when they
+// are asked for the first time. conflist is its configuration: the type of the
+// chain's first plugin is a label.
+func (n *Node) Network(namespace, name string, conflist []byte) *Network {
+	if n == nil {
+		return nil
+	}
+	key := networkKey{namespace, name}
+	n.mu.RLock()
+	m := n.networks[key]
+	n.mu.RUnlock()
+	if m != nil {
+		return m
+	}
+	return n.newNetwork(key, cniType(conflist))
+}
+
+func (n *Node) newNetwork(key networkKey, cniType string) *Network {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if m := n.networks[key]; m != nil {
+		return m
+	}
+	of := func(c *prometheus.CounterVec, result string) prometheus.Counter {
+		return c.WithLabelValues(key.namespace, key.name, cniType, result)
+	}
+	m := &Network{
+		cniType: cniType,
+		added:   of(n.adds, success), notAdded: of(n.adds, failure), notYet: of(n.adds, transient),
+		deleted: of(n.dels, success), notDeleted: of(n.dels, failure),
+		addTook: n.addTook.WithLabelValues(cniType), delTook: n.delTook.WithLabelValues(cniType),
+	}
+	n.networks[key] = m
+	return m
+}
+
+// Added counts an attempt to attach. passing says of an error that the same is
+// tried again.
+func (m *Network) Added(took time.Duration, err error, passing bool) {
+	switch {
+	case m == nil:
+	case err == nil:
+		m.added.Inc()
+		m.addTook.Observe(took.Seconds())
+	case passing:
+		m.notYet.Inc()
+	default:
+		m.notAdded.Inc()
+	}
+}
+
+// Deleted counts an attempt to detach.
+func (m *Network) Deleted(took time.Duration, err error) {
+	switch {
+	case m == nil:
+	case err == nil:
+		m.deleted.Inc()
+		m.delTook.Observe(took.Seconds())
+	default:
+		m.notDeleted.Inc()
+	}
+}
+
+// Keep drops the counters of networks that are no more, or have come to be of
+// another type. known tells of one whether it is still there, and its type;
+// an empty type is any.
+func (n *Node) Keep(known func(namespace, name string) (cniType string, there bool)) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, m := range n.networks {
+		now, there := known(key.namespace, key.name)
+		if there && (now == "" || now == m.cniType) {
+			continue
+		}
+		delete(n.networks, key)
+		of := prometheus.Labels{"nad_namespace": key.namespace, "nad": key.name}
+		n.adds.DeletePartialMatch(of)
+		n.dels.DeletePartialMatch(of)
+	}
+}
+
+// cniType is the type of a configuration's first plugin; "unknown" where it has
+// none that can be read.
+func cniType(conflist []byte) string {
+	var list struct {
+		Type    string
+		Plugins []struct{ Type string }
+	}
+	if json.Unmarshal(conflist, &list) == nil {
+		if len(list.Plugins) > 0 {
+			list.Type = list.Plugins[0].Type
+		}
+		if list.Type != "" {
+			return list.Type
+		}
+	}
+	return "unknown"
+}
+
+type execKey struct{ plugin, verb string }
+
+// Executed measures one process of a plugin. verb is CNI's.
+func (n *Node) Executed(plugin, verb string, took time.Duration) {
+	if n == nil {
+		return
+	}
+	key := execKey{plugin, verb}
+	n.mu.RLock()
+	o := n.execs[key]
+	n.mu.RUnlock()
+	if o == nil {
+		o = n.execTook.WithLabelValues(plugin, verb)
+		n.mu.Lock()
+		n.execs[key] = o
+		n.mu.Unlock()
+	}
+	o.Observe(took.Seconds())
+}

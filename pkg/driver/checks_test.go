@@ -1,0 +1,129 @@
+package driver
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nadra-dev/nadra/internal/metrics"
+)
+
+func TestReadiness(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	good := func() *readiness {
+		r := &readiness{
+			now: start.Add(time.Hour), begun: start, read: true, ours: true, kubelet: &registration{at: start.Add(time.Second)},
+			queues: map[string]metrics.Queue{queueAttach: {}, queueDetach: {}, queueStatus: {Length: 9, Oldest: time.Hour}},
+		}
+		r.nri.up, r.nri.since = true, start.Add(2*time.Second)
+		return r
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*readiness)
+		says   []string // a line for each check that is of interest
+	}{
+		{name: "all well", change: func(*readiness) {}, says: []string{
+			"+kubelet: registered since 2026-01-02T03:04:06Z", "+nri: connected and synchronised since 2026-01-02T03:04:07Z",
+			"+slices: published", "+queue: 0 pods are being attached, 0 detached",
+		}},
+		{name: "a new driver", change: func(r *readiness) {
+			r.kubelet, r.nri.up, r.nri.since, r.slices = nil, false, time.Time{}, trouble{start, errNotPublished}
+		}, says: []string{
+			"-kubelet: not registered since 2026-01-02T03:04:05Z: the kubelet has not answered", "-nri: not connected since 2026-01-02T03:04:05Z; is NRI enabled",
+			"-slices: not published since 2026-01-02T03:04:05Z: nothing was published yet",
+		}},
+		{name: "an API server that is away", change: func(r *readiness) {
+			r.read, r.kubelet, r.nri.up, r.nri.since, r.slices = false, nil, false, time.Time{}, trouble{start, errNotPublished}
+		}, says: []string{
+			"-kubelet: not yet: the NetworkAttachmentDefinitions are being read since 2026-01-02T03:04:05Z", "-nri: not yet: ", "-slices: not yet: ", "+queue: 0 pods",
+		}},
+		{name: "a kubelet that refuses", change: func(r *readiness) { r.kubelet.refused = "unknown version" }, says: []string{"-kubelet: refused by the kubelet at 2026-01-02T03:04:06Z: unknown version"}},
+		{name: "the runtime went", change: func(r *readiness) { r.nri.up, r.nri.why = false, errors.New("connection refused") }, says: []string{
+			"-nri: not connected since 2026-01-02T03:04:07Z: connection refused",
+		}},
+		{name: "NRI is off", change: func(r *readiness) {
+			r.nri.up, r.nri.since, r.nri.why = false, time.Time{}, errors.New("no such file")
+		}, says: []string{"-nri: not connected since 2026-01-02T03:04:05Z: no such file; is NRI enabled in the runtime's configuration?"}},
+		{name: "slices that could not be written", change: func(r *readiness) { r.slices = trouble{start, errors.New("forbidden")} }, says: []string{
+			"-slices: not published since 2026-01-02T03:04:05Z: forbidden",
+		}},
+		{name: "a node of another", change: func(r *readiness) { r.ours, r.slices = false, trouble{start, errors.New("forbidden")} }, says: []string{
+			"+kubelet: registered", "+nri: connected", "+slices: nothing to publish: the node's networks are not nadra's", "+queue: ",
+		}},
+		{name: "a node of another, without its runtime", change: func(r *readiness) { r.ours, r.nri.up = false, false }, says: []string{"-nri: not connected", "+slices: "}},
+		{name: "work that goes on", change: func(r *readiness) {
+			r.queues[queueAttach], r.queues[queueDetach] = metrics.Queue{Length: 2, Oldest: 3 * time.Second}, metrics.Queue{Length: 1, Oldest: 89 * time.Second}
+		}, says: []string{"+queue: 2 pods are being attached, 1 detached, the oldest for 1m29s, at most 1m30s"}},
+		{name: "a stuck detach", change: func(r *readiness) { r.queues[queueDetach] = metrics.Queue{Length: 1, Oldest: 2 * time.Minute} }, says: []string{
+			"-queue: 0 pods are being attached, 1 detached, the oldest for 2m0s, at most 1m30s",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := good()
+			tt.change(r)
+			var lines []string
+			for _, c := range r.checks() {
+				sign := "-"
+				if c.OK {
+					sign = "+"
+				}
+				lines = append(lines, sign+c.Name+": "+c.Says)
+			}
+			text := strings.Join(lines, "\n")
+			for _, want := range tt.says {
+				if !strings.Contains(text, want) {
+					t.Errorf("lacks %q:\n%s", want, text)
+				}
+			}
+			failing := 0
+			for _, want := range tt.says {
+				if want[0] == '-' {
+					failing++
+				}
+			}
+			if got := strings.Count("\n"+text, "\n-"); got != failing {
+				t.Errorf("%d checks fail, want %d:\n%s", got, failing, text)
+			}
+		})
+	}
+}
+
+// A loop that has not begun is not dead, and one that has and is silent is.
+func TestLoopsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulse
+		if _, began := p.silence(time.Now()); began {
+			t.Error("it has begun")
+		}
+		p.beat()
+		time.Sleep(silentAfter - time.Second)
+		silence, began := p.silence(time.Now())
+		if c := turns("sweep", silence); !began || !c.OK || c.Says != "last turn 4m59s ago, at most 5m0s" {
+			t.Errorf("%v, %+v", began, c)
+		}
+		time.Sleep(time.Second)
+		silence, _ = p.silence(time.Now())
+		if turns("sweep", silence).OK {
+			t.Errorf("alive after %s", silence)
+		}
+	})
+}
+
+func TestUnderway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var u underway
+		same(t, "none", metrics.Queue{}, u.look(time.Now()))
+		first := u.begin()
+		time.Sleep(time.Second)
+		second := u.begin()
+		time.Sleep(time.Second)
+		same(t, "two", metrics.Queue{Length: 2, Oldest: 2 * time.Second}, u.look(time.Now()))
+		first()
+		same(t, "the later", metrics.Queue{Length: 1, Oldest: time.Second}, u.look(time.Now()))
+		second()
+		same(t, "none again", metrics.Queue{}, u.look(time.Now()))
+	})
+}

@@ -1,0 +1,352 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+	cnitypes "github.com/containernetworking/cni/pkg/types"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// measured has a driver measured, and returns what a scrape would see.
+func measured(t *testing.T, d *Driver) func() map[string]float64 {
+	t.Helper()
+	m := metrics.NewNode()
+	d.measure(m)
+	return func() map[string]float64 { return scraped(t, m) }
+}
+
+// scraped are series of nadra's that are not zero, as name{values of labels};
+// of histograms the number of what was measured.
+func scraped(t *testing.T, m *metrics.Node) map[string]float64 {
+	t.Helper()
+	families, err := m.Gather().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		name, ours := strings.CutPrefix(f.GetName(), "nadra_")
+		if !ours || name == "build_info" {
+			continue
+		}
+		for _, s := range f.Metric {
+			var labels []string
+			for _, l := range s.Label {
+				labels = append(labels, l.GetValue())
+			}
+			value := s.GetCounter().GetValue() + s.GetGauge().GetValue() + float64(s.GetHistogram().GetSampleCount())
+			if value != 0 {
+				out[name+"{"+strings.Join(labels, ",")+"}"] = value
+			}
+		}
+	}
+	return out
+}
+
+// changed are those of now that were others before.
+func changed(before, now map[string]float64) map[string]float64 {
+	out := map[string]float64{}
+	for name, value := range now {
+		if value != before[name] {
+			out[name] = value - before[name]
+		}
+	}
+	return out
+}
+
+// Every attempt is counted by its network and by what came of it.
+func TestAttemptsAreCounted(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf), nad("red", redConf))
+	values := measured(t, d)
+	prepare(t, d, claim("c", "blue", "red"))
+	k := d.attacher.runner.(*kernel)
+	k.fails("ADD net2", cnitypes.NewError(cnitypes.ErrTryAgainLater, "not yet", ""))
+	troubles := 0
+	err := d.attacher.attach(t.Context(), sandboxNo(1), func(error) {
+		if troubles++; troubles == 2 {
+			k.fails("ADD net2", nil)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.fails("DEL net1", final("busy"))
+	if err := d.attacher.detach(t.Context(), web.UID, inSandbox("sandbox-1")); err == nil {
+		t.Fatal("a DEL that fails is no error")
+	}
+	k.fails("ADD net2", final("no"))
+	k.fails("DEL net1", nil)
+	if err := attachNow(t, d, sandboxNo(2)); err == nil {
+		t.Fatal("an ADD that fails is no error")
+	}
+	same(t, "counted", map[string]float64{
+		"attach_total{macvlan,blue,default,success}": 2, "attach_total{bridge,red,default,transient}": 2,
+		"attach_total{bridge,red,default,success}": 1, "attach_total{bridge,red,default,error}": 1,
+		"attach_duration_seconds{macvlan}": 2, "attach_duration_seconds{bridge}": 1,
+		// The failed ADDs owe DELs, too, of which two are run for each repeated attempt.
+		"detach_total{macvlan,blue,default,error}": 1, "detach_total{macvlan,blue,default,success}": 2,
+		"detach_total{bridge,red,default,success}": 4,
+		"detach_duration_seconds{macvlan}":         2, "detach_duration_seconds{bridge}": 4,
+	}, values())
+}
+
+// Counters go with their NAD when nothing is attached to it any more.
+func TestCountersOfNADsThatWent(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf), nad("red", redConf))
+	values := measured(t, d)
+	networks := func() []string {
+		seen := map[string]bool{}
+		for series := range values() {
+			for _, name := range []string{"blue", "red"} {
+				if strings.Contains(series, ","+name+",") {
+					seen[name] = true
+				}
+			}
+		}
+		return slices.Sorted(maps.Keys(seen))
+	}
+	prepare(t, d, claim("c", "blue", "red"))
+	if err := attachNow(t, d, sandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "networks", []string{"blue", "red"}, networks())
+	blue := attachment.NetworkRef{Namespace: "default", Name: "blue"}
+	d.networks.set(map[attachment.NetworkRef]candidate{blue: d.networks.byRef[blue]})
+	same(t, "networks while a pod is attached", []string{"blue", "red"}, networks())
+	if err := d.unprepare(t.Context(), "c-uid"); err == nil {
+		t.Fatal("the sandbox is there and its claim was unprepared")
+	}
+	d.attacher.runner.(*kernel).stop(sandboxNo(1))
+	if err := d.unprepare(t.Context(), "c-uid"); err != nil {
+		t.Fatal(err)
+	}
+	d.networks.set(map[attachment.NetworkRef]candidate{blue: d.networks.byRef[blue]})
+	same(t, "networks after", []string{"blue"}, networks())
+	same(t, "detaching is counted until then", 1, values()["detach_total{macvlan,blue,default,success}"])
+	// The NAD becomes one of another type.
+	def := (&definitions{}).of([]*nadv1.NetworkAttachmentDefinition{nad("blue", `{"cniVersion":"1.0.0","type":"ipvlan"}`)}, nil)[0]
+	d.networks.set(map[attachment.NetworkRef]candidate{blue: {definition: def}})
+	same(t, "networks of another type", nil, networks())
+}
+
+// A container is counted when it is created, and one that is held again when
+// its wait is over.
+func TestContainersAtTheGateAreCounted(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	values := measured(t, d)
+	prepare(t, d, claim("c", "blue"))
+	k := d.attacher.runner.(*kernel)
+	h := &hooks{d: d, budget: func() time.Duration { return time.Millisecond }}
+	create := func(sandbox int) error {
+		_, _, err := h.CreateContainer(t.Context(), podNo(sandbox), &nri.Container{Id: "c"})
+		return err
+	}
+	gate := func(what string, want map[string]float64, do func()) {
+		t.Helper()
+		before := values()
+		do()
+		d.jobs.group.Wait()
+		got := changed(before, values())
+		maps.DeleteFunc(got, func(series string, _ float64) bool {
+			return !strings.HasPrefix(series, "gate_") && !strings.HasPrefix(series, "pod_")
+		})
+		same(t, what, want, got)
+	}
+	var running chan struct{} // closed when the plugin runs
+	slowly := func(fail error) (release func()) {
+		running = make(chan struct{})
+		goOn := make(chan struct{})
+		k.slow = func(ctx context.Context) error {
+			close(running)
+			select {
+			case <-goOn:
+				return fail
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return func() { close(goOn) }
+	}
+	const passed, held, released, refused = "gate_containers_total{passed}", "gate_containers_total{held}", "gate_containers_total{released}", "gate_containers_total{refused}"
+
+	gate("held and released", map[string]float64{held: 2, released: 2, "pod_attach_duration_seconds{success}": 1}, func() {
+		release := slowly(nil)
+		err := errors.Join(h.RunPodSandbox(t.Context(), podNo(1)), create(1), create(1))
+		if release(); err != nil {
+			t.Error(err)
+		}
+	})
+	gate("passed", map[string]float64{passed: 1}, func() {
+		if err := create(1); err != nil {
+			t.Error(err)
+		}
+	})
+	gate("held and refused", map[string]float64{held: 1, refused: 1, "pod_attach_duration_seconds{error}": 1}, func() {
+		release := slowly(final("no"))
+		err := errors.Join(h.RunPodSandbox(t.Context(), podNo(2)), create(2))
+		if release(); err != nil {
+			t.Error(err)
+		}
+	})
+	gate("refused", map[string]float64{refused: 1}, func() {
+		wantError(t, create(2), "is not attached to network")
+	})
+	gate("held, and the pod goes", map[string]float64{held: 1, "pod_attach_duration_seconds{withdrawn}": 1}, func() {
+		slowly(nil)
+		err := errors.Join(h.RunPodSandbox(t.Context(), podNo(3)), create(3))
+		<-running
+		d.jobs.forget(web.UID, "", errPodGoing)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The hooks are those that NRI knows by name, and what they leave of the
+// runtime's limit is measured.
+func TestHooksAreMeasured(t *testing.T) {
+	d := newDriver(t)
+	values := measured(t, d)
+	m := &measuredHooks{hooks: &hooks{d: d, budget: func() time.Duration { return time.Second }}, limit: func() time.Duration { return 2 * time.Second }}
+	_, err := m.Synchronize(t.Context(), nil, nil)
+	err = errors.Join(err, m.RunPodSandbox(t.Context(), podNo(1)), m.StopPodSandbox(t.Context(), podNo(1)), m.RemovePodSandbox(t.Context(), podNo(1)))
+	if _, _, createErr := m.CreateContainer(t.Context(), podNo(1), nil); err != nil || createErr != nil {
+		t.Fatal(err, createErr)
+	}
+	want := map[string]float64{"nri_deadline_margin_seconds{}": 5, "nri_connections_total{}": 1}
+	for _, event := range metrics.Events() {
+		want["nri_hook_duration_seconds{"+event+"}"] = 1
+	}
+	same(t, "measured", want, values())
+	_, _, limit, _ := d.runtime.look()
+	same(t, "the runtime's limit", 2*time.Second, limit)
+}
+
+// Claims are counted as the kubelet counts them: each has its error, or all do.
+func TestClaimsAreCounted(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	values := measured(t, d)
+	p := measuredPlugin{plugin{d}}
+	good, bad := claim("good", "blue"), claim("bad", "green")
+	if _, err := p.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{good}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{bad}); err != nil {
+		t.Fatal(err)
+	}
+	named := []kubeletplugin.NamespacedObject{{UID: good.UID}, {UID: bad.UID}}
+	if _, err := p.UnprepareResourceClaims(t.Context(), named); err != nil {
+		t.Fatal(err)
+	}
+	d.runtime.lost(errors.New("away"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{good, bad}); err == nil {
+		t.Fatal("prepared without the runtime")
+	}
+	same(t, "counted", map[string]float64{
+		"prepare_total{success}": 1, "prepare_total{error}": 3, "prepare_duration_seconds{}": 3,
+		"unprepare_total{success}": 2, "unprepare_duration_seconds{}": 1,
+	}, values())
+}
+
+func TestRefusedPodsAreCounted(t *testing.T) {
+	d := newDriver(t)
+	values := measured(t, d)
+	d.owner.Refuse = true
+	pod := podNo(1)
+	pod.Annotations = map[string]string{attachment.NetworksAnnotation: "blue"}
+	h := &hooks{d: d, budget: func() time.Duration { return time.Second }}
+	wantError(t, h.RunPodSandbox(t.Context(), pod), "has no claim")
+	same(t, "counted", map[string]float64{"unclaimed_pods_refused_total{}": 1}, values())
+}
+
+// A driver that runs tells of all of it, and that it is ready.
+func TestScrapeOfADriverThatRuns(t *testing.T) {
+	m := metrics.NewNode()
+	c := claim("a", "blue")
+	n := startNode(t, c, func(cfg *Config, _ *Clients) { cfg.Metrics = m })
+	n.prepare(t, c)
+	n.publishes(t, "default-blue")
+	if err := n.runSandbox(t, podNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	n.waker.latest.Store(&registration{at: time.Now()})
+	var failing []string
+	for range 100 { // the library writes in the background, and the hook has its job end there
+		failing = nil
+		for _, check := range append(n.Ready(), n.Live()...) {
+			if !check.OK {
+				failing = append(failing, fmt.Sprint(check))
+			}
+		}
+		if failing == nil && n.store.All()[0].Phase == "Attached" {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	same(t, "checks that fail", nil, failing)
+	got := scraped(t, m)
+	for series, want := range map[string]float64{
+		"nri_connected{}": 1, "kubelet_registered{}": 1, "node_owned{}": 1, "nri_request_timeout_seconds{}": 2,
+		"ready{nri}": 1, "ready{kubelet}": 1, "ready{slices}": 1, "ready{queue}": 1,
+		"devices{networks,offered}": 1, "attachments{Attached}": 1, "slices_unpublished_seconds{}": 0,
+		"attach_total{bridge,blue,default,success}": 1, "prepare_total{success}": 1, "pod_attach_duration_seconds{success}": 1,
+		"nri_hook_duration_seconds{RunPodSandbox}": 1, "checkpoint_writes_total{true}": 2,
+	} {
+		if got[series] != want {
+			t.Errorf("%s is %v, want %v", series, got[series], want)
+		}
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+	if err := n.stop(); err != nil {
+		t.Error(err)
+	}
+	n.runtime.Stop()
+}
+
+// Pods that wait are told apart by whether anything has failed.
+func TestBlockedPods(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	prepare(t, d, claim("c", "blue"))
+	k := d.attacher.runner.(*kernel)
+	blocked := func() map[string]int { _, b := d.jobs.look(time.Now()); return b }
+	same(t, "at first", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 0}, blocked())
+
+	running := make(chan struct{})
+	k.slow = func(ctx context.Context) error { close(running); <-ctx.Done(); return context.Cause(ctx) }
+	j := d.attachSandbox(sandboxNo(1), false)
+	<-running
+	same(t, "attaching", map[string]int{podAttaching: 1, podRetrying: 0, podFailed: 0}, blocked())
+	queue, _ := d.jobs.look(j.begun.Add(time.Minute))
+	same(t, "queue", metrics.Queue{Length: 1, Oldest: time.Minute}, queue)
+
+	j.failed(errors.New("not yet"))
+	same(t, "retrying", map[string]int{podAttaching: 0, podRetrying: 1, podFailed: 0}, blocked())
+	d.jobs.forget(web.UID, "", errPodGoing)
+	d.jobs.group.Wait()
+	same(t, "given up", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 0}, blocked())
+
+	k.slow = nil
+	k.fails("ADD net1", final("no"))
+	d.attachSandbox(sandboxNo(2), false)
+	d.jobs.group.Wait()
+	same(t, "failed", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 1}, blocked())
+	queue, _ = d.jobs.look(time.Now())
+	same(t, "queue of what is over", metrics.Queue{}, queue)
+}
