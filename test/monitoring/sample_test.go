@@ -1,0 +1,146 @@
+package monitoring
+
+import (
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nadra-dev/nadra/internal/metrics"
+)
+
+// ill is a node on which everything is wrong, with a value for all that there
+// can be.
+func ill() metrics.State {
+	return metrics.State{
+		RequestTimeout: 500 * time.Millisecond,
+		Unpublished:    time.Hour,
+		Owned:          true,
+		Ready:          map[string]bool{"kubelet": false, "nri": false, "slices": false, "queue": false},
+		Blocked:        map[string]int{"attaching": 3, "retrying": 1, "failed": 2},
+		Attachments:    map[string]int{"Prepared": 3, "Attaching": 2, "Attached": 40},
+		Devices: map[metrics.Device]int{
+			{Pool: "networks", State: "offered"}: 12, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: "unwell"}: 1, {Pool: "networks", State: "not_owned"}: 0,
+			{Pool: "pf-0000-3b-00-0", State: "offered"}: 7, {Pool: "pf-0000-3b-00-0", State: "withheld"}: 1, {Pool: "pf-0000-3b-00-0", State: "link_down"}: 0, {Pool: "pf-0000-3b-00-0", State: "not_owned"}: 0,
+		},
+		Orphans: map[string]int{"debt": 2, "sandbox": 1, "claim": 1, "cache": 1, "damaged": 1},
+		Queues:  map[string]metrics.Queue{"attach": {Length: 4, Oldest: time.Hour}, "detach": {Length: 1, Oldest: time.Second}, "status": {Length: 9, Oldest: time.Hour}},
+		Writes:  100, Waited: 50,
+	}
+}
+
+// nodeSample is the driver's meters with a value for everything; happens makes all
+// that is counted happen once more.
+func nodeSample(state func() metrics.State) (n *metrics.Node, happens func()) {
+	n = metrics.NewNode()
+	n.Watch(state)
+	broken := errors.New("broken")
+	return n, func() {
+		for _, nad := range []struct{ name, conf string }{{"blue", `{"plugins":[{"type":"macvlan"}]}`}, {"red", `{"type":"bridge"}`}} {
+			m := n.Network("default", nad.name, []byte(nad.conf))
+			m.Added(30*time.Millisecond, nil, false)
+			m.Added(time.Second, broken, true)
+			m.Added(time.Second, broken, false)
+			m.Deleted(20*time.Millisecond, nil)
+			m.Deleted(time.Second, broken)
+		}
+		for _, verb := range []string{"ADD", "DEL", "CHECK", "STATUS", "GC"} {
+			n.Executed("macvlan", verb, 20*time.Millisecond)
+		}
+		for _, event := range metrics.Events() {
+			n.Hooked(event, 1900*time.Millisecond, 2*time.Second)
+		}
+		n.Connected()
+		n.PodAttached(50 * time.Millisecond)
+		n.PodFailed(time.Second)
+		n.PodWithdrawn(time.Second)
+		n.Prepared(2, 1, 5*time.Millisecond)
+		n.Unprepared(2, 1, 5*time.Millisecond)
+		for _, o := range []metrics.Outcome{metrics.Passed, metrics.Held, metrics.Released, metrics.Refused} {
+			n.Gate(o, 1)
+		}
+		n.UnclaimedRefused()
+		n.PublishFailed()
+	}
+}
+
+// controllerSample is the same for the controller.
+func controllerSample(t *testing.T) (registry *prometheus.Registry, happens func()) {
+	t.Helper()
+	registry = prometheus.NewRegistry()
+	c, err := metrics.NewController(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Pods(metrics.OfNadra, 20)
+	c.Pods(metrics.OfMultus, 30)
+	c.Pods(metrics.OfNobody, 1)
+	c.CertificateExpires(time.Now().Add(24 * time.Hour))
+	return registry, func() {
+		for _, d := range []string{"converted", "multus", "untouched", "refused"} {
+			c.Decided(d)
+		}
+		for _, w := range []string{"mutate-pods", "validate-claims"} {
+			c.Answers(w).Observe(4)
+		}
+	}
+}
+
+// metric is what a handler tells under one name.
+type metric struct {
+	kind string
+	// labels are its own, without those that a scrape adds, with their values.
+	labels map[string]map[string]bool
+}
+
+// told is all that the driver tells, or the controller.
+func told(t *testing.T, from prometheus.Gatherer) map[string]metric {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]metric{}
+	for _, f := range families {
+		m := metric{kind: kinds[f.GetType().String()], labels: map[string]map[string]bool{}}
+		for _, s := range f.Metric {
+			for _, l := range s.Label {
+				if m.labels[l.GetName()] == nil {
+					m.labels[l.GetName()] = map[string]bool{}
+				}
+				m.labels[l.GetName()][l.GetValue()] = true
+			}
+			if h := s.GetHistogram(); h != nil {
+				bounds := map[string]bool{"+Inf": true}
+				for _, b := range h.Bucket {
+					bounds[number(b.GetUpperBound())] = true
+				}
+				buckets := metric{kind: m.kind, labels: maps.Clone(m.labels)}
+				buckets.labels["le"] = bounds
+				out[f.GetName()+"_bucket"] = buckets
+				out[f.GetName()+"_count"], out[f.GetName()+"_sum"] = m, m
+			}
+		}
+		out[f.GetName()] = m
+	}
+	return out
+}
+
+var kinds = map[string]string{"COUNTER": "counter", "GAUGE": "gauge", "HISTOGRAM": "histogram", "SUMMARY": "summary"}
+
+// everything is told by both, and by a scrape itself.
+func everything(t *testing.T) map[string]metric {
+	t.Helper()
+	n, nodeHappens := nodeSample(ill)
+	c, controllerHappens := controllerSample(t)
+	nodeHappens()
+	controllerHappens()
+	out := told(t, n.Gather())
+	maps.Copy(out, told(t, c))
+	build := out["nadra_build_info"]
+	build.labels["version"], build.labels["revision"] = nil, nil
+	out["up"] = metric{kind: "gauge"}
+	return out
+}
