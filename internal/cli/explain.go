@@ -3,16 +3,18 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nadra-dev/nadra/internal/snapshot"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-const explainHelp = `Say in plain words what a code of a finding means or, for a pod of the live
-cluster, where the chain from its networks to its interfaces breaks, whose job
-that is, and what to do.
+const explainHelp = `Say in plain words what a code of a finding or a difference means or, for a pod
+of the live cluster, where the chain from its networks to its interfaces breaks,
+whose job that is, and what to do.
 
 Without arguments, list all codes.
 
@@ -28,8 +30,8 @@ func (a *app) explain() *cobra.Command {
 		Args:    cobra.MaximumNArgs(2),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var codes []string
-			for _, r := range translate.Rules() {
-				codes = append(codes, string(r.Code)+"\t"+r.Title)
+			for _, r := range allRules() {
+				codes = append(codes, r.code+"\t"+r.title)
 			}
 			return codes, cobra.ShellCompDirectiveNoFileComp
 		},
@@ -50,9 +52,24 @@ func (a *app) explain() *cobra.Command {
 	return command
 }
 
-func listRules(w io.Writer) error {
+// rule is one of a finding's or of a difference's.
+type rule struct{ code, severity, title, what, why, fix, anchor string }
+
+// allRules are those of findings, and after them those of differences.
+func allRules() []rule {
+	var out []rule
 	for _, r := range translate.Rules() {
-		if _, err := fmt.Fprintf(w, "%s  %-7s  %s\n", r.Code, r.Severity, r.Title); err != nil {
+		out = append(out, rule{string(r.Code), string(r.Severity), r.Title, r.What, r.Why, r.Fix, r.Code.Anchor()})
+	}
+	for _, r := range snapshot.Rules() {
+		out = append(out, rule{string(r.Code), string(r.Severity), r.Title, r.What, r.Why, r.Fix, r.Code.Anchor()})
+	}
+	return out
+}
+
+func listRules(w io.Writer) error {
+	for _, r := range allRules() {
+		if _, err := fmt.Fprintf(w, "%s  %-8s  %s\n", r.code, r.severity, r.title); err != nil {
 			return err
 		}
 	}
@@ -60,12 +77,14 @@ func listRules(w io.Writer) error {
 }
 
 func explainCode(w io.Writer, text string) error {
-	rule, found := translate.RuleOf(translate.Code(strings.ToUpper(text)))
-	if !found {
+	all := allRules()
+	i := slices.IndexFunc(all, func(r rule) bool { return strings.EqualFold(r.code, text) })
+	if i < 0 {
 		return fmt.Errorf("explaining %q: there is no such code: kubectl nadra explain lists all", text)
 	}
+	r := all[i]
 	_, err := fmt.Fprintf(w, "%s (%s): %s\n\nWhat: %s\nWhy:  %s\nFix:  %s\n\nMore: %s\n",
-		rule.Code, rule.Severity, rule.Title, rule.What, rule.Why, rule.Fix, docs+rule.Code.Anchor())
+		r.code, r.severity, r.title, r.what, r.why, r.fix, docs+r.anchor)
 	return err
 }
 

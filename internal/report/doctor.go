@@ -1,8 +1,6 @@
 package report
 
 import (
-	"bufio"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
@@ -11,10 +9,7 @@ import (
 )
 
 // doctorFormats has every form of what doctor says.
-var doctorFormats = []struct {
-	name  string
-	write func(io.Writer, *doctor.Report) error
-}{
+var doctorFormats = []form[*doctor.Report]{
 	{"table", writeDoctorTable},
 	{"json", func(w io.Writer, r *doctor.Report) error { return encodeJSON(w, r) }},
 	{"yaml", func(w io.Writer, r *doctor.Report) error { return encodeYAML(w, r) }},
@@ -22,31 +17,11 @@ var doctorFormats = []struct {
 }
 
 // DoctorFormats are the names of the forms that WriteDoctor knows.
-func DoctorFormats() []string {
-	names := make([]string, 0, len(doctorFormats))
-	for _, f := range doctorFormats {
-		names = append(names, f.name)
-	}
-	return names
-}
+func DoctorFormats() []string { return namesOf(doctorFormats) }
 
 // WriteDoctor writes what doctor says in one of its forms.
 func WriteDoctor(w io.Writer, format string, r *doctor.Report) error {
-	for _, f := range doctorFormats {
-		if f.name != format {
-			continue
-		}
-		b := bufio.NewWriter(w)
-		err := f.write(b, r)
-		if err == nil {
-			err = b.Flush()
-		}
-		if err != nil {
-			return fmt.Errorf("writing the checks as %s: %w", format, err)
-		}
-		return nil
-	}
-	return fmt.Errorf("%q is no format of checks: there are %s", format, strings.Join(DoctorFormats(), ", "))
+	return writeForm(w, "the checks", doctorFormats, format, r)
 }
 
 // alike are checks that say the same of several nodes.
@@ -170,16 +145,7 @@ func writeDoctorJUnit(w io.Writer, r *doctor.Report) error {
 		out.Tests += suite.Tests
 		out.Failures += suite.Failures
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(out); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return encodeXML(w, out)
 }
 
 func (s *junitSuite) addCheck(c doctor.Check) {

@@ -2,22 +2,17 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/probe"
+	probelive "github.com/nadra-dev/nadra/internal/probe/live"
 )
 
 // Probe has a short-lived pod look at each node.
@@ -34,10 +29,6 @@ type Probe struct {
 	// Poll is how often a pod is asked for; the zero value is for tests.
 	Poll time.Duration
 }
-
-// deleteWithin is how long the deletion of a pod may take, also after the user
-// has interrupted all else.
-const deleteWithin = 10 * time.Second
 
 // remedies of what keeps a node from being probed.
 const (
@@ -59,7 +50,7 @@ func (p Probe) Run(ctx context.Context, caps *doctor.Capabilities) error {
 	}
 	var mu sync.Mutex // of the gaps
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(probelive.AtOnce)
 	for i := range caps.Nodes {
 		node := &caps.Nodes[i]
 		if node.OS != "" && node.OS != "linux" {
@@ -85,84 +76,11 @@ func (p Probe) Run(ctx context.Context, caps *doctor.Capabilities) error {
 	return nil
 }
 
-// node makes a pod on a node, waits for its end, reads what it has said, and
-// deletes it whatever happens.
-func (p Probe) node(ctx context.Context, node string, nadra *doctor.Nadra) (report *probe.Report, err error) {
-	pods := p.Kube.CoreV1().Pods(p.Namespace)
-	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
-	defer cancel()
-	pod := p.pod(node, nadra)
-	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		if ctx.Err() != nil { // it may have been made all the same
-			err = errors.Join(err, p.remove(ctx, pod.Name))
-		}
-		return nil, fmt.Errorf("making a pod in namespace %s: %w", p.Namespace, err)
-	}
-	defer func() {
-		if gone := p.remove(ctx, pod.Name); gone != nil {
-			err = errors.Join(err, gone)
-		}
-	}()
-	if err := p.wait(ctx, pod.Name); err != nil {
-		return nil, err
-	}
-	log, err := p.Raw(ctx, "/api/v1/namespaces/"+url.PathEscape(p.Namespace)+"/pods/"+pod.Name+"/log")
+// node has a pod look at a node.
+func (p Probe) node(ctx context.Context, node string, nadra *doctor.Nadra) (*probe.Report, error) {
+	log, err := p.runner(nadra).Run(ctx, p.pod(node, nadra))
 	if err != nil {
-		return nil, fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
+		return nil, err
 	}
 	return probe.Decode(log)
 }
-
-// remove deletes a pod at once, also when ctx has ended.
-func (p Probe) remove(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteWithin)
-	defer cancel()
-	now := int64(0)
-	err := p.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting pod %s/%s, which is left behind: %w", p.Namespace, name, err)
-	}
-	return nil
-}
-
-// wait waits until a pod has ended. When it does not, the error says what it
-// waits for.
-func (p Probe) wait(ctx context.Context, name string) error {
-	last := "it was not seen"
-	for {
-		pod, err := p.Kube.CoreV1().Pods(p.Namespace).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case ctx.Err() != nil:
-			return fmt.Errorf("waiting for pod %s: %w: %s", name, ctx.Err(), last)
-		case err != nil:
-			return fmt.Errorf("waiting for pod %s: %w", name, err)
-		case pod.Status.Phase == corev1.PodSucceeded:
-			return nil
-		case pod.Status.Phase == corev1.PodFailed && len(pod.Status.ContainerStatuses) == 0:
-			return fmt.Errorf("waiting for pod %s: the node refuses it: %s %s", name, pod.Status.Reason, pod.Status.Message)
-		case pod.Status.Phase == corev1.PodFailed:
-			return nil // its log says why
-		}
-		last = waitsFor(pod)
-		select {
-		case <-ctx.Done():
-		case <-time.After(p.Poll):
-		}
-	}
-}
-
-// waitsFor says in which state a pod is.
-func waitsFor(pod *corev1.Pod) string {
-	for _, s := range pod.Status.ContainerStatuses {
-		if w := s.State.Waiting; w != nil {
-			return strings.TrimSpace(w.Reason + " " + w.Message)
-		}
-	}
-	if pod.Status.Phase == "" || pod.Status.Phase == corev1.PodPending {
-		return "the kubelet has not begun with it"
-	}
-	return "it is " + string(pod.Status.Phase)
-}
-
-// podName has a random part: several people may look at the same time.
-func podName() string { return "nadra-probe-" + rand.String(8) }

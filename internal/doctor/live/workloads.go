@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -37,6 +39,23 @@ func (r *reader) readDaemonSets(ctx context.Context) {
 	slices.SortFunc(r.caps.Multus, func(a, b doctor.Multus) int {
 		return strings.Compare(a.Namespace+"/"+a.DaemonSet, b.Namespace+"/"+b.DaemonSet)
 	})
+}
+
+// Driver finds nadra's driver, whose image others run, too; nil where there is
+// none, or where the user may not see it.
+func Driver(ctx context.Context, kube kubernetes.Interface) (*doctor.Nadra, error) {
+	var out *doctor.Nadra
+	client := kube.AppsV1().DaemonSets("")
+	err := each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+		func(d *appsv1.DaemonSet) {
+			if n := nadraOf(d); n != nil {
+				out = n
+			}
+		})
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("looking for nadra's driver: %w", err)
+	}
+	return out, nil
 }
 
 // nadraOf is the DaemonSet as nadra's driver; nil if it is none.

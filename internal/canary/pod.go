@@ -1,0 +1,115 @@
+package canary
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// Container is the name of a canary's container.
+const Container = "canary"
+
+// unprivileged is a user that no image has files of.
+const unprivileged = 65532
+
+// pingGroups are all groups: by this sysctl of the pod, which Pod Security's
+// restricted allows, ICMP echo takes no capability.
+const pingGroups = "0 2147483647"
+
+// Object is a canary as it is created. The scheduler places it, on its node, so
+// that its claims are allocated as a workload's are; it goes past all taints,
+// since a node is tried before it is uncordoned.
+func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
+	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	out := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.Namespace, Name: c.Name,
+			Labels:      map[string]string{NameLabel: Name, ManagerLabel: ManagerName, RunLabel: p.Run},
+			Annotations: map[string]string{attachment.NetworksAnnotation: n.Network},
+		},
+		Spec: corev1.PodSpec{
+			Affinity:      onNode(c.Node),
+			Tolerations:   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			RestartPolicy: corev1.RestartPolicyNever,
+			// It ends also where nobody is left to delete it.
+			ActiveDeadlineSeconds:         ptr.To(p.lifetime()),
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
+			AutomountServiceAccountToken:  ptr.To(false),
+			EnableServiceLinks:            ptr.To(false),
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](unprivileged), RunAsGroup: ptr.To[int64](unprivileged),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+				Sysctls:        []corev1.Sysctl{{Name: "net.ipv4.ping_group_range", Value: pingGroups}},
+			},
+			Containers: []corev1.Container{{
+				Name: Container, Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+				Args:      []string{Command, "serve"},
+				Resources: corev1.ResourceRequirements{Limits: small, Requests: small.DeepCopy()},
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: ptr.To(false),
+					ReadOnlyRootFilesystem:   ptr.To(true),
+					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+			}},
+		},
+	}
+	if p.Owner != "" {
+		out.Labels[v1alpha1.OwnerLabel] = p.Owner
+	}
+	if n.Pool != "" {
+		// Where a device plugin serves the pool; nadra's webhook takes it out.
+		resources := &out.Spec.Containers[0].Resources
+		resources.Limits[corev1.ResourceName(n.Pool)] = resource.MustParse("1")
+		resources.Requests[corev1.ResourceName(n.Pool)] = resource.MustParse("1")
+	}
+	if c.Namespace == p.SecretsNamespace {
+		for _, secret := range p.PullSecrets {
+			out.Spec.ImagePullSecrets = append(out.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: secret})
+		}
+	}
+	return out
+}
+
+// pinging is how long the pings of one network may take, at most.
+const pinging = 5 * time.Minute
+
+func (p *Plan) lifetime() int64 {
+	return int64(math.Ceil((p.Timeout + pinging).Seconds()))
+}
+
+// onNode is how a DaemonSet has its pods placed.
+func onNode(name string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
+		}}},
+	}}
+}
+
+// Selector selects canaries of all runs.
+func Selector() string {
+	parts := []string{NameLabel + "=" + Name, ManagerLabel + "=" + ManagerName}
+	slices.Sort(parts)
+	return strings.Join(parts, ",")
+}
+
+// Namespaces are those that a plan makes canaries in, sorted.
+func (p *Plan) Namespaces() []string {
+	var out []string
+	for _, n := range p.Networks {
+		for _, c := range n.Pods {
+			out = append(out, c.Namespace)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

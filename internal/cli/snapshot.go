@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/internal/inspect"
+	"github.com/nadra-dev/nadra/internal/snapshot"
+	"github.com/nadra-dev/nadra/internal/snapshot/live"
+	"github.com/nadra-dev/nadra/internal/source"
+)
+
+const snapshotHelp = `Record what networks the running pods have: interfaces in their order, addresses,
+MACs, MTUs, gateways, devices, who attached them, the devices of claims and the
+variables of device plugins. kubectl nadra verify --against compares later.
+
+It only reads statuses. With --from-nodes a short-lived pod on each node looks
+into the pods' network namespaces, too: links, addresses, routes of all tables,
+rules, virtual functions, sysctls, and of the environment those variables that
+are about networks. It works on nodes of Multus as well as on nadra's, changes
+nothing, and is deleted again in every case.
+
+Two snapshots of the same state are equal but for the time in them.`
+
+const snapshotExamples = `  # before and after the move
+  kubectl nadra snapshot -A --from-nodes --out before.json
+  kubectl nadra verify --against before.json --from-nodes
+  # before nadra is installed, say what to look with, and where
+  kubectl nadra snapshot -A --from-nodes --probe-namespace kube-system --image registry.example.com/nadra-node:v1
+  # of what somebody else has printed
+  kubectl get pods,replicasets,resourceclaims,net-attach-def -A -o json > objects.json
+  kubectl nadra snapshot -f objects.json`
+
+type snapshotOptions struct {
+	*app
+	files         source.Files
+	allNamespaces bool
+	selector      string
+	nodes         nodeFlags
+	out           string
+	quiet         bool
+}
+
+func (a *app) snapshot() *cobra.Command {
+	o := &snapshotOptions{app: a}
+	command := &cobra.Command{
+		Use:     "snapshot",
+		Short:   "Record what networks the running pods have",
+		Long:    snapshotHelp,
+		Example: snapshotExamples,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+	}
+	flags := command.Flags()
+	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file or folder with objects as kubectl get prints them, to look at instead of the cluster; - is standard input")
+	flags.BoolVarP(&o.files.Recursive, "recursive", "R", false, "look into the subfolders of -f, too")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "of all namespaces")
+	flags.StringVarP(&o.selector, "selector", "l", "", "only of pods that have these labels")
+	flags.StringVar(&o.out, "out", "", "file to write to; standard output unless given")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "tell no totals and no progress")
+	o.nodes.add(flags)
+	return command
+}
+
+func (o *snapshotOptions) run(ctx context.Context) error {
+	if err := o.nodes.check(); err != nil {
+		return err
+	}
+	s, err := o.take(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := s.Encode()
+	if err != nil {
+		return err
+	}
+	if o.out == "" || o.out == "-" {
+		_, err = o.Out.Write(text)
+	} else {
+		err = os.WriteFile(o.out, text, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the snapshot: %w", err)
+	}
+	if !o.quiet {
+		tellTotals(o.ErrOut, s)
+	}
+	return nil
+}
+
+func (o *snapshotOptions) take(ctx context.Context) (*snapshot.Snapshot, error) {
+	if len(o.files.Names) == 0 {
+		namespace := ""
+		if !o.allNamespaces {
+			var err error
+			if namespace, _, err = o.cluster.ToRawKubeConfigLoader().Namespace(); err != nil {
+				return nil, fmt.Errorf("finding the namespace: %w", err)
+			}
+		}
+		return o.takeLive(ctx, scope{namespace: namespace, selector: o.selector}, &o.nodes, o.quiet)
+	}
+	if o.allNamespaces || o.selector != "" || o.nodes.fromNodes {
+		return nil, errors.New("-A, -l and --from-nodes are about the live cluster: leave them out with -f")
+	}
+	o.files.Stdin = o.In
+	set, err := o.files.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := snapshot.Input{Source: set.Description}
+	for _, file := range set.Files {
+		if err := in.ReadObjects(file.Data); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file.Name, err)
+		}
+	}
+	if len(in.Networks) == 0 { // nobody has looked for them
+		in.Unread = map[inspect.Kind]bool{inspect.Networks: true}
+	}
+	return snapshot.Build(in), nil
+}
+
+// scope says of which pods a snapshot of the live cluster is.
+type scope struct {
+	// namespace is empty for all.
+	namespace, selector string
+	// known are networks to record also if no pod uses them.
+	known []string
+}
+
+// takeLive takes a snapshot of the live cluster.
+func (a *app) takeLive(ctx context.Context, of scope, nodes *nodeFlags, quiet bool) (*snapshot.Snapshot, error) {
+	cluster, err := a.liveCluster()
+	if err != nil {
+		return nil, err
+	}
+	cluster.Namespace = of.namespace
+	c := live.Cluster{Cluster: cluster, Name: a.contextName(), Selector: of.selector, Known: of.known}
+	if c.Nodes, err = nodes.runner(ctx, cluster.Kube); err != nil {
+		return nil, err
+	}
+	progress := newProgress(a.ErrOut, quiet)
+	defer progress.stop()
+	c.Progress = func(what string) { progress.say("%s", what) }
+	return c.Take(ctx, time.Now())
+}
+
+// tellTotals says what a snapshot has.
+func tellTotals(w io.Writer, s *snapshot.Snapshot) {
+	t := s.Totals()
+	line := fmt.Sprintf("Recorded %s with %s of %s", plural(t.Pods, "pod"), plural(t.Interfaces, "interface"), plural(t.Networks, "network"))
+	var by []string
+	if t.Multus > 0 {
+		by = append(by, fmt.Sprintf("%d attached by Multus", t.Multus))
+	}
+	if t.Nadra > 0 {
+		by = append(by, fmt.Sprintf("%d attached by nadra", t.Nadra))
+	}
+	if len(by) > 0 {
+		line += ": " + strings.Join(by, ", ")
+	}
+	_, _ = fmt.Fprintln(w, line+".")
+	if t.Lacking > 0 {
+		_, _ = fmt.Fprintf(w, "Asked for, and not there: %s; kubectl nadra get attachments says why.\n", plural(t.Lacking, "network"))
+	}
+	if t.NotRunning > 0 {
+		_, _ = fmt.Fprintf(w, "Not running, and so left out: %s.\n", plural(t.NotRunning, "pod"))
+	}
+	if len(s.Nodes) > 0 {
+		_, _ = fmt.Fprintf(w, "%d of them seen from inside of %s.\n", t.Seen, plural(len(s.Nodes), "node"))
+	}
+	for _, n := range s.Nodes {
+		for _, e := range n.Errors {
+			_, _ = fmt.Fprintf(w, "Node %s: %s\n", n.Name, e)
+		}
+	}
+}
+
+// plural is a number with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

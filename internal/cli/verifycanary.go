@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/nadra-dev/nadra/internal/canary"
+	"github.com/nadra-dev/nadra/internal/canary/live"
+	"github.com/nadra-dev/nadra/internal/report"
+)
+
+// canaryFlags are those of verify --canary.
+type canaryFlags struct {
+	on, allNamespaces, dryRun bool
+	selector, namespace       string
+	nads                      []string
+	timeout                   time.Duration
+	parallel, perNode         int
+	flags                     *pflag.FlagSet
+}
+
+// canaryOnly are those that mean nothing without --canary.
+var canaryOnly = []string{"selector", "nad", "canary-namespace", "canary-timeout", "parallel", "per-node", "dry-run"}
+
+func (c *canaryFlags) add(flags *pflag.FlagSet) {
+	c.flags = flags
+	flags.BoolVar(&c.on, "canary", false, "run a pod for each network and node, and have them ping each other")
+	flags.BoolVarP(&c.allNamespaces, "all-namespaces", "A", false, "with --canary: try the networks of all namespaces; --against compares what the snapshot is of")
+	flags.StringVarP(&c.selector, "selector", "l", "", "with --canary: try only networks that have these labels")
+	flags.StringSliceVar(&c.nads, "nad", nil, "with --canary: try these NetworkAttachmentDefinitions, as [NAMESPACE/]NAME")
+	flags.StringVar(&c.namespace, "canary-namespace", "", "namespace of the canaries; each network's own unless given")
+	flags.DurationVar(&c.timeout, "canary-timeout", 2*time.Minute, "how long a canary may take until it is ready")
+	flags.IntVar(&c.parallel, "parallel", 20, "how many canaries there are at a time; those of one network are always there together")
+	flags.IntVar(&c.perNode, "per-node", 1, "how many canaries of a network run on a node")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "say which canaries would be run, and how many addresses they take, and make none")
+}
+
+// given reports whether one of the flags is set that are about canaries only.
+func (c *canaryFlags) given() bool {
+	return slices.ContainsFunc(canaryOnly, func(name string) bool { return c.flags.Changed(name) })
+}
+
+func (c *canaryFlags) check() error {
+	switch {
+	case c.timeout <= 0:
+		return fmt.Errorf("--canary-timeout is %s: it must be more than zero", c.timeout)
+	case c.parallel < 1:
+		return fmt.Errorf("--parallel is %d: it must be at least 1", c.parallel)
+	case c.perNode < 1:
+		return fmt.Errorf("--per-node is %d: it must be at least 1", c.perNode)
+	case len(c.nads) > 0 && (c.allNamespaces || c.selector != ""):
+		return errors.New("--nad names networks: leave out -A and -l")
+	}
+	return nil
+}
+
+// runCanaries tries networks, or says how it would.
+func (o *verifyOptions) runCanaries(ctx context.Context) error {
+	config, err := o.cluster.ToRESTConfig()
+	if err != nil {
+		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	cluster, err := o.liveCluster()
+	if err != nil {
+		return err
+	}
+	read := live.Networks{
+		Kube: cluster.Kube, NADs: cluster.NADs, Namespace: cluster.Namespace, Own: cluster.Namespace,
+		Selector: o.canary.selector, Names: o.canary.nads, Nodes: o.nodes,
+	}
+	if o.canary.allNamespaces {
+		read.Namespace = ""
+	}
+	nads, offers, err := read.Read(ctx)
+	if err != nil {
+		return err
+	}
+	settings := canary.Settings{Run: rand.String(8), Namespace: o.canary.namespace, Timeout: o.canary.timeout}
+	driver, image, err := driverImage(ctx, cluster.Kube, o.look.image)
+	switch {
+	case err == nil:
+		settings.Image = image
+	case !o.canary.dryRun: // for which no image is needed
+		return err
+	}
+	if driver != nil {
+		settings.PullSecrets, settings.SecretsNamespace = driver.PullSecrets, driver.Namespace
+	}
+	plan := canary.NewPlan(canary.Input{
+		NADs: nads, Offers: offers.Networks, Pools: offers.Pools, Nodes: o.nodes, PerNode: o.canary.perNode, Settings: settings,
+	})
+	plan.Source = "cluster " + o.contextName()
+	if o.canary.dryRun {
+		return report.WritePlan(o.Out, o.format, plan)
+	}
+	progress := newProgress(o.ErrOut, o.quiet)
+	progress.say("Trying %d networks by %d canaries", len(plan.Networks), plan.Pods)
+	runner := live.Runner{
+		Kube: cluster.Kube, Exec: live.NewExec(config, cluster.Kube), Parallel: o.canary.parallel, Poll: podPoll,
+		Progress: func(what string) { progress.say("%s", what) },
+	}
+	r, err := runner.Run(ctx, plan)
+	progress.stop()
+	if err != nil {
+		return err
+	}
+	if err := report.WriteCanary(o.Out, o.format, r); err != nil {
+		return err
+	}
+	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)
+}

@@ -1,0 +1,293 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nadra-dev/nadra/internal/canary"
+)
+
+// canaryFormats has every form of what became of canaries; they are those of
+// verifyFormats.
+var canaryFormats = []form[*canary.Report]{
+	{"table", writeCanaryTable},
+	{"json", func(w io.Writer, r *canary.Report) error { return encodeJSON(w, r) }},
+	{"yaml", func(w io.Writer, r *canary.Report) error { return encodeYAML(w, r) }},
+	{"junit", writeCanaryJUnit},
+	{"markdown", writeCanaryMarkdown},
+}
+
+// planFormats has every form of a plan of canaries.
+var planFormats = []form[*canary.Plan]{
+	{"table", writePlanTable},
+	{"json", func(w io.Writer, p *canary.Plan) error { return encodeJSON(w, p) }},
+	{"yaml", func(w io.Writer, p *canary.Plan) error { return encodeYAML(w, p) }},
+}
+
+// WriteCanary writes what became of canaries in one of the forms.
+func WriteCanary(w io.Writer, format string, r *canary.Report) error {
+	return writeForm(w, "the canaries' report", canaryFormats, format, r)
+}
+
+// WritePlan writes which canaries would be run.
+func WritePlan(w io.Writer, format string, p *canary.Plan) error {
+	return writeForm(w, "the plan", planFormats, format, p)
+}
+
+// podRow is a canary, or a network without one.
+type podRow struct {
+	network string
+	canary.PodReport
+}
+
+func podRows(r *canary.Report) []podRow {
+	var out []podRow
+	for _, n := range r.Networks {
+		if n.Skipped != "" {
+			out = append(out, podRow{n.Network, canary.PodReport{Status: canary.Skipped, Problems: []string{n.Skipped}}})
+		}
+		for _, p := range n.Pods {
+			out = append(out, podRow{n.Network, p})
+		}
+	}
+	return out
+}
+
+// said is what there is to say of a canary.
+func (p podRow) said() string {
+	if len(p.Problems) > 0 {
+		return strings.Join(p.Problems, "; ")
+	}
+	return "ready after " + trip(p.ReadyMillis*1000)
+}
+
+func writeCanaryTable(w io.Writer, r *canary.Report) error {
+	s := sheet{w: w}
+	rows := podRows(r)
+	s.table("NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tSEEN", len(rows), func(i int) []string {
+		p := rows[i]
+		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), p.By, p.said()}
+	})
+	for i := range r.Networks {
+		s.matrix(&r.Networks[i])
+	}
+	var bad []canary.PingReport
+	for _, n := range r.Networks {
+		for _, p := range n.Pings {
+			if p.Status != canary.OK {
+				bad = append(bad, p)
+			}
+		}
+	}
+	s.table("FROM\tTO\tADDRESS\tPING\tWHY", len(bad), func(i int) []string {
+		p := bad[i]
+		return []string{cut(p.FromNode), cut(p.ToNode), p.Address, string(p.Status), p.Message}
+	})
+	s.gap()
+	for _, line := range canaryOutcome(r) {
+		s.println(line)
+	}
+	return s.err
+}
+
+// widest is how many canaries a matrix may have on a page.
+const widest = 12
+
+// matrix writes who reaches whom, by the round trip. Canaries are told by their
+// nodes, of several on a node by a number.
+func (s *sheet) matrix(n *canary.NetworkReport) {
+	if len(n.Pings) == 0 || len(n.Pods) > widest {
+		return
+	}
+	names := columns(n.Pods)
+	header := cut(n.Network) + "\t" + strings.Join(names, "\t")
+	s.table(header, len(n.Pods), func(i int) []string {
+		cells := []string{names[i]}
+		for j := range n.Pods {
+			cells = append(cells, cell(n.Pings, n.Pods[i].Name, n.Pods[j].Name))
+		}
+		return cells
+	})
+}
+
+// columns are short names of canaries.
+func columns(pods []canary.PodReport) []string {
+	on, at := map[string]int{}, map[string]int{}
+	for _, p := range pods {
+		on[p.Node]++
+	}
+	var out []string
+	for _, p := range pods {
+		name := cut(p.Node)
+		if on[p.Node] > 1 {
+			at[p.Node]++
+			name = fmt.Sprintf("%s#%d", name, at[p.Node])
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// cell is the worst of the pings from one canary to another.
+func cell(pings []canary.PingReport, from, to string) string {
+	order := []canary.Status{canary.OK, canary.NotExpected, canary.Lossy, canary.Failed}
+	out, worst := "", -1
+	for _, p := range pings {
+		if p.From != from || p.To != to {
+			continue
+		}
+		for rank, status := range order {
+			if p.Status == status && rank > worst {
+				worst, out = rank, pingWords(p)
+			}
+		}
+	}
+	return out
+}
+
+func pingWords(p canary.PingReport) string {
+	switch p.Status {
+	case canary.OK:
+		return trip(p.MedianMicros)
+	case canary.Lossy:
+		return fmt.Sprintf("%s (%d/%d)", trip(p.MedianMicros), p.Received, p.Sent)
+	case canary.NotExpected:
+		return "n/a"
+	}
+	return "FAILED"
+}
+
+// trip is a time, of a round trip for one, in words.
+func trip(micros int64) string {
+	switch {
+	case micros < 1000:
+		return fmt.Sprintf("%dµs", micros)
+	case micros < 1000*1000:
+		return fmt.Sprintf("%.1fms", float64(micros)/1000)
+	}
+	return fmt.Sprintf("%.1fs", float64(micros)/1000/1000)
+}
+
+// canaryOutcome is what came of it, a sentence each.
+func canaryOutcome(r *canary.Report) []string {
+	s := r.Summary
+	out := []string{fmt.Sprintf("Tried %d of %s%s: %d of %s ok.", s.Networks-s.Skipped, count(s.Networks, "network"), ofSource(r.Source), s.PodsOK, count(s.Pods, "canary pod"))}
+	if s.Pings > 0 {
+		line := fmt.Sprintf("%d of %s answered", s.PingsOK, count(s.Pings, "ping"))
+		for _, part := range []struct {
+			n    int
+			text string
+		}{{s.Lossy, "lossy"}, {s.NotExpected, "not expected to"}, {s.PingsFailed, "failed"}} {
+			if part.n > 0 {
+				line += fmt.Sprintf(", %d %s", part.n, part.text)
+			}
+		}
+		out = append(out, line+".")
+	}
+	if len(r.LeftBehind) > 0 {
+		out = append(out, "Left behind, to be deleted by hand: "+visible(strings.Join(r.LeftBehind, ", "))+".")
+	}
+	return out
+}
+
+func ofSource(source string) string {
+	if source == "" {
+		return ""
+	}
+	return " of " + visible(source)
+}
+
+// writeCanaryJUnit writes a suite for each network, with a case for each canary
+// and each address that was pinged.
+func writeCanaryJUnit(w io.Writer, r *canary.Report) error {
+	out := &junitSuites{Name: "kubectl nadra verify --canary"}
+	for i := range r.Networks {
+		n := &r.Networks[i]
+		suite := &junitSuite{Name: visible(n.Network)}
+		if n.Skipped != "" {
+			suite.addTried("network", n.Network, canary.Skipped, n.Skipped)
+		}
+		for _, p := range n.Pods {
+			suite.addTried("pod", p.Node+" "+p.Name, p.Status, strings.Join(p.Problems, "; "))
+		}
+		for _, p := range n.Pings {
+			suite.addTried("ping", fmt.Sprintf("%s (%s) to %s (%s)", p.From, p.FromNode, p.Address, p.ToNode), p.Status, p.Message)
+		}
+		out.Suites = append(out.Suites, suite)
+		out.Tests += suite.Tests
+		out.Failures += suite.Failures
+	}
+	return encodeXML(w, out)
+}
+
+func (s *junitSuite) addTried(class, name string, status canary.Status, why string) {
+	one := junitCase{ClassName: class, Name: visible(name)}
+	said := visible(strings.TrimSuffix(string(status)+": "+why, ": "))
+	switch status {
+	case canary.Failed:
+		one.Failure = &junitFailure{Message: said, Type: "blocker", Text: visible(why)}
+		s.Failures++
+	case canary.Skipped, canary.NotExpected:
+		one.Skipped = &junitSkipped{Message: said}
+		s.Skipped++
+	default:
+		one.SystemOut = said
+	}
+	s.Tests++
+	s.Cases = append(s.Cases, one)
+}
+
+func writeCanaryMarkdown(w io.Writer, r *canary.Report) error {
+	p := page{w: w}
+	p.line("# Networks, tried by canaries")
+	p.line("")
+	for _, line := range canaryOutcome(r) {
+		p.line("- " + prose(line))
+	}
+	p.heading("## Canaries")
+	p.row("Network", "Node", "Outcome", "Interface", "Addresses", "By", "Seen")
+	p.row("---", "---", "---", "---", "---", "---", "---")
+	for _, row := range podRows(r) {
+		p.row(code(row.network), code(row.Node), prose(string(row.Status)), code(row.Interface), codes(row.IPs), prose(row.By), prose(row.said()))
+	}
+	p.heading("## Pings")
+	p.row("Network", "From", "To", "Address", "Outcome", "Answered", "Median", "Why")
+	p.row("---", "---", "---", "---", "---", "---:", "---:", "---")
+	for _, n := range r.Networks {
+		for _, g := range n.Pings {
+			median := ""
+			if g.MedianMicros > 0 {
+				median = trip(g.MedianMicros)
+			}
+			p.row(code(n.Network), code(g.FromNode), code(g.ToNode), code(g.Address), prose(string(g.Status)), fmt.Sprintf("%d/%d", g.Received, g.Sent), median, prose(g.Message))
+		}
+	}
+	return p.err
+}
+
+func writePlanTable(w io.Writer, p *canary.Plan) error {
+	s := sheet{w: w}
+	s.table("NETWORK\tPLUGINS\tIPAM\tCANARIES\tADDRESSES\tDEVICES\tNODES", len(p.Networks), func(i int) []string {
+		n := p.Networks[i]
+		if n.Skipped != "" {
+			return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), "0", "0", "0", "skipped: " + n.Skipped}
+		}
+		var nodes []string
+		for _, c := range n.Pods {
+			nodes = append(nodes, c.Node)
+		}
+		return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), fmt.Sprint(len(n.Pods)), fmt.Sprint(n.Addresses), fmt.Sprint(n.Devices), some(nodes)}
+	})
+	s.gap()
+	s.println(fmt.Sprintf("Would run %s%s, which take %s and %s while they run. Nothing was made.",
+		count(p.Pods, "canary pod"), ofSource(p.Source), addresses(p.Addresses), count(p.Devices, "device")))
+	return s.err
+}
+
+func addresses(n int) string {
+	if n == 1 {
+		return "1 address"
+	}
+	return fmt.Sprintf("%d addresses", n)
+}

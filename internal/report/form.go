@@ -1,0 +1,56 @@
+package report
+
+import (
+	"bufio"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// form is one that a report can be written in.
+type form[T any] struct {
+	name  string
+	write func(io.Writer, T) error
+}
+
+func namesOf[T any](forms []form[T]) []string {
+	names := make([]string, 0, len(forms))
+	for _, f := range forms {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// writeForm writes a report in the form of a name; what is what it is, for
+// errors.
+func writeForm[T any](w io.Writer, what string, forms []form[T], name string, r T) error {
+	for _, f := range forms {
+		if f.name != name {
+			continue
+		}
+		b := bufio.NewWriter(w)
+		err := f.write(b, r)
+		if err == nil {
+			err = b.Flush()
+		}
+		if err != nil {
+			return fmt.Errorf("writing %s as %s: %w", what, name, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("%q is no format of %s: there are %s", name, what, strings.Join(namesOf(forms), ", "))
+}
+
+func encodeXML(w io.Writer, v any) error {
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}

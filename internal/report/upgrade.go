@@ -1,0 +1,71 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/nadra-dev/nadra/internal/upgrade"
+)
+
+// upgradePlanFormats has every form of a plan of an upgrade.
+var upgradePlanFormats = []form[*upgrade.Plan]{
+	{"yaml", func(w io.Writer, p *upgrade.Plan) error { return encodeYAML(w, p) }},
+	{"json", func(w io.Writer, p *upgrade.Plan) error { return encodeJSON(w, p) }},
+	{"markdown", func(w io.Writer, p *upgrade.Plan) error { _, err := w.Write(p.Markdown()); return err }},
+}
+
+// UpgradePlanFormats are the names of the forms that WriteUpgradePlan knows.
+func UpgradePlanFormats() []string { return namesOf(upgradePlanFormats) }
+
+// WriteUpgradePlan writes a plan of an upgrade in one of its forms.
+func WriteUpgradePlan(w io.Writer, format string, p *upgrade.Plan) error {
+	return writeForm(w, "the plan", upgradePlanFormats, format, p)
+}
+
+// UpgradeStatus is how far an upgrade is.
+type UpgradeStatus struct {
+	*upgrade.State
+	// Lines are its nodes, in order.
+	Lines []upgrade.Line `json:"lines"`
+}
+
+var upgradeStatusFormats = []form[UpgradeStatus]{
+	{"table", writeUpgradeTable},
+	{"json", func(w io.Writer, s UpgradeStatus) error { return encodeJSON(w, s) }},
+	{"yaml", func(w io.Writer, s UpgradeStatus) error { return encodeYAML(w, s) }},
+}
+
+// UpgradeStatusFormats are the names of the forms that WriteUpgradeStatus knows.
+func UpgradeStatusFormats() []string { return namesOf(upgradeStatusFormats) }
+
+// WriteUpgradeStatus writes how far an upgrade is in one of the forms.
+func WriteUpgradeStatus(w io.Writer, format string, s UpgradeStatus) error {
+	return writeForm(w, "the status", upgradeStatusFormats, format, s)
+}
+
+func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
+	s := sheet{w: w}
+	done := 0
+	s.table("WAVE\tNODE\tWAY\tSTEP\tDONE", len(u.Lines), func(i int) []string {
+		l := u.Lines[i]
+		step := string(l.Step)
+		if l.Done == l.Of {
+			step = "done"
+			if l.Way == upgrade.Forth {
+				done++
+			}
+		}
+		return []string{dash(l.Wave), l.Node, string(l.Way), dash(step), fmt.Sprintf("%d/%d", l.Done, l.Of)}
+	})
+	said := string(u.Phase)
+	if u.Target != "" {
+		said += " " + u.Target
+	}
+	if u.Reason != "" {
+		said += ": " + u.Reason
+	}
+	s.gap()
+	s.println(fmt.Sprintf("Nadra's are %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
+	s.println("The upgrade is " + said + ".")
+	return s.err
+}

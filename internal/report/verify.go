@@ -1,0 +1,270 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/nadra-dev/nadra/internal/snapshot"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// verifyFormats has every form of what verify says of a snapshot.
+var verifyFormats = []form[*snapshot.Report]{
+	{"table", writeVerifyTable},
+	{"json", func(w io.Writer, r *snapshot.Report) error { return encodeJSON(w, r) }},
+	{"yaml", func(w io.Writer, r *snapshot.Report) error { return encodeYAML(w, r) }},
+	{"junit", writeVerifyJUnit},
+	{"markdown", writeVerifyMarkdown},
+}
+
+// VerifyFormats are the names of the forms that WriteVerify and WriteCanary know.
+func VerifyFormats() []string { return namesOf(verifyFormats) }
+
+// WriteVerify writes what verify says in one of its forms.
+func WriteVerify(w io.Writer, format string, r *snapshot.Report) error {
+	return writeForm(w, "the differences", verifyFormats, format, r)
+}
+
+// saidAlike are differences that say the same of several pods.
+type saidAlike struct {
+	snapshot.Difference
+	pods []string
+}
+
+// foldDifferences brings those together that say the same of pods of one
+// workload, in the order of the first of each.
+func foldDifferences(list []snapshot.Difference) []saidAlike {
+	type key struct{ code, namespace, workload, iface, message string }
+	var out []saidAlike
+	at := map[key]int{}
+	for _, d := range list {
+		k := key{string(d.Code), d.Namespace, workloadOf(d), d.Interface, d.Message}
+		i, seen := at[k]
+		if !seen {
+			i = len(out)
+			at[k] = i
+			out = append(out, saidAlike{Difference: d})
+		}
+		if d.Pod != "" {
+			out[i].pods = append(out[i].pods, podOf(d))
+		}
+	}
+	return out
+}
+
+// workloadOf is a difference's workload in short; of a pod that nothing makes
+// anew, the pod.
+func workloadOf(d snapshot.Difference) string {
+	switch {
+	case d.Workload != nil:
+		return shortWorkload(*d.Workload)
+	case d.Pod != "":
+		return short(translate.ObjectRef{Kind: "Pod", Name: d.Pod})
+	case d.Network != "":
+		return short(translate.ObjectRef{Kind: "NetworkAttachmentDefinition", Name: d.Network})
+	}
+	return ""
+}
+
+func shortWorkload(w snapshot.Workload) string {
+	return short(translate.ObjectRef{Kind: w.Kind, Name: w.Name})
+}
+
+// podOf names the pod, and its successor where that is called otherwise.
+func podOf(d snapshot.Difference) string {
+	if d.NowPod != "" {
+		return d.Pod + "→" + d.NowPod
+	}
+	return d.Pod
+}
+
+// counting are the differences that are not expected, the worst first.
+func counting(r *snapshot.Report) []saidAlike {
+	all := foldDifferences(r.Differences)
+	var out []saidAlike
+	for _, severity := range []snapshot.Severity{snapshot.Blocker, snapshot.Warning} {
+		for _, d := range all {
+			if d.Severity == severity {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+// ofCode is one code of a report, and how often it is there.
+type ofCode struct {
+	snapshot.Rule
+	count int
+}
+
+// codesOf are those of a report, the worst first.
+func codesOf(r *snapshot.Report) []ofCode {
+	var out []ofCode
+	for _, severity := range snapshot.Severities() {
+		for _, rule := range snapshot.Rules() {
+			n := 0
+			for _, d := range r.Differences {
+				if d.Code == rule.Code {
+					n++
+				}
+			}
+			if n > 0 && rule.Severity == severity {
+				out = append(out, ofCode{rule, n})
+			}
+		}
+	}
+	return out
+}
+
+// writeVerifyTable writes what counts a line each, what the codes mean, and the
+// totals.
+func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
+	s := sheet{w: w}
+	rows := counting(r)
+	s.table("NAMESPACE\tWORKLOAD\tPODS\tCODE\tSEVERITY\tDIFFERENCE", len(rows), func(i int) []string {
+		d := rows[i]
+		return []string{cut(d.Namespace), cut(workloadOf(d.Difference)), some(d.pods), string(d.Code), string(d.Severity), d.Message}
+	})
+	codes := codesOf(r)
+	s.table("CODE\tCOUNT\tSEVERITY\tMEANING", len(codes), func(i int) []string {
+		return []string{string(codes[i].Code), fmt.Sprint(codes[i].count), string(codes[i].Severity), codes[i].Title}
+	})
+	s.gap()
+	s.println(comparedWords(r))
+	s.println(verifyOutcome(r.Summary))
+	if len(codes) > 0 {
+		s.println("What a code means: kubectl nadra explain " + string(codes[0].Code))
+	}
+	return s.err
+}
+
+// comparedWords says what was gone through.
+func comparedWords(r *snapshot.Report) string {
+	out := fmt.Sprintf("Compared %s with %s", count(r.Summary.Pods, "pod"), count(r.Summary.Interfaces, "interface"))
+	if r.Summary.Missing > 0 {
+		out += fmt.Sprintf("; %d more %s missing", r.Summary.Missing, isAre(r.Summary.Missing))
+	}
+	return fmt.Sprintf("%s. Then: %s. Now: %s.", out, sideWords(r.Was), sideWords(r.Now))
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// sideWords is a snapshot in a few words.
+func sideWords(s snapshot.Side) string {
+	words := []string{visible(s.Source), visible(s.Taken)}
+	out := strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
+	from := "from outside"
+	if s.Seen > 0 {
+		from = "from inside of nodes, too"
+	}
+	return strings.TrimPrefix(out+", "+from, ", ")
+}
+
+// verifyOutcome is what came of it, in a sentence.
+func verifyOutcome(s snapshot.Summary) string {
+	out := "No difference."
+	switch {
+	case s.Blocker+s.Warning > 0:
+		out = fmt.Sprintf("%s: %s, %s, %d expected.", count(s.Total(), "difference"), count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Expected)
+	case s.Expected > 0:
+		out = fmt.Sprintf("No difference that counts; %d expected.", s.Expected)
+	}
+	if s.Ignored > 0 {
+		out += fmt.Sprintf(" %d ignored.", s.Ignored)
+	}
+	return out
+}
+
+// writeVerifyJUnit writes a suite for each namespace with a case for each
+// workload, and one for the networks. Blockers fail.
+func writeVerifyJUnit(w io.Writer, r *snapshot.Report) error {
+	out := &junitSuites{Name: "kubectl nadra verify"}
+	for _, one := range r.Workloads {
+		mine := func(d snapshot.Difference) bool {
+			return d.Namespace == one.Namespace && workloadOf(d) == shortWorkload(one.Workload)
+		}
+		out.suite(one.Namespace).addDifferences(visible(one.Namespace), shortWorkload(one.Workload), r.Differences, mine)
+	}
+	// What has no workload that was compared.
+	rest := func(d snapshot.Difference) bool {
+		return !slices.ContainsFunc(r.Workloads, func(one snapshot.WorkloadResult) bool {
+			return d.Namespace == one.Namespace && workloadOf(d) == shortWorkload(one.Workload)
+		})
+	}
+	out.suite("networks and the rest").addDifferences("networks and the rest", "all", r.Differences, rest)
+	for _, suite := range out.Suites {
+		out.Tests += suite.Tests
+		out.Failures += suite.Failures
+	}
+	return encodeXML(w, out)
+}
+
+func (s *junitSuite) addDifferences(class, name string, all []snapshot.Difference, mine func(snapshot.Difference) bool) {
+	one := junitCase{ClassName: class, Name: visible(name)}
+	var failures, notes []string
+	for _, d := range all {
+		if !mine(d) {
+			continue
+		}
+		line := visible(fmt.Sprintf("%s %s %s: %s", d.Severity, d.Code, cmp.Or(podOf(d), workloadOf(d), "all"), d.Message))
+		if d.Severity == snapshot.Blocker {
+			failures = append(failures, line)
+		} else {
+			notes = append(notes, line)
+		}
+	}
+	if len(failures) > 0 {
+		one.Failure = &junitFailure{Message: failures[0], Type: "blocker", Text: strings.Join(failures, "\n")}
+		s.Failures++
+	}
+	one.SystemOut = strings.Join(notes, "\n")
+	s.Tests++
+	s.Cases = append(s.Cases, one)
+}
+
+// writeVerifyMarkdown writes what goes into a change ticket.
+func writeVerifyMarkdown(w io.Writer, r *snapshot.Report) error {
+	p := page{w: w}
+	p.line("# Networks of pods, before and after")
+	p.line("")
+	p.line("- " + prose(comparedWords(r)))
+	p.line("- " + prose(verifyOutcome(r.Summary)))
+	if rows := counting(r); len(rows) > 0 {
+		p.heading("## Differences")
+		p.row("Namespace", "Workload", "Pods", "Code", "Severity", "Difference")
+		p.row("---", "---", "---", "---", "---", "---")
+		for _, d := range rows {
+			p.row(code(d.Namespace), code(workloadOf(d.Difference)), codes(d.pods), linkOf(d.Code), prose(string(d.Severity)), prose(d.Message))
+		}
+	}
+	if all := codesOf(r); len(all) > 0 {
+		p.heading("## Codes")
+		p.row("Code", "Count", "Severity", "Meaning", "What to do")
+		p.row("---", "---:", "---", "---", "---")
+		for _, c := range all {
+			p.row(linkOf(c.Code), fmt.Sprint(c.count), prose(string(c.Severity)), prose(c.Title), prose(c.Fix))
+		}
+	}
+	if len(r.Workloads) > 0 {
+		p.heading("## Workloads")
+		p.row("Namespace", "Workload", "Pods", "Blockers", "Warnings", "Expected")
+		p.row("---", "---", "---:", "---:", "---:", "---:")
+		for _, one := range r.Workloads {
+			p.row(code(one.Namespace), code(shortWorkload(one.Workload)), fmt.Sprint(one.Pods), fmt.Sprint(one.Blocker), fmt.Sprint(one.Warning), fmt.Sprint(one.Expected))
+		}
+	}
+	return p.err
+}
+
+func linkOf(c snapshot.Code) string {
+	return "[" + prose(string(c)) + "](" + docs + address(c.Anchor()) + ")"
+}

@@ -1,0 +1,57 @@
+package snapshot
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// specVariables are those about networks that the pod's spec has.
+func specVariables(pod *corev1.Pod) []Variable {
+	var out []Variable
+	for _, c := range pod.Spec.Containers {
+		for _, e := range c.Env {
+			if e.ValueFrom == nil && probe.KeepVariable(e.Name) {
+				out = append(out, Variable{Container: c.Name, Name: e.Name, Value: e.Value})
+			}
+		}
+	}
+	return out
+}
+
+// infoSuffix ends the names of variables that describe devices to programs. What
+// they have is the device plugin's, and not to be known from the cluster.
+const infoSuffix = "_INFO"
+
+// addDerived adds the variables that follow from the pod's devices: those that
+// the device plugin or the driver gives to its containers.
+func (p *Pod) addDerived(s *Snapshot) {
+	var devices []attachment.Hardware
+	for _, n := range p.Interfaces {
+		network := s.network(n.Network)
+		if network != nil && network.Pool != "" && n.Device != nil && n.Device.PCI != "" {
+			devices = append(devices, attachment.Hardware{ID: n.Device.PCI, ResourceName: network.Pool})
+		}
+	}
+	variables, err := attachment.Environment(devices)
+	if err != nil { // only of what it would be told besides
+		variables = nil
+	}
+	for _, v := range variables {
+		if name, value, _ := strings.Cut(v, "="); !strings.HasSuffix(name, infoSuffix) {
+			p.Env = append(p.Env, Variable{Name: name, Value: value})
+		}
+	}
+	sortVariables(p.Env)
+}
+
+func sortVariables(list []Variable) {
+	slices.SortFunc(list, func(a, b Variable) int {
+		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Name, b.Name))
+	})
+}

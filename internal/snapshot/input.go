@@ -1,0 +1,152 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/nadra-dev/nadra/internal/inspect"
+	"github.com/nadra-dev/nadra/internal/probe"
+)
+
+// Input is what a snapshot is made of.
+type Input struct {
+	inspect.Input
+	// Makers say who has made what makes pods, e.g. the Deployment of a
+	// ReplicaSet. Where one is missing, its name has to tell.
+	Makers map[Maker]Workload
+	// Nodes are what those nodes saw that were looked at, by name.
+	Nodes map[string]NodeLook
+	// Known are networks, namespace/name, to record also if no pod uses them.
+	Known []string
+	// Taken, Source, Namespace and Selector are the snapshot's.
+	Taken, Source, Namespace, Selector string
+}
+
+// Maker is a ReplicaSet or a Job.
+type Maker struct{ Kind, Namespace, Name string }
+
+// NodeLook is what a node saw, or why it could not be asked.
+type NodeLook struct {
+	Pods *probe.NodePods
+	Err  error
+}
+
+// AddMaker takes note of who has made a ReplicaSet or a Job.
+func (in *Input) AddMaker(kind string, o metav1.Object) {
+	owner := metav1.GetControllerOf(o)
+	if owner == nil {
+		return
+	}
+	if in.Makers == nil {
+		in.Makers = map[Maker]Workload{}
+	}
+	in.Makers[Maker{kind, o.GetNamespace(), o.GetName()}] = Workload{Kind: owner.Kind, Name: owner.Name}
+}
+
+// ReadObjects adds the objects of a file as `kubectl get -o yaml` or json prints
+// them. Kinds that say nothing of networks are passed over.
+func (in *Input) ReadObjects(text []byte) error {
+	d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for i := 1; ; i++ {
+		var raw json.RawMessage
+		err := d.Decode(&raw)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("document %d: %w", i, err)
+		}
+		if err := in.add(raw); err != nil {
+			return fmt.Errorf("document %d: %w", i, err)
+		}
+	}
+}
+
+// add adds an object, or those of a list.
+func (in *Input) add(raw json.RawMessage) error {
+	if text := bytes.TrimSpace(raw); len(text) == 0 || string(text) == "null" {
+		return nil
+	}
+	var head struct {
+		APIVersion, Kind string
+		Metadata         struct{ Namespace, Name string }
+		Items            []json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return err
+	}
+	if strings.HasSuffix(head.Kind, "List") && head.Metadata.Name == "" {
+		for i, item := range head.Items {
+			if err := in.add(item); err != nil {
+				return fmt.Errorf("items[%d]: %w", i, err)
+			}
+		}
+		return nil
+	}
+	group, _, _ := strings.Cut(head.APIVersion, "/")
+	if err := in.addObject(head.Kind+"."+group, raw); err != nil {
+		return fmt.Errorf("%s %s/%s: %w", head.Kind, head.Metadata.Namespace, head.Metadata.Name, err)
+	}
+	return nil
+}
+
+var errTwice = errors.New("it is there twice: give each object once")
+
+func (in *Input) addObject(kind string, raw json.RawMessage) error {
+	switch kind {
+	case "Pod.v1":
+		pod, err := decode[corev1.Pod](raw)
+		if err != nil {
+			return err
+		}
+		for _, p := range in.Pods {
+			if p.Namespace == pod.Namespace && p.Name == pod.Name {
+				return errTwice
+			}
+		}
+		in.Pods = append(in.Pods, pod)
+		return nil
+	case "ReplicaSet.apps", "Job.batch":
+		o, err := decode[metav1.PartialObjectMetadata](raw)
+		if err != nil {
+			return err
+		}
+		in.AddMaker(o.Kind, o)
+		return nil
+	case "ResourceClaim.resource.k8s.io":
+		return addTo(&in.Claims, raw)
+	case "ResourceClaimTemplate.resource.k8s.io":
+		return addTo(&in.Templates, raw)
+	case "ResourceSlice.resource.k8s.io":
+		return addTo(&in.Slices, raw)
+	case "DeviceClass.resource.k8s.io":
+		return addTo(&in.Classes, raw)
+	case "NetworkAttachmentDefinition.k8s.cni.cncf.io":
+		return addTo[nadv1.NetworkAttachmentDefinition](&in.Networks, raw)
+	}
+	return nil
+}
+
+func decode[T any](raw json.RawMessage) (*T, error) {
+	out := new(T)
+	return out, json.Unmarshal(raw, out)
+}
+
+func addTo[T resourceapi.ResourceClaim | resourceapi.ResourceClaimTemplate | resourceapi.ResourceSlice | resourceapi.DeviceClass | nadv1.NetworkAttachmentDefinition](to *[]*T, raw json.RawMessage) error {
+	o, err := decode[T](raw)
+	if err != nil {
+		return err
+	}
+	*to = append(*to, o)
+	return nil
+}
