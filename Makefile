@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e e2e-dropin conformance faults bench test-vm test clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e e2e-dropin e2e-upgrade conformance faults monitoring bench test-vm test clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ e2e: image ## the same and much more as tests, on a real cluster of their own
 e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods go over unchanged, and back
 	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -timeout 20m ./test/dropin/...
 
+e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
+	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -timeout 30m ./test/upgrade/...
+
 # CASE is a regular expression for the names of the cases to run; default all.
 conformance: build ## Multus and nadra side by side, with the same pods; their differences against docs/compatibility.md
 	@code=0; mkdir -p $(BIN)/conformance; \
@@ -98,6 +101,9 @@ conformance: build ## Multus and nadra side by side, with the same pods; their d
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
 	@code=0; $(GO) test $(E2E) -count=1 -timeout 60m -v ./test/faults/... | tee $(BIN)/faults/log || code=$$?; \
 		grep '^fault-suite:' $(BIN)/faults/log | tail -1; exit $$code
+
+monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpacked into bin/
+	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -timeout 10m ./test/monitoring
 
 # SRIOV_CNI=/path/to/sriov gives the lane that plugin; without it its cases count
 # as not run. NADRA_VM_HOLD=1 keeps the machine after the tests, for a person.
@@ -112,7 +118,7 @@ test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugin
 bench: image ## measure, beside Multus; writes docs/performance.md and .json
 	$(GO) test $(E2E) -count=1 -timeout 100m -run '^$$' -bench . ./test/bench/...
 
-test: lint race fuzz e2e e2e-dropin conformance faults test-vm ## everything that CI runs
+test: lint race fuzz monitoring e2e e2e-dropin e2e-upgrade conformance faults test-vm ## everything that CI runs
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path"
@@ -28,6 +29,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/canary"
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/driver"
 )
@@ -44,6 +47,10 @@ type options struct {
 	poolConfigs poolConfigs
 	sysRoot     string
 	podSocket   string
+
+	httpAddress string
+	pprof       bool
+	verbosity   verbosity
 }
 
 // Values of --owned-nodes and --unclaimed.
@@ -56,6 +63,12 @@ const (
 // little garbage, and what it takes is taken from the node's pods:
 // docs/performance.md has what this saves. GOGC in the environment overrides it.
 const gcPercent = 20
+
+// defaultHTTP is on the node's network, where the port must be nobody else's.
+// From 9100 to 9999 every port is some Prometheus exporter's by now; the kubelet,
+// kube-proxy and node ports are above 10000, Calico is from 9091 to 9099. Below
+// 9000, OpenShift's firewalls would let no other node ask.
+const defaultHTTP = ":9078"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -94,6 +107,9 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.DeviceMetadata, "device-metadata", false, "put a file about its devices into each container with a claim: IDs, and the interfaces with their addresses (KEP-5304)")
 	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "how many attachments a network takes on this node")
 	fs.IntVar(&o.Copies, "copies-per-network", 16, "devices for each network where the cluster lacks consumable capacity (Kubernetes 1.34 and 1.35)")
+	fs.StringVar(&o.httpAddress, "http-address", defaultHTTP, "where to serve /metrics, /healthz and /readyz, and /loglevel to the node itself; empty for nowhere")
+	fs.BoolVar(&o.pprof, "pprof", false, "serve profiles at /debug/pprof/ there, to the node itself")
+	o.verbosity = verbosity{fs.Lookup("v").Value}
 	o.hardwareFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -138,8 +154,13 @@ func (o options) check() error {
 		return fmt.Errorf("--copies-per-network is %d: it must be at least 1", o.Copies)
 	case o.ownedNodes != allNodes && o.ownedNodes != labelledNodes:
 		return fmt.Errorf("--owned-nodes is %q: it must be %s or %s", o.ownedNodes, allNodes, labelledNodes)
+	case o.pprof && o.httpAddress == "":
+		return errors.New("--pprof needs an --http-address to serve profiles at")
 	case o.unclaimed != "" && o.unclaimed != refuse && o.unclaimed != allow:
 		return fmt.Errorf("--unclaimed is %q: it must be %s or %s", o.unclaimed, refuse, allow)
+	}
+	if _, _, err := net.SplitHostPort(o.httpAddress); o.httpAddress != "" && err != nil {
+		return fmt.Errorf("--http-address is %q: it must be [address]:port, or empty: %w", o.httpAddress, err)
 	}
 	for _, pattern := range items(o.exemptPods) {
 		if _, err := path.Match(pattern, ""); err != nil || strings.Count(pattern, "/") != 1 {
@@ -152,6 +173,12 @@ func (o options) check() error {
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == probeCommand {
 		return runProbe(ctx, args[1:], os.Stdout)
+	}
+	if len(args) > 0 && args[0] == multusCommand {
+		return runMultus(args[1:], os.Stdout)
+	}
+	if len(args) > 0 && args[0] == canary.Command {
+		return runCanary(ctx, args[1:], os.Stdout)
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -168,6 +195,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	o.Metrics = metrics.NewNode()
 	d, err := driver.New(ctx, o.Config, clients)
 	if err != nil {
 		return err
@@ -175,6 +203,11 @@ func run(ctx context.Context, args []string) error {
 	if err := ownProc(o.HostRoot); err != nil {
 		return err
 	}
+	stop, err := o.serveHTTP(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	return d.Run(ctx)
 }
 

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/nadra-dev/nadra/internal/canary"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/internal/probe/host"
 	"github.com/nadra-dev/nadra/pkg/driver"
@@ -91,8 +95,11 @@ func TestProbeFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := host.Options{Root: "/host", NRISocket: "/run/n.sock", CDIDirs: []string{"/a", "/b"}, BinDirs: []string{"/c"}, ConfDirs: []string{"/d", "/e"}}
-	if diff := cmp.Diff(want, o, cmpopts.IgnoreFields(host.Options{}, "Links")); diff != "" {
+	if diff := cmp.Diff(want, o.host, cmpopts.IgnoreFields(host.Options{}, "Links")); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
+	}
+	if o, err := parseProbe([]string{"--pods", "--pod-uids=a,b"}); err != nil || !o.pods || len(o.uids) != 2 {
+		t.Errorf("pods: %+v, %v", o, err)
 	}
 	if _, err := parseProbe([]string{"more"}); err == nil || !strings.Contains(err.Error(), `"more" is none`) {
 		t.Errorf("an argument: %v", err)
@@ -108,5 +115,54 @@ func TestProbeWritesALine(t *testing.T) {
 	report, err := probe.Decode([]byte("a warning\n" + out.String()))
 	if err != nil || report.NRI.Found || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("report %+v, %v, of %q", report, err, out.String())
+	}
+}
+
+// What a canary says is what the command line reads.
+func TestCanary(t *testing.T) {
+	var out strings.Builder
+	if err := runCanary(t.Context(), []string{"look"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := canary.DecodeLook([]byte(out.String())); err != nil || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("%v of %q", err, out.String())
+	}
+	out.Reset()
+	if err := runCanary(t.Context(), []string{"ping", "--interface=absent", "--count=1", "10.0.0.1", "fd00::1"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if pings, err := canary.DecodePings([]byte(out.String())); err != nil || len(pings.Pings) != 2 || pings.Pings[1].Address != "fd00::1" || pings.Pings[0].Sent != 0 {
+		t.Errorf("%+v, %v", pings, err)
+	}
+	for says, args := range map[string][]string{
+		"say what to do":        nil,
+		`"sing" is nothing`:     {"sing"},
+		"reading the addresses": {"ping", "me"},
+		"not defined: -x":       {"serve", "-x"},
+	} {
+		if err := runCanary(t.Context(), args, &out); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: the error is %v", args, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := runCanary(ctx, []string{"serve", "--port=0"}, &out); err != nil {
+		t.Errorf("serving until it is told to end: %v", err)
+	}
+}
+
+// Each pod is a line, and the end is one.
+func TestProbeOfPods(t *testing.T) {
+	root := t.TempDir()
+	if err := errors.Join(os.MkdirAll(root+"/proc", 0o755), os.MkdirAll(root+"/sys", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := runProbe(t.Context(), []string{"--pods", "--host-root=" + root}, &out); err != nil {
+		t.Fatal(err)
+	}
+	pods, err := probe.DecodePods([]byte(out.String()))
+	if err != nil || len(pods.Pods) != 0 || len(pods.Errors) != 0 {
+		t.Errorf("%+v, %v of %q", pods, err, out.String())
 	}
 }

@@ -22,6 +22,10 @@ const (
 	CodeError    = 1
 	CodeWarnings = 2 // only with --fail-on=warning, or --strict
 	CodeBlockers = 3
+	// CodeRefused is for what is not safe: something is in the way, or in use.
+	CodeRefused = 4
+	// CodeInterrupted says that the state is saved and it can go on.
+	CodeInterrupted = 5
 )
 
 const rootHelp = `Move a cluster from Multus to Dynamic Resource Allocation.
@@ -34,6 +38,8 @@ Exit codes:
   1  error
   2  warnings, with --fail-on=warning or --strict
   3  blockers, unless --fail-on=never
+  4  refused or stopped, as it would not be safe
+  5  interrupted or paused; the state is saved
 diff has those of kubectl diff: 0 no difference, 1 differences, more for errors.`
 
 // Run runs a command line and returns its exit code.
@@ -61,7 +67,10 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(root.PersistentFlags())
 	app := &app{IOStreams: streams, cluster: flags}
-	root.AddCommand(app.scan(), app.convert(), app.diff(), app.explain(), app.get(), app.doctor(), app.upgrade(), app.version())
+	root.AddCommand(
+		app.scan(), app.convert(), app.diff(), app.explain(), app.get(), app.doctor(),
+		app.snapshot(), app.verify(), app.upgrade(), app.version(),
+	)
 	return root
 }
 

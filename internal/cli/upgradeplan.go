@@ -48,8 +48,6 @@ type planOptions struct {
 	failOn         failOn
 }
 
-var planFormats = []string{"yaml", "json", "markdown"}
-
 func (a *app) upgradePlan() *cobra.Command {
 	o := &planOptions{app: a}
 	command := &cobra.Command{
@@ -67,22 +65,22 @@ func (a *app) upgradePlan() *cobra.Command {
 	flags.StringVar(&o.DomainLabel, "domain-label", corev1.LabelTopologyZone, "node label whose values are failure domains")
 	flags.StringSliceVar(&o.multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets; those that are recognized, unless given")
 	flags.StringVar(&o.from, "from", "", "file with a plan, to check and write in another form")
-	flags.StringVarP(&o.format, "output", "o", "yaml", "form of the plan: "+strings.Join(planFormats, ", "))
+	flags.StringVarP(&o.format, "output", "o", "yaml", "form of the plan: "+strings.Join(report.UpgradePlanFormats(), ", "))
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "tell no progress, and only blockers of what is in the way")
 	o.failOn.addFlag(flags)
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(planFormats, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.UpgradePlanFormats(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 func (o *planOptions) run(ctx context.Context) error {
-	if !slices.Contains(planFormats, o.format) {
-		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(planFormats, ", "))
+	if !slices.Contains(report.UpgradePlanFormats(), o.format) {
+		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(report.UpgradePlanFormats(), ", "))
 	}
 	plan, err := o.plan(ctx)
 	if err != nil {
 		return err
 	}
-	if err := o.write(plan); err != nil {
+	if err := report.WriteUpgradePlan(o.Out, o.format, plan); err != nil {
 		return err
 	}
 	o.tell(plan)
@@ -219,26 +217,6 @@ func (o *planOptions) multusOf(caps doctor.Capabilities) ([]upgrade.MultusRef, e
 	return out, nil
 }
 
-func (o *planOptions) write(p *upgrade.Plan) error {
-	var text []byte
-	var err error
-	switch o.format {
-	case "json":
-		text, err = p.JSON()
-	case "markdown":
-		text = p.Markdown()
-	default:
-		text, err = p.YAML()
-	}
-	if err == nil {
-		_, err = o.Out.Write(text)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the plan: %w", err)
-	}
-	return nil
-}
-
 // tell says on standard error what is in the way.
 func (o *planOptions) tell(p *upgrade.Plan) {
 	for _, one := range p.Problems {
@@ -251,9 +229,7 @@ func (o *planOptions) tell(p *upgrade.Plan) {
 		}
 		_, _ = fmt.Fprintf(o.ErrOut, "%s %s: %s%s\n  %s\n", one.Severity, one.Code, about, one.What, one.Do)
 	}
-	s := p.Summary
 	if !o.quiet {
-		_, _ = fmt.Fprintf(o.ErrOut, "%d nodes in %d waves, %d namespaces, %d pods are evicted; %d blockers, %d warnings\n",
-			s.Nodes, s.Waves, s.Namespaces, s.Evictions, s.Blockers, s.Warnings)
+		_, _ = fmt.Fprintln(o.ErrOut, p.Summary)
 	}
 }

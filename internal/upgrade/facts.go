@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Facts are what a plan is made from: the cluster as it is now.
@@ -54,6 +56,7 @@ func (w Workload) String() string { return w.Kind + " " + w.Namespace + "/" + w.
 // Pod is a pod with networks.
 type Pod struct {
 	Namespace, Name, Node string
+	UID                   types.UID
 	// Workload makes it again; Kind is empty where nobody does.
 	Workload Workload
 	// Static pods are those of a file on the node.
@@ -66,6 +69,8 @@ type Pod struct {
 	Nadra bool
 	// Pinned says that its own label has it served by Multus for good.
 	Pinned bool
+	// Ready is the pod's own condition.
+	Ready bool
 }
 
 // String returns namespace/name.
@@ -110,14 +115,43 @@ type Multus struct {
 func (m Multus) String() string { return m.Namespace + "/" + m.DaemonSet }
 
 // podsOn are the pods of a node that Multus has attached.
-func (f *Facts) podsOn(node string) []Pod {
+func (f *Facts) podsOn(node string) []Pod { return f.Disturbed(node, Forth) }
+
+// Disturbed are the pods that leave a node when it goes a way: those whose
+// networks are of the one that it goes away from.
+func (f *Facts) Disturbed(node string, way Way) []Pod {
 	var out []Pod
 	for _, p := range f.Pods {
-		if p.Node == node && !p.Nadra {
+		if p.Node == node && p.Nadra == (way == Back) {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// ReadyOf counts the pods of workloads that are ready, on any node. Those of
+// nobody, and those that end on their own, do not come back.
+func (f *Facts) ReadyOf(pods []Pod) []WorkloadPods {
+	var out []WorkloadPods
+	for _, w := range countBy(pods) {
+		if w.Kind == "Pod" || w.Kind == "Job" || w.Kind == "CronJob" {
+			continue
+		}
+		w.Pods = f.Ready(w.Workload)
+		out = append(out, w)
+	}
+	return out
+}
+
+// Ready is how many pods of a workload are ready.
+func (f *Facts) Ready(w Workload) int {
+	n := 0
+	for _, p := range f.Pods {
+		if p.Workload == w && p.Ready {
+			n++
+		}
+	}
+	return n
 }
 
 // namespaces are those with pods that have networks, and of workloads that stay,
@@ -137,17 +171,6 @@ func (f *Facts) namespaces() []string {
 // owner says who serves the pods of a namespace now.
 func (f *Facts) owner(namespace string) string {
 	return cmp.Or(f.Owners[namespace], f.DefaultOwner)
-}
-
-// budgetsOf are those that protect a pod.
-func (f *Facts) budgetsOf(p Pod) []Budget {
-	var out []Budget
-	for _, b := range f.Budgets {
-		if b.Namespace == p.Namespace && slices.Contains(b.Pods, p.Name) {
-			out = append(out, b)
-		}
-	}
-	return out
 }
 
 // countBy counts pods by what they are of, as "Deployment core/upf: 2", sorted.

@@ -8,9 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The names of nadra's containers, by which its workloads are known.
+// The names of nadra's containers, by which its workloads are known. DriverContainer
+// is that of the node driver.
 const (
-	driverContainer     = "nadra-node"
+	DriverContainer     = "nadra-node"
 	controllerContainer = "nadra-controller"
 )
 
@@ -19,15 +20,15 @@ const (
 func (f *Facts) readInstallation(o *Objects) {
 	driver, controller := false, false
 	for i := range o.DaemonSets {
-		if args, found := argsOf(&o.DaemonSets[i].Spec.Template.Spec, driverContainer); found {
+		if args, found := ContainerArgs(&o.DaemonSets[i].Spec.Template.Spec, DriverContainer); found {
 			driver = true
-			f.Labelled = flag(args, "owned-nodes") == "labelled"
+			f.Labelled = flagOf(args, "owned-nodes") == "labelled"
 		}
 	}
 	for i := range o.Deployments {
-		if args, found := argsOf(&o.Deployments[i].Spec.Template.Spec, controllerContainer); found {
+		if args, found := ContainerArgs(&o.Deployments[i].Spec.Template.Spec, controllerContainer); found {
 			controller = true
-			if owner := flag(args, "default-owner"); owner != "" {
+			if owner := flagOf(args, "default-owner"); owner != "" {
 				f.DefaultOwner = owner
 			}
 		}
@@ -35,7 +36,8 @@ func (f *Facts) readInstallation(o *Objects) {
 	f.Installed = driver && controller
 }
 
-func argsOf(spec *corev1.PodSpec, container string) ([]string, bool) {
+// ContainerArgs are the arguments of a container, if a pod has it.
+func ContainerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
 	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == container })
 	if i < 0 {
 		return nil, false
@@ -43,7 +45,7 @@ func argsOf(spec *corev1.PodSpec, container string) ([]string, bool) {
 	return spec.Containers[i].Args, true
 }
 
-func flag(args []string, name string) string {
+func flagOf(args []string, name string) string {
 	for _, arg := range args {
 		if key, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); key == name {
 			return value

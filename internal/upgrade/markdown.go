@@ -13,7 +13,7 @@ func (p *Plan) Markdown() []byte {
 		fmt.Fprintf(&b, ": %s", escape(p.Source))
 	}
 	s := p.Summary
-	fmt.Fprintf(&b, "\n\n%d nodes in %d waves, %d namespaces; %d pods are evicted. %d blockers, %d warnings.\n", s.Nodes, s.Waves, s.Namespaces, s.Evictions, s.Blockers, s.Warnings)
+	fmt.Fprintf(&b, "\n\n%s.\n", s)
 	p.problemTable(&b)
 	p.waveTables(&b)
 	p.leftTables(&b)

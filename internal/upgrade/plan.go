@@ -83,6 +83,20 @@ type Summary struct {
 	Warnings  int `json:"warnings"`
 }
 
+// String says the totals in words.
+func (s Summary) String() string {
+	return fmt.Sprintf("%s in %s, %s; %s evicted; %s, %s", count(s.Nodes, "node"), count(s.Waves, "wave"),
+		count(s.Namespaces, "namespace"), count(s.Evictions, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
+}
+
+// count returns a number of things, for people.
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 // ParsePlan reads a plan as YAML or JSON. Unlike a report, it is to be carried
 // out: a field that is not known is an error, as it may be a misspelt one.
 func ParsePlan(text []byte) (*Plan, error) {
@@ -146,16 +160,7 @@ func once(seen map[string]bool, name string, valid func(string) []string) error 
 	return nil
 }
 
-// YAML returns a plan as people review it.
-func (p *Plan) YAML() ([]byte, error) {
-	text, err := yaml.Marshal(p)
-	if err != nil {
-		return nil, fmt.Errorf("writing the plan: %w", err)
-	}
-	return text, nil
-}
-
-// JSON returns a plan as programs read it.
+// JSON returns a plan as the cluster keeps it.
 func (p *Plan) JSON() ([]byte, error) {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {

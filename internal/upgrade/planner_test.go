@@ -55,55 +55,85 @@ func TestWaves(t *testing.T) {
 		o     Options
 		want  []string
 	}{
-		{"one node at a time, the least disturbed first",
-			healthy(four, pods("x", "d", "a1", 3), pods("x", "d", "b1", 1), pods("x", "d", "b2", 2)), Options{},
-			[]string{"a2", "a1", "b1", "b2 < x"}},
-		{"a wave is of one failure domain, and the first of one node",
-			healthy(four), Options{MaxUnavailable: 3},
-			[]string{"a1", "a2", "b1 b2"}},
-		{"some go first, and some not at all",
-			healthy(four), Options{First: []string{"b2"}, Exclude: []string{"a1"}},
-			[]string{"b2", "a2", "b1"}},
-		{"what has moved, is down or is no Linux does not move",
-			healthy([]Node{{Name: "n", Nadra: true, Ready: true, Linux: true}, {Name: "down", Linux: true}, {Name: "win", Ready: true}, ready("a", "")}), Options{},
-			[]string{"a"}},
-		{"no budget is asked for more at once than by one node",
+		{
+			"one node at a time, the least disturbed first",
+			healthy(four, pods("x", "d", "a1", 3), pods("x", "d", "b1", 1), pods("x", "d", "b2", 2)),
+			Options{},
+			[]string{"a2", "a1", "b1", "b2 < x"},
+		},
+		{
+			"a wave is of one failure domain, and the first of one node",
+			healthy(four),
+			Options{MaxUnavailable: 3},
+			[]string{"a1", "a2", "b1 b2"},
+		},
+		{
+			"some go first, and some not at all",
+			healthy(four),
+			Options{First: []string{"b2"}, Exclude: []string{"a1"}},
+			[]string{"b2", "a2", "b1"},
+		},
+		{
+			"what has moved, is down or is no Linux does not move",
+			healthy([]Node{{Name: "n", Nadra: true, Ready: true, Linux: true}, {Name: "down", Linux: true}, {Name: "win", Ready: true}, ready("a", "")}),
+			Options{},
+			[]string{"a"},
+		},
+		{
+			"no budget is asked for more at once than by one node",
 			func() Facts {
 				f := healthy([]Node{ready("a", ""), ready("b", ""), ready("c", ""), ready("d", "")}, pods("x", "db", "b", 1), pods("x", "db", "c", 1), pods("x", "web", "d", 1))
 				f.Budgets = []Budget{{Namespace: "x", Name: "db", Allowed: 1, Expected: 1, Healthy: 2, Pods: []string{"db-b-0", "db-c-0"}}}
 				return f
-			}(), Options{MaxUnavailable: 3},
-			[]string{"a", "b", "c d < x"}},
-		{"one node has all at once",
-			healthy([]Node{ready("only", "")}, pods("x", "d", "only", 2)), Options{},
-			[]string{"only < x"}},
-		{"namespaces follow the nodes, small ones first",
+			}(),
+			Options{MaxUnavailable: 3},
+			[]string{"a", "b", "c d < x"},
+		},
+		{
+			"one node has all at once",
+			healthy([]Node{ready("only", "")}, pods("x", "d", "only", 2)),
+			Options{},
+			[]string{"only < x"},
+		},
+		{
+			"namespaces follow the nodes, small ones first",
 			healthy([]Node{ready("a", ""), ready("b", ""), ready("c", ""), ready("d", "")},
-				pods("small", "d", "a", 1), pods("middle", "d", "b", 2), pods("big", "d", "c", 5), pods("big", "d", "d", 4)), Options{},
-			[]string{"a", "b < small", "d < middle", "c < big"}},
-		{"whose namespace is decided already is not asked again",
+				pods("small", "d", "a", 1), pods("middle", "d", "b", 2), pods("big", "d", "c", 5), pods("big", "d", "d", 4)),
+			Options{},
+			[]string{"a", "b < middle small", "d", "c < big"},
+		},
+		{
+			"whose namespace is decided already is not asked again",
 			func() Facts {
 				f := healthy(four[:2], pods("ours", "d", "a1", 1), pods("theirs", "d", "a1", 1), pods("open", "d", "a1", 1))
 				f.Owners = map[string]string{"ours": "nadra", "theirs": "multus"}
 				return f
-			}(), Options{Exclude: nil},
-			[]string{"a2", "a1 < open"}},
-		{"a workload that stays holds its namespace back, unless its pods are labelled",
+			}(),
+			Options{Exclude: nil},
+			[]string{"a2", "a1 < open"},
+		},
+		{
+			"a workload that stays holds its namespace back, unless its pods are labelled",
 			func() Facts {
 				pinned := pods("y", "old", "a1", 1)
 				pinned[0].Pinned = true
 				f := healthy(four[:3], pods("x", "old", "a1", 1), pinned)
 				f.Stays = []Stay{{Workload: Workload{"Deployment", "x", "old"}}, {Workload: Workload{"Deployment", "y", "old"}, Pinned: true}}
 				return f
-			}(), Options{Exclude: []string{"b1"}},
-			[]string{"a2", "a1 < y"}},
-		{"the cluster's default is nadra",
+			}(),
+			Options{Exclude: []string{"b1"}},
+			[]string{"a2", "a1 < y"},
+		},
+		{
+			"the cluster's default is nadra",
 			func() Facts {
 				f := healthy(four[:2], pods("x", "d", "a1", 1))
 				f.DefaultOwner = "nadra"
 				return f
-			}(), Options{},
-			[]string{"a2", "a1"}},
+			}(),
+			Options{},
+			[]string{"a2", "a1"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, short(NewPlan(test.facts, test.o))); diff != "" {

@@ -77,20 +77,28 @@ func (p *planner) problems(movers []Node, left []LeftNode) []Problem {
 func (p *planner) installation() []Problem {
 	var out []Problem
 	if !p.Installed {
-		out = append(out, Problem{CodeNotSet, Blocker, "", "nadra's driver and controller are not installed",
-			"kubectl apply -k manifests/drop-in: nothing changes for any pod by it."})
+		out = append(out, Problem{
+			CodeNotSet, Blocker, "", "nadra's driver and controller are not installed",
+			"kubectl apply -k manifests/drop-in: nothing changes for any pod by it.",
+		})
 	} else if !p.Labelled {
-		out = append(out, Problem{CodeNotSet, Blocker, "", "nadra's driver serves all nodes, also those that Multus serves",
-			"Run it with --owned-nodes=labelled, as manifests/drop-in does."})
+		out = append(out, Problem{
+			CodeNotSet, Blocker, "", "nadra's driver serves all nodes, also those that Multus serves",
+			"Run it with --owned-nodes=labelled, as manifests/drop-in does.",
+		})
 	}
 	if len(p.Multus) == 0 {
-		out = append(out, Problem{CodeMultus, Blocker, "", "no DaemonSet of Multus was recognized, so that it could not be kept off a node",
-			"Name it with --multus NAMESPACE/NAME."})
+		out = append(out, Problem{
+			CodeMultus, Blocker, "", "no DaemonSet of Multus was recognized, so that it could not be kept off a node",
+			"Name it with --multus NAMESPACE/NAME.",
+		})
 	}
 	for _, m := range p.Multus {
 		if m.ManagedBy != "" {
-			out = append(out, Problem{CodeManaged, Warning, "DaemonSet " + m.String(), "it is managed by " + m.ManagedBy + ", which may undo that it is kept off nadra's nodes",
-				"Have " + m.ManagedBy + " set the node affinity nadra.dev/owner NotIn [nadra] and updateStrategy OnDelete, or pause it for the upgrade."})
+			out = append(out, Problem{
+				CodeManaged, Warning, "DaemonSet " + m.String(), "it is managed by " + m.ManagedBy + ", which may undo that it is kept off nadra's nodes",
+				"Have " + m.ManagedBy + " set the node affinity nadra.dev/owner NotIn [nadra] and updateStrategy OnDelete, or pause it for the upgrade.",
+			})
 		}
 	}
 	return out
@@ -106,23 +114,31 @@ func (p *planner) staying(left []LeftNode) []Problem {
 		switch {
 		case p.Owners[ns] != v1alpha1.OwnerMultus:
 		case home:
-			out = append(out, Problem{CodePinned, Note, "Namespace " + ns, "its label leaves it to Multus",
-				"Remove the label nadra.dev/owner and plan again when it is to move."})
+			out = append(out, Problem{
+				CodePinned, Note, "Namespace " + ns, "its label leaves it to Multus",
+				"Remove the label nadra.dev/owner and plan again when it is to move.",
+			})
 		default:
-			out = append(out, Problem{CodeNowhere, Blocker, "Namespace " + ns, "its label leaves it to Multus, and no node stays with Multus",
-				"Leave it a node with --exclude, or remove its label nadra.dev/owner."})
+			out = append(out, Problem{
+				CodeNowhere, Blocker, "Namespace " + ns, "its label leaves it to Multus, and no node stays with Multus",
+				"Leave it a node with --exclude, or remove its label nadra.dev/owner.",
+			})
 		}
 	}
 	for _, s := range p.Stays {
 		codes := strings.Join(s.Codes, ", ")
 		if !home {
-			out = append(out, Problem{CodeNowhere, Blocker, s.Workload.String(), "it stays with Multus (" + codes + "), and no node does",
-				"Leave it a node with --exclude, or correct what blocks it: kubectl nadra explain " + firstOf(s.Codes) + "."})
+			out = append(out, Problem{
+				CodeNowhere, Blocker, s.Workload.String(), "it stays with Multus (" + codes + "), and no node does",
+				"Leave it a node with --exclude, or correct what blocks it: kubectl nadra explain " + firstOf(s.Codes) + ".",
+			})
 			continue
 		}
 		if !s.Pinned {
-			out = append(out, Problem{CodeStays, Warning, s.Workload.String(), "it stays with Multus (" + codes + "), and its whole namespace with it",
-				"Label its pod template nadra.dev/owner=multus, and plan again: the rest of the namespace then moves."})
+			out = append(out, Problem{
+				CodeStays, Warning, s.Workload.String(), "it stays with Multus (" + codes + "), and its whole namespace with it",
+				"Label its pod template nadra.dev/owner=multus, and plan again: the rest of the namespace then moves.",
+			})
 		}
 	}
 	return out
@@ -141,18 +157,26 @@ func (p *planner) ofPod(pod Pod) []Problem {
 	var out []Problem
 	switch {
 	case pod.Static:
-		return []Problem{{CodeStatic, Blocker, object, "it is a static pod, which cannot have claims and cannot be evicted",
-			"Make it a DaemonSet, remove the annotation, or leave its node with --exclude " + pod.Node + "."}}
+		return []Problem{{
+			CodeStatic, Blocker, object, "it is a static pod, which cannot have claims and cannot be evicted",
+			"Make it a DaemonSet, remove the annotation, or leave its node with --exclude " + pod.Node + ".",
+		}}
 	case pod.Workload.Kind == "":
-		out = append(out, Problem{CodeBare, Blocker, object, "nothing makes it again when it is evicted",
-			"Delete it yourself when it may go, or say --force to have it deleted."})
+		out = append(out, Problem{
+			CodeBare, Blocker, object, "nothing makes it again when it is evicted",
+			"Delete it yourself when it may go, or say --force to have it deleted.",
+		})
 	case pod.daemon() && pod.Tolerates:
-		out = append(out, Problem{CodeTolerates, Blocker, pod.Workload.String(), "it tolerates every taint: its pods come back before the node is nadra's",
-			"Narrow its tolerations for the upgrade, or take its pods off the node by a nodeSelector until then."})
+		out = append(out, Problem{
+			CodeTolerates, Blocker, pod.Workload.String(), "it tolerates every taint: its pods come back before the node is nadra's",
+			"Narrow its tolerations for the upgrade, or take its pods off the node by a nodeSelector until then.",
+		})
 	}
 	if pod.LocalData {
-		out = append(out, Problem{CodeLocalData, Warning, object, "it loses what it has in emptyDir volumes on " + pod.Node,
-			"See that it can do without, as with kubectl drain --delete-emptydir-data."})
+		out = append(out, Problem{
+			CodeLocalData, Warning, object, "it loses what it has in emptyDir volumes on " + pod.Node,
+			"See that it can do without, as with kubectl drain --delete-emptydir-data.",
+		})
 	}
 	return out
 }
@@ -172,11 +196,15 @@ func (p *planner) budgets(movers []Node) []Problem {
 		switch {
 		case moved == 0:
 		case b.Allowed == 0 && b.Healthy >= b.Expected:
-			out = append(out, Problem{CodeBudget, Blocker, object, fmt.Sprintf("it never lets any of its pods go, of which %d would have to", moved),
-				"Give its workload another replica, or the budget more room, for the upgrade."})
+			out = append(out, Problem{
+				CodeBudget, Blocker, object, fmt.Sprintf("it never lets any of its pods go, of which %d would have to", moved),
+				"Give its workload another replica, or the budget more room, for the upgrade.",
+			})
 		case b.Allowed == 0:
-			out = append(out, Problem{CodeWaitsBudget, Warning, object, fmt.Sprintf("%d of %d pods are healthy, so that none may go now", b.Healthy, b.Expected),
-				"Heal its workload before."})
+			out = append(out, Problem{
+				CodeWaitsBudget, Warning, object, fmt.Sprintf("%d of %d pods are healthy, so that none may go now", b.Healthy, b.Expected),
+				"Heal its workload before.",
+			})
 		}
 	}
 	return out
@@ -192,6 +220,21 @@ func (p *planner) room(movers []Node) []Problem {
 	if len(movers) != 1 || len(p.podsOn(movers[0].Name)) == 0 {
 		return nil
 	}
-	return []Problem{{CodeNoRoom, Warning, "Node " + movers[0].Name, "it is the only one: its pods are down from its drain until it is nadra's",
-		"Plan a time when they may be, of a few minutes."}}
+	return []Problem{{
+		CodeNoRoom, Warning, "Node " + movers[0].Name, "it is the only one: its pods are down from its drain until it is nadra's",
+		"Plan a time when they may be, of a few minutes.",
+	}}
+}
+
+// Check says what is in the way of a plan as the cluster is now. Nodes that have
+// moved are no reason to stop.
+func Check(plan *Plan, f Facts) []Problem {
+	p := planner{Facts: f, Options: Options{DomainLabel: plan.DomainLabel}}
+	for _, n := range f.Nodes {
+		if plan.WaveOf(n.Name) < 0 {
+			p.Exclude = append(p.Exclude, n.Name)
+		}
+	}
+	movers, left := p.divide()
+	return slices.DeleteFunc(p.problems(movers, left), func(one Problem) bool { return one.Code == CodeNothing })
 }

@@ -34,10 +34,16 @@ func TestProblems(t *testing.T) {
 		{"and no node that does", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
 			f.Stays = []Stay{{Workload: Workload{"Deployment", "x", "d"}, Codes: []string{"NADRA-041"}}}
 		}), Options{}, []string{"NADRA-U05 blocker Deployment x/d"}},
-		{"a namespace that stays", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) { f.Owners["x"] = "multus" }),
-			Options{Exclude: []string{"b"}}, []string{"NADRA-U14 note Node b", "NADRA-U16 note Namespace x"}},
-		{"and no node that does", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) { f.Owners["x"] = "multus" }),
-			Options{}, []string{"NADRA-U05 blocker Namespace x"}},
+		{
+			"a namespace that stays", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) { f.Owners["x"] = "multus" }),
+			Options{Exclude: []string{"b"}},
+			[]string{"NADRA-U14 note Node b", "NADRA-U16 note Namespace x"},
+		},
+		{
+			"and no node that does", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) { f.Owners["x"] = "multus" }),
+			Options{},
+			[]string{"NADRA-U05 blocker Namespace x"},
+		},
 		{"a pod of nobody", healthy(two, one(func(p *Pod) { p.Workload = Workload{} })), Options{}, []string{"NADRA-U06 blocker Pod x/d-b-0"}},
 		{"a pod of nobody on a node that stays", healthy(two, one(func(p *Pod) { p.Workload = Workload{} })), Options{Exclude: []string{"b"}}, []string{"NADRA-U14 note Node b"}},
 		{"a pod of nobody that is nadra's", healthy(two, one(func(p *Pod) { p.Workload, p.Nadra = Workload{}, true })), Options{}, nil},

@@ -66,9 +66,9 @@ func netnsOf(info string) (string, error) {
 	return "", fmt.Errorf("the sandbox has no network namespace of its own")
 }
 
-// runtimeUses says whether a plugin is in the CNI configuration that the
+// RuntimeUses says whether a plugin is in the CNI configuration that the
 // runtime has for the next sandbox.
-func (n *Node) runtimeUses(ctx context.Context, plugin string) (uses bool, err error) {
+func (n *Node) RuntimeUses(ctx context.Context, plugin string) (uses bool, err error) {
 	err = n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
 		status, err := runtime.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
 		uses = strings.Contains(status.GetInfo()["cniconfig"], plugin)

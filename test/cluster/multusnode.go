@@ -61,7 +61,7 @@ func (n *Node) RemoveMultus(ctx context.Context) error {
 		return fmt.Errorf("removing Multus from %s: %w", n.name, err)
 	}
 	return poll(ctx, startLimit, "waiting until the runtime does without Multus", func(ctx context.Context) (bool, error) {
-		uses, err := n.runtimeUses(ctx, multusShim)
+		uses, err := n.RuntimeUses(ctx, multusShim)
 		return err == nil && !uses, err
 	})
 }
@@ -146,7 +146,7 @@ func (n *Node) multusDaemon(folder string) component {
 		if err := n.multusReady(ctx); err != nil {
 			return err
 		}
-		uses, err := n.runtimeUses(ctx, multusShim)
+		uses, err := n.RuntimeUses(ctx, multusShim)
 		if err == nil && !uses {
 			err = errors.New("the runtime has not read its configuration yet")
 		}

@@ -21,7 +21,7 @@ func (n *Node) InstallThinMultus(ctx context.Context, program string) error {
 		return fmt.Errorf("installing Multus on %s: %w", n.name, err)
 	}
 	return poll(ctx, startLimit, "waiting until the runtime turns to Multus", func(ctx context.Context) (bool, error) {
-		return n.runtimeUses(ctx, thinMultus)
+		return n.RuntimeUses(ctx, thinMultus)
 	})
 }
 

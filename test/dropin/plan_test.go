@@ -3,16 +3,12 @@
 package dropin
 
 import (
-	"errors"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nadra-dev/nadra/internal/cli"
 	"github.com/nadra-dev/nadra/internal/upgrade"
-	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // The plan of the real cluster has the node that Multus serves, the namespace,
@@ -61,20 +57,13 @@ func TestUpgradePlan(t *testing.T) {
 // plan runs the command, and reads what it wrote.
 func (f *fixture) plan(args ...string) (*upgrade.Plan, int) {
 	f.Helper()
-	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
-	var out, errs strings.Builder
-	cmd := f.multus.Command(f.ctx, binary, append([]string{"upgrade", "plan", "--kubeconfig", f.Cluster.Kubeconfig()}, args...)...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	var exit *exec.ExitError
-	if err := f.multus.Run(cmd); err != nil && !errors.As(err, &exit) {
-		f.Fatal(err)
-	}
-	code := cmd.ProcessState.ExitCode()
-	if code == cli.CodeError {
-		f.Fatalf("upgrade plan: %s", errs.String())
-	}
-	plan, err := upgrade.ParsePlan([]byte(out.String()))
+	said, err := f.Nadra(f.ctx, append([]string{"upgrade", "plan"}, args...)...)
 	f.must(err)
-	f.Logf("upgrade plan %s: %s", strings.Join(args, " "), errs.String())
-	return plan, code
+	if said.Code == cli.CodeError {
+		f.Fatalf("upgrade plan: %s", said.Err)
+	}
+	plan, err := upgrade.ParsePlan([]byte(said.Out))
+	f.must(err)
+	f.Logf("upgrade plan %s: %s", strings.Join(args, " "), said.Err)
+	return plan, said.Code
 }

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/driver"
+)
+
+// patient is a driver of which the checks are made up.
+type patient struct{ live, ready []driver.Check }
+
+func (p patient) Live() []driver.Check  { return p.live }
+func (p patient) Ready() []driver.Check { return p.ready }
+
+func parsed(t *testing.T, args string) options {
+	t.Helper()
+	o, err := parse(append([]string{"--node-name=n"}, strings.Fields(args)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Metrics = metrics.NewNode()
+	return o
+}
+
+// ask asks the handler, from an address and for a host.
+func ask(h http.Handler, method, path, body, from, host string) (status int, text string) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.RemoteAddr, r.Host = from, host
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+const elsewhere, here, node = "192.0.2.7:40000", "127.0.0.1:40000", "192.0.2.1:9078"
+
+func TestChecksAreTold(t *testing.T) {
+	p := patient{
+		live: []driver.Check{{Name: "sweep", OK: true, Says: "last turn 1s ago"}},
+		ready: []driver.Check{
+			{Name: "kubelet", OK: true, Says: "registered"},
+			{Name: "nri", Says: "not connected since then: dial:\nno such file"},
+		},
+	}
+	h := parsed(t, "").handler(p)
+	for _, tt := range []struct {
+		path   string
+		status int
+		want   string
+	}{
+		{"/healthz", http.StatusOK, "[+]sweep: last turn 1s ago\nalive\n"},
+		{"/readyz", http.StatusServiceUnavailable, "[+]kubelet: registered\n[-]nri: not connected since then: dial: no such file\nnot ready\n"},
+		{"/debug/pprof/", http.StatusNotFound, ""},
+		{"/", http.StatusNotFound, ""},
+	} {
+		status, text := ask(h, http.MethodGet, tt.path, "", elsewhere, node)
+		if status != tt.status || tt.want != "" && text != tt.want {
+			t.Errorf("%s: %d\n%s", tt.path, status, text)
+		}
+	}
+	if status, text := ask(h, http.MethodGet, "/metrics", "", elsewhere, node); status != http.StatusOK || !strings.Contains(text, "nadra_build_info{") {
+		t.Errorf("metrics: %d\n%s", status, text)
+	}
+	if status, _ := ask(h, http.MethodPost, "/metrics", "", elsewhere, node); status != http.StatusMethodNotAllowed {
+		t.Errorf("metrics can be posted to: %d", status)
+	}
+	if status, text := ask(parsed(t, "").handler(patient{}), http.MethodGet, "/healthz", "", elsewhere, node); status != http.StatusOK || text != "alive\n" {
+		t.Errorf("a driver that starts: %d %q", status, text)
+	}
+}
+
+// The level is the node's own affair, and no page's in a browser.
+func TestLogLevel(t *testing.T) {
+	o := parsed(t, "-v=2")
+	t.Cleanup(func() { _ = o.verbosity.Set("0") })
+	h := o.handler(patient{})
+	for _, tt := range []struct {
+		method, body, from, host string
+		status                   int
+		says                     string
+	}{
+		{http.MethodGet, "", here, "127.0.0.1:9078", http.StatusOK, "2\n"},
+		{http.MethodPut, "4\n", here, "localhost:9078", http.StatusOK, "4\n"},
+		{http.MethodGet, "", "[::1]:4000", "[::1]:9078", http.StatusOK, "4\n"},
+		{http.MethodPut, "5", "[::ffff:127.0.0.1]:4000", "127.0.0.1", http.StatusOK, "5\n"},
+		{http.MethodPut, "8", here, "localhost:9078", http.StatusBadRequest, `the level is "8": it must be a number from 0 to 7`},
+		{http.MethodPut, "-1", here, "localhost:9078", http.StatusBadRequest, "from 0 to 7"},
+		{http.MethodPut, "more", here, "localhost:9078", http.StatusBadRequest, `the level is "more"`},
+		{http.MethodPut, strings.Repeat("1", 100), here, "localhost:9078", http.StatusBadRequest, "from 0 to 7"},
+		{http.MethodPost, "1", here, "localhost:9078", http.StatusMethodNotAllowed, "PUT sets it"},
+		{http.MethodPut, "1", elsewhere, "localhost:9078", http.StatusForbidden, "kubectl port-forward"},
+		{http.MethodGet, "", elsewhere, node, http.StatusForbidden, "only from the node itself"},
+		{http.MethodPut, "1", "192.0.2.1:40000", node, http.StatusForbidden, "only from the node itself"}, // by the node's own address
+		{http.MethodPut, "1", here, "evil.example:9078", http.StatusForbidden, "only from the node itself"},
+		{http.MethodGet, "", here, "localhost", http.StatusOK, "5\n"},
+	} {
+		status, text := ask(h, tt.method, "/loglevel", tt.body, tt.from, tt.host)
+		if status != tt.status || !strings.Contains(text, tt.says) {
+			t.Errorf("%s %q from %s to %s: %d %q", tt.method, tt.body, tt.from, tt.host, status, text)
+		}
+	}
+	if !klog.V(5).Enabled() || klog.V(6).Enabled() {
+		t.Error("klog has another level")
+	}
+}
+
+func TestProfiles(t *testing.T) {
+	h := parsed(t, "--pprof").handler(patient{})
+	if status, text := ask(h, http.MethodGet, "/debug/pprof/goroutine?debug=1", "", here, "localhost"); status != http.StatusOK || !strings.Contains(text, "goroutine profile") {
+		t.Errorf("from the node: %d\n%s", status, text)
+	}
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/trace", "/debug/pprof/symbol"} {
+		if status, _ := ask(h, http.MethodGet, path, "", elsewhere, node); status != http.StatusForbidden {
+			t.Errorf("%s from elsewhere: %d", path, status)
+		}
+	}
+}
+
+func TestHTTPFlags(t *testing.T) {
+	if o := parsed(t, ""); o.httpAddress != ":9078" || o.pprof {
+		t.Errorf("the defaults are %q, %v", o.httpAddress, o.pprof)
+	}
+	for args, says := range map[string]string{
+		"--http-address=9078":     `--http-address is "9078": it must be [address]:port`,
+		"--http-address= --pprof": "--pprof needs an --http-address",
+	} {
+		if _, err := parse(append([]string{"--node-name=n"}, strings.Fields(args)...)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// The manifests have the port that the driver has.
+func TestPortOfTheManifests(t *testing.T) {
+	_, port, err := net.SplitHostPort(defaultHTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"base/node-daemonset.yaml": "containerPort: ", "chart/values.yaml": "httpPort: "} {
+		text, err := os.ReadFile("../../manifests/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), want+port+"\n") {
+			t.Errorf("%s lacks %s%s", file, want, port)
+		}
+	}
+}
+
+// The port may be the one before's for a moment; another's ends the driver in
+// words.
+func TestPort(t *testing.T) {
+	before, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := parsed(t, "--http-address="+before.Addr().String())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*portPoll)
+	defer cancel()
+	_, err = o.serveHTTP(ctx, patient{})
+	if err == nil || !strings.Contains(err.Error(), before.Addr().String()) || !strings.Contains(err.Error(), "free the port, or give another one") {
+		t.Fatalf("the port of another: %v", err)
+	}
+	time.AfterFunc(portPoll/2, func() { before.Close() })
+	stop, err := o.serveHTTP(t.Context(), patient{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.Get(fmt.Sprintf("http://%s/healthz", before.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(answer.Body)
+	answer.Body.Close()
+	if string(text) != "alive\n" {
+		t.Errorf("answer %q", text)
+	}
+	stop()
+	if again, err := net.Listen("tcp", before.Addr().String()); err != nil {
+		t.Errorf("the port is kept: %v", err)
+	} else {
+		again.Close()
+	}
+	none := parsed(t, "--http-address=")
+	if stop, err = none.serveHTTP(t.Context(), patient{}); err != nil {
+		t.Error(err)
+	}
+	stop()
+}

@@ -1,0 +1,138 @@
+//go:build e2e
+
+// Package upgrade proves the upgrade path: a real cluster of two nodes under the
+// real Multus, as a DaemonSet, moves to nadra and back while its pods run.
+package upgrade
+
+import (
+	"context"
+	_ "embed"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// master is the interface that macvlan networks stand on. Both nodes have it.
+const master = "lan0"
+
+//go:embed testdata/multus.yaml
+var multusManifest string
+
+var theLab *lab.Lab
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "nadra-upgrade-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	c, err := start(ctx, dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
+		return 1
+	}
+	code := 1
+	if err := install(ctx, c); err != nil {
+		fmt.Fprintln(os.Stderr, "installing:", err)
+	} else {
+		code = m.Run()
+	}
+	if code != 0 {
+		if logs, err := c.SaveLogs("upgrade"); err == nil {
+			fmt.Fprintln(os.Stderr, "logs are in", logs)
+		}
+	}
+	if err := c.Stop(context.WithoutCancel(ctx)); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the cluster:", err)
+		return 1
+	}
+	return code
+}
+
+func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
+	archives := []string{lab.ImageArchive(), lab.ControllerArchive()}
+	for _, archive := range archives {
+		if _, err := os.Stat(archive); err != nil {
+			return nil, fmt.Errorf("looking for nadra's images (run `make image`): %w", err)
+		}
+	}
+	multus := filepath.Join(dir, "multus.tar")
+	programs, err := cluster.BuildThickMultus(ctx, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	if err := multusImage(ctx, programs, multus); err != nil {
+		return nil, err
+	}
+	return cluster.Start(ctx, cluster.Options{Dir: filepath.Join(dir, "cluster"), Nodes: 2, ImageArchives: append(archives, multus), Out: os.Stderr})
+}
+
+// multusImage makes the image of Multus' DaemonSet.
+func multusImage(ctx context.Context, programs, archive string) error {
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		return fmt.Errorf("looking for busybox, which the cluster's start installs: %w", err)
+	}
+	const bin = "/usr/src/multus-cni/bin/"
+	cmd := exec.CommandContext(ctx, filepath.Join(lab.Root(), "bin", "mkimage"), "-o", archive, "-t", "localhost/multus:thick",
+		"-env", "PATH=/bin", "-env", "USER=root", "-env", "HOME=/", bin+"multus-daemon="+programs+"/multus-daemon", bin+"multus-shim="+programs+"/multus-shim",
+		"/bin/busybox="+busybox, "/bin/cp=@busybox", "/var/run=@/run")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("making Multus' image: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// install is a cluster under Multus: its DaemonSet on all nodes, and nothing of
+// nadra.
+func install(ctx context.Context, c *cluster.Cluster) (err error) {
+	if theLab, err = lab.New(c); err != nil {
+		return err
+	}
+	for _, n := range c.Nodes() {
+		link := strings.ReplaceAll("ip link add X type veth peer name Xp; ip link set X up; ip link set Xp up", "X", master)
+		if _, err := n.Exec(ctx, "sh", "-ec", link); err != nil {
+			return err
+		}
+	}
+	if err := theLab.InstallCRD(ctx); err != nil {
+		return err
+	}
+	rights, err := os.ReadFile(filepath.Join(lab.Root(), "test", "cluster", "templates", "multus.yaml"))
+	if err != nil {
+		return err
+	}
+	if err := theLab.Apply(ctx, string(rights)+"\n---\n"+multusManifest); err != nil {
+		return err
+	}
+	for _, n := range c.Nodes() {
+		if err := lab.Eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
+			uses, err := n.RuntimeUses(ctx, "multus-shim")
+			if err == nil && !uses {
+				err = fmt.Errorf("the runtime of %s does not use Multus yet", n.Name())
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
