@@ -1,0 +1,146 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sources are all files below some folders, by path, that end in one of these.
+func sources(t *testing.T, folders []string, endings ...string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, folder := range folders {
+		err := fs.WalkDir(os.DirFS(root), folder, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(name, e) }) {
+				return err
+			}
+			text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+			all[name] = string(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// Tests that a page names exist.
+func TestNamedTests(t *testing.T) {
+	there := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	for _, text := range sources(t, []string{"build", "cmd", "internal", "pkg", "test"}, "_test.go") {
+		for _, m := range function.FindAllStringSubmatch(text, -1) {
+			there[m[1]] = true
+		}
+	}
+	named := 0
+	for _, p := range pages(t) {
+		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(p.text, -1) {
+			named++
+			if !there[name] {
+				t.Errorf("%s names %s, which does not exist", p.path, name)
+			}
+		}
+	}
+	if named < 100 {
+		t.Errorf("the pages name only %d tests", named)
+	}
+}
+
+var projectPath = regexp.MustCompile(`^(build|cmd|docs|internal|manifests|pkg|test)/[\w./-]+$`)
+
+// Files and folders of the project that a page names exist.
+func TestNamedFiles(t *testing.T) {
+	named := 0
+	for _, p := range pages(t) {
+		for _, code := range p.codes() {
+			if !projectPath.MatchString(code) {
+				continue
+			}
+			named++
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(code))); err != nil {
+				t.Errorf("%s names %s, which does not exist", p.path, code)
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("the pages name only %d files", named)
+	}
+}
+
+// Cases of the conformance suite that a page names exist: `plugins/macvlan-bridge`.
+func TestNamedCases(t *testing.T) {
+	groups, there := map[string]bool{}, map[string]bool{}
+	name := regexp.MustCompile(`(?m)^- (?:\{)?name: ([\w.-]+)`)
+	for file, text := range sources(t, []string{"test/conformance/testdata/cases"}, ".yaml") {
+		group := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		groups[group] = true
+		for _, m := range name.FindAllStringSubmatch(text, -1) {
+			there[group+"/"+m[1]] = true
+		}
+	}
+	if len(there) < 100 {
+		t.Fatalf("found only %d cases", len(there))
+	}
+	named := 0
+	for _, p := range pages(t) {
+		for _, code := range p.codes() {
+			group, rest, ok := strings.Cut(code, "/")
+			if !ok || !groups[group] || strings.ContainsAny(rest, "/* ") {
+				continue
+			}
+			named++
+			if !there[code] {
+				t.Errorf("%s names the case %s, which does not exist", p.path, code)
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("the pages name only %d cases", named)
+	}
+}
+
+// othersFlags are flags of other programs on the pages whose flags are checked.
+var othersFlags = []string{
+	"--enable-dynamic-resource-allocation", // cluster-autoscaler
+	"--root-dir",                           // kubelet
+	"--set",                                // helm
+}
+
+// Flags on the pages about setting nadra up are flags of its programs.
+func TestNamedFlags(t *testing.T) {
+	all := strings.Builder{}
+	for _, text := range sources(t, []string{"cmd", "internal/cli", "internal/controller"}, ".go") {
+		all.WriteString(text)
+	}
+	flag := regexp.MustCompile(`^(--[a-z][a-z-]+)(?:[= ].*)?$`)
+	named := 0
+	for _, name := range []string{
+		"README.md", "docs/distributions.md", "docs/faq.md", "docs/sizing.md", "docs/support.md", "docs/threat-model.md",
+		"docs/troubleshooting.md", "docs/what-stays.md",
+	} {
+		p, ok := pages(t)[name]
+		if !ok {
+			t.Errorf("%s does not exist", name)
+		}
+		for _, code := range p.codes() {
+			m := flag.FindStringSubmatch(code)
+			if m == nil || slices.Contains(othersFlags, m[1]) {
+				continue
+			}
+			named++
+			if !strings.Contains(all.String(), `"`+strings.TrimPrefix(m[1], "--")+`"`) {
+				t.Errorf("%s names the flag %s, which no program has", p.path, m[1])
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("the pages name only %d flags", named)
+	}
+}

@@ -1,0 +1,155 @@
+// Package docs holds README.md and docs/ to what they say: links lead
+// somewhere, what is named is there, and what the code says to users is
+// explained.
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+var root = filepath.Join("..", "..")
+
+// A page is a file of Markdown.
+type page struct {
+	path     string    // from the project's root, with slashes
+	text     string    // without fenced code
+	sections []section // in order
+}
+
+// A section is a heading with what follows, up to the next heading of any level.
+type section struct {
+	level   int
+	heading string // as it is written
+	anchor  string
+	text    string
+}
+
+// pages reads README.md and docs/.
+func pages(t *testing.T) map[string]page {
+	t.Helper()
+	found := map[string]page{}
+	add := func(name string) {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[name] = parse(name, string(text))
+	}
+	add("README.md")
+	err := fs.WalkDir(os.DirFS(root), "docs", func(name string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".md") {
+			add(name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 10 {
+		t.Fatalf("found only %d pages", len(found))
+	}
+	return found
+}
+
+var (
+	fence      = regexp.MustCompile("^ {0,3}(```+|~~~+)")
+	heading    = regexp.MustCompile(`^(#{1,6})\s+(.*?)\s*#*\s*$`)
+	inlineCode = regexp.MustCompile("`+[^`]*`+")
+)
+
+func parse(name, text string) page {
+	p := page{path: name}
+	seen := map[string]int{}
+	var outside []string
+	closing := "" // what ends the block of code that we are in
+	for _, line := range strings.Split(text, "\n") {
+		if m := fence.FindStringSubmatch(line); m != nil && (closing == "" || strings.HasPrefix(m[1], closing)) {
+			if closing == "" {
+				closing = m[1]
+			} else {
+				closing = ""
+			}
+			continue
+		}
+		if closing != "" {
+			continue
+		}
+		outside = append(outside, line)
+		if m := heading.FindStringSubmatch(line); m != nil {
+			p.sections = append(p.sections, section{level: len(m[1]), heading: m[2], anchor: anchor(m[2], seen)})
+		} else if n := len(p.sections); n > 0 {
+			p.sections[n-1].text += line + "\n"
+		}
+	}
+	p.text = strings.Join(outside, "\n")
+	return p
+}
+
+var headingLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
+// anchor is what GitHub makes of a heading: lower case, spaces become hyphens,
+// of the rest letters, digits, hyphens and underscores stay. A heading that comes
+// again gets a number.
+func anchor(text string, seen map[string]int) string {
+	text = headingLink.ReplaceAllString(text, "$1")
+	slug := strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
+	n := seen[slug]
+	seen[slug]++
+	if n > 0 {
+		return slug + "-" + strconv.Itoa(n)
+	}
+	return slug
+}
+
+func TestAnchor(t *testing.T) {
+	seen := map[string]int{}
+	for _, c := range []struct{ heading, want string }{
+		{"Whose node it is", "whose-node-it-is"},
+		{"Who attaches a pod's networks", "who-attaches-a-pods-networks"},
+		{"`--hook-budget`, and more", "--hook-budget-and-more"},
+		{"A4 The default network, readiness, failures", "a4-the-default-network-readiness-failures"},
+		{"CHECK, STATUS & GC", "check-status--gc"},
+		{"See [the page](other.md#x)", "see-the-page"},
+		{"snake_case", "snake_case"},
+		{"Whose node it is", "whose-node-it-is-1"},
+		{"Größe", "größe"},
+	} {
+		if got := anchor(c.heading, seen); got != c.want {
+			t.Errorf("%q: got %s, want %s", c.heading, got, c.want)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	p := parse("x.md", "# A\none\n```sh\n# no heading\n[no](link)\n```\ntwo\n## B #\n````\n```\n````\nthree")
+	if len(p.sections) != 2 || p.sections[0].text != "one\ntwo\n" || p.sections[1].heading != "B" || p.sections[1].text != "three\n" {
+		t.Errorf("got %+v", p.sections)
+	}
+	if strings.Contains(p.text, "no") {
+		t.Errorf("code is part of the text: %q", p.text)
+	}
+}
+
+// codes are the page's pieces of inline code.
+func (p page) codes() []string {
+	var all []string
+	for _, c := range inlineCode.FindAllString(p.text, -1) {
+		all = append(all, strings.TrimSpace(strings.Trim(c, "`")))
+	}
+	return all
+}
