@@ -16,6 +16,6 @@ func (a *app) upgrade() *cobra.Command {
 		Long:  upgradeHelp,
 		Args:  cobra.NoArgs,
 	}
-	command.AddCommand(a.upgradePlan(), a.upgradeRun(), a.upgradeStatus(), a.upgradePause(), a.upgradeResume(), a.upgradeRollback())
+	command.AddCommand(a.upgradePlan(), a.upgradeRun(), a.upgradeStatus(), a.upgradePause(), a.upgradeResume(), a.upgradeRollback(), a.upgradeFinish())
 	return command
 }

@@ -31,6 +31,10 @@ var rules = []Rule{
 	{CodeNodeLeft, "a node that stays", "Multus goes on serving it."},
 	{CodeWaitsBudget, "a budget of unhealthy pods", "Its pods cannot be evicted before more of them are healthy."},
 	{CodePinned, "a namespace that a label leaves to Multus", "What a person has decided is not decided again."},
+	{CodeNodeOfMultus, "a node that is Multus'", "Pods on it have no networks without Multus."},
+	{CodePodOfMultus, "a pod that Multus has attached", "Who has attached a pod's networks takes them off again; without Multus its addresses and devices would be lost."},
+	{CodeConfigured, "a runtime that asks Multus", "It could make no sandbox any more when Multus is gone."},
+	{CodeDefault, "Multus is the cluster's default", "Pods that no label decides about are scheduled away from nadra's nodes."},
 }
 
 // Rules are all of them, sorted by code.

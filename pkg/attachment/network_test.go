@@ -64,6 +64,9 @@ func TestParseNetwork(t *testing.T) {
 		{"capabilities beside plugins say nothing", `{"capabilities": {"ips": true}, "plugins": [{"type": "a"}]}`, Network{
 			CNIName: "blue", Conflist: json.RawMessage(`{"capabilities":{"ips":true},"name":"blue","plugins":[{"type":"a"}]}`), Plugins: []Plugin{{Type: "a"}},
 		}},
+		{"a master in the pod is none of the host's", `{"type": "macvlan", "master": "net1", "linkInContainer": true}`, Network{
+			CNIName: "blue", Conflist: json.RawMessage(`{"name":"blue","plugins":[{"type":"macvlan","master":"net1","linkInContainer":true}]}`), Plugins: []Plugin{{Type: "macvlan"}},
+		}},
 		{"duplicate keys: the last counts", `{"type": "a", "type": "b", "mode": "x", "mode": "y"}`, Network{
 			CNIName: "blue", Conflist: json.RawMessage(`{"name":"blue","plugins":[{"type":"a","type":"b","mode":"x","mode":"y"}]}`), Plugins: []Plugin{{Type: "b", Mode: "y"}},
 		}},

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,38 +66,63 @@ func TestPublicationTells(t *testing.T) {
 	})
 }
 
+// countingAPI counts how often it is asked for slices.
+type countingAPI struct {
+	mu    sync.Mutex
+	asked int
+	there []resourceapi.ResourceSlice
+	err   error
+}
+
+func (a *countingAPI) list(context.Context) ([]resourceapi.ResourceSlice, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked++
+	return a.there, a.err
+}
+
+func (a *countingAPI) times() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.asked
+}
+
+func (a *countingAPI) answers(there []resourceapi.ResourceSlice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.there, a.err = there, nil
+}
+
 // A write that failed is one until the API server has what is wanted.
 func TestDoubtsAreSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p publication
 		p.of(partNetworks)(nil)
 		handed(t, &p, "n/networks", "a", "b")
-		asked := 0
-		there, err := slicesOf("n/networks", []string{"a"}), errors.New("timed out")
+		api := &countingAPI{there: slicesOf("n/networks", []string{"a"}), err: errors.New("timed out")}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() {
-			ended <- p.run(ctx, func(context.Context) ([]resourceapi.ResourceSlice, error) { asked++; return there, err })
-		}()
+		go func() { ended <- p.run(ctx, api.list) }()
 		time.Sleep(time.Hour)
-		same(t, "asked without a doubt", 0, asked)
+		same(t, "asked without a doubt", 0, api.times())
 		p.doubt(errors.New("forbidden"))
 		time.Sleep(verifyMin + time.Millisecond)
-		same(t, "asked after a pause", 1, asked)
-		err = nil
+		same(t, "asked after a pause", 1, api.times())
+		api.answers(slicesOf("n/networks", []string{"a"}))
 		time.Sleep(time.Hour)
 		if _, why := p.look(time.Now()); why == nil || why.Error() != "forbidden" {
 			t.Errorf("with a device missing: %v", why)
 		}
+		asked := api.times()
 		same(t, "asked meanwhile", true, asked > 10 && asked < 50)
-		there = slicesOf("n/networks", []string{"b"}, []string{"a"}) // in other slices
+		api.answers(slicesOf("n/networks", []string{"b"}, []string{"a"})) // in other slices
 		time.Sleep(verifyMax)
 		if _, why := p.look(time.Now()); why != nil {
 			t.Errorf("with all devices: %v", why)
 		}
-		before := asked
+		before := api.times()
 		time.Sleep(time.Hour)
-		same(t, "asked afterwards", before, asked)
+		same(t, "asked afterwards", before, api.times())
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -103,7 +103,7 @@ const networked = 5
 
 // A cluster moves: planned, carried out by a process that is killed again and
 // again, compared with what was before; then one node goes back, and forth once
-// more; then everything goes back.
+// more; then everything goes back, and forth for good, and Multus is removed.
 func TestUpgrade(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
@@ -149,8 +149,38 @@ func TestUpgrade(t *testing.T) {
 	if strategy != "RollingUpdate" {
 		t.Errorf("Multus' DaemonSet has %q, and was without affinity and with RollingUpdate", strategy)
 	}
+
+	f.refused("Multus is needed", "upgrade", "finish", "--remove-multus", "--yes")
+	f.nadra("upgrade", "run", "-f", plan, "--yes")
+	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
+	f.refused("NADRA-U20", "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
+	f.kubectl("-n", "nadra-system", "patch", "deployment", "nadra-controller", "--type=json",
+		`-p=[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--default-owner=nadra"}]`)
+	f.kubectl("-n", "nadra-system", "rollout", "status", "deployment/nadra-controller", "--timeout=120s")
+	f.Log(f.nadra("upgrade", "finish"))
+	f.Log(f.nadra("upgrade", "finish", "--remove-multus", "--dry-run=server"))
+	f.kubectl("-n", "kube-system", "get", "daemonset", "kube-multus-ds") // it is still there
+	f.Log(f.nadra("upgrade", "finish", "--remove-multus", "--yes"))
+	for _, kind := range []string{"daemonset", "configmap", "serviceaccount", "clusterrole", "clusterrolebinding"} {
+		if left := f.kubectl("-n", "kube-system", "get", kind, "-o", "name"); strings.Contains(left, "multus") {
+			t.Errorf("left of Multus: %s", left)
+		}
+	}
+	f.kubectl("-n", namespace, "rollout", "restart", "deployment/smf", "daemonset/probe")
+	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
+	f.Log(f.nadra("verify", "--against", before, "--from-nodes"))
 	f.kubectl("delete", "namespace", namespace, "--timeout=120s")
 	f.nothingLeft()
+}
+
+// refused runs a command that is not safe now, and says why.
+func (f *fixture) refused(why string, args ...string) {
+	f.Helper()
+	said, err := f.Nadra(f.ctx, args...)
+	f.must(err)
+	if said.Code != cli.CodeRefused || !strings.Contains(said.Err, why) {
+		f.Fatalf("kubectl nadra %s ends with %d, want %d and %q:\n%s", strings.Join(args, " "), said.Code, cli.CodeRefused, why, said.Err)
+	}
 }
 
 // order are the nodes of a plan of two waves.

@@ -111,11 +111,11 @@ func (r Runner) network(ctx context.Context, plan *canary.Plan, n *canary.Networ
 		return n.Evaluate(nil), nil
 	}
 	results := make([]canary.Result, len(n.Pods))
-	each := func(do func(*canary.Result)) {
+	each := func(do func(int, *canary.Result)) {
 		var group sync.WaitGroup
 		for i := range results {
 			if results[i].Err == nil {
-				group.Go(func() { do(&results[i]) })
+				group.Go(func() { do(i, &results[i]) })
 			}
 		}
 		group.Wait()
@@ -123,17 +123,14 @@ func (r Runner) network(ctx context.Context, plan *canary.Plan, n *canary.Networ
 	for i, c := range n.Pods {
 		results[i].Pod = c
 	}
-	each(func(c *canary.Result) { r.start(ctx, plan, n, c) })
-	each(func(c *canary.Result) { r.look(ctx, c) })
+	each(func(_ int, c *canary.Result) { r.start(ctx, plan, n, c) })
+	each(func(_ int, c *canary.Result) { r.look(ctx, c) })
 	// What others are pinged by does not change meanwhile.
 	targets := make([][]string, len(results))
 	for i := range results {
 		targets[i] = canary.Targets(results, i)
 	}
-	each(func(c *canary.Result) {
-		i := slices.IndexFunc(results, func(o canary.Result) bool { return o.Name == c.Name })
-		r.ping(ctx, c, targets[i])
-	})
+	each(func(i int, c *canary.Result) { r.ping(ctx, c, targets[i]) })
 	report = n.Evaluate(results)
 	left, _ = r.remove(ctx, n.Pods) // the report says which
 	return report, left

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/upgrade"
+	upgradelive "github.com/nadra-dev/nadra/internal/upgrade/live"
+)
+
+const upgradeFinishHelp = `Prove that nothing needs Multus any more: that all nodes are nadra's, that Multus
+has attached no pod that runs, that no node's runtime would ask it, and that
+nothing new would be left to it. For the runtimes a pod looks at each node.
+
+With --remove-multus, Multus' DaemonSets are then deleted, with their ConfigMaps
+and rights. NetworkAttachmentDefinitions stay, as does the CRD.`
+
+func (a *app) upgradeFinish() *cobra.Command {
+	o := &runFlags{app: a}
+	var remove bool
+	var multus []string
+	command := &cobra.Command{
+		Use:   "finish",
+		Short: "Prove that nothing needs Multus any more, and remove it if asked to",
+		Long:  upgradeFinishHelp,
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return o.finish(command.Context(), multus, remove) },
+	}
+	o.add(command.Flags())
+	command.Flags().BoolVar(&remove, "remove-multus", false, "remove Multus if nothing needs it")
+	command.Flags().StringSliceVar(&multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets; those that are recognized, unless given")
+	return command
+}
+
+func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	readiness := doctorOptions{app: o.app, withProbe: true, namespace: o.nodes.namespace, image: o.nodes.image, timeout: o.nodes.timeout}
+	caps, err := readiness.capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	configured, err := configuredBy(caps)
+	if err != nil {
+		return err
+	}
+	p := planOptions{app: o.app, quiet: true, multus: multus}
+	facts, err := p.facts(ctx)
+	if err != nil {
+		return err
+	}
+	if needs := upgrade.Needs(facts, configured); len(needs) > 0 {
+		p.tell(&upgrade.Plan{Problems: needs})
+		_, _ = fmt.Fprintln(o.ErrOut, "refused: Multus is needed")
+		return exitError(CodeRefused)
+	}
+	_, _ = fmt.Fprintf(o.Out, "Nothing needs Multus: %d nodes and %d pods with networks are nadra's.\n", len(configured), len(facts.Pods))
+	if !remove {
+		return nil
+	}
+	if err := o.confirm("Remove Multus?"); err != nil {
+		return err
+	}
+	return o.remove(ctx, p, caps)
+}
+
+func (o *runFlags) remove(ctx context.Context, p planOptions, caps doctor.Capabilities) error {
+	refs, err := p.multusOf(caps)
+	if err != nil {
+		return err
+	}
+	store, err := o.store()
+	if err != nil {
+		return err
+	}
+	removal := upgradelive.Removal{
+		Cluster: upgradelive.Cluster{Kube: store.Kube},
+		Say:     func(format string, args ...any) { _, _ = fmt.Fprintf(o.Out, format+"\n", args...) },
+	}
+	if o.dryRun != "none" {
+		removal.DryRun = o.dryRun
+	}
+	if err := removal.Remove(ctx, refs); err != nil || o.dryRun != "none" {
+		return err
+	}
+	return store.Forget(ctx)
+}
+
+// configuredBy are Multus' configurations that the nodes' runtimes have. A node
+// that could not be looked at proves nothing.
+func configuredBy(caps doctor.Capabilities) (map[string][]string, error) {
+	out := map[string][]string{}
+	for _, n := range caps.Nodes {
+		switch {
+		case n.OS != "" && n.OS != "linux":
+			continue
+		case n.Probe == nil || len(n.Probe.ConfDirs) == 0:
+			for _, g := range caps.Gaps {
+				if g.Part == doctor.PartProbe && (g.Node == n.Name || g.Node == "") {
+					return nil, fmt.Errorf("looking at node %s: %s: %s", n.Name, g.Reason, g.Remedy)
+				}
+			}
+			return nil, errors.New("looking at node " + n.Name + ": it has said nothing")
+		}
+		out[n.Name] = []string{}
+		for _, file := range n.Probe.ConfDirs[0].Files {
+			if file.Multus != nil {
+				out[n.Name] = append(out[n.Name], file.File)
+			}
+		}
+	}
+	return out, nil
+}
