@@ -95,24 +95,26 @@ func (o *runFlags) resume(ctx context.Context) error {
 	})
 }
 
-const upgradeRollbackHelp = `Give a node, a namespace or everything back to Multus.
+const upgradeRollbackHelp = `Give a node, a namespace, a workload or everything back to Multus.
 
 A node is cordoned and drained of the pods whose networks nadra has attached; then
 its runtime has Multus' configuration again, the label is taken off, Multus' pod
 comes back, and it is uncordoned. Of a namespace, the label is what it was, and
-its pods are evicted, to come back on nodes of Multus.`
+its pods are evicted, to come back on nodes of Multus. With --pod, the pod template
+of the Deployment or StatefulSet that has made the pod is labelled for Multus,
+which makes all of its pods anew; take the label off to have it move again.`
 
 func (a *app) upgradeRollback() *cobra.Command {
 	o := &runFlags{app: a}
-	var node string
+	var node, pod string
 	var all bool
 	command := &cobra.Command{
-		Use:   "rollback (--node NODE | -n NAMESPACE | --all)",
-		Short: "Give a node, a namespace or everything back to Multus",
+		Use:   "rollback (--node NODE | -n NAMESPACE | --pod NAMESPACE/NAME | --all)",
+		Short: "Give a node, a namespace, a workload or everything back to Multus",
 		Long:  upgradeRollbackHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			target, err := o.target(node, all)
+			target, err := o.target(node, pod, all)
 			if err != nil {
 				return err
 			}
@@ -121,12 +123,13 @@ func (a *app) upgradeRollback() *cobra.Command {
 	}
 	o.add(command.Flags())
 	command.Flags().StringVar(&node, "node", "", "node to give back")
+	command.Flags().StringVar(&pod, "pod", "", "NAMESPACE/NAME of a pod whose workload to give back")
 	command.Flags().BoolVar(&all, "all", false, "give everything back")
 	return command
 }
 
-// target is what to roll back; one of three.
-func (o *runFlags) target(node string, all bool) (string, error) {
+// target is what to roll back; one of four.
+func (o *runFlags) target(node, pod string, all bool) (string, error) {
 	var targets []string
 	if node != "" {
 		targets = append(targets, "node/"+node)
@@ -134,11 +137,14 @@ func (o *runFlags) target(node string, all bool) (string, error) {
 	if ns := *o.cluster.Namespace; ns != "" {
 		targets = append(targets, "namespace/"+ns)
 	}
+	if pod != "" {
+		targets = append(targets, "pod/"+pod)
+	}
 	if all {
 		targets = append(targets, "all")
 	}
 	if len(targets) != 1 {
-		return "", errors.New("say what to give back, by one of --node, -n and --all")
+		return "", errors.New("say what to give back, by one of --node, -n, --pod and --all")
 	}
 	return targets[0], nil
 }

@@ -135,6 +135,12 @@ func TestUpgrade(t *testing.T) {
 	f.nadra("upgrade", "rollback", "--node", first, "--yes")
 	f.Log(f.nadra("upgrade", "status"))
 	f.settled(v1alpha1.OwnerMultus, first)
+	f.nadra("upgrade", "rollback", "--pod", namespace+"/upf-0", "--yes")
+	if on := f.kubectl("-n", namespace, "get", "pod", "upf-0", "-o", "jsonpath={.spec.nodeName} {.spec.resourceClaims}"); strings.TrimSpace(on) != first {
+		t.Errorf("upf-0 is on %q, want it on %s and Multus'", on, first)
+	}
+	f.kubectl("-n", namespace, "patch", "statefulset", "upf", "--type=json", `-p=[{"op":"remove","path":"/spec/template/metadata/labels/nadra.dev~1owner"}]`)
+	f.kubectl("-n", namespace, "rollout", "status", "statefulset/upf", "--timeout=60s")
 	f.nadra("upgrade", "run", "-f", plan, "--yes")
 	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
 

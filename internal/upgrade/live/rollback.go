@@ -11,16 +11,17 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgrade"
 )
 
-// RollBack gives something back to Multus: node/NAME, namespace/NAME, or all.
+// RollBack gives something back to Multus: node/NAME, namespace/NAME,
+// pod/NAMESPACE/NAME, or all.
 func (r *Runner) RollBack(ctx context.Context, plan *upgrade.Plan, state *upgrade.State, target string) error {
 	r.plan, r.state = plan, state
 	r.state.Target = target
 	kind, name, _ := strings.Cut(target, "/")
 	do := map[string]func(context.Context, string) (upgrade.Phase, error){
-		"node": r.rollBackNode, "namespace": r.rollBackNamespace, "all": r.rollBackAll,
+		"node": r.rollBackNode, "namespace": r.rollBackNamespace, "pod": r.rollBackPod, "all": r.rollBackAll,
 	}[kind]
 	if do == nil {
-		return fmt.Errorf("rolling back %q: it is none of node/NAME, namespace/NAME and all", target)
+		return fmt.Errorf("rolling back %q: it is none of node/NAME, namespace/NAME, pod/NAMESPACE/NAME and all", target)
 	}
 	return r.record(ctx, upgrade.RollingBack, func(ctx context.Context, name string) (upgrade.Phase, error) {
 		end, err := do(ctx, name)
