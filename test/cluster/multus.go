@@ -20,7 +20,7 @@ func BuildMultus(ctx context.Context, out io.Writer) (string, error) {
 // BuildThickMultus makes the two programs of Multus as most clusters have it: a
 // daemon, and the shim that the runtime calls. It returns their folder.
 func BuildThickMultus(ctx context.Context, out io.Writer) (string, error) {
-	return buildMultus(ctx, "multus-thick", out, multusDaemon, multusShim)
+	return buildMultus(ctx, "multus-thick", out, multusDaemon, multusShim, "install_multus", "passthru-cni")
 }
 
 // buildMultus makes commands of Multus. They are no part of a cluster, which is

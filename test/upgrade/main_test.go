@@ -85,16 +85,17 @@ func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	return cluster.Start(ctx, cluster.Options{Dir: filepath.Join(dir, "cluster"), Nodes: 2, ImageArchives: append(archives, multus), Out: os.Stderr})
 }
 
+// multusBin is where Multus' image has its programs.
+const multusBin = "/usr/src/multus-cni/bin/"
+
 // multusImage makes the image of Multus' DaemonSet.
 func multusImage(ctx context.Context, programs, archive string) error {
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		return fmt.Errorf("looking for busybox, which the cluster's start installs: %w", err)
+	args := []string{"-o", archive, "-t", "localhost/multus:thick", "-env", "USER=root", "-env", "HOME=/", "/var/run=@/run"}
+	for _, name := range []string{"multus-daemon", "multus-shim", "install_multus"} {
+		args = append(args, multusBin+name+"="+filepath.Join(programs, name))
 	}
-	const bin = "/usr/src/multus-cni/bin/"
-	cmd := exec.CommandContext(ctx, filepath.Join(lab.Root(), "bin", "mkimage"), "-o", archive, "-t", "localhost/multus:thick",
-		"-env", "PATH=/bin", "-env", "USER=root", "-env", "HOME=/", bin+"multus-daemon="+programs+"/multus-daemon", bin+"multus-shim="+programs+"/multus-shim",
-		"/bin/busybox="+busybox, "/bin/cp=@busybox", "/var/run=@/run")
+	args = append(args, multusBin+"passthru="+filepath.Join(programs, "passthru-cni"))
+	cmd := exec.CommandContext(ctx, filepath.Join(lab.Root(), "bin", "mkimage"), args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("making Multus' image: %w\n%s", err, out)
 	}
