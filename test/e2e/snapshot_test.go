@@ -254,7 +254,13 @@ func (s *snapshots) changed() {
 	s.must(matches(regexp.MustCompile(`(?m)^snap +po/named +named +NADRA-V12 +blocker +n3 \(snap/fixed\) is n9 now$`),
 		s.run(cli.CodeBlockers, "verify", "--against", s.file("before.json"), "--from-nodes")))
 	s.kubectl("-n", s.ns, "patch", "net-attach-def", "blue", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"config":%q}}`, blueConf))
-	s.must(s.Published(s.ctx, "snap/blue"))
+	s.eventually(time.Minute, func(ctx context.Context) error { // it is offered with an address again
+		devices, err := s.Devices(ctx)
+		if err == nil && devices["snap/blue"].Attributes["ipamType"].StringValue == nil {
+			err = errors.New("snap/blue is offered as it was")
+		}
+		return err
+	})
 }
 
 func (s *snapshots) canaries() {
