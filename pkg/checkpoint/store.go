@@ -249,6 +249,19 @@ func (s *Store) MarkAttached(added ...Added) error {
 	})
 }
 
+// MarkDetaching notes that attachments are about to be taken down in a sandbox
+// that goes on: from here on they do not count as attached, and owe a DEL, also
+// when it cannot be written any more that they have had it.
+func (s *Store) MarkDetaching(keys ...Key) error {
+	return s.update(keys, soon, func(r *Record) error {
+		if r.Phase != Attached {
+			return fmt.Errorf("%s is %s, not Attached", r.Key(), r.Phase)
+		}
+		r.Phase, r.Result, r.DeviceInfo = Attaching, nil, nil
+		return nil
+	})
+}
+
 // MarkDetached notes that the DELs of these records have succeeded: nothing is
 // owed any more. That is on disk soon after: without it the DELs are repeated.
 func (s *Store) MarkDetached(keys ...Key) error {

@@ -238,6 +238,16 @@ func (a *attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r
 func (a *attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.rollback, errors.New("the time for taking down is over"))
 	defer cancel()
+	attached := slices.DeleteFunc(a.store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
+		return r.Phase != checkpoint.Attached || !inSandbox(sandbox.ID)(r)
+	})
+	// The sandbox lives on. Should a record say that it has a network whose DEL was
+	// done, as the disk was full then, the pod would run without that network.
+	if len(attached) > 0 {
+		if err := a.store.MarkDetaching(keys(attached)...); err != nil {
+			return fmt.Errorf("leaving attached what is: %w", err)
+		}
+	}
 	return a.detach(ctx, sandbox.Pod.UID, inSandbox(sandbox.ID))
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +38,7 @@ type kernel struct {
 	// rerouting may fail a change of them.
 	routes    []checkpoint.Route
 	added     func(iface string)
+	deleted   func()
 	rerouting func(give []checkpoint.Route) error
 	checked   []string // the results that CHECK was given
 	// gone are the network namespaces that are not there any more.
@@ -83,6 +86,9 @@ func (k *kernel) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 		return err
 	}
 	k.set(s.ID+"/"+a.Interface, false)
+	if k.deleted != nil {
+		k.deleted()
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.routes = slices.DeleteFunc(k.routes, func(r checkpoint.Route) bool { return through(r, a.Interface) })
@@ -240,6 +246,43 @@ func TestAttachInOrderAndDetachInReverse(t *testing.T) {
 	}
 	if len(k.has) > 0 {
 		t.Errorf("left over: %v", k.has)
+	}
+}
+
+// What was taken down is not taken for attached by the next attempt, in the same
+// process or the next one, also when that could not be written any more.
+func TestRolledBackOnAFullDisk(t *testing.T) {
+	a, k := newAttacher(t)
+	prepareWeb(t, a.store, []string{"net1", "net2"})
+	dir := a.store.Dir()
+	full := dir + ".full"
+	k.fails("ADD net2", final("no"))
+	k.deleted = func() { _ = os.Rename(dir, full) } // nothing can be written from here on
+	if err := k.attachOnce(t, a, sandboxNo(1)); err == nil {
+		t.Fatal("it does not fail")
+	}
+	if err := os.Rename(full, dir); err != nil {
+		t.Fatal(err)
+	}
+	k.deleted = nil
+	a.store.Settled()
+	reopened, _, err := checkpoint.Open(filepath.Dir(dir), "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, store := range map[string]*checkpoint.Store{"the same process": a.store, "the next process": reopened} {
+		for _, r := range store.ForPod(web.UID) {
+			if r.Phase == checkpoint.Attached {
+				t.Errorf("%s takes %s for attached", name, r.Attachment.Interface)
+			}
+		}
+	}
+	k.fails("ADD net2", nil)
+	if err := k.attachOnce(t, a, sandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	if !k.has["sandbox-1/net1"] || !k.has["sandbox-1/net2"] {
+		t.Errorf("attached without an error, with interfaces %v only", k.has)
 	}
 }
 
