@@ -121,13 +121,22 @@ func (l *Lane) bringUp(ctx context.Context, dir string, p parts, out io.Writer) 
 		return fmt.Errorf("writing the guest's disk: %w", err)
 	}
 	fmt.Fprintln(out, "booting the guest …")
-	l.Guest = newGuest(c, startMachine(ctx, c, p.kernel, initramfs, disk, filepath.Join(c.LogDir(), "console.log")))
+	start := func() *Guest {
+		return newGuest(c, startMachine(ctx, c, p.kernel, initramfs, disk, filepath.Join(c.LogDir(), "console.log")))
+	}
+	l.Guest = start()
 	// The API server need not wait for the guest.
 	if err := l.install(ctx); err != nil {
 		return fmt.Errorf("installing nadra: %w", err)
 	}
 	if err := l.Guest.waitAgent(ctx); err != nil {
-		return err
+		// Seen once: nothing came of the emulated machine, not even its first line.
+		fmt.Fprintln(out, "booting the guest again:", err)
+		l.Guest.machine.stop()
+		l.Guest = start()
+		if err := l.Guest.waitAgent(ctx); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintln(out, "the guest has booted")
 	if l.Sysfs, err = l.Guest.Run(ctx, "agent", "sysfs"); err != nil {
