@@ -97,9 +97,11 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 // patience is how long the hook of a new sandbox waits for its networks. What
 // fails after that for good fails containers. A pod that starts none again would
 // be lost, while the kubelet makes a new sandbox for one that fails: such a pod,
-// or one that is not known, has all the time that there is.
+// or one that is not known, has all the time that there is. So has every pod
+// where containers get files about their devices: what is written to them after
+// the container was made, it does not see.
 func (h *hooks) patience(pod attachment.PodRef) time.Duration {
-	if h.d.watch.restarts(pod) {
+	if h.d.watch.restarts(pod) && !h.d.cfg.DeviceMetadata {
 		return min(h.attachWait, h.budget())
 	}
 	return h.budget()

@@ -352,6 +352,10 @@ func TestWhoTheHookWaitsFor(t *testing.T) {
 			if got := h.patience(web); got != tt.want {
 				t.Errorf("waits for %s, want %s", got, tt.want)
 			}
+			d.cfg.DeviceMetadata = true // containers see what their file had when they were made
+			if got := h.patience(web); got != time.Second {
+				t.Errorf("with files about devices it waits for %s", got)
+			}
 		})
 	}
 }
