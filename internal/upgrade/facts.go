@@ -93,6 +93,11 @@ type Budget struct {
 // String returns namespace/name.
 func (b Budget) String() string { return b.Namespace + "/" + b.Name }
 
+// covers reports whether it protects a pod.
+func (b Budget) covers(p Pod) bool {
+	return p.Namespace == b.Namespace && slices.Contains(b.Pods, p.Name)
+}
+
 // Stay is a workload that nadra cannot serve.
 type Stay struct {
 	Workload Workload

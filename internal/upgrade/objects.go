@@ -90,14 +90,19 @@ func hasNetworks(p *corev1.Pod) bool {
 	return networks != "" && networks != "[]" || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
 }
 
+// PodReady reports whether a pod says that it is ready.
+func PodReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 func podOf(p *corev1.Pod, makers map[Workload]Workload) Pod {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Static: static,
 		Pinned: p.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus,
-		Ready: slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		}) && p.DeletionTimestamp == nil,
+		Ready:  PodReady(p) && p.DeletionTimestamp == nil,
 	}
 	if owner := metav1.GetControllerOf(p); owner != nil && !static {
 		out.Workload = Workload{Kind: owner.Kind, Namespace: p.Namespace, Name: owner.Name}

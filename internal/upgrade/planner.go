@@ -126,13 +126,11 @@ func (p *planner) joins(w Wave, n Node) bool {
 	for _, b := range p.Budgets {
 		asked := 0
 		for _, pod := range together {
-			if pod.Namespace == b.Namespace && slices.Contains(b.Pods, pod.Name) {
+			if b.covers(pod) {
 				asked++
 			}
 		}
-		if asked > int(b.Allowed) && slices.ContainsFunc(p.podsOn(n.Name), func(pod Pod) bool {
-			return pod.Namespace == b.Namespace && slices.Contains(b.Pods, pod.Name)
-		}) {
+		if asked > int(b.Allowed) && slices.ContainsFunc(p.podsOn(n.Name), b.covers) {
 			return false
 		}
 	}

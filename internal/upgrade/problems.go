@@ -191,7 +191,7 @@ func (p *planner) budgets(movers []Node) []Problem {
 	for _, b := range p.Budgets {
 		moved := 0
 		for _, pod := range p.Pods {
-			if !pod.Nadra && pod.Namespace == b.Namespace && slices.Contains(b.Pods, pod.Name) &&
+			if !pod.Nadra && b.covers(pod) &&
 				slices.ContainsFunc(movers, func(n Node) bool { return n.Name == pod.Node }) {
 				moved++
 			}

@@ -119,13 +119,8 @@ func (r *Runner) returnNamespace(ctx context.Context, name string) error {
 }
 
 func (r *Runner) labelNamespace(ctx context.Context, name, owner string) error {
-	value := "null"
-	if owner != "" {
-		value = fmt.Sprintf("%q", owner)
-	}
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, v1alpha1.OwnerLabel, value)
 	return r.write(func() error {
-		_, err := r.Kube.CoreV1().Namespaces().Patch(ctx, name, mergePatch, []byte(patch), metav1.PatchOptions{DryRun: r.dryRun()})
+		_, err := r.Kube.CoreV1().Namespaces().Patch(ctx, name, mergePatch, ownerPatch(owner), metav1.PatchOptions{DryRun: r.dryRun()})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("labelling it: %w", err)
 		}

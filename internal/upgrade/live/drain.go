@@ -7,7 +7,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/upgrade"
 )
@@ -35,15 +34,19 @@ func (r *Runner) readyOf(ctx context.Context, node string, way upgrade.Way) ([]u
 // and waits until they are gone: their networks are then taken off by what had
 // put them there. Other pods are not touched.
 func (r *Runner) drain(ctx context.Context, name string, n *upgrade.NodeState) error {
+	return r.evictAll(ctx, "node "+name, func(f *upgrade.Facts) []upgrade.Pod { return f.Disturbed(name, n.Way) })
+}
+
+// evictAll evicts pods, each of them once, until there are none left.
+func (r *Runner) evictAll(ctx context.Context, where string, left func(*upgrade.Facts) []upgrade.Pod) error {
 	evicted := map[string]bool{}
 	return r.await(ctx, r.DrainTimeout, func(ctx context.Context) (string, error) {
 		f, err := r.facts(ctx)
 		if err != nil {
 			return "", err
 		}
-		pods := f.Disturbed(name, n.Way)
 		missing := ""
-		for _, p := range pods {
+		for _, p := range left(&f) {
 			if missing == "" {
 				missing = fmt.Sprintf("pod %s is still there", p)
 			}
@@ -59,7 +62,7 @@ func (r *Runner) drain(ctx context.Context, name string, n *upgrade.NodeState) e
 				continue
 			}
 			evicted[p.String()] = true
-			r.Say("node %s: evicted pod %s", name, p)
+			r.Say("%s: evicted pod %s", where, p)
 		}
 		return missing, nil
 	})
@@ -75,7 +78,7 @@ func (r *Runner) evict(ctx context.Context, p upgrade.Pod) (held string, err err
 	}
 	options := &metav1.DeleteOptions{DryRun: r.dryRun()}
 	if p.UID != "" { // not its successor of the same name
-		options.Preconditions = &metav1.Preconditions{UID: ptrTo(p.UID)}
+		options.Preconditions = &metav1.Preconditions{UID: &p.UID}
 	}
 	err = r.write(func() error {
 		return r.Kube.PolicyV1().Evictions(p.Namespace).Evict(ctx, &policyv1.Eviction{
@@ -90,8 +93,6 @@ func (r *Runner) evict(ctx context.Context, p upgrade.Pod) (held string, err err
 	}
 	return "", fmt.Errorf("evicting pod %s: %w", p, err)
 }
-
-func ptrTo(uid types.UID) *types.UID { return &uid }
 
 // settle waits until as many pods of the disturbed workloads are ready as were
 // before.

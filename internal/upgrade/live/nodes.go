@@ -69,18 +69,22 @@ func (r *Runner) update(ctx context.Context, node *corev1.Node) error {
 
 // label says whose a node is; nobody's with an empty owner.
 func (r *Runner) label(ctx context.Context, name, owner string) error {
-	value := "null"
-	if owner != "" {
-		value = fmt.Sprintf("%q", owner)
-	}
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, v1alpha1.OwnerLabel, value)
 	return r.write(func() error {
-		_, err := r.Kube.CoreV1().Nodes().Patch(ctx, name, mergePatch, []byte(patch), metav1.PatchOptions{DryRun: r.dryRun()})
+		_, err := r.Kube.CoreV1().Nodes().Patch(ctx, name, mergePatch, ownerPatch(owner), metav1.PatchOptions{DryRun: r.dryRun()})
 		if err != nil {
 			return fmt.Errorf("labelling it: %w", err)
 		}
 		return nil
 	})
+}
+
+// ownerPatch sets the label of an owner, or takes it off if that is empty.
+func ownerPatch(owner string) []byte {
+	value := "null"
+	if owner != "" {
+		value = fmt.Sprintf("%q", owner)
+	}
+	return fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, v1alpha1.OwnerLabel, value)
 }
 
 // release labels a node, upon which Multus' pod leaves it.
@@ -111,7 +115,7 @@ func (r *Runner) giveBack(ctx context.Context, name string, _ *upgrade.NodeState
 			return "Multus has no pod on it yet", nil
 		}
 		for _, p := range pods {
-			if !isReady(&p) {
+			if !upgrade.PodReady(&p) {
 				return fmt.Sprintf("pod %s/%s of Multus is not ready", p.Namespace, p.Name), nil
 			}
 		}
@@ -199,7 +203,7 @@ func (r *Runner) serve(ctx context.Context, name string, _ *upgrade.NodeState) e
 		switch {
 		case driver < 0:
 			return "nadra's driver has no pod on it", nil
-		case !isReady(&pods[driver]):
+		case !upgrade.PodReady(&pods[driver]):
 			return fmt.Sprintf("pod %s/%s of nadra's driver is not ready", pods[driver].Namespace, pods[driver].Name), nil
 		}
 		slices, err := r.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.AndSelectors(
@@ -223,10 +227,4 @@ func (r *Runner) verify(ctx context.Context, name string, _ *upgrade.NodeState) 
 		return nil
 	}
 	return r.Verify(ctx, name)
-}
-
-func isReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

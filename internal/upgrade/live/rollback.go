@@ -64,33 +64,14 @@ func (r *Runner) rollBackNamespace(ctx context.Context, name string) (upgrade.Ph
 // move evicts the pods of a namespace that are nadra's; they come back as
 // Multus'.
 func (r *Runner) move(ctx context.Context, namespace string) error {
-	done := map[string]bool{}
-	err := r.await(ctx, r.DrainTimeout, func(ctx context.Context) (string, error) {
-		f, err := r.facts(ctx)
-		if err != nil {
-			return "", err
-		}
-		missing := ""
-		for _, p := range f.Pods {
-			if p.Namespace != namespace || !p.Nadra || p.Workload.Kind == "DaemonSet" { // whose nodes decide
-				continue
-			}
-			missing = fmt.Sprintf("pod %s is still there", p)
-			if done[p.String()] {
-				continue
-			}
-			held, err := r.evict(ctx, p)
-			if err != nil {
-				return "", err
-			}
-			if done[p.String()] = held == ""; held != "" {
-				missing = held
-			}
-		}
-		return missing, nil
+	where := "namespace " + namespace
+	err := r.evictAll(ctx, where, func(f *upgrade.Facts) []upgrade.Pod {
+		return slices.DeleteFunc(slices.Clone(f.Pods), func(p upgrade.Pod) bool {
+			return p.Namespace != namespace || !p.Nadra || p.Workload.Kind == "DaemonSet" // whose nodes decide
+		})
 	})
 	if err != nil {
-		return &GateError{"namespace " + namespace, err}
+		return &GateError{where, err}
 	}
 	return nil
 }

@@ -59,8 +59,7 @@ var ErrPaused = errors.New("somebody has asked for a pause: kubectl nadra upgrad
 // wave, if one is named.
 func (r *Runner) Run(ctx context.Context, plan *upgrade.Plan, state *upgrade.State, upTo string) error {
 	r.plan, r.state = plan, state
-	err := r.record(ctx, upgrade.Running, r.waves, upTo)
-	return err
+	return r.record(ctx, upgrade.Running, r.waves, upTo)
 }
 
 func (r *Runner) waves(ctx context.Context, upTo string) (upgrade.Phase, error) {
