@@ -90,7 +90,7 @@ func badCases() []badCase {
 			name:   "plugin-hangs",
 			conf:   plugin("nadra-hangs"),
 			reason: "AttachFailed",
-			says:   []string{"bad-plugin-hangs/blue", "net1", "nadra-hangs", "ended after 30", "one ADD may take"},
+			says:   []string{"bad-plugin-hangs/blue", "net1", "nadra-hangs", "ended after", "one ADD may take 30s"},
 		},
 		{
 			name:    "nad-gone",
