@@ -198,11 +198,17 @@ func (f *fixture) ready(name string) (*corev1.Pod, wire.Net) {
 }
 
 // ping fails the test unless an address answers over one of a pod's interfaces.
+// A virtual function whose card was down since it was last up takes some seconds
+// to see that it has a link.
 func (f *fixture) ping(t *testing.T, pod *corev1.Pod, link, address string) {
 	t.Helper()
-	if out, err := f.Guest.RunInPod(f.ctx, pod, "ping", "-I", link, "-c", "1", "-W", "5", address); err != nil {
+	err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
+		_, err := f.Guest.RunInPod(ctx, pod, "ping", "-I", link, "-c", "1", "-W", "2", address)
+		return err
+	})
+	if err != nil {
 		seen, _ := f.Guest.PodNet(f.ctx, pod)
-		t.Errorf("pinging %s from %s over %s: %v\n%s\nin the pod: %+v", address, pod.Name, link, err, out, seen)
+		t.Errorf("pinging %s from %s over %s: %v\nin the pod: %+v", address, pod.Name, link, err, seen)
 	}
 }
 
