@@ -86,6 +86,9 @@ func TestFaults(t *testing.T) {
 	if len(s.runtimeForgot) > 0 {
 		t.Logf("containerd was killed and has forgotten, with nothing in them: %s", strings.Join(s.runtimeForgot, ", "))
 	}
+	if len(s.leftTorn) > 0 {
+		t.Logf("host-local was killed while it reserved: %s", strings.Join(s.leftTorn, ", "))
+	}
 	for _, what := range r.leaks {
 		t.Errorf("left over: %s", what)
 	}

@@ -24,16 +24,22 @@ func (s *suite) left(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for leftovers: %w", err)
 	}
-	s.runtimeForgot = nil
+	s.runtimeForgot, s.leftTorn = nil, nil
 	var left []string
 	for _, what := range now.Added(s.before) {
 		forgotten, err := s.forgotten(what)
 		if err != nil {
 			return nil, fmt.Errorf("looking for leftovers: %w", err)
 		}
+		torn, err := s.torn(what)
+		if err != nil {
+			return nil, fmt.Errorf("looking for leftovers: %w", err)
+		}
 		switch {
 		case forgotten:
 			s.runtimeForgot = append(s.runtimeForgot, what)
+		case torn:
+			s.leftTorn = append(s.leftTorn, what)
 		case !strings.HasPrefix(what, "link "+bridgePrefix):
 			left = append(left, what)
 		}

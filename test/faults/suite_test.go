@@ -49,6 +49,8 @@ type suite struct {
 	runtimeKilled atomic.Bool
 	// runtimeForgot is what the last look for leftovers has found of it.
 	runtimeForgot []string
+	// leftTorn are, likewise, addresses that a killed host-local reserved for nobody.
+	leftTorn []string
 
 	mu  sync.Mutex
 	log *os.File
