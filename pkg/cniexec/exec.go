@@ -37,6 +37,8 @@ type hostExec struct {
 	ran func(plugin, verb string, took time.Duration)
 	// held is what the plugins' input waits for; nil where for nothing.
 	held *held
+	// gone says that the sandbox's network namespace is; see nothingLeft.
+	gone bool
 }
 
 // ExecPlugin runs one plugin to its end or to the end of ctx, whichever comes
@@ -58,7 +60,11 @@ func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 		return nil, &trouble{fmt.Errorf("ended after %s: %w%s",
 			time.Since(start).Round(time.Millisecond), context.Cause(ctx), quoted("stderr", stderr.Bytes()))}
 	case err != nil:
-		return nil, pluginError(err, stdout.Bytes(), stderr.Bytes())
+		err = pluginError(err, stdout.Bytes(), stderr.Bytes())
+		if e.gone && nothingLeft(filepath.Base(path), err) {
+			return nil, nil
+		}
+		return nil, err
 	}
 	// Only ADD has a result that anybody reads.
 	if verbOf(environ) == "ADD" && !json.Valid(stdout.Bytes()) {

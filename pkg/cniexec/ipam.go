@@ -13,9 +13,9 @@ import (
 
 // releaseAddresses runs DEL of the list's IPAM plugins themselves, for a network
 // namespace that is gone. The plugin that they are delegates of should have, but
-// host-device does nothing at all without a namespace, and a plugin behind it in
-// the chain may have failed for want of one, as sbr does (v1.9.1 of both): the
-// address would be lost. A DEL of what is released already is none (CNI
+// host-device does nothing at all without a namespace (v1.9.1), and a plugin
+// behind it in the chain may have failed for want of one: the address would be
+// lost. A DEL of what is released already is none (CNI
 // specification, § "DEL").
 func (r *Runner) releaseAddresses(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
 	var errs []error

@@ -144,11 +144,11 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 // del runs the chain, and where there is no network namespace makes sure of the
 // addresses, whatever the chain says.
 func (r *Runner) del(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
-	err := r.cni.DelNetworkList(ctx, list, rt)
-	if rt.NetNS == "" {
-		err = errors.Join(err, r.releaseAddresses(ctx, list, rt))
+	if rt.NetNS != "" {
+		return r.cni.DelNetworkList(ctx, list, rt)
 	}
-	return err
+	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, gone: true})
+	return errors.Join(cni.DelNetworkList(ctx, list, rt), r.releaseAddresses(ctx, list, rt))
 }
 
 // injectPrevResult puts the result into the configuration of every plugin of

@@ -171,6 +171,58 @@ func TestDelOfAGoneNamespaceReleasesAddresses(t *testing.T) {
 	}
 }
 
+// sbr works in the namespace only and fails where there is none. That is no
+// reason to leave out the plugins before it, and no debt.
+func TestDelOfAGoneNamespaceHasNothingLeftForSBR(t *testing.T) {
+	const failure = `echo '{"cniVersion":"1.0.0","code":999,"msg":"open : no such file or directory"}'; exit 1`
+	for name, tt := range map[string]struct {
+		plugin, script string
+		there          bool
+		want           string // of the error; empty for success
+	}{
+		"fails without a namespace":  {plugin: "sbr", script: failure},
+		"succeeds without one":       {plugin: "sbr", script: `exit 0`},
+		"fails with a namespace":     {plugin: "sbr", script: failure, there: true, want: "no such file"},
+		"is killed":                  {plugin: "sbr", script: `kill -9 $$`, want: "signal: killed"},
+		"has not spoken CNI":         {plugin: "sbr", script: `echo panic >&2; exit 2`, want: "panic"},
+		"is missing":                 {plugin: "sbr", want: `finding plugin "sbr"`},
+		"another plugin, for others": {plugin: "portmap", script: failure, want: "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plugin(t, "first", `echo "$CNI_COMMAND netns=$CNI_NETNS" >>$DIR/log; [ $CNI_COMMAND = DEL ] || echo '`+result+`'`)
+			w.plugin(t, tt.plugin, `[ $CNI_COMMAND = DEL ] || exec echo '`+result+`'; `+tt.script)
+			a := conflist("first", tt.plugin)
+			if _, err := w.Add(t.Context(), sandbox, a, nil); err != nil {
+				t.Fatal(err)
+			}
+			if tt.script == "" {
+				if err := os.Remove(filepath.Join(w.bin, tt.plugin)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := sandbox
+			if !tt.there {
+				s.NetNS = filepath.Join(w.dir, "gone")
+			}
+			err := w.Del(t.Context(), s, a, nil)
+			cached, globErr := filepath.Glob(filepath.Join(w.dir, "cache", "results", "*"))
+			if globErr != nil {
+				t.Fatal(globErr)
+			}
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) || len(cached) != 1 {
+					t.Errorf("error %v, want %q; cached %v", err, tt.want, cached)
+				}
+				return
+			}
+			if diff := cmp.Diff([]string{"ADD netns=/proc/self/ns/net", "DEL netns="}, w.log(t)); err != nil || diff != "" || len(cached) != 0 {
+				t.Errorf("error %v, cached %v, calls (-want +got):\n%s", err, cached, diff)
+			}
+		})
+	}
+}
+
 // Damage to libcni's cache of a result, as a crash or a disk may do it.
 var cacheDamage = map[string]func(path string) error{
 	"whole": func(string) error { return nil },

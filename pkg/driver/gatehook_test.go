@@ -127,6 +127,52 @@ func TestSynchronizeAttachesWhatIsMissing(t *testing.T) {
 	}
 }
 
+// A runtime that makes no pause process is asked for the namespace instead.
+func TestWhichSandboxesAreAlive(t *testing.T) {
+	const there, gone = "/run/netns/there", "/run/netns/gone"
+	opens := func(netns string) bool { return netns == there }
+	for name, tt := range map[string]struct {
+		runtime, netns string
+		pid            uint32
+		want           bool
+	}{
+		"containerd":                              {"containerd", there, 7, true},
+		"containerd, stopped":                     {"containerd", "", 0, false},
+		"containerd, its pause process died":      {"containerd", there, 0, false},
+		"containerd, host network":                {"containerd", "", 7, false},
+		"CRI-O with a pause process":              {"CRI-O", there, 7, true},
+		"CRI-O without one":                       {"CRI-O", there, 0, true},
+		"CRI-O, stopped: the namespace is gone":   {"CRI-O", gone, 0, false},
+		"CRI-O, host network":                     {"CRI-O", "", 0, false},
+		"with a process in doubt: attaching says": {"CRI-O", gone, 7, true},
+		"a runtime that has not told its name":    {"", there, 0, false},
+	} {
+		if got := alive(tt.runtime, tt.netns, tt.pid, opens); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// CRI-O tells the PID 0 of its sandboxes (drop_infra_ctr), containerd of those
+// whose pause process has died.
+func TestSynchronizeWithoutAPID(t *testing.T) {
+	for runtime, want := range map[string]checkpoint.Phase{"containerd": checkpoint.Prepared, "CRI-O": checkpoint.Attached} {
+		d := newDriver(t, nad("blue", blueConf))
+		prepare(t, d, claim("a", "blue"))
+		h := &hooks{d: d, budget: func() time.Duration { return 0 }}
+		if events, err := h.Configure(t.Context(), "", runtime, "1.36.3"); events != 0 || err != nil {
+			t.Fatalf("events %v: %v", events, err)
+		}
+		sandbox := podNo(1)
+		sandbox.Pid = 0
+		if _, err := h.Synchronize(t.Context(), []*nri.PodSandbox{sandbox}, nil); err != nil {
+			t.Fatal(err)
+		}
+		d.jobs.group.Wait()
+		same(t, runtime, map[string]checkpoint.Phase{"net1": want}, phases(d.store))
+	}
+}
+
 // What a Prepare that was cut off has noted goes with its gate, also when the
 // next one fails; and Unprepare removes a gate that was left alone.
 func TestNoGateWithoutItsRecords(t *testing.T) {

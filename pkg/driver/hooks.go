@@ -27,6 +27,13 @@ type hooks struct {
 	attachWait time.Duration
 }
 
+// Configure is called once after every (re)connection, before Synchronize. It
+// returns no events of its own: those of the methods are subscribed to.
+func (h *hooks) Configure(_ context.Context, _, runtime, _ string) (nri.EventMask, error) {
+	h.d.runtime.called(runtime)
+	return 0, nil
+}
+
 // Synchronize is called once after every (re)connection, before any event.
 // Sandboxes that were started while nobody listened are attached now, behind
 // the gate, which holds their containers; what was made and could not be told
@@ -57,20 +64,38 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 	return nil, nil
 }
 
-// live returns the sandboxes that can be attached, one for each pod. The
-// runtime lists stopped ones too, which have no namespace, and ones whose
-// pause process has died, which have no PID any more. Should there be two, the
-// one that is attached has the pod's containers.
+// live returns the sandboxes that can be attached, one for each pod. Should
+// there be two, the one that is attached has the pod's containers.
 func (h *hooks) live(pods []*nri.PodSandbox) map[string]attachment.Sandbox {
+	runtime := h.d.runtime.name()
+	opens := func(netns string) bool {
+		_, err := h.d.attacher.look(netns)
+		return err == nil
+	}
 	out := map[string]attachment.Sandbox{}
 	for _, pod := range pods {
 		s := sandboxOf(pod)
-		if other, found := out[s.Pod.UID]; s.NetNS == "" || pod.GetPid() == 0 || found && h.attached(other) {
+		if other, found := out[s.Pod.UID]; !alive(runtime, s.NetNS, pod.GetPid(), opens) || found && h.attached(other) {
 			continue
 		}
 		out[s.Pod.UID] = s
 	}
 	return out
+}
+
+// runtimeContainerd is what containerd calls itself.
+const runtimeContainerd = "containerd"
+
+// alive decides whether a sandbox that the runtime lists can be attached. It
+// lists stopped ones too, which have no namespace, or none that opens. Without a
+// PID it is one whose pause process has died where the runtime is containerd,
+// which makes one for every sandbox; what is at the path of its namespace is not
+// asked then. CRI-O makes none (drop_infra_ctr), and only the namespace tells.
+func alive(runtime, netns string, pid uint32, opens func(netns string) bool) bool {
+	if netns == "" || pid != 0 {
+		return netns != ""
+	}
+	return runtime != "" && runtime != runtimeContainerd && opens(netns)
 }
 
 // attached reports whether the sandbox has all attachments of its pod.

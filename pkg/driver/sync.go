@@ -112,6 +112,8 @@ type runtimeLink struct {
 	why   error
 	// limit is the runtime's for a request; zero before the first connection.
 	limit time.Duration
+	// runtime is what the runtime calls itself; empty before the first connection.
+	runtime string
 }
 
 func (l *runtimeLink) channel() chan struct{} {
@@ -153,6 +155,20 @@ func (l *runtimeLink) limited(limit time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.limit = limit
+}
+
+// called notes what the runtime calls itself.
+func (l *runtimeLink) called(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runtime = name
+}
+
+// name is what the runtime calls itself; empty before the first connection.
+func (l *runtimeLink) name() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.runtime
 }
 
 // look tells how the link is.
