@@ -1,0 +1,289 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"golang.org/x/sys/unix"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/test/bench/sealed"
+)
+
+// realPlugins names, in a process with a network of its own, where it finds the
+// reference plugins.
+const realPlugins = "NADRA_TEARDOWN_PLUGINS"
+
+// inOwnMachine runs the test again in a process with a network and mounts of its
+// own, and with real plugins; true is told to that one.
+func inOwnMachine(t *testing.T) (inside bool) {
+	t.Helper()
+	if os.Getenv(realPlugins) != "" {
+		return true
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), realPlugins+"="+buildPlugins(t))
+	if err := sealed.Seal(cmd); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) && os.Getenv("NADRA_LANE") != "ci" {
+		t.Skipf("needs the right to make network namespaces: %v", err)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("in its own machine: %v\n%s", err, out)
+	}
+	return false
+}
+
+// buildPlugins builds the plugins that the cluster of the tests has, of the
+// versions that are pinned there.
+func buildPlugins(t *testing.T) string {
+	t.Helper()
+	const module = "github.com/containernetworking/plugins/plugins/"
+	dir := t.TempDir()
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/",
+		module+"main/macvlan", module+"main/bridge", module+"meta/sbr", module+"ipam/host-local")
+	cmd.Dir = "../../test/cluster/components/cni"
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building the reference plugins: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// runtimeNode is a node of which the test is the runtime and the kubelet: real
+// namespaces, plugins and records.
+type runtimeNode struct {
+	*testing.T
+	world *sealed.World
+	*Driver
+	*hooks
+	nads               []*nadv1.NetworkAttachmentDefinition
+	runtime            string // its name
+	netns, state, ipam string
+	before             []string // the host's interfaces
+	gone, stopped      bool
+}
+
+const sandboxID = "0123456789abcdef"
+
+// newRuntimeNode has pod web prepared for two networks, macvlan with sbr behind
+// it and a bridge, and its sandbox made, of which the driver was not told.
+func newRuntimeNode(t *testing.T, runtime string) *runtimeNode {
+	t.Helper()
+	n := &runtimeNode{T: t, runtime: runtime, state: t.TempDir(), ipam: t.TempDir()}
+	var err error
+	if n.world, err = sealed.Enter(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	n.must(n.world.Master("lan0"))
+	ipam := func(subnet, gateway string) string {
+		return fmt.Sprintf(`"ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":%q,"gateway":%q}]],"routes":[{"dst":"10.99.0.0/16"}]}`, n.ipam, subnet, gateway)
+	}
+	n.nads = []*nadv1.NetworkAttachmentDefinition{
+		nad("mac", `{"cniVersion":"1.0.0","name":"mac","plugins":[{"type":"macvlan","master":"lan0",`+ipam("10.1.0.0/24", "10.1.0.1")+`},{"type":"sbr"}]}`),
+		nad("br", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br0",`+ipam("10.2.0.0/24", "10.2.0.1")+`}`),
+	}
+	n.netns, err = n.world.Sandbox("pod")
+	n.must(err)
+	n.start()
+	prepare(t, n.Driver, claim("a", "mac", "br"))
+	return n
+}
+
+// attached fails the test unless the pod has both networks.
+func (n *runtimeNode) attached() {
+	n.Helper()
+	same(n.T, "attached", bothAttached, phases(n.store))
+	in, err := n.attacher.look(n.netns)
+	n.must(err)
+	same(n.T, "interfaces in the pod", []string{"lo", "net1", "net2"}, in.links)
+	same(n.T, "addresses that are taken", 2, n.taken())
+}
+
+// start starts a driver, on what an earlier one has left.
+func (n *runtimeNode) start() {
+	n.Helper()
+	d := newDriver(n.T, n.nads...)
+	store, damaged, err := checkpoint.Open(n.state, "boot-1")
+	n.must(err)
+	same(n.T, "damaged files", nil, damaged)
+	run, err := cniexec.New(cniexec.Options{HostRoot: "/", BinDirs: []string{os.Getenv(realPlugins)}, CacheDir: filepath.Join(n.state, "cni")})
+	n.must(err)
+	netns := &podNet{hostRoot: "/"}
+	d.store, d.cache = store, run
+	d.attacher.store, d.attacher.runner, d.attacher.look, d.attacher.routes = store, run, netns.look, netns
+	d.attacher.handedOver = func(r checkpoint.Record, cause error) { n.Errorf("%s became a debt: %v", r.Key(), cause) }
+	if n.Driver != nil {
+		d.gate = n.gate
+	}
+	n.Driver = d
+	n.hooks = &hooks{d: d, budget: func() time.Duration { return 20 * time.Second }, attachWait: 20 * time.Second}
+	_, err = n.Configure(n.Context(), "", n.runtime, "1")
+	n.must(err)
+	var pods []*nri.PodSandbox
+	if n.before != nil {
+		pods = append(pods, n.pod())
+	} else {
+		n.before = n.links()
+	}
+	_, err = n.Synchronize(n.Context(), pods, nil)
+	n.must(err)
+	d.jobs.group.Wait()
+}
+
+// pod is the sandbox as the runtime tells of it: CRI-O without a PID, since it
+// makes no pause process, and containerd without a namespace that is gone.
+func (n *runtimeNode) pod() *nri.PodSandbox {
+	p := &nri.PodSandbox{Id: sandboxID, Namespace: web.Namespace, Name: web.Name, Uid: web.UID, Linux: &nri.LinuxPodSandbox{}}
+	if n.runtime == runtimeContainerd && !n.stopped {
+		p.Pid = 1
+	}
+	if !n.gone || n.runtime != runtimeContainerd {
+		p.Linux.Namespaces = []*nri.LinuxNamespace{{Type: "network", Path: n.netns}}
+	}
+	return p
+}
+
+// do is one step of a sandbox's life.
+func (n *runtimeNode) do(step string) {
+	n.Helper()
+	switch step {
+	case "run":
+		n.must(n.RunPodSandbox(n.Context(), n.pod()))
+		n.attached()
+		return
+	case "found":
+		n.start()
+		n.attached()
+		return
+	case "namespace":
+		n.must(unix.Unmount(n.netns, unix.MNT_DETACH))
+		n.must(os.Remove(n.netns))
+		n.gone = true
+		return
+	case "restart":
+		n.jobs.group.Wait()
+		n.store.Settled()
+		n.start()
+		return
+	case "stop":
+		n.must(n.StopPodSandbox(n.Context(), n.pod()))
+		n.stopped = true
+	case "remove":
+		n.must(n.RemovePodSandbox(n.Context(), n.pod()))
+	case "sweep":
+		n.sweep(n.Context(), true)
+	case "unprepare":
+		results, err := plugin{n.Driver}.UnprepareResourceClaims(n.Context(), []kubeletplugin.NamespacedObject{{UID: "a-uid"}})
+		n.must(errors.Join(err, results["a-uid"]))
+	default:
+		n.Fatalf("no step %q", step)
+	}
+	same(n.T, "addresses that are taken after "+step, 0, n.taken())
+}
+
+// taken counts the leases of host-local.
+func (n *runtimeNode) taken() int {
+	n.Helper()
+	leases, err := filepath.Glob(filepath.Join(n.ipam, "*", "10.*"))
+	n.must(err)
+	return len(leases)
+}
+
+// links are the host's interfaces, but for the bridge, which its plugin never
+// removes.
+func (n *runtimeNode) links() []string {
+	n.Helper()
+	host, err := (&podNet{hostRoot: "/"}).look("/proc/thread-self/ns/net")
+	n.must(err)
+	var out []string
+	for _, l := range host.links {
+		if l != "br0" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// nothingLeft fails the test unless all is as before the pod.
+func (n *runtimeNode) nothingLeft() {
+	n.Helper()
+	same(n.T, "records", 0, len(n.store.All()))
+	same(n.T, "debts", 0, len(n.store.Debts()))
+	for what, pattern := range map[string]string{
+		"the CNI cache": filepath.Join(n.state, "cni/results/*"), "CDI specs": filepath.Join(n.gate.specDir, "*"),
+	} {
+		files, err := filepath.Glob(pattern)
+		n.must(err)
+		same(n.T, what, 0, len(files))
+	}
+	// The kernel takes what is in a namespace down after the namespace.
+	ctx, cancel := context.WithTimeout(n.Context(), 20*time.Second)
+	defer cancel()
+	for fmt.Sprint(n.links()) != fmt.Sprint(n.before) && sleep(ctx, 10*time.Millisecond) {
+	}
+	same(n.T, "the host's interfaces", n.before, n.links())
+}
+
+func (n *runtimeNode) must(err error) {
+	n.Helper()
+	if err != nil {
+		n.Fatal(err)
+	}
+}
+
+// The lives of sandboxes in the orders of both runtimes, with real namespaces and
+// plugins. CRI-O has removed the namespace before NRI hears of it (cri-o 9905);
+// containerd has not, and does not tell of sandboxes older than itself at all.
+func TestTeardownOrders(t *testing.T) {
+	if !inOwnMachine(t) {
+		return
+	}
+	for _, tt := range []struct{ name, runtime, steps string }{
+		{"CRI-O", "CRI-O", "run namespace stop remove unprepare"},
+		{"CRI-O, stop twice", "CRI-O", "run namespace stop stop remove remove unprepare"},
+		{"CRI-O, remove without stop", "CRI-O", "run namespace remove unprepare"},
+		{"CRI-O, no driver ran when it was made", "CRI-O", "found namespace stop remove unprepare"},
+		{"CRI-O, nobody tells", "CRI-O", "run namespace unprepare unprepare"},
+		{"CRI-O, the sweep is first", "CRI-O", "run namespace sweep stop remove unprepare"},
+		{"CRI-O, unprepared before it is removed", "CRI-O", "run namespace stop unprepare remove"},
+		{"CRI-O, a driver is started before", "CRI-O", "run restart namespace stop remove unprepare"},
+		{"CRI-O, a driver is started in between", "CRI-O", "run namespace restart stop remove unprepare"},
+		{"CRI-O, a driver is started after stop", "CRI-O", "run namespace stop restart remove unprepare"},
+		{"CRI-O, a driver is started after all", "CRI-O", "run namespace stop remove unprepare restart sweep"},
+		{"containerd", "containerd", "run stop namespace remove unprepare"},
+		{"containerd, stop twice", "containerd", "run stop namespace stop remove unprepare"},
+		{"containerd, remove without stop", "containerd", "run namespace remove unprepare"},
+		{"containerd, no driver ran when it was made", "containerd", "found stop namespace remove unprepare"},
+		{"containerd, nobody tells", "containerd", "run namespace sweep unprepare"},
+		{"containerd, a driver is started in between", "containerd", "run stop restart namespace remove unprepare"},
+		{"containerd, which was started itself", "containerd", "run namespace restart sweep unprepare"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newRuntimeNode(t, tt.runtime)
+			defer func() { n.must(n.world.Close()) }()
+			for step := range strings.FieldsSeq(tt.steps) {
+				n.do(step)
+			}
+			n.nothingLeft()
+		})
+	}
+}
