@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,48 @@ type checker struct {
 	// began is set when the pods that this driver has found were given to be
 	// checked.
 	began atomic.Bool
+
+	mu sync.Mutex
+	// failed has what the latest CHECK of an attachment has found, where that is
+	// an error.
+	failed map[checkpoint.Key]failedCheck
+}
+
+// failedCheck is a CHECK that has failed in a sandbox.
+type failedCheck struct {
+	sandbox string
+	err     error
+}
+
+// note keeps what a CHECK of these records has found, and forgets records that
+// are not there any more.
+func (c *checker) note(checked []checkpoint.Record, failed map[checkpoint.Key]error, all []checkpoint.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.failed
+	c.failed = map[checkpoint.Key]failedCheck{}
+	for _, r := range all {
+		if f, found := before[r.Key()]; found {
+			c.failed[r.Key()] = f
+		}
+	}
+	for _, r := range checked {
+		delete(c.failed, r.Key())
+		if err := failed[r.Key()]; err != nil {
+			c.failed[r.Key()] = failedCheck{r.Sandbox.ID, err}
+		}
+	}
+}
+
+// found is what the latest CHECK of a record has found, in the sandbox that it
+// is attached in.
+func (c *checker) found(r checkpoint.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, failed := c.failed[r.Key()]; failed && inSandbox(f.sandbox)(r) {
+		return f.err
+	}
+	return nil
 }
 
 func newChecker() *checker {

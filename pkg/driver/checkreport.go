@@ -23,6 +23,7 @@ const (
 // every claim, where it does not say so already, and as events. What is as it
 // should be is an event only for an owner who asked. The pod is locked.
 func (d *Driver) reportCheck(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record, failed map[checkpoint.Key]error, asked bool) {
+	d.checks.note(records, failed, d.store.All())
 	state := func(r checkpoint.Record) deviceState { return checkedState(r, failed[r.Key()]) }
 	for claim, devices := range statesByClaim(records, state) {
 		d.status.amendClaim(claim, devices)

@@ -82,12 +82,9 @@ func (p plugin) HandleError(ctx context.Context, err error, msg string) {
 		p.d.fail(fmt.Errorf("%s: %w", msg, err))
 		return
 	}
-	p.d.slices.doubt(fmt.Errorf("%s: %w", msg, err)) // only publishing has such errors
-}
-
-// WatchHealthStatus is never called: the service is off.
-func (p plugin) WatchHealthStatus(context.Context, chan<- kubeletplugin.DeviceHealthReport) error {
-	return kubeletplugin.ErrHealthNotSupported
+	// Publishing has such errors, and health that was told too late; slices that
+	// are as they should be are found to be so.
+	p.d.slices.doubt(fmt.Errorf("%s: %w", msg, err))
 }
 
 // waitForRuntime holds Prepare until the runtime would call our hooks: a pod

@@ -345,9 +345,6 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 		// Pods are prepared in parallel: a Prepare that waits, or an Unprepare
 		// with a slow plugin, must not hold the others. Each pod has its lock.
 		kubeletplugin.Serialize(false),
-		// The health of a network is shown by publishing it or not. Declining
-		// per call would have the kubelet ask again every five seconds.
-		kubeletplugin.HealthService(false),
 		kubeletplugin.GRPCInterceptor(d.waker.intercept),
 	)...)
 	if err != nil {

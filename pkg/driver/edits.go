@@ -68,13 +68,15 @@ func deviceNodes(files []attachment.DeviceFile) []*specs.DeviceNode {
 }
 
 // cdiDevices are the names by which the kubelet has a container get what a
-// record brings: the gate, and the device of a pool.
+// record brings: the device of a pool, and the gate. The kubelet shows a device's
+// health by the first, and each name once for a container: the gate's is that of
+// all devices of a claim.
 func cdiDevices(r checkpoint.Record) []string {
-	out := []string{gateDevice(r.Claim.UID)}
+	gate := gateDevice(r.Claim.UID)
 	if r.Hardware != nil {
-		out = append(out, gateDevice(cdiName(r)))
+		return []string{gateDevice(cdiName(r)), gate}
 	}
-	return out
+	return []string{gate}
 }
 
 // sortedByIndex are records in the order in which a pod's devices are told of.

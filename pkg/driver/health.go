@@ -207,6 +207,16 @@ func (h *health) note(o *opinion, err error) (changed bool, why cause) {
 	return changed, why
 }
 
+// answer is the latest of a conflist's plugins; nil where they are not asked.
+func (h *health) answer(conflist json.RawMessage) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if o := h.opinions[string(conflist)]; o != nil {
+		return o.err
+	}
+	return nil
+}
+
 // settle waits until all networks have had their first answer, as long as that
 // may take: a driver that has just been started does not withdraw what the one
 // before has published.

@@ -62,6 +62,14 @@ func (n *networks) usable(ref attachment.NetworkRef) (attachment.Network, error)
 	return c.network, nil
 }
 
+// find returns a NAD as it was last looked at.
+func (n *networks) find(ref attachment.NetworkRef) (candidate, bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	c, there := n.byRef[ref]
+	return c, there
+}
+
 // ofDevice returns the NAD that a device of this node stands for.
 func (n *networks) ofDevice(pool, device string) (attachment.NetworkRef, error) {
 	n.mu.RLock()
