@@ -150,7 +150,7 @@ func TestHealthIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver(t, nad("blue", blueConf))
 		d.publisher = &publisher{health: newHealth(&d.quiet, nil)}
-		d.begun = time.Now()
+		d.begun, d.prepared = time.Now(), make(chan struct{}, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		reports := make(chan kubeletplugin.DeviceHealthReport)
 		ended := make(chan error, 1)
@@ -169,14 +169,14 @@ func TestHealthIsTold(t *testing.T) {
 			t.Errorf("at first %+v after %s", devices, after)
 		}
 		prepare(t, d, claim("a", "blue"))
-		changes := func(want kubeletplugin.HealthStatus) {
+		changes := func(want kubeletplugin.HealthStatus, within time.Duration) {
 			t.Helper()
 			devices, after := next()
-			if len(devices) != 1 || devices[0].Health != want || after > healthEvery {
+			if len(devices) != 1 || devices[0].Health != want || after > within {
 				t.Errorf("%+v after %s, want %s", devices, after, want)
 			}
 		}
-		changes(kubeletplugin.HealthStatusHealthy)
+		changes(kubeletplugin.HealthStatusHealthy, 0)
 		for range 3 {
 			if devices, after := next(); len(devices) != 1 || after != healthAgain {
 				t.Errorf("while nothing changes: %+v after %s", devices, after)
@@ -184,9 +184,9 @@ func TestHealthIsTold(t *testing.T) {
 		}
 		was := d.networks.byRef
 		d.networks.set(nil)
-		changes(kubeletplugin.HealthStatusUnknown)
+		changes(kubeletplugin.HealthStatusUnknown, healthEvery)
 		d.networks.set(was)
-		changes(kubeletplugin.HealthStatusHealthy)
+		changes(kubeletplugin.HealthStatusHealthy, healthEvery)
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("at the end: %v", err)

@@ -44,6 +44,7 @@ func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi
 		}
 	}
 	failed := p.d.prepare(ctx, claims)
+	p.d.lookAtHealth()
 	results := map[types.UID]kubeletplugin.PrepareResult{}
 	for _, claim := range claims {
 		if err := failed[claim.UID]; err != nil {

@@ -131,7 +131,8 @@ type Driver struct {
 	slices    publication
 	metrics   *metrics.Node
 	begun     time.Time
-	read      atomic.Bool // the NADs were, which comes before all else
+	read      atomic.Bool   // the NADs were, which comes before all else
+	prepared  chan struct{} // of capacity 1: claims have been, whose devices' health is to be told
 	// updateMetadata is the helper's; nil where containers get no metadata.
 	updateMetadata func(ctx context.Context, claimNamespace, claimName string, claimUID types.UID, request string, devices []kubeletplugin.Device) error
 
@@ -187,6 +188,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		unlock:      unlock,
 		waker:       waker{registered: make(chan struct{}, 1)},
 		failed:      make(chan error, 1),
+		prepared:    make(chan struct{}, 1),
 		begun:       time.Now(),
 	}
 	d.attacher.handedOver = d.reportHandOver

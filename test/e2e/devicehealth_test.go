@@ -1,0 +1,73 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// The kubelet has in a pod's status how its network is (KEP-4680): well, ill
+// with the reason when the master goes or a plugin says no to STATUS, and well
+// again when that is mended. The driver may be started anew in between.
+func TestDeviceHealth(t *testing.T) {
+	f := setup(t, "ill")
+	f.master("lan9")
+	f.bridge("br-ill")
+	installPlugin(t, "nadra-ill", `case "$CNI_COMMAND" in ADD) `+passOn+`;; STATUS) [ ! -e /run/nadra-ill ] ||
+		{ echo '{"cniVersion":"1.1.0","code":50,"msg":"the fabric manager is down"}'; exit 1; };; esac`)
+	f.nad("mac", strings.NewReplacer("lan0", "lan9", "10.50.", "10.80.").Replace(macvlanConf))
+	f.nad("asked", strings.Replace(chained("br-ill", "10.81.0.0/24", "nadra-ill"), "1.0.0", "1.1.0", 1))
+	for name, network := range map[string]string{"one": "mac", "two": "asked"} {
+		f.start(name, lab.Want{Network: network})
+		f.becomes(name, corev1.ResourceHealthStatusHealthy)
+	}
+
+	f.sh("ip link del lan9")
+	f.becomes("one", corev1.ResourceHealthStatusUnhealthy, "network ill/mac cannot be attached on this node", `interface "lan9" is not on the node`)
+	f.sh("touch /run/nadra-ill")
+	f.undo = append(f.undo, "rm -f /run/nadra-ill")
+	f.becomes("two", corev1.ResourceHealthStatusUnhealthy, "network ill/asked", "the fabric manager is down", "code 50")
+
+	f.sh("kill -9 " + f.driverPIDs())
+	f.sh("rm /run/nadra-ill; ip link add lan9 type veth peer name lan9p && ip link set lan9 up && ip link set lan9p up")
+	f.becomes("one", corev1.ResourceHealthStatusHealthy)
+	f.becomes("two", corev1.ResourceHealthStatusHealthy)
+	for _, name := range []string{"one", "two"} {
+		f.must(f.DeletePod(f.ctx, f.ns, name))
+	}
+}
+
+// becomes waits until the kubelet says this of the pod's only network, with all
+// of this in the message.
+func (f *fixture) becomes(pod string, want corev1.ResourceHealthStatus, says ...string) {
+	f.Helper()
+	began := time.Now()
+	f.eventually(90*time.Second, func(ctx context.Context) error {
+		p, err := f.Kube.CoreV1().Pods(f.ns).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		all := p.Status.ContainerStatuses[0].AllocatedResourcesStatus
+		if len(all) != 1 || len(all[0].Resources) != 1 {
+			return fmt.Errorf("allocatedResourcesStatus of %s: %+v", pod, all)
+		}
+		message := ""
+		if m := all[0].Resources[0].Message; m != nil {
+			message = *m
+		}
+		if got := all[0].Resources[0].Health; got != want {
+			return fmt.Errorf("%s of %s is %s %q, want %s", all[0].Name, pod, got, message, want)
+		}
+		return contains("the message of "+pod, message, says)
+	})
+	f.Logf("%s is %s after %s", pod, want, time.Since(began).Round(100*time.Millisecond))
+}
