@@ -9,7 +9,6 @@ import (
 	"time"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
-	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
@@ -222,13 +221,12 @@ func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 // of it. It is told on and of no use to the pod's networks: without it the
 // attachment is no worse.
 func (a *attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record) json.RawMessage {
-	at := r.Attachment
-	info, err := a.runner.DeviceInfo(sandbox, at)
+	info, err := a.runner.DeviceInfo(sandbox, r.Attachment)
 	if len(info) == 0 && r.Hardware != nil {
 		info = r.Hardware.DeviceInfo
 	}
 	if err != nil {
-		klog.FromContext(ctx).Info("No device information in network-status", "network", at.Network, "interface", at.Interface, "reason", err.Error())
+		logOf(ctx, r).Info("No device information in network-status", "reason", err.Error())
 	}
 	return info
 }

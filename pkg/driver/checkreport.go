@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -32,7 +31,7 @@ func (d *Driver) reportCheck(ctx context.Context, pod attachment.PodRef, records
 		at := r.Attachment
 		switch err := failed[r.Key()]; {
 		case err != nil:
-			klog.FromContext(ctx).Info("CHECK of an attachment fails", "network", at.Network, "interface", at.Interface, "reason", cniMessage(err))
+			logOf(ctx, r).Info("CHECK of an attachment fails", "reason", cniMessage(err))
 			d.event(pod, corev1.EventTypeWarning, eventCheckFailed, fmt.Sprintf(
 				"CHECK of network %s (%s) fails: %s; the pod is left as it is: to have it attached anew, delete it",
 				at.Network, at.Interface, cut(cniMessage(err), maxEventMessage/2)))

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -119,7 +117,7 @@ func (a *attacher) runDel(ctx context.Context, r checkpoint.Record, there bool) 
 	if err != nil {
 		return fmt.Errorf("deleting network %s from %s: %w", r.Attachment.Network, r.Attachment.Interface, err)
 	}
-	klog.FromContext(ctx).V(2).Info("Deleted attachment", "network", r.Attachment.Network, "interface", r.Attachment.Interface, "sandbox", sandbox.ID)
+	logOf(ctx, r).V(2).Info("Deleted attachment", "sandbox", sandbox.ID)
 	return nil
 }
 

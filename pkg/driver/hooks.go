@@ -235,7 +235,7 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 	case <-over.C:
 	case <-ctx.Done():
 	}
-	klog.FromContext(ctx).Info("Detaching goes on", "sandbox", sandbox.ID, "pod", klog.KRef(sandbox.Pod.Namespace, sandbox.Pod.Name))
+	klog.FromContext(h.d.withPod(ctx, sandbox.Pod)).Info("Detaching goes on", "sandbox", sandbox.ID)
 	return nil
 }
 

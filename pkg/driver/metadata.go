@@ -72,7 +72,7 @@ func (d *Driver) tellMetadata(ctx context.Context, pod attachment.PodRef) {
 	}
 	for k, records := range byRequest {
 		if err := d.updateMetadata(ctx, k.claim.Namespace, k.claim.Name, types.UID(k.claim.UID), k.request, d.devicesOf(records)); err != nil {
-			klog.FromContext(ctx).Info("The file about a request's devices has no interface", "claim", k.claim, "request", k.request, "reason", err.Error())
+			klog.FromContext(ctx).Info("The file about a request's devices has no interface", "claim", klog.KRef(k.claim.Namespace, k.claim.Name), "request", k.request, "reason", err.Error())
 		}
 	}
 }

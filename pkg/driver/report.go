@@ -97,6 +97,12 @@ func (d *Driver) event(pod attachment.PodRef, eventType, reason, message string)
 // maxEventMessage is the API's limit for the message of an event, in bytes.
 const maxEventMessage = 1024
 
+// logOf is the log for one record's attachment, in a context that has the pod.
+func logOf(ctx context.Context, r checkpoint.Record) klog.Logger {
+	return klog.LoggerWithValues(klog.FromContext(ctx), "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name),
+		"network", r.Attachment.Network, "interface", r.Attachment.Interface)
+}
+
 // withPod puts the pod into the log lines of what follows.
 func (d *Driver) withPod(ctx context.Context, pod attachment.PodRef) context.Context {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KRef(pod.Namespace, pod.Name), "podUID", pod.UID)

@@ -107,15 +107,15 @@ func (d *Driver) runSweep(ctx context.Context) error {
 // sweep goes over everything once. A claim counts as gone when two sweeps of
 // the ticker have found it so.
 func (d *Driver) sweep(ctx context.Context, poked bool) {
-	logger := klog.FromContext(ctx)
 	left := &leftovers{}
 	for pod, records := range byPod(d.store.All()) {
 		if ctx.Err() != nil {
 			return
 		}
 		d.sweeper.pulse.beat()
-		if err := d.sweepPod(d.withPod(ctx, pod), pod, records); err != nil {
-			logger.Error(err, "Sweeping a pod failed; tried again", "pod", klog.KRef(pod.Namespace, pod.Name))
+		ctx := d.withPod(ctx, pod)
+		if err := d.sweepPod(ctx, pod, records); err != nil {
+			klog.FromContext(ctx).Error(err, "Sweeping a pod failed; tried again")
 			left.sandboxes += d.lost(pod)
 		}
 	}
@@ -125,13 +125,14 @@ func (d *Driver) sweep(ctx context.Context, poked bool) {
 	changed := d.sweeper.hardware.Swap(false)
 	for _, debt := range d.store.Debts() {
 		d.sweeper.pulse.beat()
+		ctx := d.withPod(ctx, debt.Record.Pod)
 		if err := d.sweepDebt(ctx, debt, time.Now(), changed && debt.Record.Hardware != nil); err != nil {
-			logger.Error(err, "The DEL of a released attachment still fails; tried again", "claim", klog.KRef(debt.Record.Claim.Namespace, debt.Record.Claim.Name), "since", debt.Since)
+			logOf(ctx, debt.Record).Error(err, "The DEL of a released attachment still fails; tried again", "since", debt.Since)
 		}
 	}
 	cached, err := d.sweepCache(ctx)
 	if err != nil {
-		logger.Error(err, "Cleaning the CNI cache failed; tried again")
+		klog.FromContext(ctx).Error(err, "Cleaning the CNI cache failed; tried again")
 	}
 	left.cached, left.claims, left.damaged = cached, len(d.sweeper.gone), d.store.PutAside()
 	d.sweeper.left.Store(left)
@@ -193,9 +194,10 @@ func (d *Driver) sweepGone(ctx context.Context) {
 			if !before[uid] {
 				continue
 			}
-			klog.FromContext(ctx).Info("Forgetting a claim that is gone and that the kubelet has not unprepared", "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name), "claimUID", uid)
+			logger := klog.LoggerWithValues(klog.FromContext(d.withPod(ctx, pod)), "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name), "claimUID", uid)
+			logger.Info("Forgetting a claim that is gone and that the kubelet has not unprepared")
 			if err := d.unprepare(ctx, uid); err != nil {
-				klog.FromContext(ctx).Error(err, "Forgetting a claim failed; tried again")
+				logger.Error(err, "Forgetting a claim failed; tried again")
 			}
 		}
 	}
@@ -221,7 +223,6 @@ func (d *Driver) sweepDebt(ctx context.Context, debt checkpoint.Debt, now time.T
 		return err
 	}
 	delete(d.sweeper.debts, name)
-	klog.FromContext(ctx).Info("The DEL of a released attachment has succeeded", "claim", klog.KRef(debt.Record.Claim.Namespace, debt.Record.Claim.Name),
-		"network", debt.Record.Attachment.Network, "since", debt.Since)
+	logOf(ctx, debt.Record).Info("The DEL of a released attachment has succeeded", "since", debt.Since)
 	return d.store.Settle(debt)
 }
