@@ -1,0 +1,159 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+const (
+	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+	// deepest is how many levels of quoted JSON are looked into.
+	deepest = 16
+)
+
+var (
+	// Names that Kubernetes gives to what is no secret: of labels, of Secrets.
+	known = []string{
+		"key", "topologyKey", "matchLabelKeys", "mismatchLabelKeys", "automountServiceAccountToken",
+		"imagePullSecrets", "pullSecrets", "secretName", "secretRef", "secretKeyRef",
+	}
+	// Below these is what users write, in which no name is known.
+	users = []string{"annotations", "config", "parameters", "data", "stringData", "cni-args", "cniArgs"}
+)
+
+// Value redacts whatever can be JSON. The result is of maps, lists, strings,
+// numbers, booleans.
+func (r *Redactor) Value(value any) (any, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("writing %T as JSON: %w", value, err)
+	}
+	tree, err := decode(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("reading %T as JSON: %w", value, err)
+	}
+	return r.walk(tree, false, 0), nil
+}
+
+// decode reads one JSON value and nothing behind it. Numbers stay as written.
+func decode(text string) (any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var out any
+	if err := d.Decode(&out); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("there is more behind the value")
+	}
+	return out, nil
+}
+
+// encode keeps < and > readable.
+func encode(value any, indent string) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(value); err != nil {
+		return nil, fmt.Errorf("writing JSON: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// walk redacts a value; strict says that it is of a user's making.
+func (r *Redactor) walk(value any, strict bool, depth int) any {
+	switch v := value.(type) {
+	case map[string]any:
+		return r.walkMap(v, strict, depth)
+	case []any:
+		return r.walkList(v, strict, depth)
+	case string:
+		return r.walkString(v, depth)
+	}
+	return value
+}
+
+func (r *Redactor) walkMap(m map[string]any, strict bool, depth int) map[string]any {
+	out := make(map[string]any, len(m))
+	for name, value := range m {
+		safe := r.Text(name)
+		switch {
+		case name == lastApplied || name == "managedFields" && !strict:
+		case name == "caBundle":
+			out[safe] = r.mark(value, caBundle)
+		case strengthOf(name) != harmless && (strict || !slices.Contains(known, name)):
+			out[safe] = r.mark(value, credential)
+		case (name == "value" || name == "values") && namesCredential(m):
+			out[safe] = r.mark(value, credential)
+		default:
+			out[safe] = r.walk(value, strict || slices.Contains(users, name), depth)
+		}
+	}
+	return out
+}
+
+// namesCredential tells of {"name": "PASSWORD", "value": …}.
+func namesCredential(m map[string]any) bool {
+	for _, by := range []string{"name", "key"} {
+		if name, ok := m[by].(string); ok && strengthOf(name) != harmless {
+			return true
+		}
+	}
+	return false
+}
+
+// mark takes a value out, unless it says nothing.
+func (r *Redactor) mark(value any, kind string) any {
+	switch v := value.(type) {
+	case nil, bool:
+		return v
+	case string:
+		if v == "" || v == Mark {
+			return v
+		}
+	}
+	r.Counts[kind]++
+	return Mark
+}
+
+func (r *Redactor) walkList(list []any, strict bool, depth int) []any {
+	out := make([]any, 0, len(list))
+	behindFlag := false
+	for _, value := range list {
+		text, isText := value.(string)
+		if behindFlag && isText {
+			value = r.mark(text, credential)
+			behindFlag = false
+		} else {
+			behindFlag = isText && strings.HasPrefix(text, "-") && !strings.ContainsAny(text, "= \t\n") && strengthOf(text) != harmless
+			value = r.walk(value, strict, depth)
+		}
+		out = append(out, value)
+	}
+	return out
+}
+
+// walkString looks into JSON in a string; other strings are texts.
+func (r *Redactor) walkString(text string, depth int) any {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" || !strings.ContainsRune(`{["`, rune(trimmed[0])) || trimmed == Mark {
+		return r.Text(text)
+	}
+	tree, err := decode(text)
+	if err != nil {
+		return r.Text(text)
+	}
+	if depth >= deepest {
+		return r.mark(text, unreadable)
+	}
+	out, err := encode(r.walk(tree, true, depth+1), "")
+	if err != nil {
+		return r.mark(text, unreadable)
+	}
+	return strings.TrimSuffix(string(out), "\n")
+}
