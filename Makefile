@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint image cluster-up cluster-down demo e2e e2e-dropin e2e-upgrade conformance faults monitoring bench test-vm test clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo e2e e2e-dropin e2e-upgrade conformance faults monitoring bench test-vm test clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,13 @@ lint: ## static checks and formatting
 	$(TOOL) golangci-lint run --allow-serial-runners ./...
 	$(TOOL) golangci-lint fmt --diff ./...
 
+# The database of vulnerabilities is on the network, and the target says loudly
+# when it cannot be read: then nothing was checked. VULNDB is a mirror of it.
+vulncheck: ## known vulnerabilities in what is linked, by https://vuln.go.dev
+	@$(GO) build -modfile=$(CURDIR)/build/tools/go.mod -o $(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
+	@$(BIN)/govulncheck $(if $(VULNDB),-db $(VULNDB)) ./... || { code=$$?; \
+		[ $$code = 3 ] || echo 'vulncheck: NOTHING WAS CHECKED' >&2; exit $$code; }
+
 image: $(BIN)/nadra-node.tar $(BIN)/nadra-controller.tar ## write the images' archives, bin/nadra-node.tar and bin/nadra-controller.tar
 
 $(BIN)/nadra-node.tar: build
@@ -62,6 +69,14 @@ $(BIN)/nadra-node.tar: build
 # Nothing in it needs root, and the manifests do not run it as root.
 $(BIN)/nadra-controller.tar: $(BIN)/nadra-node.tar
 	$(BIN)/mkimage -o $@ -t $(CONTROLLER_IMAGE) -entrypoint /nadra-controller /nadra-controller=$(BIN)/nadra-controller
+
+# COMMIT is Git's HEAD unless given, and then nothing may be changed in the tree.
+REGISTRY ?= ghcr.io/nadra-dev
+release: ## VERSION=v0.1.0: images, kubectl-nadra, chart, manifests, SBOMs and sums into dist/
+	$(GO) -C build/release run . -version '$(VERSION)' -commit '$(COMMIT)' -registry '$(REGISTRY)' -source $(CURDIR) -out $(CURDIR)/dist
+
+release-check: ## a release made in two folders is the same, and what it should be
+	$(GO) -C build/release test -count=1 ./...
 
 # The driver with fail points and the race detector, for the fault suite only.
 $(BIN)/faults/nadra-node.tar: image libc
@@ -118,7 +133,7 @@ test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugin
 bench: image ## measure, beside Multus; writes docs/performance.md and .json
 	$(GO) test $(E2E) -count=1 -timeout 100m -run '^$$' -bench . ./test/bench/...
 
-test: lint race fuzz monitoring e2e e2e-dropin e2e-upgrade conformance faults test-vm ## everything that CI runs
+test: lint race release-check fuzz monitoring e2e e2e-dropin e2e-upgrade conformance faults test-vm ## everything that CI runs
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // imageSpec is all that decides about the content of an archive.
@@ -19,6 +20,7 @@ type imageSpec struct {
 	entrypoint   []string
 	env          []string
 	entries      []entry
+	layerType    types.MediaType
 }
 
 // write puts the image into the archive at path.
@@ -44,7 +46,7 @@ func (s imageSpec) image() (v1.Image, error) {
 	}
 	only, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(content)), nil
-	})
+	}, tarball.WithMediaType(s.layerType))
 	if err != nil {
 		return nil, fmt.Errorf("making the layer: %w", err)
 	}

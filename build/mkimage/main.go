@@ -2,11 +2,13 @@
 // but files: no daemon, no base image, no registry.
 //
 //	mkimage -o OUT.tar -t NAME [-entrypoint A,B] [-env K=V]... DEST=SRC...
+//	mkimage -oci -arch amd64,arm64 -o OUT.tar -t NAME ... DEST=bin/{arch}/SRC...
 //
 // Each file SRC becomes DEST in the image and keeps its executable bit.
 // DEST=@TARGET makes a symbolic link instead. The directories above a DEST are
 // made, and so is /tmp. The same input gives the same archive, byte for byte,
-// which `ctr images import` stores under exactly NAME.
+// which `ctr images import` stores under exactly NAME. With -oci it is an OCI
+// image layout for several architectures.
 package main
 
 import (
@@ -15,6 +17,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // repeated is a flag that may be given several times.
@@ -40,7 +44,8 @@ func run(args []string) error {
 	out := flags.String("o", "", "the archive to write")
 	tag := flags.String("t", "", "the image's name, with its tag")
 	entrypoint := flags.String("entrypoint", "", "the command to run, its arguments separated by commas")
-	arch := flags.String("arch", runtime.GOARCH, "the processor architecture the files are for")
+	arch := flags.String("arch", runtime.GOARCH, "the processor architecture the files are for; with -oci several, separated by commas")
+	oci := flags.Bool("oci", false, "write an OCI image layout; {arch} in SRC is each of the architectures")
 	flags.Var(&env, "env", "an environment variable K=V (repeatable)")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -52,9 +57,13 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	spec := imageSpec{name: *tag, architecture: *arch, env: env, entries: entries}
+	spec := imageSpec{name: *tag, architecture: *arch, env: env, entries: entries, layerType: types.DockerLayer}
 	if *entrypoint != "" {
 		spec.entrypoint = strings.Split(*entrypoint, ",")
+	}
+	if *oci {
+		spec.layerType = types.OCILayer
+		return spec.writeOCI(*out, strings.Split(*arch, ","))
 	}
 	return spec.write(*out)
 }

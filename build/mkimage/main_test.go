@@ -65,6 +65,36 @@ func TestImageContent(t *testing.T) {
 	}
 }
 
+// Two architectures in one archive: the layout's index has one entry under the
+// name, an index of an image for each.
+func TestOCI(t *testing.T) {
+	dir := t.TempDir()
+	for _, arch := range []string{"amd64", "arm64"} {
+		if err := os.WriteFile(filepath.Join(dir, "program-"+arch), []byte(arch), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two := filepath.Join(dir, "1.tar"), filepath.Join(dir, "2.tar")
+	for _, out := range []string{one, two} {
+		build(t, "-oci", "-arch", "amd64,arm64", "-o", out, "-t", "localhost:5000/a/b:1", "/p="+filepath.Join(dir, "program-{arch}"))
+	}
+	if !bytes.Equal(read(t, one), read(t, two)) {
+		t.Error("the same input gave two different archives")
+	}
+	members := list(t, bytes.NewReader(read(t, one)))
+	if len(members) != 9 || !slices.Contains(members, "index.json 644") || !slices.Contains(members, "oci-layout 644") {
+		t.Errorf("members %q", members) // two images of manifest, configuration, layer, and their index
+	}
+	for _, part := range []string{`"io.containerd.image.name": "localhost:5000/a/b:1"`, `"org.opencontainers.image.ref.name": "1"`, `"architecture":"arm64"`, "application/vnd.oci.image.layer.v1.tar+gzip"} {
+		if !bytes.Contains(read(t, one), []byte(part)) {
+			t.Errorf("the archive lacks %s", part)
+		}
+	}
+	if run([]string{"-oci", "-arch", "riscv64", "-o", one, "-t", "localhost/a:1", "/p=" + filepath.Join(dir, "program-{arch}")}) == nil {
+		t.Error("an architecture without its program is no error")
+	}
+}
+
 func TestBadEntries(t *testing.T) {
 	for _, args := range [][]string{{"/a"}, {"/=x"}, {"/a="}, {"/a=x", "a=y"}} {
 		if _, err := parseEntries(args); err == nil {

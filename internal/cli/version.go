@@ -3,12 +3,12 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/internal/report"
+	"github.com/nadra-dev/nadra/internal/version"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -52,19 +52,11 @@ func (a *app) version() *cobra.Command {
 }
 
 func clientVersions() versions {
-	v := versions{Client: "(devel)", Schemas: map[string]string{
+	v := versions{Schemas: map[string]string{
 		"report": report.APIVersion, "claim": v1alpha1.GroupVersion.String(),
 	}}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	v.Client, v.Go = info.Main.Version, info.GoVersion
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v.Commit = s.Value
-		}
-	}
+	info := version.Get()
+	v.Client, v.Commit, v.Go = info.Version, info.Commit, info.Go
 	return v
 }
 

@@ -1,24 +1,20 @@
 package metrics
 
 import (
-	"runtime/debug"
+	"cmp"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nadra-dev/nadra/internal/version"
 )
 
 // buildInfo is always 1; what it says is in its labels.
 func buildInfo() prometheus.Collector {
-	version, revision, goVersion := "unknown", "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version, goVersion = info.Main.Version, info.GoVersion
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				revision = s.Value
-			}
-		}
-	}
+	info := version.Get()
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "nadra_build_info", Help: "The program that runs.",
-		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "go_version": goVersion},
+		ConstLabels: prometheus.Labels{
+			"version": info.Version, "revision": cmp.Or(info.Commit, "unknown"), "go_version": cmp.Or(info.Go, "unknown"),
+		},
 	}, func() float64 { return 1 })
 }

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const versionPackage = "github.com/nadra-dev/nadra/internal/version"
+
+// build builds all programs, each below work/OS_ARCH.
+func (r *release) build() error {
+	for _, p := range r.clients {
+		if err := r.compile(p, "kubectl-nadra"); err != nil {
+			return err
+		}
+	}
+	for _, arch := range r.nodes {
+		for _, image := range images {
+			if err := r.compile(platform{"linux", arch}, image.programs...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *release) compile(p platform, programs ...string) error {
+	args := []string{
+		"-C", r.source, "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(r.work, p.String()) + "/",
+		"-ldflags=-s -w -X " + versionPackage + ".release=" + r.version + " -X " + versionPackage + ".commit=" + r.commit,
+	}
+	for _, name := range programs {
+		args = append(args, "./cmd/"+name)
+	}
+	return r.run([]string{"GOOS=" + p.os, "GOARCH=" + p.arch}, "go", args...)
+}
+
+// run runs a program with none of the caller's settings for the compiler.
+func (r *release) run(env []string, name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return strings.HasPrefix(e, "GOFLAGS=") || strings.HasPrefix(e, "GOAMD64=") || strings.HasPrefix(e, "GOARM64=") || strings.HasPrefix(e, "GOEXPERIMENT=")
+	}), append(env, "CGO_ENABLED=0", "GOWORK=off")...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("running %s %s: %w:\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// images writes an OCI archive of each for all architectures, and an SBOM for
+// each architecture.
+func (r *release) images() error {
+	mkimage := filepath.Join(r.work, "mkimage")
+	if err := r.run(nil, "go", "-C", filepath.Join(r.source, "build", "mkimage"), "build", "-o", mkimage, "."); err != nil {
+		return err
+	}
+	for _, image := range images {
+		args := []string{
+			"-oci", "-arch", strings.Join(r.nodes, ","), "-o", filepath.Join(r.out, image.name+".oci.tar"), "-t", r.image(image.name),
+			"-entrypoint", "/" + image.programs[0],
+		}
+		for _, name := range image.programs {
+			args = append(args, "/"+name+"="+filepath.Join(r.work, "linux_{arch}", name))
+		}
+		if err := r.run(nil, mkimage, args...); err != nil {
+			return err
+		}
+		for _, arch := range r.nodes {
+			if err := r.sbom(image.name, platform{"linux", arch}, image.programs...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// image is what a manifest calls it.
+func (r *release) image(name string) string { return r.registry + "/" + name + ":" + r.version }
+
+// archiveName is that of kubectl-nadra for a platform.
+func (p platform) archiveName() string {
+	if p.os == "windows" {
+		return "kubectl-nadra_" + p.String() + ".zip"
+	}
+	return "kubectl-nadra_" + p.String() + ".tar.gz"
+}
+
+// file is one of an archive.
+type file struct {
+	name    string
+	mode    int64
+	content []byte
+}
+
+// archives writes kubectl-nadra for all platforms, with the licence.
+func (r *release) archives() error {
+	license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+	if err != nil {
+		return fmt.Errorf("adding the licence: %w", err)
+	}
+	for _, p := range r.clients {
+		program, err := os.ReadFile(filepath.Join(r.work, p.String(), p.exe("kubectl-nadra")))
+		if err != nil {
+			return fmt.Errorf("packing for %s: %w", p, err)
+		}
+		pack := tarball
+		if p.os == "windows" {
+			pack = zipped
+		}
+		content, err := pack([]file{{"LICENSE", 0o644, license}, {p.exe("kubectl-nadra"), 0o755, program}})
+		if err != nil {
+			return fmt.Errorf("packing for %s: %w", p, err)
+		}
+		if err := r.write(p.archiveName(), content); err != nil {
+			return err
+		}
+		if err := r.sbom("kubectl-nadra", p, "kubectl-nadra"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tarball has no times and no owners.
+func tarball(files []file) ([]byte, error) {
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(compressed)
+	for _, f := range files {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.content))}
+		if err := archive.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := archive.Write(f.content); err != nil {
+			return nil, err
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return nil, err
+	}
+	if err := compressed.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func zipped(files []file) ([]byte, error) {
+	var out bytes.Buffer
+	archive := zip.NewWriter(&out)
+	for _, f := range files {
+		w, err := archive.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Deflate})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return nil, err
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
