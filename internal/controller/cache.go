@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -14,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nadra-dev/nadra/internal/made"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // The indexes of the cache.
@@ -61,9 +60,9 @@ func slimPod(object any) (any, error) {
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
 		Status: corev1.PodStatus{Reason: attacher(pod)},
 	}
-	templates := templatesOf(pod)
+	templates := made.TemplatesOf(&pod.Spec)
 	if leftTo(slim) != "" {
-		templates = allTemplates(pod)
+		templates = made.AllTemplates(&pod.Spec)
 	}
 	for _, name := range templates {
 		slim.Spec.ResourceClaims = append(slim.Spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimTemplateName: &name})
@@ -79,22 +78,6 @@ func slimTemplate(object any) (any, error) {
 		}
 	}
 	return object, nil
-}
-
-// templatesOf are those with names of ours that a pod refers to.
-func templatesOf(pod *corev1.Pod) []string {
-	return slices.DeleteFunc(allTemplates(pod), func(name string) bool { return !translate.MadeTemplate(name) })
-}
-
-// allTemplates are those that a pod refers to.
-func allTemplates(pod *corev1.Pod) []string {
-	var out []string
-	for _, c := range pod.Spec.ResourceClaims {
-		if c.ResourceClaimTemplateName != nil {
-			out = append(out, *c.ResourceClaimTemplateName)
-		}
-	}
-	return out
 }
 
 func addIndexes(ctx context.Context, indexer client.FieldIndexer, pools bool) error {
@@ -113,7 +96,7 @@ func podTemplates(o client.Object) []string {
 	if !ok {
 		return nil
 	}
-	return templatesOf(pod)
+	return made.TemplatesOf(&pod.Spec)
 }
 
 // classesOf are the names of the classes that a NAD may need.

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/nadra-dev/nadra/internal/made"
+	madelive "github.com/nadra-dev/nadra/internal/made/live"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -55,7 +57,7 @@ func (r *classes) ownKeys(_ context.Context, o client.Object) []reconcile.Reques
 		return nil
 	}
 	var out []reconcile.Request
-	if _, ours := attachment.ClassNetwork(class.Name); ours || managed(class) {
+	if _, ours := attachment.ClassNetwork(class.Name); ours || made.Managed(class) {
 		out = append(out, request("", class.Name))
 	}
 	if pool := class.Spec.ExtendedResourceName; r.pools && pool != nil && poolClassName(*pool) != class.Name {
@@ -145,16 +147,9 @@ func (r *classes) do(ctx context.Context, what action, class *resourceapi.Device
 	case update:
 		return r.Update(ctx, class)
 	case remove:
-		return r.Delete(ctx, class, exactly(class))
+		return r.Delete(ctx, class, madelive.Exactly(class))
 	}
 	return nil
-}
-
-// exactly has a deletion fail when the object is another one by now, or was
-// changed.
-func exactly(o client.Object) client.Preconditions {
-	uid, version := o.GetUID(), o.GetResourceVersion()
-	return client.Preconditions{UID: &uid, ResourceVersion: &version}
 }
 
 // settled is nil for an error which says that the cache is behind: the change

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -18,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
-	"github.com/nadra-dev/nadra/pkg/translate"
+	"github.com/nadra-dev/nadra/internal/made"
+	madelive "github.com/nadra-dev/nadra/internal/made/live"
 )
 
 // collector deletes the templates of admission that no pod has referred to for
@@ -40,7 +39,7 @@ type collector struct {
 func (r *collector) setUp(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("templates").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		For(&resourceapi.ResourceClaimTemplate{}, builder.WithPredicates(predicate.NewPredicateFuncs(managed))).
+		For(&resourceapi.ResourceClaimTemplate{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return made.Managed(o) }))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(templateKeys), builder.WithPredicates(comesOrGoes)).
 		Complete(r)
 }
@@ -67,14 +66,14 @@ func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	if err := r.List(ctx, &pods, client.InNamespace(req.Namespace), client.MatchingFields{byTemplate: req.Name}); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing the pods of template %s: %w", req, err)
 	}
-	if len(pods.Items) > 0 || !collectable(&template) {
+	if len(pods.Items) > 0 || !made.Collectable(&template) {
 		delete(r.idle, req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if wait := r.wait(&template); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	if err := r.Delete(ctx, &template, exactly(&template)); err != nil {
+	if err := r.Delete(ctx, &template, madelive.Exactly(&template)); err != nil {
 		return reconcile.Result{}, settled(fmt.Errorf("deleting template %s: %w", req, err))
 	}
 	delete(r.idle, req.NamespacedName)
@@ -97,25 +96,4 @@ func (r *collector) wait(t *resourceapi.ResourceClaimTemplate) time.Duration {
 		since = t.CreationTimestamp.Time
 	}
 	return since.Add(r.grace).Sub(r.now())
-}
-
-// collectable reports a template that admission has made and that nobody else
-// has laid hands on. One that was applied from a manifest, too, since a
-// conversion gives equal ones equal names, is what its workload stands on when
-// there are no pods.
-func collectable(t *resourceapi.ResourceClaimTemplate) bool {
-	if !managed(t) || !translate.MadeTemplate(t.Name) || !t.DeletionTimestamp.IsZero() {
-		return false
-	}
-	for _, m := range t.ManagedFields {
-		if m.Operation == metav1.ManagedFieldsOperationApply {
-			return false
-		}
-	}
-	for name := range t.Labels {
-		if name != v1alpha1.ManagedByLabel {
-			return false
-		}
-	}
-	return len(t.Annotations) == 0 && len(t.OwnerReferences) == 0 && len(t.Finalizers) == 0
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/nadra-dev/nadra/internal/made"
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -64,7 +65,7 @@ func TestClassesConverge(t *testing.T) {
 		if name == "edited" && len(class.Spec.Selectors) != 1 {
 			t.Error("the class that was edited is not put right")
 		}
-		if name == "byhand" && (len(class.Spec.Selectors) != 0 || managed(&class)) {
+		if name == "byhand" && (len(class.Spec.Selectors) != 0 || made.Managed(&class)) {
 			t.Error("the class made by hand was touched")
 		}
 	}
@@ -186,7 +187,7 @@ func TestCollectable(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, template := annotated(t, "p", time.Time{})
 			c.change(template)
-			if got := collectable(template); got != c.want {
+			if got := made.Collectable(template); got != c.want {
 				t.Errorf("collectable is %v, want %v", got, c.want)
 			}
 		})
@@ -224,8 +225,8 @@ func TestRepair(t *testing.T) {
 		t.Errorf("%d events, want one on the pod that does not say what it needs", len(recorder.Events))
 	}
 	look("p")
-	var made resourceapi.ResourceClaimTemplate
-	if !there(t, c, &made, "a", template.Name) || !managed(&made) {
+	var again resourceapi.ResourceClaimTemplate
+	if !there(t, c, &again, "a", template.Name) || !made.Managed(&again) {
 		t.Fatal("the template was not made again")
 	}
 }
@@ -238,7 +239,7 @@ func TestSlimPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := slim.(*corev1.Pod)
-	if got := templatesOf(kept); len(got) != 1 || got[0] != template.Name || !waits(kept) {
+	if got := made.TemplatesOf(&kept.Spec); len(got) != 1 || got[0] != template.Name || !waits(kept) {
 		t.Errorf("it is not known what the pod needs: %v", got)
 	}
 	if leftTo(kept) != metrics.OfNadra {

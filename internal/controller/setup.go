@@ -78,9 +78,3 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) 
 	}
 	return nil
 }
-
-// managed reports what this controller has made, and nobody has taken over by
-// removing the label.
-func managed(o client.Object) bool {
-	return o.GetLabels()[v1alpha1.ManagedByLabel] == v1alpha1.Controller
-}

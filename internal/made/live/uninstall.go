@@ -1,4 +1,5 @@
-package controller
+// Package live takes away what nadra's controller and admission have made.
+package live
 
 import (
 	"context"
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nadra-dev/nadra/internal/made"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -25,6 +27,11 @@ type Uninstaller struct {
 	// Namespace is the controller's own, Secret its certificate's.
 	Namespace, Secret string
 	Out               io.Writer
+	// All has also that deleted which pods refer to or claims ask for: nobody will
+	// serve them any more. What somebody else has laid hands on is kept.
+	All bool
+	// DryRun only says what would be deleted; Client must be one for dry runs.
+	DryRun bool
 
 	kept int
 }
@@ -35,10 +42,10 @@ const page = 500
 // Run refuses while a controller runs, which would make all of it again. First
 // the webhooks go, so that nothing new is made.
 func (u *Uninstaller) Run(ctx context.Context) error {
-	if err := u.checkStopped(ctx); err != nil {
+	if err := u.checkStopped(ctx); err != nil && !u.DryRun {
 		return err
 	}
-	own := client.ObjectKey{Name: Name}
+	own := client.ObjectKey{Name: v1alpha1.Controller}
 	for _, step := range []func() error{
 		func() error { return u.deleteNamed(ctx, own, &admissionv1.MutatingWebhookConfiguration{}) },
 		func() error { return u.deleteNamed(ctx, own, &admissionv1.ValidatingWebhookConfiguration{}) },
@@ -48,7 +55,7 @@ func (u *Uninstaller) Run(ctx context.Context) error {
 			return u.deleteManaged(ctx, client.ObjectKey{Namespace: u.Namespace, Name: u.Secret}, &corev1.Secret{})
 		},
 		func() error {
-			return u.deleteNamed(ctx, client.ObjectKey{Namespace: u.Namespace, Name: Name}, &coordinationv1.Lease{})
+			return u.deleteNamed(ctx, client.ObjectKey{Namespace: u.Namespace, Name: v1alpha1.Controller}, &coordinationv1.Lease{})
 		},
 	} {
 		if err := step(); err != nil {
@@ -66,7 +73,7 @@ func (u *Uninstaller) say(format string, args ...any) { fmt.Fprintf(u.Out, forma
 // checkStopped looks at the leader's Lease.
 func (u *Uninstaller) checkStopped(ctx context.Context) error {
 	var lease coordinationv1.Lease
-	if err := u.Client.Get(ctx, client.ObjectKey{Namespace: u.Namespace, Name: Name}, &lease); err != nil {
+	if err := u.Client.Get(ctx, client.ObjectKey{Namespace: u.Namespace, Name: v1alpha1.Controller}, &lease); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	s := lease.Spec
@@ -74,7 +81,7 @@ func (u *Uninstaller) checkStopped(ctx context.Context) error {
 		return nil
 	}
 	if time.Since(s.RenewTime.Time) < time.Duration(*s.LeaseDurationSeconds)*time.Second {
-		return fmt.Errorf("the controller runs (%s): stop it first, by kubectl -n %s scale deployment/%s --replicas=0", *s.HolderIdentity, u.Namespace, Name)
+		return fmt.Errorf("the controller runs (%s): stop it first, by kubectl -n %s scale deployment/%s --replicas=0", *s.HolderIdentity, u.Namespace, v1alpha1.Controller)
 	}
 	return nil
 }
@@ -84,7 +91,7 @@ func (u *Uninstaller) deleteManaged(ctx context.Context, key client.ObjectKey, o
 	if err := u.Client.Get(ctx, key, o); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !managed(o) {
+	if !made.Managed(o) {
 		u.keep(o, "somebody else has made it")
 		return nil
 	}
@@ -100,13 +107,17 @@ func (u *Uninstaller) deleteNamed(ctx context.Context, key client.ObjectKey, o c
 
 // delete deletes the object that was read, and no other that has its name.
 func (u *Uninstaller) delete(ctx context.Context, o client.Object) error {
-	err := u.Client.Delete(ctx, o, exactly(o))
+	err := u.Client.Delete(ctx, o, Exactly(o))
 	switch {
 	case apierrors.IsConflict(err):
 		u.keep(o, "it has changed just now")
 		return nil
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("deleting %s: %w", u.title(o), err)
+	}
+	if u.DryRun {
+		u.say("%s would be deleted", u.title(o))
+		return nil
 	}
 	u.say("deleted %s", u.title(o))
 	return nil
@@ -145,7 +156,7 @@ func (u *Uninstaller) templates(ctx context.Context) error {
 		var pods corev1.PodList
 		if err := u.each(ctx, &pods, func() {
 			for i := range pods.Items {
-				for _, name := range templatesOf(&pods.Items[i]) {
+				for _, name := range made.TemplatesOf(&pods.Items[i].Spec) {
 					users[name] = pods.Items[i].Name
 				}
 			}
@@ -163,10 +174,10 @@ func (u *Uninstaller) templates(ctx context.Context) error {
 
 func (u *Uninstaller) template(ctx context.Context, t *resourceapi.ResourceClaimTemplate, user string) error {
 	switch {
-	case user != "":
+	case user != "" && !u.All:
 		u.keep(t, "pod "+user+" refers to it")
 		return nil
-	case !collectable(t):
+	case !made.Collectable(t):
 		u.keep(t, "somebody else has laid hands on it")
 		return nil
 	}
@@ -177,7 +188,7 @@ func (u *Uninstaller) template(ctx context.Context, t *resourceapi.ResourceClaim
 func (u *Uninstaller) classes(ctx context.Context) error {
 	users := map[string]string{}
 	note := func(o client.Object, spec resourceapi.ResourceClaimSpec) {
-		for _, class := range classesIn(spec) {
+		for _, class := range made.ClassesIn(spec) {
 			users[class] = u.title(o)
 		}
 	}
@@ -203,27 +214,13 @@ func (u *Uninstaller) classes(ctx context.Context) error {
 	}
 	for i := range classes.Items {
 		class := &classes.Items[i]
-		if user := users[class.Name]; user != "" {
+		if user := users[class.Name]; user != "" && !u.All {
 			u.keep(class, user+" asks for it")
 		} else if err := u.delete(ctx, class); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// classesIn are those that a claim asks for.
-func classesIn(spec resourceapi.ResourceClaimSpec) []string {
-	var out []string
-	for _, r := range spec.Devices.Requests {
-		if r.Exactly != nil {
-			out = append(out, r.Exactly.DeviceClassName)
-		}
-		for _, sub := range r.FirstAvailable {
-			out = append(out, sub.DeviceClassName)
-		}
-	}
-	return out
 }
 
 // each lists in pages and has do look at each.
@@ -238,4 +235,11 @@ func (u *Uninstaller) each(ctx context.Context, list client.ObjectList, do func(
 			return nil
 		}
 	}
+}
+
+// Exactly has a deletion fail when the object is another one by now, or was
+// changed.
+func Exactly(o client.Object) client.Preconditions {
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	return client.Preconditions{UID: &uid, ResourceVersion: &version}
 }
