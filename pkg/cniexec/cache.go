@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/containernetworking/cni/libcni"
 )
@@ -28,6 +29,9 @@ type cached struct {
 	NetNS          string                     `json:"netns"`
 	Args           [][2]string                `json:"cniArgs"`
 	CapabilityArgs map[string]json.RawMessage `json:"capabilityArgs"`
+
+	file    string    // its path
+	written time.Time // when
 }
 
 // runtimeConf has what ADD was given, with another network namespace.
@@ -70,7 +74,11 @@ func readCached(path string) (cached, error) {
 	if err != nil {
 		return cached{}, fmt.Errorf("reading a cached CNI result: %w", err)
 	}
-	var c cached
+	info, err := os.Stat(path)
+	if err != nil {
+		return cached{}, fmt.Errorf("reading a cached CNI result: %w", err)
+	}
+	c := cached{file: path, written: info.ModTime()}
 	if err := json.Unmarshal(data, &c); err != nil {
 		return cached{}, fmt.Errorf("decoding the cached CNI result %s: %w", path, err)
 	}

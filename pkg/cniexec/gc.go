@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/types"
@@ -45,14 +46,55 @@ type Orphan struct {
 // error; the orphans returned beside it are good. An ADD that is under way may
 // be seen as such a file.
 func (r *Runner) Orphans(valid func(containerID, ifName string) bool) ([]Orphan, error) {
-	all, err := readCache(r.results(), "")
+	all, err := r.Cached()
 	var orphans []Orphan
 	for _, c := range all {
-		if !valid(c.ContainerID, c.IfName) && !r.netnsExists(c.NetNS) {
-			orphans = append(orphans, Orphan{Network: c.Network, ContainerID: c.ContainerID, Interface: c.IfName, cached: c})
+		if !c.There && !valid(c.ContainerID, c.Interface) {
+			orphans = append(orphans, c.Orphan)
 		}
 	}
 	return orphans, err
+}
+
+// Cached is an attachment of our own cache, for which DelOrphan can be asked
+// once it is known to be an orphan.
+type Cached struct {
+	Orphan
+	// File is the path of its file in the cache, Written when it was written.
+	File    string
+	Written time.Time
+	// There says that its network namespace exists.
+	There bool
+	// Pod is whose it is, as namespace/name; empty where that is not known.
+	Pod string
+	// Config is the CNI configuration that ADD was given.
+	Config json.RawMessage
+}
+
+// Cached returns the attachments of our own cache. A file that cannot be read is
+// reported in the error; the attachments returned beside it are good.
+func (r *Runner) Cached() ([]Cached, error) {
+	all, err := readCache(r.results(), "")
+	out := make([]Cached, 0, len(all))
+	for _, c := range all {
+		out = append(out, Cached{
+			Orphan: Orphan{Network: c.Network, ContainerID: c.ContainerID, Interface: c.IfName, cached: c},
+			File:   c.file, Written: c.written, There: r.netnsExists(c.NetNS), Pod: c.pod(), Config: c.Config,
+		})
+	}
+	return out, err
+}
+
+// pod is whose attachment it is, by what the runtime has told the plugins.
+func (c cached) pod() string {
+	args := map[string]string{}
+	for _, arg := range c.Args {
+		args[arg[0]] = arg[1]
+	}
+	if args["K8S_POD_NAME"] == "" {
+		return ""
+	}
+	return args["K8S_POD_NAMESPACE"] + "/" + args["K8S_POD_NAME"]
 }
 
 // DelOrphan runs DEL with what ADD was given: configuration, arguments and

@@ -83,3 +83,7 @@ func settingsFrom(vf netlink.VfInfo) probe.VF {
 	}
 	return out
 }
+
+// VFs lists the virtual functions of the host, with what their physical functions
+// have set for them. root is the host's.
+func VFs(root string) ([]probe.VF, error) { return hostVFs(root)() }
