@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/internal/cleanup/live"
+	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/report"
+)
+
+const cleanupHelp = `Find what pods that are gone have left behind, and free it if asked to: claims,
+templates that admission has made, addresses of whereabouts and host-local,
+attachments in the caches of libcni, files of Multus. Settings that virtual
+functions still have are told only.
+
+Without --apply nothing is changed. A short-lived pod on each node asks the
+container runtime by NRI which sandboxes there are, and the kernel which
+addresses; a node whose runtime does not answer is refused. What a sandbox that
+runs may use is never touched, nor what the cluster's default network has left,
+unless --all-cni says so.
+
+With -n only what is of one namespace is listed, and what is on nodes is not
+freed.`
+
+const cleanupExamples = `  # what there is
+  kubectl nadra cleanup
+  # free it
+  kubectl nadra cleanup --apply
+  # without pods on nodes: addresses of whereabouts are then told only
+  kubectl nadra cleanup --no-nodes -o json`
+
+type cleanupOptions struct {
+	*app
+	nodes              nodeFlags
+	only               []string
+	allNamespaces      bool
+	noNodes, allCNI    bool
+	apply, dryRun, yes bool
+	olderThan          time.Duration
+	format             string
+	failOn             failOn
+}
+
+func (a *app) cleanup() *cobra.Command {
+	o := &cleanupOptions{app: a}
+	command := &cobra.Command{
+		Use:     "cleanup",
+		Short:   "Find what pods that are gone have left behind, and free it if asked to",
+		Long:    cleanupHelp,
+		Example: cleanupExamples,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+	}
+	flags := command.Flags()
+	o.nodes.addPods(flags)
+	flags.StringSliceVar(&o.only, "node", nil, "look only at these nodes")
+	flags.BoolVar(&o.noNodes, "no-nodes", false, "look only at the cluster's objects")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "all namespaces, which is so unless -n is given")
+	flags.BoolVar(&o.allCNI, "all-cni", false, "free also what the cluster's default network has left")
+	flags.BoolVar(&o.dryRun, "dry-run", true, "only say what would be done; --apply is its opposite")
+	flags.BoolVar(&o.apply, "apply", false, "free what is found")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	flags.DurationVar(&o.olderThan, "older-than", 10*time.Minute, "leave alone what is younger")
+	flags.StringVarP(&o.format, "output", "o", "table", "form of the report: "+strings.Join(report.CleanupFormats(), ", "))
+	o.failOn.addFlag(flags)
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.CleanupFormats(), cobra.ShellCompDirectiveNoFileComp))
+	command.PreRunE = func(command *cobra.Command, _ []string) error {
+		if o.apply && command.Flags().Changed("dry-run") && o.dryRun {
+			return errors.New("--apply and --dry-run contradict each other: give one of them")
+		}
+		o.apply = o.apply || !o.dryRun
+		return nil
+	}
+	return command
+}
+
+func (o *cleanupOptions) check() error {
+	switch {
+	case !slices.Contains(report.CleanupFormats(), o.format):
+		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(report.CleanupFormats(), ", "))
+	case o.noNodes && len(o.only) > 0:
+		return errors.New("--node names nodes: leave out --no-nodes")
+	case o.allNamespaces && o.namespace() != "":
+		return errors.New("-n names a namespace: leave out -A")
+	case o.olderThan < 0:
+		return fmt.Errorf("--older-than is %s: it must not be negative", o.olderThan)
+	}
+	return o.nodes.check()
+}
+
+// namespace is that of -n; empty means all.
+func (o *cleanupOptions) namespace() string {
+	if n := o.cluster.Namespace; n != nil {
+		return *n
+	}
+	return ""
+}
+
+func (o *cleanupOptions) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	cleaner, err := o.cleaner(ctx)
+	if err != nil {
+		return err
+	}
+	if !o.apply {
+		found, err := cleaner.Find(ctx)
+		if err != nil {
+			return err
+		}
+		return o.tell(found)
+	}
+	if !o.yes {
+		if err := o.agreed(ctx, cleaner); err != nil {
+			return err
+		}
+	}
+	freed, err := cleaner.Free(ctx)
+	if err != nil {
+		return err
+	}
+	return o.tell(freed)
+}
+
+// agreed shows what there is, and asks.
+func (o *cleanupOptions) agreed(ctx context.Context, cleaner *live.Cleaner) error {
+	ask := &runFlags{app: o.app, dryRun: "none"}
+	if err := ask.askable(); err != nil {
+		return err
+	}
+	found, err := cleaner.Find(ctx)
+	if err != nil {
+		return err
+	}
+	if err := report.WriteCleanup(o.ErrOut, "table", found); err != nil {
+		return err
+	}
+	return ask.confirm("Free what can be?")
+}
+
+// tell writes the report, and has the exit code say how it is.
+func (o *cleanupOptions) tell(r cleanup.Report) error {
+	if err := report.WriteCleanup(o.Out, o.format, r); err != nil {
+		return err
+	}
+	switch n := r.Failed(); {
+	case n > 0:
+		return fmt.Errorf("%d of %d orphans could not be freed: the report says why", n, len(r.Orphans))
+	case len(r.Refused) > 0:
+		_, _ = fmt.Fprintf(o.ErrOut, "refused: nodes that could not be judged: %d\n", len(r.Refused))
+		return exitError(CodeRefused)
+	}
+	left := 0
+	for _, one := range r.Orphans {
+		if !one.Done {
+			left++
+		}
+	}
+	return o.failOn.verdict(left, 0)
+}
+
+func (o *cleanupOptions) cleaner(ctx context.Context) (*live.Cleaner, error) {
+	readiness := doctorOptions{app: o.app}
+	cluster, err := readiness.connect()
+	if err != nil {
+		return nil, err
+	}
+	out := &live.Cleaner{
+		Kube: cluster.Kube, NADs: cluster.NADs, Dynamic: cluster.Dynamic,
+		Only: o.only, Namespace: o.namespace(), OlderThan: o.olderThan, AllCNI: o.allCNI,
+	}
+	if o.noNodes {
+		return out, nil
+	}
+	if out.Pods, err = o.nodes.pods(ctx, cluster.Kube); err != nil {
+		return nil, err
+	}
+	driver, _, err := driverImage(ctx, cluster.Kube, o.nodes.image)
+	if err == nil && driver != nil {
+		out.NodeArgs = nodeArgs(driver)
+	}
+	return out, err
+}
+
+// nodeArgs are the driver's own flags about where things are.
+func nodeArgs(driver *doctor.Nadra) []string {
+	var out []string
+	for _, name := range []string{"nri-socket", "cni-bin-dirs", "state-dir"} {
+		if value := driver.Flag(name, ""); value != "" {
+			out = append(out, "--"+name+"="+value)
+		}
+	}
+	return out
+}
