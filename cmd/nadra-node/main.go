@@ -177,6 +177,12 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == multusCommand {
 		return runMultus(args[1:], os.Stdout)
 	}
+	if len(args) > 0 && args[0] == cleanupCommand {
+		return runCleanup(ctx, args[1:], os.Stdout)
+	}
+	if len(args) > 0 && args[0] == uninstallCommand {
+		return runUninstall(args[1:], os.Stdout)
+	}
 	if len(args) > 0 && args[0] == canary.Command {
 		return runCanary(ctx, args[1:], os.Stdout)
 	}

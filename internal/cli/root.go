@@ -69,7 +69,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	app := &app{IOStreams: streams, cluster: flags}
 	root.AddCommand(
 		app.scan(), app.convert(), app.diff(), app.explain(), app.get(), app.doctor(),
-		app.snapshot(), app.verify(), app.upgrade(), app.bundle(), app.version(),
+		app.snapshot(), app.verify(), app.upgrade(), app.cleanup(), app.uninstall(), app.bundle(), app.version(),
 	)
 	return root
 }

@@ -36,6 +36,9 @@ const upgradeRunExamples = `  kubectl nadra upgrade plan > plan.yaml
   kubectl nadra upgrade status
   kubectl nadra upgrade resume`
 
+// defaultGate is how long anything may take that is waited for.
+const defaultGate = 5 * time.Minute
+
 // runFlags are those of all that carries something out.
 type runFlags struct {
 	*app
@@ -55,7 +58,7 @@ func (o *runFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	flags.BoolVar(&o.noCanary, "no-canary", false, "do not try networks by canaries on a node that has changed hands")
 	flags.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Minute, "how long the pods of a node may take to go")
-	flags.DurationVar(&o.gateTimeout, "gate-timeout", 5*time.Minute, "how long anything else may take that is waited for")
+	flags.DurationVar(&o.gateTimeout, "gate-timeout", defaultGate, "how long anything else may take that is waited for")
 }
 
 func (o *runFlags) check() error {
@@ -102,17 +105,25 @@ func (o *runFlags) confirm(question string) error {
 	if o.yes || o.dryRun != "none" {
 		return nil
 	}
-	in, isFile := o.In.(*os.File)
-	if !isFile || !term.IsTerminal(int(in.Fd())) {
-		return errors.New("nobody can be asked here: say --yes")
+	if err := o.askable(); err != nil {
+		return err
 	}
 	_, _ = fmt.Fprintf(o.ErrOut, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(in).ReadString('\n')
+	answer, err := bufio.NewReader(o.In).ReadString('\n')
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return errors.New("nothing was done")
+	}
+	return nil
+}
+
+// askable says that a person is at a terminal.
+func (o *runFlags) askable() error {
+	in, isFile := o.In.(*os.File)
+	if !isFile || !term.IsTerminal(int(in.Fd())) {
+		return errors.New("nobody can be asked here: say --yes")
 	}
 	return nil
 }

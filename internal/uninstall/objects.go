@@ -1,0 +1,119 @@
+package uninstall
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// Object is one of those that the manifests install.
+type Object struct {
+	Kind            string
+	Resource        schema.GroupVersionResource
+	Namespace, Name string
+}
+
+// String is its kind and name.
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// Names of what the manifests install.
+const (
+	Driver     = "nadra-node"
+	controller = v1alpha1.Controller
+)
+
+// poolConfigs is the namespace of the device plugins' ConfigMaps that the driver
+// may read.
+const poolConfigs = "kube-system"
+
+// Namespaces are where an installation is.
+type Namespaces struct{ Driver, Controller string }
+
+func object(kind, group, version, namespace, name string) Object {
+	resource := strings.ToLower(kind) + "s"
+	if strings.HasSuffix(kind, "Policy") {
+		resource = strings.TrimSuffix(strings.ToLower(kind), "y") + "ies"
+	}
+	if strings.HasSuffix(kind, "Class") {
+		resource = strings.ToLower(kind) + "es"
+	}
+	return Object{kind, schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, namespace, name}
+}
+
+// Groups of APIs.
+const (
+	admissionGroup = "admissionregistration.k8s.io"
+	rbacGroup      = "rbac.authorization.k8s.io"
+	certGroup      = "cert-manager.io"
+)
+
+// Webhooks go first: without them nothing new becomes nadra's.
+func (n Namespaces) Webhooks() []Object {
+	return []Object{
+		object("MutatingWebhookConfiguration", admissionGroup, "v1", "", controller),
+		object("ValidatingWebhookConfiguration", admissionGroup, "v1", "", controller),
+	}
+}
+
+// ControllerObjects are what runs the controller, and what would bring its Secret back.
+func (n Namespaces) ControllerObjects() []Object {
+	return []Object{
+		object("Deployment", "apps", "v1", n.Controller, controller),
+		object("PodDisruptionBudget", "policy", "v1", n.Controller, controller),
+		object("Service", "", "v1", n.Controller, "nadra-webhook"),
+		object("Certificate", certGroup, "v1", n.Controller, "nadra-webhook"),
+		object("Issuer", certGroup, "v1", n.Controller, "nadra-webhook"),
+		object("Job", "batch", "v1", n.Controller, "nadra-uninstall"),
+		object("Lease", "coordination.k8s.io", "v1", n.Controller, controller),
+	}
+}
+
+// DriverObjects are what runs the driver, and the class by which devices are
+// asked for.
+func (n Namespaces) DriverObjects() []Object {
+	return []Object{
+		object("DeviceClass", "resource.k8s.io", "v1", "", v1alpha1.DriverName),
+		object("DaemonSet", "apps", "v1", n.Driver, Driver),
+	}
+}
+
+// Rights are what is left when nothing runs any more, but for the namespaces.
+func (n Namespaces) Rights() []Object {
+	return []Object{
+		object("ValidatingAdmissionPolicyBinding", admissionGroup, "v1", "", "nadra-slices"),
+		object("ValidatingAdmissionPolicy", admissionGroup, "v1", "", "nadra-slices"),
+		object("ClusterRoleBinding", rbacGroup, "v1", "", controller),
+		object("ClusterRole", rbacGroup, "v1", "", controller),
+		object("RoleBinding", rbacGroup, "v1", n.Controller, controller),
+		object("Role", rbacGroup, "v1", n.Controller, controller),
+		object("ServiceAccount", "", "v1", n.Controller, controller),
+		object("ClusterRoleBinding", rbacGroup, "v1", "", Driver),
+		object("ClusterRole", rbacGroup, "v1", "", Driver),
+		object("RoleBinding", rbacGroup, "v1", poolConfigs, Driver),
+		object("Role", rbacGroup, "v1", poolConfigs, Driver),
+		object("ServiceAccount", "", "v1", n.Driver, Driver),
+		object("ConfigMap", "", "v1", n.Controller, "nadra-upgrade"),
+		object("Lease", "coordination.k8s.io", "v1", n.Controller, "nadra-upgrade"),
+	}
+}
+
+// Last are the namespaces. The driver's is where pods for nodes are made.
+func (n Namespaces) Last() []Object {
+	return []Object{object("Namespace", "", "v1", "", n.Controller), object("Namespace", "", "v1", "", n.Driver)}
+}
+
+// All is everything.
+func (n Namespaces) All() []Object {
+	var out []Object
+	for _, part := range [][]Object{n.Webhooks(), n.ControllerObjects(), n.DriverObjects(), n.Rights(), n.Last()} {
+		out = append(out, part...)
+	}
+	return out
+}

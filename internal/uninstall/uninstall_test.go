@@ -1,0 +1,167 @@
+package uninstall
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+func claim(driver string, pods ...string) resourceapi.ResourceClaim {
+	c := resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: "net"},
+		Status: resourceapi.ResourceClaimStatus{
+			Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: driver}}}},
+		},
+	}
+	for _, p := range pods {
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: p, UID: types.UID(p)})
+	}
+	return c
+}
+
+func pod(name, owner string) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "node-1"}}
+	if owner != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: owner, Controller: ptr.To(true)}}
+	}
+	return p
+}
+
+func TestInUse(t *testing.T) {
+	owned := map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
+	many := Facts{}
+	for i := range 8 {
+		name := fmt.Sprintf("upf-%d", i)
+		many.Pods = append(many.Pods, pod(name, "upf"))
+		many.Claims = append(many.Claims, claim(v1alpha1.DriverName, name))
+	}
+	for name, tt := range map[string]struct {
+		f    Facts
+		want []string // who: how
+	}{
+		"nobody": {Facts{
+			Claims:     []resourceapi.ResourceClaim{claim("gpu", "x"), {ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: "waits"}}},
+			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus}}}},
+			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core"}}},
+		}, nil},
+		"pods of one owner": {many, []string{
+			"StatefulSet core/upf: 8 of its pods have networks of nadra: upf-0 on node-1, upf-1 on node-1, upf-2 on node-1, upf-3 on node-1, upf-4 on node-1, and 3 more",
+		}},
+		"a pod of nobody, and one that is gone": {
+			Facts{Pods: []corev1.Pod{pod("bare", "")}, Claims: []resourceapi.ResourceClaim{claim(v1alpha1.DriverName, "bare", "dead")}},
+			[]string{"namespace core: 2 of its pods have networks of nadra: bare on node-1, dead (gone)"},
+		},
+		"a claim by hand": {Facts{Claims: []resourceapi.ResourceClaim{claim(v1alpha1.DriverName)}}, []string{"claim core/net: it has a device of nadra, and no pod"}},
+		"labels": {Facts{
+			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: owned}}},
+			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core", Labels: owned}}},
+		}, []string{"node node-1: its label says that it is nadra's", "namespace core: its label says that its new pods are nadra's"}},
+		"an upgrade": {Facts{Upgrade: "it is paused"}, []string{"an upgrade: it is paused"}},
+		"records": {Facts{Records: []cleanup.Record{
+			{Node: "node-1", Pod: "core/upf-0", Claim: "core/net", What: "network core/n3 is Prepared"}, {Node: "node-2", What: "interface net1 …", Cleanup: true},
+		}}, []string{"node node-1, pod core/upf-0, claim core/net: network core/n3 is Prepared", "node node-2: interface net1 …"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, u := range InUse(tt.f) {
+				got = append(got, u.Who+": "+u.How)
+				if u.Remedy == "" {
+					t.Errorf("%s: it does not say what to do", u.Who)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNotes(t *testing.T) {
+	template := func(name, class string) resourceapi.ResourceClaimTemplate {
+		t := resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: name}}
+		t.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class}}}
+		return t
+	}
+	refers := func(name string) *corev1.PodSpec {
+		return &corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "net", ResourceClaimTemplateName: &name}}}
+	}
+	got := Notes(Facts{
+		Templates: []resourceapi.ResourceClaimTemplate{template("n3", "n3.core.nad.nadra.dev"), template("any", v1alpha1.DriverName), template("gpu", "gpu.example.com")},
+		Workloads: []Workload{
+			{"Deployment", "core", "a", refers("n3")},
+			{"Deployment", "core", "b", refers("gpu")},
+			{"CronJob", "core", "c", refers("any")},
+			{"Deployment", "other", "a", refers("n3")},
+		},
+	})
+	want := []string{
+		"CronJob core/c asks for networks by claim any: its next pods will stay Pending",
+		"Deployment core/a asks for networks by claim n3: its next pods will stay Pending",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// No object that the manifests install is forgotten.
+func TestObjectsAreThoseOfTheManifests(t *testing.T) {
+	known := map[string]bool{}
+	for _, o := range (Namespaces{Driver: "nadra", Controller: "nadra-system"}).All() {
+		if known[o.Resource.Group+" "+o.String()] {
+			t.Errorf("%s is there twice", o)
+		}
+		known[o.Resource.Group+" "+o.String()] = true
+	}
+	made := []string{ // at run time, and at an earlier uninstalling
+		"coordination.k8s.io Lease nadra-system/nadra-controller", "coordination.k8s.io Lease nadra-system/nadra-upgrade", " ConfigMap nadra-system/nadra-upgrade",
+	}
+	installed := map[string]bool{}
+	for _, overlay := range []string{"driver-only", "drop-in", "drop-in-cert-manager", "drop-in/uninstall"} {
+		objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../manifests/"+overlay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range objects.Resources() {
+			gvk := r.GetGvk()
+			o := Object{Kind: gvk.Kind, Namespace: r.GetNamespace(), Name: r.GetName()}
+			key := gvk.Group + " " + o.String()
+			installed[key] = true
+			if !known[key] {
+				t.Errorf("manifests/%s installs %s, which is not taken away", overlay, key)
+			}
+		}
+	}
+	for key := range known {
+		if !installed[key] && !slices.Contains(made, key) {
+			t.Errorf("nobody installs %s", key)
+		}
+	}
+}
+
+// Resources are named as the API server does.
+func TestResources(t *testing.T) {
+	for _, o := range (Namespaces{Driver: "d", Controller: "c"}).All() {
+		want := map[string]string{
+			"DeviceClass": "deviceclasses", "ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+		}[o.Kind]
+		if want == "" {
+			want = strings.ToLower(o.Kind) + "s"
+		}
+		if o.Resource.Resource != want {
+			t.Errorf("%s is asked for as %s", o, o.Resource.Resource)
+		}
+	}
+}

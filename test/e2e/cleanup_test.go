@@ -1,0 +1,246 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/internal/cli"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+const (
+	leftConf = `{"cniVersion":"1.0.0","name":"left","type":"macvlan","master":"lan-left","mode":"bridge","ipam":{"type":"host-local","subnet":"10.88.0.0/24"}}`
+	leases   = "/var/lib/cni/networks/left/"
+	// leftPool has an address of a pod that is gone, and one of a pod that runs.
+	leftPool = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ippools.whereabouts.cni.cncf.io}
+spec:
+  group: whereabouts.cni.cncf.io
+  names: {kind: IPPool, plural: ippools}
+  scope: Namespaced
+  versions:
+  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`
+	leftPoolObject = `apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: IPPool
+metadata: {name: 10.89.0.0-24, namespace: kube-system}
+spec:
+  range: 10.89.0.0/24
+  allocations:
+    "7": {id: %[1]s, podref: left/gone, ifname: net1}
+    "8": {id: %[1]s, podref: left/web, ifname: net1}
+    "9": {id: %[2]s, podref: left/forced, ifname: net1}
+`
+)
+
+// id is a sandbox' that no runtime has.
+func id(digit string) string { return strings.Repeat(digit, 64) }
+
+// What sandboxes that are gone have left is found, by kind and place, and freed
+// when that is asked for; what a pod that runs has stays, and the pod ends as any
+// other.
+func TestCleanup(t *testing.T) {
+	f := &leftovers{setup(t, "left")}
+	f.master("lan-left")
+	f.nad("left", leftConf)
+	f.must(f.Published(f.ctx, "left/left"))
+	web := f.start("web", lab.Want{Network: "left"})
+	mine := f.address(web)
+	f.litter(f.sandbox(mine))
+	before := f.disk()
+
+	found := f.cleanup(cli.CodeOK)
+	for object, action := range map[string]cleanup.Action{
+		leases + "10.88.0.200":                                  cleanup.Release,
+		leases + "10.88.0.201":                                  cleanup.Release,
+		"/var/lib/cni/networks/default/10.99.99.99":             cleanup.None,
+		"/var/lib/cni/multus/results/left-" + id("b") + "-net1": cleanup.DEL,
+		"/var/lib/cni/multus/" + id("b"):                        cleanup.Delete,
+		"kube-system/10.89.0.0-24#7":                            cleanup.Release,
+	} {
+		f.must(hasOrphan(found, object, action))
+	}
+	for _, object := range []string{ // young, of a sandbox that there is, and of pods that there are
+		leases + "10.88.0.202", leases + "10.88.0.203", leases + mine,
+		"kube-system/10.89.0.0-24#8", "kube-system/10.89.0.0-24#9", "left/nadra-left-0123456789",
+	} {
+		if slices.ContainsFunc(found.Orphans, func(o cleanup.Orphan) bool { return o.Object == object }) {
+			f.Errorf("%s is taken for an orphan", object)
+		}
+	}
+	table, _ := f.nadra(cli.CodeWarnings, "cleanup", "--fail-on=warning")
+	f.must(matches(regexp.MustCompile(`(?m)^node-1 +host-local +/var/lib/cni/networks/left/10.88.0.200 +10.88.0.200 +- +release `), table))
+	f.cleanup(cli.CodeError, "--apply") // nobody can be asked
+	if now := f.disk(); now != before {
+		f.Errorf("looking has changed the node:\n%s\nwas\n%s", now, before)
+	}
+	outside := f.cleanup(cli.CodeOK, "--no-nodes")
+	f.must(hasOrphan(outside, "kube-system/10.89.0.0-24#7", cleanup.None))
+
+	// With all that is young.
+	freed := f.cleanup(cli.CodeOK, "--apply", "--yes", "--older-than=0s")
+	f.must(hasOrphan(freed, leases+"10.88.0.202", cleanup.Release))
+	f.must(hasOrphan(freed, "left/nadra-left-0123456789", cleanup.Delete))
+	for _, o := range freed.Orphans {
+		if o.Done != (o.Action != cleanup.None) || o.Error != "" {
+			f.Errorf("not freed: %+v", o)
+		}
+	}
+	f.must(f.onlyLeft(mine))
+	if _, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).Get(f.ctx, "nadra-left-0123456789", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		f.Errorf("the template: %v", err)
+	}
+	given := f.kubectl("-n", "kube-system", "get", "ippool", "10.89.0.0-24", "-o", "jsonpath={.spec.allocations}")
+	if strings.Contains(given, `"7"`) || !strings.Contains(given, `"8"`) || !strings.Contains(given, `"9"`) {
+		f.Errorf("whereabouts has given out %s", given)
+	}
+	for _, o := range f.cleanup(cli.CodeOK, "--older-than=0s").Orphans {
+		if o.Action != cleanup.None {
+			f.Errorf("afterwards there is %+v", o)
+		}
+	}
+
+	f.refusesToUninstall()
+	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+}
+
+// leftovers are the test's own.
+type leftovers struct{ *fixture }
+
+// address is the pod's on the network.
+func (f *leftovers) address(pod *corev1.Pod) string {
+	f.Helper()
+	status, err := f.NetworkStatus(f.ctx, pod.Namespace, pod.Name)
+	f.must(err)
+	return status[len(status)-1].IPs[0]
+}
+
+// sandbox is the ID of the sandbox that has an address.
+func (f *leftovers) sandbox(address string) string {
+	return strings.TrimSpace(strings.SplitN(f.sh("cat "+leases+address), "\n", 2)[0])
+}
+
+// litter leaves behind what a node and a cluster gather over time. live is the
+// sandbox of a pod that runs.
+func (f *leftovers) litter(live string) {
+	f.Helper()
+	lease := func(path, sandbox, age string) {
+		f.sh(fmt.Sprintf(`mkdir -p %s && printf '%s\r\nnet1' > %s && touch -d '%s' %s`, filepath.Dir(path), sandbox, path, age, path))
+		f.undo = append(f.undo, "rm -f "+path)
+	}
+	lease(leases+"10.88.0.200", id("a"), "1 hour ago")
+	lease(leases+"10.88.0.201", id("b"), "1 hour ago")
+	lease(leases+"10.88.0.202", id("c"), "now")
+	lease(leases+"10.88.0.203", live, "1 hour ago") // of a sandbox that there is
+	lease("/var/lib/cni/networks/default/10.99.99.99", id("d"), "1 hour ago")
+
+	conflist := `{"cniVersion":"1.0.0","name":"left","plugins":[{"type":"macvlan","master":"lan-left","mode":"bridge","ipam":{"type":"host-local","subnet":"10.88.0.0/24"}}]}`
+	cached, err := json.Marshal(map[string]any{
+		"kind": "cniCacheV1", "containerId": id("b"), "config": base64.StdEncoding.EncodeToString([]byte(conflist)), "ifName": "net1", "networkName": "left",
+		"netns": "/run/netns/gone", "cniArgs": [][2]string{{"IgnoreUnknown", "true"}, {"K8S_POD_NAMESPACE", "left"}, {"K8S_POD_NAME", "gone"}},
+	})
+	f.must(err)
+	for path, content := range map[string]string{
+		"/var/lib/cni/multus/results/left-" + id("b") + "-net1": string(cached),
+		"/var/lib/cni/multus/" + id("b"):                        "[]",
+	} {
+		f.must(lab.WriteHostFile(f.node, path, []byte(content), 0o600))
+		f.sh("touch -d '1 hour ago' " + path)
+	}
+	f.undo = append(f.undo, "rm -rf /var/lib/cni/multus", "rmdir /var/lib/cni/networks/default 2>/dev/null || true")
+
+	template := lab.Template(f.ns, "nadra-left-0123456789", lab.Want{Network: "left"})
+	template.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.Controller}
+	f.must(f.CreateTemplate(f.ctx, template))
+
+	f.must(f.Apply(f.ctx, leftPool))
+	f.Cleanup(func() { f.kubectl("delete", "crd", "ippools.whereabouts.cni.cncf.io") })
+	f.kubectl("wait", "--for=condition=Established", "crd/ippools.whereabouts.cni.cncf.io", "--timeout=30s")
+	f.must(f.Apply(f.ctx, fmt.Sprintf(leftPoolObject, id("a"), live)))
+}
+
+// disk is what the node has where things are left.
+func (f *leftovers) disk() string {
+	return f.sh("find /var/lib/cni -type f -not -name lock -exec md5sum {} + | sort -k2")
+}
+
+// onlyLeft checks that of the network no address is given out but the pod's, by
+// either of the files that its sandbox has.
+func (f *leftovers) onlyLeft(address string) error {
+	names := strings.Fields(f.sh("cd " + leases + " && ls | grep '^10[.]'"))
+	if len(names) != 2 || !strings.Contains(strings.Join(names, " "), address) {
+		return fmt.Errorf("given out are %v, the pod has %s", names, address)
+	}
+	return nil
+}
+
+// cleanup runs the command for its JSON form, and demands an exit code.
+func (f *leftovers) cleanup(code int, args ...string) cleanup.Report {
+	f.Helper()
+	out, errs := f.nadra(code, append([]string{"cleanup", "-o", "json"}, args...)...)
+	var r cleanup.Report
+	if code != cli.CodeError {
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			f.Fatalf("%v\n%s%s", err, out, errs)
+		}
+	}
+	f.must(f.noProbes())
+	return r
+}
+
+// nadra runs kubectl-nadra, and demands an exit code.
+func (f *leftovers) nadra(code int, args ...string) (out, errs string) {
+	f.Helper()
+	cmd := f.node.Command(f.ctx, filepath.Join(lab.Root(), "bin", "kubectl-nadra"), append(args, "--kubeconfig", f.Cluster.Kubeconfig())...)
+	var stdout, stderr safeBuffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := f.node.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		f.Fatal(err)
+	}
+	f.Logf("%s\n%s%s", strings.Join(args, " "), stdout.String(), stderr.String())
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		f.Fatalf("%v: exit code %d, want %d:\n%s%s", args, got, code, stdout.String(), stderr.String())
+	}
+	return stdout.String(), stderr.String()
+}
+
+func hasOrphan(r cleanup.Report, object string, action cleanup.Action) error {
+	for _, o := range r.Orphans {
+		if o.Object == object {
+			if o.Action != action {
+				return fmt.Errorf("%s: %s (%s), want %s", object, o.Action, o.Why, action)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not listed: %+v", object, r.Orphans)
+}
+
+// refusesToUninstall checks that nothing is taken away while a pod has networks.
+func (f *leftovers) refusesToUninstall() {
+	f.Helper()
+	_, errs := f.nadra(cli.CodeRefused, "uninstall", "--yes")
+	if !strings.Contains(errs, "web on "+f.node.Name()) || !strings.Contains(errs, "refused: nadra is in use") {
+		f.Errorf("it says %q", errs)
+	}
+	f.must(f.noProbes())
+	f.eventually(10*time.Second, f.WaitDriver)
+}
