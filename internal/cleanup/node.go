@@ -165,17 +165,23 @@ func (d *decision) notes() {
 // node.
 func (d *decision) leases() {
 	for _, l := range d.Leases {
-		if !d.gone(l.ID, l.Age) {
+		why := unknown
+		switch {
+		case l.ID == "" && l.Age >= d.OlderThan:
+			// host-local writes into the file after it has made it, and was ended in
+			// between; it has its lock meanwhile, as has whoever frees it.
+			why = "it is reserved for nobody: host-local was killed while it did that"
+		case !d.gone(l.ID, l.Age):
 			continue
 		}
 		network := path.Base(l.Dir)
 		o := Orphan{
 			Kind: HostLocal, Object: l.File, Network: network, Address: l.Address.String(), Sandbox: l.ID,
-			Why: unknown + ", and no network namespace has the address", Action: Release,
+			Why: why + ", and no network namespace has the address", Action: Release,
 		}
 		switch {
 		case d.Blind != "":
-			o.Action, o.Why = None, unknown+"; whether the address is in use is not known: "+d.Blind
+			o.Action, o.Why = None, why+"; whether the address is in use is not known: "+d.Blind
 		case d.InUse[l.Address]:
 			d.kept++
 			continue

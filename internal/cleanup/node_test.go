@@ -64,7 +64,13 @@ func TestDecide(t *testing.T) {
 		"all is young": {policy, func(f *NodeFacts) {
 			f.Leases[0].Age, f.Attachments[0].Age, f.Notes[0].Age = time.Minute, time.Minute, time.Minute
 		}, map[string]Action{}, 3},
-		"a lease without a sandbox": {policy, func(f *NodeFacts) { f.Leases[0].ID = "" }, map[string]Action{entry: DEL, note: Delete}, 0},
+		"a lease of nobody": {policy, func(f *NodeFacts) { f.Leases[0].ID = "" }, map[string]Action{file: Release, entry: DEL, note: Delete}, 0},
+		"a lease that is being made": {policy, func(f *NodeFacts) {
+			f.Leases[0].ID, f.Leases[0].Age = "", time.Second
+		}, map[string]Action{entry: DEL, note: Delete}, 0},
+		"a lease of nobody, in use": {policy, func(f *NodeFacts) {
+			f.Leases[0].ID, f.InUse[address("10.0.0.5")] = "", true
+		}, map[string]Action{entry: DEL, note: Delete}, 1},
 		"nadra's, while its driver runs": {policy, func(f *NodeFacts) {
 			f.Attachments[0].Owner, f.DriverRuns = Nadra, true
 		}, map[string]Action{file: Release, entry: None, note: Delete}, 0},
