@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nadra-dev/nadra/internal/snapshot"
+	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -52,10 +53,11 @@ func (a *app) explain() *cobra.Command {
 	return command
 }
 
-// rule is one of a finding's or of a difference's.
+// rule is one of a finding's, of a difference's, or of what is in an upgrade's way.
 type rule struct{ code, severity, title, what, why, fix, anchor string }
 
-// allRules are those of findings, and after them those of differences.
+// allRules are those of findings, of differences, and of upgrades. The last have
+// no severity and no fix of their own: a plan gives both for each object.
 func allRules() []rule {
 	var out []rule
 	for _, r := range translate.Rules() {
@@ -63,6 +65,9 @@ func allRules() []rule {
 	}
 	for _, r := range snapshot.Rules() {
 		out = append(out, rule{string(r.Code), string(r.Severity), r.Title, r.What, r.Why, r.Fix, r.Code.Anchor()})
+	}
+	for _, r := range upgrade.Rules() {
+		out = append(out, rule{code: r.Code, severity: "upgrade", title: r.Title, why: r.Why, anchor: r.Anchor()})
 	}
 	return out
 }
@@ -83,8 +88,15 @@ func explainCode(w io.Writer, text string) error {
 		return fmt.Errorf("explaining %q: there is no such code: kubectl nadra explain lists all", text)
 	}
 	r := all[i]
-	_, err := fmt.Fprintf(w, "%s (%s): %s\n\nWhat: %s\nWhy:  %s\nFix:  %s\n\nMore: %s\n",
-		r.code, r.severity, r.title, r.what, r.why, r.fix, docs+r.anchor)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s): %s\n\n", r.code, r.severity, r.title)
+	for _, part := range []struct{ name, text string }{{"What: ", r.what}, {"Why:  ", r.why}, {"Fix:  ", r.fix}} {
+		if part.text != "" {
+			b.WriteString(part.name + part.text + "\n")
+		}
+	}
+	fmt.Fprintf(&b, "\nMore: %s\n", docs+r.anchor)
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

@@ -13,6 +13,9 @@ type Rule struct {
 	Why string
 }
 
+// Anchor is the place in the documentation that has the rule.
+func (r Rule) Anchor() string { return "docs/upgrade.md#" + strings.ToLower(r.Code) }
+
 // rules are in the order of their codes.
 var rules = []Rule{
 	{CodeDoctor, "doctor has a blocker", "What keeps nadra from working at all keeps pods from starting on the first node that moves."},
@@ -45,7 +48,7 @@ func RulesTable() string {
 	var b strings.Builder
 	b.WriteString("| code | | why it matters |\n| --- | --- | --- |\n")
 	for _, r := range rules {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.Code, r.Title, r.Why)
+		fmt.Fprintf(&b, "| <a id=\"%s\"></a>%s | %s | %s |\n", strings.ToLower(r.Code), r.Code, r.Title, r.Why)
 	}
 	return b.String()
 }

@@ -46,6 +46,20 @@ func (n *Node) PodSandbox(ctx context.Context, podUID string) (PodSandbox, error
 	return found, nil
 }
 
+// Sandboxes are the IDs of those that run, as the runtime of a node knows them.
+func (n *Node) Sandboxes(ctx context.Context) (ids []string, err error) {
+	err = n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
+		list, err := runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
+			State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+		}})
+		for _, s := range list.GetItems() {
+			ids = append(ids, s.Id)
+		}
+		return err
+	})
+	return ids, err
+}
+
 // netnsOf reads the path from what containerd tells of a sandbox.
 func netnsOf(info string) (string, error) {
 	var sandbox struct {

@@ -22,7 +22,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// master is the interface that macvlan networks stand on. Both nodes have it.
+// master is the interface that the stack's macvlan networks stand on.
 const master = "lan0"
 
 //go:embed testdata/multus.yaml
@@ -109,9 +109,11 @@ func install(ctx context.Context, c *cluster.Cluster) (err error) {
 		return err
 	}
 	for _, n := range c.Nodes() {
-		link := strings.ReplaceAll("ip link add X type veth peer name Xp; ip link set X up; ip link set Xp up", "X", master)
-		if _, err := n.Exec(ctx, "sh", "-ec", link); err != nil {
-			return err
+		for _, name := range masters {
+			link := strings.ReplaceAll("ip link add X type veth peer name Xp; ip link set X up; ip link set Xp up", "X", name)
+			if _, err := n.Exec(ctx, "sh", "-ec", link); err != nil {
+				return err
+			}
 		}
 	}
 	if err := theLab.InstallCRD(ctx); err != nil {
