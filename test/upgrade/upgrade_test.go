@@ -20,7 +20,8 @@ const namespace = "core"
 
 // A cluster moves: planned, carried out by a process that is killed again and
 // again, compared with what was before; then one node goes back, and forth once
-// more; then everything goes back, and forth for good, and Multus is removed.
+// more; then everything goes back, and forth for good, and Multus is removed; and
+// in the end nadra, too. Pods that are deleted at any of these stages leave nothing.
 func TestUpgrade(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
@@ -34,11 +35,13 @@ func TestUpgrade(t *testing.T) {
 	f.kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
 	f.must(f.WaitController(ctx))
 	f.Log(f.nadra("doctor", "--probe"))
-	f.Log(f.nadra("scan", "-n", namespace))
+	f.says("Who uses which network, and whether it can move:")
+	f.shown("scan", "-n", namespace)
 	before := f.file("before.json", f.nadra("snapshot", "-A", "--from-nodes"))
 
 	plan := f.file("plan.yaml", f.nadra("upgrade", "plan"))
 	first, second := f.order(plan)
+	f.page.names = strings.NewReplacer(before, "before.json", first, "node-a", second, "node-b")
 	f.nadra("upgrade", "run", "-f", plan, "--dry-run=client")
 	f.nadra("upgrade", "run", "-f", plan, "--dry-run=server")
 	f.settled(v1alpha1.OwnerMultus, f.nodes()...) // nothing was changed by these
@@ -50,13 +53,16 @@ func TestUpgrade(t *testing.T) {
 	f.nothingLeft() // of pods that are deleted while a node is between the two
 	f.runUntil("node "+second+": evicted", unix.SIGKILL, "resume", "--yes")
 	f.nadra("upgrade", "resume", "--yes")
-	f.Log(f.nadra("upgrade", "status"))
+	f.says("When `kubectl nadra upgrade run` is done:")
+	f.shown("upgrade", "status")
 	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
-	f.Log(f.nadra("verify", "--against", before, "--from-nodes"))
+	f.says("What pods have now, against the snapshot of before:")
+	f.shown("verify", "--against", before, "--from-nodes")
 
 	f.nadra("upgrade", "rollback", "--node", first, "--yes")
-	f.Log(f.nadra("upgrade", "status"))
+	f.says("After `kubectl nadra upgrade rollback --node "+first+"`:")
+	f.shown("upgrade", "status")
 	f.settled(v1alpha1.OwnerMultus, first)
 	f.clean(v1alpha1.OwnerMultus, first)
 	f.nadra("upgrade", "rollback", "--pod", namespace+"/upf-0", "--yes")
@@ -87,18 +93,22 @@ func TestUpgrade(t *testing.T) {
 	f.kubectl("-n", "nadra-system", "patch", "deployment", "nadra-controller", "--type=json",
 		`-p=[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--default-owner=nadra"}]`)
 	f.kubectl("-n", "nadra-system", "rollout", "status", "deployment/nadra-controller", "--timeout=120s")
-	f.Log(f.nadra("upgrade", "finish"))
+	f.says("When all nodes are nadra's, and new pods are by default:")
+	f.shown("upgrade", "finish")
 	f.Log(f.nadra("upgrade", "finish", "--remove-multus", "--dry-run=server"))
 	f.kubectl("-n", "kube-system", "get", "daemonset", "kube-multus-ds") // it is still there
-	f.Log(f.nadra("upgrade", "finish", "--remove-multus", "--yes"))
+	f.shown("upgrade", "finish", "--remove-multus", "--yes")
 	for _, kind := range []string{"daemonset", "configmap", "serviceaccount", "clusterrole", "clusterrolebinding"} {
 		if left := f.kubectl("-n", "kube-system", "get", kind, "-o", "name"); strings.Contains(left, "multus") {
 			t.Errorf("left of Multus: %s", left)
 		}
 	}
 	f.kubectl("-n", namespace, "rollout", "restart", "deployment/smf", "daemonset/probe")
+	f.kubectl("-n", namespace, "rollout", "status", "deployment/smf", "--timeout=60s")
+	f.kubectl("-n", namespace, "rollout", "status", "daemonset/probe", "--timeout=60s")
 	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
+	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
 	f.Log(f.nadra("verify", "--against", before, "--from-nodes"))
-	f.kubectl("delete", "namespace", namespace, "--timeout=120s")
-	f.nothingLeft()
+	f.leave()
+	f.published()
 }

@@ -1,0 +1,69 @@
+//go:build e2e
+
+package upgrade
+
+import (
+	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// installed are the kinds of which nadra has installed or made something.
+const installed = "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,deviceclasses,resourceslices,resourceclaims,resourceclaimtemplates," +
+	"mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,configmaps,leases,secrets"
+
+// onNode are nadra's files and what is in its directory, which the lab mounts.
+const onNode = `ls -d /var/lib/nadra/* /run/cdi/net.nadra.dev* /var/lib/kubelet/plugins/net.nadra.dev* /var/lib/kubelet/plugins_registry/net.nadra.dev* 2>/dev/null; true`
+
+// leave takes nadra off the cluster: refused while somebody uses it, and then
+// without a trace, but for the networks, which are the users' own.
+func (f *fixture) leave() {
+	f.Helper()
+	f.refused("smf", "uninstall", "--yes")
+	f.settled(v1alpha1.OwnerNadra, f.nodes()...) // nobody was touched
+	f.kubectl("-n", namespace, "delete", "deployments,statefulsets,daemonsets", "--all", "--cascade=foreground", "--timeout=120s")
+	f.nothingLeft()
+	f.says("The workloads are deleted. Nobody has left anything behind:")
+	f.shown("cleanup")
+	f.refused("nadra.dev/owner", "uninstall", "--yes")
+	f.kubectl("label", "namespace", namespace, "nadra.dev/owner-")
+	f.kubectl("label", "nodes", "--all", "nadra.dev/owner-")
+	f.Log(f.nadra("uninstall", "--dry-run=server"))
+	f.kubectl("-n", "nadra", "get", "daemonset", "nadra-node") // it is still there
+	f.says("Nodes and namespaces are nobody's by label any more, and nadra goes:")
+	f.shown("uninstall", "--yes")
+
+	for name := range strings.Lines(f.kubectl("get", installed, "-A", "-o", "name")) {
+		if strings.Contains(name, "nadra") {
+			f.Errorf("left of nadra: %s", name)
+		}
+	}
+	for _, n := range f.Kubernetes() {
+		for key := range n.Labels {
+			f.noneOfNadra("label", key)
+		}
+		for key := range n.Annotations {
+			f.noneOfNadra("annotation", key)
+		}
+	}
+	for _, n := range f.Cluster.Nodes() {
+		left, err := n.Exec(f.ctx, "sh", "-c", onNode)
+		f.must(err)
+		if text := strings.TrimSpace(string(left)); text != "" {
+			f.Errorf("left of nadra on %s: %s", n.Name(), text)
+		}
+	}
+	f.must(f.Apply(f.ctx, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: after, namespace: core}, spec: {replicas: 2, selector: {matchLabels: {app: after}},
+template: {metadata: {labels: {app: after}}, spec: {terminationGracePeriodSeconds: 1,
+containers: [{name: main, image: "localhost/test:1", imagePullPolicy: Never, command: [/bin/sleep, infinity]}]}}}}`))
+	f.kubectl("-n", namespace, "rollout", "status", "deployment/after", "--timeout=60s")
+	f.kubectl("delete", "namespace", namespace, "--timeout=120s")
+	f.nothingLeft()
+}
+
+func (f *fixture) noneOfNadra(kind, key string) {
+	f.Helper()
+	if strings.Contains(key, "nadra.dev") {
+		f.Errorf("left of nadra on a node: %s %s", kind, key)
+	}
+}

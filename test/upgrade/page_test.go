@@ -1,0 +1,83 @@
+//go:build e2e
+
+package upgrade
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+var update = flag.Bool("update", false, "write docs/upgrade-example.md")
+
+// page is what the documentation shows of a move: commands and what they print.
+type page struct {
+	text strings.Builder
+	// names are what paths and nodes are called there.
+	names *strings.Replacer
+}
+
+// shown runs a command that the page has, too.
+func (f *fixture) shown(args ...string) {
+	f.Helper()
+	out := f.nadra(args...)
+	f.Log(out)
+	f.page.text.WriteString("```\n$ kubectl nadra " + strings.Join(args, " ") + "\n" + strings.TrimRight(out, "\n") + "\n```\n\n")
+}
+
+// says is a sentence of the page.
+func (f *fixture) says(text string) { f.page.text.WriteString(text + "\n\n") }
+
+const pageHead = `# A move, from its first to its last command
+
+Two nodes under Multus' thick daemon move to nadra, and nadra leaves them in the end. These are the commands of TestUpgrade on its real cluster, and
+what they printed there; it is made by ` + "`make image && go test -tags e2e ./test/upgrade -args -update`" + `, and compared by ` + "`make e2e-upgrade`" + `. Between these commands the test
+kills the upgrade three times, deletes pods, and moves everything back and forth once more. What the commands do is in [upgrade.md](upgrade.md).
+
+`
+
+// published compares the page with the documentation, but for what is another
+// in each run: times, names, and where the scheduler puts pods.
+func (f *fixture) published() {
+	f.Helper()
+	if os.Getenv("NADRA_CORPUS") == "" {
+		f.Log("docs/upgrade-example.md is not compared: it is of a stack with workloads of the corpus")
+		return
+	}
+	now := pageHead + f.page.names.Replace(strings.TrimRight(f.page.text.String(), "\n")) + "\n"
+	path := filepath.Join(lab.Root(), "docs", "upgrade-example.md")
+	if *update {
+		f.must(os.WriteFile(path, []byte(now), 0o644))
+		return
+	}
+	was, err := os.ReadFile(path)
+	f.must(err)
+	if diff := cmp.Diff(steady(string(was)), steady(now)); diff != "" {
+		f.Errorf("docs/upgrade-example.md is not what the commands print (-page +printed); write it anew with -args -update:\n%s", diff)
+	}
+}
+
+var varying = []struct {
+	what *regexp.Regexp
+	as   string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
+	{regexp.MustCompile(`(?m)^NADRA-V(04|24) .*\n`), ""}, // on another node, another address
+	{regexp.MustCompile(`\d+ expected\.`), "N expected."},
+	{regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b`), "-POD"},
+	{regexp.MustCompile(`\b(probe|networks|nadra-node)-[0-9a-z]{5}\b`), "$1-POD"},
+	{regexp.MustCompile(`  +`), "  "},
+}
+
+func steady(text string) string {
+	for _, v := range varying {
+		text = v.what.ReplaceAllString(text, v.as)
+	}
+	return text
+}
