@@ -70,6 +70,11 @@ var varying = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
 	{regexp.MustCompile(`(?m)^NADRA-V(04|24) .*\n`), ""}, // on another node, another address
 	{regexp.MustCompile(`\d+ expected\.`), "N expected."},
+	{regexp.MustCompile(`(?m)^Looked at \d+ objects.*\n`), ""},   // with ReplicaSets and classes that come and go
+	{regexp.MustCompile(`(?m)^Left alone, .*\n`), ""},            // how old it is
+	{regexp.MustCompile(`(?m)^deleted ResourceClaim.*\n`), ""},   // the controller may have been first
+	{regexp.MustCompile(`(?m)^deleted ResourceSlice .*\n`), ""},  // in the order of names made up
+	{regexp.MustCompile(`(?m)^node node-[ab]: removed.*\n`), ""}, // whoever is first
 	{regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b`), "-POD"},
 	{regexp.MustCompile(`\b(probe|networks|nadra-node)-[0-9a-z]{5}\b`), "$1-POD"},
 	{regexp.MustCompile(`  +`), "  "},
