@@ -243,7 +243,7 @@ var rules = []Rule{
 		DefaultRoute, Blocker, "The default route goes another way",
 		"Another interface, or another gateway, has the pod's default route.",
 		"The pod's packets leave elsewhere.",
-		"See which network of the pod has default-route, and what its IPAM says of routes. "+
+		"See which network of the pod has default-route, and what its IPAM says of routes. " +
 			"Multus after v4.2.1 leaves the default route where it was in spite of default-route, and nadra moves it: a pod that relies on that goes without default-route.",
 	},
 	{

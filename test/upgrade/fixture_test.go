@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -118,6 +120,30 @@ func (f *fixture) file(name, content string) string {
 	path := filepath.Join(f.dir, name)
 	f.must(os.WriteFile(path, []byte(content), 0o644))
 	return path
+}
+
+// points are three moments of the move, at random and in their order: each is
+// what is said when a step of a node is done. After the last steps of all there is
+// nothing left to interrupt.
+func (f *fixture) points(nodes ...string) []string {
+	f.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv("UPGRADE_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		f.must(err)
+	}
+	var all []string
+	for _, node := range nodes {
+		for _, step := range upgrade.StepsOf(upgrade.Forth) {
+			all = append(all, fmt.Sprintf("node %s: %s (", node, step))
+		}
+	}
+	at := rand.New(rand.NewPCG(seed, 0)).Perm(len(all) - 2)[:3]
+	slices.Sort(at)
+	out := []string{all[at[0]], all[at[1]], all[at[2]]}
+	f.Logf("the upgrade is ended after %q; again with UPGRADE_SEED=%d", out, seed)
+	return out
 }
 
 // runUntil runs a command, and ends it as soon as it has said something.

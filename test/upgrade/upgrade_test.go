@@ -46,12 +46,13 @@ func TestUpgrade(t *testing.T) {
 	f.nadra("upgrade", "run", "-f", plan, "--dry-run=server")
 	f.settled(v1alpha1.OwnerMultus, f.nodes()...) // nothing was changed by these
 
-	// Killed without a word, and told to stop: at a step of each node.
-	f.runUntil("node "+first+": drain", unix.SIGKILL, "run", "-f", plan, "--yes")
-	f.runUntil("node "+first+": unconfigure", unix.SIGINT, "resume", "--yes")
+	// Killed without a word, and told to stop.
+	points := f.points(first, second)
+	f.runUntil(points[0], unix.SIGKILL, "run", "-f", plan, "--yes")
+	f.runUntil(points[1], unix.SIGINT, "resume", "--yes")
 	f.replaced()
 	f.nothingLeft() // of pods that are deleted while a node is between the two
-	f.runUntil("node "+second+": evicted", unix.SIGKILL, "resume", "--yes")
+	f.runUntil(points[2], unix.SIGKILL, "resume", "--yes")
 	f.nadra("upgrade", "resume", "--yes")
 	f.says("When `kubectl nadra upgrade run` is done:")
 	f.shown("upgrade", "status")
@@ -61,7 +62,7 @@ func TestUpgrade(t *testing.T) {
 	f.shown("verify", "--against", before, "--from-nodes")
 
 	f.nadra("upgrade", "rollback", "--node", first, "--yes")
-	f.says("After `kubectl nadra upgrade rollback --node "+first+"`:")
+	f.says("After `kubectl nadra upgrade rollback --node " + first + "`:")
 	f.shown("upgrade", "status")
 	f.settled(v1alpha1.OwnerMultus, first)
 	f.clean(v1alpha1.OwnerMultus, first)
