@@ -40,31 +40,33 @@ func small(source, out string) *release {
 	return r
 }
 
-// copyTree copies what Git knows of the tree, as a clone would have it.
+// copyTree copies the tree without what Git and builds keep in it.
 func copyTree(t *testing.T, to string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
-	if err != nil {
-		t.Fatalf("asking git for the files: %v", err)
-	}
-	for name := range strings.SplitSeq(strings.Trim(string(names), "\x00"), "\x00") {
-		content, err := os.ReadFile(filepath.Join(root, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted, and not committed yet
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(root, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "bin", "dist"}, name):
+			return fs.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		case !d.Type().IsRegular():
+			return nil
 		}
-		if err == nil {
-			err = os.MkdirAll(filepath.Join(to, filepath.Dir(name)), 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, name), content, 0o644)
-		}
+		content, err := os.ReadFile(path)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
+		return os.WriteFile(filepath.Join(to, name), content, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return to
 }
