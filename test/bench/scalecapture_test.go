@@ -97,7 +97,7 @@ func (s *scale) fence(ctx context.Context) error {
 		{"-n", "nadra", "patch", "daemonset/nadra-node", "-p", patch},
 		{"-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s"},
 		{"cordon", node},
-		{"apply", "-f", filepath.Join(lab.Root(), "manifests", "drop-in", "controller", "slices-policy.yaml")},
+		{"apply", "-f", filepath.Join(lab.Root(), "manifests", "slices-policy", "slices-policy.yaml")},
 	} {
 		if _, err := s.Cluster.Kubectl(ctx, args...); err != nil {
 			return err
