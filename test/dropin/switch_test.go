@@ -95,6 +95,7 @@ func TestNodeChangesHands(t *testing.T) {
 	f.must(node.RemoveMultus(f.ctx))
 	f.must(label(f.ctx, "node/"+node.Name(), api.OwnerNadra))
 	f.must(label(f.ctx, "node/"+other.Name(), "")) // so that the pod comes here
+	f.must(publishing(f.ctx, other, false))
 	f.nadra = node
 	f.owner(api.OwnerNadra)
 	f.kubectl("scale", "deployment/app", "--replicas=1")
@@ -106,6 +107,7 @@ func TestNodeChangesHands(t *testing.T) {
 	f.must(node.InstallMultus(f.ctx, multusPrograms))
 	f.must(label(f.ctx, "node/"+node.Name(), ""))
 	f.must(label(f.ctx, "node/"+other.Name(), api.OwnerNadra))
+	f.must(publishing(f.ctx, node, false))
 	f.owner(api.OwnerMultus)
 	f.kubectl("scale", "deployment/app", "--replicas=1")
 	pod = f.pods("app", 1)[0]
