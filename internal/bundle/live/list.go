@@ -1,7 +1,6 @@
 package live
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,32 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/nadra-dev/nadra/internal/bundle"
 )
-
-type lister func(context.Context, metav1.ListOptions) (runtime.Object, error)
-
-// list makes a typed client's List one of any objects.
-func list[L runtime.Object](f func(context.Context, metav1.ListOptions) (L, error)) lister {
-	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return f(ctx, o) }
-}
-
-// listed reads all pages.
-func listed[T any](ctx context.Context, o metav1.ListOptions, f lister) ([]*T, error) {
-	var out []*T
-	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return f(ctx, o) })
-	err := p.EachListItem(ctx, o, func(object runtime.Object) error {
-		item, ok := any(object).(*T)
-		if !ok {
-			return fmt.Errorf("reading %T: it is not what was asked for", object)
-		}
-		out = append(out, item)
-		return nil
-	})
-	return out, err
-}
 
 func keep[T metav1.Object](items []T, wanted func(metav1.Object) bool) []T {
 	return slices.DeleteFunc(slices.Clone(items), func(o T) bool { return !wanted(o) })

@@ -21,6 +21,7 @@ import (
 	doctorlive "github.com/nadra-dev/nadra/internal/doctor/live"
 	"github.com/nadra-dev/nadra/internal/inspect"
 	inspectlive "github.com/nadra-dev/nadra/internal/inspect/live"
+	"github.com/nadra-dev/nadra/internal/paged"
 	upgradelive "github.com/nadra-dev/nadra/internal/upgrade/live"
 )
 
@@ -190,7 +191,7 @@ func (r *collector) events(ctx context.Context) error {
 	}
 	var found []*corev1.Event
 	for _, ns := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
-		list, err := listed[corev1.Event](ctx, metav1.ListOptions{}, list(r.Kube.CoreV1().Events(ns).List))
+		list, err := paged.All[corev1.Event](ctx, metav1.ListOptions{}, paged.List(r.Kube.CoreV1().Events(ns).List))
 		r.failed("events of "+named(ns), err, "the right to list events there")
 		for _, e := range list {
 			if about := e.InvolvedObject; r.of[about.Kind+"/"+about.Namespace+"/"+about.Name] {

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/internal/paged"
 )
 
 // ownLabel is on nadra's workloads and their pods, however they are installed.
@@ -19,7 +21,7 @@ const ownLabel = "app.kubernetes.io/name in (nadra-node, nadra-controller)"
 // own adds nadra's workloads and their pods.
 func (r *collector) own(ctx context.Context) error {
 	ours := metav1.ListOptions{LabelSelector: ownLabel}
-	pods, err := listed[corev1.Pod](ctx, ours, list(r.Kube.CoreV1().Pods("").List))
+	pods, err := paged.All[corev1.Pod](ctx, ours, paged.List(r.Kube.CoreV1().Pods("").List))
 	r.failed("nadra's own pods, and so their logs and metrics", err, "the right to list pods in all namespaces")
 	for _, p := range pods {
 		if len(r.Nodes) == 0 || p.Labels["app.kubernetes.io/name"] != "nadra-node" || slices.Contains(r.Nodes, p.Spec.NodeName) {
@@ -27,9 +29,9 @@ func (r *collector) own(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(r.pods, func(a, b corev1.Pod) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
-	sets, err := listed[appsv1.DaemonSet](ctx, ours, list(r.Kube.AppsV1().DaemonSets("").List))
+	sets, err := paged.All[appsv1.DaemonSet](ctx, ours, paged.List(r.Kube.AppsV1().DaemonSets("").List))
 	r.failed("daemonsets", err, "the right to list daemonsets.apps in all namespaces")
-	deployments, err := listed[appsv1.Deployment](ctx, ours, list(r.Kube.AppsV1().Deployments("").List))
+	deployments, err := paged.All[appsv1.Deployment](ctx, ours, paged.List(r.Kube.AppsV1().Deployments("").List))
 	r.failed("deployments", err, "the right to list deployments.apps in all namespaces")
 	return errors.Join(
 		add(r.out, "nadra-pods", "nadra's own pods", pods),
@@ -52,7 +54,7 @@ func (r *collector) namespaces() []string {
 func (r *collector) configuration(ctx context.Context) error {
 	var maps []*corev1.ConfigMap
 	for _, ns := range r.namespaces() {
-		found, err := listed[corev1.ConfigMap](ctx, metav1.ListOptions{}, list(r.Kube.CoreV1().ConfigMaps(ns).List))
+		found, err := paged.All[corev1.ConfigMap](ctx, metav1.ListOptions{}, paged.List(r.Kube.CoreV1().ConfigMaps(ns).List))
 		r.failed("configmaps of namespace "+ns, err, "the right to list configmaps there")
 		maps = append(maps, keep(found, func(o metav1.Object) bool {
 			return strings.HasPrefix(o.GetName(), "nadra") && o.GetName() != "nadra-upgrade" // which upgrade.json is
@@ -61,10 +63,10 @@ func (r *collector) configuration(ctx context.Context) error {
 	admission := r.Kube.AdmissionregistrationV1()
 	return errors.Join(
 		add(r.out, "configmaps", "nadra's ConfigMaps", maps),
-		addOurs[admissionv1.MutatingWebhookConfiguration](ctx, r, "mutatingwebhookconfigurations", list(admission.MutatingWebhookConfigurations().List)),
-		addOurs[admissionv1.ValidatingWebhookConfiguration](ctx, r, "validatingwebhookconfigurations", list(admission.ValidatingWebhookConfigurations().List)),
-		addOurs[admissionv1.ValidatingAdmissionPolicy](ctx, r, "validatingadmissionpolicies", list(admission.ValidatingAdmissionPolicies().List)),
-		addOurs[admissionv1.ValidatingAdmissionPolicyBinding](ctx, r, "validatingadmissionpolicybindings", list(admission.ValidatingAdmissionPolicyBindings().List)),
+		addOurs[admissionv1.MutatingWebhookConfiguration](ctx, r, "mutatingwebhookconfigurations", paged.List(admission.MutatingWebhookConfigurations().List)),
+		addOurs[admissionv1.ValidatingWebhookConfiguration](ctx, r, "validatingwebhookconfigurations", paged.List(admission.ValidatingWebhookConfigurations().List)),
+		addOurs[admissionv1.ValidatingAdmissionPolicy](ctx, r, "validatingadmissionpolicies", paged.List(admission.ValidatingAdmissionPolicies().List)),
+		addOurs[admissionv1.ValidatingAdmissionPolicyBinding](ctx, r, "validatingadmissionpolicybindings", paged.List(admission.ValidatingAdmissionPolicyBindings().List)),
 	)
 }
 
@@ -72,9 +74,9 @@ func (r *collector) configuration(ctx context.Context) error {
 func addOurs[T any, P interface {
 	*T
 	object
-}](ctx context.Context, r *collector, resource string, f lister,
+}](ctx context.Context, r *collector, resource string, f paged.Lister,
 ) error {
-	found, err := listed[T](ctx, metav1.ListOptions{}, f)
+	found, err := paged.All[T](ctx, metav1.ListOptions{}, f)
 	if !apierrors.IsNotFound(err) { // an older cluster may not have the kind
 		r.failed(resource, err, "the right to list "+resource+".admissionregistration.k8s.io")
 	}

@@ -11,11 +11,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/nadra-dev/nadra/internal/inspect"
+	"github.com/nadra-dev/nadra/internal/paged"
 )
 
 // Cluster is what to read.
@@ -31,7 +30,7 @@ type Cluster struct {
 func (c Cluster) Read(ctx context.Context) (inspect.Input, error) {
 	in := inspect.Input{Unread: map[inspect.Kind]bool{}}
 	var err error
-	if in.Pods, err = listed[corev1.Pod](ctx, metav1.ListOptions{}, list(c.Kube.CoreV1().Pods(c.Namespace).List)); err != nil {
+	if in.Pods, err = paged.All[corev1.Pod](ctx, metav1.ListOptions{}, paged.List(c.Kube.CoreV1().Pods(c.Namespace).List)); err != nil {
 		return in, fmt.Errorf("listing pods: %w", err)
 	}
 	_, err = c.readDRA(ctx, &in)
@@ -42,7 +41,7 @@ func (c Cluster) Read(ctx context.Context) (inspect.Input, error) {
 func (c Cluster) readDRA(ctx context.Context, in *inspect.Input) (noDRA bool, err error) {
 	resources := c.Kube.ResourceV1()
 	all := metav1.ListOptions{}
-	in.Claims, err = listed[resourceapi.ResourceClaim](ctx, all, list(resources.ResourceClaims(c.Namespace).List))
+	in.Claims, err = paged.All[resourceapi.ResourceClaim](ctx, all, paged.List(resources.ResourceClaims(c.Namespace).List))
 	switch {
 	case apierrors.IsNotFound(err):
 		noDRA = true
@@ -51,9 +50,9 @@ func (c Cluster) readDRA(ctx context.Context, in *inspect.Input) (noDRA bool, er
 	}
 	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + driver}
 	return noDRA, firstOf(
-		optional(ctx, in.Unread, inspect.Templates, all, list(resources.ResourceClaimTemplates(c.Namespace).List), &in.Templates),
-		optional(ctx, in.Unread, inspect.Slices, ours, list(resources.ResourceSlices().List), &in.Slices),
-		optional(ctx, in.Unread, inspect.Classes, all, list(resources.DeviceClasses().List), &in.Classes),
+		optional(ctx, in.Unread, inspect.Templates, all, paged.List(resources.ResourceClaimTemplates(c.Namespace).List), &in.Templates),
+		optional(ctx, in.Unread, inspect.Slices, ours, paged.List(resources.ResourceSlices().List), &in.Slices),
+		optional(ctx, in.Unread, inspect.Classes, all, paged.List(resources.DeviceClasses().List), &in.Classes),
 		c.readNetworks(ctx, in),
 	)
 }
@@ -64,45 +63,23 @@ func (c Cluster) readNetworks(ctx context.Context, in *inspect.Input) error {
 	if err != nil || !in.Unread[inspect.Networks] || c.Namespace == "" {
 		return err
 	}
-	own, err := listed[nadv1.NetworkAttachmentDefinition](ctx, metav1.ListOptions{}, c.networks(c.Namespace))
+	own, err := paged.All[nadv1.NetworkAttachmentDefinition](ctx, metav1.ListOptions{}, c.networks(c.Namespace))
 	if err == nil {
 		in.Networks = own
 	}
 	return nil // Unread says already that some are not known
 }
 
-func (c Cluster) networks(namespace string) lister {
-	return list(c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(namespace).List)
+func (c Cluster) networks(namespace string) paged.Lister {
+	return paged.List(c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(namespace).List)
 }
 
 const driver = "net.nadra.dev"
 
-type lister func(context.Context, metav1.ListOptions) (runtime.Object, error)
-
-// list makes a typed client's List one of any objects.
-func list[L runtime.Object](f func(context.Context, metav1.ListOptions) (L, error)) lister {
-	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return f(ctx, o) }
-}
-
-// listed reads all pages.
-func listed[T any](ctx context.Context, o metav1.ListOptions, f lister) ([]*T, error) {
-	var out []*T
-	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return f(ctx, o) })
-	err := p.EachListItem(ctx, o, func(object runtime.Object) error {
-		item, ok := any(object).(*T)
-		if !ok {
-			return fmt.Errorf("reading %T: it is not what was asked for", object)
-		}
-		out = append(out, item)
-		return nil
-	})
-	return out, err
-}
-
 // optional reads what one can do without: kinds that the user may not read, or
 // that the cluster does not have.
-func optional[T any](ctx context.Context, unread map[inspect.Kind]bool, kind inspect.Kind, o metav1.ListOptions, f lister, out *[]*T) error {
-	items, err := listed[T](ctx, o, f)
+func optional[T any](ctx context.Context, unread map[inspect.Kind]bool, kind inspect.Kind, o metav1.ListOptions, f paged.Lister, out *[]*T) error {
+	items, err := paged.All[T](ctx, o, f)
 	switch {
 	case apierrors.IsForbidden(err):
 		unread[kind] = true

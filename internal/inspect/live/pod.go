@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/nadra-dev/nadra/internal/inspect"
+	"github.com/nadra-dev/nadra/internal/paged"
 )
 
 // Pod reads what Explain needs of one pod of c's namespace.
@@ -23,7 +24,7 @@ func (c Cluster) Pod(ctx context.Context, name string) (inspect.ChainInput, erro
 		return in, err
 	}
 	owned := metav1.ListOptions{LabelSelector: "nadra.dev/owner"} // no others matter
-	if err := optional(ctx, in.Unread, inspect.Nodes, owned, list(c.Kube.CoreV1().Nodes().List), &in.Nodes); err != nil {
+	if err := optional(ctx, in.Unread, inspect.Nodes, owned, paged.List(c.Kube.CoreV1().Nodes().List), &in.Nodes); err != nil {
 		return in, err
 	}
 	return in, c.readEvents(ctx, &in)
@@ -46,7 +47,7 @@ func (c Cluster) eventsOn(ctx context.Context, in *inspect.ChainInput, kind, nam
 	about := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}
 	var events []*corev1.Event
 	err := optional(ctx, in.Unread, inspect.Events, metav1.ListOptions{FieldSelector: about.String()},
-		list(c.Kube.CoreV1().Events(namespace).List), &events)
+		paged.List(c.Kube.CoreV1().Events(namespace).List), &events)
 	in.Events = append(in.Events, events...)
 	return err
 }
