@@ -18,9 +18,13 @@ import (
 const (
 	// handleBurst is how many pods come at once.
 	handleBurst = 25
-	// moreFiles and moreThreads is what an idle driver may have more of than
-	// after the first burst: connections, and threads that the Go runtime keeps.
-	moreFiles, moreThreads = 8, 8
+	// moreFiles is how many more connections an idle driver may have than after
+	// the first burst.
+	moreFiles = 8
+	// moreThreads is the same for threads. Go ends none of them, and every pod of
+	// a burst may hold one while its plugin runs, so how many there are tells how
+	// many plugins have ever run at once. A thread lost per life would be hundreds.
+	moreThreads = 2 * handleBurst
 )
 
 // handles is what a process holds.
