@@ -157,9 +157,9 @@ func TestPodsOnNodes(t *testing.T) {
 			}
 			for _, p := range made {
 				container := p.Spec.Containers[0]
-				privileged := container.SecurityContext.Privileged
-				if applies := slices.Contains(container.Args, "--apply"); applies != tt.apply || (privileged != nil && *privileged) != tt.apply || container.VolumeMounts[0].ReadOnly == tt.apply {
-					t.Errorf("pod %v, privileged %v", container.Args, privileged)
+				rights := container.SecurityContext.Capabilities.Add
+				if applies := slices.Contains(container.Args, "--apply"); applies != tt.apply || slices.Contains(rights, "SYS_CHROOT") != tt.apply || container.VolumeMounts[0].ReadOnly == tt.apply {
+					t.Errorf("pod %v, with %v", container.Args, rights)
 				}
 				if !slices.Contains(container.Args, "--network-dirs=/data/blue") {
 					t.Errorf("it does not know the networks: %v", container.Args)

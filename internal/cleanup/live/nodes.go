@@ -8,11 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/cleanup"
 	probelive "github.com/nadra-dev/nadra/internal/probe/live"
@@ -23,46 +21,44 @@ import (
 // otherwise.
 const hostLocalDir = "/var/lib/cni/networks"
 
+// look are the capabilities that it takes to look into network namespaces of
+// others, plugins those that plugins have from the driver as well
+// (docs/threat-model.md has what each is for).
+var (
+	look    = []corev1.Capability{"SYS_ADMIN", "SYS_PTRACE"}
+	plugins = []corev1.Capability{"DAC_OVERRIDE", "NET_ADMIN", "NET_RAW", "SYS_CHROOT"}
+)
+
 // applyFactor is how much longer a pod may take that runs plugins.
 const applyFactor = 10
 
 // nodes has a pod on each Linux node look, and free if it is to. A node without
 // an answer is refused.
 func (c Cleaner) nodes(ctx context.Context, apply bool) ([]cleanup.NodeReport, error) {
-	list, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := probelive.LinuxNodes(ctx, c.Kube)
 	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
+		return nil, err
 	}
 	for _, name := range c.Only {
-		if !slices.ContainsFunc(list.Items, func(n corev1.Node) bool { return n.Name == name }) {
-			return nil, fmt.Errorf("reading --node: there is no node %q", name)
+		if !slices.Contains(nodes, name) {
+			return nil, fmt.Errorf("reading --node: there is no node %q with Linux", name)
 		}
 	}
 	dirs, err := c.networkDirs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	nodes := slices.DeleteFunc(list.Items, func(n corev1.Node) bool {
-		os := n.Status.NodeInfo.OperatingSystem
-		return os != "" && os != "linux" || !c.on(n.Name)
-	})
-	out := make([]cleanup.NodeReport, len(nodes))
-	var group errgroup.Group
-	group.SetLimit(probelive.AtOnce)
-	for i := range nodes {
-		group.Go(func() error {
-			name := nodes[i].Name
-			// What is of one namespace only cannot be told apart on a node.
-			report, err := c.node(ctx, name, dirs, apply && c.Namespace == "")
-			if err != nil {
-				report = cleanup.NodeReport{Refused: err.Error()}
-			}
-			report.Node = name
-			out[i] = report
-			return nil
-		})
+	nodes = slices.DeleteFunc(nodes, func(name string) bool { return !c.on(name) })
+	// What is of one namespace only cannot be told apart on a node.
+	apply = apply && c.Namespace == ""
+	var out []cleanup.NodeReport
+	for _, a := range probelive.Ask(ctx, *c.Pods, nodes, func(node string) (cleanup.NodeReport, error) { return c.node(ctx, node, dirs, apply) }) {
+		if a.Err != nil {
+			a.Said = cleanup.NodeReport{Refused: a.Err.Error()}
+		}
+		a.Said.Node = a.Node
+		out = append(out, a.Said)
 	}
-	_ = group.Wait() // none returns one
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("looking at the nodes: %w", ctx.Err())
 	}
@@ -78,11 +74,10 @@ func (c Cleaner) node(ctx context.Context, name string, dirs []string, apply boo
 		args = append(args, "--all-cni")
 	}
 	runner := *c.Pods
-	pod := runner.Pod(name, args, "SYS_ADMIN", "SYS_PTRACE")
+	pod := runner.Pod(name, args, look...)
 	if apply {
 		runner.Timeout *= applyFactor
-		pod = runner.Pod(name, append(args, "--apply"))
-		Privileged(pod)
+		pod = runner.Writing(name, append(args, "--apply"), slices.Concat(look, plugins)...)
 	}
 	log, err := runner.Run(ctx, pod)
 	if err != nil {
@@ -92,16 +87,6 @@ func (c Cleaner) node(ctx context.Context, name string, dirs []string, apply boo
 		return report, fmt.Errorf("reading what the pod says: %s", strings.TrimSpace(string(log)))
 	}
 	return report, nil
-}
-
-// Privileged gives a pod all rights on its node: the plugins that DEL runs act on
-// the host as its own.
-func Privileged(pod *corev1.Pod) {
-	container := &pod.Spec.Containers[0]
-	container.SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true), RunAsUser: ptr.To[int64](0), ReadOnlyRootFilesystem: ptr.To(true)}
-	container.VolumeMounts = []corev1.VolumeMount{{
-		Name: "host", MountPath: probelive.HostRoot, MountPropagation: ptr.To(corev1.MountPropagationHostToContainer),
-	}}
 }
 
 // networkDirs are host-local's directories for the networks of all

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/probe"
@@ -48,27 +45,21 @@ func (p Probe) Run(ctx context.Context, caps *doctor.Capabilities) error {
 		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Reason: "there is no image to run, since nadra is not installed", Remedy: remedyImage})
 		return nil
 	}
-	var mu sync.Mutex // of the gaps
-	var group errgroup.Group
-	group.SetLimit(probelive.AtOnce)
+	nodes := map[string]*doctor.Node{}
+	var names []string
 	for i := range caps.Nodes {
-		node := &caps.Nodes[i]
-		if node.OS != "" && node.OS != "linux" {
+		if node := &caps.Nodes[i]; probelive.IsLinux(node.OS) {
+			nodes[node.Name] = node
+			names = append(names, node.Name)
+		}
+	}
+	for _, a := range probelive.Ask(ctx, p.runner(caps.Nadra), names, func(node string) (*probe.Report, error) { return p.node(ctx, node, caps.Nadra) }) {
+		if a.Err == nil {
+			nodes[a.Node].Probe = a.Said
 			continue
 		}
-		group.Go(func() error {
-			report, err := p.node(ctx, node.Name, caps.Nadra)
-			if err == nil {
-				node.Probe = report
-				return nil
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Node: node.Name, Reason: "probing: " + firstLine(err), Remedy: remedyNamespace})
-			return nil
-		})
+		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Node: a.Node, Reason: "probing: " + firstLine(a.Err), Remedy: remedyNamespace})
 	}
-	_ = group.Wait() // none returns one: they are of a node each
 	slices.SortStableFunc(caps.Gaps, func(a, b doctor.Gap) int { return strings.Compare(a.Part+a.Node, b.Part+b.Node) })
 	if ctx.Err() != nil {
 		return fmt.Errorf("probing the nodes: %w", ctx.Err())

@@ -1,11 +1,13 @@
 // Package live has short-lived pods look at nodes, and reads what they say. A
-// pod is deleted in every case, also when the user interrupts all else.
+// pod is deleted in every case, also when the user interrupts all else; one whose
+// process was killed ends by itself, and whoever comes next deletes it.
 package live
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -18,15 +20,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// AtOnce is how many nodes are looked at at a time.
-const AtOnce = 10
-
 // HostRoot is where a pod has the host's root.
 const HostRoot = "/host"
 
 // deleteWithin is how long the deletion of a pod may take, also after the user
 // has interrupted all else.
 const deleteWithin = 10 * time.Second
+
+// ours are the labels of the pods.
+var ours = map[string]string{"app.kubernetes.io/name": "nadra-probe", "app.kubernetes.io/managed-by": "kubectl-nadra"}
 
 // Runner runs pods on nodes.
 type Runner struct {
@@ -51,10 +53,7 @@ type Runner struct {
 // scheduler, and past all taints.
 func (r Runner) Pod(node string, args []string, capabilities ...corev1.Capability) *corev1.Pod {
 	out := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: podName(), Namespace: r.Namespace,
-			Labels: map[string]string{"app.kubernetes.io/name": "nadra-probe", "app.kubernetes.io/managed-by": "kubectl-nadra"},
-		},
+		ObjectMeta: metav1.ObjectMeta{Name: podName(), Namespace: r.Namespace, Labels: maps.Clone(ours)},
 		Spec: corev1.PodSpec{
 			NodeName:      node,
 			RestartPolicy: corev1.RestartPolicyNever,
@@ -79,6 +78,16 @@ func (r Runner) Pod(node string, args []string, capabilities ...corev1.Capabilit
 	for _, secret := range r.PullSecrets {
 		out.Spec.ImagePullSecrets = append(out.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: secret})
 	}
+	return out
+}
+
+// Writing is a pod that may write to the host's files, and sees what is mounted
+// there later; with SYS_CHROOT its programs can have them as their root.
+func (r Runner) Writing(node string, args []string, capabilities ...corev1.Capability) *corev1.Pod {
+	out := r.Pod(node, args, capabilities...)
+	out.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{
+		Name: "host", MountPath: HostRoot, MountPropagation: ptr.To(corev1.MountPropagationHostToContainer),
+	}}
 	return out
 }
 

@@ -6,12 +6,11 @@ package live
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -114,21 +113,12 @@ func (c Cluster) look(ctx context.Context, s *snapshot.Snapshot, pods []*corev1.
 			uids[p.Spec.NodeName] = append(uids[p.Spec.NodeName], snapshot.ProbeUID(p))
 		}
 	}
-	out := make(map[string]snapshot.NodeLook, len(uids))
 	c.say(fmt.Sprintf("Looking into the pods of %d nodes", len(uids)))
-	var mu sync.Mutex // of out
-	var group errgroup.Group
-	group.SetLimit(probelive.AtOnce)
-	for node, of := range uids {
-		group.Go(func() error {
-			look := c.lookAt(ctx, node, of)
-			mu.Lock()
-			defer mu.Unlock()
-			out[node] = look
-			return nil
-		})
+	out := make(map[string]snapshot.NodeLook, len(uids))
+	ask := func(node string) (*probe.NodePods, error) { return c.lookAt(ctx, node, uids[node]) }
+	for _, a := range probelive.Ask(ctx, *c.Nodes, slices.Collect(maps.Keys(uids)), ask) {
+		out[a.Node] = snapshot.NodeLook{Pods: a.Said, Err: a.Err}
 	}
-	_ = group.Wait() // none returns one: they are of a node each
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("looking at the nodes: %w", ctx.Err())
 	}
@@ -139,13 +129,12 @@ func (c Cluster) look(ctx context.Context, s *snapshot.Snapshot, pods []*corev1.
 // to read the environment of their processes.
 var capabilities = []corev1.Capability{"SYS_ADMIN", "SYS_PTRACE"}
 
-func (c Cluster) lookAt(ctx context.Context, node string, uids []string) snapshot.NodeLook {
+func (c Cluster) lookAt(ctx context.Context, node string, uids []string) (*probe.NodePods, error) {
 	slices.Sort(uids)
 	args := []string{"probe", "--pods", "--host-root=" + probelive.HostRoot, "--pod-uids=" + strings.Join(uids, ",")}
 	log, err := c.Nodes.Run(ctx, c.Nodes.Pod(node, args, capabilities...))
 	if err != nil {
-		return snapshot.NodeLook{Err: err}
+		return nil, err
 	}
-	seen, err := probe.DecodePods(log)
-	return snapshot.NodeLook{Pods: seen, Err: err}
+	return probe.DecodePods(log)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func world(t *testing.T, answer cleanup.Remains, more ...runtime.Object) (*Unins
 			object("v1", "Namespace", "", "nadra"), object("apps/v1", "DaemonSet", "nadra", "nadra-node"), object("v1", "ServiceAccount", "nadra", "nadra-node")),
 		Where:   uninstall.Namespaces{Driver: "nadra", Controller: "nadra-system"},
 		Timeout: time.Second, Poll: time.Millisecond,
-		Say: func(_ string, args ...any) { said = append(said, args[0].(string)) },
+		Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) },
 	}
 	u.Pods = &probelive.Runner{Kube: kube, Namespace: "nadra", Image: "nadra-node:dev", Timeout: time.Minute, Raw: func(context.Context, string) ([]byte, error) {
 		return json.Marshal(answer)
@@ -170,6 +171,29 @@ func TestDryRun(t *testing.T) {
 		}
 		if note, err := u.Noted(t.Context()); err != nil || note.Image != "" {
 			t.Errorf("%s: something was noted: %v %v", how, note, err)
+		}
+	}
+}
+
+// Pods of a kubectl that was killed are no reason to keep the namespace, pods of
+// others are.
+func TestNamespaces(t *testing.T) {
+	leftBehind := (probelive.Runner{Namespace: "nadra"}).Pod("node-1", nil)
+	leftBehind.Status.Phase = corev1.PodSucceeded
+	web := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "web"}}
+	for _, tt := range []struct {
+		pod  *corev1.Pod
+		kept bool
+	}{{leftBehind, false}, {web, true}} {
+		u, said := world(t, cleanup.Remains{}, tt.pod)
+		u.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return false, nil, u.Kube.CoreV1().Namespaces().Delete(t.Context(), "nadra", metav1.DeleteOptions{})
+		})
+		if err := u.namespaces(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if kept := there(t, u, u.Where.Last()[1]); kept != tt.kept {
+			t.Errorf("with pod %s: the namespace is kept: %t, said %q", tt.pod.Name, kept, *said)
 		}
 	}
 }

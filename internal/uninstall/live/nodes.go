@@ -8,14 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/cleanup"
-	cleanuplive "github.com/nadra-dev/nadra/internal/cleanup/live"
 	probelive "github.com/nadra-dev/nadra/internal/probe/live"
 	"github.com/nadra-dev/nadra/internal/uninstall"
 )
@@ -146,40 +144,26 @@ func names(reports map[string]cleanup.Remains) []string {
 
 // ask has a pod on each Linux node answer; all must.
 func (u Uninstaller) ask(ctx context.Context, remove bool) (map[string]cleanup.Remains, error) {
-	list, err := u.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := probelive.LinuxNodes(ctx, u.Kube)
 	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
+		return nil, err
 	}
-	nodes := slices.DeleteFunc(list.Items, func(n corev1.Node) bool {
-		os := n.Status.NodeInfo.OperatingSystem
-		return os != "" && os != "linux" || slices.Contains(u.Exclude, n.Name)
-	})
-	reports := make([]cleanup.Remains, len(nodes))
-	errs := make([]error, len(nodes))
-	var group errgroup.Group
-	group.SetLimit(probelive.AtOnce)
-	for i := range nodes {
-		group.Go(func() error {
-			reports[i], errs[i] = u.node(ctx, nodes[i].Name, remove)
-			return nil
-		})
-	}
-	_ = group.Wait() // none returns one
+	nodes = slices.DeleteFunc(nodes, func(name string) bool { return slices.Contains(u.Exclude, name) })
 	out := map[string]cleanup.Remains{}
-	for i := range nodes {
-		if errs[i] == nil {
-			out[nodes[i].Name] = reports[i]
+	for _, a := range probelive.Ask(ctx, *u.Pods, nodes, func(node string) (cleanup.Remains, error) { return u.node(ctx, node, remove) }) {
+		if a.Err == nil {
+			out[a.Node] = a.Said
 		}
+		err = errors.Join(err, a.Err)
 	}
-	return out, errors.Join(errs...)
+	return out, err
 }
 
 func (u Uninstaller) node(ctx context.Context, name string, remove bool) (cleanup.Remains, error) {
 	args := append([]string{"uninstall", "--host-root=" + probelive.HostRoot}, u.NodeArgs...)
 	pod := u.Pods.Pod(name, args)
 	if remove {
-		pod = u.Pods.Pod(name, append(args, "--remove"))
-		cleanuplive.Privileged(pod)
+		pod = u.Pods.Writing(name, append(args, "--remove"))
 	}
 	var report cleanup.Remains
 	log, err := u.Pods.Run(ctx, pod)

@@ -167,6 +167,11 @@ func withoutOurs(taints []corev1.Taint) []corev1.Taint {
 // namespaces deletes both at last, unless somebody else has pods there, and waits
 // until they are gone.
 func (u Uninstaller) namespaces(ctx context.Context) error {
+	if u.DryRun == "" {
+		if err := u.Pods.Sweep(ctx, 0); err != nil {
+			return err
+		}
+	}
 	for _, o := range u.Where.Last() {
 		pods, err := u.Kube.CoreV1().Pods(o.Name).List(ctx, metav1.ListOptions{})
 		if err != nil {

@@ -165,6 +165,9 @@ func (r *Runner) record(ctx context.Context, phase upgrade.Phase, do func(contex
 	if err := r.save(ctx); err != nil {
 		return err
 	}
+	if r.DryRun == "" {
+		_ = r.Nodes.Sweep(ctx, probelive.Abandoned) // they harm nobody, and the next one tries again
+	}
 	end, err := do(ctx, what)
 	var gate *GateError
 	switch {
