@@ -23,7 +23,6 @@ var capabilityBits = map[corev1.Capability]uint{
 	"NET_RAW":      unix.CAP_NET_RAW,
 	"SYS_ADMIN":    unix.CAP_SYS_ADMIN,
 	"SYS_CHROOT":   unix.CAP_SYS_CHROOT,
-	"SYS_PTRACE":   unix.CAP_SYS_PTRACE,
 }
 
 // The driver, and the plugins that it runs, have the rights that its manifest
@@ -61,4 +60,24 @@ func TestDriverHasFewRights(t *testing.T) {
 		}
 	}
 	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+}
+
+// A plugin keeps its state in a folder that only another user may enter, as
+// plugins with a daemon of their own have it.
+func TestStateOfAnotherUser(t *testing.T) {
+	f := setup(t, "foreign")
+	f.bridge("br-foreign")
+	const dir = "/var/tmp/nadra-foreign"
+	f.sh("install -d -m 700 -o 65534 -g 65534 " + dir)
+	f.undo = append(f.undo, "rm -rf "+dir)
+	f.nad("blue", fmt.Sprintf(`{"cniVersion":"1.0.0","type":"bridge","bridge":"br-foreign","ipam":{"type":"host-local","subnet":"10.88.0.0/24","dataDir":%q}}`, dir))
+	leases := func() string { return f.sh("find " + dir + " -name '10.88.0.*'") }
+	f.start("web", lab.Want{Network: "blue"})
+	if leases() == "" {
+		t.Error("a running pod has no lease in " + dir)
+	}
+	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	if left := leases(); left != "" {
+		t.Errorf("after the pod there is still %q", left)
+	}
 }
