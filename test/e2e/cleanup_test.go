@@ -88,6 +88,7 @@ func TestCleanup(t *testing.T) {
 	}
 	table, _ := f.nadra(cli.CodeWarnings, "cleanup", "--fail-on=warning")
 	f.must(matches(regexp.MustCompile(`(?m)^node-1 +host-local +/var/lib/cni/networks/left/10.88.0.200 +10.88.0.200 +- +release `), table))
+	f.must(documented("cleanup", table))
 	f.cleanup(cli.CodeError, "--apply") // nobody can be asked
 	if now := f.disk(); now != before {
 		f.Errorf("looking has changed the node:\n%s\nwas\n%s", now, before)
@@ -241,6 +242,7 @@ func (f *leftovers) refusesToUninstall() {
 	if !strings.Contains(errs, "web on "+f.node.Name()) || !strings.Contains(errs, "refused: nadra is in use") {
 		f.Errorf("it says %q", errs)
 	}
+	f.must(documented("uninstall", errs))
 	f.must(f.noProbes())
 	f.eventually(10*time.Second, f.WaitDriver)
 }

@@ -275,6 +275,18 @@ func static(p *corev1.Pod, statuses []nadv1.NetworkStatus) error {
 	return nil
 }
 
+// givenBack says that a namespace is nobody's by label, and that nadra serves no
+// pods of it but those of the DaemonSet, which its nodes decide about.
+func (f *fixture) givenBack(name string) {
+	f.Helper()
+	if label := f.kubectl("get", "namespace", name, "-o", `jsonpath={.metadata.labels.nadra\.dev/owner}`); label != "" {
+		f.Errorf("namespace %s was given back, and is %s's by its label", name, label)
+	}
+	if pods := f.kubectl("-n", name, "get", "pods", "-l", "app!=probe", "-o", `jsonpath={.items[?(@.spec.resourceClaims)].metadata.name}`); pods != "" {
+		f.Errorf("namespace %s was given back, and nadra serves %s of it", name, pods)
+	}
+}
+
 // uids are those of a workload's pods.
 func (f *fixture) uids(app string) []string {
 	f.Helper()

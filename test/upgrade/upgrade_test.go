@@ -19,8 +19,8 @@ import (
 const namespace = "core"
 
 // A cluster moves: planned, carried out by a process that is killed again and
-// again, compared with what was before; then one node goes back, and forth once
-// more; then everything goes back, and forth for good, and Multus is removed; and
+// again, compared with what was before; then one node goes back, a workload, its
+// namespace, and forth once more; then everything goes back, and forth for good, and Multus is removed; and
 // in the end nadra, too. Pods that are deleted at any of these stages leave nothing.
 func TestUpgrade(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
@@ -72,6 +72,9 @@ func TestUpgrade(t *testing.T) {
 	}
 	f.kubectl("-n", namespace, "patch", "statefulset", "upf", "--type=json", `-p=[{"op":"remove","path":"/spec/template/metadata/labels/nadra.dev~1owner"}]`)
 	f.kubectl("-n", namespace, "rollout", "status", "statefulset/upf", "--timeout=60s")
+	f.nadra("upgrade", "rollback", "-n", namespace, "--yes")
+	f.settled(v1alpha1.OwnerMultus, first)
+	f.givenBack(namespace)
 	f.nadra("upgrade", "run", "-f", plan, "--yes")
 	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
 
