@@ -81,3 +81,29 @@ func TestDoctorIsRobust(t *testing.T) {
 		t.Errorf("an escape sequence:\n%q", b.String())
 	}
 }
+
+// The page shows lines of the golden; an ellipsis leaves out what follows.
+func TestDoctorIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "doctor.table"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, found := strings.Cut(string(page), "\n$ kubectl nadra doctor --probe\n")
+	if !found {
+		t.Fatal("docs/operations.md has no example of doctor")
+	}
+	example, _, _ = strings.Cut(example, "\n```\n")
+	for line := range strings.Lines(example) {
+		shown, _, cut := strings.Cut(strings.TrimSuffix(line, "\n"), "…")
+		if !cut {
+			shown += "\n"
+		}
+		if !strings.Contains("\n"+string(text), "\n"+shown) {
+			t.Errorf("docs/operations.md shows %q, which doctor does not print", shown)
+		}
+	}
+}

@@ -63,6 +63,9 @@ func TestInspect(t *testing.T) {
 		_, out, err := f.cli(f.ctx, args...)
 		f.must(err)
 		t.Logf("%s\n%s", strings.Join(args, " "), out)
+		if example := strings.Join(args, " "); example == "get attachments" || example == "explain pod/novf" {
+			f.must(documented(example, out))
+		}
 	}
 
 	f.must(f.DeletePod(f.ctx, f.ns, "web"))
