@@ -78,6 +78,15 @@ func (r *Runner) restoreMultus(ctx context.Context) error {
 	return r.save(ctx)
 }
 
+func (r *Runner) takeNamespaces(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if err := r.takeNamespace(ctx, name); err != nil {
+			return &GateError{"namespace " + name, err}
+		}
+	}
+	return nil
+}
+
 // takeNamespace has nadra serve the pods of a namespace from now on; running
 // ones are not touched.
 func (r *Runner) takeNamespace(ctx context.Context, name string) error {

@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,28 +33,23 @@ func (r *Runner) RollBack(ctx context.Context, plan *upgrade.Plan, state *upgrad
 
 // rollBackNode refuses where pods that are nadra's would have no node any more.
 func (r *Runner) rollBackNode(ctx context.Context, name string) (upgrade.Phase, error) {
-	if err := r.hasHome(ctx, name); err != nil {
+	if err := r.notStranded(ctx, upgrade.Back, name); err != nil {
 		return "", &GateError{"node " + name, err}
 	}
 	return upgrade.Paused, r.walk(ctx, []string{name}, upgrade.Back)
 }
 
-// hasHome checks that a node is not the only one for pods that are nadra's.
-func (r *Runner) hasHome(ctx context.Context, name string) error {
-	f, err := r.facts(ctx)
-	if err != nil {
-		return err
-	}
-	other := slices.ContainsFunc(f.Nodes, func(n upgrade.Node) bool { return n.Nadra && n.Ready && n.Name != name })
-	if other || len(f.Disturbed(name, upgrade.Back)) == 0 || len(r.state.Namespaces) == 0 {
-		return nil
-	}
-	return errors.New("it is the last of nadra's, and its pods would have no other: roll back --all, or their namespaces before")
-}
-
-// rollBackNamespace has the pods of a namespace made anew.
+// rollBackNamespace has the pods of a namespace made anew. It refuses where no
+// node is Multus'.
 func (r *Runner) rollBackNamespace(ctx context.Context, name string) (upgrade.Phase, error) {
-	if err := r.returnNamespace(ctx, name); err != nil {
+	f, err := r.facts(ctx)
+	if err == nil {
+		err = homeOfMultus(&f)
+	}
+	if err == nil {
+		err = r.returnNamespace(ctx, name)
+	}
+	if err != nil {
 		return "", &GateError{"namespace " + name, err}
 	}
 	return upgrade.Paused, r.move(ctx, name)

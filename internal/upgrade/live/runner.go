@@ -66,6 +66,9 @@ func (r *Runner) waves(ctx context.Context, upTo string) (upgrade.Phase, error) 
 	if err := r.keepMultusOff(ctx); err != nil {
 		return "", err
 	}
+	if err := r.takeNamespaces(ctx, r.plan.Overdue(r.state, upTo)); err != nil {
+		return "", err
+	}
 	for i, w := range r.plan.Waves {
 		r.Say("%s: %d of %d", w.Name, i+1, len(r.plan.Waves))
 		if err := r.wave(ctx, w); err != nil {
@@ -82,16 +85,17 @@ func (r *Runner) waves(ctx context.Context, upTo string) (upgrade.Phase, error) 
 // wave gives nadra the namespaces of a wave and then its nodes, all of them one
 // step at a time.
 func (r *Runner) wave(ctx context.Context, w upgrade.Wave) error {
-	for _, ns := range w.Namespaces {
-		if err := r.takeNamespace(ctx, ns); err != nil {
-			return &GateError{"namespace " + ns, err}
-		}
+	if err := r.takeNamespaces(ctx, w.Namespaces); err != nil {
+		return err
 	}
 	var names []string
 	for _, n := range w.Nodes {
 		if !r.state.Nodes[n.Name].Finished() || r.state.Nodes[n.Name].Way != upgrade.Forth {
 			names = append(names, n.Name)
 		}
+	}
+	if err := r.notStranded(ctx, upgrade.Forth, names...); err != nil {
+		return &GateError{w.Name, err}
 	}
 	return r.walk(ctx, names, upgrade.Forth)
 }

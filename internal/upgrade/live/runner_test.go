@@ -22,6 +22,7 @@ import (
 
 	probelive "github.com/nadra-dev/nadra/internal/probe/live"
 	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -242,6 +243,29 @@ func (w *world) comesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.log = `{"moved":["00-multus.conf"],"left":[]}`
+}
+
+// Nobody is moved to where he could not be placed.
+func TestStranded(t *testing.T) {
+	w := newWorld(t, pod("p", "web"))
+	w.plan.Waves[0].Namespaces = nil
+	var gate *GateError
+	if _, err := w.run(t); !errors.As(err, &gate) || !strings.Contains(err.Error(), "wave-1: no other node is Multus', and pod x/p would have none: namespace x is Multus'") {
+		t.Errorf("the last node goes, and the namespace does not: %v", err)
+	}
+	n := w.node(t)
+	if n.Spec.Unschedulable || len(w.evicted) > 0 {
+		t.Errorf("node %+v, evicted %q: nothing was to be touched", n.Spec, w.evicted)
+	}
+	n.Labels = map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
+	if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"namespace/x", "pod/x/p"} {
+		if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), target); !errors.As(err, &gate) || !strings.Contains(err.Error(), "no node is Multus'") {
+			t.Errorf("%s goes back, and no node has: %v", target, err)
+		}
+	}
 }
 
 // A dry run of the client writes nothing at all.

@@ -19,6 +19,9 @@ func (r *Runner) rollBackPod(ctx context.Context, name string) (upgrade.Phase, e
 		return "", err
 	}
 	w, err := workloadOf(f, name)
+	if err == nil {
+		err = homeOfMultus(&f)
+	}
 	if err != nil {
 		return "", &GateError{"pod " + name, err}
 	}
