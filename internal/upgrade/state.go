@@ -19,7 +19,8 @@ type State struct {
 	// Reason is why it does not go on, in words.
 	Reason string `json:"reason,omitempty"`
 	// Target is what is being rolled back, as node/NAME, namespace/NAME,
-	// pod/NAMESPACE/NAME or all; empty where nothing is.
+	// Deployment/NAMESPACE/NAME, StatefulSet/NAMESPACE/NAME or all; empty where
+	// nothing is.
 	Target string `json:"target,omitempty"`
 	// Nodes are those that somebody has begun with.
 	Nodes map[string]*NodeState `json:"nodes,omitempty"`

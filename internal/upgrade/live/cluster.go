@@ -117,9 +117,9 @@ func (r *Runner) takeNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// returnNamespace gives a namespace the label that it had.
-func (r *Runner) returnNamespace(ctx context.Context, name string) error {
-	if err := r.labelNamespace(ctx, name, r.state.Namespaces[name].Owner); err != nil {
+// returnNamespace gives a namespace the label of an owner, or none.
+func (r *Runner) returnNamespace(ctx context.Context, name, owner string) error {
+	if err := r.labelNamespace(ctx, name, owner); err != nil {
 		return err
 	}
 	delete(r.state.Namespaces, name)

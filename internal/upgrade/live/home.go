@@ -8,27 +8,35 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgrade"
 )
 
-// notStranded refuses nodes that are the last for pods that would come back.
+// notStranded refuses nodes that are the last for pods that would come back. A
+// dry run has not given back the namespaces that would go before.
 func (r *Runner) notStranded(ctx context.Context, way upgrade.Way, nodes ...string) error {
-	if len(nodes) == 0 {
+	if len(nodes) == 0 || way == upgrade.Back && r.DryRun != "" {
 		return nil
 	}
 	f, err := r.facts(ctx)
 	if err != nil {
 		return err
 	}
-	stranded := f.Stranded(r.state, way, nodes...)
+	return notStranded(&f, r.state, way, nodes...)
+}
+
+func notStranded(f *upgrade.Facts, s *upgrade.State, way upgrade.Way, nodes ...string) error {
+	stranded := f.Stranded(s, way, nodes...)
 	if len(stranded) == 0 {
 		return nil
 	}
-	if way == upgrade.Back {
-		return fmt.Errorf("it is the last of nadra's, and its pods (%s first) would have no other: roll back --all, or their namespaces before", stranded[0])
-	}
-	why := "namespace " + stranded[0].Namespace + " is Multus': label it nadra.dev/owner=nadra, or go on without --wave"
-	if stranded[0].Pinned {
+	pod, why := stranded[0], ""
+	switch {
+	case way == upgrade.Back:
+		return fmt.Errorf("no other node is nadra's, and pod %s would have none: namespace %s is nadra's: roll it back before, or --all, or take its label nadra.dev/owner off",
+			pod, pod.Namespace)
+	case pod.Pinned:
 		why = "it is labelled for Multus: take nadra.dev/owner off its pod template, or plan with --exclude"
+	default:
+		why = "namespace " + pod.Namespace + " is Multus': label it nadra.dev/owner=nadra, or go on without --wave"
 	}
-	return fmt.Errorf("no other node is Multus', and pod %s would have none: %s", stranded[0], why)
+	return fmt.Errorf("no other node is Multus', and pod %s would have none: %s", pod, why)
 }
 
 // homeOfMultus refuses to have pods made anew for Multus where it has no node.

@@ -2,26 +2,51 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // RollBack gives something back to Multus: node/NAME, namespace/NAME,
-// pod/NAMESPACE/NAME, or all.
+// pod/NAMESPACE/NAME, Deployment/NAMESPACE/NAME, StatefulSet/NAMESPACE/NAME, or
+// all. Of a pod it is what makes it, since the pod's own name does not last. What
+// is refused at once leaves the state as it is.
 func (r *Runner) RollBack(ctx context.Context, plan *upgrade.Plan, state *upgrade.State, target string) error {
 	r.plan, r.state = plan, state
-	r.state.Target = target
+	f, err := r.facts(ctx)
+	if err != nil {
+		return err
+	}
 	kind, name, _ := strings.Cut(target, "/")
+	if kind == "pod" {
+		w, err := workloadOf(f, name)
+		if err != nil {
+			return &GateError{"pod " + name, err}
+		}
+		kind, name = w.Kind, w.Namespace+"/"+w.Name
+		target = kind + "/" + name
+	}
+	workload := func(ctx context.Context, name string) (upgrade.Phase, error) {
+		namespace, name, _ := strings.Cut(name, "/")
+		return r.rollBackWorkload(ctx, upgrade.Workload{Kind: kind, Namespace: namespace, Name: name})
+	}
 	do := map[string]func(context.Context, string) (upgrade.Phase, error){
-		"node": r.rollBackNode, "namespace": r.rollBackNamespace, "pod": r.rollBackPod, "all": r.rollBackAll,
+		"node": r.rollBackNode, "namespace": r.rollBackNamespace, "Deployment": workload, "StatefulSet": workload, "all": r.rollBackAll,
 	}[kind]
 	if do == nil {
 		return fmt.Errorf("rolling back %q: it is none of node/NAME, namespace/NAME, pod/NAMESPACE/NAME and all", target)
 	}
+	if err := r.mayRollBack(ctx, &f, kind, name); err != nil {
+		return &GateError{strings.TrimSpace(kind + " " + name), err}
+	}
+	r.state.Target = target
 	return r.record(ctx, upgrade.RollingBack, func(ctx context.Context, name string) (upgrade.Phase, error) {
 		end, err := do(ctx, name)
 		if err == nil {
@@ -31,25 +56,44 @@ func (r *Runner) RollBack(ctx context.Context, plan *upgrade.Plan, state *upgrad
 	}, name)
 }
 
-// rollBackNode refuses where pods that are nadra's would have no node any more.
-func (r *Runner) rollBackNode(ctx context.Context, name string) (upgrade.Phase, error) {
-	if err := r.notStranded(ctx, upgrade.Back, name); err != nil {
-		return "", &GateError{"node " + name, err}
+// mayRollBack refuses what is not there, and what would leave pods without a
+// node.
+func (r *Runner) mayRollBack(ctx context.Context, f *upgrade.Facts, kind, name string) error {
+	switch kind {
+	case "node":
+		if !slices.ContainsFunc(f.Nodes, func(n upgrade.Node) bool { return n.Name == name }) {
+			return errors.New("there is no such node")
+		}
+		return notStranded(f, r.state, upgrade.Back, name)
+	case "namespace":
+		if _, err := r.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return fmt.Errorf("reading it: %w", err)
+		}
+	case "all":
+		if f.DefaultOwner == v1alpha1.OwnerNadra {
+			return errors.New("nadra-controller runs with --default-owner=nadra, with which pods come back as nadra's: take that off first")
+		}
+		return nil
 	}
+	return homeOfMultus(f)
+}
+
+func (r *Runner) rollBackNode(ctx context.Context, name string) (upgrade.Phase, error) {
 	return upgrade.Paused, r.walk(ctx, []string{name}, upgrade.Back)
 }
 
-// rollBackNamespace has the pods of a namespace made anew. It refuses where no
-// node is Multus'.
+// rollBackNamespace has the pods of a namespace made anew: by its own label,
+// where pods without one are nadra's.
 func (r *Runner) rollBackNamespace(ctx context.Context, name string) (upgrade.Phase, error) {
 	f, err := r.facts(ctx)
-	if err == nil {
-		err = homeOfMultus(&f)
-	}
-	if err == nil {
-		err = r.returnNamespace(ctx, name)
-	}
 	if err != nil {
+		return "", err
+	}
+	owner := r.state.Namespaces[name].Owner
+	if f.DefaultOwner == v1alpha1.OwnerNadra {
+		owner = v1alpha1.OwnerMultus
+	}
+	if err := r.returnNamespace(ctx, name, owner); err != nil {
 		return "", &GateError{"namespace " + name, err}
 	}
 	return upgrade.Paused, r.move(ctx, name)
@@ -74,9 +118,12 @@ func (r *Runner) move(ctx context.Context, namespace string) error {
 // then nodes, the last one first, and then the DaemonSets are as they were.
 func (r *Runner) rollBackAll(ctx context.Context, _ string) (upgrade.Phase, error) {
 	for _, name := range slices.Sorted(maps.Keys(r.state.Namespaces)) {
-		if err := r.returnNamespace(ctx, name); err != nil {
+		if err := r.returnNamespace(ctx, name, r.state.Namespaces[name].Owner); err != nil {
 			return "", &GateError{"namespace " + name, err}
 		}
+	}
+	if err := r.notStranded(ctx, upgrade.Back, slices.Collect(maps.Keys(r.state.Nodes))...); err != nil {
+		return "", &GateError{"all", err}
 	}
 	names := slices.Sorted(maps.Keys(r.state.Nodes))
 	order := r.plan.NodeNames()

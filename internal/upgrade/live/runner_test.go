@@ -261,10 +261,39 @@ func TestStranded(t *testing.T) {
 	if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"namespace/x", "pod/x/p"} {
-		if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), target); !errors.As(err, &gate) || !strings.Contains(err.Error(), "no node is Multus'") {
-			t.Errorf("%s goes back, and no node has: %v", target, err)
+	if err := w.runner.Store.Save(t.Context(), w.plan, upgrade.NewState()); err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]string{
+		"namespace/x": "namespace x: no node is Multus'", "pod/x/p": "StatefulSet x/web: no node is Multus'",
+		"node/absent": "node absent: there is no such node", "namespace/absent": `namespaces "absent" not found`, "pod/x/absent": "there is no such pod",
+	} {
+		if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target); !errors.As(err, &gate) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s goes back: %v, want %q", target, err, want)
 		}
+		if s := w.state(t); s.Target != "" || s.Phase != upgrade.Running {
+			t.Errorf("%s was refused, and the state is %+v", target, s)
+		}
+	}
+}
+
+// By default pods are nadra's: what goes back has to say that it does.
+func TestRollBackWithDefault(t *testing.T) {
+	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: "nadra-controller"}}
+	controller.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-controller", Args: []string{"--default-owner=nadra"}}}
+	w := newWorld(t, controller)
+	state := upgrade.NewState()
+	state.Namespaces["x"] = upgrade.NamespaceState{}
+	var gate *GateError
+	if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); !errors.As(err, &gate) || !strings.Contains(err.Error(), "all: nadra-controller runs with --default-owner=nadra") {
+		t.Errorf("everything goes back: %v", err)
+	}
+	if err := w.runner.RollBack(t.Context(), w.plan, state, "namespace/x"); err != nil {
+		t.Fatal(err)
+	}
+	ns, err := w.CoreV1().Namespaces().Get(t.Context(), "x", metav1.GetOptions{})
+	if err != nil || ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerMultus || len(w.state(t).Namespaces) > 0 {
+		t.Errorf("namespace with labels %v, %v: want it Multus'", ns.Labels, err)
 	}
 }
 

@@ -11,19 +11,12 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// rollBackPod labels the pod template of what has made a pod, which then makes
-// all of its pods anew, and waits until they are Multus' and as many are ready.
-func (r *Runner) rollBackPod(ctx context.Context, name string) (upgrade.Phase, error) {
+// rollBackWorkload labels the pod template of a workload, which then makes all of
+// its pods anew, and waits until they are Multus' and as many are ready.
+func (r *Runner) rollBackWorkload(ctx context.Context, w upgrade.Workload) (upgrade.Phase, error) {
 	f, err := r.facts(ctx)
 	if err != nil {
 		return "", err
-	}
-	w, err := workloadOf(f, name)
-	if err == nil {
-		err = homeOfMultus(&f)
-	}
-	if err != nil {
-		return "", &GateError{"pod " + name, err}
 	}
 	before := f.Ready(w)
 	if err := r.labelTemplate(ctx, w); err != nil {
