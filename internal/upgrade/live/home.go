@@ -26,17 +26,15 @@ func notStranded(f *upgrade.Facts, s *upgrade.State, way upgrade.Way, nodes ...s
 	if len(stranded) == 0 {
 		return nil
 	}
-	pod, why := stranded[0], ""
+	pod := stranded[0]
+	owner, why := "Multus'", "namespace "+pod.Namespace+" is Multus': label it nadra.dev/owner=nadra, or go on without --wave"
 	switch {
 	case way == upgrade.Back:
-		return fmt.Errorf("no other node is nadra's, and pod %s would have none: namespace %s is nadra's: roll it back before, or --all, or take its label nadra.dev/owner off",
-			pod, pod.Namespace)
+		owner, why = "nadra's", "namespace "+pod.Namespace+" is nadra's: roll it back before, or --all, or take its label nadra.dev/owner off"
 	case pod.Pinned:
 		why = "it is labelled for Multus: take nadra.dev/owner off its pod template, or plan with --exclude"
-	default:
-		why = "namespace " + pod.Namespace + " is Multus': label it nadra.dev/owner=nadra, or go on without --wave"
 	}
-	return fmt.Errorf("no other node is Multus', and pod %s would have none: %s", pod, why)
+	return fmt.Errorf("no other node is %s, and pod %s would have none: %s", owner, pod, why)
 }
 
 // homeOfMultus refuses to have pods made anew for Multus where it has no node.
