@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 // parts are where the things are that the guest is made of.
 type parts struct {
 	kernel    string // the folder of the kernel kit
+	iptables  string // the folder of iptables' files, as they are in the guest
 	agent     string
 	plugins   []string // CNI plugins
 	neighbour string   // the DRA driver of somebody else
@@ -67,6 +69,9 @@ func writeDisk(ctx context.Context, path string, p parts, c *cluster.Cluster, bo
 	}
 	s.symlink("/run", "var/run")
 	s.programs(p, c.Artifacts())
+	for _, name := range iptablesNames {
+		s.symlink(filepath.Base(iptablesProgram), filepath.Join(iptablesFolder, name))
+	}
 	s.note(unpackImages(ctx, c, images, filepath.Join(root, "var/lib/containerd")))
 	files, err := c.Guests()[0].Files()
 	if err != nil {
@@ -119,6 +124,7 @@ func (s *stage) programs(p parts, a cluster.Artifacts) {
 	for _, plugin := range p.plugins {
 		s.add(filepath.Join(plugins, filepath.Base(plugin)), plugin)
 	}
+	s.tree(p.iptables)
 	if p.sriov != "" {
 		s.add(filepath.Join(plugins, "sriov"), p.sriov)
 	}
@@ -153,6 +159,20 @@ func (s *stage) add(name, source string) {
 		return
 	}
 	s.note(copyFile(target, source))
+}
+
+// tree adds all files of a folder, under the names that they have there.
+func (s *stage) tree(folder string) {
+	s.note(filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(folder, path)
+		if err == nil {
+			s.add(name, path)
+		}
+		return err
+	}))
 }
 
 func copyFile(target, source string) (err error) {

@@ -87,23 +87,13 @@ func kernelRelease(ctx context.Context) (string, error) {
 // installed: that would change what this machine boots, and much else.
 func unpackKernel(ctx context.Context, release, into string) error {
 	version := strings.TrimSuffix(release, "-amd64")
-	for _, pkg := range []string{
+	var packages []string
+	for _, name := range []string{
 		"linux-image-" + release, "linux-headers-" + release, "linux-headers-" + version + "-common", "linux-kbuild-" + version,
 	} {
-		if _, err := run(ctx, into, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", pkg+"/"+backports); err != nil {
-			return err
-		}
+		packages = append(packages, name+"/"+backports)
 	}
-	archives, err := filepath.Glob(filepath.Join(into, "*.deb"))
-	if err != nil {
-		return err
-	}
-	for _, archive := range archives {
-		if _, err := run(ctx, into, "dpkg", "-x", archive, into); err != nil {
-			return err
-		}
-	}
-	return nil
+	return unpackPackages(ctx, into, packages...)
 }
 
 // buildHelper builds the lane's own module and puts it among the others.

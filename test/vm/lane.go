@@ -59,14 +59,16 @@ func Start(ctx context.Context, dir string, out io.Writer) (*Lane, error) {
 }
 
 // guestPlugins are the CNI plugins, by name, that only a kernel like the guest's
-// has the drivers for. Elsewhere a node without them says so of a NAD, and does
+// has the drivers for, or that need iptables. Elsewhere a node without them says so of a NAD, and does
 // not offer it.
 var guestPlugins = map[string]string{
-	"dummy":  "github.com/containernetworking/plugins/plugins/main/dummy",
-	"ipvlan": "github.com/containernetworking/plugins/plugins/main/ipvlan",
-	"rdma":   "github.com/k8snetworkplumbingwg/rdma-cni/cmd/rdma",
-	"vlan":   "github.com/containernetworking/plugins/plugins/main/vlan",
-	"vrf":    "github.com/containernetworking/plugins/plugins/meta/vrf",
+	"dummy":    "github.com/containernetworking/plugins/plugins/main/dummy",
+	"firewall": "github.com/containernetworking/plugins/plugins/meta/firewall",
+	"ipvlan":   "github.com/containernetworking/plugins/plugins/main/ipvlan",
+	"portmap":  "github.com/containernetworking/plugins/plugins/meta/portmap",
+	"rdma":     "github.com/k8snetworkplumbingwg/rdma-cni/cmd/rdma",
+	"vlan":     "github.com/containernetworking/plugins/plugins/main/vlan",
+	"vrf":      "github.com/containernetworking/plugins/plugins/meta/vrf",
 }
 
 // build makes everything that the lane runs.
@@ -75,6 +77,9 @@ func build(ctx context.Context, out io.Writer) (p parts, err error) {
 		return p, fmt.Errorf("the lane of the virtual machine lacks what it runs on: %w", err)
 	}
 	if p.kernel, err = buildKernel(ctx, lab.Root(), out); err != nil {
+		return p, err
+	}
+	if p.iptables, err = collectIPTables(ctx, lab.Root(), out); err != nil {
 		return p, err
 	}
 	p.agent, err = cluster.Program{

@@ -20,13 +20,19 @@ var modules = []string{
 	"overlay", "bridge", "veth", "nf_tables", "xfrm_user",
 	"igb", "igbvf", "vfio_pci", "vfio_iommu_type1",
 	"macvlan", "ipvlan", "8021q", "dummy", "bonding", "vrf",
+	// What rules of iptables in its older form are made of; the kernel would ask
+	// for a table that is missing by modprobe, which there is not.
+	"iptable_filter", "iptable_nat", "xt_tcpudp", "xt_comment", "xt_addrtype", "xt_multiport", "xt_mark",
+	"xt_conntrack", "xt_nat", "xt_MASQUERADE",
+	// What bandwidth limits by.
+	"ifb", "sch_tbf", "sch_ingress", "cls_u32", "act_mirred",
 	// Without it a soft RoCE device is refused as "no such file".
 	"crc32_generic",
 	"ib_uverbs", "ib_umad", "rdma_ucm", "rdma_rxe", "lanerdma",
 }
 
 // moduleParameters keep modules from making interfaces that nobody asked for.
-var moduleParameters = map[string]string{"dummy": "numdummies=0", "bonding": "max_bonds=0"}
+var moduleParameters = map[string]string{"dummy": "numdummies=0", "bonding": "max_bonds=0", "ifb": "numifbs=0"}
 
 // collectModules copies the modules and what they depend on, decompressed, and
 // writes down the order to load them in, with their parameters.

@@ -25,8 +25,13 @@ func look() (seen wire.Net, err error) {
 	if err != nil {
 		return seen, fmt.Errorf("listing addresses: %w", err)
 	}
+	rates, err := rates()
+	if err != nil {
+		return seen, err
+	}
 	for _, link := range links {
 		described := describe(link, names)
+		described.Rate = rates[link.Attrs().Index]
 		for _, address := range addresses {
 			if address.LinkIndex == link.Attrs().Index && !address.IP.IsLinkLocalUnicast() {
 				described.Addresses = append(described.Addresses, address.IPNet.String())
@@ -52,6 +57,22 @@ func look() (seen wire.Net, err error) {
 		seen.RDMA = append(seen.RDMA, device.Attrs.Name)
 	}
 	return seen, nil
+}
+
+// rates are those of token bucket filters, by the index of their interface.
+func rates() (map[int]uint64, error) {
+	disciplines, err := netlink.QdiscList(nil) // of all interfaces
+	if err != nil {
+		return nil, fmt.Errorf("listing queueing disciplines: %w", err)
+	}
+	const bits = 8
+	out := map[int]uint64{}
+	for _, d := range disciplines {
+		if tbf, ok := d.(*netlink.Tbf); ok {
+			out[d.Attrs().LinkIndex] = bits * tbf.Rate
+		}
+	}
+	return out, nil
 }
 
 func describe(link netlink.Link, names map[int]string) wire.Link {

@@ -60,6 +60,8 @@ type Link struct {
 	Table     uint32   // of a vrf
 	Addresses []string // with prefix length, without link-local ones
 	VFs       []VF     // of a physical function
+	// Rate is what its token bucket filter (tbf) lets through, in bit/s; 0 for none.
+	Rate uint64
 }
 
 // VF is what a physical function has set for a virtual one.
