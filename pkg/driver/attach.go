@@ -107,7 +107,7 @@ func (a *attacher) attempt(ctx context.Context, sandbox attachment.Sandbox) erro
 	}
 	ns, err := a.look(sandbox.NetNS)
 	if err == nil {
-		err = checkNames(ns.links, todo)
+		err = a.checkNames(ns.links, todo, sandbox.ID)
 	}
 	if err != nil {
 		return err
@@ -179,13 +179,24 @@ func (a *attacher) lacking(sandbox attachment.Sandbox) func(checkpoint.Record) b
 
 // checkNames refuses interface names that the sandbox has already. It comes
 // before the records say that a DEL is owed: a DEL would remove an interface
-// that is not ours, eth0 for one.
-func checkNames(links []string, todo []checkpoint.Record) error {
+// that is not ours, eth0 for one. Where it is ours, of an attempt whose DEL was
+// given up for now, only that DEL's reason helps.
+func (a *attacher) checkNames(links []string, todo []checkpoint.Record, sandboxID string) error {
+	debts := a.store.Debts()
 	for _, r := range todo {
-		if at := r.Attachment; slices.Contains(links, at.Interface) {
-			return fmt.Errorf("adding network %s as %s: the pod has an interface of this name already: "+
-				"ask for another one in the claim's interface field", at.Network, at.Interface)
+		at := r.Attachment
+		if !slices.Contains(links, at.Interface) {
+			continue
 		}
+		left := slices.IndexFunc(debts, func(d checkpoint.Debt) bool {
+			return inSandbox(sandboxID)(d.Record) && d.Record.Attachment.Interface == at.Interface
+		})
+		if left >= 0 {
+			return fmt.Errorf("adding network %s as %s: the pod still has the interface of an attempt before, whose DEL fails and is tried on: %s",
+				at.Network, at.Interface, debts[left].Cause)
+		}
+		return fmt.Errorf("adding network %s as %s: the pod has an interface of this name already: "+
+			"ask for another one in the claim's interface field", at.Network, at.Interface)
 	}
 	return nil
 }

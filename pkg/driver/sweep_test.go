@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -289,5 +290,27 @@ func TestDebtsOfHardwareAreDueWhenItChanges(t *testing.T) {
 				t.Errorf("due: %t, want %t", got, tt.want)
 			}
 		})
+	}
+}
+
+// An interface that a failed attempt of ours has left is no other's: what helps is
+// why its DEL fails, and not another name.
+func TestInterfaceOfAnOwedDELIsKnown(t *testing.T) {
+	a, k := newAttacher(t)
+	prepareWeb(t, a.store, []string{"eth0"}) // every namespace has one
+	key := a.store.All()[0].Key()
+	if err := a.store.MarkAttaching([]checkpoint.Key{key}, sandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.store.HandOver(key, errors.New("no iptables")); err != nil {
+		t.Fatal(err)
+	}
+	err := k.attachOnce(t, a, sandboxNo(1))
+	const want = "as eth0: the pod still has the interface of an attempt before, whose DEL fails and is tried on: no iptables"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v", err)
+	}
+	if len(k.calls) > 0 {
+		t.Errorf("plugins %v", k.calls)
 	}
 }
