@@ -19,6 +19,9 @@
 // virtual functions, by a small kernel module that is for this guest only
 // (lanerdma).
 //
+// On the disk is iptables in its older form, for the plugins that write the node's
+// rules: hostrules_test.go.
+//
 // QEMU emulates (TCG) and never uses KVM, which is not to be had on most CI
 // machines, and where it opens it may hang.
 //
@@ -35,6 +38,6 @@
 // run. testCase counts.
 //
 // What the lane needs besides Go and gcc it installs with apt (QEMU from
-// bookworm-backports) or unpacks into the cache (the kernel); where that fails
+// bookworm-backports) or unpacks into the cache (the kernel, iptables); where that fails
 // it fails.
 package vm
