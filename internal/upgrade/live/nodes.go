@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/nadra-dev/nadra/internal/handover"
 	"github.com/nadra-dev/nadra/internal/upgrade"
@@ -25,46 +27,67 @@ var moving = corev1.Taint{Key: "nadra.dev/moving", Effect: corev1.TaintEffectNoS
 const keptIn = "/var/lib/nadra/multus"
 
 func (r *Runner) cordon(ctx context.Context, name string, n *upgrade.NodeState) error {
-	node, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("reading it: %w", err)
-	}
-	ours := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == moving.Key })
-	if !ours {
-		// Before anything is written: this is to be known after an interruption, too.
-		n.WasCordoned = node.Spec.Unschedulable
-		if n.Ready, err = r.readyOf(ctx, name, n.Way); err != nil {
-			return err
+	return r.change(ctx, name, func(node *corev1.Node) (err error) {
+		ours := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == moving.Key })
+		if !ours {
+			// Before anything is written: this is to be known after an interruption, too.
+			n.WasCordoned = node.Spec.Unschedulable
+			if n.Ready, err = r.readyOf(ctx, name, n.Way); err != nil {
+				return err
+			}
+			if err := r.save(ctx); err != nil {
+				return err
+			}
+			node.Spec.Taints = append(node.Spec.Taints, moving)
 		}
-		if err := r.save(ctx); err != nil {
-			return err
-		}
-		node.Spec.Taints = append(node.Spec.Taints, moving)
-	}
-	node.Spec.Unschedulable = true
-	return r.update(ctx, node)
+		node.Spec.Unschedulable = true
+		return nil
+	})
 }
 
 // uncordon lets pods come, unless somebody else had cordoned the node.
 func (r *Runner) uncordon(ctx context.Context, name string, n *upgrade.NodeState) error {
-	node, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("reading it: %w", err)
-	}
-	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == moving.Key })
-	node.Spec.Unschedulable = n.WasCordoned
-	return r.update(ctx, node)
-}
-
-// update writes a node that was read just now; who has changed it in between
-// makes it a conflict, and the step is done again.
-func (r *Runner) update(ctx context.Context, node *corev1.Node) error {
-	return r.write(func() error {
-		if _, err := r.Kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{DryRun: r.dryRun()}); err != nil {
-			return fmt.Errorf("writing it: %w", err)
-		}
+	return r.change(ctx, name, func(node *corev1.Node) error {
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == moving.Key })
+		node.Spec.Unschedulable = n.WasCordoned
 		return nil
 	})
+}
+
+// change writes a node, again if somebody else, such as its kubelet, was first.
+func (r *Runner) change(ctx context.Context, name string, do func(*corev1.Node) error) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		node, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("reading it: %w", err)
+		}
+		if err := do(node); err != nil {
+			return err
+		}
+		return r.write(func() error {
+			if _, err := r.Kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{DryRun: r.dryRun()}); err != nil {
+				return fmt.Errorf("writing it: %w", err)
+			}
+			return nil
+		})
+	})
+}
+
+// present are the nodes of some that the cluster still has.
+func (r *Runner) present(ctx context.Context, names []string) ([]string, error) {
+	var out []string
+	for _, name := range names {
+		_, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			out = append(out, name)
+		case apierrors.IsNotFound(err):
+			r.Say("node %s is gone", name)
+		default:
+			return nil, &GateError{"node " + name, fmt.Errorf("reading it: %w", err)}
+		}
+	}
+	return out, nil
 }
 
 // label says whose a node is; nobody's with an empty owner.

@@ -16,23 +16,17 @@ import (
 
 // RollBack gives something back to Multus: node/NAME, namespace/NAME,
 // pod/NAMESPACE/NAME, Deployment/NAMESPACE/NAME, StatefulSet/NAMESPACE/NAME, or
-// all. Of a pod it is what makes it, since the pod's own name does not last. What
-// is refused at once leaves the state as it is.
+// all. What is refused at once leaves the state as it is.
 func (r *Runner) RollBack(ctx context.Context, plan *upgrade.Plan, state *upgrade.State, target string) error {
 	r.plan, r.state = plan, state
 	f, err := r.facts(ctx)
 	if err != nil {
 		return err
 	}
-	kind, name, _ := strings.Cut(target, "/")
-	if kind == "pod" {
-		w, err := workloadOf(f, name)
-		if err != nil {
-			return &GateError{"pod " + name, err}
-		}
-		kind, name = w.Kind, w.Namespace+"/"+w.Name
-		target = kind + "/" + name
+	if target, err = lasting(f, target); err != nil {
+		return err
 	}
+	kind, name, _ := strings.Cut(target, "/")
 	workload := func(ctx context.Context, name string) (upgrade.Phase, error) {
 		namespace, name, _ := strings.Cut(name, "/")
 		return r.rollBackWorkload(ctx, upgrade.Workload{Kind: kind, Namespace: namespace, Name: name})
@@ -54,6 +48,20 @@ func (r *Runner) RollBack(ctx context.Context, plan *upgrade.Plan, state *upgrad
 		}
 		return end, err
 	}, name)
+}
+
+// lasting is a target that is the same when the rollback is resumed: of a pod,
+// whose name does not last, it is what makes it.
+func lasting(f upgrade.Facts, target string) (string, error) {
+	name, isPod := strings.CutPrefix(target, "pod/")
+	if !isPod {
+		return target, nil
+	}
+	w, err := workloadOf(f, name)
+	if err != nil {
+		return "", &GateError{"pod " + name, err}
+	}
+	return w.Kind + "/" + w.Namespace + "/" + w.Name, nil
 }
 
 // mayRollBack refuses what is not there, and what would leave pods without a

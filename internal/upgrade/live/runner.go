@@ -101,8 +101,12 @@ func (r *Runner) wave(ctx context.Context, w upgrade.Wave) error {
 }
 
 // walk takes nodes through the steps of a way, side by side: none is ahead of
-// the others by more than one step.
+// the others by more than one step. Those that have left the cluster are left out.
 func (r *Runner) walk(ctx context.Context, names []string, way upgrade.Way) error {
+	names, err := r.present(ctx, names)
+	if err != nil {
+		return err
+	}
 	for _, step := range upgrade.StepsOf(way) {
 		for _, name := range names {
 			if !slices.Contains(r.state.Nodes[name].Next(way), step) {

@@ -336,7 +336,40 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	w.plan.Waves[0].Nodes[0].Name = "absent"
-	if _, err := w.run(t); err == nil || !strings.Contains(err.Error(), "node absent: cordon: reading it") {
-		t.Errorf("a node that is gone: %v", err)
+	if s, err := w.run(t); err != nil || s.Phase != upgrade.Done || !slices.Contains(w.said, "node absent is gone") {
+		t.Errorf("a node that is gone: %v, %s, said %q", err, s.Phase, w.said)
+	}
+}
+
+// A node's kubelet writes it, too: who is second does it again.
+func TestNodeIsWrittenByOthers(t *testing.T) {
+	w := newWorld(t)
+	conflicts := 2
+	w.PrependReactor("update", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if conflicts--; conflicts >= 0 {
+			return true, nil, apierrors.NewConflict(corev1.Resource("nodes"), "n1", errors.New("it was changed"))
+		}
+		return false, nil, nil
+	})
+	n := &upgrade.NodeState{Way: upgrade.Forth}
+	w.runner.plan, w.runner.state = w.plan, upgrade.NewState()
+	if err := w.runner.cordon(t.Context(), "n1", n); err != nil {
+		t.Fatal(err)
+	}
+	if node := w.node(t); !node.Spec.Unschedulable || len(node.Spec.Taints) != 1 || n.WasCordoned {
+		t.Errorf("node %+v, state %+v", node.Spec, n)
+	}
+}
+
+// A node that has left the cluster does not keep the rest from going back.
+func TestRollBackWithoutANode(t *testing.T) {
+	w := newWorld(t)
+	state := upgrade.NewState()
+	state.Nodes["gone"] = &upgrade.NodeState{Way: upgrade.Forth, Step: upgrade.Drain}
+	if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.state(t); s.Phase != upgrade.RolledBack || !slices.Contains(w.said, "node gone is gone") {
+		t.Errorf("state %+v, said %q", s, w.said)
 	}
 }
