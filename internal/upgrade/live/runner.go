@@ -215,26 +215,3 @@ func (r *Runner) write(do func() error) error {
 	}
 	return do()
 }
-
-// await waits until a look finds nothing missing any more. When it does not,
-// the error says what was missing.
-func (r *Runner) await(ctx context.Context, limit time.Duration, look func(context.Context) (missing string, err error)) error {
-	if r.DryRun != "" {
-		return nil
-	}
-	end := time.Now().Add(limit)
-	for {
-		missing, err := look(ctx)
-		if err != nil || missing == "" {
-			return err
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("after %s: %s", limit, missing)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w, while %s", ctx.Err(), missing)
-		case <-time.After(r.Poll):
-		}
-	}
-}
