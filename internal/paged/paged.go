@@ -12,24 +12,29 @@ import (
 )
 
 // Lister lists objects of one kind.
-type Lister func(context.Context, metav1.ListOptions) (runtime.Object, error)
+type Lister = pager.ListPageFunc
 
 // List makes a typed client's List one of any objects.
 func List[L runtime.Object](f func(context.Context, metav1.ListOptions) (L, error)) Lister {
 	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return f(ctx, o) }
 }
 
-// All reads all pages. Errors are the client's own, for the caller to wrap.
-func All[T any](ctx context.Context, o metav1.ListOptions, f Lister) ([]*T, error) {
-	var out []*T
-	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return f(ctx, o) })
-	err := p.EachListItem(ctx, o, func(object runtime.Object) error {
+// Each calls do for all objects of all pages. Errors are the client's own, for
+// the caller to wrap.
+func Each[T any](ctx context.Context, o metav1.ListOptions, f Lister, do func(*T)) error {
+	return pager.New(f).EachListItem(ctx, o, func(object runtime.Object) error {
 		item, ok := any(object).(*T)
 		if !ok {
 			return fmt.Errorf("reading %T: it is not what was asked for", object)
 		}
-		out = append(out, item)
+		do(item)
 		return nil
 	})
+}
+
+// All returns the objects of all pages, and errors as Each does.
+func All[T any](ctx context.Context, o metav1.ListOptions, f Lister) ([]*T, error) {
+	var out []*T
+	err := Each(ctx, o, f, func(item *T) { out = append(out, item) })
 	return out, err
 }

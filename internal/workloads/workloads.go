@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/nadra-dev/nadra/internal/paged"
 )
 
 // PodSpecs are the pod templates of Deployments, ReplicaSets, StatefulSets,
@@ -31,29 +33,15 @@ func Each(ctx context.Context, kube kubernetes.Interface, namespace string, do f
 	apps, batch := kube.AppsV1(), kube.BatchV1()
 	for _, k := range []struct {
 		kind string
-		list func(context.Context, metav1.ListOptions) (runtime.Object, error)
+		list paged.Lister
 	}{
-		{"Deployment", func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return apps.Deployments(namespace).List(ctx, o)
-		}},
-		{"ReplicaSet", func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return apps.ReplicaSets(namespace).List(ctx, o)
-		}},
-		{"StatefulSet", func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return apps.StatefulSets(namespace).List(ctx, o)
-		}},
-		{"DaemonSet", func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return apps.DaemonSets(namespace).List(ctx, o)
-		}},
-		{"Job", func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return batch.Jobs(namespace).List(ctx, o)
-		}},
-		{"CronJob", func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return batch.CronJobs(namespace).List(ctx, o)
-		}},
-		{"ReplicationController", func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return kube.CoreV1().ReplicationControllers(namespace).List(ctx, o)
-		}},
+		{"Deployment", paged.List(apps.Deployments(namespace).List)},
+		{"ReplicaSet", paged.List(apps.ReplicaSets(namespace).List)},
+		{"StatefulSet", paged.List(apps.StatefulSets(namespace).List)},
+		{"DaemonSet", paged.List(apps.DaemonSets(namespace).List)},
+		{"Job", paged.List(batch.Jobs(namespace).List)},
+		{"CronJob", paged.List(batch.CronJobs(namespace).List)},
+		{"ReplicationController", paged.List(kube.CoreV1().ReplicationControllers(namespace).List)},
 	} {
 		err := pager.New(k.list).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
 			accessor, err := meta.Accessor(o)

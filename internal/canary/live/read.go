@@ -12,11 +12,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/nadra-dev/nadra/internal/inspect"
+	"github.com/nadra-dev/nadra/internal/paged"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -45,7 +44,7 @@ func (n Networks) Read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinitio
 	in := inspect.Input{Networks: nads}
 	client := n.Kube.ResourceV1().ResourceSlices()
 	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
-	err = each(ctx, ours, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+	err = paged.Each(ctx, ours, paged.List(client.List),
 		func(s *resourceapi.ResourceSlice) { in.Slices = append(in.Slices, s) })
 	if err != nil && !apierrors.IsNotFound(err) { // a cluster without DRA has none
 		return nil, inspect.Offers{}, fmt.Errorf("listing resourceslices: %w", err)
@@ -74,8 +73,8 @@ func (n Networks) read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinitio
 	}
 	if len(n.Names) == 0 {
 		client := n.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(n.Namespace)
-		err := each(ctx, metav1.ListOptions{LabelSelector: n.Selector},
-			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+		err := paged.Each(ctx, metav1.ListOptions{LabelSelector: n.Selector},
+			paged.List(client.List),
 			func(nad *nadv1.NetworkAttachmentDefinition) { out = append(out, nad) })
 		if err != nil {
 			return nil, fmt.Errorf("listing network-attachment-definitions: %w", err)
@@ -84,16 +83,4 @@ func (n Networks) read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinitio
 	key := func(a *nadv1.NetworkAttachmentDefinition) string { return a.Namespace + "/" + a.Name }
 	slices.SortFunc(out, func(a, b *nadv1.NetworkAttachmentDefinition) int { return cmp.Compare(key(a), key(b)) })
 	return slices.CompactFunc(out, func(a, b *nadv1.NetworkAttachmentDefinition) bool { return key(a) == key(b) }), nil
-}
-
-// each calls f for all items of a list, page by page.
-func each[T any](ctx context.Context, o metav1.ListOptions, list func(context.Context, metav1.ListOptions) (runtime.Object, error), f func(*T)) error {
-	return pager.New(list).EachListItem(ctx, o, func(object runtime.Object) error {
-		item, ok := any(object).(*T)
-		if !ok {
-			return fmt.Errorf("reading %T: it is not what was asked for", object)
-		}
-		f(item)
-		return nil
-	})
 }

@@ -8,11 +8,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/nadra-dev/nadra/internal/cleanup/cluster"
+	"github.com/nadra-dev/nadra/internal/paged"
 	"github.com/nadra-dev/nadra/internal/workloads"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -78,13 +77,7 @@ func allocation(fields map[string]any, id string) cluster.Allocation {
 // is nothing.
 func (c Cleaner) each(ctx context.Context, resource string, do func(*unstructured.Unstructured)) error {
 	client := c.Dynamic.Resource(whereabouts.WithResource(resource))
-	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
-	err := p.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		if u, ok := o.(*unstructured.Unstructured); ok {
-			do(u)
-		}
-		return nil
-	})
+	err := paged.Each(ctx, metav1.ListOptions{}, paged.List(client.List), do)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("listing %s of whereabouts: %w", resource, err)
 	}

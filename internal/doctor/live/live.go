@@ -14,12 +14,11 @@ import (
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/paged"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -181,7 +180,7 @@ func gatesOf(metrics string) map[string]bool {
 
 func (r *reader) readNetworks(ctx context.Context) {
 	client := r.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("")
-	err := each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+	err := paged.Each(ctx, metav1.ListOptions{}, paged.List(client.List),
 		func(nad *nadv1.NetworkAttachmentDefinition) {
 			r.caps.Networks = append(r.caps.Networks, networkOf(nad))
 		})
@@ -212,16 +211,4 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) doctor.Network {
 		}
 	}
 	return out
-}
-
-// each calls f for all items of a list, page by page.
-func each[T any](ctx context.Context, list func(context.Context, metav1.ListOptions) (runtime.Object, error), f func(*T)) error {
-	return pager.New(list).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		item, ok := any(o).(*T)
-		if !ok {
-			return fmt.Errorf("reading %T: it is not what was asked for", o)
-		}
-		f(item)
-		return nil
-	})
 }

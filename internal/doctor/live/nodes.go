@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/paged"
 )
 
 // atOnce is how many nodes are asked at a time.
@@ -21,7 +21,7 @@ const atOnce = 10
 
 func (r *reader) readNodes(ctx context.Context) {
 	client := r.Kube.CoreV1().Nodes()
-	err := each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+	err := paged.Each(ctx, metav1.ListOptions{}, paged.List(client.List),
 		func(n *corev1.Node) {
 			if len(r.Nodes) == 0 || slices.Contains(r.Nodes, n.Name) {
 				r.caps.Nodes = append(r.caps.Nodes, nodeOf(n))

@@ -11,11 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/paged"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -23,7 +23,7 @@ import (
 func (r *reader) readDaemonSets(ctx context.Context) {
 	client := r.Kube.AppsV1().DaemonSets("")
 	var found []*appsv1.DaemonSet
-	err := each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+	err := paged.Each(ctx, metav1.ListOptions{}, paged.List(client.List),
 		func(d *appsv1.DaemonSet) {
 			if isMultus(d) {
 				found = append(found, d)
@@ -46,7 +46,7 @@ func (r *reader) readDaemonSets(ctx context.Context) {
 func Driver(ctx context.Context, kube kubernetes.Interface) (*doctor.Nadra, error) {
 	var out *doctor.Nadra
 	client := kube.AppsV1().DaemonSets("")
-	err := each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+	err := paged.Each(ctx, metav1.ListOptions{}, paged.List(client.List),
 		func(d *appsv1.DaemonSet) {
 			if n := nadraOf(d); n != nil {
 				out = n
@@ -89,7 +89,7 @@ var known = []struct{ name, kind, group, deployment string }{
 func (r *reader) readComponents(ctx context.Context) {
 	client := r.Kube.AppsV1().Deployments("")
 	where := map[string]string{}
-	err := each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+	err := paged.Each(ctx, metav1.ListOptions{}, paged.List(client.List),
 		func(d *appsv1.Deployment) {
 			for _, k := range known {
 				if strings.Contains(d.Name, k.deployment) && where[k.name] == "" {
@@ -111,7 +111,7 @@ func (r *reader) readComponents(ctx context.Context) {
 // readStaticPods looks for mirrors of static pods that name networks.
 func (r *reader) readStaticPods(ctx context.Context) {
 	client := r.Kube.CoreV1().Pods("")
-	err := each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+	err := paged.Each(ctx, metav1.ListOptions{}, paged.List(client.List),
 		func(p *corev1.Pod) {
 			var networks []string
 			for _, key := range []string{attachment.NetworksAnnotation, attachment.DefaultNetworkAnnotation} {
@@ -153,7 +153,7 @@ func (r *reader) readWhereabouts(ctx context.Context) {
 		{"overlappingrangeipreservations", reservations},
 	} {
 		client := r.Dynamic.Resource(schema.GroupVersionResource{Group: whereaboutsGroup, Version: "v1alpha1", Resource: kind.resource})
-		err := each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) }, kind.count)
+		err := paged.Each(ctx, metav1.ListOptions{}, paged.List(client.List), kind.count)
 		if apierrors.IsNotFound(err) {
 			continue // older versions have no reservations
 		}

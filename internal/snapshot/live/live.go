@@ -17,10 +17,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
 
 	inspectlive "github.com/nadra-dev/nadra/internal/inspect/live"
+	"github.com/nadra-dev/nadra/internal/paged"
 	"github.com/nadra-dev/nadra/internal/probe"
 	probelive "github.com/nadra-dev/nadra/internal/probe/live"
 	"github.com/nadra-dev/nadra/internal/snapshot"
@@ -79,29 +78,17 @@ func (c Cluster) say(what string) {
 // names have to tell.
 func (c Cluster) readMakers(ctx context.Context, in *snapshot.Input) error {
 	sets, jobs := c.Kube.AppsV1().ReplicaSets(c.Namespace), c.Kube.BatchV1().Jobs(c.Namespace)
-	err := each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return sets.List(ctx, o) },
+	err := paged.Each(ctx, metav1.ListOptions{}, paged.List(sets.List),
 		func(o *appsv1.ReplicaSet) { in.AddMaker("ReplicaSet", o) })
 	if err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("listing replicasets: %w", err)
 	}
-	err = each(ctx, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return jobs.List(ctx, o) },
+	err = paged.Each(ctx, metav1.ListOptions{}, paged.List(jobs.List),
 		func(o *batchv1.Job) { in.AddMaker("Job", o) })
 	if err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("listing jobs: %w", err)
 	}
 	return nil
-}
-
-// each calls f for all items of a list, page by page.
-func each[T any](ctx context.Context, list func(context.Context, metav1.ListOptions) (runtime.Object, error), f func(*T)) error {
-	return pager.New(list).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		item, ok := any(o).(*T)
-		if !ok {
-			return fmt.Errorf("reading %T: it is not what was asked for", o)
-		}
-		f(item)
-		return nil
-	})
 }
 
 // look has a pod on each node with pods of the snapshot look into those.

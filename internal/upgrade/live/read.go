@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
 
+	"github.com/nadra-dev/nadra/internal/paged"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 )
 
@@ -61,14 +61,6 @@ func readError(what string, err error) error {
 // all returns what appends all objects of a kind to a list, page by page.
 func all[T any, L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error), to *[]T) func(context.Context) error {
 	return func(ctx context.Context) error {
-		page := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
-		return pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-			item, ok := any(o).(*T)
-			if !ok {
-				return fmt.Errorf("%T is not what was asked for", o)
-			}
-			*to = append(*to, *item)
-			return nil
-		})
+		return paged.Each(ctx, metav1.ListOptions{}, paged.List(list), func(item *T) { *to = append(*to, *item) })
 	}
 }
