@@ -67,7 +67,7 @@ func (p *planner) problems(movers []Node, left []LeftNode) []Problem {
 	for _, l := range left {
 		out = append(out, Problem{CodeNodeLeft, Note, "Node " + l.Name, "it stays with Multus: " + l.Why, "Plan again when it is to move."})
 	}
-	out = append(out, p.staying(left)...)
+	out = append(out, p.staying(movers)...)
 	for _, pod := range p.Pods {
 		if !pod.Nadra && slices.ContainsFunc(movers, func(n Node) bool { return n.Name == pod.Node }) {
 			out = append(out, p.ofPod(pod)...)
@@ -109,11 +109,13 @@ func (p *planner) installation() []Problem {
 }
 
 // staying is about workloads that nadra cannot serve.
-func (p *planner) staying(left []LeftNode) []Problem {
+func (p *planner) staying(movers []Node) []Problem {
 	var out []Problem
-	home := slices.ContainsFunc(left, func(l LeftNode) bool {
-		return slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.Name == l.Name && n.Linux && n.Ready })
-	})
+	var going []string
+	for _, n := range movers {
+		going = append(going, n.Name)
+	}
+	home := p.HasHome(false, going...)
 	for _, ns := range p.namespaces() {
 		switch {
 		case p.Owners[ns] != v1alpha1.OwnerMultus:
