@@ -182,23 +182,19 @@ func (a *attacher) lacking(sandbox attachment.Sandbox) func(checkpoint.Record) b
 // that is not ours, eth0 for one. Where it is ours, of an attempt whose DEL was
 // given up for now, only that DEL's reason helps.
 func (a *attacher) checkNames(links []string, todo []checkpoint.Record, sandboxID string) error {
-	debts := a.store.Debts()
-	for _, r := range todo {
-		at := r.Attachment
-		if !slices.Contains(links, at.Interface) {
-			continue
-		}
-		left := slices.IndexFunc(debts, func(d checkpoint.Debt) bool {
-			return inSandbox(sandboxID)(d.Record) && d.Record.Attachment.Interface == at.Interface
-		})
-		if left >= 0 {
-			return fmt.Errorf("adding network %s as %s: the pod still has the interface of an attempt before, whose DEL fails and is tried on: %s",
-				at.Network, at.Interface, debts[left].Cause)
-		}
-		return fmt.Errorf("adding network %s as %s: the pod has an interface of this name already: "+
-			"ask for another one in the claim's interface field", at.Network, at.Interface)
+	i := slices.IndexFunc(todo, func(r checkpoint.Record) bool { return slices.Contains(links, r.Attachment.Interface) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	at := todo[i].Attachment
+	for _, d := range a.store.Debts() {
+		if inSandbox(sandboxID)(d.Record) && d.Record.Attachment.Interface == at.Interface {
+			return fmt.Errorf("adding network %s as %s: the pod still has the interface of an attempt before, whose DEL fails and is tried on: %s",
+				at.Network, at.Interface, d.Cause)
+		}
+	}
+	return fmt.Errorf("adding network %s as %s: the pod has an interface of this name already: "+
+		"ask for another one in the claim's interface field", at.Network, at.Interface)
 }
 
 // add runs ADD for one record, and what is to be done before. made are those of
