@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo e2e e2e-dropin e2e-upgrade conformance faults monitoring bench test-vm test clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo e2e e2e-dropin e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,12 @@ e2e: image ## the same and much more as tests, on a real cluster of their own
 e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods go over unchanged, and back
 	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -timeout 20m ./test/dropin/...
 
+# CASE is a regular expression for the names of the tests to run; default all.
+e2e-ipam: image ## two nodes with the real whereabouts and the real dhcp: no address is given twice, lost or left over
+	@code=0; mkdir -p $(BIN)/ipam; $(GO) test $(E2E) -count=1 -timeout 40m -parallel 5 -v $(if $(CASE),-run '$(CASE)') ./test/ipam \
+		| tee $(BIN)/ipam/log || code=$$?; \
+		grep -E '^(dhcp|multus|nadra|whereabouts): ' $(BIN)/ipam/log; exit $$code
+
 e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
 	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -timeout 30m ./test/upgrade/...
 
@@ -114,8 +120,13 @@ conformance: build ## Multus and nadra side by side, with the same pods; their d
 
 # FAULT_PODS is how many pod lives, FAULT_SEED which schedule; it is printed.
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
-	@code=0; $(GO) test $(E2E) -count=1 -timeout 60m -v ./test/faults/... | tee $(BIN)/faults/log || code=$$?; \
+	@code=0; $(GO) test $(E2E) -count=1 -timeout 90m -v ./test/faults/... | tee $(BIN)/faults/log || code=$$?; \
 		grep '^fault-suite:' $(BIN)/faults/log | tail -1; exit $$code
+
+faults-newest-nri: $(BIN)/faults/nadra-node.tar ## the same with the newest NRI in containerd, with fewer pods
+	@code=0; FAULT_NRI=newest FAULT_PODS=$${FAULT_PODS:-100} \
+		$(GO) test $(E2E) -count=1 -timeout 60m -v -run 'TestFaults$$' ./test/faults/... | tee $(BIN)/faults/newest-nri.log || code=$$?; \
+		grep '^fault-suite:' $(BIN)/faults/newest-nri.log | tail -1; exit $$code
 
 monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpacked into bin/
 	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -timeout 10m ./test/monitoring
@@ -133,7 +144,10 @@ test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugin
 bench: image ## measure, beside Multus; writes docs/performance.md and .json
 	$(GO) test $(E2E) -count=1 -timeout 100m -run '^$$' -bench . ./test/bench/...
 
-test: lint race release-check fuzz monitoring e2e e2e-dropin e2e-upgrade conformance faults test-vm ## everything that CI runs
+# A lane that fails stops none of the others. The table at the end has their times.
+LANES := lint race release-check fuzz monitoring e2e e2e-dropin e2e-ipam e2e-upgrade conformance faults faults-newest-nri test-vm
+test: ## everything that CI runs
+	@$(GO) run ./build/lanes $(LANES)
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)

@@ -26,10 +26,15 @@ import (
 
 // A waiting gate reads its records again, a file or two that are in the page
 // cache, in pauses that grow with its wait: most pods are attached when their
-// containers come, or some milliseconds later.
+// containers come, or some milliseconds later. Those that wait for seconds are
+// many at a time, and look less often, so that they leave the CPU to the plugins
+// that they wait for.
 const (
 	firstPause = time.Millisecond
 	maxPause   = 25 * time.Millisecond
+	longPause  = 250 * time.Millisecond
+	// share of the time waited is what a pause may be.
+	share = 20
 )
 
 // bootIDFile is read in the runtime's mount namespace, which is the host's.
@@ -79,7 +84,8 @@ func run(args []string, stdin io.Reader) error {
 func hold(claims []string, dir string, here gate.Where, patience func() time.Duration) error {
 	var limit time.Duration
 	var deadline time.Time
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	begun := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, max(maxPause, min(time.Since(begun)/share, longPause))) {
 		verdict, reason, err := decide(claims, dir, here)
 		switch {
 		case err != nil:

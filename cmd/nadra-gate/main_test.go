@@ -18,7 +18,7 @@ var here = gate.Where{SandboxID: "sandbox-1", Cookie: 4711, BootID: "boot-1", Po
 // claim is a claim's file with one record, in the phase and with the refusal.
 func claim(t *testing.T, dir, uid, phase, refusal string) {
 	t.Helper()
-	text := fmt.Sprintf(`{"version":1,"records":[{"phase":%q,"refusal":%q,"bootID":"boot-1","sandbox":{"id":"sandbox-1","netNSCookie":4711},
+	text := fmt.Sprintf(`{"version":1,"records":[{"phase":%q,"refusal":%q,"statusStored":true,"bootID":"boot-1","sandbox":{"id":"sandbox-1","netNSCookie":4711},
 		"pod":{"namespace":"default","name":"web"},"attachment":{"interface":"net1","network":{"namespace":"default","name":%q}}}]}`, phase, refusal, uid)
 	tmp := filepath.Join(dir, ".tmp")
 	if err := errors.Join(os.WriteFile(tmp, []byte(text), 0o600), os.Rename(tmp, filepath.Join(dir, uid+".json"))); err != nil {

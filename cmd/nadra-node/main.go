@@ -59,6 +59,9 @@ const (
 	refuse, allow           = "refuse", "allow"
 )
 
+// maxTimeout is the most that --add-timeout and --del-timeout may be.
+const maxTimeout = 10 * time.Minute
+
 // gcPercent is how much the heap may grow over what is in use. The driver makes
 // little garbage, and what it takes is taken from the node's pods:
 // docs/performance.md has what this saves. GOGC in the environment overrides it.
@@ -98,7 +101,9 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.GateBinary, "gate-binary", "/nadra-gate", "the gate to install on the host, in the driver's image")
 	fs.DurationVar(&o.HookBudget, "hook-budget", time.Second, "how long the runtime's hooks may wait for plugins, if its own request timeout allows; all pods of the node wait with them, and what takes longer goes on behind the gate")
 	fs.DurationVar(&o.AttachWait, "attach-wait", 0, "how long of that the hook of a new sandbox waits for its networks before it leaves them to the gate; for pods with restartPolicy Never it is always all of it")
-	fs.DurationVar(&o.AddTimeout, "add-timeout", 30*time.Second, "how long one ADD of a network's plugins may take before they are killed and tried again")
+	fs.DurationVar(&o.AddTimeout, "add-timeout", 30*time.Second, "how long one ADD of a network's plugins may take before they are ended and tried again; networks with whereabouts have 2m10s at least")
+	fs.DurationVar(&o.DelTimeout, "del-timeout", 10*time.Second, "the same of one DEL; networks with whereabouts have 1m10s at least")
+	fs.BoolVar(&o.NetworkStatusWait, "network-status-wait", true, "hold a pod's containers until its network-status is stored, as Multus does; without it, programs that go by the annotation take a pod that has just started for one without networks, and whereabouts may give its address to another pod")
 	fs.BoolVar(&o.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces than the pod's and the global ones, as Multus' namespaceIsolation")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use, as Multus' globalNamespaces")
 	fs.StringVar(&o.ownedNodes, "owned-nodes", allNodes, "on which nodes the driver offers networks: all, or labelled, those with the label "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra)
@@ -148,8 +153,10 @@ func (o options) check() error {
 		return fmt.Errorf("--hook-budget is %s: it must be more than zero", o.HookBudget)
 	case o.AttachWait < 0:
 		return fmt.Errorf("--attach-wait is %s: it must not be less than zero", o.AttachWait)
-	case o.AddTimeout <= 0 || o.AddTimeout > driver.MaxAddTimeout:
-		return fmt.Errorf("--add-timeout is %s: it must be more than zero and at most %s", o.AddTimeout, driver.MaxAddTimeout)
+	case o.AddTimeout <= 0 || o.AddTimeout > maxTimeout:
+		return fmt.Errorf("--add-timeout is %s: it must be more than zero and at most %s", o.AddTimeout, maxTimeout)
+	case o.DelTimeout <= 0 || o.DelTimeout > maxTimeout:
+		return fmt.Errorf("--del-timeout is %s: it must be more than zero and at most %s", o.DelTimeout, maxTimeout)
 	case o.Copies < 1:
 		return fmt.Errorf("--copies-per-network is %d: it must be at least 1", o.Copies)
 	case o.ownedNodes != allNodes && o.ownedNodes != labelledNodes:
@@ -253,6 +260,12 @@ func clientsFor(config *rest.Config) (driver.Clients, error) {
 	if err != nil {
 		return driver.Clients{}, fmt.Errorf("making the client for Kubernetes: %w", err)
 	}
+	unlimited := rest.CopyConfig(config)
+	unlimited.QPS = -1
+	status, err := kubernetes.NewForConfig(unlimited)
+	if err != nil {
+		return driver.Clients{}, fmt.Errorf("making the client for network-status: %w", err)
+	}
 	meta, err := metadata.NewForConfig(config)
 	if err != nil {
 		return driver.Clients{}, fmt.Errorf("making the client for pods' metadata: %w", err)
@@ -262,5 +275,5 @@ func clientsFor(config *rest.Config) (driver.Clients, error) {
 	if err != nil {
 		return driver.Clients{}, fmt.Errorf("making the client for SriovNetworkNodePolicies: %w", err)
 	}
-	return driver.Clients{Kube: kube, NADs: nads, Metadata: meta, Dynamic: dyn}, nil
+	return driver.Clients{Kube: kube, NetworkStatus: status, NADs: nads, Metadata: meta, Dynamic: dyn}, nil
 }

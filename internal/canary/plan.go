@@ -104,7 +104,7 @@ func NewPlan(in Input) *Plan {
 
 func (in *Input) network(nad *nadv1.NetworkAttachmentDefinition) NetworkPlan {
 	ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
-	out := NetworkPlan{Network: ref.String(), Pool: nad.Annotations[attachment.ResourceNameAnnotation]}
+	out := NetworkPlan{Network: ref.String(), Pool: attachment.PoolOf(nad.Annotations)}
 	parsed, err := attachment.ParseNetwork(nad)
 	switch {
 	case errors.Is(err, attachment.ErrNoConfig): // a file of the nodes has it

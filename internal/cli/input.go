@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ type input struct {
 	withCluster   bool
 	podTemplates  []string
 	operators     operators.Options
-	pools         bool
+	pools         poolFlag
 	podInfo       bool
 	quiet         bool
 	// args are TYPE/NAME arguments; they are of the live cluster.
@@ -44,7 +45,7 @@ func (a *app) input(command *cobra.Command) *input {
 	flags.StringSliceVar(&in.podTemplates, "pod-template", nil, "where a custom kind has its pod template, as KIND.GROUP:PATH, e.g. Trainer.example.com:spec.workers.*.template")
 	flags.StringVar(&in.operators.ResourcePrefix, "resource-prefix", "", "RESOURCE_PREFIX of sriov-network-operator, for the networks that it would make")
 	flags.StringVar(&in.operators.OperatorNamespace, "operator-namespace", "", "namespace that sriov-network-operator runs in")
-	flags.BoolVar(&in.pools, "pools", true, "nadra's nodes serve resource pools, of VFs for one; false leaves workloads that draw from them, as nadra-controller --pools=false does")
+	flags.Var(&in.pools, "pools", "names of resource pools that nadra's nodes are to serve besides those that manifests define or, of a live cluster, nodes publish; false leaves workloads that draw from pools, as nadra-controller --pools=false does")
 	flags.BoolVar(&in.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, as the network resources injector does")
 	flags.BoolVarP(&in.quiet, "quiet", "q", false, "say only what is an error or a blocker, and no progress")
 	return in
@@ -62,9 +63,37 @@ func (in *input) read(ctx context.Context) (*source.Set, error) {
 	}
 	set.Options.Templates = templates
 	set.Options.Operators = in.operators
-	set.Options.Pools = in.pools
+	set.Options.Pools = !in.pools.off
+	if err := in.readPools(ctx, set, templates); err != nil {
+		return nil, err
+	}
 	set.Options.NoPodInfo = !in.podInfo
 	return set, nil
+}
+
+// readPools finds out who serves the pools that networks draw from: a live
+// cluster says it by its nodes.
+func (in *input) readPools(ctx context.Context, set *source.Set, templates []translate.TemplatePath) error {
+	set.Options.PoolServer = in.pools.server(nil)
+	live := set.Live || in.withCluster
+	if !live || in.pools.off || !source.DrawFromPools(slices.Concat(set.Manifests(), set.Context)) {
+		return nil
+	}
+	cluster, err := in.connect(templates)
+	if err != nil {
+		return err
+	}
+	sources, err := cluster.PoolSources(ctx)
+	if err != nil {
+		return err
+	}
+	set.Context = append(set.Context, sources...)
+	has, err := cluster.Pools(ctx)
+	if err != nil {
+		return err
+	}
+	set.Options.PoolServer = in.pools.server(has)
+	return nil
 }
 
 func (in *input) fromFiles() bool { return len(in.files.Names) > 0 || in.files.Kustomize != "" }

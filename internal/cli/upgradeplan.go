@@ -185,7 +185,7 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 
 // scanned are the verdicts of scan over the whole cluster.
 func (o *planOptions) scanned(ctx context.Context) ([]translate.Verdict, error) {
-	in := &input{app: o.app, allNamespaces: true, pools: true, podInfo: true, quiet: o.quiet}
+	in := &input{app: o.app, allNamespaces: true, podInfo: true, quiet: o.quiet}
 	set, err := in.read(ctx)
 	if err != nil {
 		return nil, err

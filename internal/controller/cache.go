@@ -102,7 +102,7 @@ func podTemplates(o client.Object) []string {
 // classesOf are the names of the classes that a NAD may need.
 func classesOf(o client.Object, pools bool) []string {
 	names := []string{attachment.DeviceClassName(attachment.NetworkRef{Namespace: o.GetNamespace(), Name: o.GetName()})}
-	if pool := o.GetAnnotations()[attachment.ResourceNameAnnotation]; pools && pool != "" {
+	if pool := attachment.PoolOf(o.GetAnnotations()); pools && pool != "" {
 		names = append(names, poolClassName(pool))
 	}
 	return names

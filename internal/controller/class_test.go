@@ -97,6 +97,7 @@ func TestNetworkClass(t *testing.T) {
 		{"attached by an agent", nad("a", "net", `{"cniVersion":"1.0.0","type":"antrea","networkType":"vlan"}`), false, "", "NoDeviceClass"},
 		{"draws from a pool", pooled("a", "vf", "intel.com/sriov"), false, "", ""},
 		{"draws from a pool that is served", pooled("a", "vf", "intel.com/sriov"), true, "vf.a.nad.nadra.dev", ""},
+		{"names a capacity of nodes", pooled("a", "ovs", "ovs-cni.network.kubevirt.io/br1"), false, "ovs.a.nad.nadra.dev", ""},
 		{"a name that is too long", nad("a", long, bridge), false, attachment.DeviceClassName(attachment.NetworkRef{Namespace: "a", Name: long}), "DeviceClassNameShortened"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

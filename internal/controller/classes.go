@@ -116,7 +116,7 @@ func (r *classes) wanted(ctx context.Context, name string) (*resourceapi.DeviceC
 }
 
 func (r *classes) classFor(ctx context.Context, nad *nadv1.NetworkAttachmentDefinition, name string) (*resourceapi.DeviceClass, *remark, error) {
-	pool := nad.Annotations[attachment.ResourceNameAnnotation]
+	pool := attachment.PoolOf(nad.Annotations)
 	if !r.pools || pool == "" || poolClassName(pool) != name {
 		class, remark := networkClass(nad, r.pools)
 		return class, remark, nil

@@ -124,19 +124,27 @@ func (r *repairer) templatesFor(ctx context.Context, pod *corev1.Pod) (map[strin
 	if err != nil {
 		return nil, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	result, err := translate.Pod(manifest, translate.Options{Namespace: pod.Namespace, Pools: r.pools, Lookup: func(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition {
+	lookup := func(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition {
 		nad := &nadv1.NetworkAttachmentDefinition{}
 		if r.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, nad) != nil {
 			return nil
 		}
 		return nad
-	}})
-	if err != nil {
-		return nil, err
 	}
 	out := map[string]*resourceapi.ResourceClaimTemplate{}
-	for _, t := range result.Templates {
-		out[t.Name] = t
+	// The names say as well whether admission took the pools for nadra's or for
+	// another driver's, from which the pod has claims of its own.
+	for _, server := range []translate.PoolServer{translate.PoolOfNadra, translate.PoolOfDriver} {
+		result, err := translate.Pod(manifest, translate.Options{
+			Namespace: pod.Namespace, Pools: r.pools, Lookup: lookup,
+			PoolServer: func(string) translate.PoolFacts { return translate.PoolFacts{Server: server} },
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range result.Templates {
+			out[t.Name] = t
+		}
 	}
 	return out, nil
 }

@@ -25,6 +25,9 @@ type Capabilities struct {
 	Components []Component `json:"components,omitempty"`
 	// StaticPods are those that have one of Multus' annotations, sorted.
 	StaticPods []StaticPod `json:"staticPods,omitempty"`
+	// Policies are the MultiNetworkPolicies and the pods that they do not see; nil
+	// if the cluster has no such policies.
+	Policies *Policies `json:"policies,omitempty"`
 	// Whereabouts is that IPAM plugin's state, if the cluster has any.
 	Whereabouts *Whereabouts `json:"whereabouts,omitempty"`
 	// Gaps are what could not be read.
@@ -153,6 +156,15 @@ type Component struct {
 	Where string `json:"where"`
 }
 
+// Policies are MultiNetworkPolicies, which go by the networks annotation.
+type Policies struct {
+	// Count is how many there are.
+	Count int `json:"count"`
+	// Unseen are the pods, as namespace/name and sorted, that have networks by a
+	// claim and no annotation.
+	Unseen []string `json:"unseen,omitempty"`
+}
+
 // StaticPod is a pod that a kubelet makes from a file.
 type StaticPod struct {
 	Namespace string `json:"namespace"`
@@ -170,6 +182,9 @@ type Whereabouts struct {
 	Pools        int `json:"pools"`
 	Addresses    int `json:"addresses"`
 	Reservations int `json:"reservations"`
+	// Blind are the service accounts (namespace/name) of its reconcilers that
+	// may not get pods.
+	Blind []string `json:"blind,omitempty"`
 }
 
 // Parts of the cluster that may not have been read.
@@ -184,6 +199,7 @@ const (
 	PartMultus      = "multus"
 	PartComponents  = "components"
 	PartStaticPods  = "staticPods"
+	PartPolicies    = "policies"
 	PartWhereabouts = "whereabouts"
 )
 

@@ -44,7 +44,7 @@ var changes = []struct {
 	{"kubelet-version", Unknown, "is no version", func(c *Capabilities) { c.Nodes[0].Kubelet = "" }},
 	{"runtime-version", Warning, "containerd 1.7.20 is older than 2.2.6", func(c *Capabilities) { c.Nodes[0].Runtime = "containerd://1.7.20" }},
 	{"runtime-version", Blocker, "containerd 1.6.9 has no NRI", func(c *Capabilities) { c.Nodes[0].Runtime = "containerd://1.6.9" }},
-	{"runtime-version", Warning, "not tried with it", func(c *Capabilities) { c.Nodes[0].Runtime = "cri-o://1.35.0" }},
+	{"runtime-version", Warning, "nadra's tests do not run with it", func(c *Capabilities) { c.Nodes[0].Runtime = "cri-o://1.35.0" }},
 	{"runtime-version", Blocker, "docker://27.1 is no runtime", func(c *Capabilities) { c.Nodes[0].Runtime = "docker://27.1" }},
 	{"runtime-version", Unknown, "does not say", func(c *Capabilities) { c.Nodes[0].Runtime = "" }},
 	{"runtime-version", Unknown, `"main" is no version`, func(c *Capabilities) { c.Nodes[0].Runtime = "containerd://main" }},
@@ -104,8 +104,15 @@ var changes = []struct {
 	{"static-pods", Warning, "infra/keepalived-node-1 (lan)", func(c *Capabilities) {
 		c.StaticPods = []StaticPod{{Namespace: "infra", Name: "keepalived-node-1", Node: "node-1", Networks: "lan"}}
 	}},
+	{"policies", Warning, "1 MultiNetworkPolicy, and 2 pods with networks by a claim without the annotation: a/x, b/y", func(c *Capabilities) {
+		c.Policies = &Policies{Count: 1, Unseen: []string{"a/x", "b/y"}}
+	}},
+	{"policies", OK, "2 MultiNetworkPolicies; every pod", func(c *Capabilities) { c.Policies = &Policies{Count: 2} }},
 	{"ipam", OK, "no network gives addresses", func(c *Capabilities) { c.Networks = nil }},
 	{"whereabouts", Note, "1 pool with 2 addresses given out, 2 reservations", func(c *Capabilities) { c.Whereabouts = &Whereabouts{Pools: 1, Addresses: 2, Reservations: 2} }},
+	{"whereabouts", Warning, "may not get pods, and so frees the addresses of pods that are just being attached: service account kube-system/whereabouts", func(c *Capabilities) {
+		c.Whereabouts = &Whereabouts{Pools: 1, Blind: []string{"kube-system/whereabouts"}}
+	}},
 	{"whereabouts", Warning, "has no IPPools", func(c *Capabilities) { c.Networks[0].IPAM = []string{"whereabouts"} }},
 }
 

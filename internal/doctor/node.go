@@ -75,7 +75,7 @@ func runtimeVersion(_ *Capabilities, n *Node) finding {
 	case "containerd":
 		return containerdVersion(text)
 	case "cri-o":
-		return says(Warning, "Try one pod of each kind before workloads move.", "cri-o %s has NRI; nadra was not tried with it", text)
+		return says(Warning, "Try one pod of each kind before workloads move.", "cri-o %s has NRI; nadra's tests do not run with it", text)
 	}
 	return says(Blocker, "Use containerd 2.2.6 or later.", "%s is no runtime that is known to have NRI", n.Runtime)
 }

@@ -144,6 +144,10 @@ var rules = []rule{
 		why: "Static pods cannot refer to claims: the API server knows only their mirror. On nodes of nadra they are refused rather than started without their networks.",
 	},
 	{
+		id: "policies", area: AreaPods, cluster: policies,
+		why: "Programs such as multi-networkpolicy go by the annotation. For a pod that has its networks by a claim alone no rule is made, and as a peer it is not let through.",
+	},
+	{
 		id: "ipam", area: AreaIPAM, cluster: ipamPlugins,
 		why: "nadra runs the same IPAM plugins; where they keep their state stays theirs.",
 	},

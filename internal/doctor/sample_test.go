@@ -52,7 +52,7 @@ func readyNode(name string) Node {
 func fromOutside() Capabilities {
 	c := Capabilities{APIVersion: APIVersion, Kind: CapabilitiesKind, Nodes: []Node{{Name: "node-1"}}}
 	for _, part := range []string{
-		PartVersion, PartGroups, PartGates, PartNodes, PartConfig, PartProbe, PartNetworks, PartMultus, PartComponents, PartStaticPods, PartWhereabouts,
+		PartVersion, PartGroups, PartGates, PartNodes, PartConfig, PartProbe, PartNetworks, PartMultus, PartComponents, PartStaticPods, PartPolicies, PartWhereabouts,
 	} {
 		c.Gaps = append(c.Gaps, Gap{Part: part, Reason: "not allowed to read it", Remedy: "the right to read " + part})
 	}

@@ -65,11 +65,9 @@ type Guard string
 
 // The guards (design D4) and the DEL of last resort (design D7).
 const (
-	// RuntimeWait is Prepare's wait for the container runtime.
-	RuntimeWait Guard = "runtime-wait"
-	// CreateContainer is the NRI hook that refuses containers of unattached
-	// pods and brings the gate to containers that do not reference the claim.
-	CreateContainer Guard = "create-container"
+	// Reference is Prepare's refusal of pods with a container that no claim
+	// brings the gate to.
+	Reference Guard = "reference"
 	// Gate is the OCI hook that claims bring by CDI.
 	Gate Guard = "gate"
 	// UnprepareDEL is the DEL that Unprepare runs when one is owed.

@@ -1,6 +1,6 @@
 // Package gate decides whether a container may start: only when every
 // attachment of its pod is recorded as made for exactly this sandbox and this
-// network namespace (design D4, third guard).
+// network namespace, and as listed in the pod's network-status.
 //
 // It is linked into a program that runs once per container start, and so
 // depends on nothing but the standard library. It reads the records that
@@ -53,6 +53,9 @@ type record struct {
 	// Refusal is why it is not worth waiting for this attachment.
 	Refusal string `json:"refusal"`
 	BootID  string `json:"bootID"`
+	// StatusStored says that the pod's network-status lists the attachment, or
+	// that containers do not wait for it.
+	StatusStored bool `json:"statusStored"`
 	// DeviceOnly says that nothing is attached.
 	DeviceOnly bool `json:"deviceOnly"`
 	Sandbox    *struct {
@@ -130,6 +133,8 @@ func (r record) lacks(here Where) string {
 		return fmt.Sprintf("it is attached in another network namespace, of sandbox %s", r.Sandbox.ID)
 	case here.SandboxID != "" && r.Sandbox.ID != here.SandboxID:
 		return fmt.Sprintf("it is attached in another sandbox, %s", r.Sandbox.ID)
+	case !r.StatusStored:
+		return "it is attached, but the pod's network-status, which lists it, is not stored by the API server yet"
 	}
 	return ""
 }

@@ -26,7 +26,8 @@ func golden(t *testing.T) string {
 
 func TestDecide(t *testing.T) {
 	file := golden(t)
-	attached := strings.ReplaceAll(file, `"phase": "Attaching"`, `"phase": "Attached"`)
+	attached := strings.ReplaceAll(file, `"phase": "Attaching"`, `"phase": "Attached", "statusStored": true`)
+	unlisted := strings.Replace(attached, `"statusStored": true`, `"statusStored": false`, 1)
 	refused := refusing(file, "Attaching", "the pod is being deleted")
 	both := strings.ReplaceAll(refused, `"phase": "Attached"`, `"phase": "Prepared"`)
 	tests := []struct {
@@ -39,6 +40,8 @@ func TestDecide(t *testing.T) {
 		{"all attached here", attached, nil, Go, ""},
 		{"the runtime does not tell the sandbox", attached, func(w *Where) { w.SandboxID = "" }, Go, ""},
 		{"the second is being attached", file, nil, Wait, "pod default/web: network default/blue (net2), phase Attaching: its plugins are still running"},
+		{"network-status is not stored", unlisted, nil, Wait, "it is attached, but the pod's network-status, which lists it, is not stored"},
+		{"network-status is not stored, and the pod is being deleted", refusing(unlisted, "Attached", "the pod is being deleted"), nil, Refuse, "the pod is being deleted"},
 		{"another namespace", attached, func(w *Where) { w.Cookie++ }, Wait, "another network namespace, of sandbox sandbox-1"},
 		{"another sandbox", attached, func(w *Where) { w.SandboxID = "sandbox-2" }, Wait, "another sandbox, sandbox-1"},
 		{"another life of the node", attached, func(w *Where) { w.BootID = "boot-2" }, Wait, "before the node was rebooted"},

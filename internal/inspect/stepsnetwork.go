@@ -167,10 +167,11 @@ func (c *chain) nodes(w want) Step {
 }
 
 // offering are the nodes with devices for a network: its own, or those of the
-// resource pool that it draws from.
+// resource pool that it draws from. Where another driver has the pool's devices,
+// nodes offer the network itself.
 func (c *chain) offering(w want, ref attachment.NetworkRef) []string {
 	if n, found, err := c.network(w); found && err == nil && n.ResourceName != "" {
-		return slices.Clone(c.x.pools[n.ResourceName])
+		return slices.Concat(c.x.pools[n.ResourceName], c.x.offers[ref])
 	}
 	return slices.Clone(c.x.offers[ref])
 }

@@ -91,6 +91,13 @@ func (n *Node) Gate(o Outcome, containers int) {
 	}
 }
 
+// NetworkStatusLate counts a pod whose containers wait for its network-status.
+func (n *Node) NetworkStatusLate() {
+	if n != nil {
+		n.statusLate.Inc()
+	}
+}
+
 // UnclaimedRefused counts a sandbox of a pod without a claim.
 func (n *Node) UnclaimedRefused() {
 	if n != nil {

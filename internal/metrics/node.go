@@ -28,6 +28,7 @@ type Node struct {
 	prepareTook, unprepareTook prometheus.Histogram
 	containers                 *prometheus.CounterVec
 	unclaimed, publishFails    prometheus.Counter
+	statusLate                 prometheus.Counter
 
 	mu       sync.RWMutex // guards what follows
 	networks map[networkKey]*Network
@@ -81,11 +82,12 @@ func NewNode() *Node {
 
 		containers:   counters("nadra_gate_containers_total", "Containers of pods with claims, by what became of them at the gate.", "outcome"),
 		unclaimed:    counter("nadra_unclaimed_pods_refused_total", "Sandboxes refused of pods that name networks and have no claim, on a node of nadra's."),
+		statusLate:   counter("nadra_network_status_late_total", "Pods whose containers waited for longer than 2 s until network-status was stored."),
 		publishFails: counter("nadra_slices_errors_total", "Attempts to publish ResourceSlices that failed."),
 	}
 	n.registry.MustRegister(
 		n.adds, n.dels, n.addTook, n.delTook, n.execTook, n.podTook, n.hookTook, n.margin, n.connections,
-		n.prepared, n.unprepared, n.prepareTook, n.unprepareTook, n.containers, n.unclaimed, n.publishFails,
+		n.prepared, n.unprepared, n.prepareTook, n.unprepareTook, n.containers, n.unclaimed, n.statusLate, n.publishFails,
 		buildInfo(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	n.begin()

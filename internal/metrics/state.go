@@ -45,6 +45,8 @@ type Queue struct {
 	Length int
 	// Oldest is for how long the oldest of it has been there.
 	Oldest time.Duration
+	// Stuck counts work that has outlived its own limit.
+	Stuck int
 }
 
 // Watch has every scrape ask for the state. It is called once at most.
@@ -122,6 +124,12 @@ var readings = []reading{
 		func(s State, tell emit) {
 			for name, q := range s.Queues {
 				tell(q.Oldest.Seconds(), name)
+			}
+		}, "queue"),
+	gauge("nadra_queue_stuck", "Operations of a queue that have outlived their own limit.",
+		func(s State, tell emit) {
+			for name, q := range s.Queues {
+				tell(float64(q.Stuck), name)
 			}
 		}, "queue"),
 	gauge("nadra_slices_unpublished_seconds", "For how long the API server has not had the ResourceSlices that the node wants; 0 when it has.",

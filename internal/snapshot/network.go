@@ -55,7 +55,7 @@ func (in *Input) networksOf(pods []Pod) []Network {
 // digest only.
 func networkOf(nad *nadv1.NetworkAttachmentDefinition) Network {
 	out := Network{
-		Namespace: nad.Namespace, Name: nad.Name, Pool: nad.Annotations[attachment.ResourceNameAnnotation], Digest: digest(nad.Spec.Config),
+		Namespace: nad.Namespace, Name: nad.Name, Pool: attachment.PoolOf(nad.Annotations), Digest: digest(nad.Spec.Config),
 	}
 	parsed, err := attachment.ParseNetwork(nad)
 	if err != nil {

@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -38,6 +42,12 @@ func (r *reader) get(ctx context.Context, kind, namespace, name string, into cli
 	if err := r.cached.Get(ctx, key, into); !isMissing(err) {
 		return err == nil, named(kind, key, err)
 	}
+	return r.getLive(ctx, kind, namespace, name, into)
+}
+
+// getLive reads an object from the API server.
+func (r *reader) getLive(ctx context.Context, kind, namespace, name string, into client.Object) (found bool, err error) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
 	id := kind + " " + key.String()
 	if r.missing.has(id) {
 		return false, nil
@@ -69,6 +79,9 @@ func named(kind string, key types.NamespacedName, err error) error {
 type lookups struct {
 	ctx    context.Context
 	reader *reader
+	pools  *poolIndex
+	// servers are the pools that were asked about.
+	servers map[string]admission.PoolFacts
 	// fresh are templates as the API server has them just now.
 	fresh map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
 	err   error
@@ -76,9 +89,11 @@ type lookups struct {
 
 func (l *lookups) admission() admission.Lookups {
 	return admission.Lookups{
-		Network: l.network, Template: l.template, RuntimeClass: l.runtimeClass,
+		Network: l.network, Template: l.template, RuntimeClass: l.runtimeClass, Claim: l.claim, Class: l.class,
 		NamespaceLabels: func(name string) map[string]string { return l.labels("Namespace", name) },
 		NodeLabels:      func(name string) map[string]string { return l.labels("Node", name) },
+		PoolServer:      l.poolServer,
+		MultusNodes:     l.multusNodes,
 	}
 }
 
@@ -96,14 +111,21 @@ func (l *lookups) network(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDef
 	return nad
 }
 
-// template is read from the cache alone: one that is not there is created, and
-// then it shows whether it was there.
+// template is read from the cache alone if its name is that of a conversion: one
+// that is not there is created, and then it shows whether it was there. One that
+// somebody wrote may have been created together with the pod.
 func (l *lookups) template(namespace, name string) *resourceapi.ResourceClaimTemplate {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if t, found := l.fresh[key]; found {
 		return t
 	}
 	t := &resourceapi.ResourceClaimTemplate{}
+	if !admission.IsMadeTemplate(name) {
+		if !l.get("ResourceClaimTemplate", namespace, name, t) {
+			return nil
+		}
+		return t
+	}
 	err := l.reader.cached.Get(l.ctx, key, t)
 	if !isMissing(err) {
 		l.err = errors.Join(l.err, named("ResourceClaimTemplate", key, err))
@@ -114,10 +136,57 @@ func (l *lookups) template(namespace, name string) *resourceapi.ResourceClaimTem
 	return t
 }
 
+// claim is read from the API server: few pods name one, and the cache has none.
+func (l *lookups) claim(namespace, name string) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{}
+	found, err := l.reader.getLive(l.ctx, "ResourceClaim", namespace, name, c)
+	l.err = errors.Join(l.err, err)
+	if !found {
+		return nil
+	}
+	return c
+}
+
+func (l *lookups) class(name string) *resourceapi.DeviceClass {
+	c := &resourceapi.DeviceClass{}
+	if !l.get("DeviceClass", "", name, c) {
+		return nil
+	}
+	return c
+}
+
 func (l *lookups) runtimeClass(name string) (handler string, found bool) {
 	class := &nodev1.RuntimeClass{}
 	found = l.get("RuntimeClass", "", name, class)
 	return class.Handler, found
+}
+
+// poolServer answers each question once, and only the first one waits.
+func (l *lookups) poolServer(pool string) admission.PoolFacts {
+	facts, asked := l.servers[pool]
+	if asked {
+		return facts
+	}
+	wait := poolsWait
+	if l.servers == nil {
+		l.servers = map[string]admission.PoolFacts{}
+	} else {
+		wait = 0
+	}
+	l.servers[pool] = l.pools.facts(l.ctx, pool, wait)
+	return l.servers[pool]
+}
+
+// multusNodes reports whether the cache has a node that is not nadra's.
+func (l *lookups) multusNodes() bool {
+	nodes := &metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := l.reader.cached.List(l.ctx, nodes); err != nil {
+		l.err = errors.Join(l.err, fmt.Errorf("listing nodes: %w", err))
+	}
+	return slices.ContainsFunc(nodes.Items, func(n metav1.PartialObjectMetadata) bool {
+		return n.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra
+	})
 }
 
 func (l *lookups) labels(kind, name string) map[string]string {

@@ -20,6 +20,7 @@ type podHandler struct {
 	options   admission.Options
 	reader    *reader
 	templates *templates
+	pools     *poolIndex
 	decided   func(admission.Outcome)
 }
 
@@ -40,7 +41,7 @@ func (h *podHandler) Handle(ctx context.Context, req ctrladmission.Request) ctrl
 // admit decides, and creates the templates that the pod will refer to. When one
 // of them is there already it decides once more, with that before its eyes.
 func (h *podHandler) admit(ctx context.Context, req ctrladmission.Request) (admission.Decision, error) {
-	l := &lookups{ctx: ctx, reader: h.reader, fresh: map[types.NamespacedName]*resourceapi.ResourceClaimTemplate{}}
+	l := &lookups{ctx: ctx, reader: h.reader, pools: h.pools, fresh: map[types.NamespacedName]*resourceapi.ResourceClaimTemplate{}}
 	for {
 		d := admission.Pod(req.Object.Raw, req.Namespace, h.options, l.admission())
 		if l.err != nil {

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -16,10 +17,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 func handle(w *world, networks string) (response int32, message string) {
@@ -221,6 +224,104 @@ func TestUntouched(t *testing.T) {
 	}
 	if len(w.requests) != 0 {
 		t.Errorf("got %v", w.requests)
+	}
+}
+
+// Claims that somebody wrote may be as new as their pod.
+func TestClaimsByHand(t *testing.T) {
+	const requests = `{"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "lan.shop.nad.nadra.dev"}}]}}`
+	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "mine"}}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "mine"}}
+	for _, spec := range []*resourceapi.ResourceClaimSpec{&template.Spec.Spec, &claim.Spec} {
+		if err := json.Unmarshal([]byte(requests), spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for field, live := range map[string]string{"resourceClaimTemplateName": "get shop/mine", "resourceClaimName": "get shop/mine"} {
+		w := newWorld(t, Options{}, false, template, claim)
+		pod := []byte(`{"metadata": {"name": "web"}, "spec": {"resourceClaims": [{"name": "net", "` + field + `": "mine"}], "containers": [{"name": "a"}, {"name": "b"}]}}`)
+		got := patched(t, pod, w.handler.Handle(context.Background(), creating(pod, "Pod")))
+		for _, c := range got.Spec.Containers {
+			if len(c.Resources.Claims) != 1 || c.Resources.Claims[0].Name != "net" {
+				t.Errorf("%s: container %s refers to %v", field, c.Name, c.Resources.Claims)
+			}
+		}
+		if got.Annotations[attachment.NetworksAnnotation] != "shop/lan" || !slices.Contains(w.requests, live) {
+			t.Errorf("%s: annotations %v after %v", field, got.Annotations, w.requests)
+		}
+	}
+	// One that is not there is none.
+	w := newWorld(t, Options{}, false)
+	pod := []byte(`{"metadata": {"name": "web"}, "spec": {"resourceClaims": [{"name": "net", "resourceClaimName": "mine"}], "containers": [{"name": "a"}]}}`)
+	if r := w.handler.Handle(context.Background(), creating(pod, "Pod")); !r.Allowed || r.Patch != nil {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// The slices are read once for all pods that draw from pools, and never for
+// others; a pool that nobody publishes is looked for again.
+func TestPoolsAreRead(t *testing.T) {
+	vf := network("shop", "vf")
+	vf.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: v1alpha1.DriverName,
+		Devices: []resourceapi.Device{{Name: "a", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+			attachment.AttributeResourceName: {StringValue: ptr.To("example.com/vf")},
+		}}},
+	}}
+	multus := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	w := newWorld(t, Options{Pools: true}, true, nadra("shop"), network("shop", "lan"), vf, multus)
+	now := time.Now()
+	w.handler.pools.now = func() time.Time { return now }
+	ask := func(networks string) admission.Outcome {
+		t.Helper()
+		clear(w.decided)
+		if r := w.handler.Handle(context.Background(), creating(podWith(networks), "Pod")); !r.Allowed {
+			t.Fatalf("refused: %s", r.Result.Message)
+		}
+		for o := range w.decided {
+			return o
+		}
+		return ""
+	}
+	lists := func() (n int) {
+		for _, r := range w.requests {
+			if r == "list slices" {
+				n++
+			}
+		}
+		return n
+	}
+	if got := ask("lan"); got != admission.Converted || lists() != 0 {
+		t.Errorf("a pod without a pool: %s after %d lists", got, lists())
+	}
+	for range 5 {
+		if got := ask("vf"); got != admission.OnMultus || lists() != 1 {
+			t.Errorf("a pool that nobody publishes: %s after %d lists", got, lists())
+		}
+	}
+	if err := w.api.Create(context.Background(), slice); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(poolsAbsentFor)
+	for range 5 {
+		if got := ask("vf"); got != admission.Converted || lists() != 2 {
+			t.Errorf("a pool that is published: %s after %d lists", got, lists())
+		}
+	}
+	// Who may not look converts as before.
+	now = now.Add(poolsFor)
+	w.fails = func(request string) error {
+		if request == "list slices" {
+			return errors.New("forbidden")
+		}
+		return nil
+	}
+	if err := w.api.Delete(context.Background(), slice); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask("vf"); got != admission.Converted || lists() != 3 {
+		t.Errorf("slices that cannot be read: %s after %d lists", got, lists())
 	}
 }
 

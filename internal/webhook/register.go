@@ -77,7 +77,8 @@ func Register(mgr manager.Manager, o Options) error {
 	r := newReader(mgr.GetClient(), mgr.GetAPIReader())
 	server := mgr.GetWebhookServer()
 	server.Register(MutatePodsPath, &ctrladmission.Webhook{Handler: m.measured(MutatePodsPath, &podHandler{
-		options: o.admission(), reader: r, templates: newTemplates(mgr.GetClient(), mgr.GetAPIReader()), decided: m.decided,
+		options: o.admission(), reader: r, templates: newTemplates(mgr.GetClient(), mgr.GetAPIReader()),
+		pools: newPoolIndex(mgr.GetAPIReader()), decided: m.decided,
 	})})
 	server.Register(ValidateClaimsPath, &ctrladmission.Webhook{Handler: m.measured(ValidateClaimsPath, &claimHandler{isolation: o.Isolation})})
 	return nil
@@ -87,7 +88,7 @@ func Register(mgr manager.Manager, o Options) error {
 // are enough.
 func read() []client.Object {
 	return []client.Object{
-		&nadv1.NetworkAttachmentDefinition{}, &resourceapi.ResourceClaimTemplate{}, &nodev1.RuntimeClass{},
+		&nadv1.NetworkAttachmentDefinition{}, &resourceapi.ResourceClaimTemplate{}, &nodev1.RuntimeClass{}, &resourceapi.DeviceClass{},
 		metadataOf("Namespace"), metadataOf("Node"),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,9 +66,14 @@ func newWorld(t testing.TB, o Options, cached bool, objects ...client.Object) *w
 			}
 			return c.Create(ctx, o, opts...)
 		},
-		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			t.Error("a list")
-			return nil
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, slices := list.(*resourceapi.ResourceSliceList); !slices {
+				t.Errorf("a list of %T", list)
+			}
+			if err := w.request("list", "slices"); err != nil {
+				return err
+			}
+			return c.List(ctx, list, opts...)
 		},
 	})
 	if !cached {
@@ -75,7 +81,7 @@ func newWorld(t testing.TB, o Options, cached bool, objects ...client.Object) *w
 	}
 	w.cache = fake.NewClientBuilder().WithScheme(s).WithObjects(copies(objects)...).Build()
 	w.handler = &podHandler{
-		options: o.admission(), reader: newReader(w.cache, w.api), templates: newTemplates(w.api, w.api),
+		options: o.admission(), reader: newReader(w.cache, w.api), templates: newTemplates(w.api, w.api), pools: newPoolIndex(w.api),
 		decided: func(o admission.Outcome) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -6,51 +6,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// podClaim is an entry of a pod's spec.resourceClaims by which it asks for
-// networks.
-type podClaim struct {
-	index    int
-	template string
-	// made is set for those of a conversion; the others were written by hand.
-	made bool
-}
-
-func (c podClaim) String() string {
-	return fmt.Sprintf("spec.resourceClaims[%d], which refers to template %s", c.index, c.template)
-}
-
-// claimOf finds the first. Only nadra can serve a pod that has one. A claim
-// that is no template's is not looked into.
-func claimOf(pod *corev1.Pod, namespace string, l Lookups) (podClaim, bool) {
+// claimOf describes the first entry of a pod's spec.resourceClaims by which it
+// asks for networks, whether a conversion made it or somebody wrote it (hand).
+// Only nadra can serve such a pod.
+func claimOf(pod *corev1.Pod, hand []handClaim) (entry string, found bool) {
 	for i, c := range pod.Spec.ResourceClaims {
-		if c.ResourceClaimTemplateName == nil {
-			continue
+		if name := c.ResourceClaimTemplateName; name != nil && translate.MadeTemplate(*name) {
+			return fmt.Sprintf("spec.resourceClaims[%d], which refers to template %s", i, *name), true
 		}
-		name := *c.ResourceClaimTemplateName
-		if translate.MadeTemplate(name) {
-			return podClaim{i, name, true}, true
-		}
-		if l.Template == nil {
-			continue
-		}
-		if t := l.Template(namespace, name); t != nil && asksForNetwork(t.Spec.Spec) {
-			return podClaim{i, name, false}, true
+		for _, h := range hand {
+			if h.index == i {
+				return h.String(), true
+			}
 		}
 	}
-	return podClaim{}, false
-}
-
-func asksForNetwork(spec resourceapi.ResourceClaimSpec) bool {
-	for _, r := range requestsOf(spec) {
-		if _, ours := attachment.ClassNetwork(r.class); ours {
-			return true
-		}
-	}
-	return false
+	return "", false
 }
 
 // request is one request of a claim for devices of a class, or one alternative

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // cluster has the objects that a decision may look at, by kind and
@@ -40,6 +41,12 @@ func clusterOf(t testing.TB, manifests []byte) cluster {
 			o = &nadv1.NetworkAttachmentDefinition{}
 		case "ResourceClaimTemplate":
 			o = &resourceapi.ResourceClaimTemplate{}
+		case "ResourceClaim":
+			o = &resourceapi.ResourceClaim{}
+		case "ResourceSlice":
+			o = &resourceapi.ResourceSlice{}
+		case "DeviceClass":
+			o = &resourceapi.DeviceClass{}
 		case "RuntimeClass":
 			o = &nodev1.RuntimeClass{}
 		default:
@@ -78,8 +85,45 @@ func (c cluster) lookups() Lookups {
 			}
 			return class.Handler, true
 		},
+		Claim: func(namespace, name string) *resourceapi.ResourceClaim {
+			claim, _ := c[key("ResourceClaim", namespace, name)].(*resourceapi.ResourceClaim)
+			return claim
+		},
+		Class: func(name string) *resourceapi.DeviceClass {
+			class, _ := c[key("DeviceClass", "", name)].(*resourceapi.DeviceClass)
+			return class
+		},
 		NamespaceLabels: labels("Namespace"), NodeLabels: labels("Node"),
+		PoolServer: c.poolServer,
+		MultusNodes: func() bool {
+			for _, o := range c {
+				if m, is := o.(*metav1.PartialObjectMetadata); is && m.Kind == "Node" && m.Labels["nadra.dev/owner"] != "nadra" {
+					return true
+				}
+			}
+			return false
+		},
 	}
+}
+
+// poolServer goes by the cluster's ResourceSlices; without any, nadra serves all
+// pools.
+func (c cluster) poolServer(pool string) translate.PoolFacts {
+	published := map[string][]string{}
+	for _, o := range c {
+		s, is := o.(*resourceapi.ResourceSlice)
+		if !is {
+			continue
+		}
+		for _, d := range s.Spec.Devices {
+			name := *d.Attributes[attachment.AttributeResourceName].StringValue
+			published[name] = append(published[name], s.Spec.Driver)
+		}
+	}
+	if len(published) == 0 {
+		return translate.PoolFacts{Server: translate.PoolOfNadra}
+	}
+	return translate.AllocatedBy(pool, "net.nadra.dev", published, nil)
 }
 
 // admit makes the edits of a decision and creates its templates.

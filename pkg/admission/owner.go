@@ -44,8 +44,8 @@ func Serves(pod *corev1.Pod, namespace string, o Options, l Lookups) (Server, er
 	if own != "" {
 		return Server{Owner: own, By: "its label " + v1alpha1.OwnerLabel, Labelled: true}, nil
 	}
-	if c, found := claimOf(pod, namespace, l); found {
-		return Server{Owner: v1alpha1.OwnerNadra, By: c.String()}, nil
+	if c, found := claimOf(pod, handClaimsOf(pod, namespace, l)); found {
+		return Server{Owner: v1alpha1.OwnerNadra, By: c}, nil
 	}
 	if l.NamespaceLabels != nil {
 		own, err = ownerLabel("namespace "+namespace, l.NamespaceLabels(namespace))

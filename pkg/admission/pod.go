@@ -40,9 +40,15 @@ func (o Options) defaultOwner() string {
 type Lookups struct {
 	Network         func(attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition
 	Template        func(namespace, name string) *resourceapi.ResourceClaimTemplate
+	Claim           func(namespace, name string) *resourceapi.ResourceClaim
+	Class           func(name string) *resourceapi.DeviceClass
 	RuntimeClass    func(name string) (handler string, found bool)
 	NamespaceLabels func(name string) map[string]string
 	NodeLabels      func(name string) map[string]string
+	// PoolServer says who serves a resource pool; nil says that nadra does.
+	PoolServer func(pool string) translate.PoolFacts
+	// MultusNodes reports whether a node of the cluster is not nadra's.
+	MultusNodes func() bool
 }
 
 // Outcome is what became of a pod.
@@ -82,16 +88,23 @@ func Pod(manifest []byte, namespace string, o Options, l Lookups) Decision {
 		// The kubelet runs its static pods anyway; without their mirrors the API
 		// would only not show them.
 		return Decision{Outcome: Untouched}
-	case !asks(pod):
+	case !asks(pod) && (pod.Spec.HostNetwork || len(pod.Spec.ResourceClaims) == 0):
 		return Decision{Outcome: Untouched}
 	case pod.Spec.HostNetwork:
 		return Decision{Outcome: Untouched, Warnings: []string{warning(translate.HostNetwork, "")}}
+	}
+	hand := handClaimsOf(pod, namespace, l)
+	if byClaim := (admitted{pod: pod, namespace: namespace, hand: hand}); byClaim.alone() {
+		return byClaim.complete()
+	}
+	if !asks(pod) {
+		return Decision{Outcome: Untouched}
 	}
 	server, err := Serves(pod, namespace, o, l)
 	if err != nil {
 		return refused("who attaches the pod's networks is not clear: %v", err)
 	}
-	a := admitted{pod: pod, manifest: manifest, namespace: namespace, server: server, options: o, lookups: l}
+	a := admitted{pod: pod, manifest: manifest, namespace: namespace, server: server, options: o, lookups: l, hand: hand}
 	if server.Owner == v1alpha1.OwnerMultus {
 		return a.leave()
 	}
@@ -107,8 +120,8 @@ func isMirror(pod *corev1.Pod) bool {
 	return found
 }
 
-// asks reports whether a pod has anything for nadra or Multus to read. The
-// webhook's matchConditions say the same.
+// asks reports whether a pod has an annotation for nadra or Multus to read. The
+// matchConditions of the webhook pods.nadra.dev say the same.
 func asks(pod *corev1.Pod) bool {
 	return strings.TrimSpace(pod.Annotations[attachment.NetworksAnnotation]) != "" || asksForDefault(pod)
 }
@@ -125,11 +138,13 @@ type admitted struct {
 	server    Server
 	options   Options
 	lookups   Lookups
+	// hand are the pod's claims that somebody wrote.
+	hand []handClaim
 }
 
 // leave leaves a pod to Multus.
 func (a admitted) leave() Decision {
-	if c, found := claimOf(a.pod, a.namespace, a.lookups); found {
+	if c, found := claimOf(a.pod, a.hand); found {
 		return refused("Multus serves this pod by %s, and %s, can be met on nadra's nodes only: remove the claim, or have nadra serve the pod, by label %s=%s of the pod%s",
 			a.server.By, c, v1alpha1.OwnerLabel, v1alpha1.OwnerNadra, onNode(a.server.Node))
 	}
@@ -165,12 +180,17 @@ func (a admitted) convert() Decision {
 			"remove it and use nodeSelector kubernetes.io/hostname: %s.", a.pod.Spec.NodeName))
 	}
 	var d Decision
-	if c, found := claimOf(a.pod, a.namespace, a.lookups); found && !c.made {
-		d = Decision{Outcome: Untouched, Warnings: []string{warning(translate.ClaimedByHand, c.String())}}
+	if len(a.hand) > 0 && !a.converted() {
+		if d = a.complete(); d.Outcome == Refused {
+			return d
+		}
 	} else {
 		result, err := a.translated()
 		if err != nil {
 			return refused("reading the pod: %v", err)
+		}
+		if len(reasons) == 0 && a.unserved(result.Findings) {
+			return a.leaveUnserved(result.Findings)
 		}
 		reasons = append(reasons, a.blockers(result.Findings)...)
 		reasons = append(reasons, a.isolation(selections)...)
@@ -186,10 +206,18 @@ func (a admitted) convert() Decision {
 	return d
 }
 
+// converted reports whether the pod has claims of a conversion.
+func (a admitted) converted() bool {
+	return slices.ContainsFunc(a.pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
+		return c.ResourceClaimTemplateName != nil && translate.MadeTemplate(*c.ResourceClaimTemplateName)
+	})
+}
+
 func (a admitted) translated() (translate.PodResult, error) {
 	return translate.Pod(a.manifest, translate.Options{
 		Namespace: a.namespace, Pools: a.options.Pools, NoPodInfo: a.options.NoPodInfo, AllNetworks: true,
-		Lookup: a.lookups.Network, LookupTemplate: a.lookups.Template, LookupRuntimeClass: a.lookups.RuntimeClass,
+		PoolServer: a.lookups.PoolServer,
+		Lookup:     a.lookups.Network, LookupTemplate: a.lookups.Template, LookupRuntimeClass: a.lookups.RuntimeClass,
 	})
 }
 

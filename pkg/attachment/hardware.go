@@ -160,8 +160,10 @@ func (n Network) DrawsFrom(device *Hardware) error {
 	case device == nil && n.ResourceName == "":
 		return nil
 	case device == nil:
-		return fmt.Errorf("network %s draws from resource pool %s, and the claim has no device of it: "+
-			"request the network's DeviceClass as it is now; a claim made before the pool was named must be made anew", n.Ref, n.ResourceName)
+		return fmt.Errorf("network %s draws from resource pool %s, and the pod's claims have no device of it: "+
+			"request the network's DeviceClass as it is now (a claim made before the pool was named must be recreated), "+
+			"or claim a device that another driver publishes with the attributes %s and %s",
+			n.Ref, n.ResourceName, AttributeResourceName, AttributeDeviceID)
 	case n.ResourceName == "":
 		return fmt.Errorf("network %s draws from no resource pool, and device %s of %s was allocated for it: "+
 			"request the network's own DeviceClass, or give the NAD the annotation %s", n.Ref, device.ID, device.ResourceName, ResourceNameAnnotation)

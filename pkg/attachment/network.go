@@ -71,7 +71,7 @@ func ParseNetworkFile(nad *nadv1.NetworkAttachmentDefinition, path string, confi
 func unparsed(nad *nadv1.NetworkAttachmentDefinition) Network {
 	return Network{
 		Ref:          NetworkRef{Namespace: nad.Namespace, Name: nad.Name},
-		ResourceName: nad.Annotations[ResourceNameAnnotation],
+		ResourceName: PoolOf(nad.Annotations),
 	}
 }
 

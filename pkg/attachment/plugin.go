@@ -18,8 +18,9 @@ type Plugin struct {
 	IPAM string `json:"ipam,omitempty"`
 	// Capabilities are those declared as true, sorted.
 	Capabilities []string `json:"capabilities,omitempty"`
-	// Master is the host's interface below the new one (macvlan, ipvlan, vlan …);
-	// empty where that is an interface of the pod (linkInContainer).
+	// Master is the host's interface below the new one; empty unless the plugin
+	// reads the key (masterPlugins), and for an interface of the pod
+	// (linkInContainer).
 	Master string `json:"master,omitempty"`
 	// Mode is the plugin's mode, e.g. macvlan's "bridge".
 	Mode string `json:"mode,omitempty"`
@@ -48,13 +49,9 @@ func describe(conf *libcni.PluginConfig) Plugin {
 	p := Plugin{
 		Type:   conf.Network.Type,
 		IPAM:   conf.Network.IPAM.Type,
-		Master: text(keys, "master"),
+		Master: masterOf(conf.Network.Type, keys),
 		Mode:   text(keys, "mode"),
 		VLAN:   cmp.Or(number(keys, "vlan"), number(keys, "vlanId"), number(keys, "vlanID")),
-	}
-	var inPod bool
-	if json.Unmarshal(keys["linkInContainer"], &inPod) == nil && inPod {
-		p.Master = ""
 	}
 	for capability, declared := range conf.Network.Capabilities {
 		if declared {

@@ -38,6 +38,9 @@ type Record struct {
 	BootID string `json:"bootID,omitempty"`
 	// Result is the CNI result of ADD as the last plugin of the chain gave it.
 	Result json.RawMessage `json:"result,omitempty"`
+	// StatusStored says that the pod's network-status lists this attachment, or
+	// that nobody waits for it. Until then the gate holds the pod's containers.
+	StatusStored bool `json:"statusStored,omitempty"`
 	// Displaced are the pod's default routes that this attachment's request
 	// for the default route has taken away; they come back with its DEL.
 	Displaced []Route `json:"displaced,omitempty"`
@@ -53,6 +56,13 @@ type Record struct {
 // a CNI DEL must be run before the record may be forgotten.
 func (r Record) DELOwed() bool {
 	return r.Phase == Attaching || r.Phase == Attached
+}
+
+// sameAttachment reports whether the other record is attached as r is, in the
+// same sandbox and with the same result, and its status is not stored yet.
+func (r Record) sameAttachment(other Record) bool {
+	return r.Key() == other.Key() && r.Phase == Attached && other.Phase == Attached && !other.StatusStored &&
+		r.Sandbox.ID == other.Sandbox.ID && bytes.Equal(r.Result, other.Result)
 }
 
 // Key identifies a record: claim UID, request, pool, device and share ID are

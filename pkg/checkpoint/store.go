@@ -22,6 +22,10 @@ import (
 // ErrNotFound means that there is no such record.
 var ErrNotFound = errors.New("no such record")
 
+// ErrStatusStored means that the pod's network-status lists the attachment, so
+// that its containers may run.
+var ErrStatusStored = errors.New("its network-status is stored")
+
 // Store holds the records of this node, in memory for reading and in one file
 // per claim for the next process. Its methods are safe for concurrent use.
 // A change is on disk before the method returns, or in the hands of the kernel
@@ -229,6 +233,9 @@ type Added struct {
 	// Result is the chain's result, DeviceInfo what its plugins told about the
 	// device; nothing where they did not.
 	Result, DeviceInfo json.RawMessage
+	// StatusStored is the record's: true where containers do not wait for the
+	// pod's network-status.
+	StatusStored bool
 }
 
 // MarkAttached notes the results of ADDs. Records of one claim cost one write,
@@ -244,22 +251,60 @@ func (s *Store) MarkAttached(added ...Added) error {
 			return fmt.Errorf("%s is %s, not Attaching", r.Key(), r.Phase)
 		}
 		a := results[r.Key()]
-		r.Phase, r.Result, r.DeviceInfo = Attached, a.Result, a.DeviceInfo
+		r.Phase, r.Result, r.DeviceInfo, r.StatusStored = Attached, a.Result, a.DeviceInfo, a.StatusStored
 		return nil
 	})
+}
+
+// MarkStatusStored notes that the pod's network-status lists these records, as
+// they were read from the store: the gate may let containers start. It passes
+// over a record that has changed since, and a claim that was forgotten.
+func (s *Store) MarkStatusStored(listed []Record) error {
+	var keys []Key
+	byKey := make(map[Key]Record, len(listed))
+	for _, r := range listed {
+		if i := slices.IndexFunc(s.ForClaim(r.Claim.UID), r.sameAttachment); i >= 0 {
+			keys, byKey[r.Key()] = append(keys, r.Key()), r
+		}
+	}
+	err := s.update(keys, soon, func(r *Record) error {
+		if byKey[r.Key()].sameAttachment(*r) {
+			r.StatusStored = true
+		}
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) { // unprepared meanwhile
+		return nil
+	}
+	return err
 }
 
 // MarkDetaching notes that attachments are about to be taken down in a sandbox
 // that goes on: from here on they do not count as attached, and owe a DEL, also
 // when it cannot be written any more that they have had it.
 func (s *Store) MarkDetaching(keys ...Key) error {
+	return s.update(keys, soon, (*Record).beginDetaching)
+}
+
+// MarkUnlistedDetaching is MarkDetaching for attachments whose network-status is
+// not stored. It refuses them all with ErrStatusStored where that of one of them
+// has been stored meanwhile: the gate may have let containers start.
+func (s *Store) MarkUnlistedDetaching(keys ...Key) error {
 	return s.update(keys, soon, func(r *Record) error {
-		if r.Phase != Attached {
-			return fmt.Errorf("%s is %s, not Attached", r.Key(), r.Phase)
+		if r.StatusStored {
+			return fmt.Errorf("%s: %w", r.Key(), ErrStatusStored)
 		}
-		r.Phase, r.Result, r.DeviceInfo = Attaching, nil, nil
-		return nil
+		return r.beginDetaching()
 	})
+}
+
+// beginDetaching changes an attached record to one that owes a DEL.
+func (r *Record) beginDetaching() error {
+	if r.Phase != Attached {
+		return fmt.Errorf("%s is %s, not Attached", r.Key(), r.Phase)
+	}
+	r.Phase, r.Result, r.DeviceInfo, r.StatusStored = Attaching, nil, nil, false
+	return nil
 }
 
 // MarkDetached notes that the DELs of these records have succeeded: nothing is

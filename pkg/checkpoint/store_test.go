@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -252,6 +253,9 @@ func TestFormatV1(t *testing.T) {
 	if err := s.MarkAttached(checkpoint.Added{Key: keys[0], Result: json.RawMessage(`{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/cni-1"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.MarkStatusStored(s.All()); err != nil {
+		t.Fatal(err)
+	}
 	got, err := os.ReadFile(filepath.Join(dir, "claims", "a-uid.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -280,6 +284,79 @@ func TestFormatV1(t *testing.T) {
 	}
 	if diff := cmp.Diff(indent(t, wrote), indent(t, read)); diff != "" {
 		t.Errorf("records read from the golden file (-want +got):\n%s", diff)
+	}
+}
+
+// A status that was stored says nothing about what was attached since: the gate
+// opens for what network-status lists, and for nothing else.
+func TestStatusStored(t *testing.T) {
+	result := func(address string) json.RawMessage { return json.RawMessage(`{"ips":"` + address + `"}`) }
+	stored := func(s *checkpoint.Store) (out []bool) {
+		for _, r := range s.All() {
+			out = append(out, r.StatusStored)
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		name string
+		// since is done between reading the records and marking them.
+		since func(*checkpoint.Store, []checkpoint.Key) error
+		want  []bool
+	}{
+		{"nothing", func(*checkpoint.Store, []checkpoint.Key) error { return nil }, []bool{true, true}},
+		{"attached again in the same sandbox, with another address", func(s *checkpoint.Store, keys []checkpoint.Key) error {
+			return errors.Join(s.MarkDetached(keys[0]), s.MarkAttaching(keys[:1], sandbox), s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result("10.0.0.9")}))
+		}, []bool{false, true}},
+		{"attached in another sandbox", func(s *checkpoint.Store, keys []checkpoint.Key) error {
+			other := sandbox
+			other.ID = "sandbox-2"
+			return errors.Join(s.MarkDetached(keys[0]), s.MarkAttaching(keys[:1], other), s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result("net1")}))
+		}, []bool{false, true}},
+		{"detached", func(s *checkpoint.Store, keys []checkpoint.Key) error { return s.MarkDetached(keys...) }, []bool{false, false}},
+		{"forgotten", func(s *checkpoint.Store, _ []checkpoint.Key) error { return s.DeleteClaim("a-uid") }, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			keys := put(t, s, prepared("a", "web", "net1", 0), prepared("a", "web", "net2", 1))
+			if err := errors.Join(s.MarkAttaching(keys, sandbox),
+				s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result("net1")}, checkpoint.Added{Key: keys[1], Result: result("net2")})); err != nil {
+				t.Fatal(err)
+			}
+			listed := s.All()
+			if err := errors.Join(tt.since(s, keys), s.MarkStatusStored(listed)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, stored(s)); diff != "" {
+				t.Errorf("stored (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What network-status lists is not taken down by somebody who has read before that
+// it does not: the gate may have let containers start.
+func TestListedIsNotTakenDown(t *testing.T) {
+	s := open(t, t.TempDir())
+	keys := slices.Concat(put(t, s, prepared("a", "web", "net1", 0)), put(t, s, prepared("b", "web", "net2", 1)))
+	if err := errors.Join(s.MarkAttaching(keys, sandbox),
+		s.MarkAttached(checkpoint.Added{Key: keys[0]}, checkpoint.Added{Key: keys[1]})); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkStatusStored(s.ForClaim("a-uid")); err != nil {
+		t.Fatal(err)
+	}
+	before := s.All()
+	if err := s.MarkUnlistedDetaching(keys...); !errors.Is(err, checkpoint.ErrStatusStored) {
+		t.Errorf("one of two is listed: %v, want %v", err, checkpoint.ErrStatusStored)
+	}
+	if diff := cmp.Diff(before, s.All()); diff != "" {
+		t.Errorf("records have changed (-before +after):\n%s", diff)
+	}
+	if err := s.MarkUnlistedDetaching(keys[1]); err != nil {
+		t.Errorf("the other one is not listed: %v", err)
+	}
+	if r := s.ForClaim("b-uid")[0]; r.Phase != checkpoint.Attaching {
+		t.Errorf("it is %s, want %s", r.Phase, checkpoint.Attaching)
 	}
 }
 

@@ -39,6 +39,12 @@ func (w *world) logged(t *testing.T) []string {
 	return w.log(t)
 }
 
+// check is Check, of which only the error counts.
+func (w *world) check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
+	_, err := w.Check(ctx, s, a, result)
+	return err
+}
+
 func (w *world) askedPlugins(t *testing.T, names ...string) {
 	t.Helper()
 	for _, n := range names {
@@ -91,7 +97,7 @@ func TestPluginsThatDoNotKnowAVerb(t *testing.T) {
 	for verb, ask := range map[string]func(*world) error{
 		"STATUS": func(w *world) error { return w.Status(t.Context(), version11("blue", "p", "next").Conflist) },
 		"CHECK": func(w *world) error {
-			return w.Check(t.Context(), sandbox, version11("blue", "p", "next"), json.RawMessage(result))
+			return w.check(t.Context(), sandbox, version11("blue", "p", "next"), json.RawMessage(result))
 		},
 	} {
 		for _, tt := range []struct {
@@ -148,7 +154,7 @@ func TestCheckHasWhatAddHad(t *testing.T) {
 				t.Fatal(err)
 			}
 			edited := strings.Replace(string(raw), "10.1.0.5", "10.1.0.9", 1)
-			if err := w.Check(t.Context(), sandbox, a, json.RawMessage(edited)); err != nil {
+			if err := w.check(t.Context(), sandbox, a, json.RawMessage(edited)); err != nil {
 				t.Fatal(err)
 			}
 			if w.HasCheck(a) != (want != nil) {
@@ -183,7 +189,7 @@ func TestCheckIsLeftOut(t *testing.T) {
 	w.askedPlugins(t, "p")
 	a := conflist("p")
 	a.Conflist = json.RawMessage(strings.Replace(string(a.Conflist), `"plugins"`, `"disableCheck":true,"plugins"`, 1))
-	if err := w.Check(t.Context(), sandbox, a, nil); err != nil || w.HasCheck(a) {
+	if err := w.check(t.Context(), sandbox, a, nil); err != nil || w.HasCheck(a) {
 		t.Errorf("%v, HasCheck %t", err, w.HasCheck(a))
 	}
 	if log := w.logged(t); log != nil {
@@ -197,7 +203,7 @@ func TestCheckNeedsAResult(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.askedPlugins(t, "p")
-			err := w.Check(t.Context(), sandbox, conflist("p"), json.RawMessage(raw))
+			err := w.check(t.Context(), sandbox, conflist("p"), json.RawMessage(raw))
 			if err == nil || !strings.Contains(err.Error(), "converting the result of ADD to version 1.0.0") {
 				t.Errorf("error %v", err)
 			}
@@ -205,5 +211,53 @@ func TestCheckNeedsAResult(t *testing.T) {
 				t.Errorf("plugins ran: %v", log)
 			}
 		})
+	}
+}
+
+// A plugin whose function for CHECK only says that there is none counts as having
+// none, and is named; those behind it are asked all the same.
+func TestCheckPassesOverPluginsThatImplementNone(t *testing.T) {
+	for _, said := range []string{"CNI CHECK method is not implemented", "not implemented", "CHECK is not supported by this plugin"} {
+		w := newWorld(t)
+		w.plugin(t, "whereabouts-user", fmt.Sprintf(answer, 999, said, ""))
+		w.askedPlugins(t, "next")
+		unchecked, err := w.Check(t.Context(), sandbox, version11("blue", "whereabouts-user", "next"), json.RawMessage(`{"cniVersion":"1.0.0"}`))
+		if err != nil {
+			t.Errorf("%s: %v", said, err)
+		}
+		if diff := cmp.Diff([]string{"whereabouts-user"}, unchecked); diff != "" {
+			t.Errorf("%s: unchecked (-want +got):\n%s", said, diff)
+		}
+		if diff := cmp.Diff([]string{"CHECK next"}, w.logged(t)); diff != "" {
+			t.Errorf("%s: asked (-want +got):\n%s", said, diff)
+		}
+	}
+	w := newWorld(t)
+	w.plugin(t, "sick", fmt.Sprintf(answer, 999, "the address is not there", ""))
+	if err := w.check(t.Context(), sandbox, version11("blue", "sick"), json.RawMessage(`{"cniVersion":"1.0.0"}`)); err == nil {
+		t.Error("what a plugin finds is passed over")
+	}
+}
+
+// A plugin that is over its time is asked to end first: it may hold a lock for
+// which others wait.
+func TestPluginsAreAskedToEnd(t *testing.T) {
+	w := newWorld(t)
+	w.plugin(t, "p", `trap 'echo gave it back >>$DIR/log; exit 1' TERM; echo begun >$DIR/begun; sleep 60 & wait`)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for {
+			if _, err := os.Stat(filepath.Join(w.dir, "begun")); err == nil {
+				cancel()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if _, err := w.Add(ctx, sandbox, conflist("p"), nil); err == nil {
+		t.Error("it succeeded")
+	}
+	if diff := cmp.Diff([]string{"gave it back"}, w.logged(t)); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }

@@ -25,6 +25,9 @@ const (
 	// pipeWait is how long output may stay open after a plugin was ended; a
 	// process that left the group and kept the pipe must not hold us.
 	pipeWait = 200 * time.Millisecond
+	// endWait is how long a plugin that is asked to end, by SIGTERM, may take to
+	// give back a lock or an address before it is killed.
+	endWait = time.Second
 	// maxOutput bounds what of a plugin's output goes into an error.
 	maxOutput = 1024
 )
@@ -42,7 +45,7 @@ type hostExec struct {
 }
 
 // ExecPlugin runs one plugin to its end or to the end of ctx, whichever comes
-// first; then its whole process group is killed. A failure that the plugin
+// first; then its whole process group is asked to end, and soon after killed. A failure that the plugin
 // reports keeps its CNI code; any other gets what it wrote. libcni puts the
 // plugin's name before all of them.
 func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
@@ -87,29 +90,54 @@ func verbOf(environ []string) string {
 func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ []string, stdout, stderr *bytes.Buffer) error {
 	stdout.Reset()
 	stderr.Reset()
-	c := exec.CommandContext(ctx, path)
+	c := exec.Command(path)
 	c.Dir = "/"
 	c.Env = environ
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(stdin), stdout, stderr
 	if e.held != nil {
-		c.Stdin = e.held.input(stdin, func() { _ = c.Cancel() }) // it may have ended by itself
+		c.Stdin = e.held.input(stdin, func() { signal(c, syscall.SIGKILL) })
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if e.root != "/" {
 		c.SysProcAttr.Chroot = e.root
 	}
-	// The group, not the process: IPAM plugins are children of the plugin.
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = pipeWait
-	err := c.Run()
-	if c.Process != nil {
-		orphans.collect(c.Process.Pid, ctx.Err() != nil)
+	if err := c.Start(); err != nil {
+		return err
 	}
+	ended := endWith(ctx, c)
+	err := c.Wait()
+	ended()
+	orphans.collect(c.Process.Pid, ctx.Err() != nil)
 	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
 		return nil // it succeeded and left a daemon that keeps the pipe open
 	}
 	return err
 }
+
+// endWith ends a plugin when ctx does. The function returned is to be called when
+// the plugin has ended, and kills what is left of its process group then.
+func endWith(ctx context.Context, c *exec.Cmd) (ended func()) {
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		signal(c, syscall.SIGTERM)
+		select {
+		case <-over:
+		case <-time.After(endWait):
+			signal(c, syscall.SIGKILL)
+		}
+	})
+	return func() {
+		close(over)
+		if !stop() {
+			signal(c, syscall.SIGKILL)
+		}
+	}
+}
+
+// signal sends a signal to a plugin's process group: IPAM plugins are children
+// of the plugin. A group that has ended is no error.
+func signal(c *exec.Cmd, s syscall.Signal) { _ = syscall.Kill(-c.Process.Pid, s) }
 
 // pluginError makes the error of a plugin that exited unsuccessfully: its own
 // words where it spoke CNI, otherwise everything that it wrote.

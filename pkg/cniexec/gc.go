@@ -34,6 +34,8 @@ type Orphan struct {
 	ContainerID string
 	// Interface is the name in the sandbox.
 	Interface string
+	// Config is the CNI configuration that ADD was given.
+	Config json.RawMessage
 
 	cached cached
 }
@@ -67,8 +69,6 @@ type Cached struct {
 	There bool
 	// Pod is whose it is, as namespace/name; empty where that is not known.
 	Pod string
-	// Config is the CNI configuration that ADD was given.
-	Config json.RawMessage
 }
 
 // Cached returns the attachments of our own cache. A file that cannot be read is
@@ -78,8 +78,8 @@ func (r *Runner) Cached() ([]Cached, error) {
 	out := make([]Cached, 0, len(all))
 	for _, c := range all {
 		out = append(out, Cached{
-			Orphan: Orphan{Network: c.Network, ContainerID: c.ContainerID, Interface: c.IfName, cached: c},
-			File:   c.file, Written: c.written, There: r.netnsExists(c.NetNS), Pod: c.pod(), Config: c.Config,
+			Orphan: Orphan{Network: c.Network, ContainerID: c.ContainerID, Interface: c.IfName, Config: c.Config, cached: c},
+			File:   c.file, Written: c.written, There: r.netnsExists(c.NetNS), Pod: c.pod(),
 		})
 	}
 	return out, err
@@ -153,7 +153,7 @@ func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types
 	// libcni begins its GC by DELs of what is cached and not valid, with a
 	// configuration that may be another NAD's. It gets no cache, and so nothing
 	// to delete.
-	return r.asking("GC").GCNetworkList(ctx, list, &libcni.GCArgs{ValidAttachments: valid})
+	return r.asking(&optional{hostExec: r.exec, verb: "GC"}).GCNetworkList(ctx, list, &libcni.GCArgs{ValidAttachments: valid})
 }
 
 // withCached adds the cached attachments of the network, sorted, each once.

@@ -231,7 +231,7 @@ func TestGCRunsAlone(t *testing.T) {
 			orphans, err := w.Orphans(gone)
 			return errors.Join(err, w.DelOrphan(t.Context(), orphans[0]))
 		},
-		"CHECK": func(w *world) error { return w.Check(t.Context(), sandbox, a, json.RawMessage(result)) },
+		"CHECK": func(w *world) error { return w.check(t.Context(), sandbox, a, json.RawMessage(result)) },
 		"GC":    func(w *world) error { return w.GC(t.Context(), a.Conflist, nil) },
 	} {
 		t.Run(verb, func(t *testing.T) {

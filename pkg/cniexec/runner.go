@@ -31,6 +31,9 @@ type Options struct {
 	BinDirs []string
 	// CacheDir is libcni's cache; a path in the driver's own view.
 	CacheDir string
+	// IsHost reports whether the network namespace at a path in the host is the
+	// host's own. No plugin runs in that; nil where no sandbox has it.
+	IsHost func(netns string) bool
 	// Ran is told how long each process of a plugin has run, by the plugin's
 	// name and CNI's verb; nil for nobody.
 	Ran func(plugin, verb string, took time.Duration)
@@ -44,6 +47,8 @@ type Runner struct {
 	exec     *hostExec
 	dirs     []string
 	cacheDir string
+	// isHost is Options.IsHost.
+	isHost func(netns string) bool
 	// foreign are the caches of other runtimes; paths in the host.
 	foreign []string
 	// infoDir is where devices are described; a path in the host.
@@ -53,10 +58,16 @@ type Runner struct {
 	running sync.RWMutex
 }
 
+// ErrHostNetwork means that a plugin was to run in the host's network namespace.
+var ErrHostNetwork = errors.New("the sandbox has the host's network namespace, in which no plugin is run for a pod")
+
 // New returns a Runner. It fails when the cache directory cannot be made.
 func New(o Options) (*Runner, error) {
 	if err := os.MkdirAll(o.CacheDir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the CNI cache directory: %w", err)
+	}
+	if o.IsHost == nil {
+		o.IsHost = func(string) bool { return false }
 	}
 	e := &hostExec{root: o.HostRoot, ran: o.Ran}
 	return &Runner{
@@ -64,6 +75,7 @@ func New(o Options) (*Runner, error) {
 		exec:     e,
 		dirs:     o.BinDirs,
 		cacheDir: o.CacheDir,
+		isHost:   o.IsHost,
 		foreign:  foreignCaches,
 		infoDir:  infoDir,
 	}, nil
@@ -76,8 +88,11 @@ func New(o Options) (*Runner, error) {
 //
 // before, if any, is done while the first plugin's process starts, and has
 // returned when Add does. When it fails no plugin has had its configuration, and
-// nothing is owed.
+// nothing is owed. Add refuses the host's network namespace with ErrHostNetwork.
 func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
+	if r.isHost(s.NetNS) {
+		return nil, ErrHostNetwork
+	}
 	h := hold(before)
 	result, err := r.add(ctx, s, a, h)
 	if beforeErr := h.wait(); beforeErr != nil {
@@ -112,7 +127,8 @@ func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 // Del runs the chain in reverse with DEL. It may be repeated, also for an
 // attachment whose ADD never ran. When the sandbox's network namespace is gone
 // the plugins get an empty one, as the CNI specification allows, and release
-// what they keep elsewhere: addresses, files, host-side links.
+// what they keep elsewhere: addresses, files, host-side links. They get an empty
+// one, too, in place of the host's.
 //
 // result is what ADD returned, as JSON; empty when it never succeeded. Plugins
 // get it as prevResult where libcni's cache of it is lost or damaged. One that
@@ -126,7 +142,7 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err := injectPrevResult(list, result); err != nil {
 		return fmt.Errorf("adding the result to the conflist: %w", err)
 	}
-	if !r.netnsExists(s.NetNS) {
+	if !r.netnsExists(s.NetNS) || r.isHost(s.NetNS) {
 		s.NetNS = ""
 	}
 	// As with Multus, what was asked for is left out of CNI_ARGS: plugins that

@@ -435,3 +435,23 @@ func TestMissing(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// No plugin is given the host's network namespace: ADD and CHECK are refused, and
+// a DEL frees what is kept elsewhere.
+func TestPluginsDoNotGetTheHostsNamespace(t *testing.T) {
+	w := newWorld(t)
+	w.isHost = func(path string) bool { return path == sandbox.NetNS }
+	w.plugin(t, "p", `cat >/dev/null; echo "$CNI_COMMAND netns=$CNI_NETNS" >>$DIR/log`)
+	if _, err := w.Add(t.Context(), sandbox, conflist("p"), nil); !errors.Is(err, ErrHostNetwork) {
+		t.Errorf("ADD: %v", err)
+	}
+	if _, err := w.Check(t.Context(), sandbox, conflist("p"), json.RawMessage(`{"cniVersion":"1.0.0"}`)); !errors.Is(err, ErrHostNetwork) {
+		t.Errorf("CHECK: %v", err)
+	}
+	if err := w.Del(t.Context(), sandbox, conflist("p"), nil); err != nil {
+		t.Errorf("DEL: %v", err)
+	}
+	if diff := cmp.Diff([]string{"DEL netns="}, w.log(t)); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+}

@@ -45,14 +45,15 @@ type attacher struct {
 	routes router
 	// home gives functions of resource pools back to the host.
 	home func(attachment.Hardware) error
-	// addLimit bounds one ADD; a plugin that hangs is killed and tried again.
-	addLimit time.Duration
-	// rollback is how long the DELs after a failed attach may take.
-	rollback time.Duration
+	// limits bound one ADD and one DEL; a plugin that hangs is ended, and tried
+	// again.
+	limits limits
 	// patience decides when a DEL that fails becomes a debt, and handedOver is
 	// told then.
 	patience   patience
 	handedOver func(r checkpoint.Record, cause error)
+	// statusWait has the gate wait for the pod's network-status.
+	statusWait bool
 	metrics    *metrics.Node
 }
 
@@ -88,13 +89,20 @@ func (a *attacher) attach(ctx context.Context, sandbox attachment.Sandbox, troub
 	}
 }
 
-// attempt attaches what the sandbox lacks. What an earlier sandbox of the pod,
-// or an attempt that failed, has left is deleted first.
+// attempt attaches what the sandbox lacks. What an earlier sandbox of the pod has
+// left is deleted first, and so is all that the sandbox has when an attempt in it
+// has failed: IPAM plugins may release by the sandbox alone (whereabouts 0.8
+// does), so that a DEL of one network would free the addresses of the others.
 func (a *attacher) attempt(ctx context.Context, sandbox attachment.Sandbox) error {
 	if err := a.noteDevices(sandbox); err != nil {
 		return again{err}
 	}
 	missing := a.lacking(sandbox)
+	if slices.ContainsFunc(a.store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
+		return missing(r) && r.DELOwed() && inSandbox(sandbox.ID)(r)
+	}) {
+		missing = func(r checkpoint.Record) bool { return !r.DeviceOnly }
+	}
 	if err := a.detach(ctx, sandbox.Pod.UID, missing); err != nil {
 		return again{fmt.Errorf("clearing what was attached before: %w", err)}
 	}
@@ -202,7 +210,8 @@ func (a *attacher) checkNames(links []string, todo []checkpoint.Record, sandboxI
 func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record, made []checkpoint.Record, before func() error) (checkpoint.Added, error) {
 	none := checkpoint.Added{}
 	at := r.Attachment
-	ctx, cancel := context.WithTimeoutCause(ctx, a.addLimit, fmt.Errorf("one ADD may take %s", a.addLimit))
+	limit := a.limits.of(at).add
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("one ADD may take %s", limit))
 	defer cancel()
 	result, err := a.runner.Add(ctx, sandbox, at, before)
 	failpoint.Reach(failpoint.AfterAdd)
@@ -221,7 +230,7 @@ func (a *attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 	if err := a.moveDefaultRoute(sandbox, made); err != nil {
 		return none, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
 	}
-	return checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r)}, nil
+	return checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: !a.statusWait}, nil
 }
 
 // deviceInfo is what the plugins have told of the device, or else what is known
@@ -241,7 +250,8 @@ func (a *attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r
 // rollBack takes down what was attempted in the sandbox. It has its own time,
 // as the attach's may be what ran out.
 func (a *attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.rollback, errors.New("the time for taking down is over"))
+	limit := a.limits.rollback(a.store.ForPod(sandbox.Pod.UID))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, errors.New("the time for taking down is over"))
 	defer cancel()
 	attached := slices.DeleteFunc(a.store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
 		return r.Phase != checkpoint.Attached || !inSandbox(sandbox.ID)(r)

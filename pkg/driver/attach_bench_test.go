@@ -176,7 +176,7 @@ type nadraSide struct {
 }
 
 func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*nadraSide, error) {
-	d, err := New(ctx, Config{HostRoot: "/", StateDir: stateDir, CDIDir: stateDir, CNIBinDirs: []string{c.binDir}, AddTimeout: time.Minute}, Clients{})
+	d, err := New(ctx, Config{HostRoot: "/", StateDir: stateDir, CDIDir: stateDir, CNIBinDirs: []string{c.binDir}, AddTimeout: time.Minute, DelTimeout: time.Minute}, Clients{})
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (s *nadraSide) measure(ctx context.Context, world *sealed.World, i int, p *
 	}
 	p.look, p.runner = s.look, s.runner.took
 	// Once more, as it cannot be seen from outside of the hook.
-	p.report, _ = timed(func() error { s.driver.reportAttach(sandboxOf(pod)); return nil })
+	p.report, _ = timed(func() error { s.driver.reportAttach(sandboxOf(pod, nowhere)); return nil })
 	s.runner.took = 0
 	if p.nadraDel, err = timed(func() error { return s.hooks.StopPodSandbox(ctx, pod) }); err != nil {
 		return err
@@ -285,7 +285,7 @@ func (s *libcniSide) delAll(ctx context.Context, pod *nri.PodSandbox) error {
 // confOf is what nadra's runner hands to libcni too.
 func confOf(pod *nri.PodSandbox, i int) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
-		ContainerID: pod.Id, NetNS: sandboxOf(pod).NetNS, IfName: interfaceNo(i),
+		ContainerID: pod.Id, NetNS: sandboxOf(pod, nowhere).NetNS, IfName: interfaceNo(i),
 		Args: [][2]string{
 			{"IgnoreUnknown", "true"},
 			{"K8S_POD_NAMESPACE", pod.Namespace},
@@ -334,7 +334,7 @@ func preparedFor(pod *nri.PodSandbox, plan []attachment.Attachment) []attachment
 	for i, a := range plan {
 		out = append(out, attachment.Prepared{
 			Claim:   attachment.ClaimRef{Namespace: "default", Name: "claim-of-" + pod.Name, UID: claimOf(pod)},
-			Pod:     sandboxOf(pod).Pod,
+			Pod:     sandboxOf(pod, nowhere).Pod,
 			Request: a.Interface, Pool: "node-1/networks", Device: a.CNIName, Index: i,
 			Attachment: a,
 		})

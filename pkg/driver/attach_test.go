@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -164,11 +165,11 @@ func newAttacher(t *testing.T) (*attacher, *kernel) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if k.gone[netns] {
-			return namespace{}, errNoNamespace
+			return namespace{}, podns.ErrGone
 		}
 		return namespace{cookie: cookieOf(netns), links: []string{"lo", "eth0"}}, nil
 	}
-	a := &attacher{store: store, runner: k, look: look, routes: k, addLimit: 30 * time.Second, rollback: time.Second, metrics: metrics.NewNode()}
+	a := &attacher{store: store, runner: k, look: look, routes: k, limits: limits{add: 30 * time.Second, del: 10 * time.Second}, metrics: metrics.NewNode()}
 	a.handedOver = func(r checkpoint.Record, _ error) { _ = k.do("HANDED OVER", *r.Sandbox, r.Attachment) }
 	return a, k
 }

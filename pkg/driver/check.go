@@ -41,7 +41,7 @@ const (
 // at times: whether the pod is to be deleted is its owner's decision.
 type checker struct {
 	plugins interface {
-		Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error
+		Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error)
 		HasCheck(a attachment.Attachment) bool
 	}
 	atStart, onDemand slots
@@ -63,7 +63,7 @@ type failedCheck struct {
 
 // note keeps what a CHECK of these records has found, and forgets records that
 // are not there any more.
-func (c *checker) note(checked []checkpoint.Record, failed map[checkpoint.Key]error, all []checkpoint.Record) {
+func (c *checker) note(checked []checkpoint.Record, found map[checkpoint.Key]checkResult, all []checkpoint.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.failed
@@ -75,7 +75,7 @@ func (c *checker) note(checked []checkpoint.Record, failed map[checkpoint.Key]er
 	}
 	for _, r := range checked {
 		delete(c.failed, r.Key())
-		if err := failed[r.Key()]; err != nil {
+		if err := found[r.Key()].err; err != nil {
 			c.failed[r.Key()] = failedCheck{r.Sandbox.ID, err}
 		}
 	}
@@ -177,16 +177,14 @@ func (d *Driver) checkPod(ctx context.Context, pod attachment.PodRef, asked bool
 		}
 		return nil
 	}
-	failed := map[checkpoint.Key]error{}
+	found := map[checkpoint.Key]checkResult{}
 	for _, r := range records {
-		if err := d.checkOne(ctx, r); err != nil {
-			failed[r.Key()] = err
-		}
+		found[r.Key()] = d.checkOne(ctx, r)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
-	d.reportCheck(ctx, pod, records, failed, asked)
+	d.reportCheck(ctx, pod, records, found, asked)
 	return nil
 }
 
@@ -196,25 +194,34 @@ func (d *Driver) uncheckable(r checkpoint.Record) bool {
 	return r.Phase != checkpoint.Attached || !d.attacher.there(r)
 }
 
-// checkOne runs CHECK for one record; twice where the first has not come to an
-// answer, which says nothing about the pod.
-func (d *Driver) checkOne(ctx context.Context, r checkpoint.Record) error {
-	err := d.runCheck(ctx, r)
-	if err != nil && cniexec.Transient(err) && sleep(ctx, checkPause) {
-		err = d.runCheck(ctx, r)
-	}
-	return err
+// checkResult is what a CHECK of one attachment has found.
+type checkResult struct {
+	// err says what is not as ADD has made it.
+	err error
+	// unchecked are the plugins that implement no CHECK.
+	unchecked []string
 }
 
-func (d *Driver) runCheck(ctx context.Context, r checkpoint.Record) error {
+// checkOne runs CHECK for one record; twice where the first has not come to an
+// answer, which says nothing about the pod.
+func (d *Driver) checkOne(ctx context.Context, r checkpoint.Record) checkResult {
+	found := d.runCheck(ctx, r)
+	if found.err != nil && cniexec.Transient(found.err) && sleep(ctx, checkPause) {
+		found = d.runCheck(ctx, r)
+	}
+	return found
+}
+
+func (d *Driver) runCheck(ctx context.Context, r checkpoint.Record) checkResult {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, fmt.Errorf("one CHECK may take %s", checkLimit))
 	defer cancel()
 	result := r.Result
 	if slices.ContainsFunc(d.store.ForPod(r.Pod.UID), asksForDefaultRoute) {
 		result = withoutDefaultRoutes(result)
 	}
-	if err := d.checks.plugins.Check(ctx, *r.Sandbox, r.Attachment, result); err != nil {
-		return err
+	unchecked, err := d.checks.plugins.Check(ctx, *r.Sandbox, r.Attachment, result)
+	if err == nil {
+		err = d.attacher.checkDefaultRoute(r)
 	}
-	return d.attacher.checkDefaultRoute(r)
+	return checkResult{err, unchecked}
 }

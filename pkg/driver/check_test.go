@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,11 +21,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-func (k *kernel) Check(_ context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
+func (k *kernel) Check(_ context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error) {
 	k.mu.Lock()
 	k.checked = append(k.checked, string(result))
 	k.mu.Unlock()
-	return k.do("CHECK", s, a)
+	return nil, k.do("CHECK", s, a)
 }
 
 func (k *kernel) HasCheck(a attachment.Attachment) bool { return a.Interface != "old0" }
@@ -37,17 +38,17 @@ type ward struct {
 	running, most int
 }
 
-func (w *ward) Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
+func (w *ward) Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error) {
 	w.mu.Lock()
 	w.running++
 	w.most = max(w.most, w.running)
 	w.mu.Unlock()
-	err := w.slow(ctx)
+	err = w.slow(ctx)
 	w.mu.Lock()
 	w.running--
 	w.mu.Unlock()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return w.kernel.Check(ctx, s, a, result)
 }
@@ -71,7 +72,8 @@ func (w *world) forget(t *testing.T) {
 	synctest.Wait()
 	eventsOf(t, w.Driver)
 	w.k.calls = nil
-	w.status.pending = map[statusKey]statusUpdate{}
+	w.networkStatus.outbox.forget(web)
+	clear(w.claimStatus.outbox.pending)
 }
 
 // synchronize is a runtime's connection, with these sandboxes of pod web.
@@ -88,16 +90,21 @@ func (w *world) synchronize(t *testing.T, sandboxes ...int) {
 
 // conditions are what claims are to say, by device: "net1 CheckFailed".
 func (w *world) conditions() []string {
-	w.status.mu.Lock()
-	defer w.status.mu.Unlock()
+	w.claimStatus.outbox.mu.Lock()
+	defer w.claimStatus.outbox.mu.Unlock()
 	var out []string
-	for key, u := range w.status.pending {
-		for _, s := range u.devices {
-			out = append(out, fmt.Sprintf("%s %s %s repair=%t", key.claim.Name, s.Interface, s.Reason, u.repair))
+	for claim, p := range w.claimStatus.outbox.pending {
+		for _, s := range p.update.devices {
+			out = append(out, fmt.Sprintf("%s %s %s repair=%t", claim.Name, s.Interface, s.Reason, p.update.repair))
 		}
 	}
 	return out
 }
+
+var (
+	bothAdded   = []string{`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`}
+	bothDeleted = []string{`DEL net2 in sandbox-1 netns "/run/netns/1"`, `DEL net1 in sandbox-1 netns "/run/netns/1"`}
+)
 
 var bothChecked = []string{
 	`CHECK net1 in sandbox-1 netns "/run/netns/1"`, `CHECK net2 in sandbox-1 netns "/run/netns/1"`,
@@ -135,8 +142,8 @@ func TestCheckAtStartFails(t *testing.T) {
 	})
 }
 
-// A driver died between two ADDs: what it had attached is checked when the rest
-// is attached. A pod that is attached only now is not.
+// A driver died between two ADDs: the pod is attached again, all of it, and
+// checked. A pod that nothing was attached to is not checked.
 func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
 	for _, half := range []bool{true, false} {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -150,9 +157,9 @@ func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
 				if err := w.store.MarkAttached(checkpoint.Added{Key: all[0].Key(), Result: json.RawMessage(`{}`)}); err != nil {
 					t.Fatal(err)
 				}
-				want = []string{`DEL net2 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`, bothChecked[0], bothChecked[1]}
+				want = slices.Concat(bothDeleted, bothAdded, bothChecked)
 			} else {
-				want = []string{`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`}
+				want = bothAdded
 			}
 			w.synchronize(t, 1)
 			synctest.Wait()
@@ -202,7 +209,8 @@ func TestCheckOnDemandOfWhatIsNotAttached(t *testing.T) {
 
 func TestWhatHasNoCheckSaysSo(t *testing.T) {
 	d := newDriver(t)
-	wantError(t, fmt.Errorf("%s", d.checkedMessage(attachment.Attachment{Interface: "old0"})), "old0", "before 0.4.0", "disableCheck")
+	wantError(t, fmt.Errorf("%s", d.checkedMessage(attachment.Attachment{Interface: "old0"}, nil)), "old0", "before 0.4.0", "disableCheck")
+	wantError(t, fmt.Errorf("%s", d.checkedMessage(attachment.Attachment{Interface: "net1"}, []string{"macvlan"})), "net1", "in part at most", "plugin macvlan, or its IPAM plugin, implements no CHECK")
 }
 
 // Only a new value on the same pod asks.
@@ -306,7 +314,7 @@ func TestStopEndsChecks(t *testing.T) {
 		w.checks.plugins = &ward{kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
 		w.synchronize(t, 1)
 		synctest.Wait()
-		w.status.pending = map[statusKey]statusUpdate{}
+		clear(w.claimStatus.outbox.pending)
 		stop()
 		w.quiet.group.Wait()
 		same(t, "events", nil, eventsOf(t, w.Driver))
@@ -382,16 +390,17 @@ func TestCheckFailedStands(t *testing.T) {
 // A CHECK right after an attach does not keep the new addresses from being
 // written.
 func TestCheckKeepsWhatIsToBeWritten(t *testing.T) {
-	w := newStatusWriter(nil, "net.nadra.dev", nil)
-	defer w.queue.ShutDown()
+	w := newClaimStatusWriter(nil, "net.nadra.dev")
+	defer w.outbox.queue.ShutDown()
 	states := []deviceState{attachedState(attachedRecord("net1", bridgeResult))}
-	w.setClaim(claimRef, states)
-	w.amendClaim(claimRef, states)
-	if u, _ := w.take(statusKey{claim: claimRef}); u.repair {
+	w.set(claimRef, states)
+	w.amend(claimRef, states)
+	if p, _ := w.outbox.look(claimRef); p.update.repair {
 		t.Error("it is written only where the condition differs")
 	}
-	w.amendClaim(claimRef, states)
-	if u, _ := w.take(statusKey{claim: claimRef}); !u.repair {
+	w.forget(claimRef)
+	w.amend(claimRef, states)
+	if p, _ := w.outbox.look(claimRef); !p.update.repair {
 		t.Error("it is written in any case")
 	}
 }

@@ -3,7 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
-	"time"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,27 +21,31 @@ const (
 // reportCheck tells what a CHECK of all attachments of a pod has found: on
 // every claim, where it does not say so already, and as events. What is as it
 // should be is an event only for an owner who asked. The pod is locked.
-func (d *Driver) reportCheck(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record, failed map[checkpoint.Key]error, asked bool) {
-	d.checks.note(records, failed, d.store.All())
-	state := func(r checkpoint.Record) deviceState { return checkedState(r, failed[r.Key()]) }
+func (d *Driver) reportCheck(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record, found map[checkpoint.Key]checkResult, asked bool) {
+	d.checks.note(records, found, d.store.All())
+	state := func(r checkpoint.Record) deviceState { return checkedState(r, found[r.Key()].err) }
 	for claim, devices := range statesByClaim(records, state) {
-		d.status.amendClaim(claim, devices)
+		d.claimStatus.amend(claim, devices)
 	}
 	for _, r := range records {
 		at := r.Attachment
-		switch err := failed[r.Key()]; {
+		switch err := found[r.Key()].err; {
 		case err != nil:
 			logOf(ctx, r).Info("CHECK of an attachment fails", "reason", cniMessage(err))
 			d.event(pod, corev1.EventTypeWarning, eventCheckFailed, fmt.Sprintf(
 				"CHECK of network %s (%s) fails: %s; the pod is left as it is: to have it attached anew, delete it",
 				at.Network, at.Interface, cut(cniMessage(err), maxEventMessage/2)))
 		case asked:
-			d.event(pod, corev1.EventTypeNormal, eventChecked, d.checkedMessage(at))
+			d.event(pod, corev1.EventTypeNormal, eventChecked, d.checkedMessage(at, found[r.Key()].unchecked))
 		}
 	}
 }
 
-func (d *Driver) checkedMessage(at attachment.Attachment) string {
+func (d *Driver) checkedMessage(at attachment.Attachment, unchecked []string) string {
+	if len(unchecked) > 0 {
+		return fmt.Sprintf("network %s (%s) could be checked in part at most: plugin %s, or its IPAM plugin, implements no CHECK",
+			at.Network, at.Interface, strings.Join(unchecked, ", "))
+	}
 	if !d.checks.plugins.HasCheck(at) {
 		return fmt.Sprintf("network %s (%s) has no CHECK: its configuration is of a cniVersion before 0.4.0, or says disableCheck", at.Network, at.Interface)
 	}
@@ -73,16 +77,4 @@ func uncheckedState(r checkpoint.Record) deviceState {
 	s := attachedState(r)
 	s.Unchecked = true
 	return s
-}
-
-// amendClaim asks for the claim's status.devices to become these where they are
-// not. What is to be written in any case, since the addresses may be others,
-// still is.
-func (w *statusWriter) amendClaim(claim attachment.ClaimRef, devices []deviceState) {
-	key := statusKey{claim: claim}
-	w.mu.Lock()
-	waiting, found := w.pending[key]
-	w.put(key, statusUpdate{devices: devices, at: time.Now(), repair: !found || waiting.repair})
-	w.mu.Unlock()
-	w.queue.Add(key)
 }

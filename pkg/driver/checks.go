@@ -8,12 +8,10 @@ import (
 )
 
 const (
-	// stuckAfter is how old no operation on a pod gets that goes on: attaching
-	// is given up after attachTime and detaching after unprepareTime, and both
-	// then have a moment to end.
-	stuckAfter = 90 * time.Second
-	// silentAfter is for how long no loop is silent that goes on. The longest
-	// turn is a sweep's of one pod, of unprepareTime.
+	// endTime is how long an operation on a pod may take to end after its limit.
+	endTime = 35 * time.Second
+	// silentAfter is longer than any healthy loop stays silent. The longest turn
+	// is a sweep's of one pod.
 	silentAfter = 5 * time.Minute
 )
 
@@ -60,14 +58,18 @@ func (d *Driver) Ready() []Check {
 // queues are what the driver has under way.
 func (d *Driver) queues(now time.Time) map[string]metrics.Queue {
 	attaches, _ := d.jobs.look(now)
-	return map[string]metrics.Queue{queueAttach: attaches, queueDetach: d.detaches.look(now), queueStatus: d.status.waiting(now)}
+	return map[string]metrics.Queue{
+		queueAttach: attaches, queueDetach: d.detaches.look(now),
+		queueNetworkStatus: d.networkStatus.outbox.measure(now), queueClaimStatus: d.claimStatus.outbox.measure(now),
+	}
 }
 
-// The queues. Nobody waits for statuses.
+// The queues. Containers wait for the first and the third; nobody for the last.
 const (
-	queueAttach = "attach"
-	queueDetach = "detach"
-	queueStatus = "status"
+	queueAttach        = "attach"
+	queueDetach        = "detach"
+	queueNetworkStatus = "network-status"
+	queueClaimStatus   = "claim-status"
 )
 
 // readiness is what it is decided by whether the driver is ready.
@@ -139,12 +141,12 @@ func (r *readiness) published() Check {
 
 func (r *readiness) moving() Check {
 	attach, detach := r.queues[queueAttach], r.queues[queueDetach]
-	oldest := max(attach.Oldest, detach.Oldest)
+	oldest, stuck := max(attach.Oldest, detach.Oldest), attach.Stuck+detach.Stuck
 	says := fmt.Sprintf("%d pods are being attached, %d detached", attach.Length, detach.Length)
 	if attach.Length+detach.Length > 0 {
-		says += fmt.Sprintf(", the oldest for %s, at most %s", inWords(oldest), stuckAfter)
+		says += fmt.Sprintf(", the oldest for %s; %d are stuck", inWords(oldest), stuck)
 	}
-	return Check{"queue", oldest < stuckAfter, says}
+	return Check{"queue", stuck == 0, says}
 }
 
 // at is a moment as it is told.

@@ -15,7 +15,7 @@ func TestReadiness(t *testing.T) {
 	good := func() *readiness {
 		r := &readiness{
 			now: start.Add(time.Hour), begun: start, read: true, ours: true, kubelet: &registration{at: start.Add(time.Second)},
-			queues: map[string]metrics.Queue{queueAttach: {}, queueDetach: {}, queueStatus: {Length: 9, Oldest: time.Hour}},
+			queues: map[string]metrics.Queue{queueAttach: {}, queueDetach: {}, queueClaimStatus: {Length: 9, Oldest: time.Hour}},
 		}
 		r.nri.up, r.nri.since = true, start.Add(2*time.Second)
 		return r
@@ -56,9 +56,11 @@ func TestReadiness(t *testing.T) {
 		{name: "a node of another, without its runtime", change: func(r *readiness) { r.ours, r.nri.up = false, false }, says: []string{"-nri: not connected", "+slices: "}},
 		{name: "work that goes on", change: func(r *readiness) {
 			r.queues[queueAttach], r.queues[queueDetach] = metrics.Queue{Length: 2, Oldest: 3 * time.Second}, metrics.Queue{Length: 1, Oldest: 89 * time.Second}
-		}, says: []string{"+queue: 2 pods are being attached, 1 detached, the oldest for 1m29s, at most 1m30s"}},
-		{name: "a stuck detach", change: func(r *readiness) { r.queues[queueDetach] = metrics.Queue{Length: 1, Oldest: 2 * time.Minute} }, says: []string{
-			"-queue: 0 pods are being attached, 1 detached, the oldest for 2m0s, at most 1m30s",
+		}, says: []string{"+queue: 2 pods are being attached, 1 detached, the oldest for 1m29s; 0 are stuck"}},
+		{name: "a stuck detach", change: func(r *readiness) {
+			r.queues[queueDetach] = metrics.Queue{Length: 1, Oldest: 2 * time.Minute, Stuck: 1}
+		}, says: []string{
+			"-queue: 0 pods are being attached, 1 detached, the oldest for 2m0s; 1 are stuck",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -116,13 +118,15 @@ func TestUnderway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var u underway
 		same(t, "none", metrics.Queue{}, u.look(time.Now()))
-		first := u.begin()
+		first := u.begin(time.Second)
 		time.Sleep(time.Second)
-		second := u.begin()
+		second := u.begin(time.Minute)
 		time.Sleep(time.Second)
 		same(t, "two", metrics.Queue{Length: 2, Oldest: 2 * time.Second}, u.look(time.Now()))
+		time.Sleep(endTime)
+		same(t, "the first is past its limit", metrics.Queue{Length: 2, Oldest: 2*time.Second + endTime, Stuck: 1}, u.look(time.Now()))
 		first()
-		same(t, "the later", metrics.Queue{Length: 1, Oldest: time.Second}, u.look(time.Now()))
+		same(t, "the later", metrics.Queue{Length: 1, Oldest: time.Second + endTime}, u.look(time.Now()))
 		second()
 		same(t, "none again", metrics.Queue{}, u.look(time.Now()))
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
@@ -37,7 +38,8 @@ func (d *Driver) sweepCache(ctx context.Context) (left int, err error) {
 	errs := []error{err}
 	for _, o := range orphans {
 		d.sweeper.pulse.beat()
-		ctx, cancel := context.WithTimeoutCause(ctx, delLimit, fmt.Errorf("one DEL may take %s", delLimit))
+		limit := d.attacher.limits.of(attachment.Attachment{Conflist: o.Config}).del
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("one DEL may take %s", limit))
 		if err := d.cache.DelOrphan(ctx, o); err != nil {
 			errs = append(errs, err)
 			left++

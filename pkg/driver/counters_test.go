@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -111,15 +110,13 @@ func TestRequestsOfAPod(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	fill := func(w *statusWriter) {
-		d.status = w
-		h := &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
-		if err := h.RunPodSandbox(t.Context(), podNo(1)); err != nil {
-			t.Fatal(err)
-		}
-		same(t, "requests within the hook", nil, asked())
+	d.claimStatus.kube, d.networkStatus.kube = kube, kube
+	h := &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
+	if err := h.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+		t.Fatal(err)
 	}
-	written(t, kube, fill, func(context.Context) error {
+	same(t, "requests within the hook", nil, asked())
+	written(t, d, func() error {
 		if got := asked(); len(got) < len(wanted) {
 			return fmt.Errorf("requests so far: %q", got)
 		}
@@ -127,22 +124,3 @@ func TestRequestsOfAPod(t *testing.T) {
 	})
 	same(t, "requests", wanted, asked())
 }
-
-// What a pod's ADDs and DELs cost in allocations, plugins apart. The bound is
-// a quarter above what it was when it was set.
-func TestAllocationsOfAPod(t *testing.T) {
-	a, k := newAttacher(t)
-	prepareWeb(t, a.store, []string{"net1", "net2", "net3", "net4"})
-	i := 0
-	got := testing.AllocsPerRun(100, func() {
-		i++
-		if err := errors.Join(k.attachOnce(t, a, sandboxNo(i)), a.detach(t.Context(), web.UID, inSandbox(sandboxNo(i).ID))); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if got > allocationsOfAPod {
-		t.Errorf("%.0f allocations for four networks, want at most %d", got, allocationsOfAPod)
-	}
-}
-
-const allocationsOfAPod = 580

@@ -168,18 +168,18 @@ func TestCheckAfterTheDefaultRouteMoved(t *testing.T) {
 		if err := w.store.Put([]attachment.Prepared{r.Prepared}); err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, w.runCheck(t.Context(), r), "the requested default route is missing: [IPv4 default via 10.1.0.1 dev net1 metric 0]")
+		wantError(t, w.runCheck(t.Context(), r).err, "the requested default route is missing: [IPv4 default via 10.1.0.1 dev net1 metric 0]")
 		if got := w.k.checked[0]; strings.Contains(got, "0.0.0.0/0") || !strings.Contains(got, "10.1.0.5/24") {
 			t.Errorf("the plugin was asked about %s", got)
 		}
 		w.k.routes = requestedRoutes(r.Attachment)
-		if err := w.runCheck(t.Context(), r); err != nil {
+		if err := w.runCheck(t.Context(), r).err; err != nil {
 			t.Error(err)
 		}
 		if err := w.store.DeleteClaim("asking"); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.runCheck(t.Context(), attachedRecordIn(sandbox, bridgeResult)); err != nil || w.k.checked[2] != bridgeResult {
+		if err := w.runCheck(t.Context(), attachedRecordIn(sandbox, bridgeResult)).err; err != nil || w.k.checked[2] != bridgeResult {
 			t.Errorf("without a request: %v, the plugin was asked about %s", err, w.k.checked[2])
 		}
 	})

@@ -32,7 +32,7 @@ type definition struct {
 // newDefinition is what was read of a NAD, or why nothing could be.
 func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Network, err error) *definition {
 	network.Ref = attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
-	network.ResourceName = nad.Annotations[attachment.ResourceNameAnnotation]
+	network.ResourceName = attachment.PoolOf(nad.Annotations)
 	d := &definition{network: network, uid: nad.UID, config: nad.Spec.Config, device: attachment.DeviceName(network.Ref), err: err}
 	for _, p := range network.Plugins {
 		d.plugins = append(d.plugins, p.Type)
@@ -50,10 +50,10 @@ func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Ne
 // wrote which field takes more memory than what they say.
 func slimNAD(object any) (any, error) {
 	if nad, ok := object.(*nadv1.NetworkAttachmentDefinition); ok {
-		resource, drawn := nad.Annotations[attachment.ResourceNameAnnotation]
+		pool := attachment.PoolOf(nad.Annotations)
 		nad.ManagedFields, nad.Labels, nad.Annotations = nil, nil, nil
-		if drawn {
-			nad.Annotations = map[string]string{attachment.ResourceNameAnnotation: resource}
+		if pool != "" {
+			nad.Annotations = map[string]string{attachment.ResourceNameAnnotation: pool}
 		}
 	}
 	return object, nil
@@ -61,7 +61,7 @@ func slimNAD(object any) (any, error) {
 
 // says reports whether the definition is of this NAD as it is now.
 func (d *definition) says(nad *nadv1.NetworkAttachmentDefinition) bool {
-	return d.uid == nad.UID && d.config == nad.Spec.Config && d.network.ResourceName == nad.Annotations[attachment.ResourceNameAnnotation]
+	return d.uid == nad.UID && d.config == nad.Spec.Config && d.network.ResourceName == attachment.PoolOf(nad.Annotations)
 }
 
 // definitions remembers what was made of each NAD, so that a look costs what

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
 const (
-	// delLimit bounds one DEL.
-	delLimit = 10 * time.Second
+	// detachTime bounds the DELs of a sandbox, or of a claim, with usual networks.
+	detachTime = 35 * time.Second
 	// A DEL that has failed so often, and for so long, becomes a debt: a pod's
 	// deletion, or its next sandbox, waits no longer than about this.
 	patientTimes = 3
@@ -99,7 +100,8 @@ func (a *attacher) del(ctx context.Context, r checkpoint.Record, there bool) (se
 // runDel runs the plugins of one record.
 func (a *attacher) runDel(ctx context.Context, r checkpoint.Record, there bool) (err error) {
 	defer a.measureDel(r, time.Now(), &err)
-	ctx, cancel := context.WithTimeoutCause(ctx, delLimit, fmt.Errorf("one DEL may take %s", delLimit))
+	limit := a.limits.of(r.Attachment).del
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("one DEL may take %s", limit))
 	defer cancel()
 	sandbox := *r.Sandbox
 	if !there {
@@ -130,7 +132,7 @@ func (a *attacher) there(r checkpoint.Record) bool {
 	}
 	ns, err := a.look(r.Sandbox.NetNS)
 	if err != nil {
-		return !errors.Is(err, errNoNamespace)
+		return !errors.Is(err, podns.ErrGone) && !errors.Is(err, podns.ErrHost)
 	}
 	return ns.cookie == r.Sandbox.Cookie
 }

@@ -130,7 +130,7 @@ func TestFoundByCheck(t *testing.T) {
 	c := newChecker()
 	one, other := healthRecord(), healthRecord(func(r *checkpoint.Record) { r.Device = "e" })
 	both := []checkpoint.Record{one, other}
-	c.note(both, map[checkpoint.Key]error{one.Key(): final("no address"), other.Key(): final("no link")}, both)
+	c.note(both, map[checkpoint.Key]checkResult{one.Key(): {err: final("no address")}, other.Key(): {err: final("no link")}}, both)
 	wantError(t, c.found(one), "no address")
 	if err := c.found(healthRecord(func(r *checkpoint.Record) { r.Sandbox.ID = "sandbox-2" })); err != nil {
 		t.Errorf("in the next sandbox: %v", err)
@@ -191,6 +191,7 @@ func TestHealthIsTold(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Errorf("at the end: %v", err)
 		}
-		d.status.queue.ShutDown()
+		d.claimStatus.outbox.queue.ShutDown()
+		d.networkStatus.outbox.queue.ShutDown()
 	})
 }

@@ -21,7 +21,8 @@ const (
 	// it refuses; below the kubelet's 45 s per call. Waiting is cheaper than
 	// failing: a failed Prepare is retried only after 60–90 s.
 	runtimeWait = 30 * time.Second
-	// unprepareTime bounds the DELs of one call, below the same 45 s.
+	// unprepareTime is how long one call waits for its DELs, below the same 45 s.
+	// DELs that take longer go on, and the kubelet asks again.
 	unprepareTime = 35 * time.Second
 )
 
@@ -38,10 +39,8 @@ var _ kubeletplugin.DRAPlugin = plugin{}
 func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	defer failpoint.Soon(failpoint.AfterPrepared)
 	defer failpoint.Reach(failpoint.BeforePrepared)
-	if !failpoint.Off(failpoint.RuntimeWait) {
-		if err := p.d.waitForRuntime(ctx); err != nil {
-			return nil, err
-		}
+	if err := p.d.waitForRuntime(ctx); err != nil {
+		return nil, err
 	}
 	failed := p.d.prepare(ctx, claims)
 	p.d.lookAtHealth()

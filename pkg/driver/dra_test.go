@@ -10,6 +10,7 @@ import (
 	nri "github.com/containerd/nri/pkg/api"
 	"github.com/google/go-cmp/cmp"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,20 +36,26 @@ const (
 	redConf  = `{"cniVersion":"1.0.0","name":"red","plugins":[{"type":"bridge"},{"type":"tuning"}]}`
 )
 
+// nowhere is for sandboxes of which none has the host's namespace.
+func nowhere(string) bool { return false }
+
 // newDriver is a driver on a node with link lan0 and all plugins but "absent".
 func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver {
 	t.Helper()
 	a, _ := newAttacher(t)
 	d := &Driver{
 		cfg: Config{DriverName: "net.nadra.dev", NodeName: "node-1"}, store: a.store, attacher: a, networks: &networks{}, owner: &owner{node: "node-1"},
-		events: record.NewFakeRecorder(100), failed: make(chan error, 1), sweeper: newSweeper(),
+		isHost: nowhere, events: record.NewFakeRecorder(100), failed: make(chan error, 1), sweeper: newSweeper(),
 	}
 	d.jobs.base, d.quiet.base = t.Context(), t.Context()
 	d.checks = newChecker()
 	d.checks.plugins = a.runner.(*kernel)
 	d.cache = a.runner.(*kernel)
 	d.gate = newGateHook(Config{DriverName: "net.nadra.dev", KubeletPluginsDir: t.TempDir(), CDIDir: t.TempDir()}, a.store.Dir())
-	d.status = newStatusWriter(fake.NewClientset(), "net.nadra.dev", nil)
+	d.claimStatus = newClaimStatusWriter(fake.NewClientset(), "net.nadra.dev")
+	d.networkStatus = newNetworkStatusWriter(networkStatusWriter{
+		kube: fake.NewClientset(), manager: "net.nadra.dev", defaultNet: cbr0, pods: d.watch, stored: a.store.MarkStatusStored, again: d.attachAgain, late: func(attachment.PodRef, error) {},
+	})
 	h := host{links: map[string]link{"lan0": {}}, binDirs: []string{"/opt/cni/bin"}, missing: func(types []string) (out []string) {
 		for _, pluginType := range types {
 			if pluginType == "absent" {
@@ -63,6 +70,7 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 	}
 	d.networks.set(candidates)
 	d.runtime.found()
+	d.clients.Kube = fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-uid"}})
 	return d
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -61,9 +63,13 @@ type Config struct {
 	// AttachWait is how long the hook of a new sandbox waits for its networks,
 	// HookBudget at most; with zero all attaching goes on behind the gate.
 	AttachWait time.Duration
-	// AddTimeout is how long one ADD of a plugin chain may take before it is
-	// killed and tried again; MaxAddTimeout at most.
-	AddTimeout time.Duration
+	// AddTimeout and DelTimeout are how long one ADD or DEL of a plugin chain may
+	// take before it is ended and tried again. IPAM plugins that wait for longer
+	// by themselves have more.
+	AddTimeout, DelTimeout time.Duration
+	// NetworkStatusWait has containers wait until the pod's network-status is
+	// stored.
+	NetworkStatusWait bool
 	// KubeletPluginsDir and KubeletRegistryDir are the kubelet's directories
 	// of the same names; the paths must be the host's.
 	KubeletPluginsDir, KubeletRegistryDir string
@@ -91,9 +97,12 @@ type Config struct {
 
 // Clients are the driver's ways to the API server.
 type Clients struct {
-	Kube     kubernetes.Interface
-	NADs     nadclient.Interface
-	Metadata metadata.Interface
+	Kube kubernetes.Interface
+	// NetworkStatus stores network-status. Containers wait for it, and so it must
+	// not wait for the requests of Kube: it has no rate limit of its own.
+	NetworkStatus kubernetes.Interface
+	NADs          nadclient.Interface
+	Metadata      metadata.Interface
 	// Dynamic reads SriovNetworkNodePolicies; nil without Hardware.PolicyNamespace.
 	Dynamic dynamic.Interface
 }
@@ -112,27 +121,32 @@ type Driver struct {
 	parts     sliceParts
 	hardware  hardware
 	sources   *poolSources
+	others    *otherDevices
 	machines  *hardwarePublisher
-	status    *statusWriter
-	events    record.EventRecorder
-	owner     *owner
-	watch     *podWatch
-	cache     cniCache
-	sweeper   *sweeper
-	runtime   runtimeLink
-	pods      podLocks
-	jobs      jobs
-	buried    tombstones
-	checks    *checker
-	quiet     background // what nobody waits for
-	waker     waker
-	refused   firstTimes // Unprepare was refused, by claim UID
-	detaches  underway
-	slices    publication
-	metrics   *metrics.Node
-	begun     time.Time
-	read      atomic.Bool   // the NADs were, which comes before all else
-	prepared  chan struct{} // of capacity 1: claims have been, whose devices' health is to be told
+	// networkStatus and claimStatus tell the API server of attachments.
+	networkStatus *networkStatusWriter
+	claimStatus   *claimStatusWriter
+	events        record.EventRecorder
+	owner         *owner
+	watch         *podWatch
+	cache         cniCache
+	// isHost reports whether a network namespace, by its path, is the host's.
+	isHost   func(netns string) bool
+	sweeper  *sweeper
+	runtime  runtimeLink
+	pods     podLocks
+	jobs     jobs
+	buried   tombstones
+	checks   *checker
+	quiet    background // what nobody waits for
+	waker    waker
+	refused  firstTimes // Unprepare was refused, by claim UID
+	detaches underway
+	slices   publication
+	metrics  *metrics.Node
+	begun    time.Time
+	read     atomic.Bool   // the NADs were, which comes before all else
+	prepared chan struct{} // of capacity 1: claims have been, whose devices' health is to be told
 	// updateMetadata is the helper's; nil where containers get no metadata.
 	updateMetadata func(ctx context.Context, claimNamespace, claimName string, claimUID types.UID, request string, devices []kubeletplugin.Device) error
 
@@ -162,26 +176,32 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 	if err != nil {
 		return nil, fmt.Errorf("opening the state in %s: %w", cfg.StateDir, err)
 	}
+	namespaces, err := podns.New(cfg.HostRoot)
+	if err != nil {
+		return nil, err
+	}
 	run, err := cniexec.New(cniexec.Options{
 		HostRoot: cfg.HostRoot,
 		BinDirs:  cfg.CNIBinDirs,
 		CacheDir: filepath.Join(cfg.StateDir, "cni"),
+		IsHost:   namespaces.IsHost,
 		Ran:      cfg.Metrics.Executed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	netns := &podNet{hostRoot: cfg.HostRoot, confDir: cfg.CNIConfDir}
+	netns := &podNet{namespaces: namespaces, hostRoot: cfg.HostRoot, confDir: cfg.CNIConfDir}
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx))) // Run ends it
 	d := &Driver{
 		cfg: cfg, clients: clients, store: store,
-		attacher:    &attacher{store: store, runner: run, look: netns.look, routes: netns, addLimit: cfg.AddTimeout, rollback: rollbackTime},
+		attacher:    &attacher{store: store, runner: run, look: netns.look, routes: netns, limits: limits{add: cfg.AddTimeout, del: cfg.DelTimeout}, statusWait: cfg.NetworkStatusWait},
+		isHost:      namespaces.IsHost,
 		cache:       run,
 		sweeper:     newSweeper(),
 		checks:      newChecker(),
 		networks:    &networks{},
 		gate:        newGateHook(cfg, store.Dir()),
-		status:      newStatusWriter(clients.Kube, cfg.DriverName, netns.defaultNetwork),
+		claimStatus: newClaimStatusWriter(clients.Kube, cfg.DriverName),
 		broadcaster: broadcaster,
 		events:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nadra", Host: cfg.NodeName}),
 		damaged:     damaged,
@@ -202,7 +222,10 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		return nil, err
 	}
 	d.owner.changed = func(ours, told bool) { d.ownerChanged(ctx, ours, told) }
-	d.status.known = d.watch.find
+	d.networkStatus = newNetworkStatusWriter(networkStatusWriter{
+		kube: clients.NetworkStatus, manager: cfg.DriverName, defaultNet: netns.defaultNetwork, pods: d.watch,
+		stored: d.store.MarkStatusStored, again: d.attachAgain, late: d.reportStatusLate,
+	})
 	d.checks.plugins = run
 	if err := d.watchChecks(); err != nil {
 		return nil, err
@@ -223,6 +246,10 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 	if err := d.newHardware(); err != nil {
 		return nil, err
 	}
+	if d.others, err = newOtherDevices(clients.Kube, cfg.DriverName, cfg.NodeName, d.publisher.poke); err != nil {
+		return nil, err
+	}
+	d.publisher.lent = d.others.pools
 	d.publisher.health.changed, d.publisher.health.tell = d.publisher.ask, d.reportHealth
 	d.publisher.outcome, d.machines.outcome = d.slices.of(partNetworks), d.slices.of(partHardware)
 	d.metrics.Watch(d.state)
@@ -240,8 +267,9 @@ func (d *Driver) Run(ctx context.Context) error {
 		d.reportDamage(ctx, damaged)
 	}
 	telling, told := context.WithCancel(context.WithoutCancel(ctx))
-	var status errgroup.Group
-	status.Go(func() error { return d.status.run(telling) })
+	var status sync.WaitGroup
+	status.Go(func() { d.networkStatus.run(telling) })
+	status.Go(func() { d.claimStatus.run(telling) })
 	base, stopJobs := context.WithCancelCause(context.WithoutCancel(ctx))
 	d.jobs.base = base
 
@@ -250,9 +278,10 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.jobs.group.Wait()
 	timer.Stop()
 	stopJobs(errDriverStop)
-	d.store.Settled()
 	told()
-	return errors.Join(err, status.Wait())
+	status.Wait()
+	d.store.Settled() // the last to write to it were the status writers
+	return err
 }
 
 // serve answers the kubelet and the runtime until ctx ends.
@@ -273,6 +302,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	if err := d.gate.install(d.store.All()); err != nil {
 		return err
 	}
+	d.others.begin(ctx, g.Go)
 	d.collectGarbage(ctx)
 	// The kubelet may ask as soon as it can, and must then find the networks.
 	if _, err := d.publisher.refresh(ctx); err != nil {

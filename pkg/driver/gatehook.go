@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	nri "github.com/containerd/nri/pkg/api"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
@@ -25,20 +24,23 @@ const (
 	// pools are of the same kind: <claim UID>.<number>.
 	gateKind = "net.nadra.dev/gate"
 	// gateWait is how long a container is held for its networks, well below
-	// the kubelet's 2 minutes for starting one.
-	gateWait = time.Minute
-	// gateTimeout is the runtime's limit, for a gate that hangs.
-	gateTimeout = gateWait + 10*time.Second
+	// the kubelet's 2 minutes for starting one; slowGateWait is for networks that
+	// may take longer, and just below.
+	gateWait     = time.Minute
+	slowGateWait = 105 * time.Second
+	// gateMargin is what the runtime's limit, for a gate that hangs, is above that.
+	gateMargin = 10 * time.Second
 )
 
 // gateHook brings nadra-gate, an OCI createRuntime hook, into the containers of
-// pods with claims: by a CDI device where a container references the claim,
-// and by NRI where it does not (design D4, third guard).
+// pods with claims, by a CDI device. Prepare refuses a pod with a container that
+// references no claim: see refuseUngated.
 type gateHook struct {
 	source  string // the gate in the driver's image
 	binary  string // on the host, beside the driver's socket
 	records string
 	specDir string
+	limits  limits
 }
 
 func newGateHook(cfg Config, records string) *gateHook {
@@ -47,17 +49,26 @@ func newGateHook(cfg Config, records string) *gateHook {
 		binary:  filepath.Join(cfg.KubeletPluginsDir, cfg.DriverName, "nadra-gate"),
 		records: records,
 		specDir: cfg.CDIDir,
+		limits:  limits{add: cfg.AddTimeout, del: cfg.DelTimeout},
 	}
 }
 
 // gateDevice is the CDI name of a claim's gate.
 func gateDevice(claimUID string) string { return gateKind + "=" + claimUID }
 
-// args are the gate's for a pod with these claims.
-func (g *gateHook) args(claims []string) []string {
+// args returns the gate's arguments for a pod with these claims.
+func (g *gateHook) args(claims []string, wait time.Duration) []string {
 	return []string{
-		"nadra-gate", "-records=" + g.records, "-claims=" + strings.Join(claims, ","), "-wait=" + gateWait.String(),
+		"nadra-gate", "-records=" + g.records, "-claims=" + strings.Join(claims, ","), "-wait=" + wait.String(),
 	}
+}
+
+// wait returns how long the gate holds the containers of a pod with these records.
+func (g *gateHook) wait(ofPod []checkpoint.Record) time.Duration {
+	if g.limits.attaching(ofPod) > attachTime {
+		return slowGateWait
+	}
+	return gateWait
 }
 
 // unfinished ends the name of a CDI file that is being written; the runtime
@@ -75,7 +86,8 @@ func (g *gateHook) specFile(claimUID string) string {
 // The gate holds for all claims of the pod: a container may reference only one
 // of them. ofPod are all records of the pod.
 func (g *gateHook) write(claimUID string, ofPod []checkpoint.Record) error {
-	timeout := int(gateTimeout.Seconds())
+	wait := g.wait(ofPod)
+	timeout := int((wait + gateMargin).Seconds())
 	hardware, err := hardwareEdits(claimUID, sortedByIndex(ofPod))
 	if err != nil {
 		return fmt.Errorf("making the CDI spec of claim %s: %w", claimUID, err)
@@ -84,7 +96,7 @@ func (g *gateHook) write(claimUID string, ofPod []checkpoint.Record) error {
 		Version: "0.6.0",
 		Kind:    gateKind,
 		Devices: append([]specs.Device{{Name: claimUID, ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{{
-			HookName: "createRuntime", Path: g.binary, Args: g.args(claimsOf(ofPod)), Timeout: &timeout,
+			HookName: "createRuntime", Path: g.binary, Args: g.args(claimsOf(ofPod), wait), Timeout: &timeout,
 			Env: []string{"GOTRACEBACK=none"}, // and not containerd's whole environment
 		}}}}}, hardware...),
 	}
@@ -196,20 +208,4 @@ func claimsOf(records []checkpoint.Record) []string {
 	}
 	slices.Sort(uids)
 	return slices.Compact(uids)
-}
-
-// adjustment adds the gate to a container that has it by no CDI device; nil
-// when it has.
-func (g *gateHook) adjustment(container *nri.Container, records []checkpoint.Record) *nri.ContainerAdjustment {
-	for _, d := range container.GetCDIDevices() {
-		if strings.HasPrefix(d.GetName(), gateKind+"=") {
-			return nil
-		}
-	}
-	a := &nri.ContainerAdjustment{}
-	a.AddHooks(&nri.Hooks{CreateRuntime: []*nri.Hook{{
-		Path: g.binary, Args: g.args(claimsOf(records)), Env: []string{"GOTRACEBACK=none"},
-		Timeout: nri.Int(int(gateTimeout.Seconds())),
-	}}})
-	return a
 }

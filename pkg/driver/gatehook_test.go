@@ -96,19 +96,6 @@ func TestInstallRestoresWhatWasLost(t *testing.T) {
 	}
 }
 
-func TestGateByNRI(t *testing.T) {
-	d := newDriver(t, nad("blue", blueConf))
-	prepare(t, d, claim("a", "blue"), claim("b", "blue"))
-	records := d.store.All()
-	if a := d.gate.adjustment(&nri.Container{CDIDevices: []*nri.CDIDevice{{Name: "net.nadra.dev/gate=b-uid"}}}, records); a != nil {
-		t.Errorf("a container that has the gate gets another: %v", a)
-	}
-	a := d.gate.adjustment(&nri.Container{CDIDevices: []*nri.CDIDevice{{Name: "vendor.com/gpu=0"}}}, records)
-	if hook := a.GetHooks().GetCreateRuntime(); len(hook) != 1 || hook[0].Path != d.gate.binary || !slices.Contains(hook[0].Args, "-claims=a-uid,b-uid") {
-		t.Errorf("adjustment %v", a)
-	}
-}
-
 func TestSynchronizeAttachesWhatIsMissing(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	k := d.attacher.runner.(*kernel)

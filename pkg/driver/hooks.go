@@ -43,15 +43,22 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(pods), "hookBudget", h.budget())
 	first := !h.d.checks.began.Swap(true)
 	for _, sandbox := range h.live(pods) {
+		_, writing := h.d.networkStatus.outbox.look(sandbox.Pod)
 		records := h.d.store.ForPod(sandbox.Pod.UID)
 		if len(records) == 0 {
 			continue
 		}
 		var attaching *job
-		if h.attached(sandbox) {
-			h.d.repairStatus(sandbox)
-		} else {
+		switch {
+		case !h.attached(sandbox):
 			attaching = h.d.attachSandbox(sandbox, false)
+		case writing: // by this driver, which was connected before
+		case slices.ContainsFunc(records, statusMissing):
+			// Nobody knows for how long the pod has not shown its addresses.
+			h.d.attachAgainSoon(sandbox)
+			continue
+		default:
+			h.d.repairStatus(sandbox)
 		}
 		if lacks := h.d.attacher.lacking(sandbox); first && slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !lacks(r) }) {
 			h.d.checkAtStart(sandbox, attaching)
@@ -74,7 +81,7 @@ func (h *hooks) live(pods []*nri.PodSandbox) map[string]attachment.Sandbox {
 	}
 	out := map[string]attachment.Sandbox{}
 	for _, pod := range pods {
-		s := sandboxOf(pod)
+		s := sandboxOf(pod, h.d.isHost)
 		if other, found := out[s.Pod.UID]; !alive(runtime, s.NetNS, pod.GetPid(), opens) || found && h.attached(other) {
 			continue
 		}
@@ -116,7 +123,7 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 			return err
 		}
 	}
-	return h.await(ctx, h.d.attachSandbox(sandboxOf(pod), true))
+	return h.await(ctx, h.d.attachSandbox(sandboxOf(pod, h.d.isHost), true))
 }
 
 // patience is how long the hook of a new sandbox waits for its networks. What
@@ -151,30 +158,86 @@ func (h *hooks) await(ctx context.Context, j *job) error {
 	return nil
 }
 
-// CreateContainer refuses a container whose pod lacks an attachment in this
-// very sandbox (design D4, second guard), unless it is being made and nothing
-// has failed yet: then the gate holds the container. A refusal here is asked
-// again every 11–15 s, also for pods that are never restarted, for which one
-// at the gate is the end. It adds the gate where no claim brings it.
-func (h *hooks) CreateContainer(_ context.Context, pod *nri.PodSandbox, container *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
+// CreateContainer refuses a container whose pod lacks an attachment in this very
+// sandbox, or whose network-status is late, unless the gate is to hold it: the
+// attachment is being made and nothing has failed yet, or the status has just
+// been sent. The kubelet asks again every 11–15 s after a refusal here, also for
+// pods that are never restarted, for which one at the gate is the end.
+func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
 	defer failpoint.Soon(failpoint.AfterContainerCreate)
 	defer failpoint.Reach(failpoint.BeforeContainerCreate)
 	records := h.d.store.ForPod(pod.GetUid())
-	if len(records) == 0 || failpoint.Off(failpoint.CreateContainer) {
+	if len(records) == 0 {
 		return nil, nil, nil
 	}
-	sandbox := sandboxOf(pod)
+	sandbox := sandboxOf(pod, h.d.isHost)
 	outcome := metrics.Held
-	if j := h.d.jobs.of(sandbox); j == nil || !j.hold() {
+	if j := h.d.jobs.of(sandbox); j == nil || !h.outlasts(j) || !j.hold() {
 		records = h.d.store.ForPod(sandbox.Pod.UID)
 		if i := slices.IndexFunc(records, h.d.attacher.lacking(sandbox)); i >= 0 {
 			h.d.metrics.Gate(metrics.Refused, 1)
 			return nil, nil, phaseError(records[i], sandbox, h.notAttached(sandbox, j, records))
 		}
-		outcome = metrics.Passed
+		stored, err := h.awaitNetworkStatus(ctx, sandbox, records)
+		if err != nil {
+			h.d.metrics.Gate(metrics.Refused, 1)
+			return nil, nil, err
+		}
+		if stored {
+			outcome = metrics.Passed
+		}
 	}
 	h.d.metrics.Gate(outcome, 1)
-	return h.d.gate.adjustment(container, records), nil, nil
+	return nil, nil, nil
+}
+
+// outlasts reports whether the gate may hold a container for a job: it waits for
+// as long as the job may take, or what it fails is started again.
+func (h *hooks) outlasts(j *job) bool {
+	return j.limit < gateWait || h.d.watch.restarts(j.sandbox.Pod)
+}
+
+// awaitNetworkStatus reports whether the network-status of an attached pod is
+// stored. It returns an error when that is late. A pod that starts no container
+// again is given the hook's time, and an error after that: the gate's refusal
+// would be its end.
+func (h *hooks) awaitNetworkStatus(ctx context.Context, sandbox attachment.Sandbox, records []checkpoint.Record) (stored bool, err error) {
+	if !slices.ContainsFunc(records, statusMissing) {
+		return true, nil
+	}
+	status, found := h.d.networkStatus.outbox.look(sandbox.Pod)
+	if !found { // it is to be attached again
+		return false, nil
+	}
+	waited := time.Since(status.since)
+	if h.d.watch.restarts(sandbox.Pod) {
+		if waited < networkStatusLate {
+			return false, nil
+		}
+		return false, statusError(sandbox.Pod, waited, status.err)
+	}
+	over := time.NewTimer(h.budget())
+	defer over.Stop()
+	select {
+	case <-status.written:
+		return true, nil
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	return false, statusError(sandbox.Pod, time.Since(status.since), status.err)
+}
+
+// statusMissing reports whether containers wait for network-status to list a record.
+func statusMissing(r checkpoint.Record) bool { return !r.DeviceOnly && !r.StatusStored }
+
+// statusError says what a pod waits for whose networks are attached.
+func statusError(pod attachment.PodRef, waited time.Duration, cause error) error {
+	message := fmt.Sprintf("pod %s/%s has its networks, but the API server has not stored its network-status for %s; that is being tried again",
+		pod.Namespace, pod.Name, waited.Round(100*time.Millisecond))
+	if cause == nil {
+		return errors.New(message)
+	}
+	return fmt.Errorf("%s: %w", message, cause)
 }
 
 // notAttached says why a sandbox is not attached. Where that has failed for
@@ -186,6 +249,9 @@ func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job, records []checkp
 		ended, cause = j.failure()
 	}
 	if j != nil && j.running() {
+		if cause == nil {
+			return fmt.Errorf("its plugins are running, and may for %s", j.limit)
+		}
 		return fmt.Errorf("%w; it is being tried again", cause)
 	}
 	if sandbox.NetNS == "" {
@@ -220,11 +286,11 @@ func (h *hooks) RemovePodSandbox(ctx context.Context, pod *nri.PodSandbox) error
 
 // detach waits as long as a hook may; the DELs have their own time.
 func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
-	sandbox := sandboxOf(pod)
-	h.d.jobs.forget(sandbox.Pod.UID, sandbox.ID, errStopped)
-	if !slices.ContainsFunc(h.d.store.ForPod(sandbox.Pod.UID), inSandbox(sandbox.ID)) {
+	h.d.jobs.forget(pod.GetUid(), pod.GetId(), errStopped)
+	if !slices.ContainsFunc(h.d.store.ForPod(pod.GetUid()), inSandbox(pod.GetId())) {
 		return nil
 	}
+	sandbox := sandboxOf(pod, h.d.isHost)
 	done := make(chan error, 1)
 	h.d.jobs.group.Go(func() { done <- h.d.detachSandbox(sandbox) })
 	over := time.NewTimer(h.budget())
@@ -242,8 +308,9 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 // detachSandbox runs the DELs that are owed for one sandbox. A failure is
 // logged by the runtime or here, and tried again when the claims are unprepared.
 func (d *Driver) detachSandbox(s attachment.Sandbox) error {
-	defer d.detaches.begin()()
-	ctx, cancel := context.WithTimeoutCause(d.withPod(d.jobs.base, s.Pod), unprepareTime, errors.New("the time for detaching is over"))
+	limit := d.attacher.limits.detaching(d.store.ForPod(s.Pod.UID))
+	defer d.detaches.begin(limit)()
+	ctx, cancel := context.WithTimeoutCause(d.withPod(d.jobs.base, s.Pod), limit, errors.New("the time for detaching is over"))
 	defer cancel()
 	unlock, err := d.pods.lock(ctx, s.Pod.UID)
 	if err == nil {
@@ -256,15 +323,17 @@ func (d *Driver) detachSandbox(s attachment.Sandbox) error {
 	return nil
 }
 
-// sandboxOf is the one place where NRI's pod becomes ours.
-func sandboxOf(pod *nri.PodSandbox) attachment.Sandbox {
+// sandboxOf converts NRI's pod; no other place does. The sandbox of a pod with
+// the host's network has no namespace, whatever the runtime reports: containerd
+// reports none, CRI-O a path at which isHost finds the host's.
+func sandboxOf(pod *nri.PodSandbox, isHost func(netns string) bool) attachment.Sandbox {
 	s := attachment.Sandbox{
 		ID:  pod.GetId(),
 		Pod: attachment.PodRef{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUid()},
 		IPs: pod.GetIps(),
 	}
 	for _, ns := range pod.GetLinux().GetNamespaces() {
-		if ns.GetType() == "network" {
+		if ns.GetType() == "network" && !isHost(ns.GetPath()) {
 			s.NetNS = ns.GetPath()
 		}
 	}

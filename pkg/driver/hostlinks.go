@@ -28,7 +28,7 @@ type link struct {
 
 // list returns the interfaces by name.
 func (h hostLinks) list() (map[string]link, error) {
-	links, err := netlink.LinkList()
+	links, err := dump(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}

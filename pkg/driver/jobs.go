@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,11 +15,9 @@ import (
 )
 
 const (
-	// attachTime bounds the attaching of one sandbox; a little less than the
-	// gate holds its containers, so that they hear why.
+	// attachTime bounds the attaching of one sandbox with usual networks; a little
+	// less than the gate holds its containers, so that they hear why.
 	attachTime = gateWait - 5*time.Second
-	// MaxAddTimeout leaves time for the attempt that follows one that hung.
-	MaxAddTimeout = attachTime - 5*time.Second
 	// drainTime is what attaches and detaches under way get when the driver
 	// stops.
 	drainTime = 5 * time.Second
@@ -50,9 +49,11 @@ var errNotBegun = errors.New("its sandbox was made without nadra's hook; it is b
 type job struct {
 	sandbox attachment.Sandbox
 	begun   time.Time
-	cancel  context.CancelCauseFunc
-	tried   chan struct{} // closed after the first attempt
-	done    chan struct{} // closed at the end
+	// limit is how long it may take.
+	limit  time.Duration
+	cancel context.CancelCauseFunc
+	tried  chan struct{} // closed after the first attempt
+	done   chan struct{} // closed at the end
 
 	mu sync.Mutex // guards what follows, and the closing of tried and done
 	// watched is true while a hook waits, which then tells of a failure.
@@ -172,7 +173,7 @@ func (js *jobs) forget(podUID, sandboxID string, cause withdrawn) {
 
 // start returns the running job of the sandbox, or begins one in place of the
 // pod's earlier one.
-func (js *jobs) start(s attachment.Sandbox, watched bool, run func(context.Context, *job)) *job {
+func (js *jobs) start(s attachment.Sandbox, limit time.Duration, watched bool, run func(context.Context, *job)) *job {
 	js.mu.Lock()
 	defer js.mu.Unlock()
 	if old := js.byPod[s.Pod.UID]; old != nil {
@@ -182,7 +183,7 @@ func (js *jobs) start(s attachment.Sandbox, watched bool, run func(context.Conte
 		old.cancel(errReplaced)
 	}
 	ctx, cancel := context.WithCancelCause(js.base)
-	j := &job{sandbox: s, begun: time.Now(), cancel: cancel, tried: make(chan struct{}), done: make(chan struct{}), watched: watched}
+	j := &job{sandbox: s, begun: time.Now(), limit: limit, cancel: cancel, tried: make(chan struct{}), done: make(chan struct{}), watched: watched}
 	if js.byPod == nil {
 		js.byPod = map[string]*job{}
 	}
@@ -206,13 +207,52 @@ func (js *jobs) succeeded(j *job) {
 // attachSandbox begins to attach the sandbox, unless that is under way. A hook
 // that watches is told of a failure, and nobody else.
 func (d *Driver) attachSandbox(s attachment.Sandbox, watched bool) *job {
-	return d.jobs.start(s, watched, d.runJob)
+	return d.jobs.start(s, d.attacher.limits.attaching(d.store.ForPod(s.Pod.UID)), watched, d.runJob)
+}
+
+// attachAgain begins to attach a sandbox again that is attached and whose
+// network-status is not stored, so that no container of it has started: all that it
+// has is taken down first. It leaves alone a sandbox whose status is stored
+// meanwhile.
+func (d *Driver) attachAgain(ctx context.Context, s attachment.Sandbox) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, detachTime, errors.New("the time for attaching a sandbox again is over"))
+	defer cancel()
+	unlock, err := d.pods.lock(ctx, s.Pod.UID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	waiting := slices.DeleteFunc(d.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool {
+		return r.Phase != checkpoint.Attached || !statusMissing(r) || !inSandbox(s.ID)(r)
+	})
+	if len(waiting) == 0 {
+		return nil // it was detached meanwhile
+	}
+	switch err := d.store.MarkUnlistedDetaching(keys(waiting)...); {
+	case errors.Is(err, checkpoint.ErrStatusStored):
+		return nil
+	case err != nil:
+		return err
+	}
+	klog.FromContext(d.withPod(ctx, s.Pod)).Info("Attaching a pod again: its network-status could not be stored in time", "sandbox", s.ID)
+	d.attachSandbox(s, false)
+	return nil
+}
+
+// attachAgainSoon is attachAgain for callers that nobody may wait for. Should it
+// fail, the sweep comes to it.
+func (d *Driver) attachAgainSoon(s attachment.Sandbox) {
+	d.jobs.group.Go(func() {
+		if err := d.attachAgain(d.jobs.base, s); err != nil {
+			klog.FromContext(d.withPod(d.jobs.base, s.Pod)).Error(err, "A pod's containers wait to be attached again; tried with the next sweep", "sandbox", s.ID)
+		}
+	})
 }
 
 // runJob attaches one sandbox while no other operation on its pod runs, and
 // tells what became of it.
 func (d *Driver) runJob(ctx context.Context, j *job) {
-	ctx, cancel := context.WithTimeoutCause(d.withPod(ctx, j.sandbox.Pod), attachTime, fmt.Errorf("no success within %s", attachTime))
+	ctx, cancel := context.WithTimeoutCause(d.withPod(ctx, j.sandbox.Pod), j.limit, fmt.Errorf("no success within %s", j.limit))
 	defer cancel()
 	started := time.Now()
 	slow := time.AfterFunc(slowAttach, func() { d.reportSlow(ctx, j) })
@@ -223,6 +263,7 @@ func (d *Driver) runJob(ctx context.Context, j *job) {
 		err = d.attachPod(ctx, j)
 	}
 	if err == nil {
+		d.networkStatus.set(j.sandbox, d.store.ForPod(j.sandbox.Pod.UID)) // ahead of all else: containers wait
 		d.tellMetadata(ctx, j.sandbox.Pod)
 		klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "took", time.Since(started))
 		d.reportAttach(j.sandbox)

@@ -93,13 +93,13 @@ func TestAttemptsAreCounted(t *testing.T) {
 		t.Fatal("an ADD that fails is no error")
 	}
 	same(t, "counted", map[string]float64{
-		"attach_total{macvlan,blue,default,success}": 2, "attach_total{bridge,red,default,transient}": 2,
+		"attach_total{macvlan,blue,default,success}": 4, "attach_total{bridge,red,default,transient}": 2,
 		"attach_total{bridge,red,default,success}": 1, "attach_total{bridge,red,default,error}": 1,
-		"attach_duration_seconds{macvlan}": 2, "attach_duration_seconds{bridge}": 1,
-		// The failed ADDs owe DELs, too, of which two are run for each repeated attempt.
-		"detach_total{macvlan,blue,default,error}": 1, "detach_total{macvlan,blue,default,success}": 2,
+		"attach_duration_seconds{macvlan}": 4, "attach_duration_seconds{bridge}": 1,
+		// Before each of the two repeated attempts all is taken down.
+		"detach_total{macvlan,blue,default,error}": 1, "detach_total{macvlan,blue,default,success}": 4,
 		"detach_total{bridge,red,default,success}": 4,
-		"detach_duration_seconds{macvlan}":         2, "detach_duration_seconds{bridge}": 4,
+		"detach_duration_seconds{macvlan}":         4, "detach_duration_seconds{bridge}": 4,
 	}, values())
 }
 

@@ -67,7 +67,7 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 		{"the pattern's name elsewhere", asking("dns-node-1", "blue"), []string{"default/dns-node-1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := (&owner{Ownership: byLabel, node: "node-1"}).judge(tt.pod)
+			err := (&owner{Ownership: byLabel, node: "node-1"}).judge(tt.pod, sandboxOf(tt.pod, nowhere))
 			if tt.says == nil && err != nil {
 				t.Error(err)
 			}

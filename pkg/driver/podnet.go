@@ -4,18 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
-	securejoin "github.com/cyphar/filepath-securejoin"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -23,37 +21,13 @@ import (
 // the cluster's default network.
 const defaultInterface = "eth0"
 
-// errNoNamespace means that there is no network namespace at a path, or no more.
-var errNoNamespace = errors.New("there is no network namespace")
-
 // podNet looks into the network namespaces of sandboxes. Paths are the
 // runtime's, in the host.
 type podNet struct {
-	hostRoot string
+	namespaces *podns.Opener
+	hostRoot   string
 	// confDir is where the runtime finds the default network's configuration.
 	confDir string
-}
-
-// handle opens the namespace at a path in the host.
-func (p *podNet) handle(path string) (netns.NsHandle, error) {
-	dir, err := securejoin.SecureJoin(p.hostRoot, filepath.Dir(path))
-	if err != nil {
-		return netns.None(), fmt.Errorf("resolving network namespace %s: %w", path, err)
-	}
-	// The last part may be a link of /proc that only the kernel can follow.
-	ns, err := netns.GetFromPath(filepath.Join(dir, filepath.Base(path)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return netns.None(), fmt.Errorf("opening network namespace %s: %w: %w", path, errNoNamespace, err)
-	}
-	if err != nil {
-		return netns.None(), fmt.Errorf("opening network namespace %s: %w", path, err)
-	}
-	// The file that a namespace was mounted on outlives it.
-	if kind, err := unix.IoctlRetInt(int(ns), unix.NS_GET_NSTYPE); err != nil || kind != unix.CLONE_NEWNET {
-		ns.Close()
-		return netns.None(), fmt.Errorf("opening network namespace %s: %w", path, errNoNamespace)
-	}
-	return ns, nil
 }
 
 // socketCookie returns the cookie of the namespace, at a path, that a socket is in.
@@ -67,7 +41,7 @@ func socketCookie(socket *nl.NetlinkSocket, path string) (uint64, error) {
 
 // open returns a netlink socket in the namespace.
 func (p *podNet) open(path string) (*netlink.Handle, error) {
-	ns, err := p.handle(path)
+	ns, err := p.namespaces.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +77,7 @@ type namespace struct {
 // one socket does for both.
 func (p *podNet) look(path string) (namespace, error) {
 	var out namespace
-	ns, err := p.handle(path)
+	ns, err := p.namespaces.Open(path)
 	if err != nil {
 		return out, err
 	}

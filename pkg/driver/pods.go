@@ -29,6 +29,8 @@ type podWatch struct {
 type knownPod struct {
 	metav1.PartialObjectMetadata
 	restart corev1.RestartPolicy
+	// references is nil for a pod without claims.
+	references *podReferences
 }
 
 // newPodWatch makes a watch; gone is called for every pod that is being, or
@@ -72,7 +74,8 @@ func slimPod(obj any) (any, error) {
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			Annotations: pod.Annotations, DeletionTimestamp: pod.DeletionTimestamp,
 		}},
-		restart: pod.Spec.RestartPolicy,
+		restart:    pod.Spec.RestartPolicy,
+		references: referencesOf(pod),
 	}, nil
 }
 
@@ -136,12 +139,12 @@ func (w *podWatch) absent(pod attachment.PodRef) bool {
 // kubelet would wait with them, and delete nothing meanwhile.
 func (d *Driver) podGone(pod attachment.PodRef) {
 	records := networksIn(d.store.ForPod(pod.UID))
-	if len(records) == 0 || !d.jobs.running(pod.UID) && !unattached(records) {
+	if len(records) == 0 || !d.jobs.running(pod.UID) && !held(records) {
 		return
 	}
 	d.jobs.forget(pod.UID, "", errPodGoing)
 	d.jobs.group.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(d.withPod(d.jobs.base, pod), unprepareTime, errors.New("the time for releasing a deleted pod is over"))
+		ctx, cancel := context.WithTimeoutCause(d.withPod(d.jobs.base, pod), detachTime, errors.New("the time for releasing a deleted pod is over"))
 		defer cancel()
 		unlock, err := d.pods.lock(ctx, pod.UID)
 		if err != nil {
@@ -153,7 +156,9 @@ func (d *Driver) podGone(pod attachment.PodRef) {
 	})
 }
 
-// unattached reports whether the pod, as recorded, has yet to be attached.
-func unattached(records []checkpoint.Record) bool {
-	return slices.ContainsFunc(records, func(r checkpoint.Record) bool { return r.Phase != checkpoint.Attached })
+// held reports whether the gate holds containers of a pod with these records.
+func held(records []checkpoint.Record) bool {
+	return slices.ContainsFunc(records, func(r checkpoint.Record) bool {
+		return r.Phase != checkpoint.Attached || statusMissing(r)
+	})
 }

@@ -34,6 +34,9 @@ func (d *Driver) prepare(ctx context.Context, claims []*resourceapi.ResourceClai
 	if len(failed) > 0 {
 		return failed
 	}
+	if err := d.refuseUngated(ctx, claims, prepared); err != nil {
+		return errorForAll(claims, err)
+	}
 	if err := d.note(claims, prepared); err != nil {
 		for _, claim := range fresh {
 			err = errors.Join(err, d.forget(string(claim.UID)))
@@ -154,6 +157,9 @@ func (d *Driver) plan(ctx context.Context, claims []*resourceapi.ResourceClaim) 
 	if err != nil {
 		return nil, errorForAll(claims, err)
 	}
+	if err := d.lend(ctx, requests); err != nil {
+		return nil, errorForAll(claims, err)
+	}
 	plan, err := d.resolve(requests)
 	if err != nil {
 		return nil, errorForAll(claims, err)
@@ -185,6 +191,8 @@ type request struct {
 	// pooled says that the device is one of a resource pool, and extended that
 	// the pod asked for it as an extended resource.
 	pooled, extended bool
+	// lent is the ID of another driver's device that the network gets.
+	lent string
 }
 
 func (d *Driver) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error) {

@@ -68,6 +68,10 @@ func (d *Driver) bind(r request, a attachment.Attachment) (planned, error) {
 	if err != nil {
 		return p, err
 	}
+	if r.lent != "" {
+		p.attachment, err = a.WithDevice(r.lent)
+		return p, err
+	}
 	if !r.pooled {
 		return p, network.DrawsFrom(nil)
 	}

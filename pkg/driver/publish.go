@@ -38,8 +38,10 @@ type publisher struct {
 	missing  func([]string) []string
 	networks *networks
 	// offers drops the networks that are not for this node to offer.
-	offers  func(map[attachment.NetworkRef]candidate) map[attachment.NetworkRef]candidate
-	health  *health
+	offers func(map[attachment.NetworkRef]candidate) map[attachment.NetworkRef]candidate
+	health *health
+	// lent are the pools of which other drivers have devices here; nil for none.
+	lent    func() map[string]bool
 	publish func(context.Context, poolMaker) error
 	pool    string
 	binDirs []string
@@ -168,12 +170,19 @@ func (p *publisher) refresh(ctx context.Context) ([]*offer, error) {
 	options := p.options
 	p.mu.Unlock()
 	p.networks.set(candidates)
-	return p.offered.of(p.health.judge(ctx, withoutPools(p.offers(candidates))), links, options), nil
+	return p.offered.of(p.health.judge(ctx, p.withoutPools(p.offers(candidates))), links, options), nil
 }
 
-// withoutPools drops the networks whose devices are those of a resource pool.
-func withoutPools(candidates map[attachment.NetworkRef]candidate) map[attachment.NetworkRef]candidate {
-	ofPool := func(_ attachment.NetworkRef, c candidate) bool { return c.network.ResourceName != "" }
+// withoutPools drops the networks whose devices are those of a resource pool,
+// unless another driver has them here.
+func (p *publisher) withoutPools(candidates map[attachment.NetworkRef]candidate) map[attachment.NetworkRef]candidate {
+	others := map[string]bool{}
+	if p.lent != nil {
+		others = p.lent()
+	}
+	ofPool := func(_ attachment.NetworkRef, c candidate) bool {
+		return c.network.ResourceName != "" && !others[c.network.ResourceName]
+	}
 	for ref, c := range candidates {
 		if ofPool(ref, c) { // most clusters have none, and nothing to copy
 			out := maps.Clone(candidates)

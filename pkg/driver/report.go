@@ -22,34 +22,35 @@ const (
 	eventReleaseFailed = "FailedReleaseNetwork"
 	eventStateDamaged  = "NetworkStateDamaged"
 	eventNoClaim       = "FailedNoClaim"
+	eventStatusLate    = "NetworkStatusLate"
 )
 
 // reportPrepareFailure puts the error on the claim's devices and on the pod.
 func (d *Driver) reportPrepareFailure(claim *resourceapi.ResourceClaim, err error) {
-	d.status.setClaim(refOf(claim), unpreparedStates(claim, d.cfg.DriverName, err))
+	d.claimStatus.set(refOf(claim), unpreparedStates(claim, d.cfg.DriverName, err))
 	for _, consumer := range claim.Status.ReservedFor {
 		d.event(consumerOf(claim, consumer), corev1.EventTypeWarning, eventPrepareFailed, err.Error())
 	}
 }
 
-// reportAttach tells that a sandbox is attached: on every claim, in the pod's
-// network-status, and as events. It only queues.
+// reportAttach tells that a sandbox is attached: on every claim and as events. It
+// only queues. The pod's network-status, which containers wait for, comes first:
+// see runJob.
 func (d *Driver) reportAttach(sandbox attachment.Sandbox) {
 	records := d.store.ForPod(sandbox.Pod.UID)
 	for claim, devices := range statesByClaim(records, attachedState) {
-		d.status.setClaim(claim, devices)
+		d.claimStatus.set(claim, devices)
 	}
 	for _, r := range networksIn(records) {
 		d.event(sandbox.Pod, corev1.EventTypeNormal, eventAdded, addedMessage(r))
 	}
-	d.status.setPod(sandbox, records)
 }
 
 // reportTrouble tells why a sandbox is not attached, for good or for now.
 func (d *Driver) reportTrouble(sandbox attachment.Sandbox, err error) {
 	failed := func(r checkpoint.Record) deviceState { return failedState(r, err) }
 	for claim, devices := range statesByClaim(d.store.ForPod(sandbox.Pod.UID), failed) {
-		d.status.setClaim(claim, devices)
+		d.claimStatus.set(claim, devices)
 	}
 	d.event(sandbox.Pod, corev1.EventTypeWarning, eventAttachFailed, err.Error())
 }
@@ -82,7 +83,27 @@ func (d *Driver) reportDamage(ctx context.Context, damaged checkpoint.Damaged) {
 // repairStatus has written what an earlier driver attached and did not live to
 // tell.
 func (d *Driver) repairStatus(sandbox attachment.Sandbox) {
-	d.status.repair(sandbox, d.store.ForPod(sandbox.Pod.UID))
+	records := d.store.ForPod(sandbox.Pod.UID)
+	d.networkStatus.repair(sandbox, records)
+	for claim, devices := range statesByClaim(records, uncheckedState) {
+		d.claimStatus.amend(claim, devices)
+	}
+}
+
+// reportStatusLate tells that the pod's network-status is late. It is an event of
+// its own: nothing else shows on a pod whose networks are attached.
+func (d *Driver) reportStatusLate(pod attachment.PodRef, err error) {
+	d.metrics.NetworkStatusLate()
+	waiting := "the containers wait for it"
+	if !d.cfg.NetworkStatusWait {
+		waiting = "the containers do not wait for it (--network-status-wait=false)"
+	}
+	why := "the API server has not answered"
+	if err != nil {
+		why = err.Error()
+	}
+	d.event(pod, corev1.EventTypeWarning, eventStatusLate, fmt.Sprintf(
+		"the networks are attached, but network-status is not stored after %s, and %s: %s; nadra goes on trying", networkStatusLate, waiting, why))
 }
 
 // event queues an event on a pod. The broadcaster writes it in the background.

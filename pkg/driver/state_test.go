@@ -64,14 +64,15 @@ func TestFunctionsAreCounted(t *testing.T) {
 // What waits to be written has waited since it was first asked for.
 func TestStatusesThatWait(t *testing.T) {
 	d := newDriver(t)
-	same(t, "none", metrics.Queue{}, d.status.waiting(d.begun))
+	statuses := d.claimStatus.outbox
+	same(t, "none", metrics.Queue{}, statuses.measure(d.begun))
 	key := attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}
-	d.status.setClaim(key, nil)
-	first := d.status.pending[statusKey{claim: key}].since
-	d.status.setClaim(key, nil)
-	d.status.amendClaim(key, nil)
-	u, _ := d.status.take(statusKey{claim: key})
-	same(t, "since", first, u.since)
-	d.status.putBack(statusKey{claim: key}, u)
-	same(t, "put back", metrics.Queue{Length: 1, Oldest: 5}, d.status.waiting(first.Add(5)))
+	d.claimStatus.set(key, nil)
+	first, _ := statuses.look(key)
+	d.claimStatus.set(key, nil)
+	d.claimStatus.amend(key, nil)
+	now, _ := statuses.look(key)
+	same(t, "since", first.since, now.since)
+	same(t, "what is to be written", false, now.update.repair)
+	same(t, "one", metrics.Queue{Length: 1, Oldest: 5}, statuses.measure(first.since.Add(5)))
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -207,38 +208,68 @@ func prefixOf(n net.IPNet) (netip.Prefix, bool) {
 
 // networkStatus renders the annotation k8s.v1.cni.cncf.io/network-status: the
 // default network first, then the attachments in order, in Multus' form
-// (behaviours A3-29 to A3-42). Gateways are those by which the pod's default
-// routes leave, also after they were moved (behaviour A3-40).
+// (behaviours A3-29 to A3-42).
 func networkStatus(defaultNetwork *nadv1.NetworkStatus, records []checkpoint.Record) (string, error) {
-	var entries []string
-	add := func(s *nadv1.NetworkStatus) error {
-		b, err := json.MarshalIndent(s, "", "    ")
-		entries = append(entries, string(b))
-		return err
+	statuses, err := networkStatuses(records)
+	if err != nil {
+		return "", err
 	}
 	if defaultNetwork != nil {
-		if err := add(defaultNetwork); err != nil {
-			return "", err
-		}
+		statuses = slices.Insert(statuses, 0, defaultNetwork)
 	}
+	var entries []string
+	for _, s := range statuses {
+		b, err := json.MarshalIndent(s, "", "    ")
+		if err != nil {
+			return "", fmt.Errorf("encoding the status of %s: %w", s.Interface, err)
+		}
+		entries = append(entries, string(b))
+	}
+	return "[" + strings.Join(entries, ",") + "]", nil
+}
+
+// networkStatuses returns the entries of attachments. Gateways are those by
+// which the pod's default routes leave, also after they were moved (behaviour
+// A3-40).
+func networkStatuses(records []checkpoint.Record) ([]*nadv1.NetworkStatus, error) {
+	var out []*nadv1.NetworkStatus
 	moved := slices.ContainsFunc(records, asksForDefaultRoute)
 	for _, r := range records {
 		var result types100.Result
 		if err := json.Unmarshal(r.Result, &result); err != nil {
-			return "", fmt.Errorf("reading the result of %s: %w", r.Attachment.Interface, err)
+			return nil, fmt.Errorf("reading the result of %s: %w", r.Attachment.Interface, err)
 		}
 		statuses, err := nadutils.CreateNetworkStatuses(&result, r.Attachment.Network.String(), false, deviceInfoOf(r))
 		if err != nil {
-			return "", fmt.Errorf("making the status of %s: %w", r.Attachment.Interface, err)
+			return nil, fmt.Errorf("making the status of %s: %w", r.Attachment.Interface, err)
 		}
 		for _, s := range statuses {
 			s.Gateway = statusGateways(r, *s, moved)
-			if err := add(s); err != nil {
-				return "", err
-			}
 		}
+		out = append(out, statuses...)
 	}
-	return "[" + strings.Join(entries, ",") + "]", nil
+	return out, nil
+}
+
+// showsNetworks reports whether a network-status has the entries of these
+// records. Its entry of the default network is not looked at: the interface's
+// addresses may change while the pod runs.
+func showsNetworks(text string, records []checkpoint.Record) bool {
+	var shown []nadv1.NetworkStatus
+	if json.Unmarshal([]byte(text), &shown) != nil {
+		return false
+	}
+	wanted, err := networkStatuses(records)
+	return err == nil && !slices.ContainsFunc(wanted, func(w *nadv1.NetworkStatus) bool {
+		return !slices.ContainsFunc(shown, func(s nadv1.NetworkStatus) bool { return sameJSON(s, w) })
+	})
+}
+
+// sameJSON reports whether two values are encoded the same.
+func sameJSON(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 func asksForDefaultRoute(r checkpoint.Record) bool { return r.Attachment.DefaultRoute != nil }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -121,6 +122,7 @@ func (d *Driver) sweep(ctx context.Context, poked bool) {
 	}
 	if !poked {
 		d.sweepGone(ctx)
+		d.sweepNetworkStatus()
 	}
 	changed := d.sweeper.hardware.Swap(false)
 	for _, debt := range d.store.Debts() {
@@ -165,7 +167,8 @@ func (d *Driver) sweepPod(ctx context.Context, pod attachment.PodRef, records []
 	if !slices.ContainsFunc(records, lost) || d.jobs.running(pod.UID) {
 		return nil // an attach that is under way clears the earlier sandbox itself
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, unprepareTime, errors.New("the time for sweeping a pod is over"))
+	limit := min(d.attacher.limits.detaching(records), silentAfter/2)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("the time for sweeping a pod is over"))
 	defer cancel()
 	unlock, err := d.pods.lock(ctx, pod.UID)
 	if err != nil {
@@ -173,6 +176,29 @@ func (d *Driver) sweepPod(ctx context.Context, pod attachment.PodRef, records []
 	}
 	defer unlock()
 	return d.attacher.detach(ctx, pod.UID, lost)
+}
+
+// sweepNetworkStatus has network-status written where a pod, as last seen, does
+// not show what it is attached to: somebody else has overwritten it. A pod whose
+// status is not stored, and which nobody is at, is attached again.
+func (d *Driver) sweepNetworkStatus() {
+	for pod, records := range byPod(d.store.All()) {
+		records = networksIn(records)
+		attached := func(r checkpoint.Record) bool { return r.Phase == checkpoint.Attached && d.attacher.there(r) }
+		_, writing := d.networkStatus.outbox.look(pod)
+		m := d.watch.find(pod)
+		switch {
+		case len(records) == 0, !allOf(records, attached), writing, d.jobs.running(pod.UID), m == nil, m.DeletionTimestamp != nil:
+		case slices.ContainsFunc(records, statusMissing):
+			d.attachAgainSoon(*records[0].Sandbox)
+		case !showsNetworks(m.Annotations[nadv1.NetworkStatusAnnot], records):
+			d.networkStatus.repair(*records[0].Sandbox, records)
+		}
+	}
+}
+
+func allOf(records []checkpoint.Record, is func(checkpoint.Record) bool) bool {
+	return !slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !is(r) })
 }
 
 // sweepGone forgets claims that the API server does not know any more and that
@@ -209,11 +235,19 @@ func (d *Driver) claimGone(ctx context.Context, ref attachment.ClaimRef) bool {
 	return apierrors.IsNotFound(err) || err == nil && string(claim.UID) != ref.UID
 }
 
-// sweepDebt tries the DEL of a debt when it is its turn.
+// attachedIn reports whether a sandbox has, or may have, networks. A DEL for
+// something else in it may free their addresses, too: IPAM plugins may release by
+// the sandbox alone.
+func (d *Driver) attachedIn(sandboxID string) bool {
+	return slices.ContainsFunc(d.store.All(), func(r checkpoint.Record) bool { return r.DELOwed() && inSandbox(sandboxID)(r) })
+}
+
+// sweepDebt tries the DEL of a debt when it is its turn, and nothing else is
+// attached in its sandbox.
 func (d *Driver) sweepDebt(ctx context.Context, debt checkpoint.Debt, now time.Time, changed bool) error {
 	name := debt.Record.DELKey()
 	t := d.sweeper.debts[name]
-	if !t.due(now, changed) {
+	if !t.due(now, changed) || d.attachedIn(debt.Record.Sandbox.ID) {
 		return nil
 	}
 	if err := d.attacher.runDel(ctx, debt.Record, d.attacher.there(debt.Record)); err != nil {

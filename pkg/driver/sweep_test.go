@@ -9,6 +9,7 @@ import (
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
@@ -80,10 +82,58 @@ func TestSweepDetachesFromNamespacesThatAreGone(t *testing.T) {
 	d.attacher.look = func(string) (namespace, error) { return namespace{}, errors.New("too many open files") }
 	d.sweep(t.Context(), true)
 	same(t, "plugins while it is not known", nil, k.calls)
-	d.attacher.look = func(string) (namespace, error) { return namespace{}, errNoNamespace }
+	d.attacher.look = func(string) (namespace, error) { return namespace{}, podns.ErrGone }
 	d.sweep(t.Context(), true)
 	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
 	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, phases(d.store))
+}
+
+// A DEL that was given up for one network is not tried while the sandbox has
+// another: IPAM plugins that release by the sandbox alone would free its address.
+func TestSweepLeavesWhatTheSandboxHas(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	prepare(t, d, claim("a", "blue", "blue"))
+	if err := attachNow(t, d, sandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	k := d.attacher.runner.(*kernel)
+	k.calls = nil
+	if err := d.store.HandOver(d.store.All()[1].Key(), errors.New("busy")); err != nil {
+		t.Fatal(err)
+	}
+	d.sweep(t.Context(), true)
+	same(t, "plugins while net1 is attached", nil, k.calls)
+	k.gone = map[string]bool{sandboxNo(1).NetNS: true}
+	d.sweep(t.Context(), true)
+	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`, `DEL net2 in sandbox-1 netns ""`}, k.calls)
+}
+
+// Somebody else has overwritten network-status: it is written again.
+func TestSweepRepairsNetworkStatus(t *testing.T) {
+	d, _ := attachedDriver(t)
+	watch, err := newPodWatch(fake.NewClientset(), "node-1", d.podGone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.watch = watch
+	text, err := networkStatus(nil, d.store.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, shown string
+		want        int
+	}{{"as it was written", text, 0}, {"removed", "", 1}} {
+		pod := &knownPod{restart: corev1.RestartPolicyAlways}
+		pod.Namespace, pod.Name, pod.UID = web.Namespace, web.Name, types.UID(web.UID)
+		pod.Annotations = map[string]string{nadv1.NetworkStatusAnnot: tt.shown}
+		if err := watch.informer.GetStore().Add(pod); err != nil {
+			t.Fatal(err)
+		}
+		d.networkStatus.outbox.forget(web)
+		d.sweep(t.Context(), false)
+		same(t, tt.name, tt.want, d.networkStatus.outbox.measure(time.Now()).Length)
+	}
 }
 
 // What a sweep finds and cannot clear is counted until it is cleared.
@@ -98,7 +148,7 @@ func TestOrphansAreCounted(t *testing.T) {
 	is("before a sweep", nil)
 	d.sweep(t.Context(), true)
 	is("while all is well", nil)
-	d.attacher.look = func(string) (namespace, error) { return namespace{}, errNoNamespace }
+	d.attacher.look = func(string) (namespace, error) { return namespace{}, podns.ErrGone }
 	k.fails("DEL net1", final("busy"))
 	k.orphans = []cniexec.Orphan{{Network: "blue"}, {Network: "red"}}
 	d.sweep(t.Context(), true)
@@ -130,7 +180,7 @@ func TestSweepForgetsWhatIsGone(t *testing.T) {
 	there := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a-uid"}}
 	namesake := there.DeepCopy()
 	namesake.UID = "another-uid"
-	gone := func(string) (namespace, error) { return namespace{}, errNoNamespace }
+	gone := func(string) (namespace, error) { return namespace{}, podns.ErrGone }
 	tests := []struct {
 		name  string
 		pods  []*metav1.PartialObjectMetadata

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/test/bench/sealed"
@@ -127,7 +129,9 @@ func (n *runtimeNode) start() {
 	same(n.T, "damaged files", nil, damaged)
 	run, err := cniexec.New(cniexec.Options{HostRoot: "/", BinDirs: []string{os.Getenv(realPlugins)}, CacheDir: filepath.Join(n.state, "cni")})
 	n.must(err)
-	netns := &podNet{hostRoot: "/"}
+	namespaces, err := podns.New("/")
+	n.must(err)
+	netns := &podNet{namespaces: namespaces, hostRoot: "/"}
 	d.store, d.cache = store, run
 	d.attacher.store, d.attacher.runner, d.attacher.look, d.attacher.routes = store, run, netns.look, netns
 	d.attacher.handedOver = func(r checkpoint.Record, cause error) { n.Errorf("%s became a debt: %v", r.Key(), cause) }
@@ -212,12 +216,12 @@ func (n *runtimeNode) taken() int {
 // removes.
 func (n *runtimeNode) links() []string {
 	n.Helper()
-	host, err := (&podNet{hostRoot: "/"}).look("/proc/thread-self/ns/net")
+	host, err := net.Interfaces()
 	n.must(err)
 	var out []string
-	for _, l := range host.links {
-		if l != "br0" {
-			out = append(out, l)
+	for _, l := range host {
+		if l.Name != "br0" {
+			out = append(out, l.Name)
 		}
 	}
 	return out

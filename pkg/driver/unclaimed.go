@@ -29,17 +29,17 @@ func (d *Driver) refuseUnclaimed(pod *nri.PodSandbox) error {
 	if !d.owner.Refuse || !d.owner.mine() {
 		return nil
 	}
-	err := d.owner.judge(pod)
+	sandbox := sandboxOf(pod, d.isHost)
+	err := d.owner.judge(pod, sandbox)
 	if err != nil {
 		d.metrics.UnclaimedRefused()
-		d.event(sandboxOf(pod).Pod, corev1.EventTypeWarning, eventNoClaim, err.Error())
+		d.event(sandbox.Pod, corev1.EventTypeWarning, eventNoClaim, err.Error())
 	}
 	return err
 }
 
 // judge decides about a new sandbox of a pod without a claim on a node of ours.
-func (w *owner) judge(pod *nri.PodSandbox) error {
-	sandbox := sandboxOf(pod)
+func (w *owner) judge(pod *nri.PodSandbox, sandbox attachment.Sandbox) error {
 	text := pod.GetAnnotations()[attachment.NetworksAnnotation]
 	if strings.TrimSpace(text) == "" || sandbox.NetNS == "" { // a host's network is not attached to
 		return nil

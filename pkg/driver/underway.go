@@ -7,35 +7,47 @@ import (
 	"github.com/nadra-dev/nadra/internal/metrics"
 )
 
-// underway are operations that are being done, for whoever wants to know how
-// many and since when. The zero value has none.
+// underway counts operations that are being done. The zero value has none.
 type underway struct {
-	mu    sync.Mutex
-	begun map[*time.Time]struct{}
+	mu         sync.Mutex
+	operations map[*operation]struct{}
 }
 
+// operation is one that is being done, and how long it may take.
+type operation struct {
+	begun time.Time
+	limit time.Duration
+}
+
+// stuck reports whether the operation has not ended some time after its limit.
+func (o operation) stuck(now time.Time) bool { return now.Sub(o.begun) > o.limit+endTime }
+
 // begin notes an operation and returns what notes its end.
-func (u *underway) begin() (end func()) {
-	now := time.Now()
+func (u *underway) begin(limit time.Duration) (end func()) {
+	o := &operation{begun: time.Now(), limit: limit}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.begun == nil {
-		u.begun = map[*time.Time]struct{}{}
+	if u.operations == nil {
+		u.operations = map[*operation]struct{}{}
 	}
-	u.begun[&now] = struct{}{}
+	u.operations[o] = struct{}{}
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		delete(u.begun, &now)
+		delete(u.operations, o)
 	}
 }
 
+// look counts the operations.
 func (u *underway) look(now time.Time) metrics.Queue {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	q := metrics.Queue{Length: len(u.begun)}
-	for since := range u.begun {
-		q.Oldest = max(q.Oldest, now.Sub(*since))
+	q := metrics.Queue{Length: len(u.operations)}
+	for o := range u.operations {
+		q.Oldest = max(q.Oldest, now.Sub(o.begun))
+		if o.stuck(now) {
+			q.Stuck++
+		}
 	}
 	return q
 }
@@ -51,7 +63,7 @@ const (
 	podFailed = "failed"
 )
 
-// look tells of the jobs that run, and of the pods that they are for.
+// look counts the jobs that run, and the pods whose containers wait, by state.
 func (js *jobs) look(now time.Time) (running metrics.Queue, blocked map[string]int) {
 	js.mu.Lock()
 	defer js.mu.Unlock()
@@ -65,6 +77,9 @@ func (js *jobs) look(now time.Time) (running metrics.Queue, blocked map[string]i
 		if state != podFailed {
 			running.Length++
 			running.Oldest = max(running.Oldest, now.Sub(j.begun))
+			if (operation{j.begun, j.limit}).stuck(now) {
+				running.Stuck++
+			}
 		}
 	}
 	return running, blocked

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,20 +29,36 @@ func (d *Driver) unprepare(ctx context.Context, uid string) error {
 	if err != nil {
 		return fmt.Errorf("unpreparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	d.status.forget(claim)
+	d.claimStatus.forget(claim)
 	return d.forget(uid)
 }
 
-// release runs the DELs that a claim owes while no other operation on its pod
-// runs.
+// release runs the DELs that a claim owes. They have their own time: when ctx
+// ends first they go on, and whoever asks again waits for them.
 func (d *Driver) release(ctx context.Context, pod attachment.PodRef, uid string) error {
-	defer d.detaches.begin()()
+	done := make(chan error, 1)
+	d.jobs.group.Go(func() { done <- d.releaseClaim(pod, uid) })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for its DELs, which go on: %w", context.Cause(ctx))
+	}
+}
+
+// releaseClaim runs the DELs that a claim owes, and forgets it, while no other
+// operation on its pod runs.
+func (d *Driver) releaseClaim(pod attachment.PodRef, uid string) error {
+	limit := d.attacher.limits.detaching(d.store.ForClaim(uid))
+	defer d.detaches.begin(limit)()
+	ctx, cancel := context.WithTimeoutCause(d.withPod(d.jobs.base, pod), limit, errors.New("the time for releasing a claim is over"))
+	defer cancel()
 	unlock, err := d.pods.lock(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return d.attacher.release(d.withPod(ctx, pod), uid)
+	return d.attacher.release(ctx, uid)
 }
 
 // stillRuns returns an error while the sandbox of a claim has its network

@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -35,7 +36,9 @@ const (
 // templatesFor makes the claims that stand for selections: one template, or
 // more where a claim has no room for all requests. Workloads of a namespace
 // that need the same share their templates, since the name says the content.
-func templatesFor(selections []attachment.Selection, namespace string) ([]*resourceapi.ResourceClaimTemplate, error) {
+// deviceless says of each selection whether its network gets its device by another
+// claim of the pod; nil says that none does.
+func templatesFor(selections []attachment.Selection, deviceless []bool, namespace string) ([]*resourceapi.ResourceClaimTemplate, error) {
 	names, err := attachment.Agree(selections)
 	if err != nil {
 		return nil, err
@@ -53,6 +56,12 @@ func templatesFor(selections []attachment.Selection, namespace string) ([]*resou
 		if err != nil {
 			return nil, err
 		}
+		for i, s := range part {
+			if i < len(deviceless) && deviceless[i] {
+				withoutDevice(spec.Devices.Requests[i].Exactly, s.Network)
+			}
+		}
+		deviceless = deviceless[min(len(part), len(deviceless)):]
 		out = append(out, &resourceapi.ResourceClaimTemplate{
 			TypeMeta:   metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceClaimTemplate"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName(spec, part)},
@@ -60,6 +69,15 @@ func templatesFor(selections []attachment.Selection, namespace string) ([]*resou
 		})
 	}
 	return out, nil
+}
+
+// withoutDevice has a request be for the network alone, whose DeviceClass is for
+// devices of its pool.
+func withoutDevice(r *resourceapi.ExactDeviceRequest, network attachment.NetworkRef) {
+	// Devices of pools lack the attributes, and reading a missing one is an error.
+	expression := fmt.Sprintf("%q in device.attributes[%q] && ", "nadHash", v1alpha1.DriverName) + selects(network)
+	r.DeviceClassName = v1alpha1.DriverName
+	r.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
 }
 
 // templateName is readable, and the same for the same content only.

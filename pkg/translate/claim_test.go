@@ -23,7 +23,7 @@ func selections(t *testing.T, annotation string) []attachment.Selection {
 func TestTemplatesShareWhatIsEqual(t *testing.T) {
 	name := func(annotation string) string {
 		t.Helper()
-		templates, err := templatesFor(selections(t, annotation), "shop")
+		templates, err := templatesFor(selections(t, annotation), nil, "shop")
 		if err != nil || len(templates) != 1 {
 			t.Fatal(templates, err)
 		}
@@ -44,7 +44,7 @@ func TestTemplatesShareWhatIsEqual(t *testing.T) {
 func TestTemplateNamesAreNames(t *testing.T) {
 	for _, network := range []string{"a", "with.dots", strings.Repeat("long", 50), strings.Repeat("x", 45) + ".y"} {
 		s := []attachment.Selection{{Network: attachment.NetworkRef{Namespace: "shop", Name: network}}}
-		templates, err := templatesFor(s, "shop")
+		templates, err := templatesFor(s, nil, "shop")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestManyNetworks(t *testing.T) {
 	for i := range 2*resourceapi.DeviceRequestsMaxSize + 1 {
 		names = append(names, fmt.Sprintf("lan%d", i))
 	}
-	templates, err := templatesFor(selections(t, strings.Join(names, ",")), "shop")
+	templates, err := templatesFor(selections(t, strings.Join(names, ",")), nil, "shop")
 	if err != nil || len(templates) != 3 {
 		t.Fatal(templates, err)
 	}

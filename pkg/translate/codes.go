@@ -54,6 +54,7 @@ const (
 	ClaimLeftOver      Code = "NADRA-035"
 	ClaimAlone         Code = "NADRA-036"
 	ResourceNotMatched Code = "NADRA-037"
+	ClaimUnseen        Code = "NADRA-038"
 
 	NotYAML            Code = "NADRA-040"
 	SharedByAnchor     Code = "NADRA-041"
@@ -79,6 +80,8 @@ const (
 	NetworkUsesMultus  Code = "NADRA-064"
 	NodeSelectorAdded  Code = "NADRA-065"
 	NodeSelectorUnread Code = "NADRA-066"
+	PoolUnserved       Code = "NADRA-067"
+	PoolOfOther        Code = "NADRA-068"
 
 	PluginOnNoNode    Code = "NADRA-070"
 	PluginOnSomeNodes Code = "NADRA-071"

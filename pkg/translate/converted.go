@@ -43,6 +43,9 @@ func (p pod) ownClaims() []ownClaim {
 // annotation; who removes it by hand may have meant otherwise.
 func (p *planner) planClaimAlone() plan {
 	var out plan
+	if p.env.unseen(p.pod) {
+		out.networks, out.features = p.planUnseen()
+	}
 	for _, c := range p.pod.ownClaims() {
 		template := p.env.template(p.object.ref.Namespace, c.template)
 		if template == nil {
@@ -113,30 +116,6 @@ func (p *planner) checkLeftOver(wanted int) {
 	for _, c := range p.pod.ownClaims() {
 		if !slices.Contains(names, c.name) {
 			p.add(ClaimLeftOver, c.path, p.doc.at(c.node), "%q refers to %s", c.name, c.template)
-		}
-	}
-}
-
-// checkOwnClaims looks for claims for networks that are not of a conversion.
-func (p *planner) checkOwnClaims() {
-	for i, item := range items(get(p.pod.template, "spec", "resourceClaims")) {
-		name := str(get(item, "resourceClaimTemplateName"))
-		if name == "" || ours.MatchString(name) {
-			continue
-		}
-		template := p.env.template(p.object.ref.Namespace, name)
-		if template == nil {
-			continue
-		}
-		for _, request := range template.Spec.Devices.Requests {
-			if request.Exactly == nil {
-				continue
-			}
-			class := request.Exactly.DeviceClassName
-			if _, ours := attachment.ClassNetwork(class); ours {
-				p.add(ClaimedByHand, p.pod.at.Child("spec", "resourceClaims").Index(i), p.doc.at(item), "template %s asks for class %s", name, class)
-				break
-			}
 		}
 	}
 }

@@ -19,6 +19,9 @@ type Options struct {
 	// Pools says that nadra's nodes serve the resource pools that networks draw
 	// from. Otherwise workloads that need them stay as they are.
 	Pools bool
+	// PoolServer says who serves a pool that no source of the input defines; nil
+	// says that nadra serves all pools. It may be called from several goroutines.
+	PoolServer func(pool string) PoolFacts
 	// NoPodInfo leaves out the files about the pod that pods with a device of a
 	// pool get.
 	NoPodInfo bool
@@ -69,6 +72,8 @@ type environment struct {
 	present map[attachment.NetworkRef]bool
 	// pools are the resources that networks of the input draw from.
 	pools map[string]bool
+	// defined are the pools that sources of the input define.
+	defined map[string]bool
 	// handlers are those of the input's RuntimeClasses.
 	handlers map[string]string
 	// policies are the namespaces that have a MultiNetworkPolicy.
@@ -77,14 +82,17 @@ type environment struct {
 	// namespace/name.
 	classes   map[string]bool
 	templates map[string]*resourceapi.ResourceClaimTemplateSpec
+	// classSpecs are the classes of the input.
+	classSpecs map[string]*resourceapi.DeviceClass
 }
 
 func newEnvironment(o Options) *environment {
 	return &environment{
 		options:  o,
 		networks: map[attachment.NetworkRef]network{}, present: map[attachment.NetworkRef]bool{},
-		pools: map[string]bool{}, handlers: map[string]string{}, policies: map[string]bool{},
+		pools: map[string]bool{}, defined: map[string]bool{}, handlers: map[string]string{}, policies: map[string]bool{},
 		classes: map[string]bool{}, templates: map[string]*resourceapi.ResourceClaimTemplateSpec{},
+		classSpecs: map[string]*resourceapi.DeviceClass{},
 	}
 }
 
@@ -103,7 +111,11 @@ func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
 	return n, true
 }
 
-// servable reports whether nodes would publish a network.
+// servable reports whether nodes would publish a network, or devices for it.
 func (e *environment) servable(n network) bool {
-	return n.blocked == nil && (n.resourceName == "" || e.options.Pools)
+	if n.blocked != nil || n.resourceName == "" {
+		return n.blocked == nil
+	}
+	server := e.poolFacts(n.resourceName).Server
+	return e.options.Pools && (server == PoolOfNadra || server == PoolOfDriver)
 }

@@ -107,7 +107,7 @@ func (w *work) pods(env *environment) bool {
 	}
 	for _, p := range pods {
 		if annotation(p.template, attachment.NetworksAnnotation) != nil || annotation(p.template, attachment.DefaultNetworkAnnotation) != nil ||
-			len(p.ownClaims()) > 0 {
+			len(p.ownClaims()) > 0 || env.unseen(p) {
 			concerned = true
 			w.plan(p, env)
 		}

@@ -61,6 +61,18 @@ func optionsOf(t *testing.T, comment string) Options {
 		case strings.HasPrefix(word, "node="):
 			facts := strings.SplitN(strings.TrimPrefix(word, "node="), "/", 3)
 			o.Nodes = append(o.Nodes, NodeFacts{Name: facts[0], Plugins: strings.Split(facts[1], ","), Interfaces: strings.Split(facts[2], ",")})
+		case strings.HasPrefix(word, "pool="): // e.g. pool=intel.com/sriov:driver:sriov.example.com; the others are nobody's
+			parts := strings.SplitN(strings.TrimPrefix(word, "pool="), ":", 3)
+			before := o.PoolServer
+			o.PoolServer = func(pool string) PoolFacts {
+				switch {
+				case pool == parts[0]:
+					return PoolFacts{Server: PoolServer(parts[1]), By: parts[2]}
+				case before != nil:
+					return before(pool)
+				}
+				return PoolFacts{Server: PoolOfNobody}
+			}
 		case strings.HasPrefix(word, "namespace="):
 			o.Namespace = strings.TrimPrefix(word, "namespace=")
 		default:

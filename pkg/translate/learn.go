@@ -82,6 +82,9 @@ const policyKind = "MultiNetworkPolicy"
 // taught are the kinds that are taken note of.
 var taught = func() [][]byte {
 	kinds := [][]byte{[]byte(nadKind), []byte(policyKind), []byte("RuntimeClass"), []byte("DeviceClass"), []byte("ResourceClaimTemplate")}
+	for _, name := range append(PoolConfigMaps(), policyOfPool) {
+		kinds = append(kinds, []byte(name))
+	}
 	for _, k := range operators.Kinds() {
 		kinds = append(kinds, []byte(k.Kind))
 	}
@@ -96,12 +99,15 @@ func teaches(text []byte) bool {
 // learn takes note of an object that the rules for others refer to.
 func (e *environment) learn(o object) {
 	switch {
+	case definesPools(o):
+		e.learnPools(o)
 	case o.group == "node.k8s.io" && o.ref.Kind == "RuntimeClass":
 		e.handlers[o.ref.Name] = str(get(o.node, "handler"))
 	case o.group == nadGroup && o.ref.Kind == policyKind:
 		e.policies[o.ref.Namespace] = true
 	case o.group == resourceapi.GroupName && o.ref.Kind == "DeviceClass":
 		e.classes[o.ref.Name] = true
+		e.classSpecs[o.ref.Name] = classOf(get(o.node, "spec"))
 	case o.group == resourceapi.GroupName && o.ref.Kind == "ResourceClaimTemplate":
 		e.templates[o.ref.Namespace+"/"+o.ref.Name] = templateSpec(get(o.node, "spec"))
 	}

@@ -39,7 +39,7 @@ func refOf(o ObjectRef) attachment.NetworkRef {
 // which is told by the error and blocks nothing.
 func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 	n := network{
-		resourceName: nad.Annotations[attachment.ResourceNameAnnotation],
+		resourceName: attachment.PoolOf(nad.Annotations),
 		nodeSelector: nad.Annotations[attachment.NodeSelectorAnnotation],
 	}
 	parsed, err := attachment.ParseNetwork(nad)
@@ -140,7 +140,9 @@ func (n *judged) know(e *environment, pool Path) {
 	e.pools[n.resourceName] = true
 	if !e.options.Pools {
 		n.add(PoolsNotServed, pool, n.place(pool), "the pool is %s", n.resourceName)
+		return
 	}
+	n.checkServer(e, pool)
 }
 
 // verdict is drawn up when all is known. A network without a name can have no

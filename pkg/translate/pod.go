@@ -56,8 +56,12 @@ func (p *planner) plan() plan {
 		out.networks = append(out.networks, s.Network.String())
 		out.features = append(out.features, featuresOf(s)...)
 	}
+	if p.claimed() {
+		p.ledger.settleRest(Kept, "")
+		return out
+	}
 	p.checkPod()
-	p.checkOwnClaims()
+	p.checkHandClaims()
 	p.checkNetworks()
 	if p.checkResources() {
 		out.features = append(out.features, featureResources)
@@ -66,7 +70,7 @@ func (p *planner) plan() plan {
 		p.ledger.settleRest(Kept, HostNetwork)
 		return out
 	}
-	templates, err := templatesFor(p.selections, p.object.ref.Namespace)
+	templates, err := templatesFor(p.selections, p.deviceless(), p.object.ref.Namespace)
 	if err != nil {
 		p.add(Contradiction, p.annotationPath(attachment.NetworksAnnotation), p.doc.at(p.annotation), "%v", err)
 		return out

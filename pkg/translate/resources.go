@@ -15,11 +15,15 @@ import (
 // pool. For extended resources they are equal where both are there.
 var resourceLists = []string{"limits", "requests"}
 
-// references counts the pod's networks by the pool that they draw from.
+// references counts the pod's networks by the pool of nadra's that they draw from.
 func (p *planner) references() map[string]int64 {
 	out := map[string]int64{}
 	for _, s := range p.selections {
-		if n, found := p.network(s.Network); found && n.resourceName != "" {
+		n, found := p.network(s.Network)
+		if !found {
+			continue
+		}
+		if by, _ := p.deviceOf(n); by == byPool {
 			out[n.resourceName]++
 		}
 	}

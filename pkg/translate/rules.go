@@ -113,9 +113,9 @@ var rules = []Rule{
 	},
 	{
 		ClaimedByHand, Blocker, "The pod asks for networks by a claim already",
-		"spec.resourceClaims refers to a template that somebody wrote, which asks for networks by their DeviceClasses; the annotation is there, too.",
-		"On nodes of nadra the claim counts and the annotation is only kept for Multus. A second claim would attach the networks twice.",
-		"Nothing needs to be done if the claim says what the annotation says. Else remove the claim, or the annotation.",
+		"spec.resourceClaims refers to a template that somebody wrote, which asks for networks; the annotation is there, too, and does not name exactly these networks.",
+		"On nodes of nadra the claim counts. A second claim would attach networks twice, and whoever reads the annotation, such as multi-networkpolicy, sees other networks than the pod has.",
+		"Have the annotation name the claim's networks, in their order and with their interfaces. Or remove the claim, or the annotation, which nadra's webhook then writes.",
 	},
 	{
 		NoContainers, Blocker, "There is no pod where one should be",
@@ -186,8 +186,8 @@ var rules = []Rule{
 	{
 		ResourceShortfall, Warning, "The pod has fewer devices than networks",
 		"limits ask for fewer devices of a pool than the pod has networks that draw from it; often for none, where another webhook adds them.",
-		"With Multus the networks without a device fail or go without one. The claim has one device for each network.",
-		"Nothing needs to be done if every network is wanted. Switch off the webhook that adds the resources.",
+		"With Multus the CNI plugin of a network without a device is called without one, and fails or attaches something else. The claim asks for one device for each network, so the pod needs more devices than before, and waits where there are not as many.",
+		"Check that nadra's nodes have a device for each network, or take the network out of the annotation. Switch off the webhook that adds the resources.",
 	},
 	{
 		ResourceUnread, Blocker, "A quantity of devices cannot be read",
@@ -224,6 +224,12 @@ var rules = []Rule{
 		"The annotation has changed since the conversion and names more networks of a pool; limits or requests still name that pool.",
 		"The devices of the earlier networks were taken out then. What remains may be there for its own sake, or for the new networks, which get their devices by the claim.",
 		"Remove as many devices from limits and requests as were added for the new networks.",
+	},
+	{
+		ClaimUnseen, Warning, "Network policies do not see the pod's networks",
+		"The pod asks for networks by a claim and has no annotation, and the cluster or the input has a MultiNetworkPolicy.",
+		"Programs such as multi-networkpolicy go by the annotation k8s.v1.cni.cncf.io/networks. To them the pod has no such networks: a policy for it does not hold, and as a peer it is not let through.",
+		"nadra's webhook adds the annotation to pods whose claims name their networks. Without the webhook, and where the allocation decides the network, write the annotation that the message gives, or that names the claim's networks in their order: on nodes of nadra the claim counts.",
 	},
 	{
 		NotYAML, Warning, "A document is not YAML",
@@ -356,6 +362,18 @@ var rules = []Rule{
 		"The annotation k8s.v1.cni.cncf.io/nodeSelector of one of the pod's networks is not one label.",
 		"The network resources injector refuses such a pod, or the API server does. Which nodes are meant cannot be known.",
 		"Write one label of nodes, as key=value, or as key where it has no value.",
+	},
+	{
+		PoolUnserved, Blocker, "Nobody serves the network's device pool",
+		"The NetworkAttachmentDefinition names a pool by the annotation k8s.v1.cni.cncf.io/resourceName that no source of nadra defines (ConfigMap sriovdp-config or rdma-devices, SriovNetworkNodePolicy) and of which nadra's nodes publish no devices, or the pod does not ask another driver for its device.",
+		"A claim for such a device waits for ever. With Multus the pod runs: the device plugin gives it the device, or the CNI plugin is called without one.",
+		"Where a device plugin of another kind serves the pool, leave network and pods on Multus' nodes. Where nadra is to serve it, define it (docs/operations.md, Resource pools), give the definition's manifest, too, or name the pool by --pools. Where nobody has such devices, remove the annotation.",
+	},
+	{
+		PoolOfOther, Info, "Another driver gives the network its device",
+		"The pod's network draws from a pool of which another DRA driver has the devices, and the pod asks that driver for one by a claim of its own.",
+		"The claim of nadra's is for the network alone. When the node prepares the pod, the network gets the deviceID of the device that the other driver was asked for. There must be exactly one for each network of the pool.",
+		"Nothing needs to be done.",
 	},
 	{
 		PluginOnNoNode, Warning, "No node has a network's plugin",

@@ -76,6 +76,8 @@ func (p *planner) checkNetworks() {
 			p.add(NetworkUnusable, path, p.place(i), "%v", n.blocked)
 		case n.resourceName != "" && !p.env.options.Pools:
 			p.add(PoolsNotServedUser, path, p.place(i), "%s draws from pool %s", s.Network, n.resourceName)
+		default:
+			p.checkPool(i, n)
 		}
 	}
 }

@@ -18,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nadra-dev/nadra/test/bench/stats"
-	"github.com/nadra-dev/nadra/test/cluster"
-	"github.com/nadra-dev/nadra/test/lab"
 )
 
 const (
@@ -216,7 +214,7 @@ func (s *starter) awaitAll(b *testing.B, size int, ok func(watch.Event) bool) ma
 func (s *starter) reboot(b *testing.B, number int, f *burstFigures) {
 	node := s.Cluster.Node(number)
 	started := time.Now()
-	must(b, s.restart(b.Context(), node))
+	must(b, node.Reboot(b.Context()))
 	if number == thickNode {
 		must(b, node.InstallMultus(b.Context(), s.multus))
 	}
@@ -232,17 +230,4 @@ func (s *starter) reboot(b *testing.B, number int, f *burstFigures) {
 	last := slices.MaxFunc(slices.Collect(maps.Values(back)), time.Time.Compare)
 	f.Back, f.BackReady = last.Sub(started).Seconds(), last.Sub(nodeReady).Seconds()
 	f.BackRefused, _, f.BackMessages = s.refusals(b, back)
-}
-
-// restart reboots a node. A kubelet that finds containerd busy with what many
-// pods have left gives up, and is started again as systemd would.
-func (s *starter) restart(ctx context.Context, node *cluster.Node) error {
-	err := node.Reboot(ctx)
-	if err == nil || !node.Running(cluster.Containerd) || node.Running(cluster.Kubelet) {
-		return err
-	}
-	if err := lab.Eventually(ctx, podTime, func(ctx context.Context) error { return node.StartComponent(ctx, cluster.Kubelet) }); err != nil {
-		return err
-	}
-	return s.nodeReady(ctx, node)
 }

@@ -38,6 +38,7 @@ type report struct {
 	Requests      []requestFigures
 	Bursts        []burstFigures
 	LatePods      []burstFigures
+	Lags          []lagFigures
 	Delay         []delayFigures
 	Memory        []memoryFigures
 	ContainerPeak float64

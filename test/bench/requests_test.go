@@ -25,9 +25,10 @@ type requestFigures struct {
 	OwnReady, Own stats.Sample
 	// AllReady and All are everybody's but the benchmark's.
 	AllReady, All stats.Sample
-	// Path are the driver's between its read of the claim at Prepare and the
-	// end of its hook, which is before the first container.
-	Path stats.Sample
+	// Path are the driver's between its read of the claim at Prepare and the end
+	// of its hook; Beside those until network-status is stored, which the first
+	// container waits for.
+	Path, Beside stats.Sample
 	// What are the own ones of the last pod, for a reader.
 	What []string
 
@@ -95,7 +96,8 @@ func during(events []auditEvent, from, to time.Time) []auditEvent {
 }
 
 func (f *requestFigures) add(life podLife, h hook, events []auditEvent) {
-	var ownReady, own, allReady, all, path float64
+	var ownReady, own, allReady, all, path, beside float64
+	stored := false
 	var prepared time.Time
 	f.What = nil
 	for _, e := range events {
@@ -121,11 +123,15 @@ func (f *requestFigures) add(life podLife, h hook, events []auditEvent) {
 		case !prepared.IsZero() && e.Received.Before(h.end):
 			path++
 		}
+		if !prepared.IsZero() && !stored && !e.Received.Equal(prepared) {
+			beside++
+			stored = e.String() == "patch pods/status"
+		}
 	}
 	f.OwnReady, f.Own = append(f.OwnReady, ownReady), append(f.Own, own)
 	f.AllReady, f.All = append(f.AllReady, allReady), append(f.All, all)
 	if !h.end.IsZero() {
-		f.Path = append(f.Path, path)
+		f.Path, f.Beside = append(f.Path, path), append(f.Beside, beside)
 	}
 }
 

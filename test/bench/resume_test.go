@@ -18,7 +18,7 @@ import (
 
 // measurements are all that the document needs.
 var measurements = []string{
-	"beside", "burst", "late pods", "commands", "delay", "gate", "hook", "memory", "pods", "scale", "webhook",
+	"beside", "burst", "late pods", "commands", "delay", "gate", "hook", "memory", "network-status", "pods", "scale", "webhook",
 }
 
 // saved is where figures are kept as they come: to measure all takes more than an

@@ -95,10 +95,17 @@ func (t *trio) install(ctx context.Context) error {
 // setWait gives the driver an --attach-wait, or none ("").
 func (t *trio) setWait(b *testing.B, wait string) {
 	b.Helper()
-	args := []string{"--node-name=$(NODE_NAME)", "--host-root=/host"}
-	if wait != "" {
-		args = append(args, "--attach-wait="+wait)
+	if wait == "" {
+		t.setFlags(b)
+		return
 	}
+	t.setFlags(b, "--attach-wait="+wait)
+}
+
+// setFlags gives the driver these flags beside those that it needs.
+func (t *trio) setFlags(b *testing.B, flags ...string) {
+	b.Helper()
+	args := append([]string{"--node-name=$(NODE_NAME)", "--host-root=/host"}, flags...)
 	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}})
 	must(b, err)
 	_, err = t.Cluster.Kubectl(b.Context(), "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", string(patch))

@@ -201,6 +201,9 @@ func (f fixture) testRestart(t *testing.T) {
 	if err := node.Restart(f.ctx, cluster.Containerd); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := node.Sandboxes(f.ctx); err != nil {
+		t.Errorf("containerd is said to work, and its CRI does not: %v", err)
+	}
 	f.createPod(t, "restarted", 1)
 	for _, component := range f.c.ControlPlane().Components() {
 		// A crash: asked nicely, the API server waits for all its clients.

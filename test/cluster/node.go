@@ -3,8 +3,9 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // The components of a node.
@@ -49,16 +50,13 @@ func (c *Cluster) newNode(number int) *Node {
 
 func (n *Node) containerd() component {
 	c := n.program(n.artifacts.Containerd, Containerd, "--config", n.configFile("containerd.toml"))
+	// containerd listens before it has recovered its containers. Until then CRI
+	// answers "server is not initialized yet", and a kubelet that asks ends.
 	c.check = func(ctx context.Context) error {
-		socket, err := n.HostPath("/run/containerd/containerd.sock")
-		if err != nil {
+		return n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
+			_, err := runtime.Version(ctx, &runtimeapi.VersionRequest{})
 			return err
-		}
-		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
-		if err != nil {
-			return err
-		}
-		return conn.Close()
+		})
 	}
 	return c
 }

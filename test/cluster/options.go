@@ -23,6 +23,9 @@ type Options struct {
 	Nodes int
 	// Guests is the number of nodes that the caller runs, after the others.
 	Guests int
+	// Containerd is a folder with another build of containerd; by default it is
+	// the one that Build makes, with the libraries that containerd ships.
+	Containerd string
 	// NRITimeout is how long containerd waits for an NRI plugin; 5 s by default.
 	NRITimeout time.Duration
 	// ImageArchives are imported on every node.

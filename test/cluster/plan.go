@@ -37,14 +37,7 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 		links: []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"},
 	})
 
-	containerd := filepath.Join(components, "containerd")
-	version = b.moduleVersion(containerd, "github.com/containerd/containerd/v2")
-	p.containerd = b.add(goBuild{
-		name: "containerd", version: version, dir: containerd,
-		tags:     "no_btrfs no_zfs no_devmapper no_tracing no_systemd no_rdt urfave_cli_no_docs netgo osusergo",
-		ldflags:  " -X github.com/containerd/containerd/v2/version.Version=" + strings.TrimPrefix(version, "v"),
-		packages: prefixed("github.com/containerd/containerd/v2/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
-	})
+	p.containerd = b.add(containerdBuild(b, filepath.Join(components, "containerd")))
 
 	runc := filepath.Join(components, "runc")
 	version = b.moduleVersion(runc, "github.com/opencontainers/runc")
@@ -58,11 +51,11 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 	p.cni = b.add(goBuild{
 		name: "cni", version: b.moduleVersion(cni, "github.com/containernetworking/plugins"), dir: cni,
 		packages: prefixed(cniPlugins+"/", "main/bridge", "main/ptp", "main/macvlan", "main/loopback", "main/host-device",
-			"main/tap", "ipam/host-local", "ipam/static", "meta/tuning", "meta/sbr", "meta/bandwidth"),
+			"main/tap", "ipam/dhcp", "ipam/host-local", "ipam/static", "meta/tuning", "meta/sbr", "meta/bandwidth"),
 	})
 
 	pause := b.add(goBuild{name: "pause", dir: filepath.Join(components, "pause"), packages: []string{"."}})
-	mkimage := b.add(goBuild{name: "mkimage", dir: filepath.Join(root, "build/mkimage"), packages: []string{"."}})
+	mkimage := b.add(mkimageBuild(root))
 	p.images = b.addRecipe(imagesRecipe(p.folder, pause, mkimage))
 	p.tool = b.add(goBuild{
 		name: "nadra-cluster", dir: root, packages: []string{"./test/cluster/cmd/nadra-cluster"},
@@ -70,6 +63,10 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 	})
 	p.recipes = b.recipes
 	return p, b.err
+}
+
+func mkimageBuild(root string) goBuild {
+	return goBuild{name: "mkimage", dir: filepath.Join(root, "build/mkimage"), packages: []string{"."}}
 }
 
 func (p *plan) artifacts() Artifacts {

@@ -128,15 +128,19 @@ func (w *world) deleteNetworks(ctx context.Context, cases []Case) error {
 // createPod makes a case's pod. Nobody runs it.
 func (w *world) createPod(ctx context.Context, c Case, name string) (*corev1.Pod, error) {
 	var claims []corev1.PodResourceClaim
+	var references []corev1.ResourceClaim
 	for i := range max(1, len(c.Claims)) {
 		claims = append(claims, corev1.PodResourceClaim{Name: fmt.Sprintf("networks-%d", i), ResourceClaimName: ptr.To(claimName(name, i))})
+		references = append(references, corev1.ResourceClaim{Name: claims[i].Name})
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name, Annotations: c.Annotations},
 		Spec: corev1.PodSpec{
 			NodeName:       nodeName,
 			ResourceClaims: claims,
-			Containers:     []corev1.Container{{Name: "main", Image: "localhost/none"}},
+			Containers: []corev1.Container{{
+				Name: "main", Image: "localhost/none", Resources: corev1.ResourceRequirements{Claims: references},
+			}},
 		},
 	}
 	return w.kube.CoreV1().Pods(c.Namespace).Create(ctx, pod, metav1.CreateOptions{})

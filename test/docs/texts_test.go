@@ -23,7 +23,7 @@ var explained = []struct {
 		"FailedPrepareNetwork",
 		[]string{
 			"pkg/driver/networks.go", "pkg/driver/definition.go", "pkg/driver/confdir.go", "pkg/driver/given.go", "pkg/driver/inuse.go",
-			"pkg/driver/prepare.go", "pkg/driver/preparehardware.go", "pkg/driver/dra.go",
+			"pkg/driver/prepare.go", "pkg/driver/preparehardware.go", "pkg/driver/dra.go", "pkg/driver/gated.go",
 			"pkg/attachment/claim.go", "pkg/attachment/hardware.go", "pkg/attachment/isolation.go", "pkg/attachment/plan.go",
 		},
 		[]string{"pkg/attachment/*.go", "pkg/api/v1alpha1/*.go", "pkg/driver/*.go"},
@@ -31,7 +31,7 @@ var explained = []struct {
 	{
 		"FailedAttachNetwork",
 		[]string{"pkg/driver/attach.go", "pkg/driver/jobs.go", "pkg/driver/hooks.go", "pkg/driver/podroutes.go", "pkg/driver/defaultroute.go"},
-		[]string{"pkg/driver/podnet.go", "pkg/cniexec/*.go"},
+		[]string{"pkg/driver/podnet.go", "pkg/cniexec/*.go", "internal/podns/*.go"},
 	},
 	{"FailedReleaseNetwork", nil, []string{"pkg/driver/*.go", "pkg/cniexec/*.go"}},
 	{"FailedNoClaim", []string{"pkg/driver/unclaimed.go"}, nil},

@@ -30,7 +30,7 @@ const controllerReplicas = 2
 func TestControllerAway(t *testing.T) {
 	f := setup(t, "away")
 	f.networks()
-	f.apply(workload("Deployment", "early", "", asked, ""))
+	f.apply(lab.Workload("Deployment", "early", "", asked, ""))
 	early := f.pods("early", 1)[0]
 	before := f.view(early)
 
@@ -40,7 +40,7 @@ func TestControllerAway(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "pods.nadra.dev") {
 		t.Errorf("creating an annotated pod while nobody answers: %v", err)
 	}
-	f.apply(workload("Deployment", "late", "", "lan", ""))
+	f.apply(lab.Workload("Deployment", "late", "", "lan", ""))
 	f.refused("late")
 	_, err = f.CreatePod(f.ctx, plainPod(f.ns, "plain", ""))
 	f.must(err)
@@ -78,7 +78,7 @@ func TestControllerKilled(t *testing.T) {
 	f.networks()
 	f.owner(api.OwnerNadra)
 	const pods = 20
-	f.apply(workload("Deployment", "burst", fmt.Sprintf("replicas: %d", pods), "lan", ""))
+	f.apply(lab.Workload("Deployment", "burst", fmt.Sprintf("replicas: %d", pods), "lan", ""))
 	f.eventually(30*time.Second, func(ctx context.Context) error {
 		if f.created() == 0 {
 			return errors.New("no pod is created")
@@ -133,7 +133,7 @@ func TestManyPodsHaveOneTemplate(t *testing.T) {
 	f.owner(api.OwnerNadra)
 	const pods = 200
 	// They are created, which is all that this is about, and run nowhere.
-	f.apply(workload("Deployment", "many", fmt.Sprintf("replicas: %d", pods), "lan,fixed", "nodeSelector: {nowhere: to-be-found}"))
+	f.apply(lab.Workload("Deployment", "many", fmt.Sprintf("replicas: %d", pods), "lan,fixed", "nodeSelector: {nowhere: to-be-found}"))
 	f.one(f.templates(pods, "app=many"))
 	f.empty("many")
 }

@@ -71,7 +71,7 @@ func TestChartsOfOthers(t *testing.T) {
 			if c.master != "" {
 				f.links = append(f.links, c.master)
 				for _, n := range f.Cluster.Nodes() {
-					f.must(makeLink(f.ctx, n, c.master))
+					f.must(lab.MakeLink(f.ctx, n, c.master))
 				}
 			}
 			if c.besides != "" {
@@ -115,7 +115,7 @@ func (f *fixture) run(owner, manifest string, count int, picked []string) []obse
 			return err
 		}
 		pods = list.Items
-		if len(pods) != count || slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !ready(&p) }) {
+		if len(pods) != count || slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !lab.IsReady(&p) }) {
 			return fmt.Errorf("not all of %d pods are ready", count)
 		}
 		return nil

@@ -236,7 +236,7 @@ func (f *fixture) sh(n *cluster.Node, command string) string {
 // owner says who is to serve the pods of the namespace from now on.
 func (f *fixture) owner(owner string) {
 	f.Helper()
-	f.must(label(f.ctx, "namespace/"+f.ns, owner))
+	f.must(f.Label(f.ctx, "namespace/"+f.ns, owner))
 }
 
 // pods waits until there are exactly so many pods with the label app=name, all
@@ -251,7 +251,7 @@ func (f *fixture) pods(name string, count int) []*corev1.Pod {
 		}
 		out = nil
 		for _, p := range list.Items {
-			if !ready(&p) {
+			if !lab.IsReady(&p) {
 				return fmt.Errorf("pod %s is %s, not Ready", p.Name, p.Status.Phase)
 			}
 			out = append(out, &p)
@@ -264,12 +264,6 @@ func (f *fixture) pods(name string, count int) []*corev1.Pod {
 	f.must(err)
 	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Spec.NodeName, b.Spec.NodeName) })
 	return out
-}
-
-func ready(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // node returns the node that a pod runs on.

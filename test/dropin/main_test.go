@@ -7,13 +7,9 @@ package dropin
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -40,19 +36,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
+	lab.Main("dropin", func(ctx context.Context, dir string) int { return run(ctx, dir, m) })
 }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	dir, err := os.MkdirTemp("", "nadra-dropin-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
+func run(ctx context.Context, dir string, m *testing.M) int {
 	c, err := start(ctx, dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
@@ -64,16 +51,7 @@ func run(m *testing.M) int {
 	} else {
 		code = m.Run()
 	}
-	if code != 0 {
-		if logs, err := c.SaveLogs("dropin"); err == nil {
-			fmt.Fprintln(os.Stderr, "logs are in", logs)
-		}
-	}
-	if err := c.Stop(context.WithoutCancel(ctx)); err != nil {
-		fmt.Fprintln(os.Stderr, "stopping the cluster:", err)
-		return 1
-	}
-	return code
+	return lab.StopAfter(ctx, "dropin", c, code)
 }
 
 func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
@@ -97,7 +75,7 @@ func install(ctx context.Context, c *cluster.Cluster) (err error) {
 		return err
 	}
 	for _, n := range c.Nodes() {
-		if err := makeLink(ctx, n, master); err != nil {
+		if err := lab.MakeLink(ctx, n, master); err != nil {
 			return err
 		}
 	}
@@ -110,7 +88,7 @@ func install(ctx context.Context, c *cluster.Cluster) (err error) {
 	if err := c.Node(multusNode).InstallMultus(ctx, multusPrograms); err != nil {
 		return err
 	}
-	if err := label(ctx, "node/"+c.Node(nadraNode).Name(), api.OwnerNadra); err != nil {
+	if err := theLab.Label(ctx, "node/"+c.Node(nadraNode).Name(), api.OwnerNadra); err != nil {
 		return err
 	}
 	if _, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in")); err != nil {
@@ -120,22 +98,6 @@ func install(ctx context.Context, c *cluster.Cluster) (err error) {
 		return fmt.Errorf("%w\n%s", err, theLab.DriverLog(ctx))
 	}
 	return theLab.WaitController(ctx)
-}
-
-// makeLink makes an interface for networks to stand on.
-func makeLink(ctx context.Context, n *cluster.Node, name string) error {
-	_, err := n.Exec(ctx, "sh", "-ec", strings.ReplaceAll("ip link add X type veth peer name Xp; ip link set X up; ip link set Xp up", "X", name))
-	return err
-}
-
-// label says whose an object is; nobody's with an empty owner.
-func label(ctx context.Context, object, owner string) error {
-	value := api.OwnerLabel + "=" + owner
-	if owner == "" {
-		value = api.OwnerLabel + "-"
-	}
-	_, err := theLab.Cluster.Kubectl(ctx, "label", "--overwrite", object, value)
-	return err
 }
 
 func rolledOut(ctx context.Context, namespace, what string) error {

@@ -3,7 +3,6 @@
 package dropin
 
 import (
-	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,29 +45,4 @@ func (f *fixture) networks() {
 	f.Helper()
 	f.links = append(f.links, "br-"+f.ns)
 	f.apply(strings.ReplaceAll(networks, "TESTNS", f.ns))
-}
-
-// workload is a manifest as users of Multus have it: there is nothing of nadra
-// in it. Pods carry the label app=name.
-func workload(kind, name, spec, annotation, podSpec string) string {
-	return fmt.Sprintf(`
-apiVersion: apps/v1
-kind: %[1]s
-metadata: {name: %[2]s}
-spec:
-  %[3]s
-  selector: {matchLabels: {app: %[2]s}}
-  template:
-    metadata:
-      labels: {app: %[2]s}
-      annotations: {k8s.v1.cni.cncf.io/networks: '%[4]s'}
-    spec:
-      %[5]s
-      terminationGracePeriodSeconds: 5
-      containers:
-        - name: main
-          image: localhost/test:1
-          imagePullPolicy: Never
-          command: [/bin/sh, -c, "trap 'exit 0' TERM; sleep infinity & wait"]
-`, kind, name, spec, annotation, podSpec)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/cli"
 	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // The plan of the real cluster has the node that Multus serves, the namespace,
@@ -17,7 +18,7 @@ import (
 func TestUpgradePlan(t *testing.T) {
 	f := setup(t, "plan")
 	f.networks()
-	f.apply(workload("Deployment", "app", "replicas: 2", asked, ""))
+	f.apply(lab.Workload("Deployment", "app", "replicas: 2", asked, ""))
 	for _, p := range f.pods("app", 2) {
 		f.servedBy("multus", p, askedNetworks)
 	}

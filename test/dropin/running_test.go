@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // Whoever is said to own a namespace or a node: pods that run stay as they are,
@@ -15,28 +16,28 @@ func TestSwitchTouchesNoRunningPod(t *testing.T) {
 	f.networks()
 	multus, nadra := "node/"+f.multus.Name(), "node/"+f.nadra.Name()
 	t.Cleanup(func() { // before the fixture's own
-		f.must(label(f.ctx, multus, ""))
-		f.must(label(f.ctx, nadra, api.OwnerNadra))
+		f.must(f.Label(f.ctx, multus, ""))
+		f.must(f.Label(f.ctx, nadra, api.OwnerNadra))
 		f.must(publishing(f.ctx, f.multus, false))
 	})
-	f.apply(workload("Deployment", "left", "", asked, ""))
+	f.apply(lab.Workload("Deployment", "left", "", asked, ""))
 	left := f.pods("left", 1)[0]
 	f.servedBy(api.OwnerMultus, left, askedNetworks)
 	leftBefore := f.view(left)
 
 	f.owner(api.OwnerNadra)
-	f.apply(workload("Deployment", "right", "", "lan", ""))
+	f.apply(lab.Workload("Deployment", "right", "", "lan", ""))
 	right := f.pods("right", 1)[0]
 	f.servedBy(api.OwnerNadra, right, 1)
 	rightBefore := f.view(right)
 	f.unchanged("giving the namespace to nadra", left, leftBefore)
 
 	f.owner(api.OwnerMultus)
-	f.must(label(f.ctx, nadra, ""))
+	f.must(f.Label(f.ctx, nadra, ""))
 	f.must(publishing(f.ctx, f.nadra, false))
 	f.unchanged("taking the node from nadra", right, rightBefore)
 
-	f.must(label(f.ctx, multus, api.OwnerNadra))
+	f.must(f.Label(f.ctx, multus, api.OwnerNadra))
 	f.must(publishing(f.ctx, f.multus, true))
 	f.unchanged("giving the node to nadra", left, leftBefore)
 	f.servedBy(api.OwnerMultus, left, askedNetworks)

@@ -11,6 +11,7 @@ import (
 
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/conformance/compare"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // asked is for three networks: an address that is picked on the node, addresses
@@ -35,7 +36,7 @@ func (f *fixture) restart(name string) *corev1.Pod {
 func TestSameDeploymentOnBothSides(t *testing.T) {
 	f := setup(t, "switch")
 	f.networks()
-	f.apply(workload("Deployment", "app", "strategy: {type: Recreate}", asked, ""))
+	f.apply(lab.Workload("Deployment", "app", "strategy: {type: Recreate}", asked, ""))
 	pod := f.pods("app", 1)[0]
 	f.servedBy(api.OwnerMultus, pod, askedNetworks)
 	before := f.side(pod, "net1")
@@ -69,7 +70,7 @@ func (f *fixture) compares(s compare.Side, all ...string) {
 func TestDaemonSetOnBothNodes(t *testing.T) {
 	f := setup(t, "daemons")
 	f.networks()
-	f.apply(workload("DaemonSet", "agent", "", asked, ""))
+	f.apply(lab.Workload("DaemonSet", "agent", "", asked, ""))
 	pods := f.pods("agent", 2)
 	f.servedBy(api.OwnerMultus, pods[0], askedNetworks)
 	f.servedBy(api.OwnerNadra, pods[1], askedNetworks)
@@ -83,18 +84,18 @@ func TestNodeChangesHands(t *testing.T) {
 	f.networks()
 	node, other := f.multus, f.nadra
 	t.Cleanup(func() { // before the fixture's own
-		f.must(label(f.ctx, "node/"+node.Name(), ""))
-		f.must(label(f.ctx, "node/"+other.Name(), api.OwnerNadra))
+		f.must(f.Label(f.ctx, "node/"+node.Name(), ""))
+		f.must(f.Label(f.ctx, "node/"+other.Name(), api.OwnerNadra))
 	})
-	f.apply(workload("Deployment", "app", "", asked, ""))
+	f.apply(lab.Workload("Deployment", "app", "", asked, ""))
 	pod := f.pods("app", 1)[0]
 	f.servedBy(api.OwnerMultus, pod, askedNetworks)
 	before := f.side(pod, "net1")
 
 	f.empty("app")
 	f.must(node.RemoveMultus(f.ctx))
-	f.must(label(f.ctx, "node/"+node.Name(), api.OwnerNadra))
-	f.must(label(f.ctx, "node/"+other.Name(), "")) // so that the pod comes here
+	f.must(f.Label(f.ctx, "node/"+node.Name(), api.OwnerNadra))
+	f.must(f.Label(f.ctx, "node/"+other.Name(), "")) // so that the pod comes here
 	f.must(publishing(f.ctx, other, false))
 	f.nadra = node
 	f.owner(api.OwnerNadra)
@@ -105,8 +106,8 @@ func TestNodeChangesHands(t *testing.T) {
 
 	f.empty("app")
 	f.must(node.InstallMultus(f.ctx, multusPrograms))
-	f.must(label(f.ctx, "node/"+node.Name(), ""))
-	f.must(label(f.ctx, "node/"+other.Name(), api.OwnerNadra))
+	f.must(f.Label(f.ctx, "node/"+node.Name(), ""))
+	f.must(f.Label(f.ctx, "node/"+other.Name(), api.OwnerNadra))
 	f.must(publishing(f.ctx, node, false))
 	f.owner(api.OwnerMultus)
 	f.kubectl("scale", "deployment/app", "--replicas=1")

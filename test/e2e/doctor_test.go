@@ -27,6 +27,9 @@ func TestDoctor(t *testing.T) {
 	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-doc","ipam":{"type":"host-local","subnet":"10.84.0.0/24"}}`)
 	f.nad("far", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan-of-others"}`)
 
+	// The driver publishes networks before the API server shows that it is ready.
+	_, err := f.Cluster.Kubectl(f.ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=60s")
+	f.must(err)
 	outside := f.doctor()
 	for id, want := range map[string]doctor.Status{
 		"kubernetes-version": doctor.OK, "dra-api": doctor.OK, "nadra-driver": doctor.OK,

@@ -80,16 +80,16 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	}
 }
 
-// Every container has the gate once: by the claim, or by NRI.
+// Every container has the gate, by the claim, and it goes with the pod.
 func TestGateIsInEveryContainer(t *testing.T) {
 	f := setup(t, "gates")
 	f.bridge("br-gate")
 	f.nad("blue", gateConf)
 	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
 	pod := lab.Pod(f.ns, "web", "web")
-	plain := *pod.Spec.Containers[0].DeepCopy()
-	plain.Name, plain.Resources = "no-reference", corev1.ResourceRequirements{}
-	pod.Spec.Containers = append([]corev1.Container{plain}, pod.Spec.Containers...)
+	second := *pod.Spec.Containers[0].DeepCopy()
+	second.Name = "second"
+	pod.Spec.Containers = append(pod.Spec.Containers, second)
 	_, err := f.CreatePod(f.ctx, needsNetwork(pod))
 	f.must(err)
 	ready, err := f.Ready(f.ctx, f.ns, "web", time.Minute)
@@ -111,6 +111,28 @@ func TestGateIsInEveryContainer(t *testing.T) {
 	if left := f.sh("ls /run/cdi"); left != "" {
 		t.Errorf("CDI files after the pod: %s", left)
 	}
+}
+
+// A pod with a container that references no claim would have one without the gate:
+// it never gets a sandbox, and says what to add.
+func TestUngatedPodIsRefused(t *testing.T) {
+	f := setup(t, "ungated")
+	f.bridge("br-gate")
+	f.nad("blue", gateConf)
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
+	pod := lab.Pod(f.ns, "web", "web")
+	plain := *pod.Spec.Containers[0].DeepCopy()
+	plain.Name, plain.Resources = "no-reference", corev1.ResourceRequirements{}
+	pod.Spec.Containers = append([]corev1.Container{plain}, pod.Spec.Containers...)
+	_, err := f.CreatePod(f.ctx, needsNetwork(pod))
+	f.must(err)
+	f.eventually(time.Minute, func(context.Context) error {
+		return f.said("web", "nothing would hold container no-reference until the pod's networks are attached")
+	})
+	if n := len(f.sandboxes("web")); n != 0 {
+		t.Errorf("the pod has %d sandboxes", n)
+	}
+	f.must(f.hasRun("web"))
 }
 
 // sandboxes returns the pod's ready sandboxes and their pause processes, as

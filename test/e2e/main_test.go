@@ -6,12 +6,9 @@ package e2e
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,19 +26,11 @@ const staticPods = "/var/lib/kubelet/static-pods"
 var theLab *lab.Lab
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
+	lab.Main("e2e", func(ctx context.Context, dir string) int { return run(ctx, dir, m) })
 }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	dir, err := os.MkdirTemp("", "nadra-e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
+func run(ctx context.Context, dir string, m *testing.M) int {
+	var err error
 	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir: dir,
 		// Tests kill the driver; the next one is not to wait ever longer to begin.

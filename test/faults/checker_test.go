@@ -4,32 +4,20 @@ package faults
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
-const (
-	// bundles is where containerd keeps a folder for each container that has a
-	// process, or is to have one.
-	bundles = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
-	// sampling is the pause between two looks at all containers.
-	sampling = 150 * time.Millisecond
-)
-
-// container is what its OCI configuration says.
-type container struct {
-	id, name, namespace, pod, podUID, sandbox string
-	isSandbox                                 bool
-}
+// sampling is the pause between two looks at all containers.
+const sampling = 150 * time.Millisecond
 
 // finding is a container that ran without one of its pod's interfaces.
 type finding struct {
@@ -46,7 +34,7 @@ type checker struct {
 	namespace string
 
 	mu         sync.Mutex
-	containers map[string]container
+	containers *lab.Containers
 	started    map[string]bool
 	findings   map[string]finding // by pod and container
 	samples    int
@@ -55,7 +43,7 @@ type checker struct {
 func newChecker(n *cluster.Node, namespace string) *checker {
 	return &checker{
 		node: n, namespace: namespace,
-		containers: map[string]container{}, started: map[string]bool{}, findings: map[string]finding{},
+		containers: lab.NewContainers(n), started: map[string]bool{}, findings: map[string]finding{},
 	}
 }
 
@@ -78,24 +66,24 @@ func (c *checker) sample() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.samples++
-	for _, at := range c.list() {
-		if at.isSandbox || at.namespace != c.namespace {
+	for _, at := range c.containers.List() {
+		if at.IsSandbox || at.Namespace != c.namespace {
 			continue
 		}
-		pid, ok := startedProcess(c.node, at.id)
+		pid, ok := lab.StartedProcess(c.node, at.ID)
 		if !ok {
 			continue
 		}
-		c.started[at.id] = true
-		missing := c.missing(pid, wanted(at.pod))
+		c.started[at.ID] = true
+		missing := c.missing(pid, wanted(at.Pod))
 		if missing == "" {
 			continue
 		}
 		// What has just ended is no longer in its namespace, and looks as if
 		// it had no interface. Only what is still there counts.
-		if again, ok := startedProcess(c.node, at.id); ok && again == pid && c.missing(pid, wanted(at.pod)) != "" {
-			c.add(finding{pod: at.pod, container: at.name, missing: missing, evidence: fmt.Sprintf(
-				"at %s the checker saw process %s of container %.12s run in sandbox %.12s", time.Now().Format(clock), pid, at.id, at.sandbox)})
+		if again, ok := lab.StartedProcess(c.node, at.ID); ok && again == pid && c.missing(pid, wanted(at.Pod)) != "" {
+			c.add(finding{pod: at.Pod, container: at.Name, missing: missing, evidence: fmt.Sprintf(
+				"at %s the checker saw process %s of container %.12s run in sandbox %.12s", time.Now().Format(clock), pid, at.ID, at.Sandbox)})
 		}
 	}
 	c.readReports()
@@ -122,63 +110,6 @@ func (c *checker) readReports() {
 				"the container found out itself when it started, just before %s", time.Now().Format(clock))})
 		}
 	}
-}
-
-// list returns all containers of the node, as containerd has configured them.
-func (c *checker) list() []container {
-	dir, err := c.node.HostPath(bundles)
-	if err != nil {
-		return nil // the node is booting
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil // nothing was started since the boot
-	}
-	var out []container
-	for _, e := range entries {
-		at, known := c.containers[e.Name()]
-		if !known {
-			if at, err = readContainer(dir, e.Name()); err != nil {
-				continue // it is being made or removed
-			}
-			c.containers[e.Name()] = at
-		}
-		out = append(out, at)
-	}
-	return out
-}
-
-func readContainer(dir, id string) (container, error) {
-	content, err := os.ReadFile(filepath.Join(dir, id, "config.json"))
-	if err != nil {
-		return container{}, err
-	}
-	var config struct{ Annotations map[string]string }
-	if err := json.Unmarshal(content, &config); err != nil {
-		return container{}, err
-	}
-	a := func(key string) string { return config.Annotations["io.kubernetes.cri."+key] }
-	return container{
-		id: id, name: a("container-name"), namespace: a("sandbox-namespace"), pod: a("sandbox-name"), podUID: a("sandbox-uid"),
-		sandbox: a("sandbox-id"), isSandbox: a("container-type") == "sandbox",
-	}, nil
-}
-
-// startedProcess returns the PID, on the node, of a container's first process.
-// It is not ok while that process is still runc's: then the container is being
-// made, or is held at the gate.
-func startedProcess(n *cluster.Node, id string) (pid string, ok bool) {
-	root, err := n.HostPath("/")
-	if err != nil {
-		return "", false
-	}
-	content, err := os.ReadFile(filepath.Join(root, bundles, id, "init.pid"))
-	if err != nil {
-		return "", false
-	}
-	pid = strings.TrimSpace(string(content))
-	program, err := os.Readlink(filepath.Join(root, "proc", pid, "exe"))
-	return pid, err == nil && !strings.Contains(program, "runc")
 }
 
 // missing returns which of net1, net2, … are not in the process' network
@@ -232,12 +163,12 @@ func (c *checker) sandboxes() map[string]sandbox {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]sandbox{}
-	for _, at := range c.list() {
-		if !at.isSandbox || at.namespace != c.namespace {
+	for _, at := range c.containers.List() {
+		if !at.IsSandbox || at.Namespace != c.namespace {
 			continue
 		}
-		if pid, ok := startedProcess(c.node, at.id); ok {
-			out[at.id] = sandbox{pod: at.pod, pid: pid}
+		if pid, ok := lab.StartedProcess(c.node, at.ID); ok {
+			out[at.ID] = sandbox{pod: at.Pod, pid: pid}
 		}
 	}
 	return out

@@ -148,7 +148,7 @@ func (s *suite) unwell(l life) string {
 	switch {
 	case p == nil:
 		return "it is gone"
-	case ready(p), l.never && ended(p):
+	case lab.IsReady(p), l.never && ended(p):
 		return ""
 	}
 	return "it is not Ready"
@@ -160,7 +160,7 @@ func (s *suite) works(l life, staying map[string]life) error {
 		targets := []string{l.name}
 		ifNames := []string{fmt.Sprintf("net%d", i+1)}
 		for name, other := range staying {
-			if at := slices.Index(other.networks(), network); at >= 0 && name != l.name && ready(s.pod(name)) {
+			if at := slices.Index(other.networks(), network); at >= 0 && name != l.name && lab.IsReady(s.pod(name)) {
 				targets, ifNames = append(targets, name), append(ifNames, fmt.Sprintf("net%d", at+1))
 				break
 			}

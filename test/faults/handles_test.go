@@ -105,7 +105,7 @@ func (s *suite) idle() handles {
 
 // handles counts what the driver holds.
 func (s *suite) handles() (handles, error) {
-	pid, err := driver(s.node)
+	pid, err := lab.DriverPID(s.node)
 	if err != nil {
 		return handles{}, err
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // injector makes faults happen, and heals them.
@@ -159,11 +160,7 @@ func bringUp(ctx context.Context, m *cluster.Machine, name string) error {
 
 func (in *injector) reboot() error {
 	in.healing.Wait() // what heals must find the node
-	err := in.node.Reboot(in.ctx)
-	if err != nil && in.node.Running(cluster.Containerd) && !in.node.Running(cluster.Kubelet) {
-		return bringUp(in.ctx, in.node.Machine, cluster.Kubelet)
-	}
-	return err
+	return in.node.Reboot(in.ctx)
 }
 
 // arm has the driver die when it reaches a point of its code.
@@ -211,7 +208,7 @@ func (in *injector) finish() (unreached []string) {
 }
 
 func (in *injector) signalDriver(signal string) error {
-	pid, err := driver(in.node)
+	pid, err := lab.DriverPID(in.node)
 	if err != nil {
 		return errNothing // it is dead already
 	}

@@ -67,7 +67,7 @@ func (s *suite) leftClaims(ctx context.Context) ([]string, error) {
 }
 
 func (s *suite) leftProcesses(context.Context) ([]string, error) {
-	gates, err := processes(s.node, "nadra-gate")
+	gates, err := lab.Processes(s.node, "nadra-gate")
 	if err != nil {
 		return nil, err
 	}

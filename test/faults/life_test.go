@@ -33,11 +33,9 @@ type life struct {
 	// claims has the template of each claim.
 	claims []string
 	// init adds an init container, second a container that references the
-	// claims, unreferenced one, the first to start, that does not.
+	// claims, unreferenced one, the first to start, that does not: such a pod is
+	// refused by Prepare, and never starts.
 	init, second, unreferenced bool
-	// unprotected leaves out what keeps an unreferenced container from
-	// starting while nadra is not connected to NRI.
-	unprotected bool
 	// never is restartPolicy Never.
 	never bool
 	grace int64
@@ -60,13 +58,16 @@ func drawLife(r *rand.Rand, number, pods int) life {
 		claims:       []string{templates[r.IntN(len(templates))]},
 		init:         r.IntN(6) == 0,
 		second:       r.IntN(6) == 0,
-		unreferenced: r.IntN(5) == 0,
+		unreferenced: r.IntN(10) == 0,
 		never:        r.IntN(8) == 0,
 		grace:        1 + r.Int64N(2),
 		early:        r.IntN(5) == 0,
 		linger:       between(r, 200*time.Millisecond, 4*time.Second),
 		end:          []ending{graceful, graceful, graceful, forced, recreated, replaced}[r.IntN(6)],
 		stays:        r.IntN(max(10, pods/25)) == 0,
+	}
+	if l.unreferenced {
+		l.early, l.stays = true, false
 	}
 	if len(l.networks()) < 3 && r.IntN(3) == 0 {
 		l.claims = append(l.claims, templates[r.IntN(3)])
@@ -121,9 +122,6 @@ func (l life) pod(namespace string) *corev1.Pod {
 	}}}
 	p.Spec.Containers = nil
 	if l.unreferenced {
-		if !l.unprotected {
-			p.Annotations = map[string]string{"required-plugins.noderesource.dev": `["nadra"]`} // docs/operations.md
-		}
 		p.Spec.Containers = append(p.Spec.Containers, l.container("unreferenced", stay, nil))
 	}
 	p.Spec.Containers = append(p.Spec.Containers, l.container("main", stay, claims))

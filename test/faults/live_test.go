@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 const (
@@ -182,16 +184,10 @@ func (s *suite) await(so func() bool) {
 }
 
 // settled reports whether a pod is Ready, or will never be.
-func settled(p *corev1.Pod) bool { return p == nil || ready(p) || ended(p) }
+func settled(p *corev1.Pod) bool { return p == nil || lab.IsReady(p) || ended(p) }
 
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
-}
-
-func ready(p *corev1.Pod) bool {
-	return p != nil && p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // state says in a line why a pod is not Ready.

@@ -8,17 +8,15 @@
 //
 //	FAULT_PODS          how many pods, 300 by default
 //	FAULT_SEED          which schedule; drawn and printed by default
+//	FAULT_NRI           newest for containerd with the newest NRI, not its own
 //	FAULT_HANDLE_LIVES  lives of the test of file descriptors, 500 by default
 package faults
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -36,21 +34,18 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
+	lab.Main("faults", func(ctx context.Context, dir string) int { return run(ctx, dir, m) })
 }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func run(ctx context.Context, dir string, m *testing.M) int {
 	interrupted = ctx
-	dir, err := os.MkdirTemp("", "nadra-faults-")
-	if err != nil {
+	var err error
+	o := options(dir)
+	if o.Containerd, err = containerd(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
-	theLab, err = lab.StartImage(ctx, filepath.Join(lab.Root(), "bin", "faults", "nadra-node.tar"), options(dir), os.Stderr)
+	theLab, err = lab.StartImage(ctx, filepath.Join(lab.Root(), "bin", "faults", "nadra-node.tar"), o, os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
 		return 1
@@ -73,6 +68,19 @@ func run(m *testing.M) int {
 		fmt.Println(lastLine)
 	}
 	return code
+}
+
+// containerd returns the folder of the containerd that FAULT_NRI asks for; empty
+// for the usual one.
+func containerd(ctx context.Context) (string, error) {
+	switch nri := os.Getenv("FAULT_NRI"); nri {
+	case "":
+		return "", nil
+	case "newest":
+		return cluster.BuildContainerdWithNewestNRI(ctx, os.Stderr)
+	default:
+		return "", fmt.Errorf("FAULT_NRI is %q: it must be newest, or empty", nri)
+	}
 }
 
 func options(dir string) cluster.Options {

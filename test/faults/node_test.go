@@ -9,11 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 const (
@@ -94,42 +94,9 @@ func kill(ctx context.Context, n *cluster.Node, signal, pid string) error {
 	return sh(ctx, n, fmt.Sprintf("kill -%s %s || [ ! -d /proc/%s ]", signal, pid, pid))
 }
 
-// processes returns the PIDs of the programs of these names, as the node
-// numbers them.
-func processes(n *cluster.Node, names ...string) ([]string, error) {
-	proc, err := n.HostPath("/proc")
-	if err != nil {
-		return nil, err
-	}
-	files, err := filepath.Glob(proc + "/[0-9]*/comm")
-	if err != nil {
-		return nil, err
-	}
-	var pids []string
-	for _, file := range files {
-		comm, err := os.ReadFile(file)
-		if err == nil && slices.Contains(names, strings.TrimSpace(string(comm))) {
-			pids = append(pids, filepath.Base(filepath.Dir(file)))
-		}
-	}
-	return pids, nil
-}
-
-// driver returns the PID of nadra's driver on the node.
-func driver(n *cluster.Node) (string, error) {
-	pids, err := processes(n, "nadra-node")
-	if err != nil {
-		return "", err
-	}
-	if len(pids) == 0 {
-		return "", fmt.Errorf("no driver runs on %s", n.Name())
-	}
-	return pids[0], nil
-}
-
 // plugins returns the PIDs of the CNI plugins that the driver runs.
 func plugins(n *cluster.Node) ([]string, error) {
-	parent, err := driver(n)
+	parent, err := lab.DriverPID(n)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/test/cluster"
@@ -28,8 +29,7 @@ func TestSuiteSeesMissingGuards(t *testing.T) {
 		provoke func(s *suite, guard string) int
 	}{
 		{failpoint.Gate, (*suite).provokeGate},
-		{failpoint.CreateContainer, (*suite).provokeCreateContainer},
-		{failpoint.RuntimeWait, (*suite).provokeRuntimeWait},
+		{failpoint.Reference, (*suite).provokeReference},
 		{failpoint.UnprepareDEL, (*suite).provokeUnprepareDEL},
 	} {
 		t.Run(string(guard.name)+" on", func(t *testing.T) {
@@ -90,7 +90,7 @@ func (s *suite) provokeGate(guard string) int {
 		if now, there := s.trySandboxOf(l.name); !there || now.pid == old.pid {
 			return errors.New("the pod has no new sandbox")
 		}
-		gates, err := processes(s.node, "nadra-gate")
+		gates, err := lab.Processes(s.node, "nadra-gate")
 		if err == nil && len(gates) == 0 && len(s.checker.all()) == 0 {
 			err = errors.New("the pod has neither a container at the gate nor one that runs")
 		}
@@ -106,47 +106,35 @@ func (s *suite) provokeGate(guard string) int {
 	return n
 }
 
-// provokeCreateContainer has a pod whose attaching takes longer than the hook
-// may, and goes on behind the gate. Its first container does not reference the
-// claim, which would bring the gate.
-func (s *suite) provokeCreateContainer(guard string) int {
+// provokeReference has a pod whose first container does not reference the claim,
+// which would bring the gate, and whose attaching takes longer than the hook may.
+func (s *suite) provokeReference(guard string) int {
 	l := life{name: "slow-2", claims: []string{"c", "b"}, unreferenced: true, grace: 1}
 	s.must(orderChaos(s.node, "ADD", "slow5"))
 	_, err := s.CreatePod(s.ctx, l.pod(s.ns))
 	s.must(err)
-	s.eventually(time.Minute, func() error {
-		if _, there := s.trySandboxOf(l.name); !there {
-			return errors.New("the pod has no sandbox")
-		}
-		return nil
-	})
+	if guard == on {
+		s.eventually(time.Minute, func() error { return s.refused(l.name) })
+	}
 	n := s.observed(guard)
 	s.must(orderChaos(s.node, "ADD", ""))
+	if guard == on {
+		if _, there := s.trySandboxOf(l.name); there {
+			s.t.Error("the pod has a sandbox, although Prepare has refused it")
+		}
+		return n
+	}
 	s.ready(l)
 	return max(n, len(s.checker.all()))
 }
 
-// provokeRuntimeWait has a pod prepared while the driver cannot reach NRI.
-func (s *suite) provokeRuntimeWait(guard string) int {
-	const socket = "/run/nri/nri.sock"
-	l := life{name: "unseen-1", claims: []string{"b"}, unreferenced: true, unprotected: true, grace: 1}
-	s.must(sh(s.ctx, s.node, "mv "+socket+" "+socket+".away"))
-	pid, err := driver(s.node)
-	s.must(err)
-	s.must(kill(s.ctx, s.node, "KILL", pid))
-	s.eventually(time.Minute, func() error {
-		if now, err := driver(s.node); err != nil || now == pid {
-			return errors.New("the driver was not restarted")
-		}
-		return nil
-	})
-	_, err = s.CreatePod(s.ctx, l.pod(s.ns))
-	s.must(err)
-	// Long enough for the new driver to register and for the kubelet to ask it.
-	n := s.observed(guard)
-	s.must(sh(s.ctx, s.node, "mv "+socket+".away "+socket))
-	s.ready(l)
-	return n
+// refused returns nil once an event says that Prepare has refused the pod.
+func (s *suite) refused(pod string) error {
+	events, err := s.Kube.CoreV1().Events(s.ns).List(s.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod + ",reason=FailedPrepareNetwork"})
+	if err == nil && len(events.Items) == 0 {
+		err = errors.New("no event says that the pod was refused")
+	}
+	return err
 }
 
 // provokeUnprepareDEL restarts the runtime, which then tells nobody of the end
@@ -218,7 +206,7 @@ func (s *suite) keepDead() (revive func()) {
 	go func() {
 		defer close(done)
 		for round := 0; pause(ctx, 10*time.Millisecond); round++ {
-			if pid, err := driver(s.node); err == nil {
+			if pid, err := lab.DriverPID(s.node); err == nil {
 				_ = kill(s.ctx, s.node, "KILL", pid) // the next round tries again
 			}
 			if round == 0 {
@@ -237,11 +225,11 @@ func (s *suite) cleanUp() {
 		return
 	}
 	s.must(sh(s.ctx, s.node, fmt.Sprintf("rm -f /var/lib/cni/networks/*/10.* %[1]s/cni/results/* %[1]s/claims/*", stateDir)))
-	pid, err := driver(s.node)
+	pid, err := lab.DriverPID(s.node)
 	s.must(err)
 	s.must(kill(s.ctx, s.node, "KILL", pid)) // it has read what is now gone
 	s.eventually(time.Minute, func() error {
-		if now, err := driver(s.node); err != nil || now == pid {
+		if now, err := lab.DriverPID(s.node); err != nil || now == pid {
 			return errors.New("the driver was not restarted")
 		}
 		return nil

@@ -42,25 +42,8 @@ func programs(t *testing.T) (server, tool string) {
 	if _, err := os.Stat(tool); err == nil {
 		return server, tool
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := in(dir, "apt-get", "download", "prometheus"); err != nil {
-		t.Log("asking for the lists of packages first: ", out)
-		out, err = in(dir, "apt-get", "update", "-q")
-		if err == nil {
-			out, err = in(dir, "apt-get", "download", "prometheus")
-		}
-		if err != nil {
-			t.Fatalf("downloading Debian's package prometheus: %v: on other systems install prometheus and promtool\n%s", err, out)
-		}
-	}
-	packages, err := filepath.Glob(filepath.Join(dir, "prometheus_*.deb"))
-	if err != nil || len(packages) == 0 {
-		t.Fatalf("apt-get has downloaded %v, %v", packages, err)
-	}
-	if out, err := in(dir, "dpkg-deb", "-x", packages[0], dir); err != nil {
-		t.Fatalf("unpacking %s: %v\n%s", packages[0], err, out)
+	if err := lab.Unpack(t.Context(), dir, "prometheus"); err != nil {
+		t.Fatalf("%v (on other systems than Debian install prometheus and promtool)", err)
 	}
 	return server, tool
 }

@@ -7,14 +7,11 @@ package upgrade
 import (
 	"context"
 	_ "embed"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -31,19 +28,10 @@ var multusManifest string
 var theLab *lab.Lab
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
+	lab.Main("upgrade", func(ctx context.Context, dir string) int { return run(ctx, dir, m) })
 }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	dir, err := os.MkdirTemp("", "nadra-upgrade-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
+func run(ctx context.Context, dir string, m *testing.M) int {
 	c, err := start(ctx, dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
@@ -55,16 +43,7 @@ func run(m *testing.M) int {
 	} else {
 		code = m.Run()
 	}
-	if code != 0 {
-		if logs, err := c.SaveLogs("upgrade"); err == nil {
-			fmt.Fprintln(os.Stderr, "logs are in", logs)
-		}
-	}
-	if err := c.Stop(context.WithoutCancel(ctx)); err != nil {
-		fmt.Fprintln(os.Stderr, "stopping the cluster:", err)
-		return 1
-	}
-	return code
+	return lab.StopAfter(ctx, "upgrade", c, code)
 }
 
 func start(ctx context.Context, dir string) (*cluster.Cluster, error) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // iptablesFolder is where iptables is in the guest. It is in the PATH that plugins
@@ -54,7 +55,7 @@ func makeIPTables(ctx context.Context, into string) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	if err := unpackPackages(ctx, work, iptablesPackages...); err != nil {
+	if err := lab.Unpack(ctx, work, iptablesPackages...); err != nil {
 		return fmt.Errorf("unpacking iptables: %w", err)
 	}
 	for folder, patterns := range iptablesFiles {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // suite is the lane's folder in the cache.
@@ -93,7 +94,7 @@ func unpackKernel(ctx context.Context, release, into string) error {
 	} {
 		packages = append(packages, name+"/"+backports)
 	}
-	return unpackPackages(ctx, into, packages...)
+	return lab.Unpack(ctx, into, packages...)
 }
 
 // buildHelper builds the lane's own module and puts it among the others.

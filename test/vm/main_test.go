@@ -4,12 +4,11 @@ package vm
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"testing"
+
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 var (
@@ -24,21 +23,13 @@ var (
 // NADRA_VM_HOLD keeps the cluster and the guest for a person to look at, after
 // the tests that were asked for (-run).
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(runLane(m))
+	lab.Main("vm", func(ctx context.Context, dir string) int { return runLane(ctx, dir, m) })
 }
 
-func runLane(m *testing.M) (code int) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func runLane(ctx context.Context, dir string, m *testing.M) (code int) {
 	interrupted = ctx
-	dir, err := os.MkdirTemp("", "nadra-vm-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
 	defer func() { fmt.Println(theSummary.line(code != 0)) }()
+	var err error
 	if theLane, err = Start(ctx, dir, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "starting the cluster with the virtual machine:", err)
 		return 1

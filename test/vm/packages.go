@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 )
 
@@ -116,26 +115,6 @@ func apt(ctx context.Context, args ...string) error {
 	args = append([]string{"DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=120"}, args...)
 	_, err := run(ctx, "", "env", args...)
 	return err
-}
-
-// unpackPackages downloads packages and unpacks them into a folder, and does not
-// install them.
-func unpackPackages(ctx context.Context, into string, packages ...string) error {
-	for _, pkg := range packages {
-		if _, err := run(ctx, into, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", pkg); err != nil {
-			return err
-		}
-	}
-	archives, err := filepath.Glob(filepath.Join(into, "*.deb"))
-	if err != nil {
-		return err
-	}
-	for _, archive := range archives {
-		if _, err := run(ctx, into, "dpkg", "-x", archive, into); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // run runs a program of this machine in a folder and returns what it prints.

@@ -70,6 +70,7 @@ func (c Cluster) Read(ctx context.Context) (doctor.Capabilities, error) {
 		{"DaemonSets", r.readDaemonSets},
 		{"Deployments", r.readComponents},
 		{"pods", r.readStaticPods},
+		{"network policies", r.readPolicies},
 		{"whereabouts", r.readWhereabouts},
 	} {
 		if c.Progress != nil {
@@ -193,7 +194,7 @@ func (r *reader) readNetworks(ctx context.Context) {
 
 // networkOf is what checks need to know of a network.
 func networkOf(nad *nadv1.NetworkAttachmentDefinition) doctor.Network {
-	out := doctor.Network{Namespace: nad.Namespace, Name: nad.Name, Pool: nad.Annotations[attachment.ResourceNameAnnotation]}
+	out := doctor.Network{Namespace: nad.Namespace, Name: nad.Name, Pool: attachment.PoolOf(nad.Annotations)}
 	parsed, err := attachment.ParseNetwork(nad)
 	switch {
 	case errors.Is(err, attachment.ErrNoConfig):

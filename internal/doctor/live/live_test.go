@@ -11,7 +11,9 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadfake "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned/fake"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -175,14 +177,118 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// The reader only gets and lists.
+// Pods with networks by a claim alone are found where there are policies.
+func TestReadPolicies(t *testing.T) {
+	claim := func(name, class, driver, pod string) *resourceapi.ResourceClaim {
+		c := &resourceapi.ResourceClaim{ObjectMeta: meta("shop", name)}
+		c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class}}}
+		c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod}}
+		c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+			Results: []resourceapi.DeviceRequestAllocationResult{{Request: "a", Driver: driver}},
+		}}
+		return c
+	}
+	const lan, nadra = "lan.shop.nad.nadra.dev", "net.nadra.dev"
+	objects := []runtime.Object{
+		claim("unseen", lan, nadra, "unseen"), claim("seen", lan, nadra, "seen"), claim("gpu", "gpu", "gpu.example.com", "gpu"),
+		claim("device", "sriov.intel.com.pool.nadra.dev", nadra, "device"),
+		&corev1.Pod{ObjectMeta: meta("shop", "unseen")}, &corev1.Pod{ObjectMeta: meta("shop", "seen", attachment.NetworksAnnotation, "lan")},
+		&corev1.Pod{ObjectMeta: meta("shop", "gpu")}, &corev1.Pod{ObjectMeta: meta("shop", "device")},
+	}
+	policy := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "k8s.cni.cncf.io/v1beta1", "kind": "MultiNetworkPolicy", "metadata": map[string]any{"namespace": "shop", "name": "deny"},
+	}}
+	for name, tt := range map[string]struct {
+		policies []runtime.Object
+		want     *doctor.Policies
+	}{
+		"with a policy": {[]runtime.Object{policy}, &doctor.Policies{Count: 1, Unseen: []string{"shop/unseen"}}},
+		"without":       {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, kube := world(objects...)
+			d := kube.Discovery().(*fakediscovery.FakeDiscovery)
+			d.Resources = append(d.Resources, &metav1.APIResourceList{GroupVersion: "k8s.cni.cncf.io/v1beta1"})
+			c.Dynamic = fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+				policyResource: "MultiNetworkPolicyList",
+				{Group: whereaboutsGroup, Version: "v1alpha1", Resource: "ippools"}:                        "IPPoolList",
+				{Group: whereaboutsGroup, Version: "v1alpha1", Resource: "overlappingrangeipreservations"}: "OverlappingRangeIPReservationList",
+			})
+			for _, o := range tt.policies { // its plural is not what the fake would guess
+				if err := c.Dynamic.(*fakedynamic.FakeDynamicClient).Tracker().Create(policyResource, o, "shop"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := c.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got.Policies); diff != "" {
+				t.Errorf("policies (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A reconciler of whereabouts that may not get pods is found, whatever its
+// DaemonSet's name is.
+func TestReadBlindReconcilers(t *testing.T) {
+	reconciler := daemonSet("ipam", "ip-loop", corev1.Container{Image: "registry.local/cni@sha256:0", Command: []string{"/ip-control-loop"}})
+	reconciler.Spec.Template.Spec.ServiceAccountName = "loop"
+	other := daemonSet("ipam", "other", corev1.Container{Image: "other"})
+	other.Spec.Template.Spec.ServiceAccountName = "other"
+	for name, tt := range map[string]struct {
+		allowed bool
+		err     error
+		blind   []string
+		gaps    []doctor.Gap
+	}{
+		"may":     {allowed: true},
+		"may not": {blind: []string{"ipam/loop"}},
+		"not known": {err: apierrors.NewForbidden(schema.GroupResource{}, "", nil), gaps: []doctor.Gap{{
+			Part: doctor.PartWhereabouts, Reason: "not allowed to read it",
+			Remedy: "the right to list daemonsets.apps and to create subjectaccessreviews.authorization.k8s.io",
+		}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, kube := world(reconciler, other)
+			kube.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
+				want := authorizationv1.SubjectAccessReviewSpec{
+					User:               "system:serviceaccount:ipam:loop",
+					Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:ipam", "system:authenticated"},
+					ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"},
+				}
+				if diff := cmp.Diff(want, review.Spec); diff != "" {
+					t.Errorf("review (-want +got):\n%s", diff)
+				}
+				review.Status.Allowed = tt.allowed
+				return true, review, tt.err
+			})
+			got, err := c.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.blind, got.Whereabouts.Blind); diff != "" {
+				t.Errorf("blind (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.gaps, got.Gaps); diff != "" {
+				t.Errorf("gaps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The reader only gets and lists. A review of a right is made and not stored.
 func TestReadOnlyReads(t *testing.T) {
-	c, kube := world(append(thick(), node("node-1"))...)
+	reconciler := daemonSet("kube-system", "whereabouts", corev1.Container{Image: "whereabouts"})
+	reconciler.Spec.Template.Spec.ServiceAccountName = "whereabouts"
+	c, kube := world(append(thick(), node("node-1"), reconciler)...)
 	if _, err := c.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range kube.Actions() {
-		if !slices.Contains([]string{"get", "list"}, a.GetVerb()) {
+		if !slices.Contains([]string{"get", "list"}, a.GetVerb()) && a.GetResource().Resource != "subjectaccessreviews" {
 			t.Errorf("it does %s %s", a.GetVerb(), a.GetResource().Resource)
 		}
 	}
@@ -209,7 +315,7 @@ func TestReadWithoutRights(t *testing.T) {
 			t.Errorf("gap %+v", g)
 		}
 	}
-	want := []string{doctor.PartGates, doctor.PartNodes, doctor.PartMultus, doctor.PartComponents, doctor.PartStaticPods}
+	want := []string{doctor.PartGates, doctor.PartNodes, doctor.PartMultus, doctor.PartComponents, doctor.PartStaticPods, doctor.PartWhereabouts}
 	if diff := cmp.Diff(want, parts); diff != "" {
 		t.Errorf("gaps (-want +got):\n%s", diff)
 	}

@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
@@ -129,37 +127,4 @@ func (r *reader) readStaticPods(ctx context.Context) {
 	slices.SortFunc(r.caps.StaticPods, func(a, b doctor.StaticPod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
-}
-
-const whereaboutsGroup = "whereabouts.cni.cncf.io"
-
-// readWhereabouts counts what whereabouts has given out.
-func (r *reader) readWhereabouts(ctx context.Context) {
-	if !slices.Contains(r.groups, whereaboutsGroup) {
-		return
-	}
-	out := &doctor.Whereabouts{}
-	pools := func(o *unstructured.Unstructured) {
-		out.Pools++
-		given, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
-		out.Addresses += len(given)
-	}
-	reservations := func(*unstructured.Unstructured) { out.Reservations++ }
-	for _, kind := range []struct {
-		resource string
-		count    func(*unstructured.Unstructured)
-	}{
-		{"ippools", pools},
-		{"overlappingrangeipreservations", reservations},
-	} {
-		client := r.Dynamic.Resource(schema.GroupVersionResource{Group: whereaboutsGroup, Version: "v1alpha1", Resource: kind.resource})
-		err := paged.Each(ctx, metav1.ListOptions{}, paged.List(client.List), kind.count)
-		if apierrors.IsNotFound(err) {
-			continue // older versions have no reservations
-		}
-		if r.failed(doctor.PartWhereabouts, "", err, "the right to list "+kind.resource+"."+whereaboutsGroup) {
-			return
-		}
-	}
-	r.caps.Whereabouts = out
 }

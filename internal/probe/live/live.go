@@ -4,11 +4,13 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,6 +164,8 @@ func (r Runner) wait(ctx context.Context, name string) error {
 			return nil
 		case pod.Status.Phase == corev1.PodFailed && len(pod.Status.ContainerStatuses) == 0:
 			return fmt.Errorf("waiting for pod %s: the node refuses it: %s %s", name, pod.Status.Reason, pod.Status.Message)
+		case pod.Status.Phase == corev1.PodFailed && !slices.ContainsFunc(pod.Status.ContainerStatuses, wasMade):
+			return fmt.Errorf("waiting for pod %s: its time is over: %s", name, cmp.Or(waiting(pod), last))
 		case pod.Status.Phase == corev1.PodFailed:
 			return nil // its log says why
 		}
@@ -173,12 +177,24 @@ func (r Runner) wait(ctx context.Context, name string) error {
 	}
 }
 
-// WaitsFor says in which state a pod is.
-func WaitsFor(pod *corev1.Pod) string {
+// wasMade reports whether there was a container, which may have a log.
+func wasMade(s corev1.ContainerStatus) bool { return s.ContainerID != "" }
+
+// waiting says what the first container that waits is waiting for; empty if none
+// does.
+func waiting(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		if w := s.State.Waiting; w != nil {
 			return strings.TrimSpace(w.Reason + " " + w.Message)
 		}
+	}
+	return ""
+}
+
+// WaitsFor says in which state a pod is.
+func WaitsFor(pod *corev1.Pod) string {
+	if why := waiting(pod); why != "" {
+		return why
 	}
 	if pod.Status.Phase == "" || pod.Status.Phase == corev1.PodPending {
 		return "the kubelet has not begun with it"

@@ -20,7 +20,7 @@ var rules = []rule{
 	{number: "A2-21", path: `^outcome$`, nadra: `\.bandwidth\.`},
 	{number: "A2-24-length", path: `^outcome$`, nadra: `\.infiniband-guid`},
 	{number: "A2-25", path: `^outcome$`, nadra: `\.ipam-claim-reference: Forbidden`},
-	{number: "B9-1", path: `^outcome$`, multus: `^success$`, nadra: `draws from resource pool .* and the claim has no device of it`},
+	{number: "B9-1", path: `^outcome$`, multus: `^success$`, nadra: `draws from resource pool .* and the pod.s claims have no device of it`},
 	// Pods that only nadra starts.
 	{number: "A2-23", path: `^outcome$`, multus: `does not support ECMP`, nadra: `^success$`},
 	{number: "A1-7-broken", path: `^outcome$`, multus: `unexpected end of JSON input`, nadra: `^success$`},

@@ -1,8 +1,10 @@
 // Command neighbour is the DRA driver of another vendor: devices that do
-// nothing, each on a PCIe root. Claims that want a virtual function beside one of
-// them show that the two drivers' attributes go together.
+// nothing, each on a PCIe root or with string attributes that the caller names.
+// Claims that want a virtual function beside one of them show that the two
+// drivers' attributes go together; and networks take such a device for their own.
 //
 //	neighbour KUBECONFIG NODE NAME=PCIEROOT …
+//	neighbour KUBECONFIG NODE NAME,ATTRIBUTE=VALUE,… …
 package main
 
 import (
@@ -35,7 +37,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) < 3 {
-		return fmt.Errorf("neighbour KUBECONFIG NODE NAME=PCIEROOT …: %q is not that", args)
+		return fmt.Errorf("neighbour KUBECONFIG NODE DEVICE …: %q is not that", args)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", args[0])
 	if err != nil {
@@ -66,10 +68,17 @@ func run(ctx context.Context, args []string) error {
 func devices(node string, described []string) resourceslice.DriverResources {
 	var slice resourceslice.Slice
 	for _, d := range described {
-		name, root, _ := strings.Cut(d, "=")
-		slice.Devices = append(slice.Devices, resourceapi.Device{Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-			"resource.kubernetes.io/pcieRoot": {StringValue: &root},
-		}})
+		name, rest, several := strings.Cut(d, ",")
+		if !several {
+			name, rest, _ = strings.Cut(d, "=")
+			rest = "resource.kubernetes.io/pcieRoot=" + rest
+		}
+		attributes := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+		for a := range strings.SplitSeq(rest, ",") {
+			key, value, _ := strings.Cut(a, "=")
+			attributes[resourceapi.QualifiedName(key)] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
+		slice.Devices = append(slice.Devices, resourceapi.Device{Name: name, Attributes: attributes})
 	}
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{node: {Slices: []resourceslice.Slice{slice}}}}
 }

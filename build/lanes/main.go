@@ -1,0 +1,93 @@
+// Command lanes runs make targets one after another and tells what each took.
+//
+//	lanes TARGET...
+//
+// It goes on after a target that fails, so that one run names all that is red, and
+// exits with 1 then. The table at its end has the wall time and the CPU time of each
+// target. CPU time is that of all processes that the target has started and that
+// have ended, also of those that it did not wait for.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "lanes: name the make targets to run")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "lanes:", err)
+		os.Exit(1)
+	}
+}
+
+// run runs the targets. It stops early when it is interrupted.
+func run(targets []string) error {
+	// Processes whose parents have ended become children of this one.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("asking for the processes that lanes leave: %w", err)
+	}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, unix.SIGTERM) // make gets them, too, and ends
+	var took []lane
+	for _, target := range targets {
+		fmt.Printf("\n=== make %s\n", target)
+		l, err := measure(exec.Command("make", "--no-print-directory", target))
+		if err != nil {
+			return err
+		}
+		l.name = target
+		took = append(took, l)
+		if len(interrupted) > 0 {
+			break
+		}
+	}
+	fmt.Print("\n", table(took, len(targets)))
+	if red := failed(took); len(red) > 0 || len(took) < len(targets) {
+		return fmt.Errorf("%d of %d lanes have not passed", len(red)+len(targets)-len(took), len(targets))
+	}
+	return nil
+}
+
+// measure runs a command to its end.
+func measure(command *exec.Cmd) (lane, error) {
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	before, err := cpuOfEnded()
+	if err != nil {
+		return lane{}, err
+	}
+	begun := time.Now()
+	err = command.Run()
+	l := lane{wall: time.Since(begun), err: err}
+	reap()
+	after, err := cpuOfEnded()
+	l.cpu = after - before
+	return l, err
+}
+
+// reap waits for the orphans that have ended, which counts their CPU time.
+func reap() {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if err != unix.EINTR && (err != nil || pid == 0) {
+			return
+		}
+	}
+}
+
+// cpuOfEnded is the CPU time of all children that were waited for, and of theirs.
+func cpuOfEnded() (time.Duration, error) {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err != nil {
+		return 0, fmt.Errorf("reading the CPU time of what has ended: %w", err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
+}

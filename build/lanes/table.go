@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// lane is what became of one make target.
+type lane struct {
+	name      string
+	wall, cpu time.Duration
+	err       error
+}
+
+// failed returns the names of the lanes that have failed.
+func failed(lanes []lane) []string {
+	var out []string
+	for _, l := range lanes {
+		if l.err != nil {
+			out = append(out, l.name)
+		}
+	}
+	return out
+}
+
+// table lists the lanes in their order, their sum, and how each that has failed is
+// run alone. of is how many there were to be.
+func table(lanes []lane, of int) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "lane\tresult\twall\tCPU\t")
+	var sum lane
+	for _, l := range lanes {
+		result := "passed"
+		if l.err != nil {
+			result = "FAILED"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", l.name, result, clock(l.wall), clock(l.cpu))
+		sum.wall, sum.cpu = sum.wall+l.wall, sum.cpu+l.cpu
+	}
+	fmt.Fprintf(w, "%d of %d\t\t%s\t%s\t\n", len(lanes), of, clock(sum.wall), clock(sum.cpu))
+	_ = w.Flush() // a Builder takes everything
+	for _, name := range slices.Compact(failed(lanes)) {
+		fmt.Fprintf(&out, "to run it alone: make %s\n", name)
+	}
+	return out.String()
+}
+
+// clock is a duration in minutes and seconds.
+func clock(d time.Duration) string {
+	s := int(d.Round(time.Second).Seconds())
+	return fmt.Sprintf("%d:%02d", s/60, s%60)
+}

@@ -1,0 +1,107 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// Pools says which resource pools the nodes of a cluster have.
+type Pools struct {
+	// published are the drivers by the pools of which they publish devices.
+	published map[string][]string
+	// allocatable are the nodes by the resources that device plugins give them.
+	allocatable map[string][]string
+}
+
+// Facts returns who serves a pool.
+func (p *Pools) Facts(pool string) translate.PoolFacts {
+	return translate.AllocatedBy(pool, v1alpha1.DriverName, p.published, p.allocatable)
+}
+
+// DrawFromPools reports whether a manifest may have a network that draws from a
+// pool: without one nobody needs to know the pools.
+func DrawFromPools(files []translate.File) bool {
+	return slices.ContainsFunc(files, func(f translate.File) bool {
+		return bytes.Contains(f.Data, []byte(attachment.ResourceNameAnnotation)) || bytes.Contains(f.Data, []byte("resourceName:"))
+	})
+}
+
+// poolNamespace is where nadra-node finds the device plugins' ConfigMaps unless it
+// is told otherwise.
+const poolNamespace = "kube-system"
+
+// Pools reads which pools the nodes have.
+func (c Cluster) Pools(ctx context.Context) (*Pools, error) {
+	out := &Pools{published: map[string][]string{}, allocatable: map[string][]string{}}
+	slicesOfCluster := schema.GroupVersionResource{Group: resourceapi.GroupName, Version: "v1", Resource: "resourceslices"}
+	err := c.each(ctx, resource{GroupVersionResource: slicesOfCluster, kind: translate.GroupKind{Group: resourceapi.GroupName, Kind: "ResourceSlice"}}, func(o *unstructured.Unstructured) error {
+		var s resourceapi.ResourceSlice
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &s); err != nil {
+			return fmt.Errorf("reading ResourceSlice %s: %w", o.GetName(), err)
+		}
+		for _, d := range s.Spec.Devices {
+			if pool := d.Attributes[attachment.AttributeResourceName].StringValue; pool != nil && !slices.Contains(out.published[*pool], s.Spec.Driver) {
+				out.published[*pool] = append(out.published[*pool], s.Spec.Driver)
+			}
+		}
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) { // a cluster without resource.k8s.io/v1 has none
+		return nil, err
+	}
+	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
+	return out, c.each(ctx, resource{GroupVersionResource: nodes, kind: translate.GroupKind{Kind: "Node"}}, func(o *unstructured.Unstructured) error {
+		allocatable, _, _ := unstructured.NestedStringMap(o.Object, "status", "allocatable")
+		for name, quantity := range allocatable {
+			if quantity != "0" {
+				out.allocatable[name] = append(out.allocatable[name], o.GetName())
+			}
+		}
+		return nil
+	})
+}
+
+// PoolSources reads the objects that define pools.
+func (c Cluster) PoolSources(ctx context.Context) ([]translate.File, error) {
+	var out []translate.File
+	add := func(r schema.GroupResource, o *unstructured.Unstructured) error {
+		file, err := fileOf(r, o)
+		out = append(out, file.File)
+		return err
+	}
+	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
+	for _, name := range translate.PoolConfigMaps() {
+		o, err := c.Dynamic.Resource(configMaps).Namespace(poolNamespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("reading ConfigMap %s/%s, which may define resource pools: %w", poolNamespace, name, err)
+		}
+		if err := add(configMaps.GroupResource(), o); err != nil {
+			return nil, err
+		}
+	}
+	policies := schema.GroupVersionResource{Group: "sriovnetwork.openshift.io", Version: "v1", Resource: "sriovnetworknodepolicies"}
+	err := c.each(ctx, resource{GroupVersionResource: policies, kind: translate.GroupKind{Group: policies.Group, Kind: "SriovNetworkNodePolicy"}}, func(o *unstructured.Unstructured) error {
+		return add(policies.GroupResource(), o)
+	})
+	if apierrors.IsNotFound(err) { // most clusters have no such kind
+		err = nil
+	}
+	return out, err
+}

@@ -1,0 +1,139 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+const (
+	// poolsFor is how long what was read of the ResourceSlices is believed for a
+	// pool that was published, and poolsAbsentFor for one that was not.
+	poolsFor       = 10 * time.Minute
+	poolsAbsentFor = 10 * time.Second
+	// poolsWait is how long a pod waits for the slices to be read. In a cluster
+	// with very many they come later; until then every pool counts as nadra's.
+	poolsWait = 3 * time.Second
+	// poolsLimit bounds one reading.
+	poolsLimit = 2 * time.Minute
+	// slicesPage is how many slices a request asks for.
+	slicesPage = 100
+)
+
+// poolIndex knows which drivers publish devices of which resource pools. Nothing
+// is read before a pod draws from a pool; then one reading serves all pods, in
+// pages, of which only the pools' names are kept.
+type poolIndex struct {
+	live client.Reader
+	now  func() time.Time
+
+	mu        sync.Mutex
+	published map[string][]string // drivers by pool
+	readAt    time.Time
+	failedAt  time.Time     // of the latest reading, if that failed
+	reading   chan struct{} // closed when the reading under way ends; nil without one
+}
+
+func newPoolIndex(live client.Reader) *poolIndex { return &poolIndex{live: live, now: time.Now} }
+
+// facts returns who serves a pool; it waits for the slices to be read at most for
+// the time given.
+func (p *poolIndex) facts(ctx context.Context, pool string, wait time.Duration) admission.PoolFacts {
+	published, known := p.fresh(pool)
+	if !known && !p.failed() {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-p.read(ctx):
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		published, known = p.fresh(pool)
+	}
+	if !known {
+		return admission.PoolOfNadra()
+	}
+	return admission.PoolPublishedBy(pool, published)
+}
+
+// failed reports whether the latest reading failed, a moment ago.
+func (p *poolIndex) failed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.failedAt.IsZero() && p.now().Sub(p.failedAt) < poolsAbsentFor
+}
+
+// fresh returns what was read, and whether it still says something of a pool.
+func (p *poolIndex) fresh(pool string) (published map[string][]string, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	limit := poolsAbsentFor
+	if len(p.published[pool]) > 0 {
+		limit = poolsFor
+	}
+	return p.published, p.published != nil && p.now().Sub(p.readAt) < limit
+}
+
+// read starts a reading, or joins the one under way; the channel is closed when
+// it ends.
+func (p *poolIndex) read(ctx context.Context) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reading != nil {
+		return p.reading
+	}
+	done := make(chan struct{})
+	p.reading = done
+	go func() {
+		defer close(done)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), poolsLimit)
+		defer cancel()
+		published, err := p.list(limited)
+		if err != nil {
+			logf.FromContext(ctx).Error(err, "who serves resource pools is not known; pods are converted as if nadra did")
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.reading = nil
+		if err != nil {
+			p.failedAt = p.now()
+			return
+		}
+		p.published, p.readAt, p.failedAt = published, p.now(), time.Time{}
+	}()
+	return done
+}
+
+func (p *poolIndex) list(ctx context.Context) (map[string][]string, error) {
+	seen := map[[2]string]bool{}
+	out := map[string][]string{}
+	next := ""
+	for {
+		var page resourceapi.ResourceSliceList
+		if err := p.live.List(ctx, &page, client.Limit(slicesPage), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("listing ResourceSlices: %w", err)
+		}
+		for i := range page.Items {
+			spec := &page.Items[i].Spec
+			for _, d := range spec.Devices {
+				pool := d.Attributes[attachment.AttributeResourceName].StringValue
+				if pool == nil || seen[[2]string{*pool, spec.Driver}] {
+					continue
+				}
+				seen[[2]string{*pool, spec.Driver}] = true
+				out[*pool] = append(out[*pool], spec.Driver)
+			}
+		}
+		if next = page.Continue; next == "" {
+			return out, nil
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package admission
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// handClaim is an entry of a pod's spec.resourceClaims, written by hand, by which
+// the pod asks for networks.
+type handClaim struct {
+	index int
+	// name is the entry's, by which containers refer to it.
+	name string
+	// source says where the claim comes from: "template lan" or "ResourceClaim lan".
+	source string
+	asked  attachment.Asked
+}
+
+func (c handClaim) String() string {
+	return fmt.Sprintf("spec.resourceClaims[%d], which refers to %s", c.index, c.source)
+}
+
+// handClaimsOf returns those of a pod, in their order. A claim that does not
+// exist yet is not known; the node refuses its pod if that is not complete.
+func handClaimsOf(pod *corev1.Pod, namespace string, l Lookups) []handClaim {
+	var out []handClaim
+	for i, c := range pod.Spec.ResourceClaims {
+		spec, source := specOf(c, namespace, l)
+		if spec == nil {
+			continue
+		}
+		asked := attachment.AskedBy(*spec, namespace, l.Class)
+		if len(asked.Requests) > 0 {
+			out = append(out, handClaim{index: i, name: c.Name, source: source, asked: asked})
+		}
+	}
+	return out
+}
+
+func specOf(c corev1.PodResourceClaim, namespace string, l Lookups) (spec *resourceapi.ResourceClaimSpec, source string) {
+	switch {
+	case c.ResourceClaimTemplateName != nil:
+		name := *c.ResourceClaimTemplateName
+		if translate.MadeTemplate(name) || l.Template == nil {
+			return nil, ""
+		}
+		if t := l.Template(namespace, name); t != nil {
+			return &t.Spec.Spec, "template " + name
+		}
+	case c.ResourceClaimName != nil && l.Claim != nil:
+		if claim := l.Claim(namespace, *c.ResourceClaimName); claim != nil {
+			return &claim.Spec, "ResourceClaim " + claim.Name
+		}
+	}
+	return nil, ""
+}
+
+// alone reports whether the pod's claims by hand say all that it asks for: it has
+// no annotation, or the one that complete has written. Its label may contradict
+// that, which is for the other rules to refuse.
+func (a admitted) alone() bool {
+	if len(a.hand) == 0 || asksForDefault(a.pod) || a.converted() || a.pod.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus && asks(a.pod) {
+		return false
+	}
+	selections, unknown := networksOf(a.hand)
+	return !asks(a.pod) || unknown == "" && a.names(selections)
+}
+
+// names reports whether the annotation names exactly these networks.
+func (a admitted) names(selections []attachment.Selection) bool {
+	there, err := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
+	return err == nil && attachment.SameNetworks(there, selections)
+}
+
+// complete has every container of a pod refer to the claims that somebody wrote
+// for it, so that the gate holds each of them, and names the claims' networks in
+// the annotation, which consumers such as multi-networkpolicy go by. A pod whose
+// label leaves it to Multus gets no annotation, by which Multus would attach.
+func (a admitted) complete() Decision {
+	d := Decision{Outcome: Untouched}
+	edits, problem := a.references()
+	if problem != "" {
+		return refused("%s", problem)
+	}
+	selections, unknown := networksOf(a.hand)
+	switch {
+	case strings.TrimSpace(a.pod.Annotations[attachment.NetworksAnnotation]) != "":
+		if unknown != "" || !a.names(selections) {
+			d.Warnings = append(d.Warnings, warning(translate.ClaimedByHand, a.hand[0].String()))
+		}
+	case a.pod.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus:
+	case unknown != "":
+		d.Warnings = append(d.Warnings, warning(translate.ClaimUnseen, unknown))
+	default:
+		edits = append(edits, annotate(a.pod, attachment.NetworksValue(selections)))
+	}
+	if d.Edits = edits; len(edits) > 0 {
+		d.Outcome = Converted
+	}
+	return d
+}
+
+// networksOf are the networks of all claims, in the order in which the driver
+// attaches them; unknown says why not all of them can be named.
+func networksOf(claims []handClaim) (selections []attachment.Selection, unknown string) {
+	for _, c := range claims {
+		if c.asked.Unknown != "" && unknown == "" {
+			unknown = fmt.Sprintf("which networks request %q of %s asks for, the allocation decides", c.asked.Unknown, c.source)
+		}
+		selections = append(selections, c.asked.Selections...)
+	}
+	return selections, unknown
+}
+
+// annotate returns the edit that gives a pod the annotation. An object that the
+// pod lacks, metadata included, is added whole: a JSON Patch adds to what is there.
+func annotate(pod *corev1.Pod, value string) translate.Edit {
+	at := translate.Path{"metadata", "annotations"}
+	annotations := map[string]string{attachment.NetworksAnnotation: value}
+	switch {
+	case reflect.ValueOf(pod.ObjectMeta).IsZero():
+		return translate.Edit{Op: translate.Add, Path: at[:1], Value: map[string]any{"annotations": annotations}}
+	case pod.Annotations == nil:
+		return translate.Edit{Op: translate.Add, Path: at, Value: annotations}
+	}
+	return translate.Edit{Op: translate.Add, Path: at.Child(attachment.NetworksAnnotation), Value: value}
+}
+
+// references are the edits by which containers refer to the claims. A container
+// that has one request for a network is held by the gate, and left as it is.
+func (a admitted) references() (edits []translate.Edit, problem string) {
+	for _, list := range []struct {
+		name       string
+		containers []corev1.Container
+	}{{"initContainers", a.pod.Spec.InitContainers}, {"containers", a.pod.Spec.Containers}} {
+		for i, c := range list.containers {
+			if slices.ContainsFunc(c.Resources.Claims, a.gates) {
+				continue
+			}
+			at := translate.Path{"spec", list.name}.Index(i).Child("resources")
+			missing := a.missing(c.Resources.Claims)
+			if len(missing) == 0 {
+				return nil, fmt.Sprintf("container %s could start before the pod's networks are there: it refers to another request of %s, and a container can refer to a claim once: "+
+					"ask for the networks by a claim of their own, or have the container refer to the whole claim, in resources.claims", c.Name, a.hand[0].source)
+			}
+			edits = append(edits, referTo(at, c.Resources, missing)...)
+		}
+	}
+	return edits, ""
+}
+
+// gates reports whether a container's reference gives it the gate: one to a
+// whole claim for networks, or to a request for one.
+func (a admitted) gates(r corev1.ResourceClaim) bool {
+	return slices.ContainsFunc(a.hand, func(c handClaim) bool {
+		return c.name == r.Name && (r.Request == "" || slices.Contains(c.asked.Requests, r.Request))
+	})
+}
+
+// missing are the references that a container lacks and can have. Of a claim
+// that also asks for something else only a network is given: the rest may be
+// meant for one container.
+func (a admitted) missing(there []corev1.ResourceClaim) []corev1.ResourceClaim {
+	var out []corev1.ResourceClaim
+	for _, c := range a.hand {
+		if slices.ContainsFunc(there, func(r corev1.ResourceClaim) bool { return r.Name == c.name }) {
+			continue
+		}
+		r := corev1.ResourceClaim{Name: c.name}
+		if c.asked.Others {
+			r.Request = c.asked.Requests[0]
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// referTo adds references to a container's resources, which may be empty.
+func referTo(at translate.Path, r corev1.ResourceRequirements, missing []corev1.ResourceClaim) []translate.Edit {
+	if len(r.Limits)+len(r.Requests)+len(r.Claims) == 0 {
+		return []translate.Edit{{Op: translate.Add, Path: at, Value: corev1.ResourceRequirements{Claims: missing}}}
+	}
+	if len(r.Claims) == 0 {
+		return []translate.Edit{{Op: translate.Add, Path: at.Child("claims"), Value: missing}}
+	}
+	var edits []translate.Edit
+	for _, m := range missing {
+		edits = append(edits, translate.Edit{Op: translate.Add, Path: at.Child("claims", "-"), Value: m})
+	}
+	return edits
+}

@@ -1,0 +1,37 @@
+package admission
+
+import (
+	"fmt"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// unserved reports whether all that keeps a pod from being converted is that
+// nobody serves the pool of a network.
+func (a admitted) unserved(findings []translate.Finding) bool {
+	found := false
+	for _, f := range findings {
+		if f.Severity == translate.Blocker && f.Code != translate.PoolUnserved {
+			return false
+		}
+		found = found || f.Code == translate.PoolUnserved
+	}
+	return found
+}
+
+// leaveUnserved leaves a pod to Multus, which starts it as it would without
+// nadra; a claim would wait for ever. Where no node is left for that, or the pod
+// has to run on one of nadra's, it is refused.
+func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
+	var warned []string
+	for _, f := range findings {
+		if f.Code == translate.PoolUnserved {
+			warned = append(warned, shortened(fmt.Sprintf("%s: not converted, and kept off nadra's nodes: %s", f.Code, f.Message), maxWarning))
+		}
+	}
+	forNadra := a.server.Node != "" || a.server.Labelled
+	if forNadra || a.lookups.MultusNodes == nil || !a.lookups.MultusNodes() {
+		return Decision{Outcome: Refused, Refusal: a.refusal(a.blockers(findings))}
+	}
+	return Decision{Outcome: OnMultus, Edits: keepAway(a.pod), Warnings: warned[:min(len(warned), maxWarnings)]}
+}

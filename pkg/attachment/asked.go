@@ -1,0 +1,233 @@
+package attachment
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// Asked is what the spec of a claim asks of nadra's driver, before the claim is
+// allocated.
+type Asked struct {
+	// Selections are the networks that the claim attaches, in the order in which
+	// the driver attaches them.
+	Selections []Selection
+	// Requests are the names of the requests for networks.
+	Requests []string
+	// Others says that the claim has requests for something else, too.
+	Others bool
+	// Unknown names the first request for networks of which the spec does not say
+	// which ones they are, or how many; Selections are then incomplete.
+	Unknown string
+}
+
+// AskedBy reads the spec of a claim of a namespace. class returns a DeviceClass
+// by its name, nil for an unknown one; a nil function knows none.
+//
+// A request is for a network by its DeviceClass (DeviceClassName, or a config of
+// the class), by a config of the claim that names one, or by a selector in the
+// form of manifests/base/deviceclass.yaml.
+func AskedBy(spec resourceapi.ResourceClaimSpec, namespace string, class func(name string) *resourceapi.DeviceClass) Asked {
+	var out Asked
+	for _, r := range spec.Devices.Requests {
+		one, isNetwork := askedBy(r, spec, namespace, class)
+		if !isNetwork {
+			out.Others = true
+			continue
+		}
+		out.Requests = append(out.Requests, r.Name)
+		if !one.known && out.Unknown == "" {
+			out.Unknown = r.Name
+		}
+		for range min(one.count, resourceapi.AllocationResultsMaxSize) {
+			out.Selections = append(out.Selections, one.selection)
+		}
+	}
+	return out
+}
+
+// askedOnce is what one request asks for.
+type askedOnce struct {
+	selection Selection
+	count     int64
+	// known is unset if the allocation decides the network or the count.
+	known bool
+}
+
+// askedBy reads one request. Its alternatives must agree for the network to be
+// known.
+func askedBy(r resourceapi.DeviceRequest, spec resourceapi.ResourceClaimSpec, namespace string, class func(string) *resourceapi.DeviceClass) (out askedOnce, isNetwork bool) {
+	options := optionsOf(r)
+	networks := 0
+	out.known = true
+	for _, o := range options {
+		s, ofNetwork, sure := o.selection(spec, namespace, class)
+		if !ofNetwork {
+			continue
+		}
+		if networks++; networks == 1 {
+			out.selection, out.count = s, o.count
+		}
+		same := s.Network == out.selection.Network && s.Interface == out.selection.Interface && o.count == out.count
+		out.known = out.known && sure && same && o.count > 0
+	}
+	out.known = out.known && networks == len(options)
+	return out, networks > 0
+}
+
+// option is a request, or one alternative of a request.
+type option struct {
+	// name is that of the request in configs: an alternative's is request/alternative.
+	name, class string
+	selectors   []resourceapi.DeviceSelector
+	// count is 0 if the allocation decides it.
+	count int64
+}
+
+func optionsOf(r resourceapi.DeviceRequest) []option {
+	count := func(mode resourceapi.DeviceAllocationMode, n int64) int64 {
+		if mode == resourceapi.DeviceAllocationModeAll {
+			return 0
+		}
+		return max(n, 1)
+	}
+	if e := r.Exactly; e != nil {
+		return []option{{r.Name, e.DeviceClassName, e.Selectors, count(e.AllocationMode, e.Count)}}
+	}
+	var out []option
+	for _, s := range r.FirstAvailable {
+		out = append(out, option{r.Name + "/" + s.Name, s.DeviceClassName, s.Selectors, count(s.AllocationMode, s.Count)})
+	}
+	if len(out) == 0 {
+		out = []option{{name: r.Name}}
+	}
+	return out
+}
+
+// selection returns the network of an option; sure is unset if its name is not
+// known.
+func (o option) selection(spec resourceapi.ResourceClaimSpec, namespace string, class func(string) *resourceapi.DeviceClass) (s Selection, isNetwork, sure bool) {
+	var configs []claimConfig
+	if class != nil {
+		if c := class(o.class); c != nil {
+			for _, one := range c.Spec.Config {
+				configs = appendConfig(configs, one.DeviceConfiguration, nil)
+			}
+		}
+	}
+	ours := len(configs) > 0 || o.class == v1alpha1.DriverName || len(spec.Devices.Requests) == 1
+	if _, ofNetwork := ClassNetwork(o.class); ofNetwork || o.byAttribute() {
+		ours = true
+	}
+	for _, one := range spec.Devices.Config {
+		if ours || len(one.Requests) > 0 { // one for all requests is not for another driver's
+			configs = appendConfig(configs, one.DeviceConfiguration, one.Requests)
+		}
+	}
+	config := v1alpha1.AttachmentConfig{}
+	for _, c := range configs {
+		if c.covers(o.name) {
+			config = v1alpha1.Overlay(config, c.config)
+		}
+	}
+	s = FromConfig(config)
+	byClass, ofNetwork := ClassNetwork(o.class)
+	if ofNetwork && DeviceClassName(byClass) == o.class {
+		s.Network = byClass
+	} else if s.Network.Name == "" {
+		s.Network = o.selected()
+	}
+	if s.Network.Namespace == "" {
+		s.Network.Namespace = namespace
+	}
+	known := s.Network.Name != ""
+	return s, ofNetwork || known || o.byAttribute(), known
+}
+
+func appendConfig(to []claimConfig, c resourceapi.DeviceConfiguration, requests []string) []claimConfig {
+	if c.Opaque == nil || c.Opaque.Driver != v1alpha1.DriverName {
+		return to
+	}
+	config, err := v1alpha1.Decode(c.Opaque.Parameters.Raw)
+	if err != nil {
+		return to // the driver refuses it in words
+	}
+	return append(to, claimConfig{requests: requests, config: *config})
+}
+
+// The attributes by which a selector names a network, in the form that the
+// manifests show.
+var (
+	selectsName      = regexp.MustCompile(`device\.attributes\["` + regexp.QuoteMeta(v1alpha1.DriverName) + `"\]\.nadName *== *"([^"]+)"`)
+	selectsNamespace = regexp.MustCompile(`device\.attributes\["` + regexp.QuoteMeta(v1alpha1.DriverName) + `"\]\.nadNamespace *== *"([^"]+)"`)
+)
+
+// selected is the network that the selectors of an option name; the zero one
+// where an expression is more than a conjunction of comparisons.
+func (o option) selected() NetworkRef {
+	var ref NetworkRef
+	for _, s := range o.selectors {
+		if s.CEL == nil || strings.ContainsAny(s.CEL.Expression, "|!?") {
+			continue
+		}
+		if m := selectsName.FindStringSubmatch(s.CEL.Expression); m != nil {
+			ref.Name = m[1]
+		}
+		if m := selectsNamespace.FindStringSubmatch(s.CEL.Expression); m != nil {
+			ref.Namespace = m[1]
+		}
+	}
+	if ref.Name == "" || ref.Namespace == "" || strings.HasSuffix(ref.Name, "…") {
+		return NetworkRef{}
+	}
+	return ref
+}
+
+// byAttribute reports whether a selector looks at the attributes that only the
+// driver's network devices have.
+func (o option) byAttribute() bool {
+	return slices.ContainsFunc(o.selectors, func(s resourceapi.DeviceSelector) bool {
+		return s.CEL != nil && strings.Contains(s.CEL.Expression, `"`+v1alpha1.DriverName+`"`) && strings.Contains(s.CEL.Expression, ".nad")
+	})
+}
+
+// NetworksValue returns the value of the networks annotation that names
+// selections: each with its namespace and, if it asks for one, its interface. It
+// is of the short form where that can say it.
+func NetworksValue(selections []Selection) string {
+	type entry struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+		Interface string `json:"interface,omitempty"`
+	}
+	var short []string
+	var long []entry
+	for _, s := range selections {
+		one := s.Network.String()
+		if s.Interface != "" {
+			one += "@" + s.Interface
+		}
+		short = append(short, one)
+		long = append(long, entry{s.Network.Name, s.Network.Namespace, s.Interface})
+	}
+	value := strings.Join(short, ",")
+	if _, err := ParseSelections(value, ""); err != nil {
+		return string(mustJSON(long))
+	}
+	return value
+}
+
+// SameNetworks reports whether two lists name the same networks, in the same
+// order, and give them the same interfaces.
+func SameNetworks(a, b []Selection) bool {
+	names, err := InterfaceNames(a)
+	others, otherErr := InterfaceNames(b)
+	if err != nil || otherErr != nil || !slices.Equal(names, others) {
+		return false
+	}
+	return slices.EqualFunc(a, b, func(a, b Selection) bool { return a.Network == b.Network })
+}

@@ -1,0 +1,84 @@
+package attachment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Lent is a device of another DRA driver that a pod has by a claim of its own,
+// and that the other driver publishes for CNI: with AttributeResourceName and
+// AttributeDeviceID.
+type Lent struct {
+	// ResourceName and ID are the two attributes.
+	ResourceName, ID string
+	// Claim is the name of the ResourceClaim, Driver and Device are those of the
+	// allocation.
+	Claim, Driver, Device string
+}
+
+func (l Lent) String() string {
+	return fmt.Sprintf("%s (device %s of driver %s, by ResourceClaim %s)", l.ID, l.Device, l.Driver, l.Claim)
+}
+
+// Lend gives each network, in their order, a device of the pool that it draws
+// from. It returns the devices in the order of the networks. Like Multus it
+// takes the devices of a pool in the order of their IDs; unlike Multus it refuses
+// to choose some of them, to give one of them twice, and to go without.
+func Lend(networks []Network, devices []Lent) ([]Lent, error) {
+	byPool := map[string][]Lent{}
+	for _, d := range devices {
+		byPool[d.ResourceName] = append(byPool[d.ResourceName], d)
+	}
+	users := map[string][]string{}
+	for _, n := range networks {
+		users[n.ResourceName] = append(users[n.ResourceName], n.Ref.String())
+	}
+	for _, n := range networks {
+		pool := n.ResourceName
+		if err := enough(pool, users[pool], byPool[pool]); err != nil {
+			return nil, err
+		}
+		slices.SortFunc(byPool[pool], func(a, b Lent) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	var out []Lent
+	for _, n := range networks {
+		out = append(out, byPool[n.ResourceName][0])
+		byPool[n.ResourceName] = byPool[n.ResourceName][1:]
+	}
+	return out, nil
+}
+
+// enough refuses the devices of one pool unless there is exactly one for each
+// network.
+func enough(pool string, networks []string, devices []Lent) error {
+	seen := map[string]bool{}
+	var named []string
+	for _, d := range devices {
+		if seen[d.ID] {
+			return fmt.Errorf("resource pool %s: device %s was allocated to the pod twice, and a device is for one network: ask for another device", pool, d)
+		}
+		seen[d.ID] = true
+		named = append(named, d.String())
+	}
+	drawing := fmt.Sprintf("%s from resource pool %s", drawn(networks), pool)
+	switch {
+	case len(devices) == 0:
+		return fmt.Errorf("%s, and the pod's claims have no device of it: no allocated device of another driver has the attributes %s=%s and %s: "+
+			"ask for one in a claim of the pod, or for the network's own DeviceClass if nadra serves the pool",
+			drawing, AttributeResourceName, pool, AttributeDeviceID)
+	case len(devices) < len(networks):
+		return fmt.Errorf("%s, and the pod's claims have only %s, which another network uses: ask for %d devices", drawing, strings.Join(named, ", "), len(networks))
+	case len(devices) > len(networks):
+		return fmt.Errorf("%s, and the pod's claims have %s: which one is meant is ambiguous: ask for as many devices as networks", drawing, strings.Join(named, " and "))
+	}
+	return nil
+}
+
+func drawn(networks []string) string {
+	if len(networks) == 1 {
+		return "network " + networks[0] + " draws"
+	}
+	return "networks " + strings.Join(networks, ", ") + " draw"
+}

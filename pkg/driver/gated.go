@@ -1,0 +1,183 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+const (
+	// podSeenWait is how long Prepare waits for the driver's watch to show a pod
+	// as the kubelet has it. After that it asks the API server.
+	podSeenWait = 2 * time.Second
+	podSeenPoll = 10 * time.Millisecond
+)
+
+// podReferences says which claims the containers of a pod reference: the gate
+// comes with a claim's CDI devices, and only into containers that reference it.
+type podReferences struct {
+	// claims are the names of the pod's ResourceClaims, by their names in its spec.
+	claims map[string]string
+	// containers are its containers, init containers first.
+	containers []containerReferences
+}
+
+// containerReferences has the devices that a container asks for.
+type containerReferences struct {
+	name   string
+	claims []corev1.ResourceClaim
+	// extended are requests, by the name of the claim that the scheduler has made
+	// for the pod's extended resources.
+	extended map[string][]string
+}
+
+// referencesOf returns what a pod's containers reference; nil where it has no claim.
+func referencesOf(pod *corev1.Pod) *podReferences {
+	extended := pod.Status.ExtendedResourceClaimStatus
+	if len(pod.Spec.ResourceClaims) == 0 && extended == nil {
+		return nil
+	}
+	out := &podReferences{claims: map[string]string{}}
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimName != nil {
+			out.claims[c.Name] = *c.ResourceClaimName
+		}
+	}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		if s.ResourceClaimName != nil {
+			out.claims[s.Name] = *s.ResourceClaimName
+		}
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		r := containerReferences{name: c.Name, claims: c.Resources.Claims}
+		if extended != nil {
+			for _, m := range extended.RequestMappings {
+				if m.ContainerName == c.Name {
+					r.extended = map[string][]string{extended.ResourceClaimName: append(r.extended[extended.ResourceClaimName], m.RequestName)}
+				}
+			}
+		}
+		out.containers = append(out.containers, r)
+	}
+	return out
+}
+
+// knows reports whether the claim is one that the pod's spec or status names.
+func (p *podReferences) knows(claim *resourceapi.ResourceClaim) bool {
+	return isExtended(claim) || slices.Contains(slices.Collect(maps.Values(p.claims)), claim.Name)
+}
+
+// knowsAll is knows for several claims; false for a pod without claims (nil).
+func (p *podReferences) knowsAll(claims []*resourceapi.ResourceClaim) bool {
+	return p != nil && !slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool { return !p.knows(c) })
+}
+
+// ungated returns the containers that get no CDI device from these claims of the
+// pod, and so no gate.
+func (p *podReferences) ungated(claims []*resourceapi.ResourceClaim, driver string) []string {
+	var out []string
+	for _, c := range p.containers {
+		if !slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool { return p.gates(claim, c, driver) }) {
+			out = append(out, c.name)
+		}
+	}
+	return out
+}
+
+// gates reports whether a container gets a device of ours from a claim.
+func (p *podReferences) gates(claim *resourceapi.ResourceClaim, c containerReferences, driver string) bool {
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		if result.Driver != driver {
+			continue
+		}
+		if slices.Contains(c.extended[claim.Name], result.Request) {
+			return true
+		}
+		request, _, _ := strings.Cut(result.Request, "/") // of a request's alternatives
+		for _, ref := range c.claims {
+			if p.claims[ref.Name] == claim.Name && (ref.Request == "" || ref.Request == request) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// nameOf returns the name that a pod's spec has for a claim.
+func (p *podReferences) nameOf(claim *resourceapi.ResourceClaim) string {
+	for name, of := range p.claims {
+		if of == claim.Name {
+			return name
+		}
+	}
+	return claim.Name
+}
+
+// refuseUngated refuses a pod that has a container which nothing would hold until
+// the networks are attached: the gate comes only with a claim's devices, and NRI,
+// which could bring it, drops a plugin that is late and starts the container. The
+// kubelet starts no pod whose claims are not prepared, whatever becomes of the
+// driver or of NRI.
+func (d *Driver) refuseUngated(ctx context.Context, claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
+	networks := func(p attachment.Prepared) bool { return !p.DeviceOnly }
+	i := slices.IndexFunc(prepared, func(of []attachment.Prepared) bool { return slices.ContainsFunc(of, networks) })
+	if i < 0 || d.watch == nil || failpoint.Off(failpoint.Reference) {
+		return nil
+	}
+	pod := prepared[i][0].Pod
+	references, err := d.references(ctx, pod, claims)
+	if err != nil {
+		return fmt.Errorf("pod %s/%s: looking whether its containers reference its claims: %w", pod.Namespace, pod.Name, err)
+	}
+	ungated := references.ungated(claims, d.cfg.DriverName)
+	if len(ungated) == 0 {
+		return nil
+	}
+	name := references.nameOf(claims[0])
+	return fmt.Errorf("pod %s/%s: nothing would hold container %s until the pod's networks are attached, because resources.claims of it names no claim with networks: "+
+		"add {name: %s} there, in every container and init container, or have nadra's webhook do it (label the namespace)",
+		pod.Namespace, pod.Name, strings.Join(ungated, ", "), name)
+}
+
+// references returns what the containers of a pod with these claims reference. It
+// asks the API server where the watch lags behind the kubelet, which would try a
+// pod that is refused again only after a minute or more.
+func (d *Driver) references(ctx context.Context, pod attachment.PodRef, claims []*resourceapi.ResourceClaim) (*podReferences, error) {
+	if out := d.watch.awaitReferences(ctx, pod, claims); out != nil {
+		return out, nil
+	}
+	now, err := d.clients.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the pod: %w", err)
+	}
+	out := referencesOf(now)
+	if string(now.UID) != pod.UID || !out.knowsAll(claims) {
+		return nil, errors.New("the API server's pod does not name all claims that the kubelet wants prepared")
+	}
+	return out, nil
+}
+
+// awaitReferences waits until the watch shows the pod with these claims; it returns
+// nil if it does not.
+func (w *podWatch) awaitReferences(ctx context.Context, pod attachment.PodRef, claims []*resourceapi.ResourceClaim) *podReferences {
+	var out *podReferences
+	_ = wait.PollUntilContextTimeout(ctx, podSeenPoll, podSeenWait, true, func(context.Context) (bool, error) {
+		if known := w.known(pod); known != nil && known.references.knowsAll(claims) {
+			out = known.references
+		}
+		return out != nil, nil
+	})
+	return out
+}

@@ -1,0 +1,91 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// hostNamespace returns a path of the host's network namespace. The process' own
+// would not do: its first thread may be in a namespace of another test.
+func hostNamespace(t *testing.T) string {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	return fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid())
+}
+
+// A runtime may report a path for the namespace of a pod that uses the host's
+// network, as CRI-O does. No plugin runs there, no route is touched, and a record
+// of it is deleted without a namespace.
+func TestHostNetworkPodIsNotAttached(t *testing.T) {
+	for _, path := range []string{"", hostNamespace(t)} {
+		d := newDriver(t, nad("blue", blueConf))
+		namespaces, err := podns.New("/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.isHost = namespaces.IsHost
+		real := &podNet{namespaces: namespaces, hostRoot: "/"}
+		d.attacher.look, d.attacher.routes = real.look, real
+		prepare(t, d, claim("c", "blue"))
+		pod := podNo(1)
+		pod.Linux.Namespaces[0].Path = path
+		h := &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
+		wantError(t, h.RunPodSandbox(t.Context(), pod), "pod default/web uses the host's network", "remove spec.hostNetwork")
+		_, _, err = h.CreateContainer(t.Context(), pod, &nri.Container{})
+		wantError(t, err, "pod default/web uses the host's network")
+		same(t, "plugins", nil, d.attacher.runner.(*kernel).calls)
+		same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, phases(d.store))
+		same(t, "sandboxes to attach", 0, len(h.live([]*nri.PodSandbox{pod})))
+	}
+}
+
+// What enters a namespace by itself is stopped, too, should a path that was a
+// pod's be the host's now.
+func TestNothingEntersTheHostsNamespace(t *testing.T) {
+	host := hostNamespace(t)
+	namespaces, err := podns.New("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	real := &podNet{namespaces: namespaces, hostRoot: "/"}
+	sandbox := sandboxNo(1)
+	sandbox.NetNS = host
+	_, lookErr := real.look(host)
+	_, routesErr := real.DefaultRoutes(host)
+	_, networkErr := real.defaultNetwork(sandbox)
+	rerouteErr := real.Reroute(host, []checkpoint.Route{{Family: "IPv4"}}, nil)
+	for what, err := range map[string]error{"look": lookErr, "routes": routesErr, "default network": networkErr, "reroute": rerouteErr} {
+		if !errors.Is(err, podns.ErrHost) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	d := newDriver(t)
+	d.attacher.look = real.look
+	if d.attacher.there(checkpoint.Record{Phase: checkpoint.Attached, Sandbox: &sandbox, BootID: d.store.BootID()}) {
+		t.Error("an attachment is taken for one in the host's namespace")
+	}
+}
+
+// An annotated pod with the host's network has nothing to attach, and is let go.
+func TestUnclaimedHostNetworkPodIsLetGo(t *testing.T) {
+	host := hostNamespace(t)
+	namespaces, err := podns.New("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := asking("a", "blue")
+	pod.Linux = &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: host}}}
+	if err := (&owner{Ownership: byLabel, node: "node-1"}).judge(pod, sandboxOf(pod, namespaces.IsHost)); err != nil {
+		t.Error(err)
+	}
+}

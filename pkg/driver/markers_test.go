@@ -1,0 +1,48 @@
+package driver
+
+import (
+	"testing"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// A network is offered whatever keys its plugin does not read, and whatever
+// resource its NAD names that has no devices.
+func TestOfferedWithoutMasterAndDevice(t *testing.T) {
+	named := func(n *nadv1.NetworkAttachmentDefinition, resource string) *nadv1.NetworkAttachmentDefinition {
+		n.Annotations = map[string]string{attachment.ResourceNameAnnotation: resource}
+		return n
+	}
+	for name, tt := range map[string]struct {
+		nad     *nadv1.NetworkAttachmentDefinition
+		offered bool
+	}{
+		"a bridge with a master":   {nad("blue", `{"type":"bridge","master":"nowhere"}`), true},
+		"a macvlan without its":    {nad("blue", `{"type":"macvlan","master":"nowhere"}`), false},
+		"a bridge of its marker":   {named(nad("blue", `{"type":"bridge"}`), "bridge.network.kubevirt.io/br0"), true},
+		"Open vSwitch's":           {named(nad("blue", `{"type":"ovs"}`), "ovs-cni.network.kubevirt.io/br1"), true},
+		"what draws from a pool":   {named(nad("blue", `{"type":"bridge"}`), "example.com/vf"), false},
+		"a name like the marker's": {named(nad("blue", `{"type":"bridge"}`), "bridge.network.kubevirt.io.example.com/br0"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if err := b.nads.Add(tt.nad); err != nil {
+				t.Fatal(err)
+			}
+			offers, err := b.refresh(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "is offered", tt.offered, len(offers) == 1)
+			if tt.offered {
+				n, err := b.networks.usable(attachment.NetworkRef{Namespace: "default", Name: "blue"})
+				same(t, "Prepare's error", nil, err)
+				same(t, "Prepare's pool", "", n.ResourceName)
+				_, attribute := offers[0].devices()[0].Attributes[attrMaster]
+				same(t, "the attribute master", false, attribute)
+			}
+		})
+	}
+}

@@ -1,0 +1,197 @@
+//go:build e2e
+
+package bench
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nadra-dev/nadra/test/bench/stats"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// lagFigures are how long the network-status of pods that are created at once is
+// stored after the last plugin of their last network has ended.
+type lagFigures struct {
+	Kind string
+	Pods int
+	// Lag and Ready, from create to Ready, are in milliseconds.
+	Lag, Ready stats.Sample
+
+	kind lagKind
+}
+
+// lagKind is a way to attach three networks.
+type lagKind struct {
+	name, title string
+	node        int
+	// flags are the driver's.
+	flags []string
+}
+
+var lagKinds = []lagKind{
+	{"wait", "nadra, 3 networks", nadraNode, nil},
+	{"nowait", "nadra with --network-status-wait=false, 3 networks", nadraNode, []string{"--network-status-wait=false"}},
+	{"thick", "thick Multus, 3 networks", thickNode, nil},
+}
+
+// lagBursts are the sizes of the bursts, and how often each is made. Alone pods
+// come often enough for a median of five hundredths.
+var lagBursts = []struct{ size, rounds int }{{1, 20}, {20, 3}, {100, 1}}
+
+// stamped is a network whose chain ends in the plugin stamp, which notes when it
+// ends, in nanoseconds, in a file named for the pod.
+const (
+	stamped   = "stamped"
+	stampDir  = "/run/nadra-bench-stamps"
+	stampFile = "/opt/cni/bin/stamp"
+	stamp     = `#!/bin/sh
+input=$(cat)
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.0.0","1.1.0"]}' ;;
+ADD)
+	echo "$input" | sed 's/.*"prevResult"://; s/,"type":"stamp"}$//'
+	pod=${CNI_ARGS##*K8S_POD_NAME=}
+	date +%s%N >` + stampDir + `/${pod%%;*}
+	;;
+esac
+`
+)
+
+// BenchmarkNetworkStatus creates pods at once and looks when each shows its
+// networks.
+func BenchmarkNetworkStatus(b *testing.B) {
+	figures.begin(b, "network-status")
+	s := newStarter(b, threeNodes(b), "lag")
+	s.installStamp(b)
+	networks := []string{networkNo(0), networkNo(1), stamped}
+	config := `{"cniVersion":"1.0.0","name":"lag-stamped","plugins":[{"type":"macvlan","master":"lan0","mode":"bridge","ipam":{"type":"host-local","subnet":"10.113.0.0/16"}},{"type":"stamp"}]}`
+	must(b, s.CreateNAD(b.Context(), s.namespace, stamped, config))
+	must(b, s.Published(b.Context(), s.namespace+"/"+stamped))
+	var wants []lab.Want
+	for _, n := range networks {
+		wants = append(wants, lab.Want{Network: n})
+	}
+	must(b, s.CreateTemplate(b.Context(), lab.Template(s.namespace, stamped, wants...)))
+	for _, burst := range lagBursts {
+		found := make([]lagFigures, len(lagKinds))
+		for i, kind := range lagKinds {
+			found[i] = lagFigures{Kind: kind.title, Pods: burst.size, kind: kind}
+		}
+		for round := range burst.rounds {
+			for i := range lagKinds {
+				f := &found[(round+i)%len(lagKinds)]
+				if f.kind.node == nadraNode {
+					s.setFlags(b, f.kind.flags...)
+				}
+				s.lag(b, f, networks, round)
+			}
+		}
+		s.setFlags(b)
+		for _, f := range found {
+			figures.Lags = append(figures.Lags, f)
+			b.ReportMetric(f.Lag.Median(), fmt.Sprintf("lag-ms-%d-%s", f.Pods, f.kind.name))
+			b.ReportMetric(f.Ready.Median(), fmt.Sprintf("ready-ms-%d-%s", f.Pods, f.kind.name))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func (s *starter) installStamp(b *testing.B) {
+	b.Helper()
+	for _, number := range []int{nadraNode, thickNode} {
+		node := s.Cluster.Node(number)
+		must(b, lab.WriteHostFile(node, stampFile, []byte(stamp), 0o755))
+		_, err := node.Exec(b.Context(), "mkdir", "-p", stampDir)
+		must(b, err)
+	}
+}
+
+// lag makes one burst, and takes it away again.
+func (s *starter) lag(b *testing.B, f *lagFigures, networks []string, round int) {
+	created := make([]time.Time, f.Pods)
+	name := func(i int) string { return fmt.Sprintf("%s-%d-%02d-%03d", f.kind.name, f.Pods, round, i) }
+	var creating errgroup.Group
+	creating.SetLimit(20)
+	for i := range f.Pods {
+		creating.Go(func() error {
+			created[i] = time.Now()
+			_, err := s.CreatePod(b.Context(), s.podWith(f.kind.node, name(i), stamped, networks))
+			return err
+		})
+	}
+	must(b, creating.Wait())
+	stored, ready := s.awaitStored(b, f.Pods)
+	node := s.Cluster.Node(f.kind.node)
+	for i := range f.Pods {
+		out, err := node.Exec(b.Context(), "cat", filepath.Join(stampDir, name(i)))
+		must(b, err)
+		ended, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+		must(b, err)
+		f.Lag.Add(stored[name(i)].Sub(time.Unix(0, ended)))
+		f.Ready.Add(ready[name(i)].Sub(created[i]))
+	}
+	s.clear(b, f.Pods)
+}
+
+// awaitStored returns when so many pods show their last network, and when they
+// were Ready.
+func (s *starter) awaitStored(b *testing.B, size int) (stored, ready map[string]time.Time) {
+	stored, ready = map[string]time.Time{}, map[string]time.Time{}
+	over := time.After(burstTime)
+	for len(stored) < size || len(ready) < size {
+		select {
+		case e, open := <-s.events:
+			pod, isPod := e.Object.(*corev1.Pod)
+			if !open || !isPod {
+				b.Fatal("watching pods: the server ended the watch")
+			}
+			now := time.Now()
+			if _, before := stored[pod.Name]; !before && strings.Contains(pod.Annotations[nadv1.NetworkStatusAnnot], s.namespace+"/"+stamped) {
+				stored[pod.Name] = now
+			}
+			if _, before := ready[pod.Name]; !before && isReady(e) {
+				ready[pod.Name] = now
+			}
+		case <-over:
+			b.Fatalf("waiting for %d pods: %d show their networks, %d are Ready", size, len(stored), len(ready))
+		}
+	}
+	return stored, ready
+}
+
+// lagOf finds one by its kind and size; nil where there was none.
+func (r *report) lagOf(name string, size int) *lagFigures {
+	for _, kind := range lagKinds {
+		for i, f := range r.Lags {
+			if kind.name == name && f.Kind == kind.title && f.Pods == size {
+				return &r.Lags[i]
+			}
+		}
+	}
+	return nil
+}
+
+// waitGoal is how many times as long as without waiting for network-status a pod
+// may take to be Ready.
+const waitGoal = 1.05
+
+// lagGoals hold nadra against Multus, and waiting against not waiting.
+func (r *report) lagGoals(out map[string]goal) {
+	for _, burst := range lagBursts {
+		ours, free, multus := r.lagOf("wait", burst.size), r.lagOf("nowait", burst.size), r.lagOf("thick", burst.size)
+		if ours == nil || free == nil || multus == nil {
+			continue
+		}
+		out[fmt.Sprintf("network-status after the last ADD, burst of %d, median", burst.size)] = less(ours.Lag.Median(), multus.Lag.Median(), " ms, thick Multus'")
+		out[fmt.Sprintf("pods Ready, waiting for network-status over not waiting, burst of %d, median", burst.size)] = atMost(ours.Ready.Median()/free.Ready.Median(), waitGoal, "")
+	}
+}

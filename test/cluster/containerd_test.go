@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The lanes run containerd with the NRI that it ships: a newer one treats a
+// plugin that is late in another way, and would prove nothing for users. The
+// other build has the NRI that nadra itself is linked with.
+func TestContainerdShipsItsNRI(t *testing.T) {
+	root, err := sourceRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	components := filepath.Join(root, "test/cluster/components")
+	b := &planner{ctx: t.Context()}
+	version := func(dir, module string) string { return b.moduleVersion(dir, module) }
+	shipped := filepath.Join(components, "containerd")
+	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", containerdModule+"@"+version(shipped, containerdModule)).Output()
+	if err != nil {
+		t.Fatalf("looking up containerd's go.mod: %v", err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	if want, got := version(module.Dir, nriModule), version(shipped, nriModule); want != got {
+		t.Errorf("the lanes' containerd has NRI %s, the go.mod that it was released with %s", got, want)
+	}
+	newest := filepath.Join(components, "containerd-newest-nri")
+	if want, got := version(shipped, containerdModule), version(newest, containerdModule); want != got {
+		t.Errorf("the second build is of containerd %s, the first of %s", got, want)
+	}
+	if want, got := version(root, nriModule), version(newest, nriModule); want != got {
+		t.Errorf("the second build has NRI %s, nadra %s", got, want)
+	}
+	if b.err != nil {
+		t.Error(b.err)
+	}
+}

@@ -1,0 +1,205 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+const statusConf = `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-status","ipam":{"type":"host-local","subnet":"10.72.0.0/24"}}`
+
+// driverRole is the ClusterRole of the driver.
+const driverRole = "nadra-node"
+
+// refuseStatus takes the right to write pods/status from the driver, and returns
+// what gives it back.
+func (f *fixture) refuseStatus() (restore func()) {
+	f.Helper()
+	roles := f.Kube.RbacV1().ClusterRoles()
+	role, err := roles.Get(f.ctx, driverRole, metav1.GetOptions{})
+	f.must(err)
+	original := slices.Clone(role.Rules)
+	set := func(rules []rbacv1.PolicyRule) {
+		f.Helper()
+		current, err := roles.Get(f.ctx, driverRole, metav1.GetOptions{})
+		f.must(err)
+		current.Rules = rules
+		_, err = roles.Update(f.ctx, current, metav1.UpdateOptions{})
+		f.must(err)
+	}
+	without := slices.DeleteFunc(slices.Clone(original), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/status") })
+	if len(without) == len(original) {
+		f.Fatalf("ClusterRole %s has no rule for pods/status", driverRole)
+	}
+	set(without)
+	restore = func() { set(original) }
+	f.Cleanup(restore)
+	return restore
+}
+
+// hasRun returns an error when a container of the pod has been started.
+func (f *fixture) hasRun(pod string) error {
+	p, err := f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, pod, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, s := range p.Status.ContainerStatuses {
+		if lab.HasRun(s) {
+			return fmt.Errorf("container %s of pod %s has been started: %+v", s.Name, pod, s.State)
+		}
+	}
+	return nil
+}
+
+// said returns an error until an event of the pod contains the words.
+func (f *fixture) said(pod, words string) error {
+	events := f.Events(f.ctx, f.ns, pod)
+	if slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, words) }) {
+		return nil
+	}
+	return fmt.Errorf("no event of pod %s says %q: %q", pod, words, events)
+}
+
+// The driver may not store network-status: no container starts, the pods say why,
+// one that is deleted goes, and the others start once it may, also one that is
+// never restarted.
+func TestNetworkStatusRefused(t *testing.T) {
+	f := setup(t, "status-refused")
+	f.bridge("br-status")
+	f.nad("blue", statusConf)
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
+	f.must(f.Published(f.ctx, f.ns+"/blue"))
+	restore := f.refuseStatus()
+	pods := []string{"always", "never", "leaving"}
+	for _, name := range pods {
+		pod := needsNetwork(lab.Pod(f.ns, name, "web"))
+		if name == "never" {
+			pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		}
+		_, err := f.CreatePod(f.ctx, pod)
+		f.must(err)
+	}
+	for _, name := range pods {
+		f.eventually(time.Minute, func(context.Context) error {
+			return errors.Join(f.said(name, "NetworkStatusLate: the networks are attached, but network-status is not stored after 2s"),
+				f.said(name, "forbidden"))
+		})
+		f.must(f.hasRun(name))
+	}
+	// The kubelet asks for its container again and again.
+	f.eventually(time.Minute, func(context.Context) error {
+		return f.said("never", "has its networks, but the API server has not stored its network-status")
+	})
+	begun := time.Now()
+	f.must(f.DeletePod(f.ctx, f.ns, "leaving"))
+	if took := time.Since(begun); took > 45*time.Second {
+		t.Errorf("the deleted pod was gone after %s: its containers were held until the gate's time was over", took)
+	}
+	for _, name := range pods[:2] {
+		f.must(f.hasRun(name))
+	}
+	restore()
+	for _, name := range pods[:2] {
+		pod, err := f.Ready(f.ctx, f.ns, name, 2*time.Minute)
+		f.must(err)
+		if len(f.statuses(pod)) != 2 {
+			t.Errorf("network-status of pod %s: %+v", name, f.statuses(pod))
+		}
+	}
+	never, err := f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, "never", metav1.GetOptions{})
+	f.must(err)
+	if n := never.Status.ContainerStatuses[0].RestartCount; n != 0 {
+		t.Errorf("the pod that is never restarted was, %d times", n)
+	}
+}
+
+// hold is a CNI plugin for the end of a chain whose ADD waits until the file
+// release is there.
+const (
+	holdDir = "/run/nadra-e2e-hold"
+	hold    = `#!/bin/sh
+input=$(cat)
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.0.0","1.1.0"]}' ;;
+ADD)
+	: >` + holdDir + `/begun
+	while [ ! -e ` + holdDir + `/release ]; do sleep 0.05; done
+	echo "$input" | sed 's/.*"prevResult"://; s/,"type":"hold"}$//' ;;
+esac
+`
+)
+
+// The API server hangs between the last ADD and the write of network-status: the
+// container of a pod that is never restarted waits, and starts when it is back.
+func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
+	f := setup(t, "status-away")
+	f.bridge("br-status")
+	f.must(lab.WriteHostFile(f.node, "/opt/cni/bin/hold", []byte(hold), 0o755))
+	f.sh("mkdir -p " + holdDir)
+	f.undo = append(f.undo, "rm -rf "+holdDir+" /opt/cni/bin/hold")
+	f.nad("blue", `{"cniVersion":"1.0.0","name":"status","plugins":[{"type":"bridge","bridge":"br-status","ipam":{"type":"host-local","subnet":"10.72.0.0/24"}},{"type":"hold"}]}`)
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
+	pod := needsNetwork(lab.Pod(f.ns, "never", "web"))
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	pod, err := f.CreatePod(f.ctx, pod)
+	f.must(err)
+	f.eventually(time.Minute, func(context.Context) error {
+		if strings.TrimSpace(f.sh("ls "+holdDir)) == "" {
+			return errors.New("the plugin has not begun")
+		}
+		return nil
+	})
+	claim := f.claimWhen(pod, func(*resourceapi.ResourceClaim) error { return nil })
+	control := f.Cluster.ControlPlane()
+	f.must(control.Kill(f.ctx, cluster.APIServer, unix.SIGSTOP))
+	goOn := func() { f.must(control.Kill(context.WithoutCancel(f.ctx), cluster.APIServer, unix.SIGCONT)) }
+	t.Cleanup(goOn)
+	f.sh("touch " + holdDir + "/release")
+	failed := fmt.Sprintf("pod=\\\"%s/never\\\"", f.ns)
+	f.eventually(30*time.Second, func(context.Context) error {
+		if log := f.sh("cat /var/log/pods/*nadra-node*/*/*.log | grep 'Storing network-status failed' || true"); !strings.Contains(strings.ReplaceAll(log, `"`, `\"`), failed) {
+			return errors.New("the driver has not tried to store network-status")
+		}
+		return nil
+	})
+	if record := f.sh("cat /var/lib/nadra/claims/" + string(claim.UID) + ".json"); !strings.Contains(record, `"phase":"Attached"`) || strings.Contains(record, `"statusStored":true`) {
+		t.Errorf("the pod is to be attached, with no network-status stored: %s", record)
+	}
+	if n := f.tasks("never"); n != 1 {
+		t.Errorf("%d processes of the pod run, want the sandbox's alone", n)
+	}
+	goOn()
+	ready, err := f.Ready(f.ctx, f.ns, "never", 2*time.Minute)
+	f.must(err)
+	if n := ready.Status.ContainerStatuses[0].RestartCount; n != 0 || len(f.statuses(ready)) != 2 {
+		t.Errorf("restarts %d, network-status %+v", n, f.statuses(ready))
+	}
+}
+
+// tasks counts the pod's processes that containerd runs, its sandbox's among them.
+func (f *fixture) tasks(pod string) int {
+	f.Helper()
+	n := 0
+	for _, line := range strings.Split(strings.TrimSpace(f.sh("ctr -n k8s.io tasks ls | tail -n +2")), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 3 && fields[2] == "RUNNING" && strings.Contains(f.sh("ctr -n k8s.io containers info "+fields[0]+" || true"), `"io.kubernetes.pod.name": "`+pod+`"`) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,264 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// Networks whose NADs name resources that are not nadra's pools, and pods whose
+// claims somebody wrote, with all of nadra on the cluster.
+func TestPoolsAndClaimsOfOthers(t *testing.T) {
+	f := setup(t, "others")
+	f.bridge("br-others")
+	t.Cleanup(func() { f.must(f.RemoveController(f.ctx)) })
+	f.must(f.InstallController(f.ctx))
+	f.kubectl("label", "namespace", f.ns, "nadra.dev/owner=nadra")
+
+	f.part("a key that the plugin does not read withholds nothing", (*fixture).idleMaster)
+	f.part("a capacity of nodes is no pool", (*fixture).nodeCapacity)
+	f.part("a pool that nobody serves is refused in words", (*fixture).nobodysPool)
+	f.part("a network takes the device of another driver", (*fixture).othersDevice)
+	f.part("a pod with a claim by hand is completed", (*fixture).claimByHand)
+}
+
+// drawing creates a NAD that names a resource.
+func (f *fixture) drawing(name, resourceName, config string) {
+	f.Helper()
+	f.must(f.Apply(f.ctx, fmt.Sprintf(`{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition,
+metadata: {name: %s, namespace: %s, annotations: {k8s.v1.cni.cncf.io/resourceName: %s}}, spec: {config: '%s'}}`, name, f.ns, resourceName, config)))
+}
+
+const othersBridge = `{"cniVersion":"1.0.0","name":"others","type":"bridge","bridge":"br-others","ipam":{}}`
+
+func (f *fixture) idleMaster() {
+	f.nad("idle", strings.Replace(othersBridge, `"ipam"`, `"master":"nowhere0","ipam"`, 1))
+	f.must(f.Published(f.ctx, f.ns+"/idle"))
+	f.runs(asking(f.ns, "idle", "idle@data"))
+	f.must(f.DeletePod(f.ctx, f.ns, "idle"))
+}
+
+// runs creates a pod, waits until it is Ready and demands its interface data.
+func (f *fixture) runs(pod *corev1.Pod) *corev1.Pod {
+	f.Helper()
+	_, err := f.CreatePod(f.ctx, pod)
+	f.must(err)
+	ready, err := f.Ready(f.ctx, pod.Namespace, pod.Name, time.Minute)
+	f.must(err)
+	if _, err := f.Exec(f.ctx, pod.Namespace, pod.Name, "ip", "link", "show", "data"); err != nil {
+		f.Errorf("pod %s has no interface data: %v", pod.Name, err)
+	}
+	return ready
+}
+
+func (f *fixture) nodeCapacity() {
+	const marker = "bridge.network.kubevirt.io/br-others"
+	patch := func(op, value string) {
+		f.kubectl("patch", "node", f.node.Name(), "--subresource=status", "--type=json",
+			"-p", fmt.Sprintf(`[{"op": %q, "path": "/status/capacity/%s"%s}]`, op, strings.ReplaceAll(marker, "/", "~1"), value))
+	}
+	patch("add", `, "value": "100"`)
+	defer patch("remove", "")
+	f.drawing("marked", marker, othersBridge)
+	f.must(f.Published(f.ctx, f.ns+"/marked"))
+	pod := asking(f.ns, "marked", "marked@data")
+	one := corev1.ResourceList{marker: resource.MustParse("1")}
+	pod.Spec.Containers[0].Resources.Limits = one
+	ready := f.runs(pod)
+	if got := ready.Spec.Containers[0].Resources; !got.Limits.Name(marker, resource.DecimalSI).Equal(resource.MustParse("1")) || len(got.Claims) != 1 {
+		f.Errorf("the pod has resources %+v", got)
+	}
+	// Without the capacity the limit keeps the pod off.
+	patch("add", `, "value": "0"`)
+	f.eventually(time.Minute, func(ctx context.Context) error { // the kubelet copies it
+		n, err := f.Kube.CoreV1().Nodes().Get(ctx, f.node.Name(), metav1.GetOptions{})
+		if err == nil && !n.Status.Allocatable.Name(marker, resource.DecimalSI).IsZero() {
+			err = fmt.Errorf("allocatable: %v", n.Status.Allocatable)
+		}
+		return err
+	})
+	pod = asking(f.ns, "kept-off", "marked@data")
+	pod.Spec.Containers[0].Resources.Limits = one
+	_, err := f.CreatePod(f.ctx, pod)
+	f.must(err)
+	f.eventually(30*time.Second, func(ctx context.Context) error {
+		if said := strings.Join(f.Events(ctx, f.ns, "kept-off"), "\n"); !strings.Contains(said, "Insufficient "+marker) {
+			return fmt.Errorf("the events of the pod: %s", said)
+		}
+		return nil
+	})
+	f.must(f.DeletePod(f.ctx, f.ns, "kept-off"))
+	f.must(f.DeletePod(f.ctx, f.ns, "marked"))
+}
+
+func (f *fixture) nobodysPool() {
+	f.drawing("nobodys", "example.com/none", othersBridge)
+	f.eventually(30*time.Second, func(context.Context) error { // the controller sees the NAD later
+		_, err := f.dry(asking(f.ns, "nobodys", "nobodys"))
+		if err == nil || !strings.Contains(err.Error(), "NADRA-067") {
+			return fmt.Errorf("a pod whose pool nobody serves is not refused with NADRA-067: %w", cmp.Or(err, errors.New("it is accepted")))
+		}
+		return nil
+	})
+	f.isRefused(asking(f.ns, "nobodys", "nobodys"), "NADRA-067", "example.com/none")
+
+	manifests := f.t2file("nobodys.yaml", `{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: others, annotations: {k8s.v1.cni.cncf.io/networks: nobodys}}, spec: {containers: [{name: a}]}}`)
+	code, said, err := f.cli(f.ctx, "scan", "-f", manifests, "--with-cluster", "--fail-on", "blocker")
+	f.must(err)
+	if code == 0 || !strings.Contains(said, "NADRA-067") {
+		f.Errorf("scan of the live cluster ends with %d:\n%s", code, said)
+	}
+}
+
+// t2file writes a manifest for kubectl-nadra.
+func (f *fixture) t2file(name, text string) string {
+	f.Helper()
+	path := f.TempDir() + "/" + name
+	f.must(os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// neighbour runs another vendor's DRA driver on the node.
+func (f *fixture) neighbour(devices ...string) {
+	f.Helper()
+	program, err := cluster.Program{
+		Suite: "e2e", Name: "neighbour", Dir: ".", Package: "./test/vm/neighbour", Sources: []string{"test/vm/neighbour/*.go"},
+	}.Build(f.ctx, os.Stderr)
+	f.must(err)
+	ctx, stop := context.WithCancel(f.ctx)
+	cmd := f.node.Command(ctx, program, append([]string{f.Cluster.Kubeconfig(), f.node.Name()}, devices...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	var out safeBuffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	done := make(chan error, 1)
+	go func() { done <- f.node.Run(cmd) }()
+	f.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) && !errors.As(err, new(*exec.ExitError)) {
+			f.Errorf("the other driver: %v", err)
+		}
+		if f.Failed() {
+			f.Logf("the other driver: %s", out.String())
+		}
+		f.kubectl("delete", "resourceslices", "--field-selector=spec.driver=neighbour.example.com")
+		f.kubectl("delete", "deviceclass", "neighbour")
+	})
+	f.must(f.Apply(f.ctx, `{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: neighbour},
+spec: {selectors: [{cel: {expression: 'device.driver == "neighbour.example.com"'}}]}}`))
+}
+
+// othersDevice has a pod bring the device of its network by a claim of its own.
+func (f *fixture) othersDevice() {
+	const saw = "/var/tmp/nadra-others"
+	installPlugin(f.T, "nadra-device", `input=$(cat); [ "$CNI_COMMAND" != ADD ] || { echo "$input" >> `+saw+`; echo "$input" | `+passOn+`; }; exit 0`)
+	f.sh("rm -f " + saw)
+	defer f.sh("rm -f " + saw)
+	device := func(id string) string {
+		return "vf-" + id + ",k8s.cni.cncf.io/resourceName=example.com/vf,k8s.cni.cncf.io/deviceID=0000:0a:00." + id
+	}
+	f.drawing("theirs", "example.com/vf", `{"cniVersion":"1.0.0","name":"theirs","plugins":[{"type":"bridge","bridge":"br-others","ipam":{}},{"type":"nadra-device"}]}`)
+	f.neighbour(device("1"), device("2"), device("3"))
+	f.must(f.Published(f.ctx, f.ns+"/theirs"))
+	f.must(f.Apply(f.ctx, fmt.Sprintf(`{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: vf, namespace: %s},
+spec: {spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: neighbour}}]}}}}`, f.ns)))
+	claiming := func(name, networks string) *corev1.Pod {
+		pod := asking(f.ns, name, networks)
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "vf", ResourceClaimTemplateName: ptr.To("vf")}}
+		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "vf"}}
+		return pod
+	}
+	// What nodes publish is believed for some seconds.
+	f.eventually(time.Minute, func(context.Context) error {
+		_, err := f.dry(claiming("dry", "theirs@data"))
+		return err
+	})
+	ready := f.runs(claiming("web", "theirs@data"))
+	if len(ready.Spec.ResourceClaims) != 2 {
+		f.Errorf("the pod has claims %+v", ready.Spec.ResourceClaims)
+	}
+	id := f.allocatedTo(ready)
+	if seen := f.sh("cat " + saw); !strings.Contains(seen, `"deviceID":"`+id+`"`) {
+		f.Errorf("the pod was allocated %s, and the plugin saw\n%s", id, seen)
+	}
+	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+
+	_, err := f.CreatePod(f.ctx, claiming("two", "theirs,theirs"))
+	f.must(err)
+	f.eventually(time.Minute, func(ctx context.Context) error {
+		if said := strings.Join(f.Events(ctx, f.ns, "two"), "\n"); !strings.Contains(said, "which another network uses") {
+			return fmt.Errorf("the events of a pod with one device for two networks: %s", said)
+		}
+		return nil
+	})
+	f.must(f.DeletePod(f.ctx, f.ns, "two"))
+}
+
+// allocatedTo is the deviceID of the other driver's device that a pod has.
+func (f *fixture) allocatedTo(pod *corev1.Pod) string {
+	f.Helper()
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		claim, err := f.Kube.ResourceV1().ResourceClaims(pod.Namespace).Get(f.ctx, *s.ResourceClaimName, metav1.GetOptions{})
+		f.must(err)
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			if r.Driver == "neighbour.example.com" {
+				return "0000:0a:00." + strings.TrimPrefix(r.Device, "vf-")
+			}
+		}
+	}
+	f.Fatalf("pod %s has no device of the other driver", pod.Name)
+	return ""
+}
+
+// claimByHand has a pod of two containers of which one refers to its claim.
+func (f *fixture) claimByHand() {
+	f.nad("lan", othersBridge)
+	f.must(f.Published(f.ctx, f.ns+"/lan"))
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "mine", lab.Want{Network: "lan", Config: map[string]any{"interface": "data"}}, lab.Want{Network: "lan"})))
+	pod := lab.Pod(f.ns, "mine", "mine")
+	side := *pod.Spec.Containers[0].DeepCopy()
+	side.Name, side.Resources = "side", corev1.ResourceRequirements{}
+	first := *side.DeepCopy()
+	first.Name, first.Command = "first", []string{"ip", "link", "show", "data"}
+	pod.Spec.Containers = append(pod.Spec.Containers, side)
+	pod.Spec.InitContainers = []corev1.Container{first}
+	ready := f.runs(pod)
+	for _, c := range slices.Concat(ready.Spec.InitContainers, ready.Spec.Containers) {
+		if len(c.Resources.Claims) != 1 || c.Resources.Claims[0].Name != "networks" {
+			f.Errorf("container %s refers to %+v", c.Name, c.Resources.Claims)
+		}
+	}
+	if got := ready.Annotations["k8s.v1.cni.cncf.io/networks"]; got != "others/lan@data,others/lan" {
+		f.Errorf("the annotation names %q", got)
+	}
+	if len(ready.Spec.ResourceClaims) != 1 {
+		f.Errorf("the pod has claims %+v", ready.Spec.ResourceClaims)
+	}
+	status, err := f.NetworkStatus(f.ctx, f.ns, "mine")
+	f.must(err)
+	var names []string
+	for _, s := range status {
+		names = append(names, s.Name+"@"+s.Interface)
+	}
+	if len(status) != 3 || names[1] != "others/lan@data" || names[2] != "others/lan@net2" {
+		f.Errorf("the pod has the networks %v", names)
+	}
+	f.must(f.DeletePod(f.ctx, f.ns, "mine"))
+}

@@ -1,0 +1,120 @@
+//go:build e2e
+
+package ipam
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+const (
+	// many is how many pods a burst has.
+	many = 100
+	// burstLimit is how long they may take to be Ready, or gone.
+	burstLimit = 6 * time.Minute
+)
+
+// burst scales a Deployment to many pods and back to none, three times, the
+// last time with pods that carry claims. The reconciler runs by its schedule,
+// and once in the middle.
+func burst(t *testing.T) {
+	f := setup(t, "wa-burst", inRange("burst", "10.160.0.0/23"))
+	f.apply(lab.Workload("Deployment", "burst", "replicas: 0", "burst", ""))
+	f.apply(f.converted(lab.Workload("Deployment", "claims", "replicas: 0", "burst", "")))
+	var took []string
+	for _, name := range []string{"burst", "burst", "claims"} {
+		took = append(took, seconds(f.up(name)))
+		f.down(name)
+	}
+	lines["nadra"] = f.line("nadra", took)
+}
+
+// TestBurstUnderMultus is the same burst, once, under Multus on both nodes.
+func TestBurstUnderMultus(t *testing.T) {
+	programs, err := cluster.BuildThickMultus(interrupted, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { giveToNadra(t) })
+	for _, n := range theLab.Cluster.Nodes() {
+		if err := theLab.Label(interrupted, "node/"+n.Name(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.InstallMultus(interrupted, programs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := setupFor(t, "wa-multus", api.OwnerMultus, inRange("burst", "10.162.0.0/23"))
+	f.counted = nil // what is found is Multus' own
+	f.apply(lab.Workload("Deployment", "burst", "replicas: 0", "burst", ""))
+	took := f.up("burst")
+	f.down("burst")
+	lines["multus"] = f.line("multus", []string{seconds(took)})
+}
+
+// giveToNadra takes Multus from the nodes and gives them to nadra again.
+func giveToNadra(t *testing.T) {
+	for _, n := range theLab.Cluster.Nodes() {
+		if n.Running("multus-daemon") {
+			if err := n.RemoveMultus(interrupted); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := theLab.Label(interrupted, "node/"+n.Name(), api.OwnerNadra); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// converted returns a manifest as `kubectl nadra convert` writes it.
+func (f *fixture) converted(manifest string) string {
+	f.Helper()
+	file := f.TempDir() + "/manifest.yaml"
+	f.must(os.WriteFile(file, []byte(manifest), 0o644))
+	out, err := f.Nadra(f.ctx, "convert", "-n", f.ns, "-f", file)
+	f.must(err)
+	if out.Code != 0 {
+		f.Fatalf("converting: %d\n%s", out.Code, out.Err)
+	}
+	return out.Out
+}
+
+// up scales a Deployment to many pods and returns how long it took until all of
+// them were Ready.
+func (f *fixture) up(name string) time.Duration {
+	f.Helper()
+	began := time.Now()
+	before, _ := f.checker.lives()
+	f.kubectl("scale", "deployment", name, fmt.Sprintf("--replicas=%d", many))
+	f.eventually(burstLimit, func(context.Context) error {
+		if started, _ := f.checker.lives(); started-before < many/2 {
+			return fmt.Errorf("%d of %d pods have started", started-before, many)
+		}
+		return nil
+	})
+	f.Logf("the reconciler, at half of the pods: freed %v", f.reconcile())
+	f.pods(name, many, burstLimit)
+	return time.Since(began)
+}
+
+func (f *fixture) down(name string) {
+	f.Helper()
+	f.kubectl("scale", "deployment", name, "--replicas=0")
+	f.pods(name, 0, burstLimit)
+}
+
+// line returns the summary of bursts.
+func (f *fixture) line(who string, took []string) string {
+	duplicates, lost := f.checker.findings()
+	pods, _ := f.checker.lives()
+	return fmt.Sprintf("%s: pods=%d ready=%v duplicates=%d lost=%d %s", who, pods, took, len(duplicates), len(lost), f.checker.delays())
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.0fs", d.Seconds()) }

@@ -1,0 +1,244 @@
+//go:build e2e
+
+package ipam
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// dhcpTotals are the results of the DHCP cases.
+type dhcpTotals struct{ pods, leaked, lost int }
+
+// TestDHCP runs pods of one node with addresses of a DHCP server, whose leases the
+// plugin's daemon keeps.
+func TestDHCP(t *testing.T) {
+	n := theLab.Cluster.Node(1)
+	if err := startServer(interrupted, n); err != nil {
+		t.Fatal(err)
+	}
+	if err := startDaemon(interrupted, n); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := listen(n, segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &dhcp{fixture: plainFixture(t, "dhcp"), node: n, releases: sent}
+	listening, stop := context.WithCancel(d.ctx)
+	go sent.run(listening)
+	t.Cleanup(func() { stop(); <-sent.done })
+	d.apply(fmt.Sprintf(`
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: lan}
+spec:
+  config: '{"cniVersion":"1.0.0","name":"lan","type":"macvlan","master":"%s","mode":"bridge","ipam":{"type":"dhcp"}}'
+`, dhcpMaster))
+	d.must(d.Published(d.ctx, "dhcp/lan"))
+	for _, c := range []struct {
+		name string
+		run  func(*dhcp)
+	}{
+		{"Renewal", (*dhcp).renewal},
+		{"DaemonAway", (*dhcp).daemonAway},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inner := *d.fixture
+			inner.T = t
+			one := &dhcp{fixture: &inner, node: n, releases: d.releases}
+			t.Cleanup(one.tell)
+			c.run(one)
+			d.totals.pods += one.totals.pods
+			d.totals.leaked += one.totals.leaked
+			d.totals.lost += one.totals.lost
+		})
+	}
+	lines["dhcp"] = fmt.Sprintf("dhcp: pods=%d leaked=%d lost=%d", d.totals.pods, d.totals.leaked, d.totals.lost)
+}
+
+type dhcp struct {
+	*fixture
+	node     *cluster.Node
+	releases *releases
+	totals   dhcpTotals
+}
+
+// plainFixture makes a namespace of nadra's without a checker of whereabouts' pools.
+func plainFixture(t *testing.T, namespace string) *fixture {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(interrupted, 8*time.Minute)
+	t.Cleanup(cancel)
+	f := &fixture{Lab: theLab, T: t, ctx: ctx, ns: namespace}
+	f.must(f.CreateNamespace(ctx, namespace))
+	f.must(f.Label(ctx, "namespace/"+namespace, api.OwnerNadra))
+	t.Cleanup(func() {
+		for _, args := range [][]string{{"-n", namespace, "delete", "pods", "--all", "--grace-period=1", "--timeout=90s"}, {"delete", "namespace", namespace, "--wait=false"}} {
+			if _, err := f.Cluster.Kubectl(ctx, args...); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return f
+}
+
+// renewal kills the driver of a node with a lease: the daemon renews the lease all
+// the same, and releases it when the pod is deleted.
+func (d *dhcp) renewal() {
+	p := d.run("renewed")
+	first := d.lease(p)
+	before, err := lab.DriverPID(d.node)
+	d.must(err)
+	_, err = d.node.Exec(d.ctx, "kill", "-9", before)
+	d.must(err)
+	d.eventually(time.Minute, func(context.Context) error {
+		now, err := lab.DriverPID(d.node)
+		if err == nil && now == before {
+			err = fmt.Errorf("driver %s still runs", before)
+		}
+		return err
+	})
+	restarted := d.lease(p)
+	d.eventually(time.Minute, func(context.Context) error {
+		if now := d.lease(p); !now.expires.After(restarted.expires) {
+			return fmt.Errorf("the lease of %s still expires at %s", now.address, now.expires.Format(time.TimeOnly))
+		}
+		return nil
+	})
+	if now := d.lease(p); now.address != first.address {
+		d.Errorf("the pod's lease was of %s and is of %s", first.address, now.address)
+	}
+	client := first.client
+	d.end("renewed")
+	d.released(client)
+}
+
+// daemonAway ends the daemon before the pod: the pod goes, an event says what
+// failed, and the DEL is tried again until the daemon is back.
+func (d *dhcp) daemonAway() {
+	p := d.run("orphaned")
+	d.must(stopDaemon(d.ctx, d.node))
+	before := d.lease(p)
+	began := time.Now()
+	d.end("orphaned")
+	d.Logf("the pod was gone after %s", time.Since(began).Round(time.Second))
+	d.eventually(20*time.Second, func(ctx context.Context) error {
+		events := strings.Join(d.Events(ctx, d.ns, "orphaned"), "\n")
+		if !strings.Contains(events, "FailedReleaseNetwork") || !strings.Contains(events, "error dialing DHCP daemon") {
+			return fmt.Errorf("no event says that the daemon is away: %s", events)
+		}
+		return nil
+	})
+	if pending := d.pending(); pending != 1 {
+		d.Errorf("%d DELs are pending, want 1", pending)
+	}
+	d.must(startDaemon(d.ctx, d.node))
+	// The sweep, each 30 s, tries the DEL after a pause of 30 s, and of 60 s if it
+	// has failed once more meanwhile. A tick just before the pause is over adds 30 s.
+	d.eventually(3*time.Minute, func(context.Context) error {
+		if pending := d.pending(); pending != 0 {
+			return fmt.Errorf("%d DELs are pending", pending)
+		}
+		return nil
+	})
+	// The new daemon does not know the lease, so the server keeps it until it
+	// expires. It must not be renewed.
+	kept, err := leases(d.node)
+	d.must(err)
+	for _, l := range kept {
+		if l.client == before.client && l.expires.After(before.expires) {
+			d.totals.leaked++
+			d.Errorf("the lease of %s, which no pod has, was renewed to %s", l.address, l.expires.Format(time.TimeOnly))
+		}
+	}
+}
+
+// tell logs what the server and the daemon have written, if the case failed.
+func (d *dhcp) tell() {
+	if !d.Failed() {
+		return
+	}
+	out, err := d.node.Exec(d.ctx, "tail", "-n", "60", serverLog, daemonLog, leaseFile)
+	d.Logf("%s\n%v\n%s", out, err, d.DriverLog(d.ctx))
+}
+
+// run creates a pod on the node and checks that the server has given it its
+// address.
+func (d *dhcp) run(name string) *corev1.Pod {
+	d.Helper()
+	d.apply(strings.NewReplacer("NAME", name, "NODE", d.node.Name()).Replace(`
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, annotations: {k8s.v1.cni.cncf.io/networks: lan}}
+spec:
+  terminationGracePeriodSeconds: 2
+  nodeSelector: {kubernetes.io/hostname: NODE}
+  containers:
+    - {name: main, image: "localhost/test:1", imagePullPolicy: Never, command: [/bin/sh, -c, "trap 'exit 0' TERM; sleep infinity & wait"]}
+`))
+	p := d.ready(name)
+	d.totals.pods++
+	if has, leased := d.address(p, "net1"), d.lease(p).address; has != leased {
+		d.totals.lost++
+		d.Errorf("pod %s has %s, and its lease is of %s", name, has, leased)
+	}
+	return p
+}
+
+// lease returns the lease of a running pod.
+func (d *dhcp) lease(p *corev1.Pod) lease {
+	d.Helper()
+	s, err := d.node.PodSandbox(d.ctx, string(p.UID))
+	d.must(err)
+	var found lease
+	// The server may be writing the file.
+	err = lab.Eventually(d.ctx, 5*time.Second, func(context.Context) error {
+		list, err := leases(d.node)
+		i := slices.IndexFunc(list, func(l lease) bool { return strings.Contains(l.client, s.ID) })
+		if err != nil || i < 0 {
+			return fmt.Errorf("the server has no lease of pod %s (sandbox %s), only %v: %w", p.Name, s.ID, list, err)
+		}
+		found = list[i]
+		return nil
+	})
+	if err != nil {
+		d.totals.lost++
+		d.Fatal(err)
+	}
+	return found
+}
+
+// released waits until the daemon has sent the release of a client's lease.
+func (d *dhcp) released(client string) {
+	d.Helper()
+	err := lab.Eventually(d.ctx, 10*time.Second, func(context.Context) error {
+		source, sent := d.releases.of(client)
+		if !sent {
+			return fmt.Errorf("no DHCPRELEASE was sent for %q", client)
+		}
+		d.Logf("released from %s", source)
+		return nil
+	})
+	if err != nil {
+		d.totals.leaked++
+		d.Error(err)
+	}
+}
+
+// pending counts the DELs that the driver still has to get through.
+func (d *dhcp) pending() int {
+	d.Helper()
+	out, err := d.node.Exec(d.ctx, "sh", "-c", "ls /var/lib/nadra/owed 2>/dev/null; true")
+	d.must(err)
+	return strings.Count(string(out), ".json")
+}

@@ -1,0 +1,196 @@
+//go:build e2e
+
+package ipam
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// eachMinute is the reconciler's schedule here. The module's own is once a day,
+// which no run would see.
+const eachMinute = "* * * * *"
+
+// installWhereabouts applies the CRDs and the DaemonSet of whereabouts' module
+// and waits until both nodes have the plugin and its kubeconfig.
+func installWhereabouts(ctx context.Context) error {
+	manifest, err := whereaboutsManifest(whereabouts.CRDs)
+	if err != nil {
+		return fmt.Errorf("reading whereabouts' manifests: %w", err)
+	}
+	if err := theLab.Apply(ctx, manifest); err != nil {
+		return fmt.Errorf("installing whereabouts: %w", err)
+	}
+	if err := letGetPods(ctx); err != nil {
+		return err
+	}
+	for _, n := range theLab.Cluster.Nodes() {
+		if err := hasWhereabouts(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func hasWhereabouts(ctx context.Context, n *cluster.Node) error {
+	return lab.Eventually(ctx, 90*time.Second, func(context.Context) error {
+		for _, path := range []string{"/etc/cni/net.d/whereabouts.d/whereabouts.conf", "/opt/cni/bin/whereabouts"} {
+			outside, err := n.HostPath(path)
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stat(outside); err != nil {
+				return fmt.Errorf("whereabouts is not installed on %s: %w", n.Name(), err)
+			}
+		}
+		return nil
+	})
+}
+
+// whereaboutsManifest returns the objects of a folder of manifests, changed as
+// adapt does.
+func whereaboutsManifest(dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return "", fmt.Errorf("looking for manifests in %s: found %d: %w", dir, len(files), err)
+	}
+	var out strings.Builder
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(string(content)), 4096)
+		for {
+			var o unstructured.Unstructured
+			if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return "", fmt.Errorf("parsing %s: %w", file, err)
+			}
+			if len(o.Object) == 0 {
+				continue
+			}
+			if err := adapt(&o); err != nil {
+				return "", fmt.Errorf("changing %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+			text, err := yaml.Marshal(o.Object)
+			if err != nil {
+				return "", err
+			}
+			out.WriteString("---\n" + string(text))
+		}
+	}
+	return out.String(), nil
+}
+
+// adapt changes the image, which no registry has here, the reconciler's
+// schedule, and the limit of a tenth of a CPU, which slows the start. All else is
+// the module's.
+func adapt(o *unstructured.Unstructured) error {
+	switch o.GetKind() {
+	case "ConfigMap":
+		return unstructured.SetNestedField(o.Object, eachMinute, "data", "cron-expression")
+	case "DaemonSet":
+		path := []string{"spec", "template", "spec", "containers"}
+		containers, found, err := unstructured.NestedSlice(o.Object, path...)
+		if err != nil || !found || len(containers) != 1 {
+			return fmt.Errorf("it has %d containers, want 1: %w", len(containers), err)
+		}
+		c := containers[0].(map[string]any)
+		c["image"], c["imagePullPolicy"] = cluster.WhereaboutsImage, "Never"
+		unstructured.RemoveNestedField(c, "resources", "limits", "cpu")
+		return unstructured.SetNestedSlice(o.Object, containers, path...)
+	}
+	return nil
+}
+
+// getPods finds the command by which the page on IPAM has the reconciler get pods.
+var getPods = regexp.MustCompile("(?s)```sh\n(kubectl patch clusterrole .*?)```")
+
+// letGetPods gives the reconciler the right to get pods, which the manifest of
+// v0.8.0 lacks: without it the reconciler cannot look again at a pod that is
+// Pending, and frees its address while it is being attached, by whoever. doctor must
+// warn of it before, and not after.
+func letGetPods(ctx context.Context) error {
+	if err := doctorSays(ctx, doctor.Warning, "may not get pods"); err != nil {
+		return fmt.Errorf("asking doctor of whereabouts' own manifest: %w", err)
+	}
+	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "cni", "ipam.md"))
+	if err != nil {
+		return err
+	}
+	command := getPods.FindSubmatch(page)
+	if command == nil {
+		return errors.New("docs/cni/ipam.md has no command that gives the reconciler the right to get pods")
+	}
+	if _, err := theLab.Cluster.ControlPlane().Exec(ctx, "sh", "-c", string(command[1])); err != nil {
+		return fmt.Errorf("running the command of docs/cni/ipam.md: %w", err)
+	}
+	if err := doctorSays(ctx, doctor.Note, ""); err != nil {
+		return fmt.Errorf("asking doctor after the command of docs/cni/ipam.md: %w", err)
+	}
+	return nil
+}
+
+// doctorSays returns an error unless doctor judges whereabouts so.
+func doctorSays(ctx context.Context, status doctor.Status, what string) error {
+	node := theLab.Cluster.ControlPlane()
+	cmd := node.Command(ctx, filepath.Join(lab.Root(), "bin", "kubectl-nadra"), "doctor", "-o", "json", "--kubeconfig", theLab.Cluster.Kubeconfig())
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := node.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) { // a blocker elsewhere
+		return err
+	}
+	var r doctor.Report
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		return fmt.Errorf("reading doctor's report: %w: %s", err, errs.String())
+	}
+	for _, c := range r.Checks {
+		if c.ID == "whereabouts" && c.Status == status && strings.Contains(c.What, what) {
+			return nil
+		}
+	}
+	return fmt.Errorf("its checks have no %s %q about whereabouts: %+v", status, what, r.Checks)
+}
+
+// conflict finds what whereabouts' reconciler says if a pool or a reservation has
+// changed since it read them: by a plugin, or by the reconciler that
+// ip-control-loop runs at each full minute.
+var conflict = regexp.MustCompile(`failed to update the reservation list: (the server rejected our request due to an error in our request|Operation cannot be fulfilled on)|could not reconcile cluster wide IPs: `)
+
+// reconcile runs whereabouts' reconciler, again after each conflict, until a run
+// succeeds. It returns the addresses that this run freed: earlier runs and
+// ip-control-loop's may have freed others. In a burst a run may conflict until all
+// pods have their addresses.
+func (f *fixture) reconcile() (freed []string) {
+	f.Helper()
+	for began := time.Now(); ; {
+		out, err := f.Cluster.ControlPlane().Exec(f.ctx, whereabouts.Reconcile, f.Cluster.Kubeconfig())
+		if err == nil {
+			return strings.Fields(string(out))
+		}
+		if !conflict.MatchString(err.Error()) || time.Since(began) > burstLimit {
+			f.Fatal(err)
+		}
+		f.Logf("the reconciler runs again: %s", conflict.FindString(err.Error()))
+	}
+}

@@ -1,0 +1,88 @@
+//go:build e2e
+
+// Package ipam runs networks with IPAM plugins that keep addresses outside of
+// the node: the real whereabouts with its reconciler, under nadra and under
+// Multus, and the CNI project's dhcp with its daemon. A checker reads the pods'
+// interfaces and whereabouts' pools all the time: no two running pods may have
+// the same address.
+package ipam
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// master is the interface of each node that the macvlan networks have as master.
+const master = "lan0"
+
+var (
+	theLab *lab.Lab
+	// interrupted ends when a person stops the run.
+	interrupted context.Context
+	// whereabouts has the programs and manifests of the IPAM plugin.
+	whereabouts cluster.Whereabouts
+	// all adds up the results of the whereabouts cases.
+	all tally
+	// lines are printed last, in the order of their names here.
+	lines     = map[string]string{}
+	lineOrder = []string{"dhcp", "multus", "nadra"}
+)
+
+func TestMain(m *testing.M) {
+	lab.Main("ipam", func(ctx context.Context, dir string) int { return run(ctx, dir, m) })
+}
+
+func run(ctx context.Context, dir string, m *testing.M) int {
+	interrupted = ctx
+	var err error
+	if theLab, err = start(ctx, dir); err != nil {
+		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
+		return 1
+	}
+	code := 1
+	if err := install(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "installing:", err)
+	} else {
+		code = m.Run()
+	}
+	code = lab.StopAfter(ctx, "ipam", theLab.Cluster, code)
+	for _, name := range lineOrder {
+		if lines[name] != "" {
+			fmt.Println(lines[name])
+		}
+	}
+	if all.pods > 0 {
+		fmt.Println("whereabouts:", all.totals)
+	}
+	return code
+}
+
+func start(ctx context.Context, dir string) (l *lab.Lab, err error) {
+	// It installs what building images takes.
+	if _, err := cluster.Build(ctx, os.Stderr); err != nil {
+		return nil, err
+	}
+	if whereabouts, err = cluster.BuildWhereabouts(ctx, os.Stderr); err != nil {
+		return nil, err
+	}
+	return lab.Start(ctx, cluster.Options{
+		Dir: dir, Nodes: 2, ImageArchives: []string{whereabouts.Image},
+		OnBoot: func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, master) },
+		// Cases kill the driver; its restart must not be delayed by the kubelet's back-off.
+		KubeletConfig: map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}},
+	}, os.Stderr)
+}
+
+// install makes both nodes nadra's and installs whereabouts by its own
+// manifests.
+func install(ctx context.Context) error {
+	if err := theLab.InstallController(ctx); err != nil {
+		return err
+	}
+	return installWhereabouts(ctx)
+}

@@ -1,0 +1,177 @@
+//go:build e2e
+
+package ipam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// refusal is a policy that refuses the driver's writes of pods' status in one
+// namespace.
+const refusal = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: NAME}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAME}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [pods, pods/status]}]
+  matchConditions: [{name: driver, expression: "request.userInfo.username == 'DRIVER'"}]
+  validations: [{expression: "false", message: "the webhook is away"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: NAME}
+spec: {policyName: NAME, validationActions: [Deny]}
+`
+
+const driverAccount = "system:serviceaccount:nadra:nadra-node"
+
+// refuseStatus makes the API server refuse the driver's writes of pods' status in
+// the namespace, and returns when it does. allow ends that.
+func (f *fixture) refuseStatus() (allow func()) {
+	f.Helper()
+	policy := strings.NewReplacer("NAME", f.ns, "DRIVER", driverAccount).Replace(refusal)
+	f.must(f.Apply(f.ctx, policy))
+	f.Cleanup(func() {
+		if err := f.Delete(f.ctx, policy); err != nil {
+			f.Errorf("deleting the policy: %v", err)
+		}
+	})
+	f.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: probe}\nspec: {containers: [{name: main, image: 'localhost/test:1', imagePullPolicy: Never}], schedulerName: none}")
+	config, err := f.Cluster.RESTConfig()
+	f.must(err)
+	config.Impersonate = rest.ImpersonationConfig{UserName: driverAccount}
+	driver, err := kubernetes.NewForConfig(config)
+	f.must(err)
+	f.eventually(30*time.Second, func(ctx context.Context) error {
+		_, err := driver.CoreV1().Pods(f.ns).Patch(ctx, "probe", types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"probe":"1"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+		switch {
+		case err == nil:
+			return errors.New("the policy does not hold yet")
+		case !strings.Contains(err.Error(), "the webhook is away"):
+			return err
+		}
+		return nil
+	})
+	return func() {
+		f.Helper()
+		_, err := f.Cluster.Kubectl(f.ctx, "delete", "validatingadmissionpolicybinding", f.ns)
+		f.must(err)
+	}
+}
+
+// allocates waits until the pools have an address for net1 of a pod, and returns
+// it.
+func (f *fixture) allocates(pod string) (address netip.Addr) {
+	f.Helper()
+	f.eventually(time.Minute, func(ctx context.Context) (err error) {
+		address, err = f.given(ctx, pod, "net1")
+		if err == nil && !address.IsValid() {
+			err = fmt.Errorf("no pool has an address for pod %s", pod)
+		}
+		return err
+	})
+	return address
+}
+
+// statusRefused lets the API server refuse network-status while the reconciler
+// runs. No container may start meanwhile, and when writes are allowed again no two
+// pods may have the same address.
+func statusRefused(t *testing.T) {
+	f := setup(t, "wa-refused", inRange("refused", "10.163.0.0/24"))
+	allow := f.refuseStatus()
+	for _, name := range []string{"early", "late"} {
+		f.pod(name, "refused")
+		f.allocates(name)
+		f.eventually(time.Minute, func(ctx context.Context) error {
+			if events := strings.Join(f.Events(ctx, f.ns, name), "\n"); !strings.Contains(events, "NetworkStatusLate") {
+				return fmt.Errorf("no event says that pod %s waits for its network-status: %s", name, events)
+			}
+			return nil
+		})
+		// The reconciler sees a pending pod without the address in its status.
+		t.Logf("freed by the reconciler: %v", f.reconcile())
+	}
+	if started, _ := f.checker.lives(); started > 0 {
+		t.Errorf("%d containers have started, without a network-status of their pods", started)
+	}
+	allow()
+	early, late := f.ready("early"), f.ready("late")
+	if a, b := f.address(early, "net1"), f.address(late, "net1"); a == b {
+		t.Errorf("pods early and late both have %s", a)
+	}
+}
+
+// checkerFindsDuplicates lets the driver start containers before network-status is
+// stored (--network-status-wait=false). The reconciler then frees the address of a
+// running pod, the next pod gets it, and the checker must report both.
+func checkerFindsDuplicates(t *testing.T) {
+	f := setup(t, "wa-selfcheck", inRange("selfcheck", "10.164.0.0/24"))
+	f.counted = nil
+	f.driverWith("--network-status-wait=false")
+	f.refuseStatus()
+	f.pod("early", "selfcheck")
+	address := f.allocates("early")
+	if held := f.held(f.ready("early"))["net1"]; !slices.Equal(held, []netip.Addr{address}) {
+		t.Fatalf("pod early has %v, want %s, which the pool has for it", held, address)
+	}
+	// ip-control-loop may free the address first, so look at the pool.
+	freed := f.reconcile()
+	kept, err := f.given(f.ctx, "early", "net1")
+	f.must(err)
+	if kept.IsValid() {
+		t.Fatalf("the reconciler has freed %v, and the pool still has %s for pod early", freed, kept)
+	}
+	f.pod("late", "selfcheck")
+	f.ready("late")
+	f.eventually(30*time.Second, func(context.Context) error {
+		duplicates, lost := f.checker.findings()
+		if len(duplicates) != 1 || len(lost) == 0 {
+			return fmt.Errorf("the checker has found the duplicates %q and the lost addresses %q, want %s in both", duplicates, lost, address)
+		}
+		t.Logf("found: %q %q", duplicates, lost)
+		return nil
+	})
+}
+
+// driverWith runs the driver with further flags until the case ends.
+func (f *fixture) driverWith(flags ...string) {
+	f.Helper()
+	rolledOut := func() {
+		f.Helper()
+		if out, err := f.Cluster.Kubectl(f.ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=60s"); err != nil {
+			f.Errorf("waiting for the driver: %v\n%s", err, out)
+		}
+	}
+	var add []string
+	for _, flag := range flags {
+		add = append(add, `{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"`+flag+`"}`)
+	}
+	_, err := f.Cluster.Kubectl(f.ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", "["+strings.Join(add, ",")+"]")
+	f.must(err)
+	f.Cleanup(func() {
+		if _, err := f.Cluster.Kubectl(f.ctx, "apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in")); err != nil {
+			f.Errorf("installing manifests/drop-in again: %v", err)
+		}
+		rolledOut()
+	})
+	rolledOut()
+}

@@ -1,0 +1,126 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+)
+
+// bundles is the folder in which containerd keeps one folder for each container
+// that has a process, or is about to have one.
+const bundles = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+
+// Container is a container as its OCI configuration describes it.
+type Container struct {
+	ID, Name, Namespace, Pod, PodUID, Sandbox string
+	// IsSandbox is set for the container that holds the pod's namespaces.
+	IsSandbox bool
+}
+
+// Containers lists the containers of a node. It reads the runtime's own files
+// and asks neither nadra nor the API server.
+type Containers struct {
+	node  *cluster.Node
+	known map[string]Container
+}
+
+// NewContainers returns the containers of a node, none of which is read yet.
+func NewContainers(n *cluster.Node) *Containers {
+	return &Containers{node: n, known: map[string]Container{}}
+}
+
+// List returns all containers that the node has now. A configuration is read
+// once; List must not be called concurrently.
+func (c *Containers) List() []Container {
+	dir, err := c.node.HostPath(bundles)
+	if err != nil {
+		return nil // the node is booting
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // nothing was started since the boot
+	}
+	var out []Container
+	for _, e := range entries {
+		at, known := c.known[e.Name()]
+		if !known {
+			if at, err = readContainer(dir, e.Name()); err != nil {
+				continue // it is being created or removed
+			}
+			c.known[e.Name()] = at
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+func readContainer(dir, id string) (Container, error) {
+	content, err := os.ReadFile(filepath.Join(dir, id, "config.json"))
+	if err != nil {
+		return Container{}, err
+	}
+	var config struct{ Annotations map[string]string }
+	if err := json.Unmarshal(content, &config); err != nil {
+		return Container{}, err
+	}
+	a := func(key string) string { return config.Annotations["io.kubernetes.cri."+key] }
+	return Container{
+		ID: id, Name: a("container-name"), Namespace: a("sandbox-namespace"), Pod: a("sandbox-name"), PodUID: a("sandbox-uid"),
+		Sandbox: a("sandbox-id"), IsSandbox: a("container-type") == "sandbox",
+	}, nil
+}
+
+// StartedProcess returns the PID, on the node, of a container's first process.
+// ok is false while that process is still runc's: then the container is being
+// created, or is held at the gate.
+func StartedProcess(n *cluster.Node, id string) (pid string, ok bool) {
+	root, err := n.HostPath("/")
+	if err != nil {
+		return "", false
+	}
+	content, err := os.ReadFile(filepath.Join(root, bundles, id, "init.pid"))
+	if err != nil {
+		return "", false
+	}
+	pid = strings.TrimSpace(string(content))
+	program, err := os.Readlink(filepath.Join(root, "proc", pid, "exe"))
+	return pid, err == nil && !strings.Contains(program, "runc")
+}
+
+// Processes returns the PIDs of the programs of these names, as the node
+// numbers them.
+func Processes(n *cluster.Node, names ...string) ([]string, error) {
+	proc, err := n.HostPath("/proc")
+	if err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(proc + "/[0-9]*/comm")
+	if err != nil {
+		return nil, err
+	}
+	var pids []string
+	for _, file := range files {
+		comm, err := os.ReadFile(file)
+		if err == nil && slices.Contains(names, strings.TrimSpace(string(comm))) {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return pids, nil
+}
+
+// DriverPID returns the PID of nadra's driver on the node.
+func DriverPID(n *cluster.Node) (string, error) {
+	pids, err := Processes(n, "nadra-node")
+	if err != nil {
+		return "", err
+	}
+	if len(pids) == 0 {
+		return "", fmt.Errorf("no driver runs on %s", n.Name())
+	}
+	return pids[0], nil
+}

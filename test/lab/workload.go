@@ -1,0 +1,62 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/cluster"
+)
+
+// Workload returns a manifest as users of Multus have it: nothing in it names
+// nadra. Its pods carry the label app=name and ask for networks by annotation.
+func Workload(kind, name, spec, annotation, podSpec string) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: %[1]s
+metadata: {name: %[2]s}
+spec:
+  %[3]s
+  selector: {matchLabels: {app: %[2]s}}
+  template:
+    metadata:
+      labels: {app: %[2]s}
+      annotations: {k8s.v1.cni.cncf.io/networks: '%[4]s'}
+    spec:
+      %[5]s
+      terminationGracePeriodSeconds: 5
+      containers:
+        - name: main
+          image: localhost/test:1
+          imagePullPolicy: Never
+          command: [/bin/sh, -c, "trap 'exit 0' TERM; sleep infinity & wait"]
+`, kind, name, spec, annotation, podSpec)
+}
+
+// IsReady reports whether a pod is Ready and not being deleted.
+func IsReady(p *corev1.Pod) bool {
+	return p != nil && p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// MakeLink makes an interface of a node that networks can have as master.
+func MakeLink(ctx context.Context, n *cluster.Node, name string) error {
+	_, err := n.Exec(ctx, "sh", "-ec", strings.ReplaceAll("ip link add X type veth peer name Xp; ip link set X up; ip link set Xp up", "X", name))
+	return err
+}
+
+// Label sets the owner of a node or namespace, "node/name" or "namespace/name",
+// and removes the label if owner is empty.
+func (l *Lab) Label(ctx context.Context, object, owner string) error {
+	value := api.OwnerLabel + "=" + owner
+	if owner == "" {
+		value = api.OwnerLabel + "-"
+	}
+	_, err := l.Cluster.Kubectl(ctx, "label", "--overwrite", object, value)
+	return err
+}
