@@ -96,47 +96,49 @@ cluster-down: $(CLUSTER) ## stop the cluster and leave nothing behind
 demo: image $(CLUSTER) ## bring up a cluster and show a pod with its macvlan from an unchanged NAD
 	@$(GO) run ./test/demo
 
+# Tests on clusters: those of $(1), with go test's arguments $(2). All that they print is
+# in bin/lanes/TARGET.json; what is seen of it is gotestsum's FORMAT, and `make test`
+# shows names and failures only. $(3) is how the lines with a lane's figures begin, which
+# are printed once more at the end. CASE is a regular expression for the names of the
+# tests to run, below the test $(4); default all.
+FORMAT ?= standard-verbose
+define on-clusters
+@mkdir -p $(BIN)/lanes; code=0; \
+	$(TESTSUM) $(FORMAT) --jsonfile $(BIN)/lanes/$@.json -- $(E2E) -count=1 $(2) $(if $(CASE),-run '$(4)$(CASE)') $(1) || code=$$?; \
+	$(if $(3),sed -nE 's/.*"Output":"(($(3)): [a-z]+=.*)\\n"\}$$/\1/p' $(BIN)/lanes/$@.json | tail -n 4;) exit $$code
+endef
+
 e2e: image ## the same and much more as tests, on a real cluster of their own
-	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -p 1 -timeout 40m ./test/cluster/... ./test/e2e/...
+	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -timeout 40m)
 
 e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods go over unchanged, and back
-	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -timeout 20m ./test/dropin/...
+	$(call on-clusters,./test/dropin/...,-timeout 20m)
 
-# CASE is a regular expression for the names of the tests to run; default all.
 e2e-ipam: image ## two nodes with the real whereabouts and the real dhcp: no address is given twice, lost or left over
-	@code=0; mkdir -p $(BIN)/ipam; $(GO) test $(E2E) -count=1 -timeout 40m -parallel 5 -v $(if $(CASE),-run '$(CASE)') ./test/ipam \
-		| tee $(BIN)/ipam/log || code=$$?; \
-		grep -E '^(dhcp|multus|nadra|whereabouts): ' $(BIN)/ipam/log; exit $$code
+	$(call on-clusters,./test/ipam,-timeout 40m -parallel 5,dhcp|multus|nadra|whereabouts)
 
 e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
-	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -timeout 30m ./test/upgrade/...
+	$(call on-clusters,./test/upgrade/...,-timeout 30m)
 
-# CASE is a regular expression for the names of the cases to run; default all.
 conformance: build ## Multus and nadra side by side, with the same pods; their differences against docs/compatibility.md
-	@code=0; mkdir -p $(BIN)/conformance; \
-		$(GO) test $(E2E) -count=1 -timeout 30m -v $(if $(CASE),-run 'TestConformance/$(CASE)') ./test/conformance \
-		| tee $(BIN)/conformance/log || code=$$?; \
-		grep '^conformance: cases=' $(BIN)/conformance/log | tail -1; exit $$code
+	$(call on-clusters,./test/conformance,-timeout 30m,conformance,TestConformance/)
 
 # FAULT_PODS is how many pod lives, FAULT_SEED which schedule; it is printed.
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
-	@code=0; $(GO) test $(E2E) -count=1 -timeout 90m -v ./test/faults/... | tee $(BIN)/faults/log || code=$$?; \
-		grep '^fault-suite:' $(BIN)/faults/log | tail -1; exit $$code
+	$(call on-clusters,./test/faults/...,-timeout 90m,fault-suite)
 
+faults-newest-nri: export FAULT_NRI := newest
+faults-newest-nri: export FAULT_PODS := $(or $(FAULT_PODS),100)
 faults-newest-nri: $(BIN)/faults/nadra-node.tar ## the same with the newest NRI in containerd, with fewer pods
-	@code=0; FAULT_NRI=newest FAULT_PODS=$${FAULT_PODS:-100} \
-		$(GO) test $(E2E) -count=1 -timeout 60m -v -run 'TestFaults$$' ./test/faults/... | tee $(BIN)/faults/newest-nri.log || code=$$?; \
-		grep '^fault-suite:' $(BIN)/faults/newest-nri.log | tail -1; exit $$code
+	$(call on-clusters,./test/faults/...,-timeout 60m -run 'TestFaults$$',fault-suite)
 
 monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpacked into bin/
-	$(TESTSUM) standard-verbose -- $(E2E) -count=1 -timeout 10m ./test/monitoring
+	$(call on-clusters,./test/monitoring,-timeout 10m)
 
 # SRIOV_CNI=/path/to/sriov gives the lane that plugin; without it its cases count
 # as not run. NADRA_VM_HOLD=1 keeps the machine after the tests, for a person.
 test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugins that need a kernel of their own
-	@code=0; mkdir -p $(BIN)/vm; $(GO) test $(E2E) -count=1 -timeout 15m -v $(if $(CASE),-run '$(CASE)') ./test/vm \
-		| tee $(BIN)/vm/log || code=$$?; \
-		grep '^vm-lane: cases=' $(BIN)/vm/log | tail -1; exit $$code
+	$(call on-clusters,./test/vm,-timeout 15m,vm-lane)
 
 # It takes more than an hour. BENCH_RESUME=1 goes on with a run that was cut off;
 # BENCH_CHURN is how long pods come and go (10m), BENCH_SCALE the simulated
@@ -147,7 +149,7 @@ bench: image ## measure, beside Multus; writes docs/performance.md and .json
 # A lane that fails stops none of the others. The table at the end has their times.
 LANES := lint race release-check fuzz monitoring e2e e2e-dropin e2e-ipam e2e-upgrade conformance faults faults-newest-nri test-vm
 test: ## everything that CI runs
-	@$(GO) run ./build/lanes $(LANES)
+	@FORMAT=$${FORMAT:-testname} $(GO) run ./build/lanes -logs $(BIN)/lanes $(LANES)
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)

@@ -2,7 +2,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +26,37 @@ to run it alone: make e2e-dropin
 `
 	if got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestEndings(t *testing.T) {
+	var long strings.Builder
+	for i := range 100 {
+		fmt.Fprintln(&long, "line", i)
+	}
+	got := endings([]lane{
+		{name: "lint", ending: "all is well\n"},
+		{name: "e2e", err: errors.New("exit status 2"), ending: lastLines(long.String())},
+		{name: "fuzz", err: errors.New("exit status 1"), ending: lastLines("no end of line")},
+	})
+	begin := "=== make e2e failed (exit status 2); it printed last:\nline 60\n"
+	end := "line 99\n\n=== make fuzz failed (exit status 1); it printed last:\nno end of line\n"
+	if !strings.HasPrefix(got, begin) || !strings.HasSuffix(got, end) {
+		t.Errorf("got:\n%s", got)
+	}
+}
+
+func TestLoggedKeepsWhatIsPrinted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l, err := logged(exec.Command("sh", "-c", "echo one; echo two >&2; exit 3"), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.err == nil || l.ending != "one\ntwo\n" {
+		t.Errorf("error %v, ending %q", l.err, l.ending)
+	}
+	if log, err := os.ReadFile(path); err != nil || string(log) != l.ending {
+		t.Errorf("log %q, %v", log, err)
 	}
 }
 

@@ -1,46 +1,55 @@
 // Command lanes runs make targets one after another and tells what each took.
 //
-//	lanes TARGET...
+//	lanes [-logs FOLDER] TARGET...
 //
 // It goes on after a target that fails, so that one run names all that is red, and
-// exits with 1 then. The table at its end has the wall time and the CPU time of each
-// target. CPU time is that of all processes that the target has started and that
-// have ended, also of those that it did not wait for.
+// exits with 1 then. What a failed target printed last is printed again at the end;
+// all of it is in FOLDER/TARGET.log. The table behind it has the wall time and the CPU
+// time of each target. CPU time is that of all processes that the target has started
+// and that have ended, also of those that it did not wait for.
 package main
 
 import (
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 func main() {
-	if len(os.Args) < 2 {
+	logs := flag.String("logs", ".", "the `folder` for what the targets print")
+	flag.Parse()
+	if flag.NArg() == 0 {
 		fmt.Fprintln(os.Stderr, "lanes: name the make targets to run")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(*logs, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "lanes:", err)
 		os.Exit(1)
 	}
 }
 
 // run runs the targets. It stops early when it is interrupted.
-func run(targets []string) error {
+func run(logs string, targets []string) error {
 	// Processes whose parents have ended become children of this one.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("asking for the processes that lanes leave: %w", err)
+	}
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return fmt.Errorf("making the folder for logs: %w", err)
 	}
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, unix.SIGTERM) // make gets them, too, and ends
 	var took []lane
 	for _, target := range targets {
 		fmt.Printf("\n=== make %s\n", target)
-		l, err := measure(exec.Command("make", "--no-print-directory", target))
+		l, err := logged(exec.Command("make", "--no-print-directory", target), filepath.Join(logs, target+".log"))
 		if err != nil {
 			return err
 		}
@@ -50,16 +59,37 @@ func run(targets []string) error {
 			break
 		}
 	}
-	fmt.Print("\n", table(took, len(targets)))
+	fmt.Print("\n", endings(took), table(took, len(targets)))
 	if red := failed(took); len(red) > 0 || len(took) < len(targets) {
 		return fmt.Errorf("%d of %d lanes have not passed", len(red)+len(targets)-len(took), len(targets))
 	}
 	return nil
 }
 
+// logged runs a command to its end. What it prints is seen, and kept in a file.
+func logged(command *exec.Cmd, path string) (lane, error) {
+	log, err := os.Create(path)
+	if err != nil {
+		return lane{}, fmt.Errorf("making the log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	both := io.MultiWriter(os.Stdout, log)
+	command.Stdout, command.Stderr = both, both
+	command.WaitDelay = 10 * time.Second // for a process that it has left, which fails it
+	l, err := measure(command)
+	if err != nil {
+		return lane{}, err
+	}
+	printed, err := os.ReadFile(path)
+	if err != nil {
+		return lane{}, fmt.Errorf("reading the log: %w", err)
+	}
+	l.ending = lastLines(string(printed))
+	return l, nil
+}
+
 // measure runs a command to its end.
 func measure(command *exec.Cmd) (lane, error) {
-	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	before, err := cpuOfEnded()
 	if err != nil {
 		return lane{}, err

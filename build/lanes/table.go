@@ -13,6 +13,28 @@ type lane struct {
 	name      string
 	wall, cpu time.Duration
 	err       error
+	ending    string // what it printed last
+}
+
+// linesShown is how many of a failed lane's last lines are shown again. The failures
+// of a lane of tests are its last lines.
+const linesShown = 40
+
+// lastLines returns as many of the last lines as are shown again.
+func lastLines(printed string) string {
+	lines := strings.SplitAfter(printed, "\n")
+	return strings.Join(lines[max(0, len(lines)-linesShown-1):], "")
+}
+
+// endings is what the lanes that have failed printed last.
+func endings(lanes []lane) string {
+	var out strings.Builder
+	for _, l := range lanes {
+		if l.err != nil {
+			fmt.Fprintf(&out, "=== make %s failed (%v); it printed last:\n%s\n", l.name, l.err, l.ending)
+		}
+	}
+	return out.String()
 }
 
 // failed returns the names of the lanes that have failed.
