@@ -29,11 +29,20 @@ var errSeen = errors.New("nadra-probe has seen what it wanted, and leaves")
 // visitor is a plugin that refuses to be configured. So it is told the
 // runtime's request timeout, and is never subscribed to any event: to the
 // runtime, a plugin that asks for none wants all.
-type visitor struct{ runtime, version string }
+type visitor struct {
+	stub stub.Stub
+	seen chan greeting // has room for the one that comes
+}
+
+// greeting is what a runtime tells a plugin that it configures.
+type greeting struct {
+	runtime, version string
+	requestTimeout   time.Duration
+}
 
 // Configure takes note of who asks.
 func (v *visitor) Configure(_ context.Context, _, runtime, version string) (nri.EventMask, error) {
-	v.runtime, v.version = runtime, version
+	v.seen <- greeting{runtime, version, v.stub.RequestTimeout()}
 	return 0, errSeen
 }
 
@@ -55,34 +64,56 @@ func (l *look) nri(ctx context.Context) probe.NRI {
 		return out
 	}
 	out.Found = true
-	v := &visitor{}
-	s, err := stub.New(v, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex),
-		stub.WithSocketPath(socket), stub.WithLogger(silent{}))
-	if err != nil {
-		out.Error = err.Error()
-		return out
-	}
 	ctx, cancel := context.WithTimeout(ctx, nriWait)
 	defer cancel()
-	if err := start(ctx, s); !errors.Is(err, errSeen) {
+	seen, err := visit(ctx, socket)
+	if err != nil {
 		out.Error = fmt.Sprintf("connecting to NRI: %v", err)
 		return out
 	}
-	out.Answers, out.Runtime, out.RuntimeVersion = true, v.runtime, v.version
-	out.RequestTimeoutMillis = s.RequestTimeout().Milliseconds()
+	out.Answers, out.Runtime, out.RuntimeVersion = true, seen.runtime, seen.version
+	out.RequestTimeoutMillis = seen.requestTimeout.Milliseconds()
 	return out
 }
 
-// start starts the stub, which itself would wait for ever for a runtime that
-// accepts and says nothing.
-func start(ctx context.Context, s stub.Stub) error {
-	done := make(chan error, 1)
-	go func() { done <- s.Start(ctx) }()
+// visit has the runtime greet.
+func visit(ctx context.Context, socket string) (greeting, error) {
+	v := &visitor{seen: make(chan greeting, 1)}
+	var err error
+	v.stub, err = stub.New(v, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex),
+		stub.WithSocketPath(socket), stub.WithLogger(silent{}))
+	if err != nil {
+		return greeting{}, err
+	}
+	return hear(ctx, v.stub, v.seen)
+}
+
+// hear starts a plugin and returns what it is told. The stub itself would wait for
+// ever for a runtime that accepts and says nothing. Its error does not count for a
+// plugin that was told: the runtime closes the connection once it is refused, often
+// before the stub has read the answer to its registration.
+func hear[T any](ctx context.Context, plugin stub.Stub, told <-chan T) (T, error) {
+	ended := make(chan error, 1)
+	go func() { ended <- plugin.Start(ctx) }()
+	var none T
 	select {
-	case err := <-done:
-		return err
+	case err := <-ended:
+		if err == nil {
+			break
+		}
+		select {
+		case t := <-told:
+			return t, nil
+		default:
+			return none, err
+		}
 	case <-ctx.Done():
-		return fmt.Errorf("the runtime did not answer: %w", ctx.Err())
+	}
+	select {
+	case t := <-told:
+		return t, nil
+	case <-ctx.Done():
+		return none, fmt.Errorf("the runtime did not answer: %w", ctx.Err())
 	}
 }
 

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	nri "github.com/containerd/nri/pkg/api"
@@ -45,19 +44,15 @@ func Sandboxes(ctx context.Context, root, socket string) ([]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, nriWait)
 	defer cancel()
-	if err := start(ctx, s); err != nil && !errors.Is(err, errSeen) {
-		return nil, fmt.Errorf("asking the container runtime by NRI at %s: %w", socket, err)
-	}
 	// It is not stopped: the stub would wait for its own end, which comes with
 	// that of the process at the latest.
-	select {
-	case pods := <-g.sandboxes:
-		out := make([]string, 0, len(pods))
-		for _, p := range pods {
-			out = append(out, p.GetId())
-		}
-		return out, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("asking the container runtime by NRI at %s: it tells of no sandboxes: %w", socket, ctx.Err())
+	pods, err := hear(ctx, s, g.sandboxes)
+	if err != nil {
+		return nil, fmt.Errorf("asking the container runtime by NRI at %s for its sandboxes: %w", socket, err)
 	}
+	out := make([]string, 0, len(pods))
+	for _, p := range pods {
+		out = append(out, p.GetId())
+	}
+	return out, nil
 }
