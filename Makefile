@@ -42,8 +42,9 @@ race: libc chromium ## the quick loop under the race detector
 	$(GO) -C build/mkimage test ./...
 	$(GO) -C test/chart test ./...
 
-# FUZZTIME is how long each of them runs, two at a time.
-FUZZTIME ?= 30s
+# FUZZTIME is how long each of them runs, two at a time. A search for what is new wants
+# minutes.
+FUZZTIME ?= 10s
 fuzz: ## let every fuzz target look for what breaks it
 	@grep -rH --include='*_test.go' '^func Fuzz' pkg internal cmd | \
 		sed 's|^\(.*\)/[^/]*:func \(Fuzz[A-Za-z0-9]*\)(.*|\2 ./\1|' | \

@@ -23,7 +23,7 @@ const (
 	moreFiles = 8
 	// moreThreads is the same for threads. Go ends none of them, and every pod of
 	// a burst may hold one while its plugin runs, so how many there are tells how
-	// many plugins have ever run at once. A thread lost per life would be hundreds.
+	// many plugins have ever run at once. One lost per life would be more than these.
 	moreThreads = 2 * handleBurst
 )
 
@@ -40,7 +40,7 @@ func (h handles) String() string {
 // The driver holds as much after many lives as after the first ones.
 func TestHandlesAreStable(t *testing.T) {
 	s := setUp(t, "handles", 20*time.Minute)
-	pods := int(number(t, "FAULT_HANDLE_LIVES", 500))
+	pods := int(number(t, "FAULT_HANDLE_LIVES", 150))
 	v := newLives(s)
 	v.slots = make(chan struct{}, handleBurst)
 	var first handles

@@ -9,7 +9,7 @@
 //	FAULT_PODS          how many pods, 300 by default
 //	FAULT_SEED          which schedule; drawn and printed by default
 //	FAULT_NRI           newest for containerd with the newest NRI, not its own
-//	FAULT_HANDLE_LIVES  lives of the test of file descriptors, 500 by default
+//	FAULT_HANDLE_LIVES  lives of the test of file descriptors, 150 by default
 package faults
 
 import (
