@@ -30,17 +30,24 @@ help: ## show this
 build: ## build the binaries into bin/
 	$(GO) build -trimpath -ldflags='$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
+# PKG are the packages, and RUN is a regular expression for the names of the tests, that
+# a target of tests runs; default all.
+TESTS = $(if $(RUN),-run '$(RUN)')
+define modules-of-their-own
+$(if $(PKG),,$(GO) -C build/mkimage test $(TESTS) ./...)
+	$(if $(PKG),,$(GO) -C test/chart test $(TESTS) ./...)
+endef
+
 unit: ## the quick loop: all tests that need no cluster
-	$(TESTSUM) standard-quiet -- ./...
-	$(GO) -C build/mkimage test ./...
-	$(GO) -C test/chart test ./...
+	$(TESTSUM) standard-quiet -- $(TESTS) $(or $(PKG),./...)
+	$(modules-of-their-own)
 
 # CI runs the same under the race detector, which needs cgo, and nothing of it is
 # skipped.
 race: libc chromium ## the quick loop under the race detector
-	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet -- -race ./...
-	$(GO) -C build/mkimage test ./...
-	$(GO) -C test/chart test ./...
+	@mkdir -p $(BIN)/lanes
+	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- -race $(TESTS) $(or $(PKG),./...)
+	$(modules-of-their-own)
 
 # FUZZTIME is how long each of them runs, two at a time. A search for what is new wants
 # minutes.
@@ -100,12 +107,11 @@ demo: image $(CLUSTER) ## bring up a cluster and show a pod with its macvlan fro
 # Tests on clusters: those of $(1), with go test's arguments $(2). All that they print is
 # in bin/lanes/TARGET.json; what is seen of it is gotestsum's FORMAT, and `make test`
 # shows names and failures only. $(3) is how the lines with a lane's figures begin, which
-# are printed once more at the end. CASE is a regular expression for the names of the
-# tests to run, below the test $(4); default all.
+# are printed once more at the end.
 FORMAT ?= standard-verbose
 define on-clusters
 @mkdir -p $(BIN)/lanes; code=0; \
-	$(TESTSUM) $(FORMAT) --jsonfile $(BIN)/lanes/$@.json -- $(E2E) -count=1 $(2) $(if $(CASE),-run '$(4)$(CASE)') $(1) || code=$$?; \
+	$(TESTSUM) $(FORMAT) --jsonfile $(BIN)/lanes/$@.json -- $(E2E) -count=1 $(2) $(TESTS) $(or $(PKG),$(1)) || code=$$?; \
 	$(if $(3),sed -nE 's/.*"Output":"(($(3)): [a-z]+=.*)\\n"\}$$/\1/p' $(BIN)/lanes/$@.json | tail -n 4;) exit $$code
 endef
 
@@ -122,7 +128,7 @@ e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl
 	$(call on-clusters,./test/upgrade/...,-timeout 30m)
 
 conformance: build ## Multus and nadra side by side, with the same pods; their differences against docs/compatibility.md
-	$(call on-clusters,./test/conformance,-timeout 30m,conformance,TestConformance/)
+	$(call on-clusters,./test/conformance,-timeout 30m,conformance)
 
 # FAULT_PODS is how many pod lives, FAULT_SEED which schedule; it is printed.
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,16 +17,36 @@ import (
 func TestTable(t *testing.T) {
 	got := table([]lane{
 		{name: "lint", wall: 61 * time.Second, cpu: 2 * time.Minute},
-		{name: "e2e-dropin", wall: 3599 * time.Second, cpu: 90400 * time.Millisecond, err: errors.New("exit status 2")},
-	}, 3)
-	const want = `        lane  result   wall   CPU
-        lint  passed   1:01  2:00
-  e2e-dropin  FAILED  59:59  1:30
-      2 of 3          61:00  3:30
-to run it alone: make e2e-dropin
+		{name: "e2e", wall: 3599 * time.Second, cpu: 90400 * time.Millisecond, err: errors.New("exit status 2"),
+			tests: []test{{"./test/e2e", "TestBurst"}}},
+		{name: "fuzz", wall: time.Second, cpu: time.Second, err: errors.New("exit status 2")},
+	}, 4)
+	const want = `    lane  result   wall   CPU
+    lint  passed   1:01  2:00
+     e2e  FAILED  59:59  1:30
+    fuzz  FAILED   0:01  0:01
+  3 of 4          61:01  3:31
+to run it alone: make e2e PKG=./test/e2e RUN='^TestBurst$'
+to run it alone: make fuzz
 `
 	if got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	const brokenOff = `{"Action":"run","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestA"}
+{"Action":"fail","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestA/part"}
+{"Action":"fail","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestA"}
+{"Action":"pass","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestB"}
+{"Action":"fail","Package":"github.com/nadra-dev/nadra/pkg/driver"}
+{"Action":"fail","Package":"github.com/nadra`
+	got, err := failures(strings.NewReader(brokenOff))
+	if want := []test{{"./pkg/driver", "TestA"}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := failures(strings.NewReader("=== RUN TestA")); err == nil {
+		t.Errorf("what is no note gives %v", got)
 	}
 }
 

@@ -5,14 +5,18 @@
 // It goes on after a target that fails, so that one run names all that is red, and
 // exits with 1 then. What a failed target printed last is printed again at the end;
 // all of it is in FOLDER/TARGET.log. The table behind it has the wall time and the CPU
-// time of each target. CPU time is that of all processes that the target has started
-// and that have ended, also of those that it did not wait for.
+// time of each target, and the command that runs alone what has failed: single tests
+// where the target has left gotestsum's notes in FOLDER/TARGET.json. CPU time is that
+// of all processes that the target has started and that have ended, also of those that
+// it did not wait for.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -49,11 +53,10 @@ func run(logs string, targets []string) error {
 	var took []lane
 	for _, target := range targets {
 		fmt.Printf("\n=== make %s\n", target)
-		l, err := logged(exec.Command("make", "--no-print-directory", target), filepath.Join(logs, target+".log"))
+		l, err := noted(target, filepath.Join(logs, target))
 		if err != nil {
 			return err
 		}
-		l.name = target
 		took = append(took, l)
 		if len(interrupted) > 0 {
 			break
@@ -64,6 +67,29 @@ func run(logs string, targets []string) error {
 		return fmt.Errorf("%d of %d lanes have not passed", len(red)+len(targets)-len(took), len(targets))
 	}
 	return nil
+}
+
+// noted runs a target, whose notes are in path.json and what it prints in path.log.
+func noted(target, path string) (lane, error) {
+	notes := path + ".json"
+	if err := os.RemoveAll(notes); err != nil { // of an earlier run
+		return lane{}, fmt.Errorf("removing old notes: %w", err)
+	}
+	l, err := logged(exec.Command("make", "--no-print-directory", target), path+".log")
+	if err != nil {
+		return lane{}, err
+	}
+	l.name = target
+	file, err := os.Open(notes)
+	if errors.Is(err, fs.ErrNotExist) { // a target without, or one that ended before its tests
+		return l, nil
+	}
+	if err != nil {
+		return lane{}, fmt.Errorf("opening the notes: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	l.tests, err = failures(file)
+	return l, err
 }
 
 // logged runs a command to its end. What it prints is seen, and kept in a file.

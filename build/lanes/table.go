@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +13,7 @@ type lane struct {
 	wall, cpu time.Duration
 	err       error
 	ending    string // what it printed last
+	tests     []test // those that failed
 }
 
 // linesShown is how many of a failed lane's last lines are shown again. The failures
@@ -65,10 +65,27 @@ func table(lanes []lane, of int) string {
 	}
 	fmt.Fprintf(w, "%d of %d\t\t%s\t%s\t\n", len(lanes), of, clock(sum.wall), clock(sum.cpu))
 	_ = w.Flush() // a Builder takes everything
-	for _, name := range slices.Compact(failed(lanes)) {
-		fmt.Fprintf(&out, "to run it alone: make %s\n", name)
+	for _, l := range lanes {
+		for _, command := range l.again() {
+			fmt.Fprintln(&out, "to run it alone:", command)
+		}
 	}
 	return out.String()
+}
+
+// again are the commands that run what has failed, alone.
+func (l lane) again() []string {
+	if l.err == nil {
+		return nil
+	}
+	var out []string
+	for _, t := range l.tests {
+		out = append(out, fmt.Sprintf("make %s PKG=%s RUN='^%s$'", l.name, t.folder, t.name))
+	}
+	if len(out) == 0 {
+		out = []string{"make " + l.name}
+	}
+	return out
 }
 
 // clock is a duration in minutes and seconds.
