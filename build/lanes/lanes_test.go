@@ -17,8 +17,10 @@ import (
 func TestTable(t *testing.T) {
 	got := table([]lane{
 		{name: "lint", wall: 61 * time.Second, cpu: 2 * time.Minute},
-		{name: "e2e", wall: 3599 * time.Second, cpu: 90400 * time.Millisecond, err: errors.New("exit status 2"),
-			tests: []test{{"./test/e2e", "TestBurst"}}},
+		{
+			name: "e2e", wall: 3599 * time.Second, cpu: 90400 * time.Millisecond, err: errors.New("exit status 2"),
+			tests: []test{{"./test/e2e", "TestBurst"}},
+		},
 		{name: "fuzz", wall: time.Second, cpu: time.Second, err: errors.New("exit status 2")},
 	}, 4)
 	const want = `    lane  result   wall   CPU
