@@ -139,7 +139,7 @@ func reap() {
 	}
 }
 
-// cpuOfEnded is the CPU time of all children that were waited for, and of theirs.
+// cpuOfEnded returns the CPU time of all children that were waited for, and of theirs.
 func cpuOfEnded() (time.Duration, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err != nil {

@@ -26,7 +26,7 @@ func lastLines(printed string) string {
 	return strings.Join(lines[max(0, len(lines)-linesShown-1):], "")
 }
 
-// endings is what the lanes that have failed printed last.
+// endings returns what the lanes that have failed printed last.
 func endings(lanes []lane) string {
 	var out strings.Builder
 	for _, l := range lanes {
@@ -73,7 +73,7 @@ func table(lanes []lane, of int) string {
 	return out.String()
 }
 
-// again are the commands that run what has failed, alone.
+// again returns the commands that run alone what has failed.
 func (l lane) again() []string {
 	if l.err == nil {
 		return nil
@@ -88,7 +88,7 @@ func (l lane) again() []string {
 	return out
 }
 
-// clock is a duration in minutes and seconds.
+// clock writes a duration in minutes and seconds.
 func clock(d time.Duration) string {
 	s := int(d.Round(time.Second).Seconds())
 	return fmt.Sprintf("%d:%02d", s/60, s%60)

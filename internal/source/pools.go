@@ -16,6 +16,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/pools"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -96,8 +97,8 @@ func (c Cluster) PoolSources(ctx context.Context) ([]translate.File, error) {
 			return nil, err
 		}
 	}
-	policies := schema.GroupVersionResource{Group: "sriovnetwork.openshift.io", Version: "v1", Resource: "sriovnetworknodepolicies"}
-	err := c.each(ctx, resource{GroupVersionResource: policies, kind: translate.GroupKind{Group: policies.Group, Kind: "SriovNetworkNodePolicy"}}, func(o *unstructured.Unstructured) error {
+	policies := pools.PolicyResource
+	err := c.each(ctx, resource{GroupVersionResource: policies, kind: translate.GroupKind{Group: policies.Group, Kind: pools.PolicyKind}}, func(o *unstructured.Unstructured) error {
 		return add(policies.GroupResource(), o)
 	})
 	if apierrors.IsNotFound(err) { // most clusters have no such kind

@@ -81,7 +81,7 @@ func (a admitted) names(selections []attachment.Selection) bool {
 	return err == nil && attachment.SameNetworks(there, selections)
 }
 
-// complete has every container of a pod refer to the claims that somebody wrote
+// complete makes every container of a pod refer to the claims that somebody wrote
 // for it, so that the gate holds each of them, and names the claims' networks in
 // the annotation, which consumers such as multi-networkpolicy go by. A pod whose
 // label leaves it to Multus gets no annotation, by which Multus would attach.
@@ -109,16 +109,10 @@ func (a admitted) complete() Decision {
 	return d
 }
 
-// networksOf are the networks of all claims, in the order in which the driver
+// networksOf returns the networks of all claims, in the order in which the driver
 // attaches them; unknown says why not all of them can be named.
 func networksOf(claims []handClaim) (selections []attachment.Selection, unknown string) {
-	for _, c := range claims {
-		if c.asked.Unknown != "" && unknown == "" {
-			unknown = fmt.Sprintf("which networks request %q of %s asks for, the allocation decides", c.asked.Unknown, c.source)
-		}
-		selections = append(selections, c.asked.Selections...)
-	}
-	return selections, unknown
+	return attachment.AskedByAll(claims, func(c handClaim) (attachment.Asked, string) { return c.asked, c.source })
 }
 
 // annotate returns the edit that gives a pod the annotation. An object that the
@@ -135,7 +129,7 @@ func annotate(pod *corev1.Pod, value string) translate.Edit {
 	return translate.Edit{Op: translate.Add, Path: at.Child(attachment.NetworksAnnotation), Value: value}
 }
 
-// references are the edits by which containers refer to the claims. A container
+// references returns the edits by which containers refer to the claims. A container
 // that has one request for a network is held by the gate, and left as it is.
 func (a admitted) references() (edits []translate.Edit, problem string) {
 	for _, list := range []struct {
@@ -166,7 +160,7 @@ func (a admitted) gates(r corev1.ResourceClaim) bool {
 	})
 }
 
-// missing are the references that a container lacks and can have. Of a claim
+// missing returns the references that a container lacks and can have. Of a claim
 // that also asks for something else only a network is given: the rest may be
 // meant for one container.
 func (a admitted) missing(there []corev1.ResourceClaim) []corev1.ResourceClaim {

@@ -1,6 +1,7 @@
 package attachment
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,6 +49,20 @@ func AskedBy(spec resourceapi.ResourceClaimSpec, namespace string, class func(na
 		}
 	}
 	return out
+}
+
+// AskedByAll returns the networks that claims ask for together, in their order;
+// unknown says why not all of them can be named. of returns what a claim asks for,
+// and where that is written, in words.
+func AskedByAll[C any](claims []C, of func(C) (asked Asked, source string)) (selections []Selection, unknown string) {
+	for _, c := range claims {
+		asked, source := of(c)
+		if asked.Unknown != "" && unknown == "" {
+			unknown = fmt.Sprintf("which networks request %q of %s asks for, the allocation decides", asked.Unknown, source)
+		}
+		selections = append(selections, asked.Selections...)
+	}
+	return selections, unknown
 }
 
 // askedOnce is what one request asks for.
@@ -166,7 +181,7 @@ var (
 	selectsNamespace = regexp.MustCompile(`device\.attributes\["` + regexp.QuoteMeta(v1alpha1.DriverName) + `"\]\.nadNamespace *== *"([^"]+)"`)
 )
 
-// selected is the network that the selectors of an option name; the zero one
+// selected returns the network that the selectors of an option name; the zero one
 // where an expression is more than a conjunction of comparisons.
 func (o option) selected() NetworkRef {
 	var ref NetworkRef

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -85,7 +84,7 @@ func forCNI(d resourceapi.Device) (resourceName, id string) {
 	return text(attachment.AttributeResourceName), text(attachment.AttributeDeviceID)
 }
 
-// pools are the resource pools of which other drivers publish devices here.
+// pools returns the resource pools of which other drivers publish devices here.
 func (o *otherDevices) pools() map[string]bool {
 	out := map[string]bool{}
 	for _, object := range o.informer.GetStore().List() {
@@ -141,7 +140,7 @@ func (d *Driver) lentTo(ctx context.Context, ref attachment.PodRef) ([]attachmen
 	}
 	published := map[string]map[string]resourceapi.Device{}
 	var out []attachment.Lent
-	for _, name := range claimsOfPod(pod) {
+	for _, name := range claimNames(pod) {
 		claim, err := d.clients.Kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("reading ResourceClaim %s/%s of the pod: %w", ref.Namespace, name, err)
@@ -165,27 +164,6 @@ func (d *Driver) lentTo(ctx context.Context, ref attachment.PodRef) ([]attachmen
 		}
 	}
 	return out, nil
-}
-
-// claimsOfPod are the names of a pod's ResourceClaims, the one for its extended
-// resources last.
-func claimsOfPod(pod *corev1.Pod) []string {
-	var out []string
-	for _, c := range pod.Spec.ResourceClaims {
-		if c.ResourceClaimName != nil {
-			out = append(out, *c.ResourceClaimName)
-			continue
-		}
-		for _, s := range pod.Status.ResourceClaimStatuses {
-			if s.Name == c.Name && s.ResourceClaimName != nil {
-				out = append(out, *s.ResourceClaimName)
-			}
-		}
-	}
-	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
-		out = append(out, s.ResourceClaimName)
-	}
-	return out
 }
 
 // devicesOfDriver reads what a driver publishes on this node, by pool/device.

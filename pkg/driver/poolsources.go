@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -31,8 +30,6 @@ const (
 	// plainKey is that of both device plugins' examples.
 	plainKey = "config.json"
 )
-
-var policyResource = schema.GroupVersionResource{Group: "sriovnetwork.openshift.io", Version: "v1", Resource: "sriovnetworknodepolicies"}
 
 // PoolConfig is a ConfigMap with the configuration of a device plugin.
 type PoolConfig struct {
@@ -86,7 +83,7 @@ func newPoolSources(clients Clients, node string, h Hardware, changed func()) (*
 		s.configs = append(s.configs, coreinformers.NewFilteredConfigMapInformer(clients.Kube, c.Namespace, 0, cache.Indexers{}, byName(c.Name)))
 	}
 	if h.PolicyNamespace != "" {
-		s.policies = dynamicinformer.NewFilteredDynamicInformer(clients.Dynamic, policyResource, h.PolicyNamespace, 0, cache.Indexers{}, nil).Informer()
+		s.policies = dynamicinformer.NewFilteredDynamicInformer(clients.Dynamic, pools.PolicyResource, h.PolicyNamespace, 0, cache.Indexers{}, nil).Informer()
 		s.nodes = metadatainformer.NewFilteredMetadataInformer(clients.Metadata, nodeResource, metav1.NamespaceAll, 0, cache.Indexers{}, byName(node)).Informer()
 	}
 	for _, informer := range s.informers() {
@@ -149,7 +146,7 @@ func (s *poolSources) tellRead(ctx context.Context, informer cache.SharedIndexIn
 // runPolicies watches policies once the cluster has them.
 func (s *poolSources) runPolicies(ctx context.Context) {
 	for {
-		_, err := s.clients.Kube.Discovery().ServerResourcesForGroupVersion(policyResource.GroupVersion().String())
+		_, err := s.clients.Kube.Discovery().ServerResourcesForGroupVersion(pools.PolicyResource.GroupVersion().String())
 		switch {
 		case err == nil:
 			s.policies.RunWithContext(ctx)

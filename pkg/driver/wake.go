@@ -143,7 +143,8 @@ func (d *Driver) notInThisLife(r checkpoint.Record) bool {
 	return r.Sandbox == nil || r.BootID != d.store.BootID()
 }
 
-// claimNames are the names of the claims that a pod has.
+// claimNames returns the names of a pod's ResourceClaims, the one for its extended
+// resources last.
 func claimNames(pod *corev1.Pod) []string {
 	var names []string
 	for _, c := range pod.Spec.ResourceClaims {

@@ -6,8 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
+
+// PolicyKind is the kind of sriov-network-operator's policies.
+const PolicyKind = "SriovNetworkNodePolicy"
+
+// PolicyResource is their resource in the API.
+var PolicyResource = schema.GroupVersionResource{Group: "sriovnetwork.openshift.io", Version: "v1", Resource: "sriovnetworknodepolicies"}
 
 // Policy is what a SriovNetworkNodePolicy says about a pool. What it says about
 // how cards are to be configured is the operator's.

@@ -58,13 +58,7 @@ func classOf(node *yaml.Node) *resourceapi.DeviceClass {
 // asksByHand returns the networks of all claims; unknown says why not all of
 // them can be named.
 func asksByHand(claims []handClaim) (selections []attachment.Selection, unknown string) {
-	for _, c := range claims {
-		if c.asked.Unknown != "" && unknown == "" {
-			unknown = fmt.Sprintf("which networks request %q of template %s asks for, the allocation decides", c.asked.Unknown, c.template)
-		}
-		selections = append(selections, c.asked.Selections...)
-	}
-	return selections, unknown
+	return attachment.AskedByAll(claims, func(c handClaim) (attachment.Asked, string) { return c.asked, "template " + c.template })
 }
 
 // claimed reports whether the pod's claims by hand ask for exactly the networks

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/operators"
+	"github.com/nadra-dev/nadra/pkg/pools"
 )
 
 // learned is what came of the networks of the input, without their nodes.
@@ -82,7 +83,7 @@ const policyKind = "MultiNetworkPolicy"
 // taught are the kinds that are taken note of.
 var taught = func() [][]byte {
 	kinds := [][]byte{[]byte(nadKind), []byte(policyKind), []byte("RuntimeClass"), []byte("DeviceClass"), []byte("ResourceClaimTemplate")}
-	for _, name := range append(PoolConfigMaps(), policyOfPool) {
+	for _, name := range append(PoolConfigMaps(), pools.PolicyKind) {
 		kinds = append(kinds, []byte(name))
 	}
 	for _, k := range operators.Kinds() {

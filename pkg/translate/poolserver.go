@@ -48,8 +48,7 @@ func (e *environment) poolFacts(pool string) PoolFacts {
 // The objects that define pools: the ConfigMaps that nadra-node reads unless it
 // is told otherwise, and sriov-network-operator's policies.
 const (
-	policyGroup, policyOfPool = "sriovnetwork.openshift.io", "SriovNetworkNodePolicy"
-	sriovConfig, rdmaConfig   = "sriovdp-config", "rdma-devices"
+	sriovConfig, rdmaConfig = "sriovdp-config", "rdma-devices"
 )
 
 // PoolConfigMaps are the names of the ConfigMaps that define pools.
@@ -58,13 +57,13 @@ func PoolConfigMaps() []string { return []string{sriovConfig, rdmaConfig} }
 // definesPools reports whether an object may define pools.
 func definesPools(o object) bool {
 	return o.group == "" && o.ref.Kind == "ConfigMap" && slices.Contains(PoolConfigMaps(), o.ref.Name) ||
-		o.group == policyGroup && o.ref.Kind == policyOfPool
+		o.group == pools.PolicyResource.Group && o.ref.Kind == pools.PolicyKind
 }
 
 // learnPools takes note of the pools that an object defines. One that cannot be
 // read defines none, and the node's log says why.
 func (e *environment) learnPools(o object) {
-	if o.ref.Kind == policyOfPool {
+	if o.ref.Kind == pools.PolicyKind {
 		var raw any
 		if o.node.Decode(&raw) != nil {
 			return

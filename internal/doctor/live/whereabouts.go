@@ -85,7 +85,8 @@ func (r *reader) readBlind(ctx context.Context, out *doctor.Whereabouts) error {
 	return nil
 }
 
-// isWhereabouts knows it by its image, or by the program that it runs on nodes.
+// isWhereabouts reports whether a DaemonSet runs whereabouts: its image or the program
+// that it runs on nodes says so.
 func isWhereabouts(d *appsv1.DaemonSet) bool {
 	return slices.ContainsFunc(wordsOf(d), func(word string) bool {
 		return strings.Contains(path.Base(word), "whereabouts") || path.Base(word) == "ip-control-loop"

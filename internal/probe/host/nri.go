@@ -76,7 +76,7 @@ func (l *look) nri(ctx context.Context) probe.NRI {
 	return out
 }
 
-// visit has the runtime greet.
+// visit asks the runtime for its greeting.
 func visit(ctx context.Context, socket string) (greeting, error) {
 	v := &visitor{seen: make(chan greeting, 1)}
 	var err error
