@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that bring up a cluster, which takes root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo e2e e2e-dropin e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-beside e2e-dropin e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,9 +49,8 @@ race: libc chromium ## the quick loop under the race detector
 	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- -race $(TESTS) $(or $(PKG),./...)
 	$(modules-of-their-own)
 
-# FUZZTIME is how long each of them runs, two at a time. A search for what is new wants
-# minutes.
-FUZZTIME ?= 10s
+# FUZZTIME is how long each of them runs, two at a time.
+FUZZTIME ?= 3s
 fuzz: ## let every fuzz target look for what breaks it
 	@grep -rH --include='*_test.go' '^func Fuzz' pkg internal cmd | \
 		sed 's|^\(.*\)/[^/]*:func \(Fuzz[A-Za-z0-9]*\)(.*|\2 ./\1|' | \
@@ -115,12 +114,22 @@ define on-clusters
 	$(if $(3),sed -nE 's/.*"Output":"(($(3)): [a-z]+=.*)\\n"\}$$/\1/p' $(BIN)/lanes/$@.json | tail -n 4;) exit $$code
 endef
 
+# The tests of ./test/e2e take 10 minutes one after another: they change the only node
+# of their cluster. `make test` has them in two lanes, each with a cluster of its own.
+BESIDE_NODES := ^Test(Bundle|Chart|Cleanup|Controller|Conver|Corpus|Doctor|Documented|Inspect|Kubectl|Snapshot)
 e2e: image ## the same and much more as tests, on a real cluster of their own
 	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -timeout 40m)
+
+e2e-node: image ## of e2e, what the driver does on a node
+	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -timeout 30m -skip '$(BESIDE_NODES)')
+
+e2e-beside: image ## of e2e, controller, webhook, chart, kubectl nadra and the corpus
+	$(call on-clusters,./test/e2e/...,-timeout 30m $(if $(RUN),,-run '$(BESIDE_NODES)'))
 
 e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods go over unchanged, and back
 	$(call on-clusters,./test/dropin/...,-timeout 20m)
 
+# BURST_PODS is the number of pods of a burst.
 e2e-ipam: image ## two nodes with the real whereabouts and the real dhcp: no address is given twice, lost or left over
 	$(call on-clusters,./test/ipam,-timeout 40m -parallel 5,dhcp|multus|nadra|whereabouts)
 
@@ -130,12 +139,12 @@ e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl
 conformance: build ## Multus and nadra side by side, with the same pods; their differences against docs/compatibility.md
 	$(call on-clusters,./test/conformance,-timeout 30m,conformance)
 
-# FAULT_PODS is how many pod lives, FAULT_SEED which schedule; it is printed.
+# FAULT_PODS is the number of pod lives, FAULT_SEED the schedule, which is printed.
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
 	$(call on-clusters,./test/faults/...,-timeout 90m,fault-suite)
 
 faults-newest-nri: export FAULT_NRI := newest
-faults-newest-nri: export FAULT_PODS := $(or $(FAULT_PODS),100)
+faults-newest-nri: export FAULT_PODS := $(or $(FAULT_PODS),60)
 faults-newest-nri: $(BIN)/faults/nadra-node.tar ## the same with the newest NRI in containerd, with fewer pods
 	$(call on-clusters,./test/faults/...,-timeout 60m -run 'TestFaults$$',fault-suite)
 
@@ -153,10 +162,35 @@ test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugin
 bench: image ## measure, beside Multus; writes docs/performance.md and .json
 	$(GO) test $(E2E) -count=1 -timeout 100m -run '^$$' -bench . ./test/bench/...
 
-# A lane that fails stops none of the others. The table at the end has their times.
-LANES := lint race release-check fuzz monitoring e2e e2e-dropin e2e-ipam e2e-upgrade conformance faults faults-newest-nri test-vm
-test: ## everything that CI runs
-	@FORMAT=$${FORMAT:-testname} $(GO) run ./build/lanes -logs $(BIN)/lanes $(LANES)
+# What several lanes need. `make test` makes it first and alone, and no lane makes it
+# again: two at once would write the same files.
+PARTS := build image $(BIN)/faults/nadra-node.tar libc chromium
+parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, images, Kubernetes and containerd
+	$(CLUSTER) build
+
+# Lanes with clusters wait more than they compute, so several of them run side by side,
+# the longest first. The lanes that only compute fill the gaps. A lane that fails stops
+# no other. CLUSTERS is how many clusters there are at a time.
+CLUSTERS ?= 3
+CLUSTER_LANES := e2e-node e2e-beside e2e-upgrade e2e-ipam faults test-vm conformance faults-newest-nri e2e-dropin
+COMPUTE_LANES := race lint release-check fuzz monitoring
+LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -first parts -built '$(PARTS)'
+$(BIN)/run-lanes: FORCE
+	@$(GO) build -o $@ ./build/lanes
+
+test: $(BIN)/run-lanes ## everything that CI runs, in about 20 minutes
+	@exec $(LANES) -clusters $(CLUSTERS) -fill '$(COMPUTE_LANES)' $(CLUSTER_LANES)
+
+# One after another, since the benchmark measures. It takes a night.
+test-long: export FAULT_PODS := 1000
+test-long: export FAULT_HANDLE_LIVES := 1000
+test-long: export BURST_PODS := 100
+test-long: export FUZZTIME := 10m
+test-long: $(BIN)/run-lanes ## what takes hours: 1,000 pod lives, bursts of 100 pods, long fuzzing, the benchmark
+	@exec $(LANES) faults faults-newest-nri e2e-ipam fuzz bench
+
+prune: $(CLUSTER) ## remove built components that nothing has used for a week, and show the size of the caches
+	@$(CLUSTER) prune
 
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)

@@ -1,149 +1,140 @@
-// Command lanes runs make targets one after another and tells what each took.
+// Command lanes runs make targets side by side and reports what each of them took.
 //
-//	lanes [-logs FOLDER] TARGET...
+//	lanes [-logs FOLDER] [-first TARGET] [-clusters N] [-fill TARGETS] [-built TARGETS] TARGET...
 //
-// It goes on after a target that fails, so that one run names all that is red, and
-// exits with 1 then. What a failed target printed last is printed again at the end;
-// all of it is in FOLDER/TARGET.log. The table behind it has the wall time and the CPU
-// time of each target, and the command that runs alone what has failed: single tests
-// where the target has left gotestsum's notes in FOLDER/TARGET.json. CPU time is that
-// of all processes that the target has started and that have ended, also of those that
-// it did not wait for.
+// The target of -first runs alone and before all others. Then the TARGETs run, N at a
+// time, and the targets of -fill run one after another beside them, with a lower
+// priority: the TARGETs are tests on clusters, which wait more than they compute. No
+// target makes those of -built again.
+//
+// A target that fails stops only the targets for which it was the first, so one run
+// shows all failures. What a target prints is in FOLDER/TARGET.log, and gotestsum's
+// events, for a target of tests, in FOLDER/TARGET.json. While the targets run, lanes
+// prints failed tests at once and every half minute what each target is at. At the end
+// it prints the last lines of each failed target, the summary lines of all targets, a
+// table of their times, and the commands that run each failed test alone. It exits
+// with 1 if a target failed.
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// plan is what the command line asks for.
+type plan struct {
+	logs     string
+	first    string
+	fill     []string
+	built    []string
+	clusters int
+	targets  []string
+}
+
 func main() {
-	logs := flag.String("logs", ".", "the `folder` for what the targets print")
+	if len(os.Args) > 2 && os.Args[1] == superviseFlag {
+		os.Exit(supervise(os.Args[2], os.Args[3:]))
+	}
+	var p plan
+	flag.StringVar(&p.logs, "logs", ".", "the `folder` for what the targets print")
+	flag.StringVar(&p.first, "first", "", "the `target` to run before all others")
+	fill := flag.String("fill", "", "the `targets` to run one after another beside the others")
+	built := flag.String("built", "", "the `targets` that no other target makes again")
+	flag.IntVar(&p.clusters, "clusters", 1, "how many targets run at a time, besides that of -fill")
 	flag.Parse()
-	if flag.NArg() == 0 {
-		fmt.Fprintln(os.Stderr, "lanes: name the make targets to run")
+	p.fill, p.built, p.targets = strings.Fields(*fill), strings.Fields(*built), flag.Args()
+	if len(p.targets)+len(p.fill) == 0 || p.clusters < 1 {
+		fmt.Fprintln(os.Stderr, "lanes: name the make targets to run, and run at least one at a time")
 		os.Exit(2)
 	}
-	if err := run(*logs, flag.Args()); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	err := p.run(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "lanes:", err)
 		os.Exit(1)
 	}
 }
 
-// run runs the targets. It stops early when it is interrupted.
-func run(logs string, targets []string) error {
-	// Processes whose parents have ended become children of this one.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("asking for the processes that lanes leave: %w", err)
-	}
-	if err := os.MkdirAll(logs, 0o755); err != nil {
+// run runs all targets and prints the report. When ctx ends it interrupts the running
+// targets, which remove their clusters, and starts no other.
+func (p plan) run(ctx context.Context) error {
+	if err := os.MkdirAll(p.logs, 0o755); err != nil {
 		return fmt.Errorf("making the folder for logs: %w", err)
 	}
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt, unix.SIGTERM) // make gets them, too, and ends
-	var took []lane
-	for _, target := range targets {
-		fmt.Printf("\n=== make %s\n", target)
-		l, err := noted(target, filepath.Join(logs, target))
-		if err != nil {
+	board := newBoard(os.Stdout, time.Now)
+	stopReporting := board.report(statusInterval)
+	defer stopReporting()
+	if p.first != "" {
+		if err := p.runFirst(ctx, board); err != nil {
 			return err
 		}
-		took = append(took, l)
-		if len(interrupted) > 0 {
-			break
-		}
 	}
-	fmt.Print("\n", endings(took), table(took, len(targets)))
-	if red := failed(took); len(red) > 0 || len(took) < len(targets) {
-		return fmt.Errorf("%d of %d lanes have not passed", len(red)+len(targets)-len(took), len(targets))
+	var workers sync.WaitGroup
+	work := func(targets <-chan string, niceness int) {
+		workers.Go(func() {
+			for target := range targets {
+				if ctx.Err() == nil {
+					p.runLane(ctx, board, target, niceness)
+				}
+			}
+		})
+	}
+	work(queue(p.fill), fillNiceness)
+	clusters := queue(p.targets)
+	for range p.clusters {
+		work(clusters, 0)
+	}
+	workers.Wait()
+	lanes := board.ended()
+	fmt.Print("\n", endings(lanes), table(lanes, board.since()))
+	all := len(p.targets) + len(p.fill)
+	if p.first != "" {
+		all++
+	}
+	if failed := countFailed(lanes); failed > 0 || len(lanes) < all {
+		return fmt.Errorf("%d of %d lanes failed, %d were not run", failed, all, all-len(lanes))
 	}
 	return nil
 }
 
-// noted runs a target, whose notes are in path.json and what it prints in path.log.
-func noted(target, path string) (lane, error) {
-	notes := path + ".json"
-	if err := os.RemoveAll(notes); err != nil { // of an earlier run
-		return lane{}, fmt.Errorf("removing old notes: %w", err)
+// runFirst runs the first target, and returns an error if it fails: the others need
+// what it makes.
+func (p plan) runFirst(ctx context.Context, board *board) error {
+	p.built = nil
+	l := p.runLane(ctx, board, p.first, 0)
+	if l.err == nil {
+		return nil
 	}
-	l, err := logged(exec.Command("make", "--no-print-directory", target), path+".log")
-	if err != nil {
-		return lane{}, err
-	}
-	l.name = target
-	file, err := os.Open(notes)
-	if errors.Is(err, fs.ErrNotExist) { // a target without, or one that ended before its tests
-		return l, nil
-	}
-	if err != nil {
-		return lane{}, fmt.Errorf("opening the notes: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	l.tests, err = failures(file)
-	return l, err
+	fmt.Print("\n", endings([]lane{l}))
+	return errors.New("no lane was run")
 }
 
-// logged runs a command to its end. What it prints is seen, and kept in a file.
-func logged(command *exec.Cmd, path string) (lane, error) {
-	log, err := os.Create(path)
-	if err != nil {
-		return lane{}, fmt.Errorf("making the log: %w", err)
+// runLane runs one target, and shows on the board how it goes.
+func (p plan) runLane(ctx context.Context, board *board, target string, niceness int) lane {
+	args := []string{"--no-print-directory", target}
+	for _, built := range p.built {
+		args = append(args, "--old-file="+built)
 	}
-	defer func() { _ = log.Close() }()
-	both := io.MultiWriter(os.Stdout, log)
-	command.Stdout, command.Stderr = both, both
-	command.WaitDelay = 10 * time.Second // for a process that it has left, which fails it
-	l, err := measure(command)
-	if err != nil {
-		return lane{}, err
-	}
-	printed, err := os.ReadFile(path)
-	if err != nil {
-		return lane{}, fmt.Errorf("reading the log: %w", err)
-	}
-	l.ending = lastLines(string(printed))
-	return l, nil
+	return runLane(ctx, board, target, filepath.Join(p.logs, target), command{name: "make", args: args, niceness: niceness})
 }
 
-// measure runs a command to its end.
-func measure(command *exec.Cmd) (lane, error) {
-	before, err := cpuOfEnded()
-	if err != nil {
-		return lane{}, err
+// queue returns a closed channel with the targets in their order.
+func queue(targets []string) <-chan string {
+	out := make(chan string, len(targets))
+	for _, target := range targets {
+		out <- target
 	}
-	begun := time.Now()
-	err = command.Run()
-	l := lane{wall: time.Since(begun), err: err}
-	reap()
-	after, err := cpuOfEnded()
-	l.cpu = after - before
-	return l, err
-}
-
-// reap waits for the orphans that have ended, which counts their CPU time.
-func reap() {
-	for {
-		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
-		if err != unix.EINTR && (err != nil || pid == 0) {
-			return
-		}
-	}
-}
-
-// cpuOfEnded returns the CPU time of all children that were waited for, and of theirs.
-func cpuOfEnded() (time.Duration, error) {
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err != nil {
-		return 0, fmt.Errorf("reading the CPU time of what has ended: %w", err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
+	close(out)
+	return out
 }

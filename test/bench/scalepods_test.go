@@ -123,7 +123,7 @@ func (s *scale) bind(b *testing.B, events <-chan watch.Event, pods ...*corev1.Po
 func (s *scale) clear(b *testing.B) {
 	must(b, s.fleet.kube.CoreV1().Pods(scaleNamespace).DeleteCollection(b.Context(),
 		metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, metav1.ListOptions{}))
-	must(b, lab.EventuallyEvery(b.Context(), time.Second, writingTime, func(ctx context.Context) error {
+	must(b, lab.Eventually(b.Context(), writingTime, func(ctx context.Context) error {
 		pods, err := s.fleet.kube.CoreV1().Pods(scaleNamespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err

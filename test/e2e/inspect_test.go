@@ -24,6 +24,20 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
+// TestKubectlFindsThePlugin runs `kubectl nadra` with the real kubectl, which finds
+// kubectl-nadra in its PATH and passes arguments and exit status on. All other tests run
+// the plugin directly.
+func TestKubectlFindsThePlugin(t *testing.T) {
+	f := setup(t, "plugin")
+	const script = `PATH="$1:$PATH"; kubectl nadra get attachments -n plugin && ! kubectl nadra get nothing`
+	machine := f.Cluster.ControlPlane()
+	out, err := machine.Exec(f.ctx, "sh", "-c", script, "sh", filepath.Join(lab.Root(), "bin"))
+	f.must(err)
+	if !strings.Contains(string(out), "plugin") {
+		f.Errorf("kubectl nadra prints %q", out)
+	}
+}
+
 // What the command line says of attachments is so: rows as they come and go,
 // and for pods that get no network the step that keeps them from it.
 func TestInspect(t *testing.T) {

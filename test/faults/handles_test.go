@@ -40,7 +40,7 @@ func (h handles) String() string {
 // The driver holds as much after many lives as after the first ones.
 func TestHandlesAreStable(t *testing.T) {
 	s := setUp(t, "handles", 20*time.Minute)
-	pods := int(number(t, "FAULT_HANDLE_LIVES", 150))
+	pods := int(number(t, "FAULT_HANDLE_LIVES", 100))
 	v := newLives(s)
 	v.slots = make(chan struct{}, handleBurst)
 	var first handles

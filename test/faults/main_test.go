@@ -6,10 +6,10 @@
 // container may ever run without one of its pod's interfaces. In the end
 // everything that is alive must work, and of the rest nothing may be left.
 //
-//	FAULT_PODS          how many pods, 300 by default
+//	FAULT_PODS          how many pods, 150 by default
 //	FAULT_SEED          which schedule; drawn and printed by default
 //	FAULT_NRI           newest for containerd with the newest NRI, not its own
-//	FAULT_HANDLE_LIVES  lives of the test of file descriptors, 150 by default
+//	FAULT_HANDLE_LIVES  lives of the test of file descriptors, 100 by default
 package faults
 
 import (

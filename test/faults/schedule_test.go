@@ -61,8 +61,8 @@ const (
 	reboot            kind = "reboot node"
 )
 
-// often is how often each fault comes in 300 lives, by what it is done with.
-// Every fail point comes once, and the reboot once in any run.
+// often is how often each fault comes in livesOfOften lives, by what it is done with;
+// at least once in any run. Every fail point and the reboot come once in any run.
 var often = []struct {
 	kind      kind
 	what      []string
@@ -87,8 +87,12 @@ var often = []struct {
 	{kind: stopAPIServer, times: 4, low: time.Second, high: 4 * time.Second},
 }
 
-// usualLives is what the numbers above are for.
-const usualLives = 300
+const (
+	// livesOfOften is the number of lives that the numbers above are for.
+	livesOfOften = 300
+	// usualLives is the number of lives of a run. They are enough for each fault.
+	usualLives = 150
+)
 
 // draw makes the whole schedule from the seed alone.
 func draw(seed uint64, pods int) []step {
@@ -122,13 +126,13 @@ func drawBursts(r *rand.Rand, pods int) [][]life {
 
 func drawFaults(r *rand.Rand, pods int) []fault {
 	var faults []fault
-	for range (pods + usualLives - 1) / usualLives {
+	for range (pods + livesOfOften - 1) / livesOfOften {
 		for _, p := range failpoint.Points {
 			faults = append(faults, fault{kind: failPoint, what: string(p)})
 		}
 	}
 	for _, o := range often {
-		for range max(1, o.times*pods/usualLives) {
+		for range max(1, o.times*pods/livesOfOften) {
 			f := fault{kind: o.kind, pick: r.IntN(1000)}
 			if len(o.what) > 0 {
 				f.what = o.what[r.IntN(len(o.what))]

@@ -157,7 +157,7 @@ func (f *fixture) cleanUp() {
 // left waits until whereabouts keeps nothing for pods of the namespace, all of
 // which are gone, and returns what it still keeps after that.
 func (f *fixture) left() (out []string) {
-	err := lab.EventuallyEvery(f.ctx, 500*time.Millisecond, 15*time.Second, func(ctx context.Context) error {
+	err := lab.Eventually(f.ctx, 15*time.Second, func(ctx context.Context) error {
 		kept, err := f.allocated(ctx)
 		if err != nil {
 			return err

@@ -14,7 +14,6 @@ import (
 
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/test/cluster"
@@ -22,9 +21,6 @@ import (
 
 // DriverName is nadra's DRA driver.
 const DriverName = "net.nadra.dev"
-
-// poll is the interval at which conditions are looked at.
-const poll = 50 * time.Millisecond
 
 // Lab is a cluster with nadra on it.
 type Lab struct {
@@ -176,27 +172,5 @@ func (l *Lab) Apply(ctx context.Context, yaml string) error {
 // Delete deletes objects given as YAML and waits until they are gone.
 func (l *Lab) Delete(ctx context.Context, yaml string) error {
 	_, err := l.Cluster.KubectlInput(ctx, yaml, "delete", "--ignore-not-found", "--timeout=60s", "-f", "-")
-	return err
-}
-
-// Eventually repeats check until it succeeds, and returns its last error when
-// the time is over.
-func Eventually(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
-	return EventuallyEvery(ctx, poll, limit, check)
-}
-
-// EventuallyEvery is Eventually for a check that costs what it waits for time.
-func EventuallyEvery(ctx context.Context, interval, limit time.Duration, check func(context.Context) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, interval, limit, true, func(ctx context.Context) (bool, error) {
-		// That the time is over tells nothing of what was waited for.
-		if err := check(ctx); err == nil || last == nil || ctx.Err() == nil {
-			last = err
-		}
-		return last == nil, nil
-	})
-	if err != nil && last != nil {
-		return fmt.Errorf("after %s: %w", limit, last)
-	}
 	return err
 }

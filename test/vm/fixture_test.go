@@ -38,10 +38,6 @@ const podLimit = 3 * time.Minute
 // again after half a minute, and after a minute.
 const settling = 2 * time.Minute
 
-// lookInterval is between two looks at the guest: they take its processors time,
-// which what is waited for needs.
-const lookInterval = 250 * time.Millisecond
-
 // preparation is what an administrator does to the guest before a scenario, and
 // how it is undone.
 type preparation struct{ do, undo string }
@@ -94,7 +90,7 @@ func (f *fixture) deletePods() error {
 // its state more.
 func (f *fixture) isAsBefore(t *testing.T, more ...string) {
 	t.Helper()
-	err := lab.EventuallyEvery(f.ctx, lookInterval, settling, func(context.Context) error {
+	err := lab.Eventually(f.ctx, settling, func(context.Context) error {
 		now, err := f.look()
 		if err != nil {
 			return err

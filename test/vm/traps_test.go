@@ -40,7 +40,7 @@ func TestNamespaceIsLost(t *testing.T) {
 	}
 	testCase(t, "a VF whose namespace is lost goes to the pod's next sandbox", func(t *testing.T) {
 		f.shell(killPod(pod, f.claimOf(t, pod)))
-		err := lab.EventuallyEvery(f.ctx, lookInterval, 2*podLimit, func(ctx context.Context) error {
+		err := lab.Eventually(f.ctx, 2*podLimit, func(ctx context.Context) error {
 			seen, err := f.Guest.PodNet(ctx, pod)
 			if err != nil {
 				return err
@@ -131,7 +131,7 @@ func TestDriverDiesWhileAttaching(t *testing.T) {
 	f.poolNAD("one", "intel.com/dies", object{"type": "host-device", "ipam": f.hostLocal()}, object{"type": "slow"})
 	f.createOf("a", "one")
 	testCase(t, "a driver that dies between ADD and its record begins anew", func(t *testing.T) {
-		err := lab.EventuallyEvery(f.ctx, lookInterval, podLimit, func(ctx context.Context) error {
+		err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
 			seen, err := f.Guest.Net(ctx)
 			if err == nil && seen.Link("pf0v2") != nil {
 				err = errors.New("the guest still has pf0v2")
