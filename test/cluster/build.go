@@ -31,6 +31,9 @@ func (a Artifacts) programFolders() []string {
 	return []string{a.Kubernetes, a.Containerd, a.Runc, a.Tool}
 }
 
+// folders lists all folders of the cache that the cluster uses.
+func (a Artifacts) folders() []string { return append(a.programFolders(), a.CNI, a.Images) }
+
 // imageArchives lists the archives that every node gets.
 func (a Artifacts) imageArchives() []string {
 	return []string{filepath.Join(a.Images, "pause.tar"), filepath.Join(a.Images, "test.tar")}
@@ -66,6 +69,7 @@ func Build(ctx context.Context, out io.Writer) (Artifacts, error) {
 			return Artifacts{}, err
 		}
 	}
+	tidy(filepath.Dir(plan.folder), out)
 	return artifacts, nil
 }
 

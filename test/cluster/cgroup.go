@@ -46,7 +46,8 @@ func hierarchies() ([]hierarchy, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, errors.New("no control groups are mounted below /sys/fs/cgroup")
+		return nil, errors.New("no control groups are mounted below /sys/fs/cgroup; " +
+			"'ip netns exec' hides them: enter the network namespace with 'nsenter --net=FILE' instead")
 	}
 	return all, nil
 }

@@ -76,6 +76,9 @@ func Open(dir string) (*Cluster, error) {
 				ErrNotRunning, options.Dir, m.name)
 		}
 	}
+	for _, folder := range c.artifacts.folders() {
+		use(folder)
+	}
 	return c, nil
 }
 

@@ -10,54 +10,87 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 )
 
-// TestCluster takes one cluster of two nodes through all that this package
+// TestTwoClusters starts two clusters at the same time, the second one from a
+// network namespace with no way out, and checks that they share nothing. It
+// then stops the second and takes the first through all that this package
 // offers; the order matters.
-func TestCluster(t *testing.T) {
+func TestTwoClusters(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	dir, err := os.MkdirTemp("", "nadra-e2e-")
+	artifacts, err := cluster.Build(ctx, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := observe(t, dir)
-	c, err := cluster.Start(ctx, cluster.Options{Dir: dir, Nodes: 2, Out: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		// As a test ends its context, but not the cluster.
-		if err := cluster.Stop(context.Background(), dir); err != nil {
-			t.Error(err)
-		}
+	dirs := []string{newRunFolder(t), newRunFolder(t)}
+	before := []leftovers{observe(t, dirs[0]), observe(t, dirs[1])}
+	f := fixture{t: t, ctx: ctx, tool: filepath.Join(artifacts.Tool, "nadra-cluster")}
+	var started errgroup.Group
+	started.Go(func() (err error) {
+		f.c, err = cluster.Start(ctx, cluster.Options{Dir: dirs[0], Nodes: 2, Out: t.Output()})
+		return err
 	})
-	f := fixture{t: t, ctx: ctx, c: c}
+	started.Go(func() (err error) {
+		if _, err = f.runIsolated("", "up", "-dir", dirs[1]); err == nil {
+			f.second, err = cluster.Open(dirs[1])
+		}
+		return err
+	})
+	if err := started.Wait(); err != nil {
+		t.Fatal(err)
+	}
 
 	f.run("a second start is refused", f.testSecondStart)
 	f.run("the API answers from outside", f.testAPIFromOutside)
-	f.run("pods of two nodes reach each other", f.testPods)
+	f.run("pods run on all nodes", f.testPods)
+	f.run("the clusters share nothing", f.testIsolation)
+	f.run("the second cluster can be stopped", func(t *testing.T) {
+		if _, err := f.runIsolated("", "down", "-dir", dirs[1]); err != nil {
+			t.Fatal(err)
+		}
+		before[1].compare(t, observe(t, dirs[1]))
+	})
+	f.run("pods of two nodes reach each other", f.testPodNetwork)
 	f.run("network namespaces can be entered", f.testNetNS)
 	f.run("a pod sees the mounts of its node", f.testMountPropagation)
 	f.run("components can be restarted", f.testRestart)
 	f.run("a node can be rebooted", f.testReboot)
 	f.run("nothing is left", func(t *testing.T) {
-		if err := c.Stop(ctx); err != nil {
+		if err := f.c.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}
-		before.compare(t, observe(t, dir))
+		before[0].compare(t, observe(t, dirs[0]))
 	})
+}
+
+// newRunFolder makes a run folder and stops what runs in it when the test ends.
+func newRunFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "nadra-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The context of the test has ended by then.
+		if err := cluster.Stop(context.Background(), dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // TestStartFails wants to know why, and nothing to be left.
@@ -120,11 +153,63 @@ func (f fixture) testAPIFromOutside(t *testing.T) {
 	}
 }
 
+// testPods creates the pods of the next tests all at once, because a pod takes
+// longer to become ready than the machine is busy with it.
 func (f fixture) testPods(t *testing.T) {
-	one := f.createPod(t, "one", 1)
-	two := f.createPod(t, "two", 2)
-	f.execPod(t, "one", "ping", "-c", "1", "-W", "5", two)
-	f.execPod(t, "two", "ping", "-c", "1", "-W", "5", one)
+	f.apply(t, podOn("one", "node-1")+"---"+podOn("two", "node-2")+"---"+hostPod)
+	if _, err := f.runIsolated(podOn("twin", "node-1"), "kubectl", "-dir", f.second.Dir(), "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	f.waitReady(t, "one", "two", "host")
+	f.other().waitReady(t, "twin")
+}
+
+// testIsolation compares the two clusters, whose nodes and pods have the same
+// names and addresses.
+func (f fixture) testIsolation(t *testing.T) {
+	if one, twin := f.address(t, "one"), f.other().address(t, "twin"); one != twin {
+		t.Errorf("the pods have the addresses %s and %s, want the same", one, twin)
+	}
+	pods := []string{"pod/host pod/one pod/two", "pod/twin"}
+	for i, side := range []fixture{f, f.other()} {
+		own, foreign := side.c, side.second
+		node := own.Node(1)
+		if listed := strings.Join(strings.Fields(side.kubectl(t, "get", "pods", "-A", "-o", "name")), " "); listed != pods[i] {
+			t.Errorf("the API server lists %q, want %q", listed, pods[i])
+		}
+		if _, err := os.Stat(filepath.Join(own.Dir(), "kubectl-cache")); err != nil {
+			t.Errorf("kubectl does not cache in the run folder: %v", err)
+		}
+		containers, err := node.Sandboxes(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		others, err := foreign.Node(1).Sandboxes(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range containers {
+			if slices.Contains(others, id) {
+				t.Errorf("both runtimes list sandbox %s", id)
+			}
+		}
+		groups := f.onNode(t, node, "cat /proc/[0-9]*/cgroup 2>/dev/null; true")
+		if !strings.Contains(groups, groupOf(own.Dir())) || strings.Contains(groups, groupOf(foreign.Dir())) {
+			t.Errorf("the processes that the node sees are not those of its own containers only:\n%s", groups)
+		}
+		f.onNode(t, node, "touch /var/tmp/"+groupOf(own.Dir()))
+	}
+	for _, c := range []*cluster.Cluster{f.c, f.second} {
+		if files := f.onNode(t, c.Node(1), "ls /var/tmp"); strings.TrimSpace(files) != groupOf(c.Dir()) {
+			t.Errorf("the node has the files %q in /var/tmp, want its own", files)
+		}
+	}
+}
+
+// testPodNetwork runs after the second cluster was stopped.
+func (f fixture) testPodNetwork(t *testing.T) {
+	f.execPod(t, "one", "ping", "-c", "1", "-W", "5", f.address(t, "two"))
+	f.execPod(t, "two", "ping", "-c", "1", "-W", "5", f.address(t, "one"))
 	for _, pod := range []string{"one", "two"} {
 		f.execPod(t, pod, "sh", "-c", "nc -w 5 10.97.0.1 443 </dev/null")
 	}
@@ -166,9 +251,7 @@ func (f fixture) testNetNS(t *testing.T) {
 }
 
 func (f fixture) testMountPropagation(t *testing.T) {
-	f.apply(t, hostPod)
-	f.waitReady(t, "host")
-	f.createPod(t, "later", 1)
+	f.createPod(t, "later", "nodeName: node-1")
 	if mounts := f.execPod(t, "host", "cat", "/proc/mounts"); !strings.Contains(mounts, "/host/run/netns/cni-") {
 		t.Errorf("the pod does not see the network namespaces of its node:\n%s", mounts)
 	}
@@ -204,7 +287,6 @@ func (f fixture) testRestart(t *testing.T) {
 	if _, err := node.Sandboxes(f.ctx); err != nil {
 		t.Errorf("containerd is said to work, and its CRI does not: %v", err)
 	}
-	f.createPod(t, "restarted", 1)
 	for _, component := range f.c.ControlPlane().Components() {
 		// A crash: asked nicely, the API server waits for all its clients.
 		if err := f.c.ControlPlane().Kill(f.ctx, component, unix.SIGKILL); err != nil {
@@ -214,7 +296,8 @@ func (f fixture) testRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.createPod(t, "scheduled", 0)
+	// The scheduler has to bind the pod, to the node whose components are new.
+	f.createPod(t, "restarted", "nodeSelector: {kubernetes.io/hostname: node-1}")
 	f.execPod(t, "one", "true") // it has survived all of it
 }
 
@@ -227,7 +310,7 @@ func (f fixture) testReboot(t *testing.T) {
 	if after := bootID(t, f.ctx, node); after == before {
 		t.Errorf("the boot ID is still %s", after)
 	}
-	address := f.createPod(t, "rebooted", 2)
+	address := f.createPod(t, "rebooted", "nodeName: node-2")
 	f.execPod(t, "one", "ping", "-c", "1", "-W", "5", address)
 }
 

@@ -116,6 +116,9 @@ func (c *Cluster) newMachine(name string) *Machine {
 			"PATH=" + programs + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 			"HOME=/root",
 			"KUBECONFIG=" + c.Kubeconfig(),
+			// The default is a folder of the real machine, in which all clusters
+			// would have the same name: that of the API server's address.
+			"KUBECACHEDIR=" + filepath.Join(c.options.Dir, "kubectl-cache"),
 			marker + "=" + c.options.Dir,
 		},
 	}

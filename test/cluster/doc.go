@@ -34,6 +34,10 @@
 // ours, logs, keys, disks. A folder with cluster.json belongs to a complete
 // cluster, one without to an attempt, which the next Start or Stop removes.
 //
+// Clusters do not disturb each other: all that one has outside of its machines
+// follows from the path of its run folder. A cluster can be started from any
+// network namespace, and needs no network once the cache is filled.
+//
 // Single components can be killed and started again, and a node can be
 // rebooted: all its namespaces go and its disk stays. The real Multus, daemon
 // and shim, can be made the CNI of a node, and be taken off it again.

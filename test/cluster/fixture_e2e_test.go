@@ -8,30 +8,56 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 )
 
 // fixture is a running cluster and what the tests do with it.
 type fixture struct {
-	t   *testing.T
-	ctx context.Context
-	c   *cluster.Cluster
+	t         *testing.T
+	ctx       context.Context
+	tool      string // nadra-cluster
+	c, second *cluster.Cluster
+}
+
+// other returns the fixture with the clusters exchanged.
+func (f fixture) other() fixture {
+	f.c, f.second = f.second, f.c
+	return f
 }
 
 // run runs a subtest. The later ones build on it.
 func (f fixture) run(name string, test func(*testing.T)) {
 	f.t.Helper()
 	if !f.t.Run(name, test) {
-		if logs, err := f.c.SaveLogs("e2e-cluster"); err == nil {
-			f.t.Log("logs are in", logs)
+		for _, c := range []*cluster.Cluster{f.c, f.second} {
+			if logs, err := c.SaveLogs("e2e-cluster"); err == nil {
+				f.t.Log("logs are in", logs)
+			}
 		}
 		f.t.FailNow()
 	}
+}
+
+// runIsolated runs nadra-cluster in a new network namespace, in which there is
+// only lo, and that is down. It returns what nadra-cluster prints.
+func (f fixture) runIsolated(input string, args ...string) (string, error) {
+	cmd := exec.CommandContext(f.ctx, f.tool, args...)
+	cmd.Stdin = strings.NewReader(input)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("running %q in a network namespace of its own: %w\n%s", cmd.Args, err, output)
+	}
+	return string(output), err
 }
 
 const podManifest = `
@@ -63,17 +89,20 @@ spec:
   volumes: [{name: host, hostPath: {path: /}}]
 `
 
-// createPod creates a pod on a node, 0 meaning any, and returns its address
-// when it is ready.
-func (f fixture) createPod(t *testing.T, name string, node int) string {
+func podOn(name, node string) string { return fmt.Sprintf(podManifest, name, "nodeName: "+node) }
+
+// createPod creates a pod and returns its address when it is ready. place is
+// the field of its spec that decides about the node.
+func (f fixture) createPod(t *testing.T, name, place string) string {
 	t.Helper()
-	place := ""
-	if node > 0 {
-		place = "nodeName: " + f.c.Node(node).Name()
-	}
 	f.apply(t, fmt.Sprintf(podManifest, name, place))
 	f.waitReady(t, name)
-	return f.kubectl(t, "get", "pod", name, "-o", "jsonpath={.status.podIP}")
+	return f.address(t, name)
+}
+
+func (f fixture) address(t *testing.T, pod string) string {
+	t.Helper()
+	return f.kubectl(t, "get", "pod", pod, "-o", "jsonpath={.status.podIP}")
 }
 
 func (f fixture) apply(t *testing.T, manifest string) {
@@ -83,10 +112,10 @@ func (f fixture) apply(t *testing.T, manifest string) {
 	}
 }
 
-func (f fixture) waitReady(t *testing.T, pod string) {
+func (f fixture) waitReady(t *testing.T, pods ...string) {
 	t.Helper()
-	if _, err := f.c.Kubectl(f.ctx, "wait", "--for=condition=Ready", "--timeout=60s", "pod/"+pod); err != nil {
-		events, _ := f.c.Kubectl(f.ctx, "describe", "pod", pod)
+	if _, err := f.c.Kubectl(f.ctx, append([]string{"wait", "--for=condition=Ready", "--timeout=60s", "pod"}, pods...)...); err != nil {
+		events, _ := f.c.Kubectl(f.ctx, append([]string{"describe", "pod"}, pods...)...)
 		t.Fatalf("%v\n%s", err, events)
 	}
 }
@@ -105,6 +134,19 @@ func (f fixture) kubectl(t *testing.T, args ...string) string {
 	return output
 }
 
+// onNode runs a shell command on a node.
+func (f fixture) onNode(t *testing.T, node *cluster.Node, command string) string {
+	t.Helper()
+	output, err := node.Exec(f.ctx, "sh", "-c", command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(output)
+}
+
+// groupOf returns the name of the control group of the cluster in a run folder.
+func groupOf(dir string) string { return fmt.Sprintf("nadra-%.4x", sha256.Sum256([]byte(dir))) }
+
 // leftovers is what a cluster must not leave on the real machine.
 type leftovers struct {
 	processes, mounts, groups, links, namespaces []string
@@ -120,7 +162,7 @@ func observe(t *testing.T, dir string) leftovers {
 		t.Fatal(err)
 	}
 	for _, path := range environments {
-		if content, _ := os.ReadFile(path); strings.Contains(string(content), "NADRA_CLUSTER="+dir) {
+		if content, _ := os.ReadFile(path); strings.Contains(string(content), "NADRA_CLUSTER="+dir+"\x00") {
 			seen.processes = append(seen.processes, path)
 		}
 	}
@@ -129,9 +171,8 @@ func observe(t *testing.T, dir string) leftovers {
 		t.Fatal(err)
 	}
 	seen.mounts = strings.Split(string(mounts), "\n")
-	group := fmt.Sprintf("nadra-%.4x", sha256.Sum256([]byte(dir)))
 	for _, pattern := range []string{"/sys/fs/cgroup/*/", "/sys/fs/cgroup/"} {
-		groups, err := filepath.Glob(pattern + group)
+		groups, err := filepath.Glob(pattern + groupOf(dir))
 		if err != nil {
 			t.Fatal(err)
 		}

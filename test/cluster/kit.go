@@ -71,5 +71,9 @@ func (r *recipe) provide(ctx context.Context, parent string, out io.Writer) (str
 		return "", err
 	}
 	defer unlock()
-	return r.folder(parent), r.build(ctx, parent, out)
+	if err := r.build(ctx, parent, out); err != nil {
+		return "", err
+	}
+	tidy(cache, out)
+	return r.folder(parent), nil
 }

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -17,23 +19,31 @@ func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return false, stop(err)
 		}
-		if file, err = os.Open(dir); err != nil {
-			return false, err
-		}
-		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			file.Close()
-			return false, err
-		}
-		if !isSameFile(file, dir) { // removed by the one who had the lock
-			file.Close()
-			return false, nil
-		}
-		return true, nil
+		file, err = lockExisting(dir, unix.LOCK_EX|unix.LOCK_NB)
+		return err == nil, err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return func() { file.Close() }, nil
+}
+
+// lockExisting locks a folder as flock(2) does; closing the file ends the lock.
+// It fails if the folder was removed or renamed before the lock was granted.
+func lockExisting(dir string, how int) (*os.File, error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(file.Fd()), how)
+	if err == nil && !isSameFile(file, dir) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("locking %s: %w", dir, err)
+	}
+	return file, nil
 }
 
 func isSameFile(file *os.File, path string) bool {

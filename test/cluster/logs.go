@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // LogDir returns the folder of the logs: one folder for each machine, with one
@@ -13,20 +15,22 @@ func (c *Cluster) LogDir() string { return logDir(c.options.Dir) }
 
 func logDir(dir string) string { return filepath.Join(dir, "log") }
 
-// SaveLogs copies the logs to where Stop does not remove them, in place of
-// earlier ones of the same name, and returns that folder.
+// SaveLogs copies the logs to a folder of the cache, which Stop does not remove,
+// and returns the folder. It replaces the logs that were saved earlier under the
+// same name from the same run folder; of all others prune keeps the newest.
 func (c *Cluster) SaveLogs(name string) (string, error) {
 	cache, err := cacheFolder()
 	if err != nil {
 		return "", err
 	}
-	target := filepath.Join(cache, "logs", name)
+	target := filepath.Join(cache, logsFolder, name+strings.TrimPrefix(string(c.group), "/nadra"))
 	if err := os.RemoveAll(target); err != nil {
 		return "", err
 	}
 	if err := copyTree(target, c.LogDir()); err != nil {
 		return "", fmt.Errorf("saving the logs: %w", err)
 	}
+	tidy(cache, io.Discard)
 	return target, nil
 }
 

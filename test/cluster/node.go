@@ -40,6 +40,7 @@ func (c *Cluster) newNode(number int) *Node {
 		"/opt/cni":            disk("cni-programs"),
 		"/var/log/pods":       filepath.Join(n.logs, "pods"),
 		"/var/log/containers": filepath.Join(n.logs, "containers"),
+		"/var/tmp":            disk("tmp"),
 	}
 	for _, s := range sysctls {
 		n.files = append(n.files, bind{Source: n.sysctlFile(s.path), Target: s.path})

@@ -53,7 +53,7 @@ func DefaultDir() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(cache, "run", "default"), nil
+	return filepath.Join(cache, runFolder, "default"), nil
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -69,8 +69,10 @@ func (o Options) withDefaults() (Options, error) {
 		return o, err
 	}
 	o.Dir = dir
-	if strings.HasPrefix(dir, "/run/") || strings.HasPrefix(dir, "/var/run/") {
-		return o, fmt.Errorf("the run folder %s is below /run, which machines do not share", dir)
+	for _, private := range []string{"/run/", "/var/run/", "/var/tmp/"} {
+		if strings.HasPrefix(dir, private) {
+			return o, fmt.Errorf("the run folder %s is below %s, which machines do not share", dir, private)
+		}
 	}
 	if o.Nodes == 0 && o.Guests == 0 {
 		o.Nodes = 1

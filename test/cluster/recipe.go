@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // recipe makes one folder of the cache. The folder's name carries the key:
@@ -54,10 +55,8 @@ func (r *recipe) folder(cache string) string {
 	return filepath.Join(cache, r.name+"-"+r.key)
 }
 
-func (r *recipe) done(cache string) bool {
-	_, err := os.Stat(r.folder(cache))
-	return err == nil
-}
+// done reports whether the recipe's folder exists, and notes its use.
+func (r *recipe) done(cache string) bool { return use(r.folder(cache)) }
 
 // build fills a temporary folder and gives it its name at the end: a folder
 // that has its name is complete.
@@ -75,6 +74,11 @@ func (r *recipe) build(ctx context.Context, cache string, out io.Writer) error {
 		return fmt.Errorf("building %s: %w", r.name, err)
 	}
 	finish("done")
+	// What was unpacked into the folder may have set an old time.
+	now := time.Now()
+	if err := os.Chtimes(partial, now, now); err != nil {
+		return fmt.Errorf("storing %s: %w", r.name, err)
+	}
 	if err := os.Rename(partial, r.folder(cache)); err != nil {
 		return fmt.Errorf("storing %s: %w", r.name, err)
 	}

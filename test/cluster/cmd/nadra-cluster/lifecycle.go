@@ -57,6 +57,13 @@ func down(ctx context.Context, args []string) error {
 	return nil
 }
 
+func prune(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		return errUsage
+	}
+	return cluster.Prune(ctx, os.Stdout)
+}
+
 // machine is what the first process of a machine runs; not for people.
 func machine(_ context.Context, args []string) error {
 	if len(args) != 1 {

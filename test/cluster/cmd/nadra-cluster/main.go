@@ -24,8 +24,9 @@ const usage = `usage: nadra-cluster COMMAND
                                          run a command on a node (default 1)
   kubectl ARGUMENT...                    run kubectl as the administrator
   load [-node N] ARCHIVE...              import images, by default on all nodes
+  prune                                  remove outdated builds and logs from the cache, list its size
 
-Every command but build takes -dir FOLDER, the run folder of the cluster.
+Every command but build and prune takes -dir FOLDER, the run folder of the cluster.
 Exit status: 0 done, 1 error, 2 usage; of exec and kubectl that of the command.
 `
 
@@ -61,6 +62,7 @@ func run(ctx context.Context, args []string) error {
 		"exec":    execute,
 		"kubectl": kubectl,
 		"load":    load,
+		"prune":   prune,
 		"machine": machine,
 	}
 	command, ok := commands[args[0]]
