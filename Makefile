@@ -154,7 +154,7 @@ monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpac
 # SRIOV_CNI=/path/to/sriov gives the lane that plugin; without it its cases count
 # as not run. NADRA_VM_HOLD=1 keeps the machine after the tests, for a person.
 test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugins that need a kernel of their own
-	$(call on-clusters,./test/vm,-timeout 15m,vm-lane)
+	$(call on-clusters,./test/vm,-timeout 30m,vm-lane)
 
 # It takes more than an hour. BENCH_RESUME=1 goes on with a run that was cut off;
 # BENCH_CHURN is how long pods come and go (10m), BENCH_SCALE the simulated
@@ -178,7 +178,8 @@ LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -first parts -built '$(PARTS)'
 $(BIN)/run-lanes: FORCE
 	@$(GO) build -o $@ ./build/lanes
 
-test: $(BIN)/run-lanes ## everything that CI runs, in about 20 minutes
+test: $(BIN)/run-lanes $(CLUSTER) ## everything that CI runs, in about 20 minutes
+	@$(CLUSTER) prune
 	@exec $(LANES) -clusters $(CLUSTERS) -fill '$(COMPUTE_LANES)' $(CLUSTER_LANES)
 
 # One after another, since the benchmark measures. It takes a night.

@@ -129,7 +129,7 @@ func allocation(claim *resourceapi.ResourceClaim, selections []attachment.Select
 // attached waits until the claim tells of all its devices. why is what it says
 // of one that failed.
 func (w *world) attached(ctx context.Context, claim *resourceapi.ResourceClaim) (why string, err error) {
-	err = eventually(ctx, 20*time.Second, func(ctx context.Context) error {
+	err = eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
 		now, err := w.kube.ResourceV1().ResourceClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -183,7 +183,7 @@ func (w *world) published(ctx context.Context) error {
 // offered waits until the case's networks are published as they were when all
 // was set up: nadra takes one back for a moment when its master went into a pod.
 func (w *world) offered(ctx context.Context, c Case) error {
-	return eventually(ctx, 20*time.Second, func(ctx context.Context) error {
+	return eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
 		devices, err := w.devices(ctx)
 		if err != nil {
 			return err

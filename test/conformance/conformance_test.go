@@ -59,7 +59,7 @@ func TestConformance(t *testing.T) {
 }
 
 func judge(ctx context.Context, t *testing.T, w *world, c Case) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	multus, nadra, err := w.compare(ctx, c)
 	if err != nil {

@@ -42,7 +42,7 @@ func (n *nadraSide) start(ctx context.Context, s sandbox) (string, error) {
 			return why, err
 		}
 	}
-	return "", eventually(ctx, 20*time.Second, func(ctx context.Context) error {
+	return "", eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
 		status, err := n.w.status(ctx, s.pod)
 		if err == nil && status == "" {
 			err = errors.New("the pod has no network-status")

@@ -57,7 +57,7 @@ func TestControllerAway(t *testing.T) {
 // created, and why.
 func (f *fixture) refused(name string) {
 	f.Helper()
-	f.eventually(30*time.Second, func(ctx context.Context) error {
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
 		d, err := f.Kube.AppsV1().Deployments(f.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func TestControllerKilled(t *testing.T) {
 	f.owner(api.OwnerNadra)
 	const pods = 20
 	f.apply(lab.Workload("Deployment", "burst", fmt.Sprintf("replicas: %d", pods), "lan", ""))
-	f.eventually(30*time.Second, func(ctx context.Context) error {
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
 		if f.created() == 0 {
 			return errors.New("no pod is created")
 		}

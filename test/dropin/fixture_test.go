@@ -35,7 +35,7 @@ type fixture struct {
 
 func setup(t *testing.T, namespace string) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{
 		Lab: theLab, T: t, ctx: ctx, ns: namespace,
@@ -117,7 +117,7 @@ func (f *fixture) gone(kind string) error {
 // nothingAdded waits until a node has nothing that it had not before, but for
 // what nadra's own pods have: a test may have replaced them.
 func (f *fixture) nothingAdded(n *cluster.Node, before look) error {
-	return lab.Eventually(f.ctx, 30*time.Second, func(ctx context.Context) error {
+	return lab.Eventually(f.ctx, 2*time.Minute, func(ctx context.Context) error {
 		now, err := lab.Look(n)
 		if err != nil {
 			return err

@@ -172,7 +172,7 @@ func (f *fixture) allocateFirst() {
 	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
 	_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "web", "web"))
 	f.must(err)
-	f.eventually(30*time.Second, func(ctx context.Context) error {
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
 		p, err := f.Kube.CoreV1().Pods(f.ns).Get(ctx, "web", metav1.GetOptions{})
 		if err == nil && p.Spec.NodeName == "" {
 			err = fmt.Errorf("pod web is not scheduled")
@@ -198,7 +198,7 @@ func (f *fixture) refused(tt badCase) {
 		}
 		return contains("the claim's condition", cond.Message, tt.says)
 	})
-	f.eventually(30*time.Second, func(ctx context.Context) error {
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
 		events := f.Events(ctx, f.ns, "web")
 		if !slices.ContainsFunc(events, func(e string) bool { return contains("", e, tt.says) == nil }) {
 			return fmt.Errorf("no event has all of %q:\n%s", tt.says, strings.Join(events, "\n"))

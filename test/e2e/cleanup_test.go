@@ -244,5 +244,5 @@ func (f *leftovers) refusesToUninstall() {
 	}
 	f.must(documented("uninstall", errs))
 	f.must(f.noProbes())
-	f.eventually(10*time.Second, f.WaitDriver)
+	f.eventually(2*time.Minute, f.WaitDriver)
 }

@@ -85,7 +85,7 @@ func (f *fixture) hasClass(nad string, want bool) {
 // hasClassFor is the same where the class selects by something else.
 func (f *fixture) hasClassFor(nad, selected string, want bool) {
 	f.Helper()
-	f.eventually(30*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		c, err := f.class(nad)
 		switch {
 		case apierrors.IsNotFound(err) && !want:
@@ -133,7 +133,7 @@ func (f *fixture) poolsAndRemarks() {
 metadata: {name: vf, namespace: dropin, annotations: {k8s.v1.cni.cncf.io/resourceName: example.com/sriov}},
 spec: {config: '{"cniVersion":"1.0.0","type":"sriov"}'}}`))
 	f.hasClassFor("vf", "example.com/sriov", true)
-	f.eventually(30*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		class, err := f.Kube.ResourceV1().DeviceClasses().Get(f.ctx, "sriov.example.com.pool.nadra.dev", metav1.GetOptions{})
 		if err == nil && (class.Spec.ExtendedResourceName == nil || *class.Spec.ExtendedResourceName != "example.com/sriov") {
 			err = fmt.Errorf("the pool's class serves %v", class.Spec.ExtendedResourceName)
@@ -141,7 +141,7 @@ spec: {config: '{"cniVersion":"1.0.0","type":"sriov"}'}}`))
 		return err
 	})
 	f.nad("broken", `{"type":`)
-	f.eventually(30*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		said := strings.Join(f.Events(f.ctx, f.ns, "broken"), "\n")
 		if !strings.Contains(said, "NoDeviceClass") || !strings.Contains(said, "spec.config") {
 			return fmt.Errorf("the events of the NAD that is broken: %s", said)
@@ -277,7 +277,7 @@ func (f *fixture) refusals() {
 	f.isRefused(asking(f.ns, "broken", "[{\"name\":\n \"net\",]"), "line 2", "NADRA-001")
 	f.isRefused(asking(f.ns, "unknown", "nowhere"), "dropin/nowhere", "NADRA-011")
 	f.nad("nowhere", dropInConf)
-	f.eventually(30*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		_, err := f.CreatePod(f.ctx, asking(f.ns, "unknown", "nowhere"))
 		return err
 	})
@@ -311,7 +311,7 @@ func (f *fixture) templatesForbidden() {
 	// held creates pods, each with a need of its own, until one is refused.
 	held := func(texts ...string) {
 		f.Helper()
-		f.eventually(30*time.Second, func(context.Context) error {
+		f.eventually(2*time.Minute, func(context.Context) error {
 			tries++
 			doomed = append(doomed, fmt.Sprintf("kept-%d", tries))
 			_, err := f.CreatePod(f.ctx, asking(f.ns, doomed[len(doomed)-1], fmt.Sprintf("net@k%d", tries)))
@@ -343,7 +343,7 @@ spec: {hard: {count/resourceclaimtemplates.resource.k8s.io: 0}}}`))
 	role.Rules = rules
 	_, err = roles.Update(f.ctx, role, metav1.UpdateOptions{})
 	f.must(err)
-	f.eventually(30*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		_, err := f.CreatePod(f.ctx, asking(f.ns, "kept", "net@kept"))
 		return err
 	})

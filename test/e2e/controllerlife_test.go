@@ -192,7 +192,7 @@ func (f *fixture) certificate() {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	f.eventually(30*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		now, err := secrets.Get(f.ctx, before.Name, metav1.GetOptions{})
 		if err == nil && now.UID == before.UID {
 			err = errors.New("the Secret is the same")

@@ -51,7 +51,7 @@ func TestDeviceHealth(t *testing.T) {
 func (f *fixture) becomes(pod string, want corev1.ResourceHealthStatus, says ...string) {
 	f.Helper()
 	began := time.Now()
-	f.eventually(90*time.Second, func(ctx context.Context) error {
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
 		p, err := f.Kube.CoreV1().Pods(f.ns).Get(ctx, pod, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -36,7 +36,7 @@ echo "$conf" | sed -n 's/.*"prevResult":\(.*\),"runtimeConfig".*/\1/p'`)
 		t.Errorf("device information files: %q", got)
 	}
 	f.must(f.DeletePod(f.ctx, f.ns, "web"))
-	f.eventually(10*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		if left := strings.TrimSpace(f.sh(files)); left != "" {
 			return fmt.Errorf("left: %s", left)
 		}

@@ -43,7 +43,7 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	// After the second death the kubelet waits 10 s and more with a restart.
 	first := f.driverPIDs()
 	f.sh("kill -9 " + first)
-	f.eventually(30*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		if now := f.driverPIDs(); now == "" || now == first {
 			return errors.New("the driver was not restarted")
 		}
@@ -51,7 +51,7 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	})
 	f.sh("kill -9 " + f.driverPIDs())
 	f.sh("kill -9 " + before)
-	f.eventually(30*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		if f.gatesWaiting() > 0 {
 			return nil
 		}
@@ -60,13 +60,13 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 		}
 		return errors.New("no container is at the gate")
 	})
-	f.eventually(90*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		if f.gatesWaiting() > 0 {
 			return errors.New("the container is still at the gate")
 		}
 		return nil
 	})
-	f.eventually(30*time.Second, func(ctx context.Context) error {
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
 		_, err := f.Exec(ctx, f.ns, "web", "ip", "addr", "show", "net1")
 		return err
 	})

@@ -59,7 +59,7 @@ func TestInspect(t *testing.T) {
 	}
 
 	row := regexp.MustCompile(`(?m)^web +data0 +inspect/blue +Attached +10\.83\.0\.\d+/24 +` + f.node.Name() + `\s*$`)
-	f.eventually(20*time.Second, func(context.Context) error { return matches(row, watched.String()) })
+	f.eventually(2*time.Minute, func(context.Context) error { return matches(row, watched.String()) })
 	f.eventually(time.Minute, f.says(cli.CodeOK, row, "get", "attachments", "--nad", "blue"))
 	f.eventually(time.Minute, f.says(cli.CodeOK, regexp.MustCompile(`(?m)^novf .* Failed .* AttachFailed: .*no free virtual function`), "get", "att", "-o", "wide"))
 	for pod, says := range map[string]string{
@@ -84,7 +84,7 @@ func TestInspect(t *testing.T) {
 
 	f.must(f.DeletePod(f.ctx, f.ns, "web"))
 	gone := regexp.MustCompile(`(?m)^web +data0 +inspect/blue +Gone`)
-	f.eventually(20*time.Second, func(context.Context) error { return matches(gone, watched.String()) })
+	f.eventually(2*time.Minute, func(context.Context) error { return matches(gone, watched.String()) })
 	if code := stop(); code != cli.CodeOK {
 		t.Errorf("the watch ends with %d", code)
 	}

@@ -38,7 +38,7 @@ func TestSlowPluginHoldsOnlyItsPod(t *testing.T) {
 	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "slow", lab.Want{Network: "slow"})))
 	_, err := f.CreatePod(f.ctx, needsNetwork(lab.Pod(f.ns, "slow", "slow")))
 	f.must(err)
-	f.eventually(30*time.Second, f.gatesAre(1))
+	f.eventually(2*time.Minute, f.gatesAre(1))
 	started := time.Now()
 	f.start("other", lab.Want{Network: "fast"})
 	if f.gatesWaiting() == 0 {
@@ -66,16 +66,16 @@ func TestDeletionReleasesTheGate(t *testing.T) {
 	pod.Spec.Containers = append(pod.Spec.Containers, second)
 	_, err := f.CreatePod(f.ctx, pod)
 	f.must(err)
-	f.eventually(30*time.Second, f.gatesAre(1))
+	f.eventually(2*time.Minute, f.gatesAre(1))
 	f.must(f.Kube.CoreV1().Pods(f.ns).Delete(f.ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)}))
 	deleted := time.Now()
-	f.eventually(10*time.Second, f.gatesAre(0))
+	f.eventually(2*time.Minute, f.gatesAre(0))
 	if took := time.Since(deleted); took > 2*time.Second {
 		t.Errorf("the gate was released %s after the deletion", took)
 	} else {
 		t.Logf("the gate was released %s after the deletion", took)
 	}
-	f.eventually(30*time.Second, func(ctx context.Context) error { return f.podGone(ctx, "web") })
+	f.eventually(2*time.Minute, func(ctx context.Context) error { return f.podGone(ctx, "web") })
 	f.must(f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).Delete(f.ctx, "web", metav1.DeleteOptions{}))
 }
 
@@ -91,7 +91,7 @@ func TestBrokenDelLetsThePodGo(t *testing.T) {
 	started := time.Now()
 	f.must(f.DeletePod(f.ctx, f.ns, "web"))
 	t.Logf("the pod was gone after %s", time.Since(started))
-	f.eventually(10*time.Second, func(ctx context.Context) error {
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
 		events := f.Events(ctx, f.ns, "web")
 		if !slices.ContainsFunc(events, func(e string) bool {
 			return contains("", e, []string{"FailedReleaseNetwork", "broken-del/blue", "net1", "daemon is down"}) == nil
@@ -104,7 +104,7 @@ func TestBrokenDelLetsThePodGo(t *testing.T) {
 		t.Errorf("owed: %s", owed)
 	}
 	f.sh("rm /run/nadra-nodel")
-	f.eventually(90*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		if owed := f.sh("ls /var/lib/nadra/owed"); owed != "" {
 			return fmt.Errorf("still owed: %s", owed)
 		}
@@ -135,7 +135,7 @@ func TestDamagedRecord(t *testing.T) {
 		t.Errorf("the pod has lost its network: %v\n%s", err, out)
 	}
 	f.must(f.DeletePod(f.ctx, f.ns, "web"))
-	f.eventually(90*time.Second, func(context.Context) error { // the sweep's turn
+	f.eventually(2*time.Minute, func(context.Context) error { // the sweep's turn
 		if left := f.sh("ls /var/lib/nadra/cni/results /var/lib/cni/networks/blue | grep -v -e lock -e last_reserved -e ':$' || true"); strings.TrimSpace(left) != "" {
 			return fmt.Errorf("left: %s", left)
 		}

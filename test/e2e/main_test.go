@@ -69,7 +69,7 @@ type fixture struct {
 // it and checks that the node has nothing that it had not before.
 func setup(t *testing.T, namespace string) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{Lab: theLab, T: t, ctx: ctx, ns: namespace, node: theLab.Cluster.Nodes()[0]}
 	before, err := lab.Look(f.node)

@@ -171,7 +171,7 @@ func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 	t.Cleanup(goOn)
 	f.sh("touch " + holdDir + "/release")
 	failed := fmt.Sprintf("pod=\\\"%s/never\\\"", f.ns)
-	f.eventually(30*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		if log := f.sh("cat /var/log/pods/*nadra-node*/*/*.log | grep 'Storing network-status failed' || true"); !strings.Contains(strings.ReplaceAll(log, `"`, `\"`), failed) {
 			return errors.New("the driver has not tried to store network-status")
 		}

@@ -37,7 +37,7 @@ func TestOwnedNodes(t *testing.T) {
 	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "waits", lab.Want{Network: "blue"})))
 	_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "waits", "waits"))
 	f.must(err)
-	f.eventually(30*time.Second, f.podSays("waits", "FailedScheduling"))
+	f.eventually(2*time.Minute, f.podSays("waits", "FailedScheduling"))
 	f.must(f.DeletePod(f.ctx, f.ns, "early"))
 	same(t, "addresses", "", f.addresses())
 
@@ -125,7 +125,7 @@ func (f *fixture) label(label string) {
 // withdrawn waits until the node's driver says that it offers nothing.
 func (f *fixture) withdrawn(nad string) {
 	f.Helper()
-	f.eventually(20*time.Second, func(ctx context.Context) error { return f.notPublished(ctx, nad) })
+	f.eventually(2*time.Minute, func(ctx context.Context) error { return f.notPublished(ctx, nad) })
 	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
 	f.must(err)
 	if len(list.Items) == 0 {
@@ -183,7 +183,7 @@ func (f *fixture) podSays(pod string, parts ...string) func(context.Context) err
 
 func (f *fixture) nodeSays(parts ...string) {
 	f.Helper()
-	f.eventually(20*time.Second, func(ctx context.Context) error {
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
 		events := f.Events(ctx, metav1.NamespaceDefault, f.node.Name())
 		if slices.ContainsFunc(events, func(e string) bool { return contains("", e, parts) == nil }) {
 			return nil

@@ -97,7 +97,7 @@ func TestPath(t *testing.T) {
 		}
 	})
 	t.Run("there is an event for each interface", func(t *testing.T) {
-		f.eventually(20*time.Second, func(ctx context.Context) error {
+		f.eventually(2*time.Minute, func(ctx context.Context) error {
 			events := f.Events(ctx, f.ns, "one")
 			for _, s := range f.statuses(one)[1:] {
 				want := fmt.Sprintf("AddedInterface: Add %s [%s/24] from %s", s.Interface, s.IPs[0], s.Name)

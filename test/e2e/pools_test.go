@@ -98,7 +98,7 @@ func (f *fixture) nodeCapacity() {
 	pod.Spec.Containers[0].Resources.Limits = one
 	_, err := f.CreatePod(f.ctx, pod)
 	f.must(err)
-	f.eventually(30*time.Second, func(ctx context.Context) error {
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
 		if said := strings.Join(f.Events(ctx, f.ns, "kept-off"), "\n"); !strings.Contains(said, "Insufficient "+marker) {
 			return fmt.Errorf("the events of the pod: %s", said)
 		}
@@ -110,7 +110,7 @@ func (f *fixture) nodeCapacity() {
 
 func (f *fixture) nobodysPool() {
 	f.drawing("nobodys", "example.com/none", othersBridge)
-	f.eventually(30*time.Second, func(context.Context) error { // the controller sees the NAD later
+	f.eventually(2*time.Minute, func(context.Context) error { // the controller sees the NAD later
 		_, err := f.dry(asking(f.ns, "nobodys", "nobodys"))
 		if err == nil || !strings.Contains(err.Error(), "NADRA-067") {
 			return fmt.Errorf("a pod whose pool nobody serves is not refused with NADRA-067: %w", cmp.Or(err, errors.New("it is accepted")))

@@ -132,7 +132,7 @@ func (d *dhcp) daemonAway() {
 	began := time.Now()
 	d.end("orphaned")
 	d.Logf("the pod was gone after %s", time.Since(began).Round(time.Second))
-	d.eventually(20*time.Second, func(ctx context.Context) error {
+	d.eventually(2*time.Minute, func(ctx context.Context) error {
 		events := strings.Join(d.Events(ctx, d.ns, "orphaned"), "\n")
 		if !strings.Contains(events, "FailedReleaseNetwork") || !strings.Contains(events, "error dialing DHCP daemon") {
 			return fmt.Errorf("no event says that the daemon is away: %s", events)
@@ -202,7 +202,7 @@ func (d *dhcp) lease(p *corev1.Pod) lease {
 	d.must(err)
 	var found lease
 	// The server may be writing the file.
-	err = lab.Eventually(d.ctx, 5*time.Second, func(context.Context) error {
+	err = lab.Eventually(d.ctx, 2*time.Minute, func(context.Context) error {
 		list, err := leases(d.node)
 		i := slices.IndexFunc(list, func(l lease) bool { return strings.Contains(l.client, s.ID) })
 		if err != nil || i < 0 {
@@ -221,7 +221,7 @@ func (d *dhcp) lease(p *corev1.Pod) lease {
 // released waits until the daemon has sent the release of a client's lease.
 func (d *dhcp) released(client string) {
 	d.Helper()
-	err := lab.Eventually(d.ctx, 10*time.Second, func(context.Context) error {
+	err := lab.Eventually(d.ctx, 2*time.Minute, func(context.Context) error {
 		source, sent := d.releases.of(client)
 		if !sent {
 			return fmt.Errorf("no DHCPRELEASE was sent for %q", client)

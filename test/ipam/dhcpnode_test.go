@@ -81,7 +81,7 @@ func startDaemon(ctx context.Context, n *cluster.Node) error {
 	if _, err := n.Exec(ctx, "sh", "-c", "setsid /opt/cni/bin/dhcp daemon -broadcast -pidfile "+daemonPID+" </dev/null >>"+daemonLog+" 2>&1 &"); err != nil {
 		return err
 	}
-	return lab.Eventually(ctx, 10*time.Second, func(ctx context.Context) error {
+	return lab.Eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
 		_, err := n.Exec(ctx, "test", "-S", daemonSock)
 		return err
 	})
@@ -92,7 +92,7 @@ func stopDaemon(ctx context.Context, n *cluster.Node) error {
 	if _, err := n.Exec(ctx, "sh", "-c", "kill $(cat "+daemonPID+")"); err != nil {
 		return err
 	}
-	return lab.Eventually(ctx, 10*time.Second, func(ctx context.Context) error {
+	return lab.Eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
 		_, err := n.Exec(ctx, "test", "!", "-e", daemonSock)
 		return err
 	})

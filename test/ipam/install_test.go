@@ -51,7 +51,7 @@ func installWhereabouts(ctx context.Context) error {
 }
 
 func hasWhereabouts(ctx context.Context, n *cluster.Node) error {
-	return lab.Eventually(ctx, 90*time.Second, func(context.Context) error {
+	return lab.Eventually(ctx, 2*time.Minute, func(context.Context) error {
 		for _, path := range []string{"/etc/cni/net.d/whereabouts.d/whereabouts.conf", "/opt/cni/bin/whereabouts"} {
 			outside, err := n.HostPath(path)
 			if err != nil {

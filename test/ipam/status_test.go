@@ -60,7 +60,7 @@ func (f *fixture) refuseStatus() (allow func()) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: driverAccount}
 	driver, err := kubernetes.NewForConfig(config)
 	f.must(err)
-	f.eventually(30*time.Second, func(ctx context.Context) error {
+	f.eventually(2*time.Minute, func(ctx context.Context) error {
 		_, err := driver.CoreV1().Pods(f.ns).Patch(ctx, "probe", types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"probe":"1"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
 		switch {
@@ -142,7 +142,7 @@ func checkerFindsDuplicates(t *testing.T) {
 	}
 	f.pod("late", "selfcheck")
 	f.ready("late")
-	f.eventually(30*time.Second, func(context.Context) error {
+	f.eventually(2*time.Minute, func(context.Context) error {
 		duplicates, lost := f.checker.findings()
 		if len(duplicates) != 1 || len(lost) == 0 {
 			return fmt.Errorf("the checker has found the duplicates %q and the lost addresses %q, want %s in both", duplicates, lost, address)

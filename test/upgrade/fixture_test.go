@@ -321,7 +321,7 @@ func (f *fixture) replaced() {
 func (f *fixture) nothingLeft() {
 	f.Helper()
 	for _, n := range f.Cluster.Nodes() {
-		f.must(lab.Eventually(f.ctx, 30*time.Second, func(ctx context.Context) error {
+		f.must(lab.Eventually(f.ctx, 2*time.Minute, func(ctx context.Context) error {
 			alive, err := n.Sandboxes(ctx)
 			if err != nil {
 				return err

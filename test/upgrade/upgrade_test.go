@@ -23,7 +23,7 @@ const namespace = "core"
 // namespace, and forth once more; then everything goes back, and forth for good, and Multus is removed; and
 // in the end nadra, too. Pods that are deleted at any of these stages leave nothing.
 func TestUpgrade(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 28*time.Minute)
 	defer cancel()
 	f := &fixture{Lab: theLab, T: t, ctx: ctx, dir: t.TempDir()}
 	f.install()

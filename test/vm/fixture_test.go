@@ -32,11 +32,11 @@ type fixture struct {
 
 // podLimit is how long a pod may take to become Ready, emulated as it is, on a
 // machine that may be busy with more than this.
-const podLimit = 3 * time.Minute
+const podLimit = 6 * time.Minute
 
 // settling is how long what is left of a pod may stay: a DEL that failed is tried
 // again after half a minute, and after a minute.
-const settling = 2 * time.Minute
+const settling = 4 * time.Minute
 
 // preparation is what an administrator does to the guest before a scenario, and
 // how it is undone.
@@ -46,7 +46,7 @@ type preparation struct{ do, undo string }
 // leavesNothing, in a case of its own.
 func scenario(t *testing.T, namespace string, preparations ...preparation) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(interrupted, 10*time.Minute)
+	ctx, cancel := context.WithTimeout(interrupted, 25*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{Lane: theLane, T: t, ctx: ctx, ns: namespace}
 	for _, p := range preparations {

@@ -35,7 +35,7 @@ func newGuest(c *cluster.Cluster, m *machine) *Guest {
 func (g *Guest) url(path string) string { return "http://" + g.IP() + ":" + wire.Port + path }
 
 // bootLimit is how long the guest may take until its agent answers.
-const bootLimit = 90 * time.Second
+const bootLimit = 4 * time.Minute
 
 // waitAgent waits until the agent has set the machine up.
 func (g *Guest) waitAgent(ctx context.Context) error {

@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/sysfs/igb-vm.txt anew from the guest")
 
 func TestNode(t *testing.T) {
-	ctx, cancel := context.WithTimeout(interrupted, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(interrupted, 10*time.Minute)
 	defer cancel()
 	testCase(t, "a virtual machine is a node of the cluster", func(t *testing.T) {
 		node, err := theLane.Kube.CoreV1().Nodes().Get(ctx, theLane.Guest.Name(), metav1.GetOptions{})
