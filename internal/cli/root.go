@@ -14,6 +14,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
+
+	_ "github.com/nadra-dev/nadra/internal/cli/english" // before kubectl's libraries
 )
 
 // The exit codes, as users script against them. diff has kubectl's instead.

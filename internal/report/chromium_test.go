@@ -17,6 +17,7 @@ import (
 type chromium struct {
 	t       testing.TB
 	in      io.Writer
+	from    *os.File
 	out     *bufio.Reader
 	session string
 	last    int
@@ -49,11 +50,8 @@ func newChromium(t testing.TB) *chromium {
 	}
 	theirIn.Close()
 	theirOut.Close()
-	c := &chromium{t: t, in: in, out: bufio.NewReader(out)}
+	c := &chromium{t: t, in: in, from: out, out: bufio.NewReader(out)}
 	t.Cleanup(func() { c.end(cmd) })
-	if err := out.SetReadDeadline(time.Now().Add(4 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
 	c.open()
 	return c
 }
@@ -141,6 +139,10 @@ func (c *chromium) call(method string, params object, result any) {
 
 func (c *chromium) next() message {
 	c.t.Helper()
+	// Only a browser that hangs takes as long for one message.
+	if err := c.from.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		c.t.Fatal(err)
+	}
 	text, err := c.out.ReadBytes(0)
 	if err != nil {
 		c.t.Fatal("the browser is gone, or does not answer: ", err)
@@ -173,7 +175,7 @@ func (c *chromium) visit(address string) {
 // wait asks until an expression is true.
 func (c *chromium) wait(expression string) {
 	c.t.Helper()
-	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		if is[bool](c, expression) {
 			return
 		}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/google/go-cmp/cmp"
@@ -83,10 +82,8 @@ func TestStatusSaysWhoIsNotReadyAndWhy(t *testing.T) {
 // A plugin that hangs is killed, and the error says after how long.
 func TestStatusIsBounded(t *testing.T) {
 	w := newWorld(t)
-	w.plugin(t, "hang", `exec sleep 600`)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("the time for STATUS is over"))
-	defer cancel()
-	err := w.Status(ctx, version11("blue", "hang").Conflist)
+	w.plugin(t, "hang", `touch $DIR/begun; exec sleep 600`)
+	err := w.Status(w.endOnceBegun(t, errors.New("the time for STATUS is over")), version11("blue", "hang").Conflist)
 	if err == nil || !strings.Contains(err.Error(), `plugin type="hang" failed (status): ended after`) || !strings.Contains(err.Error(), "the time for STATUS is over") {
 		t.Errorf("error %v", err)
 	}
@@ -244,17 +241,7 @@ func TestCheckPassesOverPluginsThatImplementNone(t *testing.T) {
 func TestPluginsAreAskedToEnd(t *testing.T) {
 	w := newWorld(t)
 	w.plugin(t, "p", `trap 'echo gave it back >>$DIR/log; exit 1' TERM; echo begun >$DIR/begun; sleep 60 & wait`)
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		for {
-			if _, err := os.Stat(filepath.Join(w.dir, "begun")); err == nil {
-				cancel()
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}()
-	if _, err := w.Add(ctx, sandbox, conflist("p"), nil); err == nil {
+	if _, err := w.Add(w.endOnceBegun(t, context.DeadlineExceeded), sandbox, conflist("p"), nil); err == nil {
 		t.Error("it succeeded")
 	}
 	if diff := cmp.Diff([]string{"gave it back"}, w.logged(t)); diff != "" {

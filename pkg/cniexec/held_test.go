@@ -1,6 +1,7 @@
 package cniexec
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ const reader = `touch $DIR/runs; cat >$DIR/config.part; touch $DIR/read; echo '`
 // started waits for a plugin's process, and fails should it have its input.
 func (w *world) started(t *testing.T) {
 	for start := time.Now(); !w.has("runs"); {
-		if time.Since(start) > 10*time.Second {
+		if time.Since(start) > time.Minute {
 			t.Error("the plugin was not started")
 			return
 		}
@@ -23,6 +24,20 @@ func (w *world) started(t *testing.T) {
 	if w.has("read") {
 		t.Error("the plugin has its configuration already")
 	}
+}
+
+// endOnceBegun returns a context for a plugin that writes $DIR/begun: it ends
+// then, with a cause, and so never before the plugin's process is there.
+func (w *world) endOnceBegun(t *testing.T, cause error) context.Context {
+	t.Helper()
+	ctx, end := context.WithCancelCause(t.Context())
+	go func() {
+		for !w.has("begun") && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		end(cause)
+	}()
+	return ctx
 }
 
 func (w *world) has(file string) bool {

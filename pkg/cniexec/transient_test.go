@@ -1,7 +1,6 @@
 package cniexec
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 
@@ -22,7 +20,7 @@ func TestTransient(t *testing.T) {
 	const answer = `echo '{"cniVersion":"1.0.0","code":%d,"msg":"no"}'; exit 1`
 	tests := []struct {
 		name, script string
-		limit        time.Duration // a minute when empty
+		ends         bool // before the plugin does
 		change       func(*testing.T, *world, *attachment.Sandbox, *attachment.Attachment)
 		want         bool
 	}{
@@ -30,7 +28,7 @@ func TestTransient(t *testing.T) {
 		{name: "killed by a signal", script: `kill -KILL $$`, want: true},
 		{name: "failed without a CNI error", script: `echo oops >&2; exit 3`, want: true},
 		{name: "a result that is not JSON", script: `echo oops`, want: true},
-		{name: "ended at the deadline", script: `sleep 600`, limit: 200 * time.Millisecond, want: true},
+		{name: "ended at the deadline", script: `touch $DIR/begun; sleep 600`, ends: true, want: true},
 		{name: "not found", want: true},
 		{name: "not executable by this machine", script: `x`, want: true, change: func(t *testing.T, w *world, _ *attachment.Sandbox, _ *attachment.Attachment) {
 			if err := os.WriteFile(filepath.Join(w.bin, "p"), []byte("\x7fELF"), 0o755); err != nil {
@@ -69,8 +67,10 @@ func TestTransient(t *testing.T) {
 			if tt.change != nil {
 				tt.change(t, w, &s, &a)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(tt.limit, time.Minute))
-			defer cancel()
+			ctx := t.Context()
+			if tt.ends {
+				ctx = w.endOnceBegun(t, context.DeadlineExceeded)
+			}
 			_, err := w.Add(ctx, s, a, nil)
 			if err == nil {
 				t.Fatal("no error")

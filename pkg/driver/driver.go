@@ -145,6 +145,7 @@ type Driver struct {
 	slices   publication
 	metrics  *metrics.Node
 	begun    time.Time
+	drain    time.Duration // drainTime, shorter in tests
 	read     atomic.Bool   // the NADs were, which comes before all else
 	prepared chan struct{} // of capacity 1: claims have been, whose devices' health is to be told
 	// updateMetadata is the helper's; nil where containers get no metadata.
@@ -210,6 +211,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		failed:      make(chan error, 1),
 		prepared:    make(chan struct{}, 1),
 		begun:       time.Now(),
+		drain:       drainTime,
 	}
 	d.attacher.handedOver = d.reportHandOver
 	d.measure(cfg.Metrics)
@@ -274,7 +276,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.jobs.base = base
 
 	err := d.serve(ctx)
-	timer := time.AfterFunc(drainTime, func() { stopJobs(errDriverStop) })
+	timer := time.AfterFunc(d.drain, func() { stopJobs(errDriverStop) })
 	d.jobs.group.Wait()
 	timer.Stop()
 	stopJobs(errDriverStop)

@@ -65,7 +65,7 @@ func poolNames(s *poolSources) (names []string, problems string) {
 // eventually waits until the sources name these pools.
 func eventually(t *testing.T, s *poolSources, changed chan struct{}, want ...string) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(tolerant)
 	for {
 		names, problems := poolNames(s)
 		if slices.Equal(names, want) {

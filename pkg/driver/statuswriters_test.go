@@ -35,16 +35,9 @@ func written(t *testing.T, d *Driver, ok func() error) {
 	var writers sync.WaitGroup
 	writers.Go(func() { d.networkStatus.run(ctx) })
 	writers.Go(func() { d.claimStatus.run(ctx) })
-	deadline := time.Now().Add(20 * time.Second)
-	err := ok()
-	for ; err != nil && time.Now().Before(deadline); err = ok() {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-	end()
-	writers.Wait()
+	defer writers.Wait()
+	defer end()
+	become(t, ok)
 }
 
 // cbr0 is a default network.

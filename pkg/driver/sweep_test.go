@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
@@ -233,55 +234,63 @@ func TestPodUnderDeletionIsNotAttached(t *testing.T) {
 // After the end of a sandbox whose stop was lost, the scheduler may give its
 // device to the next claim before the kubelet has unprepared the first.
 func TestPrepareWaitsForADeviceInUse(t *testing.T) {
-	d, k := attachedDriver(t)
-	next := claim("b", "blue")
-	next.Status.ReservedFor[0].Name, next.Status.ReservedFor[0].UID = "next", "next-uid"
-	for _, c := range []*resourceapi.ResourceClaim{next} {
-		c.Status.Allocation.Devices.Results[0].ShareID = ptr.To(types.UID(d.store.All()[0].ShareID))
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*releasePoll)
-	defer cancel()
-	results, err := plugin{d}.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{next})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantError(t, results["b-uid"].Err, "claim default/b", "in use", "claim default/a", "pod web")
+	synctest.Test(t, func(t *testing.T) {
+		d, k := attachedDriver(t)
+		defer d.claimStatus.outbox.queue.ShutDown()
+		defer d.networkStatus.outbox.queue.ShutDown()
+		next := claim("b", "blue")
+		next.Status.ReservedFor[0].Name, next.Status.ReservedFor[0].UID = "next", "next-uid"
+		for _, c := range []*resourceapi.ResourceClaim{next} {
+			c.Status.Allocation.Devices.Results[0].ShareID = ptr.To(types.UID(d.store.All()[0].ShareID))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*releasePoll)
+		defer cancel()
+		results, err := plugin{d}.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{next})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, results["b-uid"].Err, "claim default/b", "in use", "claim default/a", "pod web")
 
-	answered := make(chan error, 1)
-	go func() {
-		results, err := plugin{d}.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{next})
-		answered <- errors.Join(err, results["b-uid"].Err)
-	}()
-	d.attacher.runner.(*kernel).stop(sandboxNo(1))
-	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
-	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
-	same(t, "claims", []string{"b-uid"}, []string{d.store.All()[0].Claim.UID})
+		answered := make(chan error, 1)
+		go func() {
+			results, err := plugin{d}.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{next})
+			answered <- errors.Join(err, results["b-uid"].Err)
+		}()
+		d.attacher.runner.(*kernel).stop(sandboxNo(1))
+		if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
+		same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
+		same(t, "claims", []string{"b-uid"}, []string{d.store.All()[0].Claim.UID})
+	})
 }
 
 // A claim that a deleted pod still has on this node is not its next pod's yet.
 func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
-	d, _ := attachedDriver(t)
-	again := claim("a", "blue")
-	again.Status.ReservedFor[0].Name, again.Status.ReservedFor[0].UID = "next", "next-uid"
-	ctx, cancel := context.WithTimeout(t.Context(), 3*releasePoll)
-	defer cancel()
-	results, err := plugin{d}.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{again})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantError(t, results["a-uid"].Err, "in use", "for pod web")
-	d.attacher.runner.(*kernel).stop(sandboxNo(1))
-	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
-		t.Fatal(err)
-	}
-	if err := prepare(t, d, again)["a-uid"].Err; err != nil {
-		t.Errorf("the next pod: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := attachedDriver(t)
+		defer d.claimStatus.outbox.queue.ShutDown()
+		defer d.networkStatus.outbox.queue.ShutDown()
+		again := claim("a", "blue")
+		again.Status.ReservedFor[0].Name, again.Status.ReservedFor[0].UID = "next", "next-uid"
+		ctx, cancel := context.WithTimeout(t.Context(), 3*releasePoll)
+		defer cancel()
+		results, err := plugin{d}.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{again})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, results["a-uid"].Err, "in use", "for pod web")
+		d.attacher.runner.(*kernel).stop(sandboxNo(1))
+		if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+			t.Fatal(err)
+		}
+		if err := prepare(t, d, again)["a-uid"].Err; err != nil {
+			t.Errorf("the next pod: %v", err)
+		}
+	})
 }
 
 // A Prepare that was overtaken by its Unprepare brings nothing back.

@@ -139,7 +139,7 @@ func (n *runtimeNode) start() {
 		d.gate = n.gate
 	}
 	n.Driver = d
-	n.hooks = &hooks{d: d, budget: func() time.Duration { return 20 * time.Second }, attachWait: 20 * time.Second}
+	n.hooks = &hooks{d: d, budget: func() time.Duration { return tolerant }, attachWait: tolerant}
 	_, err = n.Configure(n.Context(), "", n.runtime, "1")
 	n.must(err)
 	var pods []*nri.PodSandbox
@@ -240,7 +240,7 @@ func (n *runtimeNode) nothingLeft() {
 		same(n.T, what, 0, len(files))
 	}
 	// The kernel takes what is in a namespace down after the namespace.
-	ctx, cancel := context.WithTimeout(n.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(n.Context(), tolerant)
 	defer cancel()
 	for fmt.Sprint(n.links()) != fmt.Sprint(n.before) && sleep(ctx, 10*time.Millisecond) {
 	}

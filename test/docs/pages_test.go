@@ -4,12 +4,14 @@
 package docs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 )
@@ -31,24 +33,11 @@ type section struct {
 	text    string
 }
 
-// pages reads README.md and docs/.
+// pages returns README.md and docs/, which are read once for all tests. Tests
+// must not change them.
 func pages(t *testing.T) map[string]page {
 	t.Helper()
-	found := map[string]page{}
-	add := func(name string) {
-		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		found[name] = parse(name, string(text))
-	}
-	add("README.md")
-	err := fs.WalkDir(os.DirFS(root), "docs", func(name string, _ fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(name, ".md") {
-			add(name)
-		}
-		return err
-	})
+	found, err := readPages()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +46,21 @@ func pages(t *testing.T) map[string]page {
 	}
 	return found
 }
+
+var readPages = sync.OnceValues(func() (map[string]page, error) {
+	found := map[string]page{}
+	add := func(name string) error {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		found[name] = parse(name, string(text))
+		return err
+	}
+	return found, errors.Join(add("README.md"), fs.WalkDir(os.DirFS(root), "docs", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".md") {
+			return err
+		}
+		return add(name)
+	}))
+})
 
 var (
 	fence      = regexp.MustCompile("^ {0,3}(```+|~~~+)")

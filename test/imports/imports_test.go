@@ -1,9 +1,19 @@
-// Package imports holds the arrows of docs/architecture.md over everything
-// that is linked, not only over what a file imports itself.
+// Package imports checks the import rules of docs/architecture.md against all
+// packages that are linked, not only those that a file imports itself.
 package imports
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -189,25 +199,110 @@ var imported = []rule{
 // rule says what package must not have which dependency, and why.
 type rule struct{ of, not, why string }
 
-func TestLinked(t *testing.T) {
-	for _, r := range linked {
-		r.check(t, "-deps")
-	}
-}
+// graph maps the import path of every package of the product, and of every
+// package that is linked into it, to the import paths of its own files.
+type graph map[string][]string
 
-func TestImported(t *testing.T) {
-	for _, r := range imported {
-		r.check(t, "-f", `{{join .Imports "\n"}}`)
-	}
-}
-
-func (r rule) check(t *testing.T, listArgs ...string) {
+// readGraph lists all packages with one process: two processes for each rule
+// took most of this package's time.
+func readGraph(t *testing.T) graph {
 	t.Helper()
-	out, err := exec.Command("go", append(append([]string{"list"}, listArgs...), module+r.of)...).Output()
+	watchSources(t)
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports,ImportMap", module+"pkg/...", module+"internal/...", module+"cmd/...").Output()
 	if err != nil {
-		t.Fatalf("listing the dependencies of %s: %v", r.of, err)
+		t.Fatalf("listing the packages of %s: %v", module, err)
 	}
-	for _, dep := range strings.Fields(string(out)) {
+	g := graph{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+			ImportMap  map[string]string
+		}
+		switch err := d.Decode(&p); {
+		case err == io.EOF:
+			return g
+		case err != nil:
+			t.Fatalf("reading the list of packages: %v", err)
+		}
+		for i, path := range p.Imports {
+			p.Imports[i] = cmp.Or(p.ImportMap[path], path) // a vendored package of the standard library
+		}
+		g[p.ImportPath] = p.Imports
+	}
+}
+
+// watchSources makes `go test` run this package again when a source file
+// changes: a cached result lasts until something changes that the test itself
+// looked at, and the files are read by another process.
+func watchSources(t *testing.T) {
+	t.Helper()
+	_, err := os.Stat(filepath.Join("..", "..", "go.mod"))
+	for _, folder := range []string{"cmd", "internal", "pkg"} {
+		err = errors.Join(err, filepath.WalkDir(filepath.Join("..", "..", folder), func(_ string, _ fs.DirEntry, err error) error { return err }))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// matching returns the packages that a rule names, and fails if there is none:
+// a rule for a package that was moved would hold nothing.
+func (g graph) matching(t *testing.T, of string) []string {
+	t.Helper()
+	var found []string
+	base, below := strings.CutSuffix(of, "/...")
+	for path := range g {
+		if path == module+base || below && strings.HasPrefix(path, module+base+"/") {
+			found = append(found, path)
+		}
+	}
+	if found == nil {
+		t.Fatalf("there is no package %s", of)
+	}
+	return found
+}
+
+// dependencies returns the paths of packages and of all that is linked with them.
+func (g graph) dependencies(paths []string) []string {
+	seen := map[string]bool{}
+	for queue := slices.Clone(paths); len(queue) > 0; queue = queue[1:] {
+		if !seen[queue[0]] {
+			seen[queue[0]] = true
+			queue = append(queue, g[queue[0]]...)
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// imports returns the paths that the files of packages import themselves.
+func (g graph) imports(paths []string) []string {
+	var found []string
+	for _, path := range paths {
+		found = append(found, g[path]...)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func TestImports(t *testing.T) {
+	g := readGraph(t)
+	t.Run("Linked", func(t *testing.T) {
+		for _, r := range linked {
+			r.check(t, g.dependencies(g.matching(t, r.of)))
+		}
+	})
+	t.Run("Imported", func(t *testing.T) {
+		for _, r := range imported {
+			r.check(t, g.imports(g.matching(t, r.of)))
+		}
+	})
+}
+
+// check reports every dependency that the rule excludes.
+func (r rule) check(t *testing.T, deps []string) {
+	t.Helper()
+	for _, dep := range deps {
 		// Below a module's path everything is meant, but not below "os".
 		if dep == r.not || strings.Contains(r.not, ".") && strings.HasPrefix(dep, r.not+"/") {
 			t.Errorf("%s depends on %s: %s", r.of, dep, r.why)

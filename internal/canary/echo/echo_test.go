@@ -57,12 +57,19 @@ func alone(t *testing.T, pingGroups string) {
 	must(t, os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte(pingGroups), 0))
 }
 
-var options = Options{Interface: "net1", Count: 2, Wait: 200 * time.Millisecond, Port: canary.Port}
+// answered is for addresses that answer, and nobody for the others, whose time is
+// always waited for.
+const (
+	answered = time.Minute
+	nobody   = 100 * time.Millisecond
+)
 
-func one(t *testing.T, to string) canary.Ping {
+// one pings an address twice, and waits for an answer this long each time.
+func one(t *testing.T, to string, wait time.Duration) canary.Ping {
 	t.Helper()
 	own, err := prefixes("net1")
 	must(t, err)
+	options := Options{Interface: "net1", Count: 2, Wait: wait, Port: canary.Port}
 	return options.one(t.Context(), own, netip.MustParseAddr(to))
 }
 
@@ -82,19 +89,19 @@ func TestLook(t *testing.T) {
 // The kernel answers echo requests, to whom it permits them.
 func TestPing(t *testing.T) {
 	alone(t, "0 2147483647")
-	got := one(t, "10.66.0.3")
+	got := one(t, "10.66.0.3", answered)
 	if got.Method != canary.ICMP || got.Sent != 2 || got.Received != 2 || got.MedianMicros < 1 || got.Error != "" {
 		t.Errorf("ping %+v", got)
 	}
 	// Nobody has this address: the interface's other end does not answer ARP.
-	got = one(t, "10.66.0.99")
+	got = one(t, "10.66.0.99", nobody)
 	if got.Received != 0 || got.Sent != 2 || got.Via != "net1" || got.Error != "" {
 		t.Errorf("nobody: %+v", got)
 	}
-	if got := one(t, "fd00::1"); got.Sent != 0 || !strings.Contains(got.Error, "no address of the family of fd00::1") {
+	if got := one(t, "fd00::1", nobody); got.Sent != 0 || !strings.Contains(got.Error, "no address of the family of fd00::1") {
 		t.Errorf("another family: %+v", got)
 	}
-	if got := one(t, "10.99.0.1"); !strings.Contains(got.Error, "unreachable") {
+	if got := one(t, "10.99.0.1", nobody); !strings.Contains(got.Error, "unreachable") {
 		t.Errorf("no way there: %+v", got)
 	}
 }
@@ -102,14 +109,14 @@ func TestPing(t *testing.T) {
 // Where ICMP is not permitted, the other canary is asked.
 func TestPingByUDP(t *testing.T) {
 	alone(t, "1 0")
-	if got := one(t, "10.66.0.3"); got.Method != canary.UDP || got.Received != 0 || got.Error != "" {
+	if got := one(t, "10.66.0.3", nobody); got.Method != canary.UDP || got.Received != 0 || got.Error != "" {
 		t.Errorf("nobody listens: %+v", got)
 	}
 	socket, err := net.ListenPacket("udp", "10.66.0.3:47763")
 	must(t, err)
 	done := make(chan struct{})
 	go func() { answer(socket); close(done) }()
-	if got := one(t, "10.66.0.3"); got.Method != canary.UDP || got.Received != 2 {
+	if got := one(t, "10.66.0.3", answered); got.Method != canary.UDP || got.Received != 2 {
 		t.Errorf("ping %+v", got)
 	}
 	must(t, socket.Close())

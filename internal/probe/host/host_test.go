@@ -149,7 +149,7 @@ func TestNRIAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	adaptation.SetPluginRequestTimeout(1500 * time.Millisecond)
+	adaptation.SetPluginRequestTimeout(61500 * time.Millisecond)
 	t.Cleanup(func() { adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout) })
 	if err := runtime.Start(); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestNRIAnswers(t *testing.T) {
 	// in some of so many tries.
 	for range 20 {
 		got := Look(t.Context(), o).NRI
-		want := probe.NRI{Socket: o.NRISocket, Found: true, Answers: true, Runtime: "test", RuntimeVersion: "v2.2.6", RequestTimeoutMillis: 1500}
+		want := probe.NRI{Socket: o.NRISocket, Found: true, Answers: true, Runtime: "test", RuntimeVersion: "v2.2.6", RequestTimeoutMillis: 61500}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("NRI (-want +got):\n%s", diff)
 		}
