@@ -141,12 +141,12 @@ conformance: build ## Multus and nadra side by side, with the same pods; their d
 
 # FAULT_PODS is the number of pod lives, FAULT_SEED the schedule, which is printed.
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
-	$(call on-clusters,./test/faults/...,-timeout 90m,fault-suite)
+	$(call on-clusters,./test/faults/...,-timeout 90m,fault-suite|upstream)
 
 faults-newest-nri: export FAULT_NRI := newest
 faults-newest-nri: export FAULT_PODS := $(or $(FAULT_PODS),60)
 faults-newest-nri: $(BIN)/faults/nadra-node.tar ## the same with the newest NRI in containerd, with fewer pods
-	$(call on-clusters,./test/faults/...,-timeout 60m -run 'TestFaults$$',fault-suite)
+	$(call on-clusters,./test/faults/...,-timeout 60m -run 'TestFaults$$',fault-suite|upstream)
 
 monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpacked into bin/
 	$(call on-clusters,./test/monitoring,-timeout 10m)

@@ -67,7 +67,7 @@ func TestFaults(t *testing.T) {
 	r.leaks = s.leaks(s.ctx, settling)
 	findings := s.checker.all()
 	r.without = len(findings)
-	lastLine = r.String()
+	lastLines = r.String() + "\n" + s.upstream.String()
 
 	samples, containers := s.checker.seen()
 	t.Logf("the checker looked %d times and saw %d containers run", samples, containers)
@@ -83,11 +83,11 @@ func TestFaults(t *testing.T) {
 			s.explain(f.pod)
 		}
 	}
-	if len(s.runtimeForgot) > 0 {
-		t.Logf("containerd was killed and has forgotten, with nothing in them: %s", strings.Join(s.runtimeForgot, ", "))
+	if len(s.upstream.forgotten) > 0 {
+		t.Logf("containerd was killed and forgot these, which are empty: %s", strings.Join(s.upstream.forgotten, ", "))
 	}
-	if len(s.leftTorn) > 0 {
-		t.Logf("host-local was killed while it reserved: %s", strings.Join(s.leftTorn, ", "))
+	if len(s.upstream.torn) > 0 {
+		t.Logf("host-local was killed while it reserved: %s", strings.Join(s.upstream.torn, ", "))
 	}
 	for _, what := range r.leaks {
 		t.Errorf("left over: %s", what)

@@ -24,7 +24,7 @@ func (s *suite) left(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for leftovers: %w", err)
 	}
-	s.runtimeForgot, s.leftTorn = nil, nil
+	s.upstream.forgotten, s.upstream.torn = nil, nil
 	var left []string
 	for _, what := range now.Added(s.before) {
 		forgotten, err := s.forgotten(what)
@@ -37,9 +37,9 @@ func (s *suite) left(ctx context.Context) ([]string, error) {
 		}
 		switch {
 		case forgotten:
-			s.runtimeForgot = append(s.runtimeForgot, what)
+			s.upstream.forgotten = append(s.upstream.forgotten, what)
 		case torn:
-			s.leftTorn = append(s.leftTorn, what)
+			s.upstream.torn = append(s.upstream.torn, what)
 		case !strings.HasPrefix(what, "link "+bridgePrefix):
 			left = append(left, what)
 		}

@@ -29,8 +29,8 @@ var (
 	theLab *lab.Lab
 	// interrupted ends when somebody stops the run.
 	interrupted context.Context
-	// lastLine is what TestFaults has to say at the very end.
-	lastLine string
+	// lastLines are the figures of TestFaults, which are printed at the very end.
+	lastLines string
 )
 
 func TestMain(m *testing.M) {
@@ -64,8 +64,8 @@ func run(ctx context.Context, dir string, m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "stopping the cluster:", err)
 		code = 1
 	}
-	if lastLine != "" {
-		fmt.Println(lastLine)
+	if lastLines != "" {
+		fmt.Println(lastLines)
 	}
 	return code
 }

@@ -47,10 +47,8 @@ type suite struct {
 	pods    cache.Store
 	// runtimeKilled is set once containerd had no time to finish what it did.
 	runtimeKilled atomic.Bool
-	// runtimeForgot is what the last look for leftovers has found of it.
-	runtimeForgot []string
-	// leftTorn are, likewise, addresses that a killed host-local reserved for nobody.
-	leftTorn []string
+	// upstream counts what Kubernetes, containerd and host-local do wrong by themselves.
+	upstream upstream
 
 	mu  sync.Mutex
 	log *os.File

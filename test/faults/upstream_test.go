@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -19,6 +20,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// upstream counts faults of Kubernetes, containerd and host-local, which the suite
+// recognises by their signs. They are not nadra's, and do not fail a test.
+type upstream struct {
+	// lostClaims counts claims that Kubernetes removed from a pod's status.
+	lostClaims atomic.Int64
+	// forgotten are network namespaces that a killed containerd forgot, as the last look
+	// for leftovers found them.
+	forgotten []string
+	// torn are addresses that a killed host-local reserved for nobody, likewise.
+	torn []string
+}
+
+func (u *upstream) String() string {
+	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d containerd-forgot-namespaces=%d host-local-torn-leases=%d",
+		u.lostClaims.Load(), len(u.forgotten), len(u.torn))
+}
 
 // restoring is the time between two looks for lost claims.
 const restoring = 5 * time.Second
@@ -65,6 +83,7 @@ func (s *suite) restoreClaims(ctx context.Context) error {
 			if err := s.setClaimStatus(ctx, p, name, c.Name); err != nil {
 				return fmt.Errorf("restoring claim %s of pod %s: %w", c.Name, p.Name, err)
 			}
+			s.upstream.lostClaims.Add(1)
 		}
 	}
 	return nil
