@@ -58,6 +58,7 @@ func TestTwoClusters(t *testing.T) {
 	f.run("the API answers from outside", f.testAPIFromOutside)
 	f.run("pods run on all nodes", f.testPods)
 	f.run("the clusters share nothing", f.testIsolation)
+	f.run("pods do not inherit the environment of components", f.testEnvironment)
 	f.run("the second cluster can be stopped", func(t *testing.T) {
 		if _, err := f.runIsolated("", "down", "-dir", dirs[1]); err != nil {
 			t.Fatal(err)
@@ -203,6 +204,16 @@ func (f fixture) testIsolation(t *testing.T) {
 		if files := f.onNode(t, c.Node(1), "ls /var/tmp"); strings.TrimSpace(files) != groupOf(c.Dir()) {
 			t.Errorf("the node has the files %q in /var/tmp, want its own", files)
 		}
+	}
+}
+
+func (f fixture) testEnvironment(t *testing.T) {
+	const kubelet = "tr '\\0' '\\n' < /proc/$(pidof kubelet)/environ"
+	if environment := f.onNode(t, f.c.Node(1), kubelet); !strings.Contains(environment, "GOGC=400\n") {
+		t.Errorf("the environment of the kubelet has no GOGC=400:\n%s", environment)
+	}
+	if environment := f.execPod(t, "one", "cat", "/proc/1/environ"); strings.Contains(environment, "GOGC") {
+		t.Errorf("the environment of a container has GOGC: %q", environment)
 	}
 }
 
