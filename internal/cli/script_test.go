@@ -5,12 +5,16 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/nadra-dev/nadra/internal/golden"
 )
 
+// TestScripts runs the scripts; -update rewrites the files that they compare with.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
 		RequireUniqueNames: true,
+		UpdateScripts:      golden.Update(),
 		Cmds:               map[string]func(*testscript.TestScript, bool, []string){"code": code},
 	})
 }

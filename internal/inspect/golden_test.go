@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,9 +14,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden parts of testdata")
+	"github.com/nadra-dev/nadra/internal/golden"
+)
 
 // Each archive has a description, objects, and what is said about them. The
 // objects of base.yaml, a cluster where everything is well, are there too,
@@ -28,11 +27,11 @@ func TestGolden(t *testing.T) {
 		t.Fatal("no archives", err)
 	}
 	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { golden(t, path) })
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { checkArchive(t, path) })
 	}
 }
 
-func golden(t *testing.T, path string) {
+func checkArchive(t *testing.T, path string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -55,15 +54,7 @@ func golden(t *testing.T, path string) {
 			t.Fatal(err)
 		}
 	}
-	got := trimLines(b.String())
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(string(text), got); diff != "" && !*update {
-		t.Errorf("got (+), want (-); -update rewrites the archive:\n%s", diff)
-	}
+	golden.Check(t, path, trimLines(b.String()))
 	checkSound(t, in)
 }
 

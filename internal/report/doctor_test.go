@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/golden"
 )
 
 func doctorReport(t *testing.T) *doctor.Report {
@@ -31,7 +32,7 @@ func TestDoctorGolden(t *testing.T) {
 		if err := WriteDoctor(&b, format, r); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, filepath.Join("testdata", "doctor."+format), b.String())
+		golden.Check(t, filepath.Join("testdata", "doctor."+format), b.String())
 	}
 }
 

@@ -2,18 +2,13 @@ package report
 
 import (
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/nadra-dev/nadra/internal/golden"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
-
-var update = flag.Bool("update", false, "rewrite the goldens")
 
 func reports() map[string]*Report {
 	known := small(false)
@@ -28,7 +23,7 @@ func reports() map[string]*Report {
 func TestGolden(t *testing.T) {
 	for name, r := range reports() {
 		for _, format := range Formats() {
-			golden(t, filepath.Join("testdata", name+"."+format), trimPage(written(t, format, r)))
+			golden.Check(t, filepath.Join("testdata", name+"."+format), trimPage(written(t, format, r)))
 		}
 	}
 }
@@ -45,23 +40,6 @@ func trimPage(text string) string {
 
 // escaped is a digest as an attribute has it.
 func escaped(digest string) string { return strings.ReplaceAll(digest, "+", "&#43;") }
-
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s: got (+), want (-); -update rewrites it:\n%s", path, diff)
-	}
-}
 
 func TestUnknownFormat(t *testing.T) {
 	err := Write(&strings.Builder{}, "xml", Build(Input{}))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/internal/canary"
+	"github.com/nadra-dev/nadra/internal/golden"
 	"github.com/nadra-dev/nadra/internal/snapshot"
 )
 
@@ -145,20 +146,20 @@ func TestVerifyGolden(t *testing.T) {
 			if err := WriteVerify(&b, format, r); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join("testdata", name+"."+format), b.String())
+			golden.Check(t, filepath.Join("testdata", name+"."+format), b.String())
 		}
 		var b strings.Builder
 		if err := WriteCanary(&b, format, canaryReport()); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, filepath.Join("testdata", "canary."+format), b.String())
+		golden.Check(t, filepath.Join("testdata", "canary."+format), b.String())
 	}
 	for _, format := range namesOf(planFormats) {
 		var b strings.Builder
 		if err := WritePlan(&b, format, canaryPlan()); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, filepath.Join("testdata", "plan."+format), b.String())
+		golden.Check(t, filepath.Join("testdata", "plan."+format), b.String())
 	}
 }
 

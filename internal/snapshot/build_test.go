@@ -3,7 +3,6 @@ package snapshot
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"os"
 	"slices"
 	"strings"
@@ -11,11 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nadra-dev/nadra/internal/golden"
 	"github.com/nadra-dev/nadra/internal/inspect"
 	"github.com/nadra-dev/nadra/internal/probe"
 )
-
-var update = flag.Bool("update", false, "rewrite the goldens and the table of docs/migration.md")
 
 func objects(t *testing.T) Input {
 	t.Helper()
@@ -55,18 +53,7 @@ func TestBuildGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if *update {
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s: got (+), want (-); -update rewrites it:\n%s", path, diff)
-		}
+		golden.Check(t, path, string(got))
 		if strings.Contains(string(got), "s3cret") {
 			t.Errorf("%s tells a secret", path)
 		}

@@ -1,32 +1,15 @@
 package upgrade
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the goldens anew")
-
-func golden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
-	}
-}
 
 // sample is the plan of the cluster in testdata.
 func sample(t *testing.T) *Plan {
@@ -39,12 +22,12 @@ func sample(t *testing.T) *Plan {
 // What a plan is written as is read back as the same plan.
 func TestPlanForms(t *testing.T) {
 	p := sample(t)
-	golden(t, "testdata/plan.md", p.Markdown())
+	golden.Check(t, "testdata/plan.md", string(p.Markdown()))
 	text, err := p.JSON()
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/plan.json", text)
+	golden.Check(t, "testdata/plan.json", string(text))
 	again, err := ParsePlan(text)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +92,7 @@ func TestDocs(t *testing.T) {
 	}
 	want := between(t, string(text), "plan", "````markdown\n"+string(sample(t).Markdown())+"````\n")
 	want = between(t, want, "rules", RulesTable())
-	golden(t, page, []byte(want))
+	golden.Check(t, page, want)
 }
 
 // between replaces what is between two marks of a page.

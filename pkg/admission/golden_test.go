@@ -2,20 +2,17 @@ package admission
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "rewrite the archives of testdata/admission")
+	"github.com/nadra-dev/nadra/internal/golden"
+)
 
 // TestGolden decides about the pods of each archive, "pod/…", in the cluster of
 // its section "cluster", and compares with the sections "decision/…". The comment
@@ -31,16 +28,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := decided(t, archive)
-			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(txtar.Format(archive)), string(got)); diff != "" {
-				t.Errorf("got (+), want (-); -update rewrites the archive:\n%s", diff)
-			}
+			golden.Check(t, path, string(decided(t, archive)))
 		})
 	}
 }

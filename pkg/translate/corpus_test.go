@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/nadra-dev/nadra/internal/golden"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -92,18 +92,7 @@ func TestCorpusVerdicts(t *testing.T) {
 			fmt.Fprintf(&b, "%s\t%s\t%s\t%v\n", n.Position.File, n.Object, n.Readiness, n.Codes)
 		}
 	}
-	if *update {
-		if err := os.WriteFile(verdictsPath, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(verdictsPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("got (+), want (-); -update rewrites %s:\n%s", verdictsPath, diff)
-	}
+	golden.Check(t, verdictsPath, b.String())
 }
 
 // checkParses holds that the output is YAML as the input was.

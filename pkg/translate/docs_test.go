@@ -1,15 +1,14 @@
 package translate
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite docs/migration.md and the golden files")
+	"github.com/nadra-dev/nadra/internal/golden"
+)
 
 const migrationPage = "../../docs/migration.md"
 
@@ -42,17 +41,9 @@ func TestRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, got, found := strings.Cut(string(page), marker)
+	head, _, found := strings.Cut(string(page), marker)
 	if !found {
 		t.Fatalf("%s has no line %q", migrationPage, marker)
 	}
-	if got == want.String() {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s differs from the table: run with -update", migrationPage)
-	}
-	if err := os.WriteFile(migrationPage, []byte(head+marker+want.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.Check(t, migrationPage, head+marker+want.String())
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/nadra-dev/nadra/internal/golden"
 )
 
 // section is a part of a txtar archive: "-- name --" and what follows.
@@ -92,7 +92,7 @@ func TestGolden(t *testing.T) {
 	}
 	covered := map[Code]bool{}
 	for _, path := range archives {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { golden(t, path, covered) })
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { checkArchive(t, path, covered) })
 	}
 	for _, r := range rules {
 		if !covered[r.Code] {
@@ -101,7 +101,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func golden(t *testing.T, path string, covered map[Code]bool) {
+func checkArchive(t *testing.T, path string, covered map[Code]bool) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -125,15 +125,7 @@ func golden(t *testing.T, path string, covered map[Code]bool) {
 	}
 	checkParses(t, got)
 	checkIdempotent(t, in, got)
-	want := comment + write(append(inputs, results(in, got)...))
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(string(text), want); diff != "" && !*update {
-		t.Errorf("got (+), want (-); -update rewrites the archive:\n%s", diff)
-	}
+	golden.Check(t, path, comment+write(append(inputs, results(in, got)...)))
 }
 
 func results(in Input, got Result) []section {

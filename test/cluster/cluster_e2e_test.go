@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,7 @@ func TestTwoClusters(t *testing.T) {
 	f.run("the API answers from outside", f.testAPIFromOutside)
 	f.run("pods run on all nodes", f.testPods)
 	f.run("the clusters share nothing", f.testIsolation)
+	f.run("pods do not inherit the environment of components", f.testEnvironment)
 	f.run("the second cluster can be stopped", func(t *testing.T) {
 		if _, err := f.runIsolated("", "down", "-dir", dirs[1]); err != nil {
 			t.Fatal(err)
@@ -93,7 +95,9 @@ func newRunFolder(t *testing.T) string {
 	return dir
 }
 
-// TestStartFails wants to know why, and nothing to be left.
+// TestStartFails checks that the error has the reason and the folder of the
+// logs, and that nothing else is left. It removes these logs, since only the
+// newest are kept and those of real failures are among them.
 func TestStartFails(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -112,7 +116,13 @@ func TestStartFails(t *testing.T) {
 			})
 			_, err := cluster.Start(t.Context(), options)
 			if err == nil || !strings.Contains(err.Error(), "no-such-flag") {
-				t.Errorf("starting gives the error %v, want one that names the wrong setting", err)
+				t.Fatalf("starting gives the error %v, want one that names the wrong setting", err)
+			}
+			logs := regexp.MustCompile(`all logs are in (/.+)\)`).FindStringSubmatch(err.Error())
+			if logs == nil {
+				t.Errorf("the error does not say where the logs are: %v", err)
+			} else if err := os.RemoveAll(logs[1]); err != nil {
+				t.Error(err)
 			}
 			before.compare(t, observe(t, options.Dir))
 		})
@@ -193,9 +203,9 @@ func (f fixture) testIsolation(t *testing.T) {
 				t.Errorf("both runtimes list sandbox %s", id)
 			}
 		}
-		groups := f.onNode(t, node, "cat /proc/[0-9]*/cgroup 2>/dev/null; true")
-		if !strings.Contains(groups, groupOf(own.Dir())) || strings.Contains(groups, groupOf(foreign.Dir())) {
-			t.Errorf("the processes that the node sees are not those of its own containers only:\n%s", groups)
+		groups := f.onNode(t, node, "cat /proc/[0-9]*/cgroup 2>/dev/null | grep -o 'nadra-[0-9a-f]*' | sort -u")
+		if strings.TrimSpace(groups) != groupOf(own.Dir()) {
+			t.Errorf("the node has processes in the control groups %q, want only %s", groups, groupOf(own.Dir()))
 		}
 		f.onNode(t, node, "touch /var/tmp/"+groupOf(own.Dir()))
 	}
@@ -203,6 +213,16 @@ func (f fixture) testIsolation(t *testing.T) {
 		if files := f.onNode(t, c.Node(1), "ls /var/tmp"); strings.TrimSpace(files) != groupOf(c.Dir()) {
 			t.Errorf("the node has the files %q in /var/tmp, want its own", files)
 		}
+	}
+}
+
+func (f fixture) testEnvironment(t *testing.T) {
+	const kubelet = "tr '\\0' '\\n' < /proc/$(pidof kubelet)/environ"
+	if environment := f.onNode(t, f.c.Node(1), kubelet); !strings.Contains(environment, "GOGC=400\n") {
+		t.Errorf("the environment of the kubelet has no GOGC=400:\n%s", environment)
+	}
+	if environment := f.execPod(t, "one", "cat", "/proc/1/environ"); strings.Contains(environment, "GOGC") {
+		t.Errorf("the environment of a container has GOGC: %q", environment)
 	}
 }
 

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 )
@@ -115,6 +117,9 @@ func (c *Cluster) newMachine(name string) *Machine {
 		env: []string{
 			"PATH=" + programs + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 			"HOME=/root",
+			// The garbage collector's share of the CPU is what tests wait for; the
+			// machine has memory. Containers do not inherit it.
+			fmt.Sprintf("GOGC=%d", cmp.Or(c.options.GOGC, 400)),
 			"KUBECONFIG=" + c.Kubeconfig(),
 			// The default is a folder of the real machine, in which all clusters
 			// would have the same name: that of the API server's address.

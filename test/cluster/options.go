@@ -37,6 +37,9 @@ type Options struct {
 	ControllerManagerArgs []string
 	// SchedulerArgs are added to the arguments of kube-scheduler.
 	SchedulerArgs []string
+	// GOGC is what the garbage collector of all components is set to; 400 by
+	// default. Benchmarks set Go's default, 100, to measure what users have.
+	GOGC int
 	// KubeletConfig has top-level fields of the KubeletConfiguration of every
 	// node.
 	KubeletConfig map[string]any

@@ -1,8 +1,6 @@
 package monitoring
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -13,9 +11,9 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "write manifests/monitoring/operator/prometheusrule.yaml from the rules")
+	"github.com/nadra-dev/nadra/internal/golden"
+)
 
 const rulesFile = "manifests/monitoring/prometheus/rules.yaml"
 
@@ -154,14 +152,7 @@ func TestPrometheusRuleIsTheSame(t *testing.T) {
 		t.Fatal("the rules have no groups")
 	}
 	want := ruleHead + "  groups:\n" + regexp.MustCompile(`(?m)^(.)`).ReplaceAllString(groups, "  $1")
-	if *update {
-		if err := os.WriteFile(filepath.Join(root, file), []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := read(t, file); got != want {
-		t.Errorf("%s is not what go test ./test/monitoring -update writes", file)
-	}
+	golden.Check(t, filepath.Join(root, file), want)
 	var object struct {
 		APIVersion, Kind string
 		Metadata         map[string]any
