@@ -182,7 +182,7 @@ func run(ctx context.Context, args []string) error {
 		return runProbe(ctx, args[1:], os.Stdout)
 	}
 	if len(args) > 0 && args[0] == multusCommand {
-		return runMultus(args[1:], os.Stdout)
+		return runMultus(ctx, args[1:], os.Stdout)
 	}
 	if len(args) > 0 && args[0] == cleanupCommand {
 		return runCleanup(ctx, args[1:], os.Stdout)

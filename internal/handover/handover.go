@@ -6,6 +6,7 @@ package handover
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,9 +14,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nadra-dev/nadra/internal/probe"
 )
+
+// awaitInterval is the time between two looks for Multus' configuration.
+const awaitInterval = 100 * time.Millisecond
 
 // Dirs are where configurations are.
 type Dirs struct {
@@ -79,6 +84,27 @@ func (d Dirs) Give() (Report, error) {
 		return Report{}, fmt.Errorf("giving Multus' configuration back: %w", err)
 	}
 	return report, nil
+}
+
+// Await waits until the runtime has a configuration of Multus, which Multus' daemon
+// writes a moment after its pod is ready. Until then the runtime starts pods with the
+// default network alone. It returns an error when ctx ends before.
+func (d Dirs) Await(ctx context.Context) (Report, error) {
+	for {
+		multus, others, err := d.sort()
+		if err != nil {
+			return Report{}, fmt.Errorf("waiting for Multus' configuration: %w", err)
+		}
+		if len(multus) > 0 {
+			return Report{Moved: []string{}, Left: slices.Sorted(slices.Values(slices.Concat(multus, others)))}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return Report{}, fmt.Errorf("waiting for Multus' configuration: %s has none, only %s: read the log of Multus' pod on this node",
+				d.Conf, strings.Join(others, ", "))
+		case <-time.After(awaitInterval):
+		}
+	}
 }
 
 // sort tells Multus' configurations from others. What cannot be read as one is

@@ -1,10 +1,13 @@
 package handover
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -144,4 +147,29 @@ func TestNoDirectory(t *testing.T) {
 			t.Errorf("error %v, want one with %s", err, d.Conf)
 		}
 	}
+}
+
+// TestAwait waits for a configuration of Multus that comes later, and one that never comes.
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := dirs(t, map[string]string{"10-flannel.conflist": flannel})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() {
+			time.Sleep(30 * time.Second)
+			if err := os.WriteFile(filepath.Join(d.Conf, "00-multus.conf"), []byte(shim), 0o600); err != nil {
+				t.Error(err)
+			}
+		}()
+		report, err := d.Await(ctx)
+		if err != nil || ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		same(t, "the report", Report{Moved: []string{}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, report)
+
+		d = dirs(t, map[string]string{"10-flannel.conflist": flannel})
+		if _, err := d.Await(ctx); err == nil || !strings.Contains(err.Error(), "has none, only 10-flannel.conflist") {
+			t.Errorf("without Multus: %v", err)
+		}
+	})
 }

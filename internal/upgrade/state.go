@@ -91,7 +91,7 @@ const (
 	Serve       Step = "serve"       // nadra's driver offers networks
 	Verify      Step = "verify"      // canaries have their networks
 	Configure   Step = "configure"   // the runtime asks Multus again
-	Return      Step = "return"      // the label is gone; Multus' pod is ready
+	Return      Step = "return"      // the label is gone; Multus' pod is ready, and the runtime has its configuration
 	Uncordon    Step = "uncordon"    // pods may come
 	Settle      Step = "settle"      // as many pods are ready as were before
 )

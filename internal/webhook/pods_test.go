@@ -48,20 +48,22 @@ func templateOf(t *testing.T, w *world, p *corev1.Pod) *resourceapi.ResourceClai
 
 // Many pods make one template, with one request.
 func TestOneTemplate(t *testing.T) {
-	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
-	var made *corev1.Pod
-	for range 200 {
-		made = patched(t, podWith("lan"), w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod")))
-	}
-	if len(w.requests) != 1 || !strings.HasPrefix(w.requests[0], "create shop/nadra-lan-") {
-		t.Errorf("got %v", w.requests)
-	}
-	if got := templateOf(t, w, made); got.Labels[v1alpha1.ManagedByLabel] != v1alpha1.Controller || len(got.Spec.Spec.Devices.Requests) != 1 {
-		t.Errorf("got %+v", got)
-	}
-	if w.decided[admission.Converted] != 200 {
-		t.Errorf("got %v", w.decided)
-	}
+	synctest.Test(t, func(t *testing.T) { // the memory of templates does not run out
+		w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+		var made *corev1.Pod
+		for range 200 {
+			made = patched(t, podWith("lan"), w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod")))
+		}
+		if len(w.requests) != 1 || !strings.HasPrefix(w.requests[0], "create shop/nadra-lan-") {
+			t.Errorf("got %v", w.requests)
+		}
+		if got := templateOf(t, w, made); got.Labels[v1alpha1.ManagedByLabel] != v1alpha1.Controller || len(got.Spec.Spec.Devices.Requests) != 1 {
+			t.Errorf("got %+v", got)
+		}
+		if w.decided[admission.Converted] != 200 {
+			t.Errorf("got %v", w.decided)
+		}
+	})
 }
 
 // Pods that come at once agree on one template.

@@ -29,7 +29,7 @@ import (
 // the plugin directly.
 func TestKubectlFindsThePlugin(t *testing.T) {
 	f := setup(t, "plugin")
-	const script = `PATH="$1:$PATH"; kubectl nadra get attachments -n plugin && ! kubectl nadra get nothing`
+	const script = `PATH="$1:$PATH"; kubectl nadra get attachments -n plugin && ! kubectl nadra get attachments --no-such-flag`
 	machine := f.Cluster.ControlPlane()
 	out, err := machine.Exec(f.ctx, "sh", "-c", script, "sh", filepath.Join(lab.Root(), "bin"))
 	f.must(err)

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,12 +125,14 @@ func (r *Runner) release(ctx context.Context, name string, _ *upgrade.NodeState)
 	})
 }
 
-// giveBack takes the label off, upon which Multus' pod comes back.
+// giveBack takes the label off, upon which Multus' pod comes back, and waits until the
+// runtime has Multus' configuration: pods that came before would start without their
+// networks.
 func (r *Runner) giveBack(ctx context.Context, name string, _ *upgrade.NodeState) error {
 	if err := r.label(ctx, name, ""); err != nil {
 		return err
 	}
-	return r.await(ctx, r.GateTimeout, func(ctx context.Context) (string, error) {
+	err := r.await(ctx, r.GateTimeout, func(ctx context.Context) (string, error) {
 		pods, err := r.multusOn(ctx, name)
 		switch {
 		case err != nil:
@@ -144,6 +147,15 @@ func (r *Runner) giveBack(ctx context.Context, name string, _ *upgrade.NodeState
 		}
 		return "", nil
 	})
+	if err != nil || r.DryRun != "" || len(r.plan.Multus) == 0 {
+		return err
+	}
+	report, err := r.handOver(ctx, name, "await")
+	if err != nil {
+		return fmt.Errorf("waiting for Multus' configuration: %w", err)
+	}
+	r.Say("node %s: the runtime has %s", name, words(report.Left))
+	return nil
 }
 
 // multusOn are the pods of Multus' DaemonSets on a node.
@@ -166,30 +178,41 @@ func (r *Runner) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) 
 	return list.Items, nil
 }
 
+// unconfigure takes Multus' configuration away from the runtime.
 func (r *Runner) unconfigure(ctx context.Context, name string, _ *upgrade.NodeState) error {
-	return r.handOver(ctx, name, "off")
+	return r.turn(ctx, name, "off")
 }
 
+// configure gives Multus' configuration back to the runtime.
 func (r *Runner) configure(ctx context.Context, name string, _ *upgrade.NodeState) error {
-	return r.handOver(ctx, name, "on")
+	return r.turn(ctx, name, "on")
 }
 
-// handOver has a pod on the node take Multus' configuration away, or give it
-// back.
-func (r *Runner) handOver(ctx context.Context, name, what string) error {
+// turn turns Multus' configuration off or on. A dry run does nothing.
+func (r *Runner) turn(ctx context.Context, name, what string) error {
 	if r.DryRun != "" {
 		return nil
 	}
-	log, err := r.Nodes.Run(ctx, r.handOverPod(name, what))
+	report, err := r.handOver(ctx, name, what)
 	if err != nil {
-		return err
-	}
-	var report handover.Report
-	if err := json.Unmarshal(log, &report); err != nil {
-		return fmt.Errorf("turning Multus' configuration %s: %s", what, strings.TrimSpace(string(log)))
+		return fmt.Errorf("turning Multus' configuration %s: %w", what, err)
 	}
 	r.Say("node %s: Multus' configuration %s: %s; the runtime has %s", name, what, words(report.Moved), words(report.Left))
 	return nil
+}
+
+// handOver runs `nadra-node multus` with an argument in a pod on the node, and returns
+// its report.
+func (r *Runner) handOver(ctx context.Context, name, argument string) (handover.Report, error) {
+	log, err := r.Nodes.Run(ctx, r.handOverPod(name, argument))
+	if err != nil {
+		return handover.Report{}, err
+	}
+	var report handover.Report
+	if err := json.Unmarshal(log, &report); err != nil {
+		return handover.Report{}, errors.New(strings.TrimSpace(string(log)))
+	}
+	return report, nil
 }
 
 func words(list []string) string {

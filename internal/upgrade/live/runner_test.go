@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -130,93 +131,101 @@ func TestStopsAtAGate(t *testing.T) {
 		"a pod of nobody": {pod("p", ""), nil, "node n1: drain: pod x/p is made again by nobody: delete it, or say --force"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, test.pod)
-			w.held = test.held
-			s, err := w.run(t)
-			var gate *GateError
-			if !errors.As(err, &gate) || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("error %v, want a gate with %q", err, test.want)
-			}
-			if s.Phase != upgrade.Stopped || !strings.Contains(s.Reason, test.want) || s.Nodes["n1"].Step != upgrade.Cordon {
-				t.Errorf("state %+v, node %+v", s, s.Nodes["n1"])
-			}
-			if n := w.node(t); !n.Spec.Unschedulable || n.Labels["nadra.dev/owner"] != "" {
-				t.Errorf("the node is %+v, want it cordoned and Multus'", n)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, test.pod)
+				w.held = test.held
+				s, err := w.run(t)
+				var gate *GateError
+				if !errors.As(err, &gate) || !strings.Contains(err.Error(), test.want) {
+					t.Fatalf("error %v, want a gate with %q", err, test.want)
+				}
+				if s.Phase != upgrade.Stopped || !strings.Contains(s.Reason, test.want) || s.Nodes["n1"].Step != upgrade.Cordon {
+					t.Errorf("state %+v, node %+v", s, s.Nodes["n1"])
+				}
+				if n := w.node(t); !n.Spec.Unschedulable || n.Labels["nadra.dev/owner"] != "" {
+					t.Errorf("the node is %+v, want it cordoned and Multus'", n)
+				}
+			})
 		})
 	}
 }
 
 // With --force a pod that nobody makes again is deleted, too.
 func TestForce(t *testing.T) {
-	w := newWorld(t, pod("p", ""))
-	w.runner.Force = true
-	w.log = "nadra-node: taking Multus' configuration away: /conf has no other configuration\n"
-	if s, err := w.run(t); err == nil || !strings.Contains(err.Error(), "node n1: unconfigure: turning Multus' configuration off: nadra-node: taking") || s.Phase != upgrade.Stopped {
-		t.Errorf("error %v, phase %s: want what the pod on the node has said", err, s.Phase)
-	}
-	if diff := cmp.Diff([]string{"p"}, w.evicted); diff != "" {
-		t.Errorf("evicted (-want +got):\n%s", diff)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", ""))
+		w.runner.Force = true
+		w.log = "nadra-node: taking Multus' configuration away: /conf has no other configuration\n"
+		if s, err := w.run(t); err == nil || !strings.Contains(err.Error(), "node n1: unconfigure: turning Multus' configuration off: nadra-node: taking") || s.Phase != upgrade.Stopped {
+			t.Errorf("error %v, phase %s: want what the pod on the node has said", err, s.Phase)
+		}
+		if diff := cmp.Diff([]string{"p"}, w.evicted); diff != "" {
+			t.Errorf("evicted (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // A pause comes before the next step, and is remembered as one.
 func TestPause(t *testing.T) {
-	w := newWorld(t, pod("p", "web"))
-	w.held = []string{"p"}
-	if _, err := w.run(t); err == nil {
-		t.Fatal("it did not stop")
-	}
-	if err := w.runner.Store.Pause(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	w.held = nil
-	s, err := w.run(t)
-	if !errors.Is(err, ErrPaused) || s.Phase != upgrade.Paused || len(w.evicted) > 0 {
-		t.Errorf("error %v, phase %s, evicted %q", err, s.Phase, w.evicted)
-	}
-	if err := w.runner.Store.Pause(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
-	if s, _ = w.run(t); s.Nodes["n1"].Step != upgrade.Release || len(w.evicted) != 1 {
-		t.Errorf("node %+v, evicted %q: it did not go on", s.Nodes["n1"], w.evicted)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"))
+		w.held = []string{"p"}
+		if _, err := w.run(t); err == nil {
+			t.Fatal("it did not stop")
+		}
+		if err := w.runner.Store.Pause(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		w.held = nil
+		s, err := w.run(t)
+		if !errors.Is(err, ErrPaused) || s.Phase != upgrade.Paused || len(w.evicted) > 0 {
+			t.Errorf("error %v, phase %s, evicted %q", err, s.Phase, w.evicted)
+		}
+		if err := w.runner.Store.Pause(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ = w.run(t); s.Nodes["n1"].Step != upgrade.Release || len(w.evicted) != 1 {
+			t.Errorf("node %+v, evicted %q: it did not go on", s.Nodes["n1"], w.evicted)
+		}
+	})
 }
 
 // What was before is what comes back: the cordon of somebody else, the label of
 // the namespace, the DaemonSet.
 func TestRollBackAll(t *testing.T) {
-	w := newWorld(t, pod("p", "web"))
-	n := w.node(t)
-	n.Spec.Unschedulable = true
-	if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.held = []string{"p"}
-	if _, err := w.run(t); err == nil {
-		t.Fatal("it did not stop")
-	}
-	d := w.multus(t)
-	if d.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType || d.Spec.Template.Spec.Affinity == nil {
-		t.Errorf("DaemonSet %+v is not kept off", d.Spec)
-	}
-	w.comesBack(t)
-	if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), "all"); err != nil {
-		t.Fatal(err)
-	}
-	if d := w.multus(t); d.Spec.UpdateStrategy.Type != "" || d.Spec.Template.Spec.Affinity != nil {
-		t.Errorf("DaemonSet %+v is not as it was", d.Spec)
-	}
-	if n := w.node(t); !n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
-		t.Errorf("node %+v: somebody else had cordoned it", n.Spec)
-	}
-	ns, err := w.CoreV1().Namespaces().Get(t.Context(), "x", metav1.GetOptions{})
-	if err != nil || len(ns.Labels) > 0 {
-		t.Errorf("namespace with labels %v, %v", ns.Labels, err)
-	}
-	if s := w.state(t); s.Phase != upgrade.RolledBack || s.Target != "" || len(s.Namespaces)+len(s.Multus) > 0 {
-		t.Errorf("state %+v", s)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"))
+		n := w.node(t)
+		n.Spec.Unschedulable = true
+		if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.held = []string{"p"}
+		if _, err := w.run(t); err == nil {
+			t.Fatal("it did not stop")
+		}
+		d := w.multus(t)
+		if d.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType || d.Spec.Template.Spec.Affinity == nil {
+			t.Errorf("DaemonSet %+v is not kept off", d.Spec)
+		}
+		w.comesBack(t)
+		if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), "all"); err != nil {
+			t.Fatal(err)
+		}
+		if d := w.multus(t); d.Spec.UpdateStrategy.Type != "" || d.Spec.Template.Spec.Affinity != nil {
+			t.Errorf("DaemonSet %+v is not as it was", d.Spec)
+		}
+		if n := w.node(t); !n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
+			t.Errorf("node %+v: somebody else had cordoned it", n.Spec)
+		}
+		ns, err := w.CoreV1().Namespaces().Get(t.Context(), "x", metav1.GetOptions{})
+		if err != nil || len(ns.Labels) > 0 {
+			t.Errorf("namespace with labels %v, %v", ns.Labels, err)
+		}
+		if s := w.state(t); s.Phase != upgrade.RolledBack || s.Target != "" || len(s.Namespaces)+len(s.Multus) > 0 {
+			t.Errorf("state %+v", s)
+		}
+	})
 }
 
 func (w *world) multus(t *testing.T) *appsv1.DaemonSet {
@@ -247,129 +256,168 @@ func (w *world) comesBack(t *testing.T) {
 
 // Nobody is moved to where he could not be placed.
 func TestStranded(t *testing.T) {
-	w := newWorld(t, pod("p", "web"))
-	w.plan.Waves[0].Namespaces = nil
-	var gate *GateError
-	if _, err := w.run(t); !errors.As(err, &gate) || !strings.Contains(err.Error(), "wave-1: no other node is Multus', and pod x/p would have none: namespace x is Multus'") {
-		t.Errorf("the last node goes, and the namespace does not: %v", err)
-	}
-	n := w.node(t)
-	if n.Spec.Unschedulable || len(w.evicted) > 0 {
-		t.Errorf("node %+v, evicted %q: nothing was to be touched", n.Spec, w.evicted)
-	}
-	n.Labels = map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
-	if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.runner.Store.Save(t.Context(), w.plan, upgrade.NewState()); err != nil {
-		t.Fatal(err)
-	}
-	for target, want := range map[string]string{
-		"namespace/x": "namespace x: no node is Multus'", "pod/x/p": "StatefulSet x/web: no node is Multus'",
-		"node/absent": "node absent: there is no such node", "namespace/absent": `namespaces "absent" not found`, "pod/x/absent": "there is no such pod",
-	} {
-		if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target); !errors.As(err, &gate) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s goes back: %v, want %q", target, err, want)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"))
+		w.plan.Waves[0].Namespaces = nil
+		var gate *GateError
+		if _, err := w.run(t); !errors.As(err, &gate) || !strings.Contains(err.Error(), "wave-1: no other node is Multus', and pod x/p would have none: namespace x is Multus'") {
+			t.Errorf("the last node goes, and the namespace does not: %v", err)
 		}
-		if s := w.state(t); s.Target != "" || s.Phase != upgrade.Running {
-			t.Errorf("%s was refused, and the state is %+v", target, s)
+		n := w.node(t)
+		if n.Spec.Unschedulable || len(w.evicted) > 0 {
+			t.Errorf("node %+v, evicted %q: nothing was to be touched", n.Spec, w.evicted)
 		}
-	}
+		n.Labels = map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
+		if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.runner.Store.Save(t.Context(), w.plan, upgrade.NewState()); err != nil {
+			t.Fatal(err)
+		}
+		for target, want := range map[string]string{
+			"namespace/x": "namespace x: no node is Multus'", "pod/x/p": "StatefulSet x/web: no node is Multus'",
+			"node/absent": "node absent: there is no such node", "namespace/absent": `namespaces "absent" not found`, "pod/x/absent": "there is no such pod",
+		} {
+			if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target); !errors.As(err, &gate) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s goes back: %v, want %q", target, err, want)
+			}
+			if s := w.state(t); s.Target != "" || s.Phase != upgrade.Running {
+				t.Errorf("%s was refused, and the state is %+v", target, s)
+			}
+		}
+	})
 }
 
 // By default pods are nadra's: what goes back has to say that it does.
 func TestRollBackWithDefault(t *testing.T) {
-	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: "nadra-controller"}}
-	controller.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-controller", Args: []string{"--default-owner=nadra"}}}
-	w := newWorld(t, controller)
-	state := upgrade.NewState()
-	state.Namespaces["x"] = upgrade.NamespaceState{}
-	var gate *GateError
-	if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); !errors.As(err, &gate) || !strings.Contains(err.Error(), "all: nadra-controller runs with --default-owner=nadra") {
-		t.Errorf("everything goes back: %v", err)
-	}
-	if err := w.runner.RollBack(t.Context(), w.plan, state, "namespace/x"); err != nil {
-		t.Fatal(err)
-	}
-	ns, err := w.CoreV1().Namespaces().Get(t.Context(), "x", metav1.GetOptions{})
-	if err != nil || ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerMultus || len(w.state(t).Namespaces) > 0 {
-		t.Errorf("namespace with labels %v, %v: want it Multus'", ns.Labels, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: "nadra-controller"}}
+		controller.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-controller", Args: []string{"--default-owner=nadra"}}}
+		w := newWorld(t, controller)
+		state := upgrade.NewState()
+		state.Namespaces["x"] = upgrade.NamespaceState{}
+		var gate *GateError
+		if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); !errors.As(err, &gate) || !strings.Contains(err.Error(), "all: nadra-controller runs with --default-owner=nadra") {
+			t.Errorf("everything goes back: %v", err)
+		}
+		if err := w.runner.RollBack(t.Context(), w.plan, state, "namespace/x"); err != nil {
+			t.Fatal(err)
+		}
+		ns, err := w.CoreV1().Namespaces().Get(t.Context(), "x", metav1.GetOptions{})
+		if err != nil || ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerMultus || len(w.state(t).Namespaces) > 0 {
+			t.Errorf("namespace with labels %v, %v: want it Multus'", ns.Labels, err)
+		}
+	})
 }
 
 // A dry run of the client writes nothing at all.
 func TestDryRun(t *testing.T) {
-	w := newWorld(t, pod("p", "web"))
-	w.runner.DryRun = "client"
-	if err := w.runner.Run(t.Context(), w.plan, upgrade.NewState(), ""); err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range w.Actions() {
-		if !slices.Contains([]string{"get", "list"}, a.GetVerb()) {
-			t.Errorf("it writes: %s %s", a.GetVerb(), a.GetResource().Resource)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"))
+		w.runner.DryRun = "client"
+		if err := w.runner.Run(t.Context(), w.plan, upgrade.NewState(), ""); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(w.said) == 0 {
-		t.Error("it says nothing")
-	}
+		for _, a := range w.Actions() {
+			if !slices.Contains([]string{"get", "list"}, a.GetVerb()) {
+				t.Errorf("it writes: %s %s", a.GetVerb(), a.GetResource().Resource)
+			}
+		}
+		if len(w.said) == 0 {
+			t.Error("it says nothing")
+		}
+	})
 }
 
 // What is not there, and what nobody knows, is said.
 func TestErrors(t *testing.T) {
-	w := newWorld(t)
-	if err := w.runner.Store.Pause(t.Context(), true); !errors.Is(err, ErrNone) {
-		t.Errorf("pausing nothing: %v", err)
-	}
-	if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "moon/n1"); err == nil || !strings.Contains(err.Error(), "it is none of node/NAME") {
-		t.Errorf("rolling back the moon: %v", err)
-	}
-	for name, want := range map[string]string{
-		"x/p": "nobody makes it again: create it with the label", "x/d": "for which the node decides: roll back --node n1",
-		"x/j": "label its pod template nadra.dev/owner=multus", "x/absent": "there is no such pod with networks",
-	} {
-		ds, job := pod("d", "agent"), pod("j", "nightly")
-		ds.OwnerReferences[0].Kind, job.OwnerReferences[0].Kind = "DaemonSet", "Job"
-		w := newWorld(t, pod("p", ""), ds, job)
-		var gate *GateError
-		if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "pod/"+name); !errors.As(err, &gate) || !strings.Contains(err.Error(), want) {
-			t.Errorf("rolling back pod %s: %v, want a gate with %q", name, err, want)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.runner.Store.Pause(t.Context(), true); !errors.Is(err, ErrNone) {
+			t.Errorf("pausing nothing: %v", err)
 		}
-	}
-	w.plan.Waves[0].Nodes[0].Name = "absent"
-	if s, err := w.run(t); err != nil || s.Phase != upgrade.Done || !slices.Contains(w.said, "node absent is gone") {
-		t.Errorf("a node that is gone: %v, %s, said %q", err, s.Phase, w.said)
-	}
+		if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "moon/n1"); err == nil || !strings.Contains(err.Error(), "it is none of node/NAME") {
+			t.Errorf("rolling back the moon: %v", err)
+		}
+		for name, want := range map[string]string{
+			"x/p": "nobody makes it again: create it with the label", "x/d": "for which the node decides: roll back --node n1",
+			"x/j": "label its pod template nadra.dev/owner=multus", "x/absent": "there is no such pod with networks",
+		} {
+			ds, job := pod("d", "agent"), pod("j", "nightly")
+			ds.OwnerReferences[0].Kind, job.OwnerReferences[0].Kind = "DaemonSet", "Job"
+			w := newWorld(t, pod("p", ""), ds, job)
+			var gate *GateError
+			if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "pod/"+name); !errors.As(err, &gate) || !strings.Contains(err.Error(), want) {
+				t.Errorf("rolling back pod %s: %v, want a gate with %q", name, err, want)
+			}
+		}
+		w.plan.Waves[0].Nodes[0].Name = "absent"
+		if s, err := w.run(t); err != nil || s.Phase != upgrade.Done || !slices.Contains(w.said, "node absent is gone") {
+			t.Errorf("a node that is gone: %v, %s, said %q", err, s.Phase, w.said)
+		}
+	})
 }
 
 // A node's kubelet writes it, too: who is second does it again.
 func TestNodeIsWrittenByOthers(t *testing.T) {
-	w := newWorld(t)
-	conflicts := 2
-	w.PrependReactor("update", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if conflicts--; conflicts >= 0 {
-			return true, nil, apierrors.NewConflict(corev1.Resource("nodes"), "n1", errors.New("it was changed"))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		conflicts := 2
+		w.PrependReactor("update", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if conflicts--; conflicts >= 0 {
+				return true, nil, apierrors.NewConflict(corev1.Resource("nodes"), "n1", errors.New("it was changed"))
+			}
+			return false, nil, nil
+		})
+		n := &upgrade.NodeState{Way: upgrade.Forth}
+		w.runner.plan, w.runner.state = w.plan, upgrade.NewState()
+		if err := w.runner.cordon(t.Context(), "n1", n); err != nil {
+			t.Fatal(err)
 		}
-		return false, nil, nil
+		if node := w.node(t); !node.Spec.Unschedulable || len(node.Spec.Taints) != 1 || n.WasCordoned {
+			t.Errorf("node %+v, state %+v", node.Spec, n)
+		}
 	})
-	n := &upgrade.NodeState{Way: upgrade.Forth}
-	w.runner.plan, w.runner.state = w.plan, upgrade.NewState()
-	if err := w.runner.cordon(t.Context(), "n1", n); err != nil {
-		t.Fatal(err)
-	}
-	if node := w.node(t); !node.Spec.Unschedulable || len(node.Spec.Taints) != 1 || n.WasCordoned {
-		t.Errorf("node %+v, state %+v", node.Spec, n)
-	}
 }
 
 // A node that has left the cluster does not keep the rest from going back.
 func TestRollBackWithoutANode(t *testing.T) {
-	w := newWorld(t)
-	state := upgrade.NewState()
-	state.Nodes["gone"] = &upgrade.NodeState{Way: upgrade.Forth, Step: upgrade.Drain}
-	if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); err != nil {
-		t.Fatal(err)
-	}
-	if s := w.state(t); s.Phase != upgrade.RolledBack || !slices.Contains(w.said, "node gone is gone") {
-		t.Errorf("state %+v, said %q", s, w.said)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		state := upgrade.NewState()
+		state.Nodes["gone"] = &upgrade.NodeState{Way: upgrade.Forth, Step: upgrade.Drain}
+		if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.state(t); s.Phase != upgrade.RolledBack || !slices.Contains(w.said, "node gone is gone") {
+			t.Errorf("state %+v, said %q", s, w.said)
+		}
+	})
+}
+
+// A rollback lets no pod come before the runtime has Multus' configuration: the pod
+// would start without its networks.
+func TestRollBackWaitsForTheConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"))
+		w.held = []string{"p"}
+		if _, err := w.run(t); err == nil {
+			t.Fatal("it did not stop")
+		}
+		w.held = nil
+		w.comesBack(t)
+		logs := []string{`{"moved":[],"left":["10-default.conflist"]}`, "nadra-node: waiting for Multus' configuration: /conf has none"}
+		w.runner.Nodes.Raw = func(context.Context, string) ([]byte, error) {
+			log := logs[0]
+			logs = logs[1:]
+			return []byte(log), nil
+		}
+		err := w.runner.RollBack(t.Context(), w.plan, w.state(t), "node/n1")
+		if err == nil || !strings.Contains(err.Error(), "node n1: return: waiting for Multus' configuration: nadra-node: waiting") {
+			t.Errorf("error %v, want what the pod on the node has printed", err)
+		}
+		if n := w.node(t); !n.Spec.Unschedulable || len(n.Spec.Taints) == 0 {
+			t.Errorf("node %+v is open for pods", n.Spec)
+		}
+	})
 }
