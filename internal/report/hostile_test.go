@@ -23,7 +23,7 @@ import (
 var nasty = []string{
 	"", "a\nb\r\nc\rd\te", "\x00", "\x1b[31mred\x1b[0m", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a|b\\|c", "`code` ``",
 	"=1+1", "+1", "-1", "@SUM(A1)", "＝1", "\"quoted\", 'single'", "\xff\xfe broken", "\u202egnp.exe", "🦀👩‍👩‍👧", "]]>", "&amp;&", "--><!--",
-	strings.Repeat("long ", 5000), "{{.}}", "[link](javascript:alert(1))", "javascript:alert(1)", "\u2028", "\ufffe\uffff", "$(id)", "%s%n", "https://evil.example/x", "# h", "---\n", "Y", "no", "190:20:30", "0x1F", "1e3", "~", "null", "2026-11-21",
+	strings.Repeat("long ", 500), "{{.}}", "[link](javascript:alert(1))", "javascript:alert(1)", "\u2028", "\ufffe\uffff", "$(id)", "%s%n", "https://evil.example/x", "# h", "---\n", "Y", "no", "190:20:30", "0x1F", "1e3", "~", "null", "2026-11-21",
 }
 
 // hostile has a value in every place that others write.
@@ -50,13 +50,8 @@ func hostile(v string) *Report {
 	}})
 }
 
-func TestHostileValues(t *testing.T) {
-	s := schema(t)
-	for _, v := range nasty {
-		checkHostile(t, s, v)
-	}
-}
-
+// FuzzHostileValues writes a report in every form with a value in every place
+// that others write; without -fuzz it does so with all of nasty.
 func FuzzHostileValues(f *testing.F) {
 	for _, v := range nasty {
 		f.Add(v)
