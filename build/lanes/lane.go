@@ -123,17 +123,19 @@ func (c command) run(ctx context.Context, path string) (usage, error) {
 	if err != nil {
 		return usage{}, fmt.Errorf("finding this program: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, self, append([]string{superviseFlag, path + ".usage", "nice", "-n", strconv.Itoa(c.niceness), c.name}, c.args...)...)
+	cmd := exec.Command(self, append([]string{superviseFlag, path + ".usage", "nice", "-n", strconv.Itoa(c.niceness), c.name}, c.args...)...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGINT) }
 	// A pipe, so that a process that is left behind is noticed: it holds it open.
 	out := io.Writer(struct{ io.Writer }{log})
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = leftBehindLimit
-	if ctx.Err() != nil {
-		return usage{}, ctx.Err()
+	if err := cmd.Start(); err != nil {
+		return usage{}, fmt.Errorf("starting %s: %w", c.name, err)
 	}
-	runErr := cmd.Run()
+	// The command removes its clusters then, which may take a minute.
+	stop := context.AfterFunc(ctx, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGINT) })
+	runErr := cmd.Wait()
+	stop()
 	var used usage
 	content, err := os.ReadFile(path + ".usage")
 	if err == nil {
