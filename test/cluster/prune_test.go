@@ -40,8 +40,11 @@ func TestOutdated(t *testing.T) {
 		{"a build that a process uses", []cached{unused("components/runc"+keyA, 0), running}, nil},
 		{"a name that begins like another", []cached{unused("components/containerd"+keyA, 9*day), unused("components/containerd-newest"+keyB, 0)}, nil},
 		{"the same name in two suites", []cached{unused("e2e/neighbour"+keyA, 9*day), unused("vm/neighbour"+keyB, 0)}, nil},
-		{"partial folders", []cached{unused("vm/runc-.partial-12", day), unused("vm/runc-.partial-3", day+1), unused("vm/runc"+keyA+"-.partial-removed", 9*day)},
-			[]string{"vm/runc-.partial-3", "vm/runc" + keyA + "-.partial-removed"}},
+		{
+			"partial folders",
+			[]cached{unused("vm/runc-.partial-12", day), unused("vm/runc-.partial-3", day+1), unused("vm/runc"+keyA+"-.partial-removed", 9*day)},
+			[]string{"vm/runc-.partial-3", "vm/runc" + keyA + "-.partial-removed"},
+		},
 		{"saved logs", logs, []string{"logs/e2e-10", "logs/e2e-11"}},
 		{"run folders", []cached{unused("run/default", 99*day), unused("run/x"+keyA, 99*day), unused("run/x"+keyB, 0), unused("run/x-.partial-1", 9*day)}, nil},
 		{"folders of other programs", []cached{unused("vm/unpacked-1234", 99*day), unused("other/x-abc", 99*day)}, nil},
