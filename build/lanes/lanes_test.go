@@ -16,9 +16,9 @@ import (
 // The lanes of these tests run this program as their supervisor.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == superviseFlag {
-		os.Exit(supervise(os.Args[2], os.Args[3:]))
+		os.Exit(supervise(os.Args[2], os.Args[3:])) //nolint:forbidigo // this is main
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
 func TestTable(t *testing.T) {

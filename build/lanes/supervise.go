@@ -54,8 +54,7 @@ func measure(command *exec.Cmd) (code int, used usage, err error) {
 	begun := time.Now()
 	err = command.Run()
 	used.Wall = time.Since(begun)
-	var failed *exec.ExitError
-	if err != nil && !errors.As(err, &failed) {
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		return 0, usage{}, fmt.Errorf("running %s: %w", command.Path, err)
 	}
 	reap()
@@ -64,10 +63,10 @@ func measure(command *exec.Cmd) (code int, used usage, err error) {
 		return 0, usage{}, fmt.Errorf("reading the CPU time of a command: %w", err)
 	}
 	used.CPU = time.Duration(children.Utime.Nano() + children.Stime.Nano())
-	if failed != nil {
-		return max(1, failed.ExitCode()), used, nil // -1 after a signal
+	if command.ProcessState.Success() {
+		return 0, used, nil
 	}
-	return 0, used, nil
+	return max(1, command.ProcessState.ExitCode()), used, nil // -1 after a signal
 }
 
 // reap waits for the orphans that have ended, which counts their CPU time.

@@ -74,6 +74,9 @@ func startLab(b *testing.B) *lab.Lab {
 	return useLab(b, cluster.Options{Nodes: 1}, func(*lab.Lab) error { return nil })
 }
 
+// defaultGOGC is Go's default, which components have in a real cluster.
+const defaultGOGC = 100
+
 // useLab starts a cluster and prepares it, unless the benchmark before had one
 // with that number of nodes. There is one at a time, whose noise is that of what
 // is measured.
@@ -83,7 +86,7 @@ func useLab(b *testing.B, o cluster.Options, prepare func(*lab.Lab) error) *lab.
 		return theLab
 	}
 	noLab(b)
-	o.Dir = filepath.Join(runDir, "cluster")
+	o.Dir, o.GOGC = filepath.Join(runDir, "cluster"), defaultGOGC
 	l, err := lab.Start(b.Context(), o, os.Stderr)
 	must(b, err)
 	theLab, labNodes = l, o.Nodes

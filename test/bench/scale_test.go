@@ -87,7 +87,7 @@ func scaleSizes(b *testing.B) []int {
 // are not held back: what counts is how much work there is.
 func newScale(b *testing.B) *scale {
 	l, err := lab.Start(b.Context(), cluster.Options{
-		Dir: filepath.Join(runDir, "scale"), Nodes: 1, OnBoot: makeMaster,
+		GOGC: defaultGOGC, Dir: filepath.Join(runDir, "scale"), Nodes: 1, OnBoot: makeMaster,
 		ControllerManagerArgs: []string{"--node-monitor-grace-period=1h", "--node-monitor-period=5s", "--kube-api-qps=1000", "--kube-api-burst=1000"},
 		SchedulerArgs:         []string{"--kube-api-qps=1000", "--kube-api-burst=1000"},
 	}, os.Stderr)

@@ -207,8 +207,8 @@ func (l *Lane) Stop(ctx context.Context) error {
 	return l.Cluster.Stop(context.WithoutCancel(ctx))
 }
 
-// SaveLogs copies the logs of the cluster and of the guest to the cache, in
-// place of those of the last run, and returns their folder.
+// SaveLogs copies the logs of the cluster and of the guest to the cache, and returns
+// their folder.
 func (l *Lane) SaveLogs(ctx context.Context) (string, error) {
 	var problems error
 	if l.Guest != nil {
