@@ -29,12 +29,12 @@ import (
 // the plugin directly.
 func TestKubectlFindsThePlugin(t *testing.T) {
 	f := setup(t, "plugin")
-	const script = `PATH="$1:$PATH"; kubectl nadra get attachments -n plugin && ! kubectl nadra get attachments --no-such-flag`
+	const script = `PATH="$1:$PATH"; kubectl nadra version --client && ! kubectl nadra version --no-such-flag`
 	machine := f.Cluster.ControlPlane()
 	out, err := machine.Exec(f.ctx, "sh", "-c", script, "sh", filepath.Join(lab.Root(), "bin"))
 	f.must(err)
-	if !strings.Contains(string(out), "plugin") {
-		f.Errorf("kubectl nadra prints %q", out)
+	if !strings.Contains(string(out), "nadra.dev/v1alpha1") {
+		f.Errorf("kubectl nadra version prints %q", out)
 	}
 }
 
