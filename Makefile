@@ -49,8 +49,9 @@ race: libc chromium ## the quick loop under the race detector
 	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- -race $(TESTS) $(or $(PKG),./...)
 	$(modules-of-their-own)
 
-# FUZZTIME is how long each of them runs, two at a time.
-FUZZTIME ?= 3s
+# FUZZTIME is how long each of them runs, two at a time: a number of inputs, such as
+# 500x, or a time, such as 10m.
+FUZZTIME ?= 500x
 fuzz: ## let every fuzz target look for what breaks it
 	@grep -rH --include='*_test.go' '^func Fuzz' pkg internal cmd | \
 		sed 's|^\(.*\)/[^/]*:func \(Fuzz[A-Za-z0-9]*\)(.*|\2 ./\1|' | \

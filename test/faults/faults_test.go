@@ -129,7 +129,11 @@ func (s *suite) recovered(staying map[string]life) []string {
 		stuck = append(stuck, name)
 	}
 	for name := range staying {
-		if wrong[name] != "" || ended(s.pod(name)) {
+		switch p := s.pod(name); {
+		case wrong[name] != "" || ended(p):
+			continue
+		case lostContainer(p):
+			s.upstream.lostContainers++
 			continue
 		}
 		if err := s.works(staying[name], staying); err != nil {
@@ -148,7 +152,7 @@ func (s *suite) unwell(l life) string {
 	switch {
 	case p == nil:
 		return "it is gone"
-	case lab.IsReady(p), l.never && ended(p):
+	case lab.IsReady(p), l.never && ended(p), lostContainer(p):
 		return ""
 	}
 	return "it is not Ready"

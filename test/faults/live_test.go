@@ -184,7 +184,9 @@ func (s *suite) await(so func() bool) {
 }
 
 // settled reports whether a pod is Ready, or will never be.
-func settled(p *corev1.Pod) bool { return p == nil || lab.IsReady(p) || ended(p) }
+func settled(p *corev1.Pod) bool {
+	return p == nil || lab.IsReady(p) || ended(p) || lostContainer(p)
+}
 
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded

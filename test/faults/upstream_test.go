@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -29,13 +30,56 @@ type upstream struct {
 	// forgotten are network namespaces that a killed containerd forgot, as the last look
 	// for leftovers found them.
 	forgotten []string
+	// lostContainers counts containers of pods that are never restarted, whose start a
+	// containerd that was stopped had cancelled.
+	lostContainers int
 	// torn are addresses that a killed host-local reserved for nobody, likewise.
 	torn []string
 }
 
 func (u *upstream) String() string {
-	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d containerd-forgot-namespaces=%d host-local-torn-leases=%d",
-		u.lostClaims.Load(), len(u.forgotten), len(u.torn))
+	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d containerd-lost-containers=%d containerd-forgot-namespaces=%d host-local-torn-leases=%d",
+		u.lostClaims.Load(), u.lostContainers, len(u.forgotten), len(u.torn))
+}
+
+// startCancelled is the end of containerd's message about a container that it was
+// starting when it was stopped.
+const startCancelled = "failed to create shim task: context canceled"
+
+// lostContainer reports whether containerd was stopped while it started a container of a
+// pod that is never restarted. The kubelet gives the container up, so the pod runs
+// without it and is never Ready. Any other reason for a container that does not start
+// remains a failure of the test.
+func lostContainer(p *corev1.Pod) bool {
+	return p.Spec.RestartPolicy == corev1.RestartPolicyNever && slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		end := c.State.Terminated
+		return end != nil && end.Reason == "StartError" && strings.HasSuffix(end.Message, startCancelled)
+	})
+}
+
+func TestLostContainer(t *testing.T) {
+	pod := func(policy corev1.RestartPolicy, reason, message string) *corev1.Pod {
+		return &corev1.Pod{
+			Spec: corev1.PodSpec{RestartPolicy: policy},
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+				{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+				{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, Message: message}}},
+			}},
+		}
+	}
+	const message = "failed to create containerd task: " + startCancelled
+	if !lostContainer(pod(corev1.RestartPolicyNever, "StartError", message)) {
+		t.Error("containerd's sign is not recognised")
+	}
+	for _, p := range []*corev1.Pod{
+		pod(corev1.RestartPolicyAlways, "StartError", message), // the kubelet starts it again
+		pod(corev1.RestartPolicyNever, "Error", message),
+		pod(corev1.RestartPolicyNever, "StartError", "failed to create shim task: nadra-gate: no such file"),
+	} {
+		if lostContainer(p) {
+			t.Errorf("taken for containerd's: %s", state(p))
+		}
+	}
 }
 
 // restoring is the time between two looks for lost claims.
