@@ -10,6 +10,11 @@ import (
 	"github.com/vishvananda/netns"
 )
 
+// init keeps the tests off the process' first thread, where only TestMain runs: a
+// thread that enters a namespace is never used again, but the first one cannot
+// end, and /proc/self would show its namespace from then on.
+func init() { runtime.LockOSThread() }
+
 // Only a namespace that is surely gone is ErrGone: its DEL frees addresses.
 func TestOpenTellsWhatIsGone(t *testing.T) {
 	root := t.TempDir()

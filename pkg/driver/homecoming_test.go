@@ -14,6 +14,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
+// init keeps the tests off the process' first thread, where only TestMain runs: a
+// thread that enters a namespace is never used again, but the first one cannot
+// end, and /proc/self would show its namespace from then on.
+func init() { runtime.LockOSThread() }
+
 // inOwnNetwork has the test's thread be in a network namespace of its own, which
 // ends with it. It needs the right to make one.
 func inOwnNetwork(t *testing.T) {

@@ -23,6 +23,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// init keeps the tests off the process' first thread, where only TestMain runs: a
+// thread that enters a namespace is never used again, but the first one cannot
+// end, and /proc/self would show its namespace from then on.
+func init() { runtime.LockOSThread() }
+
 // alone puts the test's thread into a network namespace of its own, in which
 // lo is up and net1 has addresses. What the thread opens stays there; what the
 // code under test opens on other threads would not, so that these tests use one

@@ -20,6 +20,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
+// init keeps the tests off the process' first thread, where only TestMain runs: a
+// thread that enters a namespace is never used again, but the first one cannot
+// end, and /proc/self would show its namespace from then on.
+func init() { runtime.LockOSThread() }
+
 const podUID, otherUID = "0a1b2c3d-1111-2222-3333-444455556666", "ffffffff-1111-2222-3333-444455556666"
 
 func containerID(digit string) string { return strings.Repeat(digit, 64) }
