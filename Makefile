@@ -173,7 +173,7 @@ parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, 
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
-CLUSTER_LANES := e2e-node e2e-beside e2e-upgrade e2e-ipam faults test-vm conformance faults-newest-nri e2e-dropin
+CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-beside e2e-ipam conformance faults-newest-nri e2e-dropin
 COMPUTE_LANES := race lint release-check fuzz monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -first parts -built '$(PARTS)'
 $(BIN)/run-lanes: FORCE
