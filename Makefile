@@ -50,12 +50,15 @@ race: libc chromium ## the quick loop under the race detector
 	$(modules-of-their-own)
 
 # FUZZTIME is how long each of them runs, two at a time: a number of inputs, such as
-# 500x, or a time, such as 10m.
+# 500x, or a time, such as 10m. They begin with the inputs in the source alone; with
+# FUZZCACHE= also with those that earlier runs have found, which may be thousands.
 FUZZTIME ?= 500x
+FUZZCACHE ?= $(BIN)/fuzz
 fuzz: ## let every fuzz target look for what breaks it
+	@rm -rf $(BIN)/fuzz && mkdir -p $(BIN)/fuzz
 	@grep -rH --include='*_test.go' '^func Fuzz' pkg internal cmd | \
 		sed 's|^\(.*\)/[^/]*:func \(Fuzz[A-Za-z0-9]*\)(.*|\2 ./\1|' | \
-		xargs -P 2 -n 2 sh -c '$(GO) test -run "^$$" -fuzz "^$$0$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x -parallel 1 "$$1"'
+		xargs -P 2 -n 2 sh -c '$(GO) test -run "^$$" -fuzz "^$$0$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x -parallel 1 "$$1" $(if $(FUZZCACHE),-args -test.fuzzcachedir=$(FUZZCACHE))'
 
 lint: ## static checks and formatting
 	$(TOOL) golangci-lint run --allow-serial-runners ./...
@@ -179,7 +182,7 @@ LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -first parts -built '$(PARTS)'
 $(BIN)/run-lanes: FORCE
 	@$(GO) build -o $@ ./build/lanes
 
-test: $(BIN)/run-lanes $(CLUSTER) ## everything that CI runs, in about 20 minutes
+test: $(BIN)/run-lanes $(CLUSTER) ## everything that CI runs
 	@$(CLUSTER) prune
 	@exec $(LANES) -clusters $(CLUSTERS) -fill '$(COMPUTE_LANES)' $(CLUSTER_LANES)
 
@@ -188,6 +191,7 @@ test-long: export FAULT_PODS := 1000
 test-long: export FAULT_HANDLE_LIVES := 1000
 test-long: export BURST_PODS := 100
 test-long: export FUZZTIME := 10m
+test-long: export FUZZCACHE :=
 test-long: $(BIN)/run-lanes ## what takes hours: 1,000 pod lives, bursts of 100 pods, long fuzzing, the benchmark
 	@exec $(LANES) faults faults-newest-nri e2e-ipam fuzz bench
 
