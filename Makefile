@@ -27,8 +27,9 @@ E2E     := -tags e2e
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Without -trimpath, which releases have, tests use the same compiled packages.
 build: ## build the binaries into bin/
-	$(GO) build -trimpath -ldflags='$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	$(GO) build -ldflags='$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 # PKG are the packages, and RUN is a regular expression for the names of the tests, that
 # a target of tests runs; default all.
@@ -109,12 +110,12 @@ demo: image $(CLUSTER) ## bring up a cluster and show a pod with its macvlan fro
 
 # Tests on clusters: those of $(1), with go test's arguments $(2). All that they print is
 # in bin/lanes/TARGET.json; what is seen of it is gotestsum's FORMAT, and `make test`
-# shows names and failures only. $(3) is how the lines with a lane's figures begin, which
-# are printed once more at the end.
+# shows names and failures only. The lanes lint and race vet and keep debug information.
+# $(3) is how the lines with a lane's figures begin, which are printed once more at the end.
 FORMAT ?= standard-verbose
 define on-clusters
 @mkdir -p $(BIN)/lanes; code=0; \
-	$(TESTSUM) $(FORMAT) --jsonfile $(BIN)/lanes/$@.json -- $(E2E) -count=1 $(2) $(TESTS) $(or $(PKG),$(1)) || code=$$?; \
+	$(TESTSUM) $(FORMAT) --jsonfile $(BIN)/lanes/$@.json -- $(E2E) -count=1 -vet=off -ldflags='-s -w' $(2) $(TESTS) $(or $(PKG),$(1)) || code=$$?; \
 	$(if $(3),sed -nE 's/.*"Output":"(($(3)): [a-z]+=.*)\\n"\}$$/\1/p' $(BIN)/lanes/$@.json | tail -n 4;) exit $$code
 endef
 

@@ -93,7 +93,9 @@ func watch(ctx context.Context, board *board, name, log string, events *follower
 	}
 }
 
-// lastLine returns the last whole line of a file; empty if there is none.
+// lastLine returns the last whole line of a file, or an empty one if there is none. It
+// skips lines about downloads: what follows a download may compile for minutes without
+// another line.
 func lastLine(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -108,8 +110,13 @@ func lastLine(path string) string {
 	if err != nil {
 		return ""
 	}
-	text := strings.TrimSpace(string(tail[:1+strings.LastIndexByte(string(tail), '\n')]))
-	return strings.TrimSpace(text[1+strings.LastIndexByte(text, '\n'):])
+	last := ""
+	for line := range strings.Lines(string(tail[:1+strings.LastIndexByte(string(tail), '\n')])) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "go: downloading ") {
+			last = line
+		}
+	}
+	return last
 }
 
 // run runs the command under a supervisor, with its output in path.log.

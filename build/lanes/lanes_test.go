@@ -163,7 +163,8 @@ until grep -q ') Z' /proc/$pid/stat; do sleep 0.01; done`
 
 func TestLastLine(t *testing.T) {
 	for content, want := range map[string]string{
-		"": "", "no end": "", "one\n": "one", "one\ntwo\nthree": "two", strings.Repeat("x", 5000) + "\nlast\n\n": "last",
+		"": "", "no end": "", "one\n": "one", "one\ntwo\nthree": "two",
+		"go build\ngo: downloading k8s.io/api v0.37.2\n": "go build", strings.Repeat("x", 5000) + "\nlast\n\n": "last",
 	} {
 		path := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

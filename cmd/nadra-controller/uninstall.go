@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/controller"
-	madelive "github.com/nadra-dev/nadra/internal/made/live"
+	"github.com/nadra-dev/nadra/internal/uninstallrun"
 )
 
 // uninstall says on standard output what it deletes, and what it keeps and why.
@@ -30,6 +30,6 @@ func uninstall(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	u := madelive.Uninstaller{Client: c, Namespace: o.Namespace, Secret: o.Secret, Out: os.Stdout}
+	u := uninstallrun.OwnedRemover{Client: c, Namespace: o.Namespace, Secret: o.Secret, Out: os.Stdout}
 	return u.Run(ctx)
 }

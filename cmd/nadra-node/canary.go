@@ -2,53 +2,53 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/netip"
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/canary"
-	"github.com/nadra-dev/nadra/internal/canary/echo"
+	"github.com/nadra-dev/nadra/internal/canaryecho"
 )
 
-// runCanary is what runs in the pods of `kubectl nadra verify --canary`: serve
-// until it is told to end, and, by exec, look and ping.
-func runCanary(ctx context.Context, args []string, w io.Writer) error {
-	if len(args) == 0 {
-		return errors.New("canary: say what to do: serve, look or ping")
+// runCanary serves until ctx ends, which a canary's pod runs. Look and ping are run in
+// the pod by exec.
+func runCanary(ctx context.Context, args []string, out io.Writer) error {
+	verb := ""
+	if len(args) > 0 {
+		verb, args = args[0], args[1:]
 	}
-	switch verb, rest := args[0], args[1:]; verb {
+	switch verb {
 	case "serve":
-		return serveCanary(ctx, rest)
+		return serveCanary(ctx, args)
 	case "look":
-		look, err := echo.Look()
-		return writeLine(w, look, err)
+		look, err := canaryecho.Look()
+		if err != nil {
+			return err
+		}
+		return writeReport(out, look)
 	case "ping":
-		return pingCanaries(ctx, rest, w)
-	default:
-		return fmt.Errorf("canary: %q is nothing that it does: serve, look or ping", verb)
+		return pingCanaries(ctx, args, out)
 	}
+	return fmt.Errorf("%q is not a command of nadra-node canary: give serve, look or ping", verb)
 }
 
 func serveCanary(ctx context.Context, args []string) error {
-	fs := flag.NewFlagSet("nadra-node canary serve", flag.ContinueOnError)
+	fs := newFlagSet("canary serve")
 	port := fs.Int("port", canary.Port, "UDP port to answer on")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
-	return echo.Serve(ctx, *port)
+	return canaryecho.Serve(ctx, *port)
 }
 
-func pingCanaries(ctx context.Context, args []string, w io.Writer) error {
-	var o echo.Options
-	fs := flag.NewFlagSet("nadra-node canary ping", flag.ContinueOnError)
-	fs.StringVar(&o.Interface, "interface", "", "interface to ping from; any unless given")
-	fs.IntVar(&o.Count, "count", 3, "requests to each address")
-	fs.DurationVar(&o.Wait, "wait", time.Second, "how long to wait for each answer")
-	fs.IntVar(&o.Port, "port", canary.Port, "UDP port that others answer on, where ICMP is not permitted")
+func pingCanaries(ctx context.Context, args []string, out io.Writer) error {
+	var o canaryecho.Options
+	fs := newFlagSet("canary ping")
+	fs.StringVar(&o.Interface, "interface", "", "interface to ping from (default any)")
+	fs.IntVar(&o.Count, "count", 3, "number of requests to each address")
+	fs.DurationVar(&o.Wait, "wait", time.Second, "time to wait for each answer")
+	fs.IntVar(&o.Port, "port", canary.Port, "UDP port on which canaries answer if ICMP is not permitted")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -60,17 +60,9 @@ func pingCanaries(ctx context.Context, args []string, w io.Writer) error {
 		}
 		targets = append(targets, a)
 	}
-	pings, err := echo.Run(ctx, o, targets)
-	return writeLine(w, pings, err)
-}
-
-// writeLine writes a value as one line of JSON, unless there is an error.
-func writeLine(w io.Writer, v any, err error) error {
+	pings, err := canaryecho.Run(ctx, o, targets)
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(w).Encode(v); err != nil {
-		return fmt.Errorf("writing the answer: %w", err)
-	}
-	return nil
+	return writeReport(out, pings)
 }

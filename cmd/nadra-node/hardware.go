@@ -10,33 +10,36 @@ import (
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
 
-// commonConfigs are where the device plugins' own manifests put their
-// configurations. On a cluster without them there is nothing to serve.
+// commonConfigs names the ConfigMaps that the device plugins' own manifests create. If a
+// cluster has none of them, there are no resource pools.
 var commonConfigs = []driver.PoolConfig{
 	{Namespace: "kube-system", Name: "sriovdp-config", Optional: true},
 	{Namespace: "kube-system", Name: "rdma-devices", Optional: true},
 }
 
-func (o *options) hardwareFlags(fs *flag.FlagSet) {
-	fs.Var(&o.poolConfigs, "pool-config", "ConfigMap with a device plugin's configuration, of which the resource pools are served: namespace/name[:key][=prefix]; "+
-		"may be repeated, the first has precedence (default kube-system/sriovdp-config and kube-system/rdma-devices, if they exist); none for no pools")
-	fs.StringVar(&o.Hardware.PolicyNamespace, "sriov-policies", "", "namespace whose SriovNetworkNodePolicies are resource pools, after those of --pool-config; empty for none")
-	fs.StringVar(&o.Hardware.OperatorPrefix, "sriov-resource-prefix", pools.DefaultOperatorPrefix, "domain of the resources of sriov-network-operator: its RESOURCE_PREFIX")
-	fs.StringVar(&o.sysRoot, "sysfs-root", "", "where the host's sysfs is seen (default sys in --host-root)")
-	fs.StringVar(&o.podSocket, "pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "the kubelet's socket that tells what device plugins have given to pods, in the host; if it is not there, nothing")
+// addHardwareFlags adds the flags for resource pools.
+func (o *options) addHardwareFlags(fs *flag.FlagSet) {
+	fs.Var(&o.poolConfigs, "pool-config", "ConfigMap with a device plugin's configuration, whose resource pools the driver serves: namespace/name[:key][=prefix]; "+
+		"may be repeated, and the first has precedence (default kube-system/sriovdp-config and kube-system/rdma-devices, if they exist); none disables pools")
+	fs.StringVar(&o.Hardware.PolicyNamespace, "sriov-policies", "", "namespace of SriovNetworkNodePolicies, which are resource pools after those of --pool-config; empty disables them")
+	fs.StringVar(&o.Hardware.OperatorPrefix, "sriov-resource-prefix", pools.DefaultOperatorPrefix, "domain of the resources of sriov-network-operator, its RESOURCE_PREFIX")
+	fs.StringVar(&o.sysRoot, "sysfs-root", "", "directory of the host's sysfs (default sys in --host-root)")
+	fs.StringVar(&o.podSocket, "pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "the kubelet's socket that reports the devices which device plugins have allocated, in the host; may be absent")
 }
 
-// setHardware completes what the flags say.
-func (o *options) setHardware() {
-	o.Hardware.Configs = o.poolConfigs.list
+// hardware returns what the flags for resource pools ask for.
+func (o *options) hardware() driver.Hardware {
+	h := o.Hardware
+	h.Configs = o.poolConfigs.list
 	if !o.poolConfigs.given {
-		o.Hardware.Configs = commonConfigs
+		h.Configs = commonConfigs
 	}
-	o.Hardware.SysRoot = o.sysRoot
+	h.SysRoot = o.sysRoot
 	if o.sysRoot == "" {
-		o.Hardware.SysRoot = filepath.Join(o.HostRoot, "sys")
+		h.SysRoot = filepath.Join(o.HostRoot, "sys")
 	}
-	o.Hardware.PodResources = filepath.Join(o.HostRoot, o.podSocket)
+	h.PodResources = filepath.Join(o.HostRoot, o.podSocket)
+	return h
 }
 
 // poolConfigs is the flag --pool-config.

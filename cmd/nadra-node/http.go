@@ -18,32 +18,31 @@ import (
 )
 
 const (
-	// portWait is how long the port may still be the driver's before, which has
-	// given up its state and is about to end.
+	// portWait is how long a driver that is about to end may still have the port.
 	portWait = 10 * time.Second
-	// portPoll is the interval at which it is tried.
+	// portPoll is the pause between tries to open the port.
 	portPoll = 200 * time.Millisecond
-	// headerTime bounds the reading of a request's header. There is no bound for
-	// all of it, which would cut off profiles.
+	// headerTime limits the reading of a request's header. There is no limit for the
+	// response, which would cut off profiles.
 	headerTime = 5 * time.Second
 )
 
-// healthy is the driver, for whoever asks how it is.
+// healthy is the driver's health.
 type healthy interface {
 	Live() []driver.Check
 	Ready() []driver.Check
 }
 
-// serveHTTP answers on --http-address, in the background, until stop is called.
-// Only a port that cannot be had is an error: what fails later is logged, and
-// keeps nobody from attaching.
+// serveHTTP serves --http-address in the background until stop is called. It returns an
+// error if it cannot listen. Later failures are only logged, because they keep no pod
+// from its networks.
 func (o options) serveHTTP(ctx context.Context, d healthy) (stop func(), err error) {
 	if o.httpAddress == "" {
 		return func() {}, nil
 	}
 	listener, err := listen(ctx, o.httpAddress)
 	if err != nil {
-		return nil, fmt.Errorf("listening on --http-address %s: %w: free the port, or give another one, or none (--http-address=)", o.httpAddress, err)
+		return nil, fmt.Errorf("listening on --http-address %s: %w: free the port, choose another one, or serve nothing (--http-address=)", o.httpAddress, err)
 	}
 	server := &http.Server{Handler: o.handler(d), ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	klog.FromContext(ctx).Info("Serving metrics and health", "address", listener.Addr().String(), "pprof", o.pprof)
@@ -51,16 +50,16 @@ func (o options) serveHTTP(ctx context.Context, d healthy) (stop func(), err err
 	go func() {
 		defer close(done)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			klog.FromContext(ctx).Error(err, "Nobody can ask for metrics and health any more")
+			klog.FromContext(ctx).Error(err, "Serving metrics and health failed")
 		}
 	}()
 	return func() {
-		_ = server.Close() // whoever is being answered asks again
+		_ = server.Close() // clients retry
 		<-done
 	}, nil
 }
 
-// listen waits for a port that is another's for a moment more.
+// listen opens the address. It retries for portWait while another process has the port.
 func listen(ctx context.Context, address string) (net.Listener, error) {
 	ctx, cancel := context.WithTimeout(ctx, portWait)
 	defer cancel()
@@ -78,7 +77,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	}
 }
 
-// handler is all that is answered.
+// handler returns all endpoints.
 func (o options) handler(d healthy) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", o.Metrics.Handler())
@@ -94,8 +93,7 @@ func (o options) handler(d healthy) http.Handler {
 	return mux
 }
 
-// checked answers with every check and how it is, and by its status whether all
-// pass.
+// checked returns a handler that lists every check. Its status is 503 unless all pass.
 func checked(checks func() []driver.Check, word string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		var text strings.Builder
@@ -105,39 +103,41 @@ func checked(checks func() []driver.Check, word string) http.Handler {
 			if !c.OK {
 				sign, status, verdict = "[-]", http.StatusServiceUnavailable, "not "+word
 			}
-			fmt.Fprintf(&text, "%s%s: %s\n", sign, c.Name, oneLine(c.Says))
+			fmt.Fprintf(&text, "%s%s: %s\n", sign, c.Name, oneLine(c.Detail))
 		}
 		text.WriteString(verdict + "\n")
 		answer(w, status, text.String())
 	})
 }
 
-// oneLine is for errors of plugins and runtimes, which may have several.
+// oneLine joins the lines of a text, because errors of plugins and runtimes may have
+// several.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
+// answer writes a plain text.
 func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text)) // who has gone needs no answer
+	_, _ = w.Write([]byte(text)) // fails if the client is gone
 }
 
-// fromHere lets through who is on the node itself: a process there, or somebody
-// whom the API server lets forward a port to the driver's pod. No packet from
-// elsewhere has a loopback address as its source. The name by which the driver
-// was asked must be one of this host, too, so that no page in a browser beside a
-// forwarded port has it do anything.
+// fromHere serves only clients on the node: processes there, and users who may forward a
+// port to the driver's pod. No packet from another host has a loopback address as its
+// source. The request's Host must be a loopback name, too, so that a page in a browser
+// cannot use a forwarded port.
 func fromHere(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.RemoteAddr) || !isLoopback(r.Host) {
-			answer(w, http.StatusForbidden, "only from the node itself: ask 127.0.0.1 there, or by kubectl port-forward\n")
+			answer(w, http.StatusForbidden, "served to clients on the node only: use 127.0.0.1 there, or kubectl port-forward\n")
 			return
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// isLoopback reports whether a host, with or without a port, is this one.
+// isLoopback reports whether a host, with or without a port, is a loopback name or
+// address.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -47,10 +47,10 @@ const elsewhere, here, node = "192.0.2.7:40000", "127.0.0.1:40000", "192.0.2.1:9
 
 func TestChecksAreTold(t *testing.T) {
 	p := patient{
-		live: []driver.Check{{Name: "sweep", OK: true, Says: "last turn 1s ago"}},
+		live: []driver.Check{{Name: "sweep", OK: true, Detail: "last turn 1s ago"}},
 		ready: []driver.Check{
-			{Name: "kubelet", OK: true, Says: "registered"},
-			{Name: "nri", Says: "not connected since then: dial:\nno such file"},
+			{Name: "kubelet", OK: true, Detail: "registered"},
+			{Name: "nri", Detail: "not connected since then: dial:\nno such file"},
 		},
 	}
 	h := parsed(t, "").handler(p)
@@ -100,9 +100,9 @@ func TestLogLevel(t *testing.T) {
 		{http.MethodPut, strings.Repeat("1", 100), here, "localhost:9078", http.StatusBadRequest, "from 0 to 7"},
 		{http.MethodPost, "1", here, "localhost:9078", http.StatusMethodNotAllowed, "PUT sets it"},
 		{http.MethodPut, "1", elsewhere, "localhost:9078", http.StatusForbidden, "kubectl port-forward"},
-		{http.MethodGet, "", elsewhere, node, http.StatusForbidden, "only from the node itself"},
-		{http.MethodPut, "1", "192.0.2.1:40000", node, http.StatusForbidden, "only from the node itself"}, // by the node's own address
-		{http.MethodPut, "1", here, "evil.example:9078", http.StatusForbidden, "only from the node itself"},
+		{http.MethodGet, "", elsewhere, node, http.StatusForbidden, "clients on the node only"},
+		{http.MethodPut, "1", "192.0.2.1:40000", node, http.StatusForbidden, "clients on the node only"}, // by the node's own address
+		{http.MethodPut, "1", here, "evil.example:9078", http.StatusForbidden, "clients on the node only"},
 		{http.MethodGet, "", here, "localhost", http.StatusOK, "5\n"},
 	} {
 		status, text := ask(h, tt.method, "/loglevel", tt.body, tt.from, tt.host)
@@ -169,7 +169,7 @@ func TestPort(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*portPoll)
 	defer cancel()
 	_, err = o.serveHTTP(ctx, patient{})
-	if err == nil || !strings.Contains(err.Error(), before.Addr().String()) || !strings.Contains(err.Error(), "free the port, or give another one") {
+	if err == nil || !strings.Contains(err.Error(), before.Addr().String()) || !strings.Contains(err.Error(), "free the port, choose another one") {
 		t.Fatalf("the port of another: %v", err)
 	}
 	time.AfterFunc(portPoll/2, func() { before.Close() })

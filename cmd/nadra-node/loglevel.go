@@ -11,15 +11,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxVerbosity is the most that can be had at run time. From 8 on client-go logs
-// the bodies of requests and answers; who wants them starts the driver with --v.
+// maxVerbosity is the highest level that can be set at run time. From level 8 on,
+// client-go logs the bodies of requests and responses: start the driver with --v for
+// that.
 const maxVerbosity = 7
 
-// verbosity is klog's -v, which can be changed while the driver runs.
+// verbosity is klog's flag -v. It can be changed while the driver runs.
 type verbosity struct{ flag.Value }
 
-// serve answers with the level, and takes a new one. It holds until the next one,
-// or until the driver ends: then it is the flag's again.
+// serve returns the level for GET and sets it for PUT. A restarted driver has the
+// flag's level again.
 func (v verbosity) serve(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet:
@@ -36,9 +37,10 @@ func (v verbosity) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// change sets the level to the number in the request's body.
 func (v verbosity) change(r *http.Request) error {
-	const most = 16 // more than any number that is one
-	body, err := io.ReadAll(io.LimitReader(r.Body, most))
+	const maxBytes = 16 // more than any valid level has
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBytes))
 	if err != nil {
 		return fmt.Errorf("reading the level: %w", err)
 	}
@@ -51,6 +53,6 @@ func (v verbosity) change(r *http.Request) error {
 	if err := v.Set(strconv.Itoa(level)); err != nil {
 		return fmt.Errorf("setting the level: %w", err)
 	}
-	klog.FromContext(r.Context()).Info("The log level was changed", "from", before, "to", level)
+	klog.FromContext(r.Context()).Info("Log level changed", "from", before, "to", level)
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/canary"
 	"github.com/nadra-dev/nadra/internal/probe"
-	"github.com/nadra-dev/nadra/internal/probe/host"
+	"github.com/nadra-dev/nadra/internal/probehost"
 	"github.com/nadra-dev/nadra/pkg/driver"
 )
 
@@ -94,14 +94,14 @@ func TestProbeFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := host.Options{Root: "/host", NRISocket: "/run/n.sock", CDIDirs: []string{"/a", "/b"}, BinDirs: []string{"/c"}, ConfDirs: []string{"/d", "/e"}}
-	if diff := cmp.Diff(want, o.host, cmpopts.IgnoreFields(host.Options{}, "Links")); diff != "" {
+	want := probehost.Options{Root: "/host", NRISocket: "/run/n.sock", CDIDirs: []string{"/a", "/b"}, BinDirs: []string{"/c"}, ConfDirs: []string{"/d", "/e"}}
+	if diff := cmp.Diff(want, o.host, cmpopts.IgnoreFields(probehost.Options{}, "Links")); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
 	if o, err := parseProbe([]string{"--pods", "--pod-uids=a,b"}); err != nil || !o.pods || len(o.uids) != 2 {
 		t.Errorf("pods: %+v, %v", o, err)
 	}
-	if _, err := parseProbe([]string{"more"}); err == nil || !strings.Contains(err.Error(), `"more" is none`) {
+	if _, err := parseProbe([]string{"more"}); err == nil || !strings.Contains(err.Error(), `unexpected argument "more"`) {
 		t.Errorf("an argument: %v", err)
 	}
 }
@@ -135,10 +135,10 @@ func TestCanary(t *testing.T) {
 		t.Errorf("%+v, %v", pings, err)
 	}
 	for says, args := range map[string][]string{
-		"say what to do":        nil,
-		`"sing" is nothing`:     {"sing"},
-		"reading the addresses": {"ping", "me"},
-		"not defined: -x":       {"serve", "-x"},
+		`"" is not a command`:     nil,
+		`"sing" is not a command`: {"sing"},
+		"reading the addresses":   {"ping", "me"},
+		"not defined: -x":         {"serve", "-x"},
 	} {
 		if err := runCanary(t.Context(), args, &out); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: the error is %v", args, err)
@@ -164,5 +164,25 @@ func TestProbeOfPods(t *testing.T) {
 	pods, err := probe.DecodePods([]byte(out.String()))
 	if err != nil || len(pods.Pods) != 0 || len(pods.Errors) != 0 {
 		t.Errorf("%+v, %v of %q", pods, err, out.String())
+	}
+}
+
+// TestCommands checks that help lists every subcommand, that each rejects an unknown
+// flag, and that an unknown subcommand is not taken for the driver.
+func TestCommands(t *testing.T) {
+	var help strings.Builder
+	if err := run(t.Context(), []string{"help"}, &help); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range commands() {
+		if !strings.Contains(help.String(), "nadra-node "+c.name+" ") {
+			t.Errorf("the help lacks %s:\n%s", c.name, help.String())
+		}
+		if err := run(t.Context(), []string{c.name, "--absent"}, &help); err == nil {
+			t.Errorf("nadra-node %s --absent succeeds", c.name)
+		}
+	}
+	if err := run(t.Context(), []string{"prove"}, &help); err == nil || !strings.Contains(err.Error(), `"prove" is not a command of nadra-node`) {
+		t.Errorf("nadra-node prove: %v", err)
 	}
 }

@@ -2,47 +2,37 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"time"
 
-	"github.com/nadra-dev/nadra/internal/handover"
+	"github.com/nadra-dev/nadra/internal/multusconf"
 )
 
-// multusCommand is the subcommand that `kubectl nadra upgrade` has a pod run on
-// a node: "off" takes Multus' configuration away from the container runtime, "on"
-// gives it back, and "await" waits until there is one.
-const multusCommand = "multus"
-
-// multusAwaits limits how long "await" waits. The pod that runs it has a minute.
+// multusAwaits limits how long "await" waits. Its pod has a minute.
 const multusAwaits = 40 * time.Second
 
-// runMultus writes what it did as one line of JSON.
-func runMultus(ctx context.Context, args []string, w io.Writer) error {
-	var dirs handover.Dirs
-	fs := flag.NewFlagSet("nadra-node "+multusCommand, flag.ContinueOnError)
+// runMultus reports what it did.
+func runMultus(ctx context.Context, args []string, out io.Writer) error {
+	var dirs multusconf.Dirs
+	fs := newFlagSet("multus")
 	fs.StringVar(&dirs.Conf, "cni-conf-dir", "/etc/cni/net.d", "directory of CNI configurations that the container runtime reads")
-	fs.StringVar(&dirs.Kept, "keep-in", "/var/lib/nadra/multus", "directory that keeps Multus' own for the way back")
+	fs.StringVar(&dirs.Kept, "keep-in", "/var/lib/nadra/multus", "directory that keeps Multus' configuration for the way back")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	await := func() (handover.Report, error) {
+	await := func() (multusconf.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, multusAwaits)
 		defer cancel()
 		return dirs.Await(ctx)
 	}
-	do := map[string]func() (handover.Report, error){"off": dirs.Take, "on": dirs.Give, "await": await}[fs.Arg(0)]
+	do := map[string]func() (multusconf.Report, error){"off": dirs.Take, "on": dirs.Give, "await": await}[fs.Arg(0)]
 	if do == nil || fs.NArg() != 1 {
-		return fmt.Errorf("reading the arguments %q: give one, off, on or await", fs.Args())
+		return fmt.Errorf("the arguments are %q: give one of off, on and await", fs.Args())
 	}
 	report, err := do()
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(w).Encode(report); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
+	return writeReport(out, report)
 }

@@ -1,37 +1,28 @@
 package main
 
 import (
-	"encoding/json"
-	"flag"
-	"fmt"
+	"context"
 	"io"
 	"path/filepath"
 	"slices"
 
-	"github.com/nadra-dev/nadra/internal/uninstall/host"
+	"github.com/nadra-dev/nadra/internal/uninstallhost"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// uninstallCommand is the subcommand that `kubectl nadra uninstall` has a pod run
-// on a node.
-const uninstallCommand = "uninstall"
-
-// runUninstall writes one line of JSON.
-func runUninstall(args []string, w io.Writer) error {
-	var o host.Options
+// runUninstall reports what nadra has on the node, and what it removed.
+func runUninstall(_ context.Context, args []string, out io.Writer) error {
+	var o uninstallhost.Options
 	var plugins, registry, cdi string
-	fs := flag.NewFlagSet("nadra-node "+uninstallCommand, flag.ContinueOnError)
+	fs := newFlagSet("uninstall")
 	fs.StringVar(&o.Root, "host-root", "/", "the host's root directory")
-	fs.StringVar(&o.StateDir, "state-dir", "/var/lib/nadra", "nadra's state, in the host")
+	fs.StringVar(&o.StateDir, "state-dir", "/var/lib/nadra", "directory of nadra's state, in the host")
 	fs.StringVar(&plugins, "kubelet-plugins-dir", "/var/lib/kubelet/plugins", "the kubelet's plugins directory, in the host")
 	fs.StringVar(&registry, "kubelet-registry-dir", "/var/lib/kubelet/plugins_registry", "the kubelet's plugin registration directory, in the host")
-	fs.StringVar(&cdi, "cdi-dir", "/var/run/cdi", "where the driver has written CDI specs, in the host")
-	fs.BoolVar(&o.Remove, "remove", false, "remove what is nadra's, where nothing is left to be done")
-	if err := fs.Parse(args); err != nil {
+	fs.StringVar(&cdi, "cdi-dir", "/var/run/cdi", "directory of the driver's CDI specs, in the host")
+	fs.BoolVar(&o.Remove, "remove", false, "remove nadra's files, unless a pod still needs them")
+	if err := parseFlags(fs, args); err != nil {
 		return err
-	}
-	if fs.NArg() > 0 {
-		return fmt.Errorf("reading the arguments: %q is none", fs.Arg(0))
 	}
 	o.Patterns = []string{
 		filepath.Join(plugins, v1alpha1.DriverName),
@@ -39,10 +30,7 @@ func runUninstall(args []string, w io.Writer) error {
 		filepath.Join(registry, v1alpha1.DriverName+"-reg.sock"),
 		filepath.Join(cdi, v1alpha1.DriverName+"-*"),
 	}
-	report := host.Run(o)
+	report := uninstallhost.Run(o)
 	slices.Sort(report.Paths)
-	if err := json.NewEncoder(w).Encode(report); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
+	return writeReport(out, report)
 }

@@ -1,6 +1,6 @@
 // Package cleanup says what pods that are gone have left behind: facts in,
-// orphans out. What is in use, or may be, is none. internal/cleanup/host has the
-// facts of a node and carries out what is decided there; internal/cleanup/live
+// orphans out. What is in use, or may be, is none. internal/cleanuphost has the
+// facts of a node and carries out what is decided there; internal/cleanuprun
 // does the same with the cluster's objects.
 package cleanup
 

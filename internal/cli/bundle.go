@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nadra-dev/nadra/internal/bundle"
-	"github.com/nadra-dev/nadra/internal/bundle/live"
-	doctorlive "github.com/nadra-dev/nadra/internal/doctor/live"
+	"github.com/nadra-dev/nadra/internal/bundleread"
+	"github.com/nadra-dev/nadra/internal/doctorread"
 )
 
 const bundleHelp = `Write an archive for support: what doctor says, nadra's own objects, logs and
@@ -110,8 +110,8 @@ func (o *bundleOptions) run(ctx context.Context) error {
 	return nil
 }
 
-func (o *bundleOptions) reader() (live.Cluster, error) {
-	c := live.Cluster{Since: o.since, StateNamespace: o.stateNamespace}
+func (o *bundleOptions) reader() (bundleread.Cluster, error) {
+	c := bundleread.Cluster{Since: o.since, StateNamespace: o.stateNamespace}
 	var err error
 	if c.Cluster, err = (&doctorOptions{app: o.app, nodes: o.nodes}).connect(); err != nil {
 		return c, err
@@ -122,7 +122,7 @@ func (o *bundleOptions) reader() (live.Cluster, error) {
 		}
 	}
 	if o.probed {
-		c.Probe = &doctorlive.Probe{Namespace: o.pods.namespace, Image: o.pods.image, Timeout: o.pods.timeout, Poll: podPoll}
+		c.Probe = &doctorread.Probe{Namespace: o.pods.namespace, Image: o.pods.image, Timeout: o.pods.timeout, Poll: podPoll}
 	}
 	return c, nil
 }

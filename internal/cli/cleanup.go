@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nadra-dev/nadra/internal/cleanup"
-	"github.com/nadra-dev/nadra/internal/cleanup/live"
+	"github.com/nadra-dev/nadra/internal/cleanuprun"
 	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/report"
 )
@@ -132,7 +132,7 @@ func (o *cleanupOptions) run(ctx context.Context) error {
 }
 
 // agreed shows what there is, and asks.
-func (o *cleanupOptions) agreed(ctx context.Context, cleaner *live.Cleaner) error {
+func (o *cleanupOptions) agreed(ctx context.Context, cleaner *cleanuprun.Cleaner) error {
 	ask := &runFlags{app: o.app, dryRun: "none"}
 	if err := ask.askable(); err != nil {
 		return err
@@ -168,13 +168,13 @@ func (o *cleanupOptions) tell(r cleanup.Report) error {
 	return o.failOn.verdict(left, 0)
 }
 
-func (o *cleanupOptions) cleaner(ctx context.Context) (*live.Cleaner, error) {
+func (o *cleanupOptions) cleaner(ctx context.Context) (*cleanuprun.Cleaner, error) {
 	readiness := doctorOptions{app: o.app}
 	cluster, err := readiness.connect()
 	if err != nil {
 		return nil, err
 	}
-	out := &live.Cleaner{
+	out := &cleanuprun.Cleaner{
 		Kube: cluster.Kube, NADs: cluster.NADs, Dynamic: cluster.Dynamic,
 		Only: o.only, Namespace: o.namespace(), OlderThan: o.olderThan, AllCNI: o.allCNI,
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
-	"github.com/nadra-dev/nadra/internal/doctor/live"
+	"github.com/nadra-dev/nadra/internal/doctorread"
 	"github.com/nadra-dev/nadra/internal/report"
 )
 
@@ -129,7 +129,7 @@ func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, 
 		return caps, nil
 	}
 	progress.say("Probing %d nodes", len(caps.Nodes))
-	probe := live.Probe{
+	probe := doctorread.Probe{
 		Cluster: cluster, Namespace: o.namespace, Image: o.image, BinDirs: o.binDirs,
 		Timeout: o.timeout, Poll: 500 * time.Millisecond,
 	}
@@ -149,8 +149,8 @@ func saveCapabilities(path string, c *doctor.Capabilities) error {
 }
 
 // connect prepares the live cluster's clients.
-func (o *doctorOptions) connect() (live.Cluster, error) {
-	c := live.Cluster{Nodes: o.nodes, Name: o.contextName()}
+func (o *doctorOptions) connect() (doctorread.Cluster, error) {
+	c := doctorread.Cluster{Nodes: o.nodes, Name: o.contextName()}
 	config, err := o.cluster.ToRESTConfig()
 	if err != nil {
 		return c, fmt.Errorf("finding the cluster: %w: give a kubeconfig, or a saved file with --from", err)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/inspect"
-	"github.com/nadra-dev/nadra/internal/inspect/live"
+	"github.com/nadra-dev/nadra/internal/inspectread"
 )
 
 const getHelp = `List what is attached to which pod: one row for every network of every pod.
@@ -44,7 +44,7 @@ type getOptions struct {
 	allNamespaces, watch, noHeaders bool
 	selector, format                string
 	filter                          inspect.Filter
-	cluster                         live.Cluster
+	cluster                         inspectread.Cluster
 	table                           inspect.Table
 	changes                         inspect.Changes
 }
@@ -158,8 +158,8 @@ func (o *getOptions) printChanges(in inspect.Input) error {
 }
 
 // liveCluster is the one of the flags, in their namespace.
-func (a *app) liveCluster() (live.Cluster, error) {
-	var c live.Cluster
+func (a *app) liveCluster() (inspectread.Cluster, error) {
+	var c inspectread.Cluster
 	config, err := a.cluster.ToRESTConfig()
 	if err != nil {
 		return c, fmt.Errorf("finding the cluster: %w", err)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
-	doctorlive "github.com/nadra-dev/nadra/internal/doctor/live"
-	probelive "github.com/nadra-dev/nadra/internal/probe/live"
+	"github.com/nadra-dev/nadra/internal/doctorread"
+	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
 // podPoll is how often a pod that was made is asked for.
@@ -45,7 +45,7 @@ func (n *nodeFlags) check() error {
 }
 
 // runner is what looks at nodes; nil where none is to be looked at.
-func (n *nodeFlags) runner(ctx context.Context, kube kubernetes.Interface) (*probelive.Runner, error) {
+func (n *nodeFlags) runner(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, error) {
 	if !n.fromNodes {
 		return nil, nil
 	}
@@ -53,12 +53,12 @@ func (n *nodeFlags) runner(ctx context.Context, kube kubernetes.Interface) (*pro
 }
 
 // pods runs pods on nodes.
-func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*probelive.Runner, error) {
+func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, error) {
 	driver, image, err := driverImage(ctx, kube, n.image)
 	if err != nil {
 		return nil, err
 	}
-	out := &probelive.Runner{
+	out := &nodepod.Runner{
 		Kube: kube, Namespace: n.namespace, Image: image, Timeout: n.timeout, Poll: podPoll,
 		Raw: func(ctx context.Context, path string) ([]byte, error) {
 			return kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
@@ -72,7 +72,7 @@ func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*probe
 
 // driverImage is the image that was given, or else that of the driver that runs.
 func driverImage(ctx context.Context, kube kubernetes.Interface, given string) (*doctor.Nadra, string, error) {
-	driver, err := doctorlive.Driver(ctx, kube)
+	driver, err := doctorread.Driver(ctx, kube)
 	switch {
 	case given != "":
 		return driver, given, nil // the driver is only good for its Secrets

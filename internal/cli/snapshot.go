@@ -13,7 +13,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/inspect"
 	"github.com/nadra-dev/nadra/internal/snapshot"
-	"github.com/nadra-dev/nadra/internal/snapshot/live"
+	"github.com/nadra-dev/nadra/internal/snapshotread"
 	"github.com/nadra-dev/nadra/internal/source"
 )
 
@@ -141,7 +141,7 @@ func (a *app) takeLive(ctx context.Context, of scope, nodes *nodeFlags, quiet bo
 		return nil, err
 	}
 	cluster.Namespace = of.namespace
-	c := live.Cluster{Cluster: cluster, Name: a.contextName(), Selector: of.selector, Known: of.known}
+	c := snapshotread.Cluster{Cluster: cluster, Name: a.contextName(), Selector: of.selector, Known: of.known}
 	if c.Nodes, err = nodes.runner(ctx, cluster.Kube); err != nil {
 		return nil, err
 	}

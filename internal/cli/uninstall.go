@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
-	doctorlive "github.com/nadra-dev/nadra/internal/doctor/live"
+	"github.com/nadra-dev/nadra/internal/doctorread"
 	"github.com/nadra-dev/nadra/internal/uninstall"
-	"github.com/nadra-dev/nadra/internal/uninstall/live"
+	"github.com/nadra-dev/nadra/internal/uninstallrun"
 )
 
 const uninstallHelp = `Take nadra away: webhooks, controller, what they have made, the driver, and what
@@ -89,8 +89,8 @@ func (o *uninstallOptions) run(ctx context.Context) error {
 
 // refusal tells who is in the way.
 func (o *uninstallOptions) refusal(err error) error {
-	var inUse *live.InUseError
-	var helm *live.HelmError
+	var inUse *uninstallrun.InUseError
+	var helm *uninstallrun.HelmError
 	switch {
 	case errors.As(err, &inUse):
 		for _, user := range inUse.Users {
@@ -105,13 +105,13 @@ func (o *uninstallOptions) refusal(err error) error {
 	return err
 }
 
-func (o *uninstallOptions) uninstaller(ctx context.Context) (*live.Uninstaller, error) {
+func (o *uninstallOptions) uninstaller(ctx context.Context) (*uninstallrun.Uninstaller, error) {
 	readiness := doctorOptions{app: o.app}
 	cluster, err := readiness.connect()
 	if err != nil {
 		return nil, err
 	}
-	u := &live.Uninstaller{
+	u := &uninstallrun.Uninstaller{
 		Kube: cluster.Kube, Dynamic: cluster.Dynamic,
 		Where:   uninstall.Namespaces{Driver: o.nodes.namespace, Controller: o.stateNamespace},
 		Exclude: o.exclude, Timeout: o.gateTimeout, Poll: podPoll,
@@ -127,7 +127,7 @@ func (o *uninstallOptions) uninstaller(ctx context.Context) (*live.Uninstaller, 
 	if u.Client, err = client.New(config, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	driver, err := doctorlive.Driver(ctx, cluster.Kube)
+	driver, err := doctorread.Driver(ctx, cluster.Kube)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/nadra-dev/nadra/internal/canary"
-	canarylive "github.com/nadra-dev/nadra/internal/canary/live"
+	"github.com/nadra-dev/nadra/internal/canaryrun"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -29,7 +29,7 @@ func (o *runFlags) canaries() func(ctx context.Context, node string) error {
 		if err != nil {
 			return err
 		}
-		nads, offers, err := canarylive.Networks{Kube: cluster.Kube, NADs: cluster.NADs, Nodes: []string{node}}.Read(ctx)
+		nads, offers, err := canaryrun.Networks{Kube: cluster.Kube, NADs: cluster.NADs, Nodes: []string{node}}.Read(ctx)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (o *runFlags) canaries() func(ctx context.Context, node string) error {
 		plan := canary.NewPlan(canary.Input{
 			NADs: offeredOn(node, nads, offers.Networks), Offers: offers.Networks, Pools: offers.Pools, Nodes: []string{node}, PerNode: 1, Settings: settings,
 		})
-		runner := canarylive.Runner{Kube: cluster.Kube, Exec: canarylive.NewExec(config, cluster.Kube), Parallel: 20, Poll: podPoll}
+		runner := canaryrun.Runner{Kube: cluster.Kube, Exec: canaryrun.NewExec(config, cluster.Kube), Parallel: 20, Poll: podPoll}
 		report, err := runner.Run(ctx, plan)
 		if err != nil {
 			return err

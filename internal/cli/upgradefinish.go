@@ -9,7 +9,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/upgrade"
-	upgradelive "github.com/nadra-dev/nadra/internal/upgrade/live"
+	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
 
 const upgradeFinishHelp = `Prove that nothing needs Multus any more: that all nodes are nadra's, that Multus
@@ -78,8 +78,8 @@ func (o *runFlags) remove(ctx context.Context, p planOptions, caps doctor.Capabi
 	if err != nil {
 		return err
 	}
-	removal := upgradelive.Removal{
-		Cluster: upgradelive.Cluster{Kube: store.Kube},
+	removal := upgraderun.Removal{
+		Cluster: upgraderun.Cluster{Kube: store.Kube},
 		Say:     func(format string, args ...any) { _, _ = fmt.Fprintf(o.Out, format+"\n", args...) },
 	}
 	if o.dryRun != "none" {

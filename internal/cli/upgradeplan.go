@@ -14,7 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/report"
 	"github.com/nadra-dev/nadra/internal/upgrade"
-	upgradelive "github.com/nadra-dev/nadra/internal/upgrade/live"
+	"github.com/nadra-dev/nadra/internal/upgraderun"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -164,7 +164,7 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 	}
 	progress := newProgress(o.ErrOut, o.quiet)
 	defer progress.stop()
-	objects, err := upgradelive.Cluster{Kube: cluster.Kube, Progress: func(what string) { progress.say("Reading %s", what) }}.Objects(ctx)
+	objects, err := upgraderun.Cluster{Kube: cluster.Kube, Progress: func(what string) { progress.say("Reading %s", what) }}.Objects(ctx)
 	if err != nil {
 		return upgrade.Facts{}, err
 	}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nadra-dev/nadra/internal/upgrade"
-	upgradelive "github.com/nadra-dev/nadra/internal/upgrade/live"
+	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
 
 const upgradeRunHelp = `Carry a plan out, one wave at a time: its namespaces become nadra's, and each of
@@ -72,19 +72,19 @@ func (o *runFlags) check() error {
 }
 
 // store is where the cluster keeps the state.
-func (o *runFlags) store() (upgradelive.Store, error) {
+func (o *runFlags) store() (upgraderun.Store, error) {
 	readiness := doctorOptions{app: o.app}
 	cluster, err := readiness.connect()
-	return upgradelive.Store{Kube: cluster.Kube, Namespace: o.stateNamespace}, err
+	return upgraderun.Store{Kube: cluster.Kube, Namespace: o.stateNamespace}, err
 }
 
 // runner carries out what the flags say.
-func (o *runFlags) runner(ctx context.Context, store upgradelive.Store) (*upgradelive.Runner, error) {
+func (o *runFlags) runner(ctx context.Context, store upgraderun.Store) (*upgraderun.Runner, error) {
 	pods, err := o.nodes.pods(ctx, store.Kube)
 	if err != nil {
 		return nil, err
 	}
-	out := &upgradelive.Runner{
+	out := &upgraderun.Runner{
 		Kube: store.Kube, Store: store, Nodes: *pods, ConfDir: o.confDir, Force: o.force,
 		DrainTimeout: o.drainTimeout, GateTimeout: o.gateTimeout, Poll: podPoll,
 		Say: func(format string, args ...any) {
@@ -129,7 +129,7 @@ func (o *runFlags) askable() error {
 }
 
 // carryOut does something alone, and says with which code it ended.
-func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgradelive.Runner) error) error {
+func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgraderun.Runner) error) error {
 	store, err := o.store()
 	if err != nil {
 		return err
@@ -144,14 +144,14 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 	} else {
 		err = store.Alone(ctx, identity(), alone)
 	}
-	var gate *upgradelive.GateError
+	var gate *upgraderun.GateError
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		_, _ = fmt.Fprintln(o.ErrOut, "interrupted; the state is saved: kubectl nadra upgrade resume goes on")
 		return exitError(CodeInterrupted)
-	case errors.Is(err, upgradelive.ErrPaused):
+	case errors.Is(err, upgraderun.ErrPaused):
 		_, _ = fmt.Fprintln(o.ErrOut, err)
 		return exitError(CodeInterrupted)
 	case errors.As(err, &gate):
@@ -206,7 +206,7 @@ func (o *runFlags) run(ctx context.Context, file, wave string) error {
 	if err := o.confirm(fmt.Sprintf("Carry the plan out on %s (%s)?", plan.Source, plan.Summary)); err != nil {
 		return err
 	}
-	return o.carryOut(ctx, func(ctx context.Context, r *upgradelive.Runner) error {
+	return o.carryOut(ctx, func(ctx context.Context, r *upgraderun.Runner) error {
 		state, err := o.stateOf(ctx, r.Store)
 		if err != nil {
 			return err
@@ -217,10 +217,10 @@ func (o *runFlags) run(ctx context.Context, file, wave string) error {
 
 // stateOf is what the cluster knows of an upgrade, or the state of one with
 // which nobody has begun.
-func (o *runFlags) stateOf(ctx context.Context, store upgradelive.Store) (*upgrade.State, error) {
+func (o *runFlags) stateOf(ctx context.Context, store upgraderun.Store) (*upgrade.State, error) {
 	_, state, _, err := store.Load(ctx)
 	switch {
-	case errors.Is(err, upgradelive.ErrNone):
+	case errors.Is(err, upgraderun.ErrNone):
 		return upgrade.NewState(), nil
 	case err != nil:
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/report"
 	"github.com/nadra-dev/nadra/internal/upgrade"
-	upgradelive "github.com/nadra-dev/nadra/internal/upgrade/live"
+	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
 
 func (a *app) upgradeStatus() *cobra.Command {
@@ -81,7 +81,7 @@ func (o *runFlags) resume(ctx context.Context) error {
 	if err := store.Pause(ctx, false); err != nil {
 		return err
 	}
-	return o.carryOut(ctx, func(ctx context.Context, r *upgradelive.Runner) error {
+	return o.carryOut(ctx, func(ctx context.Context, r *upgraderun.Runner) error {
 		plan, state, _, err := r.Store.Load(ctx)
 		switch {
 		case err != nil:
@@ -156,7 +156,7 @@ func (o *runFlags) rollBack(ctx context.Context, target string) error {
 	if err := o.confirm("Roll back " + target + "?"); err != nil {
 		return err
 	}
-	return o.carryOut(ctx, func(ctx context.Context, r *upgradelive.Runner) error {
+	return o.carryOut(ctx, func(ctx context.Context, r *upgraderun.Runner) error {
 		plan, state, _, err := r.Store.Load(ctx)
 		if err != nil {
 			return err

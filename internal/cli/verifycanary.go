@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/nadra-dev/nadra/internal/canary"
-	"github.com/nadra-dev/nadra/internal/canary/live"
+	"github.com/nadra-dev/nadra/internal/canaryrun"
 	"github.com/nadra-dev/nadra/internal/report"
 )
 
@@ -70,7 +70,7 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	read := live.Networks{
+	read := canaryrun.Networks{
 		Kube: cluster.Kube, NADs: cluster.NADs, Namespace: cluster.Namespace, Own: cluster.Namespace,
 		Selector: o.canary.selector, Names: o.canary.nads, Nodes: o.nodes,
 	}
@@ -101,8 +101,8 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 	}
 	progress := newProgress(o.ErrOut, o.quiet)
 	progress.say("Trying %d networks by %d canaries", len(plan.Networks), plan.Pods)
-	runner := live.Runner{
-		Kube: cluster.Kube, Exec: live.NewExec(config, cluster.Kube), Parallel: o.canary.parallel, Poll: podPoll,
+	runner := canaryrun.Runner{
+		Kube: cluster.Kube, Exec: canaryrun.NewExec(config, cluster.Kube), Parallel: o.canary.parallel, Poll: podPoll,
 		Progress: func(what string) { progress.say("%s", what) },
 	}
 	r, err := runner.Run(ctx, plan)

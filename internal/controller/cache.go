@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nadra-dev/nadra/internal/made"
+	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -60,9 +60,9 @@ func slimPod(object any) (any, error) {
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
 		Status: corev1.PodStatus{Reason: attacher(pod)},
 	}
-	templates := made.TemplatesOf(&pod.Spec)
+	templates := owned.TemplatesOf(&pod.Spec)
 	if leftTo(slim) != "" {
-		templates = made.AllTemplates(&pod.Spec)
+		templates = owned.AllTemplates(&pod.Spec)
 	}
 	for _, name := range templates {
 		slim.Spec.ResourceClaims = append(slim.Spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimTemplateName: &name})
@@ -96,7 +96,7 @@ func podTemplates(o client.Object) []string {
 	if !ok {
 		return nil
 	}
-	return made.TemplatesOf(&pod.Spec)
+	return owned.TemplatesOf(&pod.Spec)
 }
 
 // classesOf are the names of the classes that a NAD may need.

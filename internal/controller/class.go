@@ -8,7 +8,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/nadra-dev/nadra/internal/made"
+	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -63,7 +63,7 @@ func decide(want, there *resourceapi.DeviceClass) (action, *resourceapi.DeviceCl
 		return leave, nil
 	case there == nil:
 		return create, want
-	case !made.Managed(there) || !there.DeletionTimestamp.IsZero():
+	case !owned.Managed(there) || !there.DeletionTimestamp.IsZero():
 		return leave, nil
 	case want == nil:
 		return remove, there

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/nadra-dev/nadra/internal/made"
-	madelive "github.com/nadra-dev/nadra/internal/made/live"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -57,7 +57,7 @@ func (r *classes) ownKeys(_ context.Context, o client.Object) []reconcile.Reques
 		return nil
 	}
 	var out []reconcile.Request
-	if _, ours := attachment.ClassNetwork(class.Name); ours || made.Managed(class) {
+	if _, ours := attachment.ClassNetwork(class.Name); ours || owned.Managed(class) {
 		out = append(out, request("", class.Name))
 	}
 	if pool := class.Spec.ExtendedResourceName; r.pools && pool != nil && poolClassName(*pool) != class.Name {
@@ -147,7 +147,7 @@ func (r *classes) do(ctx context.Context, what action, class *resourceapi.Device
 	case update:
 		return r.Update(ctx, class)
 	case remove:
-		return r.Delete(ctx, class, madelive.Exactly(class))
+		return r.Delete(ctx, class, client.Preconditions(*kube.Exactly(class)))
 	}
 	return nil
 }

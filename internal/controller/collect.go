@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/nadra-dev/nadra/internal/made"
-	madelive "github.com/nadra-dev/nadra/internal/made/live"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/owned"
 )
 
 // collector deletes the templates of admission that no pod has referred to for
@@ -39,7 +39,7 @@ type collector struct {
 func (r *collector) setUp(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("templates").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		For(&resourceapi.ResourceClaimTemplate{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return made.Managed(o) }))).
+		For(&resourceapi.ResourceClaimTemplate{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return owned.Managed(o) }))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(templateKeys), builder.WithPredicates(comesOrGoes)).
 		Complete(r)
 }
@@ -66,14 +66,14 @@ func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	if err := r.List(ctx, &pods, client.InNamespace(req.Namespace), client.MatchingFields{byTemplate: req.Name}); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing the pods of template %s: %w", req, err)
 	}
-	if len(pods.Items) > 0 || !made.Collectable(&template) {
+	if len(pods.Items) > 0 || !owned.Collectable(&template) {
 		delete(r.idle, req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if wait := r.wait(&template); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	if err := r.Delete(ctx, &template, madelive.Exactly(&template)); err != nil {
+	if err := r.Delete(ctx, &template, client.Preconditions(*kube.Exactly(&template))); err != nil {
 		return reconcile.Result{}, settled(fmt.Errorf("deleting template %s: %w", req, err))
 	}
 	delete(r.idle, req.NamespacedName)

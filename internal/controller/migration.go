@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/nadra-dev/nadra/internal/made"
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -163,7 +163,7 @@ func attacher(pod *corev1.Pod) string {
 	switch {
 	case over, pod.Spec.HostNetwork, !namesNetworks(pod):
 		return ""
-	case len(made.TemplatesOf(&pod.Spec)) > 0, pod.Status.ExtendedResourceClaimStatus != nil:
+	case len(owned.TemplatesOf(&pod.Spec)) > 0, pod.Status.ExtendedResourceClaimStatus != nil:
 		return metrics.OfNadra
 	case hasNetworks(pod), pod.Status.Phase != corev1.PodRunning:
 		return metrics.OfMultus

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/nadra-dev/nadra/internal/made"
+	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -45,7 +45,7 @@ func poolClass(pool string, others []resourceapi.DeviceClass) (*resourceapi.Devi
 		return nil, &remark{true, "NoDeviceClass", fmt.Sprintf("there is no DeviceClass for the pool: %v", err)}
 	}
 	for _, other := range others {
-		if other.Spec.ExtendedResourceName != nil && *other.Spec.ExtendedResourceName == pool && !made.Managed(&other) {
+		if other.Spec.ExtendedResourceName != nil && *other.Spec.ExtendedResourceName == pool && !owned.Managed(&other) {
 			return nil, nil
 		}
 	}

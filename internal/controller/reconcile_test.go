@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/nadra-dev/nadra/internal/made"
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -65,7 +65,7 @@ func TestClassesConverge(t *testing.T) {
 		if name == "edited" && len(class.Spec.Selectors) != 1 {
 			t.Error("the class that was edited is not put right")
 		}
-		if name == "byhand" && (len(class.Spec.Selectors) != 0 || made.Managed(&class)) {
+		if name == "byhand" && (len(class.Spec.Selectors) != 0 || owned.Managed(&class)) {
 			t.Error("the class made by hand was touched")
 		}
 	}
@@ -187,7 +187,7 @@ func TestCollectable(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, template := annotated(t, "p", time.Time{})
 			c.change(template)
-			if got := made.Collectable(template); got != c.want {
+			if got := owned.Collectable(template); got != c.want {
 				t.Errorf("collectable is %v, want %v", got, c.want)
 			}
 		})
@@ -226,7 +226,7 @@ func TestRepair(t *testing.T) {
 	}
 	look("p")
 	var again resourceapi.ResourceClaimTemplate
-	if !there(t, c, &again, "a", template.Name) || !made.Managed(&again) {
+	if !there(t, c, &again, "a", template.Name) || !owned.Managed(&again) {
 		t.Fatal("the template was not made again")
 	}
 }
@@ -239,7 +239,7 @@ func TestSlimPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := slim.(*corev1.Pod)
-	if got := made.TemplatesOf(&kept.Spec); len(got) != 1 || got[0] != template.Name || !waits(kept) {
+	if got := owned.TemplatesOf(&kept.Spec); len(got) != 1 || got[0] != template.Name || !waits(kept) {
 		t.Errorf("it is not known what the pod needs: %v", got)
 	}
 	if leftTo(kept) != metrics.OfNadra {

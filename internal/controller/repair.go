@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/nadra-dev/nadra/internal/made"
+	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -58,7 +58,7 @@ var goes = predicate.Funcs{
 // waits reports a pod that may still need its templates.
 func waits(o client.Object) bool {
 	pod, ok := o.(*corev1.Pod)
-	return ok && pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && len(made.TemplatesOf(&pod.Spec)) > 0
+	return ok && pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && len(owned.TemplatesOf(&pod.Spec)) > 0
 }
 
 func (r *repairer) podsOf(ctx context.Context, template client.Object) []reconcile.Request {
@@ -104,7 +104,7 @@ func (r *repairer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 
 func (r *repairer) missing(ctx context.Context, pod *corev1.Pod) ([]string, error) {
 	var out []string
-	for _, name := range made.TemplatesOf(&pod.Spec) {
+	for _, name := range owned.TemplatesOf(&pod.Spec) {
 		err := r.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &resourceapi.ResourceClaimTemplate{})
 		switch {
 		case apierrors.IsNotFound(err):

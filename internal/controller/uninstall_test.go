@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	madelive "github.com/nadra-dev/nadra/internal/made/live"
+	"github.com/nadra-dev/nadra/internal/uninstallrun"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -39,7 +39,7 @@ func TestUninstall(t *testing.T) {
 		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "another"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: DefaultSecret, Labels: own}})
 	var out bytes.Buffer
-	u := madelive.Uninstaller{Client: c, Namespace: "nadra-system", Secret: DefaultSecret, Out: &out}
+	u := uninstallrun.OwnedRemover{Client: c, Namespace: "nadra-system", Secret: DefaultSecret, Out: &out}
 
 	if err := u.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "nadra-controller-x") || out.Len() > 0 {
 		t.Fatalf("while a controller runs it says %v and does %q", err, out.String())

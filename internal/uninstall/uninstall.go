@@ -1,6 +1,6 @@
 // Package uninstall says whether nadra is in use, and by whom, and what an
-// installation consists of. internal/uninstall/live takes it away, and
-// internal/uninstall/host what is on a node.
+// installation consists of. internal/uninstallrun takes it away, and
+// internal/uninstallhost what is on a node.
 package uninstall
 
 import (
@@ -15,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/cleanup"
-	"github.com/nadra-dev/nadra/internal/cleanup/cluster"
-	"github.com/nadra-dev/nadra/internal/made"
+	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -55,7 +54,7 @@ func InUse(f Facts) []User {
 	out := f.pods()
 	for i := range f.Claims {
 		c := &f.Claims[i]
-		if cluster.OfNadra(c) && len(c.Status.ReservedFor) == 0 {
+		if cleanup.OfNadra(c) && len(c.Status.ReservedFor) == 0 {
 			out = append(out, User{
 				fmt.Sprintf("claim %s/%s", c.Namespace, c.Name), "it has a device of nadra, and no pod",
 				"Delete it: kubectl -n " + c.Namespace + " delete resourceclaim " + c.Name,
@@ -114,7 +113,7 @@ func (f Facts) pods() []User {
 	groups := map[string][]string{}
 	for i := range f.Claims {
 		c := &f.Claims[i]
-		if !cluster.OfNadra(c) {
+		if !cleanup.OfNadra(c) {
 			continue
 		}
 		for _, r := range c.Status.ReservedFor {
@@ -173,7 +172,7 @@ func Notes(f Facts) []string {
 
 // asksForNadra reports a claim for devices of nadra's classes.
 func asksForNadra(spec resourceapi.ResourceClaimSpec) bool {
-	return slices.ContainsFunc(made.ClassesIn(spec), func(class string) bool {
+	return slices.ContainsFunc(owned.ClassesIn(spec), func(class string) bool {
 		_, network := attachment.ClassNetwork(class)
 		return network || class == v1alpha1.DriverName || strings.HasSuffix(class, ".pool.nadra.dev")
 	})

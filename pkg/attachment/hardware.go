@@ -17,69 +17,68 @@ const (
 	AttributeDeviceID = "k8s.cni.cncf.io/deviceID"
 )
 
-// Hardware is a device of a resource pool that was given to a pod: all that
-// plugins, containers and the device's way back need, whatever becomes of the
-// pool meanwhile.
+// Hardware is a device of a resource pool that a pod has: everything that plugins,
+// containers and its return to the host need, even if the pool changes meanwhile.
 type Hardware struct {
-	// ID is what the CNI plugins know as deviceID: a PCI address, or the name of
-	// an auxiliary device. Empty is a share of all the pool's functions.
+	// ID is the plugins' deviceID: a PCI address, or the name of an auxiliary device. It
+	// is empty for a share of all functions of the pool.
 	ID string `json:"id,omitempty"`
-	// ResourceName is the pool's, e.g. "intel.com/sriov".
+	// ResourceName is the pool's resource, for example intel.com/sriov.
 	ResourceName string `json:"resourceName"`
-	// PCIAddress is the function's, and an auxiliary device's parent's.
+	// PCIAddress is the function's, or that of an auxiliary device's parent.
 	PCIAddress string `json:"pciAddress,omitempty"`
 	// Files are the device files that a container gets.
 	Files []DeviceFile `json:"files,omitempty"`
-	// Info is what the container is told of the device, by who provides it and
-	// then by key, as the SR-IOV device plugin does in PCIDEVICE_…_INFO.
+	// Info describes the device for the container, by provider and key, as the SR-IOV
+	// device plugin does in PCIDEVICE_…_INFO.
 	Info map[string]map[string]string `json:"info,omitempty"`
-	// DeviceInfo is the same for network-status, in the form of the device
+	// DeviceInfo describes the device for network-status, in the form of the device
 	// information specification.
 	DeviceInfo json.RawMessage `json:"deviceInfo,omitempty"`
-	// Extended says that the pod asked for the pool as an extended resource
-	// (KEP-5004): the device is that of one container's request.
+	// Extended is true if the pod requests the pool as an extended resource (KEP-5004):
+	// the device belongs to one container's request.
 	Extended bool `json:"extended,omitempty"`
-	// Home is how the device was on the host; nil where it has no interface, or
-	// where several claims share it.
-	Home *Home `json:"home,omitempty"`
+	// Original is the device's state before the pod had it. It is nil if several claims
+	// share the device.
+	Original *OriginalState `json:"original,omitempty"`
 }
 
 // DeviceFile is a file under /dev.
 type DeviceFile struct {
-	// Path is the host's.
+	// Path is the path on the host.
 	Path string `json:"path"`
-	// ContainerPath is empty where it is the same.
+	// ContainerPath is the path in the container, or empty if it is the same.
 	ContainerPath string `json:"containerPath,omitempty"`
 }
 
-// Home is the state of a function in which the host gets it back.
-type Home struct {
-	// Interface and MAC are those of the function's network interface; MAC is
-	// empty for one that is not of Ethernet.
+// OriginalState is the state of a function to which nadra restores it after the pod.
+type OriginalState struct {
+	// Interface and MAC belong to the function's network interface. MAC is empty unless
+	// the interface is Ethernet.
 	Interface string `json:"interface,omitempty"`
 	MAC       string `json:"mac,omitempty"`
-	// Driver is that of the PCI function.
+	// Driver is the PCI function's driver.
 	Driver string `json:"driver,omitempty"`
-	// VF is what the physical function has set for a virtual one; nil for others.
-	VF *VFHome `json:"vf,omitempty"`
+	// VF is what the physical function has set for a virtual one, or nil.
+	VF *VFState `json:"vf,omitempty"`
 }
 
-// VFHome is a virtual function as its physical function sees it.
-type VFHome struct {
-	// PF is the interface of the physical function, and Index the function's.
+// VFState is what a physical function has set for a virtual function.
+type VFState struct {
+	// PF is the interface of the physical function. Index is the number of the virtual
+	// function.
 	PF    string `json:"pf"`
 	Index int    `json:"index"`
-	// MAC is the administrator's; all zeros for none.
+	// MAC is the administrator's address, or all zeros.
 	MAC string `json:"mac"`
-	// VLAN is 0 for none, Qos its priority.
+	// VLAN is the VLAN, or 0. Qos is its priority.
 	VLAN int `json:"vlan,omitempty"`
 	Qos  int `json:"qos,omitempty"`
-	// Settings are the others; nil in a record of a driver that kept none.
+	// Settings are the other settings.
 	Settings *VFSettings `json:"settings,omitempty"`
 }
 
-// VFSettings are what a physical function allows a virtual one, and how it
-// limits it.
+// VFSettings are a virtual function's permissions and limits.
 type VFSettings struct {
 	Trust      bool `json:"trust"`
 	SpoofCheck bool `json:"spoofCheck"`

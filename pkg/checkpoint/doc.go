@@ -1,19 +1,26 @@
-// Package checkpoint remembers, across restarts of the driver and reboots of
-// the node, what was prepared and attached here. It is the only writer of that
-// state (design D6).
+// Package checkpoint keeps, across restarts of the driver and reboots of the node, what
+// was prepared and attached on this node. It is the only writer of that state:
+//
+//	record.go       the record of one attachment, and a claim's file
+//	route.go        default routes in records
+//	sets.go         selections of records
+//	store.go        the store: opening, preparing, forgetting, reading
+//	phases.go       how records move from phase to phase
+//	claimfiles.go   the claims' files on disk
+//	pendingdels.go  pending DELs on disk
+//	damaged.go      files that cannot be read
+//	read.go         reading without a store
 //
 // # Layout
 //
-//	<dir>/claims/<claim UID>.json    one file per claim, format version 1
-//	<dir>/claims/.synced-<claim UID> what is on disk of it while that is being synced
-//	<dir>/owed/<hash>.json           one file per debt: a DEL that failed for too long
-//	<dir>/damaged/<name>.<time>      files that could not be read, kept for a person
+//	<dir>/claims/<claim UID>.json     one file for each claim, format version 1
+//	<dir>/claims/.synced-<claim UID>  the synced version of that file while a newer one is synced
+//	<dir>/pending-dels/<hash>.json    one file for each pending DEL
+//	<dir>/damaged/<name>.<time>       files that could not be read, kept for inspection
 //
-// A file is written to a temporary name, synchronised and renamed, so that it
-// is always either the old or the new one. Changes that may be lost in a power
-// cut are renamed first and synchronised in the background (later.go). A damaged
-// file costs one claim, not the node: it is put aside and reported, and
-// everything else goes on.
+// Every file is replaced whole (internal/atomicfile). A change that may be lost in a
+// power cut is synced in the background (claimfiles.go). A damaged file costs one claim:
+// it is moved away and reported, and everything else goes on.
 //
 // # Phases
 //
@@ -21,13 +28,12 @@
 //	                ▲                         │ DEL ok                 │ DEL ok
 //	                └──────MarkDetached───────┴────────────────────────┘
 //	from any phase: DeleteClaim → (none)
-//	from Attaching, Attached: HandOver → Prepared, and a debt ─Settle→ (none)
+//	from Attaching, Attached: DeferDEL → Prepared, and a pending DEL ─ResolveDEL→ (none)
 //
-// Attaching is on disk before the first plugin has its configuration, and names
-// the sandbox it is for; Attached is written once, after the last. Whoever finds
-// a record in Attaching or Attached owes a CNI DEL for that sandbox, with the
-// configuration that the record carries. A failure is
-// not a phase: it is an error to the caller, a condition on the claim, and a
-// word to the gate (MarkRefused). A DEL that keeps failing becomes a debt, so
-// that neither the pod's deletion nor its next sandbox waits for ever.
+// Attaching is on disk before the first plugin has its configuration, and names the
+// sandbox. Attached is written once, after the last plugin. A record in Attaching or
+// Attached needs a CNI DEL for that sandbox, with the configuration in the record. A
+// failure is not a phase: it is an error to the caller, a condition of the claim, and a
+// refusal for the gate (MarkRefused). A DEL that keeps failing becomes a pending DEL, so
+// that neither the pod's deletion nor its next sandbox waits for it.
 package checkpoint

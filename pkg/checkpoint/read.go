@@ -7,33 +7,34 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 )
 
-// Read reads all records and debts below dir and changes nothing, also while a
-// driver is at work there. Of a claim that a power cut may take back, what it was
-// before is among the records, too. A directory that is not there has none. The
-// error is about files that could not be read, beside those that could.
-func Read(dir string) ([]Record, []Debt, error) {
-	s := &Store{dir: dir}
+// Read reads all records and pending DELs below dir without changing anything, also
+// while a driver runs. If a power cut may undo a claim's latest change, the records
+// before the change are returned, too. A missing directory is empty. The error is about
+// files that could not be read; the others are returned all the same.
+func Read(dir string) ([]Record, []PendingDEL, error) {
 	var records []Record
-	err := readAll(s.claimsDir(), func(name string, data []byte) error {
-		of, err := decodeClaimFile(data, strings.TrimPrefix(name, kept))
+	err := readAll(claimsDir(dir), func(name string, data []byte) error {
+		of, err := decodeClaimFile(data, strings.TrimPrefix(name, syncedPrefix))
 		records = append(records, of...)
 		return err
 	})
-	var debts []Debt
-	err2 := readAll(s.owedDir(), func(_ string, data []byte) error {
-		debt, err := decodeDebt(data)
+	var dels []PendingDEL
+	err2 := readAll(pendingDir(dir), func(_ string, data []byte) error {
+		del, err := decodePendingDEL(data)
 		if err == nil {
-			debts = append(debts, debt)
+			dels = append(dels, del)
 		}
 		return err
 	})
-	return inAttachOrder(records), debts, errors.Join(err, err2)
+	return inAttachOrder(records), dels, errors.Join(err, err2)
 }
 
-// readAll has every file of a directory decoded, by its name without ".json". A
-// file that goes meanwhile is passed over.
+// readAll passes every file of a directory to decode, with its name without ".json". It
+// ignores files that are removed while it reads.
 func readAll(dir string, decode func(name string, data []byte) error) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -41,13 +42,12 @@ func readAll(dir string, decode func(name string, data []byte) error) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		name := strings.TrimSuffix(e.Name(), ".json")
-		if strings.HasPrefix(name, ".tmp-") {
+		if atomicfile.IsTemporary(e.Name()) {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err == nil {
-			err = decode(name, data)
+			err = decode(strings.TrimSuffix(e.Name(), ".json"), data)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("reading %s: %w", filepath.Join(dir, e.Name()), err))

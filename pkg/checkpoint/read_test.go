@@ -13,8 +13,8 @@ import (
 // them away.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
-	if records, debts, err := Read(filepath.Join(dir, "absent")); err != nil || len(records)+len(debts) > 0 {
-		t.Fatalf("of nothing: %v, %v, %v", records, debts, err)
+	if records, dels, err := Read(filepath.Join(dir, "absent")); err != nil || len(records)+len(dels) > 0 {
+		t.Fatalf("of nothing: %v, %v, %v", records, dels, err)
 	}
 	store, _, err := Open(dir, "boot")
 	if err == nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// FormatVersion is the version of the files that this package writes. A
-// reader refuses any other version, so that a downgrade is an error in words
-// and never a half-understood record.
+// FormatVersion is the version of the files that this package writes. A reader rejects
+// any other version, so that a downgrade is an error and never a record that is half
+// understood.
 const FormatVersion = 1
 
-// Phase says how far an attachment has come. See the package comment.
+// Phase is the progress of an attachment. See the package comment.
 type Phase string
 
 // The phases of an attachment.
@@ -23,55 +23,53 @@ const (
 	Attached  Phase = "Attached"
 )
 
-// Record is one attachment of one claim: what it is, how far it has come, and
-// all that a CNI DEL needs. Records are values; changing one changes nothing
-// in the store.
+// Record is one attachment of one claim: what was prepared, its phase, and everything
+// that a CNI DEL needs. Changing a Record changes nothing in the store.
 type Record struct {
 	attachment.Prepared
 
 	Phase Phase `json:"phase"`
-	// Sandbox is the sandbox that the attachment was made for. It is set in
-	// the phases Attaching and Attached, and where the device only was given.
+	// Sandbox is the sandbox that the attachment is made in. It is set in the phases
+	// Attaching and Attached, and for devices without a network that are in use.
 	Sandbox *attachment.Sandbox `json:"sandbox,omitempty"`
-	// BootID identifies the life of the node in which Sandbox existed. After a
-	// reboot its network namespace is gone, and a DEL gets none.
+	// BootID is the boot ID of the node when Sandbox was created. After a reboot its
+	// network namespace is gone, and a DEL gets none.
 	BootID string `json:"bootID,omitempty"`
-	// Result is the CNI result of ADD as the last plugin of the chain gave it.
+	// Result is the CNI result of ADD as the last plugin of the chain returned it.
 	Result json.RawMessage `json:"result,omitempty"`
-	// StatusStored says that the pod's network-status lists this attachment, or
-	// that nobody waits for it. Until then the gate holds the pod's containers.
+	// StatusStored is true if the pod's network-status lists this attachment, or if
+	// containers do not wait for that. Until then the gate holds the pod's containers.
 	StatusStored bool `json:"statusStored,omitempty"`
-	// Displaced are the pod's default routes that this attachment's request
-	// for the default route has taken away; they come back with its DEL.
+	// Displaced are the default routes of the pod that were removed for this
+	// attachment's default route. Its DEL restores them.
 	Displaced []Route `json:"displaced,omitempty"`
-	// DeviceInfo is what the plugins told about the attachment's device, in the
-	// form of the device information specification (behaviour A5-65).
+	// DeviceInfo is the plugins' device information, in the form of the device
+	// information specification (behaviour A5-65).
 	DeviceInfo json.RawMessage `json:"deviceInfo,omitempty"`
-	// Refusal is why the gate is to refuse containers that lack this attachment
-	// at once. Without it the gate holds them: the attachment may still come.
+	// Refusal makes the gate refuse containers that lack this attachment at once, with
+	// this message. If it is empty, the gate holds them.
 	Refusal string `json:"refusal,omitempty"`
 }
 
-// DELOwed reports whether a plugin may have been run for this record, so that
-// a CNI DEL must be run before the record may be forgotten.
-func (r Record) DELOwed() bool {
+// NeedsDEL reports whether a plugin may have run for this record, so that a CNI DEL must
+// succeed before the record may be forgotten.
+func (r Record) NeedsDEL() bool {
 	return r.Phase == Attaching || r.Phase == Attached
 }
 
-// sameAttachment reports whether the other record is attached as r is, in the
-// same sandbox and with the same result, and its status is not stored yet.
+// sameAttachment reports whether the other record is attached in the same sandbox with
+// the same result, and its status is not stored yet.
 func (r Record) sameAttachment(other Record) bool {
 	return r.Key() == other.Key() && r.Phase == Attached && other.Phase == Attached && !other.StatusStored &&
 		r.Sandbox.ID == other.Sandbox.ID && bytes.Equal(r.Result, other.Result)
 }
 
-// Key identifies a record: claim UID, request, pool, device and share ID are
-// unique together on the node.
+// Key returns the record's key, which is unique on the node.
 func (r Record) Key() Key {
 	return Key{ClaimUID: r.Claim.UID, Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID}
 }
 
-// DELKey identifies what a DEL is owed for: the record in its sandbox.
+// DELKey returns a key for the record's DEL: the record in its sandbox.
 func (r Record) DELKey() string { return r.Key().String() + " " + r.Sandbox.ID }
 
 // Key identifies one record.
@@ -79,19 +77,19 @@ type Key struct {
 	ClaimUID, Request, Pool, Device, ShareID string
 }
 
-// String names the record in messages.
+// String returns the key for messages.
 func (k Key) String() string {
 	return fmt.Sprintf("claim %s request %s device %s/%s share %q", k.ClaimUID, k.Request, k.Pool, k.Device, k.ShareID)
 }
 
-// claimFile is the content of one file: a claim's records.
+// claimFile is the content of a claim's file.
 type claimFile struct {
 	Version int      `json:"version"`
 	Records []Record `json:"records"`
 }
 
-// encodeClaimFile makes one file's content. Configurations in it are not
-// escaped: a person compares them with the NAD during an incident.
+// encodeClaimFile encodes a claim's file. It does not escape configurations, because
+// people compare them with the NAD during an incident.
 func encodeClaimFile(records []Record) ([]byte, error) {
 	return encode(claimFile{Version: FormatVersion, Records: records})
 }
@@ -104,8 +102,8 @@ func encode(file any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// decodeClaimFile reads one file's content. uid is the claim UID that the
-// file's name promises.
+// decodeClaimFile decodes a claim's file and rejects one whose records are incomplete,
+// duplicate or of another claim than uid, which the file's name has.
 func decodeClaimFile(data []byte, uid string) ([]Record, error) {
 	var f claimFile
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -130,7 +128,7 @@ func decodeClaimFile(data []byte, uid string) ([]Record, error) {
 	return f.Records, nil
 }
 
-// check holds what every reader of a record relies on.
+// check rejects a record without what every reader relies on.
 func (r Record) check(uid string) error {
 	switch r.Phase {
 	case Prepared, Attaching, Attached:
@@ -140,7 +138,7 @@ func (r Record) check(uid string) error {
 	if r.Claim.UID != uid {
 		return fmt.Errorf("claim UID %q is not the file's %q", r.Claim.UID, uid)
 	}
-	if r.DELOwed() && (r.Sandbox == nil || r.Sandbox.ID == "") {
+	if r.NeedsDEL() && (r.Sandbox == nil || r.Sandbox.ID == "") {
 		return fmt.Errorf("phase %s without a sandbox", r.Phase)
 	}
 	return nil

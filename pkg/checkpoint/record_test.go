@@ -18,25 +18,25 @@ func FuzzDecodeClaimFile(f *testing.F) {
 			return
 		}
 		for _, r := range records {
-			if r.DELOwed() && r.Sandbox.ID == "" {
+			if r.NeedsDEL() && r.Sandbox.ID == "" {
 				t.Errorf("accepted %s without a sandbox", r.Phase)
 			}
 		}
 	})
 }
 
-func FuzzDecodeDebt(f *testing.F) {
+func FuzzDecodePendingDEL(f *testing.F) {
 	f.Add([]byte(`{"version":1,"record":{"claim":{"uid":"a-uid"},"phase":"Attached","sandbox":{"id":"s"}},"since":"2026-11-21T11:00:00Z","cause":"x"}`))
 	f.Add([]byte(`{"version":1,"record":{"phase":"Attaching"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		debt, err := decodeDebt(data)
+		del, err := decodePendingDEL(data)
 		if err != nil {
 			return
 		}
-		if debt.Record.Sandbox.ID == "" {
+		if del.Record.Sandbox.ID == "" {
 			t.Error("accepted without a sandbox")
 		}
-		if debt.name() == "" {
+		if del.fileName() == "" {
 			t.Error("it has no name")
 		}
 	})

@@ -2,27 +2,27 @@ package checkpoint
 
 import "fmt"
 
-// Route is a default route of a pod, as much of it as putting it back takes.
+// Route is a default route of a pod, with everything that restoring it needs.
 type Route struct {
 	// Family is IPv4 or IPv6.
 	Family string `json:"family"`
-	// Metric is the kernel's priority: the route with the lowest one is used.
+	// Metric is the kernel's priority: the route with the lowest metric is used.
 	Metric int `json:"metric"`
-	// Source is the preferred source address; empty where there is none.
+	// Source is the preferred source address, or empty.
 	Source string `json:"source,omitempty"`
 	// Protocol and Scope are the kernel's numbers (rtnetlink(7)).
 	Protocol int `json:"protocol,omitempty"`
 	Scope    int `json:"scope,omitempty"`
-	// MTU is 0 where the interface's applies.
+	// MTU is 0 if the interface's applies.
 	MTU int `json:"mtu,omitempty"`
-	// Hops are more than one only where traffic is spread over several.
+	// Hops has several entries if traffic is spread over them.
 	Hops []Hop `json:"hops"`
 }
 
-// Hop is one way that a route takes.
+// Hop is one next hop of a route.
 type Hop struct {
 	Interface string `json:"interface"`
-	// Gateway is empty where all addresses are on the interface's link.
+	// Gateway is empty if all addresses are on the interface's link.
 	Gateway string `json:"gateway,omitempty"`
 	// Weight is the kernel's rtnh_hops, one less than the weight that people write.
 	Weight int  `json:"weight,omitempty"`

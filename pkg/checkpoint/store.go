@@ -2,19 +2,16 @@ package checkpoint
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -22,69 +19,56 @@ import (
 // ErrNotFound means that there is no such record.
 var ErrNotFound = errors.New("no such record")
 
-// ErrStatusStored means that the pod's network-status lists the attachment, so
-// that its containers may run.
+// ErrStatusStored means that the pod's network-status lists the attachment, so that its
+// containers may run.
 var ErrStatusStored = errors.New("its network-status is stored")
 
-// Store holds the records of this node, in memory for reading and in one file
-// per claim for the next process. Its methods are safe for concurrent use.
-// A change is on disk before the method returns, or in the hands of the kernel
-// where it says so; when writing fails nothing has changed, neither on disk nor
-// in memory.
+// Store holds the records of this node: in memory for readers, and in one file for each
+// claim for the next process. Its methods are safe for concurrent use. A change is on
+// disk when the method returns, unless the method says otherwise. If writing fails,
+// nothing has changed on disk or in memory.
 type Store struct {
 	dir    string
 	bootID string
 
-	// writing is held by whoever changes records, over the write to disk.
-	writing sync.Mutex
-	// unsynced are the latest files of claims that are not yet on disk, and
-	// guarded by writing; later is their syncing.
-	unsynced map[string]*os.File
-	later    sync.WaitGroup
-	// mu guards what follows and is held for memory only: a pod without claims
-	// asks too, and must not wait for a disk.
+	files   *claimFiles // files.mu is held during a change of records
+	pending *pendingDELs
+	damaged damagedFiles
+
+	// mu guards the following fields. It is never held while a file is written, because
+	// every event of every pod on the node reads them.
 	mu     sync.RWMutex
 	claims map[string][]Record
 	// byPod has the UIDs of the claims with records of a pod.
 	byPod map[string]map[string]bool
-	debts map[string]Debt // by file name
-
-	writes, waited atomic.Uint64
 }
 
-// Writes tells how many files of claims were written since Open, and for how
-// many of them somebody waited until they were on disk.
-func (s *Store) Writes() (all, waited uint64) { return s.writes.Load(), s.waited.Load() }
-
-// Damaged tells of a file that was put aside because it could not be read.
-type Damaged struct {
-	// Path is where the file is now.
-	Path string
-	// Name is the file's name before: that of a claim's file is its UID.
-	Name string
-	// Err says what is wrong with it.
-	Err error
-}
-
-// claimUID is what the name of a claim's file may be made of. UIDs come from
-// the API server; this keeps any other text from becoming a path.
+// claimUID matches the UIDs that become file names. UIDs come from the API server; this
+// keeps any other text from becoming a path.
 var claimUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// Open reads all records below dir, which is made where it is missing. bootID
-// is the running kernel's (/proc/sys/kernel/random/boot_id) and is noted with
-// everything that is attached from now on. Files that cannot be understood are
-// moved aside and returned; they are not an error.
+func claimsDir(dir string) string  { return filepath.Join(dir, "claims") }
+func pendingDir(dir string) string { return filepath.Join(dir, "pending-dels") }
+func damagedDir(dir string) string { return filepath.Join(dir, "damaged") }
+
+// Open reads all records below dir, which it creates if necessary. bootID is the running
+// kernel's (/proc/sys/kernel/random/boot_id) and becomes part of every new attachment.
+// Open moves files away that it cannot read and returns them; they are not an error.
 func Open(dir, bootID string) (*Store, []Damaged, error) {
-	s := &Store{dir: dir, bootID: bootID, unsynced: map[string]*os.File{}, claims: map[string][]Record{}, byPod: map[string]map[string]bool{}, debts: map[string]Debt{}}
-	for _, d := range []string{s.claimsDir(), s.owedDir(), s.damagedDir()} {
+	s := &Store{
+		dir: dir, bootID: bootID,
+		files: newClaimFiles(claimsDir(dir)), pending: newPendingDELs(pendingDir(dir)), damaged: damagedFiles{damagedDir(dir)},
+		claims: map[string][]Record{}, byPod: map[string]map[string]bool{},
+	}
+	for _, d := range []string{claimsDir(dir), pendingDir(dir), damagedDir(dir)} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, nil, fmt.Errorf("making the state directory: %w", err)
 		}
 	}
-	if err := s.restoreKept(); err != nil {
+	if err := s.files.restore(); err != nil {
 		return nil, nil, err
 	}
-	claims, err := s.load(s.claimsDir(), func(name string, data []byte) error {
+	claims, err := s.damaged.load(claimsDir(dir), func(name string, data []byte) error {
 		records, err := decodeClaimFile(data, name)
 		if err == nil {
 			s.set(name, records)
@@ -94,71 +78,31 @@ func Open(dir, bootID string) (*Store, []Damaged, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	debts, err := s.load(s.owedDir(), func(name string, data []byte) error {
-		debt, err := decodeDebt(data)
-		if err == nil {
-			s.debts[name] = debt
-		}
-		return err
-	})
-	return s, append(claims, debts...), err
+	dels, err := s.damaged.load(pendingDir(dir), s.pending.load)
+	return s, append(claims, dels...), err
 }
 
-// load has every file of a directory decoded, by its name without ".json", and
-// puts aside those that cannot be.
-func (s *Store) load(dir string, decode func(name string, data []byte) error) ([]Damaged, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("reading the state directory: %w", err)
-	}
-	var damaged []Damaged
-	for _, e := range entries {
-		path, name := filepath.Join(dir, e.Name()), strings.TrimSuffix(e.Name(), ".json")
-		if strings.HasPrefix(name, ".tmp-") {
-			// Left by a crash between write and rename. On a disk that is
-			// read-only for now it stays, and does no harm.
-			_ = os.Remove(path)
-			continue
-		}
-		if strings.HasPrefix(name, kept) {
-			continue
-		}
-		data, err := os.ReadFile(path)
-		if err == nil {
-			err = decode(name, data)
-		}
-		if err != nil {
-			damaged = append(damaged, s.putAside(path, name, err))
-		}
-	}
-	return damaged, nil
-}
+// Dir returns the directory of the claims' files, which the gate reads. A file is named
+// by the claim's UID.
+func (s *Store) Dir() string { return claimsDir(s.dir) }
 
-// putAside moves a file that could not be read out of the way.
-func (s *Store) putAside(path, name string, why error) Damaged {
-	aside := filepath.Join(s.damagedDir(), fmt.Sprintf("%s.%d", filepath.Base(path), time.Now().UnixNano()))
-	if err := os.Rename(path, aside); err != nil {
-		return Damaged{Path: path, Name: name, Err: errors.Join(why, fmt.Errorf("putting it aside: %w", err))}
-	}
-	return Damaged{Path: aside, Name: name, Err: why}
-}
-
-// PutAside counts the files that were put aside since the directory was made,
-// and that nobody has removed.
-func (s *Store) PutAside() int {
-	entries, err := os.ReadDir(s.damagedDir())
-	if err != nil {
-		return 0
-	}
-	return len(entries)
-}
-
-// BootID is the boot ID that was given to Open.
+// BootID returns the boot ID that was passed to Open.
 func (s *Store) BootID() string { return s.bootID }
 
-// Put notes the attachments of one claim as Prepared. When records of the
-// claim are there already they stay as they are, so that a repeated Prepare
-// neither forgets an attachment nor starts a second one.
+// Writes returns how many files of claims were written since Open, and how many of them
+// were synced before the caller went on.
+func (s *Store) Writes() (all, waited uint64) { return s.files.writes.Load(), s.files.waited.Load() }
+
+// WaitSynced returns when all changes are on disk, or have failed to get there.
+func (s *Store) WaitSynced() { s.files.syncing.Wait() }
+
+// CountDamaged returns the number of unreadable files in the state directory, from this
+// process and earlier ones.
+func (s *Store) CountDamaged() int { return s.damaged.count() }
+
+// Put adds the attachments of one claim as Prepared. If the claim has records already,
+// they stay as they are: a repeated Prepare neither forgets an attachment nor starts a
+// second one.
 func (s *Store) Put(prepared []attachment.Prepared) error {
 	if len(prepared) == 0 {
 		return nil
@@ -174,176 +118,31 @@ func (s *Store) Put(prepared []attachment.Prepared) error {
 		}
 		records[i] = Record{Prepared: p, Phase: Prepared}
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
 	if len(s.ForClaim(uid)) > 0 {
 		return nil
 	}
 	if err := s.replace(uid, records, onDisk); err != nil {
 		return err
 	}
-	return syncDir(s.claimsDir())
+	return atomicfile.SyncDir(claimsDir(s.dir))
 }
 
-// MarkAttaching notes that plugins are about to run for these records in the
-// sandbox: from now on a DEL is owed. Records of one claim cost one write.
-func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox) error {
-	return s.update(keys, onDisk, func(r *Record) error {
-		if r.DELOwed() {
-			return fmt.Errorf("%s is %s for sandbox %s: a DEL is owed first", r.Key(), r.Phase, r.Sandbox.ID)
-		}
-		*r = Record{Prepared: r.Prepared, Phase: Attaching, Sandbox: &sandbox, BootID: s.bootID}
-		return nil
-	})
-}
-
-// MarkGiven notes the sandbox whose containers have devices to which nothing is
-// attached. No DEL is owed for them.
-func (s *Store) MarkGiven(keys []Key, sandbox attachment.Sandbox) error {
-	return s.update(keys, onDisk, func(r *Record) error {
-		if !r.DeviceOnly {
-			return fmt.Errorf("%s is to be attached to network %s", r.Key(), r.Attachment.Network)
-		}
-		*r = Record{Prepared: r.Prepared, Phase: Prepared, Sandbox: &sandbox, BootID: s.bootID}
-		return nil
-	})
-}
-
-// MarkDisplaced notes which default routes are about to be taken away for this
-// record, in addition to those that were.
-func (s *Store) MarkDisplaced(key Key, routes []Route) error {
-	return s.update([]Key{key}, onDisk, func(r *Record) error {
-		if !r.DELOwed() {
-			return fmt.Errorf("%s is %s: nothing is attached that a route could be taken away for", r.Key(), r.Phase)
-		}
-		displaced := slices.Clone(r.Displaced) // readers have the old one
-		for _, route := range routes {
-			if !slices.ContainsFunc(displaced, func(d Route) bool { return reflect.DeepEqual(d, route) }) {
-				displaced = append(displaced, route)
-			}
-		}
-		r.Displaced = displaced
-		return nil
-	})
-}
-
-// Added is what the ADD of one record has come to.
-type Added struct {
-	Key Key
-	// Result is the chain's result, DeviceInfo what its plugins told about the
-	// device; nothing where they did not.
-	Result, DeviceInfo json.RawMessage
-	// StatusStored is the record's: true where containers do not wait for the
-	// pod's network-status.
-	StatusStored bool
-}
-
-// MarkAttached notes the results of ADDs. Records of one claim cost one write,
-// which is on disk soon after: without it they are Attaching, and owe a DEL too.
-func (s *Store) MarkAttached(added ...Added) error {
-	keys := make([]Key, len(added))
-	results := make(map[Key]Added, len(added))
-	for i, a := range added {
-		keys[i], results[a.Key] = a.Key, a
-	}
-	return s.update(keys, soon, func(r *Record) error {
-		if r.Phase != Attaching {
-			return fmt.Errorf("%s is %s, not Attaching", r.Key(), r.Phase)
-		}
-		a := results[r.Key()]
-		r.Phase, r.Result, r.DeviceInfo, r.StatusStored = Attached, a.Result, a.DeviceInfo, a.StatusStored
-		return nil
-	})
-}
-
-// MarkStatusStored notes that the pod's network-status lists these records, as
-// they were read from the store: the gate may let containers start. It passes
-// over a record that has changed since, and a claim that was forgotten.
-func (s *Store) MarkStatusStored(listed []Record) error {
-	var keys []Key
-	byKey := make(map[Key]Record, len(listed))
-	for _, r := range listed {
-		if i := slices.IndexFunc(s.ForClaim(r.Claim.UID), r.sameAttachment); i >= 0 {
-			keys, byKey[r.Key()] = append(keys, r.Key()), r
-		}
-	}
-	err := s.update(keys, soon, func(r *Record) error {
-		if byKey[r.Key()].sameAttachment(*r) {
-			r.StatusStored = true
-		}
-		return nil
-	})
-	if errors.Is(err, ErrNotFound) { // unprepared meanwhile
-		return nil
-	}
-	return err
-}
-
-// MarkDetaching notes that attachments are about to be taken down in a sandbox
-// that goes on: from here on they do not count as attached, and owe a DEL, also
-// when it cannot be written any more that they have had it.
-func (s *Store) MarkDetaching(keys ...Key) error {
-	return s.update(keys, soon, (*Record).beginDetaching)
-}
-
-// MarkUnlistedDetaching is MarkDetaching for attachments whose network-status is
-// not stored. It refuses them all with ErrStatusStored where that of one of them
-// has been stored meanwhile: the gate may have let containers start.
-func (s *Store) MarkUnlistedDetaching(keys ...Key) error {
-	return s.update(keys, soon, func(r *Record) error {
-		if r.StatusStored {
-			return fmt.Errorf("%s: %w", r.Key(), ErrStatusStored)
-		}
-		return r.beginDetaching()
-	})
-}
-
-// beginDetaching changes an attached record to one that owes a DEL.
-func (r *Record) beginDetaching() error {
-	if r.Phase != Attached {
-		return fmt.Errorf("%s is %s, not Attached", r.Key(), r.Phase)
-	}
-	r.Phase, r.Result, r.DeviceInfo, r.StatusStored = Attaching, nil, nil, false
-	return nil
-}
-
-// MarkDetached notes that the DELs of these records have succeeded: nothing is
-// owed any more. That is on disk soon after: without it the DELs are repeated.
-func (s *Store) MarkDetached(keys ...Key) error {
-	return s.update(keys, soon, func(r *Record) error {
-		*r = Record{Prepared: r.Prepared, Phase: Prepared, Refusal: r.Refusal}
-		return nil
-	})
-}
-
-// MarkRefused has the gate refuse containers that lack one of these
-// attachments at once, with this reason, and not hold them until its time is
-// over. It ends with the next MarkAttaching, and with the node's life.
-func (s *Store) MarkRefused(keys []Key, reason string) error {
-	return s.update(keys, soon, func(r *Record) error {
-		r.Refusal = reason
-		return nil
-	})
-}
-
-// DeleteClaim forgets one claim, and only that one. The caller has made sure
-// that no DEL is owed, or has given it up.
+// DeleteClaim forgets one claim. The caller makes sure that no record of it needs a DEL.
 func (s *Store) DeleteClaim(uid string) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
 	if len(s.ForClaim(uid)) == 0 {
 		return nil
 	}
-	failpoint.Reach(failpoint.BeforeRecordDelete)
-	s.forgetKept(uid) // first: what is left of a claim is its latest file
-	if err := removeIfThere(s.path(uid)); err != nil {
-		return fmt.Errorf("forgetting claim %s: %w", uid, err)
+	if err := s.files.remove(uid); err != nil {
+		return err
 	}
-	failpoint.Reach(failpoint.AfterRecordDelete)
 	s.mu.Lock()
 	s.set(uid, nil)
 	s.mu.Unlock()
-	return syncDir(s.claimsDir())
+	return atomicfile.SyncDir(claimsDir(s.dir))
 }
 
 // ForClaim returns the records of one claim in the order of its requests.
@@ -353,9 +152,8 @@ func (s *Store) ForClaim(uid string) []Record {
 	return slices.Clone(s.claims[uid])
 }
 
-// ForPod returns the records of one pod, from all its claims, in the order in
-// which they are to be attached. Its cost does not grow with the other pods:
-// every event of every pod of the node asks.
+// ForPod returns the records of all claims of a pod in the order in which they are
+// attached. Its cost does not depend on other pods.
 func (s *Store) ForPod(uid string) []Record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -370,7 +168,7 @@ func (s *Store) ForPod(uid string) []Record {
 	return inAttachOrder(out)
 }
 
-// All returns every record, grouped by pod in attach order.
+// All returns all records, grouped by pod in the order in which they are attached.
 func (s *Store) All() []Record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -392,11 +190,68 @@ func inAttachOrder(out []Record) []Record {
 	return out
 }
 
-// Dir is the directory with one file per claim, named for its UID, that the
-// gate reads.
-func (s *Store) Dir() string { return s.claimsDir() }
+// update changes records and writes the file of each of their claims once.
+func (s *Store) update(keys []Key, when durability, change func(*Record) error) error {
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
+	changed := map[string][]Record{}
+	for _, k := range keys {
+		records, ok := changed[k.ClaimUID]
+		if !ok {
+			records = s.ForClaim(k.ClaimUID)
+			changed[k.ClaimUID] = records
+		}
+		i := slices.IndexFunc(records, func(r Record) bool { return r.Key() == k })
+		if i < 0 {
+			return fmt.Errorf("%w: %s", ErrNotFound, k)
+		}
+		if err := change(&records[i]); err != nil {
+			return err
+		}
+	}
+	for uid, records := range changed {
+		if err := s.replace(uid, records, when); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-func (s *Store) claimsDir() string      { return filepath.Join(s.dir, "claims") }
-func (s *Store) owedDir() string        { return filepath.Join(s.dir, "owed") }
-func (s *Store) damagedDir() string     { return filepath.Join(s.dir, "damaged") }
-func (s *Store) path(uid string) string { return filepath.Join(s.claimsDir(), uid+".json") }
+// replace writes the records of one claim and then shows them to readers. The caller
+// holds files.mu.
+func (s *Store) replace(uid string, records []Record, when durability) error {
+	data, err := encodeClaimFile(records)
+	if err != nil {
+		return fmt.Errorf("encoding the records of claim %s: %w", uid, err)
+	}
+	failpoint.Reach(failpoint.BeforeRecordWrite)
+	if err := s.files.write(uid, data, when); err != nil {
+		return fmt.Errorf("writing the records of claim %s: %w", uid, err)
+	}
+	failpoint.Reach(failpoint.AfterRecordWrite)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set(uid, records)
+	return nil
+}
+
+// set shows the records of a claim to readers, or removes them. The caller holds mu.
+func (s *Store) set(uid string, records []Record) {
+	for _, r := range s.claims[uid] {
+		delete(s.byPod[r.Pod.UID], uid)
+		if len(s.byPod[r.Pod.UID]) == 0 {
+			delete(s.byPod, r.Pod.UID)
+		}
+	}
+	if len(records) == 0 {
+		delete(s.claims, uid)
+		return
+	}
+	s.claims[uid] = records
+	for _, r := range records {
+		if s.byPod[r.Pod.UID] == nil {
+			s.byPod[r.Pod.UID] = map[string]bool{}
+		}
+		s.byPod[r.Pod.UID][uid] = true
+	}
+}

@@ -78,10 +78,10 @@ func TestPhases(t *testing.T) {
 		{"Prepared to Attaching", nil, attaching, checkpoint.Attaching, ""},
 		{"Prepared to Attached", nil, attached, checkpoint.Prepared, "not Attaching"},
 		{"Prepared to Prepared", nil, detached, checkpoint.Prepared, ""},
-		{"Attaching to Attaching", []step{attaching}, attaching, checkpoint.Attaching, "a DEL is owed first"},
+		{"Attaching to Attaching", []step{attaching}, attaching, checkpoint.Attaching, "it needs a DEL first"},
 		{"Attaching to Attached", []step{attaching}, attached, checkpoint.Attached, ""},
 		{"Attaching to Prepared", []step{attaching}, detached, checkpoint.Prepared, ""},
-		{"Attached to Attaching", []step{attaching, attached}, attaching, checkpoint.Attached, "a DEL is owed first"},
+		{"Attached to Attaching", []step{attaching, attached}, attaching, checkpoint.Attached, "it needs a DEL first"},
 		{"Attached to Attached", []step{attaching, attached}, attached, checkpoint.Attached, "not Attaching"},
 		{"Attached to Prepared", []step{attaching, attached}, detached, checkpoint.Prepared, ""},
 	}
@@ -104,7 +104,7 @@ func TestPhases(t *testing.T) {
 				if r.Phase != tt.want {
 					t.Errorf("phase %s, want %s", r.Phase, tt.want)
 				}
-				if r.DELOwed() != (r.Sandbox != nil) || r.DELOwed() != (r.BootID != "") {
+				if r.NeedsDEL() != (r.Sandbox != nil) || r.NeedsDEL() != (r.BootID != "") {
 					t.Errorf("phase %s with sandbox %v and boot ID %q", r.Phase, r.Sandbox, r.BootID)
 				}
 			}
@@ -237,7 +237,7 @@ func TestDamagedFilesCostOneClaim(t *testing.T) {
 		t.Errorf("files left: %v (%v)", left, err)
 	}
 	open(t, dir) // a second start finds nothing damaged
-	if got := s.PutAside(); got != len(bad) {
+	if got := s.CountDamaged(); got != len(bad) {
 		t.Errorf("%d files are put aside, want %d", got, len(bad))
 	}
 }

@@ -21,6 +21,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 	"github.com/nadra-dev/nadra/test/bench/sealed"
 	"github.com/nadra-dev/nadra/test/bench/stats"
 	"github.com/nadra-dev/nadra/test/cluster"
@@ -88,7 +90,7 @@ func (c hookCase) run(b *testing.B) {
 	}
 	ours, err := newNadraSide(b.Context(), c, stateDir, filepath.Join(dir, "nadra-addresses"))
 	must(b, err)
-	defer ours.driver.broadcaster.Shutdown()
+	defer ours.driver.events.Shutdown()
 	theirs, err := newLibcniSide(c, filepath.Join(dir, "libcni"), filepath.Join(dir, "libcni-addresses"))
 	must(b, err)
 
@@ -180,13 +182,8 @@ func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*n
 	if err != nil {
 		return nil, err
 	}
-	s := &nadraSide{driver: d, runner: &timedRunner{runner: d.attacher.runner}, plan: c.plan(dataDir)}
-	d.attacher.runner = s.runner
-	look := d.attacher.look
-	d.attacher.look = func(netns string) (namespace, error) {
-		defer addTime(&s.look, time.Now())
-		return look(netns)
-	}
+	s := &nadraSide{driver: d, runner: &timedRunner{Plugins: d.attacher.Plugins}, plan: c.plan(dataDir)}
+	d.attacher.Plugins, d.attacher.Netns = s.runner, timedNetns{d.attacher.Netns, &s.look}
 	d.jobs.base = ctx
 	s.hooks = &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
 	return s, nil
@@ -216,20 +213,31 @@ func (s *nadraSide) measure(ctx context.Context, world *sealed.World, i int, p *
 	return s.driver.unprepare(ctx, claimOf(pod))
 }
 
+// timedNetns adds up the time of inspections.
+type timedNetns struct {
+	attach.Netns
+	took *time.Duration
+}
+
+func (n timedNetns) Inspect(netns string) (podnet.Namespace, error) {
+	defer addTime(n.took, time.Now())
+	return n.Netns.Inspect(netns)
+}
+
 // timedRunner adds up the time in the real runner.
 type timedRunner struct {
-	runner
+	attach.Plugins
 	took time.Duration
 }
 
 func (r *timedRunner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
 	defer addTime(&r.took, time.Now())
-	return r.runner.Add(ctx, s, a, before)
+	return r.Plugins.Add(ctx, s, a, before)
 }
 
 func (r *timedRunner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
 	defer addTime(&r.took, time.Now())
-	return r.runner.Del(ctx, s, a, result)
+	return r.Plugins.Del(ctx, s, a, result)
 }
 
 // libcniSide is what any caller of CNI plugins has to do at the least.

@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 )
 
 // pciAttributes are the standard attributes of a PCI function; none for what
@@ -66,7 +67,7 @@ func refHash(ref attachment.NetworkRef) string {
 }
 
 func strAttr(s string) resourceapi.DeviceAttribute {
-	s = cut(s, maxAttribute)
+	s = truncate.Text(s, maxAttribute)
 	return resourceapi.DeviceAttribute{StringValue: &s}
 }
 

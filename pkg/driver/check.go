@@ -17,6 +17,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
@@ -86,7 +88,7 @@ func (c *checker) note(checked []checkpoint.Record, found map[checkpoint.Key]che
 func (c *checker) found(r checkpoint.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f, failed := c.failed[r.Key()]; failed && inSandbox(f.sandbox)(r) {
+	if f, failed := c.failed[r.Key()]; failed && checkpoint.InSandbox(f.sandbox)(r) {
 		return f.err
 	}
 	return nil
@@ -140,7 +142,7 @@ func (d *Driver) checkOnDemand(pod attachment.PodRef) {
 // check checks a pod when it is its turn, and again when it had to give way to
 // another operation on the pod.
 func (d *Driver) check(ctx context.Context, pod attachment.PodRef, turns slots, asked bool) {
-	ctx = d.withPod(ctx, pod)
+	ctx = podlog.WithPod(ctx, pod)
 	if !turns.take(ctx) {
 		return
 	}
@@ -167,7 +169,7 @@ func (d *Driver) checkPod(ctx context.Context, pod attachment.PodRef, asked bool
 		return err
 	}
 	defer unlock()
-	records := networksIn(d.store.ForPod(pod.UID))
+	records := checkpoint.Networks(d.store.ForPod(pod.UID))
 	if len(records) == 0 || d.watch.going(pod) {
 		return nil
 	}
@@ -191,7 +193,7 @@ func (d *Driver) checkPod(ctx context.Context, pod attachment.PodRef, asked bool
 // uncheckable reports whether there is nothing to compare with a record: it is
 // not attached, or its sandbox is gone.
 func (d *Driver) uncheckable(r checkpoint.Record) bool {
-	return r.Phase != checkpoint.Attached || !d.attacher.there(r)
+	return r.Phase != checkpoint.Attached || !d.attacher.SandboxAlive(r)
 }
 
 // checkResult is what a CHECK of one attachment has found.
@@ -216,12 +218,12 @@ func (d *Driver) runCheck(ctx context.Context, r checkpoint.Record) checkResult 
 	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, fmt.Errorf("one CHECK may take %s", checkLimit))
 	defer cancel()
 	result := r.Result
-	if slices.ContainsFunc(d.store.ForPod(r.Pod.UID), asksForDefaultRoute) {
-		result = withoutDefaultRoutes(result)
+	if slices.ContainsFunc(d.store.ForPod(r.Pod.UID), func(r checkpoint.Record) bool { return r.Attachment.DefaultRoute != nil }) {
+		result = attach.WithoutDefaultRoutes(result)
 	}
 	unchecked, err := d.checks.plugins.Check(ctx, *r.Sandbox, r.Attachment, result)
 	if err == nil {
-		err = d.attacher.checkDefaultRoute(r)
+		err = d.attacher.CheckDefaultRoute(r)
 	}
 	return checkResult{err, unchecked}
 }

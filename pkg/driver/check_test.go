@@ -12,27 +12,18 @@ import (
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
-
-func (k *kernel) Check(_ context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error) {
-	k.mu.Lock()
-	k.checked = append(k.checked, string(result))
-	k.mu.Unlock()
-	return nil, k.do("CHECK", s, a)
-}
-
-func (k *kernel) HasCheck(a attachment.Attachment) bool { return a.Interface != "old0" }
 
 // ward is a kernel whose CHECKs take as long as slow does.
 type ward struct {
-	*kernel
+	*drivertest.Kernel
 	slow          func(context.Context) error
 	mu            sync.Mutex
 	running, most int
@@ -50,7 +41,7 @@ func (w *ward) Check(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err != nil {
 		return nil, err
 	}
-	return w.kernel.Check(ctx, s, a, result)
+	return w.Kernel.Check(ctx, s, a, result)
 }
 
 // inAttachedWorld is inWorld with pod web attached in sandbox 1 and nothing
@@ -71,9 +62,16 @@ func (w *world) forget(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
 	eventsOf(t, w.Driver)
-	w.k.calls = nil
-	w.networkStatus.outbox.forget(web)
-	clear(w.claimStatus.outbox.pending)
+	w.k.Calls = nil
+	w.networkStatus.Forget(drivertest.Web)
+	w.eachClaim(w.claimStatus.Forget)
+}
+
+// eachClaim calls do for every claim with records.
+func (w *world) eachClaim(do func(attachment.ClaimRef)) {
+	for claim := range claimstatus.ByClaim(w.store.All(), claimstatus.Attached) {
+		do(claim)
+	}
 }
 
 // synchronize is a runtime's connection, with these sandboxes of pod web.
@@ -90,14 +88,13 @@ func (w *world) synchronize(t *testing.T, sandboxes ...int) {
 
 // conditions are what claims are to say, by device: "net1 CheckFailed".
 func (w *world) conditions() []string {
-	w.claimStatus.outbox.mu.Lock()
-	defer w.claimStatus.outbox.mu.Unlock()
 	var out []string
-	for claim, p := range w.claimStatus.outbox.pending {
-		for _, s := range p.update.devices {
-			out = append(out, fmt.Sprintf("%s %s %s repair=%t", claim.Name, s.Interface, s.Reason, p.update.repair))
+	w.eachClaim(func(claim attachment.ClaimRef) {
+		devices, repair, _ := w.claimStatus.Pending(claim)
+		for _, d := range devices {
+			out = append(out, fmt.Sprintf("%s %s %s repair=%t", claim.Name, d.Interface, d.Reason, repair))
 		}
-	}
+	})
 	return out
 }
 
@@ -116,26 +113,26 @@ func TestCheckAtStart(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		w.synchronize(t, 1)
 		synctest.Wait()
-		same(t, "plugins", bothChecked, w.k.calls)
-		same(t, "events", nil, eventsOf(t, w.Driver))
-		same(t, "conditions", []string{"a net1 Attached repair=true", "a net2 Attached repair=true"}, w.conditions())
+		drivertest.Same(t, "plugins", bothChecked, w.k.Calls)
+		drivertest.Same(t, "events", nil, eventsOf(t, w.Driver))
+		drivertest.Same(t, "conditions", []string{"a net1 Attached repair=true", "a net2 Attached repair=true"}, w.conditions())
 		w.synchronize(t, 1) // the runtime was restarted
 		synctest.Wait()
-		same(t, "plugins after another connection", bothChecked, w.k.calls)
+		drivertest.Same(t, "plugins after another connection", bothChecked, w.k.Calls)
 	})
 }
 
 // The second of two attachments is broken: that is told, and that is all.
 func TestCheckAtStartFails(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
-		w.k.fails("CHECK net2", final("the address is gone"))
+		w.k.Fail("CHECK net2", drivertest.Final("the address is gone"))
 		w.synchronize(t, 1)
 		synctest.Wait()
-		same(t, "plugins", bothChecked, w.k.calls)
-		same(t, "events", []string{"Warning FailedCheckNetwork CHECK of network default/blue (net2) fails: the address is gone (CNI code 999); " +
+		drivertest.Same(t, "plugins", bothChecked, w.k.Calls)
+		drivertest.Same(t, "events", []string{"Warning FailedCheckNetwork CHECK of network default/blue (net2) fails: the address is gone (CNI code 999); " +
 			"the pod is left as it is: to have it attached anew, delete it"}, eventsOf(t, w.Driver))
-		same(t, "conditions", []string{"a net1 Attached repair=true", "a net2 CheckFailed repair=true"}, w.conditions())
-		same(t, "phases", bothAttached, w.phases())
+		drivertest.Same(t, "conditions", []string{"a net1 Attached repair=true", "a net2 CheckFailed repair=true"}, w.conditions())
+		drivertest.Same(t, "phases", bothAttached, w.phases())
 		if err := w.create(t, 1); err != nil {
 			t.Errorf("a container is refused: %v", err)
 		}
@@ -148,10 +145,10 @@ func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
 	for _, half := range []bool{true, false} {
 		inWorld(t, func(t *testing.T, w *world) {
 			var want []string
-			if s := sandboxNo(1); half {
-				s.Cookie = cookieOf(s.NetNS)
+			if s := drivertest.SandboxNo(1); half {
+				s.Cookie = drivertest.CookieOf(s.NetNS)
 				all := w.store.All()
-				if err := w.store.MarkAttaching(keys(all), s); err != nil {
+				if err := w.store.MarkAttaching(checkpoint.Keys(all), s); err != nil {
 					t.Fatal(err)
 				}
 				if err := w.store.MarkAttached(checkpoint.Added{Key: all[0].Key(), Result: json.RawMessage(`{}`)}); err != nil {
@@ -163,7 +160,7 @@ func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
 			}
 			w.synchronize(t, 1)
 			synctest.Wait()
-			same(t, "plugins", want, w.k.calls)
+			drivertest.Same(t, "plugins", want, w.k.Calls)
 		})
 	}
 }
@@ -172,7 +169,7 @@ func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
 func TestCheckOnDemand(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		ask := func() []string {
-			w.checkOnDemand(web)
+			w.checkOnDemand(drivertest.Web)
 			synctest.Wait()
 			return eventsOf(t, w.Driver)
 		}
@@ -180,37 +177,37 @@ func TestCheckOnDemand(t *testing.T) {
 			"Normal CheckedNetwork network default/blue (net1) is as it was attached",
 			"Normal CheckedNetwork network default/blue (net2) is as it was attached",
 		}
-		same(t, "events", good, ask())
-		w.k.fails("CHECK net1", final("the interface is gone"))
+		drivertest.Same(t, "events", good, ask())
+		w.k.Fail("CHECK net1", drivertest.Final("the interface is gone"))
 		events := ask()
 		if len(events) != 2 || events[0] != good[1] || !strings.Contains(events[1], "default/blue (net1) fails: the interface is gone") {
 			t.Errorf("events %q", events)
 		}
-		same(t, "conditions", []string{"a net1 CheckFailed repair=true", "a net2 Attached repair=true"}, w.conditions())
-		w.k.fails("CHECK net1", nil)
-		same(t, "events when it is repaired", good, ask())
-		same(t, "conditions when it is repaired", []string{"a net1 Attached repair=true", "a net2 Attached repair=true"}, w.conditions())
-		w.k.stop(sandboxNo(1))
-		w.k.calls = nil
-		same(t, "events without a sandbox", []string{"Warning FailedCheckNetwork network default/blue (net1) was not checked: its sandbox is gone"}, ask())
-		same(t, "plugins without a sandbox", nil, w.k.calls)
+		drivertest.Same(t, "conditions", []string{"a net1 CheckFailed repair=true", "a net2 Attached repair=true"}, w.conditions())
+		w.k.Fail("CHECK net1", nil)
+		drivertest.Same(t, "events when it is repaired", good, ask())
+		drivertest.Same(t, "conditions when it is repaired", []string{"a net1 Attached repair=true", "a net2 Attached repair=true"}, w.conditions())
+		w.k.End(drivertest.SandboxNo(1))
+		w.k.Calls = nil
+		drivertest.Same(t, "events without a sandbox", []string{"Warning FailedCheckNetwork network default/blue (net1) was not checked: its sandbox is gone"}, ask())
+		drivertest.Same(t, "plugins without a sandbox", nil, w.k.Calls)
 	})
 }
 
 func TestCheckOnDemandOfWhatIsNotAttached(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.checkOnDemand(web)
+		w.checkOnDemand(drivertest.Web)
 		w.checkOnDemand(attachment.PodRef{Namespace: "default", Name: "none of ours", UID: "x"})
 		synctest.Wait()
-		same(t, "events", []string{"Warning FailedCheckNetwork network default/blue (net1) was not checked: it is not attached, phase Prepared"}, eventsOf(t, w.Driver))
-		same(t, "plugins", nil, w.k.calls)
+		drivertest.Same(t, "events", []string{"Warning FailedCheckNetwork network default/blue (net1) was not checked: it is not attached, phase Prepared"}, eventsOf(t, w.Driver))
+		drivertest.Same(t, "plugins", nil, w.k.Calls)
 	})
 }
 
 func TestWhatHasNoCheckSaysSo(t *testing.T) {
 	d := newDriver(t)
-	wantError(t, fmt.Errorf("%s", d.checkedMessage(attachment.Attachment{Interface: "old0"}, nil)), "old0", "before 0.4.0", "disableCheck")
-	wantError(t, fmt.Errorf("%s", d.checkedMessage(attachment.Attachment{Interface: "net1"}, []string{"macvlan"})), "net1", "in part at most", "plugin macvlan, or its IPAM plugin, implements no CHECK")
+	drivertest.WantError(t, fmt.Errorf("%s", d.checkedMessage(attachment.Attachment{Interface: "old0"}, nil)), "old0", "before 0.4.0", "disableCheck")
+	drivertest.WantError(t, fmt.Errorf("%s", d.checkedMessage(attachment.Attachment{Interface: "net1"}, []string{"macvlan"})), "net1", "in part at most", "plugin macvlan, or its IPAM plugin, implements no CHECK")
 }
 
 // Only a new value on the same pod asks.
@@ -238,20 +235,20 @@ func TestWhoAsksForACheck(t *testing.T) {
 // The end of a sandbox does not wait for a CHECK, which is not told of.
 func TestCheckGivesWay(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
-		hangs := &ward{kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		hangs := &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
 		w.checks.plugins = hangs
 		w.synchronize(t, 1)
 		synctest.Wait()
-		same(t, "running", 1, hangs.running)
+		drivertest.Same(t, "running", 1, hangs.running)
 		started := time.Now()
 		if err := w.StopPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "time in the hook", 0, time.Since(started))
-		same(t, "interfaces", map[string]bool{}, w.k.has)
+		drivertest.Same(t, "time in the hook", 0, time.Since(started))
+		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
 		after(2 * checkPause)
-		same(t, "running", 0, hangs.running)
-		same(t, "events", nil, eventsOf(t, w.Driver))
+		drivertest.Same(t, "running", 0, hangs.running)
+		drivertest.Same(t, "events", nil, eventsOf(t, w.Driver))
 	})
 }
 
@@ -259,27 +256,27 @@ func TestCheckGivesWay(t *testing.T) {
 // other.
 func TestCheckComesAgain(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
-		slow := &ward{kernel: w.k, slow: func(ctx context.Context) error { sleep(ctx, time.Second); return context.Cause(ctx) }}
+		slow := &ward{Kernel: w.k, slow: func(ctx context.Context) error { sleep(ctx, time.Second); return context.Cause(ctx) }}
 		w.checks.plugins = slow
-		w.checkOnDemand(web)
-		w.checkOnDemand(web)
+		w.checkOnDemand(drivertest.Web)
+		w.checkOnDemand(drivertest.Web)
 		synctest.Wait()
-		unlock, err := w.pods.lock(t.Context(), web.UID)
+		unlock, err := w.pods.lock(t.Context(), drivertest.Web.UID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, "events before", nil, eventsOf(t, w.Driver))
+		drivertest.Same(t, "events before", nil, eventsOf(t, w.Driver))
 		unlock()
 		after(2*time.Second + checkPause + 2*time.Second)
-		same(t, "events", 4, len(eventsOf(t, w.Driver)))
-		same(t, "at a time", 1, slow.most)
+		drivertest.Same(t, "events", 4, len(eventsOf(t, w.Driver)))
+		drivertest.Same(t, "at a time", 1, slow.most)
 	})
 }
 
 func TestHangingCheckFails(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
-		w.checks.plugins = &ward{kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
-		w.checkOnDemand(web)
+		w.checks.plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		w.checkOnDemand(drivertest.Web)
 		after(2 * checkLimit)
 		events := eventsOf(t, w.Driver)
 		if len(events) != 2 || !strings.Contains(events[0], "one CHECK may take 10s") {
@@ -292,14 +289,14 @@ func TestHangingCheckFails(t *testing.T) {
 func TestCheckWithoutAnAnswerIsMadeAgain(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		answers := []error{tryLater, nil, tryLater, tryLater} // of net1 twice, and of net2
-		w.checks.plugins = &ward{kernel: w.k, slow: func(context.Context) error {
+		w.checks.plugins = &ward{Kernel: w.k, slow: func(context.Context) error {
 			err := answers[0]
 			answers = answers[1:]
 			return err
 		}}
-		w.checkOnDemand(web)
+		w.checkOnDemand(drivertest.Web)
 		after(3 * checkPause)
-		same(t, "events", []string{
+		drivertest.Same(t, "events", []string{
 			"Normal CheckedNetwork network default/blue (net1) is as it was attached",
 			"Warning FailedCheckNetwork CHECK of network default/blue (net2) fails: no lease yet (CNI code 11); the pod is left as it is: to have it attached anew, delete it",
 		}, eventsOf(t, w.Driver))
@@ -311,14 +308,14 @@ func TestStopEndsChecks(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		base, stop := context.WithCancel(t.Context())
 		w.quiet.base = base
-		w.checks.plugins = &ward{kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		w.checks.plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
 		w.synchronize(t, 1)
 		synctest.Wait()
-		clear(w.claimStatus.outbox.pending)
+		w.eachClaim(w.claimStatus.Forget)
 		stop()
 		w.quiet.group.Wait()
-		same(t, "events", nil, eventsOf(t, w.Driver))
-		same(t, "conditions", nil, w.conditions())
+		drivertest.Same(t, "events", nil, eventsOf(t, w.Driver))
+		drivertest.Same(t, "conditions", nil, w.conditions())
 	})
 }
 
@@ -336,7 +333,7 @@ func TestManyPodsAreCheckedAFewAtATime(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := attachment.Sandbox{ID: pod.UID, NetNS: "/run/netns/" + pod.UID, Pod: pod}
-			if err := w.k.attachOnce(t, w.attacher, s); err != nil {
+			if err := attachOnce(t, w.attacher, s); err != nil {
 				t.Fatal(err)
 			}
 			pods = append(pods, &nri.PodSandbox{
@@ -344,63 +341,53 @@ func TestManyPodsAreCheckedAFewAtATime(t *testing.T) {
 				Linux: &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: s.NetNS}}},
 			})
 		}
-		w.k.calls = nil
-		slow := &ward{kernel: w.k, slow: func(ctx context.Context) error { sleep(ctx, time.Second); return context.Cause(ctx) }}
+		w.k.Calls = nil
+		slow := &ward{Kernel: w.k, slow: func(ctx context.Context) error { sleep(ctx, time.Second); return context.Cause(ctx) }}
 		w.checks.plugins = slow
 		started := time.Now()
 		if _, err := w.Synchronize(t.Context(), pods, nil); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "time in the hook", 0, time.Since(started))
+		drivertest.Same(t, "time in the hook", 0, time.Since(started))
 		after(many / checksAtOnce * time.Second)
-		same(t, "checked", many, len(w.k.calls))
-		same(t, "at a time", checksAtOnce, slow.most)
+		drivertest.Same(t, "checked", many, len(w.k.Calls))
+		drivertest.Same(t, "at a time", checksAtOnce, slow.most)
 	})
 }
 
-// What a CHECK has found stands when what was attached is told anew, and goes
-// with the next CHECK that passes.
-func TestCheckFailedStands(t *testing.T) {
-	record := attachedRecord("net1", bridgeResult)
-	failed := checkedState(record, final("the address is gone"))
-	c := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Devices: []resourceapi.AllocatedDeviceStatus{{
-		Driver: "net.nadra.dev", Pool: record.Pool, Device: record.Device, ShareID: ptr.To(record.ShareID),
-		Conditions: []metav1.Condition{{Type: conditionReady, Status: metav1.ConditionFalse, Reason: failed.Reason, Message: failed.Message}},
-	}}}}
-	for name, tt := range map[string]struct {
-		state deviceState
-		want  bool
-	}{
-		"told anew":         {uncheckedState(record), true},
-		"fails again":       {failed, true},
-		"fails differently": {checkedState(record, final("the route is gone")), false},
-		"passes":            {checkedState(record, nil), false},
-	} {
-		if got := isReported(c, "net.nadra.dev", []deviceState{tt.state}); got != tt.want {
-			t.Errorf("%s: reported already: %t", name, got)
+// Plugins are asked about what nadra has left of their results, and nadra looks
+// after the rest (behaviour B7-3).
+func TestCheckAfterTheDefaultRouteMoved(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		primary := checkpoint.Route{Family: "IPv4", Hops: []checkpoint.Hop{{Interface: "eth0", Gateway: "10.88.0.1"}}}
+		w.k.Routes = []checkpoint.Route{primary}
+		r := drivertest.Attached("net1", drivertest.BridgeResult)
+		r.Pod, r.Claim.UID = drivertest.Web, "asking"
+		r.Attachment.DefaultRoute = &[]string{"10.1.0.1"}
+		sandbox := drivertest.SandboxNo(1)
+		r.Sandbox = &sandbox
+		if err := w.store.Put([]attachment.Prepared{r.Prepared}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	got := asDevice(t, failed)
-	if c := got.Conditions[0]; c.Status != metav1.ConditionFalse || c.Reason != "CheckFailed" ||
-		c.Message != "network default/blue is attached as net1, but its CHECK fails: the address is gone (CNI code 999)" || got.NetworkData == nil {
-		t.Errorf("device %+v", got)
-	}
+		drivertest.WantError(t, w.runCheck(t.Context(), r).err, "the requested default route is missing: [IPv4 default via 10.1.0.1 dev net1 metric 0]")
+		if got := w.k.Checked[0]; strings.Contains(got, "0.0.0.0/0") || !strings.Contains(got, "10.1.0.5/24") {
+			t.Errorf("the plugin was asked about %s", got)
+		}
+		w.k.Routes = []checkpoint.Route{{Family: "IPv4", Hops: []checkpoint.Hop{{Interface: "net1", Gateway: "10.1.0.1"}}}}
+		if err := w.runCheck(t.Context(), r).err; err != nil {
+			t.Error(err)
+		}
+		if err := w.store.DeleteClaim("asking"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.runCheck(t.Context(), attachedRecordIn(sandbox, drivertest.BridgeResult)).err; err != nil || w.k.Checked[2] != drivertest.BridgeResult {
+			t.Errorf("without a request: %v, the plugin was asked about %s", err, w.k.Checked[2])
+		}
+	})
 }
 
-// A CHECK right after an attach does not keep the new addresses from being
-// written.
-func TestCheckKeepsWhatIsToBeWritten(t *testing.T) {
-	w := newClaimStatusWriter(nil, "net.nadra.dev")
-	defer w.outbox.queue.ShutDown()
-	states := []deviceState{attachedState(attachedRecord("net1", bridgeResult))}
-	w.set(claimRef, states)
-	w.amend(claimRef, states)
-	if p, _ := w.outbox.look(claimRef); p.update.repair {
-		t.Error("it is written only where the condition differs")
-	}
-	w.forget(claimRef)
-	w.amend(claimRef, states)
-	if p, _ := w.outbox.look(claimRef); !p.update.repair {
-		t.Error("it is written in any case")
-	}
+func attachedRecordIn(s attachment.Sandbox, result string) checkpoint.Record {
+	r := drivertest.Attached("net1", result)
+	r.Pod, r.Sandbox = s.Pod, &s
+	return r
 }

@@ -9,13 +9,10 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-)
-
-// Reasons of events on a pod, and of the condition of a claim's device.
-const (
-	eventCheckFailed  = "FailedCheckNetwork"
-	eventChecked      = "CheckedNetwork"
-	reasonCheckFailed = "CheckFailed"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 )
 
 // reportCheck tells what a CHECK of all attachments of a pod has found: on
@@ -23,20 +20,25 @@ const (
 // should be is an event only for an owner who asked. The pod is locked.
 func (d *Driver) reportCheck(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record, found map[checkpoint.Key]checkResult, asked bool) {
 	d.checks.note(records, found, d.store.All())
-	state := func(r checkpoint.Record) deviceState { return checkedState(r, found[r.Key()].err) }
-	for claim, devices := range statesByClaim(records, state) {
-		d.claimStatus.amend(claim, devices)
+	state := func(r checkpoint.Record) claimstatus.Device {
+		if err := found[r.Key()].err; err != nil {
+			return claimstatus.CheckFailed(r, cniMessage(err))
+		}
+		return claimstatus.Attached(r)
+	}
+	for claim, devices := range claimstatus.ByClaim(records, state) {
+		d.claimStatus.Repair(claim, devices)
 	}
 	for _, r := range records {
 		at := r.Attachment
 		switch err := found[r.Key()].err; {
 		case err != nil:
-			logOf(ctx, r).Info("CHECK of an attachment fails", "reason", cniMessage(err))
-			d.event(pod, corev1.EventTypeWarning, eventCheckFailed, fmt.Sprintf(
+			podlog.ForRecord(ctx, r).Info("CHECK of an attachment fails", "reason", cniMessage(err))
+			d.events.Pod(pod, corev1.EventTypeWarning, events.FailedCheckNetwork, fmt.Sprintf(
 				"CHECK of network %s (%s) fails: %s; the pod is left as it is: to have it attached anew, delete it",
-				at.Network, at.Interface, cut(cniMessage(err), maxEventMessage/2)))
+				at.Network, at.Interface, truncate.Text(cniMessage(err), events.MaxMessage/2)))
 		case asked:
-			d.event(pod, corev1.EventTypeNormal, eventChecked, d.checkedMessage(at, found[r.Key()].unchecked))
+			d.events.Pod(pod, corev1.EventTypeNormal, events.CheckedNetwork, d.checkedMessage(at, found[r.Key()].unchecked))
 		}
 	}
 }
@@ -58,23 +60,6 @@ func (d *Driver) reportUncheckable(r checkpoint.Record) {
 	if r.Phase != checkpoint.Attached {
 		why = "it is not attached, phase " + string(r.Phase)
 	}
-	d.event(r.Pod, corev1.EventTypeWarning, eventCheckFailed, fmt.Sprintf(
+	d.events.Pod(r.Pod, corev1.EventTypeWarning, events.FailedCheckNetwork, fmt.Sprintf(
 		"network %s (%s) was not checked: %s", r.Attachment.Network, r.Attachment.Interface, why))
-}
-
-// checkedState describes a record of an attachment that was checked.
-func checkedState(r checkpoint.Record, err error) deviceState {
-	s := attachedState(r)
-	if err != nil {
-		s.Reason, s.Message = reasonCheckFailed, fmt.Sprintf("%s, but its CHECK fails: %s", s.Message, cniMessage(err))
-	}
-	return s
-}
-
-// uncheckedState describes a record whose attachment may have been checked by
-// an earlier driver: what that has found stands until the next CHECK.
-func uncheckedState(r checkpoint.Record) deviceState {
-	s := attachedState(r)
-	s.Unchecked = true
-	return s
 }

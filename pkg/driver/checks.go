@@ -18,9 +18,9 @@ const (
 // Check is one thing that health is made of.
 type Check struct {
 	Name string
-	// OK says that it is as it should be, and Says, in either case, how it is.
-	OK   bool
-	Says string
+	// OK says that it is as it should be, and Detail, in either case, how it is.
+	OK     bool
+	Detail string
 }
 
 // Live checks that the driver's loops turn. It takes their locks: one that is
@@ -28,7 +28,7 @@ type Check struct {
 func (d *Driver) Live() []Check {
 	now := time.Now()
 	d.queues(now)
-	d.store.Debts()
+	d.store.PendingDELs()
 	var out []Check
 	for _, loop := range []struct {
 		name string
@@ -60,7 +60,7 @@ func (d *Driver) queues(now time.Time) map[string]metrics.Queue {
 	attaches, _ := d.jobs.look(now)
 	return map[string]metrics.Queue{
 		queueAttach: attaches, queueDetach: d.detaches.look(now),
-		queueNetworkStatus: d.networkStatus.outbox.measure(now), queueClaimStatus: d.claimStatus.outbox.measure(now),
+		queueNetworkStatus: d.networkStatus.Queue(now), queueClaimStatus: d.claimStatus.Queue(now),
 	}
 }
 
@@ -94,7 +94,7 @@ func (r *readiness) checks() []Check {
 	all := []Check{r.registered(), r.connected(), r.published(), r.moving()}
 	for i := range all {
 		if !r.read && !all[i].OK {
-			all[i].Says = "not yet: the NetworkAttachmentDefinitions are being read since " + at(r.begun) + ", which comes first"
+			all[i].Detail = "not yet: the NetworkAttachmentDefinitions are being read since " + at(r.begun) + ", which comes first"
 		}
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 func TestReadiness(t *testing.T) {
@@ -72,7 +73,7 @@ func TestReadiness(t *testing.T) {
 				if c.OK {
 					sign = "+"
 				}
-				lines = append(lines, sign+c.Name+": "+c.Says)
+				lines = append(lines, sign+c.Name+": "+c.Detail)
 			}
 			text := strings.Join(lines, "\n")
 			for _, want := range tt.says {
@@ -103,7 +104,7 @@ func TestLoopsTurn(t *testing.T) {
 		p.beat()
 		time.Sleep(silentAfter - time.Second)
 		silence, began := p.silence(time.Now())
-		if c := turns("sweep", silence); !began || !c.OK || c.Says != "last turn 4m59s ago, at most 5m0s" {
+		if c := turns("sweep", silence); !began || !c.OK || c.Detail != "last turn 4m59s ago, at most 5m0s" {
 			t.Errorf("%v, %+v", began, c)
 		}
 		time.Sleep(time.Second)
@@ -117,17 +118,17 @@ func TestLoopsTurn(t *testing.T) {
 func TestUnderway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var u underway
-		same(t, "none", metrics.Queue{}, u.look(time.Now()))
+		drivertest.Same(t, "none", metrics.Queue{}, u.look(time.Now()))
 		first := u.begin(time.Second)
 		time.Sleep(time.Second)
 		second := u.begin(time.Minute)
 		time.Sleep(time.Second)
-		same(t, "two", metrics.Queue{Length: 2, Oldest: 2 * time.Second}, u.look(time.Now()))
+		drivertest.Same(t, "two", metrics.Queue{Length: 2, Oldest: 2 * time.Second}, u.look(time.Now()))
 		time.Sleep(endTime)
-		same(t, "the first is past its limit", metrics.Queue{Length: 2, Oldest: 2*time.Second + endTime, Stuck: 1}, u.look(time.Now()))
+		drivertest.Same(t, "the first is past its limit", metrics.Queue{Length: 2, Oldest: 2*time.Second + endTime, Stuck: 1}, u.look(time.Now()))
 		first()
-		same(t, "the later", metrics.Queue{Length: 1, Oldest: time.Second + endTime}, u.look(time.Now()))
+		drivertest.Same(t, "the later", metrics.Queue{Length: 1, Oldest: time.Second + endTime}, u.look(time.Now()))
 		second()
-		same(t, "none again", metrics.Queue{}, u.look(time.Now()))
+		drivertest.Same(t, "none again", metrics.Queue{}, u.look(time.Now()))
 	})
 }

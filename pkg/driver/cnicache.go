@@ -38,7 +38,7 @@ func (d *Driver) sweepCache(ctx context.Context) (left int, err error) {
 	errs := []error{err}
 	for _, o := range orphans {
 		d.sweeper.pulse.beat()
-		limit := d.attacher.limits.of(attachment.Attachment{Conflist: o.Config}).del
+		limit := d.attacher.Limits.Of(attachment.Attachment{Conflist: o.Config}).Del
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("one DEL may take %s", limit))
 		if err := d.cache.DelOrphan(ctx, o); err != nil {
 			errs = append(errs, err)
@@ -58,7 +58,7 @@ func (d *Driver) collectGarbage(ctx context.Context) {
 	defer cancel()
 	valid := d.validAttachments()
 	done := map[string]bool{}
-	for _, r := range append(d.store.All(), d.owedRecords()...) {
+	for _, r := range append(d.store.All(), d.needingDEL()...) {
 		if name := r.Attachment.CNIName; done[name] {
 			continue
 		}
@@ -69,25 +69,25 @@ func (d *Driver) collectGarbage(ctx context.Context) {
 	}
 }
 
-// validAttachments are all that a DEL is owed for, whatever its network.
+// validAttachments returns the attachments of all networks that need a DEL.
 func (d *Driver) validAttachments() []types.GCAttachment {
 	var out []types.GCAttachment
-	for _, r := range d.owedRecords() {
+	for _, r := range d.needingDEL() {
 		out = append(out, types.GCAttachment{ContainerID: r.Sandbox.ID, IfName: r.Attachment.Interface})
 	}
 	return out
 }
 
-// owedRecords are all records for which a DEL is owed, debts included.
-func (d *Driver) owedRecords() []checkpoint.Record {
+// needingDEL returns all records that need a DEL, and those of pending DELs.
+func (d *Driver) needingDEL() []checkpoint.Record {
 	var out []checkpoint.Record
 	for _, r := range d.store.All() {
-		if r.DELOwed() {
+		if r.NeedsDEL() {
 			out = append(out, r)
 		}
 	}
-	for _, debt := range d.store.Debts() {
-		out = append(out, debt.Record)
+	for _, del := range d.store.PendingDELs() {
+		out = append(out, del.Record)
 	}
 	return out
 }

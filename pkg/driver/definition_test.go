@@ -2,6 +2,9 @@ package driver
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -9,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // A definition is kept as long as the NAD says the same.
@@ -42,12 +47,12 @@ func TestDefinitionsAreMadeAnewForWhatChanges(t *testing.T) {
 			before := known.of([]*nadv1.NetworkAttachmentDefinition{change(func(*nadv1.NetworkAttachmentDefinition) {})()}, files)[0]
 			now := tt.nad()
 			after := known.of([]*nadv1.NetworkAttachmentDefinition{now}, files)[0]
-			same(t, "kept", tt.kept, before == after)
-			same(t, "its network", attachment.NetworkRef{Namespace: "default", Name: "blue"}, after.network.Ref)
-			same(t, "its pool", now.Annotations[attachment.ResourceNameAnnotation], after.network.ResourceName)
-			same(t, "its device", before.device, after.device)
+			drivertest.Same(t, "kept", tt.kept, before == after)
+			drivertest.Same(t, "its network", attachment.NetworkRef{Namespace: "default", Name: "blue"}, after.network.Ref)
+			drivertest.Same(t, "its pool", now.Annotations[attachment.ResourceNameAnnotation], after.network.ResourceName)
+			drivertest.Same(t, "its device", before.device, after.device)
 			known.of(nil, files)
-			same(t, "remembered of NADs that are gone", 0, len(known.known))
+			drivertest.Same(t, "remembered of NADs that are gone", 0, len(known.known))
 		})
 	}
 }
@@ -63,5 +68,26 @@ func TestSlimNAD(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "what is kept", want, got.(*nadv1.NetworkAttachmentDefinition))
+	drivertest.Same(t, "what is kept", want, got.(*nadv1.NetworkAttachmentDefinition))
+}
+
+// A NAD without a configuration is a network where the node has one for it.
+func TestNetworkOfAFile(t *testing.T) {
+	root := t.TempDir()
+	h := host{links: map[string]link{"lan0": {}}, missing: func([]string) []string { return nil }}
+	empty, known := []*nadv1.NetworkAttachmentDefinition{nad("blue", "")}, definitions{}
+	look := func() candidate { return h.candidate(known.of(empty, confdir.New(root, "/net.d").Find)[0]) }
+	if c := look(); c.unusable == nil || !strings.Contains(c.unusable.Error(), "/net.d") {
+		t.Errorf("without a file: %v", c.unusable)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "net.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "net.d/10.conf"), []byte(blueConf[:1]+`"name":"blue",`+blueConf[1:]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := look()
+	if c.unusable != nil || c.network.Ref.Name != "blue" || c.network.CNIName != "blue" || c.network.Plugins[0].Master != "lan0" {
+		t.Errorf("%+v", c)
+	}
 }

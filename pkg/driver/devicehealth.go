@@ -11,6 +11,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 )
 
 // runtimePatience is how long the runtime may be out of reach before pods are
@@ -48,7 +49,7 @@ func healthOf(records []checkpoint.Record, f healthFacts) []kubeletplugin.Device
 		seen[key] = true
 		health, message := f.of(r)
 		out = append(out, kubeletplugin.DeviceHealth{
-			PoolName: r.Pool, DeviceName: r.Device, Health: health, Message: cut(message, maxHealthMessage),
+			PoolName: r.Pool, DeviceName: r.Device, Health: health, Message: truncate.Text(message, maxHealthMessage),
 		})
 	}
 	slices.SortFunc(out, func(a, b kubeletplugin.DeviceHealth) int {

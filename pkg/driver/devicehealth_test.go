@@ -13,6 +13,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
@@ -20,7 +21,7 @@ import (
 // healthRecord is one of network blue on device d.
 func healthRecord(change ...func(*checkpoint.Record)) checkpoint.Record {
 	r := checkpoint.Record{Prepared: attachment.Prepared{
-		Claim: attachment.ClaimRef{Namespace: "default", Name: "a", UID: "a-uid"}, Pod: web, Request: "req0", Pool: "p", Device: "d", ShareID: "s",
+		Claim: attachment.ClaimRef{Namespace: "default", Name: "a", UID: "a-uid"}, Pod: drivertest.Web, Request: "req0", Pool: "p", Device: "d", ShareID: "s",
 		Attachment: attachment.Attachment{Network: attachment.NetworkRef{Namespace: "default", Name: "blue"}, Interface: "net1"},
 	}, Phase: checkpoint.Attached, Sandbox: &attachment.Sandbox{ID: "sandbox-1"}}
 	for _, c := range change {
@@ -55,10 +56,10 @@ func TestHealthOfADevice(t *testing.T) {
 		"all is well":        {record: healthRecord(), network: &blue, want: healthy},
 		"not yet attached":   {record: healthRecord(func(r *checkpoint.Record) { r.Phase, r.Sandbox = checkpoint.Prepared, nil }), network: &blue, want: healthy},
 		"the master is gone": {record: healthRecord(), network: &candidate{blue.definition, errors.New(`interface "lan0" is not on the node`)}, want: unhealthy, says: `network default/blue cannot be attached on this node: interface "lan0"`},
-		"STATUS says no":     {record: healthRecord(), network: &blue, status: final("the fabric manager is down"), want: unhealthy, says: "STATUS: the fabric manager is down (CNI code 999)"},
+		"STATUS says no":     {record: healthRecord(), network: &blue, status: drivertest.Final("the fabric manager is down"), want: unhealthy, says: "STATUS: the fabric manager is down (CNI code 999)"},
 		"the NAD is gone":    {record: healthRecord(), want: unknown, says: "NetworkAttachmentDefinition default/blue was deleted"},
-		"CHECK fails":        {record: healthRecord(exclusive), network: &blue, check: final("no address"), want: unhealthy, says: "CHECK of network default/blue (net1) fails: no address"},
-		"CHECK fails for one of those that share the device": {record: healthRecord(), network: &blue, check: final("no address"), want: healthy},
+		"CHECK fails":        {record: healthRecord(exclusive), network: &blue, check: drivertest.Final("no address"), want: unhealthy, says: "CHECK of network default/blue (net1) fails: no address"},
+		"CHECK fails for one of those that share the device": {record: healthRecord(), network: &blue, check: drivertest.Final("no address"), want: healthy},
 
 		"a function with a link":           {record: healthRecord(exclusive, hardware), network: &blue, device: function(inventory.LinkUp), want: healthy},
 		"a function without":               {record: healthRecord(exclusive, hardware), network: &blue, device: function(inventory.LinkDown), want: unhealthy, says: "the link of its PF lan9 (0000:01:00.0) is down"},
@@ -70,8 +71,8 @@ func TestHealthOfADevice(t *testing.T) {
 		"a shared device, whatever a link": {record: healthRecord(hardware), network: &blue, device: function(inventory.LinkDown, func(d *hardwareDevice) { d.Pool.DeviceType = pools.SharedRDMA }), want: healthy},
 
 		"the runtime is away":             {record: healthRecord(), network: &blue, runtime: "NRI is not connected", want: unhealthy, says: "NRI"},
-		"the runtime is away, and STATUS": {record: healthRecord(), network: &blue, runtime: "NRI is not connected", status: final("down"), want: unhealthy, says: "STATUS", saysNone: "NRI"},
-		"more than a message may have":    {record: healthRecord(), network: &blue, status: final(strings.Repeat("é", maxHealthMessage)), want: unhealthy, says: "…"},
+		"the runtime is away, and STATUS": {record: healthRecord(), network: &blue, runtime: "NRI is not connected", status: drivertest.Final("down"), want: unhealthy, says: "STATUS", saysNone: "NRI"},
+		"more than a message may have":    {record: healthRecord(), network: &blue, status: drivertest.Final(strings.Repeat("é", maxHealthMessage)), want: unhealthy, says: "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := healthFacts{runtime: tt.runtime}
@@ -130,8 +131,8 @@ func TestFoundByCheck(t *testing.T) {
 	c := newChecker()
 	one, other := healthRecord(), healthRecord(func(r *checkpoint.Record) { r.Device = "e" })
 	both := []checkpoint.Record{one, other}
-	c.note(both, map[checkpoint.Key]checkResult{one.Key(): {err: final("no address")}, other.Key(): {err: final("no link")}}, both)
-	wantError(t, c.found(one), "no address")
+	c.note(both, map[checkpoint.Key]checkResult{one.Key(): {err: drivertest.Final("no address")}, other.Key(): {err: drivertest.Final("no link")}}, both)
+	drivertest.WantError(t, c.found(one), "no address")
 	if err := c.found(healthRecord(func(r *checkpoint.Record) { r.Sandbox.ID = "sandbox-2" })); err != nil {
 		t.Errorf("in the next sandbox: %v", err)
 	}
@@ -191,7 +192,5 @@ func TestHealthIsTold(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Errorf("at the end: %v", err)
 		}
-		d.claimStatus.outbox.queue.ShutDown()
-		d.networkStatus.outbox.queue.ShutDown()
 	})
 }

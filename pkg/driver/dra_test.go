@@ -16,12 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 )
 
 func nad(name, config string) *nadv1.NetworkAttachmentDefinition {
@@ -44,17 +49,23 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 	t.Helper()
 	a, _ := newAttacher(t)
 	d := &Driver{
-		cfg: Config{DriverName: "net.nadra.dev", NodeName: "node-1"}, store: a.store, attacher: a, networks: &networks{}, owner: &owner{node: "node-1"},
-		isHost: nowhere, events: record.NewFakeRecorder(100), failed: make(chan error, 1), sweeper: newSweeper(),
+		cfg: Config{DriverName: "net.nadra.dev", NodeName: "node-1"}, store: a.Store, attacher: a, networks: &networks{}, owner: &owner{node: "node-1"},
+		isHost: nowhere, events: events.NewFake("node-1"), failed: make(chan error, 1), sweeper: newSweeper(),
 	}
 	d.jobs.base, d.quiet.base = t.Context(), t.Context()
+	d.retrier = attach.NewDelRetrier(a)
+	t.Cleanup(func() {
+		d.claimStatus.ShutDown()
+		d.networkStatus.ShutDown()
+		d.retrier.ShutDown()
+	})
 	d.checks = newChecker()
-	d.checks.plugins = a.runner.(*kernel)
-	d.cache = a.runner.(*kernel)
-	d.gate = newGateHook(Config{DriverName: "net.nadra.dev", KubeletPluginsDir: t.TempDir(), CDIDir: t.TempDir()}, a.store.Dir())
-	d.claimStatus = newClaimStatusWriter(fake.NewClientset(), "net.nadra.dev")
-	d.networkStatus = newNetworkStatusWriter(networkStatusWriter{
-		kube: fake.NewClientset(), manager: "net.nadra.dev", defaultNet: cbr0, pods: d.watch, stored: a.store.MarkStatusStored, again: d.attachAgain, late: func(attachment.PodRef, error) {},
+	d.checks.plugins = a.Plugins.(*drivertest.Kernel)
+	d.cache = a.Plugins.(*drivertest.Kernel)
+	d.cdi = cdi.NewWriter(cdi.Options{SpecDir: t.TempDir(), PluginDir: t.TempDir(), Records: a.Store.Dir(), Slow: a.Limits.Slow})
+	d.claimStatus = claimstatus.NewWriter(fake.NewClientset(), "net.nadra.dev")
+	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
+		Kube: fake.NewClientset(), Manager: "net.nadra.dev", DefaultNetwork: drivertest.CBR0, Pods: d.watch, Stored: a.Store.MarkStatusStored, Stale: d.attachAgain, Late: func(attachment.PodRef, error) {},
 	})
 	h := host{links: map[string]link{"lan0": {}}, binDirs: []string{"/opt/cni/bin"}, missing: func(types []string) (out []string) {
 		for _, pluginType := range types {
@@ -72,11 +83,6 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 	d.runtime.found()
 	d.clients.Kube = fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-uid"}})
 	return d
-}
-
-func attachNow(t *testing.T, d *Driver, s attachment.Sandbox) error {
-	t.Helper()
-	return d.attacher.attach(t.Context(), s, func(err error) { t.Errorf("tried again after: %v", err) })
 }
 
 // claim is one allocated for pod web, with a result for each NAD; request i is
@@ -236,7 +242,7 @@ func TestPrepareIsolatesNamespaces(t *testing.T) {
 		c.Namespace = "dev" // and the NAD is in default
 		err := prepare(t, d, c)["c-uid"].Err
 		if tt.refused {
-			wantError(t, err, "claim dev/c", "network default/blue", "namespace isolation")
+			drivertest.WantError(t, err, "claim dev/c", "network default/blue", "namespace isolation")
 		} else if err != nil {
 			t.Errorf("%+v: %v", tt.isolation, err)
 		}
@@ -255,12 +261,12 @@ func TestPrepareNamesADeletedNAD(t *testing.T) {
 
 func TestUnprepare(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
-	k := d.attacher.runner.(*kernel)
+	k := d.attacher.Plugins.(*drivertest.Kernel)
 	prepare(t, d, claim("a", "blue"), claim("b", "blue"))
-	if err := attachNow(t, d, sandboxNo(1)); err != nil {
+	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
-	k.stop(sandboxNo(1))
+	k.End(drivertest.SandboxNo(1))
 	unprepare := func(uid types.UID) error {
 		results, err := plugin{d}.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: uid}})
 		if err != nil {
@@ -268,14 +274,14 @@ func TestUnprepare(t *testing.T) {
 		}
 		return results[uid]
 	}
-	k.fail["DEL net1"] = errors.New("daemon is down")
+	k.Failures["DEL net1"] = errors.New("daemon is down")
 	if err := unprepare("a-uid"); err == nil || !strings.Contains(err.Error(), "unpreparing claim default/a") {
 		t.Errorf("error %v", err)
 	}
 	if got := len(d.store.ForClaim("a-uid")); got != 1 {
 		t.Error("the claim was forgotten while a DEL is owed")
 	}
-	delete(k.fail, "DEL net1")
+	delete(k.Failures, "DEL net1")
 	for range 2 {
 		if err := unprepare("a-uid"); err != nil {
 			t.Error(err)
@@ -284,7 +290,7 @@ func TestUnprepare(t *testing.T) {
 	if diff := cmp.Diff([]string{"net2 default/blue"}, interfacesOf(d.store)); diff != "" {
 		t.Errorf("the other claim (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]bool{"sandbox-1/net2": true}, k.has); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"sandbox-1/net2": true}, k.Has); diff != "" {
 		t.Errorf("interfaces (-want +got):\n%s", diff)
 	}
 }
@@ -293,17 +299,17 @@ func TestUnprepare(t *testing.T) {
 // containers.
 func TestUnprepareWaitsForTheSandbox(t *testing.T) {
 	d, k := attachedDriver(t)
-	wantError(t, d.unprepare(t.Context(), "a-uid"), "claim default/a", "sandbox-1", "still has its network namespace")
-	same(t, "plugins", nil, k.calls)
+	drivertest.WantError(t, d.unprepare(t.Context(), "a-uid"), "claim default/a", "sandbox-1", "still has its network namespace")
+	drivertest.Same(t, "plugins", nil, k.Calls)
 	records := d.store.All()
 	if err := d.stillRuns(records, time.Now().Add(runsOnLimit)); err != nil {
 		t.Errorf("a namespace that outlives its sandbox holds its pod for ever: %v", err)
 	}
-	k.stop(sandboxNo(1))
+	k.End(drivertest.SandboxNo(1))
 	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Error(err)
 	}
-	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
+	drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)
 }
 
 func TestCreateContainerRefusesAnUnattachedPod(t *testing.T) {
@@ -320,7 +326,7 @@ func TestCreateContainerRefusesAnUnattachedPod(t *testing.T) {
 	if err := create("sandbox-1"); err == nil || !strings.Contains(err.Error(), "default/blue (net1)") {
 		t.Errorf("prepared only: %v", err)
 	}
-	if err := attachNow(t, d, sandboxNo(1)); err != nil {
+	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := create("sandbox-1"); err != nil {

@@ -16,15 +16,11 @@ import (
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	nadinformers "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/informers/externalversions"
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
@@ -32,6 +28,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/vfrestore"
 )
 
 // bootIDFile is the kernel's identity of this boot, in the host's root.
@@ -95,6 +99,12 @@ type Config struct {
 	Metrics *metrics.Node
 }
 
+// pluginDir returns the driver's own directory below the kubelet's plugins directory.
+func (c Config) pluginDir() string { return filepath.Join(c.KubeletPluginsDir, c.DriverName) }
+
+// limits returns the limits of plugins.
+func (c Config) limits() attach.Limits { return attach.Limits{Add: c.AddTimeout, Del: c.DelTimeout} }
+
 // Clients are the driver's ways to the API server.
 type Clients struct {
 	Kube kubernetes.Interface
@@ -113,10 +123,11 @@ type Driver struct {
 	clients Clients
 
 	store     *checkpoint.Store
-	attacher  *attacher
+	attacher  *attach.Attacher
+	retrier   *attach.DelRetrier
 	networks  *networks
-	homes     homes
-	gate      *gateHook
+	restorer  vfrestore.Restorer
+	cdi       *cdi.Writer
 	publisher *publisher
 	parts     sliceParts
 	hardware  hardware
@@ -124,9 +135,9 @@ type Driver struct {
 	others    *otherDevices
 	machines  *hardwarePublisher
 	// networkStatus and claimStatus tell the API server of attachments.
-	networkStatus *networkStatusWriter
-	claimStatus   *claimStatusWriter
-	events        record.EventRecorder
+	networkStatus *networkstatus.Writer
+	claimStatus   *claimstatus.Writer
+	events        *events.Recorder
 	owner         *owner
 	watch         *podWatch
 	cache         cniCache
@@ -151,10 +162,9 @@ type Driver struct {
 	// updateMetadata is the helper's; nil where containers get no metadata.
 	updateMetadata func(ctx context.Context, claimNamespace, claimName string, claimUID types.UID, request string, devices []kubeletplugin.Device) error
 
-	unlock      func() // lets the next driver have the state
-	broadcaster record.EventBroadcaster
-	damaged     []checkpoint.Damaged
-	failed      chan error // of capacity 1: why Run must end
+	unlock  func() // lets the next driver have the state
+	damaged []checkpoint.Damaged
+	failed  chan error // of capacity 1: why Run must end
 }
 
 // New takes over the state of earlier runs, when the driver before has ended,
@@ -191,20 +201,19 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 	if err != nil {
 		return nil, err
 	}
-	netns := &podNet{namespaces: namespaces, hostRoot: cfg.HostRoot, confDir: cfg.CNIConfDir}
-	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx))) // Run ends it
+	netns := podnet.NewReader(namespaces, confdir.New(cfg.HostRoot, cfg.CNIConfDir).DefaultName)
 	d := &Driver{
 		cfg: cfg, clients: clients, store: store,
-		attacher:    &attacher{store: store, runner: run, look: netns.look, routes: netns, limits: limits{add: cfg.AddTimeout, del: cfg.DelTimeout}, statusWait: cfg.NetworkStatusWait},
-		isHost:      namespaces.IsHost,
-		cache:       run,
-		sweeper:     newSweeper(),
-		checks:      newChecker(),
-		networks:    &networks{},
-		gate:        newGateHook(cfg, store.Dir()),
-		claimStatus: newClaimStatusWriter(clients.Kube, cfg.DriverName),
-		broadcaster: broadcaster,
-		events:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nadra", Host: cfg.NodeName}),
+		isHost:   namespaces.IsHost,
+		cache:    run,
+		sweeper:  newSweeper(),
+		checks:   newChecker(),
+		networks: &networks{},
+		cdi: cdi.NewWriter(cdi.Options{
+			SpecDir: cfg.CDIDir, GateSource: cfg.GateBinary, PluginDir: cfg.pluginDir(), Records: store.Dir(), Slow: cfg.limits().Slow,
+		}),
+		claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName),
+		events:      events.NewRecorder(ctx, cfg.NodeName),
 		damaged:     damaged,
 		unlock:      unlock,
 		waker:       waker{registered: make(chan struct{}, 1)},
@@ -213,10 +222,13 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		begun:       time.Now(),
 		drain:       drainTime,
 	}
-	d.attacher.handedOver = d.reportHandOver
 	d.measure(cfg.Metrics)
-	d.homes = homes{sys: cfg.Hardware.SysRoot}
-	d.attacher.home = d.homes.restore
+	d.restorer = vfrestore.New(cfg.Hardware.SysRoot)
+	d.attacher = attach.New(attach.Options{
+		Store: store, Plugins: run, Netns: netns, RestoreDevice: d.restorer.Restore, Limits: cfg.limits(),
+		Deferred: d.delDeferred, StatusWait: cfg.NetworkStatusWait, Metrics: cfg.Metrics,
+	})
+	d.retrier = attach.NewDelRetrier(d.attacher)
 	if d.watch, err = newPodWatch(clients.Kube, cfg.NodeName, d.podGone); err != nil {
 		return nil, err
 	}
@@ -224,9 +236,9 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		return nil, err
 	}
 	d.owner.changed = func(ours, told bool) { d.ownerChanged(ctx, ours, told) }
-	d.networkStatus = newNetworkStatusWriter(networkStatusWriter{
-		kube: clients.NetworkStatus, manager: cfg.DriverName, defaultNet: netns.defaultNetwork, pods: d.watch,
-		stored: d.store.MarkStatusStored, again: d.attachAgain, late: d.reportStatusLate,
+	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
+		Kube: clients.NetworkStatus, Manager: cfg.DriverName, DefaultNetwork: netns.DefaultNetwork, Pods: d.watch,
+		Stored: d.store.MarkStatusStored, Stale: d.attachAgain, Late: d.reportStatusLate,
 	})
 	d.checks.plugins = run
 	if err := d.watchChecks(); err != nil {
@@ -239,7 +251,7 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 		health:   newHealth(&d.quiet, run.Status),
 		pool:     cfg.NodeName + "/networks",
 		binDirs:  cfg.CNIBinDirs,
-		conf:     confDir{hostRoot: cfg.HostRoot, path: cfg.NADConfDir},
+		conf:     confdir.New(cfg.HostRoot, cfg.NADConfDir),
 		free:     debug.FreeOSMemory,
 		options:  deviceOptions{attachments: int64(cfg.Attachments), copies: cfg.Copies},
 		changed:  make(chan struct{}, 1),
@@ -263,15 +275,15 @@ func New(ctx context.Context, cfg Config, clients Clients) (_ *Driver, err error
 // status writes.
 func (d *Driver) Run(ctx context.Context) error {
 	defer d.unlock()
-	d.broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: d.clients.Kube.CoreV1().Events("")})
-	defer d.broadcaster.Shutdown()
+	d.events.Start(d.clients.Kube)
+	defer d.events.Shutdown()
 	for _, damaged := range d.damaged {
 		d.reportDamage(ctx, damaged)
 	}
 	telling, told := context.WithCancel(context.WithoutCancel(ctx))
 	var status sync.WaitGroup
-	status.Go(func() { d.networkStatus.run(telling) })
-	status.Go(func() { d.claimStatus.run(telling) })
+	status.Go(func() { d.networkStatus.Run(telling) })
+	status.Go(func() { d.claimStatus.Run(telling) })
 	base, stopJobs := context.WithCancelCause(context.WithoutCancel(ctx))
 	d.jobs.base = base
 
@@ -282,7 +294,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	stopJobs(errDriverStop)
 	told()
 	status.Wait()
-	d.store.Settled() // the last to write to it were the status writers
+	d.store.WaitSynced() // the last to write to it were the status writers
 	return err
 }
 
@@ -301,7 +313,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	d.owner.begin(ctx, g.Go)
 	links := hostLinks{sysRoot: filepath.Join(d.cfg.HostRoot, "sys")}
 	d.publisher.links = links.list
-	if err := d.gate.install(d.store.All()); err != nil {
+	if err := d.cdi.Install(d.store.All()); err != nil {
 		return err
 	}
 	d.others.begin(ctx, g.Go)
@@ -334,6 +346,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	g.Go(func() error { return d.runNRI(ctx) })
 	g.Go(func() error { return d.slices.run(ctx, d.listSlices) })
 	g.Go(func() error { return d.runSweep(ctx) })
+	g.Go(func() error { return d.retrier.Run(ctx) })
 	g.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -366,7 +379,7 @@ func (d *Driver) watchNADs(ctx context.Context, factory nadinformers.SharedInfor
 }
 
 func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper, error) {
-	dir := filepath.Join(d.cfg.KubeletPluginsDir, d.cfg.DriverName)
+	dir := d.cfg.pluginDir()
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("making the plugin directory: %w", err)
 	}

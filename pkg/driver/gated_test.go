@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // referencing is a pod with claim net, made from a template, and a container for
@@ -69,7 +71,7 @@ func TestUngated(t *testing.T) {
 		{"a request of another driver's", referencing(ref("net", "gpu"), ref("net", "lan")), []*resourceapi.ResourceClaim{net}, []string{"a"}},
 		{"an extended resource of one container", withExtended, []*resourceapi.ResourceClaim{extended}, []string{"a"}},
 	} {
-		same(t, tt.name, tt.want, referencesOf(tt.pod).ungated(tt.claims, ours))
+		drivertest.Same(t, tt.name, tt.want, referencesOf(tt.pod).ungated(tt.claims, ours))
 	}
 	if got := referencesOf(&corev1.Pod{}); got != nil {
 		t.Errorf("a pod without claims: %+v", got)
@@ -86,12 +88,10 @@ func TestPrepareRefusesUngatedContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.watch = watch
-		defer d.claimStatus.outbox.queue.ShutDown()
-		defer d.networkStatus.outbox.queue.ShutDown()
 		c := claim("c", "blue")
 		see := func(pod *corev1.Pod) {
 			t.Helper()
-			pod.Namespace, pod.Name, pod.UID = web.Namespace, web.Name, types.UID(web.UID)
+			pod.Namespace, pod.Name, pod.UID = drivertest.Web.Namespace, drivertest.Web.Name, types.UID(drivertest.Web.UID)
 			slim, err := slimPod(pod)
 			if err != nil {
 				t.Fatal(err)
@@ -101,7 +101,7 @@ func TestPrepareRefusesUngatedContainers(t *testing.T) {
 			}
 		}
 		claims := []*resourceapi.ResourceClaim{c}
-		wantError(t, d.prepare(t.Context(), claims)[c.UID], "pod default/web", "does not name all claims")
+		drivertest.WantError(t, d.prepare(t.Context(), claims)[c.UID], "pod default/web", "does not name all claims")
 
 		pod := referencing(nil, []corev1.ResourceClaim{{Name: "net"}})
 		pod.Status.ResourceClaimStatuses = nil
@@ -112,8 +112,8 @@ func TestPrepareRefusesUngatedContainers(t *testing.T) {
 			seen.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "net", ResourceClaimName: &c.Name}}
 			see(seen)
 		}()
-		wantError(t, d.prepare(t.Context(), claims)[c.UID], "pod default/web", "nothing would hold container a", "add {name: net}")
-		same(t, "records", 0, len(d.store.All()))
+		drivertest.WantError(t, d.prepare(t.Context(), claims)[c.UID], "pod default/web", "nothing would hold container a", "add {name: net}")
+		drivertest.Same(t, "records", 0, len(d.store.All()))
 
 		whole := referencing([]corev1.ResourceClaim{{Name: "net"}}, []corev1.ResourceClaim{{Name: "net"}})
 		whole.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "net", ResourceClaimName: &c.Name}}
@@ -129,8 +129,6 @@ func TestPrepareRefusesUngatedContainers(t *testing.T) {
 func TestPrepareAsksForThePodThatTheWatchLacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver(t, nad("blue", blueConf))
-		defer d.claimStatus.outbox.queue.ShutDown()
-		defer d.networkStatus.outbox.queue.ShutDown()
 		watch, err := newPodWatch(fake.NewClientset(), "node-1", d.podGone)
 		if err != nil {
 			t.Fatal(err)
@@ -138,17 +136,17 @@ func TestPrepareAsksForThePodThatTheWatchLacks(t *testing.T) {
 		d.watch = watch
 		c := claim("c", "blue")
 		pod := referencing([]corev1.ResourceClaim{{Name: "net"}}, []corev1.ResourceClaim{{Name: "net"}})
-		pod.Namespace, pod.Name, pod.UID = web.Namespace, web.Name, "another"
+		pod.Namespace, pod.Name, pod.UID = drivertest.Web.Namespace, drivertest.Web.Name, "another"
 		pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "net", ResourceClaimName: &c.Name}}
 		d.clients.Kube = fake.NewClientset(pod)
 		claims := []*resourceapi.ResourceClaim{c}
-		wantError(t, d.prepare(t.Context(), claims)[c.UID], "pod default/web", "does not name all claims")
-		pod.UID = types.UID(web.UID)
+		drivertest.WantError(t, d.prepare(t.Context(), claims)[c.UID], "pod default/web", "does not name all claims")
+		pod.UID = types.UID(drivertest.Web.UID)
 		d.clients.Kube = fake.NewClientset(pod)
 		begun := time.Now()
 		if err := d.prepare(t.Context(), claims)[c.UID]; err != nil {
 			t.Error(err)
 		}
-		same(t, "waited for the watch", podSeenWait, time.Since(begun))
+		drivertest.Same(t, "waited for the watch", podSeenWait, time.Since(begun))
 	})
 }

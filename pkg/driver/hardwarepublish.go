@@ -13,6 +13,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
@@ -23,10 +25,6 @@ const (
 	hardwareRecheck = 15 * time.Second
 	// featureDeviceTaints is the gate behind taints (KEP-5055).
 	featureDeviceTaints = "DRADeviceTaints"
-
-	// Reasons of events on the Node.
-	eventPoolRefused = "ResourcePoolRefused"
-	eventPoolServed  = "ResourcePoolServed"
 )
 
 // hardwarePublisher keeps the DRA pools of hardware in step with what the host
@@ -187,11 +185,11 @@ func (d *Driver) reportPool(ctx context.Context, problem string, is bool) {
 	logger := klog.FromContext(ctx)
 	if !is {
 		logger.Info("A problem with a resource pool is over", "was", problem)
-		d.events.Event(d.nodeRef(), corev1.EventTypeNormal, eventPoolServed, cut("no longer so: "+problem, maxEventMessage))
+		d.events.Node(corev1.EventTypeNormal, events.ResourcePoolServed, truncate.Text("no longer so: "+problem, events.MaxMessage))
 		return
 	}
 	logger.Info("A resource pool is not served as it is defined", "reason", problem)
-	d.events.Event(d.nodeRef(), corev1.EventTypeWarning, eventPoolRefused, cut(problem, maxEventMessage))
+	d.events.Node(corev1.EventTypeWarning, events.ResourcePoolRefused, truncate.Text(problem, events.MaxMessage))
 }
 
 // flatten is each of the errors that were joined.

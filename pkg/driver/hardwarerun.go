@@ -75,7 +75,7 @@ func (d *Driver) followHardware(ctx context.Context) {
 	reader := inventory.Reader{Sys: d.cfg.Hardware.SysRoot}
 	changed := func() {
 		d.machines.poke()
-		d.sweeper.hardwareChanged()
+		d.retrier.HardwareChanged()
 	}
 	for ctx.Err() == nil {
 		if err := reader.Watch(ctx, changed); err != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // clinic is a publisher's bench whose plugins answer to STATUS as told. It
@@ -152,20 +153,20 @@ func TestHealthDecidesWhatIsPublished(t *testing.T) {
 		c.add("old", oldConf)
 		c.add("blue", newConf)
 		c.begin(t)
-		same(t, "at first", []string{"default-blue", "default-old"}, c.published())
+		drivertest.Same(t, "at first", []string{"default-blue", "default-old"}, c.published())
 		c.set("blue", notReady)
 		after(statusEvery + settle)
-		same(t, "while it is sick", []string{"default-old"}, c.published())
+		drivertest.Same(t, "while it is sick", []string{"default-old"}, c.published())
 		if _, err := c.networks.usable(attachment.NetworkRef{Namespace: "default", Name: "blue"}); err != nil {
 			t.Errorf("Prepare of an allocated claim is refused: %v", err)
 		}
 		after(10 * statusRetry)
 		c.set("blue", nil)
 		after(statusRetry + settle)
-		same(t, "when it is well", []string{"default-blue", "default-old"}, c.published())
-		same(t, "told", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.told)
-		same(t, "networks that are asked", map[string]int{"blue": 13}, c.asked)
-		same(t, "publications", 3, len(c.calls))
+		drivertest.Same(t, "when it is well", []string{"default-blue", "default-old"}, c.published())
+		drivertest.Same(t, "told", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.told)
+		drivertest.Same(t, "networks that are asked", map[string]int{"blue": 13}, c.asked)
+		drivertest.Same(t, "publications", 3, len(c.calls))
 	})
 }
 
@@ -177,8 +178,8 @@ func TestNewNetworkIsAskedFirst(t *testing.T) {
 		c.add("sick", newConf)
 		c.add("well", newConf)
 		after(3 * settle)
-		same(t, "publications", [][]string{{}, {"default-well"}}, c.calls)
-		same(t, "told", []string{"default/sick sick-uid: daemon is down"}, c.told)
+		drivertest.Same(t, "publications", [][]string{{}, {"default-well"}}, c.calls)
+		drivertest.Same(t, "told", []string{"default/sick sick-uid: daemon is down"}, c.told)
 	})
 }
 
@@ -189,12 +190,12 @@ func TestHangingPluginIsNotWell(t *testing.T) {
 		c.add("stuck", newConf)
 		c.add("well", newConf)
 		c.begin(t)
-		same(t, "while it hangs at the start", nil, c.published())
+		drivertest.Same(t, "while it hangs at the start", nil, c.published())
 		after(statusLimit + settle)
-		same(t, "after its time", []string{"default-well"}, c.published())
+		drivertest.Same(t, "after its time", []string{"default-well"}, c.published())
 		c.add("late", newConf)
 		after(3 * settle)
-		same(t, "a later one", []string{"default-late", "default-well"}, c.published())
+		drivertest.Same(t, "a later one", []string{"default-late", "default-well"}, c.published())
 		if len(c.told) != 1 || !strings.Contains(c.told[0], "one STATUS may take 5s") {
 			t.Errorf("told %q", c.told)
 		}
@@ -213,10 +214,10 @@ func TestManyHangingPlugins(t *testing.T) {
 		}
 		c.begin(t)
 		after(firstAnswer + settle)
-		same(t, "published without an answer", many-statusAtOnce, len(c.published()))
+		drivertest.Same(t, "published without an answer", many-statusAtOnce, len(c.published()))
 		after(10 * statusLimit)
-		same(t, "published in the end", 0, len(c.published()))
-		same(t, "at a time", statusAtOnce, c.most)
+		drivertest.Same(t, "published in the end", 0, len(c.published()))
+		drivertest.Same(t, "at a time", statusAtOnce, c.most)
 	})
 }
 
@@ -227,12 +228,12 @@ func TestIdenticalConflistsAreAskedOnce(t *testing.T) {
 			c.add(fmt.Sprintf("n%d", i), `{"cniVersion":"1.1.0","name":"shared","type":"bridge"}`)
 		}
 		c.begin(t)
-		same(t, "published", 5, len(c.published()))
-		same(t, "asked", map[string]int{"shared": 1}, c.asked)
+		drivertest.Same(t, "published", 5, len(c.published()))
+		drivertest.Same(t, "asked", map[string]int{"shared": 1}, c.asked)
 		c.set("shared", notReady)
 		after(statusEvery + settle)
-		same(t, "published while it is sick", 0, len(c.published()))
-		same(t, "told", 5, len(c.told))
+		drivertest.Same(t, "published while it is sick", 0, len(c.published()))
+		drivertest.Same(t, "told", 5, len(c.told))
 	})
 }
 
@@ -245,14 +246,14 @@ func TestHealthFollowsChanges(t *testing.T) {
 		c.set("other", notReady)
 		c.add("blue", `{"cniVersion":"1.1.0","name":"other","type":"bridge"}`)
 		after(3 * settle)
-		same(t, "publications", [][]string{{"default-blue"}, {}}, c.calls)
+		drivertest.Same(t, "publications", [][]string{{"default-blue"}, {}}, c.calls)
 		c.add("blue", oldConf)
 		after(3 * settle)
-		same(t, "as an old one", []string{"default-blue"}, c.published())
-		same(t, "told", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.told)
+		drivertest.Same(t, "as an old one", []string{"default-blue"}, c.published())
+		drivertest.Same(t, "told", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.told)
 		before := maps.Clone(c.asked)
 		after(10 * statusEvery)
-		same(t, "asked", before, c.asked)
+		drivertest.Same(t, "asked", before, c.asked)
 	})
 }
 
@@ -271,8 +272,8 @@ func TestHealthOutlivesAnotherReason(t *testing.T) {
 		c.master(true)
 		c.poke()
 		after(3 * settle)
-		same(t, "published", []string{"default-blue"}, c.published())
-		same(t, "told", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.told)
+		drivertest.Same(t, "published", []string{"default-blue"}, c.published())
+		drivertest.Same(t, "told", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.told)
 	})
 }
 
@@ -282,7 +283,7 @@ func eventsOf(t *testing.T, d *Driver) []string {
 	var out []string
 	for {
 		select {
-		case e := <-d.events.(*record.FakeRecorder).Events:
+		case e := <-d.events.EventRecorder.(*record.FakeRecorder).Events:
 			out = append(out, e)
 		default:
 			slices.Sort(out)
@@ -301,7 +302,7 @@ func TestHealthIsReported(t *testing.T) {
 	if len(events) != 3 {
 		t.Fatalf("events %q", events)
 	}
-	wantError(t, errors.New(events[0]), "Normal NetworkAvailable node node-1 offers the network again")
-	wantError(t, errors.New(events[1]), "Warning NetworkUnavailable node node-1 does not offer", "…; pods that have it keep it", "STATUS is asked every 5s")
-	wantError(t, errors.New(events[2]), `plugin type="p" failed (status): daemon is down (CNI code 50)`, "pods that have it keep it")
+	drivertest.WantError(t, errors.New(events[0]), "Normal NetworkAvailable node node-1 offers the network again")
+	drivertest.WantError(t, errors.New(events[1]), "Warning NetworkUnavailable node node-1 does not offer", "…; pods that have it keep it", "STATUS is asked every 5s")
+	drivertest.WantError(t, errors.New(events[2]), `plugin type="p" failed (status): daemon is down (CNI code 50)`, "pods that have it keep it")
 }

@@ -11,31 +11,23 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
-)
-
-// Reasons of events on a NetworkAttachmentDefinition.
-const (
-	eventUnavailable = "NetworkUnavailable"
-	eventAvailable   = "NetworkAvailable"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 )
 
 // reportHealth tells that a network is withdrawn from this node, and why, or
 // that it is back.
 func (d *Driver) reportHealth(ctx context.Context, network attachment.NetworkRef, uid types.UID, why error) {
-	nad := &corev1.ObjectReference{
-		APIVersion: "k8s.cni.cncf.io/v1", Kind: "NetworkAttachmentDefinition",
-		Namespace: network.Namespace, Name: network.Name, UID: uid,
-	}
 	if why == nil {
 		klog.FromContext(ctx).Info("Network is offered again: its plugins answer to STATUS that they are well", "network", network)
-		d.events.Event(nad, corev1.EventTypeNormal, eventAvailable, fmt.Sprintf(
+		d.events.Network(network, uid, corev1.EventTypeNormal, events.NetworkAvailable, fmt.Sprintf(
 			"node %s offers the network again: its plugins answer to STATUS that they are well", d.cfg.NodeName))
 		return
 	}
 	klog.FromContext(ctx).Info("Network is withdrawn from this node: a plugin is not well by its answer to STATUS", "network", network, "reason", cniMessage(why))
-	d.events.Event(nad, corev1.EventTypeWarning, eventUnavailable, cut(fmt.Sprintf(
+	d.events.Network(network, uid, corev1.EventTypeWarning, events.NetworkUnavailable, truncate.Text(fmt.Sprintf(
 		"node %s does not offer the network to new pods: %s; pods that have it keep it; STATUS is asked every %s, and the network is offered again when it succeeds",
-		d.cfg.NodeName, cut(cniMessage(why), maxEventMessage/2), statusRetry), maxEventMessage))
+		d.cfg.NodeName, truncate.Text(cniMessage(why), events.MaxMessage/2), statusRetry), events.MaxMessage))
 }
 
 // cniMessage is an error of plugins with the code, where it has one, that the

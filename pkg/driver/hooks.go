@@ -14,6 +14,10 @@ import (
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 // hooks is what the container runtime calls. NRI derives the subscription from
@@ -43,7 +47,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(pods), "hookBudget", h.budget())
 	first := !h.d.checks.began.Swap(true)
 	for _, sandbox := range h.live(pods) {
-		_, writing := h.d.networkStatus.outbox.look(sandbox.Pod)
+		_, writing := h.d.networkStatus.Pending(sandbox.Pod)
 		records := h.d.store.ForPod(sandbox.Pod.UID)
 		if len(records) == 0 {
 			continue
@@ -53,14 +57,14 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 		case !h.attached(sandbox):
 			attaching = h.d.attachSandbox(sandbox, false)
 		case writing: // by this driver, which was connected before
-		case slices.ContainsFunc(records, statusMissing):
+		case slices.ContainsFunc(records, networkstatus.Missing):
 			// Nobody knows for how long the pod has not shown its addresses.
 			h.d.attachAgainSoon(sandbox)
 			continue
 		default:
 			h.d.repairStatus(sandbox)
 		}
-		if lacks := h.d.attacher.lacking(sandbox); first && slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !lacks(r) }) {
+		if lacks := h.d.attacher.Missing(sandbox); first && slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !lacks(r) }) {
 			h.d.checkAtStart(sandbox, attaching)
 		}
 	}
@@ -76,7 +80,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 func (h *hooks) live(pods []*nri.PodSandbox) map[string]attachment.Sandbox {
 	runtime := h.d.runtime.name()
 	opens := func(netns string) bool {
-		_, err := h.d.attacher.look(netns)
+		_, err := h.d.attacher.Netns.Inspect(netns)
 		return err == nil
 	}
 	out := map[string]attachment.Sandbox{}
@@ -107,7 +111,7 @@ func alive(runtime, netns string, pid uint32, opens func(netns string) bool) boo
 
 // attached reports whether the sandbox has all attachments of its pod.
 func (h *hooks) attached(s attachment.Sandbox) bool {
-	return !slices.ContainsFunc(h.d.store.ForPod(s.Pod.UID), h.d.attacher.lacking(s))
+	return !slices.ContainsFunc(h.d.store.ForPod(s.Pod.UID), h.d.attacher.Missing(s))
 }
 
 // RunPodSandbox attaches the pod's networks. A failure for good that it waits
@@ -118,7 +122,7 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Soon(failpoint.AfterSandboxRun)
 	defer failpoint.Reach(failpoint.BeforeSandboxRun)
 	records := h.d.store.ForPod(pod.GetUid())
-	if len(networksIn(records)) == 0 {
+	if len(checkpoint.Networks(records)) == 0 {
 		if err := h.d.refuseUnclaimed(pod); err != nil || len(records) == 0 {
 			return err
 		}
@@ -174,7 +178,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri
 	outcome := metrics.Held
 	if j := h.d.jobs.of(sandbox); j == nil || !h.outlasts(j) || !j.hold() {
 		records = h.d.store.ForPod(sandbox.Pod.UID)
-		if i := slices.IndexFunc(records, h.d.attacher.lacking(sandbox)); i >= 0 {
+		if i := slices.IndexFunc(records, h.d.attacher.Missing(sandbox)); i >= 0 {
 			h.d.metrics.Gate(metrics.Refused, 1)
 			return nil, nil, phaseError(records[i], sandbox, h.notAttached(sandbox, j, records))
 		}
@@ -194,7 +198,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri
 // outlasts reports whether the gate may hold a container for a job: it waits for
 // as long as the job may take, or what it fails is started again.
 func (h *hooks) outlasts(j *job) bool {
-	return j.limit < gateWait || h.d.watch.restarts(j.sandbox.Pod)
+	return j.limit < cdi.GateWait || h.d.watch.restarts(j.sandbox.Pod)
 }
 
 // awaitNetworkStatus reports whether the network-status of an attached pod is
@@ -202,33 +206,30 @@ func (h *hooks) outlasts(j *job) bool {
 // again is given the hook's time, and an error after that: the gate's refusal
 // would be its end.
 func (h *hooks) awaitNetworkStatus(ctx context.Context, sandbox attachment.Sandbox, records []checkpoint.Record) (stored bool, err error) {
-	if !slices.ContainsFunc(records, statusMissing) {
+	if !slices.ContainsFunc(records, networkstatus.Missing) {
 		return true, nil
 	}
-	status, found := h.d.networkStatus.outbox.look(sandbox.Pod)
+	status, found := h.d.networkStatus.Pending(sandbox.Pod)
 	if !found { // it is to be attached again
 		return false, nil
 	}
-	waited := time.Since(status.since)
+	waited := time.Since(status.Since)
 	if h.d.watch.restarts(sandbox.Pod) {
-		if waited < networkStatusLate {
+		if waited < networkstatus.Late {
 			return false, nil
 		}
-		return false, statusError(sandbox.Pod, waited, status.err)
+		return false, statusError(sandbox.Pod, waited, status.Err)
 	}
 	over := time.NewTimer(h.budget())
 	defer over.Stop()
 	select {
-	case <-status.written:
+	case <-status.Stored:
 		return true, nil
 	case <-over.C:
 	case <-ctx.Done():
 	}
-	return false, statusError(sandbox.Pod, time.Since(status.since), status.err)
+	return false, statusError(sandbox.Pod, time.Since(status.Since), status.Err)
 }
-
-// statusMissing reports whether containers wait for network-status to list a record.
-func statusMissing(r checkpoint.Record) bool { return !r.DeviceOnly && !r.StatusStored }
 
 // statusError says what a pod waits for whose networks are attached.
 func statusError(pod attachment.PodRef, waited time.Duration, cause error) error {
@@ -255,7 +256,7 @@ func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job, records []checkp
 		return fmt.Errorf("%w; it is being tried again", cause)
 	}
 	if sandbox.NetNS == "" {
-		return hostNetworkError(sandbox.Pod, networksIn(records))
+		return attach.HostNetworkError(sandbox.Pod, checkpoint.Networks(records))
 	}
 	if time.Since(ended) > freshFailure {
 		h.d.attachSandbox(sandbox, false)
@@ -287,7 +288,7 @@ func (h *hooks) RemovePodSandbox(ctx context.Context, pod *nri.PodSandbox) error
 // detach waits as long as a hook may; the DELs have their own time.
 func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 	h.d.jobs.forget(pod.GetUid(), pod.GetId(), errStopped)
-	if !slices.ContainsFunc(h.d.store.ForPod(pod.GetUid()), inSandbox(pod.GetId())) {
+	if !slices.ContainsFunc(h.d.store.ForPod(pod.GetUid()), checkpoint.InSandbox(pod.GetId())) {
 		return nil
 	}
 	sandbox := sandboxOf(pod, h.d.isHost)
@@ -301,21 +302,21 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 	case <-over.C:
 	case <-ctx.Done():
 	}
-	klog.FromContext(h.d.withPod(ctx, sandbox.Pod)).Info("Detaching goes on", "sandbox", sandbox.ID)
+	klog.FromContext(podlog.WithPod(ctx, sandbox.Pod)).Info("Detaching goes on", "sandbox", sandbox.ID)
 	return nil
 }
 
 // detachSandbox runs the DELs that are owed for one sandbox. A failure is
 // logged by the runtime or here, and tried again when the claims are unprepared.
 func (d *Driver) detachSandbox(s attachment.Sandbox) error {
-	limit := d.attacher.limits.detaching(d.store.ForPod(s.Pod.UID))
+	limit := d.attacher.Limits.Detaching(d.store.ForPod(s.Pod.UID))
 	defer d.detaches.begin(limit)()
-	ctx, cancel := context.WithTimeoutCause(d.withPod(d.jobs.base, s.Pod), limit, errors.New("the time for detaching is over"))
+	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(d.jobs.base, s.Pod), limit, errors.New("the time for detaching is over"))
 	defer cancel()
 	unlock, err := d.pods.lock(ctx, s.Pod.UID)
 	if err == nil {
 		defer unlock()
-		err = d.attacher.detach(ctx, s.Pod.UID, inSandbox(s.ID))
+		err = d.attacher.Detach(ctx, s.Pod.UID, checkpoint.InSandbox(s.ID))
 	}
 	if err != nil {
 		return fmt.Errorf("detaching pod %s/%s (tried again when its claims are unprepared): %w", s.Pod.Namespace, s.Pod.Name, err)

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
 
 // hostLinks knows the network interfaces of the host. The driver runs in the
@@ -28,7 +30,7 @@ type link struct {
 
 // list returns the interfaces by name.
 func (h hostLinks) list() (map[string]link, error) {
-	links, err := dump(netlink.LinkList)
+	links, err := podnet.Dump(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}

@@ -12,7 +12,12 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
+
+// noName is the name of a default network that is unknown.
+func noName() string { return "" }
 
 // hostNamespace returns a path of the host's network namespace. The process' own
 // would not do: its first thread may be in a namespace of another test.
@@ -34,18 +39,17 @@ func TestHostNetworkPodIsNotAttached(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.isHost = namespaces.IsHost
-		real := &podNet{namespaces: namespaces, hostRoot: "/"}
-		d.attacher.look, d.attacher.routes = real.look, real
+		d.attacher.Netns = podnet.NewReader(namespaces, noName)
 		prepare(t, d, claim("c", "blue"))
 		pod := podNo(1)
 		pod.Linux.Namespaces[0].Path = path
 		h := &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
-		wantError(t, h.RunPodSandbox(t.Context(), pod), "pod default/web uses the host's network", "remove spec.hostNetwork")
+		drivertest.WantError(t, h.RunPodSandbox(t.Context(), pod), "pod default/web uses the host's network", "remove spec.hostNetwork")
 		_, _, err = h.CreateContainer(t.Context(), pod, &nri.Container{})
-		wantError(t, err, "pod default/web uses the host's network")
-		same(t, "plugins", nil, d.attacher.runner.(*kernel).calls)
-		same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, phases(d.store))
-		same(t, "sandboxes to attach", 0, len(h.live([]*nri.PodSandbox{pod})))
+		drivertest.WantError(t, err, "pod default/web uses the host's network")
+		drivertest.Same(t, "plugins", nil, d.attacher.Plugins.(*drivertest.Kernel).Calls)
+		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, drivertest.Phases(d.store))
+		drivertest.Same(t, "sandboxes to attach", 0, len(h.live([]*nri.PodSandbox{pod})))
 	}
 }
 
@@ -57,21 +61,21 @@ func TestNothingEntersTheHostsNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	real := &podNet{namespaces: namespaces, hostRoot: "/"}
-	sandbox := sandboxNo(1)
+	real := podnet.NewReader(namespaces, noName)
+	sandbox := drivertest.SandboxNo(1)
 	sandbox.NetNS = host
-	_, lookErr := real.look(host)
+	_, inspectErr := real.Inspect(host)
 	_, routesErr := real.DefaultRoutes(host)
-	_, networkErr := real.defaultNetwork(sandbox)
+	_, networkErr := real.DefaultNetwork(sandbox)
 	rerouteErr := real.Reroute(host, []checkpoint.Route{{Family: "IPv4"}}, nil)
-	for what, err := range map[string]error{"look": lookErr, "routes": routesErr, "default network": networkErr, "reroute": rerouteErr} {
+	for what, err := range map[string]error{"inspect": inspectErr, "routes": routesErr, "default network": networkErr, "reroute": rerouteErr} {
 		if !errors.Is(err, podns.ErrHost) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	d := newDriver(t)
-	d.attacher.look = real.look
-	if d.attacher.there(checkpoint.Record{Phase: checkpoint.Attached, Sandbox: &sandbox, BootID: d.store.BootID()}) {
+	d.attacher.Netns = real
+	if d.attacher.SandboxAlive(checkpoint.Record{Phase: checkpoint.Attached, Sandbox: &sandbox, BootID: d.store.BootID()}) {
 		t.Error("an attachment is taken for one in the host's namespace")
 	}
 }

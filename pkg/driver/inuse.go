@@ -29,12 +29,12 @@ type share struct{ pool, device, id string }
 // inUse returns an error when a device of these claims is still another
 // claim's: the scheduler gives each out once, but forgets a forced deletion
 // sooner than the node does.
-func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpoint.Record, debts []checkpoint.Debt) error {
+func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
 	holders := map[share]checkpoint.Record{}
 	for _, r := range records {
 		holders[share{r.Pool, r.Device, r.ShareID}] = r
 	}
-	for _, d := range debts {
+	for _, d := range dels {
 		holders[share{d.Record.Pool, d.Record.Device, d.Record.ShareID}] = d.Record
 	}
 	for _, claim := range claims {
@@ -67,13 +67,13 @@ func reservedFor(claim *resourceapi.ResourceClaim, pod attachment.PodRef) bool {
 // waitForDevices waits until no other claim has the claims' devices.
 func (d *Driver) waitForDevices(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	check := func() error {
-		return inUse(claims, d.cfg.DriverName, d.store.All(), d.store.Debts())
+		return inUse(claims, d.cfg.DriverName, d.store.All(), d.store.PendingDELs())
 	}
 	err := check()
 	if err == nil {
 		return nil
 	}
-	d.sweeper.poke() // a debt may be what holds it
+	d.sweeper.poke() // a sandbox that is gone may still hold it
 	over := time.NewTimer(releaseWait)
 	defer over.Stop()
 	for {

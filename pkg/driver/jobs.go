@@ -12,12 +12,12 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
-	// attachTime bounds the attaching of one sandbox with usual networks; a little
-	// less than the gate holds its containers, so that they hear why.
-	attachTime = gateWait - 5*time.Second
 	// drainTime is what attaches and detaches under way get when the driver
 	// stops.
 	drainTime = 5 * time.Second
@@ -207,7 +207,7 @@ func (js *jobs) succeeded(j *job) {
 // attachSandbox begins to attach the sandbox, unless that is under way. A hook
 // that watches is told of a failure, and nobody else.
 func (d *Driver) attachSandbox(s attachment.Sandbox, watched bool) *job {
-	return d.jobs.start(s, d.attacher.limits.attaching(d.store.ForPod(s.Pod.UID)), watched, d.runJob)
+	return d.jobs.start(s, d.attacher.Limits.Attaching(d.store.ForPod(s.Pod.UID)), watched, d.runJob)
 }
 
 // attachAgain begins to attach a sandbox again that is attached and whose
@@ -215,7 +215,7 @@ func (d *Driver) attachSandbox(s attachment.Sandbox, watched bool) *job {
 // has is taken down first. It leaves alone a sandbox whose status is stored
 // meanwhile.
 func (d *Driver) attachAgain(ctx context.Context, s attachment.Sandbox) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, detachTime, errors.New("the time for attaching a sandbox again is over"))
+	ctx, cancel := context.WithTimeoutCause(ctx, attach.DetachTime, errors.New("the time for attaching a sandbox again is over"))
 	defer cancel()
 	unlock, err := d.pods.lock(ctx, s.Pod.UID)
 	if err != nil {
@@ -223,18 +223,18 @@ func (d *Driver) attachAgain(ctx context.Context, s attachment.Sandbox) error {
 	}
 	defer unlock()
 	waiting := slices.DeleteFunc(d.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool {
-		return r.Phase != checkpoint.Attached || !statusMissing(r) || !inSandbox(s.ID)(r)
+		return r.Phase != checkpoint.Attached || !networkstatus.Missing(r) || !checkpoint.InSandbox(s.ID)(r)
 	})
 	if len(waiting) == 0 {
 		return nil // it was detached meanwhile
 	}
-	switch err := d.store.MarkUnlistedDetaching(keys(waiting)...); {
+	switch err := d.store.MarkUnlistedDetaching(checkpoint.Keys(waiting)...); {
 	case errors.Is(err, checkpoint.ErrStatusStored):
 		return nil
 	case err != nil:
 		return err
 	}
-	klog.FromContext(d.withPod(ctx, s.Pod)).Info("Attaching a pod again: its network-status could not be stored in time", "sandbox", s.ID)
+	klog.FromContext(podlog.WithPod(ctx, s.Pod)).Info("Attaching a pod again: its network-status could not be stored in time", "sandbox", s.ID)
 	d.attachSandbox(s, false)
 	return nil
 }
@@ -244,7 +244,7 @@ func (d *Driver) attachAgain(ctx context.Context, s attachment.Sandbox) error {
 func (d *Driver) attachAgainSoon(s attachment.Sandbox) {
 	d.jobs.group.Go(func() {
 		if err := d.attachAgain(d.jobs.base, s); err != nil {
-			klog.FromContext(d.withPod(d.jobs.base, s.Pod)).Error(err, "A pod's containers wait to be attached again; tried with the next sweep", "sandbox", s.ID)
+			klog.FromContext(podlog.WithPod(d.jobs.base, s.Pod)).Error(err, "A pod's containers wait to be attached again; tried with the next sweep", "sandbox", s.ID)
 		}
 	})
 }
@@ -252,7 +252,7 @@ func (d *Driver) attachAgainSoon(s attachment.Sandbox) {
 // runJob attaches one sandbox while no other operation on its pod runs, and
 // tells what became of it.
 func (d *Driver) runJob(ctx context.Context, j *job) {
-	ctx, cancel := context.WithTimeoutCause(d.withPod(ctx, j.sandbox.Pod), j.limit, fmt.Errorf("no success within %s", j.limit))
+	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, j.sandbox.Pod), j.limit, fmt.Errorf("no success within %s", j.limit))
 	defer cancel()
 	started := time.Now()
 	slow := time.AfterFunc(slowAttach, func() { d.reportSlow(ctx, j) })
@@ -263,7 +263,7 @@ func (d *Driver) runJob(ctx context.Context, j *job) {
 		err = d.attachPod(ctx, j)
 	}
 	if err == nil {
-		d.networkStatus.set(j.sandbox, d.store.ForPod(j.sandbox.Pod.UID)) // ahead of all else: containers wait
+		d.networkStatus.Set(j.sandbox, d.store.ForPod(j.sandbox.Pod.UID)) // ahead of all else: containers wait
 		d.tellMetadata(ctx, j.sandbox.Pod)
 		klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "took", time.Since(started))
 		d.reportAttach(j.sandbox)
@@ -280,7 +280,7 @@ func (d *Driver) attachPod(ctx context.Context, j *job) error {
 	if d.watch.going(j.sandbox.Pod) {
 		return errPodGoing
 	}
-	return d.attacher.attach(ctx, j.sandbox, func(trouble error) {
+	return d.attacher.Attach(ctx, j.sandbox, func(trouble error) {
 		klog.FromContext(ctx).Info("Attaching failed; trying again", "sandbox", j.sandbox.ID, "err", trouble)
 		if j.failed(trouble) {
 			d.reportTrouble(j.sandbox, trouble)
@@ -314,7 +314,7 @@ func (d *Driver) giveUp(ctx context.Context, j *job, err error) {
 // refuse has the gate let go, with an error, of the containers that it holds
 // for a sandbox that will not be attached.
 func (d *Driver) refuse(ctx context.Context, s attachment.Sandbox, why error) {
-	lacks := d.attacher.lacking(s)
+	lacks := d.attacher.Missing(s)
 	var refused []checkpoint.Key
 	for _, r := range d.store.ForPod(s.Pod.UID) {
 		if lacks(r) && r.Refusal == "" {

@@ -11,17 +11,18 @@ import (
 
 	nri "github.com/containerd/nri/pkg/api"
 	"github.com/containernetworking/cni/pkg/types"
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // world is a driver with pod web's claim prepared, and its hooks.
 type world struct {
 	*Driver
 	*hooks
-	k *kernel
+	k *drivertest.Kernel
 }
 
 // inWorld runs a test in a bubble of its own time. Nothing may be under way at
@@ -39,22 +40,22 @@ func inWorldOf(t *testing.T, conf string, test func(*testing.T, *world)) {
 		base, stop := context.WithCancelCause(t.Context())
 		d.jobs.base, d.quiet.base = base, base
 		prepare(t, d, claim("a", "blue", "blue"))
-		w := &world{Driver: d, k: d.attacher.runner.(*kernel)}
+		d.attacher.Deferred = d.delDeferred
+		go func() { _ = d.retrier.Run(base) }()
+		w := &world{Driver: d, k: d.attacher.Plugins.(*drivertest.Kernel)}
 		w.hooks = &hooks{d: d, budget: func() time.Duration { return time.Second }, attachWait: time.Second}
 		test(t, w)
 		stop(errDriverStop)
 		d.jobs.group.Wait()
 		d.quiet.group.Wait()
-		d.claimStatus.outbox.queue.ShutDown()
-		d.networkStatus.outbox.queue.ShutDown()
 	})
 }
 
 // podNo is sandbox number i of pod web as the runtime tells of it.
 func podNo(i int) *nri.PodSandbox {
-	s := sandboxNo(i)
+	s := drivertest.SandboxNo(i)
 	return &nri.PodSandbox{
-		Id: s.ID, Namespace: web.Namespace, Name: web.Name, Uid: web.UID, Pid: 7,
+		Id: s.ID, Namespace: drivertest.Web.Namespace, Name: drivertest.Web.Name, Uid: drivertest.Web.UID, Pid: 7,
 		Linux: &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: s.NetNS}}},
 	}
 }
@@ -65,29 +66,13 @@ func (w *world) create(t *testing.T, i int) error {
 	return err
 }
 
-func (w *world) phases() map[string]checkpoint.Phase { return phases(w.store) }
+func (w *world) phases() map[string]checkpoint.Phase { return drivertest.Phases(w.store) }
 
 var (
 	bothAttached = map[string]checkpoint.Phase{"net1": checkpoint.Attached, "net2": checkpoint.Attached}
 	bothPrepared = map[string]checkpoint.Phase{"net1": checkpoint.Prepared, "net2": checkpoint.Prepared}
 	tryLater     = types.NewError(types.ErrTryAgainLater, "no lease yet", "")
 )
-
-func wantError(t *testing.T, err error, parts ...string) {
-	t.Helper()
-	for _, p := range parts {
-		if err == nil || !strings.Contains(err.Error(), p) {
-			t.Errorf("error lacks %q: %v", p, err)
-		}
-	}
-}
-
-func same[T any](t *testing.T, what string, want, got T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
 
 // The runtime's own limit leaves room for taking down and for the answer.
 func TestHookBudget(t *testing.T) {
@@ -108,7 +93,7 @@ func TestHookAttaches(t *testing.T) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "phases", bothAttached, w.phases())
+		drivertest.Same(t, "phases", bothAttached, w.phases())
 		if err := w.create(t, 1); err != nil {
 			t.Error(err)
 		}
@@ -117,14 +102,14 @@ func TestHookAttaches(t *testing.T) {
 
 func TestHookReturnsAFailureForGood(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.fails("ADD net2", final("no free address"))
+		w.k.Fail("ADD net2", drivertest.Final("no free address"))
 		started := time.Now()
-		wantError(t, w.RunPodSandbox(t.Context(), podNo(1)), "attaching pod default/web", "adding network default/blue as net2", "no free address")
+		drivertest.WantError(t, w.RunPodSandbox(t.Context(), podNo(1)), "attaching pod default/web", "adding network default/blue as net2", "no free address")
 		if took := time.Since(started); took > 0 {
 			t.Errorf("returned after %s", took)
 		}
-		same(t, "phases", bothPrepared, w.phases())
-		same(t, "interfaces", map[string]bool{}, w.k.has)
+		drivertest.Same(t, "phases", bothPrepared, w.phases())
+		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
 		for _, r := range w.store.All() {
 			if r.Refusal != "" {
 				t.Errorf("the gate is told although the sandbox fails: %s", r.Refusal)
@@ -136,18 +121,18 @@ func TestHookReturnsAFailureForGood(t *testing.T) {
 // What the budget does not cover goes on; the gate holds the containers.
 func TestSlowAttachGoesOnBehindTheGate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.slow = func(ctx context.Context) error { time.Sleep(3 * time.Second); return ctx.Err() }
+		w.k.Slow = func(ctx context.Context) error { time.Sleep(3 * time.Second); return ctx.Err() }
 		started := time.Now()
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "time in the hook", time.Second, time.Since(started))
+		drivertest.Same(t, "time in the hook", time.Second, time.Since(started))
 		if err := w.create(t, 1); err != nil {
 			t.Errorf("refused while it goes on: %v", err)
 		}
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
-		same(t, "phases", bothAttached, w.phases())
+		drivertest.Same(t, "phases", bothAttached, w.phases())
 	})
 }
 
@@ -155,16 +140,16 @@ func TestSlowAttachGoesOnBehindTheGate(t *testing.T) {
 // DEL for one network may release the addresses of all that the sandbox has.
 func TestTransientFailureIsTriedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.fails("ADD net2", tryLater)
+		w.k.Fail("ADD net2", tryLater)
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, w.create(t, 1), "pod default/web", "no lease yet", "being tried again")
-		w.k.fails("ADD net2", nil)
-		time.Sleep(retryMin)
+		drivertest.WantError(t, w.create(t, 1), "pod default/web", "no lease yet", "being tried again")
+		w.k.Fail("ADD net2", nil)
+		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		same(t, "phases", bothAttached, w.phases())
-		same(t, "plugins", slices.Concat(bothAdded, bothDeleted, bothAdded), w.k.calls)
+		drivertest.Same(t, "phases", bothAttached, w.phases())
+		drivertest.Same(t, "plugins", slices.Concat(bothAdded, bothDeleted, bothAdded), w.k.Calls)
 	})
 }
 
@@ -172,23 +157,23 @@ func TestTransientFailureIsTriedAgain(t *testing.T) {
 // CreateContainer's; and that is where the next attempt begins.
 func TestFailureBehindTheGate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.slow = func(context.Context) error { time.Sleep(2 * time.Second); return final("no such VLAN") }
+		w.k.Slow = func(context.Context) error { time.Sleep(2 * time.Second); return drivertest.Final("no such VLAN") }
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		for _, r := range w.store.All() {
-			wantError(t, errors.New(r.Refusal), "no such VLAN")
+			drivertest.WantError(t, errors.New(r.Refusal), "no such VLAN")
 		}
-		wantError(t, w.create(t, 1), "pod default/web", "default/blue (net1)", "phase Prepared", "no such VLAN")
+		drivertest.WantError(t, w.create(t, 1), "pod default/web", "default/blue (net1)", "phase Prepared", "no such VLAN")
 		synctest.Wait()
-		same(t, "phases right after", bothPrepared, w.phases())
-		w.k.slow = nil
+		drivertest.Same(t, "phases right after", bothPrepared, w.phases())
+		w.k.Slow = nil
 		time.Sleep(2 * freshFailure)
-		wantError(t, w.create(t, 1), "no such VLAN") // and begins anew
+		drivertest.WantError(t, w.create(t, 1), "no such VLAN") // and begins anew
 		synctest.Wait()
-		same(t, "phases", bothAttached, w.phases())
+		drivertest.Same(t, "phases", bothAttached, w.phases())
 		if err := w.create(t, 1); err != nil {
 			t.Error(err)
 		}
@@ -198,32 +183,32 @@ func TestFailureBehindTheGate(t *testing.T) {
 // Without success the attach ends before the gate does, and says why.
 func TestAttachIsBounded(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.fails("ADD net1", tryLater)
+		w.k.Fail("ADD net1", tryLater)
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(attachTime)
+		time.Sleep(attach.AttachTime)
 		synctest.Wait()
-		same(t, "phases", bothPrepared, w.phases())
-		wantError(t, errors.New(w.store.All()[0].Refusal), "no lease yet", "no success within 55s")
+		drivertest.Same(t, "phases", bothPrepared, w.phases())
+		drivertest.WantError(t, errors.New(w.store.All()[0].Refusal), "no lease yet", "no success within 55s")
 	})
 }
 
 // The deletion of a pod ends its attach and releases its containers.
 func TestDeletionReleasesTheGate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		w.k.Slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
 		started := time.Now()
-		w.podGone(web)
+		w.podGone(drivertest.Web)
 		synctest.Wait()
-		same(t, "time to release", 0, time.Since(started))
-		same(t, "phases", bothPrepared, w.phases())
-		same(t, "interfaces", map[string]bool{}, w.k.has)
+		drivertest.Same(t, "time to release", 0, time.Since(started))
+		drivertest.Same(t, "phases", bothPrepared, w.phases())
+		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
 		for _, r := range w.store.All() {
-			same(t, "refusal", "the pod is being deleted", r.Refusal)
+			drivertest.Same(t, "refusal", "the pod is being deleted", r.Refusal)
 		}
 	})
 }
@@ -234,41 +219,41 @@ func TestDeletionOfAnAttachedPod(t *testing.T) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		w.podGone(web)
+		w.podGone(drivertest.Web)
 		synctest.Wait()
-		same(t, "refusal", "", w.store.All()[0].Refusal)
+		drivertest.Same(t, "refusal", "", w.store.All()[0].Refusal)
 	})
 }
 
 // The runtime stops a sandbox whose attach goes on: it ends and is taken down.
 func TestStopEndsTheAttach(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		w.k.Slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.StopPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "interfaces", map[string]bool{}, w.k.has)
-		same(t, "refusal", "", w.store.All()[0].Refusal)
+		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
+		drivertest.Same(t, "refusal", "", w.store.All()[0].Refusal)
 	})
 }
 
 // The pod's new sandbox takes over from the one before.
 func TestNewSandboxEndsTheAttachOfTheOld(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		w.k.Slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		w.k.slow = nil
+		w.k.Slow = nil
 		if err := w.RunPodSandbox(t.Context(), podNo(2)); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "phases", bothAttached, w.phases())
-		same(t, "interfaces", map[string]bool{"sandbox-2/net1": true, "sandbox-2/net2": true}, w.k.has)
+		drivertest.Same(t, "phases", bothAttached, w.phases())
+		drivertest.Same(t, "interfaces", map[string]bool{"sandbox-2/net1": true, "sandbox-2/net2": true}, w.k.Has)
 	})
 }
 
@@ -276,7 +261,7 @@ func TestNewSandboxEndsTheAttachOfTheOld(t *testing.T) {
 // to it that the next request succeeds.
 func TestCreateContainerBeginsWhatNobodyBegan(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		wantError(t, w.create(t, 1), "pod default/web", "made without nadra's hook")
+		drivertest.WantError(t, w.create(t, 1), "pod default/web", "made without nadra's hook")
 		synctest.Wait()
 		if err := w.create(t, 1); err != nil {
 			t.Error(err)
@@ -284,37 +269,35 @@ func TestCreateContainerBeginsWhatNobodyBegan(t *testing.T) {
 	})
 }
 
-// A DEL that keeps failing is given back after a while: the pod can go, and
-// the sweep goes on.
-func TestBrokenDelIsHandedOver(t *testing.T) {
+// TestBrokenDelIsDeferred checks that the pod can go after a DEL has failed for a while, and
+// that the DEL is retried.
+func TestBrokenDelIsDeferred(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		w.k.fails("DEL net2", errors.New("daemon is down"))
-		wantError(t, w.StopPodSandbox(t.Context(), podNo(1)), "daemon is down")
-		w.k.stop(sandboxNo(1))
-		wantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
-		wantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
-		same(t, "debts so far", 0, len(w.store.Debts()))
-		time.Sleep(patientFor)
+		w.k.Fail("DEL net2", errors.New("daemon is down"))
+		drivertest.WantError(t, w.StopPodSandbox(t.Context(), podNo(1)), "daemon is down")
+		w.k.End(drivertest.SandboxNo(1))
+		drivertest.WantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
+		drivertest.WantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
+		drivertest.Same(t, "pending DELs so far", 0, len(w.store.PendingDELs()))
+		time.Sleep(20 * time.Second)
 		if err := w.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Errorf("the pod cannot go: %v", err)
 		}
-		same(t, "records", nil, w.store.All())
-		debts := w.store.Debts()
-		if len(debts) != 1 || debts[0].Record.Attachment.Interface != "net2" || !strings.Contains(debts[0].Cause, "daemon is down") {
-			t.Fatalf("debts %+v", debts)
+		drivertest.Same(t, "records", nil, w.store.All())
+		pending := w.store.PendingDELs()
+		if len(pending) != 1 || pending[0].Record.Attachment.Interface != "net2" || !strings.Contains(pending[0].Cause, "daemon is down") {
+			t.Fatalf("pending DELs %+v", pending)
 		}
-		w.sweep(t.Context(), true)
-		same(t, "debts while it fails", 1, len(w.store.Debts()))
-		w.k.fails("DEL net2", nil)
-		w.sweep(t.Context(), true) // not its turn
-		same(t, "debts before their turn", 1, len(w.store.Debts()))
-		time.Sleep(debtMin)
-		w.sweep(t.Context(), true)
-		same(t, "debts", 0, len(w.store.Debts()))
-		same(t, "interfaces", map[string]bool{}, w.k.has)
+		time.Sleep(time.Hour)
+		drivertest.Same(t, "pending DELs while the plugin fails", 1, len(w.store.PendingDELs()))
+		w.k.Fail("DEL net2", nil)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		drivertest.Same(t, "pending DELs", 0, len(w.store.PendingDELs()))
+		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
 	})
 }
 
@@ -322,7 +305,7 @@ func TestBrokenDelIsHandedOver(t *testing.T) {
 // gate goes on holding the containers for the next driver.
 func TestStopOfTheDriver(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.k.slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		w.k.Slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 		base, stop := context.WithCancelCause(t.Context())
 		w.jobs.base = base
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
@@ -330,8 +313,8 @@ func TestStopOfTheDriver(t *testing.T) {
 		}
 		stop(errDriverStop)
 		synctest.Wait()
-		same(t, "phases", bothPrepared, w.phases())
-		same(t, "refusal", "", w.store.All()[0].Refusal)
+		drivertest.Same(t, "phases", bothPrepared, w.phases())
+		drivertest.Same(t, "refusal", "", w.store.All()[0].Refusal)
 	})
 }
 
@@ -355,11 +338,11 @@ func TestWhoTheHookWaitsFor(t *testing.T) {
 				watchingPods(t, d, tt.policy, podMeta(false))
 			}
 			h := &hooks{d: d, budget: func() time.Duration { return time.Second }}
-			if got := h.patience(web); got != tt.want {
+			if got := h.patience(drivertest.Web); got != tt.want {
 				t.Errorf("waits for %s, want %s", got, tt.want)
 			}
 			d.cfg.DeviceMetadata = true // containers see what their file had when they were made
-			if got := h.patience(web); got != time.Second {
+			if got := h.patience(drivertest.Web); got != time.Second {
 				t.Errorf("with files about devices it waits for %s", got)
 			}
 		})

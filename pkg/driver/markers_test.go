@@ -6,6 +6,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // A network is offered whatever keys its plugin does not read, and whatever
@@ -35,13 +36,13 @@ func TestOfferedWithoutMasterAndDevice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "is offered", tt.offered, len(offers) == 1)
+			drivertest.Same(t, "is offered", tt.offered, len(offers) == 1)
 			if tt.offered {
 				n, err := b.networks.usable(attachment.NetworkRef{Namespace: "default", Name: "blue"})
-				same(t, "Prepare's error", nil, err)
-				same(t, "Prepare's pool", "", n.ResourceName)
+				drivertest.Same(t, "Prepare's error", nil, err)
+				drivertest.Same(t, "Prepare's pool", "", n.ResourceName)
 				_, attribute := offers[0].devices()[0].Attributes[attrMaster]
-				same(t, "the attribute master", false, attribute)
+				drivertest.Same(t, "the attribute master", false, attribute)
 			}
 		})
 	}

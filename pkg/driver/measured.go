@@ -12,7 +12,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
 // measuredHooks are hooks of which it is measured how long the runtime waits.
@@ -92,7 +91,7 @@ func (m measuredPlugin) UnprepareResourceClaims(ctx context.Context, claims []ku
 
 // measure has the driver count what happens.
 func (d *Driver) measure(m *metrics.Node) {
-	d.metrics, d.attacher.metrics, d.slices.metrics = m, m, m
+	d.metrics, d.slices.metrics = m, m
 	d.networks.told = d.keepMeters
 }
 
@@ -120,17 +119,6 @@ func (d *Driver) attachedTo(ref attachment.NetworkRef) bool {
 		}
 	}
 	return false
-}
-
-func (a *attacher) measureAdd(r checkpoint.Record, started time.Time, err error) {
-	at := &r.Attachment
-	meters := a.metrics.Network(at.Network.Namespace, at.Network.Name, at.Conflist)
-	meters.Added(time.Since(started), err, err != nil && errors.As(err, new(again)))
-}
-
-func (a *attacher) measureDel(r checkpoint.Record, started time.Time, err *error) {
-	at := &r.Attachment
-	a.metrics.Network(at.Network.Namespace, at.Network.Name, at.Conflist).Deleted(time.Since(started), *err)
 }
 
 // measureEnd counts a job that has ended, and the containers that the gate has

@@ -18,6 +18,8 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // measured has a driver measured, and returns what a scrape would see.
@@ -25,6 +27,7 @@ func measured(t *testing.T, d *Driver) func() map[string]float64 {
 	t.Helper()
 	m := metrics.NewNode()
 	d.measure(m)
+	d.attacher.Metrics = m
 	return func() map[string]float64 { return scraped(t, m) }
 }
 
@@ -72,27 +75,27 @@ func TestAttemptsAreCounted(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf), nad("red", redConf))
 	values := measured(t, d)
 	prepare(t, d, claim("c", "blue", "red"))
-	k := d.attacher.runner.(*kernel)
-	k.fails("ADD net2", cnitypes.NewError(cnitypes.ErrTryAgainLater, "not yet", ""))
+	k := d.attacher.Plugins.(*drivertest.Kernel)
+	k.Fail("ADD net2", cnitypes.NewError(cnitypes.ErrTryAgainLater, "not yet", ""))
 	troubles := 0
-	err := d.attacher.attach(t.Context(), sandboxNo(1), func(error) {
+	err := d.attacher.Attach(t.Context(), drivertest.SandboxNo(1), func(error) {
 		if troubles++; troubles == 2 {
-			k.fails("ADD net2", nil)
+			k.Fail("ADD net2", nil)
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.fails("DEL net1", final("busy"))
-	if err := d.attacher.detach(t.Context(), web.UID, inSandbox("sandbox-1")); err == nil {
+	k.Fail("DEL net1", drivertest.Final("busy"))
+	if err := d.attacher.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")); err == nil {
 		t.Fatal("a DEL that fails is no error")
 	}
-	k.fails("ADD net2", final("no"))
-	k.fails("DEL net1", nil)
-	if err := attachNow(t, d, sandboxNo(2)); err == nil {
+	k.Fail("ADD net2", drivertest.Final("no"))
+	k.Fail("DEL net1", nil)
+	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(2)); err == nil {
 		t.Fatal("an ADD that fails is no error")
 	}
-	same(t, "counted", map[string]float64{
+	drivertest.Same(t, "counted", map[string]float64{
 		"attach_total{macvlan,blue,default,success}": 4, "attach_total{bridge,red,default,transient}": 2,
 		"attach_total{bridge,red,default,success}": 1, "attach_total{bridge,red,default,error}": 1,
 		"attach_duration_seconds{macvlan}": 4, "attach_duration_seconds{bridge}": 1,
@@ -119,27 +122,27 @@ func TestCountersOfNADsThatWent(t *testing.T) {
 		return slices.Sorted(maps.Keys(seen))
 	}
 	prepare(t, d, claim("c", "blue", "red"))
-	if err := attachNow(t, d, sandboxNo(1)); err != nil {
+	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "networks", []string{"blue", "red"}, networks())
+	drivertest.Same(t, "networks", []string{"blue", "red"}, networks())
 	blue := attachment.NetworkRef{Namespace: "default", Name: "blue"}
 	d.networks.set(map[attachment.NetworkRef]candidate{blue: d.networks.byRef[blue]})
-	same(t, "networks while a pod is attached", []string{"blue", "red"}, networks())
+	drivertest.Same(t, "networks while a pod is attached", []string{"blue", "red"}, networks())
 	if err := d.unprepare(t.Context(), "c-uid"); err == nil {
 		t.Fatal("the sandbox is there and its claim was unprepared")
 	}
-	d.attacher.runner.(*kernel).stop(sandboxNo(1))
+	d.attacher.Plugins.(*drivertest.Kernel).End(drivertest.SandboxNo(1))
 	if err := d.unprepare(t.Context(), "c-uid"); err != nil {
 		t.Fatal(err)
 	}
 	d.networks.set(map[attachment.NetworkRef]candidate{blue: d.networks.byRef[blue]})
-	same(t, "networks after", []string{"blue"}, networks())
-	same(t, "detaching is counted until then", 1, values()["detach_total{macvlan,blue,default,success}"])
+	drivertest.Same(t, "networks after", []string{"blue"}, networks())
+	drivertest.Same(t, "detaching is counted until then", 1, values()["detach_total{macvlan,blue,default,success}"])
 	// The NAD becomes one of another type.
 	def := (&definitions{}).of([]*nadv1.NetworkAttachmentDefinition{nad("blue", `{"cniVersion":"1.0.0","type":"ipvlan"}`)}, nil)[0]
 	d.networks.set(map[attachment.NetworkRef]candidate{blue: {definition: def}})
-	same(t, "networks of another type", nil, networks())
+	drivertest.Same(t, "networks of another type", nil, networks())
 }
 
 // A container is counted when it is created, and one that is held again when
@@ -148,7 +151,7 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	values := measured(t, d)
 	prepare(t, d, claim("c", "blue"))
-	k := d.attacher.runner.(*kernel)
+	k := d.attacher.Plugins.(*drivertest.Kernel)
 	h := &hooks{d: d, budget: func() time.Duration { return time.Millisecond }}
 	create := func(sandbox int) error {
 		_, _, err := h.CreateContainer(t.Context(), podNo(sandbox), &nri.Container{Id: "c"})
@@ -163,13 +166,13 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 		maps.DeleteFunc(got, func(series string, _ float64) bool {
 			return !strings.HasPrefix(series, "gate_") && !strings.HasPrefix(series, "pod_")
 		})
-		same(t, what, want, got)
+		drivertest.Same(t, what, want, got)
 	}
 	var running chan struct{} // closed when the plugin runs
 	slowly := func(fail error) (release func()) {
 		running = make(chan struct{})
 		goOn := make(chan struct{})
-		k.slow = func(ctx context.Context) error {
+		k.Slow = func(ctx context.Context) error {
 			close(running)
 			select {
 			case <-goOn:
@@ -195,20 +198,20 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 		}
 	})
 	gate("held and refused", map[string]float64{held: 1, refused: 1, "pod_attach_duration_seconds{error}": 1}, func() {
-		release := slowly(final("no"))
+		release := slowly(drivertest.Final("no"))
 		err := errors.Join(h.RunPodSandbox(t.Context(), podNo(2)), create(2))
 		if release(); err != nil {
 			t.Error(err)
 		}
 	})
 	gate("refused", map[string]float64{refused: 1}, func() {
-		wantError(t, create(2), "is not attached to network")
+		drivertest.WantError(t, create(2), "is not attached to network")
 	})
 	gate("held, and the pod goes", map[string]float64{held: 1, "pod_attach_duration_seconds{withdrawn}": 1}, func() {
 		slowly(nil)
 		err := errors.Join(h.RunPodSandbox(t.Context(), podNo(3)), create(3))
 		<-running
-		d.jobs.forget(web.UID, "", errPodGoing)
+		d.jobs.forget(drivertest.Web.UID, "", errPodGoing)
 		if err != nil {
 			t.Error(err)
 		}
@@ -230,9 +233,9 @@ func TestHooksAreMeasured(t *testing.T) {
 	for _, event := range metrics.Events() {
 		want["nri_hook_duration_seconds{"+event+"}"] = 1
 	}
-	same(t, "measured", want, values())
+	drivertest.Same(t, "measured", want, values())
 	_, _, limit, _ := d.runtime.look()
-	same(t, "the runtime's limit", 2*time.Second, limit)
+	drivertest.Same(t, "the runtime's limit", 2*time.Second, limit)
 }
 
 // Claims are counted as the kubelet counts them: each has its error, or all do.
@@ -257,7 +260,7 @@ func TestClaimsAreCounted(t *testing.T) {
 	if _, err := p.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{good, bad}); err == nil {
 		t.Fatal("prepared without the runtime")
 	}
-	same(t, "counted", map[string]float64{
+	drivertest.Same(t, "counted", map[string]float64{
 		"prepare_total{success}": 1, "prepare_total{error}": 3, "prepare_duration_seconds{}": 3,
 		"unprepare_total{success}": 2, "unprepare_duration_seconds{}": 1,
 	}, values())
@@ -270,8 +273,8 @@ func TestRefusedPodsAreCounted(t *testing.T) {
 	pod := podNo(1)
 	pod.Annotations = map[string]string{attachment.NetworksAnnotation: "blue"}
 	h := &hooks{d: d, budget: func() time.Duration { return time.Second }}
-	wantError(t, h.RunPodSandbox(t.Context(), pod), "has no claim")
-	same(t, "counted", map[string]float64{"unclaimed_pods_refused_total{}": 1}, values())
+	drivertest.WantError(t, h.RunPodSandbox(t.Context(), pod), "has no claim")
+	drivertest.Same(t, "counted", map[string]float64{"unclaimed_pods_refused_total{}": 1}, values())
 }
 
 // A driver that runs tells of all of it, and that it is ready.
@@ -322,29 +325,29 @@ func TestScrapeOfADriverThatRuns(t *testing.T) {
 func TestBlockedPods(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	prepare(t, d, claim("c", "blue"))
-	k := d.attacher.runner.(*kernel)
+	k := d.attacher.Plugins.(*drivertest.Kernel)
 	blocked := func() map[string]int { _, b := d.jobs.look(time.Now()); return b }
-	same(t, "at first", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 0}, blocked())
+	drivertest.Same(t, "at first", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 0}, blocked())
 
 	running := make(chan struct{})
-	k.slow = func(ctx context.Context) error { close(running); <-ctx.Done(); return context.Cause(ctx) }
-	j := d.attachSandbox(sandboxNo(1), false)
+	k.Slow = func(ctx context.Context) error { close(running); <-ctx.Done(); return context.Cause(ctx) }
+	j := d.attachSandbox(drivertest.SandboxNo(1), false)
 	<-running
-	same(t, "attaching", map[string]int{podAttaching: 1, podRetrying: 0, podFailed: 0}, blocked())
+	drivertest.Same(t, "attaching", map[string]int{podAttaching: 1, podRetrying: 0, podFailed: 0}, blocked())
 	queue, _ := d.jobs.look(j.begun.Add(time.Minute))
-	same(t, "queue", metrics.Queue{Length: 1, Oldest: time.Minute}, queue)
+	drivertest.Same(t, "queue", metrics.Queue{Length: 1, Oldest: time.Minute}, queue)
 
 	j.failed(errors.New("not yet"))
-	same(t, "retrying", map[string]int{podAttaching: 0, podRetrying: 1, podFailed: 0}, blocked())
-	d.jobs.forget(web.UID, "", errPodGoing)
+	drivertest.Same(t, "retrying", map[string]int{podAttaching: 0, podRetrying: 1, podFailed: 0}, blocked())
+	d.jobs.forget(drivertest.Web.UID, "", errPodGoing)
 	d.jobs.group.Wait()
-	same(t, "given up", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 0}, blocked())
+	drivertest.Same(t, "given up", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 0}, blocked())
 
-	k.slow = nil
-	k.fails("ADD net1", final("no"))
-	d.attachSandbox(sandboxNo(2), false)
+	k.Slow = nil
+	k.Fail("ADD net1", drivertest.Final("no"))
+	d.attachSandbox(drivertest.SandboxNo(2), false)
 	d.jobs.group.Wait()
-	same(t, "failed", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 1}, blocked())
+	drivertest.Same(t, "failed", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 1}, blocked())
 	queue, _ = d.jobs.look(time.Now())
-	same(t, "queue of what is over", metrics.Queue{}, queue)
+	drivertest.Same(t, "queue of what is over", metrics.Queue{}, queue)
 }

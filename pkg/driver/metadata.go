@@ -13,6 +13,8 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 )
 
 // metadataOptions have the kubeletplugin helper put a file about each request's
@@ -33,7 +35,7 @@ var metadataVersions = []schema.GroupVersion{metadatav1beta1.SchemeGroupVersion}
 // the device's attributes and, once it is attached, the interface.
 func metadataOf(r checkpoint.Record) *kubeletplugin.DeviceMetadata {
 	text := func(s string) resourceapi.DeviceAttribute {
-		return resourceapi.DeviceAttribute{StringValue: ptr.To(cut(s, maxAttribute))}
+		return resourceapi.DeviceAttribute{StringValue: ptr.To(truncate.Text(s, maxAttribute))}
 	}
 	out := &kubeletplugin.DeviceMetadata{Attributes: map[string]resourceapi.DeviceAttribute{}}
 	if h := r.Hardware; h != nil {
@@ -47,11 +49,7 @@ func metadataOf(r checkpoint.Record) *kubeletplugin.DeviceMetadata {
 		out.Attributes[attrNamespace] = text(r.Attachment.Network.Namespace)
 		out.Attributes[attrName] = text(r.Attachment.Network.Name)
 	}
-	if data := networkData(r.Attachment.Interface, r.Result); data != nil {
-		out.NetworkData = &resourceapi.NetworkDeviceData{
-			InterfaceName: ptr.Deref(data.InterfaceName, ""), IPs: data.IPs, HardwareAddress: ptr.Deref(data.HardwareAddress, ""),
-		}
-	}
+	out.NetworkData = claimstatus.NetworkData(r.Attachment.Interface, r.Result)
 	return out
 }
 
@@ -66,7 +64,7 @@ func (d *Driver) tellMetadata(ctx context.Context, pod attachment.PodRef) {
 		request string
 	}
 	byRequest := map[key][]checkpoint.Record{}
-	for _, r := range networksIn(d.store.ForPod(pod.UID)) {
+	for _, r := range checkpoint.Networks(d.store.ForPod(pod.UID)) {
 		k := key{r.Claim, r.Request}
 		byRequest[k] = append(byRequest[k], r)
 	}

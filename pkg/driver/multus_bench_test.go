@@ -95,9 +95,9 @@ func (c hookCase) beside(b *testing.B, namespace string) {
 // has fails where somebody has not done what is measured.
 func (f *fourWays) has(b *testing.B, who string, pod *nri.PodSandbox, interfaces int) {
 	b.Helper()
-	ns, err := f.nadra.driver.attacher.look(sandboxOf(pod, nowhere).NetNS)
+	ns, err := f.nadra.driver.attacher.Netns.Inspect(sandboxOf(pod, nowhere).NetNS)
 	must(b, err)
-	if len(ns.links) != interfaces {
-		b.Fatalf("the sandbox has %v after %s, want %d interfaces", ns.links, who, interfaces)
+	if len(ns.Links) != interfaces {
+		b.Fatalf("the sandbox has %v after %s, want %d interfaces", ns.Links, who, interfaces)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	nri "github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 )
 
 const (
@@ -75,5 +77,5 @@ func (d *Driver) serveNRI(ctx context.Context) error {
 // hookBudget is how long a hook may wait: what the operator allows, and less
 // than what the runtime does.
 func hookBudget(allowed, requestTimeout time.Duration) time.Duration {
-	return max(min(allowed, requestTimeout-rollbackTime-replyTime), minBudget)
+	return max(min(allowed, requestTimeout-attach.RollbackTime-replyTime), minBudget)
 }

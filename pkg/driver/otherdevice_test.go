@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 const otherDriver = "sriov.example.com"
@@ -86,7 +87,7 @@ func TestPrepareTakesTheDeviceOfAnotherDriver(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), tt.refused) {
 					t.Fatalf("got %v", err)
 				}
-				same(t, "noted", 0, len(d.store.ForClaim("c-uid")))
+				drivertest.Same(t, "noted", 0, len(d.store.ForClaim("c-uid")))
 				return
 			}
 			if err != nil {
@@ -99,9 +100,9 @@ func TestPrepareTakesTheDeviceOfAnotherDriver(t *testing.T) {
 					t.Fatal(err)
 				}
 				got = append(got, fmt.Sprintf("%s=%s", r.Attachment.Network.Name, list.Plugins[0].DeviceID))
-				same(t, "a device of nadra's", (*attachment.Hardware)(nil), r.Hardware)
+				drivertest.Same(t, "a device of nadra's", (*attachment.Hardware)(nil), r.Hardware)
 			}
-			same(t, "the plugins' devices", tt.want, strings.Join(got, " "))
+			drivertest.Same(t, "the plugins' devices", tt.want, strings.Join(got, " "))
 		})
 	}
 }
@@ -114,7 +115,7 @@ func TestOrdinaryPrepareAsksNobody(t *testing.T) {
 	if err := prepare(t, d, claim("c", "blue"))["c-uid"].Err; err != nil {
 		t.Fatal(err)
 	}
-	same(t, "requests", 0, len(kube.Actions()))
+	drivertest.Same(t, "requests", 0, len(kube.Actions()))
 }
 
 // A network whose devices another driver has here is offered; when these go, it
@@ -144,10 +145,10 @@ func TestNetworksOfOtherDriversPoolsAreOffered(t *testing.T) {
 		}
 		return names
 	}
-	same(t, "offered", []string{"vf"}, offered())
+	drivertest.Same(t, "offered", []string{"vf"}, offered())
 	slim := others.informer.GetStore().List()[0].(*resourceapi.ResourceSlice)
-	same(t, "devices that are remembered", 1, len(slim.Spec.Devices))
-	same(t, "attributes that are remembered", 2, len(slim.Spec.Devices[0].Attributes))
+	drivertest.Same(t, "devices that are remembered", 1, len(slim.Spec.Devices))
+	drivertest.Same(t, "attributes that are remembered", 2, len(slim.Spec.Devices[0].Attributes))
 	for len(changed) > 0 {
 		<-changed
 	}
@@ -159,5 +160,5 @@ func TestNetworksOfOtherDriversPoolsAreOffered(t *testing.T) {
 	case <-time.After(tolerant):
 		t.Fatal("nobody is told")
 	}
-	same(t, "offered", []string(nil), offered())
+	drivertest.Same(t, "offered", []string(nil), offered())
 }

@@ -10,23 +10,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 )
 
 const (
 	// ownerWait bounds how long the start waits to read the Node. A driver that
 	// does not know whose the node is takes it for another's.
 	ownerWait = 10 * time.Second
-
-	// Reasons of events on the Node.
-	eventOwned    = "NetworksOwned"
-	eventReleased = "NetworksReleased"
 )
 
 var nodeResource = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
@@ -132,19 +128,14 @@ func (d *Driver) ownerChanged(ctx context.Context, ours, told bool) {
 		return
 	}
 	label := d.owner.Label + "=" + d.owner.Value
-	reason, message := eventReleased, fmt.Sprintf(
+	reason, message := events.NetworksReleased, fmt.Sprintf(
 		"label %s is gone: nadra withdraws its devices from this node; pods that have networks of nadra keep them until they end", label)
 	if ours {
-		reason, message = eventOwned, fmt.Sprintf(
+		reason, message = events.NetworksOwned, fmt.Sprintf(
 			"label %s is here: nadra publishes its devices on this node; pods that run are not touched", label)
 	}
 	klog.FromContext(ctx).Info("The owner of this node's networks has changed", "label", label, "ours", ours)
-	d.events.Event(d.nodeRef(), corev1.EventTypeNormal, reason, message)
-}
-
-// nodeRef is the node as the kubelet names it in events.
-func (d *Driver) nodeRef() *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: d.cfg.NodeName, UID: types.UID(d.cfg.NodeName)}
+	d.events.Node(corev1.EventTypeNormal, reason, message)
 }
 
 // offers returns the candidates that this node offers: all or none.

@@ -19,6 +19,8 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 )
 
 // byLabel is how nadra-node runs beside Multus.
@@ -71,8 +73,8 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 			if tt.says == nil && err != nil {
 				t.Error(err)
 			}
-			wantError(t, err, tt.says...)
-			if err != nil && len(err.Error()) > maxEventMessage*3/4 {
+			drivertest.WantError(t, err, tt.says...)
+			if err != nil && len(err.Error()) > events.MaxMessage*3/4 {
 				t.Errorf("the runtime and the kubelet add to %d bytes", len(err.Error()))
 			}
 		})
@@ -107,20 +109,20 @@ func TestRefusalNeedsTheNode(t *testing.T) {
 				if tt.refused {
 					events = 1
 					if !tt.label {
-						wantError(t, err, "is nadra's (as all nodes are)")
+						drivertest.WantError(t, err, "is nadra's (as all nodes are)")
 					}
 				}
 				got := eventsOf(t, w.Driver)
-				same(t, "events", events, len(got))
+				drivertest.Same(t, "events", events, len(got))
 				if tt.refused {
-					wantError(t, errors.New(got[0]), "Warning FailedNoClaim pod default/a names network default/blue")
+					drivertest.WantError(t, errors.New(got[0]), "Warning FailedNoClaim pod default/a names network default/blue")
 				}
 				claimed := podNo(1)
 				claimed.Annotations = map[string]string{attachment.NetworksAnnotation: "blue,blue"}
 				if err := w.RunPodSandbox(t.Context(), claimed); err != nil {
 					t.Errorf("a pod with a claim: %v", err)
 				}
-				same(t, "phases", bothAttached, w.phases())
+				drivertest.Same(t, "phases", bothAttached, w.phases())
 			})
 		})
 	}
@@ -143,8 +145,8 @@ func TestRunningPodsAreNotJudged(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		same(t, "plugins", 0, len(w.k.calls))
-		same(t, "events", 0, len(eventsOf(t, w.Driver)))
+		drivertest.Same(t, "plugins", 0, len(w.k.Calls))
+		drivertest.Same(t, "events", 0, len(eventsOf(t, w.Driver)))
 	})
 }
 
@@ -189,7 +191,7 @@ func TestPublishFollowsTheOwner(t *testing.T) {
 		t.Error("a plugin is asked on a node that is not ours")
 	default:
 	}
-	same(t, "publications", [][]string{{}}, b.calls)
+	drivertest.Same(t, "publications", [][]string{{}}, b.calls)
 	if _, err := b.networks.usable(attachment.NetworkRef{Namespace: "default", Name: "red"}); err != nil {
 		t.Errorf("what is allocated cannot be prepared: %v", err)
 	}
@@ -205,7 +207,7 @@ func TestPublishFollowsTheOwner(t *testing.T) {
 	if last := b.calls[len(b.calls)-1]; len(last) > 0 || len(b.calls) != 4 {
 		t.Errorf("publications %v", b.calls)
 	}
-	same(t, "with both", []string{"default-new", "default-red"}, b.calls[2])
+	drivertest.Same(t, "with both", []string{"default-new", "default-red"}, b.calls[2])
 }
 
 // A label that comes and goes is told; what a driver finds at its start is not.
@@ -229,9 +231,9 @@ func TestOwnerFollowsItsNode(t *testing.T) {
 			changes := make(chan [2]bool, 10)
 			w.changed = func(ours, told bool) { changes <- [2]bool{ours, told} }
 			run(t, w)
-			same(t, "at the start", tt.ours, w.mine())
+			drivertest.Same(t, "at the start", tt.ours, w.mine())
 			if tt.ours {
-				same(t, "found", [2]bool{true, false}, <-changes)
+				drivertest.Same(t, "found", [2]bool{true, false}, <-changes)
 			}
 			for _, labels := range []map[string]string{mine, nil, {"other": "x"}, mine} {
 				patchNode(t, client, labels)
@@ -241,12 +243,12 @@ func TestOwnerFollowsItsNode(t *testing.T) {
 				want = want[1:]
 			}
 			for _, change := range want {
-				same(t, "change", change, <-changes)
+				drivertest.Same(t, "change", change, <-changes)
 			}
 			if err := client.Resource(nodeResource).Delete(t.Context(), "node-1", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			same(t, "when the Node is deleted", [2]bool{false, true}, <-changes)
+			drivertest.Same(t, "when the Node is deleted", [2]bool{false, true}, <-changes)
 		})
 	}
 }
@@ -296,9 +298,9 @@ func TestOwnerOfAnUnreadableNode(t *testing.T) {
 	if took := time.Since(started); took < w.wait {
 		t.Errorf("waited for %s", took)
 	}
-	same(t, "ours", false, w.mine())
+	drivertest.Same(t, "ours", false, w.mine())
 	allowed.Store(true)
-	same(t, "ours, once it can be read", [2]bool{true, false}, <-changes)
+	drivertest.Same(t, "ours, once it can be read", [2]bool{true, false}, <-changes)
 }
 
 // A driver over real sockets: the label's way to the slices, with a pod that
@@ -322,17 +324,17 @@ func TestLabelComesAndGoes(t *testing.T) {
 	n.publishes(t)
 	patchNode(t, client, map[string]string{"nadra.dev/owner": "nadra"})
 	n.publishes(t, "default-blue")
-	wantError(t, n.runSandbox(t, with(asking("next", "blue"), func(p *nri.PodSandbox) { p.Id = "s2" })), "pod default/next", "has no claim")
+	drivertest.WantError(t, n.runSandbox(t, with(asking("next", "blue"), func(p *nri.PodSandbox) { p.Id = "s2" })), "pod default/next", "has no claim")
 	patchNode(t, client, nil)
 	n.publishes(t)
-	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, phases(n.store))
-	same(t, "plugins", 1, len(n.k.calls))
+	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(n.store))
+	drivertest.Same(t, "plugins", 1, len(n.k.Calls))
 	if err := n.runtime.StopPodSandbox(t.Context(), &nri.StopPodSandboxRequest{Pod: podNo(1)}); err != nil {
 		t.Fatal(err)
 	}
 	n.unprepare(t, c)
-	same(t, "interfaces", map[string]bool{}, n.k.has)
-	same(t, "records", nil, n.store.All())
+	drivertest.Same(t, "interfaces", map[string]bool{}, n.k.Has)
+	drivertest.Same(t, "records", nil, n.store.All())
 	if err := n.stop(); err != nil {
 		t.Error(err)
 	}

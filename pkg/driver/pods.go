@@ -16,6 +16,9 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 // podWatch knows the node's pods. No pod's start waits for it: it tells of
@@ -98,7 +101,7 @@ func podRefOf(m *metav1.PartialObjectMetadata) attachment.PodRef {
 
 // find returns the pod as last seen; nil when it is not known, or another one
 // has its name.
-func (w *podWatch) find(pod attachment.PodRef) *metav1.PartialObjectMetadata {
+func (w *podWatch) Find(pod attachment.PodRef) *metav1.PartialObjectMetadata {
 	if known := w.known(pod); known != nil {
 		return &known.PartialObjectMetadata
 	}
@@ -125,26 +128,26 @@ func (w *podWatch) restarts(pod attachment.PodRef) bool {
 
 // going reports whether the pod is known to be under deletion.
 func (w *podWatch) going(pod attachment.PodRef) bool {
-	m := w.find(pod)
+	m := w.Find(pod)
 	return m != nil && m.DeletionTimestamp != nil
 }
 
 // absent reports whether the API server has no such pod on this node. It is
 // false while that is not known.
-func (w *podWatch) absent(pod attachment.PodRef) bool {
-	return w != nil && w.informer.HasSynced() && w.find(pod) == nil
+func (w *podWatch) Absent(pod attachment.PodRef) bool {
+	return w != nil && w.informer.HasSynced() && w.Find(pod) == nil
 }
 
 // podGone releases the containers of a deleted pod that wait at the gate: the
 // kubelet would wait with them, and delete nothing meanwhile.
 func (d *Driver) podGone(pod attachment.PodRef) {
-	records := networksIn(d.store.ForPod(pod.UID))
+	records := checkpoint.Networks(d.store.ForPod(pod.UID))
 	if len(records) == 0 || !d.jobs.running(pod.UID) && !held(records) {
 		return
 	}
 	d.jobs.forget(pod.UID, "", errPodGoing)
 	d.jobs.group.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(d.withPod(d.jobs.base, pod), detachTime, errors.New("the time for releasing a deleted pod is over"))
+		ctx, cancel := context.WithTimeoutCause(podlog.WithPod(d.jobs.base, pod), attach.DetachTime, errors.New("the time for releasing a deleted pod is over"))
 		defer cancel()
 		unlock, err := d.pods.lock(ctx, pod.UID)
 		if err != nil {
@@ -159,6 +162,6 @@ func (d *Driver) podGone(pod attachment.PodRef) {
 // held reports whether the gate holds containers of a pod with these records.
 func held(records []checkpoint.Record) bool {
 	return slices.ContainsFunc(records, func(r checkpoint.Record) bool {
-		return r.Phase != checkpoint.Attached || statusMissing(r)
+		return r.Phase != checkpoint.Attached || networkstatus.Missing(r)
 	})
 }

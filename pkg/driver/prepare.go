@@ -16,6 +16,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
 )
 
 // prepare notes the attachments of all claims of one pod, or of none; then it
@@ -90,8 +91,8 @@ func (d *Driver) note(claims []*resourceapi.ResourceClaim, prepared [][]attachme
 	for _, claim := range claims {
 		ofPod = append(ofPod, d.store.ForClaim(string(claim.UID))...)
 	}
-	for _, uid := range claimsOf(ofPod) {
-		if err := d.gate.write(uid, ofPod); err != nil {
+	for _, uid := range checkpoint.ClaimUIDs(ofPod) {
+		if err := d.cdi.Write(uid, ofPod); err != nil {
 			return err
 		}
 	}
@@ -113,7 +114,7 @@ func (d *Driver) forgetPartial(claims []*resourceapi.ResourceClaim) ([]*resource
 		return nil, nil
 	}
 	for _, claim := range claims {
-		if slices.ContainsFunc(d.store.ForClaim(string(claim.UID)), checkpoint.Record.DELOwed) {
+		if slices.ContainsFunc(d.store.ForClaim(string(claim.UID)), checkpoint.Record.NeedsDEL) {
 			return nil, fmt.Errorf("claim %s/%s is attached already while another claim of its pod is new: delete the pod", claim.Namespace, claim.Name)
 		}
 	}
@@ -130,7 +131,7 @@ func (d *Driver) forget(uid string) error {
 	if err := d.store.DeleteClaim(uid); err != nil {
 		return err
 	}
-	return d.gate.remove(uid)
+	return d.cdi.Remove(uid)
 }
 
 // plan resolves the claims of one pod against the NADs and the hardware of this
@@ -270,7 +271,7 @@ func (d *Driver) devicesOf(records []checkpoint.Record) []kubeletplugin.Device {
 			out[i].Metadata = metadataOf(r)
 		}
 		if !failpoint.Off(failpoint.Gate) {
-			out[i].CDIDeviceIDs = cdiDevices(r)
+			out[i].CDIDeviceIDs = cdi.DeviceIDs(r)
 		}
 		if r.ShareID != "" {
 			share := types.UID(r.ShareID)

@@ -107,7 +107,7 @@ func (d *Driver) give(r request, network *attachment.Network) (*attachment.Hardw
 		return nil, err
 	}
 	if !device.shared() {
-		given.Home, err = d.homes.of(device.function())
+		given.Original, err = d.restorer.Describe(device.function())
 	}
 	return &given, err
 }
@@ -186,7 +186,7 @@ func paired(requests []request, selections []attachment.Selection, devices []int
 // annotated are the networks of a pod's annotation. The pod may be so new that
 // the driver's watch has not seen it.
 func (d *Driver) annotated(ctx context.Context, pod attachment.PodRef) ([]attachment.Selection, error) {
-	meta := d.watch.find(pod)
+	meta := d.watch.Find(pod)
 	if meta == nil {
 		var err error
 		resource := corev1.SchemeGroupVersion.WithResource("pods")

@@ -11,9 +11,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata/fake"
-	"tags.cncf.io/container-device-interface/pkg/cdi"
+	runtimecdi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
@@ -140,7 +141,7 @@ type edits struct {
 
 func readCDI(t *testing.T, d *Driver, name string) edits {
 	t.Helper()
-	cache, err := cdi.NewCache(cdi.WithSpecDirs(d.gate.specDir))
+	cache, err := runtimecdi.NewCache(runtimecdi.WithSpecDirs(d.cdi.SpecDir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestPreparePairsExtendedResources(t *testing.T) {
 				t.Fatalf("error %v, want %q", err, tt.err)
 			}
 			var got []string
-			for _, r := range sortedByIndex(d.store.All()) {
+			for _, r := range slices.SortedFunc(slices.Values(d.store.All()), func(a, b checkpoint.Record) int { return a.Index - b.Index }) {
 				got = append(got, r.Hardware.ID+" "+r.Attachment.Network.Name+" "+r.Attachment.Interface)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {

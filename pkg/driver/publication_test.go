@@ -10,6 +10,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 func slicesOf(pool string, slices ...[]string) []resourceapi.ResourceSlice {
@@ -104,17 +106,17 @@ func TestDoubtsAreSettled(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- p.run(ctx, api.list) }()
 		time.Sleep(time.Hour)
-		same(t, "asked without a doubt", 0, api.times())
+		drivertest.Same(t, "asked without a doubt", 0, api.times())
 		p.doubt(errors.New("forbidden"))
 		time.Sleep(verifyMin + time.Millisecond)
-		same(t, "asked after a pause", 1, api.times())
+		drivertest.Same(t, "asked after a pause", 1, api.times())
 		api.answers(slicesOf("n/networks", []string{"a"}))
 		time.Sleep(time.Hour)
 		if _, why := p.look(time.Now()); why == nil || why.Error() != "forbidden" {
 			t.Errorf("with a device missing: %v", why)
 		}
 		asked := api.times()
-		same(t, "asked meanwhile", true, asked > 10 && asked < 50)
+		drivertest.Same(t, "asked meanwhile", true, asked > 10 && asked < 50)
 		api.answers(slicesOf("n/networks", []string{"b"}, []string{"a"})) // in other slices
 		time.Sleep(verifyMax)
 		if _, why := p.look(time.Now()); why != nil {
@@ -122,7 +124,7 @@ func TestDoubtsAreSettled(t *testing.T) {
 		}
 		before := api.times()
 		time.Sleep(time.Hour)
-		same(t, "asked afterwards", before, api.times())
+		drivertest.Same(t, "asked afterwards", before, api.times())
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
 )
 
 const (
@@ -45,7 +46,7 @@ type publisher struct {
 	publish func(context.Context, poolMaker) error
 	pool    string
 	binDirs []string
-	conf    confDir
+	conf    confdir.Dir
 	options deviceOptions // exclusive is guarded by mu
 	changed chan struct{} // of capacity 1: something may have changed
 	causes  atomic.Uint32 // what did, since the last look
@@ -205,7 +206,7 @@ func (p *publisher) look(ctx context.Context) (map[attachment.NetworkRef]candida
 	}
 	h := host{links: links, missing: p.missing, binDirs: p.binDirs}
 	candidates := make(map[attachment.NetworkRef]candidate, len(nads))
-	for _, d := range p.definitions.of(nads, p.conf.find) {
+	for _, d := range p.definitions.of(nads, p.conf.Find) {
 		candidates[d.network.Ref] = h.candidate(d)
 	}
 	p.logReasons(ctx, candidates)

@@ -2,34 +2,28 @@ package driver
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
+	types100 "github.com/containernetworking/cni/pkg/types/100"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-)
-
-// Reasons of events. AddedInterface is Multus' (behaviour B4-5).
-const (
-	eventAdded         = "AddedInterface"
-	eventPrepareFailed = "FailedPrepareNetwork"
-	eventAttaching     = "AttachingNetwork"
-	eventAttachFailed  = "FailedAttachNetwork"
-	eventReleaseFailed = "FailedReleaseNetwork"
-	eventStateDamaged  = "NetworkStateDamaged"
-	eventNoClaim       = "FailedNoClaim"
-	eventStatusLate    = "NetworkStatusLate"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 )
 
 // reportPrepareFailure puts the error on the claim's devices and on the pod.
 func (d *Driver) reportPrepareFailure(claim *resourceapi.ResourceClaim, err error) {
-	d.claimStatus.set(refOf(claim), unpreparedStates(claim, d.cfg.DriverName, err))
+	d.claimStatus.Set(refOf(claim), claimstatus.PrepareFailed(claim, d.cfg.DriverName, err))
 	for _, consumer := range claim.Status.ReservedFor {
-		d.event(consumerOf(claim, consumer), corev1.EventTypeWarning, eventPrepareFailed, err.Error())
+		d.events.Pod(consumerOf(claim, consumer), corev1.EventTypeWarning, events.FailedPrepareNetwork, err.Error())
 	}
 }
 
@@ -38,21 +32,32 @@ func (d *Driver) reportPrepareFailure(claim *resourceapi.ResourceClaim, err erro
 // see runJob.
 func (d *Driver) reportAttach(sandbox attachment.Sandbox) {
 	records := d.store.ForPod(sandbox.Pod.UID)
-	for claim, devices := range statesByClaim(records, attachedState) {
-		d.claimStatus.set(claim, devices)
+	for claim, devices := range claimstatus.ByClaim(records, claimstatus.Attached) {
+		d.claimStatus.Set(claim, devices)
 	}
-	for _, r := range networksIn(records) {
-		d.event(sandbox.Pod, corev1.EventTypeNormal, eventAdded, addedMessage(r))
+	for _, r := range checkpoint.Networks(records) {
+		d.events.Pod(sandbox.Pod, corev1.EventTypeNormal, events.AddedInterface, addedMessage(r))
 	}
+}
+
+// addedMessage returns the text of the AddedInterface event in Multus' words.
+func addedMessage(r checkpoint.Record) string {
+	var result types100.Result
+	_ = json.Unmarshal(r.Result, &result) // a result without addresses has the same text
+	ips := []string{}
+	for _, p := range cniresult.Addresses(&result) {
+		ips = append(ips, p.String())
+	}
+	return fmt.Sprintf("Add %s %v from %s", r.Attachment.Interface, ips, r.Attachment.Network)
 }
 
 // reportTrouble tells why a sandbox is not attached, for good or for now.
 func (d *Driver) reportTrouble(sandbox attachment.Sandbox, err error) {
-	failed := func(r checkpoint.Record) deviceState { return failedState(r, err) }
-	for claim, devices := range statesByClaim(d.store.ForPod(sandbox.Pod.UID), failed) {
-		d.claimStatus.set(claim, devices)
+	failed := func(r checkpoint.Record) claimstatus.Device { return claimstatus.AttachFailed(r, err) }
+	for claim, devices := range claimstatus.ByClaim(d.store.ForPod(sandbox.Pod.UID), failed) {
+		d.claimStatus.Set(claim, devices)
 	}
-	d.event(sandbox.Pod, corev1.EventTypeWarning, eventAttachFailed, err.Error())
+	d.events.Pod(sandbox.Pod, corev1.EventTypeWarning, events.FailedAttachNetwork, err.Error())
 }
 
 // reportSlow tells that a sandbox is still being attached. A failed attempt
@@ -61,32 +66,33 @@ func (d *Driver) reportSlow(ctx context.Context, j *job) {
 	if !j.unfailed() {
 		return
 	}
-	d.event(j.sandbox.Pod, corev1.EventTypeNormal, eventAttaching,
+	d.events.Pod(j.sandbox.Pod, corev1.EventTypeNormal, events.AttachingNetwork,
 		"attaching the networks takes longer than "+slowAttach.String()+"; the containers are held until it is done")
 	klog.FromContext(ctx).Info("Attaching takes long; the gate holds the containers", "sandbox", j.sandbox.ID)
 }
 
-// reportHandOver tells of a DEL that failed for so long that nobody waits for
-// it any more.
-func (d *Driver) reportHandOver(r checkpoint.Record, cause error) {
-	d.event(r.Pod, corev1.EventTypeWarning, eventReleaseFailed, fmt.Sprintf(
-		"%v; what the plugin keeps for sandbox %.12s (addresses, for one) stays taken, and nadra goes on trying", cause, r.Sandbox.ID))
+// delDeferred schedules the retries of a DEL that the pod no longer waits for, and reports
+// it on the pod.
+func (d *Driver) delDeferred(r checkpoint.Record, cause error) {
+	d.retrier.Add(r)
+	d.events.Pod(r.Pod, corev1.EventTypeWarning, events.FailedReleaseNetwork, fmt.Sprintf(
+		"%v; what the plugin keeps for sandbox %.12s, such as addresses, stays taken until nadra's retries succeed", cause, r.Sandbox.ID))
 }
 
 // reportDamage tells of a file of the driver's state that could not be read.
 func (d *Driver) reportDamage(ctx context.Context, damaged checkpoint.Damaged) {
 	klog.FromContext(ctx).Error(damaged.Err, "A file of the state could not be read and was put aside", "name", damaged.Name, "file", damaged.Path)
-	d.events.Event(d.nodeRef(), corev1.EventTypeWarning, eventStateDamaged, cut(fmt.Sprintf(
-		"the state of claim %s could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err), maxEventMessage))
+	d.events.Node(corev1.EventTypeWarning, events.NetworkStateDamaged, truncate.Text(fmt.Sprintf(
+		"the state of claim %s could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err), events.MaxMessage))
 }
 
 // repairStatus has written what an earlier driver attached and did not live to
 // tell.
 func (d *Driver) repairStatus(sandbox attachment.Sandbox) {
 	records := d.store.ForPod(sandbox.Pod.UID)
-	d.networkStatus.repair(sandbox, records)
-	for claim, devices := range statesByClaim(records, uncheckedState) {
-		d.claimStatus.amend(claim, devices)
+	d.networkStatus.Repair(sandbox, records)
+	for claim, devices := range claimstatus.ByClaim(records, claimstatus.AttachedBefore) {
+		d.claimStatus.Repair(claim, devices)
 	}
 }
 
@@ -102,30 +108,6 @@ func (d *Driver) reportStatusLate(pod attachment.PodRef, err error) {
 	if err != nil {
 		why = err.Error()
 	}
-	d.event(pod, corev1.EventTypeWarning, eventStatusLate, fmt.Sprintf(
-		"the networks are attached, but network-status is not stored after %s, and %s: %s; nadra goes on trying", networkStatusLate, waiting, why))
-}
-
-// event queues an event on a pod. The broadcaster writes it in the background.
-func (d *Driver) event(pod attachment.PodRef, eventType, reason, message string) {
-	ref := &corev1.ObjectReference{
-		APIVersion: "v1", Kind: "Pod",
-		Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID),
-	}
-	d.events.Event(ref, eventType, reason, cut(message, maxEventMessage))
-}
-
-// maxEventMessage is the API's limit for the message of an event, in bytes.
-const maxEventMessage = 1024
-
-// logOf is the log for one record's attachment, in a context that has the pod.
-func logOf(ctx context.Context, r checkpoint.Record) klog.Logger {
-	return klog.LoggerWithValues(klog.FromContext(ctx), "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name),
-		"network", r.Attachment.Network, "interface", r.Attachment.Interface)
-}
-
-// withPod puts the pod into the log lines of what follows.
-func (d *Driver) withPod(ctx context.Context, pod attachment.PodRef) context.Context {
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KRef(pod.Namespace, pod.Name), "podUID", pod.UID)
-	return klog.NewContext(ctx, logger)
+	d.events.Pod(pod, corev1.EventTypeWarning, events.NetworkStatusLate, fmt.Sprintf(
+		"the networks are attached, but network-status is not stored after %s, and %s: %s; nadra goes on trying", networkstatus.Late, waiting, why))
 }

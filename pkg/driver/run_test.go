@@ -26,6 +26,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // node is a driver that runs, between a kubelet's gRPC client and the real
@@ -33,7 +34,7 @@ import (
 // plugins and the network namespaces are not real.
 type node struct {
 	*Driver
-	k       *kernel
+	k       *drivertest.Kernel
 	runtime *adaptation.Adaptation
 	kubelet drapb.DRAPluginClient
 	// stop ends the driver and returns what Run returned.
@@ -101,9 +102,9 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, k := newAttacher(t)
+	_, k := newAttacher(t)
 	n.k, n.cache = k, k
-	n.attacher.runner, n.attacher.look, n.publisher.missing = k, a.look, k.Missing
+	n.attacher.Plugins, n.attacher.Netns, n.publisher.missing = k, k, k.Missing
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
 	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "net.nadra.dev", "dra.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -206,7 +207,7 @@ func TestOneDriverAtATime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*lockPoll)
 	defer cancel()
 	_, err = lockState(ctx, dir)
-	wantError(t, err, "waiting for another driver", dir)
+	drivertest.WantError(t, err, "waiting for another driver", dir)
 	next := make(chan error, 1)
 	go func() {
 		release, err := lockState(t.Context(), dir)
@@ -240,19 +241,19 @@ func TestRunAndStop(t *testing.T) {
 	if err := n.runSandbox(t, podNo(1)); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, phases(n.store))
+	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(n.store))
 	if _, err := n.runtime.CreateContainer(t.Context(), &nri.CreateContainerRequest{Pod: podNo(1), Container: &nri.Container{Id: "c"}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := n.runtime.CreateContainer(t.Context(), &nri.CreateContainerRequest{Pod: podNo(2), Container: &nri.Container{Id: "d"}})
-	wantError(t, err, "pod default/web is not attached to network default/blue (net1) in sandbox sandbox-2")
+	drivertest.WantError(t, err, "pod default/web is not attached to network default/blue (net1) in sandbox sandbox-2")
 	n.jobs.group.Wait()
 	if err := n.runtime.StopPodSandbox(t.Context(), &nri.StopPodSandboxRequest{Pod: podNo(2)}); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "interfaces", map[string]bool{}, n.k.has)
+	drivertest.Same(t, "interfaces", map[string]bool{}, n.k.Has)
 	n.unprepare(t, c)
-	same(t, "records", nil, n.store.All())
+	drivertest.Same(t, "records", nil, n.store.All())
 	if err := n.stop(); err != nil {
 		t.Error(err)
 	}
@@ -269,7 +270,7 @@ func TestStopWhilePluginsRun(t *testing.T) {
 	n.prepare(t, c)
 	n.drain = 200 * time.Millisecond
 	running, ended := make(chan struct{}), make(chan time.Time, 1)
-	n.k.slow = func(ctx context.Context) error {
+	n.k.Slow = func(ctx context.Context) error {
 		close(running)
 		<-ctx.Done()
 		ended <- time.Now()
@@ -288,8 +289,8 @@ func TestStopWhilePluginsRun(t *testing.T) {
 	// Its answer is an error or none: the runtime has lost its plugin, and the
 	// gate decides.
 	t.Logf("the runtime was answered: %v", <-hook)
-	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, phases(n.store))
-	same(t, "interfaces", map[string]bool{}, n.k.has)
+	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, drivertest.Phases(n.store))
+	drivertest.Same(t, "interfaces", map[string]bool{}, n.k.Has)
 	n.runtime.Stop()
 	goleak.VerifyNone(t, here)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // written is what was published so far.
@@ -24,7 +25,7 @@ func TestNodesWriteOneAfterAnother(t *testing.T) {
 		t.Run(fmt.Sprint(tt.nodes), func(t *testing.T) {
 			inClinic(t, func(t *testing.T, c *clinic) {
 				c.spread.nodes.Store(tt.nodes)
-				same(t, "the nodes take", tt.over, c.spread.over())
+				drivertest.Same(t, "the nodes take", tt.over, c.spread.over())
 				c.begin(t)
 				for i := range 3 { // changes that come together are one write
 					_ = c.nads.Add(nad(fmt.Sprintf("net%d", i), redConf))
@@ -32,10 +33,10 @@ func TestNodesWriteOneAfterAnother(t *testing.T) {
 				}
 				if tt.over > 0 {
 					after(settle + tt.over - time.Millisecond)
-					same(t, "publications before its turn", [][]string{{}}, c.written())
+					drivertest.Same(t, "publications before its turn", [][]string{{}}, c.written())
 				}
 				after(settle + time.Millisecond)
-				same(t, "publications", [][]string{{}, {"default-net0", "default-net1", "default-net2"}}, c.written())
+				drivertest.Same(t, "publications", [][]string{{}, {"default-net0", "default-net1", "default-net2"}}, c.written())
 			})
 		})
 	}
@@ -56,7 +57,7 @@ func TestSpreadEnds(t *testing.T) {
 		_ = c.nads.Delete(nad("red", redConf))
 		c.ask(causeNADs)
 		after(2 * maxSpread)
-		same(t, "what was taken back", [][]string{{}}, c.written())
+		drivertest.Same(t, "what was taken back", [][]string{{}}, c.written())
 		_ = c.nads.Add(nad("blue", blueConf)) // has lan0 as its master
 		_ = c.nads.Add(nad("red", redConf))
 		c.ask(causeNADs)
@@ -64,8 +65,8 @@ func TestSpreadEnds(t *testing.T) {
 		c.master(true)
 		c.poke()
 		after(2 * settle)
-		same(t, "with what happens here", [][]string{{}, {"default-blue", "default-red"}}, c.written())
+		drivertest.Same(t, "with what happens here", [][]string{{}, {"default-blue", "default-red"}}, c.written())
 		after(2 * maxSpread)
-		same(t, "later", 2, len(c.written()))
+		drivertest.Same(t, "later", 2, len(c.written()))
 	})
 }

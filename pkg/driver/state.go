@@ -26,11 +26,11 @@ const (
 
 // Kinds of orphans, in metrics.
 const (
-	orphanDebt    = "debt"
-	orphanSandbox = "sandbox"
-	orphanClaim   = "claim"
-	orphanCache   = "cache"
-	orphanDamaged = "damaged"
+	orphanPendingDEL = "pending_del"
+	orphanSandbox    = "sandbox"
+	orphanClaim      = "claim"
+	orphanCache      = "cache"
+	orphanDamaged    = "damaged"
 )
 
 // state is how things are, for a scrape. It asks nobody else.
@@ -76,7 +76,7 @@ func (d *Driver) orphans() map[string]int {
 		left = *l
 	}
 	return map[string]int{
-		orphanDebt: len(d.store.Debts()), orphanSandbox: left.sandboxes,
+		orphanPendingDEL: len(d.store.PendingDELs()), orphanSandbox: left.sandboxes,
 		orphanClaim: left.claims, orphanCache: left.cached, orphanDamaged: left.damaged,
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
@@ -30,7 +31,7 @@ func TestNetworksAreCounted(t *testing.T) {
 	} {
 		got := map[metrics.Device]int{}
 		p.count(tt.ours, got)
-		same(t, "devices", tt.want, got)
+		drivertest.Same(t, "devices", tt.want, got)
 	}
 }
 
@@ -52,27 +53,11 @@ func TestFunctionsAreCounted(t *testing.T) {
 	of := func(pool, state string) metrics.Device { return metrics.Device{Pool: pool, State: state} }
 	got := map[metrics.Device]int{}
 	h.count("node-1", true, got)
-	same(t, "devices", map[metrics.Device]int{
+	drivertest.Same(t, "devices", map[metrics.Device]int{
 		of("pf-0000-3b-00-0", "offered"): 1, of("pf-0000-3b-00-0", "link_down"): 1, of("pf-0000-3b-00-0", "withheld"): 1, of("pf-0000-3b-00-0", "not_owned"): 0,
 		of("functions", "offered"): 1, of("functions", "link_down"): 0, of("functions", "withheld"): 0, of("functions", "not_owned"): 0,
 	}, got)
 	got = map[metrics.Device]int{}
 	h.count("node-1", false, got)
-	same(t, "on a node of another", 2, got[of("pf-0000-3b-00-0", "not_owned")])
-}
-
-// What waits to be written has waited since it was first asked for.
-func TestStatusesThatWait(t *testing.T) {
-	d := newDriver(t)
-	statuses := d.claimStatus.outbox
-	same(t, "none", metrics.Queue{}, statuses.measure(d.begun))
-	key := attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}
-	d.claimStatus.set(key, nil)
-	first, _ := statuses.look(key)
-	d.claimStatus.set(key, nil)
-	d.claimStatus.amend(key, nil)
-	now, _ := statuses.look(key)
-	same(t, "since", first.since, now.since)
-	same(t, "what is to be written", false, now.update.repair)
-	same(t, "one", metrics.Queue{Length: 1, Oldest: 5}, statuses.measure(first.since.Add(5)))
+	drivertest.Same(t, "on a node of another", 2, got[of("pf-0000-3b-00-0", "not_owned")])
 }

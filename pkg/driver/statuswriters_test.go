@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +25,9 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 )
 
 // written runs a driver's writers until ok returns nil.
@@ -33,16 +35,11 @@ func written(t *testing.T, d *Driver, ok func() error) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
-	writers.Go(func() { d.networkStatus.run(ctx) })
-	writers.Go(func() { d.claimStatus.run(ctx) })
+	writers.Go(func() { d.networkStatus.Run(ctx) })
+	writers.Go(func() { d.claimStatus.Run(ctx) })
 	defer writers.Wait()
 	defer end()
 	become(t, ok)
-}
-
-// cbr0 is a default network.
-func cbr0(attachment.Sandbox) (*nadv1.NetworkStatus, error) {
-	return &nadv1.NetworkStatus{Name: "cbr0", Interface: "eth0", Default: true}, nil
 }
 
 func objects() (*corev1.Pod, *resourceapi.ResourceClaim) {
@@ -56,8 +53,13 @@ var claimRef = attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"
 func writing(t *testing.T, kube *fake.Clientset) *Driver {
 	t.Helper()
 	d := newDriver(t)
-	d.claimStatus.kube, d.networkStatus.kube = kube, kube
+	writeTo(d, kube)
 	return d
+}
+
+// writeTo has a driver's writers talk to kube.
+func writeTo(d *Driver, kube *fake.Clientset) {
+	d.claimStatus, d.networkStatus.Kube = claimstatus.NewWriter(kube, d.cfg.DriverName), kube
 }
 
 func statusOf(t *testing.T, kube *fake.Clientset) string {
@@ -90,14 +92,14 @@ func TestStatusIsWritten(t *testing.T) {
 		return false, nil, nil
 	})
 	d := writing(t, kube)
-	record := attachedRecord("net1", bridgeResult)
-	d.claimStatus.set(claimRef, []deviceState{failedState(record, errors.New("an earlier attempt"))})
-	second := attachedState(record)
+	record := drivertest.Attached("net1", drivertest.BridgeResult)
+	d.claimStatus.Set(claimRef, []claimstatus.Device{claimstatus.AttachFailed(record, errors.New("an earlier attempt"))})
+	second := claimstatus.Attached(record)
 	second.Device = "e"
-	d.claimStatus.set(claimRef, []deviceState{attachedState(record), second})
-	d.networkStatus.set(sandboxNo(1), []checkpoint.Record{record})
+	d.claimStatus.Set(claimRef, []claimstatus.Device{claimstatus.Attached(record), second})
+	d.networkStatus.Set(drivertest.SandboxNo(1), []checkpoint.Record{record})
 	written(t, d, func() error {
-		if got := reportedDevices(t, kube, "c"); len(got) != 2 || got[0].Conditions[0].Reason != reasonAttached {
+		if got := reportedDevices(t, kube, "c"); len(got) != 2 || got[0].Conditions[0].Reason != "Attached" {
 			return fmt.Errorf("claim status %+v", got)
 		}
 		if text := statusOf(t, kube); !strings.Contains(text, `"name": "cbr0"`) || !strings.Contains(text, `"name": "default/blue"`) {
@@ -114,10 +116,10 @@ func TestStatusOfGoneObjectsIsDropped(t *testing.T) {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "resourceclaims"}, "c")
 	})
 	d := writing(t, kube)
-	d.claimStatus.set(claimRef, []deviceState{attachedState(attachedRecord("net1", bridgeResult))})
-	d.networkStatus.set(sandboxNo(1), []checkpoint.Record{attachedRecord("net1", bridgeResult)})
+	d.claimStatus.Set(claimRef, []claimstatus.Device{claimstatus.Attached(drivertest.Attached("net1", drivertest.BridgeResult))})
+	d.networkStatus.Set(drivertest.SandboxNo(1), []checkpoint.Record{drivertest.Attached("net1", drivertest.BridgeResult)})
 	written(t, d, func() error {
-		if n := d.claimStatus.outbox.measure(time.Now()).Length + d.networkStatus.outbox.measure(time.Now()).Length; n > 0 {
+		if n := d.claimStatus.Queue(time.Now()).Length + d.networkStatus.Queue(time.Now()).Length; n > 0 {
 			return fmt.Errorf("%d statuses are still to be written", n)
 		}
 		return nil
@@ -130,17 +132,17 @@ func TestStatusIsRepaired(t *testing.T) {
 	pod, c := objects()
 	told := c.DeepCopy()
 	told.Name, told.UID = "told", "told-uid"
-	record := attachedRecord("net1", bridgeResult)
+	record := drivertest.Attached("net1", drivertest.BridgeResult)
 	long := metav1.NewTime(time.Unix(1000, 0))
 	told.Status.Devices = []resourceapi.AllocatedDeviceStatus{{
 		Driver: "net.nadra.dev", Pool: record.Pool, Device: record.Device, ShareID: ptr.To(record.ShareID),
-		Conditions: []metav1.Condition{{Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonAttached, Message: attachedState(record).Message, LastTransitionTime: long}},
+		Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Attached", Message: claimstatus.Attached(record).Message, LastTransitionTime: long}},
 	}}
 	kube := fake.NewClientset(pod, c, told)
 	d := writing(t, kube)
-	d.claimStatus.amend(claimRef, []deviceState{uncheckedState(record)})
-	d.claimStatus.amend(attachment.ClaimRef{Namespace: "default", Name: "told", UID: "told-uid"}, []deviceState{uncheckedState(record)})
-	d.networkStatus.repair(sandboxNo(1), []checkpoint.Record{record})
+	d.claimStatus.Repair(claimRef, []claimstatus.Device{claimstatus.AttachedBefore(record)})
+	d.claimStatus.Repair(attachment.ClaimRef{Namespace: "default", Name: "told", UID: "told-uid"}, []claimstatus.Device{claimstatus.AttachedBefore(record)})
+	d.networkStatus.Repair(drivertest.SandboxNo(1), []checkpoint.Record{record})
 	written(t, d, func() error {
 		if got := reportedDevices(t, kube, "c"); len(got) != 1 {
 			return fmt.Errorf("claim status %+v", got)
@@ -155,98 +157,8 @@ func TestStatusIsRepaired(t *testing.T) {
 	}
 }
 
-// seenPod is pod web as the driver's watch has seen it, until it is gone.
-type seenPod struct{ gone atomic.Bool }
-
-func (p *seenPod) find(attachment.PodRef) *metav1.PartialObjectMetadata {
-	if p.gone.Load() {
-		return nil
-	}
-	return &metav1.PartialObjectMetadata{}
-}
-
-func (p *seenPod) absent(attachment.PodRef) bool { return p.gone.Load() }
-
-// A conflict or a refusal of the API server ends no write while the pod exists,
-// however often it comes, and the pod hears of it once. A pod that is gone does.
-func TestNetworkStatusIsTriedWhileThePodExists(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no rights"))
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "web", errors.New("changed meanwhile"))
-	for _, why := range []error{forbidden, conflict} {
-		synctest.Test(t, func(t *testing.T) {
-			known := &seenPod{}
-			var stored, told int
-			tries := 0
-			pod, _ := objects()
-			kube := fake.NewClientset(pod)
-			kube.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-				tries++
-				return true, nil, why
-			})
-			w := newNetworkStatusWriter(networkStatusWriter{
-				kube: kube, manager: "nadra", defaultNet: cbr0, pods: known,
-				stored: func([]checkpoint.Record) error { stored++; return nil },
-				again:  func(context.Context, attachment.Sandbox) error { return nil },
-				late: func(_ attachment.PodRef, err error) {
-					if told++; !errors.Is(err, why) {
-						t.Errorf("told of %v", err)
-					}
-				},
-			})
-			ctx, end := context.WithCancel(t.Context())
-			defer end()
-			ended := make(chan struct{})
-			go func() { w.run(ctx); close(ended) }()
-			w.set(sandboxNo(1), []checkpoint.Record{attachedRecord("net1", bridgeResult)})
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if tries < 700 || told != 1 || stored != 0 {
-				t.Errorf("in an hour: %d tries, told %d times, stored %d times", tries, told, stored)
-			}
-			known.gone.Store(true)
-			time.Sleep(networkRetryMax)
-			synctest.Wait()
-			same(t, "statuses to be written of a pod that is gone", 0, w.outbox.measure(time.Now()).Length)
-			end()
-			<-ended
-		})
-	}
-}
-
-// Somebody else may add to network-status, and the default network's addresses
-// may change: only what the pod is attached to counts.
-func TestShowsNetworks(t *testing.T) {
-	records := []checkpoint.Record{attachedRecord("net1", bridgeResult)}
-	first, err := cbr0(attachment.Sandbox{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := networkStatus(first, records)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first.IPs = []string{"10.0.0.9"}
-	other, err := networkStatus(first, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		name, text string
-		want       bool
-	}{
-		{"as it was written", whole, true},
-		{"another default network", strings.Replace(whole, "cbr0", "cbr1", 1), true},
-		{"without the network", other, false},
-		{"another interface", strings.Replace(whole, `"net1"`, `"net2"`, 1), false},
-		{"nothing", "", false},
-		{"no JSON", "[", false},
-	} {
-		same(t, tt.name, tt.want, showsNetworks(tt.text, records))
-	}
-}
-
-// statusWorld is a world whose pod has been attached and whose network-status is
-// not stored. write has the API server store it, or fail.
+// statusWorld runs a test in a world whose pod is attached and whose network-status is
+// not stored. write makes the API server store it, or answer with an error.
 func statusWorld(t *testing.T, restart corev1.RestartPolicy, test func(t *testing.T, w *world, write func(error))) {
 	t.Helper()
 	statusWorldOf(t, restart, blueConf, test)
@@ -256,32 +168,40 @@ func statusWorld(t *testing.T, restart corev1.RestartPolicy, test func(t *testin
 func statusWorldOf(t *testing.T, restart corev1.RestartPolicy, conf string, test func(t *testing.T, w *world, write func(error))) {
 	t.Helper()
 	inWorldOf(t, conf, func(t *testing.T, w *world) {
-		w.attacher.statusWait = true
+		w.attacher.StatusWait = true
 		watch, err := newPodWatch(fake.NewClientset(), "node-1", w.podGone)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.watch = watch
 		pod := &knownPod{restart: restart}
-		pod.Namespace, pod.Name, pod.UID = web.Namespace, web.Name, types.UID(web.UID)
+		pod.Namespace, pod.Name, pod.UID = drivertest.Web.Namespace, drivertest.Web.Name, types.UID(drivertest.Web.UID)
 		if err := watch.informer.GetStore().Add(pod); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
+		object, _ := objects()
+		kube, answers := fake.NewClientset(object), make(chan error)
+		kube.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			err := <-answers
+			return err != nil, nil, err
+		})
+		var writer sync.WaitGroup
+		ctx, end := context.WithCancel(t.Context())
+		start := sync.OnceFunc(func() {
+			w.networkStatus.Kube = kube
+			writer.Go(func() { w.networkStatus.Run(ctx) })
+		})
 		write := func(err error) {
+			start()
+			answers <- err
 			synctest.Wait()
-			if err != nil {
-				w.networkStatus.outbox.failed(web, err)
-				return
-			}
-			p, _ := w.networkStatus.outbox.look(web)
-			if err := w.store.MarkStatusStored(p.update.records); err != nil {
-				t.Error(err)
-			}
-			w.networkStatus.outbox.forget(web)
 		}
+		defer writer.Wait()
+		defer end()
+		defer close(answers)
 		test(t, w, write)
 	})
 }
@@ -293,15 +213,16 @@ func TestContainersWaitForNetworkStatus(t *testing.T) {
 		if err := w.create(t, 1); err != nil {
 			t.Errorf("just attached: %v", err)
 		}
-		same(t, "held by the gate", true, held(w.store.All()))
+		drivertest.Same(t, "held by the gate", true, held(w.store.All()))
 		write(errors.New("etcd has no leader"))
-		time.Sleep(networkStatusLate)
-		wantError(t, w.create(t, 1), "pod default/web has its networks", "has not stored its network-status for 2s", "etcd has no leader")
+		time.Sleep(networkstatus.Late)
+		drivertest.WantError(t, w.create(t, 1), "pod default/web has its networks", "has not stored its network-status for 2s", "etcd has no leader")
+		write(nil) // too late: the pod is attached again
 		write(nil)
 		if err := w.create(t, 1); err != nil {
 			t.Errorf("stored: %v", err)
 		}
-		same(t, "held by the gate", false, held(w.store.All()))
+		drivertest.Same(t, "held by the gate", false, held(w.store.All()))
 	})
 }
 
@@ -310,8 +231,8 @@ func TestContainersWaitForNetworkStatus(t *testing.T) {
 func TestNeverPodsWaitForNetworkStatusBeforeTheGate(t *testing.T) {
 	statusWorld(t, corev1.RestartPolicyNever, func(t *testing.T, w *world, write func(error)) {
 		begun := time.Now()
-		wantError(t, w.create(t, 1), "has not stored its network-status")
-		same(t, "waited", w.budget(), time.Since(begun))
+		drivertest.WantError(t, w.create(t, 1), "has not stored its network-status")
+		drivertest.Same(t, "waited", w.budget(), time.Since(begun))
 		go func() {
 			time.Sleep(w.budget() / 2)
 			write(nil)
@@ -326,10 +247,10 @@ func TestNeverPodsWaitForNetworkStatusBeforeTheGate(t *testing.T) {
 // networks are attached: the kubelet would wait with them.
 func TestDeletedPodsDoNotWaitForNetworkStatus(t *testing.T) {
 	statusWorld(t, corev1.RestartPolicyAlways, func(t *testing.T, w *world, _ func(error)) {
-		w.podGone(web)
+		w.podGone(drivertest.Web)
 		synctest.Wait()
 		for _, r := range w.store.All() {
-			same(t, "refusal", errPodGoing.Error(), r.Refusal)
+			drivertest.Same(t, "refusal", errPodGoing.Error(), r.Refusal)
 		}
 	})
 }
@@ -346,11 +267,11 @@ func TestStaleNetworkStatusIsNotBelieved(t *testing.T) {
 		again bool
 	}{
 		{"at once", 0, 0, "host-local", false},
-		{"a moment's failure", networkStatusStale / 2, 0, "host-local", false},
-		{"slow", 0, 2 * networkStatusStale, "host-local", false},
-		{"refused for longer", 2 * networkStatusStale, 0, "host-local", true},
-		{"whereabouts, at once", 0, 0, whereabouts, false},
-		{"whereabouts, slow", 0, 2 * networkStatusStale, whereabouts, true},
+		{"a moment's failure", networkstatus.StaleAfter / 2, 0, "host-local", false},
+		{"slow", 0, 2 * networkstatus.StaleAfter, "host-local", false},
+		{"refused for longer", 2 * networkstatus.StaleAfter, 0, "host-local", true},
+		{"whereabouts, at once", 0, 0, attachment.Whereabouts, false},
+		{"whereabouts, slow", 0, 2 * networkstatus.StaleAfter, attachment.Whereabouts, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			statusWorldOf(t, corev1.RestartPolicyAlways, strings.Replace(blueConf, "host-local", tt.ipam, 1), func(t *testing.T, w *world, _ func(error)) {
@@ -365,20 +286,20 @@ func TestStaleNetworkStatusIsNotBelieved(t *testing.T) {
 					}
 					return false, nil, nil
 				})
-				w.networkStatus.kube = kube
+				w.networkStatus.Kube = kube
 				synctest.Wait()
-				w.k.calls = nil
+				w.k.Calls = nil
 				ctx, end := context.WithCancel(t.Context())
 				ended := make(chan struct{})
-				go func() { w.networkStatus.run(ctx); close(ended) }()
+				go func() { w.networkStatus.Run(ctx); close(ended) }()
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				want := []string(nil)
 				if tt.again {
 					want = slices.Concat(bothDeleted, bothAdded)
 				}
-				same(t, "plugins", want, w.k.calls)
-				same(t, "held by the gate", false, held(w.store.All()))
+				drivertest.Same(t, "plugins", want, w.k.Calls)
+				drivertest.Same(t, "held by the gate", false, held(w.store.All()))
 				end()
 				<-ended
 			})
@@ -391,14 +312,14 @@ func TestStaleNetworkStatusIsNotBelieved(t *testing.T) {
 func TestStatusOfAnEarlierDriverIsNotBelieved(t *testing.T) {
 	statusWorld(t, corev1.RestartPolicyAlways, func(t *testing.T, w *world, write func(error)) {
 		synctest.Wait()
-		w.networkStatus.outbox.forget(web)
-		w.k.calls = nil
+		w.networkStatus.Forget(drivertest.Web)
+		w.k.Calls = nil
 		w.synchronize(t, 1)
 		synctest.Wait()
-		same(t, "plugins", slices.Concat(bothDeleted, bothAdded), w.k.calls)
-		same(t, "held by the gate", true, held(w.store.All()))
+		drivertest.Same(t, "plugins", slices.Concat(bothDeleted, bothAdded), w.k.Calls)
+		drivertest.Same(t, "held by the gate", true, held(w.store.All()))
 		write(nil)
-		same(t, "held by the gate once it is stored", false, held(w.store.All()))
+		drivertest.Same(t, "held by the gate once it is stored", false, held(w.store.All()))
 	})
 }
 
@@ -408,11 +329,11 @@ func TestStatusThatIsBeingWrittenIsLeftToItsWriter(t *testing.T) {
 	statusWorld(t, corev1.RestartPolicyAlways, func(t *testing.T, w *world, write func(error)) {
 		synctest.Wait()
 		w.checks.began.Store(true) // by the first connection
-		w.k.calls = nil
+		w.k.Calls = nil
 		w.synchronize(t, 1)
 		synctest.Wait()
-		same(t, "plugins", 0, len(w.k.calls))
+		drivertest.Same(t, "plugins", 0, len(w.k.Calls))
 		write(nil)
-		same(t, "held by the gate once it is stored", false, held(w.store.All()))
+		drivertest.Same(t, "held by the gate once it is stored", false, held(w.store.All()))
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +21,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
 
 // watching has the driver see these pods of its node, which start no container
@@ -55,22 +57,22 @@ func watchingPods(t *testing.T, d *Driver, policy corev1.RestartPolicy, pods ...
 }
 
 func podMeta(deleted bool) *metav1.PartialObjectMetadata {
-	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, UID: types.UID(web.UID)}}
+	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: drivertest.Web.Namespace, Name: drivertest.Web.Name, UID: types.UID(drivertest.Web.UID)}}
 	if deleted {
 		m.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1, 0)))
 	}
 	return m
 }
 
-func attachedDriver(t *testing.T) (*Driver, *kernel) {
+func attachedDriver(t *testing.T) (*Driver, *drivertest.Kernel) {
 	t.Helper()
 	d := newDriver(t, nad("blue", blueConf))
 	prepare(t, d, claim("a", "blue"))
-	if err := attachNow(t, d, sandboxNo(1)); err != nil {
+	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
-	k := d.attacher.runner.(*kernel)
-	k.calls = nil
+	k := d.attacher.Plugins.(*drivertest.Kernel)
+	k.Calls = nil
 	return d, k
 }
 
@@ -79,34 +81,14 @@ func attachedDriver(t *testing.T) (*Driver, *kernel) {
 func TestSweepDetachesFromNamespacesThatAreGone(t *testing.T) {
 	d, k := attachedDriver(t)
 	d.sweep(t.Context(), true)
-	same(t, "plugins while the namespace is there", nil, k.calls)
-	d.attacher.look = func(string) (namespace, error) { return namespace{}, errors.New("too many open files") }
+	drivertest.Same(t, "plugins while the namespace is there", nil, k.Calls)
+	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{}, errors.New("too many open files") }}
 	d.sweep(t.Context(), true)
-	same(t, "plugins while it is not known", nil, k.calls)
-	d.attacher.look = func(string) (namespace, error) { return namespace{}, podns.ErrGone }
+	drivertest.Same(t, "plugins while it is not known", nil, k.Calls)
+	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{}, podns.ErrGone }}
 	d.sweep(t.Context(), true)
-	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
-	same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, phases(d.store))
-}
-
-// A DEL that was given up for one network is not tried while the sandbox has
-// another: IPAM plugins that release by the sandbox alone would free its address.
-func TestSweepLeavesWhatTheSandboxHas(t *testing.T) {
-	d := newDriver(t, nad("blue", blueConf))
-	prepare(t, d, claim("a", "blue", "blue"))
-	if err := attachNow(t, d, sandboxNo(1)); err != nil {
-		t.Fatal(err)
-	}
-	k := d.attacher.runner.(*kernel)
-	k.calls = nil
-	if err := d.store.HandOver(d.store.All()[1].Key(), errors.New("busy")); err != nil {
-		t.Fatal(err)
-	}
-	d.sweep(t.Context(), true)
-	same(t, "plugins while net1 is attached", nil, k.calls)
-	k.gone = map[string]bool{sandboxNo(1).NetNS: true}
-	d.sweep(t.Context(), true)
-	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`, `DEL net2 in sandbox-1 netns ""`}, k.calls)
+	drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)
+	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, drivertest.Phases(d.store))
 }
 
 // Somebody else has overwritten network-status: it is written again.
@@ -117,7 +99,7 @@ func TestSweepRepairsNetworkStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.watch = watch
-	text, err := networkStatus(nil, d.store.All())
+	text, err := networkstatus.Text(nil, d.store.All())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,14 +108,14 @@ func TestSweepRepairsNetworkStatus(t *testing.T) {
 		want        int
 	}{{"as it was written", text, 0}, {"removed", "", 1}} {
 		pod := &knownPod{restart: corev1.RestartPolicyAlways}
-		pod.Namespace, pod.Name, pod.UID = web.Namespace, web.Name, types.UID(web.UID)
+		pod.Namespace, pod.Name, pod.UID = drivertest.Web.Namespace, drivertest.Web.Name, types.UID(drivertest.Web.UID)
 		pod.Annotations = map[string]string{nadv1.NetworkStatusAnnot: tt.shown}
 		if err := watch.informer.GetStore().Add(pod); err != nil {
 			t.Fatal(err)
 		}
-		d.networkStatus.outbox.forget(web)
+		d.networkStatus.Forget(drivertest.Web)
 		d.sweep(t.Context(), false)
-		same(t, tt.name, tt.want, d.networkStatus.outbox.measure(time.Now()).Length)
+		drivertest.Same(t, tt.name, tt.want, d.networkStatus.Queue(time.Now()).Length)
 	}
 }
 
@@ -142,36 +124,34 @@ func TestOrphansAreCounted(t *testing.T) {
 	d, k := attachedDriver(t)
 	is := func(what string, want map[string]int) {
 		t.Helper()
-		all := map[string]int{orphanDebt: 0, orphanSandbox: 0, orphanClaim: 0, orphanCache: 0, orphanDamaged: 0}
+		all := map[string]int{orphanPendingDEL: 0, orphanSandbox: 0, orphanClaim: 0, orphanCache: 0, orphanDamaged: 0}
 		maps.Copy(all, want)
-		same(t, what, all, d.orphans())
+		drivertest.Same(t, what, all, d.orphans())
 	}
 	is("before a sweep", nil)
 	d.sweep(t.Context(), true)
 	is("while all is well", nil)
-	d.attacher.look = func(string) (namespace, error) { return namespace{}, podns.ErrGone }
-	k.fails("DEL net1", final("busy"))
-	k.orphans = []cniexec.Orphan{{Network: "blue"}, {Network: "red"}}
+	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{}, podns.ErrGone }}
+	k.Fail("DEL net1", drivertest.Final("busy"))
+	k.Cached = []cniexec.Orphan{{Network: "blue"}, {Network: "red"}}
 	d.sweep(t.Context(), true)
 	is("with a plugin that fails", map[string]int{orphanSandbox: 1, orphanCache: 2})
-	if err := d.store.HandOver(d.store.All()[0].Key(), errors.New("busy")); err != nil {
+	if err := d.store.DeferDEL(d.store.All()[0].Key(), errors.New("busy")); err != nil {
 		t.Fatal(err)
 	}
 	d.sweep(t.Context(), true)
-	is("given back", map[string]int{orphanDebt: 1, orphanCache: 2})
-	k.orphans = nil
-	k.fails("DEL net1", nil)
-	d.sweeper.debts = map[string]turn{}
+	is("deferred", map[string]int{orphanPendingDEL: 1, orphanCache: 2})
+	k.Cached = nil
 	d.sweep(t.Context(), true)
-	is("when it succeeds", nil)
+	is("with an empty cache", map[string]int{orphanPendingDEL: 1})
 }
 
 // A path that is another sandbox's namespace by now is not the one meant.
 func TestSweepKnowsANamespaceByItsCookie(t *testing.T) {
 	d, k := attachedDriver(t)
-	d.attacher.look = func(string) (namespace, error) { return namespace{cookie: 4711}, nil }
+	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{Cookie: 4711}, nil }}
 	d.sweep(t.Context(), true)
-	same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
+	drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)
 }
 
 // The kubelet has lost its state: nobody unprepares. A claim is forgotten only
@@ -181,12 +161,12 @@ func TestSweepForgetsWhatIsGone(t *testing.T) {
 	there := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a-uid"}}
 	namesake := there.DeepCopy()
 	namesake.UID = "another-uid"
-	gone := func(string) (namespace, error) { return namespace{}, podns.ErrGone }
+	gone := func(string) (podnet.Namespace, error) { return podnet.Namespace{}, podns.ErrGone }
 	tests := []struct {
 		name  string
 		pods  []*metav1.PartialObjectMetadata
 		claim *resourceapi.ResourceClaim
-		netns func(string) (namespace, error)
+		netns func(string) (podnet.Namespace, error)
 		kept  bool
 	}{
 		{name: "everything is gone", netns: gone},
@@ -197,20 +177,20 @@ func TestSweepForgetsWhatIsGone(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d, _ := attachedDriver(t)
+			d, k := attachedDriver(t)
 			watching(t, d, tt.pods...)
 			if tt.netns != nil {
-				d.attacher.look = tt.netns
+				d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: tt.netns}
 			}
 			d.clients.Kube = fake.NewClientset()
 			if tt.claim != nil {
 				d.clients.Kube = fake.NewClientset(tt.claim)
 			}
 			d.sweep(t.Context(), false)
-			same(t, "records after one sweep", 1, len(d.store.All()))
+			drivertest.Same(t, "records after one sweep", 1, len(d.store.All()))
 			d.sweep(t.Context(), false)
-			same(t, "still there", tt.kept, len(d.store.All()) == 1)
-			same(t, "gate still there", tt.kept, len(devicesIn(t, d.gate.specDir)) == 1)
+			drivertest.Same(t, "still there", tt.kept, len(d.store.All()) == 1)
+			drivertest.Same(t, "gate still there", tt.kept, len(devicesIn(t, d.cdi.SpecDir)) == 1)
 		})
 	}
 }
@@ -221,14 +201,14 @@ func TestPodUnderDeletionIsNotAttached(t *testing.T) {
 	prepare(t, d, claim("a", "blue"))
 	watching(t, d, podMeta(true))
 	h := &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
-	wantError(t, h.RunPodSandbox(t.Context(), podNo(1)), "the pod is being deleted")
-	same(t, "plugins", nil, d.attacher.runner.(*kernel).calls)
+	drivertest.WantError(t, h.RunPodSandbox(t.Context(), podNo(1)), "the pod is being deleted")
+	drivertest.Same(t, "plugins", nil, d.attacher.Plugins.(*drivertest.Kernel).Calls)
 	// A driver that comes back finds its containers at the gate.
 	if _, err := h.Synchronize(t.Context(), []*nri.PodSandbox{podNo(1)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	d.jobs.group.Wait()
-	wantError(t, errors.New(d.store.All()[0].Refusal), "the pod is being deleted")
+	drivertest.WantError(t, errors.New(d.store.All()[0].Refusal), "the pod is being deleted")
 }
 
 // After the end of a sandbox whose stop was lost, the scheduler may give its
@@ -236,8 +216,6 @@ func TestPodUnderDeletionIsNotAttached(t *testing.T) {
 func TestPrepareWaitsForADeviceInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, k := attachedDriver(t)
-		defer d.claimStatus.outbox.queue.ShutDown()
-		defer d.networkStatus.outbox.queue.ShutDown()
 		next := claim("b", "blue")
 		next.Status.ReservedFor[0].Name, next.Status.ReservedFor[0].UID = "next", "next-uid"
 		for _, c := range []*resourceapi.ResourceClaim{next} {
@@ -249,22 +227,22 @@ func TestPrepareWaitsForADeviceInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, results["b-uid"].Err, "claim default/b", "in use", "claim default/a", "pod web")
+		drivertest.WantError(t, results["b-uid"].Err, "claim default/b", "in use", "claim default/a", "pod web")
 
 		answered := make(chan error, 1)
 		go func() {
 			results, err := plugin{d}.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{next})
 			answered <- errors.Join(err, results["b-uid"].Err)
 		}()
-		d.attacher.runner.(*kernel).stop(sandboxNo(1))
+		d.attacher.Plugins.(*drivertest.Kernel).End(drivertest.SandboxNo(1))
 		if err := d.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-answered; err != nil {
 			t.Error(err)
 		}
-		same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.calls)
-		same(t, "claims", []string{"b-uid"}, []string{d.store.All()[0].Claim.UID})
+		drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)
+		drivertest.Same(t, "claims", []string{"b-uid"}, []string{d.store.All()[0].Claim.UID})
 	})
 }
 
@@ -272,8 +250,6 @@ func TestPrepareWaitsForADeviceInUse(t *testing.T) {
 func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := attachedDriver(t)
-		defer d.claimStatus.outbox.queue.ShutDown()
-		defer d.networkStatus.outbox.queue.ShutDown()
 		again := claim("a", "blue")
 		again.Status.ReservedFor[0].Name, again.Status.ReservedFor[0].UID = "next", "next-uid"
 		ctx, cancel := context.WithTimeout(t.Context(), 3*releasePoll)
@@ -282,8 +258,8 @@ func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, results["a-uid"].Err, "in use", "for pod web")
-		d.attacher.runner.(*kernel).stop(sandboxNo(1))
+		drivertest.WantError(t, results["a-uid"].Err, "in use", "for pod web")
+		d.attacher.Plugins.(*drivertest.Kernel).End(drivertest.SandboxNo(1))
 		if err := d.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Fatal(err)
 		}
@@ -296,17 +272,17 @@ func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 // A Prepare that was overtaken by its Unprepare brings nothing back.
 func TestLatePrepare(t *testing.T) {
 	d, _ := attachedDriver(t)
-	d.attacher.runner.(*kernel).stop(sandboxNo(1))
+	d.attacher.Plugins.(*drivertest.Kernel).End(drivertest.SandboxNo(1))
 	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, prepare(t, d, claim("a", "blue"))["a-uid"].Err, "unprepared for this pod already")
-	same(t, "records", nil, d.store.All())
+	drivertest.WantError(t, prepare(t, d, claim("a", "blue"))["a-uid"].Err, "unprepared for this pod already")
+	drivertest.Same(t, "records", nil, d.store.All())
 	given, cancel := context.WithCancel(t.Context())
 	cancel()
 	failed := d.prepare(given, []*resourceapi.ResourceClaim{claim("b", "blue")})
-	wantError(t, failed["b-uid"], "context canceled")
-	same(t, "records", nil, d.store.All())
+	drivertest.WantError(t, failed["b-uid"], "context canceled")
+	drivertest.Same(t, "records", nil, d.store.All())
 }
 
 func TestGarbageCollectionKnowsWhatIsOwed(t *testing.T) {
@@ -314,62 +290,16 @@ func TestGarbageCollectionKnowsWhatIsOwed(t *testing.T) {
 	prepare(t, d, claim("b", "blue"))
 	d.collectGarbage(t.Context())
 	conflist := string(d.store.All()[0].Attachment.Conflist)
-	same(t, "plugins", []string{"GC " + conflist + " valid [{sandbox-1 net1}]"}, k.calls)
+	drivertest.Same(t, "plugins", []string{"GC " + conflist + " valid [{sandbox-1 net1}]"}, k.Calls)
 }
 
 func TestTombstonesEnd(t *testing.T) {
 	var ts tombstones
 	now := time.Unix(1000, 0)
-	ts.bury("claim", web.UID, now)
-	same(t, "at once", true, ts.has("claim", web.UID, now))
-	same(t, "for another pod", false, ts.has("claim", "api-uid", now))
-	same(t, "later", false, ts.has("claim", web.UID, now.Add(tombstoneLife+1)))
-	ts.bury("other", web.UID, now.Add(tombstoneLife+1))
-	same(t, "kept", 1, len(ts.buried))
-}
-
-func TestDebtsOfHardwareAreDueWhenItChanges(t *testing.T) {
-	tried := time.Now()
-	failed := turn{last: tried, next: tried.Add(debtMax), pause: debtMax}
-	for _, tt := range []struct {
-		name    string
-		turn    turn
-		after   time.Duration
-		changed bool
-		want    bool
-	}{
-		{"never tried", turn{}, 0, false, true},
-		{"before its turn", failed, debtMin, false, false},
-		{"at its turn", failed, debtMax, false, true},
-		{"hardware has changed", failed, debtRest, true, true},
-		{"hardware has changed by the DEL itself", failed, debtRest - time.Second, true, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.turn.due(tried.Add(tt.after), tt.changed); got != tt.want {
-				t.Errorf("due: %t, want %t", got, tt.want)
-			}
-		})
-	}
-}
-
-// An interface that a failed attempt of ours has left is no other's: what helps is
-// why its DEL fails, and not another name.
-func TestInterfaceOfAnOwedDELIsKnown(t *testing.T) {
-	a, k := newAttacher(t)
-	prepareWeb(t, a.store, []string{"eth0"}) // every namespace has one
-	key := a.store.All()[0].Key()
-	if err := a.store.MarkAttaching([]checkpoint.Key{key}, sandboxNo(1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.store.HandOver(key, errors.New("no iptables")); err != nil {
-		t.Fatal(err)
-	}
-	err := k.attachOnce(t, a, sandboxNo(1))
-	const want = "as eth0: the pod still has the interface of an attempt before, whose DEL fails and is tried on: no iptables"
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v", err)
-	}
-	if len(k.calls) > 0 {
-		t.Errorf("plugins %v", k.calls)
-	}
+	ts.bury("claim", drivertest.Web.UID, now)
+	drivertest.Same(t, "at once", true, ts.has("claim", drivertest.Web.UID, now))
+	drivertest.Same(t, "for another pod", false, ts.has("claim", "api-uid", now))
+	drivertest.Same(t, "later", false, ts.has("claim", drivertest.Web.UID, now.Add(tombstoneLife+1)))
+	ts.bury("other", drivertest.Web.UID, now.Add(tombstoneLife+1))
+	drivertest.Same(t, "kept", 1, len(ts.buried))
 }

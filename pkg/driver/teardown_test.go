@@ -21,6 +21,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 	"github.com/nadra-dev/nadra/test/bench/sealed"
 )
 
@@ -113,11 +115,11 @@ func newRuntimeNode(t *testing.T, runtime string) *runtimeNode {
 // attached fails the test unless the pod has both networks.
 func (n *runtimeNode) attached() {
 	n.Helper()
-	same(n.T, "attached", bothAttached, phases(n.store))
-	in, err := n.attacher.look(n.netns)
+	drivertest.Same(n.T, "attached", bothAttached, drivertest.Phases(n.store))
+	in, err := n.attacher.Netns.Inspect(n.netns)
 	n.must(err)
-	same(n.T, "interfaces in the pod", []string{"lo", "net1", "net2"}, in.links)
-	same(n.T, "addresses that are taken", 2, n.taken())
+	drivertest.Same(n.T, "interfaces in the pod", []string{"lo", "net1", "net2"}, in.Links)
+	drivertest.Same(n.T, "addresses that are taken", 2, n.taken())
 }
 
 // start starts a driver, on what an earlier one has left.
@@ -126,17 +128,17 @@ func (n *runtimeNode) start() {
 	d := newDriver(n.T, n.nads...)
 	store, damaged, err := checkpoint.Open(n.state, "boot-1")
 	n.must(err)
-	same(n.T, "damaged files", nil, damaged)
+	drivertest.Same(n.T, "damaged files", nil, damaged)
 	run, err := cniexec.New(cniexec.Options{HostRoot: "/", BinDirs: []string{os.Getenv(realPlugins)}, CacheDir: filepath.Join(n.state, "cni")})
 	n.must(err)
 	namespaces, err := podns.New("/")
 	n.must(err)
-	netns := &podNet{namespaces: namespaces, hostRoot: "/"}
+	netns := podnet.NewReader(namespaces, noName)
 	d.store, d.cache = store, run
-	d.attacher.store, d.attacher.runner, d.attacher.look, d.attacher.routes = store, run, netns.look, netns
-	d.attacher.handedOver = func(r checkpoint.Record, cause error) { n.Errorf("%s became a debt: %v", r.Key(), cause) }
+	d.attacher.Store, d.attacher.Plugins, d.attacher.Netns = store, run, netns
+	d.attacher.Deferred = func(r checkpoint.Record, cause error) { n.Errorf("the DEL of %s was deferred: %v", r.Key(), cause) }
 	if n.Driver != nil {
-		d.gate = n.gate
+		d.cdi = n.cdi
 	}
 	n.Driver = d
 	n.hooks = &hooks{d: d, budget: func() time.Duration { return tolerant }, attachWait: tolerant}
@@ -156,7 +158,7 @@ func (n *runtimeNode) start() {
 // pod is the sandbox as the runtime tells of it: CRI-O without a PID, since it
 // makes no pause process, and containerd without a namespace that is gone.
 func (n *runtimeNode) pod() *nri.PodSandbox {
-	p := &nri.PodSandbox{Id: sandboxID, Namespace: web.Namespace, Name: web.Name, Uid: web.UID, Linux: &nri.LinuxPodSandbox{}}
+	p := &nri.PodSandbox{Id: sandboxID, Namespace: drivertest.Web.Namespace, Name: drivertest.Web.Name, Uid: drivertest.Web.UID, Linux: &nri.LinuxPodSandbox{}}
 	if n.runtime == runtimeContainerd && !n.stopped {
 		p.Pid = 1
 	}
@@ -185,7 +187,7 @@ func (n *runtimeNode) do(step string) {
 		return
 	case "restart":
 		n.jobs.group.Wait()
-		n.store.Settled()
+		n.store.WaitSynced()
 		n.start()
 		return
 	case "stop":
@@ -201,7 +203,7 @@ func (n *runtimeNode) do(step string) {
 	default:
 		n.Fatalf("no step %q", step)
 	}
-	same(n.T, "addresses that are taken after "+step, 0, n.taken())
+	drivertest.Same(n.T, "addresses that are taken after "+step, 0, n.taken())
 }
 
 // taken counts the leases of host-local.
@@ -230,21 +232,21 @@ func (n *runtimeNode) links() []string {
 // nothingLeft fails the test unless all is as before the pod.
 func (n *runtimeNode) nothingLeft() {
 	n.Helper()
-	same(n.T, "records", 0, len(n.store.All()))
-	same(n.T, "debts", 0, len(n.store.Debts()))
+	drivertest.Same(n.T, "records", 0, len(n.store.All()))
+	drivertest.Same(n.T, "pending DELs", 0, len(n.store.PendingDELs()))
 	for what, pattern := range map[string]string{
-		"the CNI cache": filepath.Join(n.state, "cni/results/*"), "CDI specs": filepath.Join(n.gate.specDir, "*"),
+		"the CNI cache": filepath.Join(n.state, "cni/results/*"), "CDI specs": filepath.Join(n.cdi.SpecDir, "*"),
 	} {
 		files, err := filepath.Glob(pattern)
 		n.must(err)
-		same(n.T, what, 0, len(files))
+		drivertest.Same(n.T, what, 0, len(files))
 	}
 	// The kernel takes what is in a namespace down after the namespace.
 	ctx, cancel := context.WithTimeout(n.Context(), tolerant)
 	defer cancel()
 	for fmt.Sprint(n.links()) != fmt.Sprint(n.before) && sleep(ctx, 10*time.Millisecond) {
 	}
-	same(n.T, "the host's interfaces", n.before, n.links())
+	drivertest.Same(n.T, "the host's interfaces", n.before, n.links())
 }
 
 func (n *runtimeNode) must(err error) {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 )
 
 const (
@@ -33,7 +34,7 @@ func (d *Driver) refuseUnclaimed(pod *nri.PodSandbox) error {
 	err := d.owner.judge(pod, sandbox)
 	if err != nil {
 		d.metrics.UnclaimedRefused()
-		d.event(sandbox.Pod, corev1.EventTypeWarning, eventNoClaim, err.Error())
+		d.events.Pod(sandbox.Pod, corev1.EventTypeWarning, events.FailedNoClaim, err.Error())
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 // runsOnLimit is how long Unprepare refuses for a sandbox that is there.
@@ -29,7 +30,7 @@ func (d *Driver) unprepare(ctx context.Context, uid string) error {
 	if err != nil {
 		return fmt.Errorf("unpreparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	d.claimStatus.forget(claim)
+	d.claimStatus.Forget(claim)
 	return d.forget(uid)
 }
 
@@ -49,16 +50,16 @@ func (d *Driver) release(ctx context.Context, pod attachment.PodRef, uid string)
 // releaseClaim runs the DELs that a claim owes, and forgets it, while no other
 // operation on its pod runs.
 func (d *Driver) releaseClaim(pod attachment.PodRef, uid string) error {
-	limit := d.attacher.limits.detaching(d.store.ForClaim(uid))
+	limit := d.attacher.Limits.Detaching(d.store.ForClaim(uid))
 	defer d.detaches.begin(limit)()
-	ctx, cancel := context.WithTimeoutCause(d.withPod(d.jobs.base, pod), limit, errors.New("the time for releasing a claim is over"))
+	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(d.jobs.base, pod), limit, errors.New("the time for releasing a claim is over"))
 	defer cancel()
 	unlock, err := d.pods.lock(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return d.attacher.release(ctx, uid)
+	return d.attacher.Release(ctx, uid)
 }
 
 // stillRuns returns an error while the sandbox of a claim has its network
@@ -69,7 +70,7 @@ func (d *Driver) releaseClaim(pod attachment.PodRef, uid string) error {
 // sandbox, this gives way after a while.
 func (d *Driver) stillRuns(records []checkpoint.Record, now time.Time) error {
 	for _, r := range records {
-		if !r.DELOwed() && !r.DeviceOnly || !d.attacher.there(r) {
+		if !r.NeedsDEL() && !r.DeviceOnly || !d.attacher.SandboxAlive(r) {
 			continue
 		}
 		if since := d.refused.since(r.Claim.UID, now); now.Sub(since) < runsOnLimit {

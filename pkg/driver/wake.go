@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -99,7 +100,7 @@ func (d *Driver) wake(ctx context.Context) error {
 func (d *Driver) touch(ctx context.Context, pod *corev1.Pod) error {
 	ref := attachment.PodRef{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
 	now := time.Now().UTC().Format(time.RFC3339Nano)
-	if err := annotate(ctx, d.clients.Kube, d.cfg.DriverName, ref, wokenAnnotation, now); err != nil {
+	if err := kube.AnnotatePod(ctx, d.clients.Kube, d.cfg.DriverName, ref, wokenAnnotation, now); err != nil {
 		return fmt.Errorf("waking pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	klog.FromContext(ctx).Info("The kubelet may have waited for the driver; had it try the pod again", "pod", klog.KObj(pod))

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // Whom the kubelet is to try again, once it has registered the driver.
@@ -24,10 +26,10 @@ func TestWake(t *testing.T) {
 		return c
 	}
 	none := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
-	prepared := func(t *testing.T, d *Driver) { prepareWeb(t, d.store, []string{"net1"}) }
+	prepared := func(t *testing.T, d *Driver) { drivertest.PrepareWeb(t, d.store, []string{"net1"}) }
 	attached := func(t *testing.T, d *Driver) {
 		prepared(t, d)
-		if err := attachNow(t, d, sandboxNo(1)); err != nil {
+		if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +78,7 @@ func TestWake(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "woken", tt.woken, now.Annotations[wokenAnnotation] != "")
+			drivertest.Same(t, "woken", tt.woken, now.Annotations[wokenAnnotation] != "")
 		})
 	}
 }
@@ -84,14 +86,14 @@ func TestWake(t *testing.T) {
 // What was attached before a reboot waits.
 func TestWakeAfterReboot(t *testing.T) {
 	d := newDriver(t)
-	prepareWeb(t, d.store, []string{"net1"})
-	if err := attachNow(t, d, sandboxNo(1)); err != nil {
+	drivertest.PrepareWeb(t, d.store, []string{"net1"})
+	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "before", false, slices.ContainsFunc(d.store.All(), d.notInThisLife))
+	drivertest.Same(t, "before", false, slices.ContainsFunc(d.store.All(), d.notInThisLife))
 	records := d.store.All()
 	records[0].BootID = "the life before"
-	same(t, "after", true, slices.ContainsFunc(records, d.notInThisLife))
+	drivertest.Same(t, "after", true, slices.ContainsFunc(records, d.notInThisLife))
 }
 
 // The kubelet registers the driver: told once, however often it does.
@@ -105,8 +107,8 @@ func TestRegistrationWakes(t *testing.T) {
 	}
 	call(&registerapi.InfoRequest{}, nil)
 	call(&registerapi.RegistrationStatus{PluginRegistered: false}, errors.New("failed"))
-	same(t, "told before", 0, len(w.registered))
+	drivertest.Same(t, "told before", 0, len(w.registered))
 	call(&registerapi.RegistrationStatus{PluginRegistered: true}, nil)
 	call(&registerapi.RegistrationStatus{PluginRegistered: true}, nil)
-	same(t, "told", 1, len(w.registered))
+	drivertest.Same(t, "told", 1, len(w.registered))
 }

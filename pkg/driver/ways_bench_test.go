@@ -89,7 +89,7 @@ func (c hookCase) newFourWays(ctx context.Context, podNamespace, dir string) (*f
 }
 
 func (f *fourWays) close(ctx context.Context) error {
-	f.nadra.driver.broadcaster.Shutdown()
+	f.nadra.driver.events.Shutdown()
 	return f.pods.delete(ctx)
 }
 

@@ -11,7 +11,8 @@ import (
 // Artifacts says where the programs and images of a cluster are: one folder of
 // the cache for each component.
 type Artifacts struct {
-	Kubernetes string // etcd, kube-apiserver, …, kubelet, kubectl: all links to one program
+	Kubernetes string // etcd, kube-apiserver, …, kubelet: all links to one program
+	Kubectl    string // kubectl
 	Containerd string // containerd, containerd-shim-runc-v2, ctr
 	Runc       string // runc
 	CNI        string // CNI plugins
@@ -28,7 +29,7 @@ const (
 
 // programFolders lists the folders that are on the PATH inside a machine.
 func (a Artifacts) programFolders() []string {
-	return []string{a.Kubernetes, a.Containerd, a.Runc, a.Tool}
+	return []string{a.Kubernetes, a.Kubectl, a.Containerd, a.Runc, a.Tool}
 }
 
 // folders lists all folders of the cache that the cluster uses.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,14 +14,15 @@ import (
 )
 
 // writeDiskUse writes a table of the space that each subfolder of the cache,
-// the whole cache, and Go's build and module caches take.
+// the whole cache, and Go's build and module caches take. A new machine has no
+// cache yet.
 func writeDiskUse(ctx context.Context, cache string, out io.Writer) error {
 	goEnv, err := exec.CommandContext(ctx, "go", "env", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {
 		return fmt.Errorf("finding Go's caches: %w", err)
 	}
 	entries, err := os.ReadDir(cache)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	row := func(size int64, folder string) { fmt.Fprintf(out, "%12s  %s\n", mebibytes(size), folder) }

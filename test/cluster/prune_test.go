@@ -111,6 +111,18 @@ removed 2 folder(s) from %[2]s: 4.0 MiB
 	}
 }
 
+// TestPruneWithoutCache prunes on a machine that has built nothing yet.
+func TestPruneWithoutCache(t *testing.T) {
+	cache := filepath.Join(t.TempDir(), "missing")
+	t.Setenv("NADRA_CACHE", cache)
+	t.Setenv("GOCACHE", t.TempDir())
+	t.Setenv("GOMODCACHE", t.TempDir())
+	var out strings.Builder
+	if err := Prune(t.Context(), &out); err != nil || !strings.Contains(out.String(), "0.0 MiB  "+cache+" (sum of the above)") {
+		t.Errorf("Prune returns %v and prints\n%s", err, out.String())
+	}
+}
+
 // TestRemoveSparesUsed uses a folder after it was listed, and while somebody
 // has it locked.
 func TestRemoveSparesUsed(t *testing.T) {

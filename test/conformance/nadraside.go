@@ -134,6 +134,6 @@ func (n *nadraSide) own() (dirs, ids []string) {
 		ids = append(ids, string(claim.UID))
 	}
 	return []string{
-		filepath.Join(stateDir, "claims"), filepath.Join(stateDir, "owed"), filepath.Join(stateDir, "cni"), filepath.Join(base, "cdi"),
+		filepath.Join(stateDir, "claims"), filepath.Join(stateDir, "pending-dels"), filepath.Join(stateDir, "cni"), filepath.Join(base, "cdi"),
 	}, ids
 }

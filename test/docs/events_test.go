@@ -216,6 +216,31 @@ func (f folder) inspect(visit func(ast.Node)) {
 
 const troubleshooting = "docs/troubleshooting.md"
 
+// driverEvents returns the reasons in the driver's package of Events that the driver
+// sends.
+func driverEvents(t *testing.T) map[string]bool {
+	t.Helper()
+	const declared = "pkg/driver/internal/events/events.go"
+	sent := map[string]bool{}
+	used := regexp.MustCompile(`\bevents\.([A-Z]\w+)\b`)
+	files := sources(t, []string{"pkg/driver"}, ".go")
+	for name, text := range files {
+		if !strings.HasSuffix(name, "_test.go") {
+			for _, m := range used.FindAllStringSubmatch(text, -1) {
+				sent[m[1]] = true
+			}
+		}
+	}
+	out := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) += "(\w+)"$`).FindAllStringSubmatch(files[declared], -1) {
+		if m[1] != m[2] || !sent[m[1]] {
+			t.Errorf("%s: %s = %q: the two must be the same, and the driver must send it", declared, m[1], m[2])
+		}
+		out[m[2]] = true
+	}
+	return out
+}
+
 // A heading of one word in CamelCase is an event's.
 var eventHeading = regexp.MustCompile(`^([A-Z][a-z]+){2,}$`)
 
@@ -231,6 +256,9 @@ func TestEventsAreExplained(t *testing.T) {
 		for _, place := range unclear {
 			t.Errorf("%s sends an event whose reason this test cannot see: make it a constant", place)
 		}
+	}
+	for reason := range driverEvents(t) {
+		sent[reason] = true
 	}
 	if len(sent) < 18 {
 		t.Errorf("found only %d events: %v", len(sent), sent)

@@ -3,9 +3,12 @@
 package dropin
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nadra-dev/nadra/internal/cli"
 	"github.com/nadra-dev/nadra/internal/upgrade"
@@ -22,6 +25,13 @@ func TestUpgradePlan(t *testing.T) {
 	for _, p := range f.pods("app", 2) {
 		f.servedBy("multus", p, askedNetworks)
 	}
+	f.must(lab.Eventually(f.ctx, time.Minute, func(ctx context.Context) error {
+		names, err := f.Cluster.Kubectl(ctx, "get", "namespaces", "-o", `jsonpath={.items[?(@.status.phase=="Terminating")].metadata.name}`)
+		if err == nil && names != "" {
+			err = fmt.Errorf("the namespaces of earlier tests are still being deleted: %s", names)
+		}
+		return err
+	}))
 	before := f.kubectl("get", "nodes,namespaces,pods", "-A", "-o", "jsonpath={range .items[*]}{.metadata.uid} {.metadata.labels}{\"\\n\"}{end}")
 
 	plan, code := f.plan()

@@ -100,12 +100,12 @@ func TestBrokenDelLetsThePodGo(t *testing.T) {
 		}
 		return nil
 	})
-	if owed := f.sh("ls /var/lib/nadra/owed"); strings.Count(owed, ".json") != 1 {
+	if owed := f.sh("ls /var/lib/nadra/pending-dels"); strings.Count(owed, ".json") != 1 {
 		t.Errorf("owed: %s", owed)
 	}
 	f.sh("rm /run/nadra-nodel")
 	f.eventually(2*time.Minute, func(context.Context) error {
-		if owed := f.sh("ls /var/lib/nadra/owed"); owed != "" {
+		if owed := f.sh("ls /var/lib/nadra/pending-dels"); owed != "" {
 			return fmt.Errorf("still owed: %s", owed)
 		}
 		return nil

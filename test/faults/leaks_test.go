@@ -93,7 +93,7 @@ func (s *suite) leftState(context.Context) ([]string, error) {
 		return nil, err
 	}
 	var left []string
-	for _, what := range []string{"owed", "damaged"} {
+	for _, what := range []string{"pending-dels", "damaged"} {
 		files, err := filepath.Glob(filepath.Join(root, what, "*"))
 		if err != nil {
 			return nil, err

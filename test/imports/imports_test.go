@@ -1,5 +1,5 @@
-// Package imports checks the import rules of docs/architecture.md against all
-// packages that are linked, not only those that a file imports itself.
+// Package imports compares the import map of the product with a recorded one and
+// holds pure packages to their rule.
 package imports
 
 import (
@@ -7,6 +7,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
 	"maps"
@@ -16,209 +20,88 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nadra-dev/nadra/internal/golden"
 )
 
 const module = "github.com/nadra-dev/nadra/"
 
-// linked must not be among all the dependencies of a package.
-var linked = []rule{
-	{"pkg/api/...", module + "pkg/attachment", "api is the bottom"},
-	{"pkg/api/...", "k8s.io/client-go", "wire types know no client"},
-	{"pkg/attachment", "k8s.io/client-go", "attachment is pure: lookups are functions"},
-	{"pkg/attachment", module + "pkg/checkpoint", "arrows point down"},
-	{"pkg/attachment", module + "pkg/cniexec", "arrows point down"},
-	{"pkg/operators", "k8s.io/client-go", "operators is pure: an object in, a definition out"},
-	{"pkg/operators", module + "pkg/checkpoint", "arrows point down"},
-	{"pkg/operators", module + "pkg/cniexec", "arrows point down"},
-	{"pkg/operators", module + "pkg/driver", "arrows point down"},
-	{"pkg/operators", module + "pkg/translate", "arrows point down"},
-	{"pkg/driver", module + "pkg/operators", "the node attaches to what there is; it makes no networks"},
-	{"pkg/cniexec", module + "pkg/checkpoint", "who executes and who remembers do not know each other"},
-	{"pkg/checkpoint", module + "pkg/cniexec", "who executes and who remembers do not know each other"},
-	{"pkg/cniexec", "k8s.io/client-go", "cniexec runs plugins, it calls no API server"},
-	{"pkg/checkpoint", "k8s.io/client-go", "records are read by small programs too"},
-	{"pkg/translate", "k8s.io/client-go", "translate is pure: lookups are functions"},
-	{"pkg/translate", module + "pkg/driver", "arrows point down"},
-	{"pkg/translate", module + "pkg/checkpoint", "arrows point down"},
-	{"pkg/translate", module + "pkg/cniexec", "arrows point down"},
-	{"pkg/admission", "k8s.io/client-go", "admission is pure: lookups are functions"},
-	{"pkg/admission", "sigs.k8s.io/controller-runtime", "admission is pure; internal/webhook speaks to the API server"},
-	{"pkg/admission", module + "pkg/driver", "arrows point down"},
-	{"pkg/admission", module + "pkg/checkpoint", "arrows point down"},
-	{"pkg/admission", module + "pkg/cniexec", "arrows point down"},
-	{"internal/webhook", module + "pkg/driver", "admission knows objects, not nodes"},
-	{"internal/webhook", module + "pkg/checkpoint", "records are the node's"},
-	{"internal/webhook", module + "pkg/cniexec", "only the node attaches"},
-	{"pkg/driver", module + "pkg/admission", "the node executes claims; who serves a pod was decided before"},
-	{"internal/report", "k8s.io/client-go", "report is pure: a result in, bytes out"},
-	{"internal/report", module + "pkg/driver", "arrows point down"},
-	{"internal/report", module + "pkg/checkpoint", "arrows point down"},
-	{"internal/report", module + "pkg/cniexec", "arrows point down"},
-	{"internal/inspect", "k8s.io/client-go", "inspect is pure: objects in, answers out; internal/inspect/live reads them"},
-	{"internal/inspect", module + "pkg/driver", "arrows point down"},
-	{"internal/inspect", module + "pkg/checkpoint", "it looks at what the API server knows, not at a node's disk"},
-	{"internal/inspect", module + "pkg/cniexec", "arrows point down"},
-	{"internal/doctor", "k8s.io/client-go", "doctor is pure: what was read in, checks out; internal/doctor/live reads the cluster"},
-	{"internal/doctor", module + "internal/probe/host", "only a pod on the node looks at the node"},
-	{"internal/doctor", module + "pkg/driver", "arrows point down"},
-	{"internal/doctor", module + "pkg/checkpoint", "it looks at what is there before the driver, too"},
-	{"internal/upgrade", "k8s.io/client-go", "upgrade is pure: objects in, a plan out; internal/upgrade/live reads the cluster"},
-	{"internal/upgrade", module + "pkg/driver", "arrows point down"},
-	{"internal/probe", "k8s.io", "what a node says is read by both ends, and needs no Kubernetes"},
-	{"internal/snapshot", "k8s.io/client-go", "snapshot is pure: objects in, differences out; internal/snapshot/live reads the cluster"},
-	{"internal/snapshot", module + "internal/probe/host", "only a pod on the node looks at the node"},
-	{"internal/snapshot", module + "pkg/driver", "arrows point down"},
-	{"internal/snapshot", module + "pkg/checkpoint", "it looks at what is told of pods, not at a node's disk"},
-	{"internal/bundle", "k8s.io", "bundle is pure: trees and texts in, an archive out; internal/bundle/live reads the cluster"},
-	{"internal/bundle", module + "pkg", "it knows no object but by its fields"},
-	{"internal/bundle/live", module + "pkg/driver", "arrows point down"},
-	{"internal/cleanup", "k8s.io/client-go", "cleanup is pure: facts in, orphans out; internal/cleanup/live reads the cluster"},
-	{"internal/cleanup", module + "pkg/checkpoint", "internal/cleanup/host reads the node"},
-	{"internal/cleanup", module + "pkg/driver", "arrows point down"},
-	{"internal/cleanup/cluster", "k8s.io/client-go", "cluster is pure: objects in, orphans out"},
-	{"internal/cleanup/host", "k8s.io/client-go", "it acts on the node; it calls no API server"},
-	{"internal/cleanup/host", module + "pkg/driver", "arrows point down"},
-	{"internal/uninstall", "k8s.io/client-go", "uninstall is pure: objects in, users out; internal/uninstall/live reads the cluster"},
-	{"internal/uninstall", module + "pkg/checkpoint", "internal/uninstall/host reads the node"},
-	{"internal/uninstall/host", "k8s.io/client-go", "it acts on the node; it calls no API server"},
-	{"internal/uninstall/host", module + "pkg/driver", "arrows point down"},
-	{"internal/made", "k8s.io/client-go", "made is pure: by what sign the controller's objects are known"},
-	{"cmd/kubectl-nadra", module + "internal/cleanup/host", "only a pod on the node acts on the node"},
-	{"cmd/kubectl-nadra", module + "internal/uninstall/host", "only a pod on the node acts on the node"},
-	{"internal/canary", "k8s.io/client-go", "canary is pure: a plan out, answers in; internal/canary/live runs it"},
-	{"internal/canary", "github.com/vishvananda/netlink", "internal/canary/echo runs in the pod; the command line runs anywhere"},
-	{"internal/canary", module + "pkg/driver", "arrows point down"},
-	{"internal/canary/echo", "k8s.io/client-go", "it runs in a pod without rights; it calls no API server"},
-	{"cmd/kubectl-nadra", module + "internal/canary/echo", "only the pod pings"},
-	{"internal/probe/host", "k8s.io/client-go", "it looks at the node; it calls no API server"},
-	{"internal/probe/host", module + "pkg/driver", "arrows point down"},
-	{"cmd/kubectl-nadra", module + "internal/probe/host", "only a pod on the node looks at the node"},
-	{"pkg/driver", module + "internal/inspect", "the node writes status; it does not read it for people"},
-	{"internal/metrics", "k8s.io", "names and numbers: it knows no object, and serves nodes and controller"},
-	{"internal/metrics", module + "pkg", "those who count are above"},
-	{"pkg/checkpoint", module + "internal/metrics", "driver measures; below it is told by functions"},
-	{"pkg/cniexec", module + "internal/metrics", "driver measures; below it is told by functions"},
-	{"cmd/nadra-gate", module + "internal/metrics", "the gate runs at every container start: small"},
-	{"cmd/kubectl-nadra", module + "internal/metrics", "the command line is measured by nobody"},
-	{"cmd/nadra-node", module + "pkg/translate", "the node executes claims; it does not reinterpret annotations"},
-	{"pkg/driver", module + "pkg/translate", "the node executes claims; it does not reinterpret annotations"},
-	{"pkg/inventory", "k8s.io/client-go", "the inventory is the host's; it calls no API server"},
-	{"pkg/inventory", module + "pkg/pools", "arrows point down"},
-	{"pkg/pools", "k8s.io/client-go", "pools is pure: objects in, pools out; driver reads them"},
-	{"pkg/pools", module + "pkg/driver", "arrows point down"},
-	{"cmd/...", "k8s.io/kubernetes", "not a library; it would drag in everything"},
-	{"cmd/...", "github.com/containerd/containerd", "we speak NRI to any runtime"},
-	{"cmd/...", module + "test", "the product does not know its tests"},
-	{"cmd/nadra-gate", "k8s.io", "the gate runs at every container start: small, and its own reader of records"},
-	{"cmd/nadra-gate", "github.com/containernetworking/cni", "the gate decides; it attaches nothing"},
-	{"cmd/kubectl-nadra", module + "pkg/driver", "the command line reads and writes objects; only the node attaches"},
-	{"cmd/kubectl-nadra", module + "pkg/checkpoint", "records are the node's"},
-	{"cmd/nadra-controller", module + "pkg/driver", "the controller writes objects; only the node attaches"},
-	{"cmd/nadra-controller", module + "pkg/checkpoint", "records are the node's"},
-	{"cmd/nadra-controller", module + "pkg/cniexec", "only the node attaches"},
-	{"cmd/nadra-controller", module + "internal/cli", "the command line's libraries stay there"},
-	{"cmd/nadra-node", "sigs.k8s.io/controller-runtime", "client-go is enough for what a node watches"},
-	{"cmd/nadra-node", "github.com/spf13/cobra", "the command line's libraries stay there"},
-	{"cmd/...", "testing", "no test code is linked"},
+// pure lists the packages that decide and do not act: they have no context, client,
+// clock, logger, file or process. They import no other package of the product than
+// each other.
+var pure = []string{
+	"internal/bundle", "internal/canary", "internal/cleanup", "internal/doctor", "internal/gate", "internal/inspect",
+	"internal/jsontext", "internal/owned", "internal/probe", "internal/report", "internal/snapshot", "internal/uninstall",
+	"internal/upgrade", "internal/version",
+	"pkg/admission", "pkg/api/v1alpha1", "pkg/attachment", "pkg/operators", "pkg/pools", "pkg/translate",
 }
 
-// imported must not be among what a package's own files import; libraries
-// below it may well use it.
-var imported = []rule{
-	{"pkg/api/...", "context", "a pure function does not wait"},
-	{"pkg/attachment", "context", "a pure function does not wait"},
-	{"pkg/attachment", "os", "a pure function touches no files"},
-	{"pkg/attachment", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"pkg/attachment", "os/exec", "only cniexec starts processes"},
-	{"pkg/operators", "context", "a pure function does not wait"},
-	{"pkg/operators", "os", "a pure function touches no files and no environment"},
-	{"pkg/operators", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"pkg/operators", "os/exec", "only cniexec starts processes"},
-	{"pkg/translate", "context", "a pure function does not wait"},
-	{"pkg/translate", "os", "a pure function touches no files"},
-	{"pkg/translate", "time", "the same input gives the same output at any time"},
-	{"pkg/translate", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"pkg/translate", "os/exec", "only cniexec starts processes"},
-	{"pkg/admission", "context", "a pure function does not wait"},
-	{"pkg/admission", "os", "a pure function touches no files"},
-	{"pkg/admission", "time", "the same pod gets the same answer at any time"},
-	{"pkg/admission", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"pkg/admission", "os/exec", "only cniexec starts processes"},
-	{"pkg/inventory", "os/exec", "only cniexec starts processes"},
-	{"pkg/inventory", "k8s.io/klog/v2", "the inventory returns errors; the edges log"},
-	{"pkg/pools", "context", "a pure function does not wait"},
-	{"pkg/pools", "os", "a pure function touches no files"},
-	{"pkg/pools", "time", "the same input gives the same output at any time"},
-	{"pkg/pools", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"pkg/pools", "os/exec", "only cniexec starts processes"},
-	{"internal/webhook", module + "pkg/translate", "admission decides; the webhook carries out"},
-	{"internal/report", "context", "a pure function does not wait"},
-	{"internal/report", "os", "report writes to the writer that it is given"},
-	{"internal/report", "time", "the same report gives the same bytes at any time"},
-	{"internal/report", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"internal/report", "os/exec", "only cniexec starts processes"},
-	{"internal/inspect", "context", "a pure function does not wait"},
-	{"internal/inspect", "os", "a pure function touches no files"},
-	{"internal/inspect", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"internal/inspect", "os/exec", "only cniexec starts processes"},
-	{"internal/doctor", "context", "a pure function does not wait"},
-	{"internal/doctor", "os", "a pure function touches no files"},
-	{"internal/doctor", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"internal/upgrade", "context", "a pure function does not wait"},
-	{"internal/upgrade", "os", "a pure function touches no files"},
-	{"internal/upgrade", "time", "the same cluster gets the same plan at any time"},
-	{"internal/upgrade", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"internal/snapshot", "context", "a pure function does not wait"},
-	{"internal/snapshot", "os", "a pure function touches no files"},
-	{"internal/snapshot", "time", "the same state gives the same snapshot at any time"},
-	{"internal/snapshot", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"internal/bundle", "context", "a pure function does not wait"},
-	{"internal/bundle", "os", "bundle writes to the writer that it is given"},
-	{"internal/bundle", "time", "the same content gives the same archive at any time"},
-	{"internal/cleanup", "context", "a pure function does not wait"},
-	{"internal/cleanup", "os", "a pure function touches no files"},
-	{"internal/cleanup", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"internal/cleanup/cluster", "context", "a pure function does not wait"},
-	{"internal/cleanup/host", "os/exec", "only cniexec starts processes"},
-	{"internal/uninstall", "context", "a pure function does not wait"},
-	{"internal/uninstall", "os", "a pure function touches no files"},
-	{"internal/uninstall", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"internal/made", "context", "a pure function does not wait"},
-	{"internal/canary", "context", "a pure function does not wait"},
-	{"internal/canary", "os", "a pure function touches no files"},
-	{"internal/canary", "k8s.io/klog/v2", "pure packages return errors; the edges log"},
-	{"internal/canary/echo", "os/exec", "only cniexec starts processes"},
-	{"internal/probe", "context", "a pure function does not wait"},
-	{"internal/probe", "os", "a pure function touches no files"},
-	{"internal/probe/host", "os/exec", "only cniexec starts processes"},
-	{"pkg/checkpoint", "os/exec", "only cniexec starts processes"},
-	{"pkg/driver", "os/exec", "only cniexec starts processes"},
-	{"pkg/driver", module + "pkg/api/v1alpha1", "the wire form ends at attachment.FromClaim"},
+// typesOf names the impure package whose types a pure package may use.
+var typesOf = map[string]string{"pkg/pools": "pkg/inventory"}
+
+// acts lists the imports that make a package impure. A path that ends in a slash
+// stands for everything below it.
+var acts = []string{
+	"context", "log", "log/slog", "math/rand", "math/rand/v2", "net/http", "os", "os/exec",
+	"k8s.io/client-go/", "k8s.io/klog/v2", "sigs.k8s.io/controller-runtime/",
 }
 
-// rule says what package must not have which dependency, and why.
-type rule struct{ of, not, why string }
+// clocks lists the functions of package time that read the clock or wait.
+var clocks = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 
-// graph maps the import path of every package of the product, and of every
-// package that is linked into it, to the import paths of its own files.
-type graph map[string][]string
+// linked lists what a package must not depend on, even through other packages.
+var linked = []struct{ of, not, why string }{
+	{"cmd/nadra-gate", "k8s.io", "the gate runs at every start of a container and must stay small"},
+	{"cmd/nadra-gate", module + "pkg", "the packages below pkg bring Kubernetes libraries along"},
+	{"cmd/kubectl-nadra", module + "internal/canaryecho", "only pods of a canary run it"},
+	{"cmd/kubectl-nadra", module + "internal/cleanuphost", "only programs on a node change it"},
+	{"cmd/kubectl-nadra", module + "internal/uninstallhost", "only programs on a node change it"},
+	{"cmd/kubectl-nadra", module + "internal/probehost", "only programs on a node look at it"},
+	{"pkg/cniexec", "k8s.io/client-go", "the library runs plugins without Kubernetes"},
+	{"pkg/checkpoint", "k8s.io/client-go", "small programs read records, too"},
+	{"internal/probe", "k8s.io", "the node and the command line both read what it decodes"},
+	{"internal/metrics", "k8s.io", "it serves the node and the controller and knows no objects"},
+	{"internal/canaryecho", "k8s.io/client-go", "it runs in a pod without rights"},
+	{"internal/cleanuphost", "k8s.io/client-go", "it acts on the node only"},
+	{"internal/uninstallhost", "k8s.io/client-go", "it acts on the node only"},
+	{"internal/probehost", "k8s.io/client-go", "it looks at the node only"},
+}
 
-// readGraph lists all packages with one process: two processes for each rule
-// took most of this package's time.
+// starts lists the packages that may start processes.
+var starts = []string{"pkg/cniexec"}
+
+// nowhere lists what no package of the product may depend on.
+var nowhere = map[string]string{
+	"k8s.io/kubernetes":                "it is no library and would bring everything along",
+	"github.com/containerd/containerd": "nadra speaks NRI to any runtime",
+	module + "test":                    "the product does not know its tests",
+}
+
+// pkg is one package of the product, or one that is linked into it.
+type pkg struct {
+	ImportPath string
+	Standard   bool
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+	ImportMap  map[string]string
+}
+
+// graph maps import paths to packages.
+type graph map[string]pkg
+
+// readGraph lists all packages with one process.
 func readGraph(t *testing.T) graph {
 	t.Helper()
 	watchSources(t)
-	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports,ImportMap", module+"pkg/...", module+"internal/...", module+"cmd/...").Output()
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Dir,GoFiles,Imports,ImportMap",
+		module+"pkg/...", module+"internal/...", module+"cmd/...").Output()
 	if err != nil {
 		t.Fatalf("listing the packages of %s: %v", module, err)
 	}
 	g := graph{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p struct {
-			ImportPath string
-			Imports    []string
-			ImportMap  map[string]string
-		}
+		var p pkg
 		switch err := d.Decode(&p); {
 		case err == io.EOF:
 			return g
@@ -228,13 +111,13 @@ func readGraph(t *testing.T) graph {
 		for i, path := range p.Imports {
 			p.Imports[i] = cmp.Or(p.ImportMap[path], path) // a vendored package of the standard library
 		}
-		g[p.ImportPath] = p.Imports
+		g[p.ImportPath] = p
 	}
 }
 
-// watchSources makes `go test` run this package again when a source file
-// changes: a cached result lasts until something changes that the test itself
-// looked at, and the files are read by another process.
+// watchSources makes `go test` run this package again when a source file changes. A
+// cached result lasts until a file changes that the test itself has opened, and
+// another process reads these files.
 func watchSources(t *testing.T) {
 	t.Helper()
 	_, err := os.Stat(filepath.Join("..", "..", "go.mod"))
@@ -246,66 +129,152 @@ func watchSources(t *testing.T) {
 	}
 }
 
-// matching returns the packages that a rule names, and fails if there is none:
-// a rule for a package that was moved would hold nothing.
-func (g graph) matching(t *testing.T, of string) []string {
-	t.Helper()
-	var found []string
-	base, below := strings.CutSuffix(of, "/...")
-	for path := range g {
-		if path == module+base || below && strings.HasPrefix(path, module+base+"/") {
-			found = append(found, path)
-		}
-	}
-	if found == nil {
-		t.Fatalf("there is no package %s", of)
-	}
-	return found
+// own returns the import paths of the product's packages in order.
+func (g graph) own() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(g)), func(path string) bool { return !strings.HasPrefix(path, module) })
 }
 
-// dependencies returns the paths of packages and of all that is linked with them.
-func (g graph) dependencies(paths []string) []string {
+// find returns the package at a path below the module. It fails the test if there is
+// none: a rule for a package that was moved holds nothing.
+func (g graph) find(t *testing.T, path string) pkg {
+	t.Helper()
+	p, found := g[module+path]
+	if !found {
+		t.Fatalf("there is no package %s", path)
+	}
+	return p
+}
+
+// dependencies returns the import paths of everything that is linked with a package.
+func (g graph) dependencies(path string) []string {
 	seen := map[string]bool{}
-	for queue := slices.Clone(paths); len(queue) > 0; queue = queue[1:] {
+	for queue := []string{path}; len(queue) > 0; queue = queue[1:] {
 		if !seen[queue[0]] {
 			seen[queue[0]] = true
-			queue = append(queue, g[queue[0]]...)
+			queue = append(queue, g[queue[0]].Imports...)
 		}
 	}
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// imports returns the paths that the files of packages import themselves.
-func (g graph) imports(paths []string) []string {
-	var found []string
-	for _, path := range paths {
-		found = append(found, g[path]...)
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
+// below reports whether an import path is the given one or below it.
+func below(path, parent string) bool {
+	return path == parent || strings.HasPrefix(path, strings.TrimSuffix(parent, "/")+"/")
 }
 
-func TestImports(t *testing.T) {
+// TestImportMap compares which package imports which with docs/develop/imports.txt.
+// With -update it writes the page: a new arrow then shows in the review.
+func TestImportMap(t *testing.T) {
 	g := readGraph(t)
-	t.Run("Linked", func(t *testing.T) {
-		for _, r := range linked {
-			r.check(t, g.dependencies(g.matching(t, r.of)))
+	var out strings.Builder
+	out.WriteString("# Which package imports which. Generated: go test ./test/imports -update\n")
+	for _, path := range g.own() {
+		note := ""
+		if slices.Contains(pure, strings.TrimPrefix(path, module)) {
+			note = " (pure)"
 		}
-	})
-	t.Run("Imported", func(t *testing.T) {
-		for _, r := range imported {
-			r.check(t, g.imports(g.matching(t, r.of)))
+		fmt.Fprintf(&out, "\n%s%s\n", strings.TrimPrefix(path, module), note)
+		var others []string
+		for _, imported := range g[path].Imports {
+			if below(imported, strings.TrimSuffix(module, "/")) {
+				fmt.Fprintf(&out, "  %s\n", strings.TrimPrefix(imported, module))
+			} else if !g[imported].Standard {
+				others = append(others, moduleOf(imported))
+			}
 		}
-	})
+		slices.Sort(others)
+		for _, other := range slices.Compact(others) {
+			fmt.Fprintf(&out, "  + %s\n", other)
+		}
+	}
+	golden.Check(t, filepath.Join("..", "..", "docs", "develop", "imports.txt"), out.String())
 }
 
-// check reports every dependency that the rule excludes.
-func (r rule) check(t *testing.T, deps []string) {
-	t.Helper()
-	for _, dep := range deps {
-		// Below a module's path everything is meant, but not below "os".
-		if dep == r.not || strings.Contains(r.not, ".") && strings.HasPrefix(dep, r.not+"/") {
-			t.Errorf("%s depends on %s: %s", r.of, dep, r.why)
+// moduleOf shortens an import path to host, owner and name.
+func moduleOf(path string) string {
+	parts := strings.Split(path, "/")
+	keep := 2
+	if parts[0] == "github.com" || strings.HasPrefix(path, "golang.org/x/") {
+		keep = 3
+	}
+	return strings.Join(parts[:min(keep, len(parts))], "/")
+}
+
+// TestPure holds the pure packages to their rule.
+func TestPure(t *testing.T) {
+	g := readGraph(t)
+	for _, name := range pure {
+		p := g.find(t, name)
+		for _, imported := range p.Imports {
+			if slices.ContainsFunc(acts, func(a string) bool { return imported == a || strings.HasSuffix(a, "/") && below(imported, a) }) {
+				t.Errorf("%s is pure and imports %s", name, imported)
+			}
+			own, found := strings.CutPrefix(imported, module)
+			if found && !slices.Contains(pure, own) && typesOf[name] != own {
+				t.Errorf("%s is pure and imports %s, which is not", name, own)
+			}
 		}
+		for _, file := range p.GoFiles {
+			for _, use := range clockUses(t, filepath.Join(p.Dir, file)) {
+				t.Errorf("%s is pure and calls %s", name, use)
+			}
+		}
+	}
+}
+
+// clockUses returns the calls in a file that read the clock or wait.
+func clockUses(t *testing.T, file string) []string {
+	t.Helper()
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clocks, s.Sel.Name) {
+				found = append(found, fmt.Sprintf("time.%s at %s", s.Sel.Name, files.Position(s.Pos())))
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// TestLinked checks what packages depend on through others.
+func TestLinked(t *testing.T) {
+	g := readGraph(t)
+	for _, r := range linked {
+		for _, dep := range g.dependencies(g.find(t, r.of).ImportPath) {
+			if below(dep, r.not) {
+				t.Errorf("%s depends on %s: %s", r.of, dep, r.why)
+			}
+		}
+	}
+	for _, path := range g.own() {
+		name := strings.TrimPrefix(path, module)
+		for _, imported := range g[path].Imports {
+			if imported == "os/exec" && !slices.Contains(starts, name) {
+				t.Errorf("%s imports os/exec: only %v may start processes", name, starts)
+			}
+			for not, why := range nowhere {
+				if below(imported, not) {
+					t.Errorf("%s imports %s: %s", name, imported, why)
+				}
+			}
+		}
+	}
+}
+
+// TestNames checks that no two packages share a name.
+func TestNames(t *testing.T) {
+	names := map[string]string{}
+	for _, path := range readGraph(t).own() {
+		name := filepath.Base(path)
+		if other, found := names[name]; found {
+			t.Errorf("%s and %s have the same name", path, other)
+		}
+		names[name] = path
 	}
 }

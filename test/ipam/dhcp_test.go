@@ -238,7 +238,7 @@ func (d *dhcp) released(client string) {
 // pending counts the DELs that the driver still has to get through.
 func (d *dhcp) pending() int {
 	d.Helper()
-	out, err := d.node.Exec(d.ctx, "sh", "-c", "ls /var/lib/nadra/owed 2>/dev/null; true")
+	out, err := d.node.Exec(d.ctx, "sh", "-c", "ls /var/lib/nadra/pending-dels 2>/dev/null; true")
 	d.must(err)
 	return strings.Count(string(out), ".json")
 }

@@ -25,7 +25,7 @@ func ill() metrics.State {
 			{Pool: "networks", State: "offered"}: 12, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: "unwell"}: 1, {Pool: "networks", State: "not_owned"}: 0,
 			{Pool: "pf-0000-3b-00-0", State: "offered"}: 7, {Pool: "pf-0000-3b-00-0", State: "withheld"}: 1, {Pool: "pf-0000-3b-00-0", State: "link_down"}: 0, {Pool: "pf-0000-3b-00-0", State: "not_owned"}: 0,
 		},
-		Orphans: map[string]int{"debt": 2, "sandbox": 1, "claim": 1, "cache": 1, "damaged": 1},
+		Orphans: map[string]int{"pending_del": 2, "sandbox": 1, "claim": 1, "cache": 1, "damaged": 1},
 		Queues:  map[string]metrics.Queue{"attach": {Length: 4, Oldest: time.Hour, Stuck: 2}, "detach": {Length: 1, Oldest: time.Second}, "network-status": {Length: 2, Oldest: time.Minute}, "claim-status": {Length: 9, Oldest: time.Hour}},
 		Writes:  100, Waited: 50,
 	}

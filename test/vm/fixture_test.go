@@ -228,7 +228,7 @@ func requireLink(t *testing.T, seen wire.Net, name, kind, address string) wire.L
 type state []string
 
 // leftovers are the files that only live attachments have.
-const leftovers = `find /run/netns /var/lib/cni/networks /var/lib/cni/rdma /var/lib/cni/sriov /var/lib/nadra/cni/results /var/lib/nadra/claims /var/lib/nadra/owed /run/cdi \
+const leftovers = `find /run/netns /var/lib/cni/networks /var/lib/cni/rdma /var/lib/cni/sriov /var/lib/nadra/cni/results /var/lib/nadra/claims /var/lib/nadra/pending-dels /run/cdi \
 	-type f ! -name lock ! -path '*/vf_lock/*' ! -name 'last_reserved_ip.*' 2>/dev/null || true`
 
 func (f *fixture) look() (state, error) {

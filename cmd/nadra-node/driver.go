@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/driver"
+)
+
+// gcPercent is how much the heap may grow over the memory in use. The driver makes
+// little garbage, and its memory is taken from the node's pods: docs/performance.md has
+// what this saves. GOGC in the environment overrides it.
+const gcPercent = 20
+
+// runDriver runs the node driver until ctx ends.
+func runDriver(ctx context.Context, args []string) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	config, err := restConfig(o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the API server's address: %w", err)
+	}
+	clients, err := newClients(config)
+	if err != nil {
+		return err
+	}
+	o.Metrics = metrics.NewNode()
+	d, err := driver.New(ctx, o.Config, clients)
+	if err != nil {
+		return err
+	}
+	if err := mountProc(o.HostRoot); err != nil {
+		return err
+	}
+	stop, err := o.serveHTTP(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return d.Run(ctx)
+}
+
+// mountProc mounts this PID namespace's /proc over the host's, for CNI plugins only:
+// the mount is in the driver's own mount namespace. Plugins find themselves by their
+// PID, which belongs to another process in the host's /proc. Without the mount, the
+// driver would have to share the host's PID namespace.
+func mountProc(hostRoot string) error {
+	if hostRoot == "/" {
+		return nil
+	}
+	if err := unix.Mount("proc", hostRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mounting /proc for CNI plugins on %s/proc: %w", hostRoot, err)
+	}
+	return nil
+}
+
+// restConfig returns the configuration in a kubeconfig file, or that of the pod if
+// there is no file.
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		return rest.InClusterConfig()
+	}
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
+}
+
+// newClients returns the driver's clients. They share a rate limit, except for the one
+// that stores network-status.
+func newClients(config *rest.Config) (driver.Clients, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = "nadra-node"
+	config.QPS, config.Burst = 50, 100
+	nads, err := nadclient.NewForConfig(config)
+	if err != nil {
+		return driver.Clients{}, fmt.Errorf("making the client for NetworkAttachmentDefinitions: %w", err)
+	}
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return driver.Clients{}, fmt.Errorf("making the client for Kubernetes: %w", err)
+	}
+	unlimited := rest.CopyConfig(config)
+	unlimited.QPS = -1
+	status, err := kubernetes.NewForConfig(unlimited)
+	if err != nil {
+		return driver.Clients{}, fmt.Errorf("making the client for network-status: %w", err)
+	}
+	meta, err := metadata.NewForConfig(config)
+	if err != nil {
+		return driver.Clients{}, fmt.Errorf("making the client for metadata: %w", err)
+	}
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json" // the only type of custom resources
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return driver.Clients{}, fmt.Errorf("making the client for SriovNetworkNodePolicies: %w", err)
+	}
+	return driver.Clients{Kube: kube, NetworkStatus: status, NADs: nads, Metadata: meta, Dynamic: dyn}, nil
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"path"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/driver"
+)
+
+// options are the driver's configuration and the flags that are not part of it.
+type options struct {
+	driver.Config
+	kubeconfig string
+	binDirs    string
+
+	globalNamespaces string
+
+	ownedNodes, unclaimed, exemptPods string
+
+	poolConfigs poolConfigs
+	sysRoot     string
+	podSocket   string
+
+	httpAddress string
+	pprof       bool
+	verbosity   verbosity
+}
+
+// Values of --owned-nodes and --unclaimed.
+const (
+	allNodes, labelledNodes = "all", "labelled"
+	refuse, allow           = "refuse", "allow"
+)
+
+// maxTimeout is the largest value of --add-timeout and --del-timeout.
+const maxTimeout = 10 * time.Minute
+
+// defaultHTTP is the default of --http-address. The driver is in the node's network, so
+// no other program may use the port: Prometheus exporters have 9100 to 9999, the
+// kubelet, kube-proxy and node ports are above 10000, and Calico has 9091 to 9099. The
+// firewalls of OpenShift block ports below 9000 between nodes.
+const defaultHTTP = ":9078"
+
+// parse reads the driver's flags and rejects values that contradict each other.
+func parse(args []string) (options, error) {
+	o := options{Config: driver.Config{DriverName: v1alpha1.DriverName}}
+	fs := flag.NewFlagSet("nadra-node", flag.ContinueOnError)
+	klog.InitFlags(fs)
+	fs.StringVar(&o.NodeName, "node-name", "", "name of this Node (required)")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
+	fs.StringVar(&o.HostRoot, "host-root", "/", "the host's root directory, which CNI plugins run in")
+	fs.StringVar(&o.StateDir, "state-dir", "/var/lib/nadra", "directory of the state, which must survive restarts and reboots")
+	fs.StringVar(&o.binDirs, "cni-bin-dirs", "/opt/cni/bin", "comma-separated directories of CNI plugins, in the host")
+	fs.StringVar(&o.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "directory of the default network's configuration, in the host")
+	fs.StringVar(&o.NADConfDir, "nad-conf-dir", "/etc/cni/multus/net.d", "directory of CNI configurations for NADs without spec.config, in the host; Multus' confDir")
+	fs.StringVar(&o.NRISocket, "nri-socket", "/var/run/nri/nri.sock", "NRI socket of the container runtime")
+	fs.StringVar(&o.KubeletPluginsDir, "kubelet-plugins-dir", "/var/lib/kubelet/plugins", "the kubelet's plugins directory")
+	fs.StringVar(&o.KubeletRegistryDir, "kubelet-registry-dir", "/var/lib/kubelet/plugins_registry", "the kubelet's plugin registration directory")
+	fs.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "directory of CDI specs, the same path in the host")
+	fs.StringVar(&o.GateBinary, "gate-binary", "/nadra-gate", "the gate's binary in the driver's image, which the driver installs on the host")
+	fs.DurationVar(&o.HookBudget, "hook-budget", time.Second, "time that the runtime's hooks may wait for plugins, if the runtime's own limit allows; all pods of the node wait with them, and what takes longer continues behind the gate")
+	fs.DurationVar(&o.AttachWait, "attach-wait", 0, "part of --hook-budget that the hook of a new sandbox waits for its networks; pods with restartPolicy Never always have all of it")
+	fs.DurationVar(&o.AddTimeout, "add-timeout", 30*time.Second, "limit for one ADD of a network's plugins, after which they are ended and the ADD is retried; at least 2m10s for networks with whereabouts")
+	fs.DurationVar(&o.DelTimeout, "del-timeout", 10*time.Second, "the same for one DEL; at least 1m10s for networks with whereabouts")
+	fs.BoolVar(&o.NetworkStatusWait, "network-status-wait", true, "hold a pod's containers until its network-status is stored, as Multus does; if false, programs that read the annotation take a new pod for one without networks, and whereabouts may assign its address again")
+	fs.BoolVar(&o.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces, except those of --global-namespaces; Multus' namespaceIsolation")
+	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; Multus' globalNamespaces")
+	fs.StringVar(&o.ownedNodes, "owned-nodes", allNodes, "nodes on which the driver publishes networks: all, or labelled for nodes with the label "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra)
+	fs.StringVar(&o.unclaimed, "unclaimed", "", "on such a node, refuse or allow new pods that name networks by annotation and have no claim (default refuse with --owned-nodes=labelled, else allow)")
+	fs.StringVar(&o.exemptPods, "exempt-pods", "", "comma-separated namespace/name patterns of pods that --unclaimed=refuse allows; * and ? match within namespace and name")
+	fs.BoolVar(&o.DeviceMetadata, "device-metadata", false, "add a file about its devices to each container with a claim: IDs, interfaces and addresses (KEP-5304)")
+	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "number of attachments that a network takes on this node")
+	fs.IntVar(&o.Copies, "copies-per-network", 16, "number of devices for each network if the cluster has no consumable capacity (Kubernetes 1.34 and 1.35)")
+	fs.StringVar(&o.httpAddress, "http-address", defaultHTTP, "address of /metrics, /healthz and /readyz, and of /loglevel for clients on the node; empty serves nothing")
+	fs.BoolVar(&o.pprof, "pprof", false, "serve profiles at /debug/pprof/ of --http-address, for clients on the node")
+	o.verbosity = verbosity{fs.Lookup("v").Value}
+	o.addHardwareFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	o.CNIBinDirs = strings.Split(o.binDirs, ",")
+	o.Isolation.Global = splitList(o.globalNamespaces)
+	if err := o.check(); err != nil {
+		return o, err
+	}
+	o.Ownership = o.ownership()
+	o.Hardware = o.hardware()
+	return o, nil
+}
+
+// ownership returns what --owned-nodes, --unclaimed and --exempt-pods ask for.
+func (o options) ownership() driver.Ownership {
+	out := driver.Ownership{Refuse: o.unclaimed == refuse, Exempt: splitList(o.exemptPods)}
+	if o.ownedNodes == labelledNodes {
+		out.Label, out.Value = v1alpha1.OwnerLabel, v1alpha1.OwnerNadra
+		out.Refuse = o.unclaimed != allow
+	}
+	return out
+}
+
+// check rejects missing and invalid values.
+func (o options) check() error {
+	switch {
+	case o.NodeName == "":
+		return errors.New("--node-name is required: set it from spec.nodeName")
+	case o.Attachments < 1:
+		return fmt.Errorf("--attachments-per-network is %d: it must be at least 1", o.Attachments)
+	case o.HookBudget <= 0:
+		return fmt.Errorf("--hook-budget is %s: it must be more than zero", o.HookBudget)
+	case o.AttachWait < 0:
+		return fmt.Errorf("--attach-wait is %s: it must not be less than zero", o.AttachWait)
+	case o.AddTimeout <= 0 || o.AddTimeout > maxTimeout:
+		return fmt.Errorf("--add-timeout is %s: it must be more than zero and at most %s", o.AddTimeout, maxTimeout)
+	case o.DelTimeout <= 0 || o.DelTimeout > maxTimeout:
+		return fmt.Errorf("--del-timeout is %s: it must be more than zero and at most %s", o.DelTimeout, maxTimeout)
+	case o.Copies < 1:
+		return fmt.Errorf("--copies-per-network is %d: it must be at least 1", o.Copies)
+	case o.ownedNodes != allNodes && o.ownedNodes != labelledNodes:
+		return fmt.Errorf("--owned-nodes is %q: it must be %s or %s", o.ownedNodes, allNodes, labelledNodes)
+	case o.pprof && o.httpAddress == "":
+		return errors.New("--pprof needs an --http-address to serve profiles at")
+	case o.unclaimed != "" && o.unclaimed != refuse && o.unclaimed != allow:
+		return fmt.Errorf("--unclaimed is %q: it must be %s or %s", o.unclaimed, refuse, allow)
+	}
+	if _, _, err := net.SplitHostPort(o.httpAddress); o.httpAddress != "" && err != nil {
+		return fmt.Errorf("--http-address is %q: it must be [address]:port, or empty: %w", o.httpAddress, err)
+	}
+	for _, pattern := range splitList(o.exemptPods) {
+		if _, err := path.Match(pattern, ""); err != nil || strings.Count(pattern, "/") != 1 {
+			return fmt.Errorf("--exempt-pods has %q: it must be namespace/name, with * and ? as wildcards", pattern)
+		}
+	}
+	return nil
+}

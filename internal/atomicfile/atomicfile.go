@@ -1,0 +1,81 @@
+// Package atomicfile replaces files so that a reader sees either the old or the new
+// content, whole.
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// infix is in the name of every temporary file: <name>.tmp-<number>.
+const infix = ".tmp-"
+
+// IsTemporary reports whether a file's name is that of a temporary file, which a crash
+// may leave behind.
+func IsTemporary(name string) bool { return strings.Contains(filepath.Base(name), infix) }
+
+// Write replaces a file. A power cut after it has returned keeps the new content, if the
+// caller also calls SyncDir for a file that is new.
+func Write(path string, data []byte, mode fs.FileMode) error {
+	file, err := replace(path, data, mode, true)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// WriteUnsynced replaces a file for everybody who reads it from now on and returns it
+// open. Until the caller has synced it, a power cut may leave it torn.
+func WriteUnsynced(path string, data []byte, mode fs.FileMode) (*os.File, error) {
+	return replace(path, data, mode, false)
+}
+
+func replace(path string, data []byte, mode fs.FileMode, sync bool) (file *os.File, err error) {
+	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+infix+"*")
+	if err != nil {
+		return nil, err
+	}
+	_, err = temporary.Write(data)
+	if err == nil {
+		err = temporary.Chmod(mode)
+	}
+	if err == nil && sync {
+		err = temporary.Sync()
+	}
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, temporary.Close(), Remove(temporary.Name()))
+	}
+	return temporary, nil
+}
+
+// RemoveTemporary removes what crashes have left of attempts to replace a file.
+func RemoveTemporary(path string) error {
+	left, err := filepath.Glob(path + infix + "*")
+	for _, file := range left {
+		err = errors.Join(err, Remove(file))
+	}
+	return err
+}
+
+// SyncDir makes the names of added and removed files in a directory survive a power cut.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Remove removes a file. It is no error if there is none.
+func Remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package atomicfile
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	for _, content := range []string{"one", "two"} {
+		if err := Write(path, []byte(content), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != content {
+			t.Errorf("the file has %q (%v), want %q", got, err, content)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the file is %v (%v), want mode 0640", info, err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Errorf("the directory has %v (%v), want the file only", entries, err)
+	}
+}
+
+// TestWriteFails replaces a directory, which rename refuses: nothing stays behind.
+func TestWriteFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "directory")
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, []byte("one"), 0o640); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the directory has %v (%v), want what it had", entries, err)
+	}
+}
+
+func TestRemoveTemporary(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "a.tmp-1", "a.tmp-2", "b.tmp-1"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := RemoveTemporary(filepath.Join(dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if want := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b.tmp-1")}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("the directory has %q (%v), want %q", left, err, want)
+	}
+}
+
+func TestIsTemporary(t *testing.T) {
+	for name, want := range map[string]bool{"a.json": false, "/x.tmp-1/a.json": false, "/x/a.json.tmp-123": true} {
+		if got := IsTemporary(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package cleanup
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// Annotations that Kubernetes puts on claims that it makes for pods.
+const (
+	fromTemplate = "resource.kubernetes.io/pod-claim-name"
+	fromExtended = "resource.kubernetes.io/extended-resource-claim"
+)
+
+// Facts are the cluster's objects. Pods are read after all others, so that
+// what a new pod has made is not taken for an orphan.
+type Facts struct {
+	Claims    []resourceapi.ResourceClaim
+	Templates []resourceapi.ResourceClaimTemplate
+	// Workloads are the pod templates of the cluster's workloads, by namespace.
+	Workloads    map[string][]corev1.PodSpec
+	Pools        []Pool
+	Reservations []Reserved
+	Pods         []corev1.Pod
+	Now          time.Time
+}
+
+// Objects says which of the cluster's objects are orphans. What is younger than
+// olderThan is none.
+func Objects(f Facts, olderThan time.Duration, s Sandboxes) []Orphan {
+	uids, names := map[types.UID]bool{}, map[string]bool{}
+	used := map[string]bool{} // templates, by namespace/name
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		uids[p.UID], names[p.Namespace+"/"+p.Name] = true, true
+		for _, t := range owned.AllTemplates(&p.Spec) {
+			used[p.Namespace+"/"+t] = true
+		}
+	}
+	for namespace, specs := range f.Workloads {
+		for i := range specs {
+			for _, t := range owned.AllTemplates(&specs[i]) {
+				used[namespace+"/"+t] = true
+			}
+		}
+	}
+	var out []Orphan
+	for i := range f.Claims {
+		if c := &f.Claims[i]; f.Now.Sub(c.CreationTimestamp.Time) >= olderThan && claimOrphan(c, uids) {
+			out = append(out, claimOf(c))
+		}
+	}
+	for i := range f.Templates {
+		t := &f.Templates[i]
+		if name := t.Namespace + "/" + t.Name; f.Now.Sub(t.CreationTimestamp.Time) >= olderThan && owned.Collectable(t) && !used[name] {
+			out = append(out, Orphan{Kind: Template, Object: name, Why: "admission has made it, and neither a pod nor a workload refers to it", Action: Delete})
+		}
+	}
+	out = append(out, leases(f, names, s)...)
+	Sort(out)
+	return out
+}
+
+// claimOrphan reports a claim with devices of nadra that Kubernetes has made for
+// a pod that is gone. One that a person has made waits for pods to come.
+func claimOrphan(c *resourceapi.ResourceClaim, pods map[types.UID]bool) bool {
+	owner := metav1.GetControllerOf(c)
+	_, template := c.Annotations[fromTemplate]
+	_, extended := c.Annotations[fromExtended]
+	if owner == nil || owner.Kind != "Pod" || !template && !extended || pods[owner.UID] || !OfNadra(c) {
+		return false
+	}
+	for _, r := range c.Status.ReservedFor {
+		if r.Resource != "pods" || r.APIGroup != "" || pods[r.UID] {
+			return false
+		}
+	}
+	return true
+}
+
+// OfNadra reports a claim that has devices of nadra.
+func OfNadra(c *resourceapi.ResourceClaim) bool {
+	if c.Status.Allocation == nil {
+		return false
+	}
+	for _, r := range c.Status.Allocation.Devices.Results {
+		if r.Driver == v1alpha1.DriverName {
+			return true
+		}
+	}
+	return false
+}
+
+func claimOf(c *resourceapi.ResourceClaim) Orphan {
+	owner := metav1.GetControllerOf(c)
+	o := Orphan{
+		Kind: Claim, Object: c.Namespace + "/" + c.Name, Pod: c.Namespace + "/" + owner.Name,
+		Why: fmt.Sprintf("its pod (UID %s) is gone, and no other has reserved it", owner.UID), Action: Delete,
+	}
+	if !c.DeletionTimestamp.IsZero() {
+		o.Action, o.Why = None, o.Why+fmt.Sprintf("; it is being deleted, and waits for %v", c.Finalizers)
+	}
+	return o
+}

@@ -1,0 +1,238 @@
+// Package cleanuphost cleans up on the node that it runs on: the edge of package
+// cleanup. It takes what is in use from the runtime, the kernel and nadra's
+// checkpoint, and guesses nothing: where one of them does not answer, nothing is
+// freed.
+package cleanuphost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	securejoin "github.com/cyphar/filepath-securejoin"
+	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
+)
+
+// Options say where to look, and what to do. All paths are the host's.
+type Options struct {
+	// Root is the host's root directory as the process sees it.
+	Root string
+	// StateDir is nadra's, RuntimeDir libcni's default, MultusDir Multus' cniDir.
+	StateDir, RuntimeDir, MultusDir string
+	BinDirs                         []string
+	// LeaseDirs have directories of host-local, one for each network.
+	LeaseDirs []string
+	Policy    cleanup.NodePolicy
+	// Apply has orphans freed.
+	Apply bool
+	// Ready is called before anything is freed, and after all was looked at.
+	Ready func() error
+	// DELTimeout bounds one DEL.
+	DELTimeout time.Duration
+
+	// Sandboxes are the IDs of those that the container runtime knows.
+	Sandboxes func(context.Context) ([]string, error)
+	// VFs are the host's virtual functions.
+	VFs func() ([]probe.VF, error)
+	// Addresses are those of all network namespaces.
+	Addresses func() (InUse, error)
+}
+
+// cache is one of libcni's.
+type cache struct {
+	owner cleanup.Owner
+	dir   string // its parent directory, in the host
+}
+
+// node is one run.
+type node struct {
+	Options
+	report  cleanup.NodeReport
+	facts   cleanup.NodeFacts
+	runners map[cleanup.Owner]*cniexec.Runner
+	// cached has the entries by their paths in the host.
+	cached map[string]entry
+}
+
+type entry struct {
+	owner cleanup.Owner
+	cniexec.Cached
+}
+
+// Run looks, and frees if it is to. A node that cannot be judged is refused in
+// the report.
+func Run(ctx context.Context, o Options) cleanup.NodeReport {
+	n := &node{
+		Options: o, report: cleanup.NodeReport{Sandboxes: []string{}, Orphans: []cleanup.Orphan{}},
+		runners: map[cleanup.Owner]*cniexec.Runner{}, cached: map[string]entry{},
+	}
+	if err := n.look(ctx); err != nil {
+		n.report.Refused = err.Error()
+		return n.report
+	}
+	orphans, kept := cleanup.Decide(n.facts, o.Policy)
+	n.report.Orphans, n.report.Kept = append(n.report.Orphans, orphans...), kept
+	if !o.Apply || len(n.report.Orphans) == 0 {
+		return n.report
+	}
+	if err := o.Ready(); err != nil {
+		n.report.Refused = err.Error()
+		return n.report
+	}
+	n.free(ctx)
+	return n.report
+}
+
+// look reads in the order that NodeFacts demand.
+func (n *node) look(ctx context.Context) error {
+	for _, c := range []cache{
+		{cleanup.Nadra, filepath.Join(n.StateDir, "cni")},
+		{cleanup.Multus, n.MultusDir},
+		{cleanup.Runtime, n.RuntimeDir},
+	} {
+		if err := n.readCache(c); err != nil {
+			return err
+		}
+	}
+	n.readNotes()
+	n.readLeases()
+	if err := n.readCheckpoint(); err != nil {
+		return err
+	}
+	vfs, err := n.VFs()
+	n.failed("looking for virtual functions", err)
+	n.facts.VFs = vfs
+	inUse, err := n.Addresses()
+	if err != nil {
+		n.facts.Blind = err.Error()
+	}
+	n.facts.InUse = inUse
+	ids, err := n.Sandboxes(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: without the runtime's word nothing is known to be left over: switch NRI on, or clean up on this node by hand", err)
+	}
+	n.facts.Sandboxes = map[string]bool{}
+	for _, id := range ids {
+		n.facts.Sandboxes[id] = true
+	}
+	n.report.Sandboxes = append(n.report.Sandboxes, ids...)
+	return nil
+}
+
+func (n *node) failed(doing string, err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.report.Errors = append(n.report.Errors, fmt.Sprintf("%s: %v", doing, err))
+	}
+}
+
+// inside is a path of the host as the process sees it.
+func (n *node) inside(path string) (string, error) { return securejoin.SecureJoin(n.Root, path) }
+
+func (n *node) list(path string) []fs.DirEntry {
+	inside, err := n.inside(path)
+	var entries []fs.DirEntry
+	if err == nil {
+		entries, err = os.ReadDir(inside)
+	}
+	n.failed("listing "+path, err)
+	return entries
+}
+
+// readCache reads one of libcni's caches; one that is not there is not made.
+func (n *node) readCache(c cache) error {
+	dir, err := n.inside(c.dir)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "results")); err != nil {
+		n.failed("reading "+c.dir, err)
+		return nil
+	}
+	runner, err := cniexec.New(cniexec.Options{HostRoot: n.Root, BinDirs: n.BinDirs, CacheDir: dir})
+	if err != nil {
+		return err
+	}
+	n.runners[c.owner] = runner
+	all, err := runner.Cached()
+	n.failed("reading "+c.dir, err)
+	for _, e := range all {
+		path := filepath.Join(c.dir, "results", filepath.Base(e.File))
+		n.cached[path] = entry{c.owner, e}
+		n.facts.Attachments = append(n.facts.Attachments, cleanup.Attachment{
+			Owner: c.owner, File: path, Network: e.Network, ID: e.ContainerID, IfName: e.Interface,
+			Pod: e.Pod, Age: time.Since(e.Written), NetNS: e.There, Device: deviceOf(e.Config),
+		})
+	}
+	return nil
+}
+
+// readNotes reads the names of Multus' files: they are those of sandboxes.
+func (n *node) readNotes() {
+	for _, e := range n.list(n.MultusDir) {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || !isID(e.Name()) {
+			continue
+		}
+		n.facts.Notes = append(n.facts.Notes, cleanup.Note{File: filepath.Join(n.MultusDir, e.Name()), ID: e.Name(), Age: time.Since(info.ModTime())})
+	}
+}
+
+// isID reports a sandbox' ID as container runtimes make them.
+func isID(name string) bool { return len(name) == 64 && strings.Trim(name, "0123456789abcdef") == "" }
+
+// readCheckpoint refuses where the checkpoint cannot be read: what it does not
+// tell of may be held by it.
+func (n *node) readCheckpoint() error {
+	dir, err := n.inside(n.StateDir)
+	if err != nil {
+		return err
+	}
+	records, dels, err := checkpoint.Read(dir)
+	if err != nil {
+		return fmt.Errorf("reading nadra's checkpoint: %w: nadra's driver puts such files aside when it starts", err)
+	}
+	for _, d := range dels {
+		records = append(records, d.Record)
+	}
+	n.facts.Held, n.facts.HeldVFs = map[string]bool{}, map[string]bool{}
+	for _, r := range records {
+		if r.Sandbox != nil {
+			n.facts.Held[r.Sandbox.ID] = true
+		}
+		if r.Hardware != nil {
+			n.facts.HeldVFs[r.Hardware.PCIAddress] = true
+		}
+	}
+	n.facts.DriverRuns, err = locked(dir)
+	return err
+}
+
+// locked reports whether a driver holds the state directory.
+func locked(dir string) (bool, error) {
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking whether nadra's driver runs: %w", err)
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("asking whether nadra's driver runs: %w", err)
+	}
+	return false, nil
+}

@@ -1,0 +1,121 @@
+package cleanuphost
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/internal/cleanup"
+)
+
+// lockFile is that of a network's directory, which host-local locks for all it
+// does there.
+const lockFile = "lock"
+
+// readLeases reads what host-local has given out: in each directory a file for
+// each address, with the sandbox' ID and the interface, a line each.
+func (n *node) readLeases() {
+	var dirs []string
+	for _, parent := range n.LeaseDirs {
+		for _, e := range n.list(parent) {
+			if e.IsDir() {
+				dirs = append(dirs, filepath.Join(parent, e.Name()))
+			}
+		}
+	}
+	for _, dir := range n.Policy.Dirs { // also such as have a dataDir of their own
+		if !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	for _, dir := range dirs {
+		n.readLeasesOf(dir)
+	}
+}
+
+func (n *node) readLeasesOf(dir string) {
+	for _, e := range n.list(dir) {
+		address, err := netip.ParseAddr(e.Name())
+		if err != nil {
+			continue // its lock, and for each range the last address
+		}
+		path := filepath.Join(dir, e.Name())
+		inside, err := n.inside(path)
+		if err != nil {
+			n.failed("reading "+path, err)
+			continue
+		}
+		id, ifName, written, err := readLease(inside)
+		if err != nil {
+			n.failed("reading "+path, err)
+			continue
+		}
+		n.facts.Leases = append(n.facts.Leases, cleanup.Lease{
+			File: path, Dir: dir, Address: address.Unmap(), ID: id, IfName: ifName, Age: time.Since(written),
+		})
+	}
+}
+
+func readLease(path string) (id, ifName string, written time.Time, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", "", written, err
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", written, err
+	}
+	id, ifName, _ = strings.Cut(string(content), "\n")
+	return strings.TrimSpace(id), strings.TrimSpace(ifName), info.ModTime(), nil
+}
+
+// releaseLease removes an address' file under host-local's own lock, if it is
+// still the sandbox' for which it was judged. It reports whether it was there.
+func releaseLease(path, id string) (bool, error) {
+	lock, err := os.OpenFile(filepath.Join(filepath.Dir(path), lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return false, fmt.Errorf("opening host-local's lock: %w", err)
+	}
+	defer lock.Close() // and with it the lock goes
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return false, fmt.Errorf("taking host-local's lock: %w", err)
+	}
+	now, _, _, err := readLease(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil // a DEL has released it
+	case err != nil:
+		return false, err
+	case now != id:
+		return false, fmt.Errorf("sandbox %.12s has the address now: it stays", now)
+	}
+	return true, os.Remove(path)
+}
+
+// deviceOf is the PCI address in a conflist, or empty.
+func deviceOf(conflist json.RawMessage) string {
+	var list struct {
+		DeviceID string `json:"deviceID"`
+		Plugins  []struct {
+			DeviceID string `json:"deviceID"`
+		} `json:"plugins"`
+	}
+	if json.Unmarshal(conflist, &list) != nil {
+		return ""
+	}
+	for _, p := range list.Plugins {
+		if p.DeviceID != "" {
+			return p.DeviceID
+		}
+	}
+	return list.DeviceID
+}

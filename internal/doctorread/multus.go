@@ -1,0 +1,118 @@
+package doctorread
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/probe"
+)
+
+// others are programs that have Multus in their names and are not it.
+var others = []string{"networkpolicy", "dynamic-networks", "admission", "whereabouts", "metrics", "additional-cni"}
+
+// isMultus knows it by the image or, where that is a digest's, by the name.
+func isMultus(d *appsv1.DaemonSet) bool {
+	is := func(name string) bool {
+		return strings.Contains(name, "multus") && !slices.ContainsFunc(others, func(o string) bool { return strings.Contains(name, o) })
+	}
+	return is(d.Name) || !slices.ContainsFunc(others, func(o string) bool { return strings.Contains(d.Name, o) }) &&
+		slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return is(path.Base(c.Image)) })
+}
+
+// multusOf says which flavour it is, and what it is set to.
+func (r *reader) multusOf(ctx context.Context, d *appsv1.DaemonSet) doctor.Multus {
+	out := doctor.Multus{Namespace: d.Namespace, DaemonSet: d.Name}
+	words := wordsOf(d)
+	if containers := d.Spec.Template.Spec.Containers; len(containers) > 0 {
+		out.Image = containers[0].Image
+	}
+	out.Thick = slices.ContainsFunc(words, func(w string) bool {
+		return strings.Contains(w, "multus-daemon") || strings.Contains(w, "-thick")
+	})
+	// The thin one makes its configuration of flags, unless it is given a file.
+	if file := flagOf(words, "multus-conf-file"); !out.Thick && (file == "" || file == "auto") {
+		out.Settings = &probe.MultusSettings{
+			NamespaceIsolation: flagOf(words, "namespace-isolation") == "true",
+			GlobalNamespaces:   flagOf(words, "global-namespaces"),
+		}
+		return out
+	}
+	out.Settings, out.ConfigMap = r.mountedSettings(ctx, d)
+	return out
+}
+
+// wordsOf are images, commands and arguments, those of shell scripts one by one.
+func wordsOf(d *appsv1.DaemonSet) []string {
+	var out []string
+	for _, c := range d.Spec.Template.Spec.Containers {
+		out = append(out, c.Image)
+		for _, arg := range slices.Concat(c.Command, c.Args) {
+			out = append(out, strings.Fields(arg)...)
+		}
+	}
+	return out
+}
+
+// flagOf is the value of a flag; "true" for one without.
+func flagOf(words []string, name string) string {
+	for i, w := range words {
+		flag, value, hasValue := strings.Cut(strings.TrimLeft(w, "-"), "=")
+		switch {
+		case flag != name || !strings.HasPrefix(w, "-"):
+		case hasValue:
+			return value
+		case i+1 < len(words) && !strings.HasPrefix(words[i+1], "-"):
+			return words[i+1]
+		default:
+			return "true"
+		}
+	}
+	return ""
+}
+
+// mountedSettings reads them from a ConfigMap that the DaemonSet mounts.
+func (r *reader) mountedSettings(ctx context.Context, d *appsv1.DaemonSet) (*probe.MultusSettings, string) {
+	for _, volume := range d.Spec.Template.Spec.Volumes {
+		if volume.ConfigMap == nil {
+			continue
+		}
+		m, err := r.Kube.CoreV1().ConfigMaps(d.Namespace).Get(ctx, volume.ConfigMap.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if r.failed(doctor.PartMultus, "", err, "the right to get configmaps of namespace "+d.Namespace+"; or --probe") {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(m.Data)) {
+			if s := settingsOf(key, m.Data[key]); s != nil {
+				return s, m.Namespace + "/" + m.Name
+			}
+		}
+	}
+	return nil, ""
+}
+
+// settingsOf are those of a file that is Multus' configuration; nil for others.
+func settingsOf(key, text string) *probe.MultusSettings {
+	if key == "daemon-config.json" {
+		s, err := probe.ParseMultusSettings([]byte(text))
+		if err != nil {
+			return nil
+		}
+		return s
+	}
+	if !json.Valid([]byte(text)) {
+		return nil
+	}
+	return probe.ParseConf(key, []byte(text)).Multus
+}

@@ -1,0 +1,76 @@
+package doctorread
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// policyResource are the MultiNetworkPolicies, whose group is that of networks.
+var policyResource = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1beta1", Resource: "multi-networkpolicies"}
+
+// readPolicies counts MultiNetworkPolicies and, where there are any, finds the
+// pods that they do not see.
+func (r *reader) readPolicies(ctx context.Context) {
+	if !slices.Contains(r.groups, policyResource.Group) {
+		return
+	}
+	out := &doctor.Policies{}
+	client := r.Dynamic.Resource(policyResource)
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(*unstructured.Unstructured) { out.Count++ })
+	if apierrors.IsNotFound(err) {
+		return // no CustomResourceDefinition
+	}
+	if r.failed(doctor.PartPolicies, "", err, "the right to list multi-networkpolicies.k8s.cni.cncf.io") || out.Count == 0 {
+		return
+	}
+	if err = r.readUnseen(ctx, out); !r.failed(doctor.PartPolicies, "", err, "the right to list resourceclaims.resource.k8s.io and pods") {
+		r.caps.Policies = out
+	}
+}
+
+// readUnseen finds the pods without the annotation for which a claim has been
+// allocated a network.
+func (r *reader) readUnseen(ctx context.Context, out *doctor.Policies) error {
+	claiming := map[string]bool{}
+	claims := r.Kube.ResourceV1().ResourceClaims("")
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(claims.List), func(c *resourceapi.ResourceClaim) {
+		if len(attachment.AskedBy(c.Spec, c.Namespace, nil).Requests) == 0 || !allocatedByNadra(c) {
+			return
+		}
+		for _, consumer := range c.Status.ReservedFor {
+			claiming[c.Namespace+"/"+consumer.Name] = true
+		}
+	})
+	if apierrors.IsNotFound(err) || err == nil && len(claiming) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	pods := r.Kube.CoreV1().Pods("")
+	err = kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(pods.List), func(p *corev1.Pod) {
+		if name := p.Namespace + "/" + p.Name; claiming[name] && p.Annotations[attachment.NetworksAnnotation] == "" {
+			out.Unseen = append(out.Unseen, name)
+		}
+	})
+	slices.Sort(out.Unseen)
+	return err
+}
+
+func allocatedByNadra(c *resourceapi.ResourceClaim) bool {
+	return c.Status.Allocation != nil && slices.ContainsFunc(c.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return r.Driver == v1alpha1.DriverName
+	})
+}

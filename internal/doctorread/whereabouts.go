@@ -1,0 +1,94 @@
+package doctorread
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/kube"
+)
+
+const whereaboutsGroup = "whereabouts.cni.cncf.io"
+
+// readWhereabouts counts what whereabouts has given out, and finds those of its
+// reconcilers that cannot see what a pod has.
+func (r *reader) readWhereabouts(ctx context.Context) {
+	if !slices.Contains(r.groups, whereaboutsGroup) {
+		return
+	}
+	out := &doctor.Whereabouts{}
+	pools := func(o *unstructured.Unstructured) {
+		out.Pools++
+		given, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
+		out.Addresses += len(given)
+	}
+	reservations := func(*unstructured.Unstructured) { out.Reservations++ }
+	for _, kind := range []struct {
+		resource string
+		count    func(*unstructured.Unstructured)
+	}{
+		{"ippools", pools},
+		{"overlappingrangeipreservations", reservations},
+	} {
+		client := r.Dynamic.Resource(schema.GroupVersionResource{Group: whereaboutsGroup, Version: "v1alpha1", Resource: kind.resource})
+		err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), kind.count)
+		if apierrors.IsNotFound(err) {
+			continue // older versions have no reservations
+		}
+		if r.failed(doctor.PartWhereabouts, "", err, "the right to list "+kind.resource+"."+whereaboutsGroup) {
+			return
+		}
+	}
+	err := r.readBlind(ctx, out)
+	r.failed(doctor.PartWhereabouts, "", err, "the right to list daemonsets.apps and to create subjectaccessreviews.authorization.k8s.io")
+	r.caps.Whereabouts = out
+}
+
+// readBlind finds the service accounts with which whereabouts runs on nodes and
+// that may not get pods.
+func (r *reader) readBlind(ctx context.Context, out *doctor.Whereabouts) error {
+	accounts := map[types.NamespacedName]bool{}
+	client := r.Kube.AppsV1().DaemonSets("")
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(d *appsv1.DaemonSet) {
+		if name := d.Spec.Template.Spec.ServiceAccountName; name != "" && isWhereabouts(d) {
+			accounts[types.NamespacedName{Namespace: d.Namespace, Name: name}] = true
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for account := range accounts {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"},
+		}}
+		review, err := r.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		if !review.Status.Allowed {
+			out.Blind = append(out.Blind, account.String())
+		}
+	}
+	slices.Sort(out.Blind)
+	return nil
+}
+
+// isWhereabouts reports whether a DaemonSet runs whereabouts: its image or the program
+// that it runs on nodes says so.
+func isWhereabouts(d *appsv1.DaemonSet) bool {
+	return slices.ContainsFunc(wordsOf(d), func(word string) bool {
+		return strings.Contains(path.Base(word), "whereabouts") || path.Base(word) == "ip-control-loop"
+	})
+}

@@ -1,0 +1,129 @@
+package doctorread
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// readDaemonSets finds Multus and nadra's own driver.
+func (r *reader) readDaemonSets(ctx context.Context) {
+	client := r.Kube.AppsV1().DaemonSets("")
+	var found []*appsv1.DaemonSet
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+		func(d *appsv1.DaemonSet) {
+			if isMultus(d) {
+				found = append(found, d)
+			}
+			if n := nadraOf(d); n != nil {
+				r.caps.Nadra = n
+			}
+		})
+	r.failed(doctor.PartMultus, "", err, "the right to list daemonsets.apps")
+	for _, d := range found {
+		r.caps.Multus = append(r.caps.Multus, r.multusOf(ctx, d))
+	}
+	slices.SortFunc(r.caps.Multus, func(a, b doctor.Multus) int {
+		return strings.Compare(a.Namespace+"/"+a.DaemonSet, b.Namespace+"/"+b.DaemonSet)
+	})
+}
+
+// Driver returns the DaemonSet of nadra's driver, whose image nadra's pods on nodes
+// run. It returns nil if there is none or if the user may not list DaemonSets.
+func Driver(ctx context.Context, client kubernetes.Interface) (*doctor.Nadra, error) {
+	var out *doctor.Nadra
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.AppsV1().DaemonSets("").List),
+		func(d *appsv1.DaemonSet) {
+			if n := nadraOf(d); n != nil {
+				out = n
+			}
+		})
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("looking for nadra's driver: %w", err)
+	}
+	return out, nil
+}
+
+// nadraOf is the DaemonSet as nadra's driver; nil if it is none.
+func nadraOf(d *appsv1.DaemonSet) *doctor.Nadra {
+	spec := &d.Spec.Template.Spec
+	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == "nadra-node" })
+	if i < 0 {
+		return nil
+	}
+	out := &doctor.Nadra{
+		Namespace: d.Namespace, DaemonSet: d.Name, Image: spec.Containers[i].Image, Args: spec.Containers[i].Args,
+		Ready: d.Status.NumberReady, Desired: d.Status.DesiredNumberScheduled,
+	}
+	for _, s := range spec.ImagePullSecrets {
+		out.PullSecrets = append(out.PullSecrets, s.Name)
+	}
+	return out
+}
+
+// known are the schedulers and autoscalers that are recognized, by an API group
+// that they bring, or by the name of a Deployment.
+var known = []struct{ name, kind, group, deployment string }{
+	{"cluster-autoscaler", doctor.Autoscaler, "", "cluster-autoscaler"},
+	{"karpenter", doctor.Autoscaler, "karpenter.sh", "karpenter"},
+	{"kai-scheduler", doctor.Scheduler, "", "kai-scheduler"},
+	{"kueue", doctor.Scheduler, "kueue.x-k8s.io", "kueue-controller-manager"},
+	{"volcano", doctor.Scheduler, "scheduling.volcano.sh", "volcano-scheduler"},
+	{"yunikorn", doctor.Scheduler, "", "yunikorn-scheduler"},
+}
+
+func (r *reader) readComponents(ctx context.Context) {
+	client := r.Kube.AppsV1().Deployments("")
+	where := map[string]string{}
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+		func(d *appsv1.Deployment) {
+			for _, k := range known {
+				if strings.Contains(d.Name, k.deployment) && where[k.name] == "" {
+					where[k.name] = "Deployment " + d.Namespace + "/" + d.Name
+				}
+			}
+		})
+	r.failed(doctor.PartComponents, "", err, "the right to list deployments.apps")
+	for _, k := range known {
+		if where[k.name] == "" && k.group != "" && slices.Contains(r.groups, k.group) {
+			where[k.name] = "API group " + k.group
+		}
+		if where[k.name] != "" {
+			r.caps.Components = append(r.caps.Components, doctor.Component{Name: k.name, Kind: k.kind, Where: where[k.name]})
+		}
+	}
+}
+
+// readStaticPods looks for mirrors of static pods that name networks.
+func (r *reader) readStaticPods(ctx context.Context) {
+	client := r.Kube.CoreV1().Pods("")
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+		func(p *corev1.Pod) {
+			var networks []string
+			for _, key := range []string{attachment.NetworksAnnotation, attachment.DefaultNetworkAnnotation} {
+				if v := p.Annotations[key]; v != "" {
+					networks = append(networks, v)
+				}
+			}
+			if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror && len(networks) > 0 {
+				r.caps.StaticPods = append(r.caps.StaticPods, doctor.StaticPod{
+					Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Networks: strings.Join(networks, "; "),
+				})
+			}
+		})
+	r.failed(doctor.PartStaticPods, "", err, "the right to list pods")
+	slices.SortFunc(r.caps.StaticPods, func(a, b doctor.StaticPod) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+}

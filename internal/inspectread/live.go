@@ -1,0 +1,101 @@
+// Package inspectread reads from a cluster what package inspect looks at.
+package inspectread
+
+import (
+	"context"
+	"fmt"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/internal/inspect"
+	"github.com/nadra-dev/nadra/internal/kube"
+)
+
+// Cluster is what to read.
+type Cluster struct {
+	Kube kubernetes.Interface
+	NADs nadclient.Interface
+	// Namespace is that of pods, claims and templates; empty means all.
+	Namespace string
+}
+
+// Read reads what Attachments needs. What the user may not read, but can do
+// without, is Unread.
+func (c Cluster) Read(ctx context.Context) (inspect.Input, error) {
+	in := inspect.Input{Unread: map[inspect.Kind]bool{}}
+	var err error
+	if in.Pods, err = kube.AllItems[corev1.Pod](ctx, metav1.ListOptions{}, kube.PagesOf(c.Kube.CoreV1().Pods(c.Namespace).List)); err != nil {
+		return in, fmt.Errorf("listing pods: %w", err)
+	}
+	_, err = c.readDRA(ctx, &in)
+	return in, err
+}
+
+// readDRA reads all but the pods. noDRA says that the cluster has none.
+func (c Cluster) readDRA(ctx context.Context, in *inspect.Input) (noDRA bool, err error) {
+	resources := c.Kube.ResourceV1()
+	all := metav1.ListOptions{}
+	in.Claims, err = kube.AllItems[resourceapi.ResourceClaim](ctx, all, kube.PagesOf(resources.ResourceClaims(c.Namespace).List))
+	switch {
+	case apierrors.IsNotFound(err):
+		noDRA = true
+	case err != nil:
+		return false, fmt.Errorf("listing resourceclaims: %w", err)
+	}
+	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + driver}
+	return noDRA, firstOf(
+		optional(ctx, in.Unread, inspect.Templates, all, kube.PagesOf(resources.ResourceClaimTemplates(c.Namespace).List), &in.Templates),
+		optional(ctx, in.Unread, inspect.Slices, ours, kube.PagesOf(resources.ResourceSlices().List), &in.Slices),
+		optional(ctx, in.Unread, inspect.Classes, all, kube.PagesOf(resources.DeviceClasses().List), &in.Classes),
+		c.readNetworks(ctx, in),
+	)
+}
+
+// readNetworks reads those of all namespaces, or else those of the own one.
+func (c Cluster) readNetworks(ctx context.Context, in *inspect.Input) error {
+	err := optional(ctx, in.Unread, inspect.Networks, metav1.ListOptions{}, c.networks(""), &in.Networks)
+	if err != nil || !in.Unread[inspect.Networks] || c.Namespace == "" {
+		return err
+	}
+	own, err := kube.AllItems[nadv1.NetworkAttachmentDefinition](ctx, metav1.ListOptions{}, c.networks(c.Namespace))
+	if err == nil {
+		in.Networks = own
+	}
+	return nil // Unread says already that some are not known
+}
+
+func (c Cluster) networks(namespace string) kube.Pages {
+	return kube.PagesOf(c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(namespace).List)
+}
+
+const driver = "net.nadra.dev"
+
+// optional reads what one can do without: kinds that the user may not read, or
+// that the cluster does not have.
+func optional[T any](ctx context.Context, unread map[inspect.Kind]bool, kind inspect.Kind, o metav1.ListOptions, f kube.Pages, out *[]*T) error {
+	items, err := kube.AllItems[T](ctx, o, f)
+	switch {
+	case apierrors.IsForbidden(err):
+		unread[kind] = true
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("listing %s: %w", kind, err)
+	}
+	*out = items
+	return nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package inspectread
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/nadra-dev/nadra/internal/inspect"
+	"github.com/nadra-dev/nadra/internal/kube"
+)
+
+// Pod reads what Explain needs of one pod of c's namespace.
+func (c Cluster) Pod(ctx context.Context, name string) (inspect.ChainInput, error) {
+	in := inspect.ChainInput{Input: inspect.Input{Unread: map[inspect.Kind]bool{}}}
+	pod, err := c.Kube.CoreV1().Pods(c.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return in, fmt.Errorf("reading pod %s/%s: %w", c.Namespace, name, err)
+	}
+	in.Pod = pod
+	if in.NoDRA, err = c.readDRA(ctx, &in.Input); err != nil {
+		return in, err
+	}
+	owned := metav1.ListOptions{LabelSelector: "nadra.dev/owner"} // no others matter
+	if err := optional(ctx, in.Unread, inspect.Nodes, owned, kube.PagesOf(c.Kube.CoreV1().Nodes().List), &in.Nodes); err != nil {
+		return in, err
+	}
+	return in, c.readEvents(ctx, &in)
+}
+
+// readEvents reads those on the pod and on its networks.
+func (c Cluster) readEvents(ctx context.Context, in *inspect.ChainInput) error {
+	if err := c.eventsOn(ctx, in, "Pod", in.Pod.Namespace, in.Pod.Name); err != nil {
+		return err
+	}
+	for _, ref := range inspect.NetworksOf(in.Input, in.Pod) {
+		if err := c.eventsOn(ctx, in, "NetworkAttachmentDefinition", ref.Namespace, ref.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c Cluster) eventsOn(ctx context.Context, in *inspect.ChainInput, kind, namespace, name string) error {
+	about := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}
+	var events []*corev1.Event
+	err := optional(ctx, in.Unread, inspect.Events, metav1.ListOptions{FieldSelector: about.String()},
+		kube.PagesOf(c.Kube.CoreV1().Events(namespace).List), &events)
+	in.Events = append(in.Events, events...)
+	return err
+}

@@ -1,0 +1,139 @@
+package inspectread
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadinformers "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/informers/externalversions"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nadra-dev/nadra/internal/inspect"
+)
+
+// settle is how long changes are gathered: one of a pod seldom comes alone.
+const settle = 100 * time.Millisecond
+
+// Watch reports what there is, and again whenever something changes, until ctx
+// ends or report fails. The end of ctx is no error.
+func (c Cluster) Watch(ctx context.Context, report func(inspect.Input) error) error {
+	first, err := c.Read(ctx) // and learn what may be read
+	if err != nil {
+		return err
+	}
+	v := c.newView(first.Unread)
+	if err := v.start(ctx); err != nil {
+		return err
+	}
+	for v.synced(ctx) {
+		if err := report(v.input()); err != nil {
+			return err
+		}
+		v.wait(ctx)
+	}
+	return nil
+}
+
+// view is a copy of the cluster that follows it.
+type view struct {
+	unread   map[inspect.Kind]bool
+	watched  []watched
+	changed  chan struct{} // of capacity 1
+	networks nadinformers.SharedInformerFactory
+	rest     informers.SharedInformerFactory
+}
+
+// watched is one kind, and where it belongs in the input.
+type watched struct {
+	cache.SharedIndexInformer
+	add func(*inspect.Input, any)
+}
+
+func (c Cluster) newView(unread map[inspect.Kind]bool) *view {
+	v := &view{
+		unread: unread, changed: make(chan struct{}, 1),
+		networks: nadinformers.NewSharedInformerFactory(c.NADs, 0),
+		rest:     informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(c.Namespace)),
+	}
+	resources := v.rest.Resource().V1()
+	v.watch(v.rest.Core().V1().Pods().Informer(), func(in *inspect.Input, o any) { in.Pods = append(in.Pods, o.(*corev1.Pod)) })
+	v.watch(resources.ResourceClaims().Informer(), func(in *inspect.Input, o any) { in.Claims = append(in.Claims, o.(*resourceapi.ResourceClaim)) })
+	if !unread[inspect.Templates] {
+		v.watch(resources.ResourceClaimTemplates().Informer(), func(in *inspect.Input, o any) {
+			in.Templates = append(in.Templates, o.(*resourceapi.ResourceClaimTemplate))
+		})
+	}
+	if !unread[inspect.Slices] {
+		v.watch(resources.ResourceSlices().Informer(), func(in *inspect.Input, o any) { in.Slices = append(in.Slices, o.(*resourceapi.ResourceSlice)) })
+	}
+	if !unread[inspect.Classes] {
+		v.watch(resources.DeviceClasses().Informer(), func(in *inspect.Input, o any) { in.Classes = append(in.Classes, o.(*resourceapi.DeviceClass)) })
+	}
+	if !unread[inspect.Networks] {
+		v.watch(v.networks.K8sCniCncfIo().V1().NetworkAttachmentDefinitions().Informer(), func(in *inspect.Input, o any) {
+			in.Networks = append(in.Networks, o.(*nadv1.NetworkAttachmentDefinition))
+		})
+	}
+	return v
+}
+
+func (v *view) watch(informer cache.SharedIndexInformer, add func(*inspect.Input, any)) {
+	v.watched = append(v.watched, watched{informer, add})
+}
+
+func (v *view) start(ctx context.Context) error {
+	poke := func() {
+		select {
+		case v.changed <- struct{}{}:
+		default:
+		}
+	}
+	for _, w := range v.watched {
+		_, err := w.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { poke() }, UpdateFunc: func(any, any) { poke() }, DeleteFunc: func(any) { poke() },
+		})
+		if err != nil {
+			return fmt.Errorf("watching the cluster: %w", err)
+		}
+	}
+	v.rest.Start(ctx.Done())
+	v.networks.Start(ctx.Done())
+	return nil
+}
+
+// synced waits until all kinds have been listed; it reports false at the end
+// of ctx.
+func (v *view) synced(ctx context.Context) bool {
+	var synced []cache.InformerSynced
+	for _, w := range v.watched {
+		synced = append(synced, w.HasSynced)
+	}
+	return cache.WaitForCacheSync(ctx.Done(), synced...) && ctx.Err() == nil // what has synced is so also at the end
+}
+
+// wait waits for a change, and for those that come with it.
+func (v *view) wait(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-v.changed:
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(settle):
+	}
+}
+
+func (v *view) input() inspect.Input {
+	in := inspect.Input{Unread: v.unread}
+	for _, w := range v.watched {
+		for _, o := range w.GetStore().List() {
+			w.add(&in, o)
+		}
+	}
+	return in
+}

@@ -1,0 +1,38 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+)
+
+// Pages lists objects of one kind, one page at a time.
+type Pages = pager.ListPageFunc
+
+// PagesOf adapts the List method of a typed client.
+func PagesOf[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) Pages {
+	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
+}
+
+// EachItem calls do for every object of every page. It returns the client's error
+// as it is, for the caller to wrap.
+func EachItem[T any](ctx context.Context, o metav1.ListOptions, pages Pages, do func(*T)) error {
+	return pager.New(pages).EachListItem(ctx, o, func(object runtime.Object) error {
+		item, ok := any(object).(*T)
+		if !ok {
+			return fmt.Errorf("reading a list: it contains a %T, not a %T", object, item)
+		}
+		do(item)
+		return nil
+	})
+}
+
+// AllItems returns the objects of all pages, and errors like EachItem.
+func AllItems[T any](ctx context.Context, o metav1.ListOptions, pages Pages) ([]*T, error) {
+	var out []*T
+	err := EachItem(ctx, o, pages, func(item *T) { out = append(out, item) })
+	return out, err
+}

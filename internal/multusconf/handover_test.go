@@ -1,0 +1,175 @@
+package multusconf
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	shim    = `{"cniVersion":"0.3.1","name":"multus-cni-network","type":"multus-shim","logLevel":"verbose"}`
+	thin    = `{"cniVersion":"1.0.0","name":"multus","plugins":[{"type":"multus","delegates":[]}]}`
+	flannel = `{"cniVersion":"1.0.0","name":"cbr0","plugins":[{"type":"flannel"},{"type":"portmap"}]}`
+)
+
+func dirs(t *testing.T, files map[string]string) Dirs {
+	t.Helper()
+	d := Dirs{Conf: filepath.Join(t.TempDir(), "net.d"), Kept: filepath.Join(t.TempDir(), "state", "multus")}
+	if err := os.Mkdir(d.Conf, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(d.Conf, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// files are those of a directory, with what they contain.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[e.Name()] = string(content)
+	}
+	return out
+}
+
+func same(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// What is taken away is given back as it was, however often one or the other is
+// done.
+func TestThereAndBack(t *testing.T) {
+	all := map[string]string{"00-multus.conf": shim, "01-thin.conflist": thin, "10-flannel.conflist": flannel, "broken.conf": "{", "README": "-"}
+	d := dirs(t, all)
+	for range 2 {
+		if _, err := d.Take(); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "left", map[string]string{"10-flannel.conflist": flannel, "broken.conf": "{", "README": "-"}, files(t, d.Conf))
+		same(t, "kept", map[string]string{"00-multus.conf": shim, "01-thin.conflist": thin}, files(t, d.Kept))
+	}
+	for range 2 {
+		if _, err := d.Give(); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "given back", all, files(t, d.Conf))
+		same(t, "kept", map[string]string{}, files(t, d.Kept))
+	}
+	info, err := os.Stat(filepath.Join(d.Conf, "00-multus.conf"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestReports(t *testing.T) {
+	d := dirs(t, map[string]string{"00-multus.conf": shim, "10-flannel.conflist": flannel})
+	taken, err := d.Take()
+	same(t, "taken", Report{Moved: []string{"00-multus.conf"}, Left: []string{"10-flannel.conflist"}}, taken)
+	again, err2 := d.Take()
+	same(t, "taken again", Report{Moved: []string{}, Left: []string{"10-flannel.conflist"}}, again)
+	given, err3 := d.Give()
+	same(t, "given", Report{Moved: []string{"00-multus.conf"}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, given)
+	for _, err := range []error{err, err2, err3} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The runtime is never left without a network, and nothing is moved then.
+func TestTakesNotTheLast(t *testing.T) {
+	all := map[string]string{"00-multus.conf": shim, "broken.conf": "{"}
+	d := dirs(t, all)
+	if _, err := d.Take(); err == nil || !strings.Contains(err.Error(), d.Conf+" has no other configuration") {
+		t.Errorf("error %v", err)
+	}
+	same(t, "left", all, files(t, d.Conf))
+}
+
+// What Multus has written anew in the meantime is newer than what was kept.
+func TestNewerStays(t *testing.T) {
+	d := dirs(t, map[string]string{"00-multus.conf": shim, "10-flannel.conflist": flannel})
+	if _, err := d.Take(); err != nil {
+		t.Fatal(err)
+	}
+	newer := strings.Replace(shim, "verbose", "error", 1)
+	if err := os.WriteFile(filepath.Join(d.Conf, "00-multus.conf"), []byte(newer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Give(); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "configuration", map[string]string{"00-multus.conf": newer, "10-flannel.conflist": flannel}, files(t, d.Conf))
+	same(t, "kept", map[string]string{}, files(t, d.Kept))
+}
+
+// A power cut between the copy and the removal leaves both; the next try ends it.
+func TestInterrupted(t *testing.T) {
+	d := dirs(t, map[string]string{"00-multus.conf": shim, "10-flannel.conflist": flannel})
+	if err := os.MkdirAll(d.Kept, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.Kept, "00-multus.conf"), []byte(shim), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Take(); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "left", map[string]string{"10-flannel.conflist": flannel}, files(t, d.Conf))
+	same(t, "kept", map[string]string{"00-multus.conf": shim}, files(t, d.Kept))
+}
+
+func TestNoDirectory(t *testing.T) {
+	d := Dirs{Conf: filepath.Join(t.TempDir(), "absent"), Kept: t.TempDir()}
+	for _, do := range []func() (Report, error){d.Take, d.Give} {
+		if _, err := do(); err == nil || !strings.Contains(err.Error(), d.Conf) {
+			t.Errorf("error %v, want one with %s", err, d.Conf)
+		}
+	}
+}
+
+// TestAwait waits for a configuration of Multus that comes later, and one that never comes.
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := dirs(t, map[string]string{"10-flannel.conflist": flannel})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() {
+			time.Sleep(30 * time.Second)
+			if err := os.WriteFile(filepath.Join(d.Conf, "00-multus.conf"), []byte(shim), 0o600); err != nil {
+				t.Error(err)
+			}
+		}()
+		report, err := d.Await(ctx)
+		if err != nil || ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		same(t, "the report", Report{Moved: []string{}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, report)
+
+		d = dirs(t, map[string]string{"10-flannel.conflist": flannel})
+		if _, err := d.Await(ctx); err == nil || !strings.Contains(err.Error(), "has none, only 10-flannel.conflist") {
+			t.Errorf("without Multus: %v", err)
+		}
+	})
+}

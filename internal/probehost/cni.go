@@ -1,0 +1,101 @@
+package probehost
+
+import (
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/nadra-dev/nadra/internal/probe"
+)
+
+// plugins lists what the directories of CNI plugins have.
+func (l *look) plugins() {
+	for _, dir := range l.BinDirs {
+		out := probe.BinDir{Path: dir}
+		entries, found := l.list(dir)
+		out.Found = found
+		for _, e := range entries {
+			switch mode := l.mode(filepath.Join(dir, e.Name())); {
+			case !mode.IsRegular():
+			case mode.Perm()&0o111 != 0:
+				out.Plugins = append(out.Plugins, e.Name())
+			default:
+				out.NotExecutable = append(out.NotExecutable, e.Name())
+			}
+		}
+		l.report.BinDirs = append(l.report.BinDirs, out)
+	}
+}
+
+// mode is that of the file which a path leads to; that of a directory where
+// there is none.
+func (l *look) mode(path string) fs.FileMode {
+	inside, err := l.path(path)
+	if err != nil {
+		return fs.ModeDir
+	}
+	info, err := os.Stat(inside)
+	if err != nil {
+		return fs.ModeDir
+	}
+	return info.Mode()
+}
+
+// maxConf is how much of a configuration is read; real ones have some KB.
+const maxConf = 1 << 20
+
+// configurations reads the CNI configurations in the order of the file names,
+// in which a runtime looks for the first one.
+func (l *look) configurations() {
+	for _, dir := range l.ConfDirs {
+		out := probe.ConfDir{Path: dir}
+		entries, found := l.list(dir)
+		out.Found = found
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			isConf := slices.Contains([]string{".conf", ".json", ".conflist"}, filepath.Ext(e.Name()))
+			if !isConf || !l.mode(path).IsRegular() {
+				out.Others = append(out.Others, e.Name())
+				continue
+			}
+			out.Files = append(out.Files, l.configuration(path))
+		}
+		l.report.ConfDirs = append(l.report.ConfDirs, out)
+	}
+}
+
+func (l *look) configuration(path string) probe.ConfFile {
+	name := filepath.Base(path)
+	content, err := l.read(path)
+	switch {
+	case err != nil:
+		return probe.ConfFile{File: name, Error: err.Error()}
+	case len(content) > maxConf:
+		return probe.ConfFile{File: name, Error: "it is too large for a configuration"}
+	}
+	return probe.ParseConf(name, content)
+}
+
+// hostLocalDir is where host-local keeps what it gave out, a directory for each
+// network with a file for each address.
+const hostLocalDir = "/var/lib/cni/networks"
+
+func (l *look) hostLocal() {
+	networks, _ := l.list(hostLocalDir)
+	for _, n := range networks {
+		if !n.IsDir() {
+			continue
+		}
+		files, _ := l.list(filepath.Join(hostLocalDir, n.Name()))
+		leases := probe.Leases{Network: n.Name()}
+		for _, f := range files {
+			// The others are its lock and, for each range, the last address.
+			if _, err := netip.ParseAddr(f.Name()); err == nil {
+				leases.Addresses++
+			}
+		}
+		l.report.HostLocal = append(l.report.HostLocal, leases)
+	}
+}

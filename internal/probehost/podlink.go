@@ -1,0 +1,154 @@
+package probehost
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/internal/probe"
+)
+
+var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+
+func namesOf(links []netlink.Link) map[int]string {
+	out := make(map[int]string, len(links))
+	for _, l := range links {
+		out[l.Attrs().Index] = l.Attrs().Name
+	}
+	return out
+}
+
+// describe is an interface as it is by itself.
+func describe(l netlink.Link, names map[int]string) probe.Link {
+	a := l.Attrs()
+	out := probe.Link{
+		Name: a.Name, Kind: l.Type(), MAC: a.HardwareAddr.String(), MTU: a.MTU,
+		Up: a.Flags&net.FlagUp != 0, Running: a.RawFlags&unix.IFF_RUNNING != 0,
+		Promiscuous: a.Promisc != 0, AllMulticast: a.RawFlags&unix.IFF_ALLMULTI != 0,
+		TxQueue: max(a.TxQLen, 0), Master: names[a.MasterIndex],
+	}
+	switch l := l.(type) {
+	case *netlink.Macvlan:
+		out.Mode = macvlanMode(l.Mode)
+	case *netlink.Macvtap:
+		out.Mode = macvlanMode(l.Mode)
+	case *netlink.IPVlan:
+		out.Mode = ipvlanMode(l.Mode)
+	case *netlink.Bond:
+		out.Mode = l.Mode.String()
+	case *netlink.Vlan:
+		out.VLAN = l.VlanId
+	}
+	return out
+}
+
+func macvlanMode(m netlink.MacvlanMode) string {
+	switch m {
+	case netlink.MACVLAN_MODE_PRIVATE:
+		return "private"
+	case netlink.MACVLAN_MODE_VEPA:
+		return "vepa"
+	case netlink.MACVLAN_MODE_BRIDGE:
+		return "bridge"
+	case netlink.MACVLAN_MODE_PASSTHRU:
+		return "passthru"
+	case netlink.MACVLAN_MODE_SOURCE:
+		return "source"
+	}
+	return ""
+}
+
+func ipvlanMode(m netlink.IPVlanMode) string {
+	switch m {
+	case netlink.IPVLAN_MODE_L2:
+		return "l2"
+	case netlink.IPVLAN_MODE_L3:
+		return "l3"
+	case netlink.IPVLAN_MODE_L3S:
+		return "l3s"
+	}
+	return ""
+}
+
+func addressesOf(index int, all []netlink.Addr) []string {
+	var out []string
+	for _, a := range all {
+		if a.LinkIndex == index && a.IPNet != nil {
+			out = append(out, a.IPNet.String())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func routeOf(r netlink.Route, family int, names map[int]string) probe.Route {
+	out := probe.Route{
+		Table: r.Table, To: destination(r.Dst), IPv6: family == netlink.FAMILY_V6, Type: routeType(r.Type), Via: addressOf(r.Gw),
+		Interface: names[r.LinkIndex], Source: addressOf(r.Src), Scope: r.Scope.String(), Protocol: r.Protocol.String(),
+		Metric: r.Priority, MTU: r.MTU,
+	}
+	if via, ok := r.Via.(*netlink.Via); ok && via != nil {
+		out.Via = addressOf(via.Addr)
+	}
+	for _, hop := range r.MultiPath {
+		out.Hops = append(out.Hops, probe.NextHop{Via: addressOf(hop.Gw), Interface: names[hop.LinkIndex], Weight: hop.Hops + 1})
+	}
+	return out
+}
+
+func destination(n *net.IPNet) string {
+	if n == nil {
+		return "default"
+	}
+	if ones, _ := n.Mask.Size(); ones == 0 && n.IP.IsUnspecified() {
+		return "default"
+	}
+	return n.String()
+}
+
+func addressOf(ip net.IP) string {
+	if len(ip) == 0 {
+		return ""
+	}
+	return ip.String()
+}
+
+// routeType is empty for an ordinary route.
+func routeType(t int) string {
+	switch t {
+	case unix.RTN_UNSPEC, unix.RTN_UNICAST:
+		return ""
+	case unix.RTN_BLACKHOLE:
+		return "blackhole"
+	case unix.RTN_UNREACHABLE:
+		return "unreachable"
+	case unix.RTN_PROHIBIT:
+		return "prohibit"
+	case unix.RTN_THROW:
+		return "throw"
+	case unix.RTN_MULTICAST:
+		return "multicast"
+	}
+	return fmt.Sprint(t)
+}
+
+func ruleOf(r netlink.Rule, family int) probe.Rule {
+	out := probe.Rule{
+		IPv6: family == netlink.FAMILY_V6, Priority: r.Priority, Table: r.Table, Not: r.Invert,
+		In: r.IifName, Out: r.OifName, Mark: r.Mark,
+	}
+	if r.Src != nil {
+		out.From = r.Src.String()
+	}
+	if r.Dst != nil {
+		out.To = r.Dst.String()
+	}
+	if r.Mask != nil && r.Mark != 0 {
+		out.Mask = *r.Mask
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package uninstallhost
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// node is the root of a host with what nadra has there, and what others have.
+func node(t *testing.T) Options {
+	t.Helper()
+	root := t.TempDir()
+	for _, path := range []string{
+		"var/lib/nadra/multus/00-multus.conf", "run/cdi/net.nadra.dev-gate_1.json", "run/cdi/gpu.json",
+		"var/lib/kubelet/plugins/net.nadra.dev/dra.sock", "var/lib/kubelet/plugins/gpu/dra.sock",
+		"var/lib/kubelet/plugins_registry/net.nadra.dev-reg.sock", "var/lib/kubelet/plugins_registry/gpu-reg.sock",
+	} {
+		path = filepath.Join(root, path)
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil {
+			err = os.WriteFile(path, nil, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil {
+		t.Fatal(err)
+	}
+	return Options{Root: root, StateDir: "/var/lib/nadra", Patterns: []string{
+		"/var/lib/kubelet/plugins/net.nadra.dev", "/var/lib/kubelet/plugins_registry/net.nadra.dev-reg.sock", "/var/run/cdi/net.nadra.dev-*",
+	}}
+}
+
+// files are those that the host has, sorted.
+func files(t *testing.T, root string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			out = append(out, strings.TrimPrefix(path, root))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestRemove(t *testing.T) {
+	o := node(t)
+	before := files(t, o.Root)
+	want := []string{
+		"/var/lib/kubelet/plugins/net.nadra.dev", "/var/lib/kubelet/plugins_registry/net.nadra.dev-reg.sock", "/var/lib/nadra", "/var/run/cdi/net.nadra.dev-gate_1.json",
+	}
+	look := Run(o)
+	slices.Sort(look.Paths)
+	if diff := cmp.Diff(want, look.Paths); diff != "" || look.Removed || look.Error != "" || !slices.Equal(before, files(t, o.Root)) {
+		t.Errorf("looking: %+v\n%s", look, diff)
+	}
+	o.Remove = true
+	if done := Run(o); !done.Removed || done.Error != "" || len(done.Records) > 0 {
+		t.Errorf("removing: %+v", done)
+	}
+	left := []string{"/run/cdi/gpu.json", "/var/lib/kubelet/plugins/gpu/dra.sock", "/var/lib/kubelet/plugins_registry/gpu-reg.sock"}
+	if diff := cmp.Diff(left, files(t, o.Root)); diff != "" {
+		t.Error(diff)
+	}
+	if again := Run(o); !again.Removed || again.Error != "" || len(again.Paths) > 0 {
+		t.Errorf("again: %+v", again)
+	}
+}
+
+// What a claim was prepared for keeps everything.
+func TestRecordsKeep(t *testing.T) {
+	o := node(t)
+	o.Remove = true
+	store, _, err := checkpoint.Open(filepath.Join(o.Root, o.StateDir), "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = store.Put([]attachment.Prepared{{
+		Claim: attachment.ClaimRef{Namespace: "core", Name: "net", UID: "uid"}, Pod: attachment.PodRef{Namespace: "core", Name: "upf-0", UID: "pod"}, Request: "r",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, o.Root)
+	r := Run(o)
+	if len(r.Records) != 1 || r.Records[0].Pod != "core/upf-0" || r.Records[0].Claim != "core/net" || r.Removed || !slices.Equal(before, files(t, o.Root)) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestDriverRuns(t *testing.T) {
+	o := node(t)
+	o.Remove = true
+	dir, err := os.Open(filepath.Join(o.Root, o.StateDir))
+	if err == nil {
+		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	before := files(t, o.Root)
+	if r := Run(o); r.Removed || !strings.Contains(r.Error, "still runs") || !slices.Equal(before, files(t, o.Root)) {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,180 @@
+package uninstallrun
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/uninstall"
+)
+
+// noteAnnotation keeps, on the driver's namespace, what pods on nodes run: when the
+// driver's DaemonSet is gone nothing else says it.
+const noteAnnotation = prefix + "uninstall"
+
+// Note is what the pods on nodes run.
+type Note struct {
+	Image string   `json:"image"`
+	Args  []string `json:"args,omitempty"`
+}
+
+// Noted is that of an earlier attempt; empty where there was none.
+func (u Uninstaller) Noted(ctx context.Context) (Note, error) {
+	var note Note
+	ns, err := u.Kube.CoreV1().Namespaces().Get(ctx, u.Where.Driver, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && ns.Annotations[noteAnnotation] == "" {
+		return note, nil
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(ns.Annotations[noteAnnotation]), &note)
+	}
+	if err != nil {
+		return note, fmt.Errorf("reading annotation %s of namespace %s: %w", noteAnnotation, u.Where.Driver, err)
+	}
+	return note, nil
+}
+
+// keepNote has the namespace of the pods be there, and remember what they run.
+func (u Uninstaller) keepNote(ctx context.Context) error {
+	if u.DryRun != "" {
+		return nil
+	}
+	if err := u.home(ctx); err != nil {
+		return err
+	}
+	note, err := json.Marshal(Note{u.Pods.Image, u.NodeArgs})
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{noteAnnotation: string(note)}}})
+	if err == nil {
+		_, err = u.Kube.CoreV1().Namespaces().Patch(ctx, u.Where.Driver, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("noting the image on namespace %s: %w", u.Where.Driver, err)
+	}
+	return nil
+}
+
+// home makes the namespace of the pods where it is gone.
+func (u Uninstaller) home(ctx context.Context) error {
+	_, err := u.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: u.Where.Driver, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"},
+	}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("making namespace %s for the pods on nodes: %w", u.Where.Driver, err)
+	}
+	return u.await(ctx, "namespace "+u.Where.Driver, func(ctx context.Context) (string, error) {
+		_, err := u.Kube.CoreV1().ServiceAccounts(u.Where.Driver).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return "it has no service account yet", nil
+		}
+		return "", err
+	})
+}
+
+// records are what nodes still have to bring to its end.
+func (u Uninstaller) records(ctx context.Context) ([]cleanup.Record, error) {
+	if u.DryRun == "client" {
+		u.Say("the nodes are not looked at: --dry-run=server does")
+		return nil, nil
+	}
+	if u.DryRun == "" {
+		if err := u.home(ctx); err != nil {
+			return nil, err
+		}
+	}
+	reports, err := u.ask(ctx, false)
+	var out []cleanup.Record
+	for _, name := range names(reports) {
+		for _, r := range reports[name].Records {
+			r.Node = name
+			out = append(out, r)
+		}
+	}
+	return out, err
+}
+
+// cleanNodes takes away what nadra has on nodes.
+func (u Uninstaller) cleanNodes(ctx context.Context) error {
+	if u.DryRun == "client" {
+		return nil
+	}
+	reports, err := u.ask(ctx, u.DryRun == "")
+	var left []uninstall.User
+	for _, name := range names(reports) {
+		r := reports[name]
+		switch {
+		case len(r.Records) > 0 && u.DryRun == "":
+			f := uninstall.Facts{Records: r.Records}
+			for i := range f.Records {
+				f.Records[i].Node = name
+			}
+			left = append(left, uninstall.InUse(f)...)
+		case r.Removed && len(r.Paths) > 0:
+			u.Say("node %s: removed %s", name, strings.Join(r.Paths, ", "))
+		case len(r.Paths) > 0:
+			u.Say("node %s: %s would be removed", name, strings.Join(r.Paths, ", "))
+		}
+	}
+	if err == nil && len(left) > 0 {
+		err = &InUseError{left}
+	}
+	return err
+}
+
+func names(reports map[string]cleanup.Remains) []string {
+	var out []string
+	for name := range reports {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ask has a pod on each Linux node answer; all must.
+func (u Uninstaller) ask(ctx context.Context, remove bool) (map[string]cleanup.Remains, error) {
+	nodes, err := nodepod.LinuxNodes(ctx, u.Kube)
+	if err != nil {
+		return nil, err
+	}
+	nodes = slices.DeleteFunc(nodes, func(name string) bool { return slices.Contains(u.Exclude, name) })
+	out := map[string]cleanup.Remains{}
+	for _, a := range nodepod.Ask(ctx, *u.Pods, nodes, func(node string) (cleanup.Remains, error) { return u.node(ctx, node, remove) }) {
+		if a.Err == nil {
+			out[a.Node] = a.Said
+		}
+		err = errors.Join(err, a.Err)
+	}
+	return out, err
+}
+
+func (u Uninstaller) node(ctx context.Context, name string, remove bool) (cleanup.Remains, error) {
+	args := append([]string{"uninstall", "--host-root=" + nodepod.HostRoot}, u.NodeArgs...)
+	pod := u.Pods.Pod(name, args)
+	if remove {
+		pod = u.Pods.Writing(name, append(args, "--remove"))
+	}
+	var report cleanup.Remains
+	log, err := u.Pods.Run(ctx, pod)
+	if err == nil && json.Unmarshal(log, &report) != nil {
+		err = errors.New(strings.TrimSpace(string(log)))
+	}
+	if err == nil && report.Error != "" {
+		err = errors.New(report.Error)
+	}
+	if err != nil {
+		return report, fmt.Errorf("asking node %s: %w: --exclude-node leaves it as it is", name, err)
+	}
+	return report, nil
+}

@@ -1,0 +1,145 @@
+package checkpoint
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nadra-dev/nadra/internal/atomicfile"
+	"github.com/nadra-dev/nadra/internal/failpoint"
+)
+
+// PendingDEL is a CNI DEL that has failed for so long that the pod no longer waits for
+// it. It is retried until it succeeds.
+type PendingDEL struct {
+	// Record is the attachment with everything that its DEL needs.
+	Record Record `json:"record"`
+	// Since is the time at which the DEL was deferred.
+	Since time.Time `json:"since"`
+	// Cause is the error of the last DEL before that.
+	Cause string `json:"cause"`
+}
+
+// fileName returns the name of the pending DEL's file without extension. It is unique
+// for an attachment in a sandbox.
+func (p PendingDEL) fileName() string {
+	sum := sha256.Sum256([]byte(p.Record.DELKey()))
+	return hex.EncodeToString(sum[:16])
+}
+
+// pendingDELFile is the content of a pending DEL's file.
+type pendingDELFile struct {
+	Version int `json:"version"`
+	PendingDEL
+}
+
+// pendingDELs are the pending DELs of the node, in memory and on disk.
+type pendingDELs struct {
+	dir string
+	mu  sync.RWMutex
+	all map[string]PendingDEL // by file name
+}
+
+func newPendingDELs(dir string) *pendingDELs {
+	return &pendingDELs{dir: dir, all: map[string]PendingDEL{}}
+}
+
+func (p *pendingDELs) path(del PendingDEL) string {
+	return filepath.Join(p.dir, del.fileName()+".json")
+}
+
+// add writes a pending DEL.
+func (p *pendingDELs) add(del PendingDEL) error {
+	data, err := encode(pendingDELFile{Version: FormatVersion, PendingDEL: del})
+	if err != nil {
+		return fmt.Errorf("encoding the pending DEL of %s: %w", del.Record.Key(), err)
+	}
+	failpoint.Reach(failpoint.BeforeRecordWrite)
+	if err := atomicfile.Write(p.path(del), data, fileMode); err != nil {
+		return fmt.Errorf("writing the pending DEL of %s: %w", del.Record.Key(), err)
+	}
+	if err := atomicfile.SyncDir(p.dir); err != nil {
+		return fmt.Errorf("writing the pending DEL of %s: %w", del.Record.Key(), err)
+	}
+	failpoint.Reach(failpoint.AfterRecordWrite)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[del.fileName()] = del
+	return nil
+}
+
+// remove forgets a pending DEL.
+func (p *pendingDELs) remove(del PendingDEL) error {
+	failpoint.Reach(failpoint.BeforeRecordDelete)
+	if err := atomicfile.Remove(p.path(del)); err != nil {
+		return fmt.Errorf("forgetting the pending DEL of %s: %w", del.Record.Key(), err)
+	}
+	failpoint.Reach(failpoint.AfterRecordDelete)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, del.fileName())
+	return nil
+}
+
+// list returns all pending DELs, the oldest first.
+func (p *pendingDELs) list() []PendingDEL {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(p.all), func(a, b PendingDEL) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.fileName(), b.fileName()))
+	})
+}
+
+// load adds the pending DEL in a file that was read.
+func (p *pendingDELs) load(name string, data []byte) error {
+	del, err := decodePendingDEL(data)
+	if err == nil {
+		p.all[name] = del
+	}
+	return err
+}
+
+// decodePendingDEL decodes the content of a pending DEL's file.
+func decodePendingDEL(data []byte) (PendingDEL, error) {
+	var f pendingDELFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return PendingDEL{}, fmt.Errorf("decoding JSON: %w", err)
+	}
+	if f.Version != FormatVersion {
+		return PendingDEL{}, fmt.Errorf("format version %d is not %d: the file was written by another version of nadra", f.Version, FormatVersion)
+	}
+	if !f.Record.NeedsDEL() {
+		return PendingDEL{}, fmt.Errorf("phase %q needs no DEL", f.Record.Phase)
+	}
+	return f.PendingDEL, f.Record.check(f.Record.Claim.UID)
+}
+
+// DeferDEL makes a pending DEL of a record that needs a DEL. The record needs none
+// afterwards. A crash in between leaves both, which costs a second DEL.
+func (s *Store) DeferDEL(key Key, cause error) error {
+	records := s.ForClaim(key.ClaimUID)
+	i := slices.IndexFunc(records, func(r Record) bool { return r.Key() == key })
+	if i < 0 {
+		return fmt.Errorf("%w: %s", ErrNotFound, key)
+	}
+	if !records[i].NeedsDEL() {
+		return nil
+	}
+	if err := s.pending.add(PendingDEL{Record: records[i], Since: time.Now().UTC(), Cause: cause.Error()}); err != nil {
+		return err
+	}
+	return s.MarkDetached(key)
+}
+
+// PendingDELs returns all pending DELs, the oldest first.
+func (s *Store) PendingDELs() []PendingDEL { return s.pending.list() }
+
+// ResolveDEL forgets a pending DEL that has succeeded.
+func (s *Store) ResolveDEL(del PendingDEL) error { return s.pending.remove(del) }

@@ -1,0 +1,88 @@
+package checkpoint_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// TestPendingDEL checks that a pending DEL has everything that the DEL needs, outlives its
+// claim and the driver, and ends when it is resolved.
+func TestPendingDEL(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	put(t, s, prepared("a", "web", "net1", 0))
+	key := s.All()[0].Key()
+	if err := s.DeferDEL(key, errors.New("it needs no DEL")); err != nil || len(s.PendingDELs()) > 0 {
+		t.Errorf("a record that needs no DEL: %v, %v", err, s.PendingDELs())
+	}
+	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkAttached(checkpoint.Added{Key: key, Result: []byte(`{"ips":[]}`)}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.All()[0]
+	if err := s.DeferDEL(key, errors.New("daemon is down")); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.All()[0]; r.NeedsDEL() {
+		t.Errorf("the record still needs a DEL: %+v", r)
+	}
+	if err := s.DeleteClaim(before.Claim.UID); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	dels := s.PendingDELs()
+	if len(dels) != 1 || dels[0].Cause != "daemon is down" || dels[0].Since.IsZero() {
+		t.Fatalf("dels %+v", dels)
+	}
+	if diff := cmp.Diff(before, dels[0].Record); diff != "" {
+		t.Errorf("the pending DEL's record (-want +got):\n%s", diff)
+	}
+	if err := s.ResolveDEL(dels[0]); err != nil {
+		t.Fatal(err)
+	}
+	if left := open(t, dir).PendingDELs(); len(left) > 0 {
+		t.Errorf("after settling: %v", left)
+	}
+}
+
+func TestDamagedPendingDEL(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "pending-dels", "x.json"), []byte(`{"version":1,"record":{"phase":"Prepared"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, damaged, err := checkpoint.Open(dir, "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(damaged) != 1 || damaged[0].Name != "x" || len(s.PendingDELs()) > 0 {
+		t.Errorf("damaged %+v, dels %v", damaged, s.PendingDELs())
+	}
+}
+
+// The gate is told at once, until the next attempt.
+func TestRefusal(t *testing.T) {
+	s := open(t, t.TempDir())
+	put(t, s, prepared("a", "web", "net1", 0))
+	key := s.All()[0].Key()
+	if err := s.MarkRefused([]checkpoint.Key{key}, "no such VLAN"); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.All()[0].Refusal; got != "no such VLAN" {
+		t.Errorf("refusal %q", got)
+	}
+	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.All()[0].Refusal; got != "" {
+		t.Errorf("refusal while attaching: %q", got)
+	}
+}

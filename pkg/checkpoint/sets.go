@@ -1,0 +1,47 @@
+package checkpoint
+
+import (
+	"slices"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// ByPod groups records by their pod.
+func ByPod(records []Record) map[attachment.PodRef][]Record {
+	out := map[attachment.PodRef][]Record{}
+	for _, r := range records {
+		out[r.Pod] = append(out[r.Pod], r)
+	}
+	return out
+}
+
+// Keys returns the records' keys in order.
+func Keys(records []Record) []Key {
+	out := make([]Key, len(records))
+	for i, r := range records {
+		out[i] = r.Key()
+	}
+	return out
+}
+
+// ClaimUIDs returns the UIDs of the records' claims, sorted and without duplicates.
+func ClaimUIDs(records []Record) []string {
+	uids := make([]string, len(records))
+	for i, r := range records {
+		uids[i] = r.Claim.UID
+	}
+	slices.Sort(uids)
+	return slices.Compact(uids)
+}
+
+// Networks returns the records of attachments, without those of devices that the pod
+// gets without a network.
+func Networks(records []Record) []Record {
+	return slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.DeviceOnly })
+}
+
+// InSandbox returns a function that reports whether a record's attachment was made, or
+// begun, in the sandbox.
+func InSandbox(id string) func(Record) bool {
+	return func(r Record) bool { return r.Sandbox != nil && r.Sandbox.ID == id }
+}

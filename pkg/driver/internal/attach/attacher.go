@@ -1,0 +1,286 @@
+package attach
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+)
+
+// backoff has the pauses before another try to attach.
+var backoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 5 * time.Second, Steps: math.MaxInt}
+
+// Plugins runs CNI plugins. It is a cniexec.Runner outside of tests.
+type Plugins interface {
+	Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error)
+	Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error
+	DeviceInfo(s attachment.Sandbox, a attachment.Attachment) (json.RawMessage, error)
+}
+
+// Netns reads and changes the network namespaces of sandboxes. It is a podnet.Reader
+// outside of tests.
+type Netns interface {
+	Inspect(netns string) (podnet.Namespace, error)
+	// DefaultRoutes returns the default routes of the main table, of both families.
+	DefaultRoutes(netns string) ([]checkpoint.Route, error)
+	// Reroute removes routes and then adds others. It ignores routes that are gone, or
+	// there, already.
+	Reroute(netns string, remove, add []checkpoint.Route) error
+}
+
+// Options has what an Attacher needs. All fields but Metrics are required.
+type Options struct {
+	Store   *checkpoint.Store
+	Plugins Plugins
+	Netns   Netns
+	// RestoreDevice makes a device of a resource pool what it was before the pod.
+	RestoreDevice func(attachment.Hardware) error
+	Limits        Limits
+	// Deferred is called when a failing DEL becomes a pending DEL.
+	Deferred func(r checkpoint.Record, cause error)
+	// StatusWait makes the gate wait for the pod's network-status.
+	StatusWait bool
+	Metrics    *metrics.Node
+}
+
+// Attacher moves a pod's records through their phases by running plugins. The caller
+// holds the pod's lock: the CNI specification forbids concurrent operations on one
+// container.
+type Attacher struct {
+	Options
+	failures delFailures
+}
+
+// New returns an Attacher.
+func New(o Options) *Attacher { return &Attacher{Options: o} }
+
+// transient marks an error after which the same try may succeed.
+type transient struct{ error }
+
+func (t transient) Unwrap() error { return t.error }
+
+// Attach gives the sandbox all attachments of its pod, in order (behaviour A4-51). It
+// reports transient failures to failed and tries again until ctx ends. After any other
+// failure, and at the end, it deletes in reverse order what it has begun, and returns the
+// error. A DEL that fails then stays in its record.
+func (a *Attacher) Attach(ctx context.Context, sandbox attachment.Sandbox, failed func(error)) error {
+	pauses := backoff
+	for {
+		err := a.try(ctx, sandbox)
+		if err == nil {
+			return nil
+		}
+		if !errors.As(err, new(transient)) {
+			return errors.Join(err, a.rollBack(ctx, sandbox))
+		}
+		if ctx.Err() == nil {
+			failed(err)
+		}
+		select {
+		case <-time.After(pauses.Step()):
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); !errors.Is(err, cause) {
+				err = fmt.Errorf("%w: %w", cause, err)
+			}
+			return errors.Join(err, a.rollBack(ctx, sandbox))
+		}
+	}
+}
+
+// try adds the attachments that the sandbox lacks. Before that it deletes what an earlier
+// sandbox of the pod has left. If a try has failed in this sandbox, it deletes everything
+// in the sandbox: IPAM plugins may release addresses by the sandbox alone (whereabouts 0.8
+// does), so that the DEL of one network frees the addresses of the others.
+func (a *Attacher) try(ctx context.Context, sandbox attachment.Sandbox) error {
+	if err := a.recordDevices(sandbox); err != nil {
+		return transient{err}
+	}
+	missing := a.Missing(sandbox)
+	if slices.ContainsFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
+		return missing(r) && r.NeedsDEL() && checkpoint.InSandbox(sandbox.ID)(r)
+	}) {
+		missing = func(r checkpoint.Record) bool { return !r.DeviceOnly }
+	}
+	if err := a.Detach(ctx, sandbox.Pod.UID, missing); err != nil {
+		return transient{fmt.Errorf("clearing what was attached before: %w", err)}
+	}
+	todo := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool { return !missing(r) })
+	if len(todo) == 0 {
+		return nil
+	}
+	if sandbox.NetNS == "" {
+		return HostNetworkError(sandbox.Pod, todo)
+	}
+	ns, err := a.Netns.Inspect(sandbox.NetNS)
+	if err == nil {
+		err = a.checkNames(ns.Links, todo, sandbox.ID)
+	}
+	if err != nil {
+		return err
+	}
+	sandbox.Cookie = ns.Cookie
+	return a.addAll(ctx, sandbox, todo)
+}
+
+// addAll runs ADD for records. It marks them attaching while the first plugin's process
+// starts, and records all results with one write, because every pod with many networks
+// waits for each write. A crash before that write costs one DEL and one ADD more.
+func (a *Attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo []checkpoint.Record) error {
+	added := make([]checkpoint.Added, 0, len(todo))
+	var markErr error
+	mark := func() error {
+		markErr = a.Store.MarkAttaching(checkpoint.Keys(todo), sandbox)
+		failpoint.Reach(failpoint.BeforeAdd)
+		return markErr
+	}
+	for i, r := range todo {
+		started := time.Now()
+		one, err := a.add(ctx, sandbox, r, todo[:i+1], mark)
+		a.measureAdd(r, started, err)
+		mark = nil
+		if markErr != nil {
+			return transient{err}
+		}
+		if err != nil {
+			return errors.Join(err, a.Store.MarkAttached(added...), a.Store.MarkDetached(checkpoint.Keys(todo[i+1:])...))
+		}
+		added = append(added, one)
+	}
+	if err := a.Store.MarkAttached(added...); err != nil {
+		return transient{err}
+	}
+	return nil
+}
+
+// recordDevices records the sandbox that has the pod's devices without a network, so that
+// no other pod gets them while it runs.
+func (a *Attacher) recordDevices(sandbox attachment.Sandbox) error {
+	devices := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
+		return !r.DeviceOnly || r.Sandbox != nil && r.Sandbox.ID == sandbox.ID && r.BootID == a.Store.BootID()
+	})
+	if len(devices) == 0 || sandbox.NetNS == "" {
+		return nil
+	}
+	ns, err := a.Netns.Inspect(sandbox.NetNS)
+	if err != nil {
+		return err
+	}
+	sandbox.Cookie = ns.Cookie
+	return a.Store.MarkDeviceInUse(checkpoint.Keys(devices), sandbox)
+}
+
+// Missing returns a function that reports whether a record is not attached in this very
+// sandbox. It is false for devices without a network.
+func (a *Attacher) Missing(sandbox attachment.Sandbox) func(checkpoint.Record) bool {
+	return func(r checkpoint.Record) bool {
+		return !r.DeviceOnly && (r.Phase != checkpoint.Attached || r.Sandbox.ID != sandbox.ID || r.BootID != a.Store.BootID())
+	}
+}
+
+// checkNames refuses interface names that the sandbox has already. It runs before the
+// records need a DEL, because a DEL would remove an interface that is not nadra's, such as
+// eth0. If the interface is nadra's, left by a try whose DEL is pending, the error has
+// that DEL's cause.
+func (a *Attacher) checkNames(links []string, todo []checkpoint.Record, sandboxID string) error {
+	i := slices.IndexFunc(todo, func(r checkpoint.Record) bool { return slices.Contains(links, r.Attachment.Interface) })
+	if i < 0 {
+		return nil
+	}
+	at := todo[i].Attachment
+	for _, del := range a.Store.PendingDELs() {
+		if checkpoint.InSandbox(sandboxID)(del.Record) && del.Record.Attachment.Interface == at.Interface {
+			return fmt.Errorf("adding network %s as %s: the pod still has this interface from an earlier try, whose DEL is pending: %s",
+				at.Network, at.Interface, del.Cause)
+		}
+	}
+	return fmt.Errorf("adding network %s as %s: the pod has an interface of this name already: "+
+		"choose another name in the claim's interface field", at.Network, at.Interface)
+}
+
+// add runs ADD for one record after calling before. begun are the records of the same try
+// up to this one.
+func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record, begun []checkpoint.Record, before func() error) (checkpoint.Added, error) {
+	none := checkpoint.Added{}
+	at := r.Attachment
+	limit := a.Limits.Of(at).Add
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("one ADD may take %s", limit))
+	defer cancel()
+	result, err := a.Plugins.Add(ctx, sandbox, at, before)
+	failpoint.Reach(failpoint.AfterAdd)
+	if err != nil {
+		passing := cniexec.Transient(err)
+		err = fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
+		if passing {
+			return none, transient{err}
+		}
+		return none, err
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return none, fmt.Errorf("encoding the result of network %s: %w", at.Network, err)
+	}
+	if err := a.moveDefaultRoute(sandbox, begun); err != nil {
+		return none, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
+	}
+	return checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: !a.StatusWait}, nil
+}
+
+// deviceInfo returns the plugins' device information, or what the resource pool knows. It
+// is only passed on to network-status, so errors are logged, not returned.
+func (a *Attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record) json.RawMessage {
+	info, err := a.Plugins.DeviceInfo(sandbox, r.Attachment)
+	if len(info) == 0 && r.Hardware != nil {
+		info = r.Hardware.DeviceInfo
+	}
+	if err != nil {
+		podlog.ForRecord(ctx, r).Info("network-status has no device information", "err", err)
+	}
+	return info
+}
+
+// rollBack deletes what was begun in the sandbox. It has a time limit of its own, because
+// that of the attach may have passed.
+func (a *Attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) error {
+	limit := a.Limits.rollback(a.Store.ForPod(sandbox.Pod.UID))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, errors.New("the time for the rollback is over"))
+	defer cancel()
+	attached := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
+		return r.Phase != checkpoint.Attached || !checkpoint.InSandbox(sandbox.ID)(r)
+	})
+	// The sandbox lives on. If its DELs succeeded and the full disk kept the records
+	// attached, the pod would run without these networks.
+	if len(attached) > 0 {
+		if err := a.Store.MarkDetaching(checkpoint.Keys(attached)...); err != nil {
+			return fmt.Errorf("recording the rollback: %w", err)
+		}
+	}
+	return a.Detach(ctx, sandbox.Pod.UID, checkpoint.InSandbox(sandbox.ID))
+}
+
+// HostNetworkError returns why a pod with the host's network gets no attachments.
+func HostNetworkError(pod attachment.PodRef, missing []checkpoint.Record) error {
+	at := missing[0].Attachment
+	return fmt.Errorf("adding network %s as %s: pod %s/%s uses the host's network, which gets no attachments: "+
+		"remove spec.hostNetwork or the claim %s", at.Network, at.Interface, pod.Namespace, pod.Name, missing[0].Claim.Name)
+}
+
+// measureAdd counts an ADD.
+func (a *Attacher) measureAdd(r checkpoint.Record, started time.Time, err error) {
+	at := &r.Attachment
+	meters := a.Metrics.Network(at.Network.Namespace, at.Network.Name, at.Conflist)
+	meters.Added(time.Since(started), err, err != nil && errors.As(err, new(transient)))
+}

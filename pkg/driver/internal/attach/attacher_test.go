@@ -1,0 +1,271 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+)
+
+// newAttacher returns an attacher with an empty store, and its plugins.
+func newAttacher(t *testing.T) (*Attacher, *drivertest.Kernel) {
+	t.Helper()
+	store, _, err := checkpoint.Open(t.TempDir(), "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := drivertest.NewKernel()
+	return New(Options{
+		Store: store, Plugins: k, Netns: k, RestoreDevice: func(attachment.Hardware) error { return nil },
+		Limits: Limits{Add: 30 * time.Second, Del: 10 * time.Second}, Metrics: metrics.NewNode(),
+		Deferred: func(r checkpoint.Record, _ error) { _ = k.Record("DEFERRED", *r.Sandbox, r.Attachment) },
+	}), k
+}
+
+// attachOnce attaches, and fails the test if a try is repeated.
+func attachOnce(t *testing.T, a *Attacher, s attachment.Sandbox) error {
+	t.Helper()
+	return a.Attach(t.Context(), s, func(err error) { t.Errorf("tried again after: %v", err) })
+}
+
+func TestAttachInOrderAndDetachInReverse(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"}, []string{"net3"})
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatalf("a repeated hook: %v", err)
+	}
+	all := func(checkpoint.Record) bool { return true }
+	if err := a.Detach(t.Context(), drivertest.Web.UID, all); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Detach(t.Context(), drivertest.Web.UID, all); err != nil {
+		t.Fatalf("a repeated stop: %v", err)
+	}
+	want := []string{
+		`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`, `ADD net3 in sandbox-1 netns "/run/netns/1"`,
+		`DEL net3 in sandbox-1 netns "/run/netns/1"`, `DEL net2 in sandbox-1 netns "/run/netns/1"`, `DEL net1 in sandbox-1 netns "/run/netns/1"`,
+	}
+	if diff := cmp.Diff(want, k.Calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+	if len(k.Has) > 0 {
+		t.Errorf("left over: %v", k.Has)
+	}
+}
+
+// What was taken down is not taken for attached by the next attempt, in the same
+// process or the next one, also when that could not be written any more.
+func TestRolledBackOnAFullDisk(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
+	dir := a.Store.Dir()
+	full := dir + ".full"
+	k.Fail("ADD net2", drivertest.Final("no"))
+	k.Deleted = func() { _ = os.Rename(dir, full) } // nothing can be written from here on
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err == nil {
+		t.Fatal("it does not fail")
+	}
+	if err := os.Rename(full, dir); err != nil {
+		t.Fatal(err)
+	}
+	k.Deleted = nil
+	a.Store.WaitSynced()
+	reopened, _, err := checkpoint.Open(filepath.Dir(dir), "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, store := range map[string]*checkpoint.Store{"the same process": a.Store, "the next process": reopened} {
+		for _, r := range store.ForPod(drivertest.Web.UID) {
+			if r.Phase == checkpoint.Attached {
+				t.Errorf("%s takes %s for attached", name, r.Attachment.Interface)
+			}
+		}
+	}
+	k.Fail("ADD net2", nil)
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	if !k.Has["sandbox-1/net1"] || !k.Has["sandbox-1/net2"] {
+		t.Errorf("attached without an error, with interfaces %v only", k.Has)
+	}
+}
+
+func TestFailedAddIsRolledBack(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2", "net3"})
+	k.Failures["ADD net2"] = drivertest.Final("no free address")
+	err := attachOnce(t, a, drivertest.SandboxNo(1))
+	if err == nil || !strings.Contains(err.Error(), "adding network default/blue as net2: no free address") {
+		t.Errorf("error %v", err)
+	}
+	want := []string{
+		`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`,
+		`DEL net2 in sandbox-1 netns "/run/netns/1"`, `DEL net1 in sandbox-1 netns "/run/netns/1"`,
+	}
+	if diff := cmp.Diff(want, k.Calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+	for ifName, phase := range drivertest.Phases(a.Store) {
+		if phase != checkpoint.Prepared {
+			t.Errorf("%s is %s", ifName, phase)
+		}
+	}
+	delete(k.Failures, "ADD net2")
+	if err := attachOnce(t, a, drivertest.SandboxNo(2)); err != nil {
+		t.Errorf("the kubelet's next sandbox: %v", err)
+	}
+}
+
+// The deadline of the hook has passed, and still what was begun is taken down.
+func TestRollbackHasItsOwnTime(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.Attach(ctx, drivertest.SandboxNo(1), func(error) {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff([]string{`DEL net1 in sandbox-1 netns "/run/netns/1"`}, k.Calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+}
+
+func TestFailedDelStaysOwed(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	k.Failures["DEL net2"] = errors.New("daemon is down")
+	err := a.Detach(t.Context(), drivertest.Web.UID, func(checkpoint.Record) bool { return true })
+	if err == nil || !strings.Contains(err.Error(), "deleting network default/blue from net2: daemon is down") {
+		t.Errorf("error %v", err)
+	}
+	want := map[string]checkpoint.Phase{"net1": checkpoint.Prepared, "net2": checkpoint.Attached}
+	if diff := cmp.Diff(want, drivertest.Phases(a.Store)); diff != "" {
+		t.Errorf("phases (-want +got):\n%s", diff)
+	}
+	// A new sandbox of the pod first needs the old one's DEL.
+	k.Calls = nil
+	err = a.Attach(t.Context(), drivertest.SandboxNo(2), func(err error) {
+		if !strings.Contains(err.Error(), "clearing what was attached before: deleting network default/blue from net2: daemon is down") {
+			t.Errorf("trouble: %v", err)
+		}
+		delete(k.Failures, "DEL net2")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := k.Calls[1]; first != `DEL net2 in sandbox-1 netns "/run/netns/1"` {
+		t.Errorf("first call %s", first)
+	}
+}
+
+// After a reboot the old path may be another pod's namespace.
+func TestDelAfterARebootHasNoNamespace(t *testing.T) {
+	dir := t.TempDir()
+	before, _, err := checkpoint.Open(dir, "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := newAttacher(t)
+	a.Store = before
+	drivertest.PrepareWeb(t, before, []string{"net1"})
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	a, k := newAttacher(t)
+	if a.Store, _, err = checkpoint.Open(dir, "boot-2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := attachOnce(t, a, drivertest.SandboxNo(2)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`DEL net1 in sandbox-1 netns ""`, `ADD net1 in sandbox-2 netns "/run/netns/2"`}
+	if diff := cmp.Diff(want, k.Calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+}
+
+// The driver died within an ADD; the same sandbox asks again.
+func TestCutOffAttemptIsDeletedFirst(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
+	cutOff := drivertest.SandboxNo(1)
+	cutOff.Cookie = drivertest.CookieOf(cutOff.NetNS)
+	if err := a.Store.MarkAttaching(checkpoint.Keys(a.Store.All()), cutOff); err != nil {
+		t.Fatal(err)
+	}
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`DEL net2 in sandbox-1 netns "/run/netns/1"`, `DEL net1 in sandbox-1 netns "/run/netns/1"`,
+		`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`,
+	}
+	if diff := cmp.Diff(want, k.Calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+}
+
+func TestHostNetworkPodIsRefused(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1"})
+	s := drivertest.SandboxNo(1)
+	s.NetNS = ""
+	err := attachOnce(t, a, s)
+	if err == nil || !strings.Contains(err.Error(), "pod default/web uses the host's network") || !strings.Contains(err.Error(), "claim claim-0") {
+		t.Errorf("error %v", err)
+	}
+	if len(k.Calls) > 0 || drivertest.Phases(a.Store)["net1"] != checkpoint.Prepared {
+		t.Errorf("plugins %v, phases %v", k.Calls, drivertest.Phases(a.Store))
+	}
+}
+
+// Neither ADD nor DEL may touch an interface that is not ours.
+func TestTakenInterfaceNameIsRefusedBeforeAnyPlugin(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1", "eth0"})
+	err := attachOnce(t, a, drivertest.SandboxNo(1))
+	if err == nil || !strings.Contains(err.Error(), "adding network default/blue as eth0: the pod has an interface of this name already") {
+		t.Errorf("error %v", err)
+	}
+	if len(k.Calls) > 0 || drivertest.Phases(a.Store)["eth0"] != checkpoint.Prepared {
+		t.Errorf("plugins %v, phases %v", k.Calls, drivertest.Phases(a.Store))
+	}
+}
+
+// TestInterfaceOfAPendingDEL attaches while an earlier try has left the interface: the error
+// has the cause of the pending DEL, because choosing another name would not help.
+func TestInterfaceOfAPendingDEL(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"eth0"}) // every namespace has one
+	key := a.Store.All()[0].Key()
+	if err := a.Store.MarkAttaching([]checkpoint.Key{key}, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Store.DeferDEL(key, errors.New("no iptables")); err != nil {
+		t.Fatal(err)
+	}
+	err := attachOnce(t, a, drivertest.SandboxNo(1))
+	const want = "as eth0: the pod still has this interface from an earlier try, whose DEL is pending: no iptables"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v", err)
+	}
+	if len(k.Calls) > 0 {
+		t.Errorf("plugins %v", k.Calls)
+	}
+}

@@ -1,0 +1,170 @@
+package attach
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+)
+
+func route(family string, metric int, iface, gateway string) checkpoint.Route {
+	return checkpoint.Route{Family: family, Metric: metric, Hops: []checkpoint.Hop{{Interface: iface, Gateway: gateway}}}
+}
+
+var (
+	primary4 = route("IPv4", 0, "eth0", "10.88.0.1")
+	primary6 = route("IPv6", 1024, "eth0", "fd88::1")
+)
+
+// prepareRoutes notes web's interfaces net1, net2, … of which each asks for
+// these gateways; nil asks for nothing.
+func prepareRoutes(t *testing.T, a *Attacher, asks ...[]string) {
+	t.Helper()
+	names := []string{"net1", "net2", "net3"}[:len(asks)]
+	drivertest.PrepareWeb(t, a.Store, names)
+	records := a.Store.All()
+	if err := a.Store.DeleteClaim(records[0].Claim.UID); err != nil {
+		t.Fatal(err)
+	}
+	for i := range records {
+		if asks[i] != nil {
+			records[i].Attachment.DefaultRoute = &asks[i]
+		}
+	}
+	var ps []attachment.Prepared
+	for _, r := range records {
+		ps = append(ps, r.Prepared)
+	}
+	if err := a.Store.Put(ps); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The default route goes where it is asked for and comes back (behaviours
+// A2-22, A2-23, B7).
+func TestDefaultRouteMoves(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		asks [][]string
+		want []checkpoint.Route
+	}{
+		{"nobody asks", [][]string{nil, nil}, []checkpoint.Route{primary4, primary6}},
+		{"one family takes both away", [][]string{nil, {"10.1.0.1"}}, []checkpoint.Route{route("IPv4", 0, "net2", "10.1.0.1")}},
+		{"both families", [][]string{{"10.1.0.1", "FD00::1"}, nil}, []checkpoint.Route{route("IPv4", 0, "net1", "10.1.0.1"), route("IPv6", 1024, "net1", "fd00::1")}},
+		{"on two attachments", [][]string{{"10.1.0.1"}, nil, {"fd00::1"}}, []checkpoint.Route{route("IPv4", 0, "net1", "10.1.0.1"), route("IPv6", 1024, "net3", "fd00::1")}},
+		{"alternatives", [][]string{{"10.1.0.1", "10.1.0.2"}}, []checkpoint.Route{route("IPv4", 0, "net1", "10.1.0.1"), route("IPv4", 1, "net1", "10.1.0.2")}},
+		{"an empty list", [][]string{nil, {}}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, k := newAttacher(t)
+			k.Routes = []checkpoint.Route{primary4, primary6}
+			prepareRoutes(t, a, tc.asks...)
+			if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+				t.Fatal(err)
+			}
+			drivertest.Same(t, "attached", tc.want, ordered(k.Routes))
+			if err := a.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")); err != nil {
+				t.Fatal(err)
+			}
+			drivertest.Same(t, "detached", []checkpoint.Route{primary4, primary6}, ordered(k.Routes))
+			for _, r := range a.Store.All() {
+				drivertest.Same(t, "displaced after the DEL", nil, r.Displaced)
+			}
+		})
+	}
+}
+
+// An attachment that follows brings a default route of its own, which goes.
+func TestDefaultRouteOfALaterAttachmentGoes(t *testing.T) {
+	a, k := newAttacher(t)
+	k.Routes = []checkpoint.Route{primary4}
+	prepareRoutes(t, a, []string{"10.1.0.1"}, nil)
+	own := route("IPv4", 0, "net2", "10.2.0.1")
+	k.Added = func(iface string) {
+		if iface == "net2" {
+			k.Routes = append(k.Routes, own)
+		}
+	}
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Same(t, "attached", []checkpoint.Route{route("IPv4", 0, "net1", "10.1.0.1")}, k.Routes)
+	drivertest.Same(t, "displaced", []checkpoint.Route{primary4, own}, a.Store.All()[0].Displaced)
+	if err := a.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Same(t, "detached", []checkpoint.Route{primary4}, k.Routes) // net2 is not there any more
+}
+
+// A gateway that cannot be reached fails the pod, and all is as before.
+func TestUnreachableGateway(t *testing.T) {
+	a, k := newAttacher(t)
+	k.Routes = []checkpoint.Route{primary4, primary6}
+	prepareRoutes(t, a, nil, []string{"10.9.0.1"})
+	k.Rerouting = func(give []checkpoint.Route) error {
+		if slices.ContainsFunc(give, func(r checkpoint.Route) bool { return drivertest.Through(r, "net2") }) {
+			return unix.ENETUNREACH
+		}
+		return nil
+	}
+	err := attachOnce(t, a, drivertest.SandboxNo(1))
+	drivertest.WantError(t, err, "adding network default/blue as net2: moving the pod's default route: network is unreachable")
+	drivertest.Same(t, "routes", []checkpoint.Route{primary4, primary6}, ordered(k.Routes))
+	drivertest.Same(t, "interfaces", map[string]bool{}, k.Has)
+}
+
+// The driver died after it had taken the route away; the next attempt of the
+// same sandbox begins by giving it back, and the end does so too.
+func TestDefaultRouteSurvivesACrash(t *testing.T) {
+	a, k := newAttacher(t)
+	k.Routes = []checkpoint.Route{primary4}
+	prepareRoutes(t, a, []string{"10.1.0.1"})
+	k.Rerouting = func([]checkpoint.Route) error { panic("killed") }
+	func() {
+		defer func() { _ = recover() }()
+		_ = a.try(t.Context(), drivertest.SandboxNo(1))
+	}()
+	k.Rerouting = nil
+	drivertest.Same(t, "displaced", []checkpoint.Route{primary4}, a.Store.All()[0].Displaced)
+	k.Routes = nil // as far as it had come
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Same(t, "attached", []checkpoint.Route{route("IPv4", 0, "net1", "10.1.0.1")}, k.Routes)
+	if err := a.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Same(t, "detached", []checkpoint.Route{primary4}, k.Routes)
+}
+
+// What cannot be put back keeps the DEL owed.
+func TestRestoringFails(t *testing.T) {
+	a, k := newAttacher(t)
+	k.Routes = []checkpoint.Route{primary4}
+	prepareRoutes(t, a, []string{})
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	k.Rerouting = func([]checkpoint.Route) error { return errors.New("no memory") }
+	drivertest.WantError(t, a.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")), "deleting network default/blue from net1: restoring the pod's default route: no memory")
+	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(a.Store))
+}
+
+// ordered puts IPv4 first.
+func ordered(routes []checkpoint.Route) []checkpoint.Route {
+	slices.SortFunc(routes, func(a, b checkpoint.Route) int {
+		if a.String() < b.String() {
+			return -1
+		}
+		return 1
+	})
+	if len(routes) == 0 {
+		return nil
+	}
+	return routes
+}

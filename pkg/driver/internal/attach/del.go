@@ -1,0 +1,165 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+)
+
+// A DEL that has failed this often, for at least this long, becomes a pending DEL. The
+// deletion of a pod, and its next sandbox, wait no longer than about that.
+const (
+	deferAfterFailures = 3
+	deferAfterTime     = 20 * time.Second
+)
+
+// Detach runs the DELs of those of the pod's records that match.
+func (a *Attacher) Detach(ctx context.Context, podUID string, match func(checkpoint.Record) bool) error {
+	done, err := a.delAll(ctx, a.Store.ForPod(podUID), match)
+	if len(done) > 0 {
+		err = errors.Join(err, a.Store.MarkDetached(done...))
+	}
+	return err
+}
+
+// Release runs the DELs of one claim and then forgets the claim. If all of them succeed it
+// records nothing in between, so that a full disk keeps no pod from being deleted.
+func (a *Attacher) Release(ctx context.Context, claimUID string) error {
+	wanted := func(checkpoint.Record) bool { return !failpoint.Off(failpoint.UnprepareDEL) }
+	done, err := a.delAll(ctx, a.Store.ForClaim(claimUID), wanted)
+	if err != nil {
+		return errors.Join(err, a.Store.MarkDetached(done...))
+	}
+	return a.Store.DeleteClaim(claimUID)
+}
+
+// delAll runs the DELs of those of the records that need one and match, the last attached
+// first. It returns the keys of the records whose DEL has succeeded. One failure does not
+// stop the others (behaviour A4-50).
+func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, match func(checkpoint.Record) bool) (done []checkpoint.Key, err error) {
+	var errs []error
+	alive := map[string]bool{} // by sandbox; a sandbox that is gone does not come back
+	for _, r := range slices.Backward(records) {
+		if !r.NeedsDEL() || !match(r) {
+			continue
+		}
+		if _, known := alive[r.Sandbox.ID]; !known {
+			alive[r.Sandbox.ID] = a.SandboxAlive(r)
+		}
+		switch succeeded, err := a.del(ctx, r, alive[r.Sandbox.ID]); {
+		case err != nil:
+			errs = append(errs, err)
+		case succeeded:
+			done = append(done, r.Key())
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+// del runs DEL for one record. After too many failures it makes a pending DEL of the
+// record and returns no error, but succeeded is false: nothing is left to record.
+func (a *Attacher) del(ctx context.Context, r checkpoint.Record, alive bool) (succeeded bool, err error) {
+	err = a.runDel(ctx, r, alive)
+	if err == nil {
+		a.failures.forget(r)
+		return true, nil
+	}
+	if !a.failures.enough(r, time.Now()) {
+		return false, err
+	}
+	if deferErr := a.Store.DeferDEL(r.Key(), err); deferErr != nil {
+		return false, errors.Join(err, deferErr)
+	}
+	a.failures.forget(r)
+	a.Deferred(r, err)
+	return false, nil
+}
+
+// runDel runs the plugins' DEL for one record, restores what the attachment has displaced,
+// and gives its device back to the host. alive tells whether the sandbox's network
+// namespace exists.
+func (a *Attacher) runDel(ctx context.Context, r checkpoint.Record, alive bool) (err error) {
+	defer a.measureDel(r, time.Now(), &err)
+	limit := a.Limits.Of(r.Attachment).Del
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("one DEL may take %s", limit))
+	defer cancel()
+	sandbox := *r.Sandbox
+	if !alive {
+		sandbox.NetNS = "" // another namespace may have this path by now
+	}
+	failpoint.Reach(failpoint.BeforeDel)
+	err = a.Plugins.Del(ctx, sandbox, r.Attachment, r.Result)
+	failpoint.Reach(failpoint.AfterDel)
+	if err == nil && len(r.Displaced) > 0 && sandbox.NetNS != "" {
+		err = a.restoreDefaultRoutes(r)
+	}
+	if err == nil && r.Hardware != nil {
+		err = a.RestoreDevice(*r.Hardware)
+	}
+	if err != nil {
+		return fmt.Errorf("deleting network %s from %s: %w", r.Attachment.Network, r.Attachment.Interface, err)
+	}
+	podlog.ForRecord(ctx, r).V(2).Info("Deleted attachment", "sandbox", sandbox.ID)
+	return nil
+}
+
+// SandboxAlive reports whether the network namespace of a record's sandbox still exists:
+// its path, in this boot of the node, with the same cookie. If that cannot be found out,
+// it reports true, because nobody may take an address from a running pod.
+func (a *Attacher) SandboxAlive(r checkpoint.Record) bool {
+	if r.Sandbox == nil || r.Sandbox.NetNS == "" || r.BootID != a.Store.BootID() {
+		return false
+	}
+	ns, err := a.Netns.Inspect(r.Sandbox.NetNS)
+	if err != nil {
+		return !errors.Is(err, podns.ErrGone) && !errors.Is(err, podns.ErrHost)
+	}
+	return ns.Cookie == r.Sandbox.Cookie
+}
+
+// delFailures counts the failures of each DEL since the driver was started.
+type delFailures struct {
+	mu    sync.Mutex
+	byDEL map[string]delFailure
+}
+
+type delFailure struct {
+	count int
+	since time.Time
+}
+
+// enough adds a failure and reports whether the DEL has failed often and long enough to
+// be deferred.
+func (f *delFailures) enough(r checkpoint.Record, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byDEL == nil {
+		f.byDEL = map[string]delFailure{}
+	}
+	failure := f.byDEL[r.DELKey()]
+	if failure.count++; failure.count == 1 {
+		failure.since = now
+	}
+	f.byDEL[r.DELKey()] = failure
+	return failure.count >= deferAfterFailures && now.Sub(failure.since) >= deferAfterTime
+}
+
+func (f *delFailures) forget(r checkpoint.Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byDEL, r.DELKey())
+}
+
+// measureDel counts a DEL.
+func (a *Attacher) measureDel(r checkpoint.Record, started time.Time, err *error) {
+	at := &r.Attachment
+	a.Metrics.Network(at.Network.Namespace, at.Network.Name, at.Conflist).Deleted(time.Since(started), *err)
+}

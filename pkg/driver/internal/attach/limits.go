@@ -1,0 +1,70 @@
+package attach
+
+import (
+	"time"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+const (
+	// AttachTime limits the attaching of one sandbox with usual networks. It must be
+	// shorter than the gate's wait, so that containers learn why they are refused.
+	AttachTime = 55 * time.Second
+	// DetachTime limits the DELs of a sandbox, or of a claim, with usual networks.
+	DetachTime = 35 * time.Second
+	// RollbackTime limits the DELs after a failed attach. A DEL that does not fit stays
+	// in its record.
+	RollbackTime = 500 * time.Millisecond
+)
+
+// Limits are the times after which one ADD and one DEL are ended.
+type Limits struct{ Add, Del time.Duration }
+
+// ownLimits has the times that IPAM plugins wait by themselves, and some more. A plugin
+// that is ended earlier leaves its lock behind, which everybody waits for. whereabouts
+// waits for its Lease for 2 minutes in ADD and for 1 in DEL (v0.8, pkg/types:
+// AddTimeLimit, DelTimeLimit).
+var ownLimits = map[string]Limits{
+	attachment.Whereabouts: {Add: 2*time.Minute + 10*time.Second, Del: time.Minute + 10*time.Second},
+}
+
+// Of returns the limits of one network: at least those of its IPAM plugins.
+func (l Limits) Of(a attachment.Attachment) Limits {
+	for _, ipam := range a.IPAMTypes() {
+		own := ownLimits[ipam]
+		l.Add, l.Del = max(l.Add, own.Add), max(l.Del, own.Del)
+	}
+	return l
+}
+
+// Attaching returns the limit for attaching a sandbox with these records.
+func (l Limits) Attaching(records []checkpoint.Record) time.Duration {
+	return l.total(records, AttachTime, AttachTime, func(one Limits) time.Duration { return one.Add })
+}
+
+// Slow reports whether attaching a sandbox with these records may take longer than
+// usual.
+func (l Limits) Slow(records []checkpoint.Record) bool { return l.Attaching(records) > AttachTime }
+
+// Detaching returns the limit for the DELs of these records.
+func (l Limits) Detaching(records []checkpoint.Record) time.Duration {
+	return l.total(records, DetachTime, DetachTime, func(one Limits) time.Duration { return one.Del })
+}
+
+// rollback returns the limit for the DELs of these records after a failed attach, which
+// the sandbox's hook waits for.
+func (l Limits) rollback(records []checkpoint.Record) time.Duration {
+	return l.total(records, RollbackTime, l.Del, func(one Limits) time.Duration { return one.Del })
+}
+
+// total adds to the usual time the limit of each network that exceeds fits.
+func (l Limits) total(records []checkpoint.Record, usual, fits time.Duration, limit func(Limits) time.Duration) time.Duration {
+	out := usual
+	for _, r := range records {
+		if own := limit(l.Of(r.Attachment)); own > fits {
+			out += own
+		}
+	}
+	return out
+}

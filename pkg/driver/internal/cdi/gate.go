@@ -1,0 +1,55 @@
+package cdi
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/nadra-dev/nadra/internal/atomicfile"
+)
+
+const (
+	// GateWait is how long the gate holds a container for its networks. It is well
+	// below the 2 minutes that the kubelet allows for starting a container.
+	GateWait = time.Minute
+	// SlowGateWait replaces GateWait for pods with networks that may take longer. It
+	// is just below the kubelet's 2 minutes.
+	SlowGateWait = 105 * time.Second
+	// gateMargin is added to the wait for the time after which the runtime ends a
+	// gate that hangs.
+	gateMargin = 10 * time.Second
+)
+
+// gateHook returns nadra-gate as an OCI createRuntime hook that waits for all networks
+// of these claims.
+func (w *Writer) gateHook(claims []string, wait time.Duration) *specs.Hook {
+	timeout := int((wait + gateMargin).Seconds())
+	return &specs.Hook{
+		HookName: "createRuntime", Path: w.gate, Timeout: &timeout,
+		Args: []string{"nadra-gate", "-records=" + w.Records, "-claims=" + strings.Join(claims, ","), "-wait=" + wait.String()},
+		Env:  []string{"GOTRACEBACK=none"}, // otherwise the hook gets the runtime's whole environment
+	}
+}
+
+// installGate copies the gate to the host unless it is there. It renames the new file
+// over the old one, because the old one may be running.
+func (w *Writer) installGate() error {
+	data, err := os.ReadFile(w.GateSource)
+	if err != nil {
+		return err
+	}
+	if old, err := os.ReadFile(w.gate); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(w.gate), 0o750); err != nil {
+		return err
+	}
+	if err := atomicfile.RemoveTemporary(w.gate); err != nil {
+		return err
+	}
+	return replaceFile(w.gate, data, 0o755)
+}

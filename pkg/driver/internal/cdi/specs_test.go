@@ -1,0 +1,94 @@
+package cdi
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	runtimecdi "tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+func newWriter(t *testing.T) *Writer {
+	t.Helper()
+	source := filepath.Join(t.TempDir(), "gate")
+	if err := os.WriteFile(source, []byte("version 1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return NewWriter(Options{
+		SpecDir: t.TempDir(), GateSource: source, PluginDir: filepath.Join(t.TempDir(), "net.nadra.dev"), Records: "/records",
+		Slow: func(ofPod []checkpoint.Record) bool { return len(ofPod) > 1 },
+	})
+}
+
+func recordOf(claimUID string) checkpoint.Record {
+	return checkpoint.Record{Prepared: attachment.Prepared{Claim: attachment.ClaimRef{UID: claimUID}, Pod: attachment.PodRef{UID: "web"}}}
+}
+
+// devices returns the CDI devices that a runtime finds in the directory.
+func devices(t *testing.T, w *Writer) *runtimecdi.Cache {
+	t.Helper()
+	cache, err := runtimecdi.NewCache(runtimecdi.WithSpecDirs(w.SpecDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := cache.GetErrors(); len(errs) > 0 {
+		t.Errorf("CDI errors: %v", errs)
+	}
+	return cache
+}
+
+func TestInstallRestoresSpecs(t *testing.T) {
+	w := newWriter(t)
+	a := recordOf("a-uid")
+	if err := w.Write("a-uid", []checkpoint.Record{a}); err != nil {
+		t.Fatal(err)
+	}
+	// The spec of a claim that was forgotten while its file could not be removed.
+	if err := w.Write("stale-uid", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(w.specFile("a-uid")); err != nil {
+		t.Fatal(err)
+	}
+	// What a crash leaves of a file that is being written.
+	if err := os.WriteFile(w.specFile("b-uid")+".tmp-1", []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.Install([]checkpoint.Record{a}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := devices(t, w).ListDevices(); !slices.Equal(got, []string{"net.nadra.dev/gate=a-uid"}) {
+		t.Errorf("devices %v", got)
+	}
+	if files, err := filepath.Glob(filepath.Join(w.SpecDir, "*")); len(files) != 1 {
+		t.Errorf("files %v (%v), want one", files, err)
+	}
+	info, err := os.Stat(w.gate)
+	if err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the gate is %v (%v), want mode 0755", info, err)
+	}
+}
+
+func TestGateWait(t *testing.T) {
+	w := newWriter(t)
+	a, b := recordOf("a-uid"), recordOf("b-uid")
+	for wait, ofPod := range map[time.Duration][]checkpoint.Record{GateWait: {a}, SlowGateWait: {a, b}} {
+		if err := w.Write("a-uid", ofPod); err != nil {
+			t.Fatal(err)
+		}
+		hook := devices(t, w).GetDevice("net.nadra.dev/gate=a-uid").ContainerEdits.Hooks[0]
+		if !slices.Contains(hook.Args, "-wait="+wait.String()) || *hook.Timeout != int((wait+gateMargin).Seconds()) {
+			t.Errorf("%d records: arguments %q, timeout %d s; want a wait of %s", len(ofPod), hook.Args, *hook.Timeout, wait)
+		}
+	}
+	if SlowGateWait+gateMargin >= 2*time.Minute {
+		t.Errorf("the kubelet gives up starting a container after 2 minutes, the gate after %s", SlowGateWait+gateMargin)
+	}
+}

@@ -1,0 +1,171 @@
+package claimstatus
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
+	resourceac "k8s.io/client-go/applyconfigurations/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
+)
+
+// The condition of a claim's device (KEP-4817), and its reasons.
+const (
+	conditionReady = "Ready"
+
+	reasonAttached      = "Attached"
+	reasonPrepareFailed = "PrepareFailed"
+	reasonAttachFailed  = "AttachFailed"
+	reasonCheckFailed   = "CheckFailed"
+)
+
+// Limits of the API for the status of one device, from k8s.io/api resource/v1.
+const (
+	maxData    = 10 << 10 // bytes
+	maxIPs     = 16
+	maxMessage = 32 << 10 // bytes, metav1.Condition
+)
+
+// Device is the status of one allocated device.
+type Device struct {
+	Pool, Device, ShareID string
+	Reason, Message       string
+	Interface             string
+	Result                json.RawMessage // the CNI result; empty unless attached
+	// KeepCheckFailed leaves a CheckFailed condition alone that is there already.
+	KeepCheckFailed bool
+}
+
+// Attached returns the status of a record that is attached, or of a device that is in
+// the pod's containers.
+func Attached(r checkpoint.Record) Device {
+	d := Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reasonAttached}
+	if r.DeviceOnly {
+		d.Message = fmt.Sprintf("device %s of %s is given to the pod's containers", r.Hardware.ID, r.Hardware.ResourceName)
+		return d
+	}
+	d.Message = fmt.Sprintf("network %s is attached as %s", r.Attachment.Network, r.Attachment.Interface)
+	d.Interface, d.Result = r.Attachment.Interface, r.Result
+	return d
+}
+
+// AttachedBefore returns the status of a record that may have been checked by an
+// earlier driver. What that CHECK found stands until the next one.
+func AttachedBefore(r checkpoint.Record) Device {
+	d := Attached(r)
+	d.KeepCheckFailed = true
+	return d
+}
+
+// CheckFailed returns the status of a record that is attached and whose CHECK failed
+// with this message.
+func CheckFailed(r checkpoint.Record, message string) Device {
+	d := Attached(r)
+	d.Reason, d.Message = reasonCheckFailed, fmt.Sprintf("%s, but its CHECK fails: %s", d.Message, message)
+	return d
+}
+
+// AttachFailed returns the status of a record that could not be attached.
+func AttachFailed(r checkpoint.Record, err error) Device {
+	return Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reasonAttachFailed, Message: err.Error()}
+}
+
+// PrepareFailed returns the status of the driver's devices in a claim that could not be
+// prepared.
+func PrepareFailed(claim *resourceapi.ResourceClaim, driver string, err error) []Device {
+	var out []Device
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if r.Driver != driver {
+			continue
+		}
+		d := Device{Pool: r.Pool, Device: r.Device, Reason: reasonPrepareFailed, Message: err.Error()}
+		if r.ShareID != nil {
+			d.ShareID = string(*r.ShareID)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// ByClaim groups the statuses that describe returns for records by their claim.
+func ByClaim(records []checkpoint.Record, describe func(checkpoint.Record) Device) map[attachment.ClaimRef][]Device {
+	out := map[attachment.ClaimRef][]Device{}
+	for _, r := range records {
+		out[r.Claim] = append(out[r.Claim], describe(r))
+	}
+	return out
+}
+
+// isStored reports whether the claim's status has all of these devices, apart from the
+// time.
+func isStored(claim *resourceapi.ResourceClaim, driver string, devices []Device) bool {
+	for _, d := range devices {
+		if !slices.ContainsFunc(claim.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
+			return s.Driver == driver && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID &&
+				slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool {
+					return c.Type == conditionReady && (c.Reason == d.Reason && c.Message == truncate.Text(d.Message, maxMessage) ||
+						c.Reason == reasonCheckFailed && d.KeepCheckFailed)
+				})
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// apply returns the status for a server-side apply.
+func (d Device) apply(driver string, now time.Time) *resourceac.AllocatedDeviceStatusApplyConfiguration {
+	ready := metav1.ConditionFalse
+	if d.Reason == reasonAttached {
+		ready = metav1.ConditionTrue
+	}
+	condition := metaac.Condition().WithType(conditionReady).WithStatus(ready).WithReason(d.Reason).
+		WithMessage(truncate.Text(d.Message, maxMessage)).WithLastTransitionTime(metav1.NewTime(now))
+	out := resourceac.AllocatedDeviceStatus().WithDriver(driver).WithPool(d.Pool).WithDevice(d.Device).
+		WithConditions(condition)
+	if d.ShareID != "" {
+		out.WithShareID(d.ShareID)
+	}
+	if data := NetworkData(d.Interface, d.Result); data != nil {
+		network := resourceac.NetworkDeviceData().WithInterfaceName(data.InterfaceName).WithIPs(data.IPs...)
+		if data.HardwareAddress != "" {
+			network.WithHardwareAddress(data.HardwareAddress)
+		}
+		out.WithNetworkData(network)
+	}
+	if len(d.Result) > 0 && len(d.Result) <= maxData {
+		out.WithData(runtime.RawExtension{Raw: d.Result})
+	}
+	return out
+}
+
+// NetworkData returns what a CNI result says about the pod's side of the interface. It
+// returns nil if there is no result.
+func NetworkData(ifName string, raw json.RawMessage) *resourceapi.NetworkDeviceData {
+	if len(raw) == 0 {
+		return nil
+	}
+	out := &resourceapi.NetworkDeviceData{InterfaceName: ifName}
+	var result types100.Result
+	if json.Unmarshal(raw, &result) != nil {
+		return out
+	}
+	out.HardwareAddress = cniresult.MAC(&result, ifName)
+	for _, ip := range cniresult.Addresses(&result) {
+		if len(out.IPs) < maxIPs {
+			out.IPs = append(out.IPs, ip.String())
+		}
+	}
+	return out
+}

@@ -1,0 +1,222 @@
+package drivertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"net"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+)
+
+// Kernel stands in for CNI plugins and the network namespaces that they change: it has the
+// interfaces that an ADD made and no DEL has removed.
+type Kernel struct {
+	mu sync.Mutex
+	// Has has the interfaces: "sandbox/interface".
+	Has map[string]bool
+	// Calls lists the plugin calls, Checked the results that CHECK was given.
+	Calls, Checked []string
+	// Failures has the errors of plugin calls: by "ADD net1", "DEL net1".
+	Failures map[string]error
+	// Slow delays every ADD, and may fail it.
+	Slow func(context.Context) error
+	// Info is the device information of every attachment.
+	Info json.RawMessage
+	// Routes are the pod's default routes. Rerouting may fail a change of them.
+	Routes    []checkpoint.Route
+	Rerouting func(add []checkpoint.Route) error
+	// Added is called for every successful ADD, Deleted for every successful DEL.
+	Added   func(iface string)
+	Deleted func()
+	// Inspections counts the calls of Inspect.
+	Inspections int
+	// Gone has the network namespaces that do not exist any more.
+	Gone map[string]bool
+	// Cached are attachments in the CNI cache; no DEL of theirs succeeds.
+	Cached []cniexec.Orphan
+}
+
+// NewKernel returns a Kernel in which every call succeeds.
+func NewKernel() *Kernel {
+	return &Kernel{Has: map[string]bool{}, Failures: map[string]error{}, Gone: map[string]bool{}}
+}
+
+// Final returns a plugin's error that is not transient.
+func Final(text string) error { return types.NewError(types.ErrInternal, text, "") }
+
+// Record adds a call, and returns the failure that is set for it.
+func (k *Kernel) Record(verb string, s attachment.Sandbox, a attachment.Attachment) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Calls = append(k.Calls, fmt.Sprintf("%s %s in %s netns %q", verb, a.Interface, s.ID, s.NetNS))
+	return k.Failures[verb+" "+a.Interface]
+}
+
+// CallCount returns the number of calls so far.
+func (k *Kernel) CallCount() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.Calls)
+}
+
+// Fail makes a call such as "ADD net1" fail from now on, or succeed again (nil).
+func (k *Kernel) Fail(call string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Failures[call] = err
+}
+
+// End removes a sandbox's namespace with everything in it.
+func (k *Kernel) End(s attachment.Sandbox) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Gone[s.NetNS] = true
+}
+
+func (k *Kernel) set(name string, has bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.Has[name] = has; !has {
+		delete(k.Has, name)
+	}
+}
+
+// Add implements the plugins' ADD. A failing one leaves its interface, too.
+func (k *Kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
+	if before != nil {
+		if err := before(); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	err := k.Record("ADD", s, a)
+	k.set(s.ID+"/"+a.Interface, true)
+	if err == nil && k.Slow != nil {
+		err = k.Slow(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if k.Added != nil {
+		k.Added(a.Interface)
+	}
+	_, ip, _ := net.ParseCIDR("10.1.0.5/24")
+	return &types100.Result{CNIVersion: "1.1.0", IPs: []*types100.IPConfig{{Address: *ip}}}, nil
+}
+
+// Del implements the plugins' DEL.
+func (k *Kernel) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, _ json.RawMessage) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := k.Record("DEL", s, a); err != nil {
+		return err
+	}
+	k.set(s.ID+"/"+a.Interface, false)
+	if k.Deleted != nil {
+		k.Deleted()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Routes = slices.DeleteFunc(k.Routes, func(r checkpoint.Route) bool { return Through(r, a.Interface) })
+	return nil
+}
+
+// Check implements the plugins' CHECK.
+func (k *Kernel) Check(_ context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error) {
+	k.mu.Lock()
+	k.Checked = append(k.Checked, string(result))
+	k.mu.Unlock()
+	return nil, k.Record("CHECK", s, a)
+}
+
+// HasCheck reports whether CHECK exists: not for interface old0.
+func (k *Kernel) HasCheck(a attachment.Attachment) bool { return a.Interface != "old0" }
+
+// DeviceInfo returns Info.
+func (k *Kernel) DeviceInfo(attachment.Sandbox, attachment.Attachment) (json.RawMessage, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.Info, nil
+}
+
+// Inspect describes a namespace with the interfaces of the default network.
+func (k *Kernel) Inspect(netns string) (podnet.Namespace, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Inspections++
+	if k.Gone[netns] {
+		return podnet.Namespace{}, podns.ErrGone
+	}
+	return podnet.Namespace{Cookie: CookieOf(netns), Links: []string{"lo", "eth0"}}, nil
+}
+
+// Missing reports that all plugins are installed.
+func (k *Kernel) Missing([]string) []string { return nil }
+
+// Inspecting is a Kernel whose namespaces are what Func returns.
+type Inspecting struct {
+	*Kernel
+	Func func(netns string) (podnet.Namespace, error)
+}
+
+// Inspect calls Func.
+func (i Inspecting) Inspect(netns string) (podnet.Namespace, error) { return i.Func(netns) }
+
+// CookieOf returns the cookie of a namespace.
+func CookieOf(netns string) uint64 { return uint64(crc32.ChecksumIEEE([]byte(netns))) }
+
+// DefaultRoutes returns Routes.
+func (k *Kernel) DefaultRoutes(string) ([]checkpoint.Route, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.Routes), nil
+}
+
+// Reroute changes Routes.
+func (k *Kernel) Reroute(_ string, remove, add []checkpoint.Route) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.Rerouting != nil {
+		if err := k.Rerouting(add); err != nil {
+			return err
+		}
+	}
+	k.Routes = append(slices.DeleteFunc(slices.Clone(k.Routes), func(r checkpoint.Route) bool {
+		return slices.ContainsFunc(remove, func(other checkpoint.Route) bool {
+			return r.Family == other.Family && r.Metric == other.Metric && reflect.DeepEqual(r.Hops, other.Hops)
+		})
+	}), add...)
+	return nil
+}
+
+// Through reports whether a route leaves by the interface.
+func Through(r checkpoint.Route, iface string) bool {
+	return slices.ContainsFunc(r.Hops, func(h checkpoint.Hop) bool { return h.Interface == iface })
+}
+
+// Orphans returns Cached.
+func (k *Kernel) Orphans(func(string, string) bool) ([]cniexec.Orphan, error) { return k.Cached, nil }
+
+// DelOrphan always fails.
+func (k *Kernel) DelOrphan(context.Context, cniexec.Orphan) error { return Final("busy") }
+
+// GC records the call.
+func (k *Kernel) GC(_ context.Context, conflist json.RawMessage, valid []types.GCAttachment) error {
+	k.Calls = append(k.Calls, fmt.Sprintf("GC %s valid %v", conflist, valid))
+	return nil
+}

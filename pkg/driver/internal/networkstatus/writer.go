@@ -1,0 +1,213 @@
+package networkstatus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/outbox"
+)
+
+const (
+	// Late is the time after which a status that is not stored is reported: containers
+	// wait for it.
+	Late = 2 * time.Second
+	// StaleAfter is the age at which the addresses in a status may belong to another
+	// pod. The reconciler of whereabouts looks three times within a second at a pod
+	// without the annotation, and then frees its addresses. The rest of the second is
+	// for the end of the ADD, in which the address was allocated.
+	StaleAfter = 700 * time.Millisecond
+)
+
+const (
+	// workers is the number of statuses that are written at a time.
+	workers = 8
+	// writeTimeout limits one write.
+	writeTimeout = 5 * time.Second
+	// shortestPause and longestPause limit the pause before the next try.
+	shortestPause = 50 * time.Millisecond
+	longestPause  = 5 * time.Second
+)
+
+// Pods reads what the driver's watch knows of pods.
+type Pods interface {
+	// Find returns a pod's metadata, or nil if the pod is unknown.
+	Find(attachment.PodRef) *metav1.PartialObjectMetadata
+	// Absent reports whether the API server has no such pod on this node.
+	Absent(attachment.PodRef) bool
+}
+
+// Options has what a Writer needs. All fields are required.
+type Options struct {
+	Kube kubernetes.Interface
+	// Manager is the field manager of the writes.
+	Manager string
+	// DefaultNetwork describes the sandbox's interface on the default network.
+	DefaultNetwork func(attachment.Sandbox) (*nadv1.NetworkStatus, error)
+	Pods           Pods
+	// Stored is called with the records of a status that is stored.
+	Stored func([]checkpoint.Record) error
+	// Stale is called instead if the status is stored so late that its addresses may
+	// belong to another pod.
+	Stale func(context.Context, attachment.Sandbox) error
+	// Late is called once for a status that is not stored after the time Late. err is
+	// the error of the latest try, if one has failed.
+	Late func(pod attachment.PodRef, err error)
+}
+
+// Writer stores the network-status of pods. Containers wait for it at the gate, as pods
+// of Multus wait in its ADD: otherwise whereabouts, for example, takes a running pod
+// without the annotation for one that is gone, and assigns its address again. So a
+// write is tried again for as long as the pod exists.
+type Writer struct {
+	Options
+	outbox *outbox.Outbox[attachment.PodRef, update]
+}
+
+// update is a pod's pending status.
+type update struct {
+	sandbox attachment.Sandbox
+	records []checkpoint.Record
+	// repair leaves a pod alone whose annotation shows the records already.
+	repair bool
+}
+
+// NewWriter returns a Writer.
+func NewWriter(o Options) *Writer {
+	return &Writer{Options: o, outbox: outbox.New[attachment.PodRef, update](shortestPause, longestPause)}
+}
+
+// Set queues a status with the networks among these records.
+func (w *Writer) Set(sandbox attachment.Sandbox, records []checkpoint.Record) {
+	w.put(update{sandbox: sandbox, records: checkpoint.Networks(records)})
+}
+
+// Repair does the same unless the pod shows the networks already.
+func (w *Writer) Repair(sandbox attachment.Sandbox, records []checkpoint.Record) {
+	w.put(update{sandbox: sandbox, records: checkpoint.Networks(records), repair: true})
+}
+
+func (w *Writer) put(u update) {
+	if len(u.records) == 0 {
+		return
+	}
+	pod, first := u.sandbox.Pod, false
+	w.outbox.Put(pod, func(pending update, found bool) update {
+		first = !found
+		u.repair = u.repair && (!found || pending.repair)
+		return u
+	})
+	if first {
+		w.reportIfLate(pod)
+	}
+}
+
+// reportIfLate calls Late if the pod's status is still not stored then.
+func (w *Writer) reportIfLate(pod attachment.PodRef) {
+	started, _ := w.outbox.Get(pod)
+	time.AfterFunc(Late, func() {
+		if p, found := w.outbox.Get(pod); found && p.Written == started.Written {
+			w.Late(pod, p.Err)
+		}
+	})
+}
+
+// Pending is a status that is not stored yet.
+type Pending struct {
+	Records []checkpoint.Record
+	// Since is the time at which it was queued, Err the error of the latest try.
+	Since time.Time
+	Err   error
+	// Stored is closed when the status is stored or dropped.
+	Stored <-chan struct{}
+}
+
+// Pending returns the pod's status that is not stored yet.
+func (w *Writer) Pending(pod attachment.PodRef) (Pending, bool) {
+	p, found := w.outbox.Get(pod)
+	return Pending{Records: p.Update.records, Since: p.Since, Err: p.Err, Stored: p.Written}, found
+}
+
+// Forget drops the pending status of a pod.
+func (w *Writer) Forget(pod attachment.PodRef) { w.outbox.Forget(pod) }
+
+// Queue counts the pods whose status is not stored yet.
+func (w *Writer) Queue(now time.Time) metrics.Queue { return w.outbox.Queue(now) }
+
+// Run writes until ctx ends, and then for a short time what is still queued.
+func (w *Writer) Run(ctx context.Context) { w.outbox.Run(ctx, workers, w.write) }
+
+// write stores one pod's status and then opens the gate, or has the pod attached again.
+// It returns an error to be called again, unless the pod or its sandbox is gone.
+func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p outbox.Pending[update], tries int) error {
+	failpoint.Reach(failpoint.BeforeStatusWrite)
+	defer failpoint.Reach(failpoint.AfterStatusWrite)
+	err := w.store(ctx, p.Update)
+	switch {
+	case err != nil:
+	case isStale(p, time.Now()):
+		err = w.Stale(ctx, p.Update.sandbox)
+	default:
+		err = w.Stored(p.Update.records)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err), w.Pods.Absent(pod), errors.Is(err, podns.ErrGone), errors.Is(err, podns.ErrHost):
+		klog.FromContext(ctx).V(2).Info("Dropping the network-status of a pod that is gone", "pod", pod, "err", err)
+		return nil
+	}
+	if tries == 0 {
+		klog.FromContext(ctx).Info("Storing network-status failed; trying again while containers wait", "pod", pod, "err", err)
+	}
+	return err
+}
+
+// Missing reports whether containers wait for network-status to list a record.
+func Missing(r checkpoint.Record) bool { return !r.DeviceOnly && !r.StatusStored }
+
+// isStale reports whether containers wait for a status that is stored so late that its
+// addresses may have been freed. For networks whose addresses nobody is known to free by
+// network-status, only a status whose writes have failed counts as late: Multus fails
+// the sandbox in that case, which allocates the addresses again, too.
+func isStale(p outbox.Pending[update], now time.Time) bool {
+	atRisk := func(r checkpoint.Record) bool {
+		return Missing(r) && (p.Err != nil || r.Attachment.UsesIPAM(attachment.Whereabouts))
+	}
+	return now.Sub(p.Since) >= StaleAfter && slices.ContainsFunc(p.Update.records, atRisk)
+}
+
+// store patches the pod. A repair leaves a status alone that shows the networks.
+func (w *Writer) store(ctx context.Context, u update) error {
+	if m := w.Pods.Find(u.sandbox.Pod); u.repair && m != nil && Shows(m.Annotations[nadv1.NetworkStatusAnnot], u.records) {
+		return nil
+	}
+	first, err := w.DefaultNetwork(u.sandbox)
+	if err != nil {
+		return fmt.Errorf("describing the default network: %w", err)
+	}
+	text, err := Text(first, u.records)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return kube.AnnotatePod(ctx, w.Kube, w.Manager, u.sandbox.Pod, nadv1.NetworkStatusAnnot, text)
+}
+
+// ShutDown ends the queue. A status that is queued later is not written.
+func (w *Writer) ShutDown() { w.outbox.ShutDown() }

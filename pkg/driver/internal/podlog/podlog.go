@@ -1,0 +1,24 @@
+// Package podlog adds the objects of an operation to its log lines.
+package podlog
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// WithPod returns a context whose logger has the pod.
+func WithPod(ctx context.Context, pod attachment.PodRef) context.Context {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KRef(pod.Namespace, pod.Name), "podUID", pod.UID)
+	return klog.NewContext(ctx, logger)
+}
+
+// ForRecord returns a logger with the record's claim, network and interface, in a
+// context that has the pod.
+func ForRecord(ctx context.Context, r checkpoint.Record) klog.Logger {
+	return klog.LoggerWithValues(klog.FromContext(ctx), "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name),
+		"network", r.Attachment.Network, "interface", r.Attachment.Interface)
+}
