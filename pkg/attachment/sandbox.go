@@ -8,6 +8,10 @@ type Sandbox struct {
 	// NetNS is the path of the network namespace in the host, CNI_NETNS to the
 	// plugins. Empty means that it is gone, which is legal for DEL.
 	NetNS string `json:"netNS,omitempty"`
+	// Unspecified means that the runtime names no namespace of any kind, so that an
+	// empty NetNS does not mean the host's: containerd has lost the specification of a
+	// sandbox that it was making when it was killed.
+	Unspecified bool `json:"-"`
 	// Cookie is the network namespace's (SO_NETNS_COOKIE): unique for the life
 	// of the node, unlike its path and its inode number. 0 means unknown.
 	Cookie uint64 `json:"netNSCookie,omitempty"`

@@ -256,7 +256,7 @@ func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job, records []checkp
 		return fmt.Errorf("%w; it is being tried again", cause)
 	}
 	if sandbox.NetNS == "" {
-		return attach.HostNetworkError(sandbox.Pod, checkpoint.Networks(records))
+		return attach.NoNamespaceError(sandbox, checkpoint.Networks(records))
 	}
 	if time.Since(ended) > freshFailure {
 		h.d.attachSandbox(sandbox, false)
@@ -333,7 +333,9 @@ func sandboxOf(pod *nri.PodSandbox, isHost func(netns string) bool) attachment.S
 		Pod: attachment.PodRef{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUid()},
 		IPs: pod.GetIps(),
 	}
-	for _, ns := range pod.GetLinux().GetNamespaces() {
+	namespaces := pod.GetLinux().GetNamespaces()
+	s.Unspecified = len(namespaces) == 0
+	for _, ns := range namespaces {
 		if ns.GetType() == "network" && !isHost(ns.GetPath()) {
 			s.NetNS = ns.GetPath()
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,24 @@ func TestHostNetworkPodIsNotAttached(t *testing.T) {
 		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, drivertest.Phases(d.store))
 		drivertest.Same(t, "sandboxes to attach", 0, len(h.live([]*nri.PodSandbox{pod})))
 	}
+}
+
+// A sandbox without any namespace is not taken for one of the host's network: a pod
+// that containerd has lost the specification of is not told to change its own.
+func TestLostSpecificationIsTold(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	prepare(t, d, claim("c", "blue"))
+	pod := podNo(1)
+	pod.Linux.Namespaces = nil
+	h := &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
+	err := h.RunPodSandbox(t.Context(), pod)
+	drivertest.WantError(t, err, "has lost the sandbox's specification", "delete the pod")
+	if strings.Contains(err.Error(), "hostNetwork") {
+		t.Error(err)
+	}
+	_, _, err = h.CreateContainer(t.Context(), pod, &nri.Container{})
+	drivertest.WantError(t, err, "has lost the sandbox's specification")
+	drivertest.Same(t, "plugins", nil, d.attacher.Plugins.(*drivertest.Kernel).Calls)
 }
 
 // What enters a namespace by itself is stopped, too, should a path that was a

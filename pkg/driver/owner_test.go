@@ -179,8 +179,14 @@ func nodeMeta(name string, labels map[string]string) *metav1.PartialObjectMetada
 // networks all the time. Plugins are asked by STATUS only where it matters.
 func TestPublishFollowsTheOwner(t *testing.T) {
 	b := newBench(t)
-	asked := make(chan struct{}, 10)
-	b.health = newHealth(&background{base: t.Context()}, func(context.Context, json.RawMessage) error { asked <- struct{}{}; return nil })
+	asked := make(chan struct{}) // a plugin answers when the test has heard of it
+	b.health = newHealth(&background{base: t.Context()}, func(ctx context.Context, _ json.RawMessage) error {
+		select {
+		case asked <- struct{}{}:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	})
 	o := newTestOwner(t, byLabel)
 	b.offers = o.offers
 	_ = b.nads.Add(nad("red", redConf))

@@ -104,9 +104,17 @@ func (s *suite) recovered(staying map[string]life) []string {
 	err := lab.Eventually(s.ctx, recovery, func(ctx context.Context) error {
 		clear(wrong)
 		for name, l := range staying {
-			if why := s.unwell(l); why != "" {
-				wrong[name] = why
+			why := s.unwell(l)
+			if why == "" {
+				continue
 			}
+			if lost, err := s.endLostSpecification(ctx, name); err != nil {
+				return err
+			} else if lost {
+				delete(staying, name)
+				continue
+			}
+			wrong[name] = why
 		}
 		for _, key := range s.pods.ListKeys() {
 			_, name, _ := strings.Cut(key, "/")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,13 +34,15 @@ type upstream struct {
 	// lostContainers counts containers of pods that are never restarted, whose start a
 	// containerd that was stopped had cancelled.
 	lostContainers int
+	// lostSpecifications counts sandboxes whose specification a killed containerd lost.
+	lostSpecifications int
 	// torn are addresses that a killed host-local reserved for nobody, likewise.
 	torn []string
 }
 
 func (u *upstream) String() string {
-	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d containerd-lost-containers=%d containerd-forgot-namespaces=%d host-local-torn-leases=%d",
-		u.lostClaims.Load(), u.lostContainers, len(u.forgotten), len(u.torn))
+	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d containerd-lost-containers=%d containerd-lost-specifications=%d containerd-forgot-namespaces=%d host-local-torn-leases=%d",
+		u.lostClaims.Load(), u.lostContainers, u.lostSpecifications, len(u.forgotten), len(u.torn))
 }
 
 // startCancelled is the end of containerd's message about a container that it was
@@ -80,6 +83,57 @@ func TestLostContainer(t *testing.T) {
 			t.Errorf("taken for containerd's: %s", state(p))
 		}
 	}
+}
+
+// noNamespaces is what the driver says of a sandbox whose specification is lost.
+var noNamespaces = regexp.MustCompile(`names no namespaces for sandbox ([0-9a-f]{12})`)
+
+// lostSpecification reports whether containerd, by its own log, has lost the
+// specification of the sandbox that a pod waits in: it starts a sandbox, and stores the
+// specification afterwards (RunPodSandbox, 2.4). Killed between the two, it goes on with
+// the sandbox and can tell nobody which namespaces it has.
+func lostSpecification(p *corev1.Pod, containerd string) bool {
+	sandbox := noNamespaces.FindStringSubmatch(state(p))
+	return sandbox != nil && strings.Contains(containerd, "failed to unmarshal sandbox spec for pod "+sandbox[1])
+}
+
+func TestLostSpecification(t *testing.T) {
+	waiting := func(message string) *corev1.Pod {
+		return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: message}}},
+		}}}
+	}
+	const said = "the container runtime names no namespaces for sandbox 61e62ac54d0c of pod faults/a"
+	const log = `level=error msg="failed to unmarshal sandbox spec for pod 61e62ac54d0c1a28d7ce" error="type with url : not found"`
+	if !lostSpecification(waiting(said), log) {
+		t.Error("containerd's sign is not recognised")
+	}
+	for what, taken := range map[string]bool{
+		"containerd does not say so": lostSpecification(waiting(said), ""),
+		"of another sandbox":         lostSpecification(waiting(strings.Replace(said, "61e6", "0000", 1)), log),
+		"of another refusal":         lostSpecification(waiting("pod faults/a uses the host's network"), log),
+		"of a pod that is gone":      lostSpecification(nil, log),
+	} {
+		if taken {
+			t.Errorf("taken for containerd's: %s", what)
+		}
+	}
+}
+
+// endLostSpecification deletes a pod whose sandbox containerd cannot describe any more, as
+// the driver's message tells the operator to. It reports whether the pod was one.
+func (s *suite) endLostSpecification(ctx context.Context, name string) (bool, error) {
+	p := s.pod(name)
+	if !s.runtimeKilled.Load() || !noNamespaces.MatchString(state(p)) {
+		return false, nil
+	}
+	log, err := os.ReadFile(filepath.Join(s.Cluster.LogDir(), "node-1", "containerd.log"))
+	if err != nil || !lostSpecification(p, string(log)) {
+		return false, err
+	}
+	s.note("containerd has lost the specification of the sandbox of pod %s; the pod is deleted", name)
+	s.upstream.lostSpecifications++
+	return true, s.Kube.CoreV1().Pods(s.ns).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
 // restoring is the time between two looks for lost claims.

@@ -123,7 +123,7 @@ func (a *Attacher) try(ctx context.Context, sandbox attachment.Sandbox) error {
 		return nil
 	}
 	if sandbox.NetNS == "" {
-		return HostNetworkError(sandbox.Pod, todo)
+		return NoNamespaceError(sandbox, todo)
 	}
 	ns, err := a.Netns.Inspect(sandbox.NetNS)
 	if err == nil {
@@ -271,9 +271,15 @@ func (a *Attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) err
 	return a.Detach(ctx, sandbox.Pod.UID, checkpoint.InSandbox(sandbox.ID))
 }
 
-// HostNetworkError returns why a pod with the host's network gets no attachments.
-func HostNetworkError(pod attachment.PodRef, missing []checkpoint.Record) error {
-	at := missing[0].Attachment
+// NoNamespaceError returns why a sandbox without a network namespace gets no attachments:
+// its pod uses the host's network, or the runtime does not know the namespace any more.
+func NoNamespaceError(sandbox attachment.Sandbox, missing []checkpoint.Record) error {
+	at, pod := missing[0].Attachment, sandbox.Pod
+	if sandbox.Unspecified {
+		return fmt.Errorf("adding network %s as %s: the container runtime names no namespaces for sandbox %.12s of pod %s/%s: "+
+			"it has lost the sandbox's specification, as containerd does when it is killed while it makes one; delete the pod",
+			at.Network, at.Interface, sandbox.ID, pod.Namespace, pod.Name)
+	}
 	return fmt.Errorf("adding network %s as %s: pod %s/%s uses the host's network, which gets no attachments: "+
 		"remove spec.hostNetwork or the claim %s", at.Network, at.Interface, pod.Namespace, pod.Name, missing[0].Claim.Name)
 }
