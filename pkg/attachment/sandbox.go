@@ -8,6 +8,10 @@ type Sandbox struct {
 	// NetNS is the path of the network namespace in the host, CNI_NETNS to the
 	// plugins. Empty means that it is gone, which is legal for DEL.
 	NetNS string `json:"netNS,omitempty"`
+	// NetNSFD is a file descriptor of this process on the network namespace. It keeps the
+	// namespace while the DELs run, should the runtime take it from its path meanwhile. 0
+	// means that nobody keeps it.
+	NetNSFD int `json:"-"`
 	// Unspecified means that the runtime names no namespace of any kind, so that an
 	// empty NetNS does not mean the host's: containerd has lost the specification of a
 	// sandbox that it was making when it was killed.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -42,7 +43,14 @@ type hostExec struct {
 	held *held
 	// gone says that the sandbox's network namespace is; see nothingLeft.
 	gone bool
+	// kept is the sandbox's network namespace, which plugins get at keptPath; nil where
+	// it has a path of its own.
+	kept *os.File
 }
+
+// keptPath is where a plugin finds the first file that it inherits. The plugins that it
+// starts inherit that, too.
+const keptPath = "/proc/self/fd/3"
 
 // ExecPlugin runs one plugin to its end or to the end of ctx, whichever comes
 // first; then its whole process group is asked to end, and soon after killed. A failure that the plugin
@@ -96,6 +104,9 @@ func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ [
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(stdin), stdout, stderr
 	if e.held != nil {
 		c.Stdin = e.held.input(stdin, func() { signal(c, syscall.SIGKILL) })
+	}
+	if e.kept != nil {
+		c.ExtraFiles = []*os.File{e.kept}
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if e.root != "/" {

@@ -18,6 +18,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types/create"
 	"github.com/containernetworking/cni/pkg/version"
 	securejoin "github.com/cyphar/filepath-securejoin"
+	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -130,6 +131,10 @@ func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 // what they keep elsewhere: addresses, files, host-side links. They get an empty
 // one, too, in place of the host's.
 //
+// If the namespace goes from its path meanwhile, and the caller keeps it by NetNSFD,
+// the chain runs again with the namespace kept: plugins learn from the pod's interface
+// what they have to undo in the host (bridge: the rules of ipMasq).
+//
 // result is what ADD returned, as JSON; empty when it never succeeded. Plugins
 // get it as prevResult where libcni's cache of it is lost or damaged. One that
 // cannot be had in the configuration's version is left out: a DEL must cope
@@ -142,7 +147,15 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err := injectPrevResult(list, result); err != nil {
 		return fmt.Errorf("adding the result to the conflist: %w", err)
 	}
-	if !r.netnsExists(s.NetNS) || r.isHost(s.NetNS) {
+	kept, err := keep(s)
+	if err != nil {
+		return err
+	}
+	if kept != nil {
+		defer kept.Close()
+	}
+	path := s.NetNS
+	if !r.netnsExists(path) || r.isHost(path) {
 		s.NetNS = ""
 	}
 	// As with Multus, what was asked for is left out of CNI_ARGS: plugins that
@@ -151,7 +164,16 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	a.CNIArgs = nil
 	r.running.RLock()
 	defer r.running.RUnlock()
-	if err := r.del(ctx, list, r.runtimeConf(s, a)); err != nil {
+	rt := r.runtimeConf(s, a)
+	moved := r.moved(path, kept)
+	if !moved {
+		err = r.del(ctx, list, rt)
+		moved = r.moved(path, kept)
+	}
+	if moved {
+		err = r.delKept(ctx, list, rt, kept)
+	}
+	if err != nil {
 		return err
 	}
 	return r.removeInfo(r.infoPath(s, a))
@@ -165,6 +187,40 @@ func (r *Runner) del(ctx context.Context, list *libcni.NetworkConfigList, rt *li
 	}
 	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, gone: true})
 	return errors.Join(cni.DelNetworkList(ctx, list, rt), r.releaseAddresses(ctx, list, rt))
+}
+
+// keep returns a file of the runner's own for the namespace that the caller keeps; nil
+// where it keeps none.
+func keep(s attachment.Sandbox) (*os.File, error) {
+	if s.NetNSFD == 0 {
+		return nil, nil
+	}
+	own, err := unix.FcntlInt(uintptr(s.NetNSFD), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("keeping network namespace %s: %w", s.NetNS, err)
+	}
+	return os.NewFile(uintptr(own), s.NetNS), nil
+}
+
+// moved reports whether a namespace that is kept is not at its path any more. The file
+// that it was mounted on may be there still.
+func (r *Runner) moved(path string, kept *os.File) bool {
+	if kept == nil {
+		return false
+	}
+	ours, err := kept.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := r.stat(path)
+	return err != nil || !os.SameFile(ours, there)
+}
+
+// delKept runs the chain in a network namespace that has no path any more.
+func (r *Runner) delKept(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf, kept *os.File) error {
+	rt.NetNS = keptPath
+	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, kept: kept})
+	return cni.DelNetworkList(ctx, list, rt)
 }
 
 // injectPrevResult puts the result into the configuration of every plugin of
@@ -216,12 +272,18 @@ func (r *Runner) netnsExists(path string) bool {
 	if path == "" {
 		return false
 	}
-	dir, err := securejoin.SecureJoin(r.exec.root, filepath.Dir(path))
-	if err == nil {
-		// The last part may be a link of /proc that only the kernel can follow.
-		_, err = os.Stat(filepath.Join(dir, filepath.Base(path)))
-	}
+	_, err := r.stat(path)
 	return !errors.Is(err, fs.ErrNotExist) // in doubt it does
+}
+
+// stat describes what is at a path in the host.
+func (r *Runner) stat(path string) (fs.FileInfo, error) {
+	dir, err := securejoin.SecureJoin(r.exec.root, filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	// The last part may be a link of /proc that only the kernel can follow.
+	return os.Stat(filepath.Join(dir, filepath.Base(path)))
 }
 
 // FindInPath is libcni's search for a plugin, made in the host's root; it

@@ -151,6 +151,48 @@ func TestDelOfAGoneNamespaceHasNone(t *testing.T) {
 	}
 }
 
+// A runtime that does not wait for the DELs takes the namespace from its path between
+// two plugins. They run once more, in the namespace, and so do the plugins that they start.
+func TestDelGoesOnInTheNamespaceThatIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.plugin(t, "last", `echo "last $(readlink $CNI_NETNS)" >>$DIR/log; rm -f $DIR/netns`)
+	w.plugin(t, "first", `exec $DIR/bin/child`)
+	w.plugin(t, "child", `echo "first $(readlink $CNI_NETNS)" >>$DIR/log`)
+	own, err := os.Open("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	id, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sandbox
+	s.NetNS, s.NetNSFD = filepath.Join(w.dir, "netns"), int(own.Fd())
+	for _, step := range []struct {
+		name string
+		want []string
+	}{
+		{"taken during the DEL", []string{"last /proc/self/ns/net", "first ", "last " + id, "first " + id}},
+		{"taken before the DEL", []string{"last " + id, "first " + id}},
+	} {
+		if len(step.want) > 2 {
+			if err := os.Symlink("/proc/self/ns/net", s.NetNS); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.RemoveAll(filepath.Join(w.dir, "log")); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Del(t.Context(), s, conflist("first", "last"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.want, w.log(t)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
 // Some plugins do nothing for a namespace that is gone, and others fail: the
 // addresses come back all the same.
 func TestDelOfAGoneNamespaceReleasesAddresses(t *testing.T) {

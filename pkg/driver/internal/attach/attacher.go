@@ -10,6 +10,7 @@ import (
 	"time"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/vishvananda/netns"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
@@ -35,6 +36,8 @@ type Plugins interface {
 // outside of tests.
 type Netns interface {
 	Inspect(netns string) (podnet.Namespace, error)
+	// Open opens a network namespace, which exists until it is closed.
+	Open(netns string) (netns.NsHandle, error)
 	// DefaultRoutes returns the default routes of the main table, of both families.
 	DefaultRoutes(netns string) ([]checkpoint.Route, error)
 	// Reroute removes routes and then adds others. It ignores routes that are gone, or
@@ -255,8 +258,7 @@ func (a *Attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r
 // rollBack deletes what was begun in the sandbox. It has a time limit of its own, because
 // that of the attach may have passed.
 func (a *Attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) error {
-	limit := a.Limits.rollback(a.Store.ForPod(sandbox.Pod.UID))
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, errors.New("the time for the rollback is over"))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), RollbackTime, errors.New("the time for the rollback is over"))
 	defer cancel()
 	attached := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
 		return r.Phase != checkpoint.Attached || !checkpoint.InSandbox(sandbox.ID)(r)

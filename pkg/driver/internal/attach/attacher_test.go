@@ -2,6 +2,7 @@ package attach
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -268,4 +269,51 @@ func TestInterfaceOfAPendingDEL(t *testing.T) {
 	if len(k.Calls) > 0 {
 		t.Errorf("plugins %v", k.Calls)
 	}
+}
+
+// slowDEL has plugins whose DEL takes as long as del does.
+type slowDEL struct {
+	*drivertest.Kernel
+	del func(ctx context.Context) error
+}
+
+func (s slowDEL) Del(ctx context.Context, sandbox attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
+	return errors.Join(s.Kernel.Del(ctx, sandbox, a, result), s.del(ctx))
+}
+
+// The end of the time for all DELs does not cut one short that runs: bridge loses the
+// rules of ipMasq so. None begins after it.
+func TestDELThatRunsIsNotCutShort(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errors.New("the time is over"))
+	defer cancel()
+	a.Plugins = slowDEL{k, func(own context.Context) error {
+		<-ctx.Done()
+		return own.Err()
+	}}
+	all := func(checkpoint.Record) bool { return true }
+	drivertest.WantError(t, a.Detach(ctx, drivertest.Web.UID, all), "network default/blue is not deleted from net1 yet: the time is over")
+	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached, "net2": checkpoint.Prepared}, drivertest.Phases(a.Store))
+}
+
+// A driver that stops ends the DEL that runs.
+func TestDELEndsWithTheDriver(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1"})
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	a.Plugins = slowDEL{k, func(own context.Context) error {
+		stop(errors.New("the driver was stopped"))
+		<-own.Done()
+		return context.Cause(own)
+	}}
+	all := func(checkpoint.Record) bool { return true }
+	drivertest.WantError(t, a.Detach(ctx, drivertest.Web.UID, all), "the driver was stopped")
+	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(a.Store))
 }

@@ -2,6 +2,7 @@ package attach
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
+	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -49,10 +51,13 @@ func (a *Attacher) moveDefaultRoute(sandbox attachment.Sandbox, added []checkpoi
 }
 
 // restoreDefaultRoutes restores the routes that a deleted attachment has displaced, except
-// those through interfaces that are gone.
+// those through interfaces that are gone. It restores none if the namespace is gone, too.
 func (a *Attacher) restoreDefaultRoutes(r checkpoint.Record) error {
 	netns := r.Sandbox.NetNS
 	ns, err := a.Netns.Inspect(netns)
+	if errors.Is(err, podns.ErrGone) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

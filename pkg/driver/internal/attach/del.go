@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vishvananda/netns"
+
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -43,18 +45,27 @@ func (a *Attacher) Release(ctx context.Context, claimUID string) error {
 
 // delAll runs the DELs of those of the records that need one and match, the last attached
 // first. It returns the keys of the records whose DEL has succeeded. One failure does not
-// stop the others (behaviour A4-50).
+// stop the others (behaviour A4-50). When ctx ends it begins no more of them.
 func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, match func(checkpoint.Record) bool) (done []checkpoint.Key, err error) {
 	var errs []error
-	alive := map[string]bool{} // by sandbox; a sandbox that is gone does not come back
+	kept := map[string]namespace{} // by sandbox; one that is gone does not come back
+	defer func() {
+		for _, ns := range kept {
+			ns.close()
+		}
+	}()
 	for _, r := range slices.Backward(records) {
 		if !r.NeedsDEL() || !match(r) {
 			continue
 		}
-		if _, known := alive[r.Sandbox.ID]; !known {
-			alive[r.Sandbox.ID] = a.SandboxAlive(r)
+		if ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("network %s is not deleted from %s yet: %w", r.Attachment.Network, r.Attachment.Interface, context.Cause(ctx)))
+			continue
 		}
-		switch succeeded, err := a.del(ctx, r, alive[r.Sandbox.ID]); {
+		if _, known := kept[r.Sandbox.ID]; !known {
+			kept[r.Sandbox.ID] = a.keep(r)
+		}
+		switch succeeded, err := a.del(ctx, r, kept[r.Sandbox.ID]); {
 		case err != nil:
 			errs = append(errs, err)
 		case succeeded:
@@ -66,8 +77,8 @@ func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, matc
 
 // del runs DEL for one record. After too many failures it makes a pending DEL of the
 // record and returns no error, but succeeded is false: nothing is left to record.
-func (a *Attacher) del(ctx context.Context, r checkpoint.Record, alive bool) (succeeded bool, err error) {
-	err = a.runDel(ctx, r, alive)
+func (a *Attacher) del(ctx context.Context, r checkpoint.Record, ns namespace) (succeeded bool, err error) {
+	err = a.runDel(ctx, r, ns)
 	if err == nil {
 		a.failures.forget(r)
 		return true, nil
@@ -84,15 +95,14 @@ func (a *Attacher) del(ctx context.Context, r checkpoint.Record, alive bool) (su
 }
 
 // runDel runs the plugins' DEL for one record, restores what the attachment has displaced,
-// and gives its device back to the host. alive tells whether the sandbox's network
-// namespace exists.
-func (a *Attacher) runDel(ctx context.Context, r checkpoint.Record, alive bool) (err error) {
+// and gives its device back to the host.
+func (a *Attacher) runDel(ctx context.Context, r checkpoint.Record, ns namespace) (err error) {
 	defer a.measureDel(r, time.Now(), &err)
-	limit := a.Limits.Of(r.Attachment).Del
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("one DEL may take %s", limit))
+	ctx, cancel := whole(ctx, a.Limits.Of(r.Attachment).Del)
 	defer cancel()
 	sandbox := *r.Sandbox
-	if !alive {
+	sandbox.NetNSFD = ns.fd()
+	if !ns.alive {
 		sandbox.NetNS = "" // another namespace may have this path by now
 	}
 	failpoint.Reach(failpoint.BeforeDel)
@@ -109,6 +119,53 @@ func (a *Attacher) runDel(ctx context.Context, r checkpoint.Record, alive bool) 
 	}
 	podlog.ForRecord(ctx, r).V(2).Info("Deleted attachment", "sandbox", sandbox.ID)
 	return nil
+}
+
+// whole returns a context for a DEL that begins. The DEL's own limit ends it, and a
+// cancelled ctx, but not the end of the time that ctx has for several DELs: bridge deletes
+// the interface first and the rules of ipMasq last, and if it is killed in between, no
+// second DEL finds these rules (v1.9.1).
+func whole(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	out, end := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("one DEL may take %s", limit))
+	out, cancel := context.WithCancelCause(out)
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel(context.Cause(ctx))
+		}
+	})
+	return out, func() { stop(); cancel(nil); end() }
+}
+
+// namespace is the network namespace of a sandbox while its DELs run. The runtime waits
+// for them only so long before it removes the namespace (--hook-budget); kept open, it
+// exists until they have ended.
+type namespace struct {
+	alive bool
+	// kept is open only while alive, and not where it could not be opened.
+	kept netns.NsHandle
+}
+
+// keep opens the network namespace of a record's sandbox. What was opened before the
+// cookie is right is the sandbox's.
+func (a *Attacher) keep(r checkpoint.Record) namespace {
+	ns, err := a.Netns.Open(r.Sandbox.NetNS)
+	if err != nil {
+		ns = netns.None()
+	}
+	out := namespace{alive: a.SandboxAlive(r), kept: ns}
+	if !out.alive {
+		out.close()
+		out.kept = netns.None()
+	}
+	return out
+}
+
+func (n namespace) fd() int { return max(int(n.kept), 0) }
+
+func (n namespace) close() {
+	if n.kept.IsOpen() {
+		n.kept.Close()
+	}
 }
 
 // SandboxAlive reports whether the network namespace of a record's sandbox still exists:

@@ -93,7 +93,9 @@ func (d *DelRetrier) retry(ctx context.Context, key string) {
 	d.mu.Unlock()
 	ctx = podlog.WithPod(ctx, del.Record.Pod)
 	logger := podlog.ForRecord(ctx, del.Record)
-	err := d.attacher.runDel(ctx, del.Record, d.attacher.SandboxAlive(del.Record))
+	ns := d.attacher.keep(del.Record)
+	defer ns.close()
+	err := d.attacher.runDel(ctx, del.Record, ns)
 	if err == nil {
 		logger.Info("A pending DEL has succeeded", "since", del.Since)
 		err = store.ResolveDEL(del)

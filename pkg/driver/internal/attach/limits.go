@@ -11,10 +11,11 @@ const (
 	// AttachTime limits the attaching of one sandbox with usual networks. It must be
 	// shorter than the gate's wait, so that containers learn why they are refused.
 	AttachTime = 55 * time.Second
-	// DetachTime limits the DELs of a sandbox, or of a claim, with usual networks.
+	// DetachTime is the time in which the DELs of a sandbox, or of a claim, with usual
+	// networks begin.
 	DetachTime = 35 * time.Second
-	// RollbackTime limits the DELs after a failed attach. A DEL that does not fit stays
-	// in its record.
+	// RollbackTime is the time in which the DELs after a failed attach begin. One that
+	// does not stays in its record.
 	RollbackTime = 500 * time.Millisecond
 )
 
@@ -40,29 +41,23 @@ func (l Limits) Of(a attachment.Attachment) Limits {
 
 // Attaching returns the limit for attaching a sandbox with these records.
 func (l Limits) Attaching(records []checkpoint.Record) time.Duration {
-	return l.total(records, AttachTime, AttachTime, func(one Limits) time.Duration { return one.Add })
+	return l.total(records, AttachTime, func(one Limits) time.Duration { return one.Add })
 }
 
 // Slow reports whether attaching a sandbox with these records may take longer than
 // usual.
 func (l Limits) Slow(records []checkpoint.Record) bool { return l.Attaching(records) > AttachTime }
 
-// Detaching returns the limit for the DELs of these records.
+// Detaching returns the time in which the DELs of these records begin.
 func (l Limits) Detaching(records []checkpoint.Record) time.Duration {
-	return l.total(records, DetachTime, DetachTime, func(one Limits) time.Duration { return one.Del })
+	return l.total(records, DetachTime, func(one Limits) time.Duration { return one.Del })
 }
 
-// rollback returns the limit for the DELs of these records after a failed attach, which
-// the sandbox's hook waits for.
-func (l Limits) rollback(records []checkpoint.Record) time.Duration {
-	return l.total(records, RollbackTime, l.Del, func(one Limits) time.Duration { return one.Del })
-}
-
-// total adds to the usual time the limit of each network that exceeds fits.
-func (l Limits) total(records []checkpoint.Record, usual, fits time.Duration, limit func(Limits) time.Duration) time.Duration {
+// total adds to the usual time the limit of each network that exceeds it.
+func (l Limits) total(records []checkpoint.Record, usual time.Duration, limit func(Limits) time.Duration) time.Duration {
 	out := usual
 	for _, r := range records {
-		if own := limit(l.Of(r.Attachment)); own > fits {
+		if own := limit(l.Of(r.Attachment)); own > usual {
 			out += own
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // A network has the time that its IPAM plugin takes by itself; what waits for
 // several such networks has the time of all of them.
 func TestLimits(t *testing.T) {
-	flags := Limits{Add: 30 * time.Second, Del: 10 * time.Second}
+	flags := Limits{Add: 30 * time.Second, Del: 30 * time.Second}
 	network := func(ipam string) checkpoint.Record {
 		var r checkpoint.Record
 		r.Attachment = attachment.Attachment{Conflist: json.RawMessage(fmt.Sprintf(`{"plugins":[{"type":"macvlan","ipam":{"type":%q}},{"type":"tuning"}]}`, ipam))}
@@ -32,18 +32,17 @@ func TestLimits(t *testing.T) {
 	are("whereabouts, and the flags allow more", Limits{Add: time.Hour, Del: time.Hour}, Limits{Add: time.Hour, Del: time.Hour}.Of(slow.Attachment))
 	are("no configuration", flags, flags.Of(attachment.Attachment{Conflist: json.RawMessage(`[`)}))
 	for _, tt := range []struct {
-		name                     string
-		records                  []checkpoint.Record
-		attach, detach, rollback time.Duration
+		name           string
+		records        []checkpoint.Record
+		attach, detach time.Duration
 	}{
-		{"none", nil, AttachTime, DetachTime, RollbackTime},
-		{"usual networks", []checkpoint.Record{usual, usual}, AttachTime, DetachTime, RollbackTime},
-		{"one of whereabouts", []checkpoint.Record{usual, slow}, AttachTime + own.Add, DetachTime + own.Del, RollbackTime + own.Del},
-		{"two of whereabouts", []checkpoint.Record{slow, slow}, AttachTime + 2*own.Add, DetachTime + 2*own.Del, RollbackTime + 2*own.Del},
+		{"none", nil, AttachTime, DetachTime},
+		{"usual networks", []checkpoint.Record{usual, usual}, AttachTime, DetachTime},
+		{"one of whereabouts", []checkpoint.Record{usual, slow}, AttachTime + own.Add, DetachTime + own.Del},
+		{"two of whereabouts", []checkpoint.Record{slow, slow}, AttachTime + 2*own.Add, DetachTime + 2*own.Del},
 	} {
 		drivertest.Same(t, tt.name+", attaching", tt.attach, flags.Attaching(tt.records))
 		drivertest.Same(t, tt.name+", detaching", tt.detach, flags.Detaching(tt.records))
-		drivertest.Same(t, tt.name+", rolling back", tt.rollback, flags.rollback(tt.records))
 	}
 	drivertest.Same(t, "usual networks are slow", false, flags.Slow([]checkpoint.Record{usual}))
 	drivertest.Same(t, "whereabouts is slow", true, flags.Slow([]checkpoint.Record{usual, slow}))

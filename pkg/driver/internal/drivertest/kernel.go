@@ -12,6 +12,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/vishvananda/netns"
 
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -153,6 +154,9 @@ func (k *Kernel) DeviceInfo(attachment.Sandbox, attachment.Attachment) (json.Raw
 	defer k.mu.Unlock()
 	return k.Info, nil
 }
+
+// Open has no namespace to open.
+func (k *Kernel) Open(string) (netns.NsHandle, error) { return netns.None(), nil }
 
 // Inspect describes a namespace with the interfaces of the default network.
 func (k *Kernel) Inspect(netns string) (podnet.Namespace, error) {

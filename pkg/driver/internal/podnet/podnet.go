@@ -47,6 +47,10 @@ func socketCookie(socket *nl.NetlinkSocket, path string) (uint64, error) {
 	return c, nil
 }
 
+// Open opens the network namespace at a path in the host, which exists until it is closed.
+// It refuses what podns.Opener.Open refuses.
+func (p *Reader) Open(path string) (netns.NsHandle, error) { return p.namespaces.Open(path) }
+
 // open returns a netlink socket in the namespace.
 func (p *Reader) open(path string) (*netlink.Handle, error) {
 	ns, err := p.namespaces.Open(path)

@@ -1,0 +1,65 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// witness is a plugin before another in a chain. Its DEL, which comes after the other's,
+// writes down whether the pod's interface is still in the namespace that it is given.
+const witness = `input=$(cat)
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.0.0","1.1.0"]}' ;;
+ADD) echo "$input" | sed 's/.*"prevResult"://; s/,"type":"witness"}$//' ;;
+DEL) { echo "$CNI_NETNS"; nsenter --net="$CNI_NETNS" ip -o link show "$CNI_IFNAME"; } >>/run/witness 2>&1 ;;
+esac`
+
+// dawdle is a plugin whose DEL takes longer than the runtime waits for it.
+const dawdle = `input=$(cat)
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.0.0","1.1.0"]}' ;;
+ADD) echo "$input" | sed 's/.*"prevResult"://; s/,"type":"dawdle"}$//' ;;
+DEL) ns=$CNI_NETNS; while [ -e "$ns" ] && [ "${ns#/proc}" = "$ns" ]; do sleep 0.1; done ;;
+esac`
+
+// containerd takes the network namespace from its path when the hook of a stopped
+// sandbox is over (--hook-budget). The DELs that still run have the namespace all the
+// same: bridge, for one, learns from the interface which rules of ipMasq to remove.
+func TestDELHasTheNamespaceThatTheRuntimeRemoved(t *testing.T) {
+	f := setup(t, "slow-del")
+	f.bridge("br-slow-del")
+	installPlugin(t, "witness", witness)
+	installPlugin(t, "dawdle", dawdle)
+	f.undo = append(f.undo, "rm -f /run/witness")
+	f.nad("blue", `{"cniVersion":"1.0.0","name":"slow-del","plugins":[
+		{"type":"bridge","bridge":"br-slow-del","ipam":{"type":"host-local","subnet":"10.73.0.0/24"}},{"type":"witness"},{"type":"dawdle"}]}`)
+	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
+	pod, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "web", "web"))
+	f.must(err)
+	_, err = f.Ready(f.ctx, f.ns, pod.Name, 2*time.Minute)
+	f.must(err)
+	f.must(f.DeletePod(f.ctx, f.ns, pod.Name))
+	var seen string
+	f.eventually(time.Minute, func(context.Context) error {
+		if seen = f.sh("cat /run/witness 2>/dev/null || true"); !strings.Contains(seen, "/proc/self/fd/3") {
+			return fmt.Errorf("no DEL ran in a namespace without a path; plugins saw %q", seen)
+		}
+		return nil
+	})
+	if _, kept, _ := strings.Cut(seen, "/proc/self/fd/3\n"); !strings.Contains(kept, "net1") || strings.Contains(kept, "does not exist") {
+		t.Errorf("the interface is not in the namespace that the DEL was given: %s", kept)
+	}
+	f.eventually(time.Minute, func(context.Context) error {
+		if left := f.sh("ls /var/lib/cni/networks/slow-del | grep ^10 || true"); left != "" {
+			return fmt.Errorf("addresses that are left: %s", left)
+		}
+		return nil
+	})
+}
