@@ -15,13 +15,15 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 var (
 	// ErrGone means that there is no network namespace at a path, or no more.
-	ErrGone = errors.New("there is no network namespace")
+	ErrGone = reason.Errorf(reason.NamespaceGone, "there is no network namespace")
 	// ErrHost means that the namespace at a path is the host's, which is no pod's.
-	ErrHost = errors.New("it is the host's network namespace")
+	ErrHost = reason.Errorf(reason.HostNetwork, "it is the host's network namespace")
 )
 
 // ownNamespace is the network namespace of the calling thread.

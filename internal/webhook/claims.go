@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"reflect"
 
@@ -15,6 +14,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -54,18 +54,18 @@ func (h *claimHandler) validate(req ctrladmission.Request) (field.ErrorList, err
 	case "DeviceClass":
 		return changed(req, func(c *resourceapi.DeviceClass) any { return c.Spec }, admission.Class)
 	}
-	return nil, fmt.Errorf("validating a %s: only ResourceClaim, ResourceClaimTemplate and DeviceClass are known: correct the webhook's rules", req.Kind.Kind)
+	return nil, reason.Errorf(reason.ObjectNotRead, "validating a %s: only ResourceClaim, ResourceClaimTemplate and DeviceClass are known: correct the webhook's rules", req.Kind.Kind)
 }
 
 // changed validates an object that is new or has another spec than before.
 func changed[T any](req ctrladmission.Request, spec func(*T) any, validate func(*T) field.ErrorList) (field.ErrorList, error) {
 	now, before := new(T), new(T)
 	if err := json.Unmarshal(req.Object.Raw, now); err != nil {
-		return nil, fmt.Errorf("reading the %s: %w", req.Kind.Kind, err)
+		return nil, reason.Errorf(reason.ObjectNotRead, "reading the %s: %w", req.Kind.Kind, err)
 	}
 	if req.Operation == admissionv1.Update {
 		if err := json.Unmarshal(req.OldObject.Raw, before); err != nil {
-			return nil, fmt.Errorf("reading the %s as it was: %w", req.Kind.Kind, err)
+			return nil, reason.Errorf(reason.ObjectNotRead, "reading the %s as it was: %w", req.Kind.Kind, err)
 		}
 		if reflect.DeepEqual(spec(now), spec(before)) {
 			return nil, nil

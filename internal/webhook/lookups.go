@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -71,7 +71,7 @@ func named(kind string, key types.NamespacedName, err error) error {
 	if key.Namespace != "" {
 		name = key.String()
 	}
-	return fmt.Errorf("reading %s %s: %w", kind, name, err)
+	return reason.Errorf(reason.ObjectNotRead, "reading %s %s: %w", kind, name, err)
 }
 
 // lookups are those of one request. The functions that decide know of no
@@ -182,7 +182,7 @@ func (l *lookups) multusNodes() bool {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := l.reader.cached.List(l.ctx, nodes); err != nil {
-		l.err = errors.Join(l.err, fmt.Errorf("listing nodes: %w", err))
+		l.err = errors.Join(l.err, reason.Errorf(reason.ObjectNotRead, "listing nodes: %w", err))
 	}
 	return slices.ContainsFunc(nodes.Items, func(n metav1.PartialObjectMetadata) bool {
 		return n.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // meters count and measure admission.
@@ -38,7 +38,7 @@ func (m *meters) measured(path string, h ctrladmission.Handler) ctrladmission.Ha
 		start := time.Now()
 		defer func() {
 			if p := recover(); p != nil {
-				err := fmt.Errorf("admitting %s: nadra's controller has a bug: %v", req.Kind.Kind, p)
+				err := reason.Errorf(reason.ControllerBug, "admitting %s: nadra's controller has a bug: %v", req.Kind.Kind, p)
 				logf.FromContext(ctx).Error(err, "panic", "stack", string(debug.Stack()))
 				if path == MutatePodsPath {
 					m.decided(admission.Refused)

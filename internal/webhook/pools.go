@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -119,7 +119,7 @@ func (p *poolIndex) list(ctx context.Context) (map[string][]string, error) {
 	for {
 		var page resourceapi.ResourceSliceList
 		if err := p.live.List(ctx, &page, client.Limit(slicesPage), client.Continue(next)); err != nil {
-			return nil, fmt.Errorf("listing ResourceSlices: %w", err)
+			return nil, reason.Errorf(reason.ObjectNotRead, "listing ResourceSlices: %w", err)
 		}
 		for i := range page.Items {
 			spec := &page.Items[i].Spec

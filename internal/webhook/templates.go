@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -46,7 +47,7 @@ func (t *templates) ensure(ctx context.Context, want *resourceapi.ResourceClaimT
 			return nil, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return nil, fmt.Errorf("creating ResourceClaimTemplate %s: %w%s", key, err, remedy(err, key))
+			return nil, reason.Errorf(reason.TemplateNotCreated, "creating ResourceClaimTemplate %s: %w%s", key, err, remedy(err, key))
 		}
 		there = &resourceapi.ResourceClaimTemplate{}
 		if err = t.live.Get(ctx, key, there); err == nil {
@@ -57,7 +58,7 @@ func (t *templates) ensure(ctx context.Context, want *resourceapi.ResourceClaimT
 			break
 		}
 	}
-	return nil, fmt.Errorf("reading ResourceClaimTemplate %s: %w", key, err)
+	return nil, reason.Errorf(reason.ObjectNotRead, "reading ResourceClaimTemplate %s: %w", key, err)
 }
 
 // remedy says what helps against a refusal of the API server.

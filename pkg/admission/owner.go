@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -35,7 +36,7 @@ func Serves(pod *corev1.Pod, namespace string, o Options, l Lookups) (Server, er
 	if node := targetNode(pod); node != "" {
 		s := byNode(node, l)
 		if own != "" && own != s.Owner {
-			return Server{}, fmt.Errorf("the pod has label %s=%s and is for node %s, which is %s's: remove the label, and the node decides; or keep the pod off the node",
+			return Server{}, reason.Errorf(reason.OwnerContradiction, "the pod has label %s=%s and is for node %s, which is %s's: remove the label, and the node decides; or keep the pod off the node",
 				v1alpha1.OwnerLabel, own, node, s.Owner)
 		}
 		s.Labelled = own != ""
@@ -79,7 +80,7 @@ func ownerLabel(object string, labels map[string]string) (string, error) {
 	if !labelled {
 		return "", nil
 	}
-	return "", fmt.Errorf("label %s of the %s: %q is not known: use %s or %s, or remove it",
+	return "", reason.Errorf(reason.OwnerContradiction, "label %s of the %s: %q is not known: use %s or %s, or remove it",
 		v1alpha1.OwnerLabel, object, value, v1alpha1.OwnerNadra, v1alpha1.OwnerMultus)
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -14,14 +15,14 @@ func (a admitted) blockers(findings []translate.Finding) []string {
 	var out []string
 	for _, f := range findings {
 		if f.Severity == translate.Blocker {
-			out = append(out, a.reason(f))
+			out = append(out, a.described(f))
 		}
 	}
 	return out
 }
 
-// reason is one finding: code, place, message, remedy.
-func (a admitted) reason(f translate.Finding) string {
+// described is one finding: code, place, message, remedy.
+func (a admitted) described(f translate.Finding) string {
 	rule, _ := translate.RuleOf(f.Code)
 	place := f.Field
 	if at := positionIn(a.manifest, f); at != "" && !strings.Contains(f.Message, at) {
@@ -37,8 +38,8 @@ func (a admitted) refusal(reasons []string) string {
 	if a.server.Node != "" {
 		hint = fmt.Sprintf("To leave the pod to Multus, keep it on nodes without label %s=%s.", v1alpha1.OwnerLabel, v1alpha1.OwnerNadra)
 	}
-	return fmt.Sprintf("nadra serves this pod by %s, and cannot attach its networks: %s %s",
-		a.server.By, strings.Join(reasons, " "), hint)
+	return reason.NotConvertible.Text(fmt.Sprintf("nadra serves this pod by %s, and cannot attach its networks: %s %s",
+		a.server.By, strings.Join(reasons, " "), hint))
 }
 
 func ended(s string) string {

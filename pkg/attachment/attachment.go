@@ -2,9 +2,10 @@ package attachment
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // Attachment is exactly what CNI ADD and DEL need besides the sandbox.
@@ -58,7 +59,7 @@ func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
 // precedence over a device that the selection names.
 func (a Attachment) WithDevice(deviceID string) (Attachment, error) {
 	if deviceID == "" {
-		return Attachment{}, errors.New("binding an attachment to a device: the device's ID is empty")
+		return Attachment{}, reason.Errorf(reason.DeviceMismatch, "binding an attachment to a device: the device's ID is empty")
 	}
 	id := mustJSON(deviceID)
 	conflist, err := editPlugins(a.Conflist, func(plugin object) error {
@@ -66,7 +67,7 @@ func (a Attachment) WithDevice(deviceID string) (Attachment, error) {
 		return nil
 	})
 	if err != nil {
-		return Attachment{}, fmt.Errorf("binding network %s to device %s: %w", a.Network, deviceID, err)
+		return Attachment{}, reason.Errorf(reason.DeviceMismatch, "binding network %s to device %s: %w", a.Network, deviceID, err)
 	}
 	args := map[string]json.RawMessage{"deviceID": id}
 	for capability, value := range a.CapabilityArgs {

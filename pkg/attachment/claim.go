@@ -1,7 +1,6 @@
 package attachment
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -34,14 +34,14 @@ func (r Requested) DeviceOnly() bool { return r.Selection.Network == NetworkRef{
 func FromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device string) (NetworkRef, error)) ([]Requested, error) {
 	requested, err := fromClaim(claim, networkOf)
 	if err != nil {
-		return nil, fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		return nil, reason.Wrap(reason.ClaimInvalid, fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, err))
 	}
 	return requested, nil
 }
 
 func fromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device string) (NetworkRef, error)) ([]Requested, error) {
 	if claim.Status.Allocation == nil {
-		return nil, errors.New("status.allocation: is missing: the claim is not allocated")
+		return nil, reason.Errorf(reason.ClaimNotAllocated, "status.allocation: is missing: the claim is not allocated")
 	}
 	configs, err := claimConfigs(claim)
 	if err != nil {
@@ -96,7 +96,7 @@ func overlaid(configs []claimConfig, request, claimNamespace string, network Net
 		network = named
 	}
 	if named != network {
-		return config, fmt.Errorf("its config names network %s, but the allocated device stands for network %s: "+
+		return config, reason.Errorf(reason.ClaimInvalid, "its config names network %s, but the allocated device stands for network %s: "+
 			"request DeviceClass %s, or leave network out of the config", named, network, DeviceClassName(named))
 	}
 	config.Network = &v1alpha1.NetworkReference{Namespace: network.Namespace, Name: network.Name}
@@ -144,7 +144,7 @@ func claimConfigs(claim *resourceapi.ResourceClaim) ([]claimConfig, error) {
 func readConfig(c resourceapi.DeviceAllocationConfiguration, known []string, path *field.Path) (claimConfig, error) {
 	for i, request := range c.Requests {
 		if !slices.Contains(known, request) {
-			return claimConfig{}, fmt.Errorf("%s: the claim has no request %q, only %s",
+			return claimConfig{}, reason.Errorf(reason.ClaimInvalid, "%s: the claim has no request %q, only %s",
 				path.Child("requests").Index(i), request, strings.Join(known, ", "))
 		}
 	}

@@ -2,10 +2,11 @@ package attachment
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // Attributes of the devices of resource pools. Multus' own DRA client and
@@ -144,7 +145,7 @@ func Pair(networks []Network, free []string) ([]int, error) {
 		}
 		at := slices.Index(free, n.ResourceName)
 		if at < 0 {
-			return nil, fmt.Errorf("network %s draws from resource pool %s, of which the pod has no further device: "+
+			return nil, reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, of which the pod has no further device: "+
 				"ask for as many in resources.limits as networks draw from it", n.Ref, n.ResourceName)
 		}
 		out[i], free[at] = at, ""
@@ -159,19 +160,19 @@ func (n Network) DrawsFrom(device *Hardware) error {
 	case device == nil && n.ResourceName == "":
 		return nil
 	case device == nil:
-		return fmt.Errorf("network %s draws from resource pool %s, and the pod's claims have no device of it: "+
+		return reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and the pod's claims have no device of it: "+
 			"request the network's DeviceClass as it is now (a claim made before the pool was named must be recreated), "+
 			"or claim a device that another driver publishes with the attributes %s and %s",
 			n.Ref, n.ResourceName, AttributeResourceName, AttributeDeviceID)
 	case n.ResourceName == "":
-		return fmt.Errorf("network %s draws from no resource pool, and device %s of %s was allocated for it: "+
+		return reason.Errorf(reason.DeviceMismatch, "network %s draws from no resource pool, and device %s of %s was allocated for it: "+
 			"request the network's own DeviceClass, or give the NAD the annotation %s", n.Ref, device.ID, device.ResourceName, ResourceNameAnnotation)
 	case n.ResourceName != device.ResourceName:
-		return fmt.Errorf("network %s draws from resource pool %s, and device %s of %s was allocated for it: request a device of its pool",
+		return reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and device %s of %s was allocated for it: request a device of its pool",
 			n.Ref, n.ResourceName, device.ID, device.ResourceName)
 	}
 	return nil
 }
 
 // errOnlyDevice is why a config without a network may say nothing else.
-var errOnlyDevice = errors.New("config: says how to attach a network and names none: name the network, or leave the config out to get the device only")
+var errOnlyDevice = reason.Errorf(reason.ClaimInvalid, "config: says how to attach a network and names none: name the network, or leave the config out to get the device only")

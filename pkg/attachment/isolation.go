@@ -1,9 +1,10 @@
 package attachment
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // Isolation says whose networks a pod may use. The zero value allows all, as
@@ -27,6 +28,6 @@ func (i Isolation) Allow(podNamespace string, network NetworkRef) error {
 	if len(i.Global) > 0 {
 		shared = "shared are those of " + strings.Join(i.Global, ", ")
 	}
-	return fmt.Errorf("network %s is of another namespace than the pod, which is in %s, and namespace isolation is on (%s): "+
+	return reason.Errorf(reason.NamespaceIsolation, "network %s is of another namespace than the pod, which is in %s, and namespace isolation is on (%s): "+
 		"use a NetworkAttachmentDefinition in %s", network, podNamespace, shared, podNamespace)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // Lent is a device of another DRA driver that a pod has by a claim of its own,
@@ -57,7 +59,7 @@ func enough(pool string, networks []string, devices []Lent) error {
 	var named []string
 	for _, d := range devices {
 		if seen[d.ID] {
-			return fmt.Errorf("resource pool %s: device %s was allocated to the pod twice, and a device is for one network: ask for another device", pool, d)
+			return reason.Errorf(reason.DeviceMismatch, "resource pool %s: device %s was allocated to the pod twice, and a device is for one network: ask for another device", pool, d)
 		}
 		seen[d.ID] = true
 		named = append(named, d.String())
@@ -65,13 +67,13 @@ func enough(pool string, networks []string, devices []Lent) error {
 	drawing := fmt.Sprintf("%s from resource pool %s", drawn(networks), pool)
 	switch {
 	case len(devices) == 0:
-		return fmt.Errorf("%s, and the pod's claims have no device of it: no allocated device of another driver has the attributes %s=%s and %s: "+
+		return reason.Errorf(reason.DeviceMismatch, "%s, and the pod's claims have no device of it: no allocated device of another driver has the attributes %s=%s and %s: "+
 			"ask for one in a claim of the pod, or for the network's own DeviceClass if nadra serves the pool",
 			drawing, AttributeResourceName, pool, AttributeDeviceID)
 	case len(devices) < len(networks):
-		return fmt.Errorf("%s, and the pod's claims have only %s, which another network uses: ask for %d devices", drawing, strings.Join(named, ", "), len(networks))
+		return reason.Errorf(reason.DeviceMismatch, "%s, and the pod's claims have only %s, which another network uses: ask for %d devices", drawing, strings.Join(named, ", "), len(networks))
 	case len(devices) > len(networks):
-		return fmt.Errorf("%s, and the pod's claims have %s: which one is meant is ambiguous: ask for as many devices as networks", drawing, strings.Join(named, " and "))
+		return reason.Errorf(reason.DeviceMismatch, "%s, and the pod's claims have %s: which one is meant is ambiguous: ask for as many devices as networks", drawing, strings.Join(named, " and "))
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/version"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // ResourceNameAnnotation is the annotation of a NetworkAttachmentDefinition
@@ -49,10 +51,10 @@ type Network struct {
 func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 	n := unparsed(nad)
 	if nad.Spec.Config == "" {
-		return Network{}, fmt.Errorf("parsing network %s: %w", n.Ref, ErrNoConfig)
+		return Network{}, reason.Errorf(reason.ConfigMissing, "parsing network %s: %w", n.Ref, ErrNoConfig)
 	}
 	if err := n.parse([]byte(nad.Spec.Config)); err != nil {
-		return Network{}, fmt.Errorf("parsing network %s: spec.config: %w", n.Ref, err)
+		return Network{}, reason.Errorf(reason.NetworkInvalid, "parsing network %s: spec.config: %w", n.Ref, err)
 	}
 	return n, nil
 }
@@ -63,7 +65,7 @@ func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 func ParseNetworkFile(nad *nadv1.NetworkAttachmentDefinition, path string, config []byte) (Network, error) {
 	n := unparsed(nad)
 	if err := n.parse(config); err != nil {
-		return Network{}, fmt.Errorf("parsing network %s: file %s: %w", n.Ref, path, err)
+		return Network{}, reason.Errorf(reason.NetworkInvalid, "parsing network %s: file %s: %w", n.Ref, path, err)
 	}
 	return n, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -60,10 +61,10 @@ func InterfaceNames(selections []Selection) ([]string, error) {
 			names[i] = fmt.Sprintf("net%d", i+1)
 		}
 		if names[i] == "eth0" || names[i] == "lo" {
-			return nil, fmt.Errorf("%s asks for interface %q, which every pod has already: choose another name", title(selections, i), names[i])
+			return nil, reason.Errorf(reason.InterfaceConflict, "%s asks for interface %q, which every pod has already: choose another name", title(selections, i), names[i])
 		}
 		if other, taken := owner[names[i]]; taken {
-			return nil, fmt.Errorf("%s and %s both get interface %q: choose different names", title(selections, other), title(selections, i), names[i])
+			return nil, reason.Errorf(reason.InterfaceConflict, "%s and %s both get interface %q: choose different names", title(selections, other), title(selections, i), names[i])
 		}
 		owner[names[i]] = i
 	}
@@ -78,10 +79,10 @@ func checkAddresses(selections []Selection) error {
 		for _, ip := range s.IPs {
 			addr, err := v1alpha1.ParseIP(ip)
 			if err != nil {
-				return fmt.Errorf("%s asks for address %q, which %w", title(selections, i), ip, err)
+				return reason.Errorf(reason.AddressConflict, "%s asks for address %q, which %w", title(selections, i), ip, err)
 			}
 			if other, taken := owner[addr]; taken {
-				return fmt.Errorf("%s and %s both ask for address %s: give each address once", title(selections, other), title(selections, i), addr)
+				return reason.Errorf(reason.AddressConflict, "%s and %s both ask for address %s: give each address once", title(selections, other), title(selections, i), addr)
 			}
 			owner[addr] = i
 		}
@@ -102,11 +103,11 @@ func checkDefaultRoutes(selections []Selection) error {
 		for _, gateway := range *s.DefaultRoute {
 			addr, err := v1alpha1.ParseIP(gateway)
 			if err != nil {
-				return fmt.Errorf("%s asks for the default route by %q, which %w", title(selections, i), gateway, err)
+				return reason.Errorf(reason.RouteConflict, "%s asks for the default route by %q, which %w", title(selections, i), gateway, err)
 			}
 			family := Family(addr)
 			if other, taken := owner[family]; taken && other != i {
-				return fmt.Errorf("%s and %s both ask for the pod's %s default route: ask for it once", title(selections, other), title(selections, i), family)
+				return reason.Errorf(reason.RouteConflict, "%s and %s both ask for the pod's %s default route: ask for it once", title(selections, other), title(selections, i), family)
 			}
 			owner[family] = i
 		}

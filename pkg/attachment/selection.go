@@ -3,11 +3,11 @@ package attachment
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -63,7 +63,7 @@ func ParseSelections(annotation, podNamespace string) ([]Selection, error) {
 	}
 	selections, err := parse(annotation)
 	if err != nil {
-		return nil, fmt.Errorf("parsing annotation %s: %w", NetworksAnnotation, err)
+		return nil, reason.Errorf(reason.AnnotationInvalid, "parsing annotation %s: %w", NetworksAnnotation, err)
 	}
 	var errs []error
 	for i, s := range selections {
@@ -74,7 +74,7 @@ func ParseSelections(annotation, podNamespace string) ([]Selection, error) {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("parsing annotation %s: %w", NetworksAnnotation, err)
+		return nil, reason.Errorf(reason.AnnotationInvalid, "parsing annotation %s: %w", NetworksAnnotation, err)
 	}
 	return selections, nil
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -215,7 +216,7 @@ func (d *Driver) checkOne(ctx context.Context, r checkpoint.Record) checkResult 
 }
 
 func (d *Driver) runCheck(ctx context.Context, r checkpoint.Record) checkResult {
-	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, fmt.Errorf("one CHECK may take %s", checkLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, reason.Errorf(reason.AttachmentChanged, "one CHECK may take %s", checkLimit))
 	defer cancel()
 	result := r.Result
 	if slices.ContainsFunc(d.store.ForPod(r.Pod.UID), func(r checkpoint.Record) bool { return r.Attachment.DefaultRoute != nil }) {

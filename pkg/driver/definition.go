@@ -2,13 +2,13 @@ package driver
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -139,11 +139,11 @@ func (h *host) check(d *definition) error {
 			continue
 		}
 		if _, ok := h.links[p.Master]; !ok {
-			return fmt.Errorf("plugin %s: master: interface %q is not on the node: create it, or correct the NAD's master", p.Type, p.Master)
+			return reason.Errorf(reason.MasterMissing, "plugin %s: master: interface %q is not on the node: create it, or correct the NAD's master", p.Type, p.Master)
 		}
 	}
 	if missing := h.lacks(d); len(missing) > 0 {
-		return fmt.Errorf("plugin %s is not in %s: install it on the node, or correct the NAD's type",
+		return reason.Errorf(reason.PluginMissing, "plugin %s is not in %s: install it on the node, or correct the NAD's type",
 			strings.Join(missing, ", "), strings.Join(h.binDirs, ", "))
 	}
 	return nil

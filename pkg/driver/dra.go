@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 const (
@@ -61,7 +62,7 @@ func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi
 func (p plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	defer failpoint.Soon(failpoint.AfterUnprepared)
 	defer failpoint.Reach(failpoint.BeforeUnprepared)
-	ctx, cancel := context.WithTimeoutCause(ctx, unprepareTime, errors.New("the time for unpreparing is over"))
+	ctx, cancel := context.WithTimeoutCause(ctx, unprepareTime, reason.Errorf(reason.DELUnfinished, "the time for unpreparing is over"))
 	defer cancel()
 	results := map[types.UID]error{}
 	for _, claim := range claims {
@@ -93,7 +94,7 @@ func (d *Driver) waitForRuntime(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, runtimeWait)
 	defer cancel()
 	if err := d.runtime.wait(ctx); err != nil {
-		return fmt.Errorf("the container runtime has not connected nadra's NRI plugin on %s: "+
+		return reason.Errorf(reason.RuntimeNotConnected, "the container runtime has not connected nadra's NRI plugin on %s: "+
 			"enable NRI in the runtime's configuration: %w", d.cfg.NRISocket, err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -139,14 +140,14 @@ func (d *Driver) refuseUngated(ctx context.Context, claims []*resourceapi.Resour
 	pod := prepared[i][0].Pod
 	references, err := d.references(ctx, pod, claims)
 	if err != nil {
-		return fmt.Errorf("pod %s/%s: looking whether its containers reference its claims: %w", pod.Namespace, pod.Name, err)
+		return reason.Errorf(reason.PodNotRead, "pod %s/%s: looking whether its containers reference its claims: %w", pod.Namespace, pod.Name, err)
 	}
 	ungated := references.ungated(claims, d.cfg.DriverName)
 	if len(ungated) == 0 {
 		return nil
 	}
 	name := references.nameOf(claims[0])
-	return fmt.Errorf("pod %s/%s: nothing would hold container %s until the pod's networks are attached, because resources.claims of it names no claim with networks: "+
+	return reason.Errorf(reason.ContainerWithoutClaim, "pod %s/%s: nothing would hold container %s until the pod's networks are attached, because resources.claims of it names no claim with networks: "+
 		"add {name: %s} there, in every container and init container, or have nadra's webhook do it (label the namespace)",
 		pod.Namespace, pod.Name, strings.Join(ungated, ", "), name)
 }

@@ -3,7 +3,6 @@ package driver
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
@@ -29,7 +29,7 @@ func (d *hardwareDevice) given() (attachment.Hardware, error) {
 	if d.Selector.IsRDMA || d.shared() {
 		h.Files = rdmaFiles(d.Functions)
 		if len(h.Files) == 0 {
-			return h, fmt.Errorf("device %s of %s: %s asks for RDMA, and the host has no RDMA device of it now: load the card's RDMA driver", d.Name, d.Pool.ResourceName, d.Pool.Source)
+			return h, reason.Errorf(reason.DeviceUnsuitable, "device %s of %s: %s asks for RDMA, and the host has no RDMA device of it now: load the card's RDMA driver", d.Name, d.Pool.ResourceName, d.Pool.Source)
 		}
 	}
 	if d.shared() {
@@ -54,7 +54,7 @@ func (d *hardwareDevice) given() (attachment.Hardware, error) {
 	}
 	if d.Selector.NeedVhostNet {
 		if d.VhostNet == "" {
-			return h, fmt.Errorf("device %s of %s: %s asks for vhost-net, which the host does not have: load the kernel module vhost_net", f.ID, d.Pool.ResourceName, d.Pool.Source)
+			return h, reason.Errorf(reason.DeviceUnsuitable, "device %s of %s: %s asks for vhost-net, which the host does not have: load the kernel module vhost_net", f.ID, d.Pool.ResourceName, d.Pool.Source)
 		}
 		add("vhost", map[string]string{"net-mount": d.VhostNet, "tun-mount": tunFile},
 			attachment.DeviceFile{Path: d.VhostNet}, attachment.DeviceFile{Path: tunFile})
@@ -135,10 +135,10 @@ func (d *hardwareDevice) fits(n attachment.Network) error {
 		}
 		switch {
 		case d.RDMAMode == inventory.RDMAShared:
-			return fmt.Errorf("network %s: its plugin rdma moves RDMA devices between network namespaces, and on this node all namespaces share them: "+
+			return reason.Errorf(reason.DeviceUnsuitable, "network %s: its plugin rdma moves RDMA devices between network namespaces, and on this node all namespaces share them: "+
 				"run `rdma system set netns exclusive` on the node while no other network namespace exists, or set ib_core's option netns_mode=0 and reboot; or take rdma out of the NAD", n.Ref)
 		case !slices.ContainsFunc(d.Functions, func(f inventory.Function) bool { return len(f.RDMA) > 0 }):
-			return fmt.Errorf("network %s: its plugin rdma needs an RDMA device, and %s has none on the host: load the card's RDMA driver, or take rdma out of the NAD", n.Ref, d.Name)
+			return reason.Errorf(reason.DeviceUnsuitable, "network %s: its plugin rdma needs an RDMA device, and %s has none on the host: load the card's RDMA driver, or take rdma out of the NAD", n.Ref, d.Name)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
@@ -25,9 +26,9 @@ func (d *Driver) reportHealth(ctx context.Context, network attachment.NetworkRef
 		return
 	}
 	klog.FromContext(ctx).Info("Network is withdrawn from this node: a plugin is not well by its answer to STATUS", "network", network, "reason", cniMessage(why))
-	d.events.Network(network, uid, corev1.EventTypeWarning, events.NetworkUnavailable, truncate.Text(fmt.Sprintf(
+	d.events.Network(network, uid, corev1.EventTypeWarning, events.NetworkUnavailable, truncate.Text(reason.PluginUnhealthy.Text(fmt.Sprintf(
 		"node %s does not offer the network to new pods: %s; pods that have it keep it; STATUS is asked every %s, and the network is offered again when it succeeds",
-		d.cfg.NodeName, truncate.Text(cniMessage(why), events.MaxMessage/2), statusRetry), events.MaxMessage))
+		d.cfg.NodeName, truncate.Text(cniMessage(why), events.MaxMessage/2), statusRetry)), events.MaxMessage))
 }
 
 // cniMessage is an error of plugins with the code, where it has one, that the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -233,12 +234,12 @@ func (h *hooks) awaitNetworkStatus(ctx context.Context, sandbox attachment.Sandb
 
 // statusError says what a pod waits for whose networks are attached.
 func statusError(pod attachment.PodRef, waited time.Duration, cause error) error {
-	message := fmt.Sprintf("pod %s/%s has its networks, but the API server has not stored its network-status for %s; that is being tried again",
+	err := fmt.Errorf("pod %s/%s has its networks, but the API server has not stored its network-status for %s; that is being tried again",
 		pod.Namespace, pod.Name, waited.Round(100*time.Millisecond))
-	if cause == nil {
-		return errors.New(message)
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
 	}
-	return fmt.Errorf("%s: %w", message, cause)
+	return reason.Wrap(reason.StatusNotStored, err)
 }
 
 // notAttached says why a sandbox is not attached. Where that has failed for
@@ -251,9 +252,9 @@ func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job, records []checkp
 	}
 	if j != nil && j.running() {
 		if cause == nil {
-			return fmt.Errorf("its plugins are running, and may for %s", j.limit)
+			return reason.Errorf(reason.AttachRunning, "its plugins are running, and may for %s", j.limit)
 		}
-		return fmt.Errorf("%w; it is being tried again", cause)
+		return reason.Errorf(reason.AttachRunning, "it is being tried again after: %w", cause)
 	}
 	if sandbox.NetNS == "" {
 		return attach.NoNamespaceError(sandbox, checkpoint.Networks(records))
@@ -311,7 +312,7 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 func (d *Driver) detachSandbox(s attachment.Sandbox) error {
 	limit := d.attacher.Limits.Detaching(d.store.ForPod(s.Pod.UID))
 	defer d.detaches.begin(limit)()
-	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(d.jobs.base, s.Pod), limit, errors.New("the time for detaching is over"))
+	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(d.jobs.base, s.Pod), limit, reason.Errorf(reason.DELUnfinished, "the time for detaching is over"))
 	defer cancel()
 	unlock, err := d.pods.lock(ctx, s.Pod.UID)
 	if err == nil {
@@ -319,7 +320,7 @@ func (d *Driver) detachSandbox(s attachment.Sandbox) error {
 		err = d.attacher.Detach(ctx, s.Pod.UID, checkpoint.InSandbox(s.ID))
 	}
 	if err != nil {
-		return fmt.Errorf("detaching pod %s/%s (tried again when its claims are unprepared): %w", s.Pod.Namespace, s.Pod.Name, err)
+		return reason.Errorf(reason.DELUnfinished, "detaching pod %s/%s (tried again when its claims are unprepared): %w", s.Pod.Namespace, s.Pod.Name, err)
 	}
 	return nil
 }

@@ -2,12 +2,12 @@ package driver
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -50,7 +50,7 @@ func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpo
 			if r.Driver != driver || !found || holder.Claim.UID == string(claim.UID) && reservedFor(claim, holder.Pod) {
 				continue
 			}
-			return fmt.Errorf("device %q of pool %q is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
+			return reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
 				r.Device, r.Pool, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
 		}
 	}

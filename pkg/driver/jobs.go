@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -33,7 +34,8 @@ const (
 // nobody is told of it.
 type withdrawn string
 
-func (w withdrawn) Error() string { return string(w) }
+func (w withdrawn) Error() string           { return w.ReasonCode().Text(string(w)) }
+func (w withdrawn) ReasonCode() reason.Code { return reason.AttachCancelled }
 
 const (
 	errPodGoing   = withdrawn("the pod is being deleted")
@@ -43,7 +45,7 @@ const (
 	errDriverStop = withdrawn("the driver was stopped")
 )
 
-var errNotBegun = errors.New("its sandbox was made without nadra's hook; it is being attached now")
+var errNotBegun = reason.Errorf(reason.AttachNotBegun, "its sandbox was made without nadra's hook; it is being attached now")
 
 // job is the attaching of one sandbox. It outlives the hook that began it.
 type job struct {
@@ -215,7 +217,7 @@ func (d *Driver) attachSandbox(s attachment.Sandbox, watched bool) *job {
 // has is taken down first. It leaves alone a sandbox whose status is stored
 // meanwhile.
 func (d *Driver) attachAgain(ctx context.Context, s attachment.Sandbox) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, attach.DetachTime, errors.New("the time for attaching a sandbox again is over"))
+	ctx, cancel := context.WithTimeoutCause(ctx, attach.DetachTime, reason.Errorf(reason.DELUnfinished, "the time for attaching a sandbox again is over"))
 	defer cancel()
 	unlock, err := d.pods.lock(ctx, s.Pod.UID)
 	if err != nil {
@@ -252,7 +254,7 @@ func (d *Driver) attachAgainSoon(s attachment.Sandbox) {
 // runJob attaches one sandbox while no other operation on its pod runs, and
 // tells what became of it.
 func (d *Driver) runJob(ctx context.Context, j *job) {
-	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, j.sandbox.Pod), j.limit, fmt.Errorf("no success within %s", j.limit))
+	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, j.sandbox.Pod), j.limit, reason.Errorf(reason.AttachTimeout, "no success within %s", j.limit))
 	defer cancel()
 	started := time.Now()
 	slow := time.AfterFunc(slowAttach, func() { d.reportSlow(ctx, j) })

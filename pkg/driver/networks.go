@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -54,7 +55,7 @@ func (n *networks) usable(ref attachment.NetworkRef) (attachment.Network, error)
 	defer n.mu.RUnlock()
 	c, ok := n.byRef[ref]
 	if !ok {
-		return attachment.Network{}, fmt.Errorf("NetworkAttachmentDefinition %s does not exist: create it, or remove the claim's request for it", ref)
+		return attachment.Network{}, reason.Errorf(reason.NetworkNotFound, "NetworkAttachmentDefinition %s does not exist: create it, or remove the claim's request for it", ref)
 	}
 	if c.unusable != nil {
 		return attachment.Network{}, fmt.Errorf("NetworkAttachmentDefinition %s cannot be attached on this node: %w", ref, c.unusable)
@@ -78,10 +79,10 @@ func (n *networks) ofDevice(pool, device string) (attachment.NetworkRef, error) 
 		return ref, nil
 	}
 	if ref, ok := n.gone.find(device); ok {
-		return attachment.NetworkRef{}, fmt.Errorf("NetworkAttachmentDefinition %s was deleted after device %q of pool %q was allocated: "+
+		return attachment.NetworkRef{}, reason.Errorf(reason.NetworkDeleted, "NetworkAttachmentDefinition %s was deleted after device %q of pool %q was allocated: "+
 			"create it again, or delete the pod", ref, device, pool)
 	}
-	return attachment.NetworkRef{}, fmt.Errorf("no NetworkAttachmentDefinition stands behind device %q of pool %q any more: "+
+	return attachment.NetworkRef{}, reason.Errorf(reason.NetworkDeleted, "no NetworkAttachmentDefinition stands behind device %q of pool %q any more: "+
 		"create the deleted one again, or delete the pod", device, pool)
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -133,17 +134,17 @@ func (d *Driver) lend(ctx context.Context, requests []request) error {
 func (d *Driver) lentTo(ctx context.Context, ref attachment.PodRef) ([]attachment.Lent, error) {
 	pod, err := d.clients.Kube.CoreV1().Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading pod %s for its claims: %w", ref, err)
+		return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its claims: %w", ref, err)
 	}
 	if string(pod.UID) != ref.UID {
-		return nil, fmt.Errorf("reading pod %s for its claims: it is another pod of this name", ref)
+		return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its claims: it is another pod of this name", ref)
 	}
 	published := map[string]map[string]resourceapi.Device{}
 	var out []attachment.Lent
 	for _, name := range claimNames(pod) {
 		claim, err := d.clients.Kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("reading ResourceClaim %s/%s of the pod: %w", ref.Namespace, name, err)
+			return nil, reason.Errorf(reason.PodNotRead, "reading ResourceClaim %s/%s of the pod: %w", ref.Namespace, name, err)
 		}
 		if claim.Status.Allocation == nil {
 			continue
@@ -172,7 +173,7 @@ func (d *Driver) devicesOfDriver(ctx context.Context, driver string) (map[string
 		resourceapi.ResourceSliceSelectorDriver: driver, resourceapi.ResourceSliceSelectorNodeName: d.cfg.NodeName,
 	}.String()})
 	if err != nil {
-		return nil, fmt.Errorf("listing the ResourceSlices of driver %s: %w", driver, err)
+		return nil, reason.Errorf(reason.PodNotRead, "listing the ResourceSlices of driver %s: %w", driver, err)
 	}
 	out := map[string]resourceapi.Device{}
 	newest := map[string]int64{}

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -147,7 +147,7 @@ func (d *Driver) podGone(pod attachment.PodRef) {
 	}
 	d.jobs.forget(pod.UID, "", errPodGoing)
 	d.jobs.group.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(podlog.WithPod(d.jobs.base, pod), attach.DetachTime, errors.New("the time for releasing a deleted pod is over"))
+		ctx, cancel := context.WithTimeoutCause(podlog.WithPod(d.jobs.base, pod), attach.DetachTime, reason.Errorf(reason.DELUnfinished, "the time for releasing a deleted pod is over"))
 		defer cancel()
 		unlock, err := d.pods.lock(ctx, pod.UID)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
 
@@ -186,14 +187,14 @@ func (s *poolSources) fromConfig(c PoolConfig, store cache.Store) ([]pools.Pool,
 		if c.Optional {
 			return nil, err
 		}
-		return nil, fmt.Errorf("ConfigMap %s of --pool-config does not exist: create it, or correct the flag", c)
+		return nil, reason.Errorf(reason.PoolMissing, "ConfigMap %s of --pool-config does not exist: create it, or correct the flag", c)
 	}
 	key, text, ok := s.configText(c, obj.(*corev1.ConfigMap).Data)
 	source := pools.Source{Object: "ConfigMap " + c.String(), Field: "data[" + key + "]"}
 	switch {
 	case ok:
 	case c.Key != "":
-		return nil, fmt.Errorf("%s of --pool-config does not exist: add the key, or correct the flag", source)
+		return nil, reason.Errorf(reason.PoolMissing, "%s of --pool-config does not exist: add the key, or correct the flag", source)
 	default: // the operator's map, which has nothing for this node
 		return nil, nil
 	}
@@ -221,14 +222,14 @@ func (s *poolSources) configText(c PoolConfig, data map[string]string) (key, tex
 func (s *poolSources) fromPolicies() ([]pools.Pool, []error) {
 	obj, ok, err := s.nodes.GetStore().GetByKey(s.node)
 	if err != nil || !ok {
-		return nil, []error{fmt.Errorf("the labels of Node %s, which say which SriovNetworkNodePolicies are for it, are not known: does the Node exist?", s.node)}
+		return nil, []error{reason.Errorf(reason.PoolMissing, "the labels of Node %s, which say which SriovNetworkNodePolicies are for it, are not known: does the Node exist?", s.node)}
 	}
 	var policies []pools.Policy
 	var problems []error
 	for _, obj := range s.policies.GetStore().List() {
 		raw, err := json.Marshal(obj.(*unstructured.Unstructured).Object)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("reading a SriovNetworkNodePolicy: %w", err))
+			problems = append(problems, reason.Errorf(reason.PoolMissing, "reading a SriovNetworkNodePolicy: %w", err))
 			continue
 		}
 		p, ok, err := pools.ParsePolicy(raw, s.OperatorPrefix)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
@@ -66,7 +67,7 @@ func (d *Driver) lockForPrepare(ctx context.Context, claims []*resourceapi.Resou
 	}
 	for _, claim := range claims {
 		if d.buried.has(string(claim.UID), pod.UID, time.Now()) {
-			err = fmt.Errorf("claim %s/%s was unprepared for this pod already", claim.Namespace, claim.Name)
+			err = reason.Errorf(reason.ClaimUnprepared, "claim %s/%s was unprepared for this pod already", claim.Namespace, claim.Name)
 		}
 	}
 	if ctx.Err() != nil {
@@ -84,7 +85,7 @@ func (d *Driver) lockForPrepare(ctx context.Context, claims []*resourceapi.Resou
 func (d *Driver) note(claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
 	for _, p := range prepared {
 		if err := d.store.Put(p); err != nil {
-			return err
+			return reason.Wrap(reason.StateNotWritten, err)
 		}
 	}
 	var ofPod []checkpoint.Record
@@ -93,7 +94,7 @@ func (d *Driver) note(claims []*resourceapi.ResourceClaim, prepared [][]attachme
 	}
 	for _, uid := range checkpoint.ClaimUIDs(ofPod) {
 		if err := d.cdi.Write(uid, ofPod); err != nil {
-			return err
+			return reason.Wrap(reason.StateNotWritten, err)
 		}
 	}
 	return nil
@@ -115,7 +116,7 @@ func (d *Driver) forgetPartial(claims []*resourceapi.ResourceClaim) ([]*resource
 	}
 	for _, claim := range claims {
 		if slices.ContainsFunc(d.store.ForClaim(string(claim.UID)), checkpoint.Record.NeedsDEL) {
-			return nil, fmt.Errorf("claim %s/%s is attached already while another claim of its pod is new: delete the pod", claim.Namespace, claim.Name)
+			return nil, reason.Errorf(reason.ClaimIncomplete, "claim %s/%s is attached already while another claim of its pod is new: delete the pod", claim.Namespace, claim.Name)
 		}
 	}
 	for _, claim := range claims {
@@ -149,7 +150,7 @@ func (d *Driver) plan(ctx context.Context, claims []*resourceapi.ResourceClaim) 
 	if first := firstError(claims, failed); first != nil {
 		for _, claim := range claims {
 			if failed[claim.UID] == nil {
-				failed[claim.UID] = fmt.Errorf("claim %s/%s waits for the pod's other claims: %w", claim.Namespace, claim.Name, first)
+				failed[claim.UID] = reason.Errorf(reason.OtherClaimFailed, "claim %s/%s waits for the pod's other claims: %w", claim.Namespace, claim.Name, first)
 			}
 		}
 		return nil, failed
@@ -248,18 +249,18 @@ func podOf(claim *resourceapi.ResourceClaim) (attachment.PodRef, error) {
 	var pod attachment.PodRef
 	for _, consumer := range claim.Status.ReservedFor {
 		if consumer.Resource != "pods" || consumer.APIGroup != "" {
-			return pod, fmt.Errorf("status.reservedFor: %s %q is not a pod", consumer.Resource, consumer.Name)
+			return pod, reason.Errorf(reason.ClaimNotReserved, "status.reservedFor: %s %q is not a pod", consumer.Resource, consumer.Name)
 		}
 		pods = append(pods, consumer.Name)
 		pod = consumerOf(claim, consumer)
 	}
 	switch len(pods) {
 	case 0:
-		return pod, errors.New("status.reservedFor: the claim is reserved for no pod")
+		return pod, reason.Errorf(reason.ClaimNotReserved, "status.reservedFor: the claim is reserved for no pod")
 	case 1:
 		return pod, nil
 	}
-	return pod, fmt.Errorf("status.reservedFor: the claim is shared by the pods %s; a network attachment belongs to one pod: "+
+	return pod, reason.Errorf(reason.ClaimShared, "status.reservedFor: the claim is shared by the pods %s; a network attachment belongs to one pod: "+
 		"use a ResourceClaimTemplate, which gives each pod a claim of its own", strings.Join(pods, ", "))
 }
 

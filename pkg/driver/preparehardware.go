@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -117,12 +118,12 @@ func (d *Driver) deviceOf(r request) (hardwareDevice, error) {
 	device, ok := d.hardware.lookup(r.Pool, r.Device)
 	switch {
 	case !ok:
-		return device, fmt.Errorf("device %s of pool %s is not on this node, or no resource pool selects it any more: delete the pod, so that the next one is given another", r.Device, r.Pool)
+		return device, reason.Errorf(reason.DeviceGone, "device %s of pool %s is not on this node, or no resource pool selects it any more: delete the pod, so that the next one is given another", r.Device, r.Pool)
 	case device.Gone:
-		return device, fmt.Errorf("device %s of pool %s, which was %s of %s, is gone from this node, or from its resource pool: delete the pod, so that the next one is given another",
+		return device, reason.Errorf(reason.DeviceGone, "device %s of pool %s, which was %s of %s, is gone from this node, or from its resource pool: delete the pod, so that the next one is given another",
 			r.Device, r.Pool, device.function().ID, device.Pool.ResourceName)
 	case device.Withheld != "":
-		return device, fmt.Errorf("device %s of pool %s is not nadra's to give: %s: let one of the two serve resource %s on this node",
+		return device, reason.Errorf(reason.PoolConflict, "device %s of pool %s is not nadra's to give: %s: let one of the two serve resource %s on this node",
 			r.Device, r.Pool, device.Withheld, device.Pool.ResourceName)
 	}
 	return device, nil
@@ -149,7 +150,7 @@ func (d *Driver) pair(ctx context.Context, requests []request) ([]request, error
 			return nil, err
 		}
 		if n.ResourceName == "" {
-			return nil, fmt.Errorf("pod %s names network %s, for which it has no claim: an extended resource brings only networks that draw from its pool; "+
+			return nil, reason.Errorf(reason.AnnotationInvalid, "pod %s names network %s, for which it has no claim: an extended resource brings only networks that draw from its pool; "+
 				"label the namespace for nadra's webhook, or convert the pod's manifest (kubectl nadra convert)", pod, n.Ref)
 		}
 		networks = append(networks, n)
@@ -191,7 +192,7 @@ func (d *Driver) annotated(ctx context.Context, pod attachment.PodRef) ([]attach
 		var err error
 		resource := corev1.SchemeGroupVersion.WithResource("pods")
 		if meta, err = d.clients.Metadata.Resource(resource).Namespace(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err != nil {
-			return nil, fmt.Errorf("reading pod %s for its networks: %w", pod, err)
+			return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its networks: %w", pod, err)
 		}
 	}
 	selections, err := attachment.ParseSelections(meta.Annotations[attachment.NetworksAnnotation], pod.Namespace)

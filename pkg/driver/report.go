@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
@@ -67,7 +68,7 @@ func (d *Driver) reportSlow(ctx context.Context, j *job) {
 		return
 	}
 	d.events.Pod(j.sandbox.Pod, corev1.EventTypeNormal, events.AttachingNetwork,
-		"attaching the networks takes longer than "+slowAttach.String()+"; the containers are held until it is done")
+		reason.AttachRunning.Text("attaching the networks takes longer than "+slowAttach.String()+"; the containers are held until it is done"))
 	klog.FromContext(ctx).Info("Attaching takes long; the gate holds the containers", "sandbox", j.sandbox.ID)
 }
 
@@ -108,6 +109,6 @@ func (d *Driver) reportStatusLate(pod attachment.PodRef, err error) {
 	if err != nil {
 		why = err.Error()
 	}
-	d.events.Pod(pod, corev1.EventTypeWarning, events.NetworkStatusLate, fmt.Sprintf(
-		"the networks are attached, but network-status is not stored after %s, and %s: %s; nadra goes on trying", networkstatus.Late, waiting, why))
+	d.events.Pod(pod, corev1.EventTypeWarning, events.NetworkStatusLate, reason.StatusNotStored.Text(fmt.Sprintf(
+		"the networks are attached, but network-status is not stored after %s, and %s: %s; nadra goes on trying", networkstatus.Late, waiting, why)))
 }

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
@@ -127,7 +127,7 @@ func (d *Driver) sweepPod(ctx context.Context, pod attachment.PodRef, records []
 		return nil // an attach that is under way clears the earlier sandbox itself
 	}
 	limit := min(d.attacher.Limits.Detaching(records), silentAfter/2)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("the time for sweeping a pod is over"))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.DELUnfinished, "the time for sweeping a pod is over"))
 	defer cancel()
 	unlock, err := d.pods.lock(ctx, pod.UID)
 	if err != nil {

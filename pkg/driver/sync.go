@@ -2,9 +2,10 @@ package driver
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // podLocks gives each pod a lock of its own, so that a stop cannot overtake a
@@ -65,7 +66,7 @@ func (p *podLocks) take(ctx context.Context, uid string, l *podLock) (unlock fun
 		return func() { <-l.held; p.leave(uid, l) }, nil
 	case <-ctx.Done():
 		p.leave(uid, l)
-		return nil, fmt.Errorf("waiting for another operation on the pod: %w", context.Cause(ctx))
+		return nil, reason.Errorf(reason.DELUnfinished, "waiting for another operation on the pod: %w", context.Cause(ctx))
 	}
 }
 

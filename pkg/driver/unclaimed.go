@@ -9,6 +9,7 @@ import (
 	nri "github.com/containerd/nri/pkg/api"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 )
@@ -51,13 +52,13 @@ func (w *owner) judge(pod *nri.PodSandbox, sandbox attachment.Sandbox) error {
 	}
 	networks, err := attachment.ParseSelections(text, sandbox.Pod.Namespace)
 	if err != nil {
-		return fmt.Errorf("pod %s has no claim, and what its annotation asks for cannot be read, on node %s, "+
+		return reason.Errorf(reason.NoClaim, "pod %s has no claim, and what its annotation asks for cannot be read, on node %s, "+
 			"whose networks nadra attaches (%s): %w", name, w.node, w.why(), err)
 	}
 	if len(networks) == 0 {
 		return nil
 	}
-	return fmt.Errorf("pod %s names %s by annotation %s but has no claim, and node %s is nadra's (%s), which attaches networks by claims: "+
+	return reason.Errorf(reason.NoClaim, "pod %s names %s by annotation %s but has no claim, and node %s is nadra's (%s), which attaches networks by claims: "+
 		"the pod would run without them. %s; or except it with nadra-node's --exempt-pods",
 		name, named(networks), attachment.NetworksAnnotation, w.node, w.why(), remedy(pod, w.Ownership))
 }

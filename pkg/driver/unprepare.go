@@ -2,10 +2,10 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
@@ -43,7 +43,7 @@ func (d *Driver) release(ctx context.Context, pod attachment.PodRef, uid string)
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for its DELs, which go on: %w", context.Cause(ctx))
+		return reason.Errorf(reason.DELUnfinished, "waiting for its DELs, which go on: %w", context.Cause(ctx))
 	}
 }
 
@@ -52,7 +52,7 @@ func (d *Driver) release(ctx context.Context, pod attachment.PodRef, uid string)
 func (d *Driver) releaseClaim(pod attachment.PodRef, uid string) error {
 	limit := d.attacher.Limits.Detaching(d.store.ForClaim(uid))
 	defer d.detaches.begin(limit)()
-	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(d.jobs.base, pod), limit, errors.New("the time for releasing a claim is over"))
+	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(d.jobs.base, pod), limit, reason.Errorf(reason.DELUnfinished, "the time for releasing a claim is over"))
 	defer cancel()
 	unlock, err := d.pods.lock(ctx, pod.UID)
 	if err != nil {
@@ -74,7 +74,7 @@ func (d *Driver) stillRuns(records []checkpoint.Record, now time.Time) error {
 			continue
 		}
 		if since := d.refused.since(r.Claim.UID, now); now.Sub(since) < runsOnLimit {
-			return fmt.Errorf("the pod's sandbox %.12s still has its network namespace: it is detached when it was stopped", r.Sandbox.ID)
+			return reason.Errorf(reason.DELUnfinished, "the pod's sandbox %.12s still has its network namespace: it is detached when it was stopped", r.Sandbox.ID)
 		}
 	}
 	return nil

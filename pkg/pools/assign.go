@@ -60,7 +60,7 @@ func fill(functions []inventory.Function, pools []Pool, p int, holders []Assignm
 	var errs []error
 	for holder := range p {
 		if ids := lost[holder]; len(ids) > 0 {
-			errs = append(errs, pools[p].Source.errorf("pool %s selects %s (%s first) that pool %s of %s has, which comes first and keeps them: narrow one of the selectors",
+			errs = append(errs, pools[p].Source.conflict("pool %s selects %s (%s first) that pool %s of %s has, which comes first and keeps them: narrow one of the selectors",
 				pools[p].ResourceName, count(len(ids), "device"), ids[0], pools[holder].ResourceName, pools[holder].Source))
 		}
 	}

@@ -6,6 +6,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // DeviceType says from which functions a pool is made.
@@ -52,9 +54,14 @@ func (s Source) item(field string, i int) Source {
 	return s.at(fmt.Sprintf("%s[%d]", field, i))
 }
 
+// conflict returns an error about two pools that want the same.
+func (s Source) conflict(format string, args ...any) error {
+	return reason.Errorf(reason.PoolConflict, "%s: %w", s, fmt.Errorf(format, args...))
+}
+
 // errorf is an error about a field.
 func (s Source) errorf(format string, args ...any) error {
-	return fmt.Errorf("%s: %w", s, fmt.Errorf(format, args...))
+	return reason.Wrap(reason.PoolInvalid, fmt.Errorf("%s: %w", s, fmt.Errorf(format, args...)))
 }
 
 // Pool is a set of functions that pods draw from by the name of a resource.

@@ -168,7 +168,7 @@ func Unique(pools []Pool) ([]Pool, error) {
 	first := map[string]Source{}
 	for _, p := range pools {
 		if of, ok := first[p.ResourceName]; ok {
-			errs = append(errs, p.Source.errorf("resourceName %s is that of %s, too, which is served: choose another name, or put both into one", p.ResourceName, of))
+			errs = append(errs, p.Source.conflict("resourceName %s is that of %s, too, which is served: choose another name, or put both into one", p.ResourceName, of))
 			continue
 		}
 		first[p.ResourceName] = p.Source

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -119,7 +120,7 @@ func (a *Attacher) try(ctx context.Context, sandbox attachment.Sandbox) error {
 		missing = func(r checkpoint.Record) bool { return !r.DeviceOnly }
 	}
 	if err := a.Detach(ctx, sandbox.Pod.UID, missing); err != nil {
-		return transient{fmt.Errorf("clearing what was attached before: %w", err)}
+		return transient{reason.Errorf(reason.PendingDEL, "clearing what was attached before: %w", err)}
 	}
 	todo := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool { return !missing(r) })
 	if len(todo) == 0 {
@@ -206,11 +207,11 @@ func (a *Attacher) checkNames(links []string, todo []checkpoint.Record, sandboxI
 	at := todo[i].Attachment
 	for _, del := range a.Store.PendingDELs() {
 		if checkpoint.InSandbox(sandboxID)(del.Record) && del.Record.Attachment.Interface == at.Interface {
-			return fmt.Errorf("adding network %s as %s: the pod still has this interface from an earlier try, whose DEL is pending: %s",
+			return reason.Errorf(reason.PendingDEL, "adding network %s as %s: the pod still has this interface from an earlier try, whose DEL is pending: %s",
 				at.Network, at.Interface, del.Cause)
 		}
 	}
-	return fmt.Errorf("adding network %s as %s: the pod has an interface of this name already: "+
+	return reason.Errorf(reason.InterfaceExists, "adding network %s as %s: the pod has an interface of this name already: "+
 		"choose another name in the claim's interface field", at.Network, at.Interface)
 }
 
@@ -220,13 +221,13 @@ func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 	none := checkpoint.Added{}
 	at := r.Attachment
 	limit := a.Limits.Of(at).Add
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("one ADD may take %s", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.PluginTimeout, "one ADD may take %s", limit))
 	defer cancel()
 	result, err := a.Plugins.Add(ctx, sandbox, at, before)
 	failpoint.Reach(failpoint.AfterAdd)
 	if err != nil {
 		passing := cniexec.Transient(err)
-		err = fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
+		err = reason.Wrap(reason.PluginFailed, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err))
 		if passing {
 			return none, transient{err}
 		}
@@ -258,7 +259,7 @@ func (a *Attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r
 // rollBack deletes what was begun in the sandbox. It has a time limit of its own, because
 // that of the attach may have passed.
 func (a *Attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), RollbackTime, errors.New("the time for the rollback is over"))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), RollbackTime, reason.Errorf(reason.DELUnfinished, "the time for the rollback is over"))
 	defer cancel()
 	attached := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
 		return r.Phase != checkpoint.Attached || !checkpoint.InSandbox(sandbox.ID)(r)
@@ -278,11 +279,11 @@ func (a *Attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) err
 func NoNamespaceError(sandbox attachment.Sandbox, missing []checkpoint.Record) error {
 	at, pod := missing[0].Attachment, sandbox.Pod
 	if sandbox.Unspecified {
-		return fmt.Errorf("adding network %s as %s: the container runtime names no namespaces for sandbox %.12s of pod %s/%s: "+
+		return reason.Errorf(reason.SandboxUnspecified, "adding network %s as %s: the container runtime names no namespaces for sandbox %.12s of pod %s/%s: "+
 			"it has lost the sandbox's specification, as containerd does when it is killed while it makes one; delete the pod",
 			at.Network, at.Interface, sandbox.ID, pod.Namespace, pod.Name)
 	}
-	return fmt.Errorf("adding network %s as %s: pod %s/%s uses the host's network, which gets no attachments: "+
+	return reason.Errorf(reason.HostNetwork, "adding network %s as %s: pod %s/%s uses the host's network, which gets no attachments: "+
 		"remove spec.hostNetwork or the claim %s", at.Network, at.Interface, pod.Namespace, pod.Name, missing[0].Claim.Name)
 }
 

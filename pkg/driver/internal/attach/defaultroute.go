@@ -12,6 +12,7 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
 	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -87,7 +88,7 @@ func (a *Attacher) CheckDefaultRoute(r checkpoint.Record) error {
 		return err
 	}
 	if missing := subtract(requested, have); len(missing) > 0 {
-		return fmt.Errorf("the requested default route is missing: %v", missing)
+		return reason.Errorf(reason.AttachmentChanged, "the requested default route is missing: %v", missing)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
@@ -59,7 +60,7 @@ func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, matc
 			continue
 		}
 		if ctx.Err() != nil {
-			errs = append(errs, fmt.Errorf("network %s is not deleted from %s yet: %w", r.Attachment.Network, r.Attachment.Interface, context.Cause(ctx)))
+			errs = append(errs, reason.Errorf(reason.DELUnfinished, "network %s is not deleted from %s yet: %w", r.Attachment.Network, r.Attachment.Interface, context.Cause(ctx)))
 			continue
 		}
 		if _, known := kept[r.Sandbox.ID]; !known {
@@ -115,7 +116,7 @@ func (a *Attacher) runDel(ctx context.Context, r checkpoint.Record, ns namespace
 		err = a.RestoreDevice(*r.Hardware)
 	}
 	if err != nil {
-		return fmt.Errorf("deleting network %s from %s: %w", r.Attachment.Network, r.Attachment.Interface, err)
+		return reason.Errorf(reason.DELFailed, "deleting network %s from %s: %w", r.Attachment.Network, r.Attachment.Interface, err)
 	}
 	podlog.ForRecord(ctx, r).V(2).Info("Deleted attachment", "sandbox", sandbox.ID)
 	return nil
@@ -126,7 +127,7 @@ func (a *Attacher) runDel(ctx context.Context, r checkpoint.Record, ns namespace
 // the interface first and the rules of ipMasq last, and if it is killed in between, no
 // second DEL finds these rules (v1.9.1).
 func whole(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	out, end := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("one DEL may take %s", limit))
+	out, end := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, reason.Errorf(reason.DELUnfinished, "one DEL may take %s", limit))
 	out, cancel := context.WithCancelCause(out)
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.Canceled) {

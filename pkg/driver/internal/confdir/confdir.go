@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // Dir is a directory of CNI configurations in the host.
@@ -46,7 +48,7 @@ func (d Dir) Find(name string) (path string, config []byte, err error) {
 	if config != nil {
 		return path, config, nil
 	}
-	err = fmt.Errorf("no file in %s has the name %q: write the configuration there, or into the NAD's spec.config", d.path, name)
+	err = reason.Errorf(reason.ConfigMissing, "no file in %s has the name %q: write the configuration there, or into the NAD's spec.config", d.path, name)
 	if len(broken) > 0 {
 		err = fmt.Errorf("%w (not readable: %s)", err, strings.Join(broken, "; "))
 	}
@@ -74,11 +76,11 @@ func (d Dir) DefaultName() string {
 func (d Dir) files() ([]string, error) {
 	dir, err := securejoin.SecureJoin(d.hostRoot, d.path)
 	if err != nil {
-		return nil, fmt.Errorf("resolving %s: %w", d.path, err)
+		return nil, reason.Errorf(reason.ConfigMissing, "resolving %s: %w", d.path, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the directory of CNI configurations: %w", err)
+		return nil, reason.Errorf(reason.ConfigMissing, "reading the directory of CNI configurations: %w", err)
 	}
 	var files []string
 	for _, e := range entries {

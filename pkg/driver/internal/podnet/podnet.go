@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -42,7 +43,7 @@ func NewReader(namespaces *podns.Opener, defaultName func() string) *Reader {
 func socketCookie(socket *nl.NetlinkSocket, path string) (uint64, error) {
 	c, err := unix.GetsockoptUint64(socket.GetFd(), unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err != nil {
-		return 0, fmt.Errorf("reading the cookie of network namespace %s (Linux 5.14 or later): %w", path, err)
+		return 0, reason.Errorf(reason.KernelTooOld, "reading the cookie of network namespace %s (Linux 5.14 or later): %w", path, err)
 	}
 	return c, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
@@ -92,7 +93,7 @@ func (p *Reader) Reroute(path string, take, give []checkpoint.Route) error {
 			err = h.RouteAdd(r)
 		}
 		if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
-			err = fmt.Errorf("%w: the gateway is in no network of the interface: correct the gateway, or the interface's addresses", err)
+			err = reason.Errorf(reason.GatewayUnreachable, "%w: the gateway is in no network of the interface: correct the gateway, or the interface's addresses", err)
 		}
 		if err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("adding %s: %w", route, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
@@ -83,7 +84,7 @@ func (r Restorer) Restore(hw attachment.Hardware) error {
 	}
 	linkErr := r.restoreLink(hw)
 	if err := restoreVF(hw.Original.VF); err != nil {
-		return fmt.Errorf("giving device %s back to the host: %w", hw.ID, err)
+		return reason.Errorf(reason.DeviceNotRestored, "giving device %s back to the host: %w", hw.ID, err)
 	}
 	// While the physical function has a plugin's address for the function, drivers refuse
 	// the function's own. The function still has to come first: if the physical function
@@ -94,12 +95,12 @@ func (r Restorer) Restore(hw attachment.Hardware) error {
 		}
 	}
 	if linkErr != nil {
-		return fmt.Errorf("giving device %s back to the host as interface %s: %w", hw.ID, hw.Original.Interface, linkErr)
+		return reason.Errorf(reason.DeviceNotRestored, "giving device %s back to the host as interface %s: %w", hw.ID, hw.Original.Interface, linkErr)
 	}
 	// Last, because only a trusted function may have another address than the
 	// administrator's.
 	if err := restoreTrust(hw.Original.VF); err != nil {
-		return fmt.Errorf("giving device %s back to the host: %w", hw.ID, err)
+		return reason.Errorf(reason.DeviceNotRestored, "giving device %s back to the host: %w", hw.ID, err)
 	}
 	return nil
 }

@@ -1,0 +1,92 @@
+package reason
+
+// Codes of networks that a node does not offer. Prepare refuses with them, too, if the
+// scheduler has chosen the node before.
+const (
+	NetworkInvalid  Code = "NetworkInvalid"
+	ConfigMissing   Code = "ConfigMissing"
+	MasterMissing   Code = "MasterMissing"
+	PluginMissing   Code = "PluginMissing"
+	PluginUnhealthy Code = "PluginUnhealthy"
+)
+
+// Codes of resource pools that a node does not serve as they are defined.
+const (
+	PoolMissing  Code = "PoolMissing"
+	PoolInvalid  Code = "PoolInvalid"
+	PoolConflict Code = "PoolConflict"
+)
+
+// Codes of pods that the webhook refuses.
+const (
+	NotConvertible     Code = "NotConvertible"
+	OwnerContradiction Code = "OwnerContradiction"
+	OwnerUnclear       Code = "OwnerUnclear"
+	TemplateNotCreated Code = "TemplateNotCreated"
+	ObjectNotRead      Code = "ObjectNotRead"
+	ControllerBug      Code = "ControllerBug"
+)
+
+// Codes of claims that the node driver does not prepare. The webhook refuses pods and
+// claims with those of them that can be seen so early.
+const (
+	RuntimeNotConnected   Code = "RuntimeNotConnected"
+	NetworkNotFound       Code = "NetworkNotFound"
+	NetworkDeleted        Code = "NetworkDeleted"
+	ClaimInvalid          Code = "ClaimInvalid"
+	ClaimNotAllocated     Code = "ClaimNotAllocated"
+	ClaimNotReserved      Code = "ClaimNotReserved"
+	ClaimShared           Code = "ClaimShared"
+	ClaimUnprepared       Code = "ClaimUnprepared"
+	ClaimIncomplete       Code = "ClaimIncomplete"
+	OtherClaimFailed      Code = "OtherClaimFailed"
+	ContainerWithoutClaim Code = "ContainerWithoutClaim"
+	PodNotRead            Code = "PodNotRead"
+	AnnotationInvalid     Code = "AnnotationInvalid"
+	InterfaceConflict     Code = "InterfaceConflict"
+	AddressConflict       Code = "AddressConflict"
+	RouteConflict         Code = "RouteConflict"
+	NamespaceIsolation    Code = "NamespaceIsolation"
+	DeviceInUse           Code = "DeviceInUse"
+	DeviceGone            Code = "DeviceGone"
+	DeviceMismatch        Code = "DeviceMismatch"
+	DeviceUnsuitable      Code = "DeviceUnsuitable"
+	StateNotWritten       Code = "StateNotWritten"
+)
+
+// Codes of sandboxes and containers whose networks are not attached.
+const (
+	NoClaim            Code = "NoClaim"
+	PluginFailed       Code = "PluginFailed"
+	PluginTimeout      Code = "PluginTimeout"
+	InterfaceExists    Code = "InterfaceExists"
+	PendingDEL         Code = "PendingDEL"
+	GatewayUnreachable Code = "GatewayUnreachable"
+	HostNetwork        Code = "HostNetwork"
+	SandboxUnspecified Code = "SandboxUnspecified"
+	NamespaceGone      Code = "NamespaceGone"
+	KernelTooOld       Code = "KernelTooOld"
+	AttachRunning      Code = "AttachRunning"
+	AttachNotBegun     Code = "AttachNotBegun"
+	AttachTimeout      Code = "AttachTimeout"
+	AttachCancelled    Code = "AttachCancelled"
+	OtherNetworkFailed Code = "OtherNetworkFailed"
+	StatusNotStored    Code = "StatusNotStored"
+)
+
+// Codes with which the gate refuses a container, besides those of the driver.
+const (
+	GateNoRecord         Code = "GateNoRecord"
+	GateRecordUnreadable Code = "GateRecordUnreadable"
+	GateNotAttached      Code = "GateNotAttached"
+	GateStaleAttachment  Code = "GateStaleAttachment"
+	GateBadInput         Code = "GateBadInput"
+)
+
+// Codes of attachments that are being deleted, or were changed.
+const (
+	DELFailed         Code = "DELFailed"
+	DELUnfinished     Code = "DELUnfinished"
+	AttachmentChanged Code = "AttachmentChanged"
+	DeviceNotRestored Code = "DeviceNotRestored"
+)
