@@ -216,7 +216,7 @@ func (s *starter) reboot(b *testing.B, number int, f *burstFigures) {
 	started := time.Now()
 	must(b, node.Reboot(b.Context()))
 	if number == thickNode {
-		must(b, node.InstallMultus(b.Context(), s.multus))
+		must(b, node.Multus().Install(b.Context(), s.multus))
 	}
 	nodeReady := time.Now()
 	back := s.awaitAll(b, f.Pods, func(e watch.Event) bool {

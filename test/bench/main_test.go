@@ -6,12 +6,9 @@ package bench
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/nadra-dev/nadra/test/cluster"
@@ -30,19 +27,12 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
+	lab.Main("bench", func(ctx context.Context, dir string) int { return run(ctx, dir, m) })
 }
 
-func run(m *testing.M) (code int) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func run(ctx context.Context, dir string, m *testing.M) (code int) {
+	runDir = dir
 	var err error
-	if runDir, err = os.MkdirTemp("", "nadra-bench-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(runDir)
 	// Before anything is measured: the tree may change meanwhile.
 	if figures.Commit, err = commit(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -118,9 +108,7 @@ func setup(b *testing.B, namespace, master string) *lab.Lab {
 	l := startLab(b)
 	must(b, l.CreateNamespace(b.Context(), namespace))
 	node := l.Cluster.Node(1)
-	_, err := node.Exec(b.Context(), "sh", "-c",
-		fmt.Sprintf("ip link add %[1]s type veth peer name %[1]sp && ip link set %[1]s up && ip link set %[1]sp up", master))
-	must(b, err)
+	must(b, lab.MakeLink(b.Context(), node, master))
 	b.Cleanup(func() {
 		ctx := context.WithoutCancel(b.Context())
 		for _, args := range [][]string{

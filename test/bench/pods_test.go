@@ -286,8 +286,9 @@ type hook struct {
 	took time.Duration
 }
 
-// attachedLine is what the driver logs then, with the time in UTC before it.
-var attachedLine = regexp.MustCompile(`(?m)^I(\d{4} [0-9:.]+) .*"Attached pod" .*pod="([^"/]+)/([^"]+)".* took="([^"]+)"`)
+// attachedLine finds the driver's log entry of an attached pod: its time in UTC, the pod, and
+// how long it took. No other entry has the key took.
+var attachedLine = regexp.MustCompile(`(?m)^I(\d{4} [0-9:.]+) .* pod="([^"/]+)/([^"]+)".* took="([^"]+)"`)
 
 // attached returns the hooks of the namespace's pods.
 func (s *starter) attached(b *testing.B) map[string]hook {

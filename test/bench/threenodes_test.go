@@ -82,14 +82,14 @@ func (t *trio) install(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.Cluster.Node(thickNode).InstallMultus(ctx, t.multus); err != nil {
+	if err := t.Cluster.Node(thickNode).Multus().Install(ctx, t.multus); err != nil {
 		return err
 	}
 	thin, err := cluster.BuildMultus(ctx, os.Stderr)
 	if err != nil {
 		return err
 	}
-	return t.Cluster.Node(thinNode).InstallThinMultus(ctx, thin)
+	return t.Cluster.Node(thinNode).Multus().InstallThin(ctx, thin)
 }
 
 // setWait gives the driver an --attach-wait, or none ("").

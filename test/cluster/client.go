@@ -65,12 +65,7 @@ func (c *Cluster) get(ctx context.Context, path string, into any) error {
 	return get(ctx, client, "https://"+controlPlaneIP+":443"+path, into)
 }
 
-// getHealth asks a server that only listens on the machine's own loopback.
-func (m *Machine) getHealth(ctx context.Context, url string) error {
-	transport := &http.Transport{DialContext: m.Dial, DisableKeepAlives: true}
-	return get(ctx, &http.Client{Transport: transport, Timeout: 5 * time.Second}, url, nil)
-}
-
+// get reads a JSON object by HTTP; with a nil object only success counts.
 func get(ctx context.Context, client *http.Client, url string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -108,23 +108,25 @@ func (m *Machine) program(folder, name string, args ...string) component {
 func (c *Cluster) newMachine(name string) *Machine {
 	programs := strings.Join(c.artifacts.programFolders(), ":")
 	return &Machine{
-		name:      name,
-		folder:    filepath.Join(c.options.Dir, name),
-		logs:      filepath.Join(c.LogDir(), name),
-		artifacts: c.artifacts,
-		group:     c.group + cgroup("/"+name),
-		// Nothing is inherited: a proxy, for one, would be asked for everything.
-		env: []string{
-			"PATH=" + programs + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			"HOME=/root",
-			// The garbage collector's share of the CPU is what tests wait for; the
-			// machine has memory. Containers do not inherit it.
-			fmt.Sprintf("GOGC=%d", cmp.Or(c.options.GOGC, 400)),
-			"KUBECONFIG=" + c.Kubeconfig(),
-			// The default is a folder of the real machine, in which all clusters
-			// would have the same name: that of the API server's address.
-			"KUBECACHEDIR=" + filepath.Join(c.options.Dir, "kubectl-cache"),
-			marker + "=" + c.options.Dir,
+		logs:  filepath.Join(c.LogDir(), name),
+		group: c.group + cgroup("/"+name),
+		namespaces: namespaces{
+			name:      name,
+			folder:    filepath.Join(c.options.Dir, name),
+			artifacts: c.artifacts,
+			// Nothing is inherited: every program would use a proxy, for example.
+			env: []string{
+				"PATH=" + programs + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+				"HOME=/root",
+				// Tests wait for the CPU, of which garbage collection takes its share; the
+				// machine has memory. Containers do not inherit this.
+				fmt.Sprintf("GOGC=%d", cmp.Or(c.options.GOGC, 400)),
+				"KUBECONFIG=" + c.Kubeconfig(),
+				// The default is a folder of the real machine, in which all clusters
+				// would have the same name: that of the API server's address.
+				"KUBECACHEDIR=" + filepath.Join(c.options.Dir, "kubectl-cache"),
+				marker + "=" + c.options.Dir,
+			},
 		},
 	}
 }

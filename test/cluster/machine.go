@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -18,36 +17,12 @@ import (
 // Machine is one computer of the cluster: a set of namespaces that a first
 // process holds, and a folder that is its disk. The zero value is not usable.
 type Machine struct {
-	name       string
-	folder     string // disk, PID files, configuration
+	namespaces
 	logs       string
-	artifacts  Artifacts
-	env        []string // of everything that runs in the machine
 	group      cgroup
 	components []component
 	folders    map[string]string // path in the machine → folder on its disk
 	files      []bind
-}
-
-// Name is the machine's host name, and the node's name in the cluster.
-func (m *Machine) Name() string { return m.name }
-
-func (m *Machine) pidFile(name string) string { return filepath.Join(m.folder, name+".pid") }
-
-const initName = "init"
-
-// initProcess returns the first process.
-func (m *Machine) initProcess() (process, error) {
-	p, err := readProcess(m.pidFile(initName))
-	if err != nil {
-		return process{}, fmt.Errorf("finding machine %s: %w", m.name, err)
-	}
-	return p, nil
-}
-
-func (m *Machine) isUp() bool {
-	p, err := m.initProcess()
-	return err == nil && p.hasNamespaces()
 }
 
 // boot makes the machine's namespaces. The caller connects its network and
@@ -158,23 +133,4 @@ func (m *Machine) powerOff(ctx context.Context) error {
 		return fmt.Errorf("stopping machine %s: %w", m.name, err)
 	}
 	return m.group.remove(ctx)
-}
-
-// HostPath returns where a path inside the running machine is to be found from
-// outside. It holds until the next reboot.
-func (m *Machine) HostPath(path string) (string, error) {
-	p, err := m.initProcess()
-	if err != nil {
-		return "", err
-	}
-	if !m.isUp() {
-		return "", fmt.Errorf("finding %s on %s: %w", path, m.name, errNotRunning)
-	}
-	// Through /proc an absolute link would lead out of the machine; this is
-	// the one that matters.
-	path = filepath.Clean("/" + path)
-	if rest, ok := strings.CutPrefix(path, "/var/run"); ok && (rest == "" || rest[0] == '/') {
-		path = "/run" + rest
-	}
-	return fmt.Sprintf("/proc/%d/root%s", p.pid, path), nil
 }

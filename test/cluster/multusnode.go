@@ -32,23 +32,29 @@ const (
 //go:embed templates/multus.yaml
 var multusManifest string
 
-// InstallMultus makes Multus the node's CNI, as its DaemonSet would: the shim
-// among the plugins, the daemon with its service account as a process of the
-// node, and before the cluster's own configuration one that the daemon writes.
-// folder is that of BuildThickMultus; the CRD must be there. It returns when
-// the runtime has turned to Multus. After a reboot it has to be done again.
-func (n *Node) InstallMultus(ctx context.Context, folder string) error {
-	if err := n.layOutMultus(ctx, folder); err != nil {
-		return fmt.Errorf("installing Multus on %s: %w", n.name, err)
+// Multus installs Multus as the CNI of a node, and removes it.
+type Multus struct{ node *Node }
+
+// Multus returns the node's Multus, which need not be installed.
+func (n *Node) Multus() Multus { return Multus{n} }
+
+// Install makes Multus the node's CNI, as its DaemonSet would. It puts the shim among the
+// plugins and runs the daemon, with its service account, as a process of the node; the
+// daemon writes a configuration that precedes the cluster's own. folder is that of
+// BuildThickMultus, and the CRD must exist. Install returns when the runtime uses Multus.
+// A reboot ends Multus.
+func (m Multus) Install(ctx context.Context, folder string) error {
+	if err := m.writeFiles(ctx, folder); err != nil {
+		return fmt.Errorf("installing Multus on %s: %w", m.node.name, err)
 	}
-	return n.start(ctx, n.multusDaemon(folder))
+	return m.node.start(ctx, m.daemon(folder))
 }
 
-// RemoveMultus ends the daemon, which takes its configuration along, and
-// returns when the runtime has turned to the cluster's own network. Networks of
-// pods that Multus attached are not taken away when these end: as on any
-// cluster, nobody knows of them any more.
-func (n *Node) RemoveMultus(ctx context.Context) error {
+// Remove ends the daemon, which removes its configuration, and returns when the runtime
+// uses the cluster's own network. Nobody deletes the networks of pods that Multus has
+// attached, as on any cluster without Multus.
+func (m Multus) Remove(ctx context.Context) error {
+	n := m.node
 	err := n.Kill(ctx, multusDaemon, unix.SIGTERM)
 	for _, path := range []string{multusConfig, multusFolder, multusAccount, cniPluginDir + "/" + multusShim} {
 		outside, pathErr := n.HostPath(path)
@@ -66,7 +72,9 @@ func (n *Node) RemoveMultus(ctx context.Context) error {
 	})
 }
 
-func (n *Node) layOutMultus(ctx context.Context, folder string) error {
+// writeFiles creates Multus' account in the cluster, and writes its files to the node.
+func (m Multus) writeFiles(ctx context.Context, folder string) error {
+	n := m.node
 	if _, err := n.cluster.KubectlInput(ctx, multusManifest, "apply", "-f", "-"); err != nil {
 		return err
 	}
@@ -107,8 +115,7 @@ func (n *Node) layOutMultus(ctx context.Context, folder string) error {
 	return nil
 }
 
-// replaceFile puts a file in the place of another one, which may be a program
-// that runs.
+// replaceFile replaces a file, which may be a running program.
 func replaceFile(path string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -121,8 +128,8 @@ func replaceFile(path string, content []byte, mode fs.FileMode) error {
 	return os.Rename(next, path)
 }
 
-// multusDaemonConfig is that of Multus' own manifest, without the detours of a
-// container.
+// multusDaemonConfig returns the daemon's configuration as in Multus' own manifest, with
+// the paths of the node.
 func multusDaemonConfig() object {
 	return object{
 		"cniVersion":          "0.3.1",
@@ -137,13 +144,15 @@ func multusDaemonConfig() object {
 	}
 }
 
-func (n *Node) multusDaemon(folder string) component {
+// daemon describes the daemon. It works once the runtime uses the shim.
+func (m Multus) daemon(folder string) component {
+	n := m.node
 	c := n.program(folder, multusDaemon, "-config", multusFolder+"/daemon-config.json")
 	c.env = []string{
 		"KUBERNETES_SERVICE_HOST=" + serviceIP, "KUBERNETES_SERVICE_PORT=443", "MULTUS_NODE_NAME=" + n.name,
 	}
 	c.check = func(ctx context.Context) error {
-		if err := n.multusReady(ctx); err != nil {
+		if err := m.ready(ctx); err != nil {
 			return err
 		}
 		uses, err := n.RuntimeUses(ctx, multusShim)
@@ -155,9 +164,9 @@ func (n *Node) multusDaemon(folder string) component {
 	return c
 }
 
-// multusReady asks the daemon as the shim does.
-func (n *Node) multusReady(ctx context.Context) error {
-	socket, err := n.HostPath(multusSocket + "/multus.sock")
+// ready asks the daemon for its health, by the socket that the shim uses.
+func (m Multus) ready(ctx context.Context) error {
+	socket, err := m.node.HostPath(multusSocket + "/multus.sock")
 	if err != nil {
 		return err
 	}

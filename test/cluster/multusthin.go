@@ -4,28 +4,27 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 )
 
-// thinMultus is the name under which the runtime finds Multus where it has no
-// daemon.
+// thinMultus is the name of the Multus that has no daemon among the CNI plugins.
 const thinMultus = "multus"
 
-// InstallThinMultus makes Multus the node's CNI in the form that has no daemon:
-// a program that the runtime runs for each CNI call, with the cluster's own
-// configuration as its first network. program is that of BuildMultus; the CRD
-// must be there. It returns when the runtime has turned to Multus.
-func (n *Node) InstallThinMultus(ctx context.Context, program string) error {
-	if err := n.layOutThinMultus(program); err != nil {
-		return fmt.Errorf("installing Multus on %s: %w", n.name, err)
+// InstallThin makes Multus the node's CNI in the form that has no daemon: a program that
+// the runtime runs for each CNI call, with the cluster's own configuration as its default
+// network. program is that of BuildMultus, and the CRD must exist. InstallThin returns when
+// the runtime uses Multus.
+func (m Multus) InstallThin(ctx context.Context, program string) error {
+	if err := m.writeThinFiles(program); err != nil {
+		return fmt.Errorf("installing Multus on %s: %w", m.node.name, err)
 	}
-	return poll(ctx, startLimit, "waiting until the runtime turns to Multus", func(ctx context.Context) (bool, error) {
-		return n.RuntimeUses(ctx, thinMultus)
+	return poll(ctx, startLimit, "waiting until the runtime uses Multus", func(ctx context.Context) (bool, error) {
+		return m.node.RuntimeUses(ctx, thinMultus)
 	})
 }
 
-func (n *Node) layOutThinMultus(program string) error {
+// writeThinFiles writes Multus and its configuration to the node.
+func (m Multus) writeThinFiles(program string) error {
+	n := m.node
 	if err := n.InstallPlugin(thinMultus, program); err != nil {
 		return err
 	}
@@ -50,17 +49,4 @@ func (n *Node) layOutThinMultus(program string) error {
 		return err
 	}
 	return replaceFile(outside, config, 0o600)
-}
-
-// InstallPlugin puts a program among the node's CNI plugins.
-func (n *Node) InstallPlugin(name, program string) error {
-	content, err := os.ReadFile(program)
-	if err != nil {
-		return err
-	}
-	outside, err := n.HostPath(filepath.Join(cniPluginDir, name))
-	if err != nil {
-		return err
-	}
-	return replaceFile(outside, content, 0o755)
 }

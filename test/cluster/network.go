@@ -36,23 +36,7 @@ type network struct {
 	ns netns.NsHandle
 }
 
-func (m *Machine) network() (network, error) {
-	p, err := m.initProcess()
-	if err != nil {
-		return network{}, err
-	}
-	ns, err := netns.GetFromPid(p.pid)
-	if err != nil {
-		return network{}, fmt.Errorf("opening the network of %s: %w", m.name, err)
-	}
-	handle, err := netlink.NewHandleAt(ns)
-	if err != nil {
-		ns.Close()
-		return network{}, fmt.Errorf("opening the network of %s: %w", m.name, err)
-	}
-	return network{Handle: handle, ns: ns}, nil
-}
-
+// close closes the handle.
 func (n network) close() {
 	n.Close()
 	n.ns.Close()

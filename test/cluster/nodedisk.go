@@ -87,6 +87,19 @@ func (n *Node) installPlugins() error {
 	return nil
 }
 
+// InstallPlugin puts a program among the CNI plugins of a running node.
+func (n *Node) InstallPlugin(name, program string) error {
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	outside, err := n.HostPath(filepath.Join(cniPluginDir, name))
+	if err != nil {
+		return err
+	}
+	return replaceFile(outside, content, 0o755)
+}
+
 // snapshotter returns the one that works for a disk at path: overlays cannot
 // be stacked, which matters inside a container.
 func snapshotter(path string) string {

@@ -22,7 +22,8 @@ func tearDown(ctx context.Context, dir string) error {
 	var steps []func(context.Context) error
 	for _, path := range pidFiles {
 		folder := filepath.Dir(path)
-		m := &Machine{name: filepath.Base(folder), folder: folder, group: groupOf(dir) + cgroup("/"+filepath.Base(folder))}
+		name := filepath.Base(folder)
+		m := &Machine{namespaces: namespaces{name: name, folder: folder}, group: groupOf(dir) + cgroup("/"+name)}
 		steps = append(steps, m.powerOff)
 	}
 	if err := together(ctx, steps...); err != nil {

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/nadra-dev/nadra/test/cluster"
@@ -35,21 +33,17 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}
-	if err := outside(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	lab.Main("conformance", func(ctx context.Context, dir string) int {
+		if err := outside(ctx, dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	})
 }
 
 // outside starts a cluster, runs the tests in its node, and ends it.
-func outside() (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	dir, err := os.MkdirTemp("", "nadra-conformance-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
+func outside(ctx context.Context, dir string) (err error) {
 	multus, plugin, err := programs(ctx, dir)
 	if err != nil {
 		return err

@@ -30,25 +30,25 @@ const controllerReplicas = 2
 func TestControllerAway(t *testing.T) {
 	f := setup(t, "away")
 	f.networks()
-	f.apply(lab.Workload("Deployment", "early", "", asked, ""))
+	f.ApplyYAML(lab.Workload("Deployment", "early", "", asked, ""))
 	early := f.pods("early", 1)[0]
 	before := f.view(early)
 
-	t.Cleanup(func() { f.must(f.ScaleController(f.ctx, controllerReplicas)) }) // before the fixture's own
-	f.must(f.ScaleController(f.ctx, 0))
-	_, err := f.CreatePod(f.ctx, plainPod(f.ns, "asks", "lan"))
+	t.Cleanup(func() { f.Must(f.ScaleController(f.Ctx, controllerReplicas)) }) // before the fixture's own
+	f.Must(f.ScaleController(f.Ctx, 0))
+	_, err := f.CreatePod(f.Ctx, plainPod(f.NS, "asks", "lan"))
 	if err == nil || !strings.Contains(err.Error(), "pods.nadra.dev") {
 		t.Errorf("creating an annotated pod while nobody answers: %v", err)
 	}
-	f.apply(lab.Workload("Deployment", "late", "", "lan", ""))
+	f.ApplyYAML(lab.Workload("Deployment", "late", "", "lan", ""))
 	f.refused("late")
-	_, err = f.CreatePod(f.ctx, plainPod(f.ns, "plain", ""))
-	f.must(err)
-	_, err = f.Ready(f.ctx, f.ns, "plain", time.Minute)
-	f.must(err)
+	_, err = f.CreatePod(f.Ctx, plainPod(f.NS, "plain", ""))
+	f.Must(err)
+	_, err = f.Ready(f.Ctx, f.NS, "plain", time.Minute)
+	f.Must(err)
 	f.unchanged("nobody answering", early, before)
 
-	f.must(f.ScaleController(f.ctx, controllerReplicas))
+	f.Must(f.ScaleController(f.Ctx, controllerReplicas))
 	f.servedBy(api.OwnerMultus, f.pods("late", 1)[0], 1)
 	f.unchanged("the controller's return", early, before)
 }
@@ -57,8 +57,8 @@ func TestControllerAway(t *testing.T) {
 // created, and why.
 func (f *fixture) refused(name string) {
 	f.Helper()
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
-		d, err := f.Kube.AppsV1().Deployments(f.ns).Get(ctx, name, metav1.GetOptions{})
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		d, err := f.Kube.AppsV1().Deployments(f.NS).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -78,8 +78,8 @@ func TestControllerKilled(t *testing.T) {
 	f.networks()
 	f.owner(api.OwnerNadra)
 	const pods = 20
-	f.apply(lab.Workload("Deployment", "burst", fmt.Sprintf("replicas: %d", pods), "lan", ""))
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
+	f.ApplyYAML(lab.Workload("Deployment", "burst", fmt.Sprintf("replicas: %d", pods), "lan", ""))
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
 		if f.created() == 0 {
 			return errors.New("no pod is created")
 		}
@@ -91,14 +91,14 @@ func TestControllerKilled(t *testing.T) {
 	for _, p := range f.pods("burst", pods) {
 		f.servedBy(api.OwnerNadra, p, 1)
 	}
-	f.must(f.WaitController(f.ctx))
+	f.Must(f.WaitController(f.Ctx))
 }
 
 // created is how many pods there are.
 func (f *fixture) created() int {
 	f.Helper()
-	list, err := f.Kube.CoreV1().Pods(f.ns).List(f.ctx, metav1.ListOptions{})
-	f.must(err)
+	list, err := f.Kube.CoreV1().Pods(f.NS).List(f.Ctx, metav1.ListOptions{})
+	f.Must(err)
 	return len(list.Items)
 }
 
@@ -113,7 +113,7 @@ func (f *fixture) killController() {
 	var killed atomic.Int32
 	for _, n := range f.Cluster.Nodes() {
 		all.Go(func() {
-			out, err := n.Exec(f.ctx, "sh", "-c", kill)
+			out, err := n.Exec(f.Ctx, "sh", "-c", kill)
 			if err != nil {
 				f.Error(err)
 			}
@@ -133,7 +133,7 @@ func TestManyPodsHaveOneTemplate(t *testing.T) {
 	f.owner(api.OwnerNadra)
 	const pods = 200
 	// They are created, which is all that this is about, and run nowhere.
-	f.apply(lab.Workload("Deployment", "many", fmt.Sprintf("replicas: %d", pods), "lan,fixed", "nodeSelector: {nowhere: to-be-found}"))
+	f.ApplyYAML(lab.Workload("Deployment", "many", fmt.Sprintf("replicas: %d", pods), "lan,fixed", "nodeSelector: {nowhere: to-be-found}"))
 	f.one(f.templates(pods, "app=many"))
 	f.empty("many")
 }
@@ -143,8 +143,8 @@ func TestManyPodsHaveOneTemplate(t *testing.T) {
 func (f *fixture) templates(pods int, selector string) map[string]int {
 	f.Helper()
 	var out map[string]int
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
-		list, err := f.Kube.CoreV1().Pods(f.ns).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		list, err := f.Kube.CoreV1().Pods(f.NS).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return err
 		}
@@ -166,8 +166,8 @@ func (f *fixture) templates(pods int, selector string) map[string]int {
 // one checks that pods refer to one template, and that there is no other.
 func (f *fixture) one(referred map[string]int) {
 	f.Helper()
-	list, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).List(f.ctx, metav1.ListOptions{})
-	f.must(err)
+	list, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).List(f.Ctx, metav1.ListOptions{})
+	f.Must(err)
 	if len(referred) != 1 || len(list.Items) != 1 || referred[list.Items[0].Name] == 0 {
 		f.Errorf("pods refer to %v; there are the templates %v", referred, names(list.Items))
 	}
@@ -193,8 +193,8 @@ func plainPod(namespace, name, annotation string) *corev1.Pod {
 
 // noPods waits until there are no pods of a workload.
 func (f *fixture) noPods(name string) error {
-	return lab.Eventually(f.ctx, time.Minute, func(ctx context.Context) error {
-		list, err := f.Kube.CoreV1().Pods(f.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+	return lab.Eventually(f.Ctx, time.Minute, func(ctx context.Context) error {
+		list, err := f.Kube.CoreV1().Pods(f.NS).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 		if err == nil && len(list.Items) > 0 {
 			err = errors.New("there are still pods of " + name)
 		}

@@ -71,16 +71,16 @@ func TestChartsOfOthers(t *testing.T) {
 			if c.master != "" {
 				f.links = append(f.links, c.master)
 				for _, n := range f.Cluster.Nodes() {
-					f.must(lab.MakeLink(f.ctx, n, c.master))
+					f.Must(lab.MakeLink(f.Ctx, n, c.master))
 				}
 			}
 			if c.besides != "" {
-				f.apply(c.besides)
+				f.ApplyYAML(c.besides)
 			}
 			var manifests []string
 			for _, file := range c.files {
 				content, err := os.ReadFile(filepath.Join(dir, file))
-				f.must(err)
+				f.Must(err)
 				manifests = append(manifests, strings.ReplaceAll(string(content), "imagePullPolicy: Always", "imagePullPolicy: IfNotPresent"))
 			}
 			manifest := strings.Join(manifests, "\n---\n")
@@ -105,12 +105,12 @@ type observed struct {
 func (f *fixture) run(owner, manifest string, count int, picked []string) []observed {
 	f.Helper()
 	f.owner(owner)
-	f.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=60s")
-	_, err := f.Cluster.KubectlInput(f.ctx, manifest, "-n", f.ns, "apply", "--validate=warn", "-f", "-")
-	f.must(err)
+	f.Kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=60s")
+	_, err := f.Cluster.KubectlInput(f.Ctx, manifest, "-n", f.NS, "apply", "--validate=warn", "-f", "-")
+	f.Must(err)
 	var pods []corev1.Pod
-	f.must(lab.Eventually(f.ctx, time.Minute, func(ctx context.Context) error {
-		list, err := f.Kube.CoreV1().Pods(f.ns).List(ctx, metav1.ListOptions{})
+	f.Must(lab.Eventually(f.Ctx, time.Minute, func(ctx context.Context) error {
+		list, err := f.Kube.CoreV1().Pods(f.NS).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -137,8 +137,8 @@ func (f *fixture) nameTestImage(manifest string) {
 	f.Helper()
 	for _, m := range imageField.FindAllStringSubmatch(manifest, -1) {
 		for _, n := range f.Cluster.Nodes() {
-			_, err := n.Exec(f.ctx, "ctr", "--namespace=k8s.io", "images", "tag", "--force", "localhost/test:1", m[1])
-			f.must(err)
+			_, err := n.Exec(f.Ctx, "ctr", "--namespace=k8s.io", "images", "tag", "--force", "localhost/test:1", m[1])
+			f.Must(err)
 		}
 	}
 }

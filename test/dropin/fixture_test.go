@@ -24,10 +24,7 @@ import (
 // fixture is one test's own namespace, of which nothing must be left, neither
 // in the cluster nor on a node.
 type fixture struct {
-	*lab.Lab
-	*testing.T
-	ctx           context.Context
-	ns            string
+	lab.Fixture
 	multus, nadra *cluster.Node
 	// links are those on the nodes that the test, or a plugin by design, leaves.
 	links []string
@@ -38,11 +35,11 @@ func setup(t *testing.T, namespace string) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{
-		Lab: theLab, T: t, ctx: ctx, ns: namespace,
-		multus: theLab.Cluster.Node(multusNode), nadra: theLab.Cluster.Node(nadraNode),
+		Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace},
+		multus:  theLab.Cluster.Node(multusNode), nadra: theLab.Cluster.Node(nadraNode),
 	}
 	before := f.look()
-	f.must(f.CreateNamespace(ctx, namespace))
+	f.Must(f.CreateNamespace(ctx, namespace))
 	t.Cleanup(func() { f.cleanUp(before) })
 	return f
 }
@@ -60,9 +57,9 @@ func (f *fixture) look() looks {
 	out := looks{}
 	for _, n := range f.Cluster.Nodes() {
 		s, err := lab.Look(n)
-		f.must(err)
+		f.Must(err)
 		remembered, err := below(n, multusMemory)
-		f.must(err)
+		f.Must(err)
 		out[n] = look{s, remembered}
 	}
 	return out
@@ -76,14 +73,14 @@ func (f *fixture) cleanUp(before looks) {
 	for _, args := range [][]string{
 		{"deployments,replicasets,daemonsets", "--cascade=orphan"}, {"pods", "--grace-period=1"},
 	} {
-		if _, err := f.Cluster.Kubectl(f.ctx, append([]string{"-n", f.ns, "delete", "--all", "--timeout=120s"}, args...)...); err != nil {
+		if _, err := f.Cluster.Kubectl(f.Ctx, append([]string{"-n", f.NS, "delete", "--all", "--timeout=120s"}, args...)...); err != nil {
 			f.Errorf("deleting the test's %s: %v", args[0], err)
 		}
 	}
 	if err := f.gone("pods"); err != nil {
 		f.Errorf("after the test: %v", err)
 	}
-	err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns).DeleteCollection(f.ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.NS).DeleteCollection(f.Ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	if err != nil {
 		f.Errorf("deleting the test's NADs: %v", err)
 	}
@@ -98,17 +95,17 @@ func (f *fixture) cleanUp(before looks) {
 	if err := f.gone("resourceclaims.resource.k8s.io"); err != nil {
 		f.Errorf("after the test: %v", err)
 	}
-	if _, err := f.Cluster.Kubectl(f.ctx, "delete", "namespace", f.ns, "--wait=false"); err != nil {
+	if _, err := f.Cluster.Kubectl(f.Ctx, "delete", "namespace", f.NS, "--wait=false"); err != nil {
 		f.Errorf("deleting the test's namespace: %v", err)
 	}
 }
 
 // gone waits until the namespace has no object of a kind.
 func (f *fixture) gone(kind string) error {
-	return lab.Eventually(f.ctx, time.Minute, func(ctx context.Context) error {
-		names, err := f.Cluster.Kubectl(ctx, "-n", f.ns, "get", kind, "-o", "name")
+	return lab.Eventually(f.Ctx, time.Minute, func(ctx context.Context) error {
+		names, err := f.Cluster.Kubectl(ctx, "-n", f.NS, "get", kind, "-o", "name")
 		if err == nil && names != "" {
-			err = fmt.Errorf("left in namespace %s: %s", f.ns, strings.Join(strings.Fields(names), ", "))
+			err = fmt.Errorf("left in namespace %s: %s", f.NS, strings.Join(strings.Fields(names), ", "))
 		}
 		return err
 	})
@@ -117,7 +114,7 @@ func (f *fixture) gone(kind string) error {
 // nothingAdded waits until a node has nothing that it had not before, but for
 // what nadra's own pods have: a test may have replaced them.
 func (f *fixture) nothingAdded(n *cluster.Node, before look) error {
-	return lab.Eventually(f.ctx, 2*time.Minute, func(ctx context.Context) error {
+	return lab.Eventually(f.Ctx, 2*time.Minute, func(ctx context.Context) error {
 		now, err := lab.Look(n)
 		if err != nil {
 			return err
@@ -183,60 +180,32 @@ func (f *fixture) controllers(ctx context.Context, n *cluster.Node) ([]string, e
 // tell says how the namespace and nadra are, for a person.
 func (f *fixture) tell() {
 	for _, args := range [][]string{
-		{"-n", f.ns, "get", "pods,resourceclaims,resourceclaimtemplates", "-o", "wide"},
-		{"-n", f.ns, "get", "events", "--field-selector=type=Warning", "-o", "custom-columns=OBJECT:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
+		{"-n", f.NS, "get", "pods,resourceclaims,resourceclaimtemplates", "-o", "wide"},
+		{"-n", f.NS, "get", "events", "--field-selector=type=Warning", "-o", "custom-columns=OBJECT:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
 		{"get", "nodes,resourceslices", "--show-labels"},
 		{"get", "pods", "-A", "-o", "wide"},
 	} {
-		out, err := f.Cluster.Kubectl(f.ctx, args...)
+		out, err := f.Cluster.Kubectl(f.Ctx, args...)
 		if err != nil {
 			out += err.Error()
 		}
 		f.Logf("kubectl %s\n%.6000s", strings.Join(args, " "), out)
 	}
-	f.Logf("%s\n%s", f.DriverLog(f.ctx), f.ControllerLog(f.ctx))
-}
-
-func (f *fixture) must(err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatal(err)
-	}
-}
-
-// eventually fails the test with the last error of check.
-func (f *fixture) eventually(limit time.Duration, check func(context.Context) error) {
-	f.Helper()
-	f.must(lab.Eventually(f.ctx, limit, check))
-}
-
-// kubectl runs kubectl in the test's namespace.
-func (f *fixture) kubectl(args ...string) string {
-	f.Helper()
-	out, err := f.Cluster.Kubectl(f.ctx, append([]string{"-n", f.ns}, args...)...)
-	f.must(err)
-	return out
-}
-
-// apply creates objects, given as YAML, in the test's namespace.
-func (f *fixture) apply(yaml string) {
-	f.Helper()
-	_, err := f.Cluster.KubectlInput(f.ctx, yaml, "-n", f.ns, "apply", "-f", "-")
-	f.must(err)
+	f.Logf("%s\n%s", f.DriverLog(f.Ctx), f.ControllerLog(f.Ctx))
 }
 
 // sh runs a command on a node.
 func (f *fixture) sh(n *cluster.Node, command string) string {
 	f.Helper()
-	out, err := n.Exec(f.ctx, "sh", "-c", command)
-	f.must(err)
+	out, err := n.Exec(f.Ctx, "sh", "-c", command)
+	f.Must(err)
 	return string(out)
 }
 
 // owner says who is to serve the pods of the namespace from now on.
 func (f *fixture) owner(owner string) {
 	f.Helper()
-	f.must(f.Label(f.ctx, "namespace/"+f.ns, owner))
+	f.Must(f.Label(f.Ctx, "namespace/"+f.NS, owner))
 }
 
 // pods waits until there are exactly so many pods with the label app=name, all
@@ -244,8 +213,8 @@ func (f *fixture) owner(owner string) {
 func (f *fixture) pods(name string, count int) []*corev1.Pod {
 	f.Helper()
 	var out []*corev1.Pod
-	err := lab.Eventually(f.ctx, 2*time.Minute, func(ctx context.Context) error {
-		list, err := f.Kube.CoreV1().Pods(f.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+	err := lab.Eventually(f.Ctx, 2*time.Minute, func(ctx context.Context) error {
+		list, err := f.Kube.CoreV1().Pods(f.NS).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 		if err != nil {
 			return err
 		}
@@ -261,21 +230,9 @@ func (f *fixture) pods(name string, count int) []*corev1.Pod {
 		}
 		return nil
 	})
-	f.must(err)
+	f.Must(err)
 	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Spec.NodeName, b.Spec.NodeName) })
 	return out
-}
-
-// node returns the node that a pod runs on.
-func (f *fixture) node(p *corev1.Pod) *cluster.Node {
-	f.Helper()
-	for _, n := range f.Cluster.Nodes() {
-		if n.Name() == p.Spec.NodeName {
-			return n
-		}
-	}
-	f.Fatalf("pod %s is on node %q", p.Name, p.Spec.NodeName)
-	return nil
 }
 
 // Where each of the two notes what it has attached, on the node's disk, and

@@ -36,34 +36,17 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	lab.Main("dropin", func(ctx context.Context, dir string) int { return run(ctx, dir, m) })
-}
-
-func run(ctx context.Context, dir string, m *testing.M) int {
-	c, err := start(ctx, dir)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
-		return 1
-	}
-	code := 1
-	if err := install(ctx, c); err != nil {
-		fmt.Fprintln(os.Stderr, "installing:", err)
-	} else {
-		code = m.Run()
-	}
-	return lab.StopAfter(ctx, "dropin", c, code)
+	lab.Suite{Name: "dropin", Start: start, Install: install, Tests: m.Run}.Main()
 }
 
 func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
-	archives := []string{lab.ImageArchive(), lab.ControllerArchive()}
-	for _, archive := range archives {
-		if _, err := os.Stat(archive); err != nil {
-			return nil, fmt.Errorf("looking for nadra's images (run `make image`): %w", err)
-		}
+	archives, err := lab.Archives()
+	if err != nil {
+		return nil, err
 	}
 	return cluster.Start(ctx, cluster.Options{
 		Dir: dir, Nodes: 2, ImageArchives: archives, Out: os.Stderr,
-		// Tests kill the controller; the next one is not to wait ever longer to begin.
+		// Tests kill the controller; its restart must not be delayed by the kubelet's back-off.
 		KubeletConfig: map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}},
 	})
 }
@@ -85,7 +68,7 @@ func install(ctx context.Context, c *cluster.Cluster) (err error) {
 	if multusPrograms, err = cluster.BuildThickMultus(ctx, os.Stderr); err != nil {
 		return err
 	}
-	if err := c.Node(multusNode).InstallMultus(ctx, multusPrograms); err != nil {
+	if err := c.Node(multusNode).Multus().Install(ctx, multusPrograms); err != nil {
 		return err
 	}
 	if err := theLab.Label(ctx, "node/"+c.Node(nadraNode).Name(), api.OwnerNadra); err != nil {

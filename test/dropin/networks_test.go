@@ -43,6 +43,6 @@ spec:
 // networks creates the NADs in the test's namespace.
 func (f *fixture) networks() {
 	f.Helper()
-	f.links = append(f.links, "br-"+f.ns)
-	f.apply(strings.ReplaceAll(networks, "TESTNS", f.ns))
+	f.links = append(f.links, "br-"+f.NS)
+	f.ApplyYAML(strings.ReplaceAll(networks, "TESTNS", f.NS))
 }

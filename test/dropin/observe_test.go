@@ -33,8 +33,8 @@ const clusterIP = "10.98.N."
 // sandbox returns a running pod's sandbox.
 func (f *fixture) sandbox(p *corev1.Pod) cluster.PodSandbox {
 	f.Helper()
-	s, err := f.node(p).PodSandbox(f.ctx, string(p.UID))
-	f.must(err)
+	s, err := f.NodeOf(p).PodSandbox(f.Ctx, string(p.UID))
+	f.Must(err)
 	return s
 }
 
@@ -43,12 +43,12 @@ func (f *fixture) sandbox(p *corev1.Pod) cluster.PodSandbox {
 func (f *fixture) side(p *corev1.Pod, picked ...string) compare.Side {
 	f.Helper()
 	status := f.status(p)
-	path, err := f.node(p).HostPath(f.sandbox(p).NetNS)
-	f.must(err)
+	path, err := f.NodeOf(p).HostPath(f.sandbox(p).NetNS)
+	f.Must(err)
 	state, err := conformance.Observe(path)
-	f.must(err)
+	f.Must(err)
 	raw, err := json.Marshal(compare.Side{Added: state, Status: p.Annotations[nadv1.NetworkStatusAnnot]})
-	f.must(err)
+	f.Must(err)
 	text := string(raw)
 	for _, s := range status {
 		if s.Default || slices.Contains(picked, s.Interface) {
@@ -58,18 +58,18 @@ func (f *fixture) side(p *corev1.Pod, picked ...string) compare.Side {
 		}
 	}
 	var out compare.Side
-	f.must(json.Unmarshal([]byte(clusterSubnet.ReplaceAllString(text, clusterIP)), &out))
+	f.Must(json.Unmarshal([]byte(clusterSubnet.ReplaceAllString(text, clusterIP)), &out))
 	return out
 }
 
 // status waits for a pod's network-status and returns it; p has it afterwards.
 func (f *fixture) status(p *corev1.Pod) []nadv1.NetworkStatus {
 	f.Helper()
-	status, err := f.NetworkStatus(f.ctx, p.Namespace, p.Name)
-	f.must(err)
-	raw, err := f.Cluster.Kubectl(f.ctx, "-n", p.Namespace, "get", "pod", p.Name, "-o",
+	status, err := f.NetworkStatus(f.Ctx, p.Namespace, p.Name)
+	f.Must(err)
+	raw, err := f.Cluster.Kubectl(f.Ctx, "-n", p.Namespace, "get", "pod", p.Name, "-o",
 		`jsonpath={.metadata.annotations.k8s\.v1\.cni\.cncf\.io/network-status}`)
-	f.must(err)
+	f.Must(err)
 	p.Annotations[nadv1.NetworkStatusAnnot] = raw
 	return status
 }
@@ -79,10 +79,10 @@ func (f *fixture) status(p *corev1.Pod) []nadv1.NetworkStatus {
 func (f *fixture) equal(what string, multus, nadra compare.Side, asked string) {
 	f.Helper()
 	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs/compatibility.md"))
-	f.must(err)
+	f.Must(err)
 	verdicts := compare.Verdicts{}
 	verdicts.Rows, err = compare.Page(string(page))
-	f.must(err)
+	f.Must(err)
 	verdict := verdicts.Judge(compare.Subject{Asked: asked}, compare.Sides(multus, nadra, asked))
 	f.Logf("%s: %s", what, verdict)
 	if len(verdict.Unlisted) > 0 {
@@ -98,7 +98,7 @@ func (f *fixture) servedBy(owner string, p *corev1.Pod, networks int) {
 	if owner == api.OwnerNadra {
 		want, other = f.nadra, multusMemory
 	}
-	n := f.node(p)
+	n := f.NodeOf(p)
 	if n != want {
 		f.Errorf("pod %s, which is to be served by %s, is on %s", p.Name, owner, n.Name())
 		return
@@ -137,9 +137,9 @@ func (f *fixture) servedBy(owner string, p *corev1.Pod, networks int) {
 func (f *fixture) naming(n *cluster.Node, dir, id string) []string {
 	f.Helper()
 	files, err := below(n, dir)
-	f.must(err)
+	f.Must(err)
 	root, err := n.HostPath("/")
-	f.must(err)
+	f.Must(err)
 	return slices.DeleteFunc(files, func(path string) bool {
 		content, err := os.ReadFile(filepath.Join(root, path))
 		return !strings.Contains(path, id) && (err != nil || !strings.Contains(string(content), id))
@@ -157,28 +157,28 @@ type view struct {
 
 func (f *fixture) view(p *corev1.Pod) view {
 	f.Helper()
-	now, err := f.Kube.CoreV1().Pods(p.Namespace).Get(f.ctx, p.Name, getOptions)
-	f.must(err)
+	now, err := f.Kube.CoreV1().Pods(p.Namespace).Get(f.Ctx, p.Name, getOptions)
+	f.Must(err)
 	v := view{Sandbox: f.sandbox(p), Status: now.Annotations[nadv1.NetworkStatusAnnot]}
 	for _, c := range now.Status.ContainerStatuses {
 		v.Restarts += c.RestartCount
 	}
-	path, err := f.node(p).HostPath(v.Sandbox.NetNS)
-	f.must(err)
+	path, err := f.NodeOf(p).HostPath(v.Sandbox.NetNS)
+	f.Must(err)
 	var info syscall.Stat_t
-	f.must(syscall.Stat(path, &info))
+	f.Must(syscall.Stat(path, &info))
 	v.Inode = info.Ino
-	ns, err := f.node(p).PodNetNS(v.Sandbox.NetNS)
-	f.must(err)
+	ns, err := f.NodeOf(p).PodNetNS(v.Sandbox.NetNS)
+	f.Must(err)
 	defer ns.Close()
 	h, err := netlink.NewHandleAt(ns)
-	f.must(err)
+	f.Must(err)
 	defer h.Close()
 	links, err := h.LinkList()
-	f.must(err)
+	f.Must(err)
 	for _, l := range links {
 		addresses, err := h.AddrList(l, netlink.FAMILY_ALL)
-		f.must(err)
+		f.Must(err)
 		line := fmt.Sprintf("%d %s %s", l.Attrs().Index, l.Attrs().Name, l.Attrs().HardwareAddr)
 		for _, a := range addresses {
 			line += " " + a.IPNet.String()

@@ -21,18 +21,18 @@ import (
 func TestUpgradePlan(t *testing.T) {
 	f := setup(t, "plan")
 	f.networks()
-	f.apply(lab.Workload("Deployment", "app", "replicas: 2", asked, ""))
+	f.ApplyYAML(lab.Workload("Deployment", "app", "replicas: 2", asked, ""))
 	for _, p := range f.pods("app", 2) {
 		f.servedBy("multus", p, askedNetworks)
 	}
-	f.must(lab.Eventually(f.ctx, time.Minute, func(ctx context.Context) error {
+	f.Must(lab.Eventually(f.Ctx, time.Minute, func(ctx context.Context) error {
 		names, err := f.Cluster.Kubectl(ctx, "get", "namespaces", "-o", `jsonpath={.items[?(@.status.phase=="Terminating")].metadata.name}`)
 		if err == nil && names != "" {
 			err = fmt.Errorf("the namespaces of earlier tests are still being deleted: %s", names)
 		}
 		return err
 	}))
-	before := f.kubectl("get", "nodes,namespaces,pods", "-A", "-o", "jsonpath={range .items[*]}{.metadata.uid} {.metadata.labels}{\"\\n\"}{end}")
+	before := f.Kubectl("get", "nodes,namespaces,pods", "-A", "-o", "jsonpath={range .items[*]}{.metadata.uid} {.metadata.labels}{\"\\n\"}{end}")
 
 	plan, code := f.plan()
 	if code != cli.CodeBlockers || !slices.ContainsFunc(plan.Problems, func(p upgrade.Problem) bool { return p.Code == upgrade.CodeMultus }) {
@@ -43,23 +43,23 @@ func TestUpgradePlan(t *testing.T) {
 		t.Fatalf("exit code %d, blockers %+v", code, plan.Blocked())
 	}
 	want := upgrade.NodeShare{Name: f.multus.Name(), Evicts: []upgrade.WorkloadPods{
-		{Workload: upgrade.Workload{Kind: "Deployment", Namespace: f.ns, Name: "app"}, Pods: 2},
+		{Workload: upgrade.Workload{Kind: "Deployment", Namespace: f.NS, Name: "app"}, Pods: 2},
 	}}
-	if len(plan.Waves) != 1 || !slices.Equal(plan.Waves[0].Namespaces, []string{f.ns}) || len(plan.Waves[0].Nodes) != 1 ||
+	if len(plan.Waves) != 1 || !slices.Equal(plan.Waves[0].Namespaces, []string{f.NS}) || len(plan.Waves[0].Nodes) != 1 ||
 		plan.Waves[0].Nodes[0].Name != want.Name || !slices.Equal(plan.Waves[0].Nodes[0].Evicts, want.Evicts) {
-		t.Errorf("waves %+v, want one with namespace %s and %+v", plan.Waves, f.ns, want)
+		t.Errorf("waves %+v, want one with namespace %s and %+v", plan.Waves, f.NS, want)
 	}
 
 	// A budget that lets nothing go is in the way.
-	f.kubectl("create", "poddisruptionbudget", "app", "--selector=app=app", "--min-available=2")
-	f.kubectl("wait", "--for=jsonpath={.status.currentHealthy}=2", "poddisruptionbudget/app", "--timeout=60s")
+	f.Kubectl("create", "poddisruptionbudget", "app", "--selector=app=app", "--min-available=2")
+	f.Kubectl("wait", "--for=jsonpath={.status.currentHealthy}=2", "poddisruptionbudget/app", "--timeout=60s")
 	plan, code = f.plan("--multus", "kube-system/kube-multus-ds")
-	if blocked := plan.Blocked(); code != cli.CodeBlockers || len(blocked) != 1 || blocked[0].Code != upgrade.CodeBudget || !strings.Contains(blocked[0].Object, f.ns+"/app") {
+	if blocked := plan.Blocked(); code != cli.CodeBlockers || len(blocked) != 1 || blocked[0].Code != upgrade.CodeBudget || !strings.Contains(blocked[0].Object, f.NS+"/app") {
 		t.Errorf("exit code %d, blockers %+v, want the budget", code, blocked)
 	}
-	f.kubectl("delete", "poddisruptionbudget", "app")
+	f.Kubectl("delete", "poddisruptionbudget", "app")
 
-	after := f.kubectl("get", "nodes,namespaces,pods", "-A", "-o", "jsonpath={range .items[*]}{.metadata.uid} {.metadata.labels}{\"\\n\"}{end}")
+	after := f.Kubectl("get", "nodes,namespaces,pods", "-A", "-o", "jsonpath={range .items[*]}{.metadata.uid} {.metadata.labels}{\"\\n\"}{end}")
 	if before != after {
 		t.Errorf("planning has changed the cluster:\n%s\nwas\n%s", after, before)
 	}
@@ -68,13 +68,13 @@ func TestUpgradePlan(t *testing.T) {
 // plan runs the command, and reads what it wrote.
 func (f *fixture) plan(args ...string) (*upgrade.Plan, int) {
 	f.Helper()
-	said, err := f.Nadra(f.ctx, append([]string{"upgrade", "plan"}, args...)...)
-	f.must(err)
+	said, err := f.Nadra(f.Ctx, append([]string{"upgrade", "plan"}, args...)...)
+	f.Must(err)
 	if said.Code == cli.CodeError {
 		f.Fatalf("upgrade plan: %s", said.Err)
 	}
 	plan, err := upgrade.ParsePlan([]byte(said.Out))
-	f.must(err)
+	f.Must(err)
 	f.Logf("upgrade plan %s: %s", strings.Join(args, " "), said.Err)
 	return plan, said.Code
 }

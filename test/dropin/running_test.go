@@ -16,35 +16,35 @@ func TestSwitchTouchesNoRunningPod(t *testing.T) {
 	f.networks()
 	multus, nadra := "node/"+f.multus.Name(), "node/"+f.nadra.Name()
 	t.Cleanup(func() { // before the fixture's own
-		f.must(f.Label(f.ctx, multus, ""))
-		f.must(f.Label(f.ctx, nadra, api.OwnerNadra))
-		f.must(publishing(f.ctx, f.multus, false))
+		f.Must(f.Label(f.Ctx, multus, ""))
+		f.Must(f.Label(f.Ctx, nadra, api.OwnerNadra))
+		f.Must(publishing(f.Ctx, f.multus, false))
 	})
-	f.apply(lab.Workload("Deployment", "left", "", asked, ""))
+	f.ApplyYAML(lab.Workload("Deployment", "left", "", asked, ""))
 	left := f.pods("left", 1)[0]
 	f.servedBy(api.OwnerMultus, left, askedNetworks)
 	leftBefore := f.view(left)
 
 	f.owner(api.OwnerNadra)
-	f.apply(lab.Workload("Deployment", "right", "", "lan", ""))
+	f.ApplyYAML(lab.Workload("Deployment", "right", "", "lan", ""))
 	right := f.pods("right", 1)[0]
 	f.servedBy(api.OwnerNadra, right, 1)
 	rightBefore := f.view(right)
 	f.unchanged("giving the namespace to nadra", left, leftBefore)
 
 	f.owner(api.OwnerMultus)
-	f.must(f.Label(f.ctx, nadra, ""))
-	f.must(publishing(f.ctx, f.nadra, false))
+	f.Must(f.Label(f.Ctx, nadra, ""))
+	f.Must(publishing(f.Ctx, f.nadra, false))
 	f.unchanged("taking the node from nadra", right, rightBefore)
 
-	f.must(f.Label(f.ctx, multus, api.OwnerNadra))
-	f.must(publishing(f.ctx, f.multus, true))
+	f.Must(f.Label(f.Ctx, multus, api.OwnerNadra))
+	f.Must(publishing(f.Ctx, f.multus, true))
 	f.unchanged("giving the node to nadra", left, leftBefore)
 	f.servedBy(api.OwnerMultus, left, askedNetworks)
 
 	// Its networks are taken away although nobody owns its node any more; that
 	// nothing is left is the fixture's to check.
-	f.kubectl("delete", "deployment", "right", "--timeout=60s")
-	f.must(f.noPods("right"))
+	f.Kubectl("delete", "deployment", "right", "--timeout=60s")
+	f.Must(f.noPods("right"))
 	f.unchanged("the end of another pod", left, leftBefore)
 }

@@ -26,8 +26,8 @@ const askedNetworks = 3
 // does, and returns the new pod.
 func (f *fixture) restart(name string) *corev1.Pod {
 	f.Helper()
-	f.kubectl("rollout", "restart", "deployment/"+name)
-	f.must(rolledOut(f.ctx, f.ns, "deployment/"+name))
+	f.Kubectl("rollout", "restart", "deployment/"+name)
+	f.Must(rolledOut(f.Ctx, f.NS, "deployment/"+name))
 	return f.pods(name, 1)[0]
 }
 
@@ -36,7 +36,7 @@ func (f *fixture) restart(name string) *corev1.Pod {
 func TestSameDeploymentOnBothSides(t *testing.T) {
 	f := setup(t, "switch")
 	f.networks()
-	f.apply(lab.Workload("Deployment", "app", "strategy: {type: Recreate}", asked, ""))
+	f.ApplyYAML(lab.Workload("Deployment", "app", "strategy: {type: Recreate}", asked, ""))
 	pod := f.pods("app", 1)[0]
 	f.servedBy(api.OwnerMultus, pod, askedNetworks)
 	before := f.side(pod, "net1")
@@ -58,7 +58,7 @@ func TestSameDeploymentOnBothSides(t *testing.T) {
 func (f *fixture) compares(s compare.Side, all ...string) {
 	f.Helper()
 	text, err := json.Marshal(s)
-	f.must(err)
+	f.Must(err)
 	for _, want := range all {
 		if !strings.Contains(string(text), want) {
 			f.Errorf("%s is not in what is compared:\n%s", want, text)
@@ -70,7 +70,7 @@ func (f *fixture) compares(s compare.Side, all ...string) {
 func TestDaemonSetOnBothNodes(t *testing.T) {
 	f := setup(t, "daemons")
 	f.networks()
-	f.apply(lab.Workload("DaemonSet", "agent", "", asked, ""))
+	f.ApplyYAML(lab.Workload("DaemonSet", "agent", "", asked, ""))
 	pods := f.pods("agent", 2)
 	f.servedBy(api.OwnerMultus, pods[0], askedNetworks)
 	f.servedBy(api.OwnerNadra, pods[1], askedNetworks)
@@ -84,33 +84,33 @@ func TestNodeChangesHands(t *testing.T) {
 	f.networks()
 	node, other := f.multus, f.nadra
 	t.Cleanup(func() { // before the fixture's own
-		f.must(f.Label(f.ctx, "node/"+node.Name(), ""))
-		f.must(f.Label(f.ctx, "node/"+other.Name(), api.OwnerNadra))
+		f.Must(f.Label(f.Ctx, "node/"+node.Name(), ""))
+		f.Must(f.Label(f.Ctx, "node/"+other.Name(), api.OwnerNadra))
 	})
-	f.apply(lab.Workload("Deployment", "app", "", asked, ""))
+	f.ApplyYAML(lab.Workload("Deployment", "app", "", asked, ""))
 	pod := f.pods("app", 1)[0]
 	f.servedBy(api.OwnerMultus, pod, askedNetworks)
 	before := f.side(pod, "net1")
 
 	f.empty("app")
-	f.must(node.RemoveMultus(f.ctx))
-	f.must(f.Label(f.ctx, "node/"+node.Name(), api.OwnerNadra))
-	f.must(f.Label(f.ctx, "node/"+other.Name(), "")) // so that the pod comes here
-	f.must(publishing(f.ctx, other, false))
+	f.Must(node.Multus().Remove(f.Ctx))
+	f.Must(f.Label(f.Ctx, "node/"+node.Name(), api.OwnerNadra))
+	f.Must(f.Label(f.Ctx, "node/"+other.Name(), "")) // so that the pod comes here
+	f.Must(publishing(f.Ctx, other, false))
 	f.nadra = node
 	f.owner(api.OwnerNadra)
-	f.kubectl("scale", "deployment/app", "--replicas=1")
+	f.Kubectl("scale", "deployment/app", "--replicas=1")
 	pod = f.pods("app", 1)[0]
 	f.servedBy(api.OwnerNadra, pod, askedNetworks)
 	f.equal("Multus, then nadra on the same node", before, f.side(pod, "net1"), asked)
 
 	f.empty("app")
-	f.must(node.InstallMultus(f.ctx, multusPrograms))
-	f.must(f.Label(f.ctx, "node/"+node.Name(), ""))
-	f.must(f.Label(f.ctx, "node/"+other.Name(), api.OwnerNadra))
-	f.must(publishing(f.ctx, node, false))
+	f.Must(node.Multus().Install(f.Ctx, multusPrograms))
+	f.Must(f.Label(f.Ctx, "node/"+node.Name(), ""))
+	f.Must(f.Label(f.Ctx, "node/"+other.Name(), api.OwnerNadra))
+	f.Must(publishing(f.Ctx, node, false))
 	f.owner(api.OwnerMultus)
-	f.kubectl("scale", "deployment/app", "--replicas=1")
+	f.Kubectl("scale", "deployment/app", "--replicas=1")
 	pod = f.pods("app", 1)[0]
 	f.servedBy(api.OwnerMultus, pod, askedNetworks)
 	f.equal("Multus, and again Multus", before, f.side(pod, "net1"), asked)
@@ -119,6 +119,6 @@ func TestNodeChangesHands(t *testing.T) {
 // empty leaves a Deployment without pods.
 func (f *fixture) empty(name string) {
 	f.Helper()
-	f.kubectl("scale", "deployment/"+name, "--replicas=0")
-	f.must(f.noPods(name))
+	f.Kubectl("scale", "deployment/"+name, "--replicas=0")
+	f.Must(f.noPods(name))
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,114 +15,132 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
 const goodConf = `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-bad","ipam":{"type":"host-local","subnet":"10.66.0.0/24"}}`
 
-// badCase is a pod that must not start, and what its error must say.
+// badCase is a pod that must not start, and the error that it must get.
 type badCase struct {
 	name string
 	// conf is the NAD's configuration when the pod is created; goodConf if empty.
 	conf   string
 	config map[string]any
 	pod    func(*corev1.Pod)
-	// breakIt, if set, is done after the device was published and before the
-	// pod is created: what was allocated is no longer what Prepare finds.
+	// breakIt, if set, runs after the scheduler has allocated the device and before the
+	// kubelet prepares the claim.
 	breakIt func(f *fixture)
-	reason  string   // of the condition on the claim's device
-	says    []string // in the condition and in one event of the pod
+	// condition is the reason of the Ready condition of the claim's device.
+	condition string
+	// code and parts are in the condition's message and in one Event of the pod.
+	code  reason.Code
+	parts []string
 }
 
 func badCases() []badCase {
 	longName := "a-name-of-over-15"
 	return []badCase{
 		{
-			name:   "unknown-field",
-			config: map[string]any{"interfce": "net1"},
-			reason: "PrepareFailed",
-			says:   []string{"bad-unknown-field/", "interfce", "unknown field"},
+			name:      "unknown-field",
+			config:    map[string]any{"interfce": "net1"},
+			condition: "PrepareFailed",
+			code:      reason.ClaimInvalid,
+			parts:     []string{"bad-unknown-field/", `"interfce"`},
 		},
 		{
-			name:   "name-too-long",
-			config: map[string]any{"interface": longName},
-			reason: "PrepareFailed",
-			says:   []string{"interface", longName, "15"},
+			name:      "name-too-long",
+			config:    map[string]any{"interface": longName},
+			condition: "PrepareFailed",
+			code:      reason.ClaimInvalid,
+			parts:     []string{"interface", longName, "15"},
 		},
 		{
-			name:   "gateway-out-of-reach",
-			config: map[string]any{"defaultRoute": []any{"10.99.99.1"}},
-			reason: "AttachFailed",
-			says:   []string{"bad-gateway-out-of-reach/blue as net1", "via 10.99.99.1", "network is unreachable", "correct the gateway"},
+			name:      "gateway-out-of-reach",
+			config:    map[string]any{"defaultRoute": []any{"10.99.99.1"}},
+			condition: "AttachFailed",
+			code:      reason.GatewayUnreachable,
+			parts:     []string{"bad-gateway-out-of-reach/blue", "net1", "10.99.99.1", "network is unreachable"},
 		},
 		{
-			name:   "name-taken-by-eth0",
-			config: map[string]any{"interface": "eth0"},
-			reason: "PrepareFailed",
-			says:   []string{"bad-name-taken-by-eth0/blue", "eth0"},
+			name:      "name-taken-by-eth0",
+			config:    map[string]any{"interface": "eth0"},
+			condition: "PrepareFailed",
+			code:      reason.InterfaceConflict,
+			parts:     []string{"bad-name-taken-by-eth0/blue", `"eth0"`},
 		},
 		{
-			name:   "other-nad",
-			config: map[string]any{"network": map[string]any{"name": "red"}},
-			reason: "PrepareFailed",
-			says:   []string{"bad-other-nad/red", "bad-other-nad/blue"},
+			name:      "other-nad",
+			config:    map[string]any{"network": map[string]any{"name": "red"}},
+			condition: "PrepareFailed",
+			code:      reason.ClaimInvalid,
+			parts:     []string{"bad-other-nad/red", "bad-other-nad/blue"},
 		},
 		{
-			name:   "host-network",
-			pod:    func(p *corev1.Pod) { p.Spec.HostNetwork = true },
-			reason: "AttachFailed",
-			says:   []string{"bad-host-network/blue", "net1", "host's network", "spec.hostNetwork"},
+			name:      "host-network",
+			pod:       func(p *corev1.Pod) { p.Spec.HostNetwork = true },
+			condition: "AttachFailed",
+			code:      reason.HostNetwork,
+			parts:     []string{"bad-host-network/blue", "net1", "spec.hostNetwork"},
 		},
 		{
-			name:   "plugin-fails",
-			conf:   plugin("nadra-fails"),
-			reason: "AttachFailed",
-			says:   []string{"bad-plugin-fails/blue", "net1", "nadra-fails", "no free virtual function"},
+			name:      "plugin-fails",
+			conf:      plugin("nadra-fails"),
+			condition: "AttachFailed",
+			code:      reason.PluginFailed,
+			parts:     []string{"bad-plugin-fails/blue", "net1", "nadra-fails", "no free virtual function"},
 		},
 		{
-			name:   "plugin-prints-garbage",
-			conf:   plugin("nadra-garbage"),
-			reason: "AttachFailed",
-			says:   []string{"bad-plugin-prints-garbage/blue", "net1", "nadra-garbage", "not JSON", "Segmentation fault"},
+			name:      "plugin-prints-garbage",
+			conf:      plugin("nadra-garbage"),
+			condition: "AttachFailed",
+			code:      reason.PluginFailed,
+			parts:     []string{"bad-plugin-prints-garbage/blue", "net1", "nadra-garbage", "Segmentation fault"},
 		},
 		{
-			name:   "plugin-hangs",
-			conf:   plugin("nadra-hangs"),
-			reason: "AttachFailed",
-			says:   []string{"bad-plugin-hangs/blue", "net1", "nadra-hangs", "ended after", "one ADD may take 30s"},
+			name:      "plugin-hangs",
+			conf:      plugin("nadra-hangs"),
+			condition: "AttachFailed",
+			code:      reason.PluginTimeout,
+			parts:     []string{"bad-plugin-hangs/blue", "net1", "nadra-hangs", "30s"},
 		},
 		{
-			name:    "nad-gone",
-			breakIt: func(f *fixture) { f.must(f.deleteNAD("blue")) },
-			reason:  "PrepareFailed",
-			says:    []string{"bad-nad-gone/blue", "was deleted", "create it again"},
+			name:      "nad-gone",
+			breakIt:   func(f *fixture) { f.Must(f.deleteNAD("blue")) },
+			condition: "PrepareFailed",
+			code:      reason.NetworkDeleted,
+			parts:     []string{"bad-nad-gone/blue"},
 		},
 		{
-			name:    "config-not-json",
-			breakIt: func(f *fixture) { f.must(f.updateNAD("blue", "{\"cniVersion\":\"1.0.0\",\n \"type\":\"bridge\",}")) },
-			reason:  "PrepareFailed",
-			says:    []string{"bad-config-not-json/blue", "spec.config", "line 2"},
+			name:      "config-not-json",
+			breakIt:   func(f *fixture) { f.Must(f.updateNAD("blue", "{\"cniVersion\":\"1.0.0\",\n \"type\":\"bridge\",}")) },
+			condition: "PrepareFailed",
+			code:      reason.NetworkInvalid,
+			parts:     []string{"bad-config-not-json/blue", "spec.config", "line 2"},
 		},
 		{
-			name:    "plugin-missing",
-			breakIt: func(f *fixture) { f.must(f.updateNAD("blue", plugin("nadra-absent"))) },
-			reason:  "PrepareFailed",
-			says:    []string{"bad-plugin-missing/blue", "nadra-absent", "/opt/cni/bin", "install it"},
+			name:      "plugin-missing",
+			breakIt:   func(f *fixture) { f.Must(f.updateNAD("blue", plugin("nadra-absent"))) },
+			condition: "PrepareFailed",
+			code:      reason.PluginMissing,
+			parts:     []string{"bad-plugin-missing/blue", "nadra-absent", "/opt/cni/bin"},
 		},
 		{
 			name: "master-missing",
 			breakIt: func(f *fixture) {
-				f.must(f.updateNAD("blue", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan9","ipam":{}}`))
+				f.Must(f.updateNAD("blue", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan9","ipam":{}}`))
 			},
-			reason: "PrepareFailed",
-			says:   []string{"bad-master-missing/blue", "master", "lan9", "create it"},
+			condition: "PrepareFailed",
+			code:      reason.MasterMissing,
+			parts:     []string{"bad-master-missing/blue", "master", `"lan9"`},
 		},
 	}
 }
 
 func plugin(name string) string { return `{"cniVersion":"1.0.0","type":"` + name + `"}` }
 
-// Bad input is refused in words, on the claim and on the pod, and leaves nothing.
+// TestBadInput creates pods that cannot get their network. Each must get an error with its
+// code on the claim and in an Event, and must leave nothing behind.
 func TestBadInput(t *testing.T) {
 	installPlugin(t, "nadra-fails", `[ "$CNI_COMMAND" = DEL ] && exit 0; echo '{"cniVersion":"1.0.0","code":100,"msg":"no free virtual function"}'; exit 1`)
 	installPlugin(t, "nadra-garbage", `echo "Segmentation fault"`)
@@ -140,40 +157,39 @@ func testBadInput(t *testing.T, tt badCase) {
 		tt.conf = goodConf
 	}
 	f.nad("blue", tt.conf)
-	f.must(f.Published(f.ctx, f.ns+"/blue"))
+	f.Must(f.Published(f.Ctx, f.NS+"/blue"))
 	if tt.breakIt != nil {
 		f.allocateFirst()
 		tt.breakIt(f)
-		f.eventually(time.Minute, func(ctx context.Context) error {
-			if err := f.published(ctx, f.ns+"/blue"); err == nil {
-				return fmt.Errorf("the slices still have the broken NAD %s/blue", f.ns)
+		f.Eventually(time.Minute, func(ctx context.Context) error {
+			if err := f.published(ctx, f.NS+"/blue"); err == nil {
+				return fmt.Errorf("the slices still have the broken NAD %s/blue", f.NS)
 			}
 			return nil
 		})
 		f.release()
 	} else {
-		pod := lab.Pod(f.ns, "web", "web")
+		pod := lab.Pod(f.NS, "web", "web")
 		if tt.pod != nil {
 			tt.pod(pod)
 		}
-		f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue", Config: tt.config})))
-		_, err := f.CreatePod(f.ctx, pod)
-		f.must(err)
+		f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue", Config: tt.config})))
+		_, err := f.CreatePod(f.Ctx, pod)
+		f.Must(err)
 	}
 	f.refused(tt)
 }
 
-// allocateFirst creates the pod and has its claim allocated while the kubelet
-// is halted.
+// allocateFirst halts the kubelet, creates the pod and waits until its claim is allocated.
 func (f *fixture) allocateFirst() {
 	f.Helper()
-	f.must(f.node.Kill(f.ctx, "kubelet", unix.SIGSTOP))
-	f.Cleanup(func() { f.must(f.node.Kill(f.ctx, "kubelet", unix.SIGCONT)) })
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
-	_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "web", "web"))
-	f.must(err)
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
-		p, err := f.Kube.CoreV1().Pods(f.ns).Get(ctx, "web", metav1.GetOptions{})
+	f.Must(f.node.Kill(f.Ctx, "kubelet", unix.SIGSTOP))
+	f.Cleanup(func() { f.Must(f.node.Kill(f.Ctx, "kubelet", unix.SIGCONT)) })
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
+	_, err := f.CreatePod(f.Ctx, lab.Pod(f.NS, "web", "web"))
+	f.Must(err)
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		p, err := f.Kube.CoreV1().Pods(f.NS).Get(ctx, "web", metav1.GetOptions{})
 		if err == nil && p.Spec.NodeName == "" {
 			err = fmt.Errorf("pod web is not scheduled")
 		}
@@ -181,40 +197,38 @@ func (f *fixture) allocateFirst() {
 	})
 }
 
-func (f *fixture) release() { f.Helper(); f.must(f.node.Kill(f.ctx, "kubelet", unix.SIGCONT)) }
+func (f *fixture) release() { f.Helper(); f.Must(f.node.Kill(f.Ctx, "kubelet", unix.SIGCONT)) }
+
+// wants returns the texts that the condition and the Event must contain.
+func (tt badCase) wants() []string { return append([]string{lab.Code(tt.code)}, tt.parts...) }
 
 // refused checks the claim's condition, the pod's events and that no container ran.
 func (f *fixture) refused(tt badCase) {
 	f.Helper()
-	pod, err := f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, "web", metav1.GetOptions{})
-	f.must(err)
+	pod, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, "web", metav1.GetOptions{})
+	f.Must(err)
 	f.claimWhen(pod, func(c *resourceapi.ResourceClaim) error {
 		if len(c.Status.Devices) != 1 || len(c.Status.Devices[0].Conditions) != 1 {
 			return fmt.Errorf("claim status.devices %+v", c.Status.Devices)
 		}
 		cond := c.Status.Devices[0].Conditions[0]
-		if cond.Status != metav1.ConditionFalse || cond.Reason != tt.reason {
-			return fmt.Errorf("condition %s %s", cond.Status, cond.Reason)
+		if cond.Status != metav1.ConditionFalse || cond.Reason != tt.condition {
+			return fmt.Errorf("condition Ready is %s %s, want False %s", cond.Status, cond.Reason, tt.condition)
 		}
-		return contains("the claim's condition", cond.Message, tt.says)
+		return contains("the claim's condition", cond.Message, tt.wants())
 	})
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
-		events := f.Events(ctx, f.ns, "web")
-		if !slices.ContainsFunc(events, func(e string) bool { return contains("", e, tt.says) == nil }) {
-			return fmt.Errorf("no event has all of %q:\n%s", tt.says, strings.Join(events, "\n"))
-		}
-		return nil
-	})
-	pod, err = f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, "web", metav1.GetOptions{})
-	f.must(err)
+	f.Eventually(2*time.Minute, f.podSays("web", tt.wants()...))
+	pod, err = f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, "web", metav1.GetOptions{})
+	f.Must(err)
 	for _, c := range pod.Status.ContainerStatuses {
 		if lab.HasRun(c) {
 			f.Errorf("container %s has run without its network: %+v", c.Name, c.State)
 		}
 	}
-	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 }
 
+// contains returns an error that names the first part that the text lacks.
 func contains(what, text string, parts []string) error {
 	for _, p := range parts {
 		if !strings.Contains(text, p) {
@@ -237,17 +251,17 @@ func (f *fixture) published(ctx context.Context, nad string) error {
 }
 
 func (f *fixture) deleteNAD(name string) error {
-	return f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns).Delete(f.ctx, name, metav1.DeleteOptions{})
+	return f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.NS).Delete(f.Ctx, name, metav1.DeleteOptions{})
 }
 
 func (f *fixture) updateNAD(name, config string) error {
-	nads := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns)
-	nad, err := nads.Get(f.ctx, name, metav1.GetOptions{})
+	nads := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.NS)
+	nad, err := nads.Get(f.Ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	nad.Spec.Config = config
-	_, err = nads.Update(f.ctx, nad, metav1.UpdateOptions{})
+	_, err = nads.Update(f.Ctx, nad, metav1.UpdateOptions{})
 	return err
 }
 

@@ -29,42 +29,42 @@ const plantedSecret = "Pl4nted-hunter2"
 func TestBundle(t *testing.T) {
 	f := setup(t, "bundle")
 	f.bridge("br-bundle")
-	t.Cleanup(func() { f.must(f.RemoveController(f.ctx)) })
-	f.must(f.InstallController(f.ctx))
+	t.Cleanup(func() { f.Must(f.RemoveController(f.Ctx)) })
+	f.Must(f.InstallController(f.Ctx))
 	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-bundle","ipam":{"type":"host-local","subnet":"10.87.0.0/24"},
 "args":{"password":"`+plantedSecret+`","url":"https://user:`+plantedSecret+`@controller.example"}}`)
-	f.must(f.Published(f.ctx, "bundle/blue"))
-	_, err := f.Kube.CoreV1().Secrets("nadra").Create(f.ctx, &corev1.Secret{
+	f.Must(f.Published(f.Ctx, "bundle/blue"))
+	_, err := f.Kube.CoreV1().Secrets("nadra").Create(f.Ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "nadra-planted"}, StringData: map[string]string{"x": plantedSecret},
 	}, metav1.CreateOptions{})
-	f.must(err)
-	t.Cleanup(func() { f.kubectl("-n", "nadra", "delete", "secret,configmap", "nadra-planted") })
-	_, err = f.Kube.CoreV1().ConfigMaps("nadra").Create(f.ctx, &corev1.ConfigMap{
+	f.Must(err)
+	t.Cleanup(func() { f.Kubectl("-n", "nadra", "delete", "secret,configmap", "nadra-planted") })
+	_, err = f.Kube.CoreV1().ConfigMaps("nadra").Create(f.Ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "nadra-planted"}, Data: map[string]string{"a.yaml": "user: a\npassword: " + plantedSecret + "\n"},
 	}, metav1.CreateOptions{})
-	f.must(err)
+	f.Must(err)
 
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
-	pod := lab.Pod(f.ns, "web", "web")
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
+	pod := lab.Pod(f.NS, "web", "web")
 	pod.Annotations = map[string]string{"vault.example/thing": plantedSecret}
 	main := &pod.Spec.Containers[0]
 	main.Env = []corev1.EnvVar{{Name: "DB_PASSWORD", Value: plantedSecret}, {Name: "OTHER", Value: plantedSecret}}
 	main.Args = []string{plantedSecret}
-	_, err = f.CreatePod(f.ctx, pod)
-	f.must(err)
-	_, err = f.Ready(f.ctx, f.ns, "web", 3*time.Minute)
-	f.must(err)
-	_, err = f.NetworkStatus(f.ctx, f.ns, "web")
-	f.must(err)
+	_, err = f.CreatePod(f.Ctx, pod)
+	f.Must(err)
+	_, err = f.Ready(f.Ctx, f.NS, "web", 3*time.Minute)
+	f.Must(err)
+	_, err = f.NetworkStatus(f.Ctx, f.NS, "web")
+	f.Must(err)
 
 	files := f.bundle("--probe")
-	f.must(f.noProbes())
+	f.Must(f.noProbes())
 	for name, text := range files {
 		if strings.Contains(text, plantedSecret) {
 			t.Errorf("%s has the secret", name)
 		}
 	}
-	driver := f.kubectl("-n", "nadra", "get", "pods", "-l", "app.kubernetes.io/name=nadra-node", "-o", "jsonpath={.items[0].metadata.name}")
+	driver := f.Kubectl("-n", "nadra", "get", "pods", "-l", "app.kubernetes.io/name=nadra-node", "-o", "jsonpath={.items[0].metadata.name}")
 	for name, part := range map[string]string{
 		"README.md":                                      bundle.Mark,
 		"doctor/report.json":                             `"status": "ok"`,
@@ -92,7 +92,7 @@ func TestBundle(t *testing.T) {
 		}
 	}
 	var index bundle.Index
-	f.must(json.Unmarshal([]byte(files["index.json"]), &index))
+	f.Must(json.Unmarshal([]byte(files["index.json"]), &index))
 	if len(index.Redacted) < 3 || len(index.Files) < 20 {
 		t.Errorf("index %+v", index)
 	}
@@ -114,8 +114,8 @@ func (f *fixture) bundle(args ...string) map[string]string {
 	f.Helper()
 	dir := f.TempDir()
 	archive := filepath.Join(dir, "bundle.tar.gz")
-	code, out, err := f.cli(f.ctx, append([]string{"bundle", "-o", archive}, args...)...)
-	f.must(err)
+	code, out, err := f.cli(f.Ctx, append([]string{"bundle", "-o", archive}, args...)...)
+	f.Must(err)
 	if code != cli.CodeOK {
 		f.Fatalf("exit code %d: %s", code, out)
 	}
@@ -125,7 +125,7 @@ func (f *fixture) bundle(args ...string) map[string]string {
 	}
 	files := map[string]string{}
 	root := os.DirFS(filepath.Join(dir, strings.TrimSuffix(bundle.Folder, "/")))
-	f.must(fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+	f.Must(fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}

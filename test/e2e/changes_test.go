@@ -32,12 +32,12 @@ func TestSlicesFollowTheNode(t *testing.T) {
 	present := func(ctx context.Context) error { return f.published(ctx, nad) }
 
 	f.nad("blue", strings.ReplaceAll(macvlanConf, "lan0", "lan7"))
-	f.eventually(2*time.Minute, absent) // its master is not there
+	f.Eventually(2*time.Minute, absent) // its master is not there
 	began := time.Now()
 	f.sh("ip link add lan7 type veth peer name lan7p")
-	f.eventually(2*time.Minute, present)
-	devices, err := f.Devices(f.ctx)
-	f.must(err)
+	f.Eventually(2*time.Minute, present)
+	devices, err := f.Devices(f.Ctx)
+	f.Must(err)
 	d := devices[nad]
 	for name, want := range map[string]string{"pluginType": "macvlan", "ipamType": "host-local", "master": "lan7", "mode": "bridge", "subnet": "10.50.0.0/24"} {
 		a, ok := d.Attributes[resourceapi.QualifiedName(name)]
@@ -50,11 +50,11 @@ func TestSlicesFollowTheNode(t *testing.T) {
 		t.Errorf("capacity addresses is %s, want the 90 of the range", addresses.String())
 	}
 	f.sh("ip link del lan7")
-	f.eventually(2*time.Minute, absent)
-	f.must(f.updateNAD("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-f"}`))
-	f.eventually(2*time.Minute, present)
-	f.must(f.deleteNAD("blue"))
-	f.eventually(2*time.Minute, absent)
+	f.Eventually(2*time.Minute, absent)
+	f.Must(f.updateNAD("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-f"}`))
+	f.Eventually(2*time.Minute, present)
+	f.Must(f.deleteNAD("blue"))
+	f.Eventually(2*time.Minute, absent)
 	if took := time.Since(began); took > 3*15*time.Second {
 		t.Errorf("slices have followed four changes in %s: the publisher was not woken by them", took)
 	}
@@ -67,7 +67,7 @@ func TestManyNetworks(t *testing.T) {
 	for i := range nads {
 		f.nad(fmt.Sprintf("net-%03d", i), `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-many"}`)
 	}
-	f.eventually(time.Minute, func(ctx context.Context) error {
+	f.Eventually(time.Minute, func(ctx context.Context) error {
 		list, err := f.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
 		if err != nil {
 			return err
@@ -95,19 +95,19 @@ func TestFullRangeStopsScheduling(t *testing.T) {
 	f.nad("tiny", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-full","ipam":{"type":"host-local","subnet":"10.67.0.0/29","rangeStart":"10.67.0.2","rangeEnd":"10.67.0.3"}}`)
 	f.start("a", lab.Want{Network: "tiny"})
 	f.start("b", lab.Want{Network: "tiny"})
-	_, err := f.Create(f.ctx, f.ns, "c", lab.Want{Network: "tiny"})
-	f.must(err)
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
-		for _, e := range f.Events(ctx, f.ns, "c") {
+	_, err := f.Create(f.Ctx, f.NS, "c", lab.Want{Network: "tiny"})
+	f.Must(err)
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		for _, e := range f.Events(ctx, f.NS, "c") {
 			if strings.HasPrefix(e, "FailedScheduling") {
 				return nil
 			}
 		}
 		return fmt.Errorf("pod c was not held back by the scheduler")
 	})
-	f.must(f.DeletePod(f.ctx, f.ns, "a"))
-	_, err = f.Ready(f.ctx, f.ns, "c", time.Minute)
-	f.must(err)
+	f.Must(f.DeletePod(f.Ctx, f.NS, "a"))
+	_, err = f.Ready(f.Ctx, f.NS, "c", time.Minute)
+	f.Must(err)
 }
 
 // The driver and the runtime may be restarted while pods run; new pods are
@@ -118,20 +118,20 @@ func TestRestarts(t *testing.T) {
 	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-re","ipam":{"type":"host-local","subnet":"10.68.0.0/24"}}`)
 	f.start("before", lab.Want{Network: "blue"})
 
-	f.must(f.node.Restart(f.ctx, "containerd"))
+	f.Must(f.node.Restart(f.Ctx, "containerd"))
 	f.start("after-containerd", lab.Want{Network: "blue"})
 
-	out, err := f.Cluster.Kubectl(f.ctx, "-n", "nadra", "delete", "pod", "-l", "app.kubernetes.io/name=nadra-node", "--wait=true")
+	out, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "delete", "pod", "-l", "app.kubernetes.io/name=nadra-node", "--wait=true")
 	if err != nil {
 		t.Fatal(err, out)
 	}
 	f.start("after-driver", lab.Want{Network: "blue"})
 
-	f.must(f.node.Kill(f.ctx, "kubelet", unix.SIGKILL))
-	f.must(f.node.StartComponent(f.ctx, "kubelet"))
+	f.Must(f.node.Kill(f.Ctx, "kubelet", unix.SIGKILL))
+	f.Must(f.node.StartComponent(f.Ctx, "kubelet"))
 	f.start("after-kubelet", lab.Want{Network: "blue"})
 	for _, name := range []string{"before", "after-containerd", "after-driver", "after-kubelet"} {
-		f.must(f.DeletePod(f.ctx, f.ns, name))
+		f.Must(f.DeletePod(f.Ctx, f.NS, name))
 	}
 }
 

@@ -35,29 +35,29 @@ func TestChart(t *testing.T) {
 	chart := filepath.Join(lab.Root(), "manifests", "chart")
 	said := run("install", "nadra", chart, "--wait", "--timeout=120s")
 	f.saysAll(said, "kubectl label node NODE nadra.dev/owner=nadra")
-	f.must(f.WaitController(ctx))
-	f.kubectl("label", "nodes", "--all", "nadra.dev/owner=nadra")
-	f.kubectl("label", "namespace", f.ns, "nadra.dev/owner=nadra")
-	f.must(f.WaitDriver(ctx))
+	f.Must(f.WaitController(ctx))
+	f.Kubectl("label", "nodes", "--all", "nadra.dev/owner=nadra")
+	f.Kubectl("label", "namespace", f.NS, "nadra.dev/owner=nadra")
+	f.Must(f.WaitDriver(ctx))
 
-	f.must(f.CreateNAD(ctx, f.ns, "net", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-chart","ipam":{"type":"host-local","subnet":"10.68.0.0/24"}}`))
+	f.Must(f.CreateNAD(ctx, f.NS, "net", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-chart","ipam":{"type":"host-local","subnet":"10.68.0.0/24"}}`))
 	f.comesUp("first")
 	run("upgrade", "nadra", chart, "--wait", "--timeout=120s", "--set", "namespaceIsolation=true", "--set", "node.args={--hook-budget=500ms}")
-	f.kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=90s")
-	f.must(f.WaitController(ctx))
+	f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=90s")
+	f.Must(f.WaitController(ctx))
 	f.comesUp("second")
-	f.isRefused(asking(f.ns, "elsewhere", "kube-system/net"), "kube-system/net")
+	f.isRefused(asking(f.NS, "elsewhere", "kube-system/net"), "kube-system/net")
 	for _, name := range []string{"first", "second"} {
-		f.must(f.DeletePod(ctx, f.ns, name))
+		f.Must(f.DeletePod(ctx, f.NS, name))
 	}
 
 	run("uninstall", "nadra", "--wait", "--timeout=120s")
-	left := f.kubectl("get", "daemonsets,deployments,clusterroles,mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies",
+	left := f.Kubectl("get", "daemonsets,deployments,clusterroles,mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies",
 		"-A", "-o", "name")
 	if strings.Contains(left, "nadra") {
 		t.Errorf("helm uninstall has left:\n%s", left)
 	}
-	if _, err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns).Get(ctx, "net", metav1.GetOptions{}); err != nil {
+	if _, err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.NS).Get(ctx, "net", metav1.GetOptions{}); err != nil {
 		t.Errorf("a NetworkAttachmentDefinition after helm uninstall: %v", err)
 	}
 }
@@ -65,9 +65,11 @@ func TestChart(t *testing.T) {
 // startBare starts a cluster of its own, without nadra but with its images.
 func startBare(ctx context.Context, t *testing.T) *fixture {
 	t.Helper()
-	c, err := cluster.Start(ctx, cluster.Options{
-		Dir: t.TempDir(), ImageArchives: []string{lab.ImageArchive(), lab.ControllerArchive()}, Out: testWriter{t},
-	})
+	archives, err := lab.Archives()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.Start(ctx, cluster.Options{Dir: t.TempDir(), ImageArchives: archives, Out: testWriter{t}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func startBare(ctx context.Context, t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{T: t, Lab: l, ctx: ctx, ns: "default", node: c.Node(1)}
+	return &fixture{Fixture: lab.Fixture{Lab: l, T: t, Ctx: ctx, NS: "default"}, node: c.Node(1)}
 }
 
 // buildHelm builds the Helm whose library also renders the chart in its tests.
@@ -99,9 +101,9 @@ func buildHelm(ctx context.Context, t *testing.T) string {
 // Ready with its network.
 func (f *fixture) comesUp(name string) {
 	f.Helper()
-	_, err := f.CreatePod(f.ctx, asking(f.ns, name, "net@data"))
-	f.must(err)
-	_, err = f.Ready(f.ctx, f.ns, name, 2*time.Minute)
-	f.must(err)
-	f.kubectl("-n", f.ns, "exec", name, "--", "ip", "link", "show", "data")
+	_, err := f.CreatePod(f.Ctx, asking(f.NS, name, "net@data"))
+	f.Must(err)
+	_, err = f.Ready(f.Ctx, f.NS, name, 2*time.Minute)
+	f.Must(err)
+	f.Kubectl("-n", f.NS, "exec", name, "--", "ip", "link", "show", "data")
 }

@@ -61,7 +61,7 @@ func TestCleanup(t *testing.T) {
 	f := &leftovers{setup(t, "left")}
 	f.master("lan-left")
 	f.nad("left", leftConf)
-	f.must(f.Published(f.ctx, "left/left"))
+	f.Must(f.Published(f.Ctx, "left/left"))
 	web := f.start("web", lab.Want{Network: "left"})
 	mine := f.address(web)
 	f.litter(f.sandbox(mine))
@@ -76,7 +76,7 @@ func TestCleanup(t *testing.T) {
 		"/var/lib/cni/multus/" + id("b"):                        cleanup.Delete,
 		"kube-system/10.89.0.0-24#7":                            cleanup.Release,
 	} {
-		f.must(hasOrphan(found, object, action))
+		f.Must(hasOrphan(found, object, action))
 	}
 	for _, object := range []string{ // young, of a sandbox that there is, and of pods that there are
 		leases + "10.88.0.202", leases + "10.88.0.203", leases + mine,
@@ -87,29 +87,29 @@ func TestCleanup(t *testing.T) {
 		}
 	}
 	table, _ := f.nadra(cli.CodeWarnings, "cleanup", "--fail-on=warning")
-	f.must(matches(regexp.MustCompile(`(?m)^node-1 +host-local +/var/lib/cni/networks/left/10.88.0.200 +10.88.0.200 +- +release `), table))
-	f.must(documented("cleanup", table))
+	f.Must(matches(regexp.MustCompile(`(?m)^node-1 +host-local +/var/lib/cni/networks/left/10.88.0.200 +10.88.0.200 +- +release `), table))
+	f.Must(documented("cleanup", table))
 	f.cleanup(cli.CodeError, "--apply") // nobody can be asked
 	if now := f.disk(); now != before {
 		f.Errorf("looking has changed the node:\n%s\nwas\n%s", now, before)
 	}
 	outside := f.cleanup(cli.CodeOK, "--no-nodes")
-	f.must(hasOrphan(outside, "kube-system/10.89.0.0-24#7", cleanup.None))
+	f.Must(hasOrphan(outside, "kube-system/10.89.0.0-24#7", cleanup.None))
 
 	// With all that is young.
 	freed := f.cleanup(cli.CodeOK, "--apply", "--yes", "--older-than=0s")
-	f.must(hasOrphan(freed, leases+"10.88.0.202", cleanup.Release))
-	f.must(hasOrphan(freed, "left/nadra-left-0123456789", cleanup.Delete))
+	f.Must(hasOrphan(freed, leases+"10.88.0.202", cleanup.Release))
+	f.Must(hasOrphan(freed, "left/nadra-left-0123456789", cleanup.Delete))
 	for _, o := range freed.Orphans {
 		if o.Done != (o.Action != cleanup.None) || o.Error != "" {
 			f.Errorf("not freed: %+v", o)
 		}
 	}
-	f.must(f.onlyLeft(mine))
-	if _, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).Get(f.ctx, "nadra-left-0123456789", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	f.Must(f.onlyLeft(mine))
+	if _, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).Get(f.Ctx, "nadra-left-0123456789", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		f.Errorf("the template: %v", err)
 	}
-	given := f.kubectl("-n", "kube-system", "get", "ippool", "10.89.0.0-24", "-o", "jsonpath={.spec.allocations}")
+	given := f.Kubectl("-n", "kube-system", "get", "ippool", "10.89.0.0-24", "-o", "jsonpath={.spec.allocations}")
 	if strings.Contains(given, `"7"`) || !strings.Contains(given, `"8"`) || !strings.Contains(given, `"9"`) {
 		f.Errorf("whereabouts has given out %s", given)
 	}
@@ -120,7 +120,7 @@ func TestCleanup(t *testing.T) {
 	}
 
 	f.refusesToUninstall()
-	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 }
 
 // leftovers are the test's own.
@@ -129,8 +129,8 @@ type leftovers struct{ *fixture }
 // address is the pod's on the network.
 func (f *leftovers) address(pod *corev1.Pod) string {
 	f.Helper()
-	status, err := f.NetworkStatus(f.ctx, pod.Namespace, pod.Name)
-	f.must(err)
+	status, err := f.NetworkStatus(f.Ctx, pod.Namespace, pod.Name)
+	f.Must(err)
 	return status[len(status)-1].IPs[0]
 }
 
@@ -158,24 +158,24 @@ func (f *leftovers) litter(live string) {
 		"kind": "cniCacheV1", "containerId": id("b"), "config": base64.StdEncoding.EncodeToString([]byte(conflist)), "ifName": "net1", "networkName": "left",
 		"netns": "/run/netns/gone", "cniArgs": [][2]string{{"IgnoreUnknown", "true"}, {"K8S_POD_NAMESPACE", "left"}, {"K8S_POD_NAME", "gone"}},
 	})
-	f.must(err)
+	f.Must(err)
 	for path, content := range map[string]string{
 		"/var/lib/cni/multus/results/left-" + id("b") + "-net1": string(cached),
 		"/var/lib/cni/multus/" + id("b"):                        "[]",
 	} {
-		f.must(lab.WriteHostFile(f.node, path, []byte(content), 0o600))
+		f.Must(lab.WriteHostFile(f.node, path, []byte(content), 0o600))
 		f.sh("touch -d '1 hour ago' " + path)
 	}
 	f.undo = append(f.undo, "rm -rf /var/lib/cni/multus", "rmdir /var/lib/cni/networks/default 2>/dev/null || true")
 
-	template := lab.Template(f.ns, "nadra-left-0123456789", lab.Want{Network: "left"})
+	template := lab.Template(f.NS, "nadra-left-0123456789", lab.Want{Network: "left"})
 	template.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.Controller}
-	f.must(f.CreateTemplate(f.ctx, template))
+	f.Must(f.CreateTemplate(f.Ctx, template))
 
-	f.must(f.Apply(f.ctx, leftPool))
-	f.Cleanup(func() { f.kubectl("delete", "crd", "ippools.whereabouts.cni.cncf.io") })
-	f.kubectl("wait", "--for=condition=Established", "crd/ippools.whereabouts.cni.cncf.io", "--timeout=30s")
-	f.must(f.Apply(f.ctx, fmt.Sprintf(leftPoolObject, id("a"), live)))
+	f.Must(f.Apply(f.Ctx, leftPool))
+	f.Cleanup(func() { f.Kubectl("delete", "crd", "ippools.whereabouts.cni.cncf.io") })
+	f.Kubectl("wait", "--for=condition=Established", "crd/ippools.whereabouts.cni.cncf.io", "--timeout=30s")
+	f.Must(f.Apply(f.Ctx, fmt.Sprintf(leftPoolObject, id("a"), live)))
 }
 
 // disk is what the node has where things are left.
@@ -203,14 +203,14 @@ func (f *leftovers) cleanup(code int, args ...string) cleanup.Report {
 			f.Fatalf("%v\n%s%s", err, out, errs)
 		}
 	}
-	f.must(f.noProbes())
+	f.Must(f.noProbes())
 	return r
 }
 
 // nadra runs kubectl-nadra, and demands an exit code.
 func (f *leftovers) nadra(code int, args ...string) (out, errs string) {
 	f.Helper()
-	cmd := f.node.Command(f.ctx, filepath.Join(lab.Root(), "bin", "kubectl-nadra"), append(args, "--kubeconfig", f.Cluster.Kubeconfig())...)
+	cmd := f.node.Command(f.Ctx, filepath.Join(lab.Root(), "bin", "kubectl-nadra"), append(args, "--kubeconfig", f.Cluster.Kubeconfig())...)
 	var stdout, stderr safeBuffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := f.node.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -239,10 +239,8 @@ func hasOrphan(r cleanup.Report, object string, action cleanup.Action) error {
 func (f *leftovers) refusesToUninstall() {
 	f.Helper()
 	_, errs := f.nadra(cli.CodeRefused, "uninstall", "--yes")
-	if !strings.Contains(errs, "web on "+f.node.Name()) || !strings.Contains(errs, "refused: nadra is in use") {
-		f.Errorf("it says %q", errs)
-	}
-	f.must(documented("uninstall", errs))
-	f.must(f.noProbes())
-	f.eventually(2*time.Minute, f.WaitDriver)
+	f.Must(contains("the refusal", errs, []string{"web", f.node.Name()}))
+	f.Must(documented("uninstall", errs))
+	f.Must(f.noProbes())
+	f.Eventually(2*time.Minute, f.WaitDriver)
 }

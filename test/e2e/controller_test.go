@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -28,13 +29,13 @@ const dropInConf = `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-drop","ip
 func TestController(t *testing.T) {
 	f := setup(t, "dropin")
 	f.bridge("br-drop")
-	t.Cleanup(func() { f.must(f.RemoveController(f.ctx)) })
+	t.Cleanup(func() { f.Must(f.RemoveController(f.Ctx)) })
 	began := time.Now()
-	f.must(f.InstallController(f.ctx, "--template-grace=4s", "--pools"))
+	f.Must(f.InstallController(f.Ctx, "--template-grace=4s", "--pools"))
 	t.Logf("installed and ready after %s", since(began))
-	f.kubectl("label", "namespace", f.ns, "nadra.dev/owner=nadra")
+	f.Kubectl("label", "namespace", f.NS, "nadra.dev/owner=nadra")
 	f.nad("net", dropInConf)
-	f.must(f.Published(f.ctx, "dropin/net"))
+	f.Must(f.Published(f.Ctx, "dropin/net"))
 
 	f.part("classes follow their NADs", (*fixture).classesFollow)
 	f.part("a pool has a class, and what has none says why", (*fixture).poolsAndRemarks)
@@ -58,22 +59,15 @@ func (f *fixture) part(name string, do func(*fixture)) {
 		part.T = t
 		do(&part)
 		if t.Failed() {
-			t.Log(part.ControllerLog(part.ctx))
+			t.Log(part.ControllerLog(part.Ctx))
 		}
 	})
 }
 
 func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }
 
-func (f *fixture) kubectl(args ...string) string {
-	f.Helper()
-	out, err := f.Cluster.Kubectl(f.ctx, args...)
-	f.must(err)
-	return out
-}
-
 func (f *fixture) class(nad string) (*resourceapi.DeviceClass, error) {
-	return f.Kube.ResourceV1().DeviceClasses().Get(f.ctx, nad+"."+f.ns+".nad.nadra.dev", metav1.GetOptions{})
+	return f.Kube.ResourceV1().DeviceClasses().Get(f.Ctx, nad+"."+f.NS+".nad.nadra.dev", metav1.GetOptions{})
 }
 
 // hasClass waits until a NAD has a class that selects by its name, or has none.
@@ -85,7 +79,7 @@ func (f *fixture) hasClass(nad string, want bool) {
 // hasClassFor is the same where the class selects by something else.
 func (f *fixture) hasClassFor(nad, selected string, want bool) {
 	f.Helper()
-	f.eventually(2*time.Minute, func(context.Context) error {
+	f.Eventually(2*time.Minute, func(context.Context) error {
 		c, err := f.class(nad)
 		switch {
 		case apierrors.IsNotFound(err) && !want:
@@ -106,50 +100,47 @@ func (f *fixture) classesFollow() {
 	f.nad("late", dropInConf)
 	f.hasClass("late", true)
 	f.Logf("a class %s after its NAD", since(began))
-	f.kubectl("patch", "deviceclass", "late.dropin.nad.nadra.dev", "--type=merge", "-p", `{"spec":{"selectors":[]}}`)
+	f.Kubectl("patch", "deviceclass", "late.dropin.nad.nadra.dev", "--type=merge", "-p", `{"spec":{"selectors":[]}}`)
 	f.hasClass("late", true)
 
-	f.must(f.Apply(f.ctx, `{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: mine.dropin.nad.nadra.dev},
+	f.Must(f.Apply(f.Ctx, `{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: mine.dropin.nad.nadra.dev},
 spec: {selectors: [{cel: {expression: 'device.driver == "net.nadra.dev"'}}]}}`))
 	before, err := f.class("mine")
-	f.must(err)
+	f.Must(err)
 	f.nad("mine", dropInConf)
 	f.nad("after", dropInConf)
 	f.hasClass("after", true)
 	for _, nad := range []string{"late", "mine", "after"} {
-		f.kubectl("-n", f.ns, "delete", "net-attach-def", nad)
+		f.Kubectl("-n", f.NS, "delete", "net-attach-def", nad)
 	}
 	f.hasClass("late", false)
 	f.hasClass("after", false)
 	now, err := f.class("mine")
-	f.must(err)
+	f.Must(err)
 	if now.ResourceVersion != before.ResourceVersion {
 		f.Error("a class that was made by hand was touched")
 	}
 }
 
 func (f *fixture) poolsAndRemarks() {
-	f.must(f.Apply(f.ctx, `{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition,
+	f.Must(f.Apply(f.Ctx, `{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition,
 metadata: {name: vf, namespace: dropin, annotations: {k8s.v1.cni.cncf.io/resourceName: example.com/sriov}},
 spec: {config: '{"cniVersion":"1.0.0","type":"sriov"}'}}`))
 	f.hasClassFor("vf", "example.com/sriov", true)
-	f.eventually(2*time.Minute, func(context.Context) error {
-		class, err := f.Kube.ResourceV1().DeviceClasses().Get(f.ctx, "sriov.example.com.pool.nadra.dev", metav1.GetOptions{})
+	f.Eventually(2*time.Minute, func(context.Context) error {
+		class, err := f.Kube.ResourceV1().DeviceClasses().Get(f.Ctx, "sriov.example.com.pool.nadra.dev", metav1.GetOptions{})
 		if err == nil && (class.Spec.ExtendedResourceName == nil || *class.Spec.ExtendedResourceName != "example.com/sriov") {
 			err = fmt.Errorf("the pool's class serves %v", class.Spec.ExtendedResourceName)
 		}
 		return err
 	})
 	f.nad("broken", `{"type":`)
-	f.eventually(2*time.Minute, func(context.Context) error {
-		said := strings.Join(f.Events(f.ctx, f.ns, "broken"), "\n")
-		if !strings.Contains(said, "NoDeviceClass") || !strings.Contains(said, "spec.config") {
-			return fmt.Errorf("the events of the NAD that is broken: %s", said)
-		}
-		return nil
+	f.Eventually(2*time.Minute, func(context.Context) error {
+		said := strings.Join(f.Events(f.Ctx, f.NS, "broken"), "\n")
+		return contains("the Events of the broken NAD", said, []string{"NoDeviceClass", lab.Code(reason.NetworkInvalid), "spec.config"})
 	})
 	f.hasClass("broken", false)
-	f.kubectl("-n", f.ns, "delete", "net-attach-def", "broken", "vf")
+	f.Kubectl("-n", f.NS, "delete", "net-attach-def", "broken", "vf")
 	f.hasClass("vf", false)
 }
 
@@ -175,10 +166,10 @@ spec:
 
 func (f *fixture) deploymentRuns() {
 	began := time.Now()
-	f.must(f.Apply(f.ctx, deployment))
-	f.kubectl("-n", f.ns, "rollout", "status", "deploy/web", "--timeout=240s")
+	f.Must(f.Apply(f.Ctx, deployment))
+	f.Kubectl("-n", f.NS, "rollout", "status", "deploy/web", "--timeout=240s")
 	f.Logf("10 pods ready after %s", since(began))
-	links := f.kubectl("-n", f.ns, "exec", "deploy/web", "-c", "side", "--", "ip", "link", "show", "data")
+	links := f.Kubectl("-n", f.NS, "exec", "deploy/web", "-c", "side", "--", "ip", "link", "show", "data")
 	if !strings.Contains(links, "data") {
 		f.Errorf("the pod has no interface data:\n%s", links)
 	}
@@ -189,8 +180,8 @@ func (f *fixture) deploymentRuns() {
 
 func (f *fixture) templateNames() []string {
 	f.Helper()
-	list, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).List(f.ctx, metav1.ListOptions{})
-	f.must(err)
+	list, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).List(f.Ctx, metav1.ListOptions{})
+	f.Must(err)
 	var names []string
 	for i := range list.Items {
 		names = append(names, list.Items[i].Name)
@@ -209,7 +200,7 @@ func asking(namespace, name, networks string) *corev1.Pod {
 }
 
 func (f *fixture) dry(pod *corev1.Pod) (*corev1.Pod, error) {
-	return f.Kube.CoreV1().Pods(pod.Namespace).Create(f.ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return f.Kube.CoreV1().Pods(pod.Namespace).Create(f.Ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
 // template is the name of the one that a pod refers to.
@@ -232,7 +223,7 @@ func (f *fixture) oneTemplate() {
 			for i := worker; i < len(took); i += 4 {
 				began := time.Now()
 				var pod *corev1.Pod
-				if pod, errs[i] = f.dry(asking(f.ns, fmt.Sprintf("dry-%d", i), "net@data")); errs[i] == nil && template(pod) != before[0] {
+				if pod, errs[i] = f.dry(asking(f.NS, fmt.Sprintf("dry-%d", i), "net@data")); errs[i] == nil && template(pod) != before[0] {
 					errs[i] = fmt.Errorf("it refers to %q", template(pod))
 				}
 				took[i] = time.Since(began)
@@ -251,8 +242,8 @@ func (f *fixture) oneTemplate() {
 		f.Errorf("templates %v became %v", before, now)
 	}
 	// A dry run for what nobody has asked for yet creates nothing either.
-	pod, err := f.dry(asking(f.ns, "dry", "net@new"))
-	f.must(err)
+	pod, err := f.dry(asking(f.NS, "dry", "net@new"))
+	f.Must(err)
 	if template(pod) == "" || slices.Contains(f.templateNames(), template(pod)) {
 		f.Errorf("a dry run refers to template %q, and there are %v", template(pod), f.templateNames())
 	}
@@ -261,7 +252,7 @@ func (f *fixture) oneTemplate() {
 // isRefused demands an error with all these texts.
 func (f *fixture) isRefused(pod *corev1.Pod, texts ...string) {
 	f.Helper()
-	_, err := f.CreatePod(f.ctx, pod)
+	_, err := f.CreatePod(f.Ctx, pod)
 	if err == nil {
 		f.Errorf("pod %s was admitted", pod.Name)
 		return
@@ -274,32 +265,32 @@ func (f *fixture) isRefused(pod *corev1.Pod, texts ...string) {
 }
 
 func (f *fixture) refusals() {
-	f.isRefused(asking(f.ns, "broken", "[{\"name\":\n \"net\",]"), "line 2", "NADRA-001")
-	f.isRefused(asking(f.ns, "unknown", "nowhere"), "dropin/nowhere", "NADRA-011")
+	f.isRefused(asking(f.NS, "broken", "[{\"name\":\n \"net\",]"), lab.Code(reason.NotConvertible), "line 2", "NADRA-001")
+	f.isRefused(asking(f.NS, "unknown", "nowhere"), lab.Code(reason.NotConvertible), "dropin/nowhere", "NADRA-011")
 	f.nad("nowhere", dropInConf)
-	f.eventually(2*time.Minute, func(context.Context) error {
-		_, err := f.CreatePod(f.ctx, asking(f.ns, "unknown", "nowhere"))
+	f.Eventually(2*time.Minute, func(context.Context) error {
+		_, err := f.CreatePod(f.Ctx, asking(f.NS, "unknown", "nowhere"))
 		return err
 	})
-	_, err := f.Ready(f.ctx, f.ns, "unknown", time.Minute)
-	f.must(err)
+	_, err := f.Ready(f.Ctx, f.NS, "unknown", time.Minute)
+	f.Must(err)
 
 	// Somebody has the name that the template would have.
-	f.must(f.CreateNAD(f.ctx, f.ns, "taken", dropInConf))
-	pod, err := f.dry(asking(f.ns, "taken", "taken"))
-	f.must(err)
-	theirs := lab.Template(f.ns, template(pod), lab.Want{Network: "net"})
-	f.must(f.CreateTemplate(f.ctx, theirs))
-	f.isRefused(asking(f.ns, "taken", "taken"), template(pod))
-	now, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).Get(f.ctx, template(pod), metav1.GetOptions{})
-	f.must(err)
+	f.Must(f.CreateNAD(f.Ctx, f.NS, "taken", dropInConf))
+	pod, err := f.dry(asking(f.NS, "taken", "taken"))
+	f.Must(err)
+	theirs := lab.Template(f.NS, template(pod), lab.Want{Network: "net"})
+	f.Must(f.CreateTemplate(f.Ctx, theirs))
+	f.isRefused(asking(f.NS, "taken", "taken"), template(pod))
+	now, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).Get(f.Ctx, template(pod), metav1.GetOptions{})
+	f.Must(err)
 	if now.Generation > 1 || now.Labels != nil {
 		f.Error("a template of somebody else was changed")
 	}
 
 	// A claim by hand is judged as well.
-	bad := lab.Template(f.ns, "by-hand", lab.Want{Network: "net", Config: map[string]any{"nonsense": 1}})
-	if err := f.CreateTemplate(f.ctx, bad); err == nil || !strings.Contains(err.Error(), "nonsense") {
+	bad := lab.Template(f.NS, "by-hand", lab.Want{Network: "net", Config: map[string]any{"nonsense": 1}})
+	if err := f.CreateTemplate(f.Ctx, bad); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		f.Errorf("a template with an unknown field: %v", err)
 	}
 }
@@ -307,14 +298,14 @@ func (f *fixture) refusals() {
 // templatesForbidden has a quota and then the controller's own rights stand in
 // the way of templates that no pod has asked for yet.
 func (f *fixture) templatesForbidden() {
-	tries, doomed := 0, []string{"-n", f.ns, "delete", "pods", "--ignore-not-found", "--timeout=60s", "kept"}
+	tries, doomed := 0, []string{"-n", f.NS, "delete", "pods", "--ignore-not-found", "--timeout=60s", "kept"}
 	// held creates pods, each with a need of its own, until one is refused.
 	held := func(texts ...string) {
 		f.Helper()
-		f.eventually(2*time.Minute, func(context.Context) error {
+		f.Eventually(2*time.Minute, func(context.Context) error {
 			tries++
 			doomed = append(doomed, fmt.Sprintf("kept-%d", tries))
-			_, err := f.CreatePod(f.ctx, asking(f.ns, doomed[len(doomed)-1], fmt.Sprintf("net@k%d", tries)))
+			_, err := f.CreatePod(f.Ctx, asking(f.NS, doomed[len(doomed)-1], fmt.Sprintf("net@k%d", tries)))
 			for _, text := range texts {
 				if said := fmt.Sprint(err); !strings.Contains(said, text) {
 					return fmt.Errorf("the refusal does not say %q: %s", text, said)
@@ -323,46 +314,46 @@ func (f *fixture) templatesForbidden() {
 			return nil
 		})
 	}
-	f.must(f.Apply(f.ctx, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: dropin},
+	f.Must(f.Apply(f.Ctx, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: dropin},
 spec: {hard: {count/resourceclaimtemplates.resource.k8s.io: 0}}}`))
-	held("exceeded quota: none", "raise count/resourceclaimtemplates.resource.k8s.io")
-	f.kubectl("-n", f.ns, "delete", "resourcequota", "none")
+	held(lab.Code(reason.TemplateNotCreated), "exceeded quota: none", "count/resourceclaimtemplates.resource.k8s.io")
+	f.Kubectl("-n", f.NS, "delete", "resourcequota", "none")
 
 	roles := f.Kube.RbacV1().ClusterRoles()
-	role, err := roles.Get(f.ctx, "nadra-controller", metav1.GetOptions{})
-	f.must(err)
+	role, err := roles.Get(f.Ctx, "nadra-controller", metav1.GetOptions{})
+	f.Must(err)
 	rules := role.DeepCopy().Rules
 	for i, rule := range role.Rules {
 		if slices.Contains(rule.Resources, "resourceclaimtemplates") {
 			role.Rules[i].Verbs = []string{"get", "list", "watch", "delete"}
 		}
 	}
-	role, err = roles.Update(f.ctx, role, metav1.UpdateOptions{})
-	f.must(err)
-	held("creating ResourceClaimTemplate dropin/", `cannot create resource "resourceclaimtemplates"`)
+	role, err = roles.Update(f.Ctx, role, metav1.UpdateOptions{})
+	f.Must(err)
+	held(lab.Code(reason.TemplateNotCreated), "ResourceClaimTemplate dropin/", `cannot create resource "resourceclaimtemplates"`)
 	role.Rules = rules
-	_, err = roles.Update(f.ctx, role, metav1.UpdateOptions{})
-	f.must(err)
-	f.eventually(2*time.Minute, func(context.Context) error {
-		_, err := f.CreatePod(f.ctx, asking(f.ns, "kept", "net@kept"))
+	_, err = roles.Update(f.Ctx, role, metav1.UpdateOptions{})
+	f.Must(err)
+	f.Eventually(2*time.Minute, func(context.Context) error {
+		_, err := f.CreatePod(f.Ctx, asking(f.NS, "kept", "net@kept"))
 		return err
 	})
-	f.kubectl(doomed...)
+	f.Kubectl(doomed...)
 }
 
 // leftAlone are pods without networks, and those of a namespace on Multus.
 func (f *fixture) leftAlone() {
-	plain, err := f.dry(asking(f.ns, "plain", ""))
-	f.must(err)
-	blank, err := f.dry(asking(f.ns, "blank", "  "))
-	f.must(err)
+	plain, err := f.dry(asking(f.NS, "plain", ""))
+	f.Must(err)
+	blank, err := f.dry(asking(f.NS, "blank", "  "))
+	f.Must(err)
 	for _, pod := range []*corev1.Pod{plain, blank} {
 		if pod.Spec.ResourceClaims != nil || pod.Spec.Affinity != nil {
 			f.Errorf("pod %s was changed: %v", pod.Name, pod.Spec)
 		}
 	}
 	other, err := f.dry(asking("default", "other", "dropin/net"))
-	f.must(err)
+	f.Must(err)
 	if other.Spec.ResourceClaims != nil {
 		f.Error("a pod of a namespace without the label was converted")
 	}

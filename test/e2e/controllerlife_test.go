@@ -25,23 +25,29 @@ import (
 // slicesAreTheDrivers has others write a slice: an administrator, and drivers by
 // the name of their service account and the node that their token is for.
 func (f *fixture) slicesAreTheDrivers() {
-	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
-	f.must(err)
+	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.Ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
+	f.Must(err)
 	name, dry := list.Items[0].Name, []string{metav1.DryRunAll}
-	write := func(kube kubernetes.Interface, refusal string) {
-		f.Helper()
-		_, err := kube.ResourceV1().ResourceSlices().Patch(f.ctx, name, types.MergePatchType, []byte(`{"spec":{"devices":[]}}`), metav1.PatchOptions{DryRun: dry})
-		if refusal == "" && err != nil || refusal != "" && (err == nil || !strings.Contains(err.Error(), refusal)) {
-			f.Errorf("writing a slice: %v, want %q", err, refusal)
-		}
+	write := func(kube kubernetes.Interface) error {
+		_, err := kube.ResourceV1().ResourceSlices().Patch(f.Ctx, name, types.MergePatchType, []byte(`{"spec":{"devices":[]}}`), metav1.PatchOptions{DryRun: dry})
+		return err
 	}
-	write(f.Kube, "are written by the nadra-node on their own node, not by admin")
-	write(f.driverOf("elsewhere"), "node elsewhere may only write the slices of its own node, not those of "+f.node.Name())
-	write(f.driverOf(""), "may only write")
-	write(f.driverOf(f.node.Name()), "")
-	f.must(f.Kube.ResourceV1().ResourceSlices().Delete(f.ctx, name, metav1.DeleteOptions{DryRun: dry}))
-	f.must(f.driverOf(f.node.Name()).ResourceV1().ResourceSlices().Delete(f.ctx, name, metav1.DeleteOptions{DryRun: dry}))
-	if f.driverOf("elsewhere").ResourceV1().ResourceSlices().Delete(f.ctx, name, metav1.DeleteOptions{DryRun: dry}) == nil {
+	refused := func(kube kubernetes.Interface, parts ...string) {
+		f.Helper()
+		err := write(kube)
+		if !apierrors.IsForbidden(err) {
+			f.Errorf("writing a slice: %v, want it forbidden", err)
+			return
+		}
+		f.Must(contains("the refusal", err.Error(), append(parts, "ValidatingAdmissionPolicy 'nadra-slices'")))
+	}
+	refused(f.Kube, "admin")
+	refused(f.driverOf("elsewhere"), "elsewhere", f.node.Name())
+	refused(f.driverOf(""), f.node.Name())
+	f.Must(write(f.driverOf(f.node.Name())))
+	f.Must(f.Kube.ResourceV1().ResourceSlices().Delete(f.Ctx, name, metav1.DeleteOptions{DryRun: dry}))
+	f.Must(f.driverOf(f.node.Name()).ResourceV1().ResourceSlices().Delete(f.Ctx, name, metav1.DeleteOptions{DryRun: dry}))
+	if f.driverOf("elsewhere").ResourceV1().ResourceSlices().Delete(f.Ctx, name, metav1.DeleteOptions{DryRun: dry}) == nil {
 		f.Error("the driver of another node deletes a slice")
 	}
 }
@@ -51,20 +57,20 @@ func (f *fixture) slicesAreTheDrivers() {
 func (f *fixture) driverOf(node string) kubernetes.Interface {
 	f.Helper()
 	config, err := f.Cluster.RESTConfig()
-	f.must(err)
+	f.Must(err)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:nadra:nadra-node", Groups: []string{"system:authenticated"}}
 	if node != "" {
 		config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
 	}
 	kube, err := kubernetes.NewForConfig(config)
-	f.must(err)
+	f.Must(err)
 	return kube
 }
 
 // hasTemplate waits until a template is there, or is not.
 func (f *fixture) hasTemplate(name string, want bool) {
 	f.Helper()
-	f.eventually(time.Minute, func(context.Context) error {
+	f.Eventually(time.Minute, func(context.Context) error {
 		if got := slices.Contains(f.templateNames(), name); got != want {
 			return fmt.Errorf("template %s is there: %v, want %v", name, got, want)
 		}
@@ -75,16 +81,16 @@ func (f *fixture) hasTemplate(name string, want bool) {
 // waiting creates a pod that no node is for.
 func (f *fixture) waiting(name, networks string) *corev1.Pod {
 	f.Helper()
-	pod := asking(f.ns, name, networks)
+	pod := asking(f.NS, name, networks)
 	pod.Spec.NodeSelector = map[string]string{"nowhere": "at-all"}
-	pod, err := f.CreatePod(f.ctx, pod)
-	f.must(err)
+	pod, err := f.CreatePod(f.Ctx, pod)
+	f.Must(err)
 	return pod
 }
 
 func (f *fixture) deleteTemplate(name string) {
 	f.Helper()
-	f.must(f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).Delete(f.ctx, name, metav1.DeleteOptions{}))
+	f.Must(f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).Delete(f.Ctx, name, metav1.DeleteOptions{}))
 }
 
 func (f *fixture) templatesComeAndGo() {
@@ -96,7 +102,7 @@ func (f *fixture) templatesComeAndGo() {
 	f.hasTemplate(template(pod), true)
 	f.Logf("a template that was deleted is there again after %s", since(began))
 
-	f.must(f.DeletePod(f.ctx, f.ns, "waits"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "waits"))
 	began = time.Now()
 	f.hasTemplate(template(pod), false)
 	f.Logf("a template that no pod refers to is gone after %s, of which 4s are the flag's", since(began))
@@ -106,8 +112,8 @@ func (f *fixture) templatesComeAndGo() {
 // template is the one of a Deployment's pods.
 func (f *fixture) template(app string) string {
 	f.Helper()
-	pods, err := f.Kube.CoreV1().Pods(f.ns).List(f.ctx, metav1.ListOptions{LabelSelector: "app=" + app})
-	f.must(err)
+	pods, err := f.Kube.CoreV1().Pods(f.NS).List(f.Ctx, metav1.ListOptions{LabelSelector: "app=" + app})
+	f.Must(err)
 	if len(pods.Items) == 0 {
 		f.Fatalf("there are no pods of %s", app)
 	}
@@ -118,36 +124,36 @@ func (f *fixture) outage() {
 	f.nad("leaves", dropInConf)
 	f.hasClass("leaves", true)
 	pod := f.waiting("waits", "net@away")
-	f.must(f.ScaleController(f.ctx, 0))
+	f.Must(f.ScaleController(f.Ctx, 0))
 
-	f.isRefused(asking(f.ns, "held", "net"), "nadra")
-	_, err := f.CreatePod(f.ctx, asking(f.ns, "plain", ""))
-	f.must(err)
-	_, err = f.Ready(f.ctx, f.ns, "plain", time.Minute)
-	f.must(err)
-	f.kubectl("-n", f.ns, "rollout", "status", "deploy/web", "--timeout=10s")
-	f.kubectl("-n", f.ns, "delete", "net-attach-def", "leaves")
+	f.isRefused(asking(f.NS, "held", "net"), "nadra")
+	_, err := f.CreatePod(f.Ctx, asking(f.NS, "plain", ""))
+	f.Must(err)
+	_, err = f.Ready(f.Ctx, f.NS, "plain", time.Minute)
+	f.Must(err)
+	f.Kubectl("-n", f.NS, "rollout", "status", "deploy/web", "--timeout=10s")
+	f.Kubectl("-n", f.NS, "delete", "net-attach-def", "leaves")
 	f.deleteTemplate(template(pod))
 
-	f.must(f.ScaleController(f.ctx, 2))
+	f.Must(f.ScaleController(f.Ctx, 2))
 	began := time.Now()
 	f.hasClass("leaves", false)
 	f.hasTemplate(template(pod), true)
 	f.Logf("all is as it should be %s after the controller is back", since(began))
-	f.eventually(time.Minute, func(context.Context) error {
-		_, err := f.CreatePod(f.ctx, asking(f.ns, "held", "net"))
+	f.Eventually(time.Minute, func(context.Context) error {
+		_, err := f.CreatePod(f.Ctx, asking(f.NS, "held", "net"))
 		return err
 	})
-	_, err = f.Ready(f.ctx, f.ns, "held", time.Minute)
-	f.must(err)
-	f.must(f.DeletePod(f.ctx, f.ns, "waits"))
+	_, err = f.Ready(f.Ctx, f.NS, "held", time.Minute)
+	f.Must(err)
+	f.Must(f.DeletePod(f.Ctx, f.NS, "waits"))
 }
 
 // leaderKilled has networks come while nobody leads. The other replica admits
 // pods all the while.
 func (f *fixture) leaderKilled() {
-	lease, err := f.Kube.CoordinationV1().Leases("nadra-system").Get(f.ctx, "nadra-controller", metav1.GetOptions{})
-	f.must(err)
+	lease, err := f.Kube.CoordinationV1().Leases("nadra-system").Get(f.Ctx, "nadra-controller", metav1.GetOptions{})
+	f.Must(err)
 	leader, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 	// Deleted by force it would still have its two seconds, and give the Lease back.
 	killed := f.sh(`for p in ` + strings.ReplaceAll(f.processes("nadra-controlle"), "\n", " ") + `; do
@@ -161,13 +167,13 @@ func (f *fixture) leaderKilled() {
 		f.nad(fmt.Sprintf("many-%d", i), dropInConf)
 	}
 	refused, asked := 0, 0
-	f.eventually(2*time.Minute, func(context.Context) error {
+	f.Eventually(2*time.Minute, func(context.Context) error {
 		asked++
-		if _, err := f.dry(asking(f.ns, "during", "net@data")); err != nil {
+		if _, err := f.dry(asking(f.NS, "during", "net@data")); err != nil {
 			refused++
 			f.Logf("%s after the leader's end: %v", since(began), err)
 		}
-		list, err := f.Kube.ResourceV1().DeviceClasses().List(f.ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=nadra-controller"})
+		list, err := f.Kube.ResourceV1().DeviceClasses().List(f.Ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=nadra-controller"})
 		if err == nil && len(list.Items) < networks {
 			err = fmt.Errorf("%d NADs, %d classes", networks, len(list.Items))
 		}
@@ -177,45 +183,45 @@ func (f *fixture) leaderKilled() {
 	if refused > asked/10 {
 		f.Errorf("%d of %d pods were refused although a replica was there", refused, asked)
 	}
-	f.must(f.WaitController(f.ctx))
+	f.Must(f.WaitController(f.Ctx))
 }
 
 func (f *fixture) certificate() {
 	secrets := f.Kube.CoreV1().Secrets("nadra-system")
-	before, err := secrets.Get(f.ctx, "nadra-webhook-tls", metav1.GetOptions{})
-	f.must(err)
-	f.must(secrets.Delete(f.ctx, before.Name, metav1.DeleteOptions{}))
+	before, err := secrets.Get(f.Ctx, "nadra-webhook-tls", metav1.GetOptions{})
+	f.Must(err)
+	f.Must(secrets.Delete(f.Ctx, before.Name, metav1.DeleteOptions{}))
 	began, refused := time.Now(), 0
 	for time.Since(began) < 5*time.Second {
-		if _, err := f.dry(asking(f.ns, "during", "net@data")); err != nil {
+		if _, err := f.dry(asking(f.NS, "during", "net@data")); err != nil {
 			refused++
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	f.eventually(2*time.Minute, func(context.Context) error {
-		now, err := secrets.Get(f.ctx, before.Name, metav1.GetOptions{})
+	f.Eventually(2*time.Minute, func(context.Context) error {
+		now, err := secrets.Get(f.Ctx, before.Name, metav1.GetOptions{})
 		if err == nil && now.UID == before.UID {
 			err = errors.New("the Secret is the same")
 		}
 		return err
 	})
-	_, err = f.dry(asking(f.ns, "after", "net@data"))
-	f.must(err)
+	_, err = f.dry(asking(f.NS, "after", "net@data"))
+	f.Must(err)
 	f.Logf("while the certificate was made anew %d pods were refused, one being asked for every 20 ms", refused)
 }
 
 func (f *fixture) uninstalling() {
-	said, err := f.Uninstall(f.ctx)
-	f.must(err)
+	said, err := f.Uninstall(f.Ctx)
+	f.Must(err)
 	web := f.template("web")
 	f.saysAll(said, "kept ResourceClaimTemplate dropin/"+web, "kept DeviceClass net.dropin.nad.nadra.dev",
 		"deleted MutatingWebhookConfiguration nadra-controller", "deleted Secret nadra-system/nadra-webhook-tls", "deleted DeviceClass taken.dropin.nad.nadra.dev")
 
-	f.kubectl("-n", f.ns, "delete", "deploy/web", "--timeout=60s")
-	f.kubectl("-n", f.ns, "delete", "pods", "--all", "--timeout=60s")
+	f.Kubectl("-n", f.NS, "delete", "deploy/web", "--timeout=60s")
+	f.Kubectl("-n", f.NS, "delete", "pods", "--all", "--timeout=60s")
 	theirs := f.templateNames()
-	said, err = f.Uninstall(f.ctx)
-	f.must(err)
+	said, err = f.Uninstall(f.Ctx)
+	f.Must(err)
 	f.saysAll(said, "deleted ResourceClaimTemplate dropin/"+web)
 	if strings.Contains(said, "kept") {
 		f.Errorf("something is kept that nobody uses:\n%s", said)
@@ -230,8 +236,8 @@ func (f *fixture) uninstalling() {
 	if _, err := f.class("net"); !apierrors.IsNotFound(err) {
 		f.Errorf("the class of net is still there: %v", err)
 	}
-	f.kubectl("delete", "deviceclass", "mine.dropin.nad.nadra.dev")
-	left := f.kubectl("get", "deviceclasses,resourceclaimtemplates,secrets,mutatingwebhookconfigurations,validatingwebhookconfigurations",
+	f.Kubectl("delete", "deviceclass", "mine.dropin.nad.nadra.dev")
+	left := f.Kubectl("get", "deviceclasses,resourceclaimtemplates,secrets,mutatingwebhookconfigurations,validatingwebhookconfigurations",
 		"-A", "-l", "app.kubernetes.io/managed-by=nadra-controller", "-o", "name")
 	if left != "" {
 		f.Errorf("of the controller is left:\n%s", left)

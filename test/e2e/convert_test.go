@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nadra-dev/nadra/internal/report"
 	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -30,7 +32,7 @@ func TestConvertedCorpusIsAccepted(t *testing.T) {
 	}
 	f := setup(t, "accepted")
 	projects, err := readProjects(dir)
-	f.must(err)
+	f.Must(err)
 	f.createNamespacesOf(projects)
 	workloads, created, accepted, foreign := 0, 0, 0, 0
 	for _, project := range projects {
@@ -133,12 +135,12 @@ func (f *fixture) createNamespacesOf(projects []project) {
 		}
 	}
 	for name := range names {
-		if _, err := f.Cluster.Kubectl(f.ctx, "get", "namespace", name); err == nil {
+		if _, err := f.Cluster.Kubectl(f.Ctx, "get", "namespace", name); err == nil {
 			continue
 		}
-		f.must(f.CreateNamespace(f.ctx, name))
+		f.Must(f.CreateNamespace(f.Ctx, name))
 		f.Cleanup(func() {
-			if _, err := f.Cluster.Kubectl(f.ctx, "delete", "namespace", name, "--wait=false"); err != nil {
+			if _, err := f.Cluster.Kubectl(f.Ctx, "delete", "namespace", name, "--wait=false"); err != nil {
 				f.Error(err)
 			}
 		})
@@ -152,7 +154,7 @@ func (f *fixture) dryRun(manifests []byte) (accepted int, complaints []string) {
 	if bytes.Contains(manifests, []byte("generateName:")) {
 		verb = "create" // there is nothing to compare with
 	}
-	command := f.Cluster.ControlPlane().Command(f.ctx, "kubectl", verb, "--dry-run=server", "-f", "-")
+	command := f.Cluster.ControlPlane().Command(f.Ctx, "kubectl", verb, "--dry-run=server", "-f", "-")
 	var out, errs bytes.Buffer
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(manifests), &out, &errs
 	if err := f.Cluster.ControlPlane().Run(command); err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -172,8 +174,8 @@ func TestConvertOnALiveCluster(t *testing.T) {
 	f := setup(t, "converted")
 	f.bridge("br-conv")
 	f.nad("net", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-conv","ipam":{}}`)
-	f.must(f.Published(f.ctx, "converted/net"))
-	f.must(f.Apply(f.ctx, fmt.Sprintf(`
+	f.Must(f.Published(f.Ctx, "converted/net"))
+	f.Must(f.Apply(f.Ctx, fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: converted}
@@ -191,36 +193,37 @@ spec:
 `, cluster.TestImage)))
 
 	// A read-only look at it, alone and among everything.
-	f.nadra(0, "scan", "-n", "converted").says("deploy/web", "1 ready, 0 ready with notes, 0 stay", "cluster ")
+	f.nadra(0, "scan", "-n", "converted").says("deploy/web")
+	f.nadra(0, "scan", "-n", "converted", "-o", "json").scanned(report.Verdicts{Ready: 1})
 	f.nadra(0, "scan", "-A", "-o", "json", "--fail-on=never").says(`"kind": "ScanReport"`, `"name": "web"`)
-	f.nadra(0, "scan", "deploy/web", "-n", "converted").says("1 ready")
+	f.nadra(0, "scan", "deploy/web", "-n", "converted", "-o", "json").scanned(report.Verdicts{Ready: 1})
 
 	// What would change; then it does.
 	f.nadra(1, "diff", "deploy/web", "-n", "converted").says("+      resourceClaims:", "+kind: ResourceClaimTemplate", "+kind: DeviceClass")
 	converted := f.nadra(0, "convert", "deploy/web", "-n", "converted")
 	manifest := filepath.Join(t.TempDir(), "converted.yaml")
-	f.must(os.WriteFile(manifest, []byte(converted.Out), 0o644))
+	f.Must(os.WriteFile(manifest, []byte(converted.Out), 0o644))
 	f.nadra(1, "diff", "-f", manifest, "--against=live", "--server-side", "--force-conflicts").says("+kind: DeviceClass")
-	f.must(f.Apply(f.ctx, converted.Out))
+	f.Must(f.Apply(f.Ctx, converted.Out))
 	f.nadra(0, "diff", "deploy/web", "-n", "converted").none()
 	f.nadra(0, "convert", "deploy/web", "-n", "converted").none()
 
 	// It runs, with the network.
-	if out, err := f.Cluster.Kubectl(f.ctx, "-n", "converted", "scale", "deploy/web", "--replicas=1"); err != nil {
+	if out, err := f.Cluster.Kubectl(f.Ctx, "-n", "converted", "scale", "deploy/web", "--replicas=1"); err != nil {
 		t.Fatal(err, out)
 	}
-	if out, err := f.Cluster.Kubectl(f.ctx, "-n", "converted", "rollout", "status", "deploy/web", "--timeout=90s"); err != nil {
+	if out, err := f.Cluster.Kubectl(f.Ctx, "-n", "converted", "rollout", "status", "deploy/web", "--timeout=90s"); err != nil {
 		t.Fatal(err, out)
 	}
-	links, err := f.Cluster.Kubectl(f.ctx, "-n", "converted", "exec", "deploy/web", "--", "ip", "link", "show", "data")
+	links, err := f.Cluster.Kubectl(f.Ctx, "-n", "converted", "exec", "deploy/web", "--", "ip", "link", "show", "data")
 	if err != nil || !strings.Contains(links, "data") {
 		t.Errorf("the pod has no interface data: %v\n%s", err, links)
 	}
-	f.nadra(0, "scan", "-n", "converted").says("deploy/web (1)")
-	if out, err := f.Cluster.Kubectl(f.ctx, "-n", "converted", "delete", "deploy/web", "--timeout=60s"); err != nil {
+	f.nadra(0, "scan", "-n", "converted").says("deploy/web")
+	if out, err := f.Cluster.Kubectl(f.Ctx, "-n", "converted", "delete", "deploy/web", "--timeout=60s"); err != nil {
 		t.Fatal(err, out)
 	}
-	if out, err := f.Cluster.Kubectl(f.ctx, "delete", "deviceclass", "net.converted.nad.nadra.dev"); err != nil {
+	if out, err := f.Cluster.Kubectl(f.Ctx, "delete", "deviceclass", "net.converted.nad.nadra.dev"); err != nil {
 		t.Fatal(err, out)
 	}
 }
@@ -235,8 +238,8 @@ type said struct {
 // nadra runs `kubectl nadra` and demands an exit code.
 func (f *fixture) nadra(code int, args ...string) said {
 	f.Helper()
-	out, err := f.Nadra(f.ctx, args...)
-	f.must(err)
+	out, err := f.Nadra(f.Ctx, args...)
+	f.Must(err)
 	if out.Code != code {
 		f.Errorf("kubectl nadra %v: exit code %d, want %d\n%s%s", args, out.Code, code, out.Out, out.Err)
 	}
@@ -250,6 +253,16 @@ func (s said) says(texts ...string) {
 		if !strings.Contains(s.Out, text) {
 			s.f.Errorf("kubectl nadra %v does not say %q:\n%s%s", s.args, text, s.Out, s.Err)
 		}
+	}
+}
+
+// scanned demands that standard output is a scan's report with these workloads.
+func (s said) scanned(want report.Verdicts) {
+	s.f.Helper()
+	var r report.Report
+	s.f.Must(json.Unmarshal([]byte(s.Out), &r))
+	if r.Kind != report.Kind || r.Summary.Workloads != want {
+		s.f.Errorf("kubectl nadra %v reports the workloads %+v, want %+v:\n%s", s.args, r.Summary.Workloads, want, s.Out)
 	}
 }
 

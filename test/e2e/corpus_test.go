@@ -99,7 +99,7 @@ func TestCorpus(t *testing.T) {
 	}
 	f := setup(t, "corpus")
 	nads, err := readNADs(dir)
-	f.must(err)
+	f.Must(err)
 
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 3)
@@ -159,20 +159,20 @@ func (f *fixture) makeLinks(c chain, serial int) {
 // attachAndDetach gives a pod the NAD, under its own name in a namespace of
 // its own, since two in the corpus may be called the same.
 func (f *fixture) attachAndDetach(ns string, nad *nadv1.NetworkAttachmentDefinition, config map[string]any) error {
-	if err := f.CreateNamespace(f.ctx, ns); err != nil {
+	if err := f.CreateNamespace(f.Ctx, ns); err != nil {
 		return err
 	}
-	if err := f.CreateNAD(f.ctx, ns, nad.Name, nad.Spec.Config); err != nil {
+	if err := f.CreateNAD(f.Ctx, ns, nad.Name, nad.Spec.Config); err != nil {
 		return err
 	}
-	if _, err := f.Create(f.ctx, ns, "pod", lab.Want{Network: nad.Name, Config: config}); err != nil {
+	if _, err := f.Create(f.Ctx, ns, "pod", lab.Want{Network: nad.Name, Config: config}); err != nil {
 		return err
 	}
-	pod, err := f.Ready(f.ctx, ns, "pod", 2*time.Minute)
+	pod, err := f.Ready(f.Ctx, ns, "pod", 2*time.Minute)
 	if err != nil {
 		return err
 	}
-	claim, err := f.ClaimWhen(f.ctx, pod, func(c *resourceapi.ResourceClaim) error {
+	claim, err := f.ClaimWhen(f.Ctx, pod, func(c *resourceapi.ResourceClaim) error {
 		if len(c.Status.Devices) != 1 || c.Status.Devices[0].Data == nil {
 			return errors.New("the claim has no CNI result yet")
 		}
@@ -188,10 +188,10 @@ func (f *fixture) attachAndDetach(ns string, nad *nadv1.NetworkAttachmentDefinit
 	if err := f.compare(&result); err != nil {
 		return fmt.Errorf("the pod's namespace differs from what the plugins reported: %w", err)
 	}
-	if err := f.DeletePod(f.ctx, ns, "pod"); err != nil {
+	if err := f.DeletePod(f.Ctx, ns, "pod"); err != nil {
 		return err
 	}
-	_, err = f.Cluster.Kubectl(f.ctx, "delete", "namespace", ns, "--wait=false")
+	_, err = f.Cluster.Kubectl(f.Ctx, "delete", "namespace", ns, "--wait=false")
 	return err
 }
 

@@ -20,7 +20,7 @@ func TestDefaultRoute(t *testing.T) {
 		"ranges":[[{"subnet":"10.61.0.0/24"}],[{"subnet":"fd61::/64"}]]}}`)
 	f.nad("greedy", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-gw","ipam":{"type":"host-local",
 		"subnet":"10.62.0.0/24","gateway":"10.62.0.1","routes":[{"dst":"0.0.0.0/0"},{"dst":"10.63.0.0/16"}]}}`)
-	f.must(f.Published(f.ctx, "defaultroute/dual", "defaultroute/greedy"))
+	f.Must(f.Published(f.Ctx, "defaultroute/dual", "defaultroute/greedy"))
 
 	for _, tc := range []struct {
 		name string
@@ -35,7 +35,7 @@ func TestDefaultRoute(t *testing.T) {
 			pod := f.start(tc.name, lab.Want{Network: "dual", Config: map[string]any{"defaultRoute": tc.asks}}, lab.Want{Network: "greedy"})
 			var got []string
 			for _, family := range []string{"-4", "-6"} {
-				out, err := f.Exec(f.ctx, f.ns, tc.name, "ip", family, "route", "show", "default")
+				out, err := f.Exec(f.Ctx, f.NS, tc.name, "ip", family, "route", "show", "default")
 				if err != nil {
 					t.Fatalf("listing routes: %v\n%s", err, out)
 				}
@@ -61,7 +61,7 @@ func TestDefaultRoute(t *testing.T) {
 					t.Errorf("gateways of %s in network-status (-want +got):\n%s", s.Interface, diff)
 				}
 			}
-			f.must(f.DeletePod(f.ctx, f.ns, tc.name))
+			f.Must(f.DeletePod(f.Ctx, f.NS, tc.name))
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -32,17 +33,17 @@ func TestDeviceHealth(t *testing.T) {
 	}
 
 	f.sh("ip link del lan9")
-	f.becomes("one", corev1.ResourceHealthStatusUnhealthy, "network ill/mac cannot be attached on this node", `interface "lan9" is not on the node`)
+	f.becomes("one", corev1.ResourceHealthStatusUnhealthy, "ill/mac", lab.Code(reason.MasterMissing), `"lan9"`)
 	f.sh("touch /run/nadra-ill")
 	f.undo = append(f.undo, "rm -f /run/nadra-ill")
-	f.becomes("two", corev1.ResourceHealthStatusUnhealthy, "network ill/asked", "the fabric manager is down", "code 50")
+	f.becomes("two", corev1.ResourceHealthStatusUnhealthy, "ill/asked", "the fabric manager is down", "code 50")
 
 	f.sh("kill -9 " + f.driverPIDs())
 	f.sh("rm /run/nadra-ill; ip link add lan9 type veth peer name lan9p && ip link set lan9 up && ip link set lan9p up")
 	f.becomes("one", corev1.ResourceHealthStatusHealthy)
 	f.becomes("two", corev1.ResourceHealthStatusHealthy)
 	for _, name := range []string{"one", "two"} {
-		f.must(f.DeletePod(f.ctx, f.ns, name))
+		f.Must(f.DeletePod(f.Ctx, f.NS, name))
 	}
 }
 
@@ -51,8 +52,8 @@ func TestDeviceHealth(t *testing.T) {
 func (f *fixture) becomes(pod string, want corev1.ResourceHealthStatus, says ...string) {
 	f.Helper()
 	began := time.Now()
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
-		p, err := f.Kube.CoreV1().Pods(f.ns).Get(ctx, pod, metav1.GetOptions{})
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		p, err := f.Kube.CoreV1().Pods(f.NS).Get(ctx, pod, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ echo '{"type":"vhost-user","version":"1.1.0","vhost-user":{"mode":"client","path
 echo "$conf" | sed -n 's/.*"prevResult":\(.*\),"runtimeConfig".*/\1/p'`)
 	f.nad("blue", `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","bridge":"br-info"},
 		{"type":"nadra-tells","capabilities":{"CNIDeviceInfoFile":true}}]}`)
-	f.must(f.Published(f.ctx, "deviceinfo/blue"))
+	f.Must(f.Published(f.Ctx, "deviceinfo/blue"))
 	pod := f.start("web", lab.Want{Network: "blue"})
 	info := f.status(pod, "deviceinfo/blue").DeviceInfo
 	if info == nil || info.VhostUser == nil || info.VhostUser.Path != "/run/x.sock" {
@@ -35,8 +35,8 @@ echo "$conf" | sed -n 's/.*"prevResult":\(.*\),"runtimeConfig".*/\1/p'`)
 	if got := f.sh(files); !strings.HasPrefix(got, "deviceinfo-blue-") || !strings.HasSuffix(strings.TrimSpace(got), "_net1") {
 		t.Errorf("device information files: %q", got)
 	}
-	f.must(f.DeletePod(f.ctx, f.ns, "web"))
-	f.eventually(2*time.Minute, func(context.Context) error {
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
+	f.Eventually(2*time.Minute, func(context.Context) error {
 		if left := strings.TrimSpace(f.sh(files)); left != "" {
 			return fmt.Errorf("left: %s", left)
 		}

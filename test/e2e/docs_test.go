@@ -22,23 +22,23 @@ func TestDocumentedManifests(t *testing.T) {
 	documents := map[string]string{}
 	for _, page := range []string{"README.md", "docs/operations.md"} {
 		text, err := os.ReadFile(filepath.Join(lab.Root(), page))
-		f.must(err)
+		f.Must(err)
 		for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 			documents[page+": "+strings.SplitN(m[1], "\n", 2)[0]] = m[1]
 		}
 	}
 	demo, err := filepath.Glob(filepath.Join(lab.Root(), "test/demo/manifests/*.yaml"))
-	f.must(err)
+	f.Must(err)
 	for _, path := range demo {
 		text, err := os.ReadFile(path)
-		f.must(err)
+		f.Must(err)
 		documents[filepath.Base(path)] = string(text)
 	}
 	if len(documents) < 4 {
 		t.Errorf("found only %d documents", len(documents))
 	}
 	for name, text := range documents {
-		out, err := f.Cluster.KubectlInput(f.ctx, text, "apply", "-n", f.ns, "--dry-run=server", "-f", "-")
+		out, err := f.Cluster.KubectlInput(f.Ctx, text, "apply", "-n", f.NS, "--dry-run=server", "-f", "-")
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}

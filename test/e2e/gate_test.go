@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -33,17 +34,17 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	f := setup(t, "gate")
 	f.bridge("br-gate")
 	f.nad("blue", gateConf)
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
-	_, err := f.CreatePod(f.ctx, needsNetwork(lab.Pod(f.ns, "web", "web")))
-	f.must(err)
-	_, err = f.Ready(f.ctx, f.ns, "web", time.Minute)
-	f.must(err)
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
+	_, err := f.CreatePod(f.Ctx, needsNetwork(lab.Pod(f.NS, "web", "web")))
+	f.Must(err)
+	_, err = f.Ready(f.Ctx, f.NS, "web", time.Minute)
+	f.Must(err)
 	before := f.pausePID("web")
 
 	// After the second death the kubelet waits 10 s and more with a restart.
 	first := f.driverPIDs()
 	f.sh("kill -9 " + first)
-	f.eventually(2*time.Minute, func(context.Context) error {
+	f.Eventually(2*time.Minute, func(context.Context) error {
 		if now := f.driverPIDs(); now == "" || now == first {
 			return errors.New("the driver was not restarted")
 		}
@@ -51,7 +52,7 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	})
 	f.sh("kill -9 " + f.driverPIDs())
 	f.sh("kill -9 " + before)
-	f.eventually(2*time.Minute, func(context.Context) error {
+	f.Eventually(2*time.Minute, func(context.Context) error {
 		if f.gatesWaiting() > 0 {
 			return nil
 		}
@@ -60,18 +61,18 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 		}
 		return errors.New("no container is at the gate")
 	})
-	f.eventually(2*time.Minute, func(context.Context) error {
+	f.Eventually(2*time.Minute, func(context.Context) error {
 		if f.gatesWaiting() > 0 {
 			return errors.New("the container is still at the gate")
 		}
 		return nil
 	})
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
-		_, err := f.Exec(ctx, f.ns, "web", "ip", "addr", "show", "net1")
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		_, err := f.Exec(ctx, f.NS, "web", "ip", "addr", "show", "net1")
 		return err
 	})
-	pod, err := f.Ready(f.ctx, f.ns, "web", time.Minute)
-	f.must(err)
+	pod, err := f.Ready(f.Ctx, f.NS, "web", time.Minute)
+	f.Must(err)
 	if s := pod.Status.ContainerStatuses[0]; s.LastTerminationState.Terminated != nil && s.LastTerminationState.Terminated.ExitCode == 42 {
 		t.Errorf("a container has run without net1")
 	}
@@ -85,15 +86,15 @@ func TestGateIsInEveryContainer(t *testing.T) {
 	f := setup(t, "gates")
 	f.bridge("br-gate")
 	f.nad("blue", gateConf)
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
-	pod := lab.Pod(f.ns, "web", "web")
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
+	pod := lab.Pod(f.NS, "web", "web")
 	second := *pod.Spec.Containers[0].DeepCopy()
 	second.Name = "second"
 	pod.Spec.Containers = append(pod.Spec.Containers, second)
-	_, err := f.CreatePod(f.ctx, needsNetwork(pod))
-	f.must(err)
-	ready, err := f.Ready(f.ctx, f.ns, "web", time.Minute)
-	f.must(err)
+	_, err := f.CreatePod(f.Ctx, needsNetwork(pod))
+	f.Must(err)
+	ready, err := f.Ready(f.Ctx, f.NS, "web", time.Minute)
+	f.Must(err)
 	for _, s := range ready.Status.ContainerStatuses {
 		id := strings.TrimPrefix(s.ContainerID, "containerd://")
 		config := f.sh("cat /run/containerd/io.containerd.runtime.v2.task/k8s.io/" + id + "/config.json")
@@ -107,7 +108,7 @@ func TestGateIsInEveryContainer(t *testing.T) {
 	if left := f.sh("ls /run/cdi"); strings.Count(left, "net.nadra.dev-gate_") != 1 {
 		t.Errorf("CDI files: %s", left)
 	}
-	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 	if left := f.sh("ls /run/cdi"); left != "" {
 		t.Errorf("CDI files after the pod: %s", left)
 	}
@@ -119,20 +120,20 @@ func TestUngatedPodIsRefused(t *testing.T) {
 	f := setup(t, "ungated")
 	f.bridge("br-gate")
 	f.nad("blue", gateConf)
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
-	pod := lab.Pod(f.ns, "web", "web")
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
+	pod := lab.Pod(f.NS, "web", "web")
 	plain := *pod.Spec.Containers[0].DeepCopy()
 	plain.Name, plain.Resources = "no-reference", corev1.ResourceRequirements{}
 	pod.Spec.Containers = append([]corev1.Container{plain}, pod.Spec.Containers...)
-	_, err := f.CreatePod(f.ctx, needsNetwork(pod))
-	f.must(err)
-	f.eventually(time.Minute, func(context.Context) error {
-		return f.said("web", "nothing would hold container no-reference until the pod's networks are attached")
+	_, err := f.CreatePod(f.Ctx, needsNetwork(pod))
+	f.Must(err)
+	f.Eventually(time.Minute, func(context.Context) error {
+		return f.said("web", lab.Code(reason.ContainerWithoutClaim), "no-reference")
 	})
 	if n := len(f.sandboxes("web")); n != 0 {
 		t.Errorf("the pod has %d sandboxes", n)
 	}
-	f.must(f.hasRun("web"))
+	f.Must(f.hasRun("web"))
 }
 
 // sandboxes returns the pod's ready sandboxes and their pause processes, as
@@ -149,7 +150,7 @@ func (f *fixture) sandboxes(pod string) map[string]string {
 		if json.Unmarshal([]byte(f.sh("ctr -n k8s.io containers info "+fields[0])), &info) != nil {
 			continue
 		}
-		if info.Labels["io.cri-containerd.kind"] == "sandbox" && info.Labels["io.kubernetes.pod.name"] == pod && info.Labels["io.kubernetes.pod.namespace"] == f.ns {
+		if info.Labels["io.cri-containerd.kind"] == "sandbox" && info.Labels["io.kubernetes.pod.name"] == pod && info.Labels["io.kubernetes.pod.namespace"] == f.NS {
 			out[fields[0]] = fields[1]
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/cli"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -31,8 +32,8 @@ func TestKubectlFindsThePlugin(t *testing.T) {
 	f := setup(t, "plugin")
 	const script = `PATH="$1:$PATH"; kubectl nadra version --client && ! kubectl nadra version --no-such-flag`
 	machine := f.Cluster.ControlPlane()
-	out, err := machine.Exec(f.ctx, "sh", "-c", script, "sh", filepath.Join(lab.Root(), "bin"))
-	f.must(err)
+	out, err := machine.Exec(f.Ctx, "sh", "-c", script, "sh", filepath.Join(lab.Root(), "bin"))
+	f.Must(err)
 	if !strings.Contains(string(out), "nadra.dev/v1alpha1") {
 		f.Errorf("kubectl nadra version prints %q", out)
 	}
@@ -47,55 +48,58 @@ func TestInspect(t *testing.T) {
 	f.nad("blue", strings.NewReplacer("br-bad", "br-insp", "10.66.", "10.83.").Replace(goodConf))
 	f.nad("fails", plugin("nadra-novf"))
 	f.nad("far", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan-of-others","ipam":{}}`)
-	f.must(f.Published(f.ctx, "inspect/blue", "inspect/fails"))
+	f.Must(f.Published(f.Ctx, "inspect/blue", "inspect/fails"))
 
 	watched, stop := f.watchAttachments()
 	f.start("web", lab.Want{Network: "blue", Config: map[string]any{"interface": "data0"}}, lab.Want{Network: "blue"})
 	f.createAnnotated("old", "blue")
 	f.createOfClass("typo", "blu.inspect.nad.nadra.dev")
 	for name, network := range map[string]string{"novf": "fails", "remote": "far"} {
-		_, err := f.Create(f.ctx, f.ns, name, lab.Want{Network: network})
-		f.must(err)
+		_, err := f.Create(f.Ctx, f.NS, name, lab.Want{Network: network})
+		f.Must(err)
 	}
 
 	row := regexp.MustCompile(`(?m)^web +data0 +inspect/blue +Attached +10\.83\.0\.\d+/24 +` + f.node.Name() + `\s*$`)
-	f.eventually(2*time.Minute, func(context.Context) error { return matches(row, watched.String()) })
-	f.eventually(time.Minute, f.says(cli.CodeOK, row, "get", "attachments", "--nad", "blue"))
-	f.eventually(time.Minute, f.says(cli.CodeOK, regexp.MustCompile(`(?m)^novf .* Failed .* AttachFailed: .*no free virtual function`), "get", "att", "-o", "wide"))
-	for pod, says := range map[string]string{
-		"typo":   `(?s)FAILED +definition .*NetworkAttachmentDefinition inspect/blu does not exist.*author of the pod's manifest`,
-		"remote": `(?s)FAILED +nodes .*none of the nodes with nadra's driver \(` + f.node.Name() + `\) offers it.*administrator of the node`,
-		"novf":   `(?s)FAILED +attachment .*no free virtual function.*Whose job: +the CNI plugin`,
-		"old":    `(?s)FAILED +claim .*nobody serves it.*whoever converts the workload`,
+	f.Eventually(2*time.Minute, func(context.Context) error { return matches(row, watched.String()) })
+	f.Eventually(time.Minute, f.says(cli.CodeOK, row, "get", "attachments", "--nad", "blue"))
+	f.Eventually(time.Minute, f.says(cli.CodeOK, regexp.MustCompile(`(?m)^novf .* Failed .*`+string(reason.PluginFailed)+`.*no free virtual function`), "get", "att", "-o", "wide"))
+	for pod, want := range map[string]struct {
+		parts string
+		owner reason.Owner
+	}{
+		"typo":   {`definition .*inspect/blu\b`, reason.OfManifest},
+		"remote": {`nodes .*` + f.node.Name(), reason.OfNode},
+		"novf":   {`attachment .*` + string(reason.PluginFailed) + `.*no free virtual function`, reason.OfPlugin},
+		"old":    {`claim .*`, reason.OfConversion},
 	} {
-		f.eventually(time.Minute, f.says(cli.CodeBlockers, regexp.MustCompile(says), "explain", "pod/"+pod))
+		f.Eventually(time.Minute, f.says(cli.CodeBlockers, regexp.MustCompile(`(?s)FAILED +`+want.parts+`.*`+regexp.QuoteMeta(string(want.owner))), "explain", "pod/"+pod))
 	}
-	f.must(f.says(cli.CodeOK, regexp.MustCompile(`all its networks are there(?s).*10\.83\.0\.`), "explain", "pod", "web")(f.ctx))
-	f.must(f.says(cli.CodeOK, regexp.MustCompile(`"kind": "PodChain"(?s).*"verdict": "ok"`), "explain", "pod/web", "-o", "json")(f.ctx))
+	f.Must(f.says(cli.CodeOK, regexp.MustCompile(`10\.83\.0\.`), "explain", "pod", "web")(f.Ctx))
+	f.Must(f.says(cli.CodeOK, regexp.MustCompile(`"kind": "PodChain"(?s).*"verdict": "ok"`), "explain", "pod/web", "-o", "json")(f.Ctx))
 
 	for _, args := range [][]string{{"get", "attachments"}, {"get", "attachments", "-o", "wide"}, {"explain", "pod/web"}, {"explain", "pod/novf"}, {"explain", "pod/remote"}} {
-		_, out, err := f.cli(f.ctx, args...)
-		f.must(err)
+		_, out, err := f.cli(f.Ctx, args...)
+		f.Must(err)
 		t.Logf("%s\n%s", strings.Join(args, " "), out)
 		if example := strings.Join(args, " "); example == "get attachments" || example == "explain pod/novf" {
-			f.must(documented(example, out))
+			f.Must(documented(example, out))
 		}
 	}
 
-	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 	gone := regexp.MustCompile(`(?m)^web +data0 +inspect/blue +Gone`)
-	f.eventually(2*time.Minute, func(context.Context) error { return matches(gone, watched.String()) })
+	f.Eventually(2*time.Minute, func(context.Context) error { return matches(gone, watched.String()) })
 	if code := stop(); code != cli.CodeOK {
 		t.Errorf("the watch ends with %d", code)
 	}
-	f.must(f.says(cli.CodeError, regexp.MustCompile(`pods "web" not found`), "explain", "pod/web")(f.ctx))
+	f.Must(f.says(cli.CodeError, regexp.MustCompile(`pods "web" not found`), "explain", "pod/web")(f.Ctx))
 	t.Logf("get attachments -w\n%s", watched)
 }
 
 // watchAttachments runs the command until stop, which interrupts it and returns
 // its exit code.
 func (f *fixture) watchAttachments() (out *safeBuffer, stop func() int) {
-	ctx, interrupt := context.WithCancel(f.ctx)
+	ctx, interrupt := context.WithCancel(f.Ctx)
 	f.Cleanup(interrupt)
 	out = &safeBuffer{}
 	cmd := f.command(ctx, "get", "attachments", "-w")
@@ -117,7 +121,7 @@ func (f *fixture) watchAttachments() (out *safeBuffer, stop func() int) {
 // where the cluster can be reached.
 func (f *fixture) command(ctx context.Context, args ...string) *exec.Cmd {
 	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
-	return f.node.Command(ctx, binary, append(args, "--kubeconfig", f.Cluster.Kubeconfig(), "-n", f.ns)...)
+	return f.node.Command(ctx, binary, append(args, "--kubeconfig", f.Cluster.Kubeconfig(), "-n", f.NS)...)
 }
 
 // cli runs a command of kubectl-nadra.
@@ -156,7 +160,7 @@ func matches(want *regexp.Regexp, text string) error {
 // createAnnotated creates a pod as Multus users write it.
 func (f *fixture) createAnnotated(name, networks string) {
 	f.Helper()
-	pod := lab.Pod(f.ns, name, "")
+	pod := lab.Pod(f.NS, name, "")
 	pod.Annotations = map[string]string{attachment.NetworksAnnotation: networks}
 	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
 	f.create(pod)
@@ -165,17 +169,17 @@ func (f *fixture) createAnnotated(name, networks string) {
 // createOfClass creates a pod with a claim for a class.
 func (f *fixture) createOfClass(name, class string) {
 	f.Helper()
-	template := lab.Template(f.ns, name, lab.Want{Network: "any"})
+	template := lab.Template(f.NS, name, lab.Want{Network: "any"})
 	exactly := template.Spec.Spec.Devices.Requests[0].Exactly
 	exactly.DeviceClassName, exactly.Selectors = class, nil
-	f.must(f.CreateTemplate(f.ctx, template))
-	f.create(lab.Pod(f.ns, name, name))
+	f.Must(f.CreateTemplate(f.Ctx, template))
+	f.create(lab.Pod(f.NS, name, name))
 }
 
 func (f *fixture) create(pod *corev1.Pod) {
 	f.Helper()
-	_, err := f.Kube.CoreV1().Pods(f.ns).Create(f.ctx, pod, metav1.CreateOptions{})
-	f.must(err)
+	_, err := f.Kube.CoreV1().Pods(f.NS).Create(f.Ctx, pod, metav1.CreateOptions{})
+	f.Must(err)
 }
 
 // safeBuffer can be read while a command writes.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -35,22 +36,22 @@ func TestSlowPluginHoldsOnlyItsPod(t *testing.T) {
 	installPlugin(t, "nadra-slow", `[ "$CNI_COMMAND" = ADD ] && { sleep 5; `+passOn+`; }; exit 0`)
 	f.nad("slow", chained("br-slow", "10.72.0.0/24", "nadra-slow"))
 	f.nad("fast", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-slow","ipam":{"type":"host-local","subnet":"10.72.1.0/24"}}`)
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "slow", lab.Want{Network: "slow"})))
-	_, err := f.CreatePod(f.ctx, needsNetwork(lab.Pod(f.ns, "slow", "slow")))
-	f.must(err)
-	f.eventually(2*time.Minute, f.gatesAre(1))
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "slow", lab.Want{Network: "slow"})))
+	_, err := f.CreatePod(f.Ctx, needsNetwork(lab.Pod(f.NS, "slow", "slow")))
+	f.Must(err)
+	f.Eventually(2*time.Minute, f.gatesAre(1))
 	started := time.Now()
 	f.start("other", lab.Want{Network: "fast"})
 	if f.gatesWaiting() == 0 {
 		t.Errorf("the other pod was Ready only after %s, with the slow one", time.Since(started))
 	}
-	pod, err := f.Ready(f.ctx, f.ns, "slow", time.Minute)
-	f.must(err)
+	pod, err := f.Ready(f.Ctx, f.NS, "slow", time.Minute)
+	f.Must(err)
 	if s := pod.Status.ContainerStatuses[0]; s.RestartCount > 0 {
 		t.Errorf("a container was restarted: %+v", s)
 	}
-	f.must(f.DeletePod(f.ctx, f.ns, "slow"))
-	f.must(f.DeletePod(f.ctx, f.ns, "other"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "slow"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "other"))
 }
 
 // A deletion releases the containers that wait at the gate within 2 s.
@@ -59,24 +60,24 @@ func TestDeletionReleasesTheGate(t *testing.T) {
 	f.bridge("br-rel")
 	installPlugin(t, "nadra-sleeps", `[ "$CNI_COMMAND" = ADD ] && exec sleep 600; exit 0`)
 	f.nad("blue", chained("br-rel", "10.73.0.0/24", "nadra-sleeps"))
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
-	pod := lab.Pod(f.ns, "web", "web")
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
+	pod := lab.Pod(f.NS, "web", "web")
 	second := *pod.Spec.Containers[0].DeepCopy()
 	second.Name = "second"
 	pod.Spec.Containers = append(pod.Spec.Containers, second)
-	_, err := f.CreatePod(f.ctx, pod)
-	f.must(err)
-	f.eventually(2*time.Minute, f.gatesAre(1))
-	f.must(f.Kube.CoreV1().Pods(f.ns).Delete(f.ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)}))
+	_, err := f.CreatePod(f.Ctx, pod)
+	f.Must(err)
+	f.Eventually(2*time.Minute, f.gatesAre(1))
+	f.Must(f.Kube.CoreV1().Pods(f.NS).Delete(f.Ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)}))
 	deleted := time.Now()
-	f.eventually(2*time.Minute, f.gatesAre(0))
+	f.Eventually(2*time.Minute, f.gatesAre(0))
 	if took := time.Since(deleted); took > 2*time.Second {
 		t.Errorf("the gate was released %s after the deletion", took)
 	} else {
 		t.Logf("the gate was released %s after the deletion", took)
 	}
-	f.eventually(2*time.Minute, func(ctx context.Context) error { return f.podGone(ctx, "web") })
-	f.must(f.Kube.ResourceV1().ResourceClaimTemplates(f.ns).Delete(f.ctx, "web", metav1.DeleteOptions{}))
+	f.Eventually(2*time.Minute, func(ctx context.Context) error { return f.podGone(ctx, "web") })
+	f.Must(f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).Delete(f.Ctx, "web", metav1.DeleteOptions{}))
 }
 
 // A plugin whose DEL is broken does not keep its pod for ever; when it is
@@ -89,12 +90,12 @@ func TestBrokenDelLetsThePodGo(t *testing.T) {
 	f.start("web", lab.Want{Network: "blue"})
 	f.sh("touch /run/nadra-nodel")
 	started := time.Now()
-	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 	t.Logf("the pod was gone after %s", time.Since(started))
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
-		events := f.Events(ctx, f.ns, "web")
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		events := f.Events(ctx, f.NS, "web")
 		if !slices.ContainsFunc(events, func(e string) bool {
-			return contains("", e, []string{"FailedReleaseNetwork", "broken-del/blue", "net1", "daemon is down"}) == nil
+			return contains("", e, []string{"FailedReleaseNetwork", lab.Code(reason.DELFailed), "broken-del/blue", "net1", "daemon is down"}) == nil
 		}) {
 			return fmt.Errorf("no event tells of the DEL:\n%s", strings.Join(events, "\n"))
 		}
@@ -104,7 +105,7 @@ func TestBrokenDelLetsThePodGo(t *testing.T) {
 		t.Errorf("owed: %s", owed)
 	}
 	f.sh("rm /run/nadra-nodel")
-	f.eventually(2*time.Minute, func(context.Context) error {
+	f.Eventually(2*time.Minute, func(context.Context) error {
 		if owed := f.sh("ls /var/lib/nadra/pending-dels"); owed != "" {
 			return fmt.Errorf("still owed: %s", owed)
 		}
@@ -119,11 +120,11 @@ func TestDamagedRecord(t *testing.T) {
 	f.bridge("br-dam")
 	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-dam","ipam":{"type":"host-local","subnet":"10.75.0.0/24"}}`)
 	pod := f.start("web", lab.Want{Network: "blue"})
-	claim, err := f.Claim(f.ctx, pod)
-	f.must(err)
+	claim, err := f.Claim(f.Ctx, pod)
+	f.Must(err)
 	first := f.driverPIDs()
 	f.sh(fmt.Sprintf("echo '{\"version\":1,' >/var/lib/nadra/claims/%s.json && kill -9 %s", claim.UID, first))
-	f.eventually(time.Minute, func(ctx context.Context) error {
+	f.Eventually(time.Minute, func(ctx context.Context) error {
 		list, err := f.Kube.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=NetworkStateDamaged"})
 		if err == nil && !slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, string(claim.UID)) }) {
 			err = errors.New("no event on the node tells of the damage")
@@ -131,11 +132,11 @@ func TestDamagedRecord(t *testing.T) {
 		return err
 	})
 	f.sh("rm -r /var/lib/nadra/damaged/*") // kept for a person; not a leak
-	if out, err := f.Exec(f.ctx, f.ns, "web", "ip", "addr", "show", "net1"); err != nil {
+	if out, err := f.Exec(f.Ctx, f.NS, "web", "ip", "addr", "show", "net1"); err != nil {
 		t.Errorf("the pod has lost its network: %v\n%s", err, out)
 	}
-	f.must(f.DeletePod(f.ctx, f.ns, "web"))
-	f.eventually(2*time.Minute, func(context.Context) error { // the sweep's turn
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
+	f.Eventually(2*time.Minute, func(context.Context) error { // the sweep's turn
 		if left := f.sh("ls /var/lib/nadra/cni/results /var/lib/cni/networks/blue | grep -v -e lock -e last_reserved -e ':$' || true"); strings.TrimSpace(left) != "" {
 			return fmt.Errorf("left: %s", left)
 		}
@@ -155,9 +156,9 @@ func (f *fixture) gatesAre(n int) func(context.Context) error {
 
 // podGone succeeds when there is no such pod.
 func (f *fixture) podGone(ctx context.Context, name string) error {
-	list, err := f.Kube.CoreV1().Pods(f.ns).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	list, err := f.Kube.CoreV1().Pods(f.NS).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err == nil && len(list.Items) > 0 {
-		err = fmt.Errorf("pod %s/%s is still there", f.ns, name)
+		err = fmt.Errorf("pod %s/%s is still there", f.NS, name)
 	}
 	return err
 }

@@ -26,40 +26,33 @@ const staticPods = "/var/lib/kubelet/static-pods"
 var theLab *lab.Lab
 
 func TestMain(m *testing.M) {
-	lab.Main("e2e", func(ctx context.Context, dir string) int { return run(ctx, dir, m) })
+	lab.Suite{Name: "e2e", Start: start, Tests: func() int {
+		code := m.Run()
+		if code != 0 {
+			fmt.Fprintln(os.Stderr, theLab.DriverLog(context.Background()))
+		}
+		return code
+	}}.Main()
 }
 
-func run(ctx context.Context, dir string, m *testing.M) int {
-	var err error
+func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir: dir,
-		// Tests kill the driver; the next one is not to wait ever longer to begin.
+		// Tests kill the driver; its restart must not be delayed by the kubelet's back-off.
 		KubeletConfig: map[string]any{
 			"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},
 			"staticPodPath":    staticPods,
 		},
 	}, os.Stderr)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
-		return 1
+		return nil, err
 	}
-	code := m.Run()
-	if code != 0 {
-		fmt.Fprintln(os.Stderr, theLab.DriverLog(ctx))
-	}
-	if err := theLab.Cluster.Stop(context.WithoutCancel(ctx)); err != nil {
-		fmt.Fprintln(os.Stderr, "stopping the cluster:", err)
-		return 1
-	}
-	return code
+	return theLab.Cluster, nil
 }
 
 // fixture is one test's own namespace, in which it must leave nothing behind.
 type fixture struct {
-	*lab.Lab
-	*testing.T
-	ctx  context.Context
-	ns   string
+	lab.Fixture
 	node *cluster.Node
 	// undo are commands for the node, once the test's pods are gone.
 	undo []string
@@ -71,74 +64,61 @@ func setup(t *testing.T, namespace string) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
-	f := &fixture{Lab: theLab, T: t, ctx: ctx, ns: namespace, node: theLab.Cluster.Nodes()[0]}
+	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}, node: theLab.Cluster.Node(1)}
 	before, err := lab.Look(f.node)
-	f.must(err)
-	f.must(f.CreateNamespace(ctx, namespace))
+	f.Must(err)
+	f.Must(f.CreateNamespace(ctx, namespace))
 	t.Cleanup(func() { f.cleanUp(before) })
 	return f
 }
 
 func (f *fixture) cleanUp(before lab.Snapshot) {
-	if _, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "delete", "pods", "--all", "--timeout=120s"); err != nil {
+	if _, err := f.Cluster.Kubectl(f.Ctx, "-n", f.NS, "delete", "pods", "--all", "--timeout=120s"); err != nil {
 		f.Errorf("deleting the test's pods: %v", err)
 	}
-	err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.ns).DeleteCollection(f.ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	err := f.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(f.NS).DeleteCollection(f.Ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	if err != nil {
 		f.Errorf("deleting the test's NADs: %v", err)
 	}
 	for _, command := range slices.Backward(f.undo) {
 		f.sh(command)
 	}
-	if err := lab.NothingAdded(f.ctx, f.node, before); err != nil {
+	if err := lab.NothingAdded(f.Ctx, f.node, before); err != nil {
 		f.Errorf("after the test: %v", err)
 	}
-	if _, err := f.Cluster.Kubectl(f.ctx, "delete", "namespace", f.ns, "--wait=false"); err != nil {
+	if _, err := f.Cluster.Kubectl(f.Ctx, "delete", "namespace", f.NS, "--wait=false"); err != nil {
 		f.Errorf("deleting the test's namespace: %v", err)
 	}
-}
-
-func (f *fixture) must(err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatal(err)
-	}
-}
-
-// eventually fails the test with the last error of check.
-func (f *fixture) eventually(limit time.Duration, check func(context.Context) error) {
-	f.Helper()
-	f.must(lab.Eventually(f.ctx, limit, check))
 }
 
 // nad creates a NAD in the test's namespace.
 func (f *fixture) nad(name, config string) {
 	f.Helper()
-	f.must(f.CreateNAD(f.ctx, f.ns, name, config))
+	f.Must(f.CreateNAD(f.Ctx, f.NS, name, config))
 }
 
 // start creates a pod with these networks and waits until it is Ready.
 func (f *fixture) start(name string, wants ...lab.Want) *corev1.Pod {
 	f.Helper()
-	_, err := f.Create(f.ctx, f.ns, name, wants...)
-	f.must(err)
-	pod, err := f.Ready(f.ctx, f.ns, name, 3*time.Minute)
-	f.must(err)
+	_, err := f.Create(f.Ctx, f.NS, name, wants...)
+	f.Must(err)
+	pod, err := f.Ready(f.Ctx, f.NS, name, 3*time.Minute)
+	f.Must(err)
 	return pod
 }
 
 // sh runs a command on the node.
 func (f *fixture) sh(command string) string {
 	f.Helper()
-	out, err := f.node.Exec(f.ctx, "sh", "-c", command)
-	f.must(err)
+	out, err := f.node.Exec(f.Ctx, "sh", "-c", command)
+	f.Must(err)
 	return string(out)
 }
 
 // master makes an interface for macvlan on the node for the time of the test.
 func (f *fixture) master(name string) {
 	f.Helper()
-	f.sh("ip link add " + name + " type veth peer name " + name + "p && ip link set " + name + " up && ip link set " + name + "p up")
+	f.Must(lab.MakeLink(f.Ctx, f.node, name))
 	f.undo = append(f.undo, "ip link del "+name)
 }
 

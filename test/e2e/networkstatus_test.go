@@ -17,6 +17,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -31,16 +32,16 @@ const driverRole = "nadra-node"
 func (f *fixture) refuseStatus() (restore func()) {
 	f.Helper()
 	roles := f.Kube.RbacV1().ClusterRoles()
-	role, err := roles.Get(f.ctx, driverRole, metav1.GetOptions{})
-	f.must(err)
+	role, err := roles.Get(f.Ctx, driverRole, metav1.GetOptions{})
+	f.Must(err)
 	original := slices.Clone(role.Rules)
 	set := func(rules []rbacv1.PolicyRule) {
 		f.Helper()
-		current, err := roles.Get(f.ctx, driverRole, metav1.GetOptions{})
-		f.must(err)
+		current, err := roles.Get(f.Ctx, driverRole, metav1.GetOptions{})
+		f.Must(err)
 		current.Rules = rules
-		_, err = roles.Update(f.ctx, current, metav1.UpdateOptions{})
-		f.must(err)
+		_, err = roles.Update(f.Ctx, current, metav1.UpdateOptions{})
+		f.Must(err)
 	}
 	without := slices.DeleteFunc(slices.Clone(original), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/status") })
 	if len(without) == len(original) {
@@ -54,7 +55,7 @@ func (f *fixture) refuseStatus() (restore func()) {
 
 // hasRun returns an error when a container of the pod has been started.
 func (f *fixture) hasRun(pod string) error {
-	p, err := f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, pod, metav1.GetOptions{})
+	p, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, pod, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -66,14 +67,8 @@ func (f *fixture) hasRun(pod string) error {
 	return nil
 }
 
-// said returns an error until an event of the pod contains the words.
-func (f *fixture) said(pod, words string) error {
-	events := f.Events(f.ctx, f.ns, pod)
-	if slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, words) }) {
-		return nil
-	}
-	return fmt.Errorf("no event of pod %s says %q: %q", pod, words, events)
-}
+// said returns an error unless one Event of the pod contains all parts.
+func (f *fixture) said(pod string, parts ...string) error { return f.podSays(pod, parts...)(f.Ctx) }
 
 // The driver may not store network-status: no container starts, the pods say why,
 // one that is deleted goes, and the others start once it may, also one that is
@@ -82,47 +77,46 @@ func TestNetworkStatusRefused(t *testing.T) {
 	f := setup(t, "status-refused")
 	f.bridge("br-status")
 	f.nad("blue", statusConf)
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
-	f.must(f.Published(f.ctx, f.ns+"/blue"))
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
+	f.Must(f.Published(f.Ctx, f.NS+"/blue"))
 	restore := f.refuseStatus()
 	pods := []string{"always", "never", "leaving"}
 	for _, name := range pods {
-		pod := needsNetwork(lab.Pod(f.ns, name, "web"))
+		pod := needsNetwork(lab.Pod(f.NS, name, "web"))
 		if name == "never" {
 			pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 		}
-		_, err := f.CreatePod(f.ctx, pod)
-		f.must(err)
+		_, err := f.CreatePod(f.Ctx, pod)
+		f.Must(err)
 	}
 	for _, name := range pods {
-		f.eventually(time.Minute, func(context.Context) error {
-			return errors.Join(f.said(name, "NetworkStatusLate: the networks are attached, but network-status is not stored after 2s"),
-				f.said(name, "forbidden"))
+		f.Eventually(time.Minute, func(context.Context) error {
+			return errors.Join(f.said(name, "NetworkStatusLate: "+lab.Code(reason.StatusNotStored), "2s"), f.said(name, "forbidden"))
 		})
-		f.must(f.hasRun(name))
+		f.Must(f.hasRun(name))
 	}
-	// The kubelet asks for its container again and again.
-	f.eventually(time.Minute, func(context.Context) error {
-		return f.said("never", "has its networks, but the API server has not stored its network-status")
+	// The kubelet asks for its container again and again, and reports the refusal.
+	f.Eventually(time.Minute, func(context.Context) error {
+		return f.said("never", "Failed: ", lab.Code(reason.StatusNotStored), f.NS+"/never")
 	})
 	begun := time.Now()
-	f.must(f.DeletePod(f.ctx, f.ns, "leaving"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "leaving"))
 	if took := time.Since(begun); took > 45*time.Second {
 		t.Errorf("the deleted pod was gone after %s: its containers were held until the gate's time was over", took)
 	}
 	for _, name := range pods[:2] {
-		f.must(f.hasRun(name))
+		f.Must(f.hasRun(name))
 	}
 	restore()
 	for _, name := range pods[:2] {
-		pod, err := f.Ready(f.ctx, f.ns, name, 2*time.Minute)
-		f.must(err)
+		pod, err := f.Ready(f.Ctx, f.NS, name, 2*time.Minute)
+		f.Must(err)
 		if len(f.statuses(pod)) != 2 {
 			t.Errorf("network-status of pod %s: %+v", name, f.statuses(pod))
 		}
 	}
-	never, err := f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, "never", metav1.GetOptions{})
-	f.must(err)
+	never, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, "never", metav1.GetOptions{})
+	f.Must(err)
 	if n := never.Status.ContainerStatuses[0].RestartCount; n != 0 {
 		t.Errorf("the pod that is never restarted was, %d times", n)
 	}
@@ -149,16 +143,16 @@ esac
 func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 	f := setup(t, "status-away")
 	f.bridge("br-status")
-	f.must(lab.WriteHostFile(f.node, "/opt/cni/bin/hold", []byte(hold), 0o755))
+	f.Must(lab.WriteHostFile(f.node, "/opt/cni/bin/hold", []byte(hold), 0o755))
 	f.sh("mkdir -p " + holdDir)
 	f.undo = append(f.undo, "rm -rf "+holdDir+" /opt/cni/bin/hold")
 	f.nad("blue", `{"cniVersion":"1.0.0","name":"status","plugins":[{"type":"bridge","bridge":"br-status","ipam":{"type":"host-local","subnet":"10.72.0.0/24"}},{"type":"hold"}]}`)
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
-	pod := needsNetwork(lab.Pod(f.ns, "never", "web"))
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
+	pod := needsNetwork(lab.Pod(f.NS, "never", "web"))
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
-	pod, err := f.CreatePod(f.ctx, pod)
-	f.must(err)
-	f.eventually(time.Minute, func(context.Context) error {
+	pod, err := f.CreatePod(f.Ctx, pod)
+	f.Must(err)
+	f.Eventually(time.Minute, func(context.Context) error {
 		if strings.TrimSpace(f.sh("ls "+holdDir)) == "" {
 			return errors.New("the plugin has not begun")
 		}
@@ -166,14 +160,14 @@ func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 	})
 	claim := f.claimWhen(pod, func(*resourceapi.ResourceClaim) error { return nil })
 	control := f.Cluster.ControlPlane()
-	f.must(control.Kill(f.ctx, cluster.APIServer, unix.SIGSTOP))
-	goOn := func() { f.must(control.Kill(context.WithoutCancel(f.ctx), cluster.APIServer, unix.SIGCONT)) }
+	f.Must(control.Kill(f.Ctx, cluster.APIServer, unix.SIGSTOP))
+	goOn := func() { f.Must(control.Kill(context.WithoutCancel(f.Ctx), cluster.APIServer, unix.SIGCONT)) }
 	t.Cleanup(goOn)
 	f.sh("touch " + holdDir + "/release")
-	failed := fmt.Sprintf("pod=\\\"%s/never\\\"", f.ns)
-	f.eventually(2*time.Minute, func(context.Context) error {
-		if log := f.sh("cat /var/log/pods/*nadra-node*/*/*.log | grep 'Storing network-status failed' || true"); !strings.Contains(strings.ReplaceAll(log, `"`, `\"`), failed) {
-			return errors.New("the driver has not tried to store network-status")
+	failed := fmt.Sprintf(`grep -h 'pod="%s/never"' /var/log/pods/*nadra-node*/*/*.log | grep ' err=' || true`, f.NS)
+	f.Eventually(2*time.Minute, func(context.Context) error {
+		if f.sh(failed) == "" {
+			return errors.New("the driver has logged no error about the pod: it has not tried to store network-status")
 		}
 		return nil
 	})
@@ -184,8 +178,8 @@ func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 		t.Errorf("%d processes of the pod run, want the sandbox's alone", n)
 	}
 	goOn()
-	ready, err := f.Ready(f.ctx, f.ns, "never", 2*time.Minute)
-	f.must(err)
+	ready, err := f.Ready(f.Ctx, f.NS, "never", 2*time.Minute)
+	f.Must(err)
 	if n := ready.Status.ContainerStatuses[0].RestartCount; n != 0 || len(f.statuses(ready)) != 2 {
 		t.Errorf("restarts %d, network-status %+v", n, f.statuses(ready))
 	}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -26,7 +27,7 @@ func TestOwnedNodes(t *testing.T) {
 	f := setup(t, "owned")
 	f.bridge("br-own")
 	f.nad("blue", ownConf)
-	f.must(f.Published(f.ctx, "owned/blue"))
+	f.Must(f.Published(f.Ctx, "owned/blue"))
 	early := f.start("early", lab.Want{Network: "blue"})
 	before := f.netns(early)
 
@@ -34,33 +35,33 @@ func TestOwnedNodes(t *testing.T) {
 	f.withdrawn("owned/blue")
 	f.runsOn("early", "net1", "10.84.0.")
 	same(t, "the network namespace of a pod from before the switch", before, f.netns(early))
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "waits", lab.Want{Network: "blue"})))
-	_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "waits", "waits"))
-	f.must(err)
-	f.eventually(2*time.Minute, f.podSays("waits", "FailedScheduling"))
-	f.must(f.DeletePod(f.ctx, f.ns, "early"))
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "waits", lab.Want{Network: "blue"})))
+	_, err := f.CreatePod(f.Ctx, lab.Pod(f.NS, "waits", "waits"))
+	f.Must(err)
+	f.Eventually(2*time.Minute, f.podSays("waits", "FailedScheduling"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "early"))
 	same(t, "addresses", "", f.addresses())
 
 	f.label("nadra.dev/owner=nadra")
 	labelled := time.Now()
-	f.must(f.Published(f.ctx, "owned/blue"))
+	f.Must(f.Published(f.Ctx, "owned/blue"))
 	t.Logf("published %s after the label came", time.Since(labelled).Round(10*time.Millisecond))
-	f.nodeSays("NetworksOwned", "nadra.dev/owner=nadra is here")
-	pod, err := f.Ready(f.ctx, f.ns, "waits", time.Minute)
-	f.must(err)
+	f.nodeSays("NetworksOwned", "nadra.dev/owner=nadra")
+	pod, err := f.Ready(f.Ctx, f.NS, "waits", time.Minute)
+	f.Must(err)
 	during := f.netns(pod)
 
 	f.label("nadra.dev/owner=multus")
 	labelled = time.Now()
 	f.withdrawn("owned/blue")
 	t.Logf("withdrawn %s after the label went", time.Since(labelled).Round(10*time.Millisecond))
-	f.nodeSays("NetworksReleased", "nadra.dev/owner=nadra is gone")
+	f.nodeSays("NetworksReleased", "nadra.dev/owner=nadra")
 	f.runsOn("waits", "net1", "10.84.0.")
 	same(t, "the network namespace after the label went", during, f.netns(pod))
 	f.sh("kill -9 " + f.driverPIDs()) // the next one finds the label as it is, and the pod
 	f.withdrawn("owned/blue")
 	same(t, "the network namespace after a restart", during, f.netns(pod))
-	f.must(f.DeletePod(f.ctx, f.ns, "waits"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "waits"))
 	same(t, "addresses", "", f.addresses())
 }
 
@@ -71,52 +72,53 @@ func TestUnclaimedPodsAreRefused(t *testing.T) {
 	f.nad("blue", ownConf)
 	f.withArgs("--owned-nodes=labelled", "--exempt-pods=unclaimed/exempt-*")
 	f.annotated("old", "blue", nil)
-	old, err := f.Ready(f.ctx, f.ns, "old", time.Minute) // on a node of Multus
-	f.must(err)
+	old, err := f.Ready(f.Ctx, f.NS, "old", time.Minute) // on a node of Multus
+	f.Must(err)
 
 	f.label("nadra.dev/owner=nadra")
-	f.must(f.Published(f.ctx, "unclaimed/blue"))
+	f.Must(f.Published(f.Ctx, "unclaimed/blue"))
 	f.annotated("web", "blue", nil)
 	f.annotated("broken", `[{"name":"blue"`, nil)
 	f.annotated("exempt-1", "blue", nil)
 	f.annotated("host", "blue", func(p *corev1.Pod) { p.Spec.HostNetwork = true })
 	f.annotated("blank", " ", nil)
 	for _, allowed := range []string{"exempt-1", "host", "blank"} {
-		_, err := f.Ready(f.ctx, f.ns, allowed, time.Minute)
-		f.must(err)
+		_, err := f.Ready(f.Ctx, f.NS, allowed, time.Minute)
+		f.Must(err)
 	}
 	static := f.static("static", "blue")
-	why := []string{"names network unclaimed/blue by annotation", "has no claim", "node " + f.node.Name() + " is nadra's", "nadra.dev/owner=nadra", "--exempt-pods"}
-	for pod, says := range map[string][]string{
-		"web":    slices.Concat(why, []string{"pod unclaimed/web", "kubectl nadra convert"}),
-		"broken": {"pod unclaimed/broken has no claim", "cannot be read", f.node.Name()},
-		static:   slices.Concat(why, []string{"pod unclaimed/" + static, "A static pod cannot have claims"}),
+	noClaim := lab.Code(reason.NoClaim)
+	why := []string{"unclaimed/blue", f.node.Name(), "nadra.dev/owner=nadra", "--exempt-pods"}
+	for pod, parts := range map[string][]string{
+		"web":    slices.Concat(why, []string{"unclaimed/web", "kubectl nadra convert"}),
+		"broken": {"unclaimed/broken", lab.Code(reason.AnnotationInvalid), f.node.Name()},
+		static:   slices.Concat(why, []string{"unclaimed/" + static, "DaemonSet"}),
 	} {
-		f.eventually(time.Minute, f.podSays(pod, slices.Concat([]string{"FailedNoClaim"}, says)...))
-		f.eventually(time.Minute, f.podSays(pod, slices.Concat([]string{"FailedCreatePodSandBox"}, says)...))
+		f.Eventually(time.Minute, f.podSays(pod, append(parts, "FailedNoClaim: "+noClaim)...))
+		f.Eventually(time.Minute, f.podSays(pod, append(parts, "FailedCreatePodSandBox: ", noClaim)...))
 		f.hasNotRun(pod)
 	}
-	for _, e := range f.Events(f.ctx, f.ns, "web") {
+	for _, e := range f.Events(f.Ctx, f.NS, "web") {
 		t.Log(e)
 	}
 
 	// Whoever ran, runs; and the way back opens for those that were refused.
-	now, err := f.Ready(f.ctx, f.ns, "old", 5*time.Second)
-	f.must(err)
+	now, err := f.Ready(f.Ctx, f.NS, "old", 5*time.Second)
+	f.Must(err)
 	same(t, "sandbox of the pod from before", old.Status.PodIP, now.Status.PodIP)
 	same(t, "restarts", 0, int(now.Status.ContainerStatuses[0].RestartCount))
 	f.label("nadra.dev/owner-")
-	_, err = f.Ready(f.ctx, f.ns, "web", time.Minute)
-	f.must(err)
+	_, err = f.Ready(f.Ctx, f.NS, "web", time.Minute)
+	f.Must(err)
 }
 
 // label labels the test's node; the test's end takes the label away.
 func (f *fixture) label(label string) {
 	f.Helper()
-	_, err := f.Cluster.Kubectl(f.ctx, "label", "node", f.node.Name(), label, "--overwrite")
-	f.must(err)
+	_, err := f.Cluster.Kubectl(f.Ctx, "label", "node", f.node.Name(), label, "--overwrite")
+	f.Must(err)
 	f.Cleanup(func() {
-		if _, err := f.Cluster.Kubectl(f.ctx, "label", "node", f.node.Name(), "nadra.dev/owner-"); err != nil {
+		if _, err := f.Cluster.Kubectl(f.Ctx, "label", "node", f.node.Name(), "nadra.dev/owner-"); err != nil {
 			f.Error(err)
 		}
 	})
@@ -125,9 +127,9 @@ func (f *fixture) label(label string) {
 // withdrawn waits until the node's driver says that it offers nothing.
 func (f *fixture) withdrawn(nad string) {
 	f.Helper()
-	f.eventually(2*time.Minute, func(ctx context.Context) error { return f.notPublished(ctx, nad) })
-	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
-	f.must(err)
+	f.Eventually(2*time.Minute, func(ctx context.Context) error { return f.notPublished(ctx, nad) })
+	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.Ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
+	f.Must(err)
 	if len(list.Items) == 0 {
 		f.Error("there is no slice at all; an empty one says that the driver is there")
 	}
@@ -145,12 +147,12 @@ func (f *fixture) annotated(name, networks string, change func(*corev1.Pod)) {
 	if change != nil {
 		change(pod)
 	}
-	_, err := f.CreatePod(f.ctx, pod)
-	f.must(err)
+	_, err := f.CreatePod(f.Ctx, pod)
+	f.Must(err)
 }
 
 func (f *fixture) unclaimedPod(name, networks string) *corev1.Pod {
-	pod := lab.Pod(f.ns, name, "")
+	pod := lab.Pod(f.NS, name, "")
 	pod.Annotations = map[string]string{nadv1.NetworkAttachmentAnnot: networks}
 	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
 	return pod
@@ -163,9 +165,9 @@ func (f *fixture) static(name, networks string) string {
 	pod := f.unclaimedPod(name, networks)
 	pod.APIVersion, pod.Kind = "v1", "Pod"
 	manifest, err := json.Marshal(pod)
-	f.must(err)
+	f.Must(err)
 	path := staticPods + "/" + name + ".json"
-	f.must(lab.WriteHostFile(f.node, path, manifest, 0o644))
+	f.Must(lab.WriteHostFile(f.node, path, manifest, 0o644))
 	f.Cleanup(func() { f.sh("rm -f " + path) })
 	return name + "-" + f.node.Name()
 }
@@ -173,7 +175,7 @@ func (f *fixture) static(name, networks string) string {
 // podSays succeeds when one event of the pod has all of the parts.
 func (f *fixture) podSays(pod string, parts ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		events := f.Events(ctx, f.ns, pod)
+		events := f.Events(ctx, f.NS, pod)
 		if slices.ContainsFunc(events, func(e string) bool { return contains("", e, parts) == nil }) {
 			return nil
 		}
@@ -183,7 +185,7 @@ func (f *fixture) podSays(pod string, parts ...string) func(context.Context) err
 
 func (f *fixture) nodeSays(parts ...string) {
 	f.Helper()
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
 		events := f.Events(ctx, metav1.NamespaceDefault, f.node.Name())
 		if slices.ContainsFunc(events, func(e string) bool { return contains("", e, parts) == nil }) {
 			return nil
@@ -195,8 +197,8 @@ func (f *fixture) nodeSays(parts ...string) {
 // hasNotRun fails the test when a container of the pod was ever started.
 func (f *fixture) hasNotRun(name string) {
 	f.Helper()
-	pod, err := f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, name, metav1.GetOptions{})
-	f.must(err)
+	pod, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, name, metav1.GetOptions{})
+	f.Must(err)
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.State.Running != nil || c.State.Terminated != nil || c.RestartCount > 0 {
 			f.Errorf("container %s of pod %s has run: %+v", c.Name, name, c.State)

@@ -37,18 +37,18 @@ func TestPath(t *testing.T) {
 	f.nad("macvlan-conf", macvlanConf)
 	f.nad("bridge-conf", bridgeConf)
 
-	f.must(f.Published(f.ctx, "path/macvlan-conf", "path/bridge-conf"))
+	f.Must(f.Published(f.Ctx, "path/macvlan-conf", "path/bridge-conf"))
 	wants := []lab.Want{{Network: "macvlan-conf"}, {Network: "bridge-conf"}}
 	one, two := f.start("one", wants...), f.start("two", wants...)
 
 	t.Run("the interfaces are in the pod", func(t *testing.T) {
 		for _, ifName := range []string{"net1", "net2"} {
-			out, err := f.Exec(f.ctx, f.ns, "one", "ip", "addr", "show", ifName)
+			out, err := f.Exec(f.Ctx, f.NS, "one", "ip", "addr", "show", ifName)
 			if err != nil || !strings.Contains(out, "UP,LOWER_UP") {
 				t.Errorf("ip addr show %s: %v\n%s", ifName, err, out)
 			}
 		}
-		out, err := f.Exec(f.ctx, f.ns, "one", "cat", "/proc/sys/net/ipv4/conf/net2/arp_filter")
+		out, err := f.Exec(f.Ctx, f.NS, "one", "cat", "/proc/sys/net/ipv4/conf/net2/arp_filter")
 		if err != nil || strings.TrimSpace(out) != "1" {
 			t.Errorf("tuning, the second plugin of the chain, set arp_filter to %q (%v)", out, err)
 		}
@@ -56,7 +56,7 @@ func TestPath(t *testing.T) {
 	t.Run("two pods reach each other over each network", func(t *testing.T) {
 		for _, network := range []string{"path/macvlan-conf", "path/bridge-conf"} {
 			peer := f.status(two, network).IPs[0]
-			if out, err := f.Exec(f.ctx, f.ns, "one", "ping", "-c1", "-W3", peer); err != nil {
+			if out, err := f.Exec(f.Ctx, f.NS, "one", "ping", "-c1", "-W3", peer); err != nil {
 				t.Errorf("ping %s over %s: %v\n%s", peer, network, err, out)
 			}
 		}
@@ -97,8 +97,8 @@ func TestPath(t *testing.T) {
 		}
 	})
 	t.Run("there is an event for each interface", func(t *testing.T) {
-		f.eventually(2*time.Minute, func(ctx context.Context) error {
-			events := f.Events(ctx, f.ns, "one")
+		f.Eventually(2*time.Minute, func(ctx context.Context) error {
+			events := f.Events(ctx, f.NS, "one")
 			for _, s := range f.statuses(one)[1:] {
 				want := fmt.Sprintf("AddedInterface: Add %s [%s/24] from %s", s.Interface, s.IPs[0], s.Name)
 				if !slices.Contains(events, want) {
@@ -115,8 +115,8 @@ func TestPath(t *testing.T) {
 		if n := len(strings.Fields(leased())); n != 4 {
 			t.Errorf("%d addresses are leased, want 4", n)
 		}
-		f.must(f.DeletePod(f.ctx, f.ns, "one"))
-		f.must(f.DeletePod(f.ctx, f.ns, "two"))
+		f.Must(f.DeletePod(f.Ctx, f.NS, "one"))
+		f.Must(f.DeletePod(f.Ctx, f.NS, "two"))
 		if left := leased(); left != "" {
 			t.Errorf("addresses still leased: %s", left)
 		}
@@ -131,15 +131,15 @@ func TestOrderOverTwoClaims(t *testing.T) {
 		f.nad(fmt.Sprintf("net-%d", i), fmt.Sprintf(`{"cniVersion":"1.0.0","type":"bridge","bridge":"br-o%d","ipam":{"type":"host-local","subnet":%q}}`, i, subnet))
 	}
 	// the names are not in the order of the requests
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "a", lab.Want{Network: "net-2"}, lab.Want{Network: "net-0", Config: map[string]any{"interface": "data0"}})))
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "b", lab.Want{Network: "net-1"})))
-	pod := lab.Pod(f.ns, "three", "a")
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "a", lab.Want{Network: "net-2"}, lab.Want{Network: "net-0", Config: map[string]any{"interface": "data0"}})))
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "b", lab.Want{Network: "net-1"})))
+	pod := lab.Pod(f.NS, "three", "a")
 	second := "b"
 	pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "more", ResourceClaimTemplateName: &second})
-	_, err := f.CreatePod(f.ctx, pod)
-	f.must(err)
-	ready, err := f.Ready(f.ctx, f.ns, "three", time.Minute)
-	f.must(err)
+	_, err := f.CreatePod(f.Ctx, pod)
+	f.Must(err)
+	ready, err := f.Ready(f.Ctx, f.NS, "three", time.Minute)
+	f.Must(err)
 	var got []string
 	for _, s := range f.statuses(ready)[1:] {
 		got = append(got, s.Interface+" "+s.Name)
@@ -148,8 +148,8 @@ func TestOrderOverTwoClaims(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("attachments (-want +got):\n%s", diff)
 	}
-	out, err := f.Exec(f.ctx, f.ns, "three", "ip", "-o", "-4", "addr")
-	f.must(err)
+	out, err := f.Exec(f.Ctx, f.NS, "three", "ip", "-o", "-4", "addr")
+	f.Must(err)
 	for ifName, subnet := range map[string]string{"net1": `10\.61\.3`, "data0": `10\.61\.1`, "net3": `10\.61\.2`} {
 		if !regexp.MustCompile(ifName + ` +inet ` + subnet + `\.\d+/24`).MatchString(out) {
 			t.Errorf("%s has no address in %s:\n%s", ifName, subnet, out)
@@ -179,8 +179,8 @@ func TestRequestedValues(t *testing.T) {
 	pod := f.start("asks", lab.Want{Network: "static", Config: map[string]any{
 		"interface": "sig0", "ips": []string{"10.70.0.7/24", "fd00:70::7/64"}, "mac": "02:00:00:00:70:07",
 	}})
-	out, err := f.Exec(f.ctx, f.ns, "asks", "ip", "addr", "show", "sig0")
-	f.must(err)
+	out, err := f.Exec(f.Ctx, f.NS, "asks", "ip", "addr", "show", "sig0")
+	f.Must(err)
 	for _, want := range []string{"10.70.0.7/24", "fd00:70::7/64", "02:00:00:00:70:07"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("sig0 lacks %s:\n%s", want, out)
@@ -196,19 +196,19 @@ func TestBurst(t *testing.T) {
 	f := setup(t, "burst")
 	f.master("lan3")
 	f.nad("blue", strings.NewReplacer("lan0", "lan3", "10.50.", "10.53.").Replace(macvlanConf))
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "blue", lab.Want{Network: "blue"})))
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "blue", lab.Want{Network: "blue"})))
 	const pods = 20
 	for i := range pods {
-		_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, fmt.Sprintf("p%02d", i), "blue"))
-		f.must(err)
+		_, err := f.CreatePod(f.Ctx, lab.Pod(f.NS, fmt.Sprintf("p%02d", i), "blue"))
+		f.Must(err)
 	}
 	seen := map[string]string{}
 	for i := range pods {
 		name := fmt.Sprintf("p%02d", i)
 		// The kubelet's own read of a claim is refused now and then in a burst
 		// (node authorizer), which costs that pod a sync interval.
-		pod, err := f.Ready(f.ctx, f.ns, name, 4*time.Minute)
-		f.must(err)
+		pod, err := f.Ready(f.Ctx, f.NS, name, 4*time.Minute)
+		f.Must(err)
 		ip := f.status(pod, "burst/blue").IPs[0]
 		if other, taken := seen[ip]; taken {
 			t.Errorf("%s and %s both have %s", other, name, ip)
@@ -224,15 +224,15 @@ func TestStatusOfParametersInAnyForm(t *testing.T) {
 	f := setup(t, "forms")
 	f.bridge("br-e2e")
 	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-e2e","ipam":{}}`)
-	f.must(f.Published(f.ctx, "forms/blue"))
-	template := lab.Template(f.ns, "odd", lab.Want{Network: "blue", Config: map[string]any{"interface": "x0"}})
+	f.Must(f.Published(f.Ctx, "forms/blue"))
+	template := lab.Template(f.NS, "odd", lab.Want{Network: "blue", Config: map[string]any{"interface": "x0"}})
 	template.Spec.Spec.Devices.Config[0].Opaque.Parameters.Raw = []byte(
 		`{"kind":"AttachmentConfig","interface":"x0","cniArgs":{"z":1.0,"a":"<&>"},"apiVersion":"nadra.dev/v1alpha1"}`)
-	f.must(f.CreateTemplate(f.ctx, template))
-	_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "odd", "odd"))
-	f.must(err)
-	pod, err := f.Ready(f.ctx, f.ns, "odd", time.Minute)
-	f.must(err)
+	f.Must(f.CreateTemplate(f.Ctx, template))
+	_, err := f.CreatePod(f.Ctx, lab.Pod(f.NS, "odd", "odd"))
+	f.Must(err)
+	pod, err := f.Ready(f.Ctx, f.NS, "odd", time.Minute)
+	f.Must(err)
 	f.claimWhen(pod, func(c *resourceapi.ResourceClaim) error {
 		if len(c.Status.Devices) != 1 || c.Status.Devices[0].NetworkData.InterfaceName != "x0" {
 			return fmt.Errorf("status.devices %+v", c.Status.Devices)
@@ -243,8 +243,8 @@ func TestStatusOfParametersInAnyForm(t *testing.T) {
 
 func (f *fixture) statuses(pod *corev1.Pod) []nadv1.NetworkStatus {
 	f.Helper()
-	out, err := f.NetworkStatus(f.ctx, pod.Namespace, pod.Name)
-	f.must(err)
+	out, err := f.NetworkStatus(f.Ctx, pod.Namespace, pod.Name)
+	f.Must(err)
 	return out
 }
 
@@ -262,8 +262,8 @@ func (f *fixture) status(pod *corev1.Pod, network string) nadv1.NetworkStatus {
 // claimWhen waits until the pod's claim satisfies ok.
 func (f *fixture) claimWhen(pod *corev1.Pod, ok func(*resourceapi.ResourceClaim) error) *resourceapi.ResourceClaim {
 	f.Helper()
-	claim, err := f.ClaimWhen(f.ctx, pod, ok)
-	f.must(err)
+	claim, err := f.ClaimWhen(f.Ctx, pod, ok)
+	f.Must(err)
 	return claim
 }
 
@@ -272,15 +272,15 @@ func TestNetworkOfAFile(t *testing.T) {
 	f := setup(t, "filed")
 	f.bridge("br-filed")
 	const path = "/etc/cni/multus/net.d/10-filed.conf"
-	f.must(lab.WriteHostFile(f.node, path, []byte(`{"cniVersion":"1.0.0","name":"filed","type":"bridge","bridge":"br-filed",`+
+	f.Must(lab.WriteHostFile(f.node, path, []byte(`{"cniVersion":"1.0.0","name":"filed","type":"bridge","bridge":"br-filed",`+
 		`"ipam":{"type":"host-local","subnet":"10.76.0.0/24"}}`), 0o644))
 	f.undo = append(f.undo, "rm -r /etc/cni/multus")
 	f.nad("filed", "")
 	f.start("web", lab.Want{Network: "filed"})
-	out, err := f.Exec(f.ctx, f.ns, "web", "ip", "addr", "show", "net1")
-	f.must(err)
+	out, err := f.Exec(f.Ctx, f.NS, "web", "ip", "addr", "show", "net1")
+	f.Must(err)
 	if !strings.Contains(out, "10.76.0.") {
 		t.Errorf("net1:\n%s", out)
 	}
-	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 }

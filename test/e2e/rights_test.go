@@ -30,8 +30,8 @@ var capabilityBits = map[corev1.Capability]uint{
 func TestDriverHasFewRights(t *testing.T) {
 	f := setup(t, "rights")
 	f.bridge("br-rights")
-	d, err := f.Kube.AppsV1().DaemonSets("nadra").Get(f.ctx, "nadra-node", metav1.GetOptions{})
-	f.must(err)
+	d, err := f.Kube.AppsV1().DaemonSets("nadra").Get(f.Ctx, "nadra-node", metav1.GetOptions{})
+	f.Must(err)
 	security := d.Spec.Template.Spec.Containers[0].SecurityContext
 	if security.Privileged != nil && *security.Privileged {
 		t.Error("the driver is privileged")
@@ -59,7 +59,7 @@ func TestDriverHasFewRights(t *testing.T) {
 			t.Errorf("%s has %q, want %q", of, have, want)
 		}
 	}
-	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 }
 
 // A plugin keeps its state in a folder that only another user may enter, as
@@ -76,7 +76,7 @@ func TestStateOfAnotherUser(t *testing.T) {
 	if leases() == "" {
 		t.Error("a running pod has no lease in " + dir)
 	}
-	f.must(f.DeletePod(f.ctx, f.ns, "web"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 	if left := leases(); left != "" {
 		t.Errorf("after the pod there is still %q", left)
 	}

@@ -40,14 +40,14 @@ func TestDELHasTheNamespaceThatTheRuntimeRemoved(t *testing.T) {
 	f.undo = append(f.undo, "rm -f /run/witness")
 	f.nad("blue", `{"cniVersion":"1.0.0","name":"slow-del","plugins":[
 		{"type":"bridge","bridge":"br-slow-del","ipam":{"type":"host-local","subnet":"10.73.0.0/24"}},{"type":"witness"},{"type":"dawdle"}]}`)
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "web", lab.Want{Network: "blue"})))
-	pod, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "web", "web"))
-	f.must(err)
-	_, err = f.Ready(f.ctx, f.ns, pod.Name, 2*time.Minute)
-	f.must(err)
-	f.must(f.DeletePod(f.ctx, f.ns, pod.Name))
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
+	pod, err := f.CreatePod(f.Ctx, lab.Pod(f.NS, "web", "web"))
+	f.Must(err)
+	_, err = f.Ready(f.Ctx, f.NS, pod.Name, 2*time.Minute)
+	f.Must(err)
+	f.Must(f.DeletePod(f.Ctx, f.NS, pod.Name))
 	var seen string
-	f.eventually(time.Minute, func(context.Context) error {
+	f.Eventually(time.Minute, func(context.Context) error {
 		if seen = f.sh("cat /run/witness 2>/dev/null || true"); !strings.Contains(seen, "/proc/self/fd/3") {
 			return fmt.Errorf("no DEL ran in a namespace without a path; plugins saw %q", seen)
 		}
@@ -56,7 +56,7 @@ func TestDELHasTheNamespaceThatTheRuntimeRemoved(t *testing.T) {
 	if _, kept, _ := strings.Cut(seen, "/proc/self/fd/3\n"); !strings.Contains(kept, "net1") || strings.Contains(kept, "does not exist") {
 		t.Errorf("the interface is not in the namespace that the DEL was given: %s", kept)
 	}
-	f.eventually(time.Minute, func(context.Context) error {
+	f.Eventually(time.Minute, func(context.Context) error {
 		if left := f.sh("ls /var/lib/cni/networks/slow-del | grep ^10 || true"); left != "" {
 			return fmt.Errorf("addresses that are left: %s", left)
 		}

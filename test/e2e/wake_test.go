@@ -18,41 +18,41 @@ func TestPodsThatWaitForTheDriverAreWoken(t *testing.T) {
 	f := setup(t, "woken")
 	f.bridge("br-woken")
 	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-woken","ipam":{"type":"host-local","subnet":"10.77.0.0/24"}}`)
-	f.must(f.Published(f.ctx, "woken/blue"))
+	f.Must(f.Published(f.Ctx, "woken/blue"))
 	running := f.start("running", lab.Want{Network: "blue"})
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "waiting", lab.Want{Network: "blue"})))
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "waiting", lab.Want{Network: "blue"})))
 
 	driver := func(nodeSelector string) {
 		f.Helper()
-		f.kubectl("-n", "nadra", "patch", "daemonset/nadra-node", "--type=merge", "-p", `{"spec":{"template":{"spec":{"nodeSelector":`+nodeSelector+`}}}}`)
+		f.Kubectl("-n", "nadra", "patch", "daemonset/nadra-node", "--type=merge", "-p", `{"spec":{"template":{"spec":{"nodeSelector":`+nodeSelector+`}}}}`)
 	}
 	driver(`{"nobody":"here"}`)
 	back := func() { driver(`{"nobody":null}`) }
 	f.Cleanup(func() {
 		back()
-		f.kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=90s")
+		f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=90s")
 	})
-	f.kubectl("-n", "nadra", "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=nadra-node", "--timeout=60s")
-	_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "waiting", "waiting"))
-	f.must(err)
-	f.eventually(time.Minute, func(ctx context.Context) error {
-		events := strings.Join(f.Events(ctx, f.ns, "waiting"), "\n")
+	f.Kubectl("-n", "nadra", "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=nadra-node", "--timeout=60s")
+	_, err := f.CreatePod(f.Ctx, lab.Pod(f.NS, "waiting", "waiting"))
+	f.Must(err)
+	f.Eventually(time.Minute, func(ctx context.Context) error {
+		events := strings.Join(f.Events(ctx, f.NS, "waiting"), "\n")
 		if !strings.Contains(events, "is not registered") {
 			return fmt.Errorf("the kubelet has not given up yet: %s", events)
 		}
 		return nil
 	})
 	back()
-	pod, err := f.Ready(f.ctx, f.ns, "waiting", time.Minute)
-	f.must(err)
+	pod, err := f.Ready(f.Ctx, f.NS, "waiting", time.Minute)
+	f.Must(err)
 	if pod.Annotations["nadra.dev/woken"] == "" {
 		t.Errorf("nobody has woken the pod: %v", pod.Annotations)
 	}
-	running, err = f.Ready(f.ctx, f.ns, running.Name, time.Minute)
-	f.must(err)
+	running, err = f.Ready(f.Ctx, f.NS, running.Name, time.Minute)
+	f.Must(err)
 	if at := running.Annotations["nadra.dev/woken"]; at != "" {
 		t.Errorf("a pod that waited for nothing was woken at %s", at)
 	}
-	f.must(f.DeletePod(f.ctx, f.ns, "waiting"))
-	f.must(f.DeletePod(f.ctx, f.ns, "running"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "waiting"))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "running"))
 }

@@ -21,6 +21,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // upstream counts faults of Kubernetes, containerd and host-local, which the suite
@@ -61,12 +64,12 @@ func lostContainer(p *corev1.Pod) bool {
 }
 
 func TestLostContainer(t *testing.T) {
-	pod := func(policy corev1.RestartPolicy, reason, message string) *corev1.Pod {
+	pod := func(policy corev1.RestartPolicy, ended, message string) *corev1.Pod {
 		return &corev1.Pod{
 			Spec: corev1.PodSpec{RestartPolicy: policy},
 			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
 				{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
-				{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, Message: message}}},
+				{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: ended, Message: message}}},
 			}},
 		}
 	}
@@ -85,8 +88,8 @@ func TestLostContainer(t *testing.T) {
 	}
 }
 
-// noNamespaces is what the driver says of a sandbox whose specification is lost.
-var noNamespaces = regexp.MustCompile(`names no namespaces for sandbox ([0-9a-f]{12})`)
+// noNamespaces finds the sandbox in the driver's refusal of one whose specification is lost.
+var noNamespaces = regexp.MustCompile(`(?s)` + regexp.QuoteMeta(lab.Code(reason.SandboxUnspecified)) + `.*? sandbox ([0-9a-f]{12})\b`)
 
 // lostSpecification reports whether containerd, by its own log, has lost the
 // specification of the sandbox that a pod waits in: it starts a sandbox, and stores the
@@ -103,7 +106,7 @@ func TestLostSpecification(t *testing.T) {
 			{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: message}}},
 		}}}
 	}
-	const said = "the container runtime names no namespaces for sandbox 61e62ac54d0c of pod faults/a"
+	said := reason.SandboxUnspecified.Text("adding network faults/a as net1: the container runtime names no namespaces for sandbox 61e62ac54d0c of pod faults/a")
 	const log = `level=error msg="failed to unmarshal sandbox spec for pod 61e62ac54d0c1a28d7ce" error="type with url : not found"`
 	if !lostSpecification(waiting(said), log) {
 		t.Error("containerd's sign is not recognised")
@@ -111,7 +114,7 @@ func TestLostSpecification(t *testing.T) {
 	for what, taken := range map[string]bool{
 		"containerd does not say so": lostSpecification(waiting(said), ""),
 		"of another sandbox":         lostSpecification(waiting(strings.Replace(said, "61e6", "0000", 1)), log),
-		"of another refusal":         lostSpecification(waiting("pod faults/a uses the host's network"), log),
+		"of another refusal":         lostSpecification(waiting(strings.Replace(said, string(reason.SandboxUnspecified), string(reason.HostNetwork), 1)), log),
 		"of a pod that is gone":      lostSpecification(nil, log),
 	} {
 		if taken {

@@ -40,8 +40,8 @@ func burstPods(t *testing.T) int {
 // that carry claims. The reconciler runs by its schedule, and once in the middle.
 func burst(t *testing.T) {
 	f := setup(t, "wa-burst", inRange("burst", "10.160.0.0/23"))
-	f.apply(lab.Workload("Deployment", "burst", "replicas: 0", "burst", ""))
-	f.apply(f.converted(lab.Workload("Deployment", "claims", "replicas: 0", "burst", "")))
+	f.ApplyYAML(lab.Workload("Deployment", "burst", "replicas: 0", "burst", ""))
+	f.ApplyYAML(f.converted(lab.Workload("Deployment", "claims", "replicas: 0", "burst", "")))
 	var took []string
 	for _, name := range []string{"burst", "claims"} {
 		took = append(took, seconds(f.up(name)))
@@ -61,13 +61,13 @@ func TestBurstUnderMultus(t *testing.T) {
 		if err := theLab.Label(interrupted, "node/"+n.Name(), ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.InstallMultus(interrupted, programs); err != nil {
+		if err := n.Multus().Install(interrupted, programs); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f := setupFor(t, "wa-multus", api.OwnerMultus, inRange("burst", "10.162.0.0/23"))
 	f.counted = nil // what is found is Multus' own
-	f.apply(lab.Workload("Deployment", "burst", "replicas: 0", "burst", ""))
+	f.ApplyYAML(lab.Workload("Deployment", "burst", "replicas: 0", "burst", ""))
 	took := f.up("burst")
 	f.down("burst")
 	lines["multus"] = f.line("multus", []string{seconds(took)})
@@ -77,7 +77,7 @@ func TestBurstUnderMultus(t *testing.T) {
 func giveToNadra(t *testing.T) {
 	for _, n := range theLab.Cluster.Nodes() {
 		if n.Running("multus-daemon") {
-			if err := n.RemoveMultus(interrupted); err != nil {
+			if err := n.Multus().Remove(interrupted); err != nil {
 				t.Error(err)
 			}
 		}
@@ -91,9 +91,9 @@ func giveToNadra(t *testing.T) {
 func (f *fixture) converted(manifest string) string {
 	f.Helper()
 	file := f.TempDir() + "/manifest.yaml"
-	f.must(os.WriteFile(file, []byte(manifest), 0o644))
-	out, err := f.Nadra(f.ctx, "convert", "-n", f.ns, "-f", file)
-	f.must(err)
+	f.Must(os.WriteFile(file, []byte(manifest), 0o644))
+	out, err := f.Nadra(f.Ctx, "convert", "-n", f.NS, "-f", file)
+	f.Must(err)
 	if out.Code != 0 {
 		f.Fatalf("converting: %d\n%s", out.Code, out.Err)
 	}
@@ -106,8 +106,8 @@ func (f *fixture) up(name string) time.Duration {
 	many := burstPods(f.T)
 	began := time.Now()
 	before, _ := f.checker.lives()
-	f.kubectl("scale", "deployment", name, fmt.Sprintf("--replicas=%d", many))
-	f.eventually(burstLimit, func(context.Context) error {
+	f.Kubectl("scale", "deployment", name, fmt.Sprintf("--replicas=%d", many))
+	f.Eventually(burstLimit, func(context.Context) error {
 		if started, _ := f.checker.lives(); started-before < many/2 {
 			return fmt.Errorf("%d of %d pods have started", started-before, many)
 		}
@@ -120,7 +120,7 @@ func (f *fixture) up(name string) time.Duration {
 
 func (f *fixture) down(name string) {
 	f.Helper()
-	f.kubectl("scale", "deployment", name, "--replicas=0")
+	f.Kubectl("scale", "deployment", name, "--replicas=0")
 	f.pods(name, 0, burstLimit)
 }
 

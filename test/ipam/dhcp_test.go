@@ -35,17 +35,17 @@ func TestDHCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &dhcp{fixture: plainFixture(t, "dhcp"), node: n, releases: sent}
-	listening, stop := context.WithCancel(d.ctx)
+	listening, stop := context.WithCancel(d.Ctx)
 	go sent.run(listening)
 	t.Cleanup(func() { stop(); <-sent.done })
-	d.apply(fmt.Sprintf(`
+	d.ApplyYAML(fmt.Sprintf(`
 apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition
 metadata: {name: lan}
 spec:
   config: '{"cniVersion":"1.0.0","name":"lan","type":"macvlan","master":"%s","mode":"bridge","ipam":{"type":"dhcp"}}'
 `, dhcpMaster))
-	d.must(d.Published(d.ctx, "dhcp/lan"))
+	d.Must(d.Published(d.Ctx, "dhcp/lan"))
 	for _, c := range []struct {
 		name string
 		run  func(*dhcp)
@@ -79,9 +79,9 @@ func plainFixture(t *testing.T, namespace string) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(interrupted, 8*time.Minute)
 	t.Cleanup(cancel)
-	f := &fixture{Lab: theLab, T: t, ctx: ctx, ns: namespace}
-	f.must(f.CreateNamespace(ctx, namespace))
-	f.must(f.Label(ctx, "namespace/"+namespace, api.OwnerNadra))
+	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}}
+	f.Must(f.CreateNamespace(ctx, namespace))
+	f.Must(f.Label(ctx, "namespace/"+namespace, api.OwnerNadra))
 	t.Cleanup(func() {
 		for _, args := range [][]string{{"-n", namespace, "delete", "pods", "--all", "--grace-period=1", "--timeout=90s"}, {"delete", "namespace", namespace, "--wait=false"}} {
 			if _, err := f.Cluster.Kubectl(ctx, args...); err != nil {
@@ -98,10 +98,10 @@ func (d *dhcp) renewal() {
 	p := d.run("renewed")
 	first := d.lease(p)
 	before, err := lab.DriverPID(d.node)
-	d.must(err)
-	_, err = d.node.Exec(d.ctx, "kill", "-9", before)
-	d.must(err)
-	d.eventually(time.Minute, func(context.Context) error {
+	d.Must(err)
+	_, err = d.node.Exec(d.Ctx, "kill", "-9", before)
+	d.Must(err)
+	d.Eventually(time.Minute, func(context.Context) error {
 		now, err := lab.DriverPID(d.node)
 		if err == nil && now == before {
 			err = fmt.Errorf("driver %s still runs", before)
@@ -109,7 +109,7 @@ func (d *dhcp) renewal() {
 		return err
 	})
 	restarted := d.lease(p)
-	d.eventually(time.Minute, func(context.Context) error {
+	d.Eventually(time.Minute, func(context.Context) error {
 		if now := d.lease(p); !now.expires.After(restarted.expires) {
 			return fmt.Errorf("the lease of %s still expires at %s", now.address, now.expires.Format(time.TimeOnly))
 		}
@@ -127,13 +127,13 @@ func (d *dhcp) renewal() {
 // failed, and the DEL is tried again until the daemon is back.
 func (d *dhcp) daemonAway() {
 	p := d.run("orphaned")
-	d.must(stopDaemon(d.ctx, d.node))
+	d.Must(stopDaemon(d.Ctx, d.node))
 	before := d.lease(p)
 	began := time.Now()
 	d.end("orphaned")
 	d.Logf("the pod was gone after %s", time.Since(began).Round(time.Second))
-	d.eventually(2*time.Minute, func(ctx context.Context) error {
-		events := strings.Join(d.Events(ctx, d.ns, "orphaned"), "\n")
+	d.Eventually(2*time.Minute, func(ctx context.Context) error {
+		events := strings.Join(d.Events(ctx, d.NS, "orphaned"), "\n")
 		if !strings.Contains(events, "FailedReleaseNetwork") || !strings.Contains(events, "error dialing DHCP daemon") {
 			return fmt.Errorf("no event says that the daemon is away: %s", events)
 		}
@@ -142,10 +142,10 @@ func (d *dhcp) daemonAway() {
 	if pending := d.pending(); pending != 1 {
 		d.Errorf("%d DELs are pending, want 1", pending)
 	}
-	d.must(startDaemon(d.ctx, d.node))
+	d.Must(startDaemon(d.Ctx, d.node))
 	// The sweep, each 30 s, tries the DEL after a pause of 30 s, and of 60 s if it
 	// has failed once more meanwhile. A tick just before the pause is over adds 30 s.
-	d.eventually(3*time.Minute, func(context.Context) error {
+	d.Eventually(3*time.Minute, func(context.Context) error {
 		if pending := d.pending(); pending != 0 {
 			return fmt.Errorf("%d DELs are pending", pending)
 		}
@@ -154,7 +154,7 @@ func (d *dhcp) daemonAway() {
 	// The new daemon does not know the lease, so the server keeps it until it
 	// expires. It must not be renewed.
 	kept, err := leases(d.node)
-	d.must(err)
+	d.Must(err)
 	for _, l := range kept {
 		if l.client == before.client && l.expires.After(before.expires) {
 			d.totals.leaked++
@@ -168,15 +168,15 @@ func (d *dhcp) tell() {
 	if !d.Failed() {
 		return
 	}
-	out, err := d.node.Exec(d.ctx, "tail", "-n", "60", serverLog, daemonLog, leaseFile)
-	d.Logf("%s\n%v\n%s", out, err, d.DriverLog(d.ctx))
+	out, err := d.node.Exec(d.Ctx, "tail", "-n", "60", serverLog, daemonLog, leaseFile)
+	d.Logf("%s\n%v\n%s", out, err, d.DriverLog(d.Ctx))
 }
 
 // run creates a pod on the node and checks that the server has given it its
 // address.
 func (d *dhcp) run(name string) *corev1.Pod {
 	d.Helper()
-	d.apply(strings.NewReplacer("NAME", name, "NODE", d.node.Name()).Replace(`
+	d.ApplyYAML(strings.NewReplacer("NAME", name, "NODE", d.node.Name()).Replace(`
 apiVersion: v1
 kind: Pod
 metadata: {name: NAME, annotations: {k8s.v1.cni.cncf.io/networks: lan}}
@@ -198,11 +198,11 @@ spec:
 // lease returns the lease of a running pod.
 func (d *dhcp) lease(p *corev1.Pod) lease {
 	d.Helper()
-	s, err := d.node.PodSandbox(d.ctx, string(p.UID))
-	d.must(err)
+	s, err := d.node.PodSandbox(d.Ctx, string(p.UID))
+	d.Must(err)
 	var found lease
 	// The server may be writing the file.
-	err = lab.Eventually(d.ctx, 2*time.Minute, func(context.Context) error {
+	err = lab.Eventually(d.Ctx, 2*time.Minute, func(context.Context) error {
 		list, err := leases(d.node)
 		i := slices.IndexFunc(list, func(l lease) bool { return strings.Contains(l.client, s.ID) })
 		if err != nil || i < 0 {
@@ -221,7 +221,7 @@ func (d *dhcp) lease(p *corev1.Pod) lease {
 // released waits until the daemon has sent the release of a client's lease.
 func (d *dhcp) released(client string) {
 	d.Helper()
-	err := lab.Eventually(d.ctx, 2*time.Minute, func(context.Context) error {
+	err := lab.Eventually(d.Ctx, 2*time.Minute, func(context.Context) error {
 		source, sent := d.releases.of(client)
 		if !sent {
 			return fmt.Errorf("no DHCPRELEASE was sent for %q", client)
@@ -238,7 +238,7 @@ func (d *dhcp) released(client string) {
 // pending counts the DELs that the driver still has to get through.
 func (d *dhcp) pending() int {
 	d.Helper()
-	out, err := d.node.Exec(d.ctx, "sh", "-c", "ls /var/lib/nadra/pending-dels 2>/dev/null; true")
-	d.must(err)
+	out, err := d.node.Exec(d.Ctx, "sh", "-c", "ls /var/lib/nadra/pending-dels 2>/dev/null; true")
+	d.Must(err)
 	return strings.Count(string(out), ".json")
 }

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
-	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -47,10 +46,7 @@ func (t totals) plus(other totals) totals {
 // fixture is one case's own namespace, whose pods are checked all the time, and
 // of which nothing may be left in whereabouts' pools.
 type fixture struct {
-	*lab.Lab
-	*testing.T
-	ctx     context.Context
-	ns      string
+	lab.Fixture
 	checker *checker
 	// counted is where the results are added; nil for a case that provokes them.
 	counted *tally
@@ -76,16 +72,16 @@ func setupFor(t *testing.T, namespace, owner, networks string) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(interrupted, caseLimit)
 	t.Cleanup(cancel)
-	f := &fixture{Lab: theLab, T: t, ctx: ctx, ns: namespace, counted: &all}
-	f.must(f.CreateNamespace(ctx, namespace))
-	f.must(f.Label(ctx, "namespace/"+namespace, owner))
-	f.apply(networks)
+	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}, counted: &all}
+	f.Must(f.CreateNamespace(ctx, namespace))
+	f.Must(f.Label(ctx, "namespace/"+namespace, owner))
+	f.ApplyYAML(networks)
 	if owner == api.OwnerNadra {
 		f.published()
 	}
 	var err error
 	f.checker, err = newChecker(ctx, f.Lab, namespace)
-	f.must(err)
+	f.Must(err)
 	checking, end := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -100,8 +96,8 @@ func setupFor(t *testing.T, namespace, owner, networks string) *fixture {
 // published waits until both nodes offer all networks of the namespace.
 func (f *fixture) published() {
 	f.Helper()
-	names := strings.Fields(f.kubectl("get", "network-attachment-definitions", "-o", "jsonpath={.items[*].metadata.name}"))
-	f.eventually(time.Minute, func(ctx context.Context) error {
+	names := strings.Fields(f.Kubectl("get", "network-attachment-definitions", "-o", "jsonpath={.items[*].metadata.name}"))
+	f.Eventually(time.Minute, func(ctx context.Context) error {
 		list, err := f.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
 		if err != nil {
 			return err
@@ -109,14 +105,14 @@ func (f *fixture) published() {
 		offers := map[string]int{}
 		for _, s := range list.Items {
 			for _, d := range s.Spec.Devices {
-				if ns := d.Attributes["nadNamespace"].StringValue; ns != nil && *ns == f.ns {
+				if ns := d.Attributes["nadNamespace"].StringValue; ns != nil && *ns == f.NS {
 					offers[*d.Attributes["nadName"].StringValue]++
 				}
 			}
 		}
 		for _, name := range names {
 			if want := len(f.Cluster.Nodes()); offers[name] < want {
-				return fmt.Errorf("NAD %s/%s is offered by %d of %d nodes", f.ns, name, offers[name], want)
+				return fmt.Errorf("NAD %s/%s is offered by %d of %d nodes", f.NS, name, offers[name], want)
 			}
 		}
 		return nil
@@ -126,14 +122,14 @@ func (f *fixture) published() {
 // cleanUp ends the case's pods, and fails the test if whereabouts keeps anything
 // for them or the checker has found anything.
 func (f *fixture) cleanUp() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), cleanUpLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.Ctx), cleanUpLimit)
 	defer cancel()
-	f.ctx = ctx
+	f.Ctx = ctx
 	if f.Failed() {
 		f.tell()
 	}
 	for _, args := range [][]string{{"jobs,statefulsets,deployments,replicasets", "--cascade=orphan"}, {"pods", "--grace-period=1"}} {
-		if _, err := f.Cluster.Kubectl(f.ctx, append([]string{"-n", f.ns, "delete", "--all", "--timeout=150s"}, args...)...); err != nil {
+		if _, err := f.Cluster.Kubectl(f.Ctx, append([]string{"-n", f.NS, "delete", "--all", "--timeout=150s"}, args...)...); err != nil {
 			f.Errorf("deleting %s: %v", args[0], err)
 		}
 	}
@@ -142,22 +138,22 @@ func (f *fixture) cleanUp() {
 	duplicates, lost := f.checker.findings()
 	pods, samples := f.checker.lives()
 	result := totals{pods: pods, duplicates: len(duplicates), leaked: len(left), lost: len(lost)}
-	f.Logf("%s: %s; %d looks", f.ns, result, samples)
+	f.Logf("%s: %s; %d looks", f.NS, result, samples)
 	if f.counted != nil {
 		f.counted.add(result)
 		for _, finding := range slices.Concat(duplicates, lost, left) {
-			f.Errorf("%s: %s", f.ns, finding)
+			f.Errorf("%s: %s", f.NS, finding)
 		}
 	}
-	if _, err := f.Cluster.Kubectl(f.ctx, "delete", "namespace", f.ns, "--wait=false"); err != nil {
-		f.Errorf("deleting namespace %s: %v", f.ns, err)
+	if _, err := f.Cluster.Kubectl(f.Ctx, "delete", "namespace", f.NS, "--wait=false"); err != nil {
+		f.Errorf("deleting namespace %s: %v", f.NS, err)
 	}
 }
 
 // left waits until whereabouts keeps nothing for pods of the namespace, all of
 // which are gone, and returns what it still keeps after that.
 func (f *fixture) left() (out []string) {
-	err := lab.Eventually(f.ctx, 15*time.Second, func(ctx context.Context) error {
+	err := lab.Eventually(f.Ctx, 15*time.Second, func(ctx context.Context) error {
 		kept, err := f.allocated(ctx)
 		if err != nil {
 			return err
@@ -181,46 +177,18 @@ func (f *fixture) left() (out []string) {
 // person.
 func (f *fixture) tell() {
 	for _, args := range [][]string{
-		{"-n", f.ns, "get", "pods,resourceclaims", "-o", "wide"},
-		{"-n", f.ns, "get", "events", "--field-selector=type=Warning", "-o", "custom-columns=OBJECT:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
+		{"-n", f.NS, "get", "pods,resourceclaims", "-o", "wide"},
+		{"-n", f.NS, "get", "events", "--field-selector=type=Warning", "-o", "custom-columns=OBJECT:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
 		{"-n", "kube-system", "get", "pods", "-o", "wide"},
 	} {
-		out, err := f.Cluster.Kubectl(f.ctx, args...)
+		out, err := f.Cluster.Kubectl(f.Ctx, args...)
 		if err != nil {
 			out += err.Error()
 		}
 		f.Logf("kubectl %s\n%.5000s", strings.Join(args, " "), out)
 	}
-	kept, err := f.allocated(f.ctx)
-	f.Logf("allocated: %v %v\n%s", kept, err, f.DriverLog(f.ctx))
-}
-
-func (f *fixture) must(err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatal(err)
-	}
-}
-
-// eventually fails the test with the last error of check.
-func (f *fixture) eventually(limit time.Duration, check func(context.Context) error) {
-	f.Helper()
-	f.must(lab.Eventually(f.ctx, limit, check))
-}
-
-// kubectl runs kubectl in the case's namespace.
-func (f *fixture) kubectl(args ...string) string {
-	f.Helper()
-	out, err := f.Cluster.Kubectl(f.ctx, append([]string{"-n", f.ns}, args...)...)
-	f.must(err)
-	return out
-}
-
-// apply creates objects, given as YAML, in the case's namespace.
-func (f *fixture) apply(yaml string) {
-	f.Helper()
-	_, err := f.Cluster.KubectlInput(f.ctx, yaml, "-n", f.ns, "apply", "-f", "-")
-	f.must(err)
+	kept, err := f.allocated(f.Ctx)
+	f.Logf("allocated: %v %v\n%s", kept, err, f.DriverLog(f.Ctx))
 }
 
 // pods waits until exactly so many pods with the label app=name are Ready, and
@@ -228,7 +196,7 @@ func (f *fixture) apply(yaml string) {
 func (f *fixture) pods(name string, count int, limit time.Duration) []*corev1.Pod {
 	f.Helper()
 	var out []*corev1.Pod
-	f.eventually(limit, func(context.Context) error {
+	f.Eventually(limit, func(context.Context) error {
 		out = nil
 		other := 0
 		for _, object := range f.checker.pods.List() {
@@ -252,7 +220,7 @@ func (f *fixture) pods(name string, count int, limit time.Duration) []*corev1.Po
 // pod creates a pod that asks for networks by annotation.
 func (f *fixture) pod(name, networks string) {
 	f.Helper()
-	f.apply(strings.NewReplacer("NAME", name, "NETWORKS", networks).Replace(`
+	f.ApplyYAML(strings.NewReplacer("NAME", name, "NETWORKS", networks).Replace(`
 apiVersion: v1
 kind: Pod
 metadata: {name: NAME, labels: {app: NAME}, annotations: {k8s.v1.cni.cncf.io/networks: 'NETWORKS'}}
@@ -266,26 +234,26 @@ spec:
 // ready waits until a pod is Ready.
 func (f *fixture) ready(name string) *corev1.Pod {
 	f.Helper()
-	p, err := f.Ready(f.ctx, f.ns, name, 90*time.Second)
-	f.must(err)
+	p, err := f.Ready(f.Ctx, f.NS, name, 90*time.Second)
+	f.Must(err)
 	return p
 }
 
 // end deletes pods and waits until they are gone.
 func (f *fixture) end(names ...string) {
 	f.Helper()
-	f.kubectl(append([]string{"delete", "pod", "--wait=true", "--timeout=90s"}, names...)...)
+	f.Kubectl(append([]string{"delete", "pod", "--wait=true", "--timeout=90s"}, names...)...)
 }
 
 // held returns the addresses of a running pod's networks, by interface, as they
 // are in its network namespace.
 func (f *fixture) held(p *corev1.Pod) map[string][]netip.Addr {
 	f.Helper()
-	n := f.node(p)
-	s, err := n.PodSandbox(f.ctx, string(p.UID))
-	f.must(err)
+	n := f.NodeOf(p)
+	s, err := n.PodSandbox(f.Ctx, string(p.UID))
+	f.Must(err)
 	out, err := addresses(n, s.NetNS)
-	f.must(err)
+	f.Must(err)
 	return out
 }
 
@@ -297,8 +265,8 @@ func (f *fixture) address(p *corev1.Pod, iface string) netip.Addr {
 	if len(held) != 1 {
 		f.Fatalf("interface %s of pod %s has the addresses %v, want one", iface, p.Name, held)
 	}
-	status, err := f.NetworkStatus(f.ctx, f.ns, p.Name)
-	f.must(err)
+	status, err := f.NetworkStatus(f.Ctx, f.NS, p.Name)
+	f.Must(err)
 	for _, s := range status {
 		if s.Interface == iface && slices.Equal(s.IPs, []string{held[0].String()}) {
 			return held[0]
@@ -306,16 +274,4 @@ func (f *fixture) address(p *corev1.Pod, iface string) netip.Addr {
 	}
 	f.Fatalf("interface %s of pod %s has %s; network-status is %+v", iface, p.Name, held[0], status)
 	return netip.Addr{}
-}
-
-// node returns the node that a pod runs on.
-func (f *fixture) node(p *corev1.Pod) *cluster.Node {
-	f.Helper()
-	for _, n := range f.Cluster.Nodes() {
-		if n.Name() == p.Spec.NodeName {
-			return n
-		}
-	}
-	f.Fatalf("pod %s is on node %q", p.Name, p.Spec.NodeName)
-	return nil
 }

@@ -131,7 +131,7 @@ var getPods = regexp.MustCompile("(?s)```sh\n(kubectl patch clusterrole .*?)```"
 // Pending, and frees its address while it is being attached, by whoever. doctor must
 // warn of it before, and not after.
 func letGetPods(ctx context.Context) error {
-	if err := doctorSays(ctx, doctor.Warning, "may not get pods"); err != nil {
+	if err := doctorSays(ctx, doctor.Warning, "get pods"); err != nil {
 		return fmt.Errorf("asking doctor of whereabouts' own manifest: %w", err)
 	}
 	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "cni", "ipam.md"))
@@ -184,7 +184,7 @@ var conflict = regexp.MustCompile(`failed to update the reservation list: (the s
 func (f *fixture) reconcile() (freed []string) {
 	f.Helper()
 	for began := time.Now(); ; {
-		out, err := f.Cluster.ControlPlane().Exec(f.ctx, whereabouts.Reconcile, f.Cluster.Kubeconfig())
+		out, err := f.Cluster.ControlPlane().Exec(f.Ctx, whereabouts.Reconcile, f.Cluster.Kubeconfig())
 		if err == nil {
 			return strings.Fields(string(out))
 		}

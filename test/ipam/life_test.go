@@ -24,17 +24,17 @@ func (f *fixture) killDrivers() {
 	f.Helper()
 	for _, n := range f.Cluster.Nodes() {
 		pid, err := lab.DriverPID(n)
-		f.must(err)
-		_, err = n.Exec(f.ctx, "kill", "-9", pid)
-		f.must(err)
+		f.Must(err)
+		_, err = n.Exec(f.Ctx, "kill", "-9", pid)
+		f.Must(err)
 	}
 }
 
 // driverKilled kills the driver while pods are being attached.
 func driverKilled(t *testing.T) {
 	f := setup(t, "wa-kill", inRange("kill", "10.157.0.0/24"))
-	f.apply(lab.Workload("Deployment", "kill", "replicas: 12", "kill", ""))
-	f.eventually(time.Minute, func(ctx context.Context) error {
+	f.ApplyYAML(lab.Workload("Deployment", "kill", "replicas: 12", "kill", ""))
+	f.Eventually(time.Minute, func(ctx context.Context) error {
 		if kept, err := f.allocated(ctx); err != nil || len(kept) < 6 { // three pods, with a reservation each
 			return fmt.Errorf("%d allocations: %w", len(kept), err)
 		}
@@ -48,11 +48,11 @@ func driverKilled(t *testing.T) {
 // with an address of its own.
 func reboot(t *testing.T) {
 	f := setup(t, "wa-reboot", inRange("reboot", "10.158.0.0/24"))
-	f.apply(lab.Workload("Deployment", "reboot", "replicas: 6", "reboot", ""))
+	f.ApplyYAML(lab.Workload("Deployment", "reboot", "replicas: 6", "reboot", ""))
 	f.pods("reboot", 6, time.Minute)
 	node := f.Cluster.Node(1)
-	f.must(node.Reboot(f.ctx))
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
+	f.Must(node.Reboot(f.Ctx))
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
 		again := 0
 		for _, p := range f.pods("reboot", 6, 2*time.Minute) {
 			if p.Spec.NodeName != node.Name() {
@@ -78,16 +78,16 @@ func reboot(t *testing.T) {
 // the network.
 func check(t *testing.T) {
 	f := setup(t, "wa-check", inRange("check", "10.159.0.0/24"))
-	f.apply(lab.Workload("Deployment", "check", "replicas: 2", "check", "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: check}}}]"))
+	f.ApplyYAML(lab.Workload("Deployment", "check", "replicas: 2", "check", "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: check}}}]"))
 	pods := f.pods("check", 2, time.Minute)
 	f.killDrivers()
 	for _, p := range pods {
-		n := f.node(p)
-		f.eventually(time.Minute, func(ctx context.Context) error { return f.checked(ctx, n) })
+		n := f.NodeOf(p)
+		f.Eventually(time.Minute, func(ctx context.Context) error { return f.checked(ctx, n) })
 		// The CHECK that is asked for runs after the one at the start.
-		f.kubectl("annotate", "pod", p.Name, "nadra.dev/check=now")
-		f.eventually(time.Minute, func(ctx context.Context) error {
-			events := strings.Join(f.Events(ctx, f.ns, p.Name), "\n")
+		f.Kubectl("annotate", "pod", p.Name, "nadra.dev/check=now")
+		f.Eventually(time.Minute, func(ctx context.Context) error {
+			events := strings.Join(f.Events(ctx, f.NS, p.Name), "\n")
 			switch {
 			case strings.Contains(events, "FailedCheckNetwork"):
 				f.Fatalf("CHECK of a plugin that has none is a failure: %s", events)
@@ -96,7 +96,7 @@ func check(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := f.ClaimWhen(f.ctx, p, func(claim *resourceapi.ResourceClaim) error {
+		_, err := f.ClaimWhen(f.Ctx, p, func(claim *resourceapi.ResourceClaim) error {
 			for _, d := range claim.Status.Devices {
 				for _, c := range d.Conditions {
 					if c.Type == "Ready" && c.Status == "True" {
@@ -106,7 +106,7 @@ func check(t *testing.T) {
 			}
 			return fmt.Errorf("the network of claim %s is not Ready: %+v", claim.Name, claim.Status.Devices)
 		})
-		f.must(err)
+		f.Must(err)
 	}
 }
 

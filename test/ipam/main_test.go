@@ -34,23 +34,11 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	lab.Main("ipam", func(ctx context.Context, dir string) int { return run(ctx, dir, m) })
+	lab.Suite{Name: "ipam", Start: start, Install: install, Tests: m.Run, Finally: printLines}.Main()
 }
 
-func run(ctx context.Context, dir string, m *testing.M) int {
-	interrupted = ctx
-	var err error
-	if theLab, err = start(ctx, dir); err != nil {
-		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
-		return 1
-	}
-	code := 1
-	if err := install(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "installing:", err)
-	} else {
-		code = m.Run()
-	}
-	code = lab.StopAfter(ctx, "ipam", theLab.Cluster, code)
+// printLines prints the results.
+func printLines() {
 	for _, name := range lineOrder {
 		if lines[name] != "" {
 			fmt.Println(lines[name])
@@ -59,28 +47,31 @@ func run(ctx context.Context, dir string, m *testing.M) int {
 	if all.pods > 0 {
 		fmt.Println("whereabouts:", all.totals)
 	}
-	return code
 }
 
-func start(ctx context.Context, dir string) (l *lab.Lab, err error) {
-	// It installs what building images takes.
+func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
+	interrupted = ctx
+	// cluster.Build installs what building images needs.
 	if _, err := cluster.Build(ctx, os.Stderr); err != nil {
 		return nil, err
 	}
 	if whereabouts, err = cluster.BuildWhereabouts(ctx, os.Stderr); err != nil {
 		return nil, err
 	}
-	return lab.Start(ctx, cluster.Options{
+	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir: dir, Nodes: 2, ImageArchives: []string{whereabouts.Image},
 		OnBoot: func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, master) },
 		// Cases kill the driver; its restart must not be delayed by the kubelet's back-off.
 		KubeletConfig: map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}},
 	}, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	return theLab.Cluster, nil
 }
 
-// install makes both nodes nadra's and installs whereabouts by its own
-// manifests.
-func install(ctx context.Context) error {
+// install gives both nodes to nadra and installs whereabouts by its own manifests.
+func install(ctx context.Context, _ *cluster.Cluster) error {
 	if err := theLab.InstallController(ctx); err != nil {
 		return err
 	}

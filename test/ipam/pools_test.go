@@ -112,7 +112,7 @@ func (f *fixture) allocated(ctx context.Context) ([]allocation, error) {
 	}
 	var out []allocation
 	for _, a := range append(pools, reservations...) {
-		if strings.HasPrefix(a.pod, f.ns+"/") {
+		if strings.HasPrefix(a.pod, f.NS+"/") {
 			out = append(out, a)
 		}
 	}
@@ -124,7 +124,7 @@ func (f *fixture) allocated(ctx context.Context) ([]allocation, error) {
 func (f *fixture) given(ctx context.Context, pod, iface string) (netip.Addr, error) {
 	pools, err := inPools(ctx, f.Lab)
 	for _, a := range pools {
-		if a.pod == f.ns+"/"+pod && a.iface == iface {
+		if a.pod == f.NS+"/"+pod && a.iface == iface {
 			return a.address, nil
 		}
 	}

@@ -47,21 +47,21 @@ const driverAccount = "system:serviceaccount:nadra:nadra-node"
 // the namespace, and returns when it does. allow ends that.
 func (f *fixture) refuseStatus() (allow func()) {
 	f.Helper()
-	policy := strings.NewReplacer("NAME", f.ns, "DRIVER", driverAccount).Replace(refusal)
-	f.must(f.Apply(f.ctx, policy))
+	policy := strings.NewReplacer("NAME", f.NS, "DRIVER", driverAccount).Replace(refusal)
+	f.Must(f.Apply(f.Ctx, policy))
 	f.Cleanup(func() {
-		if err := f.Delete(f.ctx, policy); err != nil {
+		if err := f.Delete(f.Ctx, policy); err != nil {
 			f.Errorf("deleting the policy: %v", err)
 		}
 	})
-	f.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: probe}\nspec: {containers: [{name: main, image: 'localhost/test:1', imagePullPolicy: Never}], schedulerName: none}")
+	f.ApplyYAML("apiVersion: v1\nkind: Pod\nmetadata: {name: probe}\nspec: {containers: [{name: main, image: 'localhost/test:1', imagePullPolicy: Never}], schedulerName: none}")
 	config, err := f.Cluster.RESTConfig()
-	f.must(err)
+	f.Must(err)
 	config.Impersonate = rest.ImpersonationConfig{UserName: driverAccount}
 	driver, err := kubernetes.NewForConfig(config)
-	f.must(err)
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
-		_, err := driver.CoreV1().Pods(f.ns).Patch(ctx, "probe", types.MergePatchType,
+	f.Must(err)
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		_, err := driver.CoreV1().Pods(f.NS).Patch(ctx, "probe", types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"probe":"1"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
 		switch {
 		case err == nil:
@@ -73,8 +73,8 @@ func (f *fixture) refuseStatus() (allow func()) {
 	})
 	return func() {
 		f.Helper()
-		_, err := f.Cluster.Kubectl(f.ctx, "delete", "validatingadmissionpolicybinding", f.ns)
-		f.must(err)
+		_, err := f.Cluster.Kubectl(f.Ctx, "delete", "validatingadmissionpolicybinding", f.NS)
+		f.Must(err)
 	}
 }
 
@@ -82,7 +82,7 @@ func (f *fixture) refuseStatus() (allow func()) {
 // it.
 func (f *fixture) allocates(pod string) (address netip.Addr) {
 	f.Helper()
-	f.eventually(time.Minute, func(ctx context.Context) (err error) {
+	f.Eventually(time.Minute, func(ctx context.Context) (err error) {
 		address, err = f.given(ctx, pod, "net1")
 		if err == nil && !address.IsValid() {
 			err = fmt.Errorf("no pool has an address for pod %s", pod)
@@ -101,8 +101,8 @@ func statusRefused(t *testing.T) {
 	for _, name := range []string{"early", "late"} {
 		f.pod(name, "refused")
 		f.allocates(name)
-		f.eventually(time.Minute, func(ctx context.Context) error {
-			if events := strings.Join(f.Events(ctx, f.ns, name), "\n"); !strings.Contains(events, "NetworkStatusLate") {
+		f.Eventually(time.Minute, func(ctx context.Context) error {
+			if events := strings.Join(f.Events(ctx, f.NS, name), "\n"); !strings.Contains(events, "NetworkStatusLate") {
 				return fmt.Errorf("no event says that pod %s waits for its network-status: %s", name, events)
 			}
 			return nil
@@ -135,14 +135,14 @@ func checkerFindsDuplicates(t *testing.T) {
 	}
 	// ip-control-loop may free the address first, so look at the pool.
 	freed := f.reconcile()
-	kept, err := f.given(f.ctx, "early", "net1")
-	f.must(err)
+	kept, err := f.given(f.Ctx, "early", "net1")
+	f.Must(err)
 	if kept.IsValid() {
 		t.Fatalf("the reconciler has freed %v, and the pool still has %s for pod early", freed, kept)
 	}
 	f.pod("late", "selfcheck")
 	f.ready("late")
-	f.eventually(2*time.Minute, func(context.Context) error {
+	f.Eventually(2*time.Minute, func(context.Context) error {
 		duplicates, lost := f.checker.findings()
 		if len(duplicates) != 1 || len(lost) == 0 {
 			return fmt.Errorf("the checker has found the duplicates %q and the lost addresses %q, want %s in both", duplicates, lost, address)
@@ -157,7 +157,7 @@ func (f *fixture) driverWith(flags ...string) {
 	f.Helper()
 	rolledOut := func() {
 		f.Helper()
-		if out, err := f.Cluster.Kubectl(f.ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=60s"); err != nil {
+		if out, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=60s"); err != nil {
 			f.Errorf("waiting for the driver: %v\n%s", err, out)
 		}
 	}
@@ -165,10 +165,10 @@ func (f *fixture) driverWith(flags ...string) {
 	for _, flag := range flags {
 		add = append(add, `{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"`+flag+`"}`)
 	}
-	_, err := f.Cluster.Kubectl(f.ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", "["+strings.Join(add, ",")+"]")
-	f.must(err)
+	_, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", "["+strings.Join(add, ",")+"]")
+	f.Must(err)
 	f.Cleanup(func() {
-		if _, err := f.Cluster.Kubectl(f.ctx, "apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in")); err != nil {
+		if _, err := f.Cluster.Kubectl(f.Ctx, "apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in")); err != nil {
 			f.Errorf("installing manifests/drop-in again: %v", err)
 		}
 		rolledOut()

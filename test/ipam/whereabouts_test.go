@@ -60,13 +60,13 @@ func TestWhereabouts(t *testing.T) {
 func onePod(t *testing.T) {
 	f := setup(t, "wa-one", inRange("one", "10.150.0.0/24"))
 	f.pod("annotated", "one")
-	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, "claiming", lab.Want{Network: "one"})))
-	_, err := f.CreatePod(f.ctx, lab.Pod(f.ns, "claiming", "claiming"))
-	f.must(err)
+	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "claiming", lab.Want{Network: "one"})))
+	_, err := f.CreatePod(f.Ctx, lab.Pod(f.NS, "claiming", "claiming"))
+	f.Must(err)
 	for _, name := range []string{"annotated", "claiming"} {
 		p := f.ready(name)
-		given, err := f.given(f.ctx, name, "net1")
-		f.must(err)
+		given, err := f.given(f.Ctx, name, "net1")
+		f.Must(err)
 		if has := f.address(p, "net1"); has != given {
 			t.Errorf("pod %s has %s, and the pool gives it %s", name, has, given)
 		}
@@ -96,8 +96,8 @@ func ranges(t *testing.T) {
 	}
 	// A reservation over all ranges has the network's name in its own, too: the
 	// reconciler takes that for no address, and deletes it.
-	kept, err := f.allocated(f.ctx)
-	f.must(err)
+	kept, err := f.allocated(f.Ctx)
+	f.Must(err)
 	const where = "IPPool blue-10.153.0.0-24"
 	if !slices.ContainsFunc(kept, func(a allocation) bool { return a.where == where && a.iface == "net3" }) {
 		t.Errorf("nothing for net3 in %s: %v", where, kept)
@@ -108,7 +108,7 @@ func ranges(t *testing.T) {
 // new pods get the same addresses.
 func statefulSet(t *testing.T) {
 	f := setup(t, "wa-set", inRange("set", "10.154.0.0/24"))
-	f.apply(lab.Workload("StatefulSet", "st", "replicas: 2\n  serviceName: st", "set", ""))
+	f.ApplyYAML(lab.Workload("StatefulSet", "st", "replicas: 2\n  serviceName: st", "set", ""))
 	addresses := func() map[string]netip.Addr {
 		out := map[string]netip.Addr{}
 		for _, p := range f.pods("st", 2, time.Minute) {
@@ -122,14 +122,14 @@ func statefulSet(t *testing.T) {
 		t.Errorf("after their deletion the pods have %v, and had %v", after, before)
 	}
 
-	old, err := f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, "st-0", metav1.GetOptions{})
-	f.must(err)
-	sandbox, err := f.node(old).PodSandbox(f.ctx, string(old.UID))
-	f.must(err)
-	f.kubectl("delete", "pod", "st-0", "--force", "--grace-period=0")
+	old, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, "st-0", metav1.GetOptions{})
+	f.Must(err)
+	sandbox, err := f.NodeOf(old).PodSandbox(f.Ctx, string(old.UID))
+	f.Must(err)
+	f.Kubectl("delete", "pod", "st-0", "--force", "--grace-period=0")
 	// The old sandbox's DEL may come after the new pod's ADD, and must leave the address to it.
-	f.eventually(time.Minute, func(ctx context.Context) error {
-		running, err := f.node(old).Sandboxes(ctx)
+	f.Eventually(time.Minute, func(ctx context.Context) error {
+		running, err := f.NodeOf(old).Sandboxes(ctx)
 		if err == nil && slices.Contains(running, sandbox.ID) {
 			err = fmt.Errorf("sandbox %s of the deleted pod still runs", sandbox.ID)
 		}
@@ -157,10 +157,10 @@ func retriedNetwork(t *testing.T) {
 	if first == second {
 		t.Errorf("net1 and net2 both have %s", first)
 	}
-	runs, err := f.node(p).HostPath(flakyRuns)
-	f.must(err)
+	runs, err := f.NodeOf(p).HostPath(flakyRuns)
+	f.Must(err)
 	content, err := os.ReadFile(runs)
-	f.must(err)
+	f.Must(err)
 	if n := strings.Count(string(content), "\n"); n < 4 {
 		t.Errorf("the second network's plugin ran %d times: it was not tried again after three deaths", n)
 	}
@@ -183,16 +183,16 @@ func (f *fixture) fill(network string) {
 // test if the pod runs.
 func (f *fixture) full(pod string) {
 	f.Helper()
-	f.eventually(time.Minute, func(ctx context.Context) error {
-		for _, event := range f.Events(ctx, f.ns, pod) {
+	f.Eventually(time.Minute, func(ctx context.Context) error {
+		for _, event := range f.Events(ctx, f.NS, pod) {
 			if strings.Contains(event, "Could not allocate IP in range") {
 				return nil
 			}
 		}
 		return fmt.Errorf("no event on pod %s says that its range is full", pod)
 	})
-	p, err := f.Kube.CoreV1().Pods(f.ns).Get(f.ctx, pod, metav1.GetOptions{})
-	f.must(err)
+	p, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, pod, metav1.GetOptions{})
+	f.Must(err)
 	if p.Status.Phase != corev1.PodPending {
 		f.Errorf("pod %s, which has no address, is %s", pod, p.Status.Phase)
 	}
@@ -214,7 +214,7 @@ func fullRange(t *testing.T) {
 func job(t *testing.T) {
 	f := setup(t, "wa-job", inRange("small", "10.156.1.0/30"))
 	f.fill("small")
-	f.apply(`
+	f.ApplyYAML(`
 apiVersion: batch/v1
 kind: Job
 metadata: {name: once}
@@ -228,8 +228,8 @@ spec:
         - {name: main, image: "localhost/test:1", imagePullPolicy: Never, command: [/bin/sh, -c, "ip -4 addr show net1 && sleep 1"]}
 `)
 	var pod string
-	f.eventually(time.Minute, func(context.Context) error {
-		pod = f.kubectl("get", "pods", "-l", "job-name=once", "-o", "jsonpath={.items[*].metadata.name}")
+	f.Eventually(time.Minute, func(context.Context) error {
+		pod = f.Kubectl("get", "pods", "-l", "job-name=once", "-o", "jsonpath={.items[*].metadata.name}")
 		if pod == "" {
 			return fmt.Errorf("the Job has no pod")
 		}
@@ -237,8 +237,8 @@ spec:
 	})
 	f.full(pod)
 	f.end("taker-2")
-	f.kubectl("wait", "--for=condition=Complete", "--timeout=90s", "job/once")
-	if out := f.kubectl("logs", pod); !strings.Contains(out, "10.156.1.") {
+	f.Kubectl("wait", "--for=condition=Complete", "--timeout=90s", "job/once")
+	if out := f.Kubectl("logs", pod); !strings.Contains(out, "10.156.1.") {
 		t.Errorf("the Job's pod had no address: %s", out)
 	}
 }

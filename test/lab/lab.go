@@ -32,7 +32,18 @@ type Lab struct {
 // ImageArchive is nadra-node's image as `make image` writes it.
 func ImageArchive() string { return filepath.Join(Root(), "bin", "nadra-node.tar") }
 
-// Root is the top of the source tree.
+// Archives returns the archives of both images of nadra, or an error if one is not built.
+func Archives() ([]string, error) {
+	archives := []string{ImageArchive(), ControllerArchive()}
+	for _, archive := range archives {
+		if _, err := os.Stat(archive); err != nil {
+			return nil, fmt.Errorf("looking for nadra's images (run `make image`): %w", err)
+		}
+	}
+	return archives, nil
+}
+
+// Root returns the top folder of the source tree.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))

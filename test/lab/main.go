@@ -19,6 +19,7 @@ func Main(suite string, run func(ctx context.Context, dir string) (code int)) {
 	os.Exit(inFolder(suite, run))
 }
 
+// inFolder calls run with a temporary folder and returns its code.
 func inFolder(suite string, run func(ctx context.Context, dir string) int) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -31,11 +32,52 @@ func inFolder(suite string, run func(ctx context.Context, dir string) int) int {
 	return run(ctx, dir)
 }
 
-// StopAfter stops a suite's cluster, saves its logs first if the suite's code is
-// not 0, and returns the code; 1 if the cluster does not stop.
-func StopAfter(ctx context.Context, suite string, c *cluster.Cluster, code int) int {
+// Suite runs all its tests on one cluster.
+type Suite struct {
+	// Name names the folder of the logs that a failed run keeps.
+	Name string
+	// Start starts the cluster, with a temporary folder for its files.
+	Start func(ctx context.Context, dir string) (*cluster.Cluster, error)
+	// Install prepares the cluster for the tests; nil if Start has done it.
+	Install func(ctx context.Context, c *cluster.Cluster) error
+	// Tests runs the tests: the Run of a testing.M.
+	Tests func() (code int)
+	// Finally is called after the cluster has ended; it may be nil.
+	Finally func()
+}
+
+// Main starts the cluster, installs, runs the tests, stops the cluster and ends the process
+// with the tests' code. The logs of the cluster are kept if a test failed.
+func (s Suite) Main() { Main(s.Name, s.run) }
+
+// run returns 1 if the tests cannot be run, and otherwise their code.
+func (s Suite) run(ctx context.Context, dir string) int {
+	c, err := s.Start(ctx, dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
+		return 1
+	}
+	if s.Install != nil {
+		err = s.Install(ctx, c)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "installing:", err)
+	} else {
+		code = s.Tests()
+	}
+	code = s.stop(ctx, c, code)
+	if s.Finally != nil {
+		s.Finally()
+	}
+	return code
+}
+
+// stop stops the cluster, saves its logs first if code is not 0, and returns the code, or 1
+// if the cluster does not stop.
+func (s Suite) stop(ctx context.Context, c *cluster.Cluster, code int) int {
 	if code != 0 {
-		if logs, err := c.SaveLogs(suite); err == nil {
+		if logs, err := c.SaveLogs(s.Name); err == nil {
 			fmt.Fprintln(os.Stderr, "logs are in", logs)
 		}
 	}

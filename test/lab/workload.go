@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/cluster"
 )
@@ -36,6 +37,9 @@ spec:
           command: [/bin/sh, -c, "trap 'exit 0' TERM; sleep infinity & wait"]
 `, kind, name, spec, annotation, podSpec)
 }
+
+// Code returns a code as texts of nadra contain it: errors, Events, conditions, refusals.
+func Code(c reason.Code) string { return "[" + string(c) + "]" }
 
 // IsReady reports whether a pod is Ready and not being deleted.
 func IsReady(p *corev1.Pod) bool {

@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -29,13 +28,13 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// refused runs a command that is not safe now, and says why.
-func (f *fixture) refused(why string, args ...string) {
+// refused runs a command that nadra must refuse as unsafe, with a text in its error.
+func (f *fixture) refused(text string, args ...string) {
 	f.Helper()
-	said, err := f.Nadra(f.ctx, args...)
-	f.must(err)
-	if said.Code != cli.CodeRefused || !strings.Contains(said.Err, why) {
-		f.Fatalf("kubectl nadra %s ends with %d, want %d and %q:\n%s", strings.Join(args, " "), said.Code, cli.CodeRefused, why, said.Err)
+	ended, err := f.Nadra(f.Ctx, args...)
+	f.Must(err)
+	if ended.Code != cli.CodeRefused || !strings.Contains(ended.Err, text) {
+		f.Fatalf("kubectl nadra %s ends with %d, want %d and %q:\n%s", strings.Join(args, " "), ended.Code, cli.CodeRefused, text, ended.Err)
 	}
 }
 
@@ -43,9 +42,9 @@ func (f *fixture) refused(why string, args ...string) {
 func (f *fixture) order(plan string) (first, second string) {
 	f.Helper()
 	text, err := os.ReadFile(plan)
-	f.must(err)
+	f.Must(err)
 	p, err := upgrade.ParsePlan(text)
-	f.must(err)
+	f.Must(err)
 	names := p.NodeNames()
 	if len(p.Waves) != 2 || len(names) != 2 || !slices.Equal(p.Waves[1].Namespaces, []string{namespace}) {
 		f.Fatalf("the plan has waves %+v, want one node and then the other with namespace %s", p.Waves, namespace)
@@ -54,9 +53,7 @@ func (f *fixture) order(plan string) (first, second string) {
 }
 
 type fixture struct {
-	*lab.Lab
-	*testing.T
-	ctx  context.Context
+	lab.Fixture
 	dir  string
 	page page
 }
@@ -64,33 +61,19 @@ type fixture struct {
 // install applies the stack, and workloads of others where the corpus is at hand.
 func (f *fixture) install() {
 	f.Helper()
-	f.must(f.Apply(f.ctx, stack))
+	f.Must(f.Apply(f.Ctx, stack))
 	dir := os.Getenv("NADRA_CORPUS")
 	if dir == "" {
 		f.Log("NADRA_CORPUS is not set: the stack is the test's own only")
 		return
 	}
 	others, err := corpusStack(dir)
-	f.must(err)
-	f.must(f.Apply(f.ctx, others))
+	f.Must(err)
+	f.Must(f.Apply(f.Ctx, others))
 	for _, w := range ofOthers {
 		interfaces[w.name] = w.interfaces
 	}
 	networked += len(ofOthers)
-}
-
-func (f *fixture) must(err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatal(err)
-	}
-}
-
-func (f *fixture) kubectl(args ...string) string {
-	f.Helper()
-	out, err := f.Cluster.Kubectl(f.ctx, args...)
-	f.must(err)
-	return out
 }
 
 func (f *fixture) nodes() []string {
@@ -105,8 +88,8 @@ func (f *fixture) nodes() []string {
 func (f *fixture) nadra(args ...string) string {
 	f.Helper()
 	began := time.Now()
-	said, err := f.Nadra(f.ctx, args...)
-	f.must(err)
+	said, err := f.Nadra(f.Ctx, args...)
+	f.Must(err)
 	if said.Code != cli.CodeOK {
 		f.Fatalf("kubectl nadra %s ends with %d:\n%s\n%s", strings.Join(args, " "), said.Code, said.Out, said.Err)
 	}
@@ -118,7 +101,7 @@ func (f *fixture) nadra(args ...string) string {
 func (f *fixture) file(name, content string) string {
 	f.Helper()
 	path := filepath.Join(f.dir, name)
-	f.must(os.WriteFile(path, []byte(content), 0o644))
+	f.Must(os.WriteFile(path, []byte(content), 0o644))
 	return path
 }
 
@@ -131,7 +114,7 @@ func (f *fixture) points(nodes ...string) []string {
 	if text := os.Getenv("UPGRADE_SEED"); text != "" {
 		var err error
 		seed, err = strconv.ParseUint(text, 10, 64)
-		f.must(err)
+		f.Must(err)
 	}
 	var all []string
 	for _, node := range nodes {
@@ -149,7 +132,7 @@ func (f *fixture) points(nodes ...string) []string {
 // runUntil runs a command, and ends it as soon as it has said something.
 func (f *fixture) runUntil(said string, signal unix.Signal, args ...string) {
 	f.Helper()
-	ctx, cancel := context.WithCancel(f.ctx)
+	ctx, cancel := context.WithCancel(f.Ctx)
 	defer cancel()
 	machine := f.Cluster.ControlPlane()
 	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
@@ -163,7 +146,7 @@ func (f *fixture) runUntil(said string, signal unix.Signal, args ...string) {
 	case err := <-ended:
 		f.Fatalf("upgrade %s has ended before it said %q: %v\n%s", strings.Join(args, " "), said, err, out)
 	}
-	f.must(cmd.Process.Signal(signal))
+	f.Must(cmd.Process.Signal(signal))
 	err := <-ended
 	var exit *exec.ExitError
 	if signal == unix.SIGINT && (!errors.As(err, &exit) || exit.ExitCode() != cli.CodeInterrupted) {
@@ -201,7 +184,7 @@ func (w *watcher) String() string {
 // they are to be served, each with all of its networks and none of them twice.
 func (f *fixture) settled(owner string, nodes ...string) {
 	f.Helper()
-	f.must(lab.Eventually(f.ctx, 2*time.Minute, func(ctx context.Context) error {
+	f.Must(lab.Eventually(f.Ctx, 2*time.Minute, func(ctx context.Context) error {
 		pods, err := f.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app!=plain"})
 		if err != nil {
 			return err
@@ -226,16 +209,14 @@ func (f *fixture) settled(owner string, nodes ...string) {
 // Kubernetes are the Nodes as the API server has them.
 func (f *fixture) Kubernetes() []corev1.Node {
 	f.Helper()
-	list, err := f.Kube.CoreV1().Nodes().List(f.ctx, metav1.ListOptions{})
-	f.must(err)
+	list, err := f.Kube.CoreV1().Nodes().List(f.Ctx, metav1.ListOptions{})
+	f.Must(err)
 	return list.Items
 }
 
 func (f *fixture) serves(ctx context.Context, p *corev1.Pod, owner string, judged bool) error {
-	if !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	}) || p.DeletionTimestamp != nil {
-		return errors.New("it is not ready")
+	if !lab.IsReady(p) {
+		return errors.New("it is not Ready")
 	}
 	statuses, err := f.NetworkStatus(ctx, p.Namespace, p.Name)
 	if err != nil {
@@ -279,10 +260,10 @@ func static(p *corev1.Pod, statuses []nadv1.NetworkStatus) error {
 // pods of it but those of the DaemonSet, which its nodes decide about.
 func (f *fixture) givenBack(name string) {
 	f.Helper()
-	if label := f.kubectl("get", "namespace", name, "-o", `jsonpath={.metadata.labels.nadra\.dev/owner}`); label != "" {
+	if label := f.Kubectl("get", "namespace", name, "-o", `jsonpath={.metadata.labels.nadra\.dev/owner}`); label != "" {
 		f.Errorf("namespace %s was given back, and is %s's by its label", name, label)
 	}
-	if pods := f.kubectl("-n", name, "get", "pods", "-l", "app!=probe", "-o", `jsonpath={.items[?(@.spec.resourceClaims)].metadata.name}`); pods != "" {
+	if pods := f.Kubectl("-n", name, "get", "pods", "-l", "app!=probe", "-o", `jsonpath={.items[?(@.spec.resourceClaims)].metadata.name}`); pods != "" {
 		f.Errorf("namespace %s was given back, and nadra serves %s of it", name, pods)
 	}
 }
@@ -290,7 +271,7 @@ func (f *fixture) givenBack(name string) {
 // uids are those of a workload's pods.
 func (f *fixture) uids(app string) []string {
 	f.Helper()
-	out := strings.Fields(f.kubectl("-n", namespace, "get", "pods", "-l", "app="+app, "-o", "jsonpath={.items[*].metadata.uid}"))
+	out := strings.Fields(f.Kubectl("-n", namespace, "get", "pods", "-l", "app="+app, "-o", "jsonpath={.items[*].metadata.uid}"))
 	slices.Sort(out)
 	return out
 }
@@ -314,14 +295,14 @@ func (f *fixture) clean(owner string, nodes ...string) {
 // replaced deletes pods of each kind, which come again.
 func (f *fixture) replaced() {
 	f.Helper()
-	f.kubectl("-n", namespace, "delete", "pods", "-l", "app in (smf, upf, csrx, samplepod)", "--timeout=60s")
+	f.Kubectl("-n", namespace, "delete", "pods", "-l", "app in (smf, upf, csrx, samplepod)", "--timeout=60s")
 }
 
 // nothingLeft waits until no node has anything of a sandbox that is no more.
 func (f *fixture) nothingLeft() {
 	f.Helper()
 	for _, n := range f.Cluster.Nodes() {
-		f.must(lab.Eventually(f.ctx, 2*time.Minute, func(ctx context.Context) error {
+		f.Must(lab.Eventually(f.Ctx, 2*time.Minute, func(ctx context.Context) error {
 			alive, err := n.Sandboxes(ctx)
 			if err != nil {
 				return err

@@ -21,21 +21,21 @@ func (f *fixture) leave() {
 	f.Helper()
 	f.refused("smf", "uninstall", "--yes")
 	f.settled(v1alpha1.OwnerNadra, f.nodes()...) // nobody was touched
-	f.kubectl("-n", namespace, "delete", "deployments,statefulsets,daemonsets", "--all", "--cascade=foreground", "--timeout=120s")
+	f.Kubectl("-n", namespace, "delete", "deployments,statefulsets,daemonsets", "--all", "--cascade=foreground", "--timeout=120s")
 	f.nothingLeft()
 	// Multus leaves files of its own default network behind, which count after ten minutes.
 	// The test may take longer.
 	f.says("The workloads are deleted. Nothing older than the upgrade is left behind:")
 	f.shown("cleanup", "--older-than=1h")
 	f.refused("nadra.dev/owner", "uninstall", "--yes")
-	f.kubectl("label", "namespace", namespace, "nadra.dev/owner-")
-	f.kubectl("label", "nodes", "--all", "nadra.dev/owner-")
+	f.Kubectl("label", "namespace", namespace, "nadra.dev/owner-")
+	f.Kubectl("label", "nodes", "--all", "nadra.dev/owner-")
 	f.Log(f.nadra("uninstall", "--dry-run=server"))
-	f.kubectl("-n", "nadra", "get", "daemonset", "nadra-node") // it is still there
+	f.Kubectl("-n", "nadra", "get", "daemonset", "nadra-node") // it is still there
 	f.says("Nodes and namespaces are nobody's by label any more, and nadra goes:")
 	f.shown("uninstall", "--yes")
 
-	for name := range strings.Lines(f.kubectl("get", installed, "-A", "-o", "name")) {
+	for name := range strings.Lines(f.Kubectl("get", installed, "-A", "-o", "name")) {
 		if strings.Contains(name, "nadra") {
 			f.Errorf("left of nadra: %s", name)
 		}
@@ -49,17 +49,17 @@ func (f *fixture) leave() {
 		}
 	}
 	for _, n := range f.Cluster.Nodes() {
-		left, err := n.Exec(f.ctx, "sh", "-c", onNode)
-		f.must(err)
+		left, err := n.Exec(f.Ctx, "sh", "-c", onNode)
+		f.Must(err)
 		if text := strings.TrimSpace(string(left)); text != "" {
 			f.Errorf("left of nadra on %s: %s", n.Name(), text)
 		}
 	}
-	f.must(f.Apply(f.ctx, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: after, namespace: core}, spec: {replicas: 2, selector: {matchLabels: {app: after}},
+	f.Must(f.Apply(f.Ctx, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: after, namespace: core}, spec: {replicas: 2, selector: {matchLabels: {app: after}},
 template: {metadata: {labels: {app: after}}, spec: {terminationGracePeriodSeconds: 1,
 containers: [{name: main, image: "localhost/test:1", imagePullPolicy: Never, command: [/bin/sleep, infinity]}]}}}}`))
-	f.kubectl("-n", namespace, "rollout", "status", "deployment/after", "--timeout=60s")
-	f.kubectl("delete", "namespace", namespace, "--timeout=120s")
+	f.Kubectl("-n", namespace, "rollout", "status", "deployment/after", "--timeout=60s")
+	f.Kubectl("delete", "namespace", namespace, "--timeout=120s")
 	f.nothingLeft()
 }
 

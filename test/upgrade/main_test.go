@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,30 +27,13 @@ var multusManifest string
 var theLab *lab.Lab
 
 func TestMain(m *testing.M) {
-	lab.Main("upgrade", func(ctx context.Context, dir string) int { return run(ctx, dir, m) })
-}
-
-func run(ctx context.Context, dir string, m *testing.M) int {
-	c, err := start(ctx, dir)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
-		return 1
-	}
-	code := 1
-	if err := install(ctx, c); err != nil {
-		fmt.Fprintln(os.Stderr, "installing:", err)
-	} else {
-		code = m.Run()
-	}
-	return lab.StopAfter(ctx, "upgrade", c, code)
+	lab.Suite{Name: "upgrade", Start: start, Install: install, Tests: m.Run}.Main()
 }
 
 func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
-	archives := []string{lab.ImageArchive(), lab.ControllerArchive()}
-	for _, archive := range archives {
-		if _, err := os.Stat(archive); err != nil {
-			return nil, fmt.Errorf("looking for nadra's images (run `make image`): %w", err)
-		}
+	archives, err := lab.Archives()
+	if err != nil {
+		return nil, err
 	}
 	multus := filepath.Join(dir, "multus.tar")
 	programs, err := cluster.BuildThickMultus(ctx, os.Stderr)
@@ -89,8 +71,7 @@ func install(ctx context.Context, c *cluster.Cluster) (err error) {
 	}
 	for _, n := range c.Nodes() {
 		for _, name := range masters {
-			link := strings.ReplaceAll("ip link add X type veth peer name Xp; ip link set X up; ip link set Xp up", "X", name)
-			if _, err := n.Exec(ctx, "sh", "-ec", link); err != nil {
+			if err := lab.MakeLink(ctx, n, name); err != nil {
 				return err
 			}
 		}

@@ -53,11 +53,11 @@ func (f *fixture) published() {
 	now := pageHead + f.page.names.Replace(strings.TrimRight(f.page.text.String(), "\n")) + "\n"
 	path := filepath.Join(lab.Root(), "docs", "upgrade-example.md")
 	if *update {
-		f.must(os.WriteFile(path, []byte(now), 0o644))
+		f.Must(os.WriteFile(path, []byte(now), 0o644))
 		return
 	}
 	was, err := os.ReadFile(path)
-	f.must(err)
+	f.Must(err)
 	if diff := cmp.Diff(steady(string(was)), steady(now)); diff != "" {
 		f.Errorf("docs/upgrade-example.md is not what the commands print (-page +printed); write it anew with -args -update:\n%s", diff)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -25,15 +26,15 @@ const namespace = "core"
 func TestUpgrade(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 28*time.Minute)
 	defer cancel()
-	f := &fixture{Lab: theLab, T: t, ctx: ctx, dir: t.TempDir()}
+	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx}, dir: t.TempDir()}
 	f.install()
 	f.settled(v1alpha1.OwnerMultus, f.nodes()...)
 	f.clean(v1alpha1.OwnerMultus, f.nodes()...)
 	plain := f.uids("plain")
 
-	f.kubectl("apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in"))
-	f.kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
-	f.must(f.WaitController(ctx))
+	f.Kubectl("apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in"))
+	f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
+	f.Must(f.WaitController(ctx))
 	f.Log(f.nadra("doctor", "--probe"))
 	f.says("Who uses which network, and whether it can move:")
 	f.shown("scan", "-n", namespace)
@@ -61,18 +62,18 @@ func TestUpgrade(t *testing.T) {
 	f.says("What pods have now, against the snapshot of before:")
 	f.shown("verify", "--against", before, "--from-nodes")
 
-	f.refused("no node is Multus'", "upgrade", "rollback", "-n", namespace, "--yes")
+	f.refused("namespace "+namespace, "upgrade", "rollback", "-n", namespace, "--yes") // no node is Multus'
 	f.nadra("upgrade", "rollback", "--node", first, "--yes")
 	f.says("After `kubectl nadra upgrade rollback --node " + first + "`:")
 	f.shown("upgrade", "status")
 	f.settled(v1alpha1.OwnerMultus, first)
 	f.clean(v1alpha1.OwnerMultus, first)
 	f.nadra("upgrade", "rollback", "--pod", namespace+"/upf-0", "--yes")
-	if on := f.kubectl("-n", namespace, "get", "pod", "upf-0", "-o", "jsonpath={.spec.nodeName} {.spec.resourceClaims}"); strings.TrimSpace(on) != first {
+	if on := f.Kubectl("-n", namespace, "get", "pod", "upf-0", "-o", "jsonpath={.spec.nodeName} {.spec.resourceClaims}"); strings.TrimSpace(on) != first {
 		t.Errorf("upf-0 is on %q, want it on %s and Multus'", on, first)
 	}
-	f.kubectl("-n", namespace, "patch", "statefulset", "upf", "--type=json", `-p=[{"op":"remove","path":"/spec/template/metadata/labels/nadra.dev~1owner"}]`)
-	f.kubectl("-n", namespace, "rollout", "status", "statefulset/upf", "--timeout=60s")
+	f.Kubectl("-n", namespace, "patch", "statefulset", "upf", "--type=json", `-p=[{"op":"remove","path":"/spec/template/metadata/labels/nadra.dev~1owner"}]`)
+	f.Kubectl("-n", namespace, "rollout", "status", "statefulset/upf", "--timeout=60s")
 	f.nadra("upgrade", "rollback", "-n", namespace, "--yes")
 	f.settled(v1alpha1.OwnerMultus, first)
 	f.givenBack(namespace)
@@ -86,32 +87,32 @@ func TestUpgrade(t *testing.T) {
 	if now := f.uids("plain"); !slices.Equal(plain, now) {
 		t.Errorf("pods without networks are %q, and were %q: nobody was to touch them", now, plain)
 	}
-	strategy := f.kubectl("-n", "kube-system", "get", "daemonset", "kube-multus-ds", "-o", "jsonpath={.spec.updateStrategy.type}{.spec.template.spec.affinity}")
+	strategy := f.Kubectl("-n", "kube-system", "get", "daemonset", "kube-multus-ds", "-o", "jsonpath={.spec.updateStrategy.type}{.spec.template.spec.affinity}")
 	if strategy != "RollingUpdate" {
 		t.Errorf("Multus' DaemonSet has %q, and was without affinity and with RollingUpdate", strategy)
 	}
 
-	f.refused("Multus is needed", "upgrade", "finish", "--remove-multus", "--yes")
+	f.refused(upgrade.CodePodOfMultus, "upgrade", "finish", "--remove-multus", "--yes")
 	f.nadra("upgrade", "run", "-f", plan, "--yes")
 	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
-	f.refused("NADRA-U20", "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
-	f.kubectl("-n", "nadra-system", "patch", "deployment", "nadra-controller", "--type=json",
+	f.refused(upgrade.CodeDefault, "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
+	f.Kubectl("-n", "nadra-system", "patch", "deployment", "nadra-controller", "--type=json",
 		`-p=[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--default-owner=nadra"}]`)
-	f.kubectl("-n", "nadra-system", "rollout", "status", "deployment/nadra-controller", "--timeout=120s")
-	f.refused("take that off first", "upgrade", "rollback", "--all", "--yes") // pods would come back as nadra's
+	f.Kubectl("-n", "nadra-system", "rollout", "status", "deployment/nadra-controller", "--timeout=120s")
+	f.refused("--default-owner=nadra", "upgrade", "rollback", "--all", "--yes") // pods would come back as nadra's
 	f.says("When all nodes are nadra's, and new pods are by default:")
 	f.shown("upgrade", "finish")
 	f.Log(f.nadra("upgrade", "finish", "--remove-multus", "--dry-run=server"))
-	f.kubectl("-n", "kube-system", "get", "daemonset", "kube-multus-ds") // it is still there
+	f.Kubectl("-n", "kube-system", "get", "daemonset", "kube-multus-ds") // it is still there
 	f.shown("upgrade", "finish", "--remove-multus", "--yes")
 	for _, kind := range []string{"daemonset", "configmap", "serviceaccount", "clusterrole", "clusterrolebinding"} {
-		if left := f.kubectl("-n", "kube-system", "get", kind, "-o", "name"); strings.Contains(left, "multus") {
+		if left := f.Kubectl("-n", "kube-system", "get", kind, "-o", "name"); strings.Contains(left, "multus") {
 			t.Errorf("left of Multus: %s", left)
 		}
 	}
-	f.kubectl("-n", namespace, "rollout", "restart", "deployment/smf", "daemonset/probe")
-	f.kubectl("-n", namespace, "rollout", "status", "deployment/smf", "--timeout=60s")
-	f.kubectl("-n", namespace, "rollout", "status", "daemonset/probe", "--timeout=60s")
+	f.Kubectl("-n", namespace, "rollout", "restart", "deployment/smf", "daemonset/probe")
+	f.Kubectl("-n", namespace, "rollout", "status", "deployment/smf", "--timeout=60s")
+	f.Kubectl("-n", namespace, "rollout", "status", "daemonset/probe", "--timeout=60s")
 	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
 	f.Log(f.nadra("verify", "--against", before, "--from-nodes"))

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
@@ -202,7 +203,7 @@ func (f *fixture) isRefused(t *testing.T, name, words string) {
 	err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
 		events := f.Events(ctx, f.ns, name)
 		if !slices.ContainsFunc(events, func(e string) bool {
-			return strings.HasPrefix(e, "FailedAttachNetwork: ") && strings.Contains(e, words)
+			return strings.HasPrefix(e, "FailedAttachNetwork: ") && strings.Contains(e, lab.Code(reason.PluginFailed)) && strings.Contains(e, words)
 		}) {
 			return fmt.Errorf("no event says %q: %s", words, strings.Join(events, "\n"))
 		}

@@ -13,14 +13,14 @@ type rule struct {
 // rules are tried in order.
 var rules = []rule{
 	// Pods that only Multus starts.
-	{number: "A2-15", path: `^outcome$`, nadra: `is the address of a network`},
-	{number: "A2-15-twice", path: `^outcome$`, nadra: `both ask for address`},
-	{number: "A2-17-length", path: `^outcome$`, nadra: `\.mac: Invalid value`},
-	{number: "A2-20", path: `^outcome$`, nadra: `\.portMappings\[`},
-	{number: "A2-21", path: `^outcome$`, nadra: `\.bandwidth\.`},
-	{number: "A2-24-length", path: `^outcome$`, nadra: `\.infiniband-guid`},
-	{number: "A2-25", path: `^outcome$`, nadra: `\.ipam-claim-reference: Forbidden`},
-	{number: "B9-1", path: `^outcome$`, multus: `^success$`, nadra: `draws from resource pool .* and the pod.s claims have no device of it`},
+	{number: "A2-15", path: `^outcome$`, nadra: `(?s)\[AnnotationInvalid\].*\.ips\[\d+\]: Invalid value: "[0-9a-f.:]+/\d+"`},
+	{number: "A2-15-twice", path: `^outcome$`, nadra: `\[AddressConflict\]`},
+	{number: "A2-17-length", path: `^outcome$`, nadra: `(?s)\[AnnotationInvalid\].*\.mac: Invalid value`},
+	{number: "A2-20", path: `^outcome$`, nadra: `(?s)\[AnnotationInvalid\].*\.portMappings\[`},
+	{number: "A2-21", path: `^outcome$`, nadra: `(?s)\[AnnotationInvalid\].*\.bandwidth\.`},
+	{number: "A2-24-length", path: `^outcome$`, nadra: `(?s)\[AnnotationInvalid\].*\.infiniband-guid`},
+	{number: "A2-25", path: `^outcome$`, nadra: `(?s)\[AnnotationInvalid\].*\.ipam-claim-reference: Forbidden`},
+	{number: "B9-1", path: `^outcome$`, multus: `^success$`, nadra: `\[DeviceMismatch\]`},
 	// Pods that only nadra starts.
 	{number: "A2-23", path: `^outcome$`, multus: `does not support ECMP`, nadra: `^success$`},
 	{number: "A1-7-broken", path: `^outcome$`, multus: `unexpected end of JSON input`, nadra: `^success$`},
