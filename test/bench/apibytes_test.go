@@ -11,17 +11,18 @@ import (
 	"testing"
 )
 
-// apiSizes are the API server's own sums of what it was sent and has sent.
+// apiSizes has the API server's metrics of the bytes that it has received and sent.
 var apiSizes = map[string]string{
 	"apiserver_request_body_size_bytes_sum": "requests for",
 	"apiserver_response_sizes_sum":          "responses about",
 	"apiserver_watch_events_sizes_sum":      "watches of",
 }
 
-// apiBytes are how much has passed through the API server, by way and resource.
+// apiBytes has how many bytes have passed through the API server, by direction and
+// resource.
 type apiBytes map[string]float64
 
-// apiBytes reads them, without leases.
+// apiBytes reads the counters of all resources but leases.
 func (t *trio) apiBytes(b *testing.B) apiBytes {
 	b.Helper()
 	out, found := apiBytes{}, map[string]bool{}
@@ -40,7 +41,7 @@ func (t *trio) apiBytes(b *testing.B) apiBytes {
 	return out
 }
 
-// since is what has passed in between, in KiB for each of some pods.
+// since returns the difference to an earlier reading, in KiB per pod.
 func (a apiBytes) since(before apiBytes, pods int) apiBytes {
 	out := apiBytes{}
 	for what, bytes := range a {

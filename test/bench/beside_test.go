@@ -18,21 +18,20 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// besideFigures is one case of what nadra and Multus take longer than libcni
-// for the same networks; figures are milliseconds per pod.
+// besideFigures has one case of the comparison of nadra and Multus with libcni for the same
+// networks, in milliseconds per pod.
 type besideFigures struct{ hookFigures }
 
-// At is a figure of the case.
+// At returns a figure of the case by its unit.
 func (f besideFigures) At(unit string) float64 { return f.Figures[unit] }
 
-// Ratio is nadra's share of what thick Multus takes longer than libcni.
+// Ratio returns nadra's overhead over libcni as a share of thick Multus' overhead.
 func (f besideFigures) Ratio() float64 { return f.At("added-ms-nadra") / f.At("added-ms-thick") }
 
-// Allowed is the goal for what nadra adds to the pod: 1 ms and 2 %.
+// Allowed returns the goal for nadra's overhead: 1 ms and 2 %.
 func (f besideFigures) Allowed() float64 { return 1 + 0.02*f.At("ms-libcni") }
 
-// Goal says whether nadra is within what is allowed, and at most a tenth of
-// Multus.
+// Goal reports whether nadra's overhead is within the goal, and at most a tenth of Multus'.
 func (f besideFigures) Goal() string {
 	switch {
 	case f.At("added-ms-nadra") > f.Allowed() && f.Ratio() > ratioGoal:
@@ -45,13 +44,12 @@ func (f besideFigures) Goal() string {
 	return "met"
 }
 
-// ratioGoal is the share of thick Multus' orchestration that nadra's may be.
+// ratioGoal is the largest share of thick Multus' overhead that nadra may have.
 const ratioGoal = 0.1
 
-// BenchmarkBesideMultus has pkg/driver's benchmark of that name run in a node,
-// beside thick Multus' daemon and with the API server that both Multuses ask.
-// The node's kubelet is stopped meanwhile, so that pods exist that only the
-// benchmark makes sandboxes for.
+// BenchmarkBesideMultus runs pkg/driver's benchmark of that name on a node with thick
+// Multus' daemon and with the API server that both forms of Multus ask. It stops the node's
+// kubelet, so that only the benchmark creates sandboxes for the pods.
 func BenchmarkBesideMultus(b *testing.B) {
 	figures.begin(b, "beside")
 	l := threeNodes(b)

@@ -21,22 +21,21 @@ import (
 )
 
 const (
-	// burstTime is more than a burst may take, with what it loses to the
-	// kubelet's second tries.
+	// burstTime limits a burst, including the kubelet's retries.
 	burstTime = 8 * time.Minute
-	// lateAfter is the loss from which on a pod is late: nothing but waiting for
-	// a second try takes that long.
+	// lateAfter is the delay from which a pod counts as late: only waiting for a retry
+	// takes that long.
 	lateAfter = 30 * time.Second
-	// lateBursts of latePods look for it, besides the bursts that are compared.
+	// lateBursts of latePods look for late pods, besides the bursts that are compared.
 	lateBursts = 3
 	latePods   = 30
-	// rebooted is the size of the bursts whose node is rebooted afterwards,
-	// crowd that of the larger ones, which a node has just room for.
+	// rebooted is the size of the bursts whose node is rebooted afterwards, and crowd the
+	// size of the larger ones, for which a node just has room.
 	rebooted = 50
 	crowd    = 100
 )
 
-// burstFigures are pods that are created at once.
+// burstFigures has the figures of pods that are created at once.
 type burstFigures struct {
 	Kind string
 	Pods int
@@ -44,34 +43,34 @@ type burstFigures struct {
 	// each, in milliseconds.
 	Seconds float64
 	Ready   stats.Sample
-	// Refused pods had a Prepare that failed, Late ones of them were Ready
-	// only lateAfter after that. Messages are what the kubelet said of it.
+	// Refused counts pods whose Prepare failed, Late those of them that became Ready only
+	// lateAfter after that. Messages are the kubelet's.
 	Refused, Late int
 	Messages      []string
 	// KiB passed through the API server for each pod until all were Ready: the
 	// bodies of requests and responses, and the events of watches.
 	KiB float64
-	// Passed says what most of that is.
+	// Passed describes the largest parts of KiB.
 	Passed string
-	// Back are the seconds from a reboot of the node until all were Ready again,
-	// and BackReady those of them after the node was; zero where there was none.
+	// Back is the time in seconds from a reboot of the node until all pods were Ready
+	// again, and BackReady the part of it after the node was Ready; zero without a reboot.
 	Back, BackReady float64
-	// BackRefused pods had a Prepare that failed on the way back, BackMessages
-	// are what the kubelet said of it.
+	// BackRefused counts pods whose Prepare failed after the reboot, and BackMessages are
+	// the kubelet's messages.
 	BackRefused  int
 	BackMessages []string
 }
 
-// Seconds50 and Seconds99 are those until a pod is Ready, in the median and for
-// 99 of 100.
+// Seconds50 returns the median time until a pod is Ready, in seconds, and Seconds99 the
+// 99th percentile.
 func (f burstFigures) Seconds50() float64 { return f.Ready.Median() / 1000 }
 func (f burstFigures) Seconds99() float64 { return f.Ready.Percentile(99) / 1000 }
 
-// Longer is how many times as long as a burst of that size without networks it
-// takes.
+// Longer returns the time of a burst divided by that of a burst of the same size without
+// networks.
 func (r *report) Longer(f burstFigures) float64 { return f.Seconds / r.burst("plain", f.Pods).Seconds }
 
-// RefusalTexts are all that the kubelet said of a Prepare that failed.
+// RefusalTexts returns all of the kubelet's messages about a failed Prepare.
 func (r *report) RefusalTexts() []string {
 	all := map[string]bool{}
 	for _, f := range slices.Concat(r.Bursts, r.LatePods) {
@@ -82,8 +81,7 @@ func (r *report) RefusalTexts() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// BenchmarkBurst creates many pods at once, and takes them all away again before
-// the next ones.
+// BenchmarkBurst creates many pods at once, and deletes them all before the next burst.
 func BenchmarkBurst(b *testing.B) {
 	figures.begin(b, "burst")
 	s := newStarter(b, threeNodes(b), "burst")
@@ -105,7 +103,7 @@ func BenchmarkBurst(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkSecondTries counts the pods that wait for a second try of the kubelet's.
+// BenchmarkSecondTries counts the pods that wait for a retry of the kubelet.
 func BenchmarkSecondTries(b *testing.B) {
 	figures.begin(b, "late pods")
 	s := newStarter(b, threeNodes(b), "late")
@@ -166,7 +164,7 @@ func (s *starter) refusals(b *testing.B, ready map[string]time.Time) (refused, l
 		if old, ok := first[e.InvolvedObject.Name]; !ok || e.FirstTimestamp.Before(&old.FirstTimestamp) {
 			first[e.InvolvedObject.Name] = e
 		}
-		// What differs from pod to pod is the claim's name, which begins with it.
+		// Messages differ from pod to pod in the claim's name, which begins with the pod's.
 		texts[claimOfPod.ReplaceAllString(strings.ReplaceAll(e.Message, e.InvolvedObject.Name, "POD"), "POD-networks-…")] = true
 	}
 	for pod, e := range first {
@@ -178,7 +176,7 @@ func (s *starter) refusals(b *testing.B, ready map[string]time.Time) (refused, l
 	return len(first), late, slices.Sorted(maps.Keys(texts))
 }
 
-// claimOfPod is the name of a claim after its pod's was taken out.
+// claimOfPod finds the name of a claim whose pod's name was replaced by POD.
 var claimOfPod = regexp.MustCompile(`POD-networks-[a-z0-9]+`)
 
 // clear deletes all pods and returns when they are gone.
@@ -187,8 +185,8 @@ func (s *starter) clear(b *testing.B, size int) {
 	s.awaitAll(b, size, func(e watch.Event) bool { return e.Type == watch.Deleted })
 }
 
-// awaitAll returns when so many pods had an event that satisfies ok, and the
-// times of each one's first.
+// awaitAll waits until size pods had an event that satisfies ok, and returns the time of
+// each pod's first such event.
 func (s *starter) awaitAll(b *testing.B, size int, ok func(watch.Event) bool) map[string]time.Time {
 	ctx, cancel := context.WithTimeout(b.Context(), burstTime)
 	defer cancel()
@@ -210,7 +208,7 @@ func (s *starter) awaitAll(b *testing.B, size int, ok func(watch.Event) bool) ma
 	return seen
 }
 
-// reboot pulls the node's plug and waits until all pods are there again.
+// reboot cuts the node's power, boots it and waits until all pods are Ready again.
 func (s *starter) reboot(b *testing.B, number int, f *burstFigures) {
 	node := s.Cluster.Node(number)
 	started := time.Now()

@@ -17,21 +17,21 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// commandFigures are those of one command line over many manifests.
+// commandFigures has the figures of one command line over many manifests.
 type commandFigures struct {
 	Command string
 	// Seconds are from start to exit, MiB the most memory that was resident.
 	Seconds, MiB stats.Sample
 }
 
-// The goals for one of them.
+// The goals for one command line.
 const (
 	commandSeconds = 3
 	commandMiB     = 300
 )
 
-// Goal says whether the median run meets both. It is for what the program does;
-// making 10,000 files is the file system's.
+// Goal reports whether the median run meets both goals. They are for the program's own
+// work, without the file system's creation of 10,000 files.
 func (c commandFigures) Goal() string {
 	if strings.Contains(c.Command, "--output-dir") {
 		return "–"

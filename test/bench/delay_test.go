@@ -20,25 +20,25 @@ import (
 const (
 	sandboxRounds = 40
 	delayRounds   = 8
-	// slowPlugin is how long the plugin of the slow network takes.
+	// slowPlugin is the duration of the slow network's plugin.
 	slowPlugin = "1s"
-	// slowBegan is a file on a node that says that it is at work.
+	// slowBegan is a file that the plugin creates on the node when it begins.
 	slowBegan = "/var/lib/cni/slow-began"
 )
 
-// delayFigures are how long something takes while another pod of the node waits
-// for a slow plugin, and without one; in milliseconds.
+// delayFigures has how long an operation takes with and without another pod of the node
+// that waits for a slow plugin, in milliseconds.
 type delayFigures struct {
 	What          string
 	Beside, Alone stats.Sample
-	// Delay is the difference of the two of each round.
+	// Delay has the difference of the two in each round.
 	Delay stats.Sample
 }
 
-// SlowPlugin is for the document.
+// SlowPlugin returns the slow plugin's duration, for the document.
 func (r *report) SlowPlugin() string { return slowPlugin }
 
-// BenchmarkDelay looks whether a pod waits for the plugins of another one.
+// BenchmarkDelay measures whether a pod waits for the plugins of another pod.
 func BenchmarkDelay(b *testing.B) {
 	figures.begin(b, "delay")
 	s := newStarter(b, threeNodes(b), "delay")

@@ -12,8 +12,8 @@ import (
 	"github.com/nadra-dev/nadra/test/bench/stats"
 )
 
-// The documents are written after half an hour of measuring: that they can be
-// is known before.
+// TestDocuments renders the documents with made-up figures, so that errors show before half
+// an hour of measuring.
 func TestDocuments(t *testing.T) {
 	ms := stats.Sample{1, 2, 3}
 	r := &report{

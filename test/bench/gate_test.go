@@ -18,7 +18,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// gateRuns is how often each program is run.
+// gateRuns is the number of runs of each program.
 const gateRuns = 500
 
 // gateFigures compare the gate with a program that does nothing.
@@ -28,13 +28,13 @@ type gateFigures struct {
 	KiB int64
 }
 
-// Added is what the gate adds to the start of a process, in the median.
+// Added returns the median time that the gate adds to the start of a process.
 func (g *gateFigures) Added() float64 { return g.Gate.Median() - g.Nothing.Median() }
 
-// gateGoal is how long a container may take that need not wait, in milliseconds.
+// gateGoal is how long the gate may delay a container that need not wait, in milliseconds.
 const gateGoal = 5
 
-// Goal says whether it takes less.
+// Goal reports whether the gate takes less than that.
 func (g *gateFigures) Goal() string {
 	if g.Gate.Median() < gateGoal {
 		return "met"
@@ -54,7 +54,7 @@ func BenchmarkGate(b *testing.B) {
 	must(b, os.WriteFile(filepath.Join(dir, "claim.json"), []byte(attachedHere(b)), 0o600))
 	state := fmt.Appendf(nil, `{"pid":%d,"bundle":%q,"annotations":{"io.kubernetes.cri.sandbox-id":"sandbox-1"}}`, os.Getpid(), dir)
 	g := &gateFigures{KiB: info.Size() >> 10}
-	for range gateRuns { // in turn, so that a noisy moment is both's
+	for range gateRuns { // in turn, so that noise affects both
 		g.Gate.Add(timeOf(b, state, gate, "-records="+dir, "-claims=claim", "-wait=0s"))
 		g.Nothing.Add(timeOf(b, nil, "/bin/true"))
 	}
@@ -64,7 +64,7 @@ func BenchmarkGate(b *testing.B) {
 	b.ReportMetric(g.Nothing.Median(), "ms-nothing")
 }
 
-// timeOf runs a program to its end.
+// timeOf runs a program to its end and returns how long it took.
 func timeOf(b *testing.B, stdin []byte, path string, args ...string) time.Duration {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), path, args...)
@@ -77,8 +77,8 @@ func timeOf(b *testing.B, stdin []byte, path string, args ...string) time.Durati
 	return time.Since(started)
 }
 
-// attachedHere is the file of a claim that is attached in this process' own
-// network namespace.
+// attachedHere writes the record of a claim that is attached in this process' own network
+// namespace, and returns its path.
 func attachedHere(b *testing.B) string {
 	b.Helper()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -9,15 +9,15 @@ import (
 	"github.com/nadra-dev/nadra/test/bench/stats"
 )
 
-// goal is one that the figures are held against.
+// goal is a goal with the figure that was measured.
 type goal struct {
 	Goal string `json:"goal"`
-	// Measured is in the goal's unit; nil where there are no figures.
+	// Measured is in the goal's unit; nil if it was not measured.
 	Measured *float64 `json:"measured"`
 	Met      bool     `json:"met"`
 }
 
-// Figure is what was measured, for a reader.
+// Figure returns the measured value as text.
 func (g goal) Figure() string {
 	if g.Measured == nil {
 		return "–"
@@ -25,8 +25,8 @@ func (g goal) Figure() string {
 	return fmt.Sprintf("%.4g", *g.Measured)
 }
 
-// atMost is the goal that a figure is no more than a limit. What was not
-// measured is not met.
+// atMost returns the goal that a figure does not exceed a limit. It is not met if nothing
+// was measured.
 func atMost(measured, limit float64, unit string) goal {
 	g := goal{Goal: fmt.Sprintf("at most %.4g%s", limit, unit)}
 	if !math.IsNaN(measured) {
@@ -35,7 +35,7 @@ func atMost(measured, limit float64, unit string) goal {
 	return g
 }
 
-// exactly is the goal that all figures are this one.
+// exactly returns the goal that all figures equal one value.
 func exactly(measured stats.Sample, wanted float64) goal {
 	worst := wanted
 	for _, m := range measured {
@@ -46,7 +46,7 @@ func exactly(measured stats.Sample, wanted float64) goal {
 	return goal{Goal: fmt.Sprintf("exactly %.4g", wanted), Measured: &worst, Met: worst == wanted && len(measured) > 0}
 }
 
-// less is the goal that a figure is below a limit.
+// less returns the goal that a figure is below a limit.
 func less(measured, limit float64, unit string) goal {
 	g := atMost(measured, limit, unit)
 	g.Goal = fmt.Sprintf("less than %.4g%s", limit, unit)
@@ -54,7 +54,7 @@ func less(measured, limit float64, unit string) goal {
 	return g
 }
 
-// Goals are all that this run has figures for, by name.
+// Goals returns all goals for which this run has figures, by name.
 func (r *report) Goals() map[string]goal {
 	out := map[string]goal{}
 	for _, f := range r.Beside {
@@ -106,7 +106,7 @@ func (r *report) Goals() map[string]goal {
 	return out
 }
 
-// burstGoal holds a burst against one of pods without networks, and what the
+// burstGoal compares a burst with one of pods without networks, plus the time that the
 // plugins alone take for all pods on this machine's cores.
 func (r *report) burstGoal() (goal, bool) {
 	const networks = 3
@@ -120,7 +120,7 @@ func (r *report) burstGoal() (goal, bool) {
 	return goal{}, false
 }
 
-// burst finds one by its kind and size; nil where there was none.
+// burst returns the burst of a kind and size, or nil.
 func (r *report) burst(kind string, size int) *burstFigures {
 	for i, f := range r.Bursts {
 		if f.Kind == kindNamed(kind).title && f.Pods == size {

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// histogram is one of Prometheus': how many were no more than each bound.
+// histogram is a Prometheus histogram: the count of observations up to each bound.
 type histogram map[float64]float64
 
-// since is what came to it.
+// since returns the observations that were added after an earlier reading.
 func (h histogram) since(before histogram) histogram {
 	out := histogram{}
 	for bound, n := range h {
@@ -20,10 +20,10 @@ func (h histogram) since(before histogram) histogram {
 	return out
 }
 
-// all is how many there are.
+// all returns the number of observations.
 func (h histogram) all() float64 { return h[math.Inf(1)] }
 
-// bound is the least of its bounds that this share of all kept.
+// bound returns the smallest bound that this share of the observations does not exceed.
 func (h histogram) bound(share float64) float64 {
 	for _, bound := range slices.Sorted(maps.Keys(h)) {
 		if h[bound] >= share*h.all() {

@@ -16,15 +16,15 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// hookFigures is a line of pkg/driver's benchmark: what was measured, and the
-// figures by their units.
+// hookFigures has a line of pkg/driver's benchmark: the case, and the figures by their
+// units.
 type hookFigures struct {
 	Case    string
 	Figures map[string]float64
 }
 
-// BenchmarkHook runs the benchmark of the driver's hooks, which is beside what
-// it measures, and takes over its figures.
+// BenchmarkHook runs the benchmark of the driver's hooks in pkg/driver and takes over its
+// figures.
 func BenchmarkHook(b *testing.B) {
 	figures.begin(b, "hook")
 	noLab(b)

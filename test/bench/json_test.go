@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// json is the report for programs: the goals, and the figures that the document
-// is made of, unrounded, a line for each kind.
+// json returns the report for programs: the goals, and the document's figures unrounded,
+// with a line for each kind.
 func (r *report) json() ([]byte, error) {
 	goals, err := json.MarshalIndent(r.Goals(), "  ", "  ")
 	if err != nil {

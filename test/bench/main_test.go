@@ -16,11 +16,11 @@ import (
 )
 
 var (
-	// theLab is the cluster of the benchmark that runs, if it needs one, and
-	// labNodes the number of its nodes.
+	// theLab is the cluster of the running benchmark, if it needs one, and labNodes the
+	// number of its nodes.
 	theLab   *lab.Lab
 	labNodes int
-	// figures are what has been measured so far.
+	// figures has everything that was measured so far.
 	figures report
 	// runDir is where the cluster keeps its files.
 	runDir string
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 func run(ctx context.Context, dir string, m *testing.M) (code int) {
 	runDir = dir
 	var err error
-	// Before anything is measured: the tree may change meanwhile.
+	// Read the commit before measuring, because the tree may change meanwhile.
 	if figures.Commit, err = commit(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -58,7 +58,7 @@ func run(ctx context.Context, dir string, m *testing.M) (code int) {
 	return code
 }
 
-// startLab starts the cluster of one node, unless the benchmark before had it.
+// startLab starts a cluster of one node, unless the previous benchmark has left it.
 func startLab(b *testing.B) *lab.Lab {
 	b.Helper()
 	return useLab(b, cluster.Options{Nodes: 1}, func(*lab.Lab) error { return nil })
@@ -67,9 +67,9 @@ func startLab(b *testing.B) *lab.Lab {
 // defaultGOGC is Go's default, which components have in a real cluster.
 const defaultGOGC = 100
 
-// useLab starts a cluster and prepares it, unless the benchmark before had one
-// with that number of nodes. There is one at a time, whose noise is that of what
-// is measured.
+// useLab starts a cluster and prepares it, unless the previous benchmark has left one with
+// that number of nodes. Only one cluster runs at a time, so that no other disturbs the
+// measurement.
 func useLab(b *testing.B, o cluster.Options, prepare func(*lab.Lab) error) *lab.Lab {
 	b.Helper()
 	if theLab != nil && labNodes == o.Nodes {
@@ -86,7 +86,7 @@ func useLab(b *testing.B, o cluster.Options, prepare func(*lab.Lab) error) *lab.
 	return l
 }
 
-// noLab stops the cluster: what needs none is measured without its noise.
+// noLab stops the cluster, so that it does not disturb a benchmark without one.
 func noLab(b *testing.B) {
 	b.Helper()
 	must(b, stopLab(b.Context()))
@@ -101,8 +101,8 @@ func stopLab(ctx context.Context) error {
 	return l.Cluster.Stop(context.WithoutCancel(ctx))
 }
 
-// setup makes a namespace and a master for macvlan on the node, and takes both
-// away after the benchmark.
+// setup creates a namespace and a macvlan master on the node, and deletes both after the
+// benchmark.
 func setup(b *testing.B, namespace, master string) *lab.Lab {
 	b.Helper()
 	l := startLab(b)
@@ -128,7 +128,7 @@ func setup(b *testing.B, namespace, master string) *lab.Lab {
 	return l
 }
 
-// macvlan is the configuration of the network of that number.
+// macvlan returns the configuration of network i.
 func macvlan(master string, i int) string {
 	return fmt.Sprintf(`{"cniVersion":"1.0.0","type":"macvlan","master":%q,"mode":"bridge",
 		"ipam":{"type":"host-local","subnet":"10.%d.%d.0/24"}}`, master, 110+i/250, i%250)

@@ -25,28 +25,27 @@ const (
 	// memoryPods with podNetworks each make 250 attachments.
 	memoryPods  = 50
 	podNetworks = 5
-	// churnTime is how long pods come and go; BENCH_CHURN has another one.
+	// churnTime is how long pods come and go, unless BENCH_CHURN is set.
 	churnTime = 10 * time.Minute
-	// publishTime is more than 10,000 devices may take on a busy machine.
+	// publishTime limits the publication of 10,000 devices on a busy machine.
 	publishTime = 10 * time.Minute
-	// watched is how long each state is looked at.
+	// watched is how long each state is measured.
 	watched = 30 * time.Second
 )
 
-// memoryFigures are one state of the driver.
+// memoryFigures has the figures of one state of the driver.
 type memoryFigures struct {
 	State string
-	// Attachments and NADs are those of the state.
+	// Attachments and NADs are the numbers of them in that state.
 	Attachments, NADs int
-	// RSS is what is resident, Anon that part of it which is not the program
-	// file, Peak the most of RSS so far; in MiB.
+	// RSS is the resident memory, Anon the part of it that is not the program file, and
+	// Peak the maximum of RSS so far; in MiB.
 	RSS, Anon, Peak float64
-	// CPU is what the driver and its plugins took of one core, in percent.
+	// CPU is the share of one core that the driver and its plugins used, in percent.
 	CPU float64
 }
 
-// Goal is the most that the driver may take in that state, in MiB; 0 where
-// nothing was said.
+// Goal returns the driver's limit in that state, in MiB, or 0 if it has none.
 func (f memoryFigures) Goal() float64 {
 	switch {
 	case f.NADs == 10_000:
@@ -57,9 +56,8 @@ func (f memoryFigures) Goal() float64 {
 	return 0
 }
 
-// BenchmarkMemory looks at the driver's process on a fresh cluster, then with
-// many attachments, while pods come and go, and with more networks than any
-// cluster has.
+// BenchmarkMemory measures the driver's process on a fresh cluster, then with many
+// attachments, while pods come and go, and with more networks than any cluster has.
 func BenchmarkMemory(b *testing.B) {
 	figures.begin(b, "memory")
 	l := setup(b, "memory", "mem0")
@@ -88,8 +86,8 @@ func BenchmarkMemory(b *testing.B) {
 	note("10000-NADs", "10,000 NADs, the same attachments", all, 10_000)
 }
 
-// createNADs makes those from one number to before another, and waits until
-// they are offered.
+// createNADs creates NADs with the numbers from up to, but not including, to, and waits
+// until they are published.
 func createNADs(b *testing.B, l *lab.Lab, from, to int) {
 	var group errgroup.Group
 	group.SetLimit(16)
@@ -104,7 +102,7 @@ func createNADs(b *testing.B, l *lab.Lab, from, to int) {
 	}
 }
 
-// churn has pods come and go, one after the other, and returns how many.
+// churn creates and deletes pods one after the other, and returns their number.
 func churn(b *testing.B, l *lab.Lab) (lives int) {
 	length := churnTime
 	if text := os.Getenv("BENCH_CHURN"); text != "" {
@@ -156,7 +154,7 @@ func findProcess(b *testing.B, machine *cluster.Machine, program string) process
 	comms, err := filepath.Glob(proc + "/[0-9]*/comm")
 	must(b, err)
 	for _, comm := range comms {
-		// Processes end while they are looked at.
+		// Processes may end meanwhile.
 		if name, err := os.ReadFile(comm); err == nil && strings.HasPrefix(program, strings.TrimSpace(string(name))) {
 			return process(filepath.Dir(comm))
 		}
@@ -165,8 +163,8 @@ func findProcess(b *testing.B, machine *cluster.Machine, program string) process
 	return ""
 }
 
-// memory takes the median over some time, in which the driver looks at the node
-// twice: a garbage collector's heap goes up and down.
+// memory returns the median over some time, because the heap grows and shrinks with garbage
+// collection. The driver examines the node twice in that time.
 func (p process) memory(b *testing.B, state string) memoryFigures {
 	var rss, anon stats.Sample
 	tick := time.NewTicker(watched / 100)
@@ -184,8 +182,8 @@ func (p process) memory(b *testing.B, state string) memoryFigures {
 	}
 }
 
-// cpu is what the process and its ended children have taken so far, in seconds:
-// fields 14 to 17 of /proc/<pid>/stat, in hundredths.
+// cpu returns the CPU time of the process and its ended children so far, in seconds: fields
+// 14 to 17 of /proc/<pid>/stat, in hundredths.
 func (p process) cpu(b *testing.B) float64 {
 	content, err := os.ReadFile(filepath.Join(string(p), "stat"))
 	must(b, err)
@@ -199,7 +197,7 @@ func (p process) cpu(b *testing.B) float64 {
 	return sum
 }
 
-// status is a field of /proc/<pid>/status, in MiB.
+// status returns a field of /proc/<pid>/status, in MiB.
 func (p process) status(b *testing.B, field string) float64 {
 	content, err := os.ReadFile(filepath.Join(string(p), "status"))
 	must(b, err)
@@ -212,8 +210,8 @@ func (p process) status(b *testing.B, field string) float64 {
 	return kib / 1024
 }
 
-// containerPeak is the most that was ever charged to the driver's container, in
-// MiB: with the plugins that it ran, without files that were cached before.
+// containerPeak returns the maximum that was charged to the driver's container, in MiB,
+// including the plugins that it ran, without files that were cached before.
 func (p process) containerPeak(b *testing.B) float64 {
 	content, err := os.ReadFile(filepath.Join(string(p), "cgroup"))
 	must(b, err)

@@ -10,20 +10,20 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// metric is one line of what a program tells Prometheus.
+// metric is one sample that a program serves to Prometheus.
 type metric struct {
 	name, labels string
 	value        float64
 }
 
-// label is the value of a label; empty where there is none.
+// label returns the value of a label, or "".
 func (m metric) label(name string) string {
 	_, rest, _ := strings.Cut(","+m.labels, ","+name+`="`)
 	value, _, _ := strings.Cut(rest, `"`)
 	return value
 }
 
-// apiMetrics are those of the API server that have labels.
+// apiMetrics returns the API server's samples that have labels.
 func apiMetrics(b *testing.B, kube kubernetes.Interface) []metric {
 	b.Helper()
 	text, err := kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(b.Context())

@@ -25,24 +25,23 @@ import (
 )
 
 const (
-	// podRounds is how often each kind of pod is started, after some rounds
-	// that warm up.
+	// podRounds is how often each kind of pod is started, after some rounds for warming up.
 	podRounds = 12
 	podWarmUp = 2
-	// podTime is more than any pod may take, so that a hanging run ends.
+	// podTime limits one pod, so that a hanging run ends.
 	podTime = 3 * time.Minute
 )
 
-// podFigures are one kind of pod.
+// podFigures has the figures of one kind of pod.
 type podFigures struct {
 	Kind  string
 	Ready stats.Sample // from create to Ready
-	// Hook is the attaching of that, by the driver's log.
+	// Hook is the attaching part of it, by the driver's log.
 	Hook stats.Sample
 }
 
-// podKind is a pod with that many networks on a node: by a claim on nadra's, by
-// Multus' annotation on the others.
+// podKind is a pod with a number of networks on a node. It requests them by a claim on
+// nadra's node, and by Multus' annotation on the others.
 type podKind struct {
 	name, title string
 	node        int
@@ -61,10 +60,10 @@ var podKinds = []podKind{
 	{"thinthree", "thin Multus, 3 networks", thinNode, 3, ""},
 }
 
-// flag is what the kind's driver was given.
+// flag returns the driver's flag for this kind.
 func (k podKind) flag() string { return "--attach-wait=" + k.wait }
 
-// inHook is the kind for whose networks the hook of its sandbox waits.
+// inHook is the kind whose sandbox's hook waits for its networks.
 var inHook = podKind{"threehook", "nadra with --attach-wait=1s, 3 networks", nadraNode, 3, "1s"}
 
 // BenchmarkPods starts pods one after another, the kinds in turn, each round
@@ -280,7 +279,7 @@ func (s *starter) hookTimes(b *testing.B) map[string]stats.Sample {
 	return out
 }
 
-// hook is what the driver says of one that has attached a pod.
+// hook is the attaching of a pod as the driver logs it.
 type hook struct {
 	end  time.Time
 	took time.Duration

@@ -12,36 +12,36 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver"
 )
 
-// changeSeconds is the goal for the time in which the nodes write.
+// changeSeconds is the goal for the time in which all nodes write.
 const changeSeconds = 30
 
-// changeFigures are the writes when one NAD changes.
+// changeFigures has the writes that one changed NAD causes.
 type changeFigures struct {
-	// Nodes of the cluster have a driver that writes.
+	// Nodes is the number of nodes with a driver that writes.
 	Nodes int
-	// Over is how long the drivers of the cluster are to take together, in seconds.
+	// Over is the time over which the drivers spread their writes, in seconds.
 	Over float64
-	// Writes and Refused are counted by the API server, from then on until nothing
-	// more is measured on a cluster of that size. Refused ones it has turned away
-	// for being too many at a time; they are tried again.
+	// Writes and Refused are the API server's counts, from the change until the end of the
+	// measurement on a cluster of that size. Refused are writes that it rejected as too
+	// many at a time; the drivers retry them.
 	Writes, Refused int
-	// Sent are the seconds from the first driver's write to the last one's, Peak
-	// the most in any one of them, and Stored those until the last is answered.
+	// Sent is the time in seconds from the first driver's write to the last one's, Peak the
+	// most writes in one second, and Stored the time until the last is answered.
 	Sent, Stored float64
 	Peak         int
-	// P50 and P99 are how long a driver's write took until it was stored, in
-	// milliseconds. Within is the bound that 99 of 100 kept by the API server's own
-	// histogram.
+	// P50 and P99 are percentiles of the time until a driver's write was stored, in
+	// milliseconds. Within is the bound of the API server's own histogram that 99 of 100
+	// writes did not exceed.
 	P50, P99, Within float64
 }
 
-// PerNode are all writes that one change brought.
+// PerNode returns the writes of one change per node.
 func (f changeFigures) PerNode() float64 { return float64(f.Writes) / float64(f.Nodes) }
 
-// change has one NAD change: each driver writes at the moment that it draws, in
-// the time that the real one has for a cluster of that size.
+// change changes one NAD. Each driver writes at a random moment, within the time that the
+// real driver has for a cluster of that size.
 func (s *scale) change(b *testing.B) changeFigures {
-	s.before, s.after = s.after, s.before // the next size begins with what is now
+	s.before, s.after = s.after, s.before // the next size begins with this state
 	over := driver.SpreadOver(int64(s.fleet.nodes))
 	f := changeFigures{Nodes: len(s.fleet.drivers), Over: over.Seconds()}
 	s.fleet.log.reset()
@@ -62,14 +62,14 @@ func (s *scale) change(b *testing.B) changeFigures {
 	return f
 }
 
-// sliceWrites are the API server's own figures of who writes slices.
+// sliceWrites has the API server's own figures of the writes of slices.
 type sliceWrites struct {
 	done, refused float64
-	// within are the updates that were answered so soon, in seconds.
+	// within counts the updates by the time until they were answered, in seconds.
 	within histogram
 }
 
-// writing are the verbs that do.
+// writing has the verbs of writes.
 var writing = []string{"POST", "PUT", "PATCH", "DELETE"}
 
 func (s *scale) sliceWrites(b *testing.B) sliceWrites {

@@ -22,20 +22,19 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// driven is how many nodes have a driver. On this machine, with all on it, more
-// would take longer than all else that is measured: the slices of further nodes
-// are there, but nobody watches and changes them.
+// driven is how many nodes have a driver. More of them would take longer on this machine
+// than all other measurements; further nodes have slices that nobody watches or changes.
 const driven = 1_000
 
-// Driven is for the document.
+// Driven returns the number of nodes with a driver, for the document.
 func (r *report) Driven() int { return driven }
 
-// joining is how many drivers start at once: each waits a second for its list.
+// joining is how many drivers start at once; each waits a second for its list.
 const joining = 200
 
-// fleet is the simulated nodes: a Node object each, and of the driver the
-// library's controller that publishes, with a watch of its own. Their requests
-// are those of the driver's account on the node. They share connections.
+// fleet has the simulated nodes. Each has a Node object and the library's controller that
+// publishes for a driver, with a watch of its own. Its requests are those of the driver's
+// account on the node. The nodes share connections.
 type fleet struct {
 	kube   kubernetes.Interface // the benchmark's own
 	config *rest.Config
@@ -47,7 +46,7 @@ type fleet struct {
 	drivers []*simulated // of the first nodes
 
 	mu       sync.Mutex // of drivers too, while they start
-	troubles []error    // what the controllers will try again
+	troubles []error    // errors that the controllers will retry
 }
 
 // simulated is the driver of a simulated node.
@@ -72,7 +71,7 @@ func newFleet(b *testing.B, l *lab.Lab) *fleet {
 	return f
 }
 
-// stop ends the controllers. What they have published remains.
+// stop ends the controllers. Their slices remain.
 func (f *fleet) stop() {
 	f.cancel()
 	for _, d := range f.drivers {
@@ -97,7 +96,7 @@ func (f *fleet) join(to int, o offer) error {
 	return each(names[:drivers], joining, func(node string) error { return f.start(node, o) })
 }
 
-// each calls do for all nodes, so many at a time.
+// each calls do for all nodes, atOnce of them at a time.
 func each(nodes []string, atOnce int, do func(node string) error) error {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -125,7 +124,7 @@ func (f *fleet) createNode(name string) error {
 	return nil
 }
 
-// asDriver is the access of the driver on a node.
+// asDriver returns a client with the rights of the driver on a node.
 func (f *fleet) asDriver(node string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfigAndClient(f.config, &http.Client{
 		Transport: transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{
@@ -157,7 +156,7 @@ func (f *fleet) start(node string, o offer) error {
 	return nil
 }
 
-// createSlices makes what the controller would.
+// createSlices creates the slices that the controller would create.
 func (f *fleet) createSlices(node string, o offer) error {
 	kube, err := f.asDriver(node)
 	if err != nil {
@@ -186,7 +185,7 @@ func (f *fleet) trouble(_ context.Context, err error, msg string) {
 	f.troubles = append(f.troubles, fmt.Errorf("%s: %w", msg, err))
 }
 
-// report logs what has gone wrong since the last time.
+// report logs the errors since the last call.
 func (f *fleet) report(b *testing.B) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,26 +20,26 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// schedulingTime is how long is waited for pods to be bound: a scheduler that is
-// slower is known by the rate as well.
+// schedulingTime limits the wait for pods to be bound: the rate of a slower scheduler is
+// known by then.
 const schedulingTime = time.Minute
 
-// schedulingFigures are pods that are created at once and bound to nodes.
+// schedulingFigures has the figures of pods that are created at once and bound to nodes.
 type schedulingFigures struct {
 	// Bound of Pods were bound within schedulingTime.
 	Pods, Bound int
-	// Seconds pass from the first create to the last that is bound.
+	// Seconds is the time from the first create to the last binding.
 	Seconds float64
 }
 
-// Rate is how many pods are bound in a second.
+// Rate returns the number of pods that are bound per second.
 func (f schedulingFigures) Rate() float64 { return float64(f.Bound) / f.Seconds }
 
 // scaleTemplate asks for one device of the changed NAD's class.
 const scaleTemplate = "one"
 
-// claims makes the class of the network that pods ask for, as the controller
-// does, and the template of their claims.
+// claims creates the class of the network that pods request, as the controller does, and
+// the template of their claims.
 func (s *scale) claims(ctx context.Context) error {
 	class := translate.DeviceClass(changedNAD, "")
 	if _, err := s.Kube.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
@@ -55,7 +55,7 @@ func (s *scale) claims(ctx context.Context) error {
 	})
 }
 
-// claimPod is a pod with a claim, plainPod one without.
+// claimPod returns a pod with a claim, and plainPod one without.
 func claimPod(name string) *corev1.Pod { return lab.Pod(scaleNamespace, name, scaleTemplate) }
 
 func plainPod(name string) *corev1.Pod {
@@ -64,9 +64,8 @@ func plainPod(name string) *corev1.Pod {
 	return p
 }
 
-// schedule creates pods, waits until they are bound, and takes them away again.
-// A first one, which does not count, waits for what the scheduler does not know
-// yet of the nodes.
+// schedule creates pods, waits until they are bound, and deletes them. A first pod, which
+// does not count, waits until the scheduler knows the nodes.
 func (s *scale) schedule(b *testing.B, kind string, pod func(string) *corev1.Pod) schedulingFigures {
 	w := watchPods(b, s.fleet.kube, scaleNamespace)
 	defer w.Stop()
@@ -83,7 +82,7 @@ func (s *scale) schedule(b *testing.B, kind string, pod func(string) *corev1.Pod
 	return f
 }
 
-// bind creates pods and waits until all are bound, or it has been long enough.
+// bind creates pods and waits until all are bound, or schedulingTime has passed.
 func (s *scale) bind(b *testing.B, events <-chan watch.Event, pods ...*corev1.Pod) schedulingFigures {
 	f := schedulingFigures{Pods: len(pods)}
 	start := time.Now()

@@ -14,13 +14,14 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// writingTime is more than all drivers take to write.
+// writingTime limits the writes of all drivers.
 const writingTime = 5 * time.Minute
 
-// sliceFigures are the slices of all nodes.
+// sliceFigures has the figures of the slices of all nodes.
 type sliceFigures struct {
 	Count int
-	// New of them were published, in Seconds from the first driver's start.
+	// New is the number of them that were published, in Seconds from the first driver's
+	// start.
 	New     int
 	Seconds float64
 	// JSON is the size of one as a client reads it, Stored that of all in etcd, in
@@ -28,7 +29,7 @@ type sliceFigures struct {
 	JSON, Stored, Etcd float64
 }
 
-// grow adds nodes and returns when all have published.
+// grow adds nodes and waits until all have published.
 func (s *scale) grow(b *testing.B, nodes int) sliceFigures {
 	f := sliceFigures{New: nodes - s.fleet.nodes}
 	start := time.Now()
@@ -56,7 +57,7 @@ func (f *fleet) await(b *testing.B, ok func(*simulated) bool) {
 	}))
 }
 
-// weigh reads all slices, in parts.
+// weigh reads all slices, in pages, and sets their sizes.
 func (s *scale) weigh(b *testing.B, f *sliceFigures) {
 	options := metav1.ListOptions{Limit: 500, FieldSelector: "spec.driver=" + lab.DriverName}
 	for {

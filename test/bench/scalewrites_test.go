@@ -13,7 +13,7 @@ import (
 	"github.com/nadra-dev/nadra/test/bench/stats"
 )
 
-// writeLog passes requests on and notes those that update slices.
+// writeLog passes requests on and records those that update slices.
 type writeLog struct {
 	next http.RoundTripper
 
@@ -21,13 +21,13 @@ type writeLog struct {
 	updates map[string]*update // by path
 }
 
-// update is how a slice was written: when first tried, and when answered at
-// last. The API server may turn requests away that wait too long for their turn.
+// update has when a slice's update was first sent and when it was answered. The API server
+// may reject requests that wait too long, and they are sent again.
 type update struct {
 	sent, answered time.Time
 }
 
-// RoundTrip is of http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (l *writeLog) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/resourceslices/") {
 		return l.next.RoundTrip(r)
@@ -45,7 +45,7 @@ func (l *writeLog) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// reset forgets what was written so far.
+// reset forgets the updates so far.
 func (l *writeLog) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *writeLog) all() []*update {
 	return slices.SortedFunc(maps.Values(l.updates), func(a, b *update) int { return a.sent.Compare(b.sent) })
 }
 
-// answered is how long updates took until they were stored.
+// answered returns how long each update took until it was stored.
 func answered(all []*update) stats.Sample {
 	var out stats.Sample
 	for _, u := range all {
@@ -68,12 +68,12 @@ func answered(all []*update) stats.Sample {
 	return out
 }
 
-// lastAnswer is when all were stored.
+// lastAnswer returns when the last update was stored.
 func lastAnswer(all []*update) time.Time {
 	return slices.MaxFunc(all, func(a, b *update) int { return a.answered.Compare(b.answered) }).answered
 }
 
-// peak is the most updates that were sent in any one second.
+// peak returns the most updates that were sent in one second.
 func peak(all []*update) int {
 	most, first := 0, 0
 	for i, u := range all {

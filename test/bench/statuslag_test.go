@@ -18,8 +18,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// lagFigures are how long the network-status of pods that are created at once is
-// stored after the last plugin of their last network has ended.
+// lagFigures has the delay from the end of a pod's last plugin until its network-status is
+// stored, for pods that are created at once.
 type lagFigures struct {
 	Kind string
 	Pods int
@@ -33,7 +33,7 @@ type lagFigures struct {
 type lagKind struct {
 	name, title string
 	node        int
-	// flags are the driver's.
+	// flags are the driver's flags.
 	flags []string
 }
 
@@ -43,8 +43,8 @@ var lagKinds = []lagKind{
 	{"thick", "thick Multus, 3 networks", thickNode, nil},
 }
 
-// lagBursts are the sizes of the bursts, and how often each is made. Alone pods
-// come often enough for a median of five hundredths.
+// lagBursts has the sizes of the bursts, and how often each is repeated. Single pods are
+// repeated often enough for a precise median.
 var lagBursts = []struct{ size, rounds int }{{1, 20}, {20, 3}, {100, 1}}
 
 // stamped is a network whose chain ends in the plugin stamp, which notes when it
@@ -66,8 +66,7 @@ esac
 `
 )
 
-// BenchmarkNetworkStatus creates pods at once and looks when each shows its
-// networks.
+// BenchmarkNetworkStatus creates pods at once and measures when each shows its networks.
 func BenchmarkNetworkStatus(b *testing.B) {
 	figures.begin(b, "network-status")
 	s := newStarter(b, threeNodes(b), "lag")
@@ -115,7 +114,7 @@ func (s *starter) installStamp(b *testing.B) {
 	}
 }
 
-// lag makes one burst, and takes it away again.
+// lag creates one burst, measures it and deletes it.
 func (s *starter) lag(b *testing.B, f *lagFigures, networks []string, round int) {
 	created := make([]time.Time, f.Pods)
 	name := func(i int) string { return fmt.Sprintf("%s-%d-%02d-%03d", f.kind.name, f.Pods, round, i) }
@@ -142,8 +141,8 @@ func (s *starter) lag(b *testing.B, f *lagFigures, networks []string, round int)
 	s.clear(b, f.Pods)
 }
 
-// awaitStored returns when so many pods show their last network, and when they
-// were Ready.
+// awaitStored waits until size pods show their last network, and returns when each did, and
+// when it was Ready.
 func (s *starter) awaitStored(b *testing.B, size int) (stored, ready map[string]time.Time) {
 	stored, ready = map[string]time.Time{}, map[string]time.Time{}
 	over := time.After(burstTime)
@@ -168,7 +167,7 @@ func (s *starter) awaitStored(b *testing.B, size int) (stored, ready map[string]
 	return stored, ready
 }
 
-// lagOf finds one by its kind and size; nil where there was none.
+// lagOf returns the figures of a kind and size, or nil.
 func (r *report) lagOf(name string, size int) *lagFigures {
 	for _, kind := range lagKinds {
 		for i, f := range r.Lags {
@@ -180,11 +179,11 @@ func (r *report) lagOf(name string, size int) *lagFigures {
 	return nil
 }
 
-// waitGoal is how many times as long as without waiting for network-status a pod
-// may take to be Ready.
+// waitGoal limits the time until a pod is Ready, as a multiple of the time without waiting
+// for network-status.
 const waitGoal = 1.05
 
-// lagGoals hold nadra against Multus, and waiting against not waiting.
+// lagGoals adds the goals that compare nadra with Multus, and waiting with not waiting.
 func (r *report) lagGoals(out map[string]goal) {
 	for _, burst := range lagBursts {
 		ours, free, multus := r.lagOf("wait", burst.size), r.lagOf("nowait", burst.size), r.lagOf("thick", burst.size)

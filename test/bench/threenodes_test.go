@@ -24,21 +24,21 @@ const (
 	thinNode  = 3
 )
 
-// lan is the interface of all three that macvlan networks stand on.
+// lan is the master of macvlan networks on all three nodes.
 const lan = "lan0"
 
-// trio is that cluster.
+// trio is the cluster of three nodes.
 type trio struct {
 	*lab.Lab
-	// multus is where the programs of thick Multus are.
+	// multus is the folder of thick Multus' programs.
 	multus string
-	// nothing is the plugin that does nothing, or nothing for a while.
+	// nothing is the path of the plugin that does nothing, possibly for a while.
 	nothing string
 }
 
-// threeNodes starts the cluster: nadra on the first node, Multus as most have it
-// on the second, Multus without a daemon on the third. The kubelets are those of
-// the lane but for one thing: when they try again is the kubelet's own default.
+// threeNodes starts the cluster: nadra on the first node, thick Multus, as most clusters
+// have it, on the second, Multus without a daemon on the third. The kubelets are configured
+// as in other lanes, except that they retry at the kubelet's own default intervals.
 func threeNodes(b *testing.B) *trio {
 	b.Helper()
 	t := &trio{}
@@ -62,13 +62,13 @@ func threeNodes(b *testing.B) *trio {
 	return t
 }
 
-// makeMaster makes what macvlan stands on.
+// makeMaster creates the master of macvlan networks.
 func makeMaster(ctx context.Context, n *cluster.Node) error {
 	_, err := n.Exec(ctx, "sh", "-ec", fmt.Sprintf("ip link add %[1]s type veth peer name %[1]sp; ip link set %[1]s up; ip link set %[1]sp up", lan))
 	return err
 }
 
-// install leaves nadra to the first node and gives Multus the others.
+// install restricts nadra to the first node and installs Multus on the others.
 func (t *trio) install(ctx context.Context) error {
 	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":%q}}}}}`, t.Cluster.Node(nadraNode).Name())
 	if _, err := t.Cluster.Kubectl(ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "-p", patch); err != nil {
@@ -92,7 +92,7 @@ func (t *trio) install(ctx context.Context) error {
 	return t.Cluster.Node(thinNode).Multus().InstallThin(ctx, thin)
 }
 
-// setWait gives the driver an --attach-wait, or none ("").
+// setWait sets the driver's --attach-wait, or removes it ("").
 func (t *trio) setWait(b *testing.B, wait string) {
 	b.Helper()
 	if wait == "" {
@@ -102,7 +102,7 @@ func (t *trio) setWait(b *testing.B, wait string) {
 	t.setFlags(b, "--attach-wait="+wait)
 }
 
-// setFlags gives the driver these flags beside those that it needs.
+// setFlags runs the driver with these flags, besides those that it needs.
 func (t *trio) setFlags(b *testing.B, flags ...string) {
 	b.Helper()
 	args := append([]string{"--node-name=$(NODE_NAME)", "--host-root=/host"}, flags...)
@@ -114,8 +114,7 @@ func (t *trio) setFlags(b *testing.B, flags ...string) {
 	must(b, err)
 }
 
-// nodeReady waits until the node's kubelet says that it is, and nothing keeps
-// pods away from it.
+// nodeReady waits until the node is Ready and has no taints.
 func (t *trio) nodeReady(ctx context.Context, node *cluster.Node) error {
 	return lab.Eventually(ctx, podTime, func(ctx context.Context) error {
 		n, err := t.Kube.CoreV1().Nodes().Get(ctx, node.Name(), metav1.GetOptions{})
@@ -134,7 +133,7 @@ func (t *trio) nodeReady(ctx context.Context, node *cluster.Node) error {
 	})
 }
 
-// auditPolicy has the API server note who asked for what, and not what it was.
+// auditPolicy makes the API server log the metadata of requests, without their bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

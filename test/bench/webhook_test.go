@@ -23,28 +23,28 @@ const (
 	webhookNADs = 10_000
 	// webhookPods are created in a minute, each with a plain one beside it.
 	webhookPods = 1_000
-	// webhookNeeds is how many sets of networks they ask for between them.
+	// webhookNeeds is the number of different sets of networks that they request.
 	webhookNeeds = 50
 	// webhookGoal is the goal for the 99th percentile, in milliseconds.
 	webhookGoal = 20
 )
 
-// webhookFigures are those of admission with many networks.
+// webhookFigures has the figures of admission with many networks.
 type webhookFigures struct {
 	NADs, Pods, Needs int
 	// Classes is how long the DeviceClasses took from the first NAD to the last
 	// class, in seconds; NADsTook that part of it in which NADs were created.
 	Classes, NADsTook float64
-	// Plain and Converted are create requests as a client sees them.
+	// Plain and Converted are the durations of create requests as a client sees them.
 	Plain, Converted stats.Sample
-	// Within is the bound, in milliseconds, that 99 of 100 answers of the webhook
-	// kept, by its own histogram.
+	// Within is the bound, in milliseconds, of the webhook's own histogram that 99 of 100
+	// answers did not exceed.
 	Within float64
 	// RSS is the controller's, in MiB.
 	RSS float64
 }
 
-// Goal says whether the webhook is as quick as it should be.
+// Goal reports whether the webhook meets its goal.
 func (w *webhookFigures) Goal() string {
 	if w.Within <= webhookGoal {
 		return "met"
@@ -52,8 +52,8 @@ func (w *webhookFigures) Goal() string {
 	return "missed"
 }
 
-// BenchmarkWebhook admits pods on a cluster with many networks. It comes last:
-// the networks stay.
+// BenchmarkWebhook admits pods on a cluster with many networks. It comes last, because the
+// networks stay.
 func BenchmarkWebhook(b *testing.B) {
 	figures.begin(b, "webhook")
 	l := startLab(b)
@@ -77,7 +77,7 @@ func BenchmarkWebhook(b *testing.B) {
 	figures.Webhook = f
 }
 
-// makeNetworks makes NADs, which no node offers, and waits for their classes.
+// makeNetworks creates NADs that no node publishes, and waits for their classes.
 func makeNetworks(b *testing.B, l *lab.Lab, f *webhookFigures) {
 	start := time.Now()
 	var group errgroup.Group
@@ -90,7 +90,7 @@ func makeNetworks(b *testing.B, l *lab.Lab, f *webhookFigures) {
 	must(b, group.Wait())
 	f.NADsTook = time.Since(start).Seconds()
 	must(b, lab.Eventually(b.Context(), 10*time.Minute, func(ctx context.Context) error {
-		// How many remain is told only where nothing is selected.
+		// The API server tells how many objects remain only without a selector.
 		list, err := l.Kube.ResourceV1().DeviceClasses().List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
 			return err
@@ -109,8 +109,8 @@ func makeNetworks(b *testing.B, l *lab.Lab, f *webhookFigures) {
 
 func manyNo(i int) string { return fmt.Sprintf("net-%05d", i) }
 
-// admit creates pods at an even pace, a plain one before each that names
-// networks. None of them is ever scheduled.
+// admit creates pods at an even pace, a plain one before each that names networks. No pod
+// is ever scheduled.
 func admit(b *testing.B, l *lab.Lab, f *webhookFigures) {
 	tick := time.NewTicker(time.Minute / webhookPods)
 	defer tick.Stop()
@@ -151,8 +151,8 @@ func createGated(b *testing.B, l *lab.Lab, name, networks string) time.Duration 
 
 var bucket = regexp.MustCompile(`(?m)^nadra_webhook_duration_seconds_bucket\{webhook="mutate-pods",le="([^"]+)"\} (\d+)$`)
 
-// answers is the bound of the webhook's histogram, over all replicas, that 99
-// of 100 answers kept.
+// answers returns the bound of the webhook's histogram, over all replicas, that 99 of 100
+// answers did not exceed.
 func answers(b *testing.B, l *lab.Lab) float64 {
 	pods, err := l.Kube.CoreV1().Pods(lab.ControllerNamespace).List(b.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nadra-controller"})
 	must(b, err)

@@ -1,6 +1,6 @@
-// Command nothing is a CNI plugin that gives a pod nothing. It stands for a
-// cluster's network where only the others' costs count, and, since it can take
-// long, for a plugin that waits for something remote.
+// Command nothing is a CNI plugin that gives a pod nothing. It is the cluster's network in
+// measurements of other costs, and, since it can take long, a plugin that waits for a
+// remote service.
 package main
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 )
 
-// conf is what it reads of its configuration.
+// conf is the part of the configuration that the plugin reads.
 type conf struct {
 	CNIVersion string `json:"cniVersion"`
 	// Delay is how long an ADD takes; none by default.
 	Delay string `json:"delay"`
-	// Began is a file that is made when an ADD begins to take that long.
+	// Began is a file that is created when such an ADD begins.
 	Began string `json:"began"`
 }
 

@@ -1,7 +1,7 @@
-// Package sealed is for a process that has a network and mounts of its own, in
-// which CNI plugins can run without anything of it being seen on the machine,
-// and without anything being left when the process dies. Seal starts one, and
-// Within is for one that is started in such a world.
+// Package sealed gives a process its own network and mounts, in which CNI plugins run
+// unseen by the machine and leave nothing behind when the process ends. Seal prepares such
+// a process; Within prepares one that its caller starts in namespaces of its own. All of it
+// is in sealed.go.
 package sealed
 
 import (
@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outside is the environment variable that names the namespaces of the process
-// that has sealed this one.
+// outside is the environment variable that names the namespaces of the process that has
+// sealed this one.
 const outside = "NADRA_SEALED_FROM"
 
-// Seal has a command run with a network and mounts of its own.
+// Seal makes a command run with a network and mounts of its own.
 func Seal(cmd *exec.Cmd) error {
 	if err := Within(cmd); err != nil {
 		return err
@@ -30,8 +30,8 @@ func Seal(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Within tells a command that its caller runs it in namespaces that are not the
-// machine's, which it may share with others.
+// Within tells a command that its caller runs it in namespaces other than the machine's,
+// which it may share with other processes.
 func Within(cmd *exec.Cmd) error {
 	ours, err := namespaces()
 	if err != nil {
@@ -41,7 +41,7 @@ func Within(cmd *exec.Cmd) error {
 	return nil
 }
 
-// namespaces names this process' mounts and network.
+// namespaces returns the names of this process' mount and network namespaces.
 func namespaces() (string, error) {
 	mounts, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
@@ -54,16 +54,16 @@ func namespaces() (string, error) {
 // ErrNotSealed means that the process has the machine's network or mounts.
 var ErrNotSealed = errors.New("this process shares the machine's namespaces")
 
-// World is the network and the mounts. Its methods are for the goroutine that
-// made it, which keeps its thread; plugins may be run by any.
+// World is the network and the mounts of the process. Only the goroutine that made it,
+// which keeps its thread, may call its methods; any goroutine may run plugins.
 type World struct {
 	dir     string
 	home    int // the network namespace that plugins are run in
 	masters []string
 }
 
-// Enter prepares the process' world; ErrNotSealed where it has none. dir is an
-// empty directory below which sandboxes are mounted.
+// Enter prepares the process' world. It returns ErrNotSealed if the process has the
+// machine's. dir is an empty directory below which sandboxes are mounted.
 func Enter(dir string) (*World, error) {
 	ours, err := namespaces()
 	if err != nil {
@@ -85,10 +85,10 @@ func Enter(dir string) (*World, error) {
 
 const ownNetNS = "/proc/thread-self/ns/net"
 
-// Close lets go of all sandboxes and masters.
+// Close removes all sandboxes and masters.
 func (w *World) Close() error {
 	defer runtime.UnlockOSThread()
-	// No other link: the network may be one that others use as well.
+	// No other link is removed, because other processes may use this network as well.
 	for _, name := range w.masters {
 		l, err := netlink.LinkByName(name)
 		if err == nil {
@@ -104,7 +104,7 @@ func (w *World) Close() error {
 	return unix.Close(w.home)
 }
 
-// Master makes an interface that macvlan can sit on.
+// Master creates an interface that can be macvlan's master.
 func (w *World) Master(name string) error {
 	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name + "p"}
 	if err := netlink.LinkAdd(veth); err != nil {
@@ -123,8 +123,8 @@ func (w *World) Master(name string) error {
 	return nil
 }
 
-// Sandbox makes a network namespace and returns its path, which is a mount as
-// those of container runtimes are.
+// Sandbox creates a network namespace and returns its path, a mount as container runtimes
+// make it.
 func (w *World) Sandbox(name string) (path string, err error) {
 	path = filepath.Join(w.dir, name)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

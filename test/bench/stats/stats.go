@@ -1,4 +1,4 @@
-// Package stats says little about many measurements.
+// Package stats computes percentiles of measurements. All of it is in stats.go.
 package stats
 
 import (
@@ -13,10 +13,10 @@ type Sample []float64
 // Add adds a duration, in milliseconds.
 func (s *Sample) Add(d time.Duration) { *s = append(*s, Milliseconds(d)) }
 
-// Median is the middle measurement, which a few bad moments do not move.
+// Median returns the middle measurement, which outliers do not change.
 func (s Sample) Median() float64 { return s.Percentile(50) }
 
-// Percentile is the smallest measurement that p percent of all do not exceed.
+// Percentile returns the smallest measurement that p percent of all do not exceed.
 func (s Sample) Percentile(p float64) float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -26,5 +26,5 @@ func (s Sample) Percentile(p float64) float64 {
 	return sorted[max(rank, 1)-1]
 }
 
-// Milliseconds is the duration with its fraction.
+// Milliseconds returns a duration in milliseconds, with its fraction.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
