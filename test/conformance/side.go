@@ -56,7 +56,7 @@ func (w *world) side(ctx context.Context, s sandbox, a attacher) (side compare.S
 	}
 	defer func() { err = errors.Join(err, netns.DeleteNamed(s.name), w.reset()) }()
 	if side.Error, err = a.start(ctx, s); err == nil && side.Error == "" {
-		err = w.look(ctx, s, &side)
+		err = w.recordPod(ctx, s, &side)
 	}
 	why, stopErr := a.stop(ctx, s)
 	if err := errors.Join(err, stopErr); err != nil {
@@ -71,7 +71,7 @@ func (w *world) side(ctx context.Context, s sandbox, a attacher) (side compare.S
 }
 
 // look notes what a pod that was started has.
-func (w *world) look(ctx context.Context, s sandbox, side *compare.Side) (err error) {
+func (w *world) recordPod(ctx context.Context, s sandbox, side *compare.Side) (err error) {
 	if side.Added, err = observe(s.netns, observeSettings); err != nil {
 		return err
 	}

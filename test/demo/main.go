@@ -40,7 +40,7 @@ func run(ctx context.Context) error {
 	s.clear()
 	s.networks()
 	s.pods()
-	s.look()
+	s.showPods()
 	s.leave()
 	if s.err != nil {
 		return fmt.Errorf("%w\n\nThe driver's log ends with:\n%s", s.err, l.DriverLog(ctx))
@@ -96,10 +96,10 @@ func (s *stage) nadra(args ...string) {
 		return
 	}
 	fmt.Println("$ kubectl nadra " + shell(args))
-	said, err := s.lab.Nadra(s.ctx, args...)
-	fmt.Println(strings.TrimRight(said.Out+said.Err, "\n") + "\n")
-	if s.err = err; err == nil && said.Code != 0 {
-		s.err = fmt.Errorf("kubectl nadra %s: exit code %d", args[0], said.Code)
+	printed, err := s.lab.Nadra(s.ctx, args...)
+	fmt.Println(strings.TrimRight(printed.Out+printed.Err, "\n") + "\n")
+	if s.err = err; err == nil && printed.Code != 0 {
+		s.err = fmt.Errorf("kubectl nadra %s: exit code %d", args[0], printed.Code)
 	}
 }
 
@@ -163,7 +163,7 @@ func (s *stage) pods() {
 	s.kubectl("wait", "--for=condition=Ready", "--timeout=90s", "pod/alice", "pod/bob")
 }
 
-func (s *stage) look() {
+func (s *stage) showPods() {
 	title("Inside a pod: eth0 from the cluster, net1 and net2 from the NADs")
 	s.kubectl("exec", "alice", "--", "ip", "addr")
 	title("Two pods talk over net1")

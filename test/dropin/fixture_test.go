@@ -38,36 +38,36 @@ func setup(t *testing.T, namespace string) *fixture {
 		Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace},
 		multus:  theLab.Cluster.Node(multusNode), nadra: theLab.Cluster.Node(nadraNode),
 	}
-	before := f.look()
+	before := f.state()
 	f.Must(f.CreateNamespace(ctx, namespace))
 	t.Cleanup(func() { f.cleanUp(before) })
 	return f
 }
 
 // looks is what each node has.
-type looks map[*cluster.Node]look
+type nodeStates map[*cluster.Node]nodeState
 
-type look struct {
+type nodeState struct {
 	lab.Snapshot
 	multus []string // what Multus remembers
 }
 
-func (f *fixture) look() looks {
+func (f *fixture) state() nodeStates {
 	f.Helper()
-	out := looks{}
+	out := nodeStates{}
 	for _, n := range f.Cluster.Nodes() {
-		s, err := lab.Look(n)
+		s, err := lab.TakeSnapshot(n)
 		f.Must(err)
 		remembered, err := below(n, multusMemory)
 		f.Must(err)
-		out[n] = look{s, remembered}
+		out[n] = nodeState{s, remembered}
 	}
 	return out
 }
 
-func (f *fixture) cleanUp(before looks) {
+func (f *fixture) cleanUp(before nodeStates) {
 	if f.Failed() {
-		f.tell()
+		f.logState()
 	}
 	// Pods that their workload takes along have all the time that they ask for.
 	for _, args := range [][]string{
@@ -113,9 +113,9 @@ func (f *fixture) gone(kind string) error {
 
 // nothingAdded waits until a node has nothing that it had not before, but for
 // what nadra's own pods have: a test may have replaced them.
-func (f *fixture) nothingAdded(n *cluster.Node, before look) error {
+func (f *fixture) nothingAdded(n *cluster.Node, before nodeState) error {
 	return lab.Eventually(f.Ctx, 2*time.Minute, func(ctx context.Context) error {
-		now, err := lab.Look(n)
+		now, err := lab.TakeSnapshot(n)
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (f *fixture) controllers(ctx context.Context, n *cluster.Node) ([]string, e
 }
 
 // tell says how the namespace and nadra are, for a person.
-func (f *fixture) tell() {
+func (f *fixture) logState() {
 	for _, args := range [][]string{
 		{"-n", f.NS, "get", "pods,resourceclaims,resourceclaimtemplates", "-o", "wide"},
 		{"-n", f.NS, "get", "events", "--field-selector=type=Warning", "-o", "custom-columns=OBJECT:.involvedObject.name,REASON:.reason,MESSAGE:.message"},

@@ -68,13 +68,13 @@ func TestUpgradePlan(t *testing.T) {
 // plan runs the command, and reads what it wrote.
 func (f *fixture) plan(args ...string) (*upgrade.Plan, int) {
 	f.Helper()
-	said, err := f.Nadra(f.Ctx, append([]string{"upgrade", "plan"}, args...)...)
+	printed, err := f.Nadra(f.Ctx, append([]string{"upgrade", "plan"}, args...)...)
 	f.Must(err)
-	if said.Code == cli.CodeError {
-		f.Fatalf("upgrade plan: %s", said.Err)
+	if printed.Code == cli.CodeError {
+		f.Fatalf("upgrade plan: %s", printed.Err)
 	}
-	plan, err := upgrade.ParsePlan([]byte(said.Out))
+	plan, err := upgrade.ParsePlan([]byte(printed.Out))
 	f.Must(err)
-	f.Logf("upgrade plan %s: %s", strings.Join(args, " "), said.Err)
-	return plan, said.Code
+	f.Logf("upgrade plan %s: %s", strings.Join(args, " "), printed.Err)
+	return plan, printed.Code
 }

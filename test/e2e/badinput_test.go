@@ -217,7 +217,7 @@ func (f *fixture) refused(tt badCase) {
 		}
 		return contains("the claim's condition", cond.Message, tt.wants())
 	})
-	f.Eventually(2*time.Minute, f.podSays("web", tt.wants()...))
+	f.Eventually(2*time.Minute, f.podEvent("web", tt.wants()...))
 	pod, err = f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, "web", metav1.GetOptions{})
 	f.Must(err)
 	for _, c := range pod.Status.ContainerStatuses {

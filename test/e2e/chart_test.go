@@ -33,8 +33,8 @@ func TestChart(t *testing.T) {
 		return string(out)
 	}
 	chart := filepath.Join(lab.Root(), "manifests", "chart")
-	said := run("install", "nadra", chart, "--wait", "--timeout=120s")
-	f.saysAll(said, "kubectl label node NODE nadra.dev/owner=nadra")
+	printed := run("install", "nadra", chart, "--wait", "--timeout=120s")
+	f.containsAll(printed, "kubectl label node NODE nadra.dev/owner=nadra")
 	f.Must(f.WaitController(ctx))
 	f.Kubectl("label", "nodes", "--all", "nadra.dev/owner=nadra")
 	f.Kubectl("label", "namespace", f.NS, "nadra.dev/owner=nadra")

@@ -136,8 +136,8 @@ spec: {config: '{"cniVersion":"1.0.0","type":"sriov"}'}}`))
 	})
 	f.nad("broken", `{"type":`)
 	f.Eventually(2*time.Minute, func(context.Context) error {
-		said := strings.Join(f.Events(f.Ctx, f.NS, "broken"), "\n")
-		return contains("the Events of the broken NAD", said, []string{"NoDeviceClass", lab.Code(reason.NetworkInvalid), "spec.config"})
+		printed := strings.Join(f.Events(f.Ctx, f.NS, "broken"), "\n")
+		return contains("the Events of the broken NAD", printed, []string{"NoDeviceClass", lab.Code(reason.NetworkInvalid), "spec.config"})
 	})
 	f.hasClass("broken", false)
 	f.Kubectl("-n", f.NS, "delete", "net-attach-def", "broken", "vf")
@@ -307,8 +307,8 @@ func (f *fixture) templatesForbidden() {
 			doomed = append(doomed, fmt.Sprintf("kept-%d", tries))
 			_, err := f.CreatePod(f.Ctx, asking(f.NS, doomed[len(doomed)-1], fmt.Sprintf("net@k%d", tries)))
 			for _, text := range texts {
-				if said := fmt.Sprint(err); !strings.Contains(said, text) {
-					return fmt.Errorf("the refusal does not say %q: %s", text, said)
+				if printed := fmt.Sprint(err); !strings.Contains(printed, text) {
+					return fmt.Errorf("the refusal does not say %q: %s", text, printed)
 				}
 			}
 			return nil

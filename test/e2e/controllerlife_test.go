@@ -211,22 +211,22 @@ func (f *fixture) certificate() {
 }
 
 func (f *fixture) uninstalling() {
-	said, err := f.Uninstall(f.Ctx)
+	printed, err := f.Uninstall(f.Ctx)
 	f.Must(err)
 	web := f.template("web")
-	f.saysAll(said, "kept ResourceClaimTemplate dropin/"+web, "kept DeviceClass net.dropin.nad.nadra.dev",
+	f.containsAll(printed, "kept ResourceClaimTemplate dropin/"+web, "kept DeviceClass net.dropin.nad.nadra.dev",
 		"deleted MutatingWebhookConfiguration nadra-controller", "deleted Secret nadra-system/nadra-webhook-tls", "deleted DeviceClass taken.dropin.nad.nadra.dev")
 
 	f.Kubectl("-n", f.NS, "delete", "deploy/web", "--timeout=60s")
 	f.Kubectl("-n", f.NS, "delete", "pods", "--all", "--timeout=60s")
 	theirs := f.templateNames()
-	said, err = f.Uninstall(f.Ctx)
+	printed, err = f.Uninstall(f.Ctx)
 	f.Must(err)
-	f.saysAll(said, "deleted ResourceClaimTemplate dropin/"+web)
-	if strings.Contains(said, "kept") {
-		f.Errorf("something is kept that nobody uses:\n%s", said)
+	f.containsAll(printed, "deleted ResourceClaimTemplate dropin/"+web)
+	if strings.Contains(printed, "kept") {
+		f.Errorf("something is kept that nobody uses:\n%s", printed)
 	}
-	theirs = slices.DeleteFunc(theirs, func(name string) bool { return strings.Contains(said, "dropin/"+name) })
+	theirs = slices.DeleteFunc(theirs, func(name string) bool { return strings.Contains(printed, "dropin/"+name) })
 	if now := f.templateNames(); !slices.Equal(now, theirs) || len(now) != 1 {
 		f.Errorf("templates %v are left, want the one that somebody else made", now)
 	}
@@ -244,7 +244,7 @@ func (f *fixture) uninstalling() {
 	}
 }
 
-func (f *fixture) saysAll(text string, wants ...string) {
+func (f *fixture) containsAll(text string, wants ...string) {
 	f.Helper()
 	for _, want := range wants {
 		if !strings.Contains(text, want) {

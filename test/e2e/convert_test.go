@@ -193,17 +193,17 @@ spec:
 `, cluster.TestImage)))
 
 	// A read-only look at it, alone and among everything.
-	f.nadra(0, "scan", "-n", "converted").says("deploy/web")
+	f.nadra(0, "scan", "-n", "converted").prints("deploy/web")
 	f.nadra(0, "scan", "-n", "converted", "-o", "json").scanned(report.Verdicts{Ready: 1})
-	f.nadra(0, "scan", "-A", "-o", "json", "--fail-on=never").says(`"kind": "ScanReport"`, `"name": "web"`)
+	f.nadra(0, "scan", "-A", "-o", "json", "--fail-on=never").prints(`"kind": "ScanReport"`, `"name": "web"`)
 	f.nadra(0, "scan", "deploy/web", "-n", "converted", "-o", "json").scanned(report.Verdicts{Ready: 1})
 
 	// What would change; then it does.
-	f.nadra(1, "diff", "deploy/web", "-n", "converted").says("+      resourceClaims:", "+kind: ResourceClaimTemplate", "+kind: DeviceClass")
+	f.nadra(1, "diff", "deploy/web", "-n", "converted").prints("+      resourceClaims:", "+kind: ResourceClaimTemplate", "+kind: DeviceClass")
 	converted := f.nadra(0, "convert", "deploy/web", "-n", "converted")
 	manifest := filepath.Join(t.TempDir(), "converted.yaml")
 	f.Must(os.WriteFile(manifest, []byte(converted.Out), 0o644))
-	f.nadra(1, "diff", "-f", manifest, "--against=live", "--server-side", "--force-conflicts").says("+kind: DeviceClass")
+	f.nadra(1, "diff", "-f", manifest, "--against=live", "--server-side", "--force-conflicts").prints("+kind: DeviceClass")
 	f.Must(f.Apply(f.Ctx, converted.Out))
 	f.nadra(0, "diff", "deploy/web", "-n", "converted").none()
 	f.nadra(0, "convert", "deploy/web", "-n", "converted").none()
@@ -219,7 +219,7 @@ spec:
 	if err != nil || !strings.Contains(links, "data") {
 		t.Errorf("the pod has no interface data: %v\n%s", err, links)
 	}
-	f.nadra(0, "scan", "-n", "converted").says("deploy/web")
+	f.nadra(0, "scan", "-n", "converted").prints("deploy/web")
 	if out, err := f.Cluster.Kubectl(f.Ctx, "-n", "converted", "delete", "deploy/web", "--timeout=60s"); err != nil {
 		t.Fatal(err, out)
 	}
@@ -229,25 +229,25 @@ spec:
 }
 
 // said is what a command has written.
-type said struct {
+type printed struct {
 	f    *fixture
 	args []string
-	lab.Said
+	lab.Output
 }
 
 // nadra runs `kubectl nadra` and demands an exit code.
-func (f *fixture) nadra(code int, args ...string) said {
+func (f *fixture) nadra(code int, args ...string) printed {
 	f.Helper()
 	out, err := f.Nadra(f.Ctx, args...)
 	f.Must(err)
 	if out.Code != code {
 		f.Errorf("kubectl nadra %v: exit code %d, want %d\n%s%s", args, out.Code, code, out.Out, out.Err)
 	}
-	return said{f, args, out}
+	return printed{f, args, out}
 }
 
 // says demands texts on standard output.
-func (s said) says(texts ...string) {
+func (s printed) prints(texts ...string) {
 	s.f.Helper()
 	for _, text := range texts {
 		if !strings.Contains(s.Out, text) {
@@ -257,7 +257,7 @@ func (s said) says(texts ...string) {
 }
 
 // scanned demands that standard output is a scan's report with these workloads.
-func (s said) scanned(want report.Verdicts) {
+func (s printed) scanned(want report.Verdicts) {
 	s.f.Helper()
 	var r report.Report
 	s.f.Must(json.Unmarshal([]byte(s.Out), &r))
@@ -267,7 +267,7 @@ func (s said) scanned(want report.Verdicts) {
 }
 
 // none demands that nothing was written on standard output.
-func (s said) none() {
+func (s printed) none() {
 	s.f.Helper()
 	if s.Out != "" {
 		s.f.Errorf("kubectl nadra %v says:\n%s%s", s.args, s.Out, s.Err)

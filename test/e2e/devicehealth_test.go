@@ -49,7 +49,7 @@ func TestDeviceHealth(t *testing.T) {
 
 // becomes waits until the kubelet says this of the pod's only network, with all
 // of this in the message.
-func (f *fixture) becomes(pod string, want corev1.ResourceHealthStatus, says ...string) {
+func (f *fixture) becomes(pod string, want corev1.ResourceHealthStatus, parts ...string) {
 	f.Helper()
 	began := time.Now()
 	f.Eventually(2*time.Minute, func(ctx context.Context) error {
@@ -68,7 +68,7 @@ func (f *fixture) becomes(pod string, want corev1.ResourceHealthStatus, says ...
 		if got := all[0].Resources[0].Health; got != want {
 			return fmt.Errorf("%s of %s is %s %q, want %s", all[0].Name, pod, got, message, want)
 		}
-		return contains("the message of "+pod, message, says)
+		return contains("the message of "+pod, message, parts)
 	})
 	f.Logf("%s is %s after %s", pod, want, time.Since(began).Round(100*time.Millisecond))
 }

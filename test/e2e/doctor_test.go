@@ -42,7 +42,7 @@ func TestDoctor(t *testing.T) {
 	inside := f.doctor("--probe")
 	for id, want := range map[string]struct {
 		status doctor.Status
-		says   string
+		detail string
 	}{
 		"nri":                 {doctor.OK, "containerd"},
 		"nri-request-timeout": {doctor.OK, "s"},
@@ -53,7 +53,7 @@ func TestDoctor(t *testing.T) {
 		"masters":             {doctor.Note, "lan-of-others"},
 		"network-masters":     {doctor.Warning, "lan-of-others"},
 	} {
-		f.Must(hasCheck(inside, id, want.status, want.says))
+		f.Must(hasCheck(inside, id, want.status, want.detail))
 	}
 	f.Must(f.noProbes())
 
@@ -85,13 +85,13 @@ func (f *fixture) doctor(args ...string) *doctor.Report {
 }
 
 // hasCheck looks for a check of any node.
-func hasCheck(r *doctor.Report, id string, status doctor.Status, says string) error {
+func hasCheck(r *doctor.Report, id string, status doctor.Status, detail string) error {
 	for _, c := range r.Checks {
 		if c.ID != id {
 			continue
 		}
-		if c.Status != status || !strings.Contains(c.What, says) {
-			return fmt.Errorf("%s: %s %q, want %s %q", id, c.Status, c.What, status, says)
+		if c.Status != status || !strings.Contains(c.What, detail) {
+			return fmt.Errorf("%s: %s %q, want %s %q", id, c.Status, c.What, status, detail)
 		}
 		return nil
 	}

@@ -128,7 +128,7 @@ func TestUngatedPodIsRefused(t *testing.T) {
 	_, err := f.CreatePod(f.Ctx, needsNetwork(pod))
 	f.Must(err)
 	f.Eventually(time.Minute, func(context.Context) error {
-		return f.said("web", lab.Code(reason.ContainerWithoutClaim), "no-reference")
+		return f.hasEvent("web", lab.Code(reason.ContainerWithoutClaim), "no-reference")
 	})
 	if n := len(f.sandboxes("web")); n != 0 {
 		t.Errorf("the pod has %d sandboxes", n)

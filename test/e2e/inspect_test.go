@@ -61,8 +61,8 @@ func TestInspect(t *testing.T) {
 
 	row := regexp.MustCompile(`(?m)^web +data0 +inspect/blue +Attached +10\.83\.0\.\d+/24 +` + f.node.Name() + `\s*$`)
 	f.Eventually(2*time.Minute, func(context.Context) error { return matches(row, watched.String()) })
-	f.Eventually(time.Minute, f.says(cli.CodeOK, row, "get", "attachments", "--nad", "blue"))
-	f.Eventually(time.Minute, f.says(cli.CodeOK, regexp.MustCompile(`(?m)^novf .* Failed .*`+string(reason.PluginFailed)+`.*no free virtual function`), "get", "att", "-o", "wide"))
+	f.Eventually(time.Minute, f.printing(cli.CodeOK, row, "get", "attachments", "--nad", "blue"))
+	f.Eventually(time.Minute, f.printing(cli.CodeOK, regexp.MustCompile(`(?m)^novf .* Failed .*`+string(reason.PluginFailed)+`.*no free virtual function`), "get", "att", "-o", "wide"))
 	for pod, want := range map[string]struct {
 		parts string
 		owner reason.Owner
@@ -72,10 +72,10 @@ func TestInspect(t *testing.T) {
 		"novf":   {`attachment .*` + string(reason.PluginFailed) + `.*no free virtual function`, reason.OfPlugin},
 		"old":    {`claim .*`, reason.OfConversion},
 	} {
-		f.Eventually(time.Minute, f.says(cli.CodeBlockers, regexp.MustCompile(`(?s)FAILED +`+want.parts+`.*`+regexp.QuoteMeta(string(want.owner))), "explain", "pod/"+pod))
+		f.Eventually(time.Minute, f.printing(cli.CodeBlockers, regexp.MustCompile(`(?s)FAILED +`+want.parts+`.*`+regexp.QuoteMeta(string(want.owner))), "explain", "pod/"+pod))
 	}
-	f.Must(f.says(cli.CodeOK, regexp.MustCompile(`10\.83\.0\.`), "explain", "pod", "web")(f.Ctx))
-	f.Must(f.says(cli.CodeOK, regexp.MustCompile(`"kind": "PodChain"(?s).*"verdict": "ok"`), "explain", "pod/web", "-o", "json")(f.Ctx))
+	f.Must(f.printing(cli.CodeOK, regexp.MustCompile(`10\.83\.0\.`), "explain", "pod", "web")(f.Ctx))
+	f.Must(f.printing(cli.CodeOK, regexp.MustCompile(`"kind": "PodChain"(?s).*"verdict": "ok"`), "explain", "pod/web", "-o", "json")(f.Ctx))
 
 	for _, args := range [][]string{{"get", "attachments"}, {"get", "attachments", "-o", "wide"}, {"explain", "pod/web"}, {"explain", "pod/novf"}, {"explain", "pod/remote"}} {
 		_, out, err := f.cli(f.Ctx, args...)
@@ -92,7 +92,7 @@ func TestInspect(t *testing.T) {
 	if code := stop(); code != cli.CodeOK {
 		t.Errorf("the watch ends with %d", code)
 	}
-	f.Must(f.says(cli.CodeError, regexp.MustCompile(`pods "web" not found`), "explain", "pod/web")(f.Ctx))
+	f.Must(f.printing(cli.CodeError, regexp.MustCompile(`pods "web" not found`), "explain", "pod/web")(f.Ctx))
 	t.Logf("get attachments -w\n%s", watched)
 }
 
@@ -137,7 +137,7 @@ func (f *fixture) cli(ctx context.Context, args ...string) (code int, out string
 }
 
 // says succeeds when a command ends with the code and its output matches.
-func (f *fixture) says(code int, want *regexp.Regexp, args ...string) func(context.Context) error {
+func (f *fixture) printing(code int, want *regexp.Regexp, args ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		got, out, err := f.cli(ctx, args...)
 		if err != nil {

@@ -101,13 +101,13 @@ func TestBrokenDelLetsThePodGo(t *testing.T) {
 		}
 		return nil
 	})
-	if owed := f.sh("ls /var/lib/nadra/pending-dels"); strings.Count(owed, ".json") != 1 {
-		t.Errorf("owed: %s", owed)
+	if pending := f.sh("ls /var/lib/nadra/pending-dels"); strings.Count(pending, ".json") != 1 {
+		t.Errorf("owed: %s", pending)
 	}
 	f.sh("rm /run/nadra-nodel")
 	f.Eventually(2*time.Minute, func(context.Context) error {
-		if owed := f.sh("ls /var/lib/nadra/pending-dels"); owed != "" {
-			return fmt.Errorf("still owed: %s", owed)
+		if pending := f.sh("ls /var/lib/nadra/pending-dels"); pending != "" {
+			return fmt.Errorf("still owed: %s", pending)
 		}
 		return nil
 	})

@@ -65,7 +65,7 @@ func setup(t *testing.T, namespace string) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}, node: theLab.Cluster.Node(1)}
-	before, err := lab.Look(f.node)
+	before, err := lab.TakeSnapshot(f.node)
 	f.Must(err)
 	f.Must(f.CreateNamespace(ctx, namespace))
 	t.Cleanup(func() { f.cleanUp(before) })

@@ -68,7 +68,9 @@ func (f *fixture) hasRun(pod string) error {
 }
 
 // said returns an error unless one Event of the pod contains all parts.
-func (f *fixture) said(pod string, parts ...string) error { return f.podSays(pod, parts...)(f.Ctx) }
+func (f *fixture) hasEvent(pod string, parts ...string) error {
+	return f.podEvent(pod, parts...)(f.Ctx)
+}
 
 // The driver may not store network-status: no container starts, the pods say why,
 // one that is deleted goes, and the others start once it may, also one that is
@@ -91,13 +93,13 @@ func TestNetworkStatusRefused(t *testing.T) {
 	}
 	for _, name := range pods {
 		f.Eventually(time.Minute, func(context.Context) error {
-			return errors.Join(f.said(name, "NetworkStatusLate: "+lab.Code(reason.StatusNotStored), "2s"), f.said(name, "forbidden"))
+			return errors.Join(f.hasEvent(name, "NetworkStatusLate: "+lab.Code(reason.StatusNotStored), "2s"), f.hasEvent(name, "forbidden"))
 		})
 		f.Must(f.hasRun(name))
 	}
 	// The kubelet asks for its container again and again, and reports the refusal.
 	f.Eventually(time.Minute, func(context.Context) error {
-		return f.said("never", "Failed: ", lab.Code(reason.StatusNotStored), f.NS+"/never")
+		return f.hasEvent("never", "Failed: ", lab.Code(reason.StatusNotStored), f.NS+"/never")
 	})
 	begun := time.Now()
 	f.Must(f.DeletePod(f.Ctx, f.NS, "leaving"))

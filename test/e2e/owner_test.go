@@ -38,7 +38,7 @@ func TestOwnedNodes(t *testing.T) {
 	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "waits", lab.Want{Network: "blue"})))
 	_, err := f.CreatePod(f.Ctx, lab.Pod(f.NS, "waits", "waits"))
 	f.Must(err)
-	f.Eventually(2*time.Minute, f.podSays("waits", "FailedScheduling"))
+	f.Eventually(2*time.Minute, f.podEvent("waits", "FailedScheduling"))
 	f.Must(f.DeletePod(f.Ctx, f.NS, "early"))
 	same(t, "addresses", "", f.addresses())
 
@@ -46,7 +46,7 @@ func TestOwnedNodes(t *testing.T) {
 	labelled := time.Now()
 	f.Must(f.Published(f.Ctx, "owned/blue"))
 	t.Logf("published %s after the label came", time.Since(labelled).Round(10*time.Millisecond))
-	f.nodeSays("NetworksOwned", "nadra.dev/owner=nadra")
+	f.nodeEvent("NetworksOwned", "nadra.dev/owner=nadra")
 	pod, err := f.Ready(f.Ctx, f.NS, "waits", time.Minute)
 	f.Must(err)
 	during := f.netns(pod)
@@ -55,7 +55,7 @@ func TestOwnedNodes(t *testing.T) {
 	labelled = time.Now()
 	f.withdrawn("owned/blue")
 	t.Logf("withdrawn %s after the label went", time.Since(labelled).Round(10*time.Millisecond))
-	f.nodeSays("NetworksReleased", "nadra.dev/owner=nadra")
+	f.nodeEvent("NetworksReleased", "nadra.dev/owner=nadra")
 	f.runsOn("waits", "net1", "10.84.0.")
 	same(t, "the network namespace after the label went", during, f.netns(pod))
 	f.sh("kill -9 " + f.driverPIDs()) // the next one finds the label as it is, and the pod
@@ -94,8 +94,8 @@ func TestUnclaimedPodsAreRefused(t *testing.T) {
 		"broken": {"unclaimed/broken", lab.Code(reason.AnnotationInvalid), f.node.Name()},
 		static:   slices.Concat(why, []string{"unclaimed/" + static, "DaemonSet"}),
 	} {
-		f.Eventually(time.Minute, f.podSays(pod, append(parts, "FailedNoClaim: "+noClaim)...))
-		f.Eventually(time.Minute, f.podSays(pod, append(parts, "FailedCreatePodSandBox: ", noClaim)...))
+		f.Eventually(time.Minute, f.podEvent(pod, append(parts, "FailedNoClaim: "+noClaim)...))
+		f.Eventually(time.Minute, f.podEvent(pod, append(parts, "FailedCreatePodSandBox: ", noClaim)...))
 		f.hasNotRun(pod)
 	}
 	for _, e := range f.Events(f.Ctx, f.NS, "web") {
@@ -173,7 +173,7 @@ func (f *fixture) static(name, networks string) string {
 }
 
 // podSays succeeds when one event of the pod has all of the parts.
-func (f *fixture) podSays(pod string, parts ...string) func(context.Context) error {
+func (f *fixture) podEvent(pod string, parts ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		events := f.Events(ctx, f.NS, pod)
 		if slices.ContainsFunc(events, func(e string) bool { return contains("", e, parts) == nil }) {
@@ -183,7 +183,7 @@ func (f *fixture) podSays(pod string, parts ...string) func(context.Context) err
 	}
 }
 
-func (f *fixture) nodeSays(parts ...string) {
+func (f *fixture) nodeEvent(parts ...string) {
 	f.Helper()
 	f.Eventually(2*time.Minute, func(ctx context.Context) error {
 		events := f.Events(ctx, metav1.NamespaceDefault, f.node.Name())

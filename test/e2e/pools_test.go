@@ -100,8 +100,8 @@ func (f *fixture) nodeCapacity() {
 	_, err := f.CreatePod(f.Ctx, pod)
 	f.Must(err)
 	f.Eventually(2*time.Minute, func(ctx context.Context) error {
-		if said := strings.Join(f.Events(ctx, f.NS, "kept-off"), "\n"); !strings.Contains(said, "Insufficient "+marker) {
-			return fmt.Errorf("the events of the pod: %s", said)
+		if printed := strings.Join(f.Events(ctx, f.NS, "kept-off"), "\n"); !strings.Contains(printed, "Insufficient "+marker) {
+			return fmt.Errorf("the events of the pod: %s", printed)
 		}
 		return nil
 	})
@@ -121,10 +121,10 @@ func (f *fixture) nobodysPool() {
 	f.isRefused(asking(f.NS, "nobodys", "nobodys"), "NADRA-067", "example.com/none")
 
 	manifests := f.t2file("nobodys.yaml", `{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: others, annotations: {k8s.v1.cni.cncf.io/networks: nobodys}}, spec: {containers: [{name: a}]}}`)
-	code, said, err := f.cli(f.Ctx, "scan", "-f", manifests, "--with-cluster", "--fail-on", "blocker")
+	code, printed, err := f.cli(f.Ctx, "scan", "-f", manifests, "--with-cluster", "--fail-on", "blocker")
 	f.Must(err)
-	if code == 0 || !strings.Contains(said, "NADRA-067") {
-		f.Errorf("scan of the live cluster ends with %d:\n%s", code, said)
+	if code == 0 || !strings.Contains(printed, "NADRA-067") {
+		f.Errorf("scan of the live cluster ends with %d:\n%s", code, printed)
 	}
 }
 
@@ -204,7 +204,7 @@ spec: {spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: neighbo
 	_, err := f.CreatePod(f.Ctx, claiming("two", "theirs,theirs"))
 	f.Must(err)
 	// It has one device for two networks.
-	f.Eventually(time.Minute, f.podSays("two", lab.Code(reason.DeviceMismatch), "others/theirs", "example.com/vf"))
+	f.Eventually(time.Minute, f.podEvent("two", lab.Code(reason.DeviceMismatch), "others/theirs", "example.com/vf"))
 	f.Must(f.DeletePod(f.Ctx, f.NS, "two"))
 }
 

@@ -22,7 +22,7 @@ const (
 	recovery = 3 * time.Minute
 	// settling is how long leftovers may stay after the last pod: the kubelet
 	// removes sandboxes up to a minute later.
-	settling = 2 * time.Minute
+	leftoverLimit = 2 * time.Minute
 	// explained is how many findings are told at length.
 	explained = 5
 )
@@ -64,7 +64,7 @@ func TestFaults(t *testing.T) {
 	r := result{pods: lives.created, faults: injector.injected}
 	r.stuck = s.recovered(lives.staying)
 	r.stuck = append(r.stuck, s.deleteAll()...)
-	r.leaks = s.leaks(s.ctx, settling)
+	r.leaks = s.leaks(s.ctx, leftoverLimit)
 	findings := s.checker.all()
 	r.without = len(findings)
 	lastLines = r.String() + "\n" + s.upstream.String()

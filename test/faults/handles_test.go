@@ -64,7 +64,7 @@ func TestHandlesAreStable(t *testing.T) {
 	for _, f := range s.checker.all() {
 		t.Errorf("container %s of pod %s has run without %s: %s", f.container, f.pod, f.missing, f.evidence)
 	}
-	for _, what := range s.leaks(s.ctx, settling) {
+	for _, what := range s.leaks(s.ctx, leftoverLimit) {
 		t.Errorf("left over: %s", what)
 	}
 }

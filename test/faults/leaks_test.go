@@ -20,7 +20,7 @@ const bridgePrefix = "br-flt"
 
 // left lists what there is on the node and in the namespace and was not before.
 func (s *suite) left(ctx context.Context) ([]string, error) {
-	now, err := lab.Look(s.node)
+	now, err := lab.TakeSnapshot(s.node)
 	if err != nil {
 		return nil, fmt.Errorf("looking for leftovers: %w", err)
 	}
@@ -44,8 +44,8 @@ func (s *suite) left(ctx context.Context) ([]string, error) {
 			left = append(left, what)
 		}
 	}
-	for _, look := range []func(context.Context) ([]string, error){s.leftClaims, s.leftProcesses, s.leftState} {
-		more, err := look(ctx)
+	for _, list := range []func(context.Context) ([]string, error){s.leftClaims, s.leftProcesses, s.leftState} {
+		more, err := list(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("looking for leftovers: %w", err)
 		}

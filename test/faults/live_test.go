@@ -24,7 +24,7 @@ const (
 	together = 24
 	// patience is how long a life waits for its pod to be Ready, or gone, while
 	// faults go on. What is late is looked at in the end.
-	patience = 30 * time.Second
+	podWait = 30 * time.Second
 	// naming is how long a pod's name may stay taken by the one before it, or
 	// the API server away.
 	naming = 2 * recovery
@@ -93,7 +93,7 @@ func (v *lives) live(l life) error {
 // spend lets a pod be for its time and deletes it.
 func (v *lives) spend(l life, uid types.UID) error {
 	if !l.early {
-		v.await(func() bool { return settled(v.pod(l.name)) })
+		v.await(func() bool { return decided(v.pod(l.name)) })
 	}
 	pause(v.ctx, l.linger)
 	return v.end(l, uid)
@@ -178,13 +178,13 @@ func persist(ctx context.Context, what string, request func(context.Context) err
 
 // await waits until something is so, with patience.
 func (s *suite) await(so func() bool) {
-	for deadline := time.Now().Add(patience); !so() && time.Now().Before(deadline) && s.ctx.Err() == nil; {
+	for deadline := time.Now().Add(podWait); !so() && time.Now().Before(deadline) && s.ctx.Err() == nil; {
 		pause(s.ctx, 50*time.Millisecond)
 	}
 }
 
 // settled reports whether a pod is Ready, or will never be.
-func settled(p *corev1.Pod) bool {
+func decided(p *corev1.Pod) bool {
 	return p == nil || lab.IsReady(p) || ended(p) || lostContainer(p)
 }
 

@@ -38,7 +38,7 @@ func TestSuiteSeesMissingGuards(t *testing.T) {
 				t.Errorf("the suite finds %d faults of nadra, want 0", n)
 			}
 			s.deleteAll()
-			for _, what := range s.leaks(s.ctx, settling) {
+			for _, what := range s.leaks(s.ctx, leftoverLimit) {
 				t.Errorf("left over: %s", what)
 			}
 		})
@@ -151,7 +151,7 @@ func (s *suite) provokeUnprepareDEL(guard string) int {
 		s.must(s.DeletePod(s.ctx, s.ns, canary.name))
 		s.must(s.DeletePod(s.ctx, s.ns, l.name))
 		if guard == on {
-			left = s.leaks(s.ctx, settling)
+			left = s.leaks(s.ctx, leftoverLimit)
 			break
 		}
 		var err error

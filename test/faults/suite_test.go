@@ -67,7 +67,7 @@ func setUp(t *testing.T, namespace string, limit time.Duration) *suite {
 	t.Cleanup(func() { s.log.Close() })
 	s.must(installChaos(node))
 	s.must(order(suiteFile(node, reports), ""))
-	s.before, err = lab.Look(node)
+	s.before, err = lab.TakeSnapshot(node)
 	s.must(err)
 	s.must(s.CreateNamespace(ctx, namespace))
 	s.makeNetworks()

@@ -106,15 +106,15 @@ func TestLostSpecification(t *testing.T) {
 			{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: message}}},
 		}}}
 	}
-	said := reason.SandboxUnspecified.Text("adding network faults/a as net1: the container runtime names no namespaces for sandbox 61e62ac54d0c of pod faults/a")
+	printed := reason.SandboxUnspecified.Text("adding network faults/a as net1: the container runtime names no namespaces for sandbox 61e62ac54d0c of pod faults/a")
 	const log = `level=error msg="failed to unmarshal sandbox spec for pod 61e62ac54d0c1a28d7ce" error="type with url : not found"`
-	if !lostSpecification(waiting(said), log) {
+	if !lostSpecification(waiting(printed), log) {
 		t.Error("containerd's sign is not recognised")
 	}
 	for what, taken := range map[string]bool{
-		"containerd does not say so": lostSpecification(waiting(said), ""),
-		"of another sandbox":         lostSpecification(waiting(strings.Replace(said, "61e6", "0000", 1)), log),
-		"of another refusal":         lostSpecification(waiting(strings.Replace(said, string(reason.SandboxUnspecified), string(reason.HostNetwork), 1)), log),
+		"containerd does not say so": lostSpecification(waiting(printed), ""),
+		"of another sandbox":         lostSpecification(waiting(strings.Replace(printed, "61e6", "0000", 1)), log),
+		"of another refusal":         lostSpecification(waiting(strings.Replace(printed, string(reason.SandboxUnspecified), string(reason.HostNetwork), 1)), log),
 		"of a pod that is gone":      lostSpecification(nil, log),
 	} {
 		if taken {

@@ -105,14 +105,14 @@ func (c *checker) run(ctx context.Context) {
 // sample reads the interfaces, then the pools, then the interfaces again. Only
 // what holds before and after counts: pods come and go meanwhile.
 func (c *checker) sample(ctx context.Context) {
-	before := c.look()
+	before := c.holders()
 	pools, err := inPools(ctx, c.lab)
 	if err != nil {
 		return // the run is over, or the API server is away
 	}
 	suspects := suspicious(before, pools)
 	if len(suspects) > 0 {
-		after := c.look()
+		after := c.holders()
 		suspects = slices.DeleteFunc(suspects, func(s suspect) bool {
 			return slices.ContainsFunc(s.holders, func(h holder) bool {
 				return !slices.Contains(after[s.address], h) || !c.exists(ctx, h)
@@ -176,7 +176,7 @@ func suspicious(held map[netip.Addr][]holder, pools []allocation) (out []suspect
 }
 
 // look returns the holders of each address of the namespace's running pods now.
-func (c *checker) look() map[netip.Addr][]holder {
+func (c *checker) holders() map[netip.Addr][]holder {
 	out := map[netip.Addr][]holder{}
 	for n, containers := range c.containers {
 		for _, at := range containers.List() {

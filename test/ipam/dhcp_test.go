@@ -57,7 +57,7 @@ spec:
 			inner := *d.fixture
 			inner.T = t
 			one := &dhcp{fixture: &inner, node: n, releases: d.releases}
-			t.Cleanup(one.tell)
+			t.Cleanup(one.logState)
 			c.run(one)
 			d.totals.pods += one.totals.pods
 			d.totals.leaked += one.totals.leaked
@@ -164,7 +164,7 @@ func (d *dhcp) daemonAway() {
 }
 
 // tell logs what the server and the daemon have written, if the case failed.
-func (d *dhcp) tell() {
+func (d *dhcp) logState() {
 	if !d.Failed() {
 		return
 	}

@@ -126,7 +126,7 @@ func (f *fixture) cleanUp() {
 	defer cancel()
 	f.Ctx = ctx
 	if f.Failed() {
-		f.tell()
+		f.logState()
 	}
 	for _, args := range [][]string{{"jobs,statefulsets,deployments,replicasets", "--cascade=orphan"}, {"pods", "--grace-period=1"}} {
 		if _, err := f.Cluster.Kubectl(f.Ctx, append([]string{"-n", f.NS, "delete", "--all", "--timeout=150s"}, args...)...); err != nil {
@@ -175,7 +175,7 @@ func (f *fixture) left() (out []string) {
 
 // tell logs the state of the namespace, of whereabouts and of nadra, for a
 // person.
-func (f *fixture) tell() {
+func (f *fixture) logState() {
 	for _, args := range [][]string{
 		{"-n", f.NS, "get", "pods,resourceclaims", "-o", "wide"},
 		{"-n", f.NS, "get", "events", "--field-selector=type=Warning", "-o", "custom-columns=OBJECT:.involvedObject.name,REASON:.reason,MESSAGE:.message"},

@@ -105,14 +105,14 @@ func (l *Lab) Uninstall(ctx context.Context) (string, error) {
 		return "", err
 	}
 	_, err := l.Cluster.Kubectl(ctx, "-n", ControllerNamespace, "wait", "--for=condition=Complete", "--timeout=60s", "job/nadra-uninstall")
-	said, logErr := l.Cluster.Kubectl(ctx, "-n", ControllerNamespace, "logs", "job/nadra-uninstall")
+	printed, logErr := l.Cluster.Kubectl(ctx, "-n", ControllerNamespace, "logs", "job/nadra-uninstall")
 	if err != nil {
-		return said, fmt.Errorf("waiting for the Job that uninstalls: %w\n%s", err, said)
+		return printed, fmt.Errorf("waiting for the Job that uninstalls: %w\n%s", err, printed)
 	}
 	if _, err := l.Cluster.Kubectl(ctx, "delete", "-k", dir, "--timeout=60s"); err != nil {
-		return said, err
+		return printed, err
 	}
-	return said, logErr
+	return printed, logErr
 }
 
 // RemoveController leaves the driver alone, as Install does.

@@ -9,20 +9,20 @@ import (
 )
 
 // Said is a command's output and exit status.
-type Said struct {
+type Output struct {
 	Out, Err string
 	Code     int
 }
 
 // Nadra runs bin/kubectl-nadra, without the real kubectl in between, which takes longer
 // to start than most commands take. It returns an error if the program could not run.
-func (l *Lab) Nadra(ctx context.Context, args ...string) (Said, error) {
+func (l *Lab) Nadra(ctx context.Context, args ...string) (Output, error) {
 	machine := l.Cluster.ControlPlane()
 	command := machine.Command(ctx, filepath.Join(Root(), "bin", "kubectl-nadra"), args...)
 	var out, errs bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errs
 	if err := machine.Run(command); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		return Said{}, err
+		return Output{}, err
 	}
-	return Said{out.String(), errs.String(), command.ProcessState.ExitCode()}, nil
+	return Output{out.String(), errs.String(), command.ProcessState.ExitCode()}, nil
 }

@@ -21,7 +21,7 @@ type Snapshot struct {
 
 // Look takes a snapshot of a node. It reads the kernel and the disk, and asks
 // nothing of nadra.
-func Look(n *cluster.Node) (Snapshot, error) {
+func TakeSnapshot(n *cluster.Node) (Snapshot, error) {
 	var s Snapshot
 	ns, err := n.NetNS()
 	if err != nil {
@@ -91,7 +91,7 @@ func (s Snapshot) Added(before Snapshot) []string {
 // NothingAdded waits until the node has nothing that it had not before.
 func NothingAdded(ctx context.Context, n *cluster.Node, before Snapshot) error {
 	return Eventually(ctx, 30*time.Second, func(context.Context) error {
-		now, err := Look(n)
+		now, err := TakeSnapshot(n)
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func labelOf(known map[string]metric, expr, label string) bool {
 // The looking finds what is wrong.
 func TestWrongExpressionsAreFound(t *testing.T) {
 	known := everything(t)
-	for expr, says := range map[string]string{
+	for expr, want := range map[string]string{
 		`sum by (node, state) (nadra_blocked_pods{node=~"$node",state=~"retrying|failed"}) > 0`:           "",
 		`histogram_quantile(0.99, sum by (le, event) (rate(nadra_nri_hook_duration_seconds_bucket[5m])))`: "",
 		`up{job="nadra-node"} == 0`:                                   "",
@@ -79,8 +79,8 @@ func TestWrongExpressionsAreFound(t *testing.T) {
 		`rate(nadra_attach_duration_seconds[5m]) and process_cpu_sec`: "nobody tells process_cpu_sec",
 	} {
 		got := strings.Join(wrong(known, expr), "; ")
-		if (says == "") != (got == "") || !strings.Contains(got, says) {
-			t.Errorf("%s: %q, want %q", expr, got, says)
+		if (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", expr, got, want)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestPageHasAllMetrics(t *testing.T) {
 	controllerHappens()
 	is := map[string]string{}
 	for of, from := range map[string]prometheus.Gatherer{"driver": n.Gather(), "controller": c} {
-		for name, m := range told(t, from) {
+		for name, m := range servedMetrics(t, from) {
 			base := name
 			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
 				if m.kind == "histogram" {
@@ -55,21 +55,21 @@ func TestPageHasAllMetrics(t *testing.T) {
 			is[name] = strings.Join(slices.Sorted(maps.Keys(m.labels)), ",") + " " + m.kind + " " + teller
 		}
 	}
-	says := map[string]string{}
+	rows := map[string]string{}
 	for _, row := range documented.FindAllStringSubmatch(read(t, "docs", "operations.md"), -1) {
 		labels := strings.Split(row[2], ",")
 		slices.Sort(labels)
-		if says[row[1]] != "" {
+		if rows[row[1]] != "" {
 			t.Errorf("%s has two rows", row[1])
 		}
-		says[row[1]] = strings.Join(labels, ",") + " " + row[3] + " " + row[4]
+		rows[row[1]] = strings.Join(labels, ",") + " " + row[3] + " " + row[4]
 	}
 	for name, want := range is {
-		if says[name] != want {
-			t.Errorf("docs/operations.md says of %s %q, and it is %q", name, says[name], want)
+		if rows[name] != want {
+			t.Errorf("docs/operations.md says of %s %q, and it is %q", name, rows[name], want)
 		}
 	}
-	for name := range says {
+	for name := range rows {
 		if is[name] == "" {
 			t.Errorf("docs/operations.md has %s, which nobody tells", name)
 		}

@@ -71,7 +71,7 @@ func TestPromtool(t *testing.T) {
 	out, err := in(filepath.Join(root, "manifests", "monitoring", "prometheus"), tool, "check", "rules", "rules.yaml")
 	must(t, out, err)
 	dir := t.TempDir()
-	hasty(t, dir, "127.0.0.1:9078", "127.0.0.1:8080")
+	writeFastConfig(t, dir, "127.0.0.1:9078", "127.0.0.1:8080")
 	out, err = in(dir, tool, "check", "config", "prometheus.yaml")
 	must(t, out, err)
 	out, err = in(filepath.Join(root, "test", "monitoring", "testdata"), tool, "test", "rules", "alerts.yaml")
@@ -131,7 +131,7 @@ func ours(t *testing.T) (node, controller string) {
 
 // hasty are the configuration and the rules of the manifests with targets that
 // are given instead of found, as pods of a cluster, and without patience.
-func hasty(t *testing.T, dir, node, controller string) {
+func writeFastConfig(t *testing.T, dir, node, controller string) {
 	t.Helper()
 	var config map[string]any
 	if err := yaml.Unmarshal([]byte(read(t, "manifests/monitoring/prometheus/prometheus.yaml")), &config); err != nil {
@@ -242,7 +242,7 @@ func TestPrometheusFires(t *testing.T) {
 	server, _ := programs(t)
 	dir := t.TempDir()
 	node, controller := ours(t)
-	hasty(t, dir, node, controller)
+	writeFastConfig(t, dir, node, controller)
 	address := startServer(t, server, dir)
 	// promtool tries these: the sample answers, has no connection whose limit could
 	// be low, and stays as ill as it is.

@@ -96,7 +96,7 @@ type metric struct {
 }
 
 // told is all that the driver tells, or the controller.
-func told(t *testing.T, from prometheus.Gatherer) map[string]metric {
+func servedMetrics(t *testing.T, from prometheus.Gatherer) map[string]metric {
 	t.Helper()
 	families, err := from.Gather()
 	if err != nil {
@@ -137,8 +137,8 @@ func everything(t *testing.T) map[string]metric {
 	c, controllerHappens := controllerSample(t)
 	nodeHappens()
 	controllerHappens()
-	out := told(t, n.Gather())
-	maps.Copy(out, told(t, c))
+	out := servedMetrics(t, n.Gather())
+	maps.Copy(out, servedMetrics(t, c))
 	build := out["nadra_build_info"]
 	build.labels["version"], build.labels["revision"] = nil, nil
 	out["up"] = metric{kind: "gauge"}

@@ -88,13 +88,13 @@ func (f *fixture) nodes() []string {
 func (f *fixture) nadra(args ...string) string {
 	f.Helper()
 	began := time.Now()
-	said, err := f.Nadra(f.Ctx, args...)
+	printed, err := f.Nadra(f.Ctx, args...)
 	f.Must(err)
-	if said.Code != cli.CodeOK {
-		f.Fatalf("kubectl nadra %s ends with %d:\n%s\n%s", strings.Join(args, " "), said.Code, said.Out, said.Err)
+	if printed.Code != cli.CodeOK {
+		f.Fatalf("kubectl nadra %s ends with %d:\n%s\n%s", strings.Join(args, " "), printed.Code, printed.Out, printed.Err)
 	}
-	f.Logf("kubectl nadra %s (%s)\n%s", strings.Join(args, " "), time.Since(began).Round(time.Second), said.Err)
-	return said.Out
+	f.Logf("kubectl nadra %s (%s)\n%s", strings.Join(args, " "), time.Since(began).Round(time.Second), printed.Err)
+	return printed.Out
 }
 
 // file keeps what a command wrote, where the cluster's machines see it.
@@ -130,21 +130,21 @@ func (f *fixture) points(nodes ...string) []string {
 }
 
 // runUntil runs a command, and ends it as soon as it has said something.
-func (f *fixture) runUntil(said string, signal unix.Signal, args ...string) {
+func (f *fixture) runUntil(printed string, signal unix.Signal, args ...string) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Ctx)
 	defer cancel()
 	machine := f.Cluster.ControlPlane()
 	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
 	cmd := machine.Command(ctx, binary, append([]string{"upgrade", "--kubeconfig", f.Cluster.Kubeconfig()}, args...)...)
-	out := &watcher{until: said, heard: make(chan struct{})}
+	out := &watcher{until: printed, heard: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = out, out
 	ended := make(chan error, 1)
 	go func() { ended <- machine.Run(cmd) }()
 	select {
 	case <-out.heard:
 	case err := <-ended:
-		f.Fatalf("upgrade %s has ended before it said %q: %v\n%s", strings.Join(args, " "), said, err, out)
+		f.Fatalf("upgrade %s has ended before it said %q: %v\n%s", strings.Join(args, " "), printed, err, out)
 	}
 	f.Must(cmd.Process.Signal(signal))
 	err := <-ended
@@ -152,7 +152,7 @@ func (f *fixture) runUntil(said string, signal unix.Signal, args ...string) {
 	if signal == unix.SIGINT && (!errors.As(err, &exit) || exit.ExitCode() != cli.CodeInterrupted) {
 		f.Errorf("upgrade %s, interrupted: %v, want exit code %d\n%s", strings.Join(args, " "), err, cli.CodeInterrupted, out)
 	}
-	f.Logf("upgrade %s, ended by %s after %q:\n%s", strings.Join(args, " "), signal, said, out)
+	f.Logf("upgrade %s, ended by %s after %q:\n%s", strings.Join(args, " "), signal, printed, out)
 }
 
 // watcher closes heard when something was written.
@@ -182,7 +182,7 @@ func (w *watcher) String() string {
 
 // settled waits until all pods with networks run, those on some nodes by whom
 // they are to be served, each with all of its networks and none of them twice.
-func (f *fixture) settled(owner string, nodes ...string) {
+func (f *fixture) served(owner string, nodes ...string) {
 	f.Helper()
 	f.Must(lab.Eventually(f.Ctx, 2*time.Minute, func(ctx context.Context) error {
 		pods, err := f.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app!=plain"})
@@ -288,7 +288,7 @@ case $f in *-eth0) continue;; esac
 func (f *fixture) clean(owner string, nodes ...string) {
 	f.Helper()
 	f.replaced()
-	f.settled(owner, nodes...)
+	f.served(owner, nodes...)
 	f.nothingLeft()
 }
 

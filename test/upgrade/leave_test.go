@@ -20,19 +20,19 @@ const onNode = `ls -d /var/lib/nadra/* /run/cdi/net.nadra.dev* /var/lib/kubelet/
 func (f *fixture) leave() {
 	f.Helper()
 	f.refused("smf", "uninstall", "--yes")
-	f.settled(v1alpha1.OwnerNadra, f.nodes()...) // nobody was touched
+	f.served(v1alpha1.OwnerNadra, f.nodes()...) // nobody was touched
 	f.Kubectl("-n", namespace, "delete", "deployments,statefulsets,daemonsets", "--all", "--cascade=foreground", "--timeout=120s")
 	f.nothingLeft()
 	// Multus leaves files of its own default network behind, which count after ten minutes.
 	// The test may take longer.
-	f.says("The workloads are deleted. Nothing older than the upgrade is left behind:")
+	f.write("The workloads are deleted. Nothing older than the upgrade is left behind:")
 	f.shown("cleanup", "--older-than=1h")
 	f.refused("nadra.dev/owner", "uninstall", "--yes")
 	f.Kubectl("label", "namespace", namespace, "nadra.dev/owner-")
 	f.Kubectl("label", "nodes", "--all", "nadra.dev/owner-")
 	f.Log(f.nadra("uninstall", "--dry-run=server"))
 	f.Kubectl("-n", "nadra", "get", "daemonset", "nadra-node") // it is still there
-	f.says("Nodes and namespaces are nobody's by label any more, and nadra goes:")
+	f.write("Nodes and namespaces are nobody's by label any more, and nadra goes:")
 	f.shown("uninstall", "--yes")
 
 	for name := range strings.Lines(f.Kubectl("get", installed, "-A", "-o", "name")) {

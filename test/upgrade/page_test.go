@@ -32,7 +32,7 @@ func (f *fixture) shown(args ...string) {
 }
 
 // says is a sentence of the page.
-func (f *fixture) says(text string) { f.page.text.WriteString(text + "\n\n") }
+func (f *fixture) write(text string) { f.page.text.WriteString(text + "\n\n") }
 
 const pageHead = `# A move, from its first to its last command
 

@@ -28,7 +28,7 @@ func TestUpgrade(t *testing.T) {
 	defer cancel()
 	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx}, dir: t.TempDir()}
 	f.install()
-	f.settled(v1alpha1.OwnerMultus, f.nodes()...)
+	f.served(v1alpha1.OwnerMultus, f.nodes()...)
 	f.clean(v1alpha1.OwnerMultus, f.nodes()...)
 	plain := f.uids("plain")
 
@@ -36,7 +36,7 @@ func TestUpgrade(t *testing.T) {
 	f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
 	f.Must(f.WaitController(ctx))
 	f.Log(f.nadra("doctor", "--probe"))
-	f.says("Who uses which network, and whether it can move:")
+	f.write("Who uses which network, and whether it can move:")
 	f.shown("scan", "-n", namespace)
 	before := f.file("before.json", f.nadra("snapshot", "-A", "--from-nodes"))
 
@@ -45,7 +45,7 @@ func TestUpgrade(t *testing.T) {
 	f.page.names = strings.NewReplacer(before, "before.json", first, "node-a", second, "node-b")
 	f.nadra("upgrade", "run", "-f", plan, "--dry-run=client")
 	f.nadra("upgrade", "run", "-f", plan, "--dry-run=server")
-	f.settled(v1alpha1.OwnerMultus, f.nodes()...) // nothing was changed by these
+	f.served(v1alpha1.OwnerMultus, f.nodes()...) // nothing was changed by these
 
 	// Killed without a word, and told to stop.
 	points := f.points(first, second)
@@ -55,18 +55,18 @@ func TestUpgrade(t *testing.T) {
 	f.nothingLeft() // of pods that are deleted while a node is between the two
 	f.runUntil(points[2], unix.SIGKILL, "resume", "--yes")
 	f.nadra("upgrade", "resume", "--yes")
-	f.says("When `kubectl nadra upgrade run` is done:")
+	f.write("When `kubectl nadra upgrade run` is done:")
 	f.shown("upgrade", "status")
-	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
+	f.served(v1alpha1.OwnerNadra, f.nodes()...)
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
-	f.says("What pods have now, against the snapshot of before:")
+	f.write("What pods have now, against the snapshot of before:")
 	f.shown("verify", "--against", before, "--from-nodes")
 
 	f.refused("namespace "+namespace, "upgrade", "rollback", "-n", namespace, "--yes") // no node is Multus'
 	f.nadra("upgrade", "rollback", "--node", first, "--yes")
-	f.says("After `kubectl nadra upgrade rollback --node " + first + "`:")
+	f.write("After `kubectl nadra upgrade rollback --node " + first + "`:")
 	f.shown("upgrade", "status")
-	f.settled(v1alpha1.OwnerMultus, first)
+	f.served(v1alpha1.OwnerMultus, first)
 	f.clean(v1alpha1.OwnerMultus, first)
 	f.nadra("upgrade", "rollback", "--pod", namespace+"/upf-0", "--yes")
 	if on := f.Kubectl("-n", namespace, "get", "pod", "upf-0", "-o", "jsonpath={.spec.nodeName} {.spec.resourceClaims}"); strings.TrimSpace(on) != first {
@@ -75,14 +75,14 @@ func TestUpgrade(t *testing.T) {
 	f.Kubectl("-n", namespace, "patch", "statefulset", "upf", "--type=json", `-p=[{"op":"remove","path":"/spec/template/metadata/labels/nadra.dev~1owner"}]`)
 	f.Kubectl("-n", namespace, "rollout", "status", "statefulset/upf", "--timeout=60s")
 	f.nadra("upgrade", "rollback", "-n", namespace, "--yes")
-	f.settled(v1alpha1.OwnerMultus, first)
+	f.served(v1alpha1.OwnerMultus, first)
 	f.givenBack(namespace)
 	f.nadra("upgrade", "run", "-f", plan, "--yes")
-	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
+	f.served(v1alpha1.OwnerNadra, f.nodes()...)
 
 	f.nadra("upgrade", "rollback", "--all", "--yes")
 	f.Log(f.nadra("upgrade", "status"))
-	f.settled(v1alpha1.OwnerMultus, f.nodes()...)
+	f.served(v1alpha1.OwnerMultus, f.nodes()...)
 	f.Log(f.nadra("verify", "--against", before, "--from-nodes"))
 	if now := f.uids("plain"); !slices.Equal(plain, now) {
 		t.Errorf("pods without networks are %q, and were %q: nobody was to touch them", now, plain)
@@ -94,13 +94,13 @@ func TestUpgrade(t *testing.T) {
 
 	f.refused(upgrade.CodePodOfMultus, "upgrade", "finish", "--remove-multus", "--yes")
 	f.nadra("upgrade", "run", "-f", plan, "--yes")
-	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
+	f.served(v1alpha1.OwnerNadra, f.nodes()...)
 	f.refused(upgrade.CodeDefault, "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
 	f.Kubectl("-n", "nadra-system", "patch", "deployment", "nadra-controller", "--type=json",
 		`-p=[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--default-owner=nadra"}]`)
 	f.Kubectl("-n", "nadra-system", "rollout", "status", "deployment/nadra-controller", "--timeout=120s")
 	f.refused("--default-owner=nadra", "upgrade", "rollback", "--all", "--yes") // pods would come back as nadra's
-	f.says("When all nodes are nadra's, and new pods are by default:")
+	f.write("When all nodes are nadra's, and new pods are by default:")
 	f.shown("upgrade", "finish")
 	f.Log(f.nadra("upgrade", "finish", "--remove-multus", "--dry-run=server"))
 	f.Kubectl("-n", "kube-system", "get", "daemonset", "kube-multus-ds") // it is still there
@@ -113,7 +113,7 @@ func TestUpgrade(t *testing.T) {
 	f.Kubectl("-n", namespace, "rollout", "restart", "deployment/smf", "daemonset/probe")
 	f.Kubectl("-n", namespace, "rollout", "status", "deployment/smf", "--timeout=60s")
 	f.Kubectl("-n", namespace, "rollout", "status", "daemonset/probe", "--timeout=60s")
-	f.settled(v1alpha1.OwnerNadra, f.nodes()...)
+	f.served(v1alpha1.OwnerNadra, f.nodes()...)
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
 	f.Log(f.nadra("verify", "--against", before, "--from-nodes"))
 	f.leave()

@@ -59,10 +59,10 @@ func TestContainersGetTheirDevices(t *testing.T) {
 	})
 	testCase(t, "containers get metadata of their devices (KEP-5304)", func(t *testing.T) {
 		const file = "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/networks/net1/net.nadra.dev-metadata.json"
-		said := f.in(t, "a", "cat "+file)
+		printed := f.in(t, "a", "cat "+file)
 		for _, want := range []string{`"` + f.functionOf(t, "a") + `"`, `"interfaceName":"net1"`, `"10.42.0.`} {
-			if !strings.Contains(strings.ReplaceAll(said, " ", ""), want) {
-				t.Errorf("the file lacks %s:\n%s", want, said)
+			if !strings.Contains(strings.ReplaceAll(printed, " ", ""), want) {
+				t.Errorf("the file lacks %s:\n%s", want, printed)
 			}
 		}
 	})

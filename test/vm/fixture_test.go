@@ -36,7 +36,7 @@ const podLimit = 6 * time.Minute
 
 // settling is how long what is left of a pod may stay: a DEL that failed is tried
 // again after half a minute, and after a minute.
-const settling = 4 * time.Minute
+const leftoverLimit = 4 * time.Minute
 
 // preparation is what an administrator does to the guest before a scenario, and
 // how it is undone.
@@ -53,7 +53,7 @@ func scenario(t *testing.T, namespace string, preparations ...preparation) *fixt
 		f.undo = append(f.undo, p.undo)
 		f.shell("set -e\n" + p.do)
 	}
-	before, err := f.look()
+	before, err := f.guestState()
 	f.must(err)
 	f.before = before
 	f.must(f.CreateNamespace(ctx, namespace))
@@ -90,8 +90,8 @@ func (f *fixture) deletePods() error {
 // its state more.
 func (f *fixture) isAsBefore(t *testing.T, more ...string) {
 	t.Helper()
-	err := lab.Eventually(f.ctx, settling, func(context.Context) error {
-		now, err := f.look()
+	err := lab.Eventually(f.ctx, leftoverLimit, func(context.Context) error {
+		now, err := f.guestState()
 		if err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ type state []string
 const leftovers = `find /run/netns /var/lib/cni/networks /var/lib/cni/rdma /var/lib/cni/sriov /var/lib/nadra/cni/results /var/lib/nadra/claims /var/lib/nadra/pending-dels /run/cdi \
 	-type f ! -name lock ! -path '*/vf_lock/*' ! -name 'last_reserved_ip.*' 2>/dev/null || true`
 
-func (f *fixture) look() (state, error) {
+func (f *fixture) guestState() (state, error) {
 	seen, err := f.Guest.Net(f.ctx)
 	if err != nil {
 		return nil, err

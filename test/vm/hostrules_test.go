@@ -124,36 +124,36 @@ func server(namespace, name string) *corev1.Pod {
 func (f *fixture) checkHostPort(t *testing.T) {
 	t.Helper()
 	err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
-		said, err := f.greeted(ctx)
-		if err == nil && said != greeting {
-			err = fmt.Errorf("port %d of the node says %q, not %q", hostPort, said, greeting)
+		printed, err := f.greeted(ctx)
+		if err == nil && printed != greeting {
+			err = fmt.Errorf("port %d of the node says %q, not %q", hostPort, printed, greeting)
 		}
 		return err
 	})
 	if err != nil {
 		t.Errorf("connecting from the control plane: %v", err)
 	}
-	said, err := f.Guest.Shell(f.ctx, fmt.Sprintf("busybox nc -w 20 127.0.0.1 %d </dev/null", hostPort))
-	if err != nil || strings.TrimSpace(said) != greeting {
-		t.Errorf("connecting from the node: it says %q (%v), not %q", said, err, greeting)
+	printed, err := f.Guest.Shell(f.ctx, fmt.Sprintf("busybox nc -w 20 127.0.0.1 %d </dev/null", hostPort))
+	if err != nil || strings.TrimSpace(printed) != greeting {
+		t.Errorf("connecting from the node: it says %q (%v), not %q", printed, err, greeting)
 	}
 }
 
 // greeted is what a machine beside the node hears at the node's port.
 func (f *fixture) greeted(ctx context.Context) (string, error) {
-	const patience = 10 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	const greetLimit = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, greetLimit)
 	defer cancel()
 	conn, err := f.Cluster.ControlPlane().Dial(ctx, "tcp", net.JoinHostPort(f.Guest.IP(), strconv.Itoa(hostPort)))
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(greetLimit)); err != nil {
 		return "", err
 	}
-	said, err := io.ReadAll(conn)
-	return strings.TrimSpace(string(said)), err
+	printed, err := io.ReadAll(conn)
+	return strings.TrimSpace(string(printed)), err
 }
 
 // checkRates looks at the pod's interface on the node, and at the one that what

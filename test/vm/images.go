@@ -46,8 +46,8 @@ func unpackImages(ctx context.Context, c *cluster.Cluster, archives []string, in
 	}
 	stop := startImageStore(ctx, host, filepath.Join(inside, "config.toml"))
 	err = importImages(ctx, host, filepath.Join(inside, "containerd.sock"), archives)
-	if said := stop(); err != nil {
-		return fmt.Errorf("%w\ncontainerd said:\n%s", err, lastLines(said, 10))
+	if printed := stop(); err != nil {
+		return fmt.Errorf("%w\ncontainerd said:\n%s", err, lastLines(printed, 10))
 	}
 	return os.CopyFS(into, os.DirFS(filepath.Join(outside, "root")))
 }
@@ -59,8 +59,8 @@ func startImageStore(ctx context.Context, host *cluster.Machine, config string) 
 	// An orderly end, so that everything is in the files.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
-	var said tailWriter
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var printed tailWriter
+	cmd.Stdout, cmd.Stderr = &printed, &printed
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -69,7 +69,7 @@ func startImageStore(ctx context.Context, host *cluster.Machine, config string) 
 	return func() string {
 		cancel()
 		<-ended
-		return said.String()
+		return printed.String()
 	}
 }
 

@@ -189,8 +189,8 @@ func (l *Lane) becomeNode(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if err := g.WaitReady(ctx, bootID); err != nil {
-		said, logErr := g.Run(ctx, "tail", "-n", "5", logOf(commands[1]))
-		return errors.Join(fmt.Errorf("%w\nlast in its log:\n%s", err, said), logErr)
+		printed, logErr := g.Run(ctx, "tail", "-n", "5", logOf(commands[1]))
+		return errors.Join(fmt.Errorf("%w\nlast in its log:\n%s", err, printed), logErr)
 	}
 	fmt.Fprintln(out, "the node is ready")
 	return nil

@@ -46,11 +46,11 @@ func startMachine(ctx context.Context, c *cluster.Cluster, kernel, initramfs, di
 	// An emulated machine that waits for a processor falls behind with all that it does by
 	// the clock, so other lanes wait for it.
 	cmd := host.Command(ctx, "nice", append([]string{"-n", "-5", qemu}, qemuArguments(c.Guests()[0], kernel, initramfs, disk, console)...)...)
-	said := &tailWriter{}
-	cmd.Stdout, cmd.Stderr = said, said
+	printed := &tailWriter{}
+	cmd.Stdout, cmd.Stderr = printed, printed
 	go func() {
 		defer close(m.ended)
-		m.err = fmt.Errorf("the virtual machine has ended: %w\n%s", orDone(host.Run(cmd)), said)
+		m.err = fmt.Errorf("the virtual machine has ended: %w\n%s", orDone(host.Run(cmd)), printed)
 	}()
 	return m
 }

@@ -180,9 +180,9 @@ func TestLinkGoesDown(t *testing.T) {
 		tainted(true)
 		f.createOf("a", "one")
 		err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
-			said := strings.Join(f.Events(ctx, f.ns, "a"), "\n")
-			if !strings.Contains(said, "FailedScheduling") {
-				return fmt.Errorf("the pod's events: %s", said)
+			printed := strings.Join(f.Events(ctx, f.ns, "a"), "\n")
+			if !strings.Contains(printed, "FailedScheduling") {
+				return fmt.Errorf("the pod's events: %s", printed)
 			}
 			return nil
 		})

@@ -62,9 +62,9 @@ func answerRun(w http.ResponseWriter, r *http.Request) {
 func answerNet(w http.ResponseWriter, r *http.Request) {
 	seen, err := wire.Net{}, error(nil)
 	if pod := r.URL.Query().Get("pod"); pod == "" {
-		seen, err = look()
-	} else if lookErr := inNamespaceOf(pod, func() { seen, err = look() }); lookErr != nil {
-		err = lookErr
+		seen, err = describeNet()
+	} else if enterErr := inNamespaceOf(pod, func() { seen, err = describeNet() }); enterErr != nil {
+		err = enterErr
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -11,7 +11,7 @@ import (
 )
 
 // look describes the network namespace that it runs in.
-func look() (seen wire.Net, err error) {
+func describeNet() (seen wire.Net, err error) {
 	links, err := netlink.LinkList()
 	if err != nil {
 		return seen, fmt.Errorf("listing interfaces: %w", err)
