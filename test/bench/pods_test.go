@@ -66,9 +66,8 @@ func (k podKind) flag() string { return "--attach-wait=" + k.wait }
 // inHook is the kind whose sandbox's hook waits for its networks.
 var inHook = podKind{"threehook", "nadra with --attach-wait=1s, 3 networks", nadraNode, 3, "1s"}
 
-// BenchmarkPods starts pods one after another, the kinds in turn, each round
-// beginning with another one. From the API server's audit log it takes what was
-// asked for each.
+// BenchmarkPods starts pods one after another, the kinds in turn, and each round with
+// another kind first. It takes the requests for each pod from the API server's audit log.
 func BenchmarkPods(b *testing.B) {
 	figures.begin(b, "pods")
 	s := newStarter(b, threeNodes(b), "pods")
@@ -99,7 +98,7 @@ func BenchmarkPods(b *testing.B) {
 	}
 }
 
-// inHook has pods attached before their sandboxes go on, one after another.
+// inHook starts pods one after another whose sandboxes wait until they are attached.
 func (s *starter) inHook(b *testing.B) podFigures {
 	f := podFigures{Kind: inHook.title}
 	s.setWait(b, inHook.wait)
@@ -113,17 +112,17 @@ func (s *starter) inHook(b *testing.B) podFigures {
 	return f
 }
 
-// starter starts pods in one namespace and sees them through one watch.
+// starter starts pods in one namespace and watches them.
 type starter struct {
 	*trio
 	namespace string
 	events    <-chan watch.Event
 }
 
-// starterNetworks are as many as a pod may have, named by networkNo.
+// starterNetworks is the most networks of a pod; networkNo names them.
 const starterNetworks = 3
 
-// claimTemplate names the template with that many of them.
+// claimTemplate returns the name of the template with that many networks.
 func claimTemplate(networks int) string { return fmt.Sprintf("networks-%d", networks) }
 
 func newStarter(b *testing.B, t *trio, namespace string) *starter {
@@ -147,8 +146,7 @@ func newStarter(b *testing.B, t *trio, namespace string) *starter {
 	return &starter{t, namespace, buffered(w.ResultChan())}
 }
 
-// watchPods watches a namespace without pods. The server may end a watch at any
-// time: it is then taken up where it was.
+// watchPods watches a namespace without pods. It continues a watch that the server ends.
 func watchPods(b *testing.B, kube kubernetes.Interface, namespace string) watch.Interface {
 	b.Helper()
 	pods := kube.CoreV1().Pods(namespace)
@@ -161,8 +159,8 @@ func watchPods(b *testing.B, kube kubernetes.Interface, namespace string) watch.
 	return w
 }
 
-// buffered passes events on and never has the server wait, which ends the
-// watches of those who are slow: nobody looks while a hundred pods are created.
+// buffered passes events on through a large buffer, because the server ends the watches of
+// slow readers, and nobody reads while a hundred pods are created.
 func buffered(from <-chan watch.Event) <-chan watch.Event {
 	to := make(chan watch.Event, 1<<14)
 	go func() {
@@ -183,8 +181,8 @@ func (s *starter) pod(kind podKind, name string) *corev1.Pod {
 	return s.podWith(kind.node, name, claimTemplate(kind.networks), names)
 }
 
-// podWith makes a pod with networks on a node: by a claim from the template on
-// nadra's, and on the others by the annotation.
+// podWith makes a pod with networks on a node. It requests them by a claim from the
+// template on nadra's node, and by the annotation on the others.
 func (s *starter) podWith(node int, name, template string, networks []string) *corev1.Pod {
 	pod := lab.Pod(s.namespace, name, template)
 	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: s.Cluster.Node(node).Name()}
@@ -198,14 +196,14 @@ func (s *starter) podWith(node int, name, template string, networks []string) *c
 	return pod
 }
 
-// podLife is when a pod was created, was seen to be Ready, and was gone.
+// podLife has when a pod was created, was seen to be Ready, and was gone.
 type podLife struct {
 	kind                 podKind
 	name                 string
 	created, ready, gone time.Time
 }
 
-// lead has a pod live until it is Ready.
+// lead creates a pod, waits until it is Ready and deletes it.
 func (s *starter) lead(b *testing.B, kind podKind, round int) podLife {
 	life := podLife{kind: kind, name: fmt.Sprintf("%s-%02d", kind.name, round), created: time.Now()}
 	_, err := s.CreatePod(b.Context(), s.pod(kind, life.name))
@@ -219,7 +217,7 @@ func (s *starter) lead(b *testing.B, kind podKind, round int) podLife {
 	return life
 }
 
-// check fails when the pod has not got the networks that are measured.
+// check fails the benchmark unless the pod has the networks that are measured.
 func (s *starter) check(b *testing.B, kind podKind, name string) {
 	if kind.networks == 0 {
 		return
@@ -231,7 +229,7 @@ func (s *starter) check(b *testing.B, kind podKind, name string) {
 	}
 }
 
-// await returns at the pod's first event that satisfies ok.
+// await waits for the pod's first event that satisfies ok.
 func (s *starter) await(ctx context.Context, name string, ok func(watch.Event) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, podTime)
 	defer cancel()
@@ -260,7 +258,7 @@ func isReady(e watch.Event) bool {
 	return false
 }
 
-// hookTimes reads from the driver's log how long its hook took, by kind.
+// hookTimes reads the durations of the driver's hook from its log, by kind.
 func (s *starter) hookTimes(b *testing.B) map[string]stats.Sample {
 	out := map[string]stats.Sample{}
 	for pod, h := range s.attached(b) {
@@ -289,7 +287,7 @@ type hook struct {
 // how long it took. No other entry has the key took.
 var attachedLine = regexp.MustCompile(`(?m)^I(\d{4} [0-9:.]+) .* pod="([^"/]+)/([^"]+)".* took="([^"]+)"`)
 
-// attached returns the hooks of the namespace's pods.
+// attached returns the attachings of the namespace's pods, by pod.
 func (s *starter) attached(b *testing.B) map[string]hook {
 	log, err := s.Cluster.Kubectl(b.Context(), "-n", "nadra", "logs", "-l", "app.kubernetes.io/name=nadra-node", "--tail=-1")
 	must(b, err)

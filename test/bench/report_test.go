@@ -22,12 +22,12 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// report is all that docs/performance.md says.
+// report has the content of docs/performance.md.
 type report struct {
-	// Commit is the source that was measured, Boot the machine's life.
+	// Commit is the source that was measured, Boot the machine's boot ID.
 	Commit, Boot string
 	Machine      machine
-	// Measured has what was.
+	// Measured has the names of the finished measurements.
 	Measured map[string]bool
 	// Load is the load average of the last minute before each measurement.
 	Load          map[string]string
@@ -47,7 +47,7 @@ type report struct {
 	Scale         []scaleFigures
 }
 
-// machine says where the figures come from.
+// machine describes where the figures were measured.
 type machine struct {
 	Date, CPU, Kernel, Go                    string
 	CPUs                                     int
@@ -59,7 +59,7 @@ type machine struct {
 //go:embed performance.md.tmpl
 var document string
 
-// documents are the report for people and for programs.
+// documents renders the report for people and for programs.
 func (r *report) documents() (text, raw []byte, err error) {
 	t, err := template.New("performance.md").Parse(document)
 	if err != nil {
@@ -97,7 +97,7 @@ func thisMachine(ctx context.Context, l *lab.Lab) (machine, error) {
 	return m, nil
 }
 
-// find returns what the group of a pattern matches in a file.
+// find returns the match of a pattern's group in a file.
 func find(path, pattern string) (string, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -110,7 +110,7 @@ func find(path, pattern string) (string, error) {
 	return string(match[1]), nil
 }
 
-// commit names the source; a plus says that it was changed since.
+// commit returns the commit of the source, with a plus if the tree has changes.
 func commit(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty=+", "--exclude=*")
 	cmd.Dir = lab.Root()
@@ -121,23 +121,23 @@ func commit(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// PodsPlain is what other kinds of pods are compared with.
+// PodsPlain returns the times of plain pods, with which other kinds are compared.
 func (r *report) PodsPlain() stats.Sample { return r.Pods[0].Ready }
 
-// Times says how many times as long as for plain pods the median is.
+// Times returns the median of a kind as a multiple of that of plain pods.
 func (r *report) Times(p podFigures) float64 { return p.Ready.Median() / r.PodsPlain().Median() }
 
-// Overhead is what nadra adds to each attachment.
+// Overhead returns the time that nadra adds to each attachment.
 func (h hookFigures) Overhead() float64 { return h.Figures["ms/attachment-added"] }
 
-// Outside is the part of the hook in which no plugin runs, per attachment.
+// Outside returns the part of the hook in which no plugin runs, per attachment.
 func (h hookFigures) Outside() float64 { return h.Figures["ms/attachment-outside-plugins"] }
 
-// hookGoal is what nadra may add to an attachment, in milliseconds.
+// hookGoal is the most that nadra may add to an attachment, in milliseconds.
 const hookGoal = 2
 
-// Goal says whether nadra adds less than that, whichever way it is measured.
-// State in memory is no way to run it.
+// Goal reports whether nadra adds less than that by both measures. Cases with the state in
+// memory have no goal, because nobody runs nadra so.
 func (h hookFigures) Goal() string {
 	switch {
 	case strings.Contains(h.Case, "state-in-memory"):

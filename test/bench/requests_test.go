@@ -15,27 +15,27 @@ import (
 	"github.com/nadra-dev/nadra/test/bench/stats"
 )
 
-// requestFigures are what was asked of the API server for pods of one kind, by
-// its audit log, watches apart. Pods come one after another, so that what comes
-// meanwhile is for the one.
+// requestFigures has the requests for pods of one kind in the API server's audit log,
+// without watches. Pods are created one after another, so that all requests in between
+// belong to one pod.
 type requestFigures struct {
 	Kind string
-	// OwnReady are the requests of who attaches the networks, nadra's driver or
-	// Multus, until the pod is Ready; Own those until it is gone.
+	// OwnReady counts the requests of nadra's driver or Multus until the pod is Ready, and
+	// Own those until it is gone.
 	OwnReady, Own stats.Sample
-	// AllReady and All are everybody's but the benchmark's.
+	// AllReady and All count the requests of all clients but the benchmark.
 	AllReady, All stats.Sample
-	// Path are the driver's between its read of the claim at Prepare and the end
-	// of its hook; Beside those until network-status is stored, which the first
-	// container waits for.
+	// Path counts the driver's requests between its read of the claim at Prepare and the
+	// end of its hook, and Beside those until network-status is stored, for which the first
+	// container waits.
 	Path, Beside stats.Sample
-	// What are the own ones of the last pod, for a reader.
+	// What lists the own requests of the last pod, for a reader.
 	What []string
 
 	kind podKind
 }
 
-// auditEvent is what the audit log has of a request.
+// auditEvent is a request in the audit log.
 type auditEvent struct {
 	Verb      string
 	UserAgent string
@@ -49,13 +49,13 @@ const (
 	multusAccount = "system:serviceaccount:kube-system:multus"
 )
 
-// attaches says whether the one who asks is who attaches networks.
+// attaches reports whether nadra's driver or Multus has sent the request.
 func (e auditEvent) attaches() bool {
 	return e.User.Username == nadraAccount || e.User.Username == multusAccount || strings.HasPrefix(e.UserAgent, "multus/")
 }
 
-// forPods says whether it is for the sake of pods: neither the benchmark's own,
-// nor what nodes and controllers ask at any time.
+// forPods reports whether the request is on behalf of pods. It excludes the benchmark's own
+// requests, and those that nodes and controllers send at any time.
 func (e auditEvent) forPods() bool {
 	if e.Verb == "watch" || strings.HasPrefix(e.UserAgent, "bench.test") || strings.HasPrefix(e.UserAgent, "kubectl/") {
 		return false
@@ -63,13 +63,13 @@ func (e auditEvent) forPods() bool {
 	return slices.Contains(podResources, e.ObjectRef.Resource) || e.ObjectRef.Resource == "nodes" && e.attaches()
 }
 
-// podResources are of what is asked for the sake of pods.
+// podResources has the resources of requests on behalf of pods.
 var podResources = []string{
 	"pods", "bindings", "events", "serviceaccounts", "configmaps",
 	"resourceclaims", "resourceclaimtemplates", "resourceslices", "network-attachment-definitions",
 }
 
-// requests reads the audit log for the lives of some pods.
+// requests returns the requests in the audit log during the lives of some pods.
 func (s *starter) requests(b *testing.B, lives []podLife) []requestFigures {
 	events := readAudit(b)
 	hooks := s.attached(b)
@@ -86,7 +86,7 @@ func (s *starter) requests(b *testing.B, lives []podLife) []requestFigures {
 	return out
 }
 
-// during are the events between two times, in the order in which they came.
+// during returns the events between two times, in the order of their arrival.
 func during(events []auditEvent, from, to time.Time) []auditEvent {
 	at := func(t time.Time) int {
 		i, _ := slices.BinarySearchFunc(events, t, func(e auditEvent, t time.Time) int { return e.Received.Compare(t) })
@@ -135,7 +135,7 @@ func (f *requestFigures) add(life podLife, h hook, events []auditEvent) {
 	}
 }
 
-// String is the request as a reader knows it.
+// String returns the request in a form for readers.
 func (e auditEvent) String() string {
 	resource := e.ObjectRef.Resource
 	if e.ObjectRef.Subresource != "" {
@@ -144,7 +144,7 @@ func (e auditEvent) String() string {
 	return e.Verb + " " + resource
 }
 
-// readAudit returns what the API server has noted so far.
+// readAudit returns the API server's audit log so far.
 func readAudit(b *testing.B) []auditEvent {
 	b.Helper()
 	file, err := os.Open(auditFile())

@@ -16,17 +16,17 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// measurements are all that the document needs.
+// measurements lists the measurements that the document needs.
 var measurements = []string{
 	"beside", "burst", "late pods", "commands", "delay", "gate", "hook", "memory", "network-status", "pods", "scale", "webhook",
 }
 
-// saved is where figures are kept as they come: to measure all takes more than an
-// hour, and with BENCH_RESUME=1 a run that was cut off goes on.
+// saved returns the file that keeps figures while others are measured. All measurements
+// take more than an hour, and BENCH_RESUME=1 continues an interrupted run.
 func saved() string { return filepath.Join(lab.Root(), "bin", "bench", "figures.json") }
 
-// resume takes up the figures of a run that was cut off. Those of another
-// source, or of another life of the machine, are not mixed with new ones.
+// resume reads the figures of an interrupted run. It ignores figures of another commit, or
+// of another boot of the machine.
 func (r *report) resume() error {
 	text, err := os.ReadFile(saved())
 	if errors.Is(err, fs.ErrNotExist) || os.Getenv("BENCH_RESUME") == "" {
@@ -45,8 +45,8 @@ func (r *report) resume() error {
 	return nil
 }
 
-// begin notes how busy the machine is before something is measured, and keeps
-// the figures afterwards. What was measured already is not again.
+// begin records the machine's load before a measurement, and saves the figures after it. It
+// skips finished measurements.
 func (r *report) begin(b *testing.B, what string) {
 	b.Helper()
 	if !slices.Contains(measurements, what) {
@@ -80,7 +80,7 @@ func (r *report) save() error {
 	return nil
 }
 
-// finish writes the document when everything was measured.
+// finish writes the document if everything was measured.
 func (r *report) finish() error {
 	for _, what := range measurements {
 		if !r.Measured[what] {

@@ -17,41 +17,40 @@ import (
 
 const (
 	scaleNamespace = "scale"
-	// scaleNADs are on every node.
+	// scaleNADs is the number of NADs on every node.
 	scaleNADs = 100
-	// scalePods is how many claims are allocated.
+	// scalePods is the number of claims that are allocated.
 	scalePods = 1_000
 )
 
-// scaleFigures are a cluster of that many simulated nodes.
+// scaleFigures has the figures of a cluster of a number of simulated nodes.
 type scaleFigures struct {
 	Nodes, NADs int
 	Slices      sliceFigures
 	Change      changeFigures
-	// Plain are pods without claims, Claims as many that have one each.
+	// Plain has the figures of pods without claims, Claims of as many pods with one claim
+	// each.
 	Plain, Claims schedulingFigures
-	// APIServer and Scheduler are what is resident of them, in MiB, when all of
-	// that has happened.
+	// APIServer and Scheduler are their resident memory at the end, in MiB.
 	APIServer, Scheduler float64
 }
 
-// Scheduling is both, for the document.
+// Scheduling returns both, for the document.
 func (f scaleFigures) Scheduling() []schedulingFigures { return []schedulingFigures{f.Plain, f.Claims} }
 
-// SchedulingTime is for the document.
+// SchedulingTime returns the limit of scheduling, for the document.
 func (r *report) SchedulingTime() string { return schedulingTime.String() }
 
-// scale is a real control plane, a real node whose driver says what nodes
-// publish, and the fleet of simulated ones.
+// scale has a real control plane, a real node whose driver publishes the model of all
+// slices, and the fleet of simulated nodes.
 type scale struct {
 	*lab.Lab
 	before, after offer
 	fleet         *fleet
 }
 
-// BenchmarkScale has a real control plane carry many nodes that there are only
-// as objects, and drivers of which there is only what publishes. The cluster
-// grows from one size to the next.
+// BenchmarkScale loads a real control plane with many nodes that exist only as objects, and
+// with drivers that only publish. The cluster grows from one size to the next.
 func BenchmarkScale(b *testing.B) {
 	figures.begin(b, "scale")
 	noLab(b)
@@ -67,7 +66,7 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
-// scaleSizes are the numbers of nodes; BENCH_SCALE has others, "200,400".
+// scaleSizes returns the numbers of nodes, which BENCH_SCALE may set, as in "200,400".
 func scaleSizes(b *testing.B) []int {
 	text := os.Getenv("BENCH_SCALE")
 	if text == "" {
@@ -82,9 +81,9 @@ func scaleSizes(b *testing.B) []int {
 	return out
 }
 
-// newScale starts the cluster. Nobody sends the heartbeats of simulated nodes,
-// so that they count as alive for an hour without. The clients of the API server
-// are not held back: what counts is how much work there is.
+// newScale starts the cluster. Simulated nodes send no heartbeats, so a node counts as
+// alive for an hour without one. Clients of the API server have no rate limit, because the
+// benchmark measures how much work there is.
 func newScale(b *testing.B) *scale {
 	l, err := lab.Start(b.Context(), cluster.Options{
 		GOGC: defaultGOGC, Dir: filepath.Join(runDir, "scale"), Nodes: 1, OnBoot: makeMaster,
@@ -108,7 +107,7 @@ func newScale(b *testing.B) *scale {
 	return s
 }
 
-// measure has the cluster grow to that size and looks at it.
+// measure grows the cluster to a number of nodes and returns its figures.
 func (s *scale) measure(b *testing.B, nodes int) scaleFigures {
 	f := scaleFigures{Nodes: nodes, NADs: scaleNADs}
 	f.Slices = s.grow(b, nodes)
@@ -117,8 +116,8 @@ func (s *scale) measure(b *testing.B, nodes int) scaleFigures {
 	f.Change.Within = s.sliceWrites(b).within.since(written.within).bound(0.99) * 1000
 	f.Plain = s.schedule(b, "plain", plainPod)
 	f.Claims = s.schedule(b, "claim", claimPod)
-	// Not before: the library looks again half a minute and a minute after it has
-	// written, and must find nothing to do.
+	// Not earlier: the library checks its slices half a minute and a minute after it has
+	// written them, and must find nothing to do.
 	now := s.sliceWrites(b)
 	f.Change.Writes, f.Change.Refused = int(now.done-written.done), int(now.refused-written.refused)
 	f.APIServer = findProcess(b, s.Cluster.ControlPlane(), cluster.APIServer).status(b, "VmRSS")

@@ -16,11 +16,11 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// offer is what nadra's driver publishes on a node: its pools, by what their
-// names have after the node's.
+// offer has the pools that nadra's driver publishes on a node, by their names without the
+// node's.
 type offer map[string]resourceslice.Pool
 
-// on is the same offer on another node.
+// on returns the same offer on another node.
 func (o offer) on(node string) *resourceslice.DriverResources {
 	out := &resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{}}
 	for name, pool := range o {
@@ -29,12 +29,12 @@ func (o offer) on(node string) *resourceslice.DriverResources {
 	return out
 }
 
-// changedNAD is the network that changes and that pods ask for. It is in the
-// middle of those that the scheduler goes through until it finds the right one.
+// changedNAD is the network that changes and that pods request. It is in the middle of
+// those that the scheduler examines until it finds the right one.
 var changedNAD = attachment.NetworkRef{Namespace: scaleNamespace, Name: networkNo(scaleNADs / 2)}
 
-// capture has the real driver publish the networks, and once more when one of
-// them has changed: simulated nodes publish the very same devices.
+// capture makes the real driver publish the networks, and again after a change of one.
+// Simulated nodes publish exactly the same devices.
 func (s *scale) capture(ctx context.Context) (err error) {
 	if err := s.CreateNamespace(ctx, scaleNamespace); err != nil {
 		return err
@@ -60,8 +60,8 @@ func (s *scale) capture(ctx context.Context) (err error) {
 	return err
 }
 
-// published waits until the node offers all networks, and the one that changes
-// in that mode.
+// published waits until the node publishes all networks, and the changing one with that
+// mode.
 func (s *scale) published(ctx context.Context, mode string) (offer, error) {
 	node := s.Cluster.Node(1).Name()
 	var out offer
@@ -88,8 +88,8 @@ func (s *scale) published(ctx context.Context, mode string) (offer, error) {
 	return out, err
 }
 
-// fence keeps the driver's pods to the real node, and all others off it, and has
-// the API server look at each write of a slice as in a cluster with the webhook.
+// fence keeps the driver's pods on the real node, and all others off it, and makes the API
+// server check each write of a slice as in a cluster with the controller.
 func (s *scale) fence(ctx context.Context) error {
 	node := s.Cluster.Node(1).Name()
 	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":%q}}}}}`, node)

@@ -52,8 +52,8 @@ func add(t *testing.T, into objects, text string) {
 	into[key] = o
 }
 
-// unfold makes one line of expressions: kustomize writes folded ones anew, with
-// other line breaks. None has a string with blanks in a row.
+// unfold makes one line of expressions, because kustomize breaks folded lines at other
+// places. No expression has a string with consecutive blanks.
 func unfold(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -79,8 +79,8 @@ func load(t *testing.T) *chart.Chart {
 	return c
 }
 
-// render does as `helm install` with these values; files are the templates'
-// results by their names.
+// render renders the chart as `helm install` does with these values. files are the
+// templates' results by name.
 func render(c *chart.Chart, v values) (files map[string]string, err error) {
 	release := chartutil.ReleaseOptions{Name: "nadra", Namespace: "default", Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValues(c, v, release, chartutil.DefaultCapabilities)
@@ -143,7 +143,8 @@ func TestChartIsTheOverlay(t *testing.T) {
 	}
 }
 
-// Driver-only is the base, and what keeps nodes to slices of their own.
+// TestDriverOnlyIsTheBase compares the mode driver-only with the base and the policy that
+// restricts nodes to their own slices.
 func TestDriverOnlyIsTheBase(t *testing.T) {
 	want := fromKustomize(t, "base")
 	maps.Copy(want, fromKustomize(t, "slices-policy"))
@@ -152,7 +153,7 @@ func TestDriverOnlyIsTheBase(t *testing.T) {
 	}
 }
 
-// Helm installs what is in crds/ where there is none, and never removes it.
+// TestCRDs compares the CRDs in crds/. Helm installs a missing CRD, and never removes one.
 func TestCRDs(t *testing.T) {
 	got := objects{}
 	for _, crd := range load(t).CRDObjects() {
@@ -174,8 +175,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// Nothing of the chart's own is in the namespace of the release, and all is in
-// the one that is asked for.
+// TestNamespaceIsAValue checks that all objects of the chart are in the namespace of the
+// value, and none in that of the release.
 func TestNamespaceIsAValue(t *testing.T) {
 	for _, mode := range modes {
 		for key, o := range fromChart(t, values{"mode": mode, "namespaces": values{"node": "other", "controller": "more", "create": false}}) {
@@ -215,7 +216,7 @@ func TestNodeValues(t *testing.T) {
 	}
 }
 
-// The probes ask where the driver serves.
+// TestNodePort checks that the probes use the port of the driver.
 func TestNodePort(t *testing.T) {
 	got := fromChart(t, values{"node": values{"httpPort": 19078}})
 	main := path(t, got["DaemonSet nadra/nadra-node"], "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
@@ -232,8 +233,8 @@ func TestNodePort(t *testing.T) {
 	}
 }
 
-// The nodes and admission must agree on it.
-// Pools of other namespaces come with the right to read them, and no more.
+// TestResourcePools checks that driver and controller get the same pools, and that pools of
+// other namespaces come with the right to read them, and no other.
 func TestResourcePools(t *testing.T) {
 	got := fromChart(t, values{"node": values{"resourcePools": values{
 		"configMaps": []any{
@@ -311,7 +312,7 @@ func path(t *testing.T, o map[string]any, names ...string) map[string]any {
 	return o
 }
 
-// The schema names what it refuses.
+// TestWrongValues checks that the schema names the values that it refuses.
 func TestWrongValues(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -1,4 +1,5 @@
-// Package chart holds the Helm chart to the kustomize overlays: with the value
-// of its mode it is the overlay of that name, object for object. It is a module
-// of its own, as Helm's library is large and nadra has no use for it.
+// Package chart tests that the Helm chart and the kustomize overlays agree: the chart's
+// mode renders the same objects as the overlay of that name. It is a module of its own,
+// because Helm's library is large and nadra does not use it. doc.go is the only file that
+// is not a test.
 package chart

@@ -1,7 +1,6 @@
-// Command demo shows a person what nadra does: it starts the real cluster,
-// installs nadra and attaches two pods to networks, NADs and annotations as
-// Multus users write them.
-// `make demo` runs it; test/e2e asserts what it shows.
+// Command demo shows what nadra does. It starts the real cluster, installs nadra and
+// attaches two pods to networks, with NADs and annotations as users of Multus write them.
+// `make demo` runs it; test/e2e asserts what it shows. All of it is in main.go.
 package main
 
 import (
@@ -49,7 +48,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// start starts the default cluster, or takes the one that runs.
+// start starts the default cluster, or uses the running one.
 func start(ctx context.Context) (*lab.Lab, error) {
 	title("A real cluster: etcd, API server, scheduler, kubelet, containerd, runc, CNI plugins")
 	l, err := lab.Start(ctx, cluster.Options{}, os.Stdout)
@@ -64,7 +63,7 @@ func start(ctx context.Context) (*lab.Lab, error) {
 	return lab.Refresh(ctx, c)
 }
 
-// stage shows commands and their output. After the first failure it is silent.
+// stage shows commands and their output, until one fails.
 type stage struct {
 	ctx context.Context
 	lab *lab.Lab
@@ -90,7 +89,7 @@ func (s *stage) kubectl(args ...string) {
 	s.err = err
 }
 
-// nadra shows a command of the plugin, and what it says.
+// nadra shows a command of the plugin and its output.
 func (s *stage) nadra(args ...string) {
 	if s.err != nil {
 		return
@@ -103,7 +102,7 @@ func (s *stage) nadra(args ...string) {
 	}
 }
 
-// difference shows what is different in two files.
+// difference shows the differences of two files.
 func (s *stage) difference(before, after string) {
 	if s.err != nil {
 		return
@@ -117,7 +116,7 @@ func (s *stage) difference(before, after string) {
 	}
 }
 
-// node shows a command that is run on the node.
+// node runs a command on the node and shows it with its output.
 func (s *stage) node(command string) {
 	if s.err != nil {
 		return
@@ -128,8 +127,8 @@ func (s *stage) node(command string) {
 	s.err = err
 }
 
-// clear removes what an earlier demo may have left in a running cluster, and
-// makes the interface that the macvlan NAD names as its master.
+// clear removes the objects of an earlier demo from a running cluster, and creates the
+// master of the macvlan NAD.
 func (s *stage) clear() {
 	if s.err == nil {
 		_, s.err = s.lab.Cluster.Kubectl(s.ctx, "delete", "--ignore-not-found", "-f", manifest("pods"), "-f", manifest("networks"))
@@ -204,14 +203,14 @@ How it works: docs/architecture.md
 `)
 }
 
-// converted is the folder of the converted manifests.
+// converted returns the folder of the converted manifests.
 func converted() string { return filepath.Join(lab.Root(), "bin", "demo") }
 
 func manifest(name string) string {
 	return filepath.Join(lab.Root(), "test", "demo", "manifests", name+".yaml")
 }
 
-// shell renders arguments as one would type them.
+// shell quotes arguments as a person would type them.
 func shell(args []string) string {
 	out := make([]string, len(args))
 	for i, a := range args {

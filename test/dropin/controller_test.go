@@ -22,11 +22,11 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// controllerReplicas is how many the manifests ask for.
+// controllerReplicas is the number of replicas in the manifests.
 const controllerReplicas = 2
 
-// While nobody answers for nadra, pods that ask for networks are refused, by
-// which they come later; nothing else is held back.
+// TestControllerAway stops the controller. Meanwhile the API server must refuse pods that
+// request networks, so that they are created later, and must admit all others.
 func TestControllerAway(t *testing.T) {
 	f := setup(t, "away")
 	f.networks()
@@ -53,8 +53,8 @@ func TestControllerAway(t *testing.T) {
 	f.unchanged("the controller's return", early, before)
 }
 
-// refused waits until a Deployment has been told that its pods cannot be
-// created, and why.
+// refused waits until a Deployment's condition says that its pods cannot be created, and
+// names the webhook.
 func (f *fixture) refused(name string) {
 	f.Helper()
 	f.Eventually(2*time.Minute, func(ctx context.Context) error {
@@ -71,8 +71,8 @@ func (f *fixture) refused(name string) {
 	})
 }
 
-// All replicas are killed while pods are being admitted: they come all the same,
-// with one template between them.
+// TestControllerKilled kills all replicas while pods are being admitted. All pods must be
+// created, with one template for all.
 func TestControllerKilled(t *testing.T) {
 	f := setup(t, "killed")
 	f.networks()
@@ -94,7 +94,7 @@ func TestControllerKilled(t *testing.T) {
 	f.Must(f.WaitController(f.Ctx))
 }
 
-// created is how many pods there are.
+// created returns the number of pods.
 func (f *fixture) created() int {
 	f.Helper()
 	list, err := f.Kube.CoreV1().Pods(f.NS).List(f.Ctx, metav1.ListOptions{})
@@ -102,8 +102,8 @@ func (f *fixture) created() int {
 	return len(list.Items)
 }
 
-// killController kills all replicas at once. They are found in the nodes' own
-// namespaces of processes.
+// killController kills all replicas at once. It finds them among the processes of the
+// nodes.
 func (f *fixture) killController() {
 	f.Helper()
 	const kill = `for p in /proc/[0-9]*; do
@@ -126,20 +126,21 @@ func (f *fixture) killController() {
 	}
 }
 
-// A template stands for what is asked for, not for who asks.
+// TestManyPodsHaveOneTemplate creates pods of several workloads with the same networks,
+// which must share one template.
 func TestManyPodsHaveOneTemplate(t *testing.T) {
 	f := setup(t, "many")
 	f.networks()
 	f.owner(api.OwnerNadra)
 	const pods = 200
-	// They are created, which is all that this is about, and run nowhere.
+	// They only have to be created, and run nowhere.
 	f.ApplyYAML(lab.Workload("Deployment", "many", fmt.Sprintf("replicas: %d", pods), "lan,fixed", "nodeSelector: {nowhere: to-be-found}"))
 	f.one(f.templates(pods, "app=many"))
 	f.empty("many")
 }
 
-// templates waits until there are so many pods, and returns the names of the
-// templates that they refer to.
+// templates waits until there are so many pods, and returns the names of the templates that
+// they reference, each with its number of pods.
 func (f *fixture) templates(pods int, selector string) map[string]int {
 	f.Helper()
 	var out map[string]int
@@ -163,7 +164,7 @@ func (f *fixture) templates(pods int, selector string) map[string]int {
 	return out
 }
 
-// one checks that pods refer to one template, and that there is no other.
+// one checks that pods reference one template, and that there is no other.
 func (f *fixture) one(referred map[string]int) {
 	f.Helper()
 	list, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).List(f.Ctx, metav1.ListOptions{})
@@ -181,7 +182,7 @@ func names(templates []resourceapi.ResourceClaimTemplate) []string {
 	return out
 }
 
-// plainPod is a pod as users have it, with the annotation if there is one.
+// plainPod returns a pod as users write it, with the annotation unless that is empty.
 func plainPod(namespace, name, annotation string) *corev1.Pod {
 	pod := lab.Pod(namespace, name, "")
 	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil

@@ -22,13 +22,13 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// charts are installations by other people whose networks this kernel can run.
-// They are applied as they are, but for one thing: there is no registry to pull
-// from, and so "imagePullPolicy: Always" cannot be.
+// charts are installations of other projects whose networks this kernel can run. They are
+// applied unmodified, except for "imagePullPolicy: Always", because there is no registry to
+// pull from.
 var charts = []struct {
 	name  string // the namespace, which some files have
 	files []string
-	// besides is what the installation takes from elsewhere.
+	// besides has objects that the installation expects.
 	besides string
 	master  string // of its networks; none: that of the node's default route
 	pods    int
@@ -50,8 +50,8 @@ data: {startup.cfg: ""}
 `,
 	pods: 1,
 }, {
-	// Endpoints behind a load balancer for telco signalling, one of which wants
-	// its default route on the additional network.
+	// Endpoints behind a load balancer for telco signalling, one of which requests its
+	// default route on the additional network.
 	name: "loxilb",
 	files: []string{
 		"loxilb-io__loxilb/01-macvlan.yaml", "loxilb-io__loxilb/02-multus-pod.yaml", "loxilb-io__loxilb/04-multus-seagull-pod.yaml",
@@ -59,7 +59,8 @@ data: {startup.cfg: ""}
 	master: "eth2", pods: 2, picked: []string{"net1"},
 }}
 
-// What other people have written runs on either side, and is the same there.
+// TestChartsOfOthers runs installations of other projects under Multus and under nadra, and
+// compares their pods.
 func TestChartsOfOthers(t *testing.T) {
 	dir := os.Getenv("NADRA_CORPUS")
 	if dir == "" {
@@ -100,8 +101,8 @@ type observed struct {
 	asked string
 }
 
-// run installs a manifest for one of the owners, replaces the pods that there
-// are, and describes those that come, in the order of their names.
+// run installs a manifest for one of the owners, replaces its pods, and describes the new
+// pods, in the order of their names.
 func (f *fixture) run(owner, manifest string, count int, picked []string) []observed {
 	f.Helper()
 	f.owner(owner)

@@ -21,12 +21,12 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// fixture is one test's own namespace, of which nothing must be left, neither
-// in the cluster nor on a node.
+// fixture is a test with a namespace of its own, which must leave nothing in the cluster or
+// on a node.
 type fixture struct {
 	lab.Fixture
 	multus, nadra *cluster.Node
-	// links are those on the nodes that the test, or a plugin by design, leaves.
+	// links are interfaces that the test, or a plugin by design, leaves on the nodes.
 	links []string
 }
 
@@ -44,7 +44,7 @@ func setup(t *testing.T, namespace string) *fixture {
 	return f
 }
 
-// looks is what each node has.
+// nodeStates has the state of each node.
 type nodeStates map[*cluster.Node]nodeState
 
 type nodeState struct {
@@ -69,7 +69,7 @@ func (f *fixture) cleanUp(before nodeStates) {
 	if f.Failed() {
 		f.logState()
 	}
-	// Pods that their workload takes along have all the time that they ask for.
+	// Pods that are deleted with their workload would get their whole grace period.
 	for _, args := range [][]string{
 		{"deployments,replicasets,daemonsets", "--cascade=orphan"}, {"pods", "--grace-period=1"},
 	} {
@@ -111,8 +111,8 @@ func (f *fixture) gone(kind string) error {
 	})
 }
 
-// nothingAdded waits until a node has nothing that it had not before, but for
-// what nadra's own pods have: a test may have replaced them.
+// nothingAdded waits until a node has nothing that it did not have before, except for
+// nadra's own pods, which a test may have replaced.
 func (f *fixture) nothingAdded(n *cluster.Node, before nodeState) error {
 	return lab.Eventually(f.Ctx, 2*time.Minute, func(ctx context.Context) error {
 		now, err := lab.TakeSnapshot(n)
@@ -144,7 +144,7 @@ func (f *fixture) nothingAdded(n *cluster.Node, before nodeState) error {
 	})
 }
 
-// controllers lists what nadra's controllers have on a node.
+// controllers lists the network resources of nadra's controllers on a node.
 func (f *fixture) controllers(ctx context.Context, n *cluster.Node) ([]string, error) {
 	pods, err := f.Kube.CoreV1().Pods(lab.ControllerNamespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.Name()})
 	if err != nil {
@@ -177,7 +177,7 @@ func (f *fixture) controllers(ctx context.Context, n *cluster.Node) ([]string, e
 	return out, nil
 }
 
-// tell says how the namespace and nadra are, for a person.
+// logState logs the state of the namespace and of nadra.
 func (f *fixture) logState() {
 	for _, args := range [][]string{
 		{"-n", f.NS, "get", "pods,resourceclaims,resourceclaimtemplates", "-o", "wide"},
@@ -202,7 +202,7 @@ func (f *fixture) sh(n *cluster.Node, command string) string {
 	return string(out)
 }
 
-// owner says who is to serve the pods of the namespace from now on.
+// owner sets the owner of the namespace, which serves its new pods.
 func (f *fixture) owner(owner string) {
 	f.Helper()
 	f.Must(f.Label(f.Ctx, "namespace/"+f.NS, owner))
@@ -235,15 +235,15 @@ func (f *fixture) pods(name string, count int) []*corev1.Pod {
 	return out
 }
 
-// Where each of the two notes what it has attached, on the node's disk, and
-// where the runtime notes that it has made the default network.
+// The folders on the node's disk in which Multus and nadra record attachments, and the
+// runtime the default network.
 const (
 	multusMemory  = "/var/lib/cni/multus"
 	nadraMemory   = "/var/lib/nadra"
 	runtimeMemory = "/var/lib/cni/results"
 )
 
-// below lists the files below a directory of a node, as the node calls them.
+// below lists the files below a directory of a node, with their paths on the node.
 func below(n *cluster.Node, dir string) ([]string, error) {
 	root, err := n.HostPath("/")
 	if err != nil {

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package dropin proves that annotated pods run unchanged beside Multus: on a
-// real cluster of two nodes, the first with the real Multus as its CNI, the
-// second with nadra.
+// Package dropin proves that annotated pods run unchanged beside Multus, on a real cluster
+// of two nodes: the first has the real Multus as its CNI, the second has nadra. It has only
+// tests.
 package dropin
 
 import (
@@ -26,12 +26,12 @@ const (
 	nadraNode  = 2
 )
 
-// master is the interface that macvlan networks stand on. Both nodes have it.
+// master is the master of macvlan networks, which both nodes have.
 const master = "lan0"
 
 var (
 	theLab *lab.Lab
-	// multusPrograms is where the daemon and the shim are.
+	// multusPrograms is the folder of the daemon and the shim.
 	multusPrograms string
 )
 
@@ -51,8 +51,8 @@ func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	})
 }
 
-// install is what a user of Multus does: all of nadra onto the cluster, and one
-// node given to it.
+// install does what a user of Multus does: it installs all of nadra and labels one node for
+// it.
 func install(ctx context.Context, c *cluster.Cluster) (err error) {
 	if theLab, err = lab.New(c); err != nil {
 		return err
@@ -88,7 +88,7 @@ func rolledOut(ctx context.Context, namespace, what string) error {
 	return err
 }
 
-// publishing waits until a node publishes networks, or does not any more.
+// publishing waits until a node publishes networks, or no longer does.
 func publishing(ctx context.Context, node *cluster.Node, want bool) error {
 	return lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
 		list, err := theLab.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{

@@ -10,8 +10,8 @@ import (
 
 var getOptions = metav1.GetOptions{}
 
-// networks are the NADs of most tests. The names of the network and its bridge
-// are the test's own, since host-local keeps addresses by the former.
+// networks are the NADs of most tests. Networks and bridges have names of the test's own,
+// because host-local keeps addresses by the network's name.
 const networks = `
 apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition

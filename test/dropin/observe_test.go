@@ -24,8 +24,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// clusterSubnet is how the nodes' ranges of pod addresses begin, and clusterIP
-// how they are written where the node does not count.
+// clusterSubnet matches the beginning of the nodes' ranges of pod addresses, and clusterIP
+// replaces it in comparisons of pods on different nodes.
 var clusterSubnet = regexp.MustCompile(`\b10\.98\.\d+\.`)
 
 const clusterIP = "10.98.N."
@@ -38,8 +38,8 @@ func (f *fixture) sandbox(p *corev1.Pod) cluster.PodSandbox {
 	return s
 }
 
-// side describes a running pod for the comparison. Addresses that host-local
-// picks are named for their interface: which one is free is the node's affair.
+// side describes a running pod for the comparison. It replaces addresses that host-local
+// picks by the interface's name, because the free addresses differ between nodes.
 func (f *fixture) side(p *corev1.Pod, picked ...string) compare.Side {
 	f.Helper()
 	status := f.status(p)
@@ -62,7 +62,7 @@ func (f *fixture) side(p *corev1.Pod, picked ...string) compare.Side {
 	return out
 }
 
-// status waits for a pod's network-status and returns it; p has it afterwards.
+// status waits for a pod's network-status, sets it on p and returns it.
 func (f *fixture) status(p *corev1.Pod) []nadv1.NetworkStatus {
 	f.Helper()
 	status, err := f.NetworkStatus(f.Ctx, p.Namespace, p.Name)
@@ -74,8 +74,8 @@ func (f *fixture) status(p *corev1.Pod) []nadv1.NetworkStatus {
 	return status
 }
 
-// equal fails the test for what two sides differ in and docs/compatibility.md
-// does not list.
+// equal fails the test for differences of two sides that docs/compatibility.md does not
+// list.
 func (f *fixture) equal(what string, multus, nadra compare.Side, asked string) {
 	f.Helper()
 	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs/compatibility.md"))
@@ -90,8 +90,8 @@ func (f *fixture) equal(what string, multus, nadra compare.Side, asked string) {
 	}
 }
 
-// servedBy checks that a pod is where it belongs, that it has each network once,
-// and that only its owner knows of it.
+// servedBy checks that a pod is on its owner's node, that it has each network once, and
+// that only its owner has records of it.
 func (f *fixture) servedBy(owner string, p *corev1.Pod, networks int) {
 	f.Helper()
 	want, other := f.multus, nadraMemory
@@ -146,7 +146,7 @@ func (f *fixture) naming(n *cluster.Node, dir, id string) []string {
 	})
 }
 
-// view is what must not change in a pod that runs.
+// view has the properties that must not change in a running pod.
 type view struct {
 	Sandbox  cluster.PodSandbox
 	Inode    uint64 // of the network namespace
@@ -188,7 +188,7 @@ func (f *fixture) view(p *corev1.Pod) view {
 	return v
 }
 
-// unchanged fails the test if a pod is not as it was.
+// unchanged fails the test if a pod has changed.
 func (f *fixture) unchanged(what string, p *corev1.Pod, before view) {
 	f.Helper()
 	if diff := cmp.Diff(before, f.view(p)); diff != "" {

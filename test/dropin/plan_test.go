@@ -15,9 +15,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// The plan of the real cluster has the node that Multus serves, the namespace,
-// and whom it disturbs; what is in the way is said, and gone when it is gone.
-// Nothing is changed by it.
+// TestUpgradePlan plans the move of the real cluster. The plan must have Multus' node, the
+// namespace, and the workloads that it evicts; it must report blockers as long as they
+// exist, and change nothing.
 func TestUpgradePlan(t *testing.T) {
 	f := setup(t, "plan")
 	f.networks()
@@ -50,7 +50,7 @@ func TestUpgradePlan(t *testing.T) {
 		t.Errorf("waves %+v, want one with namespace %s and %+v", plan.Waves, f.NS, want)
 	}
 
-	// A budget that lets nothing go is in the way.
+	// A budget that allows no eviction is a blocker.
 	f.Kubectl("create", "poddisruptionbudget", "app", "--selector=app=app", "--min-available=2")
 	f.Kubectl("wait", "--for=jsonpath={.status.currentHealthy}=2", "poddisruptionbudget/app", "--timeout=60s")
 	plan, code = f.plan("--multus", "kube-system/kube-multus-ds")
@@ -65,7 +65,7 @@ func TestUpgradePlan(t *testing.T) {
 	}
 }
 
-// plan runs the command, and reads what it wrote.
+// plan runs the command and reads its plan.
 func (f *fixture) plan(args ...string) (*upgrade.Plan, int) {
 	f.Helper()
 	printed, err := f.Nadra(f.Ctx, append([]string{"upgrade", "plan"}, args...)...)

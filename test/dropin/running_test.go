@@ -9,8 +9,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// Whoever is said to own a namespace or a node: pods that run stay as they are,
-// and end as they began.
+// TestSwitchTouchesNoRunningPod changes the owner of namespaces and nodes. Running pods
+// must not change, and the owner that attached them must detach them.
 func TestSwitchTouchesNoRunningPod(t *testing.T) {
 	f := setup(t, "running")
 	f.networks()
@@ -42,8 +42,8 @@ func TestSwitchTouchesNoRunningPod(t *testing.T) {
 	f.unchanged("giving the node to nadra", left, leftBefore)
 	f.servedBy(api.OwnerMultus, left, askedNetworks)
 
-	// Its networks are taken away although nobody owns its node any more; that
-	// nothing is left is the fixture's to check.
+	// Its networks are deleted although its node has no owner any more; the fixture checks
+	// that nothing is left.
 	f.Kubectl("delete", "deployment", "right", "--timeout=60s")
 	f.Must(f.noPods("right"))
 	f.unchanged("the end of another pod", left, leftBefore)

@@ -14,8 +14,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// asked is for three networks: an address that is picked on the node, addresses
-// and a MAC that the pod asks for, and addresses that the NAD has.
+// asked requests three networks: one with an address that host-local picks, one with
+// addresses and a MAC of the annotation, and one with addresses of the NAD.
 const asked = `[{"name":"lan"},` +
 	`{"name":"store","interface":"store0","ips":["10.71.0.7/24","fd00:71::7/64"],"mac":"02:00:00:71:00:07"},` +
 	`{"name":"fixed"}]`
@@ -31,8 +31,8 @@ func (f *fixture) restart(name string) *corev1.Pod {
 	return f.pods(name, 1)[0]
 }
 
-// A Deployment goes to nadra and back by the label of its namespace, and its
-// pods are the same wherever they are.
+// TestSameDeploymentOnBothSides moves a Deployment to nadra and back by the label of its
+// namespace, and compares its pods.
 func TestSameDeploymentOnBothSides(t *testing.T) {
 	f := setup(t, "switch")
 	f.networks()
@@ -54,7 +54,8 @@ func TestSameDeploymentOnBothSides(t *testing.T) {
 	f.equal("Multus, and again Multus", before, f.side(pod, "net1"), asked)
 }
 
-// compares checks that the description of a pod has what it is made for.
+// compares checks that the description of a pod contains all of these texts, so that the
+// comparison covers them.
 func (f *fixture) compares(s compare.Side, all ...string) {
 	f.Helper()
 	text, err := json.Marshal(s)
@@ -66,7 +67,7 @@ func (f *fixture) compares(s compare.Side, all ...string) {
 	}
 }
 
-// A DaemonSet has pods on both nodes, each served by who owns its node.
+// TestDaemonSetOnBothNodes runs a DaemonSet. The owner of each node must serve its pod.
 func TestDaemonSetOnBothNodes(t *testing.T) {
 	f := setup(t, "daemons")
 	f.networks()
@@ -77,8 +78,8 @@ func TestDaemonSetOnBothNodes(t *testing.T) {
 	f.equal("the pods of the two nodes", f.side(pods[0], "net1"), f.side(pods[1], "net1"), asked)
 }
 
-// A node changes hands as a whole, and back: without pods that Multus serves,
-// Multus goes and nadra comes.
+// TestNodeChangesHands moves a whole node to nadra and back: its pods leave, Multus is
+// removed, and nadra publishes networks.
 func TestNodeChangesHands(t *testing.T) {
 	f := setup(t, "hands")
 	f.networks()
@@ -116,7 +117,7 @@ func TestNodeChangesHands(t *testing.T) {
 	f.equal("Multus, and again Multus", before, f.side(pod, "net1"), asked)
 }
 
-// empty leaves a Deployment without pods.
+// empty scales a Deployment to zero.
 func (f *fixture) empty(name string) {
 	f.Helper()
 	f.Kubectl("scale", "deployment/"+name, "--replicas=0")

@@ -9,9 +9,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// chaos is a CNI plugin for the end of a chain. It changes nothing and passes
-// the result of the plugin before it on, unless a file on the node, named for
-// the command, tells it to misbehave.
+// chaos is a CNI plugin for the end of a chain. It changes nothing and passes on the result
+// of the previous plugin, unless a file on the node, named after the command, makes it
+// misbehave.
 const chaos = `#!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 input=$(cat)
@@ -41,8 +41,8 @@ func installChaos(n *cluster.Node) error {
 	return nil
 }
 
-// orderChaos has every run of the chaos plugin with this CNI command misbehave
-// from now on. The empty behaviour ends that.
+// orderChaos makes every later run of the chaos plugin with this CNI command misbehave. The
+// empty behaviour ends that.
 func orderChaos(n *cluster.Node, command, behaviour string) error {
 	return order(suiteFile(n, "chaos", command), behaviour)
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// sampling is the pause between two looks at all containers.
+// sampling is the pause between two samples of all containers.
 const sampling = 150 * time.Millisecond
 
 // finding is a container that ran without one of its pod's interfaces.
 type finding struct {
 	pod, container, missing string
-	// evidence tells how it is known.
+	// evidence describes how the checker knows.
 	evidence string
 }
 
-// checker looks all the time whether a container of a namespace's pods lacks
-// an interface. It reads the runtime's own files and the kernel's, and asks
-// neither nadra nor the API server.
+// checker watches all the time for containers of a namespace's pods that lack an interface.
+// It reads the runtime's own files and the kernel's, and asks neither nadra nor the API
+// server.
 type checker struct {
 	node      *cluster.Node
 	namespace string
@@ -79,8 +79,8 @@ func (c *checker) sample() {
 		if missing == "" {
 			continue
 		}
-		// What has just ended is no longer in its namespace, and looks as if
-		// it had no interface. Only what is still there counts.
+		// A process that has just ended is no longer in its namespace, and seems to have no
+		// interface. Only processes that still exist count.
 		if again, ok := lab.StartedProcess(c.node, at.ID); ok && again == pid && c.missing(pid, wanted(at.Pod)) != "" {
 			c.add(finding{pod: at.Pod, container: at.Name, missing: missing, evidence: fmt.Sprintf(
 				"at %s the checker saw process %s of container %.12s run in sandbox %.12s", time.Now().Format(clock), pid, at.ID, at.Sandbox)})
@@ -89,8 +89,8 @@ func (c *checker) sample() {
 	c.readReports()
 }
 
-// add notes a finding, once for each container of a pod: most are seen by the
-// checker and reported by the container itself.
+// add records a finding, once for each container of a pod, because the checker sees most of
+// them and the containers report them, too.
 func (c *checker) add(f finding) {
 	key := f.pod + "/" + f.container
 	if _, known := c.findings[key]; !known {
@@ -98,7 +98,7 @@ func (c *checker) add(f finding) {
 	}
 }
 
-// readReports takes in what the containers have found out themselves.
+// readReports adds the findings that the containers report themselves.
 func (c *checker) readReports() {
 	content, err := os.ReadFile(suiteFile(c.node, reports))
 	if err != nil {
@@ -112,9 +112,8 @@ func (c *checker) readReports() {
 	}
 }
 
-// missing returns which of net1, net2, … are not in the process' network
-// namespace, which /proc/PID/net shows. Of a process that has ended there is
-// nothing to say.
+// missing returns which of net1, net2, … are not in the process' network namespace, which
+// /proc/PID/net shows. It returns "" for a process that has ended.
 func (c *checker) missing(pid string, want int) string {
 	path, err := c.node.HostPath("/proc/" + pid + "/net/dev")
 	if err != nil {
@@ -149,8 +148,8 @@ func (c *checker) all() []finding {
 	return out
 }
 
-// seen says how much the checker has looked at; one that has seen nothing has
-// not checked anything.
+// seen returns how much the checker has sampled. A checker that has seen nothing proves
+// nothing.
 func (c *checker) seen() (samples, containers int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

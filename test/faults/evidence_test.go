@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// keepDriverLogs gives the logs of all lives of the driver a second name: the
+// keepDriverLogs links the logs of all the driver's processes to second names, because the
 // kubelet removes all but the last two.
 func keepDriverLogs(logs string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -27,14 +27,14 @@ func keepDriverLogs(logs string) (stop func()) {
 			files, _ := filepath.Glob(filepath.Join(logs, "node-1/pods/nadra_nadra-node-*/nadra-node/*.log"))
 			for _, f := range files {
 				pod := filepath.Base(filepath.Dir(filepath.Dir(f)))
-				_ = os.Link(f, filepath.Join(kept, strings.TrimPrefix(pod, "nadra_")[:16]+"-"+filepath.Base(f))) // or it is there already
+				_ = os.Link(f, filepath.Join(kept, strings.TrimPrefix(pod, "nadra_")[:16]+"-"+filepath.Base(f))) // or it exists already
 			}
 		}
 	}()
 	return cancel
 }
 
-// saveLogs puts all logs where they are found when the cluster is gone.
+// saveLogs copies all logs to a folder that outlives the cluster.
 func saveLogs() {
 	saved, err := theLab.Cluster.SaveLogs("faults")
 	if err != nil {
@@ -44,8 +44,8 @@ func saveLogs() {
 	fmt.Fprintln(os.Stderr, "all logs are in", saved)
 }
 
-// explain prints what is known of a pod: its state, its events, and what the
-// driver has logged of it in all its lives.
+// explain prints a pod's state, its Events, and the lines about it in the logs of all the
+// driver's processes.
 func (s *suite) explain(pod string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 20*time.Second)
 	defer cancel()
@@ -53,14 +53,14 @@ func (s *suite) explain(pod string) {
 		s.t.Logf("pod %s: %s", pod, state(p))
 	}
 	s.t.Logf("events of pod %s:\n  %s", pod, strings.Join(lastOf(s.Events(ctx, s.ns, pod), 15), "\n  "))
-	// The logs are text in many files: grep is made for them.
+	// The logs are many text files, for which grep is the quickest.
 	out, _ := exec.CommandContext(ctx, "grep", "-rhF", s.ns+"/"+pod, filepath.Join(s.Cluster.LogDir(), "driver")).Output()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	s.t.Logf("the driver on pod %s:\n  %s", pod, strings.Join(lastOf(lines, 25), "\n  "))
 }
 
-// races returns what the race detector, which the suite's driver is built
-// with, has reported in any of the driver's lives.
+// races returns the reports of the race detector, with which the suite's driver is built,
+// in the logs of all the driver's processes.
 func races(logs string) error {
 	out, err := exec.Command("grep", "-rhF", "-A", "40", "WARNING: DATA RACE", filepath.Join(logs, "driver")).Output()
 	var nothing *exec.ExitError

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// recovery is how long everything may take to become right once nothing
-	// fails any more. The kubelet tries some things again only after 90 s.
+	// recovery limits the time until everything works once nothing fails any more. The
+	// kubelet retries some operations only after 90 s.
 	recovery = 3 * time.Minute
-	// settling is how long leftovers may stay after the last pod: the kubelet
-	// removes sandboxes up to a minute later.
+	// leftoverLimit is how long leftovers may stay after the last pod. The kubelet removes
+	// sandboxes up to a minute later.
 	leftoverLimit = 2 * time.Minute
-	// explained is how many findings are told at length.
+	// explained is the number of findings that are printed with all details.
 	explained = 5
 )
 
-// result is what a run comes to.
+// result has the figures of a run.
 type result struct {
 	pods, faults, without int
 	leaks, stuck          []string
@@ -38,7 +38,7 @@ func (r result) String() string {
 		r.pods, r.faults, r.without, len(r.leaks), len(r.stuck))
 }
 
-// Pods come and go while everything fails.
+// TestFaults creates and deletes pods while everything fails.
 func TestFaults(t *testing.T) {
 	pods, seed := int(number(t, "FAULT_PODS", usualLives)), number(t, "FAULT_SEED", rand.Uint64())
 	t.Logf("seed %d; again with FAULT_SEED=%d FAULT_PODS=%d", seed, seed, pods)
@@ -97,8 +97,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// recovered waits until the pods that stay are as they should be and all
-// others are gone. It returns the names of those that are not.
+// recovered waits until the pods that stay work and all others are gone. It returns the
+// names of the pods that do not or are not.
 func (s *suite) recovered(staying map[string]life) []string {
 	wrong := map[string]string{}
 	err := lab.Eventually(s.ctx, recovery, func(ctx context.Context) error {
@@ -153,8 +153,9 @@ func (s *suite) recovered(staying map[string]life) []string {
 	return stuck
 }
 
-// unwell says what is wrong with a pod that stays. One that is never restarted
-// may have failed: the kubelet gives it up when a container cannot be started.
+// unwell describes what is wrong with a pod that stays, or returns "". A pod that is never
+// restarted may have failed, because the kubelet gives it up if a container cannot be
+// started.
 func (s *suite) unwell(l life) string {
 	p := s.pod(l.name)
 	switch {
@@ -166,7 +167,7 @@ func (s *suite) unwell(l life) string {
 	return "it is not Ready"
 }
 
-// works has the pod ping itself and another one over each of its networks.
+// works makes the pod ping itself and another pod over each of its networks.
 func (s *suite) works(l life, staying map[string]life) error {
 	for i, network := range l.networks() {
 		targets := []string{l.name}
@@ -190,7 +191,7 @@ func (s *suite) works(l life, staying map[string]life) error {
 	return nil
 }
 
-// address returns the address that the pod's interface has, by the kernel.
+// address returns the address of a pod's interface, as the kernel has it.
 func (s *suite) address(pod, ifName string) (string, error) {
 	out, err := s.exec(pod, "ip", "-o", "-4", "addr", "show", "dev", ifName)
 	if err != nil {
@@ -210,7 +211,7 @@ func (s *suite) exec(pod string, command ...string) (string, error) {
 	return s.Exec(ctx, s.ns, pod, command...)
 }
 
-// deleteAll deletes all pods and returns those that do not go.
+// deleteAll deletes all pods and returns those that remain.
 func (s *suite) deleteAll() []string {
 	err := persist(s.ctx, "deleting all pods", func(ctx context.Context) error {
 		return s.Kube.CoreV1().Pods(s.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// handleBurst is how many pods come at once.
+	// handleBurst is how many pods are created at once.
 	handleBurst = 25
 	// moreFiles is how many more connections an idle driver may have than after
 	// the first burst.
 	moreFiles = 8
-	// moreThreads is the same for threads. Go ends none of them, and every pod of
-	// a burst may hold one while its plugin runs, so how many there are tells how
-	// many plugins have ever run at once. One lost per life would be more than these.
+	// moreThreads is the same for threads. Go ends no thread, and every pod of a burst may
+	// hold one while its plugin runs, so their number shows how many plugins have run at
+	// once. A leak of one per life would exceed it.
 	moreThreads = 2 * handleBurst
 )
 
-// handles is what a process holds.
+// handles counts the open files and threads of a process.
 type handles struct {
 	pid                   string
 	files, netns, threads int
@@ -37,7 +37,8 @@ func (h handles) String() string {
 	return fmt.Sprintf("process %s with %d open files, %d of them network namespaces, and %d threads", h.pid, h.files, h.netns, h.threads)
 }
 
-// The driver holds as much after many lives as after the first ones.
+// TestHandlesAreStable checks that the driver holds as many files and threads after many
+// pods as after the first ones.
 func TestHandlesAreStable(t *testing.T) {
 	s := setUp(t, "handles", 20*time.Minute)
 	pods := int(number(t, "FAULT_HANDLE_LIVES", 100))
@@ -69,7 +70,7 @@ func TestHandlesAreStable(t *testing.T) {
 	}
 }
 
-// shortLives are pods that go as soon as they are Ready.
+// shortLives returns lives of pods that are deleted as soon as they are Ready.
 func shortLives(from, n int) []life {
 	out := make([]life, n)
 	for i := range out {
@@ -81,8 +82,8 @@ func shortLives(from, n int) []life {
 	return out
 }
 
-// idle waits until no more pods are taken down and the driver's handles do not
-// change any more, and returns them.
+// idle waits until no pods are being deleted and the driver's handles no longer change, and
+// returns them.
 func (s *suite) idle() handles {
 	s.t.Helper()
 	var now handles
@@ -103,7 +104,7 @@ func (s *suite) idle() handles {
 	return now
 }
 
-// handles counts what the driver holds.
+// handles counts the driver's open files and threads.
 func (s *suite) handles() (handles, error) {
 	pid, err := lab.DriverPID(s.node)
 	if err != nil {

@@ -31,7 +31,7 @@ type injector struct {
 	healing, watching sync.WaitGroup
 	// over is closed when no more fail points are to be reached.
 	over chan struct{}
-	// one fault of a kind at a time: healing the first must not end the second
+	// busy allows one fault of a kind at a time: healing the first must not end the second.
 	busy map[kind]*sync.Mutex
 
 	mu       sync.Mutex
@@ -44,14 +44,14 @@ func newInjector(s *suite) *injector {
 	for _, k := range []kind{chaosADD, chaosDEL, fillDisk, writeProtect, takePlugin, stopAPIServer} {
 		in.busy[k] = &sync.Mutex{}
 	}
-	in.busy[fillDisk] = in.busy[writeProtect] // of what is read-only nothing can be filled
+	in.busy[fillDisk] = in.busy[writeProtect] // a read-only file system cannot be filled
 	return in
 }
 
-// errNothing says that there was nothing for a fault to happen to.
+// errNothing means that a fault had no target.
 var errNothing = errors.New("there is nothing to do it to")
 
-// inject makes a fault happen. Those with a length are healed behind it.
+// inject makes a fault happen. Faults with a length are healed in the background.
 func (in *injector) inject(f fault) {
 	in.note("fault: %s", f)
 	err := in.do(f)
@@ -63,7 +63,7 @@ func (in *injector) inject(f fault) {
 		in.t.Errorf("fault: %s: %v", f, err)
 		return
 	}
-	if f.kind != failPoint { // that counts when it is reached
+	if f.kind != failPoint { // it counts when it is reached
 		in.count()
 	}
 }
@@ -120,7 +120,7 @@ func (in *injector) do(f fault) error {
 	return fmt.Errorf("no such fault: %s", f.kind)
 }
 
-// during begins a fault and has it healed when its time is over.
+// during begins a fault and heals it when its time is over.
 func (in *injector) during(f fault, begin, end func() error) error {
 	busy := in.busy[f.kind]
 	busy.Lock()
@@ -147,7 +147,7 @@ func bringDown(ctx context.Context, m *cluster.Machine, name string, signal unix
 	return bringUp(ctx, m, name)
 }
 
-// bringUp starts a component, and again as systemd would: a kubelet that finds
+// bringUp starts a component, and retries as systemd would, because a kubelet that finds
 // containerd busy with many containers gives up.
 func bringUp(ctx context.Context, m *cluster.Machine, name string) error {
 	for attempt := 1; ; attempt++ {
@@ -159,18 +159,18 @@ func bringUp(ctx context.Context, m *cluster.Machine, name string) error {
 }
 
 func (in *injector) reboot() error {
-	in.healing.Wait() // what heals must find the node
+	in.healing.Wait() // healing must find the node
 	return in.node.Reboot(in.ctx)
 }
 
-// arm has the driver die when it reaches a point of its code.
+// arm makes the driver die when it reaches a fail point.
 func (in *injector) arm(point string) error {
 	path := failPointFile(in.node, "kill", point)
 	if err := order(path, "x"); err != nil {
 		return err
 	}
 	in.watching.Go(func() {
-		for isThere(path) { // until the driver takes the order away
+		for isThere(path) { // until the driver removes the order
 			select {
 			case <-in.over:
 				return
@@ -210,7 +210,7 @@ func (in *injector) finish() (unreached []string) {
 func (in *injector) signalDriver(signal string) error {
 	pid, err := lab.DriverPID(in.node)
 	if err != nil {
-		return errNothing // it is dead already
+		return errNothing // it has ended already
 	}
 	return kill(in.ctx, in.node, signal, pid)
 }
@@ -240,8 +240,8 @@ func (in *injector) killPause(pick int) error {
 	return kill(in.ctx, in.node, "KILL", it.pid)
 }
 
-// forceDelete removes a pod from the API behind the back of its life. Those
-// that stay are spared: they are for the end.
+// forceDelete removes a pod from the API without its life knowing. It spares pods that stay
+// to the end.
 func (in *injector) forceDelete(pick int) error {
 	var pods []*corev1.Pod
 	for _, o := range in.pods.List() {
@@ -288,8 +288,8 @@ func (in *injector) empty() error {
 	return os.Remove(path)
 }
 
-// remount makes the driver's file system read-only, or writable again. The
-// kernel does not while a file is being written.
+// remount makes the driver's file system read-only, or writable again. The kernel refuses
+// while a file is being written.
 func (in *injector) remount(how string) error {
 	for attempt := 1; ; attempt++ {
 		err := sh(in.ctx, in.node, "mount -o remount,"+how+" "+stateDir)

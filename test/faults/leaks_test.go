@@ -14,11 +14,11 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// bridges have names that begin like this. The bridge plugin makes them and,
-// by design, never removes them.
+// bridgePrefix begins the names of bridges. The bridge plugin creates them and, by design,
+// never removes them.
 const bridgePrefix = "br-flt"
 
-// left lists what there is on the node and in the namespace and was not before.
+// left lists resources on the node and in the namespace that did not exist before.
 func (s *suite) left(ctx context.Context) ([]string, error) {
 	now, err := lab.TakeSnapshot(s.node)
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *suite) leftProcesses(context.Context) ([]string, error) {
 	return left, nil
 }
 
-// leftState lists DELs that are still owed, and records that were damaged: a
-// driver that is killed must never leave one behind.
+// leftState lists pending DELs, and damaged records, which a killed driver must never leave
+// behind.
 func (s *suite) leftState(context.Context) ([]string, error) {
 	root, err := s.node.HostPath(stateDir)
 	if err != nil {
@@ -105,13 +105,13 @@ func (s *suite) leftState(context.Context) ([]string, error) {
 	return left, nil
 }
 
-// leaks waits until nothing is left, and returns what is when the time is over.
+// leaks waits until nothing is left, and returns what remains after the limit.
 func (s *suite) leaks(ctx context.Context, limit time.Duration) []string {
 	var left []string
 	err := lab.Eventually(ctx, limit, func(ctx context.Context) error {
 		found, err := s.left(ctx)
 		if err == nil || ctx.Err() == nil {
-			left = found // a look that the limit has cut off found nothing out
+			left = found // the limit has ended this look
 		}
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%d things are left", len(left))
@@ -119,7 +119,7 @@ func (s *suite) leaks(ctx context.Context, limit time.Duration) []string {
 		return err
 	})
 	if err != nil && len(left) == 0 {
-		left = []string{err.Error()} // not to know is not to have none
+		left = []string{err.Error()} // an unknown state is not an empty one
 	}
 	return left
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// ending is how a pod goes.
+// ending is how a pod is deleted.
 type ending int
 
 const (
@@ -30,7 +30,7 @@ type life struct {
 	// name ends in the number of interfaces that the pod wants, for the
 	// checker: it is all that a container's configuration tells of a pod.
 	name string
-	// claims has the template of each claim.
+	// claims has the names of the claims' templates.
 	claims []string
 	// init adds an init container, second a container that references the
 	// claims, unreferenced one, the first to start, that does not: such a pod is
@@ -52,7 +52,7 @@ type life struct {
 // order. The name lists them.
 var templates = []string{"b", "m", "c", "b-m", "m-c", "c-b", "b-m-c", "c-m-b"}
 
-// drawLife draws the life of that number.
+// drawLife draws the life with a number.
 func drawLife(r *rand.Rand, number, pods int) life {
 	l := life{
 		claims:       []string{templates[r.IntN(len(templates))]},
@@ -76,7 +76,7 @@ func drawLife(r *rand.Rand, number, pods int) life {
 	return l
 }
 
-// pods is how many pods a life makes.
+// pods returns how many pods a life creates.
 func (l life) pods() int {
 	if !l.stays && (l.end == recreated || l.end == replaced) {
 		return 2
@@ -88,16 +88,16 @@ func between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(r.Int64N(int64(high-low)))
 }
 
-// networks has the network of net1, net2, … in order.
+// networks returns the networks of net1, net2, … in order.
 func (l life) networks() []string { return strings.Split(strings.Join(l.claims, "-"), "-") }
 
-// wanted returns how many interfaces a pod of ours wants by its name.
+// wanted returns how many interfaces a pod of the suite requests, by its name.
 func wanted(pod string) int {
 	n, _ := strconv.Atoi(pod[strings.LastIndexByte(pod, '-')+1:])
 	return n
 }
 
-// stayLabel marks pods that are to be there in the end.
+// stayLabel marks pods that stay to the end of the run.
 const stayLabel = "faults.nadra.dev/stays"
 
 // pod makes the pod of a life.

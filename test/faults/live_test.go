@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// together is how many pods there may be at a time, besides those that stay.
+	// together is how many pods may exist at a time, besides those that stay.
 	together = 24
-	// patience is how long a life waits for its pod to be Ready, or gone, while
-	// faults go on. What is late is looked at in the end.
+	// podWait is how long a life waits for its pod to be Ready, or gone, while faults go
+	// on. Late pods are checked in the end.
 	podWait = 30 * time.Second
 	// naming is how long a pod's name may stay taken by the one before it, or
 	// the API server away.
@@ -32,7 +32,7 @@ const (
 	lifeLabel = "faults.nadra.dev/incarnation"
 )
 
-// lives carries pods through their lives, many at a time.
+// lives creates and deletes pods, many at a time.
 type lives struct {
 	*suite
 	slots   chan struct{}
@@ -90,7 +90,7 @@ func (v *lives) live(l life) error {
 	return nil
 }
 
-// spend lets a pod be for its time and deletes it.
+// spend keeps a pod for its time and deletes it.
 func (v *lives) spend(l life, uid types.UID) error {
 	if !l.early {
 		v.await(func() bool { return decided(v.pod(l.name)) })
@@ -99,8 +99,8 @@ func (v *lives) spend(l life, uid types.UID) error {
 	return v.end(l, uid)
 }
 
-// end deletes a pod. One that is to come again under its name is not waited
-// for: that is the point.
+// end deletes a pod. It does not wait for one that is recreated under its name, because the
+// overlap is the test.
 func (v *lives) end(l life, uid types.UID) error {
 	grace := ptr.To(l.grace)
 	if l.end == forced || l.end == replaced {
@@ -176,14 +176,14 @@ func persist(ctx context.Context, what string, request func(context.Context) err
 	}
 }
 
-// await waits until something is so, with patience.
+// await waits until a condition holds, at most for podWait.
 func (s *suite) await(so func() bool) {
 	for deadline := time.Now().Add(podWait); !so() && time.Now().Before(deadline) && s.ctx.Err() == nil; {
 		pause(s.ctx, 50*time.Millisecond)
 	}
 }
 
-// settled reports whether a pod is Ready, or will never be.
+// decided reports whether a pod is Ready, or can never be.
 func decided(p *corev1.Pod) bool {
 	return p == nil || lab.IsReady(p) || ended(p) || lostContainer(p)
 }
@@ -192,7 +192,7 @@ func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
 }
 
-// state says in a line why a pod is not Ready.
+// state describes in a line why a pod is not Ready.
 func state(p *corev1.Pod) string {
 	if p == nil {
 		return "gone"

@@ -1,10 +1,10 @@
 //go:build e2e
 
-// Package faults is the fault suite: pods come and go on a real cluster while
-// everything around them fails, by a schedule that is drawn from a seed. A
-// checker that knows nothing of nadra's code looks on all the time: no
-// container may ever run without one of its pod's interfaces. In the end
-// everything that is alive must work, and of the rest nothing may be left.
+// Package faults is the fault suite: pods come and go on a real cluster while everything
+// around them fails, by a schedule that is drawn from a seed. A checker that is independent
+// of nadra's code watches all the time: no container may ever run without one of its pod's
+// interfaces. In the end all remaining pods must work, and deleted pods must have left
+// nothing. The package has only tests.
 //
 //	FAULT_PODS          how many pods, 150 by default
 //	FAULT_SEED          which schedule; drawn and printed by default
@@ -27,9 +27,9 @@ import (
 var (
 	// theLab is the cluster of all tests.
 	theLab *lab.Lab
-	// interrupted ends when somebody stops the run.
+	// interrupted ends when a person stops the run.
 	interrupted context.Context
-	// lastLines are the figures of TestFaults, which are printed at the very end.
+	// lastLines has the figures of TestFaults, which are printed last.
 	lastLines string
 )
 

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// stateDir is the driver's, on a file system of its own that can be filled.
+	// stateDir is the driver's directory, on a file system of its own that can be filled.
 	stateDir = "/var/lib/nadra"
-	// suiteDir has what the suite and its pods leave on the node.
+	// suiteDir has the files that the suite and its pods write on the node.
 	suiteDir = "/var/lib/nadra-faults"
 	// pluginDir has the node's CNI plugins.
 	pluginDir = "/opt/cni/bin"
@@ -27,9 +27,9 @@ const (
 	master = "flt0"
 )
 
-// prepareNode returns what is to be done at every boot of a node of the cluster
-// in the run folder dir. All that it mounts is on the node's disk, in that
-// folder, and so survives the boot.
+// prepareNode returns a function that prepares a node, in the run folder dir, at every
+// boot. Everything that it mounts is on the node's disk, in that folder, and so survives
+// the boot.
 func prepareNode(dir string) func(context.Context, *cluster.Node) error {
 	return func(ctx context.Context, n *cluster.Node) error {
 		_, err := n.Exec(ctx, "sh", "-c", fmt.Sprintf(`set -e
@@ -53,11 +53,11 @@ func prepareNode(dir string) func(context.Context, *cluster.Node) error {
 	}
 }
 
-// disk is where, in the run folder dir, the node has what is mounted above. It
-// is there while the node is off, too.
+// disk returns the folder, in the run folder dir, of the files that are mounted on the
+// node. It exists also while the node is off.
 func disk(dir string, n *cluster.Node) string { return filepath.Join(dir, n.Name(), "faults") }
 
-// failPointFile returns the file of an order to the driver, "kill" or "off".
+// failPointFile returns the file by which the driver gets an order, "kill" or "off".
 func failPointFile(n *cluster.Node, what, name string) string {
 	return filepath.Join(disk(theLab.Cluster.Dir(), n), "orders", what, name)
 }
@@ -67,8 +67,8 @@ func suiteFile(n *cluster.Node, name ...string) string {
 	return filepath.Join(disk(theLab.Cluster.Dir(), n), "suite", filepath.Join(name...))
 }
 
-// order writes a file that something on the node looks at; without content it
-// removes the file.
+// order writes a file that a program on the node reads; without content it removes the
+// file.
 func order(path, content string) error {
 	if content == "" {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -88,8 +88,8 @@ func sh(ctx context.Context, n *cluster.Node, command string) error {
 	return err
 }
 
-// kill signals a process by the PID that it has on the node. One that has just
-// gone is fine.
+// kill signals a process by its PID on the node. It ignores that the process has just
+// ended.
 func kill(ctx context.Context, n *cluster.Node, signal, pid string) error {
 	return sh(ctx, n, fmt.Sprintf("kill -%s %s || [ ! -d /proc/%s ]", signal, pid, pid))
 }

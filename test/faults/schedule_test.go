@@ -17,14 +17,14 @@ type step struct {
 	pause time.Duration
 }
 
-// fault is one thing that goes wrong.
+// fault is one failure.
 type fault struct {
 	kind kind
 	// what is the fail point, the behaviour or the plugin.
 	what string
-	// pick chooses one of those that are there when it happens.
+	// pick chooses a target among those that exist when it happens.
 	pick int
-	// length is for how long, of a fault that is healed.
+	// length is how long a fault lasts that is healed.
 	length time.Duration
 }
 
@@ -61,8 +61,8 @@ const (
 	reboot            kind = "reboot node"
 )
 
-// often is how often each fault comes in livesOfOften lives, by what it is done with;
-// at least once in any run. Every fail point and the reboot come once in any run.
+// often has how often each fault happens in livesOfOften lives, and at least once in any
+// run. Every fail point and the reboot happen once in any run.
 var often = []struct {
 	kind      kind
 	what      []string
@@ -108,8 +108,8 @@ func draw(seed uint64, pods int) []step {
 	return steps
 }
 
-// drawBursts draws lives until they have so many pods. A pod that comes again
-// under its name counts twice.
+// drawBursts draws lives until they have so many pods. A pod that is recreated under its
+// name counts twice.
 func drawBursts(r *rand.Rand, pods int) [][]life {
 	var bursts [][]life
 	for number, made := 0, 0; made < pods; {

@@ -21,8 +21,8 @@ import (
 // The states of a guard.
 const on, off = "on", "off"
 
-// A suite that cannot fail proves nothing. Each guard is provoked twice: with
-// the guard on the suite finds nothing, with the guard off it finds something.
+// TestSuiteSeesMissingGuards proves that the suite can fail. It provokes each guard twice:
+// with the guard the suite must find nothing, and without it something.
 func TestSuiteSeesMissingGuards(t *testing.T) {
 	for _, guard := range []struct {
 		name    failpoint.Guard
@@ -56,15 +56,16 @@ func TestSuiteSeesMissingGuards(t *testing.T) {
 }
 
 const (
-	// holding is how long a guard has to hold before it counts as on: long
-	// enough for the kubelet to have tried again.
+	// holding is how long a guard has to hold before it counts as on: long enough for a
+	// retry of the kubelet.
 	holding = 10 * time.Second
-	// looking is how long the suite looks for what a missing guard lets through.
+	// looking is how long the suite searches for containers that a missing guard lets
+	// start.
 	looking = time.Minute
 )
 
-// observed waits until the checker has found something, or for as long as a
-// guard has to hold.
+// observed waits until the checker has found something, or for holding, and returns the
+// number of findings.
 func (s *suite) observed(guard string) int {
 	limit := holding
 	if guard == off {
@@ -76,9 +77,8 @@ func (s *suite) observed(guard string) int {
 	return len(s.checker.all())
 }
 
-// provokeGate has the runtime make a new sandbox for a pod while the driver is
-// dead: nobody attaches it, and NRI tells nobody of its containers. Only the
-// gate is left.
+// provokeGate makes the runtime create a new sandbox for a pod while the driver is dead.
+// Nobody attaches it, and NRI calls no plugin for its containers, so only the gate is left.
 func (s *suite) provokeGate(guard string) int {
 	l := life{name: "held-1", claims: []string{"b"}, grace: 1}
 	s.start(l)
@@ -98,7 +98,7 @@ func (s *suite) provokeGate(guard string) int {
 	})
 	n := s.observed(guard)
 	revive()
-	s.eventually(2*time.Minute, func() error { // Ready may still be said of the old sandbox
+	s.eventually(2*time.Minute, func() error { // Ready may still be the old sandbox's
 		_, err := s.exec(l.name, "ip", "addr", "show", "net1")
 		return err
 	})
@@ -106,8 +106,8 @@ func (s *suite) provokeGate(guard string) int {
 	return n
 }
 
-// provokeReference has a pod whose first container does not reference the claim,
-// which would bring the gate, and whose attaching takes longer than the hook may.
+// provokeReference creates a pod whose first container does not reference the claim, which
+// would bring the gate, and whose attaching takes longer than the hook may.
 func (s *suite) provokeReference(guard string) int {
 	l := life{name: "slow-2", claims: []string{"c", "b"}, unreferenced: true, grace: 1}
 	s.must(orderChaos(s.node, "ADD", "slow5"))
@@ -128,7 +128,7 @@ func (s *suite) provokeReference(guard string) int {
 	return max(n, len(s.checker.all()))
 }
 
-// refused returns nil once an event says that Prepare has refused the pod.
+// refused returns nil once an Event reports that Prepare has refused the pod.
 func (s *suite) refused(pod string) error {
 	events, err := s.Kube.CoreV1().Events(s.ns).List(s.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod + ",reason=FailedPrepareNetwork"})
 	if err == nil && len(events.Items) == 0 {
@@ -137,9 +137,9 @@ func (s *suite) refused(pod string) error {
 	return err
 }
 
-// provokeUnprepareDEL restarts the runtime, which then tells nobody of the end of
-// sandboxes that are older, and deletes a pod. Without the guard the driver's sweep finds
-// what is left soon, and may be the first to look: the suite looks three times.
+// provokeUnprepareDEL restarts the runtime, which then reports the end of older sandboxes
+// to nobody, and deletes a pod. Without the guard the driver's sweep soon finds the
+// leftovers, possibly before the suite does, so the suite tries three times.
 func (s *suite) provokeUnprepareDEL(guard string) int {
 	var left []string
 	for range 3 {
@@ -216,7 +216,7 @@ func (s *suite) keepDead() (revive func()) {
 		defer close(done)
 		for round := 0; pause(ctx, 10*time.Millisecond); round++ {
 			if pid, err := lab.DriverPID(s.node); err == nil {
-				_ = kill(s.ctx, s.node, "KILL", pid) // the next round tries again
+				_ = kill(s.ctx, s.node, "KILL", pid) // the next round retries
 			}
 			if round == 0 {
 				close(first)
@@ -236,7 +236,7 @@ func (s *suite) cleanUp() {
 	s.must(sh(s.ctx, s.node, fmt.Sprintf("rm -f /var/lib/cni/networks/*/10.* %[1]s/cni/results/* %[1]s/claims/*", stateDir)))
 	pid, err := lab.DriverPID(s.node)
 	s.must(err)
-	s.must(kill(s.ctx, s.node, "KILL", pid)) // it has read what is now gone
+	s.must(kill(s.ctx, s.node, "KILL", pid)) // it has read reports that are now gone
 	s.eventually(time.Minute, func() error {
 		if now, err := lab.DriverPID(s.node); err != nil || now == pid {
 			return errors.New("the driver was not restarted")

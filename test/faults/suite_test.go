@@ -22,11 +22,11 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// clock is how moments are printed; the driver's log has the same.
+// clock is the format of times, which is that of the driver's log.
 const clock = "15:04:05.000"
 
-// confs are the networks by the letter that templates have for them. The last
-// one is a chain that ends in the plugin that misbehaves.
+// confs has the networks by their letter in the names of templates. The last one is a chain
+// that ends in the plugin that misbehaves.
 var confs = map[string]string{
 	"b": `{"cniVersion":"1.0.0","name":"flt-bridge","type":"bridge","bridge":"br-flt0","ipam":{"type":"host-local","subnet":"10.80.0.0/22"}}`,
 	"m": `{"cniVersion":"1.0.0","name":"flt-macvlan","type":"macvlan","master":"` + master + `","mode":"bridge","ipam":{"type":"host-local","subnet":"10.81.0.0/22"}}`,
@@ -34,20 +34,21 @@ var confs = map[string]string{
 		{"type":"bridge","bridge":"br-flt1","ipam":{"type":"host-local","subnet":"10.82.0.0/22"}},{"type":"chaos"}]}`,
 }
 
-// suite is one test's own namespace with all networks and templates in it.
+// suite is a test with a namespace of its own, in which all networks and templates are.
 type suite struct {
 	*lab.Lab
 	t    *testing.T
 	ctx  context.Context
 	ns   string
 	node *cluster.Node
-	// before is what the node had before the first pod.
+	// before has the node's state before the first pod.
 	before  lab.Snapshot
 	checker *checker
 	pods    cache.Store
-	// runtimeKilled is set once containerd had no time to finish what it did.
+	// runtimeKilled is set once containerd was killed, or otherwise had no time to finish
+	// its work.
 	runtimeKilled atomic.Bool
-	// upstream counts what Kubernetes, containerd and host-local do wrong by themselves.
+	// upstream counts faults of Kubernetes, containerd and host-local.
 	upstream upstream
 
 	mu  sync.Mutex
@@ -106,7 +107,7 @@ func (s *suite) watchPods() {
 	}
 }
 
-// inBackground has something run to the end of the test.
+// inBackground runs a function until the end of the test.
 func (s *suite) inBackground(run func(context.Context)) {
 	ctx, stop := context.WithCancel(s.ctx)
 	done := make(chan struct{})
@@ -124,8 +125,8 @@ func (s *suite) must(err error) {
 	}
 }
 
-// note says what happens, in the log of the test and in a file beside the
-// logs of the cluster.
+// note records an event of the run in the log of the test and in a file beside the logs of
+// the cluster.
 func (s *suite) note(format string, args ...any) {
 	line := time.Now().Format(clock) + " " + fmt.Sprintf(format, args...)
 	s.t.Log(line)
@@ -134,7 +135,7 @@ func (s *suite) note(format string, args ...any) {
 	fmt.Fprintln(s.log, line)
 }
 
-// pod returns a pod as it is known here, or nil.
+// pod returns a pod from the suite's cache, or nil.
 func (s *suite) pod(name string) *corev1.Pod {
 	object, there, err := s.pods.GetByKey(s.ns + "/" + name)
 	if err != nil || !there {

@@ -31,7 +31,7 @@ import (
 type upstream struct {
 	// lostClaims counts claims that Kubernetes removed from a pod's status.
 	lostClaims atomic.Int64
-	// forgotten are network namespaces that a killed containerd forgot, as the last look
+	// forgotten has network namespaces that a killed containerd forgot, as the last search
 	// for leftovers found them.
 	forgotten []string
 	// lostContainers counts containers of pods that are never restarted, whose start a
@@ -39,7 +39,7 @@ type upstream struct {
 	lostContainers int
 	// lostSpecifications counts sandboxes whose specification a killed containerd lost.
 	lostSpecifications int
-	// torn are addresses that a killed host-local reserved for nobody, likewise.
+	// torn has addresses that a killed host-local reserved for nobody, likewise.
 	torn []string
 }
 
@@ -124,7 +124,7 @@ func TestLostSpecification(t *testing.T) {
 }
 
 // endLostSpecification deletes a pod whose sandbox containerd cannot describe any more, as
-// the driver's message tells the operator to. It reports whether the pod was one.
+// the driver's message recommends. It reports whether the pod was one.
 func (s *suite) endLostSpecification(ctx context.Context, name string) (bool, error) {
 	p := s.pod(name)
 	if !s.runtimeKilled.Load() || !noNamespaces.MatchString(state(p)) {
@@ -139,12 +139,12 @@ func (s *suite) endLostSpecification(ctx context.Context, name string) (bool, er
 	return true, s.Kube.CoreV1().Pods(s.ns).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// restoring is the time between two looks for lost claims.
+// restoring is the time between two searches for lost claims.
 const restoring = 5 * time.Second
 
-// keepClaims restores claims as long as the test runs: a life whose pod is to
-// come again under its name waits until the one before is gone. What the API
-// server refuses now, it is asked again.
+// keepClaims restores claims as long as the test runs, because a life whose pod is
+// recreated under its name waits until the previous pod is gone. It retries requests that
+// the API server refuses.
 func (s *suite) keepClaims(ctx context.Context) {
 	var last string
 	for pause(ctx, restoring) {
@@ -155,12 +155,12 @@ func (s *suite) keepClaims(ctx context.Context) {
 	}
 }
 
-// restoreClaims gives back to pods what Kubernetes 1.36's claim controller may
-// take from them when the API server is slow: with a cache that is behind it
-// applies a status.resourceClaimStatuses that has only the claim which it has
-// just made, and the pod's others are gone from it. The kubelet can then
-// neither prepare nor unprepare the pod ("ResourceClaim not created yet"), and
-// no driver is ever asked. It is told in the log.
+// restoreClaims gives back to pods what Kubernetes 1.36's claim controller may take from
+// them when the API server is slow: with a cache that is behind it applies a
+// status.resourceClaimStatuses that has only the claim which it has just made, and the
+// pod's others are gone from it. The kubelet can then neither prepare nor unprepare the pod
+// ("ResourceClaim not created yet"), and no driver is ever called. restoreClaims logs each
+// of them.
 func (s *suite) restoreClaims(ctx context.Context) error {
 	var list *resourceapi.ResourceClaimList
 	for _, o := range s.pods.List() {
@@ -214,12 +214,11 @@ func (s *suite) setClaimStatus(ctx context.Context, p *corev1.Pod, name, claim s
 	return err
 }
 
-// forgotten tells whether a leftover is a network namespace that containerd
-// made and forgot. It mounts the namespace first and
-// writes down that it has it afterwards (RunPodSandbox, 2.4): killed between
-// the two, it knows nothing of it when it is back. Nobody was told of such a
-// namespace, so it has nothing but its own lo, and where containerd was not
-// killed there is none.
+// forgotten reports whether a leftover is a network namespace that containerd made and
+// forgot. containerd mounts the namespace first and records it afterwards (RunPodSandbox,
+// 2.4); killed between the two, it does not know the namespace after its restart. No other
+// program knows such a namespace, so it has only its own lo. A containerd that was not
+// killed leaves none.
 func (s *suite) forgotten(leftover string) (bool, error) {
 	name, isNetNS := strings.CutPrefix(leftover, "netns ")
 	if !isNetNS || !s.runtimeKilled.Load() {
@@ -229,9 +228,9 @@ func (s *suite) forgotten(leftover string) (bool, error) {
 	return links <= 1, err
 }
 
-// torn says whether a leftover is an address that host-local has reserved for
-// nobody: it makes the file and then writes into it, and was killed in between.
-// No DEL can find it; `kubectl nadra cleanup` does.
+// torn reports whether a leftover is an address that host-local has reserved for nobody: it
+// creates the file and then writes into it, and was killed in between. No DEL can find it;
+// `kubectl nadra cleanup` does.
 func (s *suite) torn(leftover string) (bool, error) {
 	address, isAddress := strings.CutPrefix(leftover, "host-local address ")
 	if !isAddress {
@@ -249,8 +248,8 @@ func (s *suite) torn(leftover string) (bool, error) {
 	return err == nil && info.Size() == 0, err
 }
 
-// linksOf counts the interfaces in a network namespace. A file on which none
-// was mounted yet has none.
+// linksOf counts the interfaces in a network namespace. A file on which no namespace was
+// mounted yet has none.
 func (s *suite) linksOf(path string) (int, error) {
 	outside, err := s.node.HostPath(path)
 	if err != nil {

@@ -66,14 +66,14 @@ func TestBurstUnderMultus(t *testing.T) {
 		}
 	}
 	f := setupFor(t, "wa-multus", api.OwnerMultus, inRange("burst", "10.162.0.0/23"))
-	f.counted = nil // what is found is Multus' own
+	f.counted = nil // findings are Multus' own
 	f.ApplyYAML(lab.Workload("Deployment", "burst", "replicas: 0", "burst", ""))
 	took := f.up("burst")
 	f.down("burst")
 	lines["multus"] = f.line("multus", []string{seconds(took)})
 }
 
-// giveToNadra takes Multus from the nodes and gives them to nadra again.
+// giveToNadra removes Multus from the nodes and labels them for nadra again.
 func giveToNadra(t *testing.T) {
 	for _, n := range theLab.Cluster.Nodes() {
 		if n.Running("multus-daemon") {

@@ -24,16 +24,15 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// sampling is the pause between two looks at all pods.
+// sampling is the pause between two samples of all pods.
 const sampling = 200 * time.Millisecond
 
 // holder is an interface of a running pod.
 type holder struct{ uid, pod, iface string }
 
-// checker looks all the time at the interfaces of a namespace's running pods
-// and at whereabouts' pools. A pod runs while one of its containers has its own
-// process and the API server has the pod; while it is held at the gate, or only
-// its sandbox is left, it does not.
+// checker reads the interfaces of a namespace's running pods and whereabouts' pools all the
+// time. A pod runs while one of its containers has its own process and the API server has
+// the pod; while it is held at the gate, or only its sandbox is left, it does not.
 type checker struct {
 	lab        *lab.Lab
 	namespace  string
@@ -102,8 +101,8 @@ func (c *checker) run(ctx context.Context) {
 	}
 }
 
-// sample reads the interfaces, then the pools, then the interfaces again. Only
-// what holds before and after counts: pods come and go meanwhile.
+// sample reads the interfaces, then the pools, then the interfaces again. Only addresses
+// that an interface has before and after count, because pods come and go meanwhile.
 func (c *checker) sample(ctx context.Context) {
 	before := c.holders()
 	pools, err := inPools(ctx, c.lab)
@@ -140,8 +139,8 @@ func (c *checker) note(s suspect) {
 	}
 }
 
-// suspect is an address that more than one interface has, or that is not
-// allocated to its only one.
+// suspect is an address that more than one interface has, or that no pool allocates to its
+// only interface.
 type suspect struct {
 	address   netip.Addr
 	holders   []holder
@@ -175,7 +174,7 @@ func suspicious(held map[netip.Addr][]holder, pools []allocation) (out []suspect
 	return out
 }
 
-// look returns the holders of each address of the namespace's running pods now.
+// holders returns the present holders of each address of the namespace's running pods.
 func (c *checker) holders() map[netip.Addr][]holder {
 	out := map[netip.Addr][]holder{}
 	for n, containers := range c.containers {
@@ -262,7 +261,7 @@ func (c *checker) findings() (duplicates, lost []string) {
 	return slices.Sorted(maps.Values(c.duplicates)), slices.Sorted(maps.Values(c.lost))
 }
 
-// lives returns how many pods were seen to run, and by how many looks.
+// lives returns how many pods were seen to run, and in how many samples.
 func (c *checker) lives() (pods, samples int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

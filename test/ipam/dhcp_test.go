@@ -17,7 +17,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// dhcpTotals are the results of the DHCP cases.
+// dhcpTotals has the results of the DHCP cases.
 type dhcpTotals struct{ pods, leaked, lost int }
 
 // TestDHCP runs pods of one node with addresses of a DHCP server, whose leases the
@@ -74,7 +74,7 @@ type dhcp struct {
 	totals   dhcpTotals
 }
 
-// plainFixture makes a namespace of nadra's without a checker of whereabouts' pools.
+// plainFixture creates a namespace for nadra, without a checker of whereabouts' pools.
 func plainFixture(t *testing.T, namespace string) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(interrupted, 8*time.Minute)
@@ -92,8 +92,8 @@ func plainFixture(t *testing.T, namespace string) *fixture {
 	return f
 }
 
-// renewal kills the driver of a node with a lease: the daemon renews the lease all
-// the same, and releases it when the pod is deleted.
+// renewal kills the driver of a node with a lease. The daemon must still renew the lease,
+// and release it when the pod is deleted.
 func (d *dhcp) renewal() {
 	p := d.run("renewed")
 	first := d.lease(p)
@@ -123,8 +123,8 @@ func (d *dhcp) renewal() {
 	d.released(client)
 }
 
-// daemonAway ends the daemon before the pod: the pod goes, an event says what
-// failed, and the DEL is tried again until the daemon is back.
+// daemonAway ends the daemon before the pod. The pod must go, an Event must report the
+// failed DEL, and the driver must retry the DEL until the daemon is back.
 func (d *dhcp) daemonAway() {
 	p := d.run("orphaned")
 	d.Must(stopDaemon(d.Ctx, d.node))
@@ -163,7 +163,7 @@ func (d *dhcp) daemonAway() {
 	}
 }
 
-// tell logs what the server and the daemon have written, if the case failed.
+// logState logs the output of the server and the daemon, if the case failed.
 func (d *dhcp) logState() {
 	if !d.Failed() {
 		return
@@ -235,7 +235,7 @@ func (d *dhcp) released(client string) {
 	}
 }
 
-// pending counts the DELs that the driver still has to get through.
+// pending returns the number of pending DELs.
 func (d *dhcp) pending() int {
 	d.Helper()
 	out, err := d.node.Exec(d.Ctx, "sh", "-c", "ls /var/lib/nadra/pending-dels 2>/dev/null; true")

@@ -57,8 +57,8 @@ func dnsmasq(ctx context.Context) (program, libraries string, err error) {
 	return filepath.Join(folder, "usr/sbin/dnsmasq"), strings.Join(found, ":"), nil
 }
 
-// startServer starts the DHCP server on the node. Its leases last two minutes,
-// the shortest that it gives, and are to be renewed after four seconds.
+// startServer starts the DHCP server on the node. Its leases last two minutes, the shortest
+// that it supports, and clients renew them after four seconds.
 func startServer(ctx context.Context, n *cluster.Node) error {
 	program, libraries, err := dnsmasq(ctx)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/nadra-dev/nadra/test/cluster"
 )
 
-// releases has the DHCPRELEASEs that were sent on an interface of a node, with
-// their source address, by client ID. The server's file does not tell: the
-// reference plugin sends them from 0.0.0.0, and Linux drops such a packet unless
-// its target is a broadcast address. A server with a UDP socket, such as dnsmasq,
-// never gets it, and keeps the lease until it expires.
+// releases has the DHCPRELEASEs that were sent on an interface of a node, with their source
+// address, by client ID. The server's file does not show them: the reference plugin sends
+// them from 0.0.0.0, and Linux drops such a packet unless its target is a broadcast
+// address. A server with a UDP socket, such as dnsmasq, never gets the packet, and keeps
+// the lease until it expires.
 type releases struct {
 	socket int
 	done   chan struct{}
@@ -28,7 +28,7 @@ type releases struct {
 	sent map[string]netip.Addr
 }
 
-// listen reads what is sent on an interface until close.
+// listen opens a socket that reads the packets of an interface.
 func listen(n *cluster.Node, name string) (*releases, error) {
 	r := &releases{done: make(chan struct{}), sent: map[string]netip.Addr{}}
 	err := n.DoInNetNS("/proc/1/ns/net", func() (err error) {

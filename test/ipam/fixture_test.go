@@ -20,7 +20,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// totals are the results of cases.
+// totals has the results of cases.
 type totals struct{ pods, duplicates, leaked, lost int }
 
 // tally adds up the results of cases, some of which run at the same time.
@@ -43,8 +43,8 @@ func (t totals) plus(other totals) totals {
 	return totals{t.pods + other.pods, t.duplicates + other.duplicates, t.leaked + other.leaked, t.lost + other.lost}
 }
 
-// fixture is one case's own namespace, whose pods are checked all the time, and
-// of which nothing may be left in whereabouts' pools.
+// fixture is a case with a namespace of its own. Its pods are checked all the time, and
+// whereabouts' pools must keep nothing for them.
 type fixture struct {
 	lab.Fixture
 	checker *checker
@@ -61,8 +61,7 @@ const (
 	cleanUpLimit = 5 * time.Minute
 )
 
-// setup makes a namespace of nadra's with networks, given as YAML, and starts
-// the checker.
+// setup creates a namespace for nadra with networks, given as YAML, and starts the checker.
 func setup(t *testing.T, namespace, networks string) *fixture {
 	t.Helper()
 	return setupFor(t, namespace, api.OwnerNadra, networks)
@@ -93,7 +92,7 @@ func setupFor(t *testing.T, namespace, owner, networks string) *fixture {
 	return f
 }
 
-// published waits until both nodes offer all networks of the namespace.
+// published waits until both nodes publish all networks of the namespace.
 func (f *fixture) published() {
 	f.Helper()
 	names := strings.Fields(f.Kubectl("get", "network-attachment-definitions", "-o", "jsonpath={.items[*].metadata.name}"))
@@ -173,8 +172,7 @@ func (f *fixture) left() (out []string) {
 	return out
 }
 
-// tell logs the state of the namespace, of whereabouts and of nadra, for a
-// person.
+// logState logs the state of the namespace, of whereabouts and of nadra.
 func (f *fixture) logState() {
 	for _, args := range [][]string{
 		{"-n", f.NS, "get", "pods,resourceclaims", "-o", "wide"},
@@ -217,7 +215,7 @@ func (f *fixture) pods(name string, count int, limit time.Duration) []*corev1.Po
 	return out
 }
 
-// pod creates a pod that asks for networks by annotation.
+// pod creates a pod that requests networks by annotation.
 func (f *fixture) pod(name, networks string) {
 	f.Helper()
 	f.ApplyYAML(strings.NewReplacer("NAME", name, "NETWORKS", networks).Replace(`

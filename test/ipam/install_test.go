@@ -123,13 +123,13 @@ func adapt(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// getPods finds the command by which the page on IPAM has the reconciler get pods.
+// getPods finds the command of the page on IPAM that lets the reconciler get pods.
 var getPods = regexp.MustCompile("(?s)```sh\n(kubectl patch clusterrole .*?)```")
 
-// letGetPods gives the reconciler the right to get pods, which the manifest of
-// v0.8.0 lacks: without it the reconciler cannot look again at a pod that is
-// Pending, and frees its address while it is being attached, by whoever. doctor must
-// warn of it before, and not after.
+// letGetPods gives the reconciler the right to get pods, which the manifest of v0.8.0
+// lacks. Without it the reconciler cannot check a pod that is Pending, and frees its
+// address while Multus or nadra attaches it. doctor must warn of this before, and not
+// after.
 func letGetPods(ctx context.Context) error {
 	if err := doctorSays(ctx, doctor.Warning, "get pods"); err != nil {
 		return fmt.Errorf("asking doctor of whereabouts' own manifest: %w", err)
@@ -151,7 +151,7 @@ func letGetPods(ctx context.Context) error {
 	return nil
 }
 
-// doctorSays returns an error unless doctor judges whereabouts so.
+// doctorSays returns an error unless doctor's check of whereabouts has a status and a text.
 func doctorSays(ctx context.Context, status doctor.Status, what string) error {
 	node := theLab.Cluster.ControlPlane()
 	cmd := node.Command(ctx, filepath.Join(lab.Root(), "bin", "kubectl-nadra"), "doctor", "-o", "json", "--kubeconfig", theLab.Cluster.Kubeconfig())
@@ -172,9 +172,9 @@ func doctorSays(ctx context.Context, status doctor.Status, what string) error {
 	return fmt.Errorf("its checks have no %s %q about whereabouts: %+v", status, what, r.Checks)
 }
 
-// conflict finds what whereabouts' reconciler says if a pool or a reservation has
-// changed since it read them: by a plugin, or by the reconciler that
-// ip-control-loop runs at each full minute.
+// conflict matches the errors of whereabouts' reconciler if a pool or a reservation has
+// changed since it read them. A plugin changes them, or the reconciler that ip-control-loop
+// runs at each full minute.
 var conflict = regexp.MustCompile(`failed to update the reservation list: (the server rejected our request due to an error in our request|Operation cannot be fulfilled on)|could not reconcile cluster wide IPs: `)
 
 // reconcile runs whereabouts' reconciler, again after each conflict, until a run

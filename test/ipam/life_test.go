@@ -44,8 +44,8 @@ func driverKilled(t *testing.T) {
 	f.pods("kill", 12, 2*time.Minute)
 }
 
-// reboot pulls the plug of a node with pods. The same pods run on it again, each
-// with an address of its own.
+// reboot cuts the power of a node with pods. The same pods must run on it again, each with
+// an address of its own.
 func reboot(t *testing.T) {
 	f := setup(t, "wa-reboot", inRange("reboot", "10.158.0.0/24"))
 	f.ApplyYAML(lab.Workload("Deployment", "reboot", "replicas: 6", "reboot", ""))
@@ -73,9 +73,9 @@ func reboot(t *testing.T) {
 	}
 }
 
-// check restarts the driver, which runs CHECK for all attachments. whereabouts
-// does not implement CHECK and returns an error that says so: that is no failure of
-// the network.
+// check restarts the driver, which runs CHECK for all attachments. whereabouts does not
+// implement CHECK and returns an error; nadra must not report that as a failure of the
+// network.
 func check(t *testing.T) {
 	f := setup(t, "wa-check", inRange("check", "10.159.0.0/24"))
 	f.ApplyYAML(lab.Workload("Deployment", "check", "replicas: 2", "check", "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: check}}}]"))
@@ -84,7 +84,7 @@ func check(t *testing.T) {
 	for _, p := range pods {
 		n := f.NodeOf(p)
 		f.Eventually(time.Minute, func(ctx context.Context) error { return f.checked(ctx, n) })
-		// The CHECK that is asked for runs after the one at the start.
+		// The requested CHECK runs after the one at the start.
 		f.Kubectl("annotate", "pod", p.Name, "nadra.dev/check=now")
 		f.Eventually(time.Minute, func(ctx context.Context) error {
 			events := strings.Join(f.Events(ctx, f.NS, p.Name), "\n")

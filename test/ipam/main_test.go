@@ -1,10 +1,9 @@
 //go:build e2e
 
-// Package ipam runs networks with IPAM plugins that keep addresses outside of
-// the node: the real whereabouts with its reconciler, under nadra and under
-// Multus, and the CNI project's dhcp with its daemon. A checker reads the pods'
-// interfaces and whereabouts' pools all the time: no two running pods may have
-// the same address.
+// Package ipam runs networks with IPAM plugins that keep addresses outside of the node: the
+// real whereabouts with its reconciler, under nadra and under Multus, and the CNI project's
+// dhcp with its daemon. A checker reads the pods' interfaces and whereabouts' pools all the
+// time: no two running pods may have the same address. The package has only tests.
 package ipam
 
 import (

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// network returns a NAD: a macvlan whose addresses whereabouts gives, with keys
-// of its configuration and further plugins of the chain.
+// network returns a NAD of a macvlan with whereabouts as its IPAM plugin, keys for
+// whereabouts' configuration, and further plugins of the chain.
 func network(name, keys string, chain ...string) string {
 	first := fmt.Sprintf(`{"type":"macvlan","master":"%s","mode":"bridge","ipam":{"type":"whereabouts",%s}}`, master, keys)
 	return fmt.Sprintf(`
@@ -21,14 +21,14 @@ spec:
 `, name, strings.Join(append([]string{first}, chain...), ","))
 }
 
-// inRange returns a NAD whose addresses are of a range.
+// inRange returns a NAD with addresses of a range.
 func inRange(name, cidr string, chain ...string) string {
 	return network(name, fmt.Sprintf(`"range":%q`, cidr), chain...)
 }
 
-// flaky is a CNI plugin for the end of a chain. It passes the result of the
-// plugin before it on, after it has died in its first three ADDs, as a plugin
-// does that the kernel kills or that is being replaced.
+// flaky is a CNI plugin for the end of a chain. It dies in its first three ADDs, as a
+// plugin does that the kernel kills or that is being replaced, and later passes on the
+// result of the previous plugin.
 const flaky = `#!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 input=$(cat)

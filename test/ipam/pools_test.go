@@ -85,7 +85,7 @@ func read(ctx context.Context, l *lab.Lab, resource string, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// plus returns the address that is so many after the first of a range.
+// plus returns the address at an offset from the first of a range.
 func plus(first netip.Addr, offset string) (netip.Addr, error) {
 	n, ok := new(big.Int).SetString(offset, 10)
 	if !ok {
@@ -119,8 +119,8 @@ func (f *fixture) allocated(ctx context.Context) ([]allocation, error) {
 	return out, nil
 }
 
-// given returns the address in the pools for an interface of a pod of the
-// namespace; the zero address if there is none.
+// given returns the address in the pools for an interface of a pod of the namespace, or the
+// zero address.
 func (f *fixture) given(ctx context.Context, pod, iface string) (netip.Addr, error) {
 	pools, err := inPools(ctx, f.Lab)
 	for _, a := range pools {

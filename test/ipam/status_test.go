@@ -43,8 +43,8 @@ spec: {policyName: NAME, validationActions: [Deny]}
 
 const driverAccount = "system:serviceaccount:nadra:nadra-node"
 
-// refuseStatus makes the API server refuse the driver's writes of pods' status in
-// the namespace, and returns when it does. allow ends that.
+// refuseStatus makes the API server refuse the driver's writes of pods' status in the
+// namespace, and waits until it does. allow ends that.
 func (f *fixture) refuseStatus() (allow func()) {
 	f.Helper()
 	policy := strings.NewReplacer("NAME", f.NS, "DRIVER", driverAccount).Replace(refusal)

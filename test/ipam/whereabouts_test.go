@@ -27,7 +27,7 @@ type testCase struct {
 // TestWhereabouts runs cases that share a cluster, in which the reconciler runs
 // each minute. Each has a namespace and ranges of its own.
 func TestWhereabouts(t *testing.T) {
-	// These cases mostly wait, and do nothing to the nodes or the driver.
+	// These cases mostly wait, and change neither nodes nor the driver.
 	t.Run("Quiet", func(t *testing.T) {
 		for _, c := range []testCase{
 			{"OnePod", onePod},
@@ -94,8 +94,8 @@ func ranges(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("the pod has %v, want %v", got, want)
 	}
-	// A reservation over all ranges has the network's name in its own, too: the
-	// reconciler takes that for no address, and deletes it.
+	// The name of a reservation over all ranges contains the network's name, so the
+	// reconciler does not recognize its address, and deletes it.
 	kept, err := f.allocated(f.Ctx)
 	f.Must(err)
 	const where = "IPPool blue-10.153.0.0-24"
@@ -179,8 +179,8 @@ func (f *fixture) fill(network string) {
 	}
 }
 
-// full waits until an event says that a pod has no address left, and fails the
-// test if the pod runs.
+// full waits for the Event of a pod that gets no address, and fails the test if the pod
+// runs.
 func (f *fixture) full(pod string) {
 	f.Helper()
 	f.Eventually(time.Minute, func(ctx context.Context) error {

@@ -10,18 +10,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ControllerNamespace is the controller's own.
+// ControllerNamespace is the controller's namespace.
 const ControllerNamespace = "nadra-system"
 
-// ControllerArchive is nadra-controller's image as `make image` writes it.
+// ControllerArchive returns the path of nadra-controller's image, which `make image`
+// writes.
 func ControllerArchive() string { return filepath.Join(Root(), "bin", "nadra-controller.tar") }
 
-// owner is the label by which a node is nadra's.
+// owner is the label with the owner of a node.
 const owner = "nadra.dev/owner"
 
-// InstallController makes a cluster with the driver one of manifests/drop-in,
-// all nodes being nadra's, and waits until the API server asks the controller.
-// More flags may be given.
+// InstallController installs manifests/drop-in on a cluster that has the driver, labels all
+// nodes for nadra, and waits until the API server knows the webhook. flags are added to the
+// controller's.
 func (l *Lab) InstallController(ctx context.Context, flags ...string) error {
 	for _, n := range l.Cluster.Nodes() {
 		if err := n.ImportImage(ctx, ControllerArchive()); err != nil {
@@ -54,7 +55,7 @@ func (l *Lab) waitRollout(ctx context.Context) error {
 	return l.WaitDriver(ctx)
 }
 
-// WaitController waits until all replicas are ready and the API server knows
+// WaitController waits until all replicas are ready and the webhook's configuration has
 // their CA.
 func (l *Lab) WaitController(ctx context.Context) error {
 	if out, err := l.Cluster.Kubectl(ctx, "-n", ControllerNamespace, "rollout", "status", "deployment/nadra-controller", "--timeout=90s"); err != nil {
@@ -94,8 +95,7 @@ func (l *Lab) ScaleController(ctx context.Context, replicas int) error {
 	})
 }
 
-// Uninstall stops the controller and runs its uninstalling Job; it returns what
-// the Job says.
+// Uninstall stops the controller and runs its uninstalling Job. It returns the Job's log.
 func (l *Lab) Uninstall(ctx context.Context) (string, error) {
 	if err := l.ScaleController(ctx, 0); err != nil {
 		return "", err
@@ -115,7 +115,8 @@ func (l *Lab) Uninstall(ctx context.Context) (string, error) {
 	return printed, logErr
 }
 
-// RemoveController leaves the driver alone, as Install does.
+// RemoveController removes the controller and the nodes' labels, so that the driver runs
+// alone, as after Install.
 func (l *Lab) RemoveController(ctx context.Context) error {
 	dir := filepath.Join(Root(), "manifests", "drop-in", "controller")
 	if _, err := l.Cluster.Kubectl(ctx, "delete", "-k", dir, "--ignore-not-found", "--timeout=90s"); err != nil {

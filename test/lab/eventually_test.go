@@ -38,7 +38,7 @@ func TestEventuallyReturnsTheLastError(t *testing.T) {
 	})
 }
 
-// A check that takes long is repeated less often.
+// TestPauseBetween checks that long checks are repeated less often.
 func TestPauseBetween(t *testing.T) {
 	for _, tt := range []struct{ waited, check, want time.Duration }{
 		{0, 0, shortestPause},

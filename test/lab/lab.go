@@ -29,7 +29,7 @@ type Lab struct {
 	NADs    nadclient.Interface
 }
 
-// ImageArchive is nadra-node's image as `make image` writes it.
+// ImageArchive returns the path of nadra-node's image, which `make image` writes.
 func ImageArchive() string { return filepath.Join(Root(), "bin", "nadra-node.tar") }
 
 // Archives returns the archives of both images of nadra, or an error if one is not built.
@@ -54,7 +54,7 @@ func Start(ctx context.Context, o cluster.Options, out io.Writer) (*Lab, error) 
 	return StartImage(ctx, ImageArchive(), o, out)
 }
 
-// StartImage is Start with another archive of nadra-node's image.
+// StartImage does the same as Start with another archive of nadra-node's image.
 func StartImage(ctx context.Context, archive string, o cluster.Options, out io.Writer) (*Lab, error) {
 	if _, err := os.Stat(archive); err != nil {
 		return nil, fmt.Errorf("looking for nadra's image (run `make image`): %w", err)
@@ -78,7 +78,7 @@ func StartImage(ctx context.Context, archive string, o cluster.Options, out io.W
 	return l, nil
 }
 
-// Refresh puts nadra as it is now on a cluster that runs.
+// Refresh installs the present build of nadra on a running cluster.
 func Refresh(ctx context.Context, c *cluster.Cluster) (*Lab, error) {
 	l, err := New(c)
 	if err != nil {
@@ -92,7 +92,7 @@ func Refresh(ctx context.Context, c *cluster.Cluster) (*Lab, error) {
 	if err := l.Install(ctx); err != nil {
 		return nil, err
 	}
-	// The image's name is the same, so that only a restart takes the new one.
+	// The image's name is the same, so only a restart uses the new one.
 	if _, err := c.Kubectl(ctx, "-n", "nadra", "rollout", "restart", "daemonset/nadra-node"); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func Refresh(ctx context.Context, c *cluster.Cluster) (*Lab, error) {
 	return l, nil
 }
 
-// New returns a Lab for a cluster that runs.
+// New returns a Lab for a running cluster.
 func New(c *cluster.Cluster) (*Lab, error) {
 	config, err := c.RESTConfig()
 	if err != nil {
@@ -135,7 +135,8 @@ func (l *Lab) Install(ctx context.Context) error {
 	return nil
 }
 
-// InstallCRD makes the API server know NetworkAttachmentDefinitions.
+// InstallCRD installs the CRD of NetworkAttachmentDefinitions and waits until the API
+// server serves it.
 func (l *Lab) InstallCRD(ctx context.Context) error {
 	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", "nad-crd")); err != nil {
 		return fmt.Errorf("installing manifests/nad-crd: %w", err)
@@ -145,7 +146,7 @@ func (l *Lab) InstallCRD(ctx context.Context) error {
 	return err
 }
 
-// WaitDriver waits until every node has a slice of ours.
+// WaitDriver waits until every node has a ResourceSlice of nadra.
 func (l *Lab) WaitDriver(ctx context.Context) error {
 	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
 		slices, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + DriverName})

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Said is a command's output and exit status.
+// Output has a command's output and exit status.
 type Output struct {
 	Out, Err string
 	Code     int

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Devices returns the published devices by the NAD, "namespace/name", that
-// they stand for. Of several the last one counts.
+// Devices returns the published devices by their NAD, "namespace/name". If a NAD has
+// several, it returns the last one.
 func (l *Lab) Devices(ctx context.Context) (map[string]resourceapi.Device, error) {
 	list, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + DriverName})
 	if err != nil {
@@ -28,7 +28,7 @@ func (l *Lab) Devices(ctx context.Context) (map[string]resourceapi.Device, error
 	return out, nil
 }
 
-// Published waits until all these NADs are devices.
+// Published waits until all these NADs are published.
 func (l *Lab) Published(ctx context.Context, nads ...string) error {
 	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
 		devices, err := l.Devices(ctx)

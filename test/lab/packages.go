@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Unpack downloads Debian packages with apt-get and unpacks them into a folder.
-// It installs nothing, so that no service is started on this machine. Where
-// apt-get does not know a package it reads the lists of packages first.
+// Unpack downloads Debian packages with apt-get and unpacks them into a folder. It installs
+// nothing, so that no service is started on this machine. If apt-get does not know a
+// package, Unpack updates the lists of packages.
 func Unpack(ctx context.Context, into string, packages ...string) error {
 	if err := os.MkdirAll(into, 0o755); err != nil {
 		return err

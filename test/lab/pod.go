@@ -17,10 +17,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Want is one network that a pod is to get.
+// Want is a network that a pod requests.
 type Want struct {
-	// Network is the NAD's name, with its namespace where it is another one
-	// than the pod's: "blue" or "prod/blue".
+	// Network is the NAD's name, with its namespace if that is not the pod's: "blue" or
+	// "prod/blue".
 	Network string
 	// Config is the opaque AttachmentConfig without apiVersion and kind; nil
 	// for none.
@@ -60,7 +60,7 @@ func Template(namespace, name string, wants ...Want) *resourceapi.ResourceClaimT
 	}
 }
 
-// Opaque is an AttachmentConfig without its apiVersion and kind as parameters of a
+// Opaque adds apiVersion and kind to an AttachmentConfig and returns it as parameters of a
 // claim.
 func Opaque(config map[string]any) []byte {
 	full := map[string]any{"apiVersion": "nadra.dev/v1alpha1", "kind": "AttachmentConfig"}
@@ -181,8 +181,8 @@ func (l *Lab) ClaimWhen(ctx context.Context, pod *corev1.Pod, ok func(*resourcea
 	return claim, err
 }
 
-// CreateNamespace creates a namespace in which pods can be created: its
-// default service account comes a moment later.
+// CreateNamespace creates a namespace and waits until pods can be created in it: its
+// default service account appears a moment later.
 func (l *Lab) CreateNamespace(ctx context.Context, name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := l.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
@@ -222,8 +222,8 @@ func (l *Lab) Exec(ctx context.Context, namespace, pod string, command ...string
 	return l.Cluster.Kubectl(ctx, append([]string{"-n", namespace, "exec", pod, "--"}, command...)...)
 }
 
-// HasRun reports whether the process of a container has. One that the gate has
-// refused was made, and ended by the failure to start it.
+// HasRun reports whether a container's own process has run. If the gate has refused it, the
+// container ended with StartError.
 func HasRun(c corev1.ContainerStatus) bool {
 	for _, s := range []corev1.ContainerState{c.State, c.LastTerminationState} {
 		if s.Running != nil || s.Terminated != nil && s.Terminated.Reason != "StartError" {

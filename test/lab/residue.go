@@ -14,13 +14,13 @@ import (
 	"github.com/nadra-dev/nadra/test/cluster"
 )
 
-// Snapshot is what a node has that attachments add to.
+// Snapshot has the resources of a node that attachments create.
 type Snapshot struct {
 	links, netns, addresses, cache, records, cdi []string
 }
 
-// Look takes a snapshot of a node. It reads the kernel and the disk, and asks
-// nothing of nadra.
+// TakeSnapshot takes a snapshot of a node. It reads the kernel and the disk, and does not
+// ask nadra.
 func TakeSnapshot(n *cluster.Node) (Snapshot, error) {
 	var s Snapshot
 	ns, err := n.NetNS()
@@ -61,7 +61,7 @@ func TakeSnapshot(n *cluster.Node) (Snapshot, error) {
 			return s, err
 		}
 	}
-	// What host-local keeps beside the addresses.
+	// These are host-local's own files.
 	s.addresses = slices.DeleteFunc(s.addresses, func(p string) bool {
 		b := filepath.Base(p)
 		return b == "lock" || strings.HasPrefix(b, "last_reserved_ip.")
@@ -69,7 +69,7 @@ func TakeSnapshot(n *cluster.Node) (Snapshot, error) {
 	return s, nil
 }
 
-// Added lists what s has and before has not.
+// Added lists the resources that s has and before does not.
 func (s Snapshot) Added(before Snapshot) []string {
 	var out []string
 	add := func(kind string, now, then []string) {
@@ -88,7 +88,7 @@ func (s Snapshot) Added(before Snapshot) []string {
 	return out
 }
 
-// NothingAdded waits until the node has nothing that it had not before.
+// NothingAdded waits until the node has no resource that it did not have before.
 func NothingAdded(ctx context.Context, n *cluster.Node, before Snapshot) error {
 	return Eventually(ctx, 30*time.Second, func(context.Context) error {
 		now, err := TakeSnapshot(n)

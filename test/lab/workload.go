@@ -13,8 +13,8 @@ import (
 	"github.com/nadra-dev/nadra/test/cluster"
 )
 
-// Workload returns a manifest as users of Multus have it: nothing in it names
-// nadra. Its pods carry the label app=name and ask for networks by annotation.
+// Workload returns a manifest as users of Multus write it: nothing in it names nadra. Its
+// pods have the label app=name and request networks by annotation.
 func Workload(kind, name, spec, annotation, podSpec string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
@@ -48,7 +48,7 @@ func IsReady(p *corev1.Pod) bool {
 	})
 }
 
-// MakeLink makes an interface of a node that networks can have as master.
+// MakeLink creates an interface on a node that networks can have as master.
 func MakeLink(ctx context.Context, n *cluster.Node, name string) error {
 	_, err := n.Exec(ctx, "sh", "-ec", strings.ReplaceAll("ip link add X type veth peer name Xp; ip link set X up; ip link set Xp up", "X", name))
 	return err

@@ -38,7 +38,7 @@ func (f *fixture) refused(text string, args ...string) {
 	}
 }
 
-// order are the nodes of a plan of two waves.
+// order returns the nodes of a plan of two waves.
 func (f *fixture) order(plan string) (first, second string) {
 	f.Helper()
 	text, err := os.ReadFile(plan)
@@ -58,7 +58,7 @@ type fixture struct {
 	page page
 }
 
-// install applies the stack, and workloads of others where the corpus is at hand.
+// install applies the stack, and workloads of other projects if there is a corpus.
 func (f *fixture) install() {
 	f.Helper()
 	f.Must(f.Apply(f.Ctx, stack))
@@ -84,7 +84,7 @@ func (f *fixture) nodes() []string {
 	return out
 }
 
-// nadra runs a command that has to succeed, and returns what it wrote.
+// nadra runs a command that must succeed, and returns its output.
 func (f *fixture) nadra(args ...string) string {
 	f.Helper()
 	began := time.Now()
@@ -97,7 +97,8 @@ func (f *fixture) nadra(args ...string) string {
 	return printed.Out
 }
 
-// file keeps what a command wrote, where the cluster's machines see it.
+// file writes the output of a command to a file that the cluster's machines see, and
+// returns its path.
 func (f *fixture) file(name, content string) string {
 	f.Helper()
 	path := filepath.Join(f.dir, name)
@@ -105,9 +106,9 @@ func (f *fixture) file(name, content string) string {
 	return path
 }
 
-// points are three moments of the move, at random and in their order: each is
-// what is said when a step of a node is done. After the last steps of all there is
-// nothing left to interrupt.
+// points returns three random moments of the move, in order. Each is the progress message
+// of a finished step of a node. The last two steps are excluded, because nothing is left to
+// interrupt after them.
 func (f *fixture) points(nodes ...string) []string {
 	f.Helper()
 	seed := rand.Uint64()
@@ -129,7 +130,7 @@ func (f *fixture) points(nodes ...string) []string {
 	return out
 }
 
-// runUntil runs a command, and ends it as soon as it has said something.
+// runUntil runs a command and ends it by a signal as soon as its output contains a text.
 func (f *fixture) runUntil(printed string, signal unix.Signal, args ...string) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Ctx)
@@ -155,7 +156,7 @@ func (f *fixture) runUntil(printed string, signal unix.Signal, args ...string) {
 	f.Logf("upgrade %s, ended by %s after %q:\n%s", strings.Join(args, " "), signal, printed, out)
 }
 
-// watcher closes heard when something was written.
+// watcher closes heard when a text was written.
 type watcher struct {
 	until string
 	heard chan struct{}
@@ -180,8 +181,8 @@ func (w *watcher) String() string {
 	return w.text.String()
 }
 
-// settled waits until all pods with networks run, those on some nodes by whom
-// they are to be served, each with all of its networks and none of them twice.
+// served waits until all pods with networks run, each with all its networks exactly once,
+// and those on the given nodes served by owner.
 func (f *fixture) served(owner string, nodes ...string) {
 	f.Helper()
 	f.Must(lab.Eventually(f.Ctx, 2*time.Minute, func(ctx context.Context) error {
@@ -206,7 +207,7 @@ func (f *fixture) served(owner string, nodes ...string) {
 	}
 }
 
-// Kubernetes are the Nodes as the API server has them.
+// Kubernetes returns the Node objects.
 func (f *fixture) Kubernetes() []corev1.Node {
 	f.Helper()
 	list, err := f.Kube.CoreV1().Nodes().List(f.Ctx, metav1.ListOptions{})
@@ -256,8 +257,8 @@ func static(p *corev1.Pod, statuses []nadv1.NetworkStatus) error {
 	return nil
 }
 
-// givenBack says that a namespace is nobody's by label, and that nadra serves no
-// pods of it but those of the DaemonSet, which its nodes decide about.
+// givenBack checks that a namespace has no owner's label, and that nadra serves none of its
+// pods but those of the DaemonSet, whose nodes decide.
 func (f *fixture) givenBack(name string) {
 	f.Helper()
 	if label := f.Kubectl("get", "namespace", name, "-o", `jsonpath={.metadata.labels.nadra\.dev/owner}`); label != "" {
@@ -268,7 +269,7 @@ func (f *fixture) givenBack(name string) {
 	}
 }
 
-// uids are those of a workload's pods.
+// uids returns the UIDs of a workload's pods, sorted.
 func (f *fixture) uids(app string) []string {
 	f.Helper()
 	out := strings.Fields(f.Kubectl("-n", namespace, "get", "pods", "-l", "app="+app, "-o", "jsonpath={.items[*].metadata.uid}"))
@@ -276,15 +277,15 @@ func (f *fixture) uids(app string) []string {
 	return out
 }
 
-// files are what plugins and their callers keep for a sandbox, by its ID in
-// them or in their names. Not among them are notes of eth0: Multus leaves its own
-// behind, and so does the runtime of pods without networks that stay when their node
-// moves, and whose DEL is then that of the default network (docs/upgrade.md).
+// files lists the files that plugins and their callers keep for a sandbox, with its ID in
+// their content or name. It leaves out those of eth0: Multus never deletes its own, and
+// neither does the runtime those of pods without networks that stay when their node moves,
+// because their DEL is then that of the default network (docs/upgrade.md).
 const files = `for f in /var/lib/cni/networks/*/*.*.*.* /var/lib/cni/results/* /var/lib/cni/multus/results/* /var/lib/nadra/cni/results/*; do
 case $f in *-eth0) continue;; esac
 [ -f $f ] && echo $f $(head -n 1 $f | tr -d '\r' | cut -c 1-64); done; true`
 
-// clean replaces pods, and waits until nothing is left of those that were.
+// clean replaces pods, and waits until the old ones have left nothing.
 func (f *fixture) clean(owner string, nodes ...string) {
 	f.Helper()
 	f.replaced()
@@ -292,13 +293,13 @@ func (f *fixture) clean(owner string, nodes ...string) {
 	f.nothingLeft()
 }
 
-// replaced deletes pods of each kind, which come again.
+// replaced deletes pods of each kind of workload, which recreate them.
 func (f *fixture) replaced() {
 	f.Helper()
 	f.Kubectl("-n", namespace, "delete", "pods", "-l", "app in (smf, upf, csrx, samplepod)", "--timeout=60s")
 }
 
-// nothingLeft waits until no node has anything of a sandbox that is no more.
+// nothingLeft waits until no node has files of a sandbox that is gone.
 func (f *fixture) nothingLeft() {
 	f.Helper()
 	for _, n := range f.Cluster.Nodes() {

@@ -8,23 +8,24 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// installed are the kinds of which nadra has installed or made something.
+// installed has the kinds of objects that nadra installs or creates.
 const installed = "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,deviceclasses,resourceslices,resourceclaims,resourceclaimtemplates," +
 	"mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,configmaps,leases,secrets"
 
-// onNode are nadra's files and what is in its directory, which the lab mounts.
+// onNode lists nadra's files, and the content of its directory, which is a mount in test
+// clusters.
 const onNode = `ls -d /var/lib/nadra/* /run/cdi/net.nadra.dev* /var/lib/kubelet/plugins/net.nadra.dev* /var/lib/kubelet/plugins_registry/net.nadra.dev* 2>/dev/null; true`
 
-// leave takes nadra off the cluster: refused while somebody uses it, and then
-// without a trace, but for the networks, which are the users' own.
+// leave removes nadra from the cluster. nadra must refuse that while it is in use, and
+// afterwards leave no trace but the networks, which belong to the users.
 func (f *fixture) leave() {
 	f.Helper()
 	f.refused("smf", "uninstall", "--yes")
 	f.served(v1alpha1.OwnerNadra, f.nodes()...) // nobody was touched
 	f.Kubectl("-n", namespace, "delete", "deployments,statefulsets,daemonsets", "--all", "--cascade=foreground", "--timeout=120s")
 	f.nothingLeft()
-	// Multus leaves files of its own default network behind, which count after ten minutes.
-	// The test may take longer.
+	// Multus never deletes the files of its own default network, which cleanup lists after
+	// ten minutes. The test may take longer.
 	f.write("The workloads are deleted. Nothing older than the upgrade is left behind:")
 	f.shown("cleanup", "--older-than=1h")
 	f.refused("nadra.dev/owner", "uninstall", "--yes")

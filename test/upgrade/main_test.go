@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package upgrade proves the upgrade path: a real cluster of two nodes under the
-// real Multus, as a DaemonSet, moves to nadra and back while its pods run.
+// Package upgrade proves the upgrade path: a real cluster of two nodes under the real
+// Multus, as a DaemonSet, moves to nadra and back while its pods run. It has only tests.
 package upgrade
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// master is the interface that the stack's macvlan networks stand on.
+// master is the master of the stack's macvlan networks.
 const master = "lan0"
 
 //go:embed testdata/multus.yaml
@@ -46,7 +46,7 @@ func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	return cluster.Start(ctx, cluster.Options{Dir: filepath.Join(dir, "cluster"), Nodes: 2, ImageArchives: append(archives, multus), Out: os.Stderr})
 }
 
-// multusBin is where Multus' image has its programs.
+// multusBin is the folder of the programs in Multus' image.
 const multusBin = "/usr/src/multus-cni/bin/"
 
 // multusImage makes the image of Multus' DaemonSet.
@@ -63,8 +63,8 @@ func multusImage(ctx context.Context, programs, archive string) error {
 	return nil
 }
 
-// install is a cluster under Multus: its DaemonSet on all nodes, and nothing of
-// nadra.
+// install makes a cluster under Multus: it installs its DaemonSet on all nodes, and nothing
+// of nadra.
 func install(ctx context.Context, c *cluster.Cluster) (err error) {
 	if theLab, err = lab.New(c); err != nil {
 		return err

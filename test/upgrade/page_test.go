@@ -16,14 +16,14 @@ import (
 
 var update = flag.Bool("update", false, "write docs/upgrade-example.md")
 
-// page is what the documentation shows of a move: commands and what they print.
+// page is the documentation's example of a move: commands and their output.
 type page struct {
 	text strings.Builder
-	// names are what paths and nodes are called there.
+	// names replaces paths and nodes by their names on the page.
 	names *strings.Replacer
 }
 
-// shown runs a command that the page has, too.
+// shown runs a command and adds it to the page, with its output.
 func (f *fixture) shown(args ...string) {
 	f.Helper()
 	out := f.nadra(args...)
@@ -31,7 +31,7 @@ func (f *fixture) shown(args ...string) {
 	f.page.text.WriteString("```\n$ kubectl nadra " + strings.Join(args, " ") + "\n" + strings.TrimRight(out, "\n") + "\n```\n\n")
 }
 
-// says is a sentence of the page.
+// write adds a sentence to the page.
 func (f *fixture) write(text string) { f.page.text.WriteString(text + "\n\n") }
 
 const pageHead = `# A move, from its first to its last command
@@ -42,8 +42,8 @@ kills the upgrade three times, deletes pods, and moves everything back and forth
 
 `
 
-// published compares the page with the documentation, but for what is another
-// in each run: times, names, and where the scheduler puts pods.
+// published compares the page with the documentation. It ignores what differs in each run:
+// times, names, and the nodes of pods.
 func (f *fixture) published() {
 	f.Helper()
 	if os.Getenv("NADRA_CORPUS") == "" {

@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// stack are workloads of each kind that a node's move has to do with: one that
-// may go anywhere, one with names and addresses of its own, one on every node,
-// and one without networks, which nobody is to touch.
+// stack has one workload of each kind that matters for a node's move: one that may go
+// anywhere, one with names and addresses of its own, one on every node, and one without
+// networks, which must not be touched.
 const stack = `
 apiVersion: v1
 kind: Namespace
@@ -93,18 +93,18 @@ spec:
       containers: [{name: main, image: localhost/test:1, imagePullPolicy: Never, command: [/bin/sleep, infinity]}]
 `
 
-// interfaces are those that pods of the stack have besides eth0, by their label
-// app; ofOthers are added where the corpus is at hand.
+// interfaces has the interfaces of the stack's pods besides eth0, by their label app. Those
+// of ofOthers are added if there is a corpus.
 var interfaces = map[string][]string{"smf": {"net1"}, "upf": {"n3", "n6"}, "probe": {"net9"}}
 
-// networked are how many pods of the stack have networks, without ofOthers.
+// networked is the number of the stack's pods with networks, without ofOthers.
 var networked = 5
 
-// ofOthers are workloads of the corpus whose networks this kernel can run, with
-// the files that have their networks. Annotations and networks are as they are;
-// a pod becomes one of a Deployment, since nobody would make it again; and its
-// containers are the test's, as there is no registry to pull theirs from. None
-// has default-route, which this Multus does not act on, and verify says so (V50).
+// ofOthers has workloads of the corpus whose networks this kernel can run, with the files
+// of their networks. Annotations and networks are unmodified. A pod becomes one of a
+// Deployment, because nothing would recreate it, and its containers are the test's, because
+// there is no registry to pull theirs from. None has default-route, because this Multus
+// ignores it, which verify reports (V50).
 var ofOthers = []struct {
 	folder     string
 	networks   string
@@ -126,10 +126,10 @@ var ofOthers = []struct {
 	{"s1061123__my-pod-samples", "10-tuning.yaml", "10-tuning.yaml", "tuning", []string{"net1"}},
 }
 
-// masters are the interfaces that the corpus' networks stand on and nodes lack.
+// masters has the masters of the corpus' networks, which nodes lack.
 var masters = []string{master, "eth1", "eth2"}
 
-// corpusStack is the manifest of ofOthers.
+// corpusStack returns the manifest of ofOthers.
 func corpusStack(dir string) (string, error) {
 	objects := map[string]any{}
 	for _, w := range ofOthers {
@@ -141,7 +141,7 @@ func corpusStack(dir string) (string, error) {
 			if o.GetKind() != "NetworkAttachmentDefinition" {
 				continue
 			}
-			if o.GetNamespace() != "default" { // whoever is not there names none
+			if o.GetNamespace() != "default" { // the Deployment names none
 				o.SetNamespace(namespace)
 			}
 			objects["1 "+o.GetNamespace()+"/"+o.GetName()] = o.Object
@@ -173,7 +173,7 @@ func corpusStack(dir string) (string, error) {
 	return out.String(), nil
 }
 
-// deployment has the pod template's annotations of a workload.
+// deployment makes a Deployment with the pod template's annotations of a workload.
 func deployment(o *unstructured.Unstructured) (*appsv1.Deployment, error) {
 	annotations := o.GetAnnotations()
 	if o.GetKind() != "Pod" {
@@ -198,14 +198,14 @@ func deployment(o *unstructured.Unstructured) (*appsv1.Deployment, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: o.GetName(), Namespace: namespace},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			// Addresses of their own are those of one pod at a time.
+			// Only one pod at a time can have a fixed address.
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}, Spec: pod},
 		},
 	}, nil
 }
 
-// documents are the objects of a file, with those of Lists.
+// documents returns the objects of a file, including those of Lists.
 func documents(path string) ([]*unstructured.Unstructured, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

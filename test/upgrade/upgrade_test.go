@@ -19,10 +19,10 @@ import (
 
 const namespace = "core"
 
-// A cluster moves: planned, carried out by a process that is killed again and
-// again, compared with what was before; then one node goes back, a workload, its
-// namespace, and forth once more; then everything goes back, and forth for good, and Multus is removed; and
-// in the end nadra, too. Pods that are deleted at any of these stages leave nothing.
+// TestUpgrade moves a cluster to nadra by a plan, with a process that is killed several
+// times, and compares the pods with a snapshot. Then it rolls back a node, a workload and a
+// namespace, moves them again, rolls back everything, moves it again and removes Multus,
+// and in the end nadra. Pods that are deleted at any of these stages must leave nothing.
 func TestUpgrade(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 28*time.Minute)
 	defer cancel()
@@ -47,7 +47,7 @@ func TestUpgrade(t *testing.T) {
 	f.nadra("upgrade", "run", "-f", plan, "--dry-run=server")
 	f.served(v1alpha1.OwnerMultus, f.nodes()...) // nothing was changed by these
 
-	// Killed without a word, and told to stop.
+	// Killed by SIGKILL, and interrupted.
 	points := f.points(first, second)
 	f.runUntil(points[0], unix.SIGKILL, "run", "-f", plan, "--yes")
 	f.runUntil(points[1], unix.SIGINT, "resume", "--yes")
