@@ -19,7 +19,7 @@ import (
 // Network is a NetworkAttachmentDefinition of a case.
 type Network struct {
 	Namespace, Name, Config string
-	// Resource is the annotation that names a pool of devices.
+	// Resource is the value of the annotation that names a resource pool.
 	Resource string
 }
 
@@ -27,30 +27,30 @@ type Network struct {
 type Case struct {
 	Name      string
 	Namespace string
-	// About are the numbers of the behaviours that the case is to show.
+	// About has the numbers of the behaviours that the case shows.
 	About       []string
 	Networks    []Network
 	Annotations map[string]string // of the pod
-	// Claims are those of the pod as its manifest was converted; without them,
-	// one is made that stands for the annotation.
+	// Claims has the claims of the pod's converted manifest. Without them, the suite makes
+	// a claim from the annotation.
 	Claims []resourceapi.ResourceClaimSpec
-	// Files are on the node in the directory for NADs without a configuration.
+	// Files has the files in the node's directory for NADs without a configuration, by
+	// name.
 	Files map[string]string
-	// Runtime is what the runtime has to say to the default network, as a pod's
-	// host ports: the CNI key runtimeConfig.
+	// Runtime is the runtimeConfig that the runtime passes to the default network, such as
+	// a pod's host ports.
 	Runtime map[string]any
-	// Fails says that no side is to start the pod. Of a pod of the corpus nobody
-	// has said it.
+	// Fails is set if neither side may start the pod. It is unknown for pods of the corpus.
 	Fails   bool
 	Foreign bool
-	// MayFail says that it depends on the kernel.
+	// MayFail is set if that depends on the kernel.
 	MayFail bool
-	// Differs is the number of a difference that follows from the case as a
-	// whole, and that no rule can tell from others.
+	// Differs is the number of a difference that follows from the case as a whole, and that
+	// no rule can distinguish from others.
 	Differs string
 }
 
-// text is all that the case says; a MAC address in it was asked for.
+// text returns all texts of the case. A MAC address in it counts as requested.
 func (c Case) text() string {
 	var out strings.Builder
 	for _, n := range c.Networks {
@@ -62,7 +62,7 @@ func (c Case) text() string {
 	return out.String()
 }
 
-// configs are all CNI configurations of the case.
+// configs returns all CNI configurations of the case.
 func (c Case) configs() []string {
 	var out []string
 	for _, n := range c.Networks {
@@ -74,7 +74,7 @@ func (c Case) configs() []string {
 	return out
 }
 
-// theme is one file of cases. Its networks are there for all of its cases.
+// theme is one file of cases, which share its networks.
 type theme struct {
 	About     string            `json:"about"`
 	NADs      map[string]string `json:"nads"`
@@ -85,9 +85,9 @@ type theme struct {
 type themeCase struct {
 	Name  string   `json:"name"`
 	Shows []string `json:"shows"`
-	// Networks is the annotation of that name; a pod may be without.
+	// Networks is the networks annotation; nil for a pod without it.
 	Networks *string `json:"networks"`
-	// Elements are the annotation's JSON form, for what reads badly as text.
+	// Elements is the annotation's JSON form, for values that read badly as text.
 	Elements    []map[string]any  `json:"elements"`
 	Annotations map[string]string `json:"annotations"`
 	Files       map[string]string `json:"files"`
@@ -119,7 +119,7 @@ func readTheme(file string) ([]Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What a file on disk need not spell out.
+	// Long texts that the file abbreviates.
 	text = bytes.ReplaceAll(text, []byte("@200kB@"), bytes.Repeat([]byte("0123456789"), 20_000))
 	var t theme
 	if err := yaml.UnmarshalStrict(text, &t); err != nil {
@@ -165,8 +165,8 @@ func (c themeCase) in(namespace string, t theme) (Case, error) {
 	return out, nil
 }
 
-// checkFiles makes sure that nadra's one directory can have the files of all
-// cases: Multus is given one for each case.
+// checkFiles checks that nadra's one directory can have the files of all cases. Multus gets
+// a directory for each case.
 func checkFiles(cases []Case) error {
 	owner := map[string]string{}
 	for _, c := range cases {
@@ -186,11 +186,11 @@ var (
 	bridgeForm = regexp.MustCompile(`"bridge"\s*:\s*"([^"/]+)"`)
 )
 
-// absentPlugin begins the names of plugins that are to be missing.
+// absentPlugin begins the names of plugins that must be missing.
 const absentPlugin = "absent"
 
-// pluginTypes are the plugins that the cases call. Configurations are searched
-// and not parsed: some are broken on purpose.
+// pluginTypes returns the plugins that the cases call. It searches configurations without
+// parsing them, because some are broken on purpose.
 func pluginTypes(cases []Case) []string {
 	var out []string
 	for _, c := range cases {
@@ -206,8 +206,8 @@ func pluginTypes(cases []Case) []string {
 	return slices.Compact(out)
 }
 
-// nodeLinks are the interfaces that the cases expect on the node, each with
-// whether it is a bridge.
+// nodeLinks returns the interfaces that the cases expect on the node, and whether each is a
+// bridge.
 func nodeLinks(cases []Case) map[string]bool {
 	out := map[string]bool{}
 	for _, c := range cases {

@@ -18,7 +18,7 @@ import (
 
 const poolName = nodeName + "/networks"
 
-// devices are those that nadra publishes, by name.
+// devices returns the devices that nadra publishes, by name.
 func (w *world) devices(ctx context.Context) (map[string]resourceapi.Device, error) {
 	list, err := w.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + v1alpha1.DriverName})
 	if err != nil {
@@ -33,8 +33,8 @@ func (w *world) devices(ctx context.Context) (map[string]resourceapi.Device, err
 	return out, nil
 }
 
-// claimSpecs are those of the pod's claims: as the conversion of its manifest
-// has them, or the one that stands for its annotation.
+// claimSpecs returns the specs of the pod's claims: those of its converted manifest, or one
+// made from its annotation.
 func claimSpecs(c Case, selections []attachment.Selection) ([]resourceapi.ResourceClaimSpec, error) {
 	if len(c.Claims) > 0 {
 		return c.Claims, nil
@@ -46,7 +46,7 @@ func claimSpecs(c Case, selections []attachment.Selection) ([]resourceapi.Resour
 	return []resourceapi.ResourceClaimSpec{spec}, nil
 }
 
-// claims makes the pod's claims, allocated as the scheduler would, and reserved
+// claims creates the pod's claims, allocates them as the scheduler would, and reserves them
 // for the pod.
 func (w *world) claims(ctx context.Context, s sandbox, selections []attachment.Selection) ([]*resourceapi.ResourceClaim, error) {
 	specs, err := claimSpecs(s.c, selections)
@@ -72,7 +72,7 @@ func (w *world) claims(ctx context.Context, s sandbox, selections []attachment.S
 	return out, nil
 }
 
-// claimName is the name of one of a pod's claims.
+// claimName returns the name of a pod's claim.
 func claimName(pod string, i int) string { return fmt.Sprintf("%s-%d", pod, i) }
 
 func (w *world) claim(ctx context.Context, s sandbox, name string, spec resourceapi.ResourceClaimSpec, selections []attachment.Selection) (*resourceapi.ResourceClaim, error) {
@@ -94,14 +94,13 @@ func (w *world) claim(ctx context.Context, s sandbox, name string, spec resource
 	return claim, nil
 }
 
-// refusal is what a user would be told; not a failure of the suite.
+// refusal is an error that a user would get; it is no failure of the suite.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// allocation gives every request the device of its network. One that nadra
-// does not offer is allocated, too: what nadra says of it is better read than
-// that no node has it.
+// allocation gives every request the device of its network, also if nadra does not publish
+// it, because nadra's error says more than that no node has the device.
 func allocation(claim *resourceapi.ResourceClaim, selections []attachment.Selection, devices map[string]resourceapi.Device) *resourceapi.AllocationResult {
 	var out resourceapi.AllocationResult
 	for i, request := range claim.Spec.Devices.Requests {
@@ -126,8 +125,8 @@ func allocation(claim *resourceapi.ResourceClaim, selections []attachment.Select
 	return &out
 }
 
-// attached waits until the claim tells of all its devices. why is what it says
-// of one that failed.
+// attached waits until the claim has a status for all its devices. why is the message of a
+// device that failed.
 func (w *world) attached(ctx context.Context, claim *resourceapi.ResourceClaim) (why string, err error) {
 	err = eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
 		now, err := w.kube.ResourceV1().ResourceClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
@@ -149,8 +148,9 @@ func (w *world) attached(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	return why, err
 }
 
-// published waits until nadra has seen the NADs that were made so far: the
-// informer tells of changes in their order, and every look is at all of them.
+// published waits until nadra has seen the NADs that were created so far. It creates one
+// more NAD: the informer delivers changes in order, and nadra publishes all networks at a
+// time.
 func (w *world) published(ctx context.Context) error {
 	w.nadra.waves++
 	last := Network{
@@ -180,8 +180,8 @@ func (w *world) published(ctx context.Context) error {
 	})
 }
 
-// offered waits until the case's networks are published as they were when all
-// was set up: nadra takes one back for a moment when its master went into a pod.
+// offered waits until the case's networks are published as they were at the beginning.
+// nadra withdraws a network for a moment when its master was moved to a pod.
 func (w *world) offered(ctx context.Context, c Case) error {
 	return eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
 		devices, err := w.devices(ctx)

@@ -15,7 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// verdicts are those of this run, for its last line.
+// verdicts has the verdicts of this run, for its last line.
 var verdicts compare.Verdicts
 
 // TestConformance runs inside of a node; see TestMain.
@@ -51,7 +51,7 @@ func TestConformance(t *testing.T) {
 		}
 		must(t, w.deleteNetworks(ctx, wave))
 	}
-	if whole := verdicts.Cases == len(all); whole { // and not a part, by -run
+	if whole := verdicts.Cases == len(all); whole { // and not only a part, by -run
 		for _, stale := range verdicts.Stale() {
 			t.Errorf("docs/compatibility.md: %s", stale)
 		}
@@ -80,8 +80,8 @@ func judge(ctx context.Context, t *testing.T, w *world, c Case) {
 	t.Logf("%s%s", verdict, note)
 }
 
-// differences are those between the sides, and that of both to what the case
-// says.
+// differences returns the differences between the sides, and between both sides and the
+// case's expectation.
 func differences(c Case, multus, nadra compare.Side) []compare.Difference {
 	out := compare.Sides(multus, nadra, c.text())
 	if both := multus.Error != "" && nadra.Error != ""; both && !c.Foreign && !c.MayFail && !c.Fails {
@@ -93,8 +93,8 @@ func differences(c Case, multus, nadra compare.Side) []compare.Difference {
 	return out
 }
 
-// allCases are the suite's own and those of the corpus, in waves of which each
-// has no two networks of one name.
+// allCases returns the suite's own cases and those of the corpus, in waves. A wave has no
+// two networks with one name.
 func allCases(t *testing.T) ([][]Case, error) {
 	own, err := ownCases("testdata/cases")
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// manifest is where a pod comes from: the document, and which of its pods with
-// the annotation it is.
+// manifest is the origin of a pod: the document, and the pod's index among those of the
+// document with the annotation.
 type manifest struct {
 	text  []byte
 	index int
 }
 
-// convert makes the claims that the pod has when `kubectl nadra convert` was
-// run over its manifest; none if it is left as it is.
+// convert returns the claims that the pod has after `kubectl nadra convert` of its
+// manifest, or none if the manifest is not converted.
 func (m manifest) convert(namespace string, networks []Network) ([]resourceapi.ResourceClaimSpec, error) {
 	result := translate.Convert(translate.Input{
 		Files: []translate.File{{Name: "manifest.yaml", Data: m.text}},
@@ -59,7 +59,7 @@ func lookup(networks []Network, ref attachment.NetworkRef) *nadv1.NetworkAttachm
 	return nil
 }
 
-// templatesOf are the names of the templates that a pod's claims are made of.
+// templatesOf returns the names of the templates of a pod's claims.
 func templatesOf(pod map[string]any) []string {
 	var out []string
 	spec, _ := pod["spec"].(map[string]any)

@@ -19,21 +19,20 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// corpusEnv names a folder of public manifests. They are not part of the
-// repository: many have no licence that would allow it.
+// corpusEnv is the environment variable with a folder of public manifests. They are not
+// part of the repository, because the licences of many do not allow it.
 const corpusEnv = "NADRA_CORPUS"
 
-// corpus is what a folder of manifests holds.
+// corpus has the content of a folder of manifests.
 type corpus struct {
 	networks []placed
 	pods     []placedPod
 	cases    []Case
-	// about says how many of the cases were converted, and how many pods are no
-	// cases.
+	// about describes how many of the cases were converted, and how many pods make no case.
 	about string
 }
 
-// placed is a NAD with the file that it is in.
+// placed is a NAD with its file.
 type placed struct {
 	Network
 	file string
@@ -43,7 +42,7 @@ type placed struct {
 type placedPod struct {
 	namespace, file string
 	annotations     map[string]string
-	// templates are those of the pod's claims.
+	// templates are the templates of the pod's claims.
 	templates []string
 	manifest  manifest
 }
@@ -93,8 +92,8 @@ func (c *corpus) read(path, name string) error {
 	}
 }
 
-// collect walks everything: pods are nested in many kinds of objects, whose
-// namespace is theirs.
+// collect walks an object and adds the NADs and pods in it. Pods are nested in many kinds
+// of objects, and have their namespace.
 func (c *corpus) collect(file, namespace string, v any) {
 	switch v := v.(type) {
 	case []any:
@@ -140,7 +139,7 @@ func (c *corpus) makeCases() error {
 	count := map[string]int{}
 	slices.SortStableFunc(c.pods, func(a, b placedPod) int { return strings.Compare(a.file, b.file) })
 	for i, pod := range c.pods {
-		// Where a manifest leaves the namespace to its user, each case has its own.
+		// If a manifest has no namespace, the case has its own.
 		free := fmt.Sprintf("corpus-%d", i)
 		networks, found, err := c.networksOf(pod, free)
 		switch {
@@ -174,7 +173,7 @@ func (c *corpus) makeCases() error {
 	return nil
 }
 
-// networksOf finds what a pod names: in its file, in its folder, anywhere.
+// networksOf finds the NADs that a pod names: in its file, in its folder, or anywhere.
 func (c *corpus) networksOf(pod placedPod, free string) (networks []Network, found bool, err error) {
 	selections, err := attachment.ParseSelections(pod.annotations[attachment.NetworksAnnotation], orElse(pod.namespace, free))
 	if err != nil {
@@ -200,7 +199,7 @@ func (c *corpus) find(pod placedPod, ref attachment.NetworkRef, free string) (Ne
 	}
 	for _, is := range near {
 		for _, n := range c.networks {
-			// A manifest without a namespace is applied to the pod's.
+			// A manifest without a namespace is applied to the pod's namespace.
 			there := n.Namespace == ref.Namespace || n.Namespace == "" || ref.Namespace == free
 			if is(n.file) && n.Name == ref.Name && there {
 				n.Namespace = ref.Namespace
@@ -218,7 +217,7 @@ func orElse(s, other string) string {
 	return s
 }
 
-// waves puts cases together that have no two networks of the same name.
+// waves groups cases that have no two different networks with one name.
 func waves(cases []Case) [][]Case {
 	var out [][]Case
 	var taken []map[attachment.NetworkRef]Network
@@ -237,7 +236,8 @@ next:
 	return out
 }
 
-// fits adds the case's networks to those of a wave if none is another one.
+// fits adds the case's networks to those of a wave, unless one differs from a network with
+// its name, and reports whether it did.
 func fits(c Case, taken map[attachment.NetworkRef]Network) bool {
 	for _, n := range c.Networks {
 		if other, ok := taken[attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}]; ok && other != n {

@@ -15,8 +15,8 @@ const (
 	defaultBridge    = "conf0"
 )
 
-// defaultNetwork is the cluster's: a bridge, with an address and a default
-// route of each family.
+// defaultNetwork is the cluster's network: a bridge, with an address and a default route of
+// each family.
 type defaultNetwork struct {
 	conf []byte
 	list *libcni.NetworkConfigList
@@ -41,7 +41,8 @@ func newDefaultNetwork() *defaultNetwork {
 	}
 }
 
-// write puts the configuration where a runtime, and nadra, look for it.
+// write writes the configuration to the directory in which a runtime, and nadra, look for
+// it.
 func (d *defaultNetwork) write(dir string) (err error) {
 	if d.list, err = libcni.NetworkConfFromBytes(d.conf); err != nil {
 		return fmt.Errorf("reading the default network: %w", err)
@@ -55,7 +56,8 @@ func (d *defaultNetwork) runtimeConf(s sandbox) *libcni.RuntimeConf {
 	}
 }
 
-// add does what a runtime does before it tells its NRI plugins.
+// add attaches the sandbox to the default network, as a runtime does before it calls its
+// NRI plugins.
 func (d *defaultNetwork) add(ctx context.Context, s sandbox) error {
 	if _, err := d.cni.AddNetworkList(ctx, d.list, d.runtimeConf(s)); err != nil {
 		return fmt.Errorf("adding the default network: %w", err)
@@ -70,5 +72,5 @@ func (d *defaultNetwork) del(ctx context.Context, s sandbox) error {
 	return nil
 }
 
-// delegate is the configuration as Multus takes it.
+// delegate returns the configuration as Multus' delegate.
 func (d *defaultNetwork) delegate() json.RawMessage { return d.conf }

@@ -27,7 +27,7 @@ func inNetNS(path string, fn func() error) error {
 	})
 }
 
-// onThread runs fn on a thread that is thrown away afterwards.
+// onThread runs fn on a thread that ends afterwards.
 func onThread(fn func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -39,8 +39,8 @@ func onThread(fn func() error) error {
 
 const netnsDir = "/var/run/netns"
 
-// newNetNS makes the network namespace of a sandbox as a runtime does.
-// Duplicate addresses are not looked for: it takes the kernel a second each time.
+// newNetNS creates the network namespace of a sandbox as a runtime does. It switches off
+// the detection of duplicate addresses, which takes the kernel a second each time.
 func newNetNS(name string) (path string, err error) {
 	err = onThread(func() error {
 		ns, err := netns.NewNamed(name)
@@ -68,9 +68,9 @@ func noDAD() error {
 	return errors.Join(errs...)
 }
 
-// nodeNetwork keeps the node's interfaces as the cases expect them.
+// nodeNetwork restores the node's interfaces as the cases expect them.
 type nodeNetwork struct {
-	base []string // those that the node has without any case
+	base []string // interfaces that the node has without any case
 	want map[string]bool
 }
 
@@ -91,8 +91,8 @@ func newNodeNetwork(want map[string]bool) (*nodeNetwork, error) {
 	return n, err
 }
 
-// restore removes what plugins have left, bridges above all, and brings back
-// what they took with a pod's namespace.
+// restore removes interfaces that plugins have left, above all bridges, and recreates those
+// that ended with a pod's namespace.
 func (n *nodeNetwork) restore() error {
 	added, err := n.added()
 	if err != nil {
@@ -116,7 +116,7 @@ func (n *nodeNetwork) restore() error {
 	return nil
 }
 
-// added are the interfaces of the node that came since it was set up.
+// added returns the node's interfaces that were created since it was set up.
 func (n *nodeNetwork) added() ([]string, error) {
 	present, err := linkNames()
 	return slices.DeleteFunc(present, func(name string) bool { return slices.Contains(n.base, name) }), err

@@ -16,8 +16,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// The test starts itself a second time, inside of a node; these tell that one
-// where things are.
+// The test runs itself again inside of a node. These variables tell the inner run where the
+// programs are.
 const (
 	insideEnv = "NADRA_CONFORMANCE_INSIDE"
 	multusEnv = "NADRA_CONFORMANCE_MULTUS"
@@ -66,7 +66,8 @@ func outside(ctx context.Context, dir string) (err error) {
 	return c.Node(1).Run(cmd)
 }
 
-// programs builds what the two sides run. nadra-node is made by `make build`.
+// programs builds the programs of the two sides, except for nadra-node, which `make build`
+// makes.
 func programs(ctx context.Context, dir string) (multus, plugin string, err error) {
 	if multus, err = cluster.BuildMultus(ctx, os.Stderr); err != nil {
 		return "", "", err

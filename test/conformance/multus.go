@@ -16,8 +16,8 @@ import (
 // multusSide runs Multus as a container runtime runs a CNI plugin.
 type multusSide struct{ w *world }
 
-// lateAnswer are errors of an API server that took long: Multus allows a
-// request a quarter of a second. A runtime would come again with a new sandbox.
+// lateAnswer matches errors of a slow API server, because Multus allows a request a quarter
+// of a second. A runtime would retry with a new sandbox.
 var lateAnswer = regexp.MustCompile(`context deadline exceeded|i/o timeout|rate limiter Wait|TLS handshake timeout`)
 
 const lateTries = 4
@@ -43,7 +43,7 @@ func (m multusSide) stop(ctx context.Context, s sandbox) (string, error) {
 
 func (m multusSide) own() (dirs, ids []string) { return []string{multusCache}, nil }
 
-// call returns what Multus says of a failure.
+// call runs Multus and returns its error message, or "".
 func (m multusSide) call(ctx context.Context, command string, s sandbox) (why string, err error) {
 	conf, err := m.conf(s.c)
 	if err != nil {
@@ -69,8 +69,8 @@ func (m multusSide) call(ctx context.Context, command string, s sandbox) (why st
 	return reported.Error(), nil
 }
 
-// conf is Multus' configuration. What it would have the runtime send to the
-// default network, the runtime sends.
+// conf returns Multus' configuration, with the runtimeConfig that the runtime passes to the
+// default network.
 func (m multusSide) conf(c Case) ([]byte, error) {
 	conf := map[string]any{
 		"cniVersion": "1.0.0", "name": "multus-cni-network", "type": "multus",

@@ -22,8 +22,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// nadra is one nadra-node that runs, with the runtime's real side of NRI and
-// the kubelet's client of DRA.
+// nadra is a running nadra-node, with the runtime's real side of NRI and the kubelet's
+// client of DRA.
 type nadra struct {
 	process *exec.Cmd
 	runtime *adaptation.Adaptation
@@ -32,7 +32,7 @@ type nadra struct {
 	ended   chan struct{}
 	err     error // of the end
 
-	// offered are the devices that were published when all networks were made.
+	// offered has the devices that were published when all networks were created.
 	offered map[string]bool
 	waves   int
 }
@@ -152,7 +152,7 @@ func (n *nadra) stop() error {
 	return errors.Join(err, n.err)
 }
 
-// silent is the runtime's log, which nobody reads.
+// silent discards the runtime's log.
 type silent struct{}
 
 func (silent) Debugf(context.Context, string, ...any) {}

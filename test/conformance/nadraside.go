@@ -14,7 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// nadraSide is the scheduler, the kubelet and the runtime of one sandbox.
+// nadraSide acts as the scheduler, the kubelet and the runtime of one sandbox.
 type nadraSide struct {
 	w      *world
 	claims []*resourceapi.ResourceClaim
@@ -51,8 +51,8 @@ func (n *nadraSide) start(ctx context.Context, s sandbox) (string, error) {
 	})
 }
 
-// prepare does what comes before the sandbox. A pod without networks has no
-// claim.
+// prepare creates the pod's claims and calls Prepare, which come before the sandbox. A pod
+// without networks has no claim.
 func (n *nadraSide) prepare(ctx context.Context, s sandbox) (why string, err error) {
 	selections, err := attachment.ParseSelections(s.c.Annotations[attachment.NetworksAnnotation], s.pod.Namespace)
 	if err != nil {
@@ -79,7 +79,7 @@ func (n *nadraSide) prepare(ctx context.Context, s sandbox) (why string, err err
 	return "", nil
 }
 
-// wire are the claims as the kubelet names them.
+// wire returns the claims as the kubelet names them.
 func (n *nadraSide) wire() []*drapb.Claim {
 	var out []*drapb.Claim
 	for _, c := range n.claims {
@@ -88,8 +88,8 @@ func (n *nadraSide) wire() []*drapb.Claim {
 	return out
 }
 
-// runPodSandbox tells NRI as a runtime does: no plugin is being synchronised
-// meanwhile.
+// runPodSandbox calls the NRI plugins as a runtime does, while no plugin is being
+// synchronised.
 func (n *nadraSide) runPodSandbox(ctx context.Context, s sandbox) error {
 	block := n.w.nadra.runtime.BlockPluginSync()
 	defer block.Unblock()
@@ -103,8 +103,8 @@ func nriPod(s sandbox) *nri.PodSandbox {
 	}
 }
 
-// stop is containerd's order: NRI, the default network, NRI; then the kubelet
-// lets go of the claim.
+// stop detaches in containerd's order: NRI, the default network, NRI. Then it calls
+// Unprepare, as the kubelet does.
 func (n *nadraSide) stop(ctx context.Context, s sandbox) (string, error) {
 	runtime := n.w.nadra.runtime
 	err := runtime.StopPodSandbox(ctx, &nri.StopPodSandboxRequest{Pod: nriPod(s)})

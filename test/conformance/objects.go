@@ -19,8 +19,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// nodeName is a Node that has no kubelet: what a kubelet would do with the
-// cases' pods is done here.
+// nodeName is a Node without a kubelet, whose work the suite does.
 const nodeName = "conformance"
 
 // eventually waits until check succeeds, or returns its last error.
@@ -45,8 +44,8 @@ func (w *world) createNode(ctx context.Context) error {
 	return nil
 }
 
-// createNamespaces makes all that the cases name, and waits until pods can be
-// created in them.
+// createNamespaces creates all namespaces of the cases, and waits until pods can be created
+// in them.
 func (w *world) createNamespaces(ctx context.Context, cases []Case) error {
 	names := map[string]bool{}
 	for _, c := range cases {
@@ -73,7 +72,7 @@ func (w *world) createNamespaces(ctx context.Context, cases []Case) error {
 	return group.Wait()
 }
 
-// createNetworks makes the NADs of some cases; another case may have the same.
+// createNetworks creates the NADs of some cases, which may share them.
 func (w *world) createNetworks(ctx context.Context, cases []Case) error {
 	all := map[attachment.NetworkRef]Network{}
 	for _, c := range cases {
@@ -89,7 +88,7 @@ func (w *world) createNetworks(ctx context.Context, cases []Case) error {
 	return group.Wait()
 }
 
-// definition is the network as an object.
+// definition returns the network as an object.
 func (n Network) definition() *nadv1.NetworkAttachmentDefinition {
 	nad := &nadv1.NetworkAttachmentDefinition{
 		ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.Name},
@@ -125,7 +124,7 @@ func (w *world) deleteNetworks(ctx context.Context, cases []Case) error {
 	return nil
 }
 
-// createPod makes a case's pod. Nobody runs it.
+// createPod creates a case's pod, which no kubelet runs.
 func (w *world) createPod(ctx context.Context, c Case, name string) (*corev1.Pod, error) {
 	var claims []corev1.PodResourceClaim
 	var references []corev1.ResourceClaim
@@ -146,7 +145,7 @@ func (w *world) createPod(ctx context.Context, c Case, name string) (*corev1.Pod
 	return w.kube.CoreV1().Pods(c.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 }
 
-// status is what the pod's annotation says now.
+// status returns the present network-status annotation of the pod.
 func (w *world) status(ctx context.Context, pod *corev1.Pod) (string, error) {
 	now, err := w.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 // the kernel lets it set.
 func Observe(path string) (compare.State, error) { return observe(path, observeSettings) }
 
-// observe describes a network namespace: its interfaces, addresses, routes and
-// rules, and what more it is told to look at. What the kernel makes by itself is
-// left out where it follows from the rest or is random.
+// observe describes a network namespace: its interfaces, addresses, routes and rules, and
+// whatever more adds. It leaves out what the kernel makes by itself if that follows from
+// the rest or is random.
 func observe(path string, more ...func(compare.State) error) (compare.State, error) {
 	state := compare.State{}
 	err := inNetNS(path, func() error {
@@ -77,7 +77,7 @@ func mode(link netlink.Link) string {
 	return ""
 }
 
-// observeRoutes takes all tables but the kernel's own, which follows from the
+// observeRoutes adds the routes of all tables but the kernel's own, which follows from the
 // addresses.
 func observeRoutes(state compare.State) error {
 	list, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
@@ -113,7 +113,7 @@ func observeRules(state compare.State) error {
 	return nil
 }
 
-// observeSettings reads all that the kernel lets this namespace set.
+// observeSettings adds all sysctls of this namespace.
 func observeSettings(state compare.State) error {
 	const root = "/proc/sys/net"
 	settings := map[string]any{}
@@ -133,8 +133,8 @@ func observeSettings(state compare.State) error {
 	return err
 }
 
-// left describes what there is after DEL, in the pod's namespace, but for
-// settings, which no plugin takes back, and on the node.
+// left describes the pod's namespace and the node after DEL, without sysctls, which no
+// plugin resets.
 func (w *world) left(s sandbox, a attacher) (compare.State, error) {
 	state, err := observe(s.netns)
 	if err != nil {
@@ -144,14 +144,14 @@ func (w *world) left(s sandbox, a attacher) (compare.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Whether the default network was made before the pod was refused, and its
-	// bridge with it, is the runtime's affair.
+	// It depends on the runtime whether the default network and its bridge were made before
+	// the pod was refused.
 	state["nodeLinks"] = slices.DeleteFunc(links, func(name string) bool { return name == defaultBridge })
 	files := filesIn(hostLocalDir, deviceInfoDir)
 	dirs, ids := a.own()
 	ids = append(ids, s.id, string(s.pod.UID))
 	for path, content := range filesIn(dirs...) {
-		// What an earlier case is owed is found there, too.
+		// Pending DELs of earlier cases are there, too.
 		if slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(path+content.(string), id) }) {
 			files[path] = content
 		}
@@ -160,14 +160,14 @@ func (w *world) left(s sandbox, a attacher) (compare.State, error) {
 	return state, nil
 }
 
-// filesIn reads all files below some directories, without host-local's memory
-// of the address that it gave last: it is no address in use.
+// filesIn reads all files below some directories. It leaves out host-local's file with the
+// last address, which is not an address in use.
 func filesIn(dirs ...string) map[string]any {
 	files := map[string]any{}
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || entry.Name() == "lock" || strings.HasPrefix(entry.Name(), "last_reserved_ip.") {
-				return nil //nolint:nilerr // nothing there
+				return nil //nolint:nilerr // the directory does not exist
 			}
 			content, err := os.ReadFile(path)
 			files[path] = string(content)

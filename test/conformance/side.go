@@ -14,7 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/test/conformance/compare"
 )
 
-// sandbox is what a case's pod runs in. It is the same for both sides.
+// sandbox is the sandbox of a case's pod. It is the same for both sides.
 type sandbox struct {
 	pod   *corev1.Pod
 	id    string
@@ -23,7 +23,7 @@ type sandbox struct {
 	c     Case
 }
 
-// args are the CNI_ARGS that containerd gives, in its order.
+// args returns the CNI_ARGS that containerd passes, in its order.
 func (s sandbox) args() [][2]string {
 	return [][2]string{
 		{"IgnoreUnknown", "1"},
@@ -34,19 +34,19 @@ func (s sandbox) args() [][2]string {
 	}
 }
 
-// attacher is one of the two that are compared.
+// attacher is Multus or nadra.
 type attacher interface {
-	// start gives the sandbox its networks, the default one included. why is
-	// what a user would be told where the pod does not start.
+	// start attaches the sandbox to its networks, including the default network. why is the
+	// error that a user would get if the pod does not start.
 	start(ctx context.Context, s sandbox) (why string, err error)
-	// stop takes them away, whether or not start succeeded.
+	// stop detaches them, whether or not start succeeded.
 	stop(ctx context.Context, s sandbox) (why string, err error)
-	// own are the directories of its records, which at the end are to have none
-	// that names the sandbox, its pod or its claim: those of ids.
+	// own returns the directories of the attacher's records, and IDs, besides the sandbox's
+	// and the pod's, that no record may contain at the end.
 	own() (dirs, ids []string)
 }
 
-// side leads a sandbox through its life and notes what is compared.
+// side starts and stops a sandbox and records what is compared.
 func (w *world) side(ctx context.Context, s sandbox, a attacher) (side compare.Side, err error) {
 	if err := w.reset(); err != nil {
 		return side, fmt.Errorf("resetting the node: %w", err)
@@ -70,7 +70,7 @@ func (w *world) side(ctx context.Context, s sandbox, a attacher) (side compare.S
 	return side, err
 }
 
-// look notes what a pod that was started has.
+// recordPod records the networks of a started pod.
 func (w *world) recordPod(ctx context.Context, s sandbox, side *compare.Side) (err error) {
 	if side.Added, err = observe(s.netns, observeSettings); err != nil {
 		return err
@@ -79,9 +79,8 @@ func (w *world) recordPod(ctx context.Context, s sandbox, side *compare.Side) (e
 	return err
 }
 
-// callsOf reads which plugins were called for a sandbox, without those of the
-// default network: on nadra's side that is the runtime's work, which is this
-// suite.
+// callsOf returns the calls of plugins for a sandbox. It leaves out the default network,
+// which on nadra's side the suite itself attaches, as the runtime.
 func callsOf(s sandbox) ([]compare.Call, error) {
 	file, err := os.Open(tracePath)
 	if errors.Is(err, os.ErrNotExist) {

@@ -26,12 +26,12 @@ const (
 	confDirs     = base + "/conf" // of NADs without a configuration
 	stateDir     = base + "/state"
 
-	// Where plugins and Multus keep things whatever they are told.
+	// Directories of plugins and of Multus that no configuration changes.
 	hostLocalDir  = "/var/lib/cni/networks"
 	deviceInfoDir = "/var/run/k8s.cni.cncf.io/devinfo"
 )
 
-// Programs are what a run needs built.
+// Programs has the paths of the programs that a run needs.
 type Programs struct {
 	Multus, Plugin, Nadra, Gate string
 }
@@ -48,8 +48,7 @@ type world struct {
 	serial   int // of the pod
 }
 
-// newWorld prepares the node for the cases. It is called in the node's
-// namespaces.
+// newWorld prepares the node for the cases. It must be called in the node's namespaces.
 func newWorld(ctx context.Context, programs Programs, kubeconfig string, cases []Case) (*world, error) {
 	w := &world{programs: programs, kubeconf: kubeconfig}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -83,8 +82,8 @@ func newWorld(ctx context.Context, programs Programs, kubeconfig string, cases [
 	return w, err
 }
 
-// layOut makes the directories, the links for all plugins that the cases name,
-// and the configurations that are on the node.
+// layOut creates the directories, the links of all plugins that the cases name, and the
+// configurations on the node.
 func (w *world) layOut(cases []Case) error {
 	for _, dir := range []string{binDir, multusCache, runtimeCache, confDirs + "/all", base + "/net.d"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -111,8 +110,8 @@ func (w *world) layOut(cases []Case) error {
 	return errors.Join(errs...)
 }
 
-// confDir is where Multus is to look for one case: a file that is broken on
-// purpose would otherwise break the other cases, too.
+// confDir returns Multus' configuration directory for one case. With a common one, a file
+// that is broken on purpose would break the other cases, too.
 func confDir(c Case) string {
 	return filepath.Join(confDirs, strings.ReplaceAll(c.Name, "/", "_"))
 }
@@ -128,7 +127,7 @@ func writeFiles(c Case) error {
 	return errors.Join(errs...)
 }
 
-// reset forgets what the plugins of one side have left, so that the other one
+// reset removes the files that the plugins of one side have left, so that the other side
 // gets the same addresses.
 func (w *world) reset() error {
 	errs := []error{w.node.restore()}
@@ -138,8 +137,7 @@ func (w *world) reset() error {
 	return errors.Join(errs...)
 }
 
-// removeContent removes a file, or all that is in a directory, which may be a
-// mount point.
+// removeContent removes a file, or the content of a directory, which may be a mount point.
 func removeContent(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -155,7 +153,7 @@ func removeContent(path string) error {
 	return err
 }
 
-// compare runs both sides of one case.
+// compare runs both sides of one case and returns what they left.
 func (w *world) compare(ctx context.Context, c Case) (multus, nadra compare.Side, err error) {
 	w.serial++
 	pod, err := w.createPod(ctx, c, fmt.Sprintf("pod-%d", w.serial))

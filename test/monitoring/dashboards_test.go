@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// dashboard is what is looked at of Grafana's model.
+// dashboard is the part of Grafana's model that the tests check.
 type dashboard struct {
 	UID, Title, Description string
 	SchemaVersion           int
@@ -36,7 +36,7 @@ type panel struct {
 
 type source struct{ Type, UID string }
 
-// dashboards are those of manifests/monitoring, by their files.
+// dashboards returns the dashboards of manifests/monitoring, by file name.
 func dashboards(t *testing.T) map[string]dashboard {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "manifests/monitoring/dashboards/*.json"))
@@ -62,7 +62,8 @@ func dashboards(t *testing.T) map[string]dashboard {
 	return out
 }
 
-// A dashboard can be imported anywhere, and draws only what there is.
+// TestDashboards checks that every dashboard can be imported anywhere, and draws only
+// existing metrics.
 func TestDashboards(t *testing.T) {
 	known := everything(t)
 	uids := map[string]string{}
@@ -107,7 +108,7 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// overlaps tells of panels that are drawn over each other, or beside the page.
+// overlaps fails the test for a panel that overlaps another, or exceeds the page.
 func overlaps(t *testing.T, file string, p panel, taken map[[2]int]string) {
 	t.Helper()
 	g := p.GridPos
@@ -125,7 +126,8 @@ func overlaps(t *testing.T, file string, p panel, taken map[[2]int]string) {
 	}
 }
 
-// Grafana's sidecar finds each of them in a ConfigMap.
+// TestDashboardsAreConfigMaps checks that Grafana's sidecar finds each dashboard in a
+// ConfigMap.
 func TestDashboardsAreConfigMaps(t *testing.T) {
 	found := map[string]bool{}
 	for _, o := range rendered(t, "dashboards") {
@@ -146,8 +148,8 @@ func TestDashboardsAreConfigMaps(t *testing.T) {
 	}
 }
 
-// Every metric of nadra's is drawn or alerted on, or is told to be for looking
-// into: what nobody looks at costs everybody.
+// TestMetricsAreUsed checks that every metric of nadra is drawn or alerted on, or
+// documented as one for investigation, because unused metrics cost every cluster.
 func TestMetricsAreUsed(t *testing.T) {
 	var used strings.Builder
 	for _, r := range allRules(t) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is looked at of an expression, without parsing it; promtool does.
+// The parts of an expression that are checked, without parsing it, which promtool does.
 var (
 	anyMetric   = regexp.MustCompile(`\b(?:nadra|process|go)_\w+|\bup\b`)
 	selection   = regexp.MustCompile(`([a-zA-Z_:][\w:]*)\{([^}]*)\}`)
@@ -15,8 +15,8 @@ var (
 	ofTheScrape = map[string]bool{"job": true, "node": true, "pod": true, "instance": true}
 )
 
-// wrong is what an expression names that there is not: metrics, labels, and
-// values of labels.
+// wrong returns the metrics, labels and values of labels in an expression that do not
+// exist.
 func wrong(known map[string]metric, expr string) (problems []string) {
 	for _, name := range anyMetric.FindAllString(outsideOfStrings(expr), -1) {
 		if _, there := known[name]; !there {
@@ -49,7 +49,7 @@ func wrong(known map[string]metric, expr string) (problems []string) {
 	return problems
 }
 
-// outsideOfStrings leaves out what is quoted, such as the name of a job.
+// outsideOfStrings removes quoted texts, such as the name of a job.
 func outsideOfStrings(expr string) string {
 	return regexp.MustCompile(`"[^"]*"`).ReplaceAllString(expr, `""`)
 }
@@ -64,7 +64,7 @@ func labelOf(known map[string]metric, expr, label string) bool {
 	return false
 }
 
-// The looking finds what is wrong.
+// TestWrongExpressionsAreFound proves that wrong finds errors.
 func TestWrongExpressionsAreFound(t *testing.T) {
 	known := everything(t)
 	for expr, want := range map[string]string{

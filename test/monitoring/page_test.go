@@ -27,10 +27,11 @@ func read(t *testing.T, parts ...string) string {
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-// documented is a row of the page's table: `name{labels}` | type | of whom | …
+// documented matches a row of the page's table: `name{labels}` | type | of whom | …
 var documented = regexp.MustCompile("(?m)^\\| `(nadra_\\w+)(?:\\{([\\w,]*)\\})?` \\| (\\w+) \\| (\\w+) \\| (.+) \\|$")
 
-// The page has every metric of nadra's with its type and labels, and no other.
+// TestPageHasAllMetrics checks that the page has every metric of nadra with its type and
+// labels, and no other.
 func TestPageHasAllMetrics(t *testing.T) {
 	n, nodeHappens := nodeSample(ill)
 	c, controllerHappens := controllerSample(t)
@@ -76,7 +77,8 @@ func TestPageHasAllMetrics(t *testing.T) {
 	}
 }
 
-// The values of labels that are bounded are on the page, too.
+// TestPageHasValues checks that the page has the values of labels with a fixed set of
+// values.
 func TestPageHasValues(t *testing.T) {
 	page := read(t, "docs", "operations.md")
 	rows := map[string]string{}
@@ -94,7 +96,7 @@ func TestPageHasValues(t *testing.T) {
 	}
 }
 
-// Names are as Prometheus wants them.
+// TestNamesAreLinted checks the names by Prometheus' rules.
 func TestNamesAreLinted(t *testing.T) {
 	n, nodeHappens := nodeSample(ill)
 	c, controllerHappens := controllerSample(t)

@@ -25,8 +25,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// programs are Prometheus' two: of the machine, or of Debian's package, unpacked
-// into bin/ so that no service is installed, and none started.
+// programs returns Prometheus' two programs: the machine's, or those of Debian's package,
+// unpacked into bin/, because an installed service would be started.
 func programs(t *testing.T) (server, tool string) {
 	t.Helper()
 	server, err1 := exec.LookPath("prometheus")
@@ -63,9 +63,9 @@ func must(t *testing.T, out string, err error) {
 	t.Log(strings.TrimSpace(out))
 }
 
-// promtool takes rules and configuration for good, and each alert fires when it
-// should and not before. Debian's is built without the discovery of Kubernetes'
-// pods: that part of the configuration is only read by TestScrapesAreTheSame.
+// TestPromtool checks that promtool accepts rules and configuration, and that each alert
+// fires when it should and not before. Debian's promtool is built without the discovery of
+// Kubernetes' pods, so only TestScrapesAreTheSame reads that part of the configuration.
 func TestPromtool(t *testing.T) {
 	_, tool := programs(t)
 	out, err := in(filepath.Join(root, "manifests", "monitoring", "prometheus"), tool, "check", "rules", "rules.yaml")
@@ -78,7 +78,8 @@ func TestPromtool(t *testing.T) {
 	must(t, out, err)
 }
 
-// Every expression of a dashboard can be parsed, as one of a rule.
+// TestDashboardsAreParsed checks that every expression of a dashboard can be parsed, as one
+// of a rule.
 func TestDashboardsAreParsed(t *testing.T) {
 	_, tool := programs(t)
 	type recording struct {
@@ -111,7 +112,7 @@ func TestDashboardsAreParsed(t *testing.T) {
 	}
 }
 
-// ours serves what a node and a controller tell, while everything goes wrong.
+// ours serves the metrics of a node and a controller while everything fails.
 func ours(t *testing.T) (node, controller string) {
 	t.Helper()
 	n, nodeHappens := nodeSample(ill)
@@ -129,8 +130,8 @@ func ours(t *testing.T) (node, controller string) {
 	return serve(n.Handler(), nodeHappens), serve(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), controllerHappens)
 }
 
-// hasty are the configuration and the rules of the manifests with targets that
-// are given instead of found, as pods of a cluster, and without patience.
+// writeFastConfig writes the configuration and the rules of the manifests with fixed
+// targets instead of discovered pods, and without waiting times.
 func writeFastConfig(t *testing.T, dir, node, controller string) {
 	t.Helper()
 	var config map[string]any
@@ -227,7 +228,7 @@ func get(ctx context.Context, url string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// told of a rule by the server.
+// loaded is a rule as the server reports it.
 type loaded struct {
 	Name, Health, LastError, State string
 	Alerts                         []struct {
@@ -236,16 +237,16 @@ type loaded struct {
 	}
 }
 
-// Prometheus finds nadra's pods, evaluates every rule, and fires the alerts of a
-// node on which everything is wrong, in words.
+// TestPrometheusFires checks that Prometheus scrapes nadra, evaluates every rule, and fires
+// the alerts of a node on which everything fails, with complete texts.
 func TestPrometheusFires(t *testing.T) {
 	server, _ := programs(t)
 	dir := t.TempDir()
 	node, controller := ours(t)
 	writeFastConfig(t, dir, node, controller)
 	address := startServer(t, server, dir)
-	// promtool tries these: the sample answers, has no connection whose limit could
-	// be low, and stays as ill as it is.
+	// promtool tries these: the sample answers, has no connection whose limit could be low,
+	// and does not get worse.
 	elsewhere := []string{"NadraDriverDown", "NadraWebhookDown", "NadraNRITimeoutLow", "NadraOrphansRising"}
 	var all []loaded
 	err := lab.Eventually(t.Context(), time.Minute, func(ctx context.Context) error {
@@ -293,8 +294,8 @@ func TestPrometheusFires(t *testing.T) {
 	everySeriesIsScraped(t, address)
 }
 
-// everySeriesIsScraped asks the server which metrics it has: all, with the
-// labels that the configuration gives.
+// everySeriesIsScraped checks that the server has all metrics, with the labels that the
+// configuration adds.
 func everySeriesIsScraped(t *testing.T, address string) {
 	t.Helper()
 	for name := range everything(t) {

@@ -55,7 +55,8 @@ func allRules(t *testing.T) []rule {
 	return out
 }
 
-// An alert says what is wrong where, and the page what to do about it.
+// TestAlertsAreComplete checks that each alert says what is wrong and where, and that the
+// page says what to do about it.
 func TestAlertsAreComplete(t *testing.T) {
 	known := everything(t)
 	page := read(t, "docs", "operations.md")
@@ -91,7 +92,8 @@ func TestAlertsAreComplete(t *testing.T) {
 	}
 }
 
-// Every alert is tried: once where it fires, and once where it does not.
+// TestAlertsAreTried checks that promtool tries every alert in a case in which it fires,
+// and in one in which it does not.
 func TestAlertsAreTried(t *testing.T) {
 	var tests struct {
 		Tests []struct {
@@ -144,7 +146,8 @@ metadata:
 spec:
 `
 
-// The Prometheus operator's object has the same groups.
+// TestPrometheusRuleIsTheSame checks that the Prometheus operator's object has the same
+// groups.
 func TestPrometheusRuleIsTheSame(t *testing.T) {
 	const file = "manifests/monitoring/operator/prometheusrule.yaml"
 	_, groups, found := strings.Cut(read(t, rulesFile), "\ngroups:\n")
@@ -166,8 +169,8 @@ func TestPrometheusRuleIsTheSame(t *testing.T) {
 	}
 }
 
-// Both ways to scrape find the ports that the pods have, and give the labels that
-// the rules use.
+// TestScrapesAreTheSame checks that both ways to scrape use the pods' ports, and add the
+// labels that the rules use.
 func TestScrapesAreTheSame(t *testing.T) {
 	type relabeling struct {
 		SourceLabels []string `json:"source_labels"`
@@ -228,7 +231,7 @@ func TestScrapesAreTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := m.Spec.Endpoints[0]
-		// The operator takes a pod's label for the job.
+		// The operator uses a pod's label as the job.
 		if m.Spec.JobLabel != "app.kubernetes.io/name" || m.Spec.Selector.MatchLabels[m.Spec.JobLabel] != m.Metadata.Name || e.Relabelings[0].TargetLabel != "node" {
 			t.Errorf("PodMonitor %s: %+v", m.Metadata.Name, m.Spec)
 		}
@@ -249,7 +252,7 @@ func TestScrapesAreTheSame(t *testing.T) {
 	}
 }
 
-// rendered is what `kubectl apply -k` of a folder would apply.
+// rendered returns the objects that `kubectl apply -k` of a folder would apply.
 func rendered(t *testing.T, folder string) []map[string]any {
 	t.Helper()
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, "manifests", "monitoring", folder))

@@ -11,8 +11,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/metrics"
 )
 
-// ill is a node on which everything is wrong, with a value for all that there
-// can be.
+// ill returns the state of a node on which everything fails, with all values that are
+// possible.
 func ill() metrics.State {
 	return metrics.State{
 		RequestTimeout: 500 * time.Millisecond,
@@ -31,8 +31,8 @@ func ill() metrics.State {
 	}
 }
 
-// nodeSample is the driver's meters with a value for everything; happens makes all
-// that is counted happen once more.
+// nodeSample returns the driver's meters with a value for every metric. happens increments
+// all counters.
 func nodeSample(state func() metrics.State) (n *metrics.Node, happens func()) {
 	n = metrics.NewNode()
 	n.Watch(state)
@@ -66,7 +66,7 @@ func nodeSample(state func() metrics.State) (n *metrics.Node, happens func()) {
 	}
 }
 
-// controllerSample is the same for the controller.
+// controllerSample returns the same for the controller.
 func controllerSample(t *testing.T) (registry *prometheus.Registry, happens func()) {
 	t.Helper()
 	registry = prometheus.NewRegistry()
@@ -88,14 +88,14 @@ func controllerSample(t *testing.T) (registry *prometheus.Registry, happens func
 	}
 }
 
-// metric is what a handler tells under one name.
+// metric has the samples that a handler serves under one name.
 type metric struct {
 	kind string
-	// labels are its own, without those that a scrape adds, with their values.
+	// labels has its own labels, without those that a scrape adds, with their values.
 	labels map[string]map[string]bool
 }
 
-// told is all that the driver tells, or the controller.
+// servedMetrics returns all metrics of the driver, or of the controller.
 func servedMetrics(t *testing.T, from prometheus.Gatherer) map[string]metric {
 	t.Helper()
 	families, err := from.Gather()
@@ -130,7 +130,7 @@ func servedMetrics(t *testing.T, from prometheus.Gatherer) map[string]metric {
 
 var kinds = map[string]string{"COUNTER": "counter", "GAUGE": "gauge", "HISTOGRAM": "histogram", "SUMMARY": "summary"}
 
-// everything is told by both, and by a scrape itself.
+// everything returns the metrics of both, and those that a scrape adds.
 func everything(t *testing.T) map[string]metric {
 	t.Helper()
 	n, nodeHappens := nodeSample(ill)

@@ -30,8 +30,7 @@ func calls(multus, nadra []Call) []Difference {
 	return out
 }
 
-// titles name calls by what they are for: "ADD net1 tuning". One that comes
-// again has a number.
+// titles returns names of calls: "ADD net1 tuning". A repeated call has a number.
 func titles(list []Call) []string {
 	out := make([]string, len(list))
 	for i, c := range list {
@@ -44,12 +43,12 @@ func titles(list []Call) []string {
 	return out
 }
 
-// inOther returns those of list that other has, too.
+// inOther returns the elements of list that other has, too.
 func inOther(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !slices.Contains(other, s) })
 }
 
-// tree is a call in the form that is compared.
+// tree returns a call in the form that is compared.
 func tree(c Call) any {
 	env, args := map[string]any{}, map[string]any{}
 	for key, value := range c.Env {

@@ -1,6 +1,6 @@
-// Package compare says in what two attachments of the same pod differ, one made
-// by Multus and one by nadra, and whether docs/compatibility.md says so. It
-// knows what was observed as plain values and touches nothing itself.
+// Package compare finds the differences of two attachments of the same pod, one by Multus
+// and one by nadra, and checks whether docs/compatibility.md lists them. It works on plain
+// values and touches nothing itself.
 package compare
 
 import (
@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Side is what one of the two has done and left.
+// Side has the observations of one side.
 type Side struct {
-	// Error is why the pod did not start; empty if it did.
+	// Error is the error with which the pod did not start; empty if it did.
 	Error string
-	// Stop is why its networks could not be taken away; empty if they could.
+	// Stop is the error of detaching its networks; empty if there was none.
 	Stop string
 	// Calls are those of CNI plugins for the pod's additional networks, in order.
 	Calls []Call
-	// Added is what the pod's network namespace has after ADD.
+	// Added describes the pod's network namespace after ADD.
 	Added State
 	// Status is the pod's annotation k8s.v1.cni.cncf.io/network-status.
 	Status string
-	// Left is what there is after DEL, in the pod's namespace and on the node.
+	// Left describes the pod's network namespace and the node after DEL.
 	Left State
 }
 
-// State is a tree of maps, lists and strings, made to be read by a person.
+// State is a tree of maps, lists and strings for readers.
 type State map[string]any
 
 // Call is one call of a CNI plugin.
@@ -35,17 +35,15 @@ type Call struct {
 	Stdin string            `json:"stdin"`
 }
 
-// Difference is one place where the two sides are not equal. What a side does
-// not have is absent.
+// Difference is a place in which the two sides differ. A missing value is Absent.
 type Difference struct{ Path, Multus, Nadra string }
 
 // Absent stands for a value that a side does not have.
 const Absent = "(absent)"
 
-// Sides returns all differences. known is the text of the case: a MAC address
-// that is in it was asked for, any other is random. Where only one side starts
-// the pod, or can take its networks away, this is the difference: what follows
-// from it is none.
+// Sides returns all differences. known is the text of the case: a MAC address that is in it
+// was asked for, any other is random. If only one side starts the pod, or can detach its
+// networks, that is the only difference.
 func Sides(multus, nadra Side, known string) []Difference {
 	if (multus.Error == "") != (nadra.Error == "") {
 		return []Difference{{"outcome", outcome(multus.Error), outcome(nadra.Error)}}
@@ -63,8 +61,8 @@ func Sides(multus, nadra Side, known string) []Difference {
 	return append(out, trees("left", plain(multus.Left), plain(nadra.Left))...)
 }
 
-// failures compares two sides of which neither starts the pod: what they have
-// left, and where both came as far as plugins, what these were told.
+// failures compares two sides that both do not start the pod: what they have left and, if
+// both called plugins, those calls.
 func failures(multus, nadra Side) []Difference {
 	out := stops(multus, nadra)
 	if out == nil {
@@ -104,7 +102,7 @@ func outcome(failure string) string {
 	return "error: " + failure
 }
 
-// status compares what the annotation says, and if that is the same, its bytes.
+// status compares the annotation's values and, if they are equal, its bytes.
 func status(multus, nadra string) []Difference {
 	if out := trees("status", parsed(multus), parsed(nadra)); len(out) > 0 || multus == nadra {
 		return out
@@ -112,7 +110,7 @@ func status(multus, nadra string) []Difference {
 	return []Difference{{"status.bytes", multus, nadra}}
 }
 
-// plain turns typed values into the tree that JSON has for them.
+// plain converts typed values to the tree of their JSON form.
 func plain(v any) any {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Everything that is not compared as it is. Each entry says why the two sides
-// cannot be equal there.
+// The values that are not compared unmodified. Each entry says why the two sides cannot be
+// equal there.
 
-// pairs are the CNI_ARGS, of each key the first: Multus without its daemon
-// appends all that the runtime gave it once more, behind its own.
+// pairs returns the CNI_ARGS, the first value of each key. Multus without its daemon
+// repeats the runtime's arguments after its own.
 func pairs(args string) [][2]string {
 	var out [][2]string
 	for _, pair := range strings.Split(args, ";") {
@@ -25,8 +25,8 @@ func pairs(args string) [][2]string {
 	return out
 }
 
-// distinct leaves repetitions out: Multus puts its binDir before the CNI_PATH
-// of the runtime, which has the same directory.
+// distinct removes repetitions. Multus puts its binDir before the CNI_PATH of the runtime,
+// which has the same directory.
 func distinct(list []string) []string {
 	var out []string
 	for _, s := range list {
@@ -37,9 +37,9 @@ func distinct(list []string) []string {
 	return out
 }
 
-// normalised gives random values the name of what they are the value of, so
-// that the same one is still the same everywhere. Random are the MAC addresses
-// that nobody asked for, and the names of the pairs' ends on the node.
+// normalised replaces random values by the names of their places, so that equal values stay
+// equal everywhere. Random are MAC addresses that were not requested, and the names of the
+// pairs' ends on the node.
 func normalised(s Side, known string) Side {
 	n := namer{known: strings.ToLower(known), names: map[string]string{}}
 	n.learnState(s.Added)
@@ -57,13 +57,13 @@ func normalised(s Side, known string) Side {
 
 var (
 	macForm = regexp.MustCompile(`\b[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\b`)
-	// As the reference plugins name the end on the node.
+	// The reference plugins name the end on the node so.
 	pairForm = regexp.MustCompile(`\b(veth|mac|bwp)[0-9a-f]{8,}\b`)
 )
 
-// standInMAC begins the addresses that the suite's own plugins give, which are
-// the same on both sides. It is long: of the random ones, thousands in a run,
-// none may begin so.
+// standInMAC begins the addresses that the suite's own plugins give, which are the same on
+// both sides. It is long, so that none of the thousands of random addresses in a run begins
+// with it.
 const standInMAC = "02:5a:6e:61:"
 
 type namer struct {
@@ -98,7 +98,7 @@ func (n namer) learn(iface string, tree any) {
 	}
 }
 
-// name gives a value a name, the first of which stays.
+// name gives a value a name, unless it has one.
 func (n namer) name(value, label string) {
 	value = strings.ToLower(value)
 	_, named := n.names[value]

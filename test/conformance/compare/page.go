@@ -9,18 +9,18 @@ import (
 // Row is one behaviour on the page docs/compatibility.md.
 type Row struct {
 	Number string
-	// Verdict is what nadra does: "same", "better", "different", "not supported".
+	// Verdict compares nadra with Multus: "same", "better", "different", "not supported".
 	Verdict string
-	// Shown says that this suite shows it.
+	// Shown is set if this suite shows the behaviour.
 	Shown bool
 }
 
-// differs says that the row admits a difference.
+// differs reports whether the row admits a difference.
 func (r Row) differs() bool {
 	return slices.Contains([]string{"better", "different", "not supported"}, r.Verdict)
 }
 
-// header is that of the tables that are read.
+// header is the header of the tables that Page reads.
 const header = "| no | behaviour | nadra | how or why | shown by |"
 
 // Page returns the rows of all tables with that header, by number.

@@ -2,12 +2,11 @@ package compare
 
 import "regexp"
 
-// rule says which behaviour a difference is an instance of. Every expression
-// that is given must match.
+// rule identifies the behaviour of a difference. Every expression that is set must match.
 type rule struct {
 	number              string
 	path, multus, nadra string
-	asks                string // what the pod asks for, its annotation
+	asks                string // the pod's annotation
 }
 
 // rules are tried in order.
@@ -35,13 +34,13 @@ var rules = []rule{
 	{number: "B5-owed", path: `^failed twice: DEL `, multus: `^not called$`, nadra: `^called$`},
 	{number: "B4-6", path: `^failed twice: DEL `, multus: `^called$`, nadra: `^not called$`},
 
-	// Where the default route leads, and who is told.
+	// The target of the default route, and where it is reported.
 	{number: "B7-2", path: `^added\.routes\.table 254: (0\.0\.0\.0|::)/0 dev `, asks: `"default-route"`},
 	{number: "B7-3", path: `^DEL .*\.prevResult(\.routes(\[\d+\](\.dst)?)?)?$`, asks: `"default-route"`},
 	{number: "A3-40", path: `^status\[\d+\]\.gateway$`, asks: `"default-route"`},
 	{number: "A3-40", path: `^status\[\d+\]\.gateway`, multus: `<nil>`},
 
-	// What plugins are given.
+	// The input of plugins.
 	{number: "A4-53", path: `^(ADD|DEL) .*\.runtimeConfig(\.portMappings|\.bandwidth)?$`, multus: `portMappings|bandwidth|hostPort|Rate`, nadra: `^\(absent\)$`},
 	{number: "A5-63", path: `\.runtimeConfig\.CNIDeviceInfoFile$`},
 	{number: "A5-63", path: `\.runtimeConfig$`, multus: `CNIDeviceInfoFile`},
@@ -53,12 +52,12 @@ var rules = []rule{
 	{number: "B5-6", path: `^DEL .*\.runtimeConfig(\.(portMappings|bandwidth).*)?$`},
 	{number: "B5-stripped", path: `^end$`, multus: `no IP ranges specified`, nadra: `^success$`},
 
-	// A pod without additional networks has no claim, and so none of nadra's work.
+	// nadra does nothing for a pod without additional networks, because it has no claim.
 	{number: "A3-33-alone", path: `^status$`, multus: `cluster-net`, nadra: `^\(absent\)$`},
 }
 
-// Number returns the behaviour that a difference between the two sides of a pod
-// that has asked for this is an instance of; none if nobody has thought of it.
+// Number returns the number of the behaviour that a difference shows, for a pod with the
+// annotation asked, or "" if no rule matches.
 func Number(d Difference, asked string) string {
 	for _, r := range rules {
 		if matches(r.path, d.Path) && matches(r.multus, d.Multus) && matches(r.nadra, d.Nadra) && matches(r.asks, asked) {

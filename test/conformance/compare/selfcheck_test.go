@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A suite that cannot fail shows nothing: what follows changes one side, or the
-// page, and wants to be told.
+// These tests prove that the suite can fail: they change one side, or the page, and expect
+// a difference.
 
 func multusSide() Side {
 	call := func(command, plugin, stdin string) Call {
@@ -35,7 +35,7 @@ func multusSide() Side {
 	}
 }
 
-// nadraSide is the same pod with other random values and CNI_ARGS given once.
+// nadraSide returns the same pod with other random values and without repeated CNI_ARGS.
 func nadraSide() Side {
 	s := multusSide()
 	random := strings.NewReplacer("aa:aa:aa:", "bb:bb:bb:", "veth01234567", "veth89abcdef")

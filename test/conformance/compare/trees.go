@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// parsed is the tree of a JSON text, with numbers as they are written. A text
-// that is not JSON stands for itself.
+// parsed returns the tree of a JSON text, with numbers as they are written, or a text that
+// is not JSON unmodified.
 func parsed(text string) any {
 	if text == "" {
 		return nil
@@ -23,8 +23,8 @@ func parsed(text string) any {
 	return tree
 }
 
-// trees lists where two trees differ, as far down as both have the same kind of
-// node. A nil is a value that is not there.
+// trees lists the places in which two trees differ, as far down as both have the same kind
+// of node. nil is a missing value.
 func trees(path string, multus, nadra any) []Difference {
 	switch m := multus.(type) {
 	case map[string]any:

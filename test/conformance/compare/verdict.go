@@ -18,28 +18,27 @@ type Verdicts struct {
 	covered map[string]bool // numbers that a case is about
 }
 
-// Verdict is that of one case.
+// Verdict is the verdict on one case.
 type Verdict struct {
-	// Numbers are the rows that the differences are instances of, sorted.
+	// Numbers has the rows of the page that the differences belong to, sorted.
 	Numbers []string
-	// Unlisted are the differences that the page does not admit.
+	// Unlisted has the differences that the page does not admit.
 	Unlisted []Difference
 
 	asked string
 }
 
-// Subject is a case as far as judging it takes.
+// Subject has the parts of a case that Judge needs.
 type Subject struct {
-	// About are the numbers of the behaviours that it is to show.
+	// About has the numbers of the behaviours that the case shows.
 	About []string
-	// Differs is the number of what it shows beyond the rules, as only the case
-	// itself can know.
+	// Differs is the number of a difference that only the case itself can identify.
 	Differs string
 	// Asked is the pod's annotation.
 	Asked string
 }
 
-// Judge takes in one case.
+// Judge adds one case and returns its verdict.
 func (v *Verdicts) Judge(of Subject, differences []Difference) Verdict {
 	if v.seen == nil {
 		v.seen, v.covered = map[string]bool{}, map[string]bool{}
@@ -71,12 +70,11 @@ func (v *Verdicts) Judge(of Subject, differences []Difference) Verdict {
 	return verdict
 }
 
-// Fail takes in a case that could not be compared.
+// Fail adds a case that could not be compared.
 func (v *Verdicts) Fail() { v.Cases++; v.Failures++ }
 
-// Stale returns the rows that claim to be shown by this suite and are not: a
-// difference that no case has any more, or a behaviour that no case is about.
-// Each is a failure.
+// Stale returns the rows that claim to be shown by this suite and are not: a difference
+// that no case has any more, or a behaviour that no case shows. Each counts as a failure.
 func (v *Verdicts) Stale() []string {
 	var out []string
 	for _, number := range slices.Sorted(maps.Keys(v.Rows)) {
@@ -93,13 +91,12 @@ func (v *Verdicts) Stale() []string {
 	return out
 }
 
-// Summary is the last line of a run.
+// Summary returns the last line of a run.
 func (v *Verdicts) Summary() string {
 	return fmt.Sprintf("conformance: cases=%d equal=%d listed=%d failures=%d", v.Cases, v.Equal, v.Listed, v.Failures)
 }
 
-// String is the verdict in a few words, with a line for each side of what is
-// not listed.
+// String returns the verdict in a few words, and two lines for each unlisted difference.
 func (v Verdict) String() string {
 	var out strings.Builder
 	switch {
@@ -122,7 +119,7 @@ func (v Verdict) String() string {
 	return out.String()
 }
 
-// short keeps a case's report readable; both ends of a long value tell most.
+// short shortens a long value to its two ends, which tell most.
 func short(s string) string {
 	const limit = 600
 	if len(s) <= limit {

@@ -6,9 +6,8 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 )
 
-// allot is the stand-in for an IPAM plugin that needs servers of its own
-// (whereabouts, spiderpool, dhcp …): the same attachment always gets the same
-// address.
+// allot stands in for an IPAM plugin that needs servers of its own (whereabouts,
+// spiderpool, dhcp …). It gives the same attachment always the same address.
 func (c conf) allot(command string) error {
 	if command != "ADD" {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// add makes the interfaces as pairs with one end in the pod, and gives the
-// first one what the IPAM plugin allots.
+// add creates the interfaces as pairs with one end in the pod, and gives the first one the
+// addresses of the IPAM plugin.
 func (c conf) add() error {
 	ns, err := netns.GetFromPath(os.Getenv("CNI_NETNS"))
 	if err != nil {
@@ -89,7 +89,7 @@ func (c conf) addPair(ns netns.NsHandle, pod *netlink.Handle, i int, result *typ
 	return nil
 }
 
-// allotted asks the IPAM plugin and configures what it answers.
+// allotted calls the IPAM plugin and configures its result.
 func (c conf) allotted(pod *netlink.Handle, result *types100.Result) error {
 	if c.IPAM.Type == "" {
 		return nil
@@ -130,7 +130,8 @@ func (c conf) allotted(pod *netlink.Handle, result *types100.Result) error {
 	return nil
 }
 
-// del may come again, and for a pod whose network is gone.
+// del deletes the interfaces. It may be repeated, and succeeds also if the pod's network is
+// gone.
 func (c conf) del() error {
 	var errs []error
 	if c.IPAM.Type != "" {
@@ -155,7 +156,7 @@ func (c conf) remove(pod *netlink.Handle) error {
 		if errors.As(err, new(netlink.LinkNotFoundError)) {
 			continue
 		}
-		if _, ours := link.(*netlink.Veth); err == nil && ours { // else another plugin's, of the same chain
+		if _, ours := link.(*netlink.Veth); err == nil && ours { // otherwise it belongs to another plugin of the chain
 			err = pod.LinkDel(link)
 		}
 		if err != nil {

@@ -1,11 +1,10 @@
-// Command plugin is every CNI plugin of the conformance suite: it is linked
-// under each plugin's name into the directory that Multus and nadra are given.
-// It writes down what it was given, and then becomes the real plugin of that
-// name. Of a plugin that is none of the reference plugins it is a stand-in that
-// makes a real interface.
+// Command plugin acts as every CNI plugin of the conformance suite: the plugin directory of
+// Multus and nadra has a link to it under each plugin's name. It records its input, and
+// then becomes the real plugin of that name. For a plugin that is not one of the reference
+// plugins it is a stand-in that creates a real interface.
 //
-// Its surroundings follow from its path: beside the directory that it is in
-// are "plugins", the real ones, and "trace", a line of JSON for each call.
+// Its other files follow from its path: beside its directory are "plugins", with the real
+// plugins, and "trace", with a line of JSON for each call.
 package main
 
 import (
@@ -44,8 +43,8 @@ func run() error {
 	return standIn(name, stdin)
 }
 
-// writeCall appends one line in one write, which other processes' lines do not
-// come into.
+// writeCall appends a line in one write, so that lines of other processes do not mix with
+// it.
 func writeCall(path, name string, stdin []byte) error {
 	env := map[string]string{}
 	for _, variable := range os.Environ() {
@@ -66,8 +65,8 @@ func writeCall(path, name string, stdin []byte) error {
 	return err
 }
 
-// become replaces this process by the real plugin. What was read is given to it
-// as a file in memory, which has room for a configuration of any size.
+// become replaces this process by the real plugin. It passes on the input as a file in
+// memory, which has room for a configuration of any size.
 func become(path string, stdin []byte) error {
 	fd, err := unix.MemfdCreate("stdin", 0)
 	if err != nil {
@@ -87,7 +86,7 @@ func become(path string, stdin []byte) error {
 }
 
 func asCNIError(err error) *types.Error {
-	if e, ok := err.(*types.Error); ok { //nolint:errorlint // only one that is meant for the runtime as it is
+	if e, ok := err.(*types.Error); ok { //nolint:errorlint // only an error for the runtime
 		return e
 	}
 	return types.NewError(types.ErrInternal, err.Error(), "")

@@ -15,7 +15,7 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 )
 
-// conf is what a stand-in reads of its configuration.
+// conf is the part of its configuration that a stand-in reads.
 type conf struct {
 	CNIVersion string `json:"cniVersion"`
 	Name       string `json:"name"`
@@ -29,30 +29,30 @@ type conf struct {
 		MAC        string `json:"mac"`
 		DeviceInfo string `json:"CNIDeviceInfoFile"`
 	} `json:"runtimeConfig"`
-	// Behave is what a case of the suite wants of the plugin.
+	// Behave is the behaviour that a case of the suite requests.
 	Behave behaviour `json:"behave"`
 
 	raw []byte
 }
 
 type behaviour struct {
-	// Fail are the commands that fail, with Code; 100 by default.
+	// Fail has the commands that fail, with Code; 100 by default.
 	Fail []string `json:"fail"`
 	Code uint     `json:"code"`
-	// Interfaces is how many interfaces are made and reported; one by default.
+	// Interfaces is how many interfaces the stand-in creates and reports; one by default.
 	Interfaces *int `json:"interfaces"`
 	// Host also reports the other end of the pair, which is not in the pod.
 	Host bool      `json:"host"`
 	DNS  types.DNS `json:"dns"`
-	// ReportMTU has the result tell the MTU, as results of CNI 1.1 may.
+	// ReportMTU adds the MTU to the result, as CNI 1.1 allows.
 	ReportMTU bool `json:"reportMTU"`
-	// NoIndex leaves out which interface an address is on.
+	// NoIndex leaves out the interface of an address.
 	NoIndex bool `json:"noIndex"`
 	// DeviceInfo is written to the file that the capability names.
 	DeviceInfo json.RawMessage `json:"deviceInfo"`
 }
 
-// standIn does what a plugin of that name would, as far as a runtime sees it.
+// standIn does the work of a plugin with that name, as far as a runtime sees it.
 func standIn(name string, stdin []byte) error {
 	command := os.Getenv("CNI_COMMAND")
 	if command == "VERSION" {
@@ -68,7 +68,7 @@ func standIn(name string, stdin []byte) error {
 	switch {
 	case command != "ADD" && command != "DEL":
 		return nil
-	case c.IPAM.Type == name && c.Type != name: // called by the plugin whose configuration it is
+	case c.IPAM.Type == name && c.Type != name: // called as IPAM by the plugin whose configuration it is
 		return c.allot(command)
 	case command == "ADD" && len(c.PrevResult) > 0 && string(c.PrevResult) != "null": // further down a chain
 		return c.pass()
@@ -78,7 +78,7 @@ func standIn(name string, stdin []byte) error {
 	return c.del()
 }
 
-// pass hands the result on that the plugin before has made.
+// pass prints the result of the previous plugin.
 func (c conf) pass() error {
 	result, err := create.Create(c.CNIVersion, c.PrevResult)
 	if err != nil {
@@ -95,13 +95,13 @@ func (c conf) print(result *types100.Result) error {
 	return types.PrintResult(result, v)
 }
 
-// digest is the same for the same attachment, whoever asks for it.
+// digest returns a hash that is the same for the same attachment on both sides.
 func digest(more string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(os.Getenv("CNI_CONTAINERID") + os.Getenv("CNI_IFNAME") + more))
 }
 
-// mac is the one that is asked for, or one that is the same for the same
-// attachment and begins as no other on the node.
+// mac returns the requested address, or one that is the same for the same attachment and
+// begins like no other on the node.
 func (c conf) mac(i int) string {
 	if i == 0 && c.RuntimeConfig.MAC != "" {
 		return c.RuntimeConfig.MAC
