@@ -1,6 +1,7 @@
 //go:build e2e
 
-// Package bench measures what nadra costs and writes docs/performance.md.
+// Package bench measures the costs of nadra and writes docs/performance.md. It has only
+// tests.
 package bench
 
 import (

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Artifacts says where the programs and images of a cluster are: one folder of
-// the cache for each component.
+// Artifacts has the folders of a cluster's programs and images: one folder of the cache for
+// each component.
 type Artifacts struct {
 	Kubernetes string // etcd, kube-apiserver, …, kubelet: all links to one program
 	Kubectl    string // kubectl
@@ -40,10 +40,10 @@ func (a Artifacts) imageArchives() []string {
 	return []string{filepath.Join(a.Images, "pause.tar"), filepath.Join(a.Images, "test.tar")}
 }
 
-// Build makes everything that a cluster runs, from Go modules, and keeps it in
-// the cache, keyed by what it was made from. The first call takes minutes and
-// says on out how far it is; a call with nothing to do only computes the keys.
-// Concurrent calls, also of several processes, wait for each other.
+// Build builds everything that a cluster runs, from Go modules, and keeps it in the cache,
+// keyed by its sources. The first call takes minutes and reports its progress on out; a
+// call with nothing to do only computes the keys. Concurrent calls, also of several
+// processes, wait for each other.
 func Build(ctx context.Context, out io.Writer) (Artifacts, error) {
 	root, err := sourceRoot()
 	if err != nil {
@@ -74,8 +74,8 @@ func Build(ctx context.Context, out io.Writer) (Artifacts, error) {
 	return artifacts, nil
 }
 
-// cacheFolder is where built components, logs that were asked for and the
-// default run folder live: outside of the source tree.
+// cacheFolder returns the folder of built components, saved logs and the default run
+// folder, which is outside of the source tree.
 func cacheFolder() (string, error) {
 	if dir := os.Getenv("NADRA_CACHE"); dir != "" {
 		return filepath.Abs(dir)

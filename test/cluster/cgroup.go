@@ -104,8 +104,8 @@ func equip(parent, dir string) error {
 		return err
 	}
 	for name := range strings.FieldsSeq(string(controllers)) {
-		// One by one: a controller that is refused is one that kubelet does
-		// not miss, or complains about by name.
+		// One by one: kubelet either does not need a controller that the kernel refuses, or
+		// reports it by name.
 		_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+name), 0)
 	}
 	return nil

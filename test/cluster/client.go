@@ -44,7 +44,7 @@ func (c *Cluster) KubectlInput(ctx context.Context, input string, args ...string
 	return string(output), err
 }
 
-// httpClient is for the package's own few requests.
+// httpClient returns a client for the package's own few requests.
 func (c *Cluster) httpClient() (*http.Client, error) {
 	c.clientOnce.Do(func() {
 		var config *rest.Config
@@ -89,7 +89,7 @@ func get(ctx context.Context, client *http.Client, url string, into any) error {
 	return json.Unmarshal(content, into)
 }
 
-// nodeStatus is what this package reads of a Node object.
+// nodeStatus has the fields of a Node object that this package reads.
 type nodeStatus struct {
 	Spec struct {
 		Taints []struct{ Key string }
@@ -100,7 +100,8 @@ type nodeStatus struct {
 	}
 }
 
-// usable says whether pods can run on the node in its present boot, or why not.
+// usable reports whether pods can run on the node in its present boot, with an error that
+// says why not.
 func (s nodeStatus) usable(bootID string) (bool, error) {
 	if s.Status.NodeInfo.BootID != bootID {
 		return false, fmt.Errorf("kubelet has not reported since the boot")

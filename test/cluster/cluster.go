@@ -28,9 +28,9 @@ type Cluster struct {
 }
 
 var (
-	// ErrRunning says that there already is a cluster in the run folder.
+	// ErrRunning means that a cluster already runs in the run folder.
 	ErrRunning = errors.New("a cluster is already running")
-	// ErrNotRunning says that there is no complete cluster in the run folder.
+	// ErrNotRunning means that the run folder has no complete cluster.
 	ErrNotRunning = errors.New("no cluster is running")
 )
 
@@ -58,8 +58,8 @@ func groupOf(dir string) cgroup {
 	return cgroup(fmt.Sprintf("/nadra-%.4x", sha256.Sum256([]byte(dir))))
 }
 
-// Open returns the cluster that runs in a run folder, of which the empty
-// string means the default one.
+// Open returns the cluster that runs in a run folder; the empty string means the default
+// folder.
 func Open(dir string) (*Cluster, error) {
 	options, err := Options{Dir: dir}.withDefaults()
 	if err != nil {
@@ -82,12 +82,12 @@ func Open(dir string) (*Cluster, error) {
 	return c, nil
 }
 
-// Stop ends the cluster and removes all that there was of it: processes,
-// namespaces with their mounts and networks, control groups, the run folder.
+// Stop ends the cluster and removes everything of it: processes, namespaces with their
+// mounts and networks, control groups, the run folder.
 func (c *Cluster) Stop(ctx context.Context) error { return Stop(ctx, c.options.Dir) }
 
-// Stop ends whatever there is of a cluster in a run folder, complete or not.
-// It is no error if there is nothing.
+// Stop ends the cluster in a run folder, complete or not. It returns no error if there is
+// none.
 func Stop(ctx context.Context, dir string) error {
 	options, err := Options{Dir: dir}.withDefaults()
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Cluster) machines() []*Machine {
 	return all
 }
 
-// waitUsable waits for what the first pod needs, besides a node.
+// waitUsable waits for everything that the first pod needs besides a node.
 func (c *Cluster) waitUsable(ctx context.Context) error {
 	const account = "/api/v1/namespaces/default/serviceaccounts/default"
 	return poll(ctx, time.Minute, "waiting for the default service account", func(ctx context.Context) (bool, error) {

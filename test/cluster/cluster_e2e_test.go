@@ -23,10 +23,9 @@ import (
 	"github.com/nadra-dev/nadra/test/cluster"
 )
 
-// TestTwoClusters starts two clusters at the same time, the second one from a
-// network namespace with no way out, and checks that they share nothing. It
-// then stops the second and takes the first through all that this package
-// offers; the order matters.
+// TestTwoClusters starts two clusters at the same time, the second one from a network
+// namespace with no way out, and checks that they share nothing. It then stops the second
+// one and tests everything that this package offers on the first one; the order matters.
 func TestTwoClusters(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -308,7 +307,7 @@ func (f fixture) testRestart(t *testing.T) {
 		t.Errorf("containerd is said to work, and its CRI does not: %v", err)
 	}
 	for _, component := range f.c.ControlPlane().Components() {
-		// A crash: asked nicely, the API server waits for all its clients.
+		// SIGKILL, because after SIGTERM the API server waits for all its clients.
 		if err := f.c.ControlPlane().Kill(f.ctx, component, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -316,9 +315,9 @@ func (f fixture) testRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The scheduler has to bind the pod, to the node whose components are new.
+	// The scheduler has to bind the pod to the node whose components were restarted.
 	f.createPod(t, "restarted", "nodeSelector: {kubernetes.io/hostname: node-1}")
-	f.execPod(t, "one", "true") // it has survived all of it
+	f.execPod(t, "one", "true") // it has survived everything
 }
 
 func (f fixture) testReboot(t *testing.T) {

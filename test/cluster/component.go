@@ -23,8 +23,8 @@ type component struct {
 }
 
 const (
-	// startLimit is how long a component may take until it works. It is long
-	// because the machine may be busy; a component that ends is noticed at once.
+	// startLimit is how long a component may take until it works. It is long because the
+	// machine may be busy; the end of a component is noticed at once.
 	startLimit = 2 * time.Minute
 	// stopLimit is how long a component may take to end when asked to.
 	stopLimit = 10 * time.Second
@@ -98,14 +98,14 @@ func (m *Machine) spawn(c component) error {
 	return p.write(m.pidFile(c.name))
 }
 
-// Running says whether a component's process exists.
+// Running reports whether a component's process exists.
 func (m *Machine) Running(name string) bool {
 	p, err := readProcess(m.pidFile(name))
 	return err == nil && p.alive()
 }
 
-// checkRunning returns an error that says how the first of some components
-// that does not run has ended.
+// checkRunning returns an error for the first component that does not run, with the end of
+// its log.
 func (m *Machine) checkRunning(names ...string) error {
 	for _, name := range names {
 		if !m.Running(name) {
@@ -115,9 +115,8 @@ func (m *Machine) checkRunning(names ...string) error {
 	return nil
 }
 
-// Kill sends a signal to a component. After SIGTERM and SIGKILL it returns
-// when the process has ended; a process that does not follow SIGTERM in time
-// is killed.
+// Kill sends a signal to a component. After SIGTERM and SIGKILL it waits until the process
+// has ended. It kills a process that does not obey SIGTERM in time.
 func (m *Machine) Kill(ctx context.Context, name string, signal unix.Signal) error {
 	p, err := readProcess(m.pidFile(name))
 	if err != nil {
@@ -142,7 +141,7 @@ func (m *Machine) Restart(ctx context.Context, name string) error {
 	return m.StartComponent(ctx, name)
 }
 
-// Log returns what a component has written so far.
+// Log returns the output of a component so far.
 func (m *Machine) Log(name string) ([]byte, error) { return os.ReadFile(m.logFile(name)) }
 
 func (m *Machine) logTail(name string) string {

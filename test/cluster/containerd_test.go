@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The lanes run containerd with the NRI that it ships: a newer one treats a
-// plugin that is late in another way, and would prove nothing for users. The
-// other build has the NRI that nadra itself is linked with.
+// TestContainerdShipsItsNRI checks that the lanes run containerd with the NRI that it
+// ships, because a newer NRI treats late plugins in another way, which would prove nothing
+// for users. The other build has the NRI that nadra itself is linked with.
 func TestContainerdShipsItsNRI(t *testing.T) {
 	root, err := sourceRoot()
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 
 const controlPlaneName = "control-plane"
 
-// newControlPlane describes the machine that the control plane runs on. It is
-// no node of the cluster.
+// newControlPlane describes the machine of the control plane, which is no node of the
+// cluster.
 func (c *Cluster) newControlPlane() *Machine {
 	m := c.newMachine(controlPlaneName)
 	m.components = []component{
@@ -33,7 +33,7 @@ func (c *Cluster) newControlPlane() *Machine {
 
 func (c *Cluster) etcd(m *Machine) component {
 	return m.program(c.artifacts.Kubernetes, Etcd,
-		// The data is not worth waiting for the disk.
+		// The data need not survive, so etcd does not wait for the disk.
 		"--unsafe-no-fsync",
 		"--data-dir="+filepath.Join(m.folder, "etcd"),
 		"--log-level=warn",
@@ -57,10 +57,10 @@ func (c *Cluster) apiServer(m *Machine) component {
 		"--service-account-key-file="+c.secrets.path(accountKey),
 		"--service-account-signing-key-file="+c.secrets.path(accountKey),
 		"--allow-privileged=true",
-		// Admission webhooks are called at their pods: without kube-proxy their
-		// services' addresses lead nowhere.
+		// The API server calls admission webhooks at their pods, because without kube-proxy
+		// the addresses of services lead nowhere.
 		"--enable-aggregator-routing=true",
-		// Node names are in no DNS.
+		// Node names are not in DNS.
 		"--kubelet-preferred-address-types=InternalIP",
 	)
 	p.args = append(p.args, c.options.APIServerArgs...)
@@ -85,8 +85,7 @@ func (c *Cluster) scheduler(m *Machine) component {
 	return m.program(c.artifacts.Kubernetes, Scheduler, append(c.clientArgs(Scheduler), c.options.SchedulerArgs...)...)
 }
 
-// clientArgs are what the components that are clients of the API server have
-// in common.
+// clientArgs returns the common arguments of components that are clients of the API server.
 func (c *Cluster) clientArgs(user string) []string {
 	kubeconfig := c.secrets.kubeconfig(user)
 	return []string{
@@ -104,7 +103,7 @@ func (m *Machine) program(folder, name string, args ...string) component {
 	return component{name: name, path: filepath.Join(folder, name), args: args}
 }
 
-// newMachine describes what all machines have in common.
+// newMachine describes a machine without components.
 func (c *Cluster) newMachine(name string) *Machine {
 	programs := strings.Join(c.artifacts.programFolders(), ":")
 	return &Machine{
@@ -131,6 +130,6 @@ func (c *Cluster) newMachine(name string) *Machine {
 	}
 }
 
-// marker is in the environment of everything that a cluster starts outside of
-// containers, so that a person can tell what a process belongs to.
+// marker is an environment variable of all processes that a cluster starts outside of
+// containers, with its run folder.
 const marker = "NADRA_CLUSTER"

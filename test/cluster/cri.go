@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PodSandbox is what the runtime of a node has made for a pod.
+// PodSandbox is the sandbox of a pod.
 type PodSandbox struct {
 	ID string
 	// NetNS is the path of the network namespace on the node.
@@ -46,7 +46,8 @@ func (n *Node) PodSandbox(ctx context.Context, podUID string) (PodSandbox, error
 	return found, nil
 }
 
-// Sandboxes are the IDs of those that run, as the runtime of a node knows them.
+// Sandboxes returns the IDs of the running sandboxes, as the runtime of the node knows
+// them.
 func (n *Node) Sandboxes(ctx context.Context) (ids []string, err error) {
 	err = n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
 		list, err := runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
@@ -60,7 +61,8 @@ func (n *Node) Sandboxes(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// netnsOf reads the path from what containerd tells of a sandbox.
+// netnsOf reads the path of the network namespace from containerd's verbose status of a
+// sandbox.
 func netnsOf(info string) (string, error) {
 	var sandbox struct {
 		RuntimeSpec struct {
@@ -80,8 +82,8 @@ func netnsOf(info string) (string, error) {
 	return "", fmt.Errorf("the sandbox has no network namespace of its own")
 }
 
-// RuntimeUses says whether a plugin is in the CNI configuration that the
-// runtime has for the next sandbox.
+// RuntimeUses reports whether a plugin is in the CNI configuration that the runtime will
+// use for the next sandbox.
 func (n *Node) RuntimeUses(ctx context.Context, plugin string) (uses bool, err error) {
 	err = n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
 		status, err := runtime.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})

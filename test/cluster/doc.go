@@ -1,17 +1,15 @@
-// Package cluster runs a real Kubernetes cluster on one Linux machine, for
-// tests and for trying things out: etcd, the control plane, and any number of
-// nodes with kubelet, containerd (with NRI), runc and CNI plugins. All of it
-// is built from Go modules; nothing is downloaded as a binary, nothing is
-// replaced by a fake.
+// Package cluster runs a real Kubernetes cluster on one Linux machine, for tests and for
+// trying nadra: etcd, the control plane, and any number of nodes with kubelet, containerd
+// (with NRI), runc and CNI plugins. All of it is built from Go modules. Nothing is downloaded
+// as a binary, and no component is replaced by a fake.
 //
 // # Machines
 //
-// The control plane and each node are "machines": processes in mount, PID,
-// network, IPC and UTS namespaces of their own, held by a first process whose
-// end is the end of everything in it. A machine sees the files of the real
-// one, except for /proc, /sys, /run and the folders that kubelet, containerd
-// and CNI keep things in. So the usual paths and ports are used as they are,
-// and the real machine is not touched, apart from one control group in each
+// The control plane and each node are "machines": processes in mount, PID, network, IPC and
+// UTS namespaces of their own. A first process holds the namespaces, and its end ends
+// everything in them. A machine sees the files of the real machine, except for /proc, /sys,
+// /run and the folders of kubelet, containerd and CNI. So components use their usual paths
+// and ports, and the real machine does not change, apart from one control group in each
 // hierarchy and some empty folders that are mount points.
 //
 //	      control-plane: etcd, API server, controllers, scheduler
@@ -22,23 +20,69 @@
 //	     cni0 10.98.1.0/24              cni0 10.98.2.0/24
 //	     pods …                         pods …
 //
-// There is no way from there to any other network, nor from outside to there:
-// this package enters the namespaces to open connections (RESTConfig, Dial),
-// to run commands (Exec, Kubectl) and to look at interfaces (DoInNetNS).
+// The machines have no connection to any other network. This package enters their namespaces
+// to open connections (RESTConfig, Dial), to run commands (Exec, Kubectl) and to inspect
+// interfaces (DoInNetNS).
 //
 // # Processes
 //
-// Start returns when the cluster is ready; its processes belong to nobody and
-// run until Stop, which any process can call. A run folder says it all: PID
-// files with start times, so that no other process is ever taken for one of
-// ours, logs, keys, disks. A folder with cluster.json belongs to a complete
-// cluster, one without to an attempt, which the next Start or Stop removes.
+// Start returns when the cluster is ready. Its processes outlive the caller and run until
+// Stop, which any process can call. The run folder has everything that Stop needs: PID files
+// with start times, which identify a process also if its PID is used again, logs, keys and
+// disks. A folder with cluster.json belongs to a complete cluster. A folder without it belongs
+// to an attempt, which the next Start or Stop removes.
 //
-// Clusters do not disturb each other: all that one has outside of its machines
-// follows from the path of its run folder. A cluster can be started from any
-// network namespace, and needs no network once the cache is filled.
+// Clusters do not disturb each other, because everything that one has outside of its machines
+// has a name that follows from its run folder. A cluster can be started from any network
+// namespace, and needs no network once the cache is filled.
 //
-// Single components can be killed and started again, and a node can be
-// rebooted: all its namespaces go and its disk stays. The real Multus, daemon
-// and shim, can be made the CNI of a node, and be taken off it again.
+// Single components can be killed and restarted, and a node can be rebooted, which ends all
+// its namespaces and keeps its disk. The real Multus, daemon and shim, can be installed as a
+// node's CNI, and removed again.
+//
+// # Files
+//
+//	build.go          builds the components of a cluster
+//	cgroup.go         control groups
+//	client.go         access to the API server
+//	cluster.go        a running cluster
+//	component.go      starts and stops the programs of a machine
+//	containerd.go     builds containerd
+//	controlplane.go   the components of the control plane
+//	cri.go            asks a node's containerd about sandboxes
+//	diskuse.go        the size of the cache
+//	enter.go          enters namespaces
+//	gobuild.go        builds Go programs
+//	guest.go          a node that the caller runs, such as a virtual machine
+//	images.go         the pause and the test image
+//	kit.go            programs and folders that suites build
+//	lock.go           locks folders of the cache
+//	logs.go           the logs of a cluster
+//	machine.go        boots a machine, and ends it
+//	machineinit.go    the first process of a machine
+//	mounts.go         a machine's view of the file system
+//	multus.go         builds Multus
+//	multusnode.go     installs thick Multus on a node
+//	multusthin.go     installs Multus without its daemon
+//	namespaces.go     runs commands in a machine, opens its network, finds its files
+//	network.go        the cluster's network
+//	node.go           a node and its components
+//	nodeconfig.go     configurations of containerd, kubelet and the default network
+//	nodedisk.go       the files of a node
+//	nodelife.go       boots a node
+//	nodenet.go        the network namespaces of a node and its pods
+//	options.go        options of a cluster
+//	pidns.go          ends all processes of a PID namespace
+//	pki.go            certificates, keys and tokens
+//	plan.go           the list of all builds
+//	poll.go           waits
+//	prerequisites.go  Debian's packages that builds and clusters need
+//	process.go        processes by PID and start time
+//	progress.go       reports long steps
+//	prune.go          removes outdated folders of the cache
+//	recipe.go         makes a folder of the cache
+//	sandbox.go        measures how long a sandbox takes
+//	start.go          starts a cluster
+//	teardown.go       ends a cluster from its run folder alone
+//	whereabouts.go    builds whereabouts
 package cluster

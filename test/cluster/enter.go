@@ -11,8 +11,8 @@ import (
 // machineNamespaces are the namespaces that each machine has of its own.
 const machineNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// onOwnThread runs fn on an operating system thread that is thrown away
-// afterwards, so that fn may leave it in any namespace.
+// onOwnThread runs fn on an operating system thread that ends afterwards, so that fn may
+// leave it in any namespace.
 func onOwnThread(fn func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -30,8 +30,8 @@ func onOwnThread(fn func() error) error {
 	return <-result
 }
 
-// enter runs fn in some of the namespaces of the process behind pidfd. What fn
-// starts with os/exec is a process of the machine, its PIDs included.
+// enter runs fn in some of the namespaces of the process behind pidfd. Processes that fn
+// starts with os/exec are in these namespaces, including the PID namespace.
 func enter(pidfd, namespaces int, fn func() error) error {
 	return onOwnThread(func() error {
 		if namespaces&unix.CLONE_NEWNS != 0 {
@@ -47,7 +47,7 @@ func enter(pidfd, namespaces int, fn func() error) error {
 	})
 }
 
-// inNetNS runs fn in the network namespace that is at path.
+// inNetNS runs fn in the network namespace at path.
 func inNetNS(path string, fn func() error) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/nadra-dev/nadra/test/cluster"
 )
 
-// fixture is a running cluster and what the tests do with it.
+// fixture is a running cluster, with the tests' operations on it.
 type fixture struct {
 	t         *testing.T
 	ctx       context.Context
@@ -47,8 +47,8 @@ func (f fixture) run(name string, test func(*testing.T)) {
 	}
 }
 
-// runIsolated runs nadra-cluster in a new network namespace, in which there is
-// only lo, and that is down. It returns what nadra-cluster prints.
+// runIsolated runs nadra-cluster in a new network namespace, which has only lo, and that is
+// down. It returns nadra-cluster's output.
 func (f fixture) runIsolated(input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(f.ctx, f.tool, args...)
 	cmd.Stdin = strings.NewReader(input)
@@ -71,7 +71,7 @@ spec:
   - {name: main, image: "localhost/test:1", imagePullPolicy: Never}
 `
 
-// hostPod is what a driver of the node looks like.
+// hostPod is a pod with the host's view, as a driver of the node has it.
 const hostPod = `
 apiVersion: v1
 kind: Pod
@@ -153,7 +153,7 @@ type leftovers struct {
 	folder                                       bool
 }
 
-// observe looks at the real machine.
+// observe returns the state of the real machine.
 func observe(t *testing.T, dir string) leftovers {
 	t.Helper()
 	var seen leftovers

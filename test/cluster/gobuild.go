@@ -24,7 +24,7 @@ type goBuild struct {
 	links         []string // further names of the program
 }
 
-// args are the arguments of the go command, without the place for the result.
+// args returns the arguments of the go command, without the output.
 func (g goBuild) args() []string {
 	args := []string{"build", "-trimpath"}
 	if g.tags != "" {
@@ -40,7 +40,7 @@ func (g goBuild) environment() []string {
 	return []string{"CGO_ENABLED=0"}
 }
 
-// recipe completes the inputs: sources, flags and the Go that will be used.
+// recipe returns the recipe with its inputs: sources, flags and the version of Go.
 func (g goBuild) recipe(ctx context.Context) (*recipe, error) {
 	r := &recipe{name: g.name, version: g.version, cook: g.run}
 	goVersion, err := g.command(ctx, "version").Output()
@@ -80,8 +80,8 @@ func (g goBuild) inputs() ([]string, error) {
 func (g goBuild) run(ctx context.Context, into string) error {
 	args := append(g.args(), "-o", into+"/"+g.output)
 	cmd := g.command(ctx, append(args, g.packages...)...)
-	// Killed with us: it would go on for minutes. What counts as the end of us
-	// is the end of the thread that starts it.
+	// The kernel kills the build when this process ends, because it would go on for
+	// minutes. The end of the thread that starts it counts as the end of the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

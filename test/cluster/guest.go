@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Guest is a node that is no machine of this package, such as a virtual
-// machine. The cluster has a cable to it, and knows it by its token; what runs
-// on it, and when, is the caller's.
+// Guest is a node that is no machine of this package, such as a virtual machine. The
+// cluster has a cable to it, and a token for it. The caller decides what runs on it, and
+// when.
 type Guest struct {
 	cluster *Cluster
 	number  int
@@ -22,29 +22,29 @@ type Guest struct {
 // Guests returns the guests in the order of their numbers.
 func (c *Cluster) Guests() []*Guest { return c.guests }
 
-// Artifacts says where the programs are that the cluster runs.
+// Artifacts returns the folders of the programs that the cluster runs.
 func (c *Cluster) Artifacts() Artifacts { return c.artifacts }
 
-// Name is the node's name in the cluster.
+// Name returns the node's name in the cluster.
 func (g *Guest) Name() string { return nodeName(g.number) }
 
-// IP is the address that the guest is to have, in a network of 24 bits.
+// IP returns the guest's address, in a network of 24 bits.
 func (g *Guest) IP() string { return nodeIP(g.number) }
 
-// Gateway is where the guest reaches everything else.
+// Gateway returns the guest's default gateway.
 func (g *Guest) Gateway() string { return controlPlaneIP }
 
-// MAC is the hardware address that the guest's end of the cable is to have.
+// MAC returns the hardware address of the guest's end of the cable.
 func (g *Guest) MAC() net.HardwareAddr { return hardwareAddress(g.number) }
 
-// Tap is the cluster's end of the cable: a tap in the network of the control
-// plane's machine, so that what opens it has to run there.
+// Tap returns the name of the cluster's end of the cable. It is a tap in the network of the
+// control plane's machine, where the program that opens it has to run.
 func (g *Guest) Tap() string { return nodeName(g.number) }
 
-// connect lays the cable and routes to the guest's pods.
+// connect creates the cable and adds routes to the guest's pods.
 func (g *Guest) connect() error {
 	m := g.cluster.controlPlane
-	// A tap is made by an ioctl, in the network of the thread.
+	// An ioctl creates a tap, in the network of the thread.
 	err := m.enter(unix.CLONE_NEWNET, func() error {
 		return netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: g.Tap()}, Mode: netlink.TUNTAP_MODE_TAP})
 	})
@@ -73,7 +73,7 @@ func (g *Guest) connect() error {
 	return center.route(podCIDR(g.number), g.IP())
 }
 
-// The files of a guest that its programs are told of.
+// The files of a guest that its programs read.
 const (
 	guestContainerd = "/etc/containerd/config.toml"
 	guestKubelet    = "/etc/kubernetes/kubelet.json"
@@ -81,9 +81,8 @@ const (
 	guestNetwork    = "/etc/cni/net.d/10-default.conflist"
 )
 
-// Files renders what the guest needs to be configured like any other node, by
-// path. Its root is a file system that overlays can be made on, and runc is in
-// its path.
+// Files renders the files that configure the guest like any other node, by path. The
+// guest's root file system must support overlays, and runc must be in its PATH.
 func (g *Guest) Files() (map[string][]byte, error) {
 	containerd, err := containerdConfig(containerdSettings{
 		Snapshotter: "overlayfs", PauseImage: PauseImage, Runc: "runc", NRITimeout: g.cluster.options.NRITimeout,
@@ -108,8 +107,8 @@ func (g *Guest) Files() (map[string][]byte, error) {
 	}, nil
 }
 
-// Commands are the programs that make the guest a node, with their arguments,
-// in the order of their start.
+// Commands returns the programs that make the guest a node, with their arguments, in the
+// order of their start.
 func (g *Guest) Commands() [][]string {
 	return [][]string{
 		{Containerd, "--config", guestContainerd},
@@ -120,7 +119,7 @@ func (g *Guest) Commands() [][]string {
 	}
 }
 
-// WaitReady waits until pods can run on the guest, in the boot with that ID.
+// WaitReady waits until pods can run on the guest, in the boot with an ID.
 func (g *Guest) WaitReady(ctx context.Context, bootID string) error {
 	return poll(ctx, startLimit, "waiting for guest "+g.Name()+" to be ready", func(ctx context.Context) (bool, error) {
 		var status nodeStatus

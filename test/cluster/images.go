@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 )
 
-// applets are the commands of the test image, links to busybox.
+// applets has the commands of the test image, which are links to busybox.
 var applets = []string{
 	"arping", "cat", "echo", "env", "false", "id", "ip", "ls", "mount", "nc", "ping", "sh", "sleep", "true", "wget",
 }
 
-// imagesRecipe makes the archives of the pause and the test image. Which
-// busybox it is does not count: the tests only need its applets.
+// imagesRecipe makes the archives of the pause and the test image. The key does not contain
+// the busybox, of which tests only need the applets.
 func imagesRecipe(cache string, pause, mkimage *recipe) *recipe {
 	r := &recipe{name: "images", salt: append([]string{pause.key, mkimage.key}, applets...)}
 	r.cook = func(ctx context.Context, into string) error {

@@ -55,8 +55,8 @@ func (p Program) Build(ctx context.Context, out io.Writer) (string, error) {
 	return filepath.Join(folder, p.Name), err
 }
 
-// provide returns the recipe's folder below one of the cache, and makes it
-// where it is not there.
+// provide returns the recipe's folder below one of the cache, and makes it if it does not
+// exist.
 func (r *recipe) provide(ctx context.Context, parent string, out io.Writer) (string, error) {
 	cache, err := cacheFolder()
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFolder makes dir and locks it against other processes that do the same;
-// the lock ends with the process at the latest. There is no lock file to
-// remove: it is the folder itself that is locked.
+// lockFolder makes dir and locks it against other processes that do the same; the lock ends
+// with the process at the latest. There is no lock file to remove, because the folder
+// itself is locked.
 func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 	var file *os.File
 	err = poll(ctx, time.Hour, "waiting for the lock on "+dir, func(context.Context) (bool, error) {

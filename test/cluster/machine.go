@@ -25,8 +25,8 @@ type Machine struct {
 	files      []bind
 }
 
-// boot makes the machine's namespaces. The caller connects its network and
-// starts its components.
+// boot creates the machine's namespaces. The caller connects its network and starts its
+// components.
 func (m *Machine) boot(ctx context.Context) error {
 	if err := m.group.create(); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (m *Machine) boot(ctx context.Context) error {
 	return nil
 }
 
-// writeConfig makes the folders on the machine's disk and writes down where
-// they are to be mounted.
+// writeConfig creates the folders on the machine's disk and writes the list of their
+// mounts.
 func (m *Machine) writeConfig() (path string, err error) {
 	config := machineConfig{
 		Hostname: m.name,
@@ -96,9 +96,8 @@ func (m *Machine) startInit(ctx context.Context, config string) error {
 	return nil
 }
 
-// launch starts a process that outlives this one: in a session of its own,
-// with a log file instead of our output. Its environment is the machine's and
-// what the command has.
+// launch starts a process that outlives this one, in a session of its own and with a log
+// file. Its environment is the machine's and the command's.
 func (m *Machine) launch(cmd *exec.Cmd, name string, start func() error) error {
 	log, err := os.OpenFile(m.logFile(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -114,15 +113,15 @@ func (m *Machine) launch(cmd *exec.Cmd, name string, start func() error) error {
 	if err := start(); err != nil {
 		return err
 	}
-	// While this process lives it is the parent, and has to reap. A namespace
-	// of PIDs does not end before all of its processes are reaped.
+	// This process is the parent and has to reap it. A PID namespace does not end before
+	// all its processes are reaped.
 	go cmd.Wait() //nolint:errcheck // its end is noticed by its PID
 	return nil
 }
 
 func (m *Machine) logFile(name string) string { return filepath.Join(m.logs, name+".log") }
 
-// powerOff kills the machine at once, as pulling the plug would. Its disk
+// powerOff kills all processes of the machine at once, like a loss of power. Its disk
 // stays.
 func (m *Machine) powerOff(ctx context.Context) error {
 	p, err := readProcess(m.pidFile(initName))

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineConfig tells the first process of a machine what to set up.
+// machineConfig has the setup of a machine, for its first process.
 type machineConfig struct {
 	Hostname string
 	PIDFile  string // where it leaves its PID, as seen from outside
@@ -22,16 +22,16 @@ type machineConfig struct {
 // bind makes Source appear at Target.
 type bind struct{ Source, Target string }
 
-// reportFD is where the first process says that the machine is ready, or why
-// it is not.
+// reportFD is the file descriptor to which the first process writes that the machine is
+// ready, or why it is not.
 const (
 	reportFD = 3
 	ready    = "ready"
 )
 
-// RunMachine is the life of a machine's first process: it is started in new
-// namespaces, sets them up as the file says, and reaps processes until it is
-// killed. The end of it is the end of everything in the machine.
+// RunMachine runs as the first process of a machine. It is started in new namespaces, sets
+// them up as the file says, and reaps processes until it is killed. Its end ends everything
+// in the machine.
 func RunMachine(configFile string) error {
 	report := os.NewFile(reportFD, "report")
 	err := setUpMachine(configFile)
@@ -55,7 +55,7 @@ func setUpMachine(configFile string) error {
 	if err := json.Unmarshal(content, &config); err != nil {
 		return fmt.Errorf("reading %s: %w", configFile, err)
 	}
-	// /proc is still that of the outside, so self is the PID to be known by.
+	// /proc is still the outside's, so self is the PID by which others know this process.
 	self, err := identify("self")
 	if err != nil {
 		return fmt.Errorf("finding out the own PID: %w", err)
@@ -69,14 +69,15 @@ func setUpMachine(configFile string) error {
 	if err := config.mount(); err != nil {
 		return err
 	}
-	// The network is configured from outside; only sysctls follow the reader.
+	// The network is configured from outside; only sysctls have to be set by a process in
+	// it.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return fmt.Errorf("enabling forwarding: %w", err)
 	}
 	return nil
 }
 
-// reapForever collects the processes that lose their parent.
+// reapForever reaps the processes that lose their parent.
 func reapForever() error {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)

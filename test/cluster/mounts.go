@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount gives the machine its own view of the file system. It is the view of
-// the real machine, except for /proc, /sys, /run and what the configuration
-// lists.
+// mount gives the machine its own view of the file system. It is that of the real machine,
+// except for /proc, /sys, /run and the mounts of the configuration.
 func (c machineConfig) mount() error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE); err != nil {
 		return err
@@ -20,7 +19,7 @@ func (c machineConfig) mount() error {
 	if err := c.mountSys(); err != nil {
 		return err
 	}
-	// As on a real machine, where pods may ask to see later mounts.
+	// As on a real machine, where pods may request to see later mounts.
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_SHARED); err != nil {
 		return err
 	}
@@ -33,8 +32,8 @@ func (c machineConfig) mount() error {
 		}
 	}
 	for _, b := range c.Folders {
-		// The empty folder stays behind on the real machine. Removing it would
-		// take the mount away from every other machine that has one there.
+		// The empty folder stays on the real machine. Removing it would remove the mounts
+		// of other machines on it.
 		if err := os.MkdirAll(b.Target, 0o755); err != nil {
 			return err
 		}
@@ -50,10 +49,10 @@ func (c machineConfig) mount() error {
 	return nil
 }
 
-// mountSys mounts a new sysfs, since an old one keeps showing the network
-// devices of the namespace that it was mounted in. The control groups are
-// taken over. This must come before mounts are shared: afterwards the unmount
-// would propagate to the place the control groups went to.
+// mountSys mounts a new sysfs, because an old one shows the network devices of the
+// namespace in which it was mounted. It keeps the control groups. This must come before
+// mounts are shared: afterwards the unmount would propagate to the new place of the control
+// groups.
 func (c machineConfig) mountSys() error {
 	const groups = "/sys/fs/cgroup"
 	if err := mount(groups, c.Scratch, "", unix.MS_BIND|unix.MS_REC); err != nil {

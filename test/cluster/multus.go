@@ -9,22 +9,21 @@ import (
 
 const multusModule = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"
 
-// BuildMultus makes the program that the conformance suite compares with:
-// multus, in the form that runs once for each CNI call ("thin"), and returns
-// its path.
+// BuildMultus builds the program with which the conformance suite compares nadra: multus,
+// in the form that runs once for each CNI call ("thin"), and returns its path.
 func BuildMultus(ctx context.Context, out io.Writer) (string, error) {
 	folder, err := buildMultus(ctx, "multus", out, "multus")
 	return filepath.Join(folder, "multus"), err
 }
 
-// BuildThickMultus makes the two programs of Multus as most clusters have it: a
-// daemon, and the shim that the runtime calls. It returns their folder.
+// BuildThickMultus builds the two programs of Multus as most clusters have it, a daemon and
+// the shim that the runtime calls, and returns their folder.
 func BuildThickMultus(ctx context.Context, out io.Writer) (string, error) {
 	return buildMultus(ctx, "multus-thick", out, multusDaemon, multusShim, "install_multus", "passthru-cni")
 }
 
-// buildMultus makes commands of Multus. They are no part of a cluster, which is
-// why Build does not make them.
+// buildMultus builds commands of Multus. They are no part of a cluster, so Build does not
+// build them.
 func buildMultus(ctx context.Context, name string, out io.Writer, commands ...string) (string, error) {
 	root, err := sourceRoot()
 	if err != nil {

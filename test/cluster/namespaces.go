@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaces are those of a machine, which its first process holds. They run commands in
-// the machine, open its network and find its files.
+// namespaces has the namespaces of a machine, which its first process holds. Its methods
+// run commands in the machine, open its network and find its files.
 type namespaces struct {
 	name      string
 	folder    string // disk, PID files, configuration
@@ -64,8 +64,8 @@ func (n namespaces) enter(namespaces int, fn func() error) error {
 	return enter(fd, namespaces, fn)
 }
 
-// Command prepares a program to be run in the machine by Run. The cluster's
-// own programs, such as ctr and kubectl, are found by name.
+// Command returns a command for Run. It finds the cluster's own programs, such as ctr and
+// kubectl, by name.
 func (n namespaces) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	for _, folder := range n.artifacts.programFolders() {
 		path := filepath.Join(folder, name)
@@ -93,13 +93,13 @@ func (n namespaces) Run(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// Exec runs a program in the machine and returns what it prints. What it
-// prints on stderr is part of the error.
+// Exec runs a program in the machine and returns its standard output. The error has its
+// standard error output.
 func (n namespaces) Exec(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return n.output(n.Command(ctx, name, args...))
 }
 
-// output runs a command and returns what it prints.
+// output runs a command and returns its standard output.
 func (n namespaces) output(cmd *exec.Cmd) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -144,8 +144,8 @@ func (n namespaces) network() (network, error) {
 	return network{Handle: handle, ns: ns}, nil
 }
 
-// HostPath returns where a path inside the running machine is to be found from
-// outside. It holds until the next reboot.
+// HostPath returns the path, outside, of a path inside the running machine. It is valid
+// until the next reboot.
 func (n namespaces) HostPath(path string) (string, error) {
 	p, err := n.initProcess()
 	if err != nil {

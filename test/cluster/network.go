@@ -24,8 +24,8 @@ const (
 func nodeIP(number int) string  { return fmt.Sprintf("10.99.0.%d", number) }
 func podCIDR(number int) string { return fmt.Sprintf("10.98.%d.0/24", number) }
 
-// hardwareAddress is derived from the host's number, so that a rebooted node
-// is not looked for under its old address.
+// hardwareAddress returns an address that follows from the host's number, so that other
+// hosts find a rebooted node under the same address.
 func hardwareAddress(number int) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 0x6e, 0x61, 0x64, 0, byte(number)}
 }
@@ -42,9 +42,9 @@ func (n network) close() {
 	n.ns.Close()
 }
 
-// setUpBridge makes the switch that all nodes are connected to. The control
-// plane is on it, under its own address and the one of the API's service:
-// there is no kube-proxy.
+// setUpBridge creates the bridge to which all nodes are connected. The control plane is on
+// it, with its own address and the one of the API's service, because there is no
+// kube-proxy.
 func (m *Machine) setUpBridge() error {
 	n, err := m.network()
 	if err != nil {
@@ -61,8 +61,8 @@ func (m *Machine) setUpBridge() error {
 	return n.configure(bridgeName, controlPlaneIP+"/24", serviceIP+"/32")
 }
 
-// connect joins a booted node to the bridge and routes to the pods of all
-// nodes, which may be still to come.
+// connect connects a booted node to the bridge and adds routes to the pods of all nodes,
+// also of those that are not booted yet.
 func (n *Node) connect(controlPlane *Machine, nodes int) error {
 	center, err := controlPlane.network()
 	if err != nil {

@@ -23,11 +23,11 @@ type Node struct {
 
 func nodeName(number int) string { return fmt.Sprintf("node-%d", number) }
 
-// IP is the node's address. It is in the cluster's own network.
+// IP returns the node's address in the cluster's own network.
 func (n *Node) IP() string { return nodeIP(n.number) }
 
-// newNode describes a node. Its folders are those that pods and components
-// keep things in; the rest is shared with the real machine.
+// newNode describes a node. It has its own copies of the folders that pods and components
+// write to, and shares all others with the real machine.
 func (c *Cluster) newNode(number int) *Node {
 	n := &Node{Machine: c.newMachine(nodeName(number)), number: number, cluster: c}
 	disk := func(name string) string { return filepath.Join(n.folder, "disk", name) }

@@ -11,7 +11,7 @@ import (
 //go:embed templates/containerd.toml
 var containerdTemplate string
 
-// containerdSettings are what differs between containerd configurations.
+// containerdSettings has the settings that differ between containerd configurations.
 type containerdSettings struct {
 	Snapshotter string
 	PauseImage  string
@@ -33,8 +33,8 @@ func containerdConfig(settings containerdSettings) ([]byte, error) {
 
 type object = map[string]any
 
-// kubeletConfig renders a KubeletConfiguration. An override replaces a
-// top-level field as a whole.
+// kubeletConfig returns a KubeletConfiguration. An override replaces a whole top-level
+// field.
 func kubeletConfig(ip, group string, overrides object) object {
 	config := object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -54,13 +54,13 @@ func kubeletConfig(ip, group string, overrides object) object {
 			"memory.available": "50Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%",
 		},
 		"imageGCHighThresholdPercent": 100,
-		// Without the capability to raise them.
+		// The kubelet lacks the capability to raise the limit.
 		"maxOpenFiles": 20000,
 		"oomScoreAdj":  0,
 
 		"makeIPTablesUtilChains": false,
 		"resolvConf":             "",
-		// So that what has failed is soon tried again; the default is a minute.
+		// The kubelet retries failures at this interval; the default is a minute.
 		"syncFrequency": "2s",
 		// The default is below /usr of the real machine.
 		"volumePluginDir": "/var/lib/kubelet/volume-plugins",
@@ -69,8 +69,8 @@ func kubeletConfig(ip, group string, overrides object) object {
 	return config
 }
 
-// defaultNetwork renders the CNI configuration of the pods' first interface.
-// Addresses are kept where a reboot forgets them, as it does the pods.
+// defaultNetwork returns the CNI configuration of the pods' first interface. It keeps
+// addresses below /run, because a reboot ends the pods.
 func defaultNetwork(subnet string) object {
 	return object{
 		"cniVersion": "1.0.0",

@@ -61,7 +61,7 @@ func (n *Node) createDisk(options Options) error {
 	return n.installPlugins()
 }
 
-// writeBootFiles writes what is new at each boot.
+// writeBootFiles writes the files that are new at each boot.
 func (n *Node) writeBootFiles() error {
 	for _, s := range sysctls {
 		if s.path == bootIDPath {
@@ -74,8 +74,8 @@ func (n *Node) writeBootFiles() error {
 	return nil
 }
 
-// installPlugins copies the CNI plugins to the node's disk. They are copies
-// since tests add and remove plugins.
+// installPlugins copies the CNI plugins to the node's disk, because tests add and remove
+// plugins.
 func (n *Node) installPlugins() error {
 	target := filepath.Join(n.folders["/opt/cni"], "bin")
 	if err := os.MkdirAll(target, 0o755); err != nil {
@@ -100,8 +100,8 @@ func (n *Node) InstallPlugin(name, program string) error {
 	return replaceFile(outside, content, 0o755)
 }
 
-// snapshotter returns the one that works for a disk at path: overlays cannot
-// be stacked, which matters inside a container.
+// snapshotter returns the snapshotter that works for a disk at path. Overlays cannot be
+// stacked, which matters inside a container.
 func snapshotter(path string) string {
 	var info unix.Statfs_t
 	for ; path != "/"; path = filepath.Dir(path) {

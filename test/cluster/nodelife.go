@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 )
 
-// bootUp boots the machine and starts what runs on it. With a new disk the
-// images are imported, too.
+// bootUp boots the machine, connects it and starts containerd.
 func (n *Node) bootUp(ctx context.Context) error {
 	if err := n.writeBootFiles(); err != nil {
 		return fmt.Errorf("preparing %s: %w", n.name, err)
@@ -27,9 +26,8 @@ func (n *Node) bootUp(ctx context.Context) error {
 	return n.StartComponent(ctx, Containerd)
 }
 
-// Reboot pulls the plug and starts the node again: nothing that ran survives,
-// not even a namespace, the boot ID is a new one, and the disk is as it was.
-// It returns when the node is ready again.
+// Reboot cuts the node's power and boots it: no process or namespace survives, the boot ID
+// is a new one, and the disk stays. Reboot returns when the node is ready again.
 func (n *Node) Reboot(ctx context.Context) error {
 	if err := n.powerOff(ctx); err != nil {
 		return fmt.Errorf("rebooting %s: %w", n.name, err)
@@ -43,8 +41,8 @@ func (n *Node) Reboot(ctx context.Context) error {
 	return n.waitReady(ctx)
 }
 
-// ImportImage makes the image in an archive known to the node. It replaces an
-// image of the same name.
+// ImportImage imports the image in an archive on the node. It replaces an image of the same
+// name.
 func (n *Node) ImportImage(ctx context.Context, archive string) error {
 	archive, err := filepath.Abs(archive)
 	if err != nil {
@@ -67,7 +65,7 @@ func (n *Node) BootID() (string, error) {
 	return string(content[:max(0, len(content)-1)]), nil
 }
 
-// waitReady waits until the cluster uses the node as it is after this boot.
+// waitReady waits until pods can run on the node in this boot.
 func (n *Node) waitReady(ctx context.Context) error {
 	bootID, err := n.BootID()
 	if err != nil {

@@ -15,8 +15,8 @@ func (n *Node) NetNS() (netns.NsHandle, error) {
 	return netns.GetFromPid(p.pid)
 }
 
-// PodNetNS opens the network namespace of a pod by the path that it has on the
-// node, such as /var/run/netns/cni-…. The caller closes it.
+// PodNetNS opens the network namespace of a pod by its path on the node, such as
+// /var/run/netns/cni-…. The caller closes it.
 func (n *Node) PodNetNS(path string) (netns.NsHandle, error) {
 	outside, err := n.HostPath(path)
 	if err != nil {

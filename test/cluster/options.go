@@ -13,13 +13,12 @@ import (
 	"time"
 )
 
-// Options say what cluster to start. All fields have defaults.
+// Options describes a cluster to start. All fields have defaults.
 type Options struct {
 	// Dir is the run folder: the disks of the machines, their logs and keys.
 	// It is made, and removed by Stop. The default is one in the cache.
 	Dir string
-	// Nodes is the number of nodes that run pods; 1 by default, and none where
-	// there are guests.
+	// Nodes is the number of nodes that run pods; 1 by default, and 0 if there are guests.
 	Nodes int
 	// Guests is the number of nodes that the caller runs, after the others.
 	Guests int
@@ -37,8 +36,8 @@ type Options struct {
 	ControllerManagerArgs []string
 	// SchedulerArgs are added to the arguments of kube-scheduler.
 	SchedulerArgs []string
-	// GOGC is what the garbage collector of all components is set to; 400 by
-	// default. Benchmarks set Go's default, 100, to measure what users have.
+	// GOGC is the garbage collector's setting of all components; 400 by default. Benchmarks
+	// set Go's default, 100, as users have it.
 	GOGC int
 	// KubeletConfig has top-level fields of the KubeletConfiguration of every
 	// node.
@@ -46,11 +45,11 @@ type Options struct {
 	// OnBoot is called at each boot of a node, before containerd and the kubelet
 	// are started.
 	OnBoot func(context.Context, *Node) error `json:"-"`
-	// Out is told about the progress; nobody by default.
+	// Out gets messages about the progress; none by default.
 	Out io.Writer `json:"-"`
 }
 
-// DefaultDir returns the run folder for when none is given.
+// DefaultDir returns the default run folder.
 func DefaultDir() (string, error) {
 	cache, err := cacheFolder()
 	if err != nil {
@@ -101,8 +100,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// description is what a run folder says about its cluster. It is written when
-// the cluster is complete.
+// description describes the cluster of a run folder. It is written when the cluster is
+// complete.
 type description struct {
 	Options   Options
 	Artifacts Artifacts

@@ -43,8 +43,8 @@ func (p process) endNamespace(ctx context.Context) error {
 	})
 }
 
-// hasNamespaces says whether the first process still holds what makes up its
-// machine. A process that is ending drops it before it becomes a zombie.
+// hasNamespaces reports whether the first process still holds its machine's namespaces. An
+// ending process drops them before it becomes a zombie.
 func (p process) hasNamespaces() bool {
 	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p.pid)); err != nil {
 		return false
@@ -53,9 +53,8 @@ func (p process) hasNamespaces() bool {
 	return err == nil && now == p
 }
 
-// others lists the processes in a PID namespace besides p. Those in further
-// namespaces, as containers have, are killed with it and known by their
-// control groups.
+// others lists the processes in a PID namespace besides p. Processes in nested namespaces,
+// as containers have, are killed with it; their control groups show when they have ended.
 func (p process) others(namespace string) ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -34,12 +34,12 @@ const (
 func (s secrets) path(name string) string       { return filepath.Join(string(s), name) }
 func (s secrets) kubeconfig(user string) string { return s.path(user + ".kubeconfig") }
 
-// user is who a token stands for. Its kubeconfig is named after the file.
+// user is the user of a token. Its kubeconfig is named after the file.
 type user struct{ file, name, group string }
 
-// users lists who connects to the API server. The controller manager is an
-// administrator: alone, its own user may do too little, and with one account
-// for each controller the cluster takes seconds longer to start.
+// users lists the users of the API server. The controller manager is an administrator,
+// because its own user has too few rights, and with one account for each controller the
+// cluster takes seconds longer to start.
 func users(nodes int) []user {
 	all := []user{
 		{file: "admin", name: "admin", group: "system:masters"},
@@ -52,7 +52,7 @@ func users(nodes int) []user {
 	return all
 }
 
-// create fills the folder.
+// create writes the files of the folder.
 func (s secrets) create(nodes int) error {
 	if err := os.MkdirAll(string(s), 0o700); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// plan is the list of recipes, in the order to cook them.
+// plan is the list of recipes, in the order of their builds.
 type plan struct {
 	folder  string // of the cache
 	recipes []*recipe
@@ -18,8 +18,8 @@ type plan struct {
 
 const cniPlugins = "github.com/containernetworking/plugins/plugins"
 
-// newPlan writes down how every component is built and computes the keys.
-// The flags are the same everywhere so that packages are compiled once.
+// newPlan describes how every component is built and computes the keys. All have the same
+// flags, so that packages are compiled once.
 func newPlan(ctx context.Context, root string) (*plan, error) {
 	cache, err := cacheFolder()
 	if err != nil {
@@ -95,8 +95,8 @@ func (p *plan) complete() bool {
 	return true
 }
 
-// kubernetesVersionFlags makes the components report their version: without
-// it the API server claims to be v0.0.0 and clients refuse to talk to it.
+// kubernetesVersionFlags returns the flags by which the components report their version.
+// Without them the API server claims to be v0.0.0, which clients refuse.
 func kubernetesVersionFlags(version string) string {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	const variable = " -X k8s.io/component-base/version."

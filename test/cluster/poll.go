@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// poll calls try until it is done, gives up, or limit has passed. An error from
-// try is the reason why it is not done yet, unless it is wrapped by stop.
+// poll calls try until it is done, gives up, or limit has passed. An error from try is the
+// reason why it is not done yet, unless stop wraps it.
 func poll(ctx context.Context, limit time.Duration, what string, try func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

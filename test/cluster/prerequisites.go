@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// prerequisite is something a build or a test needs that is not a Go module.
+// prerequisite is a requirement of a build or a test that is not a Go module.
 type prerequisite struct {
 	packages []string // of Debian, that have it
 	building bool     // it is needed to build, not to run
 	missing  func(ctx context.Context) error
 }
 
-// prerequisites lists what a machine with only Go and git may lack.
+// prerequisites lists the requirements that a machine with only Go and git may lack.
 func prerequisites() []prerequisite {
 	return []prerequisite{
 		{packages: []string{"gcc", "libc6-dev", "libseccomp-dev"}, building: true, missing: compileSeccomp},
@@ -42,9 +42,9 @@ func prerequisites() []prerequisite {
 	}
 }
 
-// installPrerequisites installs what is missing, for building or for running a
-// cluster, where it can, which is as root on Debian and its relatives, and
-// otherwise says what to install.
+// installPrerequisites installs missing packages for building or for running a cluster. It
+// can do so as root on Debian and its relatives; otherwise its error names the packages to
+// install.
 func installPrerequisites(ctx context.Context, building bool, out io.Writer) error {
 	packages, problem := missingPackages(ctx, building)
 	if problem == nil {
@@ -89,7 +89,7 @@ func installPackages(ctx context.Context, packages []string) error {
 	return run(ctx, "env", args...)
 }
 
-// compileSeccomp tries what linking runc needs: a C compiler and the static
+// compileSeccomp tries the requirements of linking runc: a C compiler and the static
 // library of seccomp.
 func compileSeccomp(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "nadra-")

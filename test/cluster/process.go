@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process names one process for good: a PID is used again, the pair of PID and
-// start time is not. Only processes named like this are ever signalled.
+// process identifies a process for good: a PID may be reused, the pair of PID and start
+// time is not. The package signals only processes that are identified so.
 type process struct {
 	pid     int
 	started string // in clock ticks since boot
@@ -22,7 +22,7 @@ type process struct {
 
 var errNotRunning = errors.New("not running")
 
-// identify names the process that pid is now. pid may be "self".
+// identify returns the process that has pid now. pid may be "self".
 func identify(pid string) (process, error) {
 	content, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -80,8 +80,8 @@ func (p process) open() (int, error) {
 	return fd, nil
 }
 
-// hasExited says whether the last thread is gone, and with it open files and
-// listening sockets; a process whose main thread is a zombie may have others.
+// hasExited reports whether the last thread is gone, and with it open files and listening
+// sockets. A process whose main thread is a zombie may have other threads.
 func hasExited(pidfd int) bool {
 	ready, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
 	return err == nil && ready == 1
@@ -96,7 +96,7 @@ func (p process) alive() bool {
 	return true
 }
 
-// signal sends a signal; errNotRunning says that there was nobody to send to.
+// signal sends a signal. It returns errNotRunning if the process has ended.
 func (p process) signal(signal unix.Signal) error {
 	fd, err := p.open()
 	if err != nil {
@@ -106,14 +106,14 @@ func (p process) signal(signal unix.Signal) error {
 	return unix.PidfdSendSignal(fd, signal, nil, 0)
 }
 
-// wait returns when the process has ended.
+// wait waits until the process has ended.
 func (p process) wait(ctx context.Context, limit time.Duration) error {
 	return poll(ctx, limit, fmt.Sprintf("waiting for process %d to end", p.pid), func(context.Context) (bool, error) {
 		return !p.alive(), nil
 	})
 }
 
-// end sends a signal and waits; what does not follow it in time is killed.
+// end sends a signal and waits. It kills a process that does not obey in time.
 func (p process) end(ctx context.Context, signal unix.Signal, limit time.Duration) error {
 	if err := p.signal(signal); err != nil {
 		if errors.Is(err, errNotRunning) {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// progressInterval is how often a long step says that it is still at work.
+// progressInterval is how often a long step reports that it is still at work.
 const progressInterval = 15 * time.Second
 
-// announce tells out about a long step: when it starts, at intervals, and,
-// when the returned function is called, how it ended and how long it took.
+// announce reports a long step on out: its start, its progress at intervals and, when the
+// returned function is called, how it ended and how long it took.
 func announce(out io.Writer, what string) (finish func(how string)) {
 	start := time.Now()
 	fmt.Fprintf(out, "%s …\n", what)

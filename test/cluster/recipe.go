@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// recipe makes one folder of the cache. The folder's name carries the key:
-// other inputs make another folder, so nothing stale is ever used.
+// recipe makes one folder of the cache. The folder's name has the key: other inputs make
+// another folder, so nothing stale is ever used.
 type recipe struct {
 	name    string   // component, and the folder's name before the key
 	version string   // what progress messages call it
@@ -58,8 +58,8 @@ func (r *recipe) folder(cache string) string {
 // done reports whether the recipe's folder exists, and notes its use.
 func (r *recipe) done(cache string) bool { return use(r.folder(cache)) }
 
-// build fills a temporary folder and gives it its name at the end: a folder
-// that has its name is complete.
+// build fills a temporary folder and renames it at the end, so that a folder with its name
+// is complete.
 func (r *recipe) build(ctx context.Context, cache string, out io.Writer) error {
 	if r.done(cache) {
 		return nil
@@ -74,7 +74,7 @@ func (r *recipe) build(ctx context.Context, cache string, out io.Writer) error {
 		return fmt.Errorf("building %s: %w", r.name, err)
 	}
 	finish("done")
-	// What was unpacked into the folder may have set an old time.
+	// Unpacking may have set an old time of the folder.
 	now := time.Now()
 	if err := os.Chtimes(partial, now, now); err != nil {
 		return fmt.Errorf("storing %s: %w", r.name, err)
@@ -85,8 +85,8 @@ func (r *recipe) build(ctx context.Context, cache string, out io.Writer) error {
 	return nil
 }
 
-// emptyFolder makes a folder with a new name, so that nothing that is still at
-// work after an interrupted build writes into it. What that left is removed.
+// emptyFolder creates a folder with a new name, so that processes of an interrupted build
+// cannot write into it, and removes the folder of that build.
 func (r *recipe) emptyFolder(cache string) (string, error) {
 	const partial = ".partial-*"
 	left, err := filepath.Glob(filepath.Join(cache, r.name+"-"+partial))

@@ -9,15 +9,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// TimeSandbox has the runtime make a sandbox of which nobody else knows, and
-// take it away again. It returns how long the making took.
+// TimeSandbox makes the runtime create a sandbox that is unknown to the kubelet, and remove
+// it. It returns how long the creation took.
 func (n *Node) TimeSandbox(ctx context.Context, name string) (took time.Duration, err error) {
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name},
 		Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: string(n.group) + "/sandboxes"},
 	}
 	err = n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
-		// That the connection has to be made first is none of its time.
+		// Connect before the measurement.
 		if _, err := runtime.Version(ctx, &runtimeapi.VersionRequest{}); err != nil {
 			return err
 		}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Start builds what is missing, starts a cluster and returns when pods can run
-// on all of its nodes. The cluster outlives the calling process. What is left
-// of a cluster that was not stopped properly is removed first.
+// Start builds what is missing, starts a cluster and returns when pods can run on all of
+// its nodes. The cluster outlives the calling process. Start removes the rest of a cluster
+// that was not stopped properly.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -32,7 +32,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, err
 	}
 	defer unlock()
-	// Again: another process may have started it meanwhile.
+	// Checked again, because another process may have started it meanwhile.
 	if err := refuseRunning(options.Dir); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func refuseRunning(dir string) error {
 	return nil
 }
 
-// bringUp starts everything, at the same time where possible.
+// bringUp starts everything, as much as possible at the same time.
 func (c *Cluster) bringUp(ctx context.Context) error {
 	start := time.Now()
 	fmt.Fprintf(c.options.Out, "starting the control plane and %d node(s) …\n", c.options.Nodes)
@@ -127,7 +127,7 @@ func (n *Node) firstBoot(ctx context.Context, options Options) error {
 	return nil
 }
 
-// giveUp removes a cluster that did not start, but not the logs that tell why.
+// giveUp removes a cluster that did not start, but keeps its logs.
 func (c *Cluster) giveUp(ctx context.Context, reason error) error {
 	logs, err := c.SaveLogs(filepath.Base(c.options.Dir) + "-failed")
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tearDown ends all machines that have a folder in a run folder and empties
-// it. It needs nothing but the folder, since it may be all that is left.
+// tearDown ends all machines that have a folder in a run folder, and empties it. It needs
+// only the folder, because nothing else may be left.
 func tearDown(ctx context.Context, dir string) error {
 	pidFiles, err := filepath.Glob(filepath.Join(dir, "*", initName+".pid"))
 	if err != nil {
@@ -47,9 +47,8 @@ func tearDown(ctx context.Context, dir string) error {
 	return nil
 }
 
-// endMarked kills what has no PID file but the mark of the cluster: its first
-// process just after it was started, or all of them when somebody has removed
-// the run folder.
+// endMarked kills processes that have the mark of the cluster, but no PID file: its first
+// process just after its start, or all of them if the run folder was removed.
 func endMarked(ctx context.Context, dir string) error {
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {

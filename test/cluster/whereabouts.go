@@ -15,7 +15,7 @@ const (
 	WhereaboutsImage = "localhost/whereabouts:lane"
 )
 
-// Whereabouts is the IPAM plugin whereabouts, as its own manifests install it.
+// Whereabouts has the parts of the IPAM plugin whereabouts that its own manifests install.
 type Whereabouts struct {
 	// Image is the archive of the image that the DaemonSet runs: the plugin,
 	// ip-control-loop, and the module's own install script.

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package e2e proves nadra on a real cluster: kubelet, scheduler, containerd
-// with NRI, runc, the reference CNI plugins and this machine's kernel.
+// Package e2e proves nadra on a real cluster: kubelet, scheduler, containerd with NRI, runc,
+// the reference CNI plugins and this machine's kernel. It has only tests.
 package e2e
 
 import (

@@ -1,5 +1,18 @@
-// Package lab puts nadra on the cluster lane and gives tests and the demo a
-// short way to make networks and pods, and to see what is left of them.
+// Package lab installs nadra on a test cluster, and gives tests and the demo short ways to
+// create networks and pods and to find what they leave behind.
+//
+//	containers.go  containers and processes of a node, without asking nadra
+//	controller.go  installs and removes the controller
+//	eventually.go  waits for a condition
+//	fixture.go     a test with a namespace of its own
+//	lab.go         a cluster with nadra
+//	main.go        runs the tests of a suite on a cluster
+//	nadra.go       runs kubectl-nadra
+//	networks.go    published networks, and network-status
+//	packages.go    unpacks Debian's packages
+//	pod.go         pods, claims and NADs
+//	residue.go     what attachments leave on a node
+//	workload.go    workloads as users of Multus write them, owners, masters
 package lab
 
 import (

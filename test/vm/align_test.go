@@ -16,8 +16,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// A virtual function on the PCIe root of another driver's device: the scheduler
-// takes the one of the right card.
+// TestAlignedWithAnotherDriver requests a virtual function on the PCIe root of another
+// driver's device. The scheduler must take one of the right card.
 func TestAlignedWithAnotherDriver(t *testing.T) {
 	f := scenario(t, "aligned")
 	f.pools(map[string][]string{"any": {"pf0#2", "pf1#2"}}, nil)
@@ -51,8 +51,8 @@ func TestAlignedWithAnotherDriver(t *testing.T) {
 	testCase(t, "and they go back", f.leavesNothing)
 }
 
-// rootsOf are the PCIe roots of a pool's devices, each with the device, once
-// there are so many: each card has a slice of its own.
+// rootsOf waits until a pool has devices on many PCIe roots, and returns the roots, each
+// with its device. Each card has a slice of its own.
 func (f *fixture) rootsOf(t *testing.T, resource string, many int) map[string]string {
 	t.Helper()
 	roots := map[string]string{}
@@ -80,7 +80,7 @@ func (f *fixture) rootsOf(t *testing.T, resource string, many int) map[string]st
 	return roots
 }
 
-// classOfDriver makes a class for a driver's devices, for the time of the scenario.
+// classOfDriver creates a class for a driver's devices, for the duration of the scenario.
 func (f *fixture) classOfDriver(name, driver string) {
 	f.Helper()
 	f.class(&resourceapi.DeviceClass{
@@ -91,8 +91,7 @@ func (f *fixture) classOfDriver(name, driver string) {
 	})
 }
 
-// besideCard creates a pod with one of the neighbour's devices and a VF on the
-// same PCIe root.
+// besideCard creates a pod with a device of the neighbour and a VF on the same PCIe root.
 func (f *fixture) besideCard(card string) {
 	f.Helper()
 	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: f.ns, Name: card}}
@@ -101,7 +100,7 @@ func (f *fixture) besideCard(card string) {
 		Requests: []resourceapi.DeviceRequest{
 			{Name: "card", Exactly: &resourceapi.ExactDeviceRequest{
 				DeviceClassName: "neighbour",
-				// Its devices have no attribute to tell them apart but their root.
+				// Only the root distinguishes its devices.
 				Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
 					Expression: fmt.Sprintf(`device.attributes["resource.kubernetes.io"].pcieRoot.endsWith(%q)`, card[len(card)-2:]),
 				}}},

@@ -14,14 +14,14 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// The plugins that this machine's own kernel has no drivers for, in the chains
-// that people have them in. All are in one pair of pods: a pod takes seconds.
+// TestChains runs the plugins for which this machine's own kernel has no drivers, in common
+// chains. One pair of pods has all of them, because a pod takes seconds.
 func TestChains(t *testing.T) {
 	f := scenario(t, "chains", bonded, preparation{
 		do: "ip link set pf0v2 up; ip link set pf1v2 up", undo: "ip link set pf0v2 down; ip link set pf1v2 down",
 	})
-	// Both pods are on one node: addresses in the networks' configurations would
-	// be the same, so each pod has NADs of its own.
+	// Both pods are on one node and would get the same addresses from the networks'
+	// configurations, so each pod has NADs of its own.
 	for i, pod := range []string{"a", "b"} {
 		for name, plugins := range chains(i) {
 			f.nad(name+"-"+pod, plugins...)
@@ -80,8 +80,7 @@ func TestChains(t *testing.T) {
 	testCase(t, "chains leave nothing behind", f.leavesNothing)
 }
 
-// chains are the networks of a pod, of which number is 0 or 1, by the names of
-// their interfaces.
+// chains returns the networks of pod number 0 or 1, by the names of their interfaces.
 func chains(number int) map[string][]object {
 	address := func(network int) object { return static(fmt.Sprintf("10.30.%d.%d/24", network, number+1)) }
 	macvlan := func(master string, ipam object) object {
@@ -93,8 +92,9 @@ func chains(number int) map[string][]object {
 	return map[string][]object{
 		"ipv":  {{"type": "ipvlan", "master": "pf0", "mode": "l2", "ipam": address(1)}},
 		"macv": {macvlan("pf1", address(2))},
-		// One VLAN twice on one interface is not possible: they are on two cards. And
-		// QEMU's igb hands tagged frames to no physical function.
+		// An interface cannot have one VLAN twice, so the two are on two cards. They are on
+		// virtual functions, because QEMU's igb passes tagged frames to no physical
+		// function.
 		"tagged": {{"type": "vlan", "master": fmt.Sprintf("pf%dv2", number), "vlanId": 42, "ipam": address(3)}},
 		"dum":    {{"type": "dummy", "ipam": address(4)}},
 		"invrf":  {macvlan("pf1", address(5)), {"type": "vrf", "vrfname": "blue"}},
@@ -107,8 +107,8 @@ func chains(number int) map[string][]object {
 	}
 }
 
-// bonded joins a virtual function of each card. It is done with sysfs: busybox
-// knows no bonds.
+// bonded joins a virtual function of each card. It uses sysfs, because busybox does not
+// support bonds.
 var bonded = preparation{
 	do: `echo +bond0 >/sys/class/net/bonding_masters
 echo active-backup >/sys/class/net/bond0/bonding/mode
@@ -166,8 +166,8 @@ func (f *fixture) checkTuning(t *testing.T, pod *corev1.Pod, seen wire.Net) {
 	f.ping(t, pod, "tuned", "10.30.7.2")
 }
 
-// A bond cannot change its namespace: the kernel refuses, the pod says why, and
-// the bond stays as it is.
+// TestBondStays moves a bond to a pod, which the kernel refuses. The pod's Events must name
+// the bond, and the bond must not change.
 func TestBondStays(t *testing.T) {
 	f := scenario(t, "bond", bonded)
 	f.nad("moved", object{"type": "host-device", "device": "bond0"})

@@ -20,8 +20,8 @@ func (f *fixture) in(t *testing.T, pod, script string) string {
 	return out
 }
 
-// Containers get the device files of exactly their own functions, and the
-// variables of the device plugin.
+// TestContainersGetTheirDevices checks that containers get the device files of exactly
+// their own functions, and the variables of the device plugin.
 func TestContainersGetTheirDevices(t *testing.T) {
 	f := scenario(t, "files")
 	f.pools(map[string][]string{"rdma": {"pf0#0-1"}}, withRDMA)
@@ -69,8 +69,8 @@ func TestContainersGetTheirDevices(t *testing.T) {
 	testCase(t, "RDMA devices and VFs go back", f.leavesNothing)
 }
 
-// Without a network: a function with a driver for user space, asked for as an
-// extended resource, as DPDK applications do.
+// TestUserSpaceDevice runs a pod without a network that requests a function with a driver
+// for user space as an extended resource, as DPDK applications do.
 func TestUserSpaceDevice(t *testing.T) {
 	const link = "pf1v2"
 	address := function(t, link)
@@ -94,7 +94,8 @@ func TestUserSpaceDevice(t *testing.T) {
 	testCase(t, "and the device is free again", f.leavesNothing)
 }
 
-// A pod that nobody converted: its resources and its annotation are paired.
+// TestExtendedResourceWithAnnotation runs an unconverted pod, whose resources and
+// annotation nadra must pair.
 func TestExtendedResourceWithAnnotation(t *testing.T) {
 	want := []string{function(t, "pf0v2"), function(t, "pf0v3")}
 	f := scenario(t, "paired")

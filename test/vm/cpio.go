@@ -60,7 +60,7 @@ func (a *archive) entry(name string, mode int, content []byte, major, minor int)
 	fields := []int{
 		a.number, mode, 0, 0, // owner and group
 		1, 0, // links, time
-		len(content), 0, 0, major, minor, // the device that it is on, the one that it is
+		len(content), 0, 0, major, minor, // the numbers of its file system's device, and its own
 		len(name) + 1, 0, // no checksum
 	}
 	a.buffer.WriteString("070701")

@@ -15,17 +15,17 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// parts are where the things are that the guest is made of.
+// parts has the paths of everything that the guest is made of.
 type parts struct {
 	kernel    string // the folder of the kernel kit
 	iptables  string // the folder of iptables' files, as they are in the guest
 	agent     string
 	plugins   []string // CNI plugins
-	neighbour string   // the DRA driver of somebody else
+	neighbour string   // the DRA driver of another vendor
 	sriov     string   // the CNI plugin, if there is one
 }
 
-// writeInitramfs makes the first root, which has the modules and the agent.
+// writeInitramfs writes the first root file system, with the modules and the agent.
 func (p parts) writeInitramfs(path string) error {
 	var a archive
 	for _, folder := range []string{"dev", "proc", "sys", "disk"} {
@@ -50,11 +50,11 @@ func (p parts) writeInitramfs(path string) error {
 	return os.WriteFile(path, a.bytes(), 0o644)
 }
 
-// diskSize is how large the guest's disk can become; the file has holes.
+// diskSize is the size of the guest's disk; the file is sparse.
 const diskSize = "4G"
 
-// writeDisk makes the guest's disk: the programs of a node, its configuration,
-// the CNI plugins and the images.
+// writeDisk writes the guest's disk: the programs of a node, its configuration, the CNI
+// plugins and the images.
 func writeDisk(ctx context.Context, path string, p parts, c *cluster.Cluster, boot wire.Boot, images []string) error {
 	root, err := os.MkdirTemp(filepath.Dir(path), "disk-")
 	if err != nil {
@@ -89,7 +89,7 @@ func writeDisk(ctx context.Context, path string, p parts, c *cluster.Cluster, bo
 	if s.err != nil {
 		return fmt.Errorf("collecting what is on the disk: %w", s.err)
 	}
-	// Nobody boots from it twice: it needs no journal.
+	// The guest boots from it only once, so it needs no journal.
 	_, err = run(ctx, "", "mkfs.ext4", "-q", "-O", "^has_journal", "-d", root, path, diskSize)
 	return err
 }
@@ -103,7 +103,7 @@ type stage struct {
 func (s *stage) programs(p parts, a cluster.Artifacts) {
 	s.add("/bin/agent", p.agent)
 	s.add("/bin/neighbour", p.neighbour)
-	// It acts by the name that it is called under.
+	// The program acts by the name under which it is called.
 	s.add("/bin/kubelet", filepath.Join(a.Kubernetes, "hyper"))
 	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
 		s.add("/bin/"+name, filepath.Join(a.Containerd, name))
@@ -148,7 +148,7 @@ func (s *stage) write(name string, content []byte) {
 	s.note(os.WriteFile(filepath.Join(s.root, name), content, 0o644))
 }
 
-// add adds a file of this machine, as a hard link where that is possible.
+// add adds a file of this machine, as a hard link if possible.
 func (s *stage) add(name, source string) {
 	if s.err != nil {
 		return
@@ -161,7 +161,7 @@ func (s *stage) add(name, source string) {
 	s.note(copyFile(target, source))
 }
 
-// tree adds all files of a folder, under the names that they have there.
+// tree adds all files of a folder, under their names in it.
 func (s *stage) tree(folder string) {
 	s.note(filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -19,8 +19,8 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// fixture is one scenario: a namespace with networks and pods, after which the
-// guest must be as it was.
+// fixture is a scenario: a namespace with networks and pods, which must leave the guest
+// unchanged.
 type fixture struct {
 	*Lane
 	*testing.T
@@ -30,19 +30,19 @@ type fixture struct {
 	undo   []string
 }
 
-// podLimit is how long a pod may take to become Ready, emulated as it is, on a
-// machine that may be busy with more than this.
+// podLimit is how long a pod may take to become Ready, on an emulated machine and a host
+// that may be busy.
 const podLimit = 6 * time.Minute
 
-// settling is how long what is left of a pod may stay: a DEL that failed is tried
-// again after half a minute, and after a minute.
+// leftoverLimit is how long leftovers of a pod may stay: the driver retries a failed DEL
+// after half a minute, and after a minute.
 const leftoverLimit = 4 * time.Minute
 
-// preparation is what an administrator does to the guest before a scenario, and
-// how it is undone.
+// preparation has the script of an administrator before a scenario, and the script that
+// undoes it.
 type preparation struct{ do, undo string }
 
-// scenario prepares the guest and makes a namespace. The caller ends it with
+// scenario prepares the guest and creates a namespace. The caller ends it with
 // leavesNothing, in a case of its own.
 func scenario(t *testing.T, namespace string, preparations ...preparation) *fixture {
 	t.Helper()
@@ -61,9 +61,9 @@ func scenario(t *testing.T, namespace string, preparations ...preparation) *fixt
 	return f
 }
 
-// leavesNothing deletes the pods and checks that the guest is as before: every
-// interface under its name and hardware address again, every RDMA device, and
-// no file more.
+// leavesNothing deletes the pods and checks that the guest is as before: every interface
+// has its name and hardware address again, every RDMA device is back, and there are no more
+// files.
 func (f *fixture) leavesNothing(t *testing.T) {
 	if err := f.deletePods(); err != nil {
 		t.Fatalf("deleting the pods: %v", err)
@@ -86,8 +86,8 @@ func (f *fixture) deletePods() error {
 	})
 }
 
-// isAsBefore waits until the guest is as before the scenario, with these lines of
-// its state more.
+// isAsBefore waits until the guest is as before the scenario, with more lines added to its
+// state.
 func (f *fixture) isAsBefore(t *testing.T, more ...string) {
 	t.Helper()
 	err := lab.Eventually(f.ctx, leftoverLimit, func(context.Context) error {
@@ -135,7 +135,7 @@ func (f *fixture) shell(script string) string {
 
 type object = map[string]any
 
-// static is one or more addresses of a pod's own.
+// static returns the IPAM configuration of fixed addresses.
 func static(addresses ...string) object {
 	list := []object{}
 	for _, address := range addresses {
@@ -144,7 +144,7 @@ func static(addresses ...string) object {
 	return object{"type": "static", "addresses": list}
 }
 
-// nad creates a network of one or more plugins.
+// nad creates a NAD with one or more plugins.
 func (f *fixture) nad(name string, plugins ...object) {
 	f.Helper()
 	config, err := json.Marshal(object{"cniVersion": "1.0.0", "name": name, "plugins": plugins})
@@ -163,15 +163,15 @@ func (f *fixture) create(pod string, networks ...string) {
 	f.createWith(pod, wants...)
 }
 
-// createWith creates a pod with networks that are asked for in more detail.
+// createWith creates a pod with networks that it requests in detail.
 func (f *fixture) createWith(pod string, wants ...lab.Want) {
 	f.Helper()
 	f.must(f.CreateTemplate(f.ctx, lab.Template(f.ns, pod, wants...)))
 	f.start(lab.Pod(f.ns, pod, pod))
 }
 
-// start creates a pod as it is, without a service account's token: mounting that
-// takes the guest a second of its own.
+// start creates a pod without a service account's token, because mounting one takes the
+// guest a second.
 func (f *fixture) start(pod *corev1.Pod) {
 	f.Helper()
 	pod.Spec.AutomountServiceAccountToken, pod.Spec.EnableServiceLinks = ptr.To(false), ptr.To(false)
@@ -184,8 +184,8 @@ func (f *fixture) ready(name string) (*corev1.Pod, wire.Net) {
 	f.Helper()
 	pod, err := f.Ready(f.ctx, f.ns, name, podLimit)
 	f.must(err)
-	// Several interfaces of a pod are on one wire, and only the one that has an
-	// address is to answer for it.
+	// Several interfaces of a pod are on one segment, and only the interface with an
+	// address may answer ARP for it.
 	_, err = f.Guest.RunInPod(f.ctx, pod, "sh", "-c", "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore")
 	f.must(err)
 	seen, err := f.Guest.PodNet(f.ctx, pod)
@@ -193,9 +193,8 @@ func (f *fixture) ready(name string) (*corev1.Pod, wire.Net) {
 	return pod, seen
 }
 
-// ping fails the test unless an address answers over one of a pod's interfaces.
-// A virtual function whose card was down since it was last up takes some seconds
-// to see that it has a link.
+// ping fails the test unless an address answers over one of a pod's interfaces. After its
+// card was down, a virtual function takes some seconds to detect its link.
 func (f *fixture) ping(t *testing.T, pod *corev1.Pod, link, address string) {
 	t.Helper()
 	err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
@@ -208,7 +207,8 @@ func (f *fixture) ping(t *testing.T, pod *corev1.Pod, link, address string) {
 	}
 }
 
-// requireLink returns an interface that a pod must have, up and with an address.
+// requireLink returns an interface of a pod, and fails the test unless it is up and has an
+// address.
 func requireLink(t *testing.T, seen wire.Net, name, kind, address string) wire.Link {
 	t.Helper()
 	link := seen.Link(name)
@@ -224,10 +224,10 @@ func requireLink(t *testing.T, seen wire.Net, name, kind, address string) wire.L
 	return *link
 }
 
-// state is what the guest has that attachments change: a line for everything.
+// state has a line for everything in the guest that attachments change.
 type state []string
 
-// leftovers are the files that only live attachments have.
+// leftovers lists files that only existing attachments may have.
 const leftovers = `find /run/netns /var/lib/cni/networks /var/lib/cni/rdma /var/lib/cni/sriov /var/lib/nadra/cni/results /var/lib/nadra/claims /var/lib/nadra/pending-dels /run/cdi \
 	-type f ! -name lock ! -path '*/vf_lock/*' ! -name 'last_reserved_ip.*' 2>/dev/null || true`
 
@@ -257,7 +257,7 @@ func (f *fixture) guestState() (state, error) {
 	return s, err
 }
 
-// compare says what there is more or less than before.
+// compare returns an error that lists the added and missing lines.
 func (s state) compare(now state) error {
 	var differences []string
 	for _, line := range now {

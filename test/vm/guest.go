@@ -18,7 +18,7 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// Guest is the running virtual machine, as the host speaks to it.
+// Guest is the host's client of the running virtual machine.
 type Guest struct {
 	*cluster.Guest
 	machine *machine
@@ -70,7 +70,7 @@ func (g *Guest) waitAgent(ctx context.Context) error {
 	return nil
 }
 
-// Run runs a program in the guest and returns what it prints.
+// Run runs a program in the guest and returns its output.
 func (g *Guest) Run(ctx context.Context, argv ...string) (string, error) {
 	return g.run(ctx, wire.Command{Argv: argv})
 }
@@ -80,13 +80,13 @@ func (g *Guest) Shell(ctx context.Context, script string) (string, error) {
 	return g.Run(ctx, "sh", "-c", script)
 }
 
-// RunInPod runs a program of the guest in the network namespace of a pod. The
-// pod's own programs are run by lab.Exec, which takes seconds.
+// RunInPod runs a program of the guest in the network namespace of a pod. lab.Exec runs the
+// pod's own programs, which takes seconds.
 func (g *Guest) RunInPod(ctx context.Context, pod *corev1.Pod, argv ...string) (string, error) {
 	return g.run(ctx, wire.Command{Argv: argv, Pod: string(pod.UID)})
 }
 
-// Daemon starts a program that runs for as long as the guest.
+// Daemon starts a program that runs as long as the guest.
 func (g *Guest) Daemon(ctx context.Context, log string, argv ...string) error {
 	_, err := g.run(ctx, wire.Command{Argv: argv, Log: log})
 	return err
@@ -116,7 +116,7 @@ func (g *Guest) ask(ctx context.Context, command wire.Command) (outcome wire.Out
 	return outcome, err
 }
 
-// call asks the agent and decodes what it answers.
+// call sends a request to the agent and decodes its answer.
 func (g *Guest) call(ctx context.Context, method, path string, body io.Reader, answer any) error {
 	request, err := http.NewRequestWithContext(ctx, method, g.url(path), body)
 	if err != nil {
@@ -147,7 +147,7 @@ func (g *Guest) net(ctx context.Context, pod string) (seen wire.Net, err error) 
 	return seen, err
 }
 
-// bootID is the kernel's name for this boot.
+// bootID returns the ID of the guest's boot.
 func (g *Guest) bootID(ctx context.Context) (string, error) {
 	id, err := g.Run(ctx, "cat", "/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(id), err

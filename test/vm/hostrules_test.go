@@ -21,8 +21,8 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// What the pod of TestHostRules asks for besides its network. The rates are of
-// nobody else, in bit/s.
+// The requests of TestHostRules' pod besides its network. No other interface has these
+// rates, in bit/s.
 const (
 	hostPort    = 8080
 	podPort     = 80
@@ -31,9 +31,9 @@ const (
 	greeting    = "from the pod"
 )
 
-// The plugins that write the node's firewall and limit traffic, in the chain that
-// people have them in, with what a pod asks of them in its claim. iptables is the
-// older form, so the driver needs NET_RAW for this to come to anything.
+// TestHostRules runs the plugins that write the node's firewall and limit traffic, in a
+// common chain, with a claim that configures them. iptables is the older form, for which
+// the driver needs NET_RAW.
 func TestHostRules(t *testing.T) {
 	f := scenario(t, "hostrules", preparation{
 		do:   "ip link add br-web type bridge; ip link set br-web address 02:00:00:00:44:01",
@@ -60,10 +60,10 @@ func TestHostRules(t *testing.T) {
 		requireLink(t, seen, "web", "veth", address+"/24")
 	})
 	if pod == nil {
-		t.FailNow() // all else is of that pod
+		t.FailNow() // everything else belongs to that pod
 	}
 
-	// Neither the pod's subnet nor a way there is known beyond the node.
+	// Other machines have no route to the pod's subnet.
 	testCase(t, "ipMasq: the pod's packets leave as the node's", func(t *testing.T) {
 		f.ping(t, pod, "web", f.Guest.Gateway())
 		rules := f.rules(t)
@@ -92,7 +92,7 @@ func TestHostRules(t *testing.T) {
 	})
 }
 
-// limitedBridge is a network that reaches beyond the node, by the node.
+// limitedBridge returns a network that reaches other machines through the node.
 func limitedBridge(ipam object) []object {
 	ipam["routes"] = []object{{"dst": "10.99.0.0/24"}}
 	return []object{
@@ -103,8 +103,8 @@ func limitedBridge(ipam object) []object {
 	}
 }
 
-// closedHost forwards nothing but what goes to a mapped port, as many nodes do.
-// All rules are gone afterwards: plugins keep the chains that pods share.
+// closedHost makes the guest forward only packets to mapped ports, as many nodes do.
+// Undoing it removes all rules, because plugins keep the chains that pods share.
 var closedHost = preparation{
 	do: "export PATH=$PATH:" + iptablesFolder + "\n" +
 		"iptables -P FORWARD DROP; iptables -A FORWARD -m conntrack --ctstate DNAT -j ACCEPT",
@@ -112,7 +112,7 @@ var closedHost = preparation{
 		"iptables -P FORWARD ACCEPT; for table in filter nat; do iptables -t $table -F; iptables -t $table -X; done",
 }
 
-// server is a pod that greets who connects to it.
+// server returns a pod that sends a greeting to its clients.
 func server(namespace, name string) *corev1.Pod {
 	pod := lab.Pod(namespace, name, name)
 	pod.Spec.Containers[0].Command = []string{"/bin/sh", "-c", fmt.Sprintf(
@@ -139,7 +139,7 @@ func (f *fixture) checkHostPort(t *testing.T) {
 	}
 }
 
-// greeted is what a machine beside the node hears at the node's port.
+// greeted returns the greeting that another machine gets from the node's port.
 func (f *fixture) greeted(ctx context.Context) (string, error) {
 	const greetLimit = 10 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, greetLimit)
@@ -156,8 +156,8 @@ func (f *fixture) greeted(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(printed)), err
 }
 
-// checkRates looks at the pod's interface on the node, and at the one that what
-// the pod sends is sent through.
+// checkRates checks the rates of the pod's interface on the node, and of the interface
+// through which the pod's own packets pass.
 func (f *fixture) checkRates(t *testing.T) {
 	host, err := f.Guest.Net(f.ctx)
 	if err != nil {
@@ -184,7 +184,8 @@ func (f *fixture) checkRates(t *testing.T) {
 	}
 }
 
-// rules are the guest's of iptables, each after how many packets and bytes it saw.
+// rules returns the guest's iptables rules, each with its counts of packets and bytes in
+// front.
 func (f *fixture) rules(t *testing.T) []string {
 	t.Helper()
 	saved, err := f.Guest.Run(f.ctx, filepath.Join(iptablesFolder, "iptables-save"), "-c")
@@ -194,8 +195,7 @@ func (f *fixture) rules(t *testing.T) []string {
 	return strings.Split(strings.TrimSpace(saved), "\n")
 }
 
-// requireHit fails the test unless one rule has all of these parts, and has seen
-// a packet.
+// requireHit fails the test unless one rule contains all parts and has matched a packet.
 func requireHit(t *testing.T, rules []string, parts ...string) {
 	t.Helper()
 	for _, rule := range rules {

@@ -25,10 +25,9 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", 
   path = "%[1]s/opt"
 `
 
-// unpackImages fills the folder of the guest's containerd, which would take the
-// emulated processors a quarter of a minute. It is done in the control plane's
-// machine, by the same containerd, on the one file system that overlays can be
-// made on wherever this runs.
+// unpackImages fills the folder of the guest's containerd, because the emulated processors
+// would need a quarter of a minute. The same containerd does it in the control plane's
+// machine, on the only file system that always supports overlays.
 func unpackImages(ctx context.Context, c *cluster.Cluster, archives []string, into string) (err error) {
 	const inside = "/run/guest-images"
 	host := c.ControlPlane()
@@ -52,11 +51,11 @@ func unpackImages(ctx context.Context, c *cluster.Cluster, archives []string, in
 	return os.CopyFS(into, os.DirFS(filepath.Join(outside, "root")))
 }
 
-// startImageStore returns how to end it, and hear what it has said.
+// startImageStore starts the containerd. stop ends it and returns its output.
 func startImageStore(ctx context.Context, host *cluster.Machine, config string) (stop func() string) {
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := host.Command(ctx, "containerd", "--config", config)
-	// An orderly end, so that everything is in the files.
+	// SIGTERM, so that containerd writes all its files.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	var printed tailWriter
@@ -64,7 +63,7 @@ func startImageStore(ctx context.Context, host *cluster.Machine, config string) 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = host.Run(cmd) // that it was ended is no news
+		_ = host.Run(cmd) // it was ended on purpose
 	}()
 	return func() string {
 		cancel()

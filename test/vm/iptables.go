@@ -11,22 +11,23 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// iptablesFolder is where iptables is in the guest. It is in the PATH that plugins
-// have of the container runtime, and not in that of the guest's daemons: the
-// kubelet would keep tables of its own, by a program that takes it long.
+// iptablesFolder is the folder of iptables in the guest. It is in the PATH that plugins get
+// from the container runtime, but not in that of the guest's daemons, because the kubelet
+// would maintain tables of its own, which is slow.
 const iptablesFolder = "/usr/local/sbin"
 
 // iptablesProgram is iptables in its older form. It speaks to the kernel over a raw
 // socket, for which it needs CAP_NET_RAW; the newer form does not.
 const iptablesProgram = "xtables-legacy-multi"
 
-// iptablesNames are the names that the program is called under.
+// iptablesNames has the names under which the program is called.
 var iptablesNames = []string{"iptables", "ip6tables", "iptables-save"}
 
-// iptablesPackages have the program and the libraries that it is linked with.
+// iptablesPackages has the packages of the program and of the libraries that it is linked
+// with.
 var iptablesPackages = []string{"iptables", "libip4tc2", "libip6tc2", "libxtables12", "libc6"}
 
-// iptablesFiles are folders in the guest, with what of the packages is there.
+// iptablesFiles has folders in the guest, with the packages' files for them.
 var iptablesFiles = map[string][]string{
 	iptablesFolder: {"usr/sbin/" + iptablesProgram},
 	"/lib64":       {"lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"},
@@ -37,8 +38,8 @@ var iptablesFiles = map[string][]string{
 	"/usr/lib/x86_64-linux-gnu/xtables": {"usr/lib/x86_64-linux-gnu/xtables/libxt_*.so"},
 }
 
-// collectIPTables downloads iptables and returns a folder of its files under the
-// names that they have in the guest.
+// collectIPTables downloads iptables and returns a folder of its files under their names in
+// the guest.
 func collectIPTables(ctx context.Context, root string, out io.Writer) (string, error) {
 	kit := cluster.Kit{
 		Suite: suite, Name: "iptables", Inputs: []string{filepath.Join(root, "test/vm/iptables.go")}, Make: makeIPTables,
@@ -72,8 +73,8 @@ func makeIPTables(ctx context.Context, into string) error {
 	return nil
 }
 
-// copyMatching copies files under the names that they are found by: libraries are
-// links to files with longer names.
+// copyMatching copies files under the names that match the pattern; libraries are links to
+// files with longer names.
 func copyMatching(folder, pattern string) error {
 	found, err := filepath.Glob(pattern)
 	if err == nil && len(found) == 0 {

@@ -26,9 +26,9 @@ const (
 	releaseFile = "release"
 )
 
-// buildKernel downloads and unpacks the guest's kernel, makes the helper module
-// for it and returns their folder. Which kernel it is, the package sources say
-// when there is none in the cache.
+// buildKernel downloads and unpacks the guest's kernel, builds the helper module for it and
+// returns their folder. If the cache has none, the package sources decide which kernel it
+// is.
 func buildKernel(ctx context.Context, root string, out io.Writer) (string, error) {
 	helper := filepath.Join(root, "test/vm/lanerdma")
 	inputs := []string{filepath.Join(helper, "lanerdma.c"), filepath.Join(helper, "Kbuild")}
@@ -70,7 +70,7 @@ func makeKernel(ctx context.Context, helper, into string) error {
 	return os.WriteFile(filepath.Join(into, releaseFile), []byte(release+"\n"), 0o644)
 }
 
-// kernelRelease finds the present kernel of the suite, such as
+// kernelRelease returns the release of the suite's present kernel, such as
 // "6.12.95+deb12-amd64". The cloud flavour lacks igb and soft RoCE.
 func kernelRelease(ctx context.Context) (string, error) {
 	shown, err := run(ctx, "", "apt-cache", "show", "linux-image-amd64/"+backports)
@@ -84,8 +84,8 @@ func kernelRelease(ctx context.Context) (string, error) {
 	return found[1], nil
 }
 
-// unpackKernel unpacks the kernel and what modules are built with. They are not
-// installed: that would change what this machine boots, and much else.
+// unpackKernel unpacks the kernel and the packages for building modules. It does not
+// install them, because that would change this machine's boot.
 func unpackKernel(ctx context.Context, release, into string) error {
 	version := strings.TrimSuffix(release, "-amd64")
 	var packages []string
@@ -97,7 +97,7 @@ func unpackKernel(ctx context.Context, release, into string) error {
 	return lab.Unpack(ctx, into, packages...)
 }
 
-// buildHelper builds the lane's own module and puts it among the others.
+// buildHelper builds the lane's own module and adds it to the others.
 func buildHelper(ctx context.Context, source, release, work string) error {
 	headers := filepath.Join(work, "usr/src/linux-headers-"+release)
 	makefile := filepath.Join(headers, "Makefile")
@@ -105,7 +105,7 @@ func buildHelper(ctx context.Context, source, release, work string) error {
 	if err != nil {
 		return err
 	}
-	// It names its other half by where the package would be installed.
+	// The Makefile includes another one by the path of an installed package.
 	moved := strings.ReplaceAll(string(content), "include /usr/src/", "include "+work+"/usr/src/")
 	if err := os.WriteFile(makefile, []byte(moved), 0o644); err != nil {
 		return err
@@ -114,7 +114,7 @@ func buildHelper(ctx context.Context, source, release, work string) error {
 	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
 		return err
 	}
-	// Without type information, which takes a program that is not there.
+	// Without type information, because its program is missing.
 	if _, err := run(ctx, dir, "make", "-s", "-C", headers, "M="+dir, "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"); err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func buildHelper(ctx context.Context, source, release, work string) error {
 	return err
 }
 
-// extractKernel takes the kernel proper out of its self-extracting form, which
-// the emulated processor would spend a second on.
+// extractKernel extracts the kernel from its self-extracting form, which would take the
+// emulated processor a second.
 func extractKernel(ctx context.Context, vmlinuz, into string) error {
 	image, err := os.ReadFile(vmlinuz)
 	if err != nil {
@@ -135,7 +135,7 @@ func extractKernel(ctx context.Context, vmlinuz, into string) error {
 		return errors.New("it is too short")
 	}
 	start := (int(image[sectorsAt])+1)*512 + int(binary.LittleEndian.Uint32(image[offsetAt:]))
-	// Behind the compressed kernel is its length.
+	// The kernel's length follows the compressed kernel.
 	end := start + int(binary.LittleEndian.Uint32(image[lengthAt:])) - 4
 	if start > end || end > len(image) {
 		return fmt.Errorf("its header says that the kernel is at %d to %d of %d bytes", start, end, len(image))

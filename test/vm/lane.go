@@ -15,26 +15,26 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// The guest's virtual functions on each card, and how many of them have an
-// RDMA device.
+// The numbers of virtual functions on each card, and of those with an RDMA device.
 const (
 	VFs     = 4
 	RDMAVFs = 2
 )
 
-// SRIOVVariable names a built sriov-cni, which is not to be had as a Go module.
+// SRIOVVariable is the environment variable with the path of a built sriov-cni, which is
+// not available as a Go module.
 const SRIOVVariable = "SRIOV_CNI"
 
-// Lane is a cluster whose one node is the guest, with nadra on it.
+// Lane is a cluster with nadra whose only node is the guest.
 type Lane struct {
 	*lab.Lab
 	Guest *Guest
-	// Sysfs is the record of the guest's network cards as they were after boot.
+	// Sysfs is the record of the guest's network cards after boot.
 	Sysfs string
 }
 
-// Start makes what is missing, starts a control plane with its files in dir,
-// boots the guest, and installs nadra on it.
+// Start builds what is missing, starts a control plane with its files in dir, boots the
+// guest, and installs nadra on it.
 func Start(ctx context.Context, dir string, out io.Writer) (*Lane, error) {
 	out = &stopwatch{out: out, start: time.Now()}
 	p, err := build(ctx, out)
@@ -43,7 +43,7 @@ func Start(ctx context.Context, dir string, out io.Writer) (*Lane, error) {
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: filepath.Join(dir, "cluster"), Guests: 1, Out: out,
-		NRITimeout: 2 * time.Minute, // a plugin takes a tenth of a second to begin
+		NRITimeout: 2 * time.Minute, // a plugin takes a tenth of a second to start
 	})
 	if err != nil {
 		return nil, err
@@ -58,9 +58,8 @@ func Start(ctx context.Context, dir string, out io.Writer) (*Lane, error) {
 	return l, nil
 }
 
-// guestPlugins are the CNI plugins, by name, that only a kernel like the guest's
-// has the drivers for, or that need iptables. Elsewhere a node without them says so of a NAD, and does
-// not offer it.
+// guestPlugins has the CNI plugins, by name, that need drivers of the guest's kernel, or
+// iptables. Nodes of other lanes lack them, and so do not publish NADs with them.
 var guestPlugins = map[string]string{
 	"dummy":    "github.com/containernetworking/plugins/plugins/main/dummy",
 	"firewall": "github.com/containernetworking/plugins/plugins/meta/firewall",
@@ -71,7 +70,7 @@ var guestPlugins = map[string]string{
 	"vrf":      "github.com/containernetworking/plugins/plugins/meta/vrf",
 }
 
-// build makes everything that the lane runs.
+// build builds everything that the lane runs.
 func build(ctx context.Context, out io.Writer) (p parts, err error) {
 	if err := installPackages(ctx, out); err != nil {
 		return p, fmt.Errorf("the lane of the virtual machine lacks what it runs on: %w", err)
@@ -135,7 +134,8 @@ func (l *Lane) bringUp(ctx context.Context, dir string, p parts, out io.Writer) 
 		return fmt.Errorf("installing nadra: %w", err)
 	}
 	if err := l.Guest.waitAgent(ctx); err != nil {
-		// Seen once: nothing came of the emulated machine, not even its first line.
+		// This was seen once: the emulated machine printed nothing, not even its first
+		// line.
 		fmt.Fprintln(out, "booting the guest again:", err)
 		l.Guest.machine.stop()
 		l.Guest = start()
@@ -157,9 +157,9 @@ func (l *Lane) bringUp(ctx context.Context, dir string, p parts, out io.Writer) 
 	return nil
 }
 
-// install applies nadra's manifests as lab.Install does, with a patient driver: plugins
-// take twenty times as long as on a real machine, and in the hook's usual second
-// no DEL would come before the end of the pod's network namespace.
+// install applies nadra's manifests as lab.Install does, with longer time limits for the
+// driver. Plugins take twenty times as long as on a real machine, and within the hook's
+// usual second no DEL would start before the pod's network namespace ends.
 func (l *Lane) install(ctx context.Context) error {
 	if err := l.InstallCRD(ctx); err != nil {
 		return err
@@ -196,10 +196,10 @@ func (l *Lane) becomeNode(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// logOf is where a daemon of the guest writes.
+// logOf returns the log file of a daemon of the guest.
 func logOf(command []string) string { return "/var/log/" + command[0] + ".log" }
 
-// Stop ends the guest and the cluster and leaves nothing behind.
+// Stop stops the guest and the cluster, which leave nothing behind.
 func (l *Lane) Stop(ctx context.Context) error {
 	if l.Guest != nil {
 		l.Guest.machine.stop()
@@ -229,7 +229,7 @@ func (l *Lane) saveLogs(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// stopwatch puts the time since its start before what is written.
+// stopwatch writes the time since its start before each line.
 type stopwatch struct {
 	out   io.Writer
 	start time.Time

@@ -11,40 +11,40 @@ import (
 	"github.com/nadra-dev/nadra/test/cluster"
 )
 
-// The virtual machine's make.
+// The properties of the virtual machine.
 const (
 	memory = 2048 // MiB
 	cards  = 2
 )
 
-// kernelArguments make the kernel boot quickly. Mitigations guard nobody here,
-// and clocks need not be measured.
+// kernelArguments make the kernel boot quickly, without mitigations, which protect nothing
+// here, and without measuring clocks.
 const kernelArguments = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr no_timer_check tsc=reliable " +
 	"cryptomgr.notests audit=0 apparmor=0 8250.nr_uarts=1 random.trust_cpu=on rcupdate.rcu_expedited=1 " +
 	"intel_iommu=on iommu=pt " +
 	"init_on_alloc=0 randomize_kstack_offset=off nowatchdog psi=0 transparent_hugepage=never lsm=capability"
 
-// processor is QEMU's best, without what guards a kernel: each of these makes
-// emulated memory slower.
+// processor is QEMU's best one, without features that protect a kernel, because each of
+// these slows down emulated memory.
 const processor = "max,la57=off,smap=off,smep=off,umip=off,pku=off,pks=off"
 
 // machine is a running QEMU.
 type machine struct {
 	cancel  context.CancelFunc
 	ended   chan struct{}
-	err     error // why it ended, once it has
+	err     error // the error of its end
 	console string
 }
 
-// startMachine starts QEMU in the network of the control plane, where the
-// guest's uplink is. It is killed with the cluster at the latest.
+// startMachine starts QEMU in the network of the control plane, where the guest's uplink
+// is. The end of the cluster kills it at the latest.
 func startMachine(ctx context.Context, c *cluster.Cluster, kernel, initramfs, disk, console string) *machine {
-	// It outlives the context, so that it can be asked why something failed.
+	// It outlives the context, so that its logs can be read after a failure.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m := &machine{cancel: cancel, ended: make(chan struct{}), console: console}
 	host := c.ControlPlane()
-	// An emulated machine that waits for a processor falls behind with all that it does by
-	// the clock, so other lanes wait for it.
+	// An emulated machine without CPU time misses its own time limits, so it has priority
+	// over other lanes.
 	cmd := host.Command(ctx, "nice", append([]string{"-n", "-5", qemu}, qemuArguments(c.Guests()[0], kernel, initramfs, disk, console)...)...)
 	printed := &tailWriter{}
 	cmd.Stdout, cmd.Stderr = printed, printed
@@ -55,7 +55,7 @@ func startMachine(ctx context.Context, c *cluster.Cluster, kernel, initramfs, di
 	return m
 }
 
-// orDone names the end of a process without an error.
+// orDone returns an error for the end of a process, also if that had none.
 func orDone(err error) error {
 	if err == nil {
 		return errors.New("it has powered off")
@@ -63,13 +63,13 @@ func orDone(err error) error {
 	return err
 }
 
-// stop pulls the plug.
+// stop kills the virtual machine.
 func (m *machine) stop() {
 	m.cancel()
 	<-m.ended
 }
 
-// consoleTail is what the kernel and the agent said last.
+// consoleTail returns the last lines of the kernel and the agent.
 func (m *machine) consoleTail() string {
 	content, err := os.ReadFile(m.console)
 	if err != nil {
@@ -94,8 +94,8 @@ func qemuArguments(g *cluster.Guest, kernel, initramfs, disk, console string) []
 	return args
 }
 
-// cardArguments describe a NUMA node with half of the memory and one processor,
-// a PCIe root on it, and an igb in a port there. All cards are on one hub.
+// cardArguments returns QEMU's arguments for a NUMA node with half of the memory and one
+// processor, a PCIe root on it, and an igb in a port of that. All cards are on one hub.
 func cardArguments(card int) []string {
 	id := strconv.Itoa(card)
 	return []string{
@@ -108,7 +108,7 @@ func cardArguments(card int) []string {
 	}
 }
 
-// tailWriter keeps what a program says.
+// tailWriter keeps the end of a program's output.
 type tailWriter struct{ text []byte }
 
 func (w *tailWriter) Write(b []byte) (int, error) {

@@ -14,14 +14,14 @@ import (
 var (
 	// theLane is the cluster with the guest, of all tests.
 	theLane *Lane
-	// interrupted ends when somebody stops the run.
+	// interrupted ends when a person stops the run.
 	interrupted context.Context
-	// theSummary is what all tests have come to.
+	// theSummary counts the cases of all tests.
 	theSummary summary
 )
 
-// NADRA_VM_HOLD keeps the cluster and the guest for a person to look at, after
-// the tests that were asked for (-run).
+// TestMain runs the tests on one guest. NADRA_VM_HOLD keeps the cluster and the guest after
+// the tests, for investigation.
 func TestMain(m *testing.M) {
 	lab.Main("vm", func(ctx context.Context, dir string) int { return runLane(ctx, dir, m) })
 }
@@ -41,7 +41,7 @@ func runLane(ctx context.Context, dir string, m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, "the guest is held, with its files in", dir, "until it is interrupted")
 		<-ctx.Done()
 	}
-	// Also when all is well: somebody may want to know what a good run says.
+	// Logs are saved after a good run as well, for comparison.
 	logs, err := theLane.SaveLogs(ctx)
 	fmt.Fprintln(os.Stderr, "the logs are in", logs)
 	if err != nil {

@@ -12,30 +12,29 @@ import (
 	"strings"
 )
 
-// modules are loaded at boot, in this order, each after those it depends on:
-// nothing is loaded by itself in the guest. The uplink comes first, so that it
-// is eth0.
+// modules are loaded at boot, in this order, each after its dependencies. The guest loads
+// no other modules. The uplink's comes first, so that the uplink is eth0.
 var modules = []string{
 	"virtio_net", "virtio_blk", "ext4", "crc32c_generic",
 	"overlay", "bridge", "veth", "nf_tables", "xfrm_user",
 	"igb", "igbvf", "vfio_pci", "vfio_iommu_type1",
 	"macvlan", "ipvlan", "8021q", "dummy", "bonding", "vrf",
-	// What rules of iptables in its older form are made of; the kernel would ask
-	// for a table that is missing by modprobe, which there is not.
+	// The parts of rules of the older iptables. The kernel would load a missing table by
+	// modprobe, which the guest does not have.
 	"iptable_filter", "iptable_nat", "xt_tcpudp", "xt_comment", "xt_addrtype", "xt_multiport", "xt_mark",
 	"xt_conntrack", "xt_nat", "xt_MASQUERADE",
-	// What bandwidth limits by.
+	// The parts of bandwidth's limits.
 	"ifb", "sch_tbf", "sch_ingress", "cls_u32", "act_mirred",
-	// Without it a soft RoCE device is refused as "no such file".
+	// Without it the kernel refuses a soft RoCE device as "no such file".
 	"crc32_generic",
 	"ib_uverbs", "ib_umad", "rdma_ucm", "rdma_rxe", "lanerdma",
 }
 
-// moduleParameters keep modules from making interfaces that nobody asked for.
+// moduleParameters prevent modules from creating interfaces.
 var moduleParameters = map[string]string{"dummy": "numdummies=0", "bonding": "max_bonds=0", "ifb": "numifbs=0"}
 
-// collectModules copies the modules and what they depend on, decompressed, and
-// writes down the order to load them in, with their parameters.
+// collectModules copies the modules and their dependencies, decompressed, and writes the
+// list in which they are loaded, with their parameters.
 func collectModules(ctx context.Context, from, into string) error {
 	if err := os.MkdirAll(into, 0o755); err != nil {
 		return err
@@ -59,8 +58,8 @@ func collectModules(ctx context.Context, from, into string) error {
 	return os.WriteFile(filepath.Join(into, "order"), []byte(strings.Join(c.order, "\n")+"\n"), 0o644)
 }
 
-// moduleName is how modules refer to each other; their files may be named with
-// hyphens.
+// moduleName returns the name by which modules refer to each other; the names of their
+// files may have hyphens.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 type collector struct {
@@ -105,7 +104,7 @@ func readModule(ctx context.Context, path string) ([]byte, error) {
 	return []byte(content), err
 }
 
-// dependencies reads what a module says that it needs.
+// dependencies returns the modules that a module declares as its dependencies.
 func dependencies(module []byte) ([]string, error) {
 	file, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {

@@ -38,8 +38,8 @@ func TestNode(t *testing.T) {
 	testCase(t, "sysfs is as it was recorded", checkSysfs)
 }
 
-// checkSysfs holds the record that readers of sysfs are tested with against the
-// guest. Addresses of virtual functions are drawn at each boot.
+// checkSysfs compares the recorded sysfs, which other tests read, with the guest's.
+// Addresses of virtual functions are random at each boot.
 func checkSysfs(t *testing.T) {
 	recorded, seen := filepath.Join(lab.Root(), "testdata/sysfs/igb-vm.txt"), theLane.Sysfs
 	if *update {
@@ -59,7 +59,7 @@ func checkSysfs(t *testing.T) {
 	}
 }
 
-// stable leaves out the values that are new at each boot or with each kernel.
+// stable removes values that differ between boots or kernels.
 func stable(record string) []string {
 	var out []string
 	for line := range strings.Lines(record) {

@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// backports is the suite that QEMU and the kernel are from: Debian 12's own
-// QEMU has no igb.
+// backports is the suite of QEMU and the kernel, because Debian 12's own QEMU has no igb.
 const backports = "bookworm-backports"
 
 // qemu is the emulator.
 const qemu = "qemu-system-x86_64"
 
-// tools are the programs that the lane runs, with the packages that have them.
+// tools has the programs that the lane runs, with their packages.
 var tools = []struct{ program, pkg string }{
 	{"gcc", "gcc"},
 	{"make", "make"},
@@ -28,8 +27,8 @@ var tools = []struct{ program, pkg string }{
 	{"busybox", "busybox-static"},
 }
 
-// installPackages installs what is missing. On a machine that is not Debian
-// with apt, or not root, it says what to install.
+// installPackages installs missing packages. On a machine without apt, or without root's
+// rights, its error names the packages to install.
 func installPackages(ctx context.Context, out io.Writer) error {
 	if missing := missingTools(); len(missing) > 0 {
 		fmt.Fprintln(out, "installing", strings.Join(missing, " "))
@@ -62,7 +61,7 @@ func missingTools() (packages []string) {
 	return packages
 }
 
-// hasIGB says whether QEMU is there and knows the card.
+// hasIGB returns an error unless QEMU is installed and supports the card.
 func hasIGB(ctx context.Context) error {
 	output, err := run(ctx, "", qemu, "-device", "help")
 	if err != nil {
@@ -74,11 +73,11 @@ func hasIGB(ctx context.Context) error {
 	return nil
 }
 
-// backportsEntry is beside the machine's own entries of package sources.
+// backportsEntry is the lane's own entry of package sources.
 const backportsEntry = "/etc/apt/sources.list.d/nadra-backports.list"
 
-// useBackports makes apt know the suite, at the address that the machine has
-// Debian from.
+// useBackports adds the suite to apt's sources, with the address of the machine's own
+// sources.
 func useBackports(ctx context.Context) error {
 	known, err := run(ctx, "", "apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Created-By: Packages")
 	if err != nil {
@@ -98,7 +97,7 @@ func useBackports(ctx context.Context) error {
 	return apt(ctx, "update", "-q")
 }
 
-// debianSite picks the address of Debian out of lines of address and suite.
+// debianSite returns the address of Debian from lines of address and suite.
 func debianSite(known string) (string, error) {
 	for line := range strings.Lines(known) {
 		site, suite, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -109,15 +108,15 @@ func debianSite(known string) (string, error) {
 	return "", errors.New("apt has no source of Debian 12 (bookworm): install a qemu-system-x86_64 with igb, and give the package sources bookworm-backports")
 }
 
-// apt runs apt-get. As a user it fails, and says so itself.
+// apt runs apt-get, which fails without root's rights.
 func apt(ctx context.Context, args ...string) error {
-	// Locks are held by others for moments only.
+	// Other programs hold apt's locks only for moments.
 	args = append([]string{"DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=120"}, args...)
 	_, err := run(ctx, "", "env", args...)
 	return err
 }
 
-// run runs a program of this machine in a folder and returns what it prints.
+// run runs a program of this machine in a folder and returns its output.
 func run(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

@@ -10,9 +10,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// Networks that draw from resource pools, as the SR-IOV device plugin's
-// ConfigMap defines them: nobody writes a device into a NAD. It is the way of
-// every network with VFs: pools, a NAD that names one, its class, pods.
+// TestPools runs pods on networks that draw from resource pools, as the SR-IOV device
+// plugin's ConfigMap defines them. All networks with VFs work so: pools, a NAD that names
+// one, its class, pods.
 func TestPools(t *testing.T) {
 	f := scenario(t, "pools")
 	f.pools(map[string][]string{"left": {"pf0#0-1"}, "right": {"pf1#0-1"}}, withRDMA)

@@ -22,18 +22,19 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// What a scenario with resource pools is made of: the pools, networks that draw
-// from them, classes, pods, and what these were given.
+// The parts of a scenario with resource pools: the pools, networks that draw from them,
+// classes, pods, and the pods' devices.
 
-// hostLocal gives each pod of the scenario another address of one subnet.
+// hostLocal returns an IPAM configuration by which each pod of the scenario gets another
+// address of one subnet.
 func (f *fixture) hostLocal() object {
 	return object{"type": "host-local", "dataDir": "/var/lib/cni/networks/" + f.ns, "subnet": "10.42.0.0/24"}
 }
 
 var withRDMA = object{"isRdma": true}
 
-// pools defines resource pools, of names below intel.com, by their functions,
-// for the time of the scenario; more is in all of their selectors.
+// pools defines resource pools, with names below intel.com, by their functions, for the
+// duration of the scenario. more is added to all their selectors.
 func (f *fixture) pools(functions map[string][]string, more object) {
 	f.Helper()
 	var list []object
@@ -72,7 +73,7 @@ func (f *fixture) poolNAD(name, resource string, plugins ...object) {
 	f.class(class)
 }
 
-// class makes a class for the time of the scenario.
+// class creates a class for the duration of the scenario.
 func (f *fixture) class(class *resourceapi.DeviceClass) {
 	f.Helper()
 	classes := f.Kube.ResourceV1().DeviceClasses()
@@ -85,7 +86,7 @@ func (f *fixture) class(class *resourceapi.DeviceClass) {
 	})
 }
 
-// classOfPool serves a pool's extended resource, as the controller's class does.
+// classOfPool creates the class of a pool's extended resource, as the controller does.
 func (f *fixture) classOfPool(resource string, expression string) {
 	f.Helper()
 	f.class(&resourceapi.DeviceClass{
@@ -104,7 +105,7 @@ func (f *fixture) createOf(pod string, networks ...string) {
 	f.createPodOf(lab.Pod(f.ns, pod, pod), networks...)
 }
 
-// createPodOf is createOf for a pod that is not like the others.
+// createPodOf does the same as createOf with a given pod.
 func (f *fixture) createPodOf(pod *corev1.Pod, networks ...string) {
 	f.Helper()
 	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: f.ns, Name: pod.Name}}
@@ -118,7 +119,7 @@ func (f *fixture) createPodOf(pod *corev1.Pod, networks ...string) {
 	f.start(pod)
 }
 
-// dpdk is a pod that asks for devices of a pool as for any extended resource.
+// dpdk returns a pod that requests devices of a pool as an extended resource.
 func dpdk(namespace, name, resourceName string, count int64, networks string) *corev1.Pod {
 	pod := lab.Pod(namespace, name, "")
 	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
@@ -129,7 +130,7 @@ func dpdk(namespace, name, resourceName string, count int64, networks string) *c
 	return pod
 }
 
-// poolDevices lists the published devices by the resources that they are of.
+// poolDevices lists the published devices by their resources.
 func (f *fixture) poolDevices(ctx context.Context) (map[string][]string, error) {
 	list, err := f.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
 	if err != nil {
@@ -154,7 +155,7 @@ func (f *fixture) addressOf(t *testing.T, pod, network string) string {
 	return address
 }
 
-// functionOf is the PCI address of the one function that a pod was allocated.
+// functionOf returns the PCI address of the only function that a pod was allocated.
 func (f *fixture) functionOf(t *testing.T, name string) string {
 	t.Helper()
 	functions := f.functionsOf(t, name)
@@ -164,8 +165,8 @@ func (f *fixture) functionOf(t *testing.T, name string) string {
 	return functions["net1"]
 }
 
-// functionsOf are the PCI addresses of the functions that a pod was allocated, by
-// the requests of its claim.
+// functionsOf returns the PCI addresses of the functions that a pod was allocated, by the
+// requests of its claim.
 func (f *fixture) functionsOf(t *testing.T, name string) map[string]string {
 	t.Helper()
 	claim, err := f.Claim(f.ctx, f.pod(t, name))

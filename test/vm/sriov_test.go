@@ -17,21 +17,21 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// What is sriov-cni's own: it sets a virtual function up at the physical one, and
-// keeps files of what it does. That all of it is undone, leavesNothing looks at.
+// Tests of sriov-cni, which sets up a virtual function at the physical one, and records
+// that in files. leavesNothing checks that all of it is undone.
 
-// sriovFiles is where sriov-cni keeps what it needs for DEL, and below pci which
+// sriovFiles is the directory of sriov-cni's data for DEL. Below pci it records which
 // function is in which network namespace.
 const sriovFiles = "/var/lib/cni/sriov"
 
-// listed are the names of the files of a folder of the guest.
+// listed returns the names of the files in a folder of the guest.
 func (f *fixture) listed(folder string) []string {
 	f.Helper()
 	return strings.Fields(f.shell("cd " + folder + " 2>/dev/null && find . -maxdepth 1 -type f | busybox sed 's|^./||' || true"))
 }
 
-// Two networks of one pool in one pod, by one plugin: one asks for everything
-// that igb lets a physical function set, the other for nothing.
+// TestSRIOV runs a pod with two networks of one pool and one plugin. One network sets
+// everything that igb supports for a physical function, the other nothing.
 func TestSRIOV(t *testing.T) {
 	const twoOfOne, atThePF, files, back = "two networks of one pool get two VFs", "the PF has what the network says",
 		"its files are of the pod's VFs", "and all is undone"
@@ -97,10 +97,10 @@ func sameElements(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// The pod's network namespace is lost and the pod is deleted without another.
-// Without a namespace sriov-cni's DEL neither takes back what the physical
-// function has set nor forgets the allocation: that is up to nadra, and to
-// sriov-cni's next ADD of the function.
+// TestSRIOVNamespaceIsLost destroys the pod's network namespace and deletes the pod, which
+// gets no other one. Without a namespace sriov-cni's DEL neither resets the physical
+// function's settings nor removes its record of the allocation. nadra must do the first,
+// and sriov-cni's next ADD of the function does the second.
 func TestSRIOVNamespaceIsLost(t *testing.T) {
 	const home, next, back = "a VF by sriov-cni whose namespace is lost comes home", "its allocation, which stays, keeps no pod from having it", "and all is undone in the end"
 	if !haveSRIOV(t, home, next, back) {
@@ -112,7 +112,7 @@ func TestSRIOVNamespaceIsLost(t *testing.T) {
 	f.poolNAD("one", "intel.com/lost", object{
 		"type": "sriov", "ipam": f.hostLocal(), "vlan": 100, "mac": podMAC, "trust": "on", "spoofchk": "off",
 	})
-	// Nothing of it is started again.
+	// Its containers are not restarted.
 	never := lab.Pod(f.ns, "a", "a")
 	never.Spec.RestartPolicy = corev1.RestartPolicyNever
 	f.createPodOf(never, "one")
@@ -137,9 +137,9 @@ func TestSRIOVNamespaceIsLost(t *testing.T) {
 	testCase(t, back, f.leavesNothing)
 }
 
-// What igb refuses, in sriov-cni's words. sriov-cni puts neither right that it
-// has set a VLAN before its link state was refused, nor that the interface is in
-// the pod when its address was.
+// TestSRIOVRefuses requests settings that igb refuses, and expects sriov-cni's errors.
+// sriov-cni itself does not reset a VLAN that it has set before igb refused the link state,
+// and leaves the interface in the pod if igb refuses its address.
 func TestSRIOVRefuses(t *testing.T) {
 	refusals := []struct {
 		pod, pf string
@@ -174,15 +174,16 @@ func TestSRIOVRefuses(t *testing.T) {
 	testCase(t, back, f.leavesNothing)
 }
 
-// The administrator has given a function its address at the physical one: the
-// kernel refuses every other, and a plugin that is no SR-IOV plugin says so, too.
+// TestKernelRefuses sets a function's address at the physical one, as an administrator
+// does. The kernel then refuses every other address, and plugins that do not know SR-IOV
+// must report its error.
 func TestKernelRefuses(t *testing.T) {
 	seen, err := theLane.Guest.Net(interrupted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := scenario(t, "refused", preparation{
-		// The function takes it when it is reset, which it is when it is set down.
+		// The function adopts it when it is reset, as setting it down does.
 		do:   "agent vf pf0 2 mac=02:00:00:00:09:02; ip link set pf0v2 up; ip link set pf0v2 down",
 		undo: "agent vf pf0 2 mac=00:00:00:00:00:00; ip link set pf0v2 address " + seen.Link("pf0v2").MAC,
 	})
@@ -196,8 +197,8 @@ func TestKernelRefuses(t *testing.T) {
 	testCase(t, "and leaves nothing behind", f.leavesNothing)
 }
 
-// isRefused waits until a pod's event and its claim's status have a plugin's
-// words, and fails the test if the pod has started.
+// isRefused waits until a pod's Event and its claim's status have a plugin's error, and
+// fails the test if the pod has started.
 func (f *fixture) isRefused(t *testing.T, name, words string) {
 	t.Helper()
 	err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {

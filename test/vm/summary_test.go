@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// summary counts cases. Each case counts once, whatever becomes of it.
+// summary counts cases. Each case counts once, whatever its result.
 type summary struct {
 	mu                             sync.Mutex
 	cases, passed, notRun, failing int
@@ -21,7 +21,7 @@ func (s *summary) count(result *int) {
 	*result++
 }
 
-// line is the lane's last line. A failure outside of any case counts as one.
+// line returns the lane's last line. A failure outside of any case counts as one.
 func (s *summary) line(failed bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,13 +16,13 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// What goes wrong around virtual functions: in the end each is the host's again,
-// under its name and with its address, which leavesNothing looks at.
+// Tests of failures around virtual functions. In the end each function must be the host's
+// again, with its name and address, which leavesNothing checks.
 
-// The pod's processes are killed and its network namespace with them: the kernel
-// gives the function back under the pod's name. The pod comes back with it. What a
-// plugin had set for it at the physical function is nadra's to take back: many do
-// not where there is no namespace, as sriov-cni.
+// TestNamespaceIsLost kills the pod's processes and its network namespace with them, so
+// that the kernel returns the function to the host under the pod's name. The pod must get
+// the function again. nadra must reset the settings that a plugin has made at the physical
+// function, because many plugins, such as sriov-cni, do not without a namespace.
 func TestNamespaceIsLost(t *testing.T) {
 	f := scenario(t, "lost", standIn("at-pf", fmt.Sprintf(
 		"agent vf pf0 2 vlan=100 mac=%s spoofchk=off rate=200 trust=on; agent vf pf0 3 vlan=200 mac=02:00:00:00:09:03", podMAC)))
@@ -57,7 +57,8 @@ func TestNamespaceIsLost(t *testing.T) {
 	testCase(t, "and then home", f.leavesNothing)
 }
 
-// killPod ends all processes of a pod at once and removes its namespace's file.
+// killPod returns a script that kills all processes of a pod at once and removes its
+// namespace's file.
 func killPod(pod *corev1.Pod, claim string) string {
 	return fmt.Sprintf(`
 ns=$(%s)
@@ -66,7 +67,8 @@ for p in /proc/[0-9]*; do busybox grep -q %s $p/cgroup 2>/dev/null && kill -9 ${
 true`, namespaceScript(claim), pod.UID)
 }
 
-// namespaceScript prints the network namespace's file of a claim's pod.
+// namespaceScript returns a script that prints the file of the network namespace of a
+// claim's pod.
 func namespaceScript(claim string) string {
 	return fmt.Sprintf(`busybox grep -o '/run/netns/[^"]*' /var/lib/nadra/claims/%s.json | busybox head -n 1`, claim)
 }
@@ -102,8 +104,8 @@ func (f *fixture) isReady(ctx context.Context, name string) error {
 	return fmt.Errorf("pod %s is not Ready", name)
 }
 
-// standIn makes a CNI plugin for the end of a chain that does one thing in ADD and
-// nothing in DEL.
+// standIn returns a preparation that installs a CNI plugin for the end of a chain, which
+// runs a script in ADD and does nothing in DEL.
 func standIn(name, add string) preparation {
 	file := "/opt/cni/bin/" + name
 	return preparation{
@@ -122,9 +124,10 @@ busybox chmod 755 %[2]s`, name, file, add),
 	}
 }
 
-// The driver is killed when the function is in the pod and nothing says so yet.
+// TestDriverDiesWhileAttaching kills the driver when the function is in the pod and no
+// record says so yet.
 func TestDriverDiesWhileAttaching(t *testing.T) {
-	// Its ADD takes long while a file says so.
+	// Its ADD takes long while a file exists.
 	slow := standIn("slow", "[ -e /run/slow ] && busybox sleep 60")
 	f := scenario(t, "dies", slow, preparation{do: ": >/run/slow", undo: "rm -f /run/slow"})
 	f.pools(map[string][]string{"dies": {"pf0#2"}}, nil)
@@ -151,7 +154,8 @@ rm /run/slow`)
 	testCase(t, "and the VF goes back", f.leavesNothing)
 }
 
-// While the link of a card is down nothing new is scheduled to its functions.
+// TestLinkGoesDown checks that no pod is scheduled to the functions of a card while its
+// link is down.
 func TestLinkGoesDown(t *testing.T) {
 	f := scenario(t, "link", preparation{do: "true", undo: "ip link set pf1 up"})
 	f.pools(map[string][]string{"link": {"pf1#2"}}, nil)
@@ -196,9 +200,9 @@ func TestLinkGoesDown(t *testing.T) {
 	testCase(t, "and goes back", f.leavesNothing)
 }
 
-// A function's interface vanishes from under a pod, as when somebody changes the
-// number of virtual functions or binds another driver: the pod can be deleted, and
-// others go on. (The kernel lets nobody remove a single virtual function.)
+// TestInterfaceVanishes removes the interface of a pod's function, as a changed number of
+// virtual functions or another driver does. The pod must be deletable, and other pods must
+// run on. (The kernel cannot remove a single virtual function.)
 func TestInterfaceVanishes(t *testing.T) {
 	const link = "pf1v3"
 	address := function(t, link)
@@ -222,9 +226,9 @@ func TestInterfaceVanishes(t *testing.T) {
 			t.Errorf("the pod with the other VF: %v", err)
 		}
 	})
-	// host-device's DEL fails for a function without a driver: it stays owed, and
-	// the function nobody else's, until there is one. Then nadra gives the
-	// interface its name.
+	// host-device's DEL fails for a function without a driver. It stays pending, and no
+	// other pod gets the function, until the driver is back. Then nadra restores the
+	// interface's name.
 	testCase(t, "and the VF comes home when its driver is back", func(t *testing.T) {
 		f.shell("echo " + address + " >/sys/bus/pci/drivers/igbvf/bind")
 		f.leavesNothing(t)

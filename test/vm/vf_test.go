@@ -57,8 +57,8 @@ func haveSRIOV(t *testing.T, cases ...string) bool {
 	return false
 }
 
-// Virtual functions in pods: of two cards, of one card, and with their RDMA
-// devices.
+// TestVirtualFunctions moves virtual functions to pods: of two cards, of one card, and with
+// their RDMA devices.
 func TestVirtualFunctions(t *testing.T) {
 	for _, m := range movers() {
 		t.Run(m.name, func(t *testing.T) {
@@ -80,8 +80,8 @@ const (
 func testMover(t *testing.T, m mover) {
 	f := scenario(t, "vf-"+m.name)
 	rdma := func(function string) object { return object{"type": "rdma", "deviceID": function} }
-	// pf0v0 and pf0v1 reach each other inside of their card, pf0v0 and pf1v0 over
-	// the hub: each of the two ways has a subnet.
+	// pf0v0 and pf0v1 reach each other inside of their card, pf0v0 and pf1v0 over the hub.
+	// Each of the two paths has a subnet.
 	for link, addresses := range map[string][]string{
 		"pf0v0": {"10.40.0.1/24", "10.41.0.1/24"}, "pf0v1": {"10.40.0.2/24"}, "pf1v0": {"10.41.0.2/24"},
 	} {
@@ -114,7 +114,7 @@ func testMover(t *testing.T, m mover) {
 		if want := []string{"rxe01", "rxe10"}; !slices.Equal(slices.Sorted(slices.Values(inB.RDMA)), want) {
 			t.Errorf("the other pod has RDMA devices %v, not %v", inB.RDMA, want)
 		}
-		// Exclusive mode: nobody else sees them.
+		// In exclusive mode other namespaces do not see them.
 		if want := []string{"rxe11"}; !slices.Equal(host.RDMA, want) {
 			t.Errorf("the guest has RDMA devices %v, not %v", host.RDMA, want)
 		}
@@ -122,8 +122,8 @@ func testMover(t *testing.T, m mover) {
 	testCase(t, movedBack, f.leavesNothing)
 }
 
-// A virtual function that a driver for user space has: there is no interface,
-// neither to move nor to bring back.
+// TestVFIO moves a virtual function that is bound to a driver for user space, and so has no
+// interface to move or to restore.
 func TestVFIO(t *testing.T) {
 	const link = "pf1v2"
 	function := function(t, link)
@@ -152,7 +152,7 @@ func TestVFIO(t *testing.T) {
 	})
 }
 
-// bindScript gives a function to a driver.
+// bindScript returns a script that binds a function to a driver.
 func bindScript(function, driver string) string {
 	return fmt.Sprintf(`cd /sys/bus/pci/devices/%[1]s
 echo %[1]s >driver/unbind
@@ -161,7 +161,7 @@ echo %[1]s >/sys/bus/pci/drivers_probe
 [ "$(basename $(readlink driver))" = %[2]s ]`, function, driver)
 }
 
-// nameScript names the one interface of a function.
+// nameScript returns a script that renames the only interface of a function.
 func nameScript(function, name string) string {
 	return fmt.Sprintf("ip link set $(ls /sys/bus/pci/devices/%s/net) name %s", function, name)
 }

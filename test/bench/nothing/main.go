@@ -1,6 +1,6 @@
 // Command nothing is a CNI plugin that gives a pod nothing. It is the cluster's network in
 // measurements of other costs, and, since it can take long, a plugin that waits for a
-// remote service.
+// remote service. All of it is in main.go.
 package main
 
 import (

@@ -3,8 +3,13 @@
 // then becomes the real plugin of that name. For a plugin that is not one of the reference
 // plugins it is a stand-in that creates a real interface.
 //
-// Its other files follow from its path: beside its directory are "plugins", with the real
-// plugins, and "trace", with a line of JSON for each call.
+// The paths of its files follow from its own: beside its directory are "plugins", with the
+// real plugins, and "trace", with a line of JSON for each call.
+//
+//	ipam.go     the stand-in for IPAM plugins
+//	link.go     creates and deletes a stand-in's interfaces
+//	main.go     records the call, and runs the real plugin
+//	standin.go  a stand-in's configuration and commands
 package main
 
 import (

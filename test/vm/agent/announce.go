@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// announceRDMA makes the RDMA subsystem make the devices' files (uverbsN, umadN)
-// anew, as it does when a device changes its network namespace: those that there
-// are were made before the device was below its function, and their folders are
-// elsewhere. So each device goes into a namespace and back.
+// announceRDMA makes the RDMA subsystem recreate the devices' files (uverbsN, umadN), as it
+// does when a device changes its network namespace. The existing files were created before
+// the device was below its function, and their folders are elsewhere. So each device moves
+// to a namespace and back.
 func announceRDMA(devices []string) error {
 	result := make(chan error, 1)
 	go func() {

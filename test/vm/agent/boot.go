@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// second marks the agent that was started from the disk.
+// second is the argument of the agent that was started from the disk.
 const second = "on-disk"
 
-// boot is the life of the first process. It only returns when it cannot go on.
+// boot runs as the first process. It returns only when it cannot go on.
 func boot() error {
 	if !slices.Contains(os.Args, second) {
 		return firstStage()
@@ -27,7 +27,7 @@ func boot() error {
 	); err != nil {
 		return err
 	}
-	// As systemd does: pods ask to see later mounts.
+	// systemd does the same, because pods may request to see later mounts.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("sharing mounts: %w", err)
 	}
@@ -37,8 +37,8 @@ func boot() error {
 	return reapUntilEnd("/bin/agent", "serve")
 }
 
-// reapUntilEnd runs the server as a child, which waits for what it starts
-// itself, and collects the processes that lose their parent.
+// reapUntilEnd runs the server as a child, which waits for its own children, and reaps the
+// processes that lose their parent.
 func reapUntilEnd(program string, args ...string) error {
 	server := exec.Command(program, args...)
 	server.Stdout, server.Stderr = os.Stdout, os.Stderr
@@ -57,8 +57,8 @@ func reapUntilEnd(program string, args ...string) error {
 	}
 }
 
-// firstStage runs from the initramfs: it has modules, and the disk becomes the
-// root by moving the mount, since runc's pivot_root refuses an initramfs.
+// firstStage runs from the initramfs. It loads the modules, and makes the disk the root by
+// moving the mount, because runc's pivot_root refuses an initramfs.
 func firstStage() error {
 	if err := mountAll(mount{"proc", "/proc", "proc"}, mount{"sysfs", "/sys", "sysfs"}, mount{"devtmpfs", "/dev", "devtmpfs"}); err != nil {
 		return err
@@ -84,12 +84,12 @@ func firstStage() error {
 	if err := unix.Chroot("."); err != nil {
 		return err
 	}
-	// Nearly everything here is in Go, and memory is to be had, unlike time.
+	// Nearly all programs here are in Go, and there is more memory than CPU time.
 	env := []string{"PATH=/bin:/sbin:/usr/bin:/usr/sbin", "HOME=/root", "GOGC=400"}
 	return unix.Exec("/bin/agent", []string{"/bin/agent", second}, env)
 }
 
-// loadModules loads the modules in the order of the list that comes with them.
+// loadModules loads the modules in the order of their list.
 func loadModules(dir string) error {
 	list, err := os.ReadFile(filepath.Join(dir, "order"))
 	if err != nil {
@@ -125,7 +125,7 @@ func mountAll(mounts ...mount) error {
 			return err
 		}
 		err := unix.Mount(m.source, m.target, m.kind, 0, "")
-		// The kernel mounts some by itself.
+		// The kernel mounts some file systems by itself.
 		if err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mounting %s on %s: %w", m.source, m.target, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// look describes the network namespace that it runs in.
+// describeNet describes the network namespace in which it runs.
 func describeNet() (seen wire.Net, err error) {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -20,7 +20,8 @@ func describeNet() (seen wire.Net, err error) {
 	for _, link := range links {
 		names[link.Attrs().Index] = link.Attrs().Name
 	}
-	// At once: asked for an interface's, the kernel lists those of all.
+	// All at once, because the kernel lists the addresses of all interfaces for each
+	// request.
 	addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return seen, fmt.Errorf("listing addresses: %w", err)
@@ -59,7 +60,7 @@ func describeNet() (seen wire.Net, err error) {
 	return seen, nil
 }
 
-// rates are those of token bucket filters, by the index of their interface.
+// rates returns the rates of token bucket filters, by the index of their interface.
 func rates() (map[int]uint64, error) {
 	disciplines, err := netlink.QdiscList(nil) // of all interfaces
 	if err != nil {
@@ -105,7 +106,7 @@ func describe(link netlink.Link, names map[int]string) wire.Link {
 }
 
 func routes(names map[int]string) ([]wire.Route, error) {
-	// Of all tables: without a filter only the main one is listed.
+	// The filter selects all tables; without one only the main table is listed.
 	all, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return nil, fmt.Errorf("listing routes: %w", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// setUpUplink gives the guest its place in the cluster's network.
+// setUpUplink configures the guest's interface in the cluster's network.
 func setUpUplink(config wire.Boot) error {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -55,9 +55,8 @@ func connectUplink(link netlink.Link, config wire.Boot) error {
 	return netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.IP})
 }
 
-// setUpHardware makes the machine what a machine with SR-IOV cards is when its
-// administrator is done: physical functions with telling names, virtual
-// functions, and RDMA devices under some of them.
+// setUpHardware sets up the SR-IOV cards as an administrator does: it names the physical
+// functions, creates virtual functions, and adds RDMA devices to some of them.
 func setUpHardware(config wire.Boot) error {
 	// Possible only while there is no other network namespace.
 	if err := netlink.RdmaSystemSetNetnsMode("exclusive"); err != nil {
@@ -67,8 +66,7 @@ func setUpHardware(config wire.Boot) error {
 	if err != nil {
 		return err
 	}
-	// One after the other, so that the numbers that the kernel gives are the same
-	// at each boot.
+	// One after the other, so that the kernel's numbers are the same at each boot.
 	for i, card := range cards {
 		if err := setUpCard(card, fmt.Sprintf("pf%d", i), config.VFs); err != nil {
 			return err
@@ -105,8 +103,8 @@ func physicalFunctions() ([]string, error) {
 	return found, nil
 }
 
-// setUpCard names a card's interface, sets it up, which its virtual functions
-// need, and makes these.
+// setUpCard names a card's interface, sets it up, which its virtual functions need, and
+// creates these.
 func setUpCard(card, name string, vfs int) error {
 	link, err := linkOf(card)
 	if err != nil {
@@ -145,9 +143,9 @@ func linkOf(function string) (netlink.Link, error) {
 	return netlink.LinkByName(filepath.Base(names[0]))
 }
 
-// addRDMA makes a soft RoCE device look like the RDMA side of a virtual
-// function. It is on a dummy interface of its own: one on the function's
-// interface would end when that is moved to a pod.
+// addRDMA adds a soft RoCE device that looks like the RDMA side of a virtual function. It
+// is on a dummy interface of its own, because a device on the function's interface would
+// end when that is moved to a pod.
 func addRDMA(name, function string) error {
 	dummy := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "on" + name}}
 	if err := netlink.LinkAdd(dummy); err != nil {

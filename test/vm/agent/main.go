@@ -1,7 +1,15 @@
-// Command agent is the guest's only own program. As /init it loads the
-// modules, changes to the disk and sets the machine up; there it runs what the
-// host asks for, and tells what is in network namespaces. It is also what the host
-// runs to look at sysfs and to set virtual functions.
+// Command agent is the guest's only own program. As /init it loads the modules, changes to
+// the disk and sets the machine up. Then it runs the host's commands, and describes network
+// namespaces. The host also runs it to record sysfs and to set up virtual functions.
+//
+//	announce.go  creates the files of RDMA devices
+//	boot.go      the first process: modules, root file system, mounts
+//	describe.go  describes a network namespace
+//	hardware.go  sets up the uplink, the SR-IOV cards and the RDMA devices
+//	main.go      the commands
+//	serve.go     the server of the host's requests
+//	sysfs.go     records sysfs
+//	vf.go        sets up virtual functions
 package main
 
 import (
@@ -17,7 +25,7 @@ func main() {
 	if os.Getpid() == 1 {
 		err := boot()
 		fmt.Fprintln(os.Stderr, "vm-agent:", err)
-		// The kernel panics when its first process ends; this is the orderly way.
+		// The kernel panics when its first process ends, so power off.
 		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 		time.Sleep(time.Hour)
 	}

@@ -17,8 +17,7 @@ import (
 	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
-// serve sets the machine up and runs what the host asks for, for as long as the
-// guest lives.
+// serve sets the machine up and runs the host's commands as long as the guest runs.
 func serve() error {
 	content, err := os.ReadFile(wire.BootFile)
 	if err != nil {
@@ -34,7 +33,7 @@ func serve() error {
 	if err := setUpUplink(config); err != nil {
 		return fmt.Errorf("connecting to the host: %w", err)
 	}
-	// The host is told why the hardware is not as it should be.
+	// The server reports the error to the host.
 	problem := setUpHardware(config)
 	http.HandleFunc("POST /run", answerRun)
 	http.HandleFunc("GET /net", answerNet)
@@ -57,8 +56,8 @@ func answerRun(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answerNet tells what is in a network namespace. The host asks often, and a
-// program of its own would take an emulated processor a tenth of a second.
+// answerNet describes a network namespace. It does not start a program, which would take an
+// emulated processor a tenth of a second, because the host asks often.
 func answerNet(w http.ResponseWriter, r *http.Request) {
 	seen, err := wire.Net{}, error(nil)
 	if pod := r.URL.Query().Get("pod"); pod == "" {
@@ -115,8 +114,8 @@ func startIn(pod string, cmd *exec.Cmd) (err error) {
 	return err
 }
 
-// inNamespaceOf calls a function in the network namespace of a pod. The thread
-// that was there is thrown away.
+// inNamespaceOf calls a function in the network namespace of a pod, on a thread that ends
+// afterwards.
 func inNamespaceOf(pod string, do func()) error {
 	path, err := namespaceOf(pod)
 	if err != nil {
@@ -148,7 +147,7 @@ func namespaceOf(pod string) (string, error) {
 		return "", err
 	}
 	for _, path := range groups {
-		// Processes end while others are looked at.
+		// Processes may end meanwhile.
 		if group, err := os.ReadFile(path); err == nil && bytes.Contains(group, []byte("/pod"+pod+"/")) {
 			return filepath.Join(filepath.Dir(path), "ns/net"), nil
 		}

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// recordSysfs writes what sysfs says about network cards: a line for each
-// folder ("path/"), link ("path -> target") and small file ("path = value"),
-// with paths below root. Figures that change by themselves are left out.
+// recordSysfs writes what sysfs says about network cards: a line for each folder ("path/"),
+// link ("path -> target") and small file ("path = value"), with paths below root. It leaves
+// out values that change by themselves.
 func recordSysfs(out io.Writer, root string) error {
 	r := recorder{root: root, entries: map[string]string{}}
 	for _, pattern := range []string{"bus/pci/devices/*", "class/net/*", "class/infiniband/*", "class/infiniband_verbs/*", "kernel/iommu_groups/*/devices/*"} {
@@ -44,8 +44,8 @@ type recorder struct {
 // networkClass begins the class of PCI network controllers.
 const networkClass = "0x02"
 
-// start records an entry of a class or bus and takes what it leads to into
-// account: a whole network card, and of other devices nothing.
+// start records an entry of a class or bus, and the whole device to which it leads if that
+// is a network card.
 func (r *recorder) start(path string) error {
 	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != fs.ModeSymlink {
 		return err // such as bonding_masters
@@ -79,13 +79,13 @@ func (r *recorder) below(path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, r.root), "/")
 }
 
-// skipped are folders of no interest, or of figures that change.
+// skipped has folders without interest, or with values that change.
 var skipped = []string{
 	"power", "statistics", "queues", "msi_irqs", "hw_counters", "counters", "gid_attrs", "gids", "pkeys",
 	"phys_port_id", "wakeup", "cm_rx_duplicates", "ptp", "i2c-0", "i2c-1", "hwmon", "virtio0", "virtio1",
 }
 
-// keep are the files that somebody who looks for cards may read.
+// kept has the files that a reader of network cards may read.
 var kept = []string{
 	"address", "addr_assign_type", "class", "dev_id", "dev_port", "device", "fw_ver", "ifindex", "iflink", "link_layer",
 	"max_link_width", "max_link_speed", "mtu", "node_desc", "node_guid", "node_type", "numa_node", "operstate", "phys_port_name",
@@ -114,7 +114,7 @@ func (r *recorder) tree(top string) error {
 	})
 }
 
-// file records a file's one value. Many cannot be read, for their own reasons.
+// file records a file with one value, unless it cannot be read, as many cannot.
 func (r *recorder) file(path string) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// setVF sets what a physical function has set for a virtual one, as `ip link set
-// pf0 vf 2 …` does; busybox' ip knows none of it. settings are key=value.
+// setVF changes a physical function's settings of a virtual one, as `ip link set pf0 vf 2
+// …` does, which busybox' ip does not support. settings are key=value.
 func setVF(pf, index string, settings []string) error {
 	link, err := netlink.LinkByName(pf)
 	if err != nil {

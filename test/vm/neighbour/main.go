@@ -1,7 +1,7 @@
-// Command neighbour is the DRA driver of another vendor: devices that do
-// nothing, each on a PCIe root or with string attributes that the caller names.
-// Claims that want a virtual function beside one of them show that the two
-// drivers' attributes go together; and networks take such a device for their own.
+// Command neighbour is the DRA driver of another vendor: devices that do nothing, each on a
+// PCIe root or with string attributes that the caller names. Claims for a virtual function
+// beside one of them show that the two drivers' attributes match, and networks use such
+// devices. All of it is in main.go.
 //
 //	neighbour KUBECONFIG NODE NAME=PCIEROOT …
 //	neighbour KUBECONFIG NODE NAME,ATTRIBUTE=VALUE,… …

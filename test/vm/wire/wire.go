@@ -1,8 +1,8 @@
-// Package wire is what the host and the guest's agent say to each other: JSON
-// over HTTP, on a network that nobody else is on.
+// Package wire has the types of the requests between the host and the guest's agent: JSON
+// over HTTP, on a network of their own. All of it is in wire.go.
 package wire
 
-// Port is where the agent listens.
+// Port is the port of the agent.
 const Port = "1024"
 
 // Boot is the agent's configuration, the file BootFile on the guest's disk.
@@ -10,35 +10,35 @@ type Boot struct {
 	Hostname string
 	// Uplink is the interface of the cluster's network, by its MAC.
 	Uplink, Address, Gateway string
-	// VFs is how many virtual functions each igb card is to have.
+	// VFs is the number of virtual functions of each igb card.
 	VFs int
-	// RDMA is how many of them get an RDMA device.
+	// RDMA is the number of them with an RDMA device.
 	RDMA int
 }
 
-// BootFile is where Boot is.
+// BootFile is the path of Boot.
 const BootFile = "/etc/vm.json"
 
-// Command is a program to be run in the guest.
+// Command is a program that runs in the guest.
 type Command struct {
 	Argv  []string
 	Stdin []byte
-	// Pod is the UID of the pod in whose network namespace to run it; it is the
-	// guest's own by default.
+	// Pod is the UID of the pod in whose network namespace it runs; empty for the guest's
+	// own.
 	Pod string
-	// Log makes it a daemon that writes there; it is not waited for.
+	// Log makes it a daemon with this log file, for which the agent does not wait.
 	Log string
 }
 
-// Outcome is how a command ended.
+// Outcome is the result of a command.
 type Outcome struct {
 	Stdout, Stderr []byte
 	Code           int
-	// Error is why it could not be run.
+	// Error is the error if it could not be run.
 	Error string
 }
 
-// Net is what there is in a network namespace.
+// Net is the content of a network namespace.
 type Net struct {
 	Links  []Link
 	Routes []Route
@@ -60,11 +60,11 @@ type Link struct {
 	Table     uint32   // of a vrf
 	Addresses []string // with prefix length, without link-local ones
 	VFs       []VF     // of a physical function
-	// Rate is what its token bucket filter (tbf) lets through, in bit/s; 0 for none.
+	// Rate is the limit of its token bucket filter (tbf), in bit/s; 0 for none.
 	Rate uint64
 }
 
-// VF is what a physical function has set for a virtual one.
+// VF has a physical function's settings of a virtual one.
 type VF struct {
 	Index             int
 	MAC               string // the administrator's; all zeros for none

@@ -115,7 +115,7 @@ func nodeOf(c *cluster.Cluster, number int) (*cluster.Node, error) {
 	return c.Node(number), nil
 }
 
-// attach runs a command with our input and output.
+// attach runs a command with this process' input and output.
 func attach(m *cluster.Machine, cmd *exec.Cmd) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(cmd.Env, "TERM="+os.Getenv("TERM"))

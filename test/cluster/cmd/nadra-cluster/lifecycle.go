@@ -17,7 +17,7 @@ func build(ctx context.Context, args []string) error {
 	return err
 }
 
-// up starts the cluster. That there already is one is what was wanted.
+// up starts the cluster. It succeeds if one is running already.
 func up(ctx context.Context, args []string) error {
 	options := cluster.Options{Out: os.Stdout}
 	flags := newArguments("up")
@@ -64,7 +64,7 @@ func prune(ctx context.Context, args []string) error {
 	return cluster.Prune(ctx, os.Stdout)
 }
 
-// machine is what the first process of a machine runs; not for people.
+// machine runs as the first process of a machine; it is not for people.
 func machine(_ context.Context, args []string) error {
 	if len(args) != 1 {
 		return errUsage

@@ -1,5 +1,8 @@
-// Command nadra-cluster starts and stops the test cluster and gives access to
-// it.
+// Command nadra-cluster starts and stops the test cluster and gives access to it.
+//
+//	access.go     status, exec, kubectl and load
+//	lifecycle.go  build, up, down and prune, and the first process of a machine
+//	main.go       arguments and exit status
 package main
 
 import (
@@ -88,7 +91,7 @@ func (a arguments) parse(args []string) error {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	return errUsage // the flag package has said what is wrong
+	return errUsage // the flag package has printed the error
 }
 
 // list is a flag that may be given several times.
