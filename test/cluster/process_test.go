@@ -50,7 +50,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestLockFolder has the lock's owner remove the folder, as Stop does.
+// TestLockFolder removes the folder as the lock's owner, as Stop does.
 func TestLockFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	unlock, err := lockFolder(t.Context(), dir)

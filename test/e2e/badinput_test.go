@@ -202,7 +202,8 @@ func (f *fixture) release() { f.Helper(); f.Must(f.node.Kill(f.Ctx, "kubelet", u
 // wants returns the texts that the condition and the Event must contain.
 func (tt badCase) wants() []string { return append([]string{lab.Code(tt.code)}, tt.parts...) }
 
-// refused checks the claim's condition, the pod's events and that no container ran.
+// refused waits for the error in the claim's condition and the pod's Events, and checks
+// that no container has run.
 func (f *fixture) refused(tt badCase) {
 	f.Helper()
 	pod, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, "web", metav1.GetOptions{})
@@ -238,7 +239,7 @@ func contains(what, text string, parts []string) error {
 	return nil
 }
 
-// published succeeds when a slice has the NAD.
+// published returns an error unless a slice has the NAD.
 func (f *fixture) published(ctx context.Context, nad string) error {
 	devices, err := f.Devices(ctx)
 	if err != nil {
@@ -265,7 +266,7 @@ func (f *fixture) updateNAD(name, config string) error {
 	return err
 }
 
-// installPlugin puts a script beside the node's CNI plugins for the test.
+// installPlugin adds a script to the node's CNI plugins for the duration of the test.
 func installPlugin(t *testing.T, name, script string) {
 	t.Helper()
 	node := theLab.Cluster.Nodes()[0]

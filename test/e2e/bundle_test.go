@@ -25,7 +25,8 @@ import (
 // arguments and its other annotations, in a ConfigMap of nadra, and in a Secret.
 const plantedSecret = "Pl4nted-hunter2"
 
-// The archive of a real cluster has what support needs, and no secret.
+// TestBundle makes the archive of a real cluster, which must have everything for support,
+// and no secret.
 func TestBundle(t *testing.T) {
 	f := setup(t, "bundle")
 	f.bridge("br-bundle")
@@ -109,7 +110,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// bundle makes an archive and has the machine's own tar unpack it.
+// bundle makes an archive, unpacks it with the machine's own tar, and returns its files.
 func (f *fixture) bundle(args ...string) map[string]string {
 	f.Helper()
 	dir := f.TempDir()

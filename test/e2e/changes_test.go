@@ -18,7 +18,7 @@ import (
 )
 
 // TestSlicesFollowTheNode changes NADs and links and waits until slices follow. The
-// publisher looks by itself every 15 s; four changes that wait for that take at least
+// publisher checks NADs and links every 15 s; four changes that wait for that take at least
 // three times as long.
 func TestSlicesFollowTheNode(t *testing.T) {
 	f := setup(t, "follow")
@@ -32,7 +32,7 @@ func TestSlicesFollowTheNode(t *testing.T) {
 	present := func(ctx context.Context) error { return f.published(ctx, nad) }
 
 	f.nad("blue", strings.ReplaceAll(macvlanConf, "lan0", "lan7"))
-	f.Eventually(2*time.Minute, absent) // its master is not there
+	f.Eventually(2*time.Minute, absent) // its master does not exist
 	began := time.Now()
 	f.sh("ip link add lan7 type veth peer name lan7p")
 	f.Eventually(2*time.Minute, present)
@@ -60,7 +60,7 @@ func TestSlicesFollowTheNode(t *testing.T) {
 	}
 }
 
-// More devices than one slice holds.
+// TestManyNetworks publishes more devices than fit in one slice.
 func TestManyNetworks(t *testing.T) {
 	f := setup(t, "many")
 	const nads = 200
@@ -88,7 +88,8 @@ func TestManyNetworks(t *testing.T) {
 	f.start("last", lab.Want{Network: "net-199"})
 }
 
-// A full host-local range stops scheduling instead of failing pods (design D2).
+// TestFullRangeStopsScheduling checks that no pod is scheduled for a network whose
+// host-local range is full, instead of failing on the node.
 func TestFullRangeStopsScheduling(t *testing.T) {
 	f := setup(t, "full")
 	f.bridge("br-full")
@@ -110,8 +111,8 @@ func TestFullRangeStopsScheduling(t *testing.T) {
 	f.Must(err)
 }
 
-// The driver and the runtime may be restarted while pods run; new pods are
-// attached, and old ones are detached without a rest.
+// TestRestarts restarts the runtime, the driver and the kubelet while pods run. New pods
+// must be attached, and old ones completely detached.
 func TestRestarts(t *testing.T) {
 	f := setup(t, "restarts")
 	f.bridge("br-re")
@@ -135,8 +136,8 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// Without consumable capacity (Kubernetes 1.34 and 1.35) a NAD is published as
-// copies, and several pods still share it.
+// TestWithoutConsumableCapacity runs without consumable capacity (Kubernetes 1.34 and
+// 1.35). nadra must publish a NAD as several devices, so that several pods share it.
 func TestWithoutConsumableCapacity(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()

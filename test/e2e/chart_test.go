@@ -17,8 +17,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// The chart, installed, changed and removed by the real Helm on a cluster that
-// has never seen nadra: an annotated pod runs, and the CRD of NADs stays.
+// TestChart installs, upgrades and uninstalls the chart with the real Helm on a cluster
+// without nadra. An annotated pod must run, and the CRD of NADs must stay.
 func TestChart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -62,7 +62,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// startBare starts a cluster of its own, without nadra but with its images.
+// startBare starts a cluster for the test, with nadra's images but without nadra.
 func startBare(ctx context.Context, t *testing.T) *fixture {
 	t.Helper()
 	archives, err := lab.Archives()
@@ -97,8 +97,8 @@ func buildHelm(ctx context.Context, t *testing.T) string {
 	return path
 }
 
-// comesUp creates a pod that has only the annotation and waits until it is
-// Ready with its network.
+// comesUp creates a pod with only the annotation and waits until it is Ready with its
+// network.
 func (f *fixture) comesUp(name string) {
 	f.Helper()
 	_, err := f.CreatePod(f.Ctx, asking(f.NS, name, "net@data"))

@@ -28,7 +28,8 @@ import (
 const (
 	leftConf = `{"cniVersion":"1.0.0","name":"left","type":"macvlan","master":"lan-left","mode":"bridge","ipam":{"type":"host-local","subnet":"10.88.0.0/24"}}`
 	leases   = "/var/lib/cni/networks/left/"
-	// leftPool has an address of a pod that is gone, and one of a pod that runs.
+	// leftPool is the CRD of whereabouts' pools. leftPoolObject has an address of a pod
+	// that is gone, and addresses of a running pod.
 	leftPool = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: ippools.whereabouts.cni.cncf.io}
@@ -51,12 +52,11 @@ spec:
 `
 )
 
-// id is a sandbox' that no runtime has.
+// id returns the ID of a sandbox that no runtime has.
 func id(digit string) string { return strings.Repeat(digit, 64) }
 
-// What sandboxes that are gone have left is found, by kind and place, and freed
-// when that is asked for; what a pod that runs has stays, and the pod ends as any
-// other.
+// TestCleanup lists the leftovers of sandboxes that are gone, by kind and place, and frees
+// them with --apply. It must keep the resources of a running pod, which ends as any other.
 func TestCleanup(t *testing.T) {
 	f := &leftovers{setup(t, "left")}
 	f.master("lan-left")
@@ -78,7 +78,7 @@ func TestCleanup(t *testing.T) {
 	} {
 		f.Must(hasOrphan(found, object, action))
 	}
-	for _, object := range []string{ // young, of a sandbox that there is, and of pods that there are
+	for _, object := range []string{ // young, of an existing sandbox, and of existing pods
 		leases + "10.88.0.202", leases + "10.88.0.203", leases + mine,
 		"kube-system/10.89.0.0-24#8", "kube-system/10.89.0.0-24#9", "left/nadra-left-0123456789",
 	} {
@@ -89,14 +89,14 @@ func TestCleanup(t *testing.T) {
 	table, _ := f.nadra(cli.CodeWarnings, "cleanup", "--fail-on=warning")
 	f.Must(matches(regexp.MustCompile(`(?m)^node-1 +host-local +/var/lib/cni/networks/left/10.88.0.200 +10.88.0.200 +- +release `), table))
 	f.Must(documented("cleanup", table))
-	f.cleanup(cli.CodeError, "--apply") // nobody can be asked
+	f.cleanup(cli.CodeError, "--apply") // nobody can confirm
 	if now := f.disk(); now != before {
 		f.Errorf("looking has changed the node:\n%s\nwas\n%s", now, before)
 	}
 	outside := f.cleanup(cli.CodeOK, "--no-nodes")
 	f.Must(hasOrphan(outside, "kube-system/10.89.0.0-24#7", cleanup.None))
 
-	// With all that is young.
+	// Including young leftovers.
 	freed := f.cleanup(cli.CodeOK, "--apply", "--yes", "--older-than=0s")
 	f.Must(hasOrphan(freed, leases+"10.88.0.202", cleanup.Release))
 	f.Must(hasOrphan(freed, "left/nadra-left-0123456789", cleanup.Delete))
@@ -123,10 +123,10 @@ func TestCleanup(t *testing.T) {
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 }
 
-// leftovers are the test's own.
+// leftovers is the fixture of TestCleanup.
 type leftovers struct{ *fixture }
 
-// address is the pod's on the network.
+// address returns the pod's address on the network.
 func (f *leftovers) address(pod *corev1.Pod) string {
 	f.Helper()
 	status, err := f.NetworkStatus(f.Ctx, pod.Namespace, pod.Name)
@@ -134,13 +134,13 @@ func (f *leftovers) address(pod *corev1.Pod) string {
 	return status[len(status)-1].IPs[0]
 }
 
-// sandbox is the ID of the sandbox that has an address.
+// sandbox returns the ID of the sandbox that has an address.
 func (f *leftovers) sandbox(address string) string {
 	return strings.TrimSpace(strings.SplitN(f.sh("cat "+leases+address), "\n", 2)[0])
 }
 
-// litter leaves behind what a node and a cluster gather over time. live is the
-// sandbox of a pod that runs.
+// litter creates leftovers as nodes and clusters gather them over time. live is the sandbox
+// of a running pod.
 func (f *leftovers) litter(live string) {
 	f.Helper()
 	lease := func(path, sandbox, age string) {
@@ -150,7 +150,7 @@ func (f *leftovers) litter(live string) {
 	lease(leases+"10.88.0.200", id("a"), "1 hour ago")
 	lease(leases+"10.88.0.201", id("b"), "1 hour ago")
 	lease(leases+"10.88.0.202", id("c"), "now")
-	lease(leases+"10.88.0.203", live, "1 hour ago") // of a sandbox that there is
+	lease(leases+"10.88.0.203", live, "1 hour ago") // of an existing sandbox
 	lease("/var/lib/cni/networks/default/10.99.99.99", id("d"), "1 hour ago")
 
 	conflist := `{"cniVersion":"1.0.0","name":"left","plugins":[{"type":"macvlan","master":"lan-left","mode":"bridge","ipam":{"type":"host-local","subnet":"10.88.0.0/24"}}]}`
@@ -178,13 +178,13 @@ func (f *leftovers) litter(live string) {
 	f.Must(f.Apply(f.Ctx, fmt.Sprintf(leftPoolObject, id("a"), live)))
 }
 
-// disk is what the node has where things are left.
+// disk returns the checksums of the node's files in which leftovers are.
 func (f *leftovers) disk() string {
 	return f.sh("find /var/lib/cni -type f -not -name lock -exec md5sum {} + | sort -k2")
 }
 
-// onlyLeft checks that of the network no address is given out but the pod's, by
-// either of the files that its sandbox has.
+// onlyLeft checks that the network's only leases are the pod's address and the file with
+// it.
 func (f *leftovers) onlyLeft(address string) error {
 	names := strings.Fields(f.sh("cd " + leases + " && ls | grep '^10[.]'"))
 	if len(names) != 2 || !strings.Contains(strings.Join(names, " "), address) {
@@ -193,7 +193,7 @@ func (f *leftovers) onlyLeft(address string) error {
 	return nil
 }
 
-// cleanup runs the command for its JSON form, and demands an exit code.
+// cleanup runs the command with JSON output, checks its exit code and returns the report.
 func (f *leftovers) cleanup(code int, args ...string) cleanup.Report {
 	f.Helper()
 	out, errs := f.nadra(code, append([]string{"cleanup", "-o", "json"}, args...)...)
@@ -207,7 +207,7 @@ func (f *leftovers) cleanup(code int, args ...string) cleanup.Report {
 	return r
 }
 
-// nadra runs kubectl-nadra, and demands an exit code.
+// nadra runs kubectl-nadra, checks its exit code and returns its output.
 func (f *leftovers) nadra(code int, args ...string) (out, errs string) {
 	f.Helper()
 	cmd := f.node.Command(f.Ctx, filepath.Join(lab.Root(), "bin", "kubectl-nadra"), append(args, "--kubeconfig", f.Cluster.Kubeconfig())...)
@@ -235,7 +235,7 @@ func hasOrphan(r cleanup.Report, object string, action cleanup.Action) error {
 	return fmt.Errorf("%s is not listed: %+v", object, r.Orphans)
 }
 
-// refusesToUninstall checks that nothing is taken away while a pod has networks.
+// refusesToUninstall checks that nadra is not uninstalled while a pod has networks.
 func (f *leftovers) refusesToUninstall() {
 	f.Helper()
 	_, errs := f.nadra(cli.CodeRefused, "uninstall", "--yes")

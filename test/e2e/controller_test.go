@@ -24,8 +24,8 @@ import (
 
 const dropInConf = `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-drop","ipam":{}}`
 
-// The controller on a real cluster, from its installation to its end. What
-// follows on each other has one installation.
+// TestController tests the controller on a real cluster, from its installation to its end.
+// Its parts share one installation and depend on each other.
 func TestController(t *testing.T) {
 	f := setup(t, "dropin")
 	f.bridge("br-drop")
@@ -52,7 +52,7 @@ func TestController(t *testing.T) {
 	f.part("uninstalling takes what is ours and not in use", (*fixture).uninstalling)
 }
 
-// part runs a part of a test; those after it go on with what it leaves.
+// part runs a part of a test; later parts depend on its results.
 func (f *fixture) part(name string, do func(*fixture)) {
 	f.Run(name, func(t *testing.T) {
 		part := *f
@@ -70,13 +70,13 @@ func (f *fixture) class(nad string) (*resourceapi.DeviceClass, error) {
 	return f.Kube.ResourceV1().DeviceClasses().Get(f.Ctx, nad+"."+f.NS+".nad.nadra.dev", metav1.GetOptions{})
 }
 
-// hasClass waits until a NAD has a class that selects by its name, or has none.
+// hasClass waits until a NAD has a class that selects by its name, or no longer has one.
 func (f *fixture) hasClass(nad string, want bool) {
 	f.Helper()
 	f.hasClassFor(nad, nad, want)
 }
 
-// hasClassFor is the same where the class selects by something else.
+// hasClassFor does the same for a class that selects by another text.
 func (f *fixture) hasClassFor(nad, selected string, want bool) {
 	f.Helper()
 	f.Eventually(2*time.Minute, func(context.Context) error {
@@ -189,7 +189,7 @@ func (f *fixture) templateNames() []string {
 	return names
 }
 
-// asking is a pod with a networks annotation and nothing else.
+// asking returns a pod with only a networks annotation.
 func asking(namespace, name, networks string) *corev1.Pod {
 	pod := lab.Pod(namespace, name, "")
 	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
@@ -203,7 +203,7 @@ func (f *fixture) dry(pod *corev1.Pod) (*corev1.Pod, error) {
 	return f.Kube.CoreV1().Pods(pod.Namespace).Create(f.Ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// template is the name of the one that a pod refers to.
+// template returns the name of the claim template that a pod references.
 func template(pod *corev1.Pod) string {
 	for _, c := range pod.Spec.ResourceClaims {
 		if c.ResourceClaimTemplateName != nil {
@@ -241,7 +241,7 @@ func (f *fixture) oneTemplate() {
 	if now := f.templateNames(); !slices.Equal(now, before) {
 		f.Errorf("templates %v became %v", before, now)
 	}
-	// A dry run for what nobody has asked for yet creates nothing either.
+	// A dry run for new networks creates no template either.
 	pod, err := f.dry(asking(f.NS, "dry", "net@new"))
 	f.Must(err)
 	if template(pod) == "" || slices.Contains(f.templateNames(), template(pod)) {
@@ -249,7 +249,8 @@ func (f *fixture) oneTemplate() {
 	}
 }
 
-// isRefused demands an error with all these texts.
+// isRefused creates a pod and fails the test unless the API server refuses it with all
+// these texts.
 func (f *fixture) isRefused(pod *corev1.Pod, texts ...string) {
 	f.Helper()
 	_, err := f.CreatePod(f.Ctx, pod)
@@ -275,7 +276,7 @@ func (f *fixture) refusals() {
 	_, err := f.Ready(f.Ctx, f.NS, "unknown", time.Minute)
 	f.Must(err)
 
-	// Somebody has the name that the template would have.
+	// Another template has the name that nadra would choose.
 	f.Must(f.CreateNAD(f.Ctx, f.NS, "taken", dropInConf))
 	pod, err := f.dry(asking(f.NS, "taken", "taken"))
 	f.Must(err)
@@ -288,18 +289,18 @@ func (f *fixture) refusals() {
 		f.Error("a template of somebody else was changed")
 	}
 
-	// A claim by hand is judged as well.
+	// The webhook also validates handwritten claims.
 	bad := lab.Template(f.NS, "by-hand", lab.Want{Network: "net", Config: map[string]any{"nonsense": 1}})
 	if err := f.CreateTemplate(f.Ctx, bad); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		f.Errorf("a template with an unknown field: %v", err)
 	}
 }
 
-// templatesForbidden has a quota and then the controller's own rights stand in
-// the way of templates that no pod has asked for yet.
+// templatesForbidden prevents the creation of new templates by a quota, and then by the
+// controller's own rights.
 func (f *fixture) templatesForbidden() {
 	tries, doomed := 0, []string{"-n", f.NS, "delete", "pods", "--ignore-not-found", "--timeout=60s", "kept"}
-	// held creates pods, each with a need of its own, until one is refused.
+	// held creates pods, each with other networks, until one is refused.
 	held := func(texts ...string) {
 		f.Helper()
 		f.Eventually(2*time.Minute, func(context.Context) error {
@@ -341,7 +342,8 @@ spec: {hard: {count/resourceclaimtemplates.resource.k8s.io: 0}}}`))
 	f.Kubectl(doomed...)
 }
 
-// leftAlone are pods without networks, and those of a namespace on Multus.
+// leftAlone checks that nadra does not change pods without networks, and does not convert
+// those of Multus' namespaces.
 func (f *fixture) leftAlone() {
 	plain, err := f.dry(asking(f.NS, "plain", ""))
 	f.Must(err)

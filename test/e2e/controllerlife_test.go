@@ -20,10 +20,11 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// The parts of TestController in which something of the controller goes away.
+// The parts of TestController in which a part of the controller goes away.
 
-// slicesAreTheDrivers has others write a slice: an administrator, and drivers by
-// the name of their service account and the node that their token is for.
+// slicesAreTheDrivers writes a slice as an administrator, and as drivers of other nodes, by
+// the name of their service account and the node of their token. Only the driver of the
+// slice's own node may write it.
 func (f *fixture) slicesAreTheDrivers() {
 	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.Ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
 	f.Must(err)
@@ -52,8 +53,8 @@ func (f *fixture) slicesAreTheDrivers() {
 	}
 }
 
-// driverOf is a client with the rights of the driver on a node; an empty one is
-// a token that is for none.
+// driverOf returns a client with the rights of the driver on a node. An empty node means a
+// token without a node.
 func (f *fixture) driverOf(node string) kubernetes.Interface {
 	f.Helper()
 	config, err := f.Cluster.RESTConfig()
@@ -67,7 +68,7 @@ func (f *fixture) driverOf(node string) kubernetes.Interface {
 	return kube
 }
 
-// hasTemplate waits until a template is there, or is not.
+// hasTemplate waits until a template exists, or no longer does.
 func (f *fixture) hasTemplate(name string, want bool) {
 	f.Helper()
 	f.Eventually(time.Minute, func(context.Context) error {
@@ -78,7 +79,7 @@ func (f *fixture) hasTemplate(name string, want bool) {
 	})
 }
 
-// waiting creates a pod that no node is for.
+// waiting creates a pod that fits no node.
 func (f *fixture) waiting(name, networks string) *corev1.Pod {
 	f.Helper()
 	pod := asking(f.NS, name, networks)
@@ -109,7 +110,7 @@ func (f *fixture) templatesComeAndGo() {
 	f.hasTemplate(web, true)
 }
 
-// template is the one of a Deployment's pods.
+// template returns the name of the template of a Deployment's pods.
 func (f *fixture) template(app string) string {
 	f.Helper()
 	pods, err := f.Kube.CoreV1().Pods(f.NS).List(f.Ctx, metav1.ListOptions{LabelSelector: "app=" + app})
@@ -149,13 +150,13 @@ func (f *fixture) outage() {
 	f.Must(f.DeletePod(f.Ctx, f.NS, "waits"))
 }
 
-// leaderKilled has networks come while nobody leads. The other replica admits
-// pods all the while.
+// leaderKilled creates networks while no replica leads. The other replica must admit pods
+// all the time.
 func (f *fixture) leaderKilled() {
 	lease, err := f.Kube.CoordinationV1().Leases("nadra-system").Get(f.Ctx, "nadra-controller", metav1.GetOptions{})
 	f.Must(err)
 	leader, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	// Deleted by force it would still have its two seconds, and give the Lease back.
+	// A pod that is deleted by force would still have two seconds to release the Lease.
 	killed := f.sh(`for p in ` + strings.ReplaceAll(f.processes("nadra-controlle"), "\n", " ") + `; do
 		grep -qz "^HOSTNAME=` + leader + `$" /proc/$p/environ && kill -9 $p && echo $p; done; true`)
 	if len(strings.Fields(killed)) != 1 {

@@ -22,9 +22,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// The API server accepts what other people's manifests are converted to. What
-// it says against the original it may say against the conversion, too, and
-// nothing else; of kinds that it does not serve it says so.
+// TestConvertedCorpusIsAccepted checks that the API server accepts the converted manifests
+// of other projects. It may report errors only if it reports them about the originals, too,
+// for example kinds that it does not serve.
 func TestConvertedCorpusIsAccepted(t *testing.T) {
 	dir := os.Getenv("NADRA_CORPUS")
 	if dir == "" {
@@ -61,7 +61,8 @@ func TestConvertedCorpusIsAccepted(t *testing.T) {
 	}
 }
 
-// acceptsCreated demands that all of a project's created objects are accepted.
+// acceptsCreated checks that the API server accepts all of a project's created objects, and
+// returns their number.
 func (f *fixture) acceptsCreated(project string, created []translate.Created) int {
 	f.Helper()
 	if len(created) == 0 {
@@ -78,7 +79,7 @@ func (f *fixture) acceptsCreated(project string, created []translate.Created) in
 	return ok
 }
 
-// hasAll demands that the original has all complaints, too.
+// hasAll checks that the API server reports all complaints about the original, too.
 func (f *fixture) hasAll(name string, original []byte, complaints []string) {
 	f.Helper()
 	if len(complaints) == 0 {
@@ -92,7 +93,7 @@ func (f *fixture) hasAll(name string, original []byte, complaints []string) {
 	}
 }
 
-// project are the manifests of one folder.
+// project has the manifests of one folder.
 type project struct {
 	name  string
 	files []translate.File
@@ -147,12 +148,12 @@ func (f *fixture) createNamespacesOf(projects []project) {
 	}
 }
 
-// dryRun has the API server judge manifests, and returns how many objects it
-// accepts and what it says against others.
+// dryRun makes the API server check manifests, and returns how many objects it accepts and
+// its errors about others.
 func (f *fixture) dryRun(manifests []byte) (accepted int, complaints []string) {
 	verb := "apply"
 	if bytes.Contains(manifests, []byte("generateName:")) {
-		verb = "create" // there is nothing to compare with
+		verb = "create" // apply cannot compare it with an object
 	}
 	command := f.Cluster.ControlPlane().Command(f.Ctx, "kubectl", verb, "--dry-run=server", "-f", "-")
 	var out, errs bytes.Buffer
@@ -168,8 +169,8 @@ func (f *fixture) dryRun(manifests []byte) (accepted int, complaints []string) {
 	return strings.Count(out.String(), "(server dry run)"), complaints
 }
 
-// The plugin under the real kubectl: a workload that runs nowhere as it is gets
-// its network once it is converted, and then there is nothing left to do.
+// TestConvertOnALiveCluster converts a workload of a live cluster. Unconverted it gets no
+// network; converted it must get one, and another conversion must change nothing.
 func TestConvertOnALiveCluster(t *testing.T) {
 	f := setup(t, "converted")
 	f.bridge("br-conv")
@@ -192,13 +193,13 @@ spec:
       - {name: main, image: %q, command: [sleep, infinity]}
 `, cluster.TestImage)))
 
-	// A read-only look at it, alone and among everything.
+	// Scan it, alone and with the whole cluster.
 	f.nadra(0, "scan", "-n", "converted").prints("deploy/web")
 	f.nadra(0, "scan", "-n", "converted", "-o", "json").scanned(report.Verdicts{Ready: 1})
 	f.nadra(0, "scan", "-A", "-o", "json", "--fail-on=never").prints(`"kind": "ScanReport"`, `"name": "web"`)
 	f.nadra(0, "scan", "deploy/web", "-n", "converted", "-o", "json").scanned(report.Verdicts{Ready: 1})
 
-	// What would change; then it does.
+	// Show the changes, then apply them.
 	f.nadra(1, "diff", "deploy/web", "-n", "converted").prints("+      resourceClaims:", "+kind: ResourceClaimTemplate", "+kind: DeviceClass")
 	converted := f.nadra(0, "convert", "deploy/web", "-n", "converted")
 	manifest := filepath.Join(t.TempDir(), "converted.yaml")
@@ -228,14 +229,14 @@ spec:
 	}
 }
 
-// said is what a command has written.
+// printed is a command with its output.
 type printed struct {
 	f    *fixture
 	args []string
 	lab.Output
 }
 
-// nadra runs `kubectl nadra` and demands an exit code.
+// nadra runs kubectl-nadra and checks its exit code.
 func (f *fixture) nadra(code int, args ...string) printed {
 	f.Helper()
 	out, err := f.Nadra(f.Ctx, args...)
@@ -246,7 +247,7 @@ func (f *fixture) nadra(code int, args ...string) printed {
 	return printed{f, args, out}
 }
 
-// says demands texts on standard output.
+// prints checks that standard output contains texts.
 func (s printed) prints(texts ...string) {
 	s.f.Helper()
 	for _, text := range texts {
@@ -256,7 +257,7 @@ func (s printed) prints(texts ...string) {
 	}
 }
 
-// scanned demands that standard output is a scan's report with these workloads.
+// scanned checks that standard output is a scan's report with these counts of workloads.
 func (s printed) scanned(want report.Verdicts) {
 	s.f.Helper()
 	var r report.Report
@@ -266,7 +267,7 @@ func (s printed) scanned(want report.Verdicts) {
 	}
 }
 
-// none demands that nothing was written on standard output.
+// none checks that standard output is empty.
 func (s printed) none() {
 	s.f.Helper()
 	if s.Out != "" {

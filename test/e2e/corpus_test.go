@@ -29,11 +29,11 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// runnable are the plugins that are installed and that this kernel can run.
+// runnable has the plugins that are installed and that this kernel supports.
 var runnable = []string{"macvlan", "bridge", "ptp", "tap", "host-device", "tuning", "sbr"}
 
-// chain is as much of a configuration as the test needs; it is read without
-// nadra's parser, which is what is tested.
+// chain has the parts of a configuration that the test needs. The test reads it without
+// nadra's parser, which it tests.
 type chain struct {
 	Plugins []link
 	link
@@ -55,7 +55,7 @@ func (c chain) all() []link {
 	return []link{c.link}
 }
 
-// unrunnable says why a NAD cannot be attached here; empty if it can.
+// unrunnable returns why a NAD cannot be attached here, or "".
 func (c chain) unrunnable(nad *nadv1.NetworkAttachmentDefinition) string {
 	if nad.Annotations["k8s.v1.cni.cncf.io/resourceName"] != "" {
 		return "draws from a resource pool"
@@ -71,9 +71,8 @@ func (c chain) unrunnable(nad *nadv1.NetworkAttachmentDefinition) string {
 	return ""
 }
 
-// config is what a pod of that NAD has to ask for. Static IPAM without
-// addresses has them in the pod's annotation; where the NAD has routes, the
-// address must reach their gateway.
+// config returns the request of a pod for the NAD. Static IPAM without addresses needs one
+// in the request, which must reach the gateways of the NAD's routes.
 func (c chain) config(i int) map[string]any {
 	ipam := c.all()[0].IPAM
 	if ipam.Type != "static" || len(ipam.Addresses) > 0 {
@@ -83,15 +82,15 @@ func (c chain) config(i int) map[string]any {
 	for _, r := range ipam.Routes {
 		if gw, err := netip.ParseAddr(r.GW); err == nil && gw.Is4() {
 			b := gw.As4()
-			b[3] = b[3]%100 + 100 // another one of its /24
+			b[3] = b[3]%100 + 100 // another address of its /24
 			address = netip.AddrFrom4(b)
 		}
 	}
 	return map[string]any{"ips": []string{address.String() + "/24"}}
 }
 
-// At least 25 NADs of other people, as they are: attached, compared with what
-// the plugins reported, detached, and nothing left.
+// TestCorpus attaches at least 25 unmodified NADs of other projects, compares the result
+// with the plugins' reports, and detaches them, which must leave nothing.
 func TestCorpus(t *testing.T) {
 	dir := os.Getenv("NADRA_CORPUS")
 	if dir == "" {
@@ -121,7 +120,7 @@ func TestCorpus(t *testing.T) {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			// Bridges and masters of one name are one thing on the node.
+			// Bridges and masters with one name are the same interface of the node.
 			defer inUse.lock(c.all()[0].Bridge + c.all()[0].Master + c.all()[0].Device)()
 			if err := f.attachAndDetach(name, nad, c.config(i)); err != nil {
 				t.Errorf("%s/%s: %v\n%s", nad.Namespace, nad.Name, err, nad.Spec.Config)
@@ -135,8 +134,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// makeLinks makes the interfaces that the NAD expects on the node, and has
-// those removed that its plugins leave by design.
+// makeLinks creates the interfaces that the NAD expects on the node, and arranges for the
+// removal of those that its plugins leave by design.
 func (f *fixture) makeLinks(c chain, serial int) {
 	f.Helper()
 	for _, p := range c.all() {
@@ -156,8 +155,8 @@ func (f *fixture) makeLinks(c chain, serial int) {
 	}
 }
 
-// attachAndDetach gives a pod the NAD, under its own name in a namespace of
-// its own, since two in the corpus may be called the same.
+// attachAndDetach runs a pod with the NAD in a namespace of its own, because the corpus may
+// have several NADs with one name.
 func (f *fixture) attachAndDetach(ns string, nad *nadv1.NetworkAttachmentDefinition, config map[string]any) error {
 	if err := f.CreateNamespace(f.Ctx, ns); err != nil {
 		return err
@@ -195,7 +194,7 @@ func (f *fixture) attachAndDetach(ns string, nad *nadv1.NetworkAttachmentDefinit
 	return err
 }
 
-// compare looks for everything that the result lists in the pod's namespace.
+// compare checks that the pod's network namespace has everything that the result lists.
 func (f *fixture) compare(result *types100.Result) error {
 	var path string
 	for _, i := range result.Interfaces {

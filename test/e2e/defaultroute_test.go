@@ -11,8 +11,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// The pod's default routes leave by the attachment that asks for them, in both
-// families, and by no other (behaviours A2-22, A2-23, A3-40, B7).
+// TestDefaultRoute checks that the pod's default routes use the attachment that requests
+// them, in both families, and no other (behaviours A2-22, A2-23, A3-40, B7).
 func TestDefaultRoute(t *testing.T) {
 	f := setup(t, "defaultroute")
 	f.bridge("br-gw")

@@ -16,9 +16,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// The kubelet has in a pod's status how its network is (KEP-4680): well, ill
-// with the reason when the master goes or a plugin says no to STATUS, and well
-// again when that is mended. The driver may be started anew in between.
+// TestDeviceHealth checks the health of a pod's network in its status (KEP-4680): it must
+// become unhealthy, with the reason, when the master goes or a plugin fails STATUS, and
+// healthy again after the repair, also if the driver restarts in between.
 func TestDeviceHealth(t *testing.T) {
 	f := setup(t, "ill")
 	f.master("lan9")
@@ -47,8 +47,8 @@ func TestDeviceHealth(t *testing.T) {
 	}
 }
 
-// becomes waits until the kubelet says this of the pod's only network, with all
-// of this in the message.
+// becomes waits until the pod's only network has a health in the pod's status, with all
+// parts in the message.
 func (f *fixture) becomes(pod string, want corev1.ResourceHealthStatus, parts ...string) {
 	f.Helper()
 	began := time.Now()

@@ -12,9 +12,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// What a plugin tells of its device, in the host's directory for it, is in
-// network-status, and the file goes with the attachment (behaviours A5-60 to
-// A5-65).
+// TestDeviceInfoInStatus checks that a plugin's device information file is in
+// network-status, and is deleted with the attachment (behaviours A5-60 to A5-65).
 func TestDeviceInfoInStatus(t *testing.T) {
 	f := setup(t, "deviceinfo")
 	f.bridge("br-info")

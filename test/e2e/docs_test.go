@@ -16,7 +16,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// What a user copies from the pages and sees in the demo is valid.
+// TestDocumentedManifests checks that the manifests of the pages and of the demo are valid.
 func TestDocumentedManifests(t *testing.T) {
 	f := setup(t, "documented")
 	documents := map[string]string{}
@@ -48,7 +48,7 @@ func TestDocumentedManifests(t *testing.T) {
 	}
 }
 
-// checkParameters decodes the opaque parameters, which the API server does not.
+// checkParameters validates the opaque parameters, which the API server does not.
 func checkParameters(t *testing.T, name, doc string) {
 	t.Helper()
 	var template resourceapi.ResourceClaimTemplate

@@ -18,9 +18,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// What doctor says of a real cluster is so: from outside it does not know what
-// only the node can tell, from inside it has NRI on and finds the plugins, and
-// its pods are gone.
+// TestDoctor runs doctor on a real cluster. Without --probe it must not know the facts that
+// only nodes have, with --probe it must find NRI and the plugins, and it must delete its
+// pods.
 func TestDoctor(t *testing.T) {
 	f := setup(t, "doctor")
 	f.bridge("br-doc")
@@ -57,13 +57,13 @@ func TestDoctor(t *testing.T) {
 	}
 	f.Must(f.noProbes())
 
-	// A pod that cannot run is told of, and deleted as well.
+	// A pod that cannot run is reported, and deleted as well.
 	absent := f.doctor("--probe", "--image", "localhost/absent:1", "--probe-timeout", "15s")
 	f.Must(hasCheck(absent, "nri", doctor.Unknown, "ImagePull"))
 	f.Must(f.noProbes())
 }
 
-// doctor runs the command for its JSON form.
+// doctor runs the command with JSON output and returns the report.
 func (f *fixture) doctor(args ...string) *doctor.Report {
 	f.Helper()
 	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
@@ -84,7 +84,7 @@ func (f *fixture) doctor(args ...string) *doctor.Report {
 	return &r
 }
 
-// hasCheck looks for a check of any node.
+// hasCheck returns an error unless the first check with an ID has a status and a detail.
 func hasCheck(r *doctor.Report, id string, status doctor.Status, detail string) error {
 	for _, c := range r.Checks {
 		if c.ID != id {
@@ -98,7 +98,7 @@ func hasCheck(r *doctor.Report, id string, status doctor.Status, detail string) 
 	return fmt.Errorf("%s says nothing", id)
 }
 
-// noProbes checks that no probing pod is left.
+// noProbes returns an error if a probe pod is left.
 func (f *fixture) noProbes() error {
 	pods, err := f.Kube.CoreV1().Pods(metav1.NamespaceAll).List(f.Ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nadra-probe"})
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 )
 
 var (
-	// ofTheMoment begins a line that counts what other tests have left, too, or says
-	// what a container waits for right now.
+	// ofTheMoment matches lines that count objects of other tests, too, or report for what
+	// a container waits at the moment.
 	ofTheMoment = regexp.MustCompile(`^(\d+ |Left alone|not reached containers)`)
-	// madeUp is what is another in each run: the ends of claims' names, and which
-	// address of its subnet a pod gets.
+	// madeUp matches texts that differ in each run: the ends of claims' names, and pods'
+	// addresses.
 	madeUp = regexp.MustCompile(`-[0-9a-z]{5},|\d+/24`)
 )
 
-// documented says so of what a command has printed, if that has the lines of
-// the example in docs/operations.md. It may have more: the cluster is not only the
-// example's.
+// documented returns an error unless a command's output has all lines of its example in
+// docs/operations.md. It may have more, because the cluster has more than the example's
+// objects.
 func documented(command, printed string) error {
 	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "operations.md"))
 	if err != nil {
@@ -44,8 +44,8 @@ func documented(command, printed string) error {
 	return nil
 }
 
-// columns are a text's lines, whatever the width of their columns, without what
-// is made up.
+// columns returns a text's lines without the width of their columns and without made-up
+// texts.
 func columns(text string) (out []string) {
 	for line := range strings.Lines(text) {
 		out = append(out, madeUp.ReplaceAllString(strings.Join(strings.Fields(line), " "), "…"))

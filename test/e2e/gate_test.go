@@ -18,7 +18,7 @@ import (
 
 const gateConf = `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-gate","ipam":{"type":"host-local","subnet":"10.71.0.0/24"}}`
 
-// needsNetwork makes a pod fail, for all to see, when it starts without net1.
+// needsNetwork makes a pod fail if it starts without net1.
 func needsNetwork(p *corev1.Pod) *corev1.Pod {
 	for i := range p.Spec.Containers {
 		p.Spec.Containers[i].Command = []string{"/bin/sh", "-c", "ip addr show net1 || exit 42; trap 'exit 0' TERM; sleep infinity & wait"}
@@ -26,10 +26,10 @@ func needsNetwork(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// The driver is killed, again and again, and with it NRI's subscription; the
-// pod's sandbox dies and the runtime makes a new one that nobody attaches. The
-// gate holds the container, and lets it go when the driver is back and has
-// attached.
+// TestGateHoldsWithoutTheDriver kills the driver repeatedly, and with it NRI's
+// subscription, and then the pod's sandbox, so that the runtime creates a new one that
+// nobody attaches. The gate must hold the container until the driver is back and has
+// attached it.
 func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	f := setup(t, "gate")
 	f.bridge("br-gate")
@@ -41,7 +41,7 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	f.Must(err)
 	before := f.pausePID("web")
 
-	// After the second death the kubelet waits 10 s and more with a restart.
+	// After the second death the kubelet waits at least 10 s before a restart.
 	first := f.driverPIDs()
 	f.sh("kill -9 " + first)
 	f.Eventually(2*time.Minute, func(context.Context) error {
@@ -81,7 +81,8 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	}
 }
 
-// Every container has the gate, by the claim, and it goes with the pod.
+// TestGateIsInEveryContainer checks that every container has the gate, by the claim, and
+// that the pod's end removes it.
 func TestGateIsInEveryContainer(t *testing.T) {
 	f := setup(t, "gates")
 	f.bridge("br-gate")
@@ -114,8 +115,8 @@ func TestGateIsInEveryContainer(t *testing.T) {
 	}
 }
 
-// A pod with a container that references no claim would have one without the gate:
-// it never gets a sandbox, and says what to add.
+// TestUngatedPodIsRefused creates a pod with a container that references no claim, and so
+// would have no gate. It must get no sandbox, and an Event with the remedy.
 func TestUngatedPodIsRefused(t *testing.T) {
 	f := setup(t, "ungated")
 	f.bridge("br-gate")
@@ -177,7 +178,7 @@ func (f *fixture) driverPIDs() string {
 	return f.processes("nadra-node")
 }
 
-// processes returns the PIDs, on the node, of the programs of that name.
+// processes returns the PIDs, on the node, of the programs with a name.
 func (f *fixture) processes(name string) string {
 	f.Helper()
 	return strings.TrimSpace(f.sh(`for p in /proc/[0-9]*; do read c <$p/comm && [ "$c" = ` + name + ` ] && echo ${p#/proc/}; done 2>/dev/null; true`))

@@ -17,8 +17,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// A network whose plugin is not well by STATUS is withdrawn, with the plugin's
-// words, and comes back; pods that have it keep it.
+// TestStatusWithdrawsANetwork checks that a network whose plugin fails STATUS is withdrawn,
+// with an Event that carries the plugin's message, and published again after the repair.
+// Pods must keep the network meanwhile.
 func TestStatusWithdrawsANetwork(t *testing.T) {
 	f := setup(t, "sick")
 	f.bridge("br-sick")
@@ -27,7 +28,7 @@ func TestStatusWithdrawsANetwork(t *testing.T) {
 	f.sh("touch /run/nadra-sick")
 	f.nad("blue", strings.Replace(chained("br-sick", "10.77.0.0/24", "nadra-sick"), "1.0.0", "1.1.0", 1))
 	f.nad("old", chained("br-sick", "10.77.1.0/24", "nadra-sick"))
-	f.Must(f.Published(f.Ctx, "sick/old")) // nobody asks a plugin of an earlier version
+	f.Must(f.Published(f.Ctx, "sick/old")) // nadra does not run STATUS of an earlier version
 	f.Eventually(2*time.Minute, f.event("blue", "NetworkUnavailable", 1, lab.Code(reason.PluginUnhealthy), f.node.Name(), "nadra-sick", "the fabric manager is down", "code 50"))
 	f.Must(f.notPublished(f.Ctx, "sick/blue"))
 
@@ -52,9 +53,9 @@ func TestStatusWithdrawsANetwork(t *testing.T) {
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 }
 
-// A pod's owner asks for a CHECK: it passes, tells what is broken in the second
-// of two networks, and passes again when that is repaired. A driver that is
-// started tells of itself.
+// TestCheck requests a CHECK as a pod's owner does: it must pass, report the damage of the
+// second of two networks, and pass again after the repair. The driver must report damages
+// by itself at its start.
 func TestCheck(t *testing.T) {
 	f := setup(t, "check")
 	f.master("lan8")
@@ -85,7 +86,7 @@ func TestCheck(t *testing.T) {
 	f.sh("kill -9 " + f.driverPIDs())
 	f.Eventually(time.Minute, f.event("web", "FailedCheckNetwork", 2, "check/first", "net1", `"macvlan"`))
 	f.claimWhen(pod, ready("CheckFailed", "Attached"))
-	f.Must(f.event("web", "CheckedNetwork", 5)(f.Ctx)) // at the start, what passes is silent
+	f.Must(f.event("web", "CheckedNetwork", 5)(f.Ctx)) // at the start, passed CHECKs have no Events
 	f.runsOn("web", "net2", "10.79.0.")
 	for _, e := range f.Events(f.Ctx, f.NS, "web") {
 		t.Log(e)
@@ -93,8 +94,8 @@ func TestCheck(t *testing.T) {
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 }
 
-// ready succeeds when the claim's devices are Ready or not with these reasons,
-// by interface.
+// ready returns a check that succeeds when the Ready conditions of the claim's devices have
+// these reasons, by interface.
 func ready(net1, net2 string) func(*resourceapi.ResourceClaim) error {
 	return func(c *resourceapi.ResourceClaim) error {
 		got := map[string]string{}
@@ -142,8 +143,8 @@ func (f *fixture) notPublished(ctx context.Context, nad string) error {
 	return nil
 }
 
-// slicesStay fails the test when a restart of the driver changes what is
-// published, though it does not know of any plugin that it is well.
+// slicesStay fails the test if a restart of the driver changes the slices, although the
+// driver then knows the STATUS of no plugin.
 func (f *fixture) slicesStay(network string, restart func()) {
 	f.Helper()
 	slices, err := f.Kube.ResourceV1().ResourceSlices().List(f.Ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
@@ -155,7 +156,7 @@ func (f *fixture) slicesStay(network string, restart func()) {
 	defer changes.Stop()
 	restart()
 	f.start("next", lab.Want{Network: network})
-	f.Must(f.DeletePod(f.Ctx, f.NS, "next")) // which takes longer than a first look
+	f.Must(f.DeletePod(f.Ctx, f.NS, "next")) // which takes longer than the first STATUS
 	select {
 	case e := <-changes.ResultChan():
 		f.Errorf("the restart changed a slice: %s %+v", e.Type, e.Object)
@@ -163,14 +164,14 @@ func (f *fixture) slicesStay(network string, restart func()) {
 	}
 }
 
-// annotate asks for a CHECK, as an owner does.
+// annotate requests a CHECK, as a pod's owner does.
 func (f *fixture) annotate(pod, value string) {
 	f.Helper()
 	_, err := f.Cluster.Kubectl(f.Ctx, "-n", f.NS, "annotate", "pod", pod, "nadra.dev/check="+value, "--overwrite")
 	f.Must(err)
 }
 
-// inside begins a command for the node that is run in the pod's network
+// inside returns the beginning of a command for the node that runs in the pod's network
 // namespace.
 func (f *fixture) inside(pod *corev1.Pod) string {
 	f.Helper()
@@ -180,7 +181,7 @@ func (f *fixture) inside(pod *corev1.Pod) string {
 	return "nsenter --net=" + strings.TrimSpace(path) + " "
 }
 
-// runsOn fails the test unless the pod has run all the time and has its address.
+// runsOn fails the test unless the pod has run all the time and still has its address.
 func (f *fixture) runsOn(name, ifName, address string) {
 	f.Helper()
 	pod, err := f.Ready(f.Ctx, f.NS, name, 5*time.Second)

@@ -39,8 +39,8 @@ func TestKubectlFindsThePlugin(t *testing.T) {
 	}
 }
 
-// What the command line says of attachments is so: rows as they come and go,
-// and for pods that get no network the step that keeps them from it.
+// TestInspect checks the output about attachments: rows appear and disappear with them, and
+// explain finds the step that fails for pods without a network.
 func TestInspect(t *testing.T) {
 	f := setup(t, "inspect")
 	f.bridge("br-insp")
@@ -117,14 +117,14 @@ func (f *fixture) watchAttachments() (out *safeBuffer, stop func() int) {
 	}
 }
 
-// command is kubectl-nadra in the test's namespace. It runs on the node, from
-// where the cluster can be reached.
+// command returns a command of kubectl-nadra in the test's namespace. It runs on the node,
+// which can reach the cluster.
 func (f *fixture) command(ctx context.Context, args ...string) *exec.Cmd {
 	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
 	return f.node.Command(ctx, binary, append(args, "--kubeconfig", f.Cluster.Kubeconfig(), "-n", f.NS)...)
 }
 
-// cli runs a command of kubectl-nadra.
+// cli runs a command of kubectl-nadra and returns its exit code and output.
 func (f *fixture) cli(ctx context.Context, args ...string) (code int, out string, err error) {
 	var b safeBuffer
 	cmd := f.command(ctx, args...)
@@ -136,7 +136,8 @@ func (f *fixture) cli(ctx context.Context, args ...string) (code int, out string
 	return cmd.ProcessState.ExitCode(), b.String(), nil
 }
 
-// says succeeds when a command ends with the code and its output matches.
+// printing returns a check that succeeds when a command ends with the code and its output
+// matches.
 func (f *fixture) printing(code int, want *regexp.Regexp, args ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		got, out, err := f.cli(ctx, args...)
@@ -157,7 +158,7 @@ func matches(want *regexp.Regexp, text string) error {
 	return nil
 }
 
-// createAnnotated creates a pod as Multus users write it.
+// createAnnotated creates a pod as users of Multus write it.
 func (f *fixture) createAnnotated(name, networks string) {
 	f.Helper()
 	pod := lab.Pod(f.NS, name, "")

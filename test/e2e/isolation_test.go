@@ -10,9 +10,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// With namespace isolation on, the node refuses the network of a namespace that
-// is neither the pod's nor global, whatever has made the claim (behaviours
-// A4-52, B1-11, B1-12).
+// TestNamespaceIsolation checks that with namespace isolation the node refuses a network of
+// a namespace that is neither the pod's nor global, whoever has created the claim
+// (behaviours A4-52, B1-11, B1-12).
 func TestNamespaceIsolation(t *testing.T) {
 	f := setup(t, "isolated")
 	f.bridge("br-iso")
@@ -37,7 +37,7 @@ func TestNamespaceIsolation(t *testing.T) {
 	f.refused(badCase{condition: "PrepareFailed", code: reason.NamespaceIsolation, parts: []string{"iso-theirs/net", "isolated", "iso-global"}})
 }
 
-// withArgs has the driver run with further arguments until the test ends.
+// withArgs runs the driver with more arguments until the test ends.
 func (f *fixture) withArgs(args ...string) {
 	f.Helper()
 	patch := func(what string) {
@@ -53,7 +53,7 @@ func (f *fixture) withArgs(args ...string) {
 	var add, remove []string
 	for _, arg := range args {
 		add = append(add, `{"op":"add","path":"`+list+`/-","value":"`+arg+`"}`)
-		remove = append(remove, `{"op":"remove","path":"`+list+`/2"}`) // behind the manifest's own two
+		remove = append(remove, `{"op":"remove","path":"`+list+`/2"}`) // after the manifest's own two
 	}
 	patch(strings.Join(add, ","))
 	f.Cleanup(func() { patch(strings.Join(remove, ",")) })

@@ -19,7 +19,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// chained is a bridge with another plugin behind it.
+// chained returns the configuration of a bridge with another plugin after it.
 func chained(bridge, subnet, plugin string) string {
 	return fmt.Sprintf(`{"cniVersion":"1.0.0","plugins":[{"type":"bridge","bridge":%q,"ipam":{"type":"host-local","subnet":%q}},{"type":%q}]}`,
 		bridge, subnet, plugin)
@@ -28,8 +28,8 @@ func chained(bridge, subnet, plugin string) string {
 // passOn is a plugin's ADD that changes nothing: it prints its prevResult.
 const passOn = `sed -n 's/.*"prevResult":\(.*\),"type".*/\1/p'`
 
-// A plugin takes longer than the hook may: the pod's containers are held, and
-// those of other pods are not; when it is done they start.
+// TestSlowPluginHoldsOnlyItsPod runs a plugin that takes longer than the hook may. The gate
+// must hold the pod's containers until it has ended, and must not hold those of other pods.
 func TestSlowPluginHoldsOnlyItsPod(t *testing.T) {
 	f := setup(t, "slow")
 	f.bridge("br-slow")
@@ -54,7 +54,8 @@ func TestSlowPluginHoldsOnlyItsPod(t *testing.T) {
 	f.Must(f.DeletePod(f.Ctx, f.NS, "other"))
 }
 
-// A deletion releases the containers that wait at the gate within 2 s.
+// TestDeletionReleasesTheGate checks that the deletion of a pod releases its containers
+// from the gate within 2 s.
 func TestDeletionReleasesTheGate(t *testing.T) {
 	f := setup(t, "release")
 	f.bridge("br-rel")
@@ -80,8 +81,8 @@ func TestDeletionReleasesTheGate(t *testing.T) {
 	f.Must(f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).Delete(f.Ctx, "web", metav1.DeleteOptions{}))
 }
 
-// A plugin whose DEL is broken does not keep its pod for ever; when it is
-// repaired, nothing is left.
+// TestBrokenDelLetsThePodGo checks that a pod can be deleted although its plugin's DEL
+// fails, and that nothing is left after the plugin's repair.
 func TestBrokenDelLetsThePodGo(t *testing.T) {
 	f := setup(t, "broken-del")
 	f.bridge("br-del")
@@ -113,8 +114,8 @@ func TestBrokenDelLetsThePodGo(t *testing.T) {
 	})
 }
 
-// A record is damaged: its pod runs on, an event tells, and when the pod goes
-// its address is given back.
+// TestDamagedRecord damages a record. Its pod must run on, an Event must report the damage,
+// and the deletion of the pod must release its address.
 func TestDamagedRecord(t *testing.T) {
 	f := setup(t, "damaged")
 	f.bridge("br-dam")
@@ -131,7 +132,7 @@ func TestDamagedRecord(t *testing.T) {
 		}
 		return err
 	})
-	f.sh("rm -r /var/lib/nadra/damaged/*") // kept for a person; not a leak
+	f.sh("rm -r /var/lib/nadra/damaged/*") // kept for investigation; not a leak
 	if out, err := f.Exec(f.Ctx, f.NS, "web", "ip", "addr", "show", "net1"); err != nil {
 		t.Errorf("the pod has lost its network: %v\n%s", err, out)
 	}
@@ -144,7 +145,7 @@ func TestDamagedRecord(t *testing.T) {
 	})
 }
 
-// gatesAre succeeds when so many containers wait at the gate.
+// gatesAre returns a check that succeeds when n containers wait at the gate.
 func (f *fixture) gatesAre(n int) func(context.Context) error {
 	return func(context.Context) error {
 		if got := f.gatesWaiting(); got != n {
@@ -154,7 +155,7 @@ func (f *fixture) gatesAre(n int) func(context.Context) error {
 	}
 }
 
-// podGone succeeds when there is no such pod.
+// podGone returns an error unless the pod is gone.
 func (f *fixture) podGone(ctx context.Context, name string) error {
 	list, err := f.Kube.CoreV1().Pods(f.NS).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err == nil && len(list.Items) > 0 {

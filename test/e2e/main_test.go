@@ -22,7 +22,7 @@ import (
 // staticPods is the folder of the kubelet's own pods, in the node.
 const staticPods = "/var/lib/kubelet/static-pods"
 
-// the cluster of all tests
+// theLab is the cluster of all tests.
 var theLab *lab.Lab
 
 func TestMain(m *testing.M) {
@@ -50,16 +50,16 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	return theLab.Cluster, nil
 }
 
-// fixture is one test's own namespace, in which it must leave nothing behind.
+// fixture is a test with a namespace of its own, which must leave nothing on the node.
 type fixture struct {
 	lab.Fixture
 	node *cluster.Node
-	// undo are commands for the node, once the test's pods are gone.
+	// undo has commands that run on the node once the test's pods are gone.
 	undo []string
 }
 
-// setup makes a namespace and, at the end of the test, deletes everything in
-// it and checks that the node has nothing that it had not before.
+// setup creates a namespace. At the end of the test it deletes everything in it, and checks
+// that the node has no more resources than before.
 func setup(t *testing.T, namespace string) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
@@ -115,15 +115,15 @@ func (f *fixture) sh(command string) string {
 	return string(out)
 }
 
-// master makes an interface for macvlan on the node for the time of the test.
+// master creates a macvlan master on the node for the duration of the test.
 func (f *fixture) master(name string) {
 	f.Helper()
 	f.Must(lab.MakeLink(f.Ctx, f.node, name))
 	f.undo = append(f.undo, "ip link del "+name)
 }
 
-// bridge has a bridge removed that the bridge plugin makes and, by design,
-// never removes.
+// bridge removes a bridge at the end of the test. The bridge plugin creates it and, by
+// design, never removes it.
 func (f *fixture) bridge(name string) {
 	f.undo = append(f.undo, "! ip link show "+name+" >/dev/null 2>&1 || ip link del "+name)
 }

@@ -27,8 +27,8 @@ const statusConf = `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-status","
 // driverRole is the ClusterRole of the driver.
 const driverRole = "nadra-node"
 
-// refuseStatus takes the right to write pods/status from the driver, and returns
-// what gives it back.
+// refuseStatus revokes the driver's right to write pods/status, and returns a function that
+// restores it.
 func (f *fixture) refuseStatus() (restore func()) {
 	f.Helper()
 	roles := f.Kube.RbacV1().ClusterRoles()
@@ -53,7 +53,7 @@ func (f *fixture) refuseStatus() (restore func()) {
 	return restore
 }
 
-// hasRun returns an error when a container of the pod has been started.
+// hasRun returns an error if a container of the pod has run.
 func (f *fixture) hasRun(pod string) error {
 	p, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, pod, metav1.GetOptions{})
 	if err != nil {
@@ -67,14 +67,14 @@ func (f *fixture) hasRun(pod string) error {
 	return nil
 }
 
-// said returns an error unless one Event of the pod contains all parts.
+// hasEvent returns an error unless one Event of the pod contains all parts.
 func (f *fixture) hasEvent(pod string, parts ...string) error {
 	return f.podEvent(pod, parts...)(f.Ctx)
 }
 
-// The driver may not store network-status: no container starts, the pods say why,
-// one that is deleted goes, and the others start once it may, also one that is
-// never restarted.
+// TestNetworkStatusRefused revokes the driver's right to store network-status. No container
+// may start, the pods' Events must say why, and a deleted pod must go. The others, also one
+// that is never restarted, must start once the right is back.
 func TestNetworkStatusRefused(t *testing.T) {
 	f := setup(t, "status-refused")
 	f.bridge("br-status")
@@ -140,8 +140,9 @@ esac
 `
 )
 
-// The API server hangs between the last ADD and the write of network-status: the
-// container of a pod that is never restarted waits, and starts when it is back.
+// TestAPIServerAwayWhenNetworkStatusIsStored stops the API server between the last ADD and
+// the write of network-status. The container of a pod that is never restarted must wait,
+// and start when the API server is back.
 func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 	f := setup(t, "status-away")
 	f.bridge("br-status")
@@ -187,7 +188,8 @@ func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 	}
 }
 
-// tasks counts the pod's processes that containerd runs, its sandbox's among them.
+// tasks returns the number of the pod's processes that containerd runs, including its
+// sandbox's.
 func (f *fixture) tasks(pod string) int {
 	f.Helper()
 	n := 0

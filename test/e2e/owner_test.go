@@ -21,8 +21,8 @@ import (
 
 const ownConf = `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-own","ipam":{"type":"host-local","subnet":"10.84.0.0/24"}}`
 
-// The label of a node says whether its driver publishes, and nothing that runs
-// or was allocated hears of it.
+// TestOwnedNodes checks that the label of a node decides whether its driver publishes, and
+// that running and allocated pods do not change.
 func TestOwnedNodes(t *testing.T) {
 	f := setup(t, "owned")
 	f.bridge("br-own")
@@ -65,8 +65,8 @@ func TestOwnedNodes(t *testing.T) {
 	same(t, "addresses", "", f.addresses())
 }
 
-// On a node of nadra's, a pod that names networks and has no claim is refused
-// in words, a static one too; others are let go.
+// TestUnclaimedPodsAreRefused checks that a node of nadra refuses a pod that names networks
+// and has no claim, also a static one, and runs others.
 func TestUnclaimedPodsAreRefused(t *testing.T) {
 	f := setup(t, "unclaimed")
 	f.nad("blue", ownConf)
@@ -102,7 +102,7 @@ func TestUnclaimedPodsAreRefused(t *testing.T) {
 		t.Log(e)
 	}
 
-	// Whoever ran, runs; and the way back opens for those that were refused.
+	// Running pods still run, and without the label the refused pods start.
 	now, err := f.Ready(f.Ctx, f.NS, "old", 5*time.Second)
 	f.Must(err)
 	same(t, "sandbox of the pod from before", old.Status.PodIP, now.Status.PodIP)
@@ -112,7 +112,7 @@ func TestUnclaimedPodsAreRefused(t *testing.T) {
 	f.Must(err)
 }
 
-// label labels the test's node; the test's end takes the label away.
+// label labels the test's node until the test ends.
 func (f *fixture) label(label string) {
 	f.Helper()
 	_, err := f.Cluster.Kubectl(f.Ctx, "label", "node", f.node.Name(), label, "--overwrite")
@@ -124,7 +124,8 @@ func (f *fixture) label(label string) {
 	})
 }
 
-// withdrawn waits until the node's driver says that it offers nothing.
+// withdrawn waits until the node's driver no longer publishes a NAD, and checks that its
+// slices are empty.
 func (f *fixture) withdrawn(nad string) {
 	f.Helper()
 	f.Eventually(2*time.Minute, func(ctx context.Context) error { return f.notPublished(ctx, nad) })
@@ -140,7 +141,7 @@ func (f *fixture) withdrawn(nad string) {
 	}
 }
 
-// annotated creates a pod as Multus' users write it, and no claim.
+// annotated creates a pod as users of Multus write it, without a claim.
 func (f *fixture) annotated(name, networks string, change func(*corev1.Pod)) {
 	f.Helper()
 	pod := f.unclaimedPod(name, networks)
@@ -158,7 +159,7 @@ func (f *fixture) unclaimedPod(name, networks string) *corev1.Pod {
 	return pod
 }
 
-// static has the kubelet read a pod from a file, for the time of the test, and
+// static makes the kubelet read a pod from a file, for the duration of the test, and
 // returns the pod's name in the cluster.
 func (f *fixture) static(name, networks string) string {
 	f.Helper()
@@ -172,7 +173,7 @@ func (f *fixture) static(name, networks string) string {
 	return name + "-" + f.node.Name()
 }
 
-// podSays succeeds when one event of the pod has all of the parts.
+// podEvent returns a check that succeeds when one Event of the pod contains all parts.
 func (f *fixture) podEvent(pod string, parts ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		events := f.Events(ctx, f.NS, pod)
@@ -194,7 +195,7 @@ func (f *fixture) nodeEvent(parts ...string) {
 	})
 }
 
-// hasNotRun fails the test when a container of the pod was ever started.
+// hasNotRun fails the test if a container of the pod was ever started.
 func (f *fixture) hasNotRun(name string) {
 	f.Helper()
 	pod, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, name, metav1.GetOptions{})
@@ -206,14 +207,14 @@ func (f *fixture) hasNotRun(name string) {
 	}
 }
 
-// netns is what the pod's network namespace is and has.
+// netns describes the pod's network namespace: its inode, addresses and routes.
 func (f *fixture) netns(pod *corev1.Pod) string {
 	f.Helper()
 	inside := f.inside(pod)
 	return f.sh(inside+"stat -L -c %i /proc/self/ns/net") + f.sh(inside+"ip -o addr") + f.sh(inside+"ip route")
 }
 
-// addresses are those that host-local has given out of br-own's range.
+// addresses returns host-local's leases of br-own's range.
 func (f *fixture) addresses() string {
 	f.Helper()
 	return f.sh("ls -d /var/lib/cni/networks/*/10.84.0.* 2>/dev/null || true")

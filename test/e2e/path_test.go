@@ -29,7 +29,8 @@ const (
 		{"type":"tuning","sysctl":{"net.ipv4.conf.IFNAME.arp_filter":"1"}}]}`
 )
 
-// The main job, from NAD to nothing left.
+// TestPath follows the main path: NADs, pods with networks, and their end without
+// leftovers.
 func TestPath(t *testing.T) {
 	f := setup(t, "path")
 	f.master("lan0")
@@ -123,14 +124,15 @@ func TestPath(t *testing.T) {
 	})
 }
 
-// Two claims of one pod, three networks, order and names kept.
+// TestOrderOverTwoClaims checks that a pod with two claims and three networks keeps their
+// order and names.
 func TestOrderOverTwoClaims(t *testing.T) {
 	f := setup(t, "order")
 	for i, subnet := range []string{"10.61.1.0/24", "10.61.2.0/24", "10.61.3.0/24"} {
 		f.bridge(fmt.Sprintf("br-o%d", i))
 		f.nad(fmt.Sprintf("net-%d", i), fmt.Sprintf(`{"cniVersion":"1.0.0","type":"bridge","bridge":"br-o%d","ipam":{"type":"host-local","subnet":%q}}`, i, subnet))
 	}
-	// the names are not in the order of the requests
+	// The names are not in the order of the requests.
 	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "a", lab.Want{Network: "net-2"}, lab.Want{Network: "net-0", Config: map[string]any{"interface": "data0"}})))
 	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "b", lab.Want{Network: "net-1"})))
 	pod := lab.Pod(f.NS, "three", "a")
@@ -157,7 +159,8 @@ func TestOrderOverTwoClaims(t *testing.T) {
 	}
 }
 
-// The same NAD twice in one pod is two interfaces (behaviour A2-26).
+// TestSameNetworkTwice checks that a NAD that a pod requests twice gives it two interfaces
+// (behaviour A2-26).
 func TestSameNetworkTwice(t *testing.T) {
 	f := setup(t, "twice")
 	f.master("lan1")
@@ -169,7 +172,7 @@ func TestSameNetworkTwice(t *testing.T) {
 	}
 }
 
-// The fields of a claim reach the plugins.
+// TestRequestedValues checks that the plugins get the fields of a claim.
 func TestRequestedValues(t *testing.T) {
 	f := setup(t, "values")
 	f.master("lan2")
@@ -191,7 +194,7 @@ func TestRequestedValues(t *testing.T) {
 	}
 }
 
-// Twenty pods at once, each with its own address.
+// TestBurst creates twenty pods at once, each of which must get an address of its own.
 func TestBurst(t *testing.T) {
 	f := setup(t, "burst")
 	f.master("lan3")
@@ -205,8 +208,8 @@ func TestBurst(t *testing.T) {
 	seen := map[string]string{}
 	for i := range pods {
 		name := fmt.Sprintf("p%02d", i)
-		// The kubelet's own read of a claim is refused now and then in a burst
-		// (node authorizer), which costs that pod a sync interval.
+		// In a burst the node authorizer sometimes refuses the kubelet's read of a claim,
+		// which costs that pod a sync interval.
 		pod, err := f.Ready(f.Ctx, f.NS, name, 4*time.Minute)
 		f.Must(err)
 		ip := f.status(pod, "burst/blue").IPs[0]
@@ -217,9 +220,9 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// statuses waits for the pod's network-status and returns it.
-// Clients that write parameters in their own order and numbers get a status,
-// although the API server's apply would change the bytes of the allocation.
+// TestStatusOfParametersInAnyForm checks that a claim gets a status also if its parameters
+// have an unusual order and form of numbers, although the API server's apply would change
+// the bytes of the allocation.
 func TestStatusOfParametersInAnyForm(t *testing.T) {
 	f := setup(t, "forms")
 	f.bridge("br-e2e")
@@ -241,6 +244,7 @@ func TestStatusOfParametersInAnyForm(t *testing.T) {
 	})
 }
 
+// statuses waits for the pod's network-status and returns it.
 func (f *fixture) statuses(pod *corev1.Pod) []nadv1.NetworkStatus {
 	f.Helper()
 	out, err := f.NetworkStatus(f.Ctx, pod.Namespace, pod.Name)
@@ -267,7 +271,8 @@ func (f *fixture) claimWhen(pod *corev1.Pod, ok func(*resourceapi.ResourceClaim)
 	return claim
 }
 
-// A NAD without a configuration means a file on the node, by its name.
+// TestNetworkOfAFile checks that a NAD without a configuration uses the file with its name
+// on the node.
 func TestNetworkOfAFile(t *testing.T) {
 	f := setup(t, "filed")
 	f.bridge("br-filed")

@@ -24,8 +24,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// Networks whose NADs name resources that are not nadra's pools, and pods whose
-// claims somebody wrote, with all of nadra on the cluster.
+// TestPoolsAndClaimsOfOthers tests NADs with resources that are not nadra's pools, and pods
+// with handwritten claims, with all of nadra on the cluster.
 func TestPoolsAndClaimsOfOthers(t *testing.T) {
 	f := setup(t, "others")
 	f.bridge("br-others")
@@ -56,7 +56,7 @@ func (f *fixture) idleMaster() {
 	f.Must(f.DeletePod(f.Ctx, f.NS, "idle"))
 }
 
-// runs creates a pod, waits until it is Ready and demands its interface data.
+// runs creates a pod, waits until it is Ready and checks that it has the interface data.
 func (f *fixture) runs(pod *corev1.Pod) *corev1.Pod {
 	f.Helper()
 	_, err := f.CreatePod(f.Ctx, pod)
@@ -86,7 +86,7 @@ func (f *fixture) nodeCapacity() {
 	if got := ready.Spec.Containers[0].Resources; !got.Limits.Name(marker, resource.DecimalSI).Equal(resource.MustParse("1")) || len(got.Claims) != 1 {
 		f.Errorf("the pod has resources %+v", got)
 	}
-	// Without the capacity the limit keeps the pod off.
+	// Without the capacity the pod's limit keeps it off the node.
 	patch("add", `, "value": "0"`)
 	f.Eventually(time.Minute, func(ctx context.Context) error { // the kubelet copies it
 		n, err := f.Kube.CoreV1().Nodes().Get(ctx, f.node.Name(), metav1.GetOptions{})
@@ -166,7 +166,8 @@ func (f *fixture) neighbour(devices ...string) {
 spec: {selectors: [{cel: {expression: 'device.driver == "neighbour.example.com"'}}]}}`))
 }
 
-// othersDevice has a pod bring the device of its network by a claim of its own.
+// othersDevice runs a pod with another driver's device for its network, by a claim of its
+// own.
 func (f *fixture) othersDevice() {
 	const saw = "/var/tmp/nadra-others"
 	installPlugin(f.T, "nadra-device", `input=$(cat); [ "$CNI_COMMAND" != ADD ] || { echo "$input" >> `+saw+`; echo "$input" | `+passOn+`; }; exit 0`)
@@ -186,7 +187,7 @@ spec: {spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: neighbo
 		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "vf"}}
 		return pod
 	}
-	// What nodes publish is believed for some seconds.
+	// The webhook caches slices for some seconds.
 	f.Eventually(time.Minute, func(context.Context) error {
 		_, err := f.dry(claiming("dry", "theirs@data"))
 		return err
@@ -208,7 +209,7 @@ spec: {spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: neighbo
 	f.Must(f.DeletePod(f.Ctx, f.NS, "two"))
 }
 
-// allocatedTo is the deviceID of the other driver's device that a pod has.
+// allocatedTo returns the deviceID of a pod's device of the other driver.
 func (f *fixture) allocatedTo(pod *corev1.Pod) string {
 	f.Helper()
 	for _, s := range pod.Status.ResourceClaimStatuses {
@@ -224,7 +225,8 @@ func (f *fixture) allocatedTo(pod *corev1.Pod) string {
 	return ""
 }
 
-// claimByHand has a pod of two containers of which one refers to its claim.
+// claimByHand creates a pod with a handwritten claim that only one of its containers
+// references.
 func (f *fixture) claimByHand() {
 	f.nad("lan", othersBridge)
 	f.Must(f.Published(f.Ctx, f.NS+"/lan"))

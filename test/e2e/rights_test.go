@@ -15,8 +15,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// capabilityBits are those that the driver's manifest may name: docs/threat-model.md
-// has what each is for.
+// capabilityBits has the capabilities that the driver's manifest may have.
+// docs/threat-model.md explains each.
 var capabilityBits = map[corev1.Capability]uint{
 	"DAC_OVERRIDE": unix.CAP_DAC_OVERRIDE,
 	"NET_ADMIN":    unix.CAP_NET_ADMIN,
@@ -25,8 +25,8 @@ var capabilityBits = map[corev1.Capability]uint{
 	"SYS_CHROOT":   unix.CAP_SYS_CHROOT,
 }
 
-// The driver, and the plugins that it runs, have the rights that its manifest
-// names and no other, and the runtime's seccomp filter.
+// TestDriverHasFewRights checks that the driver, and its plugins, have exactly the
+// capabilities of its manifest, and the runtime's seccomp filter.
 func TestDriverHasFewRights(t *testing.T) {
 	f := setup(t, "rights")
 	f.bridge("br-rights")
@@ -62,8 +62,8 @@ func TestDriverHasFewRights(t *testing.T) {
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 }
 
-// A plugin keeps its state in a folder that only another user may enter, as
-// plugins with a daemon of their own have it.
+// TestStateOfAnotherUser runs a plugin that keeps its state in a folder that only another
+// user may enter, as plugins with daemons do.
 func TestStateOfAnotherUser(t *testing.T) {
 	f := setup(t, "foreign")
 	f.bridge("br-foreign")

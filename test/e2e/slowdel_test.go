@@ -12,8 +12,8 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// witness is a plugin before another in a chain. Its DEL, which comes after the other's,
-// writes down whether the pod's interface is still in the namespace that it is given.
+// witness is a plugin before another in a chain. Its DEL, which runs after the other's,
+// records whether the pod's interface is still in its network namespace.
 const witness = `input=$(cat)
 case $CNI_COMMAND in
 VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.0.0","1.1.0"]}' ;;
@@ -29,9 +29,10 @@ ADD) echo "$input" | sed 's/.*"prevResult"://; s/,"type":"dawdle"}$//' ;;
 DEL) ns=$CNI_NETNS; while [ -e "$ns" ] && [ "${ns#/proc}" = "$ns" ]; do sleep 0.1; done ;;
 esac`
 
-// containerd takes the network namespace from its path when the hook of a stopped
-// sandbox is over (--hook-budget). The DELs that still run have the namespace all the
-// same: bridge, for one, learns from the interface which rules of ipMasq to remove.
+// TestDELHasTheNamespaceThatTheRuntimeRemoved runs a DEL that takes longer than the hook of
+// a stopped sandbox (--hook-budget), after which containerd removes the path of the network
+// namespace. The later DELs must still have the namespace: bridge, for example, learns from
+// the interface which rules of ipMasq to remove.
 func TestDELHasTheNamespaceThatTheRuntimeRemoved(t *testing.T) {
 	f := setup(t, "slow-del")
 	f.bridge("br-slow-del")

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// blueConf gives any address, and tunes; fixedConf takes what the pod says.
+	// blueConf gives any address, and sets a sysctl; fixedConf uses the pod's address.
 	blueConf = `{"cniVersion":"1.0.0","plugins":[
 {"type":"macvlan","master":"lan-snap","mode":"bridge","ipam":{"type":"host-local","subnet":"10.85.0.0/24","routes":[{"dst":"10.185.0.0/16","gw":"10.85.0.1"}]}},
 {"type":"tuning","sysctl":{"net.ipv4.conf.IFNAME.arp_filter":"1"}}]}`
@@ -50,9 +50,9 @@ spec:
       - {name: main, image: "localhost/test:1", imagePullPolicy: Never, command: [/bin/sh, -c, "trap 'exit 0' TERM; sleep infinity & wait"]}
 `
 
-// What snapshot records of a real cluster is so, from inside of the node, too:
-// pods that are made anew have no difference that counts, what is changed has the
-// codes that it should, and canaries reach each other.
+// TestSnapshot takes snapshots of a real cluster, with facts from its node. Recreated pods
+// must have no important difference, changed ones the right codes, and canaries must reach
+// each other.
 func TestSnapshot(t *testing.T) {
 	f := setup(t, "snap")
 	f.master("lan-snap")
@@ -77,20 +77,20 @@ func TestSnapshot(t *testing.T) {
 	f.part("who interrupts canaries leaves none behind", s.of((*snapshots).interrupted))
 }
 
-// snapshots are the parts' common files.
+// snapshots is the fixture of TestSnapshot, with the parts' common files.
 type snapshots struct {
 	*fixture
 	dir string
 }
 
-// of makes a part of a method.
+// of makes a test's part of a method.
 func (s *snapshots) of(do func(*snapshots)) func(*fixture) {
 	return func(f *fixture) { do(&snapshots{fixture: f, dir: s.dir}) }
 }
 
 func (s *snapshots) file(name string) string { return filepath.Join(s.dir, name) }
 
-// named makes the pod that asks for much.
+// named creates a pod that requests an interface name, an address and a MAC.
 func (s *snapshots) named(iface, ip, mac string) {
 	s.Helper()
 	element, err := json.Marshal([]map[string]any{{"name": "fixed", "interface": iface, "ips": []string{ip}, "mac": mac}})
@@ -102,8 +102,8 @@ func (s *snapshots) named(iface, ip, mac string) {
 	s.Must(err)
 }
 
-// webRuns waits until there are so many pods of the Deployment, all with their
-// network told, and no others.
+// webRuns waits until the Deployment has exactly n pods, all with their network in
+// network-status.
 func (s *snapshots) webRuns(n int) {
 	s.Helper()
 	s.Eventually(3*time.Minute, func(ctx context.Context) error {
@@ -124,7 +124,7 @@ func (s *snapshots) webRuns(n int) {
 	})
 }
 
-// run runs kubectl-nadra and demands an exit code; it returns its standard output.
+// run runs kubectl-nadra, checks its exit code and returns its standard output.
 func (s *snapshots) run(code int, args ...string) string {
 	s.Helper()
 	cmd := s.command(s.Ctx, args...)
@@ -152,7 +152,7 @@ func (s *snapshots) take(name string) *snapshot.Snapshot {
 	return out
 }
 
-// verify compares now with a snapshot.
+// verify compares the present state with a snapshot.
 func (s *snapshots) verify(code int, args ...string) *snapshot.Report {
 	s.Helper()
 	var r snapshot.Report
@@ -227,7 +227,7 @@ func (s *snapshots) anew() {
 		}
 	}
 	s.verify(cli.CodeWarnings, "--from-nodes", "--strict")
-	// From outside the same is said, and that nobody has looked.
+	// Without the nodes' facts the result is the same, with one more warning.
 	if r := s.verify(cli.CodeOK); r.Summary.Warning != 1 || !hasCode(r, snapshot.NotCompared, "") {
 		s.Errorf("from outside: %+v", r.Summary)
 	}
@@ -254,7 +254,7 @@ func (s *snapshots) changed() {
 	s.Must(matches(regexp.MustCompile(`(?m)^snap +po/named +named +NADRA-V12 +blocker +.*\bn3\b.*\bn9\b`),
 		s.run(cli.CodeBlockers, "verify", "--against", s.file("before.json"), "--from-nodes")))
 	s.Kubectl("-n", s.NS, "patch", "net-attach-def", "blue", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"config":%q}}`, blueConf))
-	s.Eventually(time.Minute, func(ctx context.Context) error { // it is offered with an address again
+	s.Eventually(time.Minute, func(ctx context.Context) error { // it is published with an IPAM again
 		devices, err := s.Devices(ctx)
 		if err == nil && devices["snap/blue"].Attributes["ipamType"].StringValue == nil {
 			err = errors.New("snap/blue is offered as it was")
@@ -291,7 +291,7 @@ func (s *snapshots) canaries() {
 	s.run(cli.CodeError, "verify", "--canary", "--nad", "blue", "--node", "absent")
 }
 
-// noCanaries checks that no canary is left.
+// noCanaries returns an error if a canary is left.
 func (s *snapshots) noCanaries(ctx context.Context) error {
 	pods, err := s.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: canary.Selector()})
 	if err == nil && len(pods.Items) > 0 {
@@ -320,7 +320,7 @@ func (s *snapshots) interrupted() {
 	if err := <-done; err != nil && !errors.Is(err, context.Canceled) && !errors.As(err, new(*exec.ExitError)) {
 		s.Error(err)
 	}
-	if code := cmd.ProcessState.ExitCode(); code != cli.CodeError && code != cli.CodeOK { // it may have been done already
+	if code := cmd.ProcessState.ExitCode(); code != cli.CodeError && code != cli.CodeOK { // it may have ended already
 		s.Errorf("exit code %d: %s", code, out.String())
 	}
 	s.Must(s.noCanaries(s.Ctx))

@@ -12,8 +12,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// A pod comes while no driver is registered: the kubelet gives up on it for a
-// while, and is asked to try again as soon as there is a driver.
+// TestPodsThatWaitForTheDriverAreWoken creates a pod while no driver is registered, so that
+// the kubelet gives up on it for a while. The driver must make the kubelet retry as soon as
+// it is registered.
 func TestPodsThatWaitForTheDriverAreWoken(t *testing.T) {
 	f := setup(t, "woken")
 	f.bridge("br-woken")

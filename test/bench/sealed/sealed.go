@@ -30,7 +30,7 @@ func Seal(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Within tells a command that its caller runs it in namespaces other than the machine's,
+// Within prepares a command that its caller runs in namespaces other than the machine's,
 // which it may share with other processes.
 func Within(cmd *exec.Cmd) error {
 	ours, err := namespaces()
