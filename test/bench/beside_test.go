@@ -68,7 +68,7 @@ func BenchmarkBesideMultus(b *testing.B) {
 	fmt.Printf("\n%s", out)
 	if err != nil {
 		log, logErr := node.Log("multus-daemon")
-		b.Fatalf("measuring in %s: %v; Multus' daemon says (%v)\n%s", node.Name(), err, logErr, log[max(0, len(log)-4000):])
+		b.Fatalf("measuring in %s: %v; the log of Multus' daemon (%v)\n%s", node.Name(), err, logErr, log[max(0, len(log)-4000):])
 	}
 	must(b, node.StartComponent(b.Context(), cluster.Kubelet))
 	must(b, l.nodeReady(b.Context(), node))

@@ -271,7 +271,7 @@ func (s *starter) hookTimes(b *testing.B) map[string]stats.Sample {
 	}
 	for _, kind := range podKinds {
 		if n := len(out[kind.name]); kind.node == nadraNode && kind.networks > 0 && n != podRounds {
-			b.Fatalf("the driver's log tells of %d pods of kind %s, want %d", n, kind.name, podRounds)
+			b.Fatalf("the driver's log has %d pods of kind %s, want %d", n, kind.name, podRounds)
 		}
 	}
 	return out

@@ -53,7 +53,7 @@ func (r *report) begin(b *testing.B, what string) {
 		b.Fatalf("%s is not one of the measurements %q", what, measurements)
 	}
 	if r.Measured[what] {
-		b.Skipf("%s was measured by the run that goes on", what)
+		b.Skipf("%s was measured by the interrupted run", what)
 	}
 	if r.Measured == nil {
 		r.Measured, r.Load = map[string]bool{}, map[string]string{}

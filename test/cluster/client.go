@@ -114,5 +114,5 @@ func (s nodeStatus) usable(bootID string) (bool, error) {
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("kubelet says that it is not ready")
+	return false, fmt.Errorf("kubelet reports that it is not ready")
 }

@@ -304,7 +304,7 @@ func (f fixture) testRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := node.Sandboxes(f.ctx); err != nil {
-		t.Errorf("containerd is said to work, and its CRI does not: %v", err)
+		t.Errorf("containerd counts as working, but its CRI fails: %v", err)
 	}
 	for _, component := range f.c.ControlPlane().Components() {
 		// SIGKILL, because after SIGTERM the API server waits for all its clients.

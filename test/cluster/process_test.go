@@ -34,7 +34,7 @@ func TestProcess(t *testing.T) {
 	recycled := p
 	recycled.started = "1"
 	if recycled.alive() || !errors.Is(recycled.signal(unix.SIGKILL), errNotRunning) {
-		t.Error("another process with the same PID is taken for it")
+		t.Error("another process with the same PID counts as the process")
 	}
 	if !p.alive() {
 		t.Error("it is not alive")

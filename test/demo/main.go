@@ -155,7 +155,7 @@ func (s *stage) pods() {
 	inputs := []string{"-n", "default", "-f", manifest("networks"), "-f", manifest("pods")}
 	title("Two pods that ask for both by annotation. What would become of them?")
 	s.nadra(append([]string{"scan"}, inputs...)...)
-	title("They are converted: the annotation stays, and a claim says the same")
+	title("They are converted: the annotation stays, and a claim has the same request")
 	s.nadra(append([]string{"convert", "--output-dir", converted()}, inputs...)...)
 	s.difference(manifest("pods"), filepath.Join(converted(), "pods.yaml"))
 	s.kubectl("apply", "-f", converted())

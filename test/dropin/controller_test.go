@@ -38,7 +38,7 @@ func TestControllerAway(t *testing.T) {
 	f.Must(f.ScaleController(f.Ctx, 0))
 	_, err := f.CreatePod(f.Ctx, plainPod(f.NS, "asks", "lan"))
 	if err == nil || !strings.Contains(err.Error(), "pods.nadra.dev") {
-		t.Errorf("creating an annotated pod while nobody answers: %v", err)
+		t.Errorf("creating an annotated pod without the controller: %v", err)
 	}
 	f.ApplyYAML(lab.Workload("Deployment", "late", "", "lan", ""))
 	f.refused("late")
@@ -46,7 +46,7 @@ func TestControllerAway(t *testing.T) {
 	f.Must(err)
 	_, err = f.Ready(f.Ctx, f.NS, "plain", time.Minute)
 	f.Must(err)
-	f.unchanged("nobody answering", early, before)
+	f.unchanged("the controller's absence", early, before)
 
 	f.Must(f.ScaleController(f.Ctx, controllerReplicas))
 	f.servedBy(api.OwnerMultus, f.pods("late", 1)[0], 1)

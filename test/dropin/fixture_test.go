@@ -138,7 +138,7 @@ func (f *fixture) nothingAdded(n *cluster.Node, before nodeState) error {
 			return slices.ContainsFunc(own, func(of string) bool { return strings.HasSuffix(what, of) })
 		})
 		if len(added) > 0 {
-			return fmt.Errorf("%s has left over: %s", n.Name(), strings.Join(added, ", "))
+			return fmt.Errorf("left on %s: %s", n.Name(), strings.Join(added, ", "))
 		}
 		return nil
 	})

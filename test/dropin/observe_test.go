@@ -100,7 +100,7 @@ func (f *fixture) servedBy(owner string, p *corev1.Pod, networks int) {
 	}
 	n := f.NodeOf(p)
 	if n != want {
-		f.Errorf("pod %s, which is to be served by %s, is on %s", p.Name, owner, n.Name())
+		f.Errorf("pod %s of %s is on %s", p.Name, owner, n.Name())
 		return
 	}
 	if claims := len(p.Spec.ResourceClaims); (claims > 0) != (owner == api.OwnerNadra) {
@@ -119,10 +119,10 @@ func (f *fixture) servedBy(owner string, p *corev1.Pod, networks int) {
 		own = nadraMemory
 	}
 	if len(f.naming(n, own, id)) == 0 {
-		f.Errorf("pod %s is served by %s, which has nothing about its sandbox %s in %s", p.Name, owner, id, own)
+		f.Errorf("pod %s is served by %s, which has no record of its sandbox %s in %s", p.Name, owner, id, own)
 	}
 	if files := f.naming(n, other, id); len(files) > 0 {
-		f.Errorf("pod %s is served by %s, but there is %v, too", p.Name, owner, files)
+		f.Errorf("pod %s is served by %s, but there are also %v", p.Name, owner, files)
 	}
 	results := slices.DeleteFunc(f.naming(n, runtimeMemory, id), func(path string) bool {
 		return strings.HasSuffix(path, "-eth0") || strings.HasSuffix(path, "-lo")

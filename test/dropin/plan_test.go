@@ -36,7 +36,7 @@ func TestUpgradePlan(t *testing.T) {
 
 	plan, code := f.plan()
 	if code != cli.CodeBlockers || !slices.ContainsFunc(plan.Problems, func(p upgrade.Problem) bool { return p.Code == upgrade.CodeMultus }) {
-		t.Fatalf("exit code %d, problems %+v: Multus is no DaemonSet here, which has to be said", code, plan.Problems)
+		t.Fatalf("exit code %d, problems %+v: Multus is no DaemonSet here, which must be reported", code, plan.Problems)
 	}
 	plan, code = f.plan("--multus", "kube-system/kube-multus-ds")
 	if code != cli.CodeOK || len(plan.Blocked()) > 0 {

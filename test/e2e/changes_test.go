@@ -56,7 +56,7 @@ func TestSlicesFollowTheNode(t *testing.T) {
 	f.Must(f.deleteNAD("blue"))
 	f.Eventually(2*time.Minute, absent)
 	if took := time.Since(began); took > 3*15*time.Second {
-		t.Errorf("slices have followed four changes in %s: the publisher was not woken by them", took)
+		t.Errorf("slices have followed four changes in %s: the publisher has not noticed them at once", took)
 	}
 }
 

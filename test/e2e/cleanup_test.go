@@ -83,7 +83,7 @@ func TestCleanup(t *testing.T) {
 		"kube-system/10.89.0.0-24#8", "kube-system/10.89.0.0-24#9", "left/nadra-left-0123456789",
 	} {
 		if slices.ContainsFunc(found.Orphans, func(o cleanup.Orphan) bool { return o.Object == object }) {
-			f.Errorf("%s is taken for an orphan", object)
+			f.Errorf("%s is listed as an orphan", object)
 		}
 	}
 	table, _ := f.nadra(cli.CodeWarnings, "cleanup", "--fail-on=warning")
@@ -111,7 +111,7 @@ func TestCleanup(t *testing.T) {
 	}
 	given := f.Kubectl("-n", "kube-system", "get", "ippool", "10.89.0.0-24", "-o", "jsonpath={.spec.allocations}")
 	if strings.Contains(given, `"7"`) || !strings.Contains(given, `"8"`) || !strings.Contains(given, `"9"`) {
-		f.Errorf("whereabouts has given out %s", given)
+		f.Errorf("whereabouts' allocations are %s", given)
 	}
 	for _, o := range f.cleanup(cli.CodeOK, "--older-than=0s").Orphans {
 		if o.Action != cleanup.None {
@@ -188,7 +188,7 @@ func (f *leftovers) disk() string {
 func (f *leftovers) onlyLeft(address string) error {
 	names := strings.Fields(f.sh("cd " + leases + " && ls | grep '^10[.]'"))
 	if len(names) != 2 || !strings.Contains(strings.Join(names, " "), address) {
-		return fmt.Errorf("given out are %v, the pod has %s", names, address)
+		return fmt.Errorf("leases are %v, want only that of the pod's %s", names, address)
 	}
 	return nil
 }

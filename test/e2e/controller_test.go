@@ -38,18 +38,18 @@ func TestController(t *testing.T) {
 	f.Must(f.Published(f.Ctx, "dropin/net"))
 
 	f.part("classes follow their NADs", (*fixture).classesFollow)
-	f.part("a pool has a class, and what has none says why", (*fixture).poolsAndRemarks)
+	f.part("a pool has a class, and a NAD without a class has an Event", (*fixture).poolsAndRemarks)
 	f.part("a Deployment runs unchanged", (*fixture).deploymentRuns)
 	f.part("200 pods make one template", (*fixture).oneTemplate)
-	f.part("what is wrong is refused in words", (*fixture).refusals)
-	f.part("a template that may not be made is told with its remedy", (*fixture).templatesForbidden)
-	f.part("what is not nadra's is left alone", (*fixture).leftAlone)
+	f.part("invalid pods are refused", (*fixture).refusals)
+	f.part("a pod whose template cannot be created is refused", (*fixture).templatesForbidden)
+	f.part("pods of others are not changed", (*fixture).leftAlone)
 	f.part("slices are written by the driver of their node", (*fixture).slicesAreTheDrivers)
-	f.part("templates come back, and go", (*fixture).templatesComeAndGo)
-	f.part("an outage holds back annotated pods alone", (*fixture).outage)
-	f.part("a leader that is killed is followed by another", (*fixture).leaderKilled)
-	f.part("a certificate that is deleted is made anew", (*fixture).certificate)
-	f.part("uninstalling takes what is ours and not in use", (*fixture).uninstalling)
+	f.part("templates are recreated, and deleted", (*fixture).templatesComeAndGo)
+	f.part("an outage holds back only annotated pods", (*fixture).outage)
+	f.part("another replica follows a killed leader", (*fixture).leaderKilled)
+	f.part("a deleted certificate is recreated", (*fixture).certificate)
+	f.part("uninstalling deletes unused objects of nadra", (*fixture).uninstalling)
 }
 
 // part runs a part of a test; later parts depend on its results.
@@ -118,7 +118,7 @@ spec: {selectors: [{cel: {expression: 'device.driver == "net.nadra.dev"'}}]}}`))
 	now, err := f.class("mine")
 	f.Must(err)
 	if now.ResourceVersion != before.ResourceVersion {
-		f.Error("a class that was made by hand was touched")
+		f.Error("a handwritten class was changed")
 	}
 }
 
@@ -224,7 +224,7 @@ func (f *fixture) oneTemplate() {
 				began := time.Now()
 				var pod *corev1.Pod
 				if pod, errs[i] = f.dry(asking(f.NS, fmt.Sprintf("dry-%d", i), "net@data")); errs[i] == nil && template(pod) != before[0] {
-					errs[i] = fmt.Errorf("it refers to %q", template(pod))
+					errs[i] = fmt.Errorf("it references template %q", template(pod))
 				}
 				took[i] = time.Since(began)
 			}
@@ -260,7 +260,7 @@ func (f *fixture) isRefused(pod *corev1.Pod, texts ...string) {
 	}
 	for _, text := range texts {
 		if !strings.Contains(err.Error(), text) {
-			f.Errorf("pod %s: the refusal does not say %q:\n%v", pod.Name, text, err)
+			f.Errorf("pod %s: the refusal lacks %q:\n%v", pod.Name, text, err)
 		}
 	}
 }
@@ -286,7 +286,7 @@ func (f *fixture) refusals() {
 	now, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).Get(f.Ctx, template(pod), metav1.GetOptions{})
 	f.Must(err)
 	if now.Generation > 1 || now.Labels != nil {
-		f.Error("a template of somebody else was changed")
+		f.Error("a template that is not nadra's was changed")
 	}
 
 	// The webhook also validates handwritten claims.
@@ -309,7 +309,7 @@ func (f *fixture) templatesForbidden() {
 			_, err := f.CreatePod(f.Ctx, asking(f.NS, doomed[len(doomed)-1], fmt.Sprintf("net@k%d", tries)))
 			for _, text := range texts {
 				if printed := fmt.Sprint(err); !strings.Contains(printed, text) {
-					return fmt.Errorf("the refusal does not say %q: %s", text, printed)
+					return fmt.Errorf("the refusal lacks %q: %s", text, printed)
 				}
 			}
 			return nil

@@ -140,7 +140,7 @@ func (f *fixture) outage() {
 	began := time.Now()
 	f.hasClass("leaves", false)
 	f.hasTemplate(template(pod), true)
-	f.Logf("all is as it should be %s after the controller is back", since(began))
+	f.Logf("everything is right %s after the controller is back", since(began))
 	f.Eventually(time.Minute, func(context.Context) error {
 		_, err := f.CreatePod(f.Ctx, asking(f.NS, "held", "net"))
 		return err
@@ -208,7 +208,7 @@ func (f *fixture) certificate() {
 	})
 	_, err = f.dry(asking(f.NS, "after", "net@data"))
 	f.Must(err)
-	f.Logf("while the certificate was made anew %d pods were refused, one being asked for every 20 ms", refused)
+	f.Logf("while the certificate was recreated %d pods were refused, of one every 20 ms", refused)
 }
 
 func (f *fixture) uninstalling() {
@@ -225,14 +225,14 @@ func (f *fixture) uninstalling() {
 	f.Must(err)
 	f.containsAll(printed, "deleted ResourceClaimTemplate dropin/"+web)
 	if strings.Contains(printed, "kept") {
-		f.Errorf("something is kept that nobody uses:\n%s", printed)
+		f.Errorf("unused objects are kept:\n%s", printed)
 	}
 	theirs = slices.DeleteFunc(theirs, func(name string) bool { return strings.Contains(printed, "dropin/"+name) })
 	if now := f.templateNames(); !slices.Equal(now, theirs) || len(now) != 1 {
-		f.Errorf("templates %v are left, want the one that somebody else made", now)
+		f.Errorf("templates %v are left, want only the one that is not nadra's", now)
 	}
 	if _, err := f.class("mine"); err != nil {
-		f.Errorf("the class that was made by hand: %v", err)
+		f.Errorf("the handwritten class: %v", err)
 	}
 	if _, err := f.class("net"); !apierrors.IsNotFound(err) {
 		f.Errorf("the class of net is still there: %v", err)
@@ -241,7 +241,7 @@ func (f *fixture) uninstalling() {
 	left := f.Kubectl("get", "deviceclasses,resourceclaimtemplates,secrets,mutatingwebhookconfigurations,validatingwebhookconfigurations",
 		"-A", "-l", "app.kubernetes.io/managed-by=nadra-controller", "-o", "name")
 	if left != "" {
-		f.Errorf("of the controller is left:\n%s", left)
+		f.Errorf("objects of the controller are left:\n%s", left)
 	}
 }
 
@@ -249,7 +249,7 @@ func (f *fixture) containsAll(text string, wants ...string) {
 	f.Helper()
 	for _, want := range wants {
 		if !strings.Contains(text, want) {
-			f.Errorf("it does not say %q:\n%s", want, text)
+			f.Errorf("the output lacks %q:\n%s", want, text)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (f *fixture) hasAll(name string, original []byte, complaints []string) {
 	_, before := f.dryRun(original)
 	for _, complaint := range complaints {
 		if !slices.Contains(before, complaint) {
-			f.Errorf("%s: the API server says of the conversion, and not of the original:\n%s", name, complaint)
+			f.Errorf("%s: the API server reports about the conversion, and not about the original:\n%s", name, complaint)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func (s printed) prints(texts ...string) {
 	s.f.Helper()
 	for _, text := range texts {
 		if !strings.Contains(s.Out, text) {
-			s.f.Errorf("kubectl nadra %v does not say %q:\n%s%s", s.args, text, s.Out, s.Err)
+			s.f.Errorf("kubectl nadra %v does not print %q:\n%s%s", s.args, text, s.Out, s.Err)
 		}
 	}
 }
@@ -271,6 +271,6 @@ func (s printed) scanned(want report.Verdicts) {
 func (s printed) none() {
 	s.f.Helper()
 	if s.Out != "" {
-		s.f.Errorf("kubectl nadra %v says:\n%s%s", s.args, s.Out, s.Err)
+		s.f.Errorf("kubectl nadra %v prints:\n%s%s", s.args, s.Out, s.Err)
 	}
 }

@@ -95,7 +95,7 @@ func hasCheck(r *doctor.Report, id string, status doctor.Status, detail string) 
 		}
 		return nil
 	}
-	return fmt.Errorf("%s says nothing", id)
+	return fmt.Errorf("doctor has no check %s", id)
 }
 
 // noProbes returns an error if a probe pod is left.

@@ -98,17 +98,17 @@ func TestBrokenDelLetsThePodGo(t *testing.T) {
 		if !slices.ContainsFunc(events, func(e string) bool {
 			return contains("", e, []string{"FailedReleaseNetwork", lab.Code(reason.DELFailed), "broken-del/blue", "net1", "daemon is down"}) == nil
 		}) {
-			return fmt.Errorf("no event tells of the DEL:\n%s", strings.Join(events, "\n"))
+			return fmt.Errorf("no Event reports the failed DEL:\n%s", strings.Join(events, "\n"))
 		}
 		return nil
 	})
 	if pending := f.sh("ls /var/lib/nadra/pending-dels"); strings.Count(pending, ".json") != 1 {
-		t.Errorf("owed: %s", pending)
+		t.Errorf("pending DELs, want one: %s", pending)
 	}
 	f.sh("rm /run/nadra-nodel")
 	f.Eventually(2*time.Minute, func(context.Context) error {
 		if pending := f.sh("ls /var/lib/nadra/pending-dels"); pending != "" {
-			return fmt.Errorf("still owed: %s", pending)
+			return fmt.Errorf("DELs are still pending: %s", pending)
 		}
 		return nil
 	})
@@ -128,7 +128,7 @@ func TestDamagedRecord(t *testing.T) {
 	f.Eventually(time.Minute, func(ctx context.Context) error {
 		list, err := f.Kube.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=NetworkStateDamaged"})
 		if err == nil && !slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, string(claim.UID)) }) {
-			err = errors.New("no event on the node tells of the damage")
+			err = errors.New("no Event of the node reports the damage")
 		}
 		return err
 	})

@@ -132,7 +132,7 @@ func (f *fixture) withdrawn(nad string) {
 	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.Ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
 	f.Must(err)
 	if len(list.Items) == 0 {
-		f.Error("there is no slice at all; an empty one says that the driver is there")
+		f.Error("there is no slice; an empty one shows that the driver runs")
 	}
 	for _, s := range list.Items {
 		if len(s.Spec.Devices) > 0 {
@@ -180,7 +180,7 @@ func (f *fixture) podEvent(pod string, parts ...string) func(context.Context) er
 		if slices.ContainsFunc(events, func(e string) bool { return contains("", e, parts) == nil }) {
 			return nil
 		}
-		return fmt.Errorf("no event of pod %s has all of %q:\n%s", pod, parts, strings.Join(events, "\n"))
+		return fmt.Errorf("no Event of pod %s contains all of %q:\n%s", pod, parts, strings.Join(events, "\n"))
 	}
 }
 
@@ -191,7 +191,7 @@ func (f *fixture) nodeEvent(parts ...string) {
 		if slices.ContainsFunc(events, func(e string) bool { return contains("", e, parts) == nil }) {
 			return nil
 		}
-		return fmt.Errorf("no event of the node has all of %q:\n%s", parts, strings.Join(events, "\n"))
+		return fmt.Errorf("no Event of the node contains all of %q:\n%s", parts, strings.Join(events, "\n"))
 	})
 }
 

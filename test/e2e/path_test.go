@@ -93,7 +93,7 @@ func TestPath(t *testing.T) {
 			ip := netip.MustParsePrefix(d.NetworkData.IPs[0])
 			network := map[string]string{"net1": "path/macvlan-conf", "net2": "path/bridge-conf"}[d.NetworkData.InterfaceName]
 			if got := f.status(one, network); got.IPs[0] != ip.Addr().String() || got.Mac != d.NetworkData.HardwareAddress {
-				t.Errorf("%s: claim says %s %s, annotation %+v", network, ip, d.NetworkData.HardwareAddress, got)
+				t.Errorf("%s: the claim has %s %s, the annotation %+v", network, ip, d.NetworkData.HardwareAddress, got)
 			}
 		}
 	})

@@ -33,10 +33,10 @@ func TestPoolsAndClaimsOfOthers(t *testing.T) {
 	f.Must(f.InstallController(f.Ctx))
 	f.Kubectl("label", "namespace", f.NS, "nadra.dev/owner=nadra")
 
-	f.part("a key that the plugin does not read withholds nothing", (*fixture).idleMaster)
+	f.part("a key that the plugin ignores withdraws no network", (*fixture).idleMaster)
 	f.part("a capacity of nodes is no pool", (*fixture).nodeCapacity)
-	f.part("a pool that nobody serves is refused in words", (*fixture).nobodysPool)
-	f.part("a network takes the device of another driver", (*fixture).othersDevice)
+	f.part("a pod is refused if nobody serves its pool", (*fixture).nobodysPool)
+	f.part("a network uses the device of another driver", (*fixture).othersDevice)
 	f.part("a pod with a claim by hand is completed", (*fixture).claimByHand)
 }
 

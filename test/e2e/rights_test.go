@@ -43,7 +43,7 @@ func TestDriverHasFewRights(t *testing.T) {
 	for _, c := range security.Capabilities.Add {
 		bit, known := capabilityBits[c]
 		if !known {
-			t.Errorf("the driver has %s, of which docs/threat-model.md says nothing", c)
+			t.Errorf("the driver has %s, which docs/threat-model.md does not explain", c)
 		}
 		rights |= 1 << bit
 	}

@@ -70,11 +70,11 @@ func TestSnapshot(t *testing.T) {
 	s.webRuns(2)
 
 	f.part("two snapshots of one state are equal", s.of((*snapshots).same))
-	f.part("what the node sees is in it", s.of((*snapshots).seen))
-	f.part("pods that are made anew have no difference that counts", s.of((*snapshots).anew))
-	f.part("what is changed is told by its code", s.of((*snapshots).changed))
+	f.part("a snapshot has the node's facts", s.of((*snapshots).seen))
+	f.part("recreated pods have no important difference", s.of((*snapshots).anew))
+	f.part("changes have their codes", s.of((*snapshots).changed))
 	f.part("canaries reach each other", s.of((*snapshots).canaries))
-	f.part("who interrupts canaries leaves none behind", s.of((*snapshots).interrupted))
+	f.part("interrupted canaries are deleted", s.of((*snapshots).interrupted))
 }
 
 // snapshots is the fixture of TestSnapshot, with the parts' common files.
@@ -223,7 +223,7 @@ func (s *snapshots) anew() {
 	}
 	for _, d := range r.Differences {
 		if d.Pod == "named" && (d.Code == snapshot.MACOther || d.Code == snapshot.AddressOther) {
-			s.Errorf("what the pod asked for is another one: %s", d.Message)
+			s.Errorf("a requested value differs: %s", d.Message)
 		}
 	}
 	s.verify(cli.CodeWarnings, "--from-nodes", "--strict")
@@ -248,7 +248,7 @@ func (s *snapshots) changed() {
 		snapshot.Renamed: "named", snapshot.MACLost: "named", snapshot.AddressLost: "named", snapshot.PodMissing: "", snapshot.NADOther: "",
 	} {
 		if !hasCode(r, code, pod) {
-			s.Errorf("%s is not told", code)
+			s.Errorf("%s is not reported", code)
 		}
 	}
 	s.Must(matches(regexp.MustCompile(`(?m)^snap +po/named +named +NADRA-V12 +blocker +.*\bn3\b.*\bn9\b`),

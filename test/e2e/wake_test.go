@@ -47,12 +47,12 @@ func TestPodsThatWaitForTheDriverAreWoken(t *testing.T) {
 	pod, err := f.Ready(f.Ctx, f.NS, "waiting", time.Minute)
 	f.Must(err)
 	if pod.Annotations["nadra.dev/woken"] == "" {
-		t.Errorf("nobody has woken the pod: %v", pod.Annotations)
+		t.Errorf("the driver has not made the kubelet retry the pod: %v", pod.Annotations)
 	}
 	running, err = f.Ready(f.Ctx, f.NS, running.Name, time.Minute)
 	f.Must(err)
 	if at := running.Annotations["nadra.dev/woken"]; at != "" {
-		t.Errorf("a pod that waited for nothing was woken at %s", at)
+		t.Errorf("a pod that did not wait was retried at %s", at)
 	}
 	f.Must(f.DeletePod(f.Ctx, f.NS, "waiting"))
 	f.Must(f.DeletePod(f.Ctx, f.NS, "running"))

@@ -70,12 +70,12 @@ func TestFaults(t *testing.T) {
 	lastLines = r.String() + "\n" + s.upstream.String()
 
 	samples, containers := s.checker.seen()
-	t.Logf("the checker looked %d times and saw %d containers run", samples, containers)
+	t.Logf("the checker took %d samples and saw %d running containers", samples, containers)
 	if containers == 0 {
 		t.Error("the checker has seen no container")
 	}
 	if len(unreached) > 0 {
-		t.Logf("nobody reached the fail points %s", strings.Join(unreached, ", "))
+		t.Logf("no driver reached the fail points %s", strings.Join(unreached, ", "))
 	}
 	for i, f := range findings {
 		t.Errorf("container %s of pod %s has run without %s: %s", f.container, f.pod, f.missing, f.evidence)

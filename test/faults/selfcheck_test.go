@@ -132,7 +132,7 @@ func (s *suite) provokeReference(guard string) int {
 func (s *suite) refused(pod string) error {
 	events, err := s.Kube.CoreV1().Events(s.ns).List(s.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod + ",reason=FailedPrepareNetwork"})
 	if err == nil && len(events.Items) == 0 {
-		err = errors.New("no event says that the pod was refused")
+		err = errors.New("no Event reports that the pod was refused")
 	}
 	return err
 }

@@ -135,7 +135,7 @@ func (d *dhcp) daemonAway() {
 	d.Eventually(2*time.Minute, func(ctx context.Context) error {
 		events := strings.Join(d.Events(ctx, d.NS, "orphaned"), "\n")
 		if !strings.Contains(events, "FailedReleaseNetwork") || !strings.Contains(events, "error dialing DHCP daemon") {
-			return fmt.Errorf("no event says that the daemon is away: %s", events)
+			return fmt.Errorf("no Event reports that the daemon is away: %s", events)
 		}
 		return nil
 	})

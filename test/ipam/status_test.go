@@ -103,7 +103,7 @@ func statusRefused(t *testing.T) {
 		f.allocates(name)
 		f.Eventually(time.Minute, func(ctx context.Context) error {
 			if events := strings.Join(f.Events(ctx, f.NS, name), "\n"); !strings.Contains(events, "NetworkStatusLate") {
-				return fmt.Errorf("no event says that pod %s waits for its network-status: %s", name, events)
+				return fmt.Errorf("no Event reports that pod %s waits for its network-status: %s", name, events)
 			}
 			return nil
 		})

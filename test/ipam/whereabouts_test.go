@@ -189,7 +189,7 @@ func (f *fixture) full(pod string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event on pod %s says that its range is full", pod)
+		return fmt.Errorf("no Event of pod %s reports that its range is full", pod)
 	})
 	p, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, pod, metav1.GetOptions{})
 	f.Must(err)

@@ -30,7 +30,7 @@ func (l *Lab) InstallController(ctx context.Context, flags ...string) error {
 		}
 	}
 	if _, err := l.Cluster.Kubectl(ctx, "label", "nodes", "--all", "--overwrite", owner+"=nadra"); err != nil {
-		return fmt.Errorf("giving nadra the nodes: %w", err)
+		return fmt.Errorf("labelling the nodes for nadra: %w", err)
 	}
 	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", "drop-in")); err != nil {
 		return fmt.Errorf("installing manifests/drop-in: %w", err)
@@ -38,7 +38,7 @@ func (l *Lab) InstallController(ctx context.Context, flags ...string) error {
 	if len(flags) > 0 {
 		patch := `[{"op":"add","path":"/spec/template/spec/containers/0/args","value":["--namespace=$(NAMESPACE)","` + strings.Join(flags, `","`) + `"]}]`
 		if _, err := l.Cluster.Kubectl(ctx, "-n", ControllerNamespace, "patch", "deployment/nadra-controller", "--type=json", "-p", patch); err != nil {
-			return fmt.Errorf("giving the controller its flags: %w", err)
+			return fmt.Errorf("setting the controller's flags: %w", err)
 		}
 	}
 	if err := l.waitRollout(ctx); err != nil {
@@ -89,7 +89,7 @@ func (l *Lab) ScaleController(ctx context.Context, replicas int) error {
 			}
 		}
 		if len(pods.Items) != replicas || ready != replicas {
-			return fmt.Errorf("%d of %d controllers are ready, and %d are wanted", ready, len(pods.Items), replicas)
+			return fmt.Errorf("%d of %d controllers are ready, want %d", ready, len(pods.Items), replicas)
 		}
 		return nil
 	})
@@ -107,7 +107,7 @@ func (l *Lab) Uninstall(ctx context.Context) (string, error) {
 	_, err := l.Cluster.Kubectl(ctx, "-n", ControllerNamespace, "wait", "--for=condition=Complete", "--timeout=60s", "job/nadra-uninstall")
 	printed, logErr := l.Cluster.Kubectl(ctx, "-n", ControllerNamespace, "logs", "job/nadra-uninstall")
 	if err != nil {
-		return printed, fmt.Errorf("waiting for the Job that uninstalls: %w\n%s", err, printed)
+		return printed, fmt.Errorf("waiting for the uninstalling Job: %w\n%s", err, printed)
 	}
 	if _, err := l.Cluster.Kubectl(ctx, "delete", "-k", dir, "--timeout=60s"); err != nil {
 		return printed, err
@@ -126,7 +126,7 @@ func (l *Lab) RemoveController(ctx context.Context) error {
 		return fmt.Errorf("installing manifests/base again: %w", err)
 	}
 	if _, err := l.Cluster.Kubectl(ctx, "label", "nodes", "--all", owner+"-"); err != nil {
-		return fmt.Errorf("taking the nodes back: %w", err)
+		return fmt.Errorf("removing the nodes' labels: %w", err)
 	}
 	return l.waitRollout(ctx)
 }

@@ -96,7 +96,7 @@ func NothingAdded(ctx context.Context, n *cluster.Node, before Snapshot) error {
 			return err
 		}
 		if left := now.Added(before); len(left) > 0 {
-			return fmt.Errorf("%s has left over: %s", n.Name(), strings.Join(left, ", "))
+			return fmt.Errorf("left on %s: %s", n.Name(), strings.Join(left, ", "))
 		}
 		return nil
 	})

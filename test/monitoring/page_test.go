@@ -67,12 +67,12 @@ func TestPageHasAllMetrics(t *testing.T) {
 	}
 	for name, want := range is {
 		if rows[name] != want {
-			t.Errorf("docs/operations.md says of %s %q, and it is %q", name, rows[name], want)
+			t.Errorf("docs/operations.md describes %s as %q, want %q", name, rows[name], want)
 		}
 	}
 	for name := range rows {
 		if is[name] == "" {
-			t.Errorf("docs/operations.md has %s, which nobody tells", name)
+			t.Errorf("docs/operations.md has %s, which nobody serves", name)
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (f *fixture) runUntil(printed string, signal unix.Signal, args ...string) {
 	select {
 	case <-out.heard:
 	case err := <-ended:
-		f.Fatalf("upgrade %s has ended before it said %q: %v\n%s", strings.Join(args, " "), printed, err, out)
+		f.Fatalf("upgrade %s has ended before it printed %q: %v\n%s", strings.Join(args, " "), printed, err, out)
 	}
 	f.Must(cmd.Process.Signal(signal))
 	err := <-ended
@@ -262,10 +262,10 @@ func static(p *corev1.Pod, statuses []nadv1.NetworkStatus) error {
 func (f *fixture) givenBack(name string) {
 	f.Helper()
 	if label := f.Kubectl("get", "namespace", name, "-o", `jsonpath={.metadata.labels.nadra\.dev/owner}`); label != "" {
-		f.Errorf("namespace %s was given back, and is %s's by its label", name, label)
+		f.Errorf("namespace %s was rolled back, and still has the label of %s", name, label)
 	}
 	if pods := f.Kubectl("-n", name, "get", "pods", "-l", "app!=probe", "-o", `jsonpath={.items[?(@.spec.resourceClaims)].metadata.name}`); pods != "" {
-		f.Errorf("namespace %s was given back, and nadra serves %s of it", name, pods)
+		f.Errorf("namespace %s was rolled back, and nadra still serves its pods %s", name, pods)
 	}
 }
 
@@ -317,7 +317,7 @@ func (f *fixture) nothingLeft() {
 					continue
 				}
 				if !slices.ContainsFunc(alive, func(id string) bool { return strings.Contains(line, id) }) {
-					return fmt.Errorf("left on %s of a sandbox that is no more: %s", n.Name(), line)
+					return fmt.Errorf("left on %s by a sandbox that is gone: %s", n.Name(), line)
 				}
 			}
 			return nil

@@ -33,7 +33,7 @@ func (f *fixture) leave() {
 	f.Kubectl("label", "nodes", "--all", "nadra.dev/owner-")
 	f.Log(f.nadra("uninstall", "--dry-run=server"))
 	f.Kubectl("-n", "nadra", "get", "daemonset", "nadra-node") // it is still there
-	f.write("Nodes and namespaces are nobody's by label any more, and nadra goes:")
+	f.write("The labels of nodes and namespaces are removed. Now nadra is uninstalled:")
 	f.shown("uninstall", "--yes")
 
 	for name := range strings.Lines(f.Kubectl("get", installed, "-A", "-o", "name")) {

@@ -59,7 +59,7 @@ func (f *fixture) published() {
 	was, err := os.ReadFile(path)
 	f.Must(err)
 	if diff := cmp.Diff(steady(string(was)), steady(now)); diff != "" {
-		f.Errorf("docs/upgrade-example.md is not what the commands print (-page +printed); write it anew with -args -update:\n%s", diff)
+		f.Errorf("docs/upgrade-example.md differs from the commands' output (-page +printed); write it with -args -update:\n%s", diff)
 	}
 }
 

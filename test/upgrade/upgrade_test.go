@@ -85,7 +85,7 @@ func TestUpgrade(t *testing.T) {
 	f.served(v1alpha1.OwnerMultus, f.nodes()...)
 	f.Log(f.nadra("verify", "--against", before, "--from-nodes"))
 	if now := f.uids("plain"); !slices.Equal(plain, now) {
-		t.Errorf("pods without networks are %q, and were %q: nobody was to touch them", now, plain)
+		t.Errorf("pods without networks are %q, and were %q: they must not change", now, plain)
 	}
 	strategy := f.Kubectl("-n", "kube-system", "get", "daemonset", "kube-multus-ds", "-o", "jsonpath={.spec.updateStrategy.type}{.spec.template.spec.affinity}")
 	if strategy != "RollingUpdate" {

@@ -176,7 +176,7 @@ func TestBondStays(t *testing.T) {
 		err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
 			events := strings.Join(f.Events(ctx, f.ns, "a"), "\n")
 			if !strings.Contains(events, "bond0") {
-				return fmt.Errorf("no event tells of bond0: %s", events)
+				return fmt.Errorf("no Event names bond0: %s", events)
 			}
 			return nil
 		})

@@ -113,7 +113,7 @@ func TestExtendedResourceWithAnnotation(t *testing.T) {
 		both := strings.Split(strings.TrimSpace(f.in(t, "a", "echo $PCIDEVICE_INTEL_COM_PAIRED")), ",")
 		slices.Sort(both)
 		if !slices.Equal(both, want) {
-			t.Errorf("the container is told of %v, want %v", both, want)
+			t.Errorf("the container's variables have %v, want %v", both, want)
 		}
 	})
 	testCase(t, "and go back", f.leavesNothing)

@@ -126,7 +126,7 @@ func (f *fixture) checkHostPort(t *testing.T) {
 	err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
 		printed, err := f.greeted(ctx)
 		if err == nil && printed != greeting {
-			err = fmt.Errorf("port %d of the node says %q, not %q", hostPort, printed, greeting)
+			err = fmt.Errorf("port %d of the node sends %q, want %q", hostPort, printed, greeting)
 		}
 		return err
 	})
@@ -135,7 +135,7 @@ func (f *fixture) checkHostPort(t *testing.T) {
 	}
 	printed, err := f.Guest.Shell(f.ctx, fmt.Sprintf("busybox nc -w 20 127.0.0.1 %d </dev/null", hostPort))
 	if err != nil || strings.TrimSpace(printed) != greeting {
-		t.Errorf("connecting from the node: it says %q (%v), not %q", printed, err, greeting)
+		t.Errorf("connecting from the node: it sends %q (%v), want %q", printed, err, greeting)
 	}
 }
 

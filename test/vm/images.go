@@ -46,7 +46,7 @@ func unpackImages(ctx context.Context, c *cluster.Cluster, archives []string, in
 	stop := startImageStore(ctx, host, filepath.Join(inside, "config.toml"))
 	err = importImages(ctx, host, filepath.Join(inside, "containerd.sock"), archives)
 	if printed := stop(); err != nil {
-		return fmt.Errorf("%w\ncontainerd said:\n%s", err, lastLines(printed, 10))
+		return fmt.Errorf("%w\nthe output of containerd:\n%s", err, lastLines(printed, 10))
 	}
 	return os.CopyFS(into, os.DirFS(filepath.Join(outside, "root")))
 }

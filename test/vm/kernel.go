@@ -138,7 +138,7 @@ func extractKernel(ctx context.Context, vmlinuz, into string) error {
 	// The kernel's length follows the compressed kernel.
 	end := start + int(binary.LittleEndian.Uint32(image[lengthAt:])) - 4
 	if start > end || end > len(image) {
-		return fmt.Errorf("its header says that the kernel is at %d to %d of %d bytes", start, end, len(image))
+		return fmt.Errorf("its header has the kernel at %d to %d of %d bytes", start, end, len(image))
 	}
 	compressed := into + ".zst"
 	if err := os.WriteFile(compressed, image[start:end], 0o644); err != nil {

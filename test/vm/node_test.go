@@ -17,7 +17,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-var update = flag.Bool("update", false, "write testdata/sysfs/igb-vm.txt anew from the guest")
+var update = flag.Bool("update", false, "write testdata/sysfs/igb-vm.txt from the guest")
 
 func TestNode(t *testing.T) {
 	ctx, cancel := context.WithTimeout(interrupted, 10*time.Minute)
@@ -55,7 +55,7 @@ func checkSysfs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(stable(string(want)), stable(seen)); diff != "" {
-		t.Errorf("testdata/sysfs/igb-vm.txt is not what the guest has; write it anew with -update (-recorded +guest):\n%s", diff)
+		t.Errorf("testdata/sysfs/igb-vm.txt differs from the guest; write it with -update (-recorded +guest):\n%s", diff)
 	}
 }
 

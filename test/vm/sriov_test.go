@@ -33,7 +33,7 @@ func (f *fixture) listed(folder string) []string {
 // TestSRIOV runs a pod with two networks of one pool and one plugin. One network sets
 // everything that igb supports for a physical function, the other nothing.
 func TestSRIOV(t *testing.T) {
-	const twoOfOne, atThePF, files, back = "two networks of one pool get two VFs", "the PF has what the network says",
+	const twoOfOne, atThePF, files, back = "two networks of one pool get two VFs", "the PF has the network's settings",
 		"its files are of the pod's VFs", "and all is undone"
 	if !haveSRIOV(t, twoOfOne, atThePF, files, back) {
 		return
@@ -102,7 +102,7 @@ func sameElements(a, b []string) bool {
 // function's settings nor removes its record of the allocation. nadra must do the first,
 // and sriov-cni's next ADD of the function does the second.
 func TestSRIOVNamespaceIsLost(t *testing.T) {
-	const home, next, back = "a VF by sriov-cni whose namespace is lost comes home", "its allocation, which stays, keeps no pod from having it", "and all is undone in the end"
+	const home, next, back = "a VF by sriov-cni whose namespace is lost is restored", "its allocation, which stays, keeps no pod from having it", "and all is undone in the end"
 	if !haveSRIOV(t, home, next, back) {
 		return
 	}
@@ -206,7 +206,7 @@ func (f *fixture) isRefused(t *testing.T, name, words string) {
 		if !slices.ContainsFunc(events, func(e string) bool {
 			return strings.HasPrefix(e, "FailedAttachNetwork: ") && strings.Contains(e, lab.Code(reason.PluginFailed)) && strings.Contains(e, words)
 		}) {
-			return fmt.Errorf("no event says %q: %s", words, strings.Join(events, "\n"))
+			return fmt.Errorf("no Event contains %q: %s", words, strings.Join(events, "\n"))
 		}
 		return nil
 	})

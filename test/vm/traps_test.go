@@ -54,7 +54,7 @@ func TestNamespaceIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	testCase(t, "and then home", f.leavesNothing)
+	testCase(t, "and is restored in the end", f.leavesNothing)
 }
 
 // killPod returns a script that kills all processes of a pod at once and removes its
@@ -133,7 +133,7 @@ func TestDriverDiesWhileAttaching(t *testing.T) {
 	f.pools(map[string][]string{"dies": {"pf0#2"}}, nil)
 	f.poolNAD("one", "intel.com/dies", object{"type": "host-device", "ipam": f.hostLocal()}, object{"type": "slow"})
 	f.createOf("a", "one")
-	testCase(t, "a driver that dies between ADD and its record begins anew", func(t *testing.T) {
+	testCase(t, "a driver that dies between ADD and its record starts again", func(t *testing.T) {
 		err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
 			seen, err := f.Guest.Net(ctx)
 			if err == nil && seen.Link("pf0v2") != nil {
@@ -229,7 +229,7 @@ func TestInterfaceVanishes(t *testing.T) {
 	// host-device's DEL fails for a function without a driver. It stays pending, and no
 	// other pod gets the function, until the driver is back. Then nadra restores the
 	// interface's name.
-	testCase(t, "and the VF comes home when its driver is back", func(t *testing.T) {
+	testCase(t, "and the VF is restored when its driver is back", func(t *testing.T) {
 		f.shell("echo " + address + " >/sys/bus/pci/drivers/igbvf/bind")
 		f.leavesNothing(t)
 	})

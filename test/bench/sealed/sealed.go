@@ -135,7 +135,7 @@ func (w *World) Sandbox(name string) (path string, err error) {
 	}
 	mountErr := unix.Mount(ownNetNS, path, "", unix.MS_BIND, "")
 	if err := unix.Setns(w.home, unix.CLONE_NEWNET); err != nil {
-		return "", fmt.Errorf("going back home: %w", err)
+		return "", fmt.Errorf("returning to the first namespace: %w", err)
 	}
 	if mountErr != nil {
 		return "", fmt.Errorf("mounting network namespace %s: %w", name, mountErr)

@@ -112,10 +112,10 @@ func TestPage(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if _, err := Page(strings.Replace(page, "| e2e |", "| e2e | more |", 1)); err == nil {
-		t.Error("a row with too many cells is taken")
+		t.Error("a row with too many cells is accepted")
 	}
 	if _, err := Page(page + page); err == nil {
-		t.Error("two rows of the same number are taken")
+		t.Error("two rows with the same number are accepted")
 	}
 }
 
@@ -137,13 +137,13 @@ func TestVerdicts(t *testing.T) {
 		want        string // the summary
 		stale       int
 	}{
-		"equal, and the rows are stale":       {nil, "", nil, "conformance: cases=1 equal=1 listed=0 failures=2", 2},
-		"listed":                              {[]string{"B7"}, "", []Difference{portsOnDel}, "conformance: cases=1 equal=0 listed=1 failures=0", 0},
-		"listed, and a row is stale":          {nil, "", []Difference{portsOnDel}, "conformance: cases=1 equal=0 listed=1 failures=1", 1},
-		"a difference that nobody thought of": {[]string{"B7"}, "", []Difference{portsOnDel, unknown}, "conformance: cases=1 equal=0 listed=0 failures=1", 0},
-		"one that the case knows":             {[]string{"B7"}, "B5-6", []Difference{unknown}, "conformance: cases=1 equal=0 listed=1 failures=0", 0},
-		"a row that others show":              {[]string{"B7"}, "", []Difference{portsOnDel, leak}, "conformance: cases=1 equal=0 listed=0 failures=1", 0},
-		"a row that says they are the same":   {[]string{"B7"}, "B7", []Difference{portsOnDel, unknown}, "conformance: cases=1 equal=0 listed=0 failures=1", 0},
+		"equal, and the rows are stale":     {nil, "", nil, "conformance: cases=1 equal=1 listed=0 failures=2", 2},
+		"listed":                            {[]string{"B7"}, "", []Difference{portsOnDel}, "conformance: cases=1 equal=0 listed=1 failures=0", 0},
+		"listed, and a row is stale":        {nil, "", []Difference{portsOnDel}, "conformance: cases=1 equal=0 listed=1 failures=1", 1},
+		"an unlisted difference":            {[]string{"B7"}, "", []Difference{portsOnDel, unknown}, "conformance: cases=1 equal=0 listed=0 failures=1", 0},
+		"one that the case knows":           {[]string{"B7"}, "B5-6", []Difference{unknown}, "conformance: cases=1 equal=0 listed=1 failures=0", 0},
+		"a row that others show":            {[]string{"B7"}, "", []Difference{portsOnDel, leak}, "conformance: cases=1 equal=0 listed=0 failures=1", 0},
+		"a row that says they are the same": {[]string{"B7"}, "B7", []Difference{portsOnDel, unknown}, "conformance: cases=1 equal=0 listed=0 failures=1", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Verdicts{Rows: maps.Clone(rows)}

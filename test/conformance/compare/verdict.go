@@ -84,7 +84,7 @@ func (v *Verdicts) Stale() []string {
 		case row.differs() && !v.seen[number]:
 			out = append(out, fmt.Sprintf("row %s says %q, but no case shows that difference", number, row.Verdict))
 		case !row.differs() && !v.covered[number]:
-			out = append(out, fmt.Sprintf("row %s says %q, but no case is about it", number, row.Verdict))
+			out = append(out, fmt.Sprintf("row %s says %q, but no case shows it", number, row.Verdict))
 		}
 	}
 	v.Failures += len(out)

@@ -63,7 +63,7 @@ func standIn(name string, stdin []byte) error {
 		return fmt.Errorf("reading the configuration: %w", err)
 	}
 	if slices.Contains(c.Behave.Fail, command) {
-		return types.NewError(max(c.Behave.Code, 100), "told to fail", "")
+		return types.NewError(max(c.Behave.Code, 100), "the case requests a failure", "")
 	}
 	switch {
 	case command != "ADD" && command != "DEL":

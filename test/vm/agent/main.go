@@ -45,5 +45,5 @@ func tool(args []string, out io.Writer) error {
 	case len(args) > 3 && args[0] == "vf":
 		return setVF(args[1], args[2], args[3:])
 	}
-	return fmt.Errorf("agent serve | sysfs | vf PF INDEX KEY=VALUE…: %q is none of them", args)
+	return fmt.Errorf("agent serve | sysfs | vf PF INDEX KEY=VALUE…: not %q", args)
 }

@@ -54,5 +54,5 @@ func setOne(link netlink.Link, vf int, key, value string) error {
 		}
 		return netlink.LinkSetVfRate(link, vf, 0, rate)
 	}
-	return fmt.Errorf("%q is none of mac, vlan, trust, spoofchk, rate", key)
+	return fmt.Errorf("unknown setting %q: use mac, vlan, trust, spoofchk or rate", key)
 }

@@ -21,8 +21,8 @@ const usage = `usage: nadra-cluster COMMAND
 
   build                                  build what a cluster runs
   up [-nodes N] [-image ARCHIVE]...      start a cluster, building what is missing
-  down                                   stop it and remove all that there is of it
-  status                                 say what runs
+  down                                   stop it and remove everything of it
+  status                                 list machines, components and nodes
   exec [-node N | -control-plane] [--] COMMAND...
                                          run a command on a node (default 1)
   kubectl ARGUMENT...                    run kubectl as the administrator
