@@ -90,7 +90,7 @@ func makeNetworks(b *testing.B, l *lab.Lab, f *webhookFigures) {
 	must(b, group.Wait())
 	f.NADsTook = time.Since(start).Seconds()
 	must(b, lab.Eventually(b.Context(), 10*time.Minute, func(ctx context.Context) error {
-		// The API server tells how many objects remain only without a selector.
+		// The API server counts the remaining objects only without a selector.
 		list, err := l.Kube.ResourceV1().DeviceClasses().List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
 			return err

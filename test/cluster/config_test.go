@@ -101,7 +101,7 @@ func TestNetNSOf(t *testing.T) {
 	if err != nil || path != "/var/run/netns/cni-1" {
 		t.Errorf("the network namespace is %q (%v)", path, err)
 	}
-	for _, info := range []string{"", strings.Replace(sandbox, "%", "", 1)} { // none told, and that of the host
+	for _, info := range []string{"", strings.Replace(sandbox, "%", "", 1)} { // without a namespace, and the host's
 		if path, err := netnsOf(info); err == nil {
 			t.Errorf("of %q the network namespace is %q", info, path)
 		}

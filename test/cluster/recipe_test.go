@@ -40,7 +40,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestInterruptedBuild looks at a build that fails half-way.
+// TestInterruptedBuild fails a build half-way.
 func TestInterruptedBuild(t *testing.T) {
 	cache := t.TempDir()
 	broken := errors.New("broken")

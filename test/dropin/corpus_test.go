@@ -34,8 +34,8 @@ var charts = []struct {
 	pods    int
 	picked  []string // interfaces with addresses of host-local
 }{{
-	// A router of a 5G transport network, as rendered from its chart. Its
-	// Deployment has a field of StatefulSets, which kubectl is told to ignore.
+	// A router of a 5G transport network, as rendered from its chart. Its Deployment has a
+	// field of StatefulSets, which kubectl ignores here.
 	name:  "xrd",
 	files: []string{"git-shassan__xrd-public/02-nad.yaml", "git-shassan__xrd-public/01-deployment.yaml"},
 	besides: `

@@ -111,8 +111,8 @@ func ready(net1, net2 string) func(*resourceapi.ResourceClaim) error {
 	}
 }
 
-// event returns a check that succeeds when an object has so many Events with a reason
-// and, unless that is none, one of them contains all parts.
+// event returns a check that succeeds when an object has exactly so many Events with a
+// reason and, unless times is 0, one of them contains all parts.
 func (f *fixture) event(object, eventReason string, times int32, parts ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		list, err := f.Kube.CoreV1().Events(f.NS).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + object + ",reason=" + eventReason})

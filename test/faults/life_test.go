@@ -27,8 +27,8 @@ const (
 
 // life is one pod, from creation to deletion.
 type life struct {
-	// name ends in the number of interfaces that the pod wants, for the
-	// checker: it is all that a container's configuration tells of a pod.
+	// name ends in the number of interfaces that the pod wants, for the checker: a
+	// container's configuration has nothing else about its pod.
 	name string
 	// claims has the names of the claims' templates.
 	claims []string

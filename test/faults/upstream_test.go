@@ -91,10 +91,10 @@ func TestLostContainer(t *testing.T) {
 // noNamespaces finds the sandbox in the driver's refusal of one whose specification is lost.
 var noNamespaces = regexp.MustCompile(`(?s)` + regexp.QuoteMeta(lab.Code(reason.SandboxUnspecified)) + `.*? sandbox ([0-9a-f]{12})\b`)
 
-// lostSpecification reports whether containerd, by its own log, has lost the
-// specification of the sandbox that a pod waits in: it starts a sandbox, and stores the
-// specification afterwards (RunPodSandbox, 2.4). Killed between the two, it goes on with
-// the sandbox and can tell nobody which namespaces it has.
+// lostSpecification reports whether containerd, by its own log, has lost the specification
+// of the sandbox that a pod waits in: it starts a sandbox, and stores the specification
+// afterwards (RunPodSandbox, 2.4). Killed between the two, it keeps the sandbox, but
+// reports no namespaces for it.
 func lostSpecification(p *corev1.Pod, containerd string) bool {
 	sandbox := noNamespaces.FindStringSubmatch(state(p))
 	return sandbox != nil && strings.Contains(containerd, "failed to unmarshal sandbox spec for pod "+sandbox[1])

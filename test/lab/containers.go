@@ -29,7 +29,7 @@ type Containers struct {
 	known map[string]Container
 }
 
-// NewContainers returns the containers of a node, none of which is read yet.
+// NewContainers returns a lister of a node's containers.
 func NewContainers(n *cluster.Node) *Containers {
 	return &Containers{node: n, known: map[string]Container{}}
 }

@@ -27,7 +27,7 @@ func read(t *testing.T, parts ...string) string {
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-// documented matches a row of the page's table: `name{labels}` | type | of whom | …
+// documented matches a row of the page's table, `name{labels}` | type | of whom | …
 var documented = regexp.MustCompile("(?m)^\\| `(nadra_\\w+)(?:\\{([\\w,]*)\\})?` \\| (\\w+) \\| (\\w+) \\| (.+) \\|$")
 
 // TestPageHasAllMetrics checks that the page has every metric of nadra with its type and

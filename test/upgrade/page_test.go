@@ -74,7 +74,7 @@ var varying = []struct {
 	{regexp.MustCompile(`(?m)^Left alone, .*\n`), ""},            // how old it is
 	{regexp.MustCompile(`(?m)^deleted ResourceClaim.*\n`), ""},   // the controller may have been first
 	{regexp.MustCompile(`(?m)^deleted ResourceSlice .*\n`), ""},  // in the order of names made up
-	{regexp.MustCompile(`(?m)^node node-[ab]: removed.*\n`), ""}, // whoever is first
+	{regexp.MustCompile(`(?m)^node node-[ab]: removed.*\n`), ""}, // in any order
 	{regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b`), "-POD"},
 	{regexp.MustCompile(`\b(probe|networks|nadra-node)-[0-9a-z]{5}\b`), "$1-POD"},
 	{regexp.MustCompile(`  +`), "  "},
