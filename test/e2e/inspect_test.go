@@ -59,17 +59,19 @@ func TestInspect(t *testing.T) {
 		f.Must(err)
 	}
 
+	const code = string(reason.PluginFailed)
+	failed := "(" + code + ".*no free virtual function|no free virtual function.*" + code + ")"
 	row := regexp.MustCompile(`(?m)^web +data0 +inspect/blue +Attached +10\.83\.0\.\d+/24 +` + f.node.Name() + `\s*$`)
 	f.Eventually(2*time.Minute, func(context.Context) error { return matches(row, watched.String()) })
 	f.Eventually(time.Minute, f.printing(cli.CodeOK, row, "get", "attachments", "--nad", "blue"))
-	f.Eventually(time.Minute, f.printing(cli.CodeOK, regexp.MustCompile(`(?m)^novf .* Failed .*`+string(reason.PluginFailed)+`.*no free virtual function`), "get", "att", "-o", "wide"))
+	f.Eventually(time.Minute, f.printing(cli.CodeOK, regexp.MustCompile(`(?m)^novf .* Failed .*`+failed), "get", "att", "-o", "wide"))
 	for pod, want := range map[string]struct {
 		parts string
 		owner reason.Owner
 	}{
 		"typo":   {`definition .*inspect/blu\b`, reason.OfManifest},
 		"remote": {`nodes .*` + f.node.Name(), reason.OfNode},
-		"novf":   {`attachment .*` + string(reason.PluginFailed) + `.*no free virtual function`, reason.OfPlugin},
+		"novf":   {`attachment .*` + failed, reason.OfPlugin},
 		"old":    {`claim .*`, reason.OfConversion},
 	} {
 		f.Eventually(time.Minute, f.printing(cli.CodeBlockers, regexp.MustCompile(`(?s)FAILED +`+want.parts+`.*`+regexp.QuoteMeta(string(want.owner))), "explain", "pod/"+pod))
