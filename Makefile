@@ -121,7 +121,7 @@ endef
 
 # The tests of ./test/e2e take 10 minutes one after another: they change the only node
 # of their cluster. `make test` has them in two lanes, each with a cluster of its own.
-BESIDE_NODES := ^Test(Bundle|Chart|Cleanup|Controller|Conver|Corpus|Doctor|Documented|Inspect|Kubectl|Snapshot)
+BESIDE_NODES := ^Test(Bundle|Chart|Cleanup|Controller|Conver|Corpus|Doctor|Documented|Examples|Inspect|Kubectl|Snapshot)
 e2e: image ## the same and much more as tests, on a real cluster of their own
 	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -timeout 40m)
 
