@@ -130,20 +130,30 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// docs/README.md leads to every page, and README.md to all but the decisions.
+// TestIndexes checks that docs/README.md links to every page of docs/, that README.md
+// links to those, to the pages of the project's root and to the examples, and that the
+// index of the decisions links to each of them.
 func TestIndexes(t *testing.T) {
 	all := pages(t)
-	for _, index := range []string{"README.md", "docs/README.md"} {
+	for index, listed := range map[string]func(name string) bool{
+		"README.md":                func(name string) bool { return !strings.HasPrefix(name, "docs/") || strings.Count(name, "/") == 1 },
+		"docs/README.md":           func(name string) bool { return strings.HasPrefix(name, "docs/") && !isDecision(name) },
+		"docs/decisions/README.md": isDecision,
+	} {
 		there := map[string]bool{index: true}
 		for _, target := range all[index].links() {
 			file, _ := all[index].resolve(target)
 			there[file] = true
 		}
 		for name := range all {
-			part := name == "README.md" || index == "README.md" && strings.Count(name, "/") > 1
-			if !there[name] && !part {
+			if listed(name) && !there[name] {
 				t.Errorf("%s has no link to %s", index, name)
 			}
 		}
 	}
+}
+
+// isDecision reports whether a page is a decision and not their index.
+func isDecision(name string) bool {
+	return strings.HasPrefix(name, "docs/decisions/") && path.Base(name) != "README.md"
 }

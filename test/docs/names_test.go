@@ -53,7 +53,7 @@ func TestNamedTests(t *testing.T) {
 	}
 }
 
-var projectPath = regexp.MustCompile(`^(build|cmd|docs|internal|manifests|pkg|test)/[\w./-]+$`)
+var projectPath = regexp.MustCompile(`^(build|cmd|docs|examples|internal|manifests|pkg|test)/[\w./-]+$`)
 
 // Files and folders of the project that a page names exist.
 func TestNamedFiles(t *testing.T) {

@@ -1,6 +1,5 @@
-// Package docs holds README.md and docs/ to what they say: links lead
-// somewhere, what is named is there, and what the code says to users is
-// explained.
+// Package docs checks the project's pages: links lead somewhere, what a page names
+// exists, and what the code says to users is explained.
 package docs
 
 import (
@@ -33,8 +32,8 @@ type section struct {
 	text    string
 }
 
-// pages returns README.md and docs/, which are read once for all tests. Tests
-// must not change them.
+// pages returns the pages of the project's root, docs/ and examples/, which are read
+// once for all tests. Tests must not change them.
 func pages(t *testing.T) map[string]page {
 	t.Helper()
 	found, err := readPages()
@@ -54,7 +53,11 @@ var readPages = sync.OnceValues(func() (map[string]page, error) {
 		found[name] = parse(name, string(text))
 		return err
 	}
-	return found, errors.Join(add("README.md"), fs.WalkDir(os.DirFS(root), "docs", func(name string, _ fs.DirEntry, err error) error {
+	top, err := fs.Glob(os.DirFS(root), "*.md")
+	for _, name := range append(top, "examples/README.md") {
+		err = errors.Join(err, add(name))
+	}
+	return found, errors.Join(err, fs.WalkDir(os.DirFS(root), "docs", func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, ".md") {
 			return err
 		}
