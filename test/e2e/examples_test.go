@@ -17,6 +17,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
+// examples is the namespace of the manifests below examples/.
+const examples = "nadra-examples"
+
 // exampleNetworks are the networks of examples/networks that one node with the
 // reference plugins can attach. The others need whereabouts or a card with SR-IOV.
 var exampleNetworks = []string{"macvlan", "bridge", "chain"}
@@ -25,32 +28,32 @@ var exampleNetworks = []string{"macvlan", "bridge", "chain"}
 // the interfaces of their pods: first with claims and the driver alone, then with the
 // annotation, for which the webhook creates the claims.
 func TestExamples(t *testing.T) {
-	f := setup(t, "nadra-examples")
+	f := setup(t, examples)
 	f.master("eth1")
 	f.bridge("br-examples")
 	var published []string
 	for _, network := range exampleNetworks {
-		f.must(f.Apply(f.ctx, f.example("networks", network)))
-		published = append(published, f.ns+"/"+network)
+		must(f.T, f.Apply(f.Context(), f.example("networks", network)))
+		published = append(published, examples+"/"+network)
 	}
-	f.must(f.Published(f.ctx, published...))
+	must(f.T, f.Published(f.Context(), published...))
 
 	f.part("with claims", func(f *fixture) {
 		f.runExamples("claims")
-		f.must(f.Apply(f.ctx, f.example("by-hand", "macvlan")))
+		must(f.T, f.Apply(f.Context(), f.example("by-hand", "macvlan")))
 		f.exampleHas("macvlan-by-hand", "data0", "10.91.0.")
 		f.deleteExamples("by-hand", "macvlan")
 	})
 
-	t.Cleanup(func() { f.must(f.RemoveController(f.ctx)) })
-	f.must(f.InstallController(f.ctx))
-	f.kubectl("label", "namespace", f.ns, "nadra.dev/owner=nadra")
+	t.Cleanup(func() { must(t, f.RemoveController(context.Background())) })
+	must(t, f.InstallController(t.Context()))
+	f.exampleKubectl("label", "namespace", examples, "nadra.dev/owner=nadra")
 	f.part("with the annotation", func(f *fixture) {
 		for _, network := range exampleNetworks {
 			f.hasClass(network, true)
 		}
 		f.runExamples("annotated")
-		f.kubectl("-n", f.ns, "delete", "net-attach-def", "--all")
+		f.exampleKubectl("-n", examples, "delete", "net-attach-def", "--all")
 		for _, network := range exampleNetworks {
 			f.hasClass(network, false)
 		}
@@ -61,7 +64,7 @@ func TestExamples(t *testing.T) {
 func (f *fixture) example(folder, name string) string {
 	f.Helper()
 	text, err := os.ReadFile(filepath.Join(lab.Root(), "examples", folder, name+".yaml"))
-	f.must(err)
+	must(f.T, err)
 	return strings.ReplaceAll(string(text), "busybox:1.37", cluster.TestImage)
 }
 
@@ -70,20 +73,20 @@ func (f *fixture) example(folder, name string) string {
 func (f *fixture) runExamples(folder string) {
 	f.Helper()
 	for _, name := range exampleNetworks {
-		f.must(f.Apply(f.ctx, f.example(folder, name)))
+		must(f.T, f.Apply(f.Context(), f.example(folder, name)))
 	}
 
 	f.exampleHas("macvlan", "net1", "10.91.0.")
 
 	f.exampleHas("chain", "data0", "10.93.0.10/24", "fd00:93::10/64", "02:00:00:93:00:10")
-	sysctl, err := f.Exec(f.ctx, f.ns, "chain", "cat", "/proc/sys/net/ipv4/conf/data0/arp_filter")
+	sysctl, err := f.Exec(f.Context(), examples, "chain", "cat", "/proc/sys/net/ipv4/conf/data0/arp_filter")
 	if err != nil || strings.TrimSpace(sysctl) != "1" {
 		f.Errorf("tuning, the second plugin of the chain, set arp_filter to %q (%v)", sysctl, err)
 	}
 
-	f.kubectl("-n", f.ns, "rollout", "status", "deploy/bridge", "--timeout=240s")
-	pods, err := f.Kube.CoreV1().Pods(f.ns).List(f.ctx, metav1.ListOptions{LabelSelector: "app=bridge"})
-	f.must(err)
+	f.exampleKubectl("-n", examples, "rollout", "status", "deploy/bridge", "--timeout=240s")
+	pods, err := f.Kube.CoreV1().Pods(examples).List(f.Context(), metav1.ListOptions{LabelSelector: "app=bridge"})
+	must(f.T, err)
 	if len(pods.Items) != 2 {
 		f.Errorf("the Deployment has %d pods, want 2", len(pods.Items))
 	}
@@ -91,7 +94,7 @@ func (f *fixture) runExamples(folder string) {
 		f.exampleHas(pods.Items[i].Name, "data0", "10.92.0.")
 		f.exampleHas(pods.Items[i].Name, "net2", "10.91.0.")
 		// The init container printed its interface, so it had the network, too.
-		if log := f.kubectl("-n", f.ns, "logs", pods.Items[i].Name, "-c", "look"); !strings.Contains(log, "10.92.0.") {
+		if log := f.exampleKubectl("-n", examples, "logs", pods.Items[i].Name, "-c", "look"); !strings.Contains(log, "10.92.0.") {
 			f.Errorf("init container of pod %s saw:\n%s", pods.Items[i].Name, log)
 		}
 	}
@@ -103,10 +106,10 @@ func (f *fixture) runExamples(folder string) {
 // of one of its interfaces.
 func (f *fixture) exampleHas(pod, ifName string, texts ...string) {
 	f.Helper()
-	_, err := f.Ready(f.ctx, f.ns, pod, 3*time.Minute)
-	f.must(err)
-	out, err := f.Exec(f.ctx, f.ns, pod, "ip", "addr", "show", ifName)
-	f.must(err)
+	_, err := f.Ready(f.Context(), examples, pod, 3*time.Minute)
+	must(f.T, err)
+	out, err := f.Exec(f.Context(), examples, pod, "ip", "addr", "show", ifName)
+	must(f.T, err)
 	for _, text := range append(texts, "UP,LOWER_UP") {
 		if !strings.Contains(out, text) {
 			f.Errorf("interface %s of pod %s lacks %s:\n%s", ifName, pod, text, out)
@@ -118,13 +121,29 @@ func (f *fixture) exampleHas(pod, ifName string, texts ...string) {
 func (f *fixture) deleteExamples(folder string, names ...string) {
 	f.Helper()
 	for _, name := range names {
-		f.must(f.Delete(f.ctx, f.example(folder, name)))
+		must(f.T, f.Delete(f.Context(), f.example(folder, name)))
 	}
-	f.eventually(2*time.Minute, func(ctx context.Context) error {
-		pods, err := f.Kube.CoreV1().Pods(f.ns).List(ctx, metav1.ListOptions{})
+	must(f.T, lab.Eventually(f.Context(), 2*time.Minute, func(ctx context.Context) error {
+		pods, err := f.Kube.CoreV1().Pods(examples).List(ctx, metav1.ListOptions{})
 		if err == nil && len(pods.Items) > 0 {
-			err = fmt.Errorf("%d pods are left in namespace %s", len(pods.Items), f.ns)
+			err = fmt.Errorf("%d pods are left in namespace %s", len(pods.Items), examples)
 		}
 		return err
-	})
+	}))
+}
+
+// exampleKubectl runs kubectl and returns what it prints.
+func (f *fixture) exampleKubectl(args ...string) string {
+	f.Helper()
+	out, err := f.Cluster.Kubectl(f.Context(), args...)
+	must(f.T, err)
+	return out
+}
+
+// must fails the test if err is not nil.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
