@@ -2,6 +2,7 @@ package docs
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -10,6 +11,9 @@ import (
 // design and on the plan, which only those have who wrote them.
 var cited = regexp.MustCompile(`\bdesign D\d+|\bdesign(-\d)?\.md\b|\bround (one|two|three)\b|\bstep \d+ of\b|[\s(]reference/[a-z-]+\.md\b|\.\./shared/(design|reference)`)
 
+// citedWords lists words of which every citation has one.
+var citedWords = []string{"design", "round ", "step ", "reference/"}
+
 // TestCitations checks that nothing cites a page that a reader of the repository does
 // not have. Reasons that somebody must know are in docs/decisions.
 func TestCitations(t *testing.T) {
@@ -17,9 +21,13 @@ func TestCitations(t *testing.T) {
 		if strings.HasSuffix(name, "/citations_test.go") {
 			continue
 		}
-		for _, m := range cited.FindAllStringIndex(text, -1) {
-			line := 1 + strings.Count(text[:m[0]], "\n")
-			t.Errorf("%s:%d cites %q, which is not in the repository", name, line, strings.TrimSpace(text[m[0]:m[1]]))
+		for i, line := range strings.Split(text, "\n") {
+			if !slices.ContainsFunc(citedWords, func(word string) bool { return strings.Contains(line, word) }) {
+				continue // most lines, and much faster than the expression
+			}
+			if m := cited.FindString(line); m != "" {
+				t.Errorf("%s:%d cites %q, which is not in the repository", name, i+1, strings.TrimSpace(m))
+			}
 		}
 	}
 }
