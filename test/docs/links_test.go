@@ -18,7 +18,7 @@ var (
 	lines     = regexp.MustCompile(`^L\d+(-L\d+)?$`)
 )
 
-// links are the targets of the page's links, without those to other sites.
+// links returns the targets of the page's links, without those to other sites.
 func (p page) links() []string {
 	text := inlineCode.ReplaceAllString(p.text, "code")
 	var all []string
@@ -30,7 +30,7 @@ func (p page) links() []string {
 	return all
 }
 
-// ids are the page's anchors that are no headings.
+// ids returns the page's anchors that are not headings.
 func (p page) ids() []string {
 	var all []string
 	for _, m := range id.FindAllStringSubmatch(p.text, -1) {
@@ -39,7 +39,7 @@ func (p page) ids() []string {
 	return all
 }
 
-// resolve tells which file of the project a link of the page leads to, and the
+// resolve returns the file of the project to which a link of the page leads, and the
 // anchor in it.
 func (p page) resolve(target string) (file, anchor string) {
 	file, anchor, _ = strings.Cut(target, "#")
@@ -49,7 +49,7 @@ func (p page) resolve(target string) (file, anchor string) {
 	return path.Join(path.Dir(p.path), file), anchor
 }
 
-// broken says what is wrong with a link, if anything is.
+// broken returns what is wrong with a link; empty if the link is valid.
 func broken(all map[string]page, p page, target string) string {
 	if strings.HasPrefix(target, "/") {
 		return "is not relative"
@@ -77,7 +77,7 @@ func broken(all map[string]page, p page, target string) string {
 	return ""
 }
 
-// Every link to a file or heading of the project leads there.
+// TestLinks checks that every link to a file or heading of the project leads there.
 func TestLinks(t *testing.T) {
 	all := pages(t)
 	count := 0

@@ -17,14 +17,14 @@ import (
 
 var root = filepath.Join("..", "..")
 
-// A page is a file of Markdown.
+// page is a file of Markdown.
 type page struct {
 	path     string    // from the project's root, with slashes
 	text     string    // without fenced code
 	sections []section // in order
 }
 
-// A section is a heading with what follows, up to the next heading of any level.
+// section is a heading with its text, up to the next heading of any level.
 type section struct {
 	level   int
 	heading string // as it is written
@@ -101,9 +101,9 @@ func parse(name, text string) page {
 
 var headingLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// anchor is what GitHub makes of a heading: lower case, spaces become hyphens,
-// of the rest letters, digits, hyphens and underscores stay. A heading that comes
-// again gets a number.
+// anchor returns the anchor that GitHub gives a heading: lower case, with hyphens for
+// spaces, and of other characters only letters, digits, hyphens and underscores. A
+// repeated heading gets a number.
 func anchor(text string, seen map[string]int) string {
 	text = headingLink.ReplaceAllString(text, "$1")
 	slug := strings.Map(func(r rune) rune {
@@ -152,7 +152,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// codes are the page's pieces of inline code.
+// codes returns the page's pieces of inline code.
 func (p page) codes() []string {
 	var all []string
 	for _, c := range inlineCode.FindAllString(p.text, -1) {
