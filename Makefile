@@ -64,9 +64,9 @@ lint: ## static checks and formatting
 	$(TOOL) golangci-lint run --allow-serial-runners ./...
 	$(TOOL) golangci-lint fmt --diff ./...
 
-# The database of vulnerabilities is on the network. If it cannot be read, the target
-# fails and says that nothing was checked. VULNDB names a mirror.
-vulncheck: ## look for known vulnerabilities in linked modules, by https://vuln.go.dev
+# The database of vulnerabilities is on the network, and the target says loudly
+# when it cannot be read: then nothing was checked. VULNDB is a mirror of it.
+vulncheck: ## known vulnerabilities in what is linked, by https://vuln.go.dev
 	@$(GO) build -modfile=$(CURDIR)/build/tools/go.mod -o $(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
 	@$(BIN)/govulncheck $(if $(VULNDB),-db $(VULNDB)) ./... || { code=$$?; \
 		[ $$code = 3 ] || echo 'vulncheck: NOTHING WAS CHECKED' >&2; exit $$code; }
