@@ -1,12 +1,12 @@
-# nadra. `make help` lists the targets. Everything that a target needs and that
-# a fresh Debian machine with Go, git and gcc lacks is installed by it.
+# `make help` lists the targets. On a fresh Debian machine with Go, git and gcc, each
+# target installs what else it needs.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
 export CGO_ENABLED ?= 0
-# Real manifests by others, for the tests that read them where they are at hand.
+# Manifests of other projects, for the tests that read them if they are present.
 ifneq ($(wildcard $(CURDIR)/../shared/corpus/open),)
 export NADRA_CORPUS ?= $(CURDIR)/../shared/corpus/open
 endif
@@ -19,7 +19,7 @@ GO      := go
 TESTSUM  = $(TOOL) gotestsum --format
 TOOL    := $(GO) tool -modfile=$(CURDIR)/build/tools/go.mod
 CLUSTER := $(BIN)/nadra-cluster
-# Tests that bring up a cluster, which takes root and some minutes.
+# Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
 .PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-beside e2e-dropin e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
@@ -31,8 +31,8 @@ help: ## show this
 build: ## build the binaries into bin/
 	$(GO) build -ldflags='$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
-# PKG are the packages, and RUN is a regular expression for the names of the tests, that
-# a target of tests runs; default all.
+# PKG names the packages, and RUN the tests by a regular expression, that a target of
+# tests runs; the default is all.
 TESTS = $(if $(RUN),-run '$(RUN)')
 define modules-of-their-own
 $(if $(PKG),,$(GO) -C build/mkimage test $(TESTS) ./...)
@@ -43,19 +43,18 @@ unit: ## the quick loop: all tests that need no cluster
 	$(TESTSUM) standard-quiet -- $(TESTS) $(or $(PKG),./...)
 	$(modules-of-their-own)
 
-# CI runs the same under the race detector, which needs cgo, and nothing of it is
-# skipped.
+# CI runs the same under the race detector, which needs cgo, and skips no test.
 race: libc chromium ## the quick loop under the race detector
 	@mkdir -p $(BIN)/lanes
 	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- -race $(TESTS) $(or $(PKG),./...)
 	$(modules-of-their-own)
 
-# FUZZTIME is how long each of them runs, two at a time: a number of inputs, such as
-# 500x, or a time, such as 10m. They begin with the inputs in the source alone; with
-# FUZZCACHE= also with those that earlier runs have found, which may be thousands.
+# FUZZTIME is how long each target runs, two at a time: a number of inputs, such as
+# 500x, or a time, such as 10m. They begin with the inputs in the source; with
+# FUZZCACHE= also with those that earlier runs found, which may be thousands.
 FUZZTIME ?= 500x
 FUZZCACHE ?= $(BIN)/fuzz
-fuzz: ## let every fuzz target look for what breaks it
+fuzz: ## run every fuzz target
 	@rm -rf $(BIN)/fuzz && mkdir -p $(BIN)/fuzz
 	@grep -rH --include='*_test.go' '^func Fuzz' pkg internal cmd | \
 		sed 's|^\(.*\)/[^/]*:func \(Fuzz[A-Za-z0-9]*\)(.*|\2 ./\1|' | \
@@ -78,19 +77,19 @@ $(BIN)/nadra-node.tar: build
 	$(GO) -C build/mkimage build -o $(BIN)/mkimage .
 	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/nadra-node /nadra-gate=$(BIN)/nadra-gate
 
-# Nothing in it needs root, and the manifests do not run it as root.
+# No program in it needs root, and the manifests do not run it as root.
 $(BIN)/nadra-controller.tar: $(BIN)/nadra-node.tar
 	$(BIN)/mkimage -o $@ -t $(CONTROLLER_IMAGE) -entrypoint /nadra-controller /nadra-controller=$(BIN)/nadra-controller
 
-# COMMIT is Git's HEAD unless given, and then nothing may be changed in the tree.
+# COMMIT is the commit of the release; by default Git's HEAD, and then the tree must be clean.
 REGISTRY ?= ghcr.io/nadra-dev
 release: ## VERSION=v0.1.0: images, kubectl-nadra, chart, manifests, SBOMs and sums into dist/
 	$(GO) -C build/release run . -version '$(VERSION)' -commit '$(COMMIT)' -registry '$(REGISTRY)' -source $(CURDIR) -out $(CURDIR)/dist
 
-release-check: ## a release made in two folders is the same, and what it should be
+release-check: ## build a release in two folders, compare them, and check the result
 	$(GO) -C build/release test -count=1 ./...
 
-# The driver with fail points and the race detector, for the fault suite only.
+# The driver with fail points and the race detector, only for the fault suite.
 $(BIN)/faults/nadra-node.tar: image libc
 	CGO_ENABLED=1 $(GO) build -race -tags failpoints -ldflags='$(LDFLAGS) -linkmode external -extldflags "-static -Wl,--no-warnings"' \
 		-o $(BIN)/faults/ ./cmd/nadra-node
@@ -105,13 +104,13 @@ cluster-up: $(CLUSTER) image ## build (once) and start the real cluster, with na
 cluster-down: $(CLUSTER) ## stop the cluster and leave nothing behind
 	$(CLUSTER) down
 
-demo: image $(CLUSTER) ## bring up a cluster and show a pod with its macvlan from an unchanged NAD
+demo: image $(CLUSTER) ## start a cluster and show a pod with its macvlan from an unchanged NAD
 	@$(GO) run ./test/demo
 
-# Tests on clusters: those of $(1), with go test's arguments $(2). All that they print is
-# in bin/lanes/TARGET.json; what is seen of it is gotestsum's FORMAT, and `make test`
-# shows names and failures only. The lanes lint and race vet and keep debug information.
-# $(3) is how the lines with a lane's figures begin, which are printed once more at the end.
+# Runs tests on clusters: those of $(1), with go test's arguments $(2). Their whole output is
+# in bin/lanes/TARGET.json; FORMAT is gotestsum's format of the printed part, and `make test`
+# prints names and failures only. The lanes lint and race vet and keep debug information.
+# $(3) is the beginning of the lines with a lane's figures, which are printed again at the end.
 FORMAT ?= standard-verbose
 define on-clusters
 @mkdir -p $(BIN)/lanes; code=0; \
@@ -120,18 +119,18 @@ define on-clusters
 endef
 
 # The tests of ./test/e2e take 10 minutes one after another: they change the only node
-# of their cluster. `make test` has them in two lanes, each with a cluster of its own.
-BESIDE_NODES := ^Test(Bundle|Chart|Cleanup|Controller|Conver|Corpus|Doctor|Documented|Inspect|Kubectl|Snapshot)
-e2e: image ## the same and much more as tests, on a real cluster of their own
+# of their cluster. `make test` runs them as two lanes, each with a cluster of its own.
+BESIDE_NODES := ^Test(Bundle|Chart|Cleanup|Controller|Conver|Corpus|Doctor|Documented|Examples|Inspect|Kubectl|Snapshot)
+e2e: image ## tests on a real cluster of one node
 	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -timeout 40m)
 
-e2e-node: image ## of e2e, what the driver does on a node
+e2e-node: image ## the tests of e2e about the driver on a node
 	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -timeout 30m -skip '$(BESIDE_NODES)')
 
-e2e-beside: image ## of e2e, controller, webhook, chart, kubectl nadra and the corpus
+e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
 	$(call on-clusters,./test/e2e/...,-timeout 30m $(if $(RUN),,-run '$(BESIDE_NODES)'))
 
-e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods go over unchanged, and back
+e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods move to nadra unchanged, and back
 	$(call on-clusters,./test/dropin/...,-timeout 20m)
 
 # BURST_PODS is the number of pods of a burst.
@@ -141,7 +140,7 @@ e2e-ipam: image ## two nodes with the real whereabouts and the real dhcp: no add
 e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
 	$(call on-clusters,./test/upgrade/...,-timeout 30m)
 
-conformance: build ## Multus and nadra side by side, with the same pods; their differences against docs/compatibility.md
+conformance: build ## give the same pods to Multus and nadra, and compare their differences with docs/compatibility.md
 	$(call on-clusters,./test/conformance,-timeout 30m,conformance)
 
 # FAULT_PODS is the number of pod lives, FAULT_SEED the schedule, which is printed.
@@ -156,19 +155,19 @@ faults-newest-nri: $(BIN)/faults/nadra-node.tar ## the same with the newest NRI 
 monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpacked into bin/
 	$(call on-clusters,./test/monitoring,-timeout 10m)
 
-# SRIOV_CNI=/path/to/sriov gives the lane that plugin; without it its cases count
-# as not run. NADRA_VM_HOLD=1 keeps the machine after the tests, for a person.
-test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugins that need a kernel of their own
+# SRIOV_CNI=/path/to/sriov names the plugin; without it, its cases count as not run.
+# NADRA_VM_HOLD=1 keeps the machine after the tests.
+test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugins that need another kernel
 	$(call on-clusters,./test/vm,-timeout 30m,vm-lane)
 
-# It takes more than an hour. BENCH_RESUME=1 goes on with a run that was cut off;
-# BENCH_CHURN is how long pods come and go (10m), BENCH_SCALE the simulated
+# It takes more than an hour. BENCH_RESUME=1 continues an interrupted run;
+# BENCH_CHURN is the time of the churn measurement (10m), BENCH_SCALE the simulated
 # clusters' nodes (1000,5000).
-bench: image ## measure, beside Multus; writes docs/performance.md and .json
+bench: image ## measure nadra beside Multus; writes docs/performance.md and .json
 	$(GO) test $(E2E) -count=1 -timeout 100m -run '^$$' -bench . ./test/bench/...
 
-# What several lanes need. `make test` makes it first and alone, and no lane makes it
-# again: two at once would write the same files.
+# What several lanes need. `make test` builds it first and alone, and no lane builds it
+# again: two lanes would write the same files.
 PARTS := build image $(BIN)/faults/nadra-node.tar libc chromium
 parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, images, Kubernetes and containerd
 	$(CLUSTER) build
@@ -187,13 +186,13 @@ test: $(BIN)/run-lanes $(CLUSTER) ## everything that CI runs
 	@$(CLUSTER) prune
 	@exec $(LANES) -clusters $(CLUSTERS) -fill '$(COMPUTE_LANES)' $(CLUSTER_LANES)
 
-# One after another, since the benchmark measures. It takes a night.
+# One lane after another, because the benchmark measures. It takes a night.
 test-long: export FAULT_PODS := 1000
 test-long: export FAULT_HANDLE_LIVES := 1000
 test-long: export BURST_PODS := 100
 test-long: export FUZZTIME := 10m
 test-long: export FUZZCACHE :=
-test-long: $(BIN)/run-lanes ## what takes hours: 1,000 pod lives, bursts of 100 pods, long fuzzing, the benchmark
+test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, long fuzzing, the benchmark
 	@exec $(LANES) faults faults-newest-nri e2e-ipam fuzz bench
 
 prune: $(CLUSTER) ## remove built components that nothing has used for a week, and show the size of the caches
@@ -202,12 +201,12 @@ prune: $(CLUSTER) ## remove built components that nothing has used for a week, a
 clean: ## remove build results of this tree (the cache of the cluster's parts stays)
 	rm -rf $(BIN)
 
-# What gcc alone lacks on a fresh machine.
+# The C library's headers, which gcc lacks on a fresh machine.
 libc:
 	@echo 'int main(void) { return 0; }' | gcc -x c -static -o /dev/null - 2>/dev/null || \
 		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libc6-dev; }
 
-# The browser in which the report's page is looked at.
+# The browser that tests the report's page.
 chromium:
 	@command -v chromium >/dev/null || \
 		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; }

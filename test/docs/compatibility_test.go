@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// sections are the parts of Multus' inventory, with the numbers that the
-// standard's requirements have in each. Those of B and D have numbers of ours.
+// sections lists the sections of docs/compatibility.md with the first and the last
+// number of each. Those of A are the standard's numbers.
 var sections = map[string][2]int{
 	"A1": {1, 9}, "A2": {10, 28}, "A3": {29, 43}, "A4": {44, 53}, "A5": {54, 65}, "A6": {66, 70},
 	"B1": {1, 18}, "B2": {1, 4}, "B3": {1, 7}, "B4": {1, 9}, "B5": {1, 11}, "B6": {1, 5}, "B7": {1, 4},
@@ -19,8 +19,7 @@ var sections = map[string][2]int{
 	"D2": {1, 9},
 }
 
-// verdicts are what nadra can be to a behaviour. One that changes something for
-// the user, or leaves it out, says how or why.
+// verdicts lists what nadra can do with a behaviour of Multus.
 var verdicts = []string{"same", "better", "different", "not supported", "not ours"}
 
 // TestCompatibilityIsComplete checks that docs/compatibility.md has one row for every

@@ -18,7 +18,7 @@ var (
 	lines     = regexp.MustCompile(`^L\d+(-L\d+)?$`)
 )
 
-// links are the targets of the page's links, without those to other sites.
+// links returns the targets of the page's links, without those to other sites.
 func (p page) links() []string {
 	text := inlineCode.ReplaceAllString(p.text, "code")
 	var all []string
@@ -30,7 +30,7 @@ func (p page) links() []string {
 	return all
 }
 
-// ids are the page's anchors that are no headings.
+// ids returns the page's anchors that are not headings.
 func (p page) ids() []string {
 	var all []string
 	for _, m := range id.FindAllStringSubmatch(p.text, -1) {
@@ -39,7 +39,7 @@ func (p page) ids() []string {
 	return all
 }
 
-// resolve tells which file of the project a link of the page leads to, and the
+// resolve returns the file of the project to which a link of the page leads, and the
 // anchor in it.
 func (p page) resolve(target string) (file, anchor string) {
 	file, anchor, _ = strings.Cut(target, "#")
@@ -49,7 +49,7 @@ func (p page) resolve(target string) (file, anchor string) {
 	return path.Join(path.Dir(p.path), file), anchor
 }
 
-// broken says what is wrong with a link, if anything is.
+// broken returns what is wrong with a link; empty if the link is valid.
 func broken(all map[string]page, p page, target string) string {
 	if strings.HasPrefix(target, "/") {
 		return "is not relative"
@@ -77,7 +77,7 @@ func broken(all map[string]page, p page, target string) string {
 	return ""
 }
 
-// Every link to a file or heading of the project leads there.
+// TestLinks checks that every link to a file or heading of the project leads there.
 func TestLinks(t *testing.T) {
 	all := pages(t)
 	count := 0
@@ -130,20 +130,30 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// docs/README.md leads to every page, and README.md to all but the decisions.
+// TestIndexes checks that docs/README.md links to every page of docs/, that README.md
+// links to those, to the pages of the project's root and to the examples, and that the
+// index of the decisions links to each of them.
 func TestIndexes(t *testing.T) {
 	all := pages(t)
-	for _, index := range []string{"README.md", "docs/README.md"} {
+	for index, listed := range map[string]func(name string) bool{
+		"README.md":                func(name string) bool { return !strings.HasPrefix(name, "docs/") || strings.Count(name, "/") == 1 },
+		"docs/README.md":           func(name string) bool { return strings.HasPrefix(name, "docs/") && !isDecision(name) },
+		"docs/decisions/README.md": isDecision,
+	} {
 		there := map[string]bool{index: true}
 		for _, target := range all[index].links() {
 			file, _ := all[index].resolve(target)
 			there[file] = true
 		}
 		for name := range all {
-			part := name == "README.md" || index == "README.md" && strings.Count(name, "/") > 1
-			if !there[name] && !part {
+			if listed(name) && !there[name] {
 				t.Errorf("%s has no link to %s", index, name)
 			}
 		}
 	}
+}
+
+// isDecision reports whether a page is a decision and not their index.
+func isDecision(name string) bool {
+	return strings.HasPrefix(name, "docs/decisions/") && path.Base(name) != "README.md"
 }

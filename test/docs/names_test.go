@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sources are all files below some folders, by path, that end in one of these.
+// sources returns, by path, the files below some folders that have one of these endings.
 func sources(t *testing.T, folders []string, endings ...string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -30,7 +30,7 @@ func sources(t *testing.T, folders []string, endings ...string) map[string]strin
 	return all
 }
 
-// Tests that a page names exist.
+// TestNamedTests checks that tests that a page names exist.
 func TestNamedTests(t *testing.T) {
 	there := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
@@ -53,9 +53,9 @@ func TestNamedTests(t *testing.T) {
 	}
 }
 
-var projectPath = regexp.MustCompile(`^(build|cmd|docs|internal|manifests|pkg|test)/[\w./-]+$`)
+var projectPath = regexp.MustCompile(`^(build|cmd|docs|examples|internal|manifests|pkg|test)/[\w./-]+$`)
 
-// Files and folders of the project that a page names exist.
+// TestNamedFiles checks that files and folders of the project that a page names exist.
 func TestNamedFiles(t *testing.T) {
 	named := 0
 	for _, p := range pages(t) {
@@ -74,7 +74,8 @@ func TestNamedFiles(t *testing.T) {
 	}
 }
 
-// Cases of the conformance suite that a page names exist: `plugins/macvlan-bridge`.
+// TestNamedCases checks that cases of the conformance suite that a page names exist:
+// `plugins/macvlan-bridge`.
 func TestNamedCases(t *testing.T) {
 	groups, there := map[string]bool{}, map[string]bool{}
 	name := regexp.MustCompile(`(?m)^- (?:\{)?name: ([\w.-]+)`)
@@ -106,14 +107,15 @@ func TestNamedCases(t *testing.T) {
 	}
 }
 
-// othersFlags are flags of other programs on the pages whose flags are checked.
+// othersFlags lists flags of other programs on the pages whose flags are checked.
 var othersFlags = []string{
 	"--enable-dynamic-resource-allocation", // cluster-autoscaler
 	"--root-dir",                           // kubelet
 	"--set",                                // helm
 }
 
-// Flags on the pages about setting nadra up are flags of its programs.
+// TestNamedFlags checks that flags on the pages for operators are flags of nadra's
+// programs.
 func TestNamedFlags(t *testing.T) {
 	all := strings.Builder{}
 	for _, text := range sources(t, []string{"cmd", "internal/cli", "internal/controller"}, ".go") {

@@ -16,12 +16,12 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// A definition on a page, and the case of the conformance suite that it is said to
-// be from, if it is.
+// definition matches a NAD on a page, and the line before it, which may name a case of
+// the conformance suite.
 var definition = regexp.MustCompile("(?s)([^\n]*)\n\n```yaml\n(.*?)```")
 
-// The NADs on the pages about plugins can be read, and those from a case of the
-// conformance suite have the configuration of one there.
+// TestDefinitions checks that the NADs on the pages about plugins can be parsed, and that
+// those from a case of the conformance suite have the same configuration there.
 func TestDefinitions(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(root, "docs", "cni", "*.md"))
 	if err != nil {
@@ -66,7 +66,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// groupOf is the group of the first case that a line names after "From".
+// groupOf returns the group of the first case that a line names after "From".
 func groupOf(line string) string {
 	m := regexp.MustCompile("^From `([a-z-]+)/[\\w.-]+`").FindStringSubmatch(line)
 	if m == nil {

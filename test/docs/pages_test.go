@@ -1,6 +1,5 @@
-// Package docs holds README.md and docs/ to what they say: links lead
-// somewhere, what is named is there, and what the code says to users is
-// explained.
+// Package docs checks the project's pages: links lead somewhere, what a page names
+// exists, and what the code says to users is explained.
 package docs
 
 import (
@@ -18,14 +17,14 @@ import (
 
 var root = filepath.Join("..", "..")
 
-// A page is a file of Markdown.
+// page is a file of Markdown.
 type page struct {
 	path     string    // from the project's root, with slashes
 	text     string    // without fenced code
 	sections []section // in order
 }
 
-// A section is a heading with what follows, up to the next heading of any level.
+// section is a heading with its text, up to the next heading of any level.
 type section struct {
 	level   int
 	heading string // as it is written
@@ -33,8 +32,8 @@ type section struct {
 	text    string
 }
 
-// pages returns README.md and docs/, which are read once for all tests. Tests
-// must not change them.
+// pages returns the pages of the project's root, docs/ and examples/, which are read
+// once for all tests. Tests must not change them.
 func pages(t *testing.T) map[string]page {
 	t.Helper()
 	found, err := readPages()
@@ -54,7 +53,11 @@ var readPages = sync.OnceValues(func() (map[string]page, error) {
 		found[name] = parse(name, string(text))
 		return err
 	}
-	return found, errors.Join(add("README.md"), fs.WalkDir(os.DirFS(root), "docs", func(name string, _ fs.DirEntry, err error) error {
+	top, err := fs.Glob(os.DirFS(root), "*.md")
+	for _, name := range append(top, "examples/README.md") {
+		err = errors.Join(err, add(name))
+	}
+	return found, errors.Join(err, fs.WalkDir(os.DirFS(root), "docs", func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, ".md") {
 			return err
 		}
@@ -98,9 +101,9 @@ func parse(name, text string) page {
 
 var headingLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// anchor is what GitHub makes of a heading: lower case, spaces become hyphens,
-// of the rest letters, digits, hyphens and underscores stay. A heading that comes
-// again gets a number.
+// anchor returns the anchor that GitHub gives a heading: lower case, with hyphens for
+// spaces, and of other characters only letters, digits, hyphens and underscores. A
+// repeated heading gets a number.
 func anchor(text string, seen map[string]int) string {
 	text = headingLink.ReplaceAllString(text, "$1")
 	slug := strings.Map(func(r rune) rune {
@@ -149,7 +152,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// codes are the page's pieces of inline code.
+// codes returns the page's pieces of inline code.
 func (p page) codes() []string {
 	var all []string
 	for _, c := range inlineCode.FindAllString(p.text, -1) {

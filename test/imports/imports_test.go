@@ -200,6 +200,65 @@ func moduleOf(path string) string {
 	return strings.Join(parts[:min(keep, len(parts))], "/")
 }
 
+// TestPackageTable compares the table of packages in docs/architecture.md with the first
+// sentence of each package's comment. With -update it writes the table.
+func TestPackageTable(t *testing.T) {
+	const begin, end = "<!-- packages: begin -->\n", "<!-- packages: end -->\n"
+	page := filepath.Join("..", "..", "docs", "architecture.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), begin)
+	_, after, found2 := strings.Cut(rest, end)
+	if !found || !found2 {
+		t.Fatalf("%s lacks the lines %q and %q", page, begin, end)
+	}
+	table := "\n| package | purpose |\n| --- | --- |\n"
+	for _, p := range readPackages(t) {
+		if p.Doc == "" {
+			t.Errorf("package %s has no comment", p.ImportPath)
+		}
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if slices.Contains(pure, name) {
+			name += " (pure)"
+		}
+		table += fmt.Sprintf("| %s | %s |\n", name, strings.ReplaceAll(purpose(p.Doc), "|", "\\|"))
+	}
+	golden.Check(t, page, before+begin+table+"\n"+end+after)
+}
+
+// readPackages lists the product's own packages with their synopses.
+func readPackages(t *testing.T) (packages []struct{ ImportPath, Doc string }) {
+	t.Helper()
+	watchSources(t)
+	out, err := exec.Command("go", "list", "-json=ImportPath,Doc", module+"pkg/...", module+"internal/...", module+"cmd/...").Output()
+	if err != nil {
+		t.Fatalf("listing the packages of %s: %v", module, err)
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct{ ImportPath, Doc string }
+		switch err := d.Decode(&p); {
+		case err == io.EOF:
+			return packages
+		case err != nil:
+			t.Fatalf("reading the list of packages: %v", err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// purpose shortens "Package x does y." and "Command x does y:" to "does y".
+func purpose(synopsis string) string {
+	text := strings.TrimRight(synopsis, ".:")
+	for _, kind := range []string{"Package ", "Command "} {
+		if rest, found := strings.CutPrefix(text, kind); found {
+			_, text, _ = strings.Cut(rest, " ")
+		}
+	}
+	return text
+}
+
 // TestPure holds the pure packages to their rule.
 func TestPure(t *testing.T) {
 	g := readGraph(t)
