@@ -20,10 +20,10 @@ import (
 // TestChart installs, upgrades and uninstalls the chart with the real Helm on a cluster
 // without nadra. An annotated pod must run, and the CRD of NADs must stay.
 func TestChart(t *testing.T) {
+	helm := buildHelm(t) // before the time limit: without caches, the build alone takes minutes
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	f := startBare(ctx, t)
-	helm := buildHelm(ctx, t)
 	run := func(args ...string) string {
 		t.Helper()
 		out, err := f.Cluster.ControlPlane().Exec(ctx, helm, append([]string{"--kubeconfig", f.Cluster.Kubeconfig(), "-n", "default"}, args...)...)
@@ -86,10 +86,10 @@ func startBare(ctx context.Context, t *testing.T) *fixture {
 }
 
 // buildHelm builds the Helm whose library also renders the chart in its tests.
-func buildHelm(ctx context.Context, t *testing.T) string {
+func buildHelm(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "helm")
-	build := exec.CommandContext(ctx, "go", "-C", filepath.Join(lab.Root(), "test", "chart"), "build", "-o", path, "helm.sh/helm/v3/cmd/helm")
+	build := exec.CommandContext(t.Context(), "go", "-C", filepath.Join(lab.Root(), "test", "chart"), "build", "-o", path, "helm.sh/helm/v3/cmd/helm")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building helm: %v\n%s", err, out)

@@ -75,7 +75,7 @@ func (l *Lab) ScaleController(ctx context.Context, replicas int) error {
 	if _, err := l.Cluster.Kubectl(ctx, "-n", ControllerNamespace, "scale", "deployment/nadra-controller", fmt.Sprintf("--replicas=%d", replicas)); err != nil {
 		return err
 	}
-	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
+	return Eventually(ctx, 5*time.Minute, func(ctx context.Context) error {
 		pods, err := l.Kube.CoreV1().Pods(ControllerNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nadra-controller"})
 		if err != nil {
 			return err

@@ -161,7 +161,7 @@ func (l *Lab) InstallCRD(ctx context.Context) error {
 
 // WaitDriver waits until every node has a ResourceSlice of nadra.
 func (l *Lab) WaitDriver(ctx context.Context) error {
-	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
+	return Eventually(ctx, 5*time.Minute, func(ctx context.Context) error {
 		slices, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + DriverName})
 		if err != nil {
 			return err

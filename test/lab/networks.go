@@ -30,7 +30,7 @@ func (l *Lab) Devices(ctx context.Context) (map[string]resourceapi.Device, error
 
 // Published waits until all these NADs are published.
 func (l *Lab) Published(ctx context.Context, nads ...string) error {
-	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
+	return Eventually(ctx, 5*time.Minute, func(ctx context.Context) error {
 		devices, err := l.Devices(ctx)
 		if err != nil {
 			return err

@@ -168,7 +168,7 @@ func (l *Lab) DeletePod(ctx context.Context, namespace, name string) error {
 // ClaimWhen waits until the pod's claim satisfies ok.
 func (l *Lab) ClaimWhen(ctx context.Context, pod *corev1.Pod, ok func(*resourceapi.ResourceClaim) error) (*resourceapi.ResourceClaim, error) {
 	var claim *resourceapi.ResourceClaim
-	err := Eventually(ctx, time.Minute, func(ctx context.Context) error {
+	err := Eventually(ctx, 5*time.Minute, func(ctx context.Context) error {
 		p, err := l.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -188,7 +188,7 @@ func (l *Lab) CreateNamespace(ctx context.Context, name string) error {
 	if _, err := l.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
+	return Eventually(ctx, 5*time.Minute, func(ctx context.Context) error {
 		_, err := l.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
