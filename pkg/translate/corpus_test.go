@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/nadra-dev/nadra/internal/golden"
+	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -99,10 +100,9 @@ func TestCorpusVerdicts(t *testing.T) {
 func checkParses(t testing.TB, got Result) {
 	t.Helper()
 	for _, f := range got.Files {
-		for _, d := range split(f) {
-			d.parse()
-			if d.err != nil && !bytes.Contains(f.Data, d.text) {
-				t.Errorf("%s: the output does not parse: %v", f.Name, d.err)
+		for _, part := range yamledit.Split(f.Data) {
+			if _, err := yamledit.Parse(part); err != nil && !bytes.Contains(f.Data, part.Text) {
+				t.Errorf("%s: the output does not parse: %v", f.Name, err)
 			}
 		}
 	}
