@@ -25,7 +25,7 @@ func newManager(t *testing.T) manager.Manager {
 		Scheme: runtime.NewScheme(), Metrics: server.Options{BindAddress: "0"},
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 			m := meta.NewDefaultRESTMapper(nil)
-			for _, o := range read() {
+			for _, o := range cachedObjects() {
 				gvk, err := apiutil.GVKForObject(o, s)
 				if err != nil {
 					return nil, err

@@ -43,22 +43,22 @@ func TestClaim(t *testing.T) {
 		"no such version":          {requests: lan, config: "{opaque: {driver: net.nadra.dev, parameters: {apiVersion: nadra.dev/v2, kind: AttachmentConfig}}}", want: []string{`apiVersion: "nadra.dev/v2" is not known`}},
 		"no parameters":            {requests: lan, config: "{opaque: {driver: net.nadra.dev}}", want: []string{"spec.devices.config[0].opaque.parameters: Invalid value"}},
 		"no address":               {requests: lan, config: config("a", "ips: [10.0.0.300]"), want: []string{"spec.devices.config[0].opaque.parameters.ips[0]: Invalid value"}},
-		"another network":          {requests: lan, config: config("a", "network: {name: wan}"), want: []string{`parameters.network: Invalid value: "shop/wan": is not the network of class lan.shop.nad.nadra.dev: use class wan.shop.nad.nadra.dev`}},
-		"another network for all":  {requests: lan + "," + wan, config: config("", "network: {name: lan}"), want: []string{"is not the network of class wan.infra"}},
+		"another network":          {requests: lan, config: config("a", "network: {name: wan}"), want: []string{`parameters.network: Invalid value: "shop/wan": `, `class lan.shop.nad.nadra.dev: use class wan.shop.nad.nadra.dev`}},
+		"another network for all":  {requests: lan + "," + wan, config: config("", "network: {name: lan}"), want: []string{`Invalid value: "shop/lan": `, "class wan.infra"}},
 		"another request's":        {requests: lan + "," + wan, config: config("b", "network: {namespace: infra, name: wan}")},
 		"one alternative's":        {requests: free, config: config("f/x", "network: {name: lan}")},
-		"another alternative's":    {requests: free, config: config("f/z", "network: {name: lan}"), want: []string{"is not the network of class wan.infra"}},
-		"all alternatives'":        {requests: free, config: config("f", "network: {name: lan}"), want: []string{"is not the network of class wan.infra"}},
+		"another alternative's":    {requests: free, config: config("f/z", "network: {name: lan}"), want: []string{`Invalid value: "shop/lan": `, "class wan.infra"}},
+		"all alternatives'":        {requests: free, config: config("f", "network: {name: lan}"), want: []string{`Invalid value: "shop/lan": `, "class wan.infra"}},
 		"a request of that prefix": {requests: "{name: f, exactly: {deviceClassName: lan.shop.nad.nadra.dev}}, {name: fx, exactly: {deviceClassName: wan.infra.nad.nadra.dev}}", config: config("f", "network: {name: lan}")},
 		"administrative access": {
 			requests: "{name: a, exactly: {deviceClassName: lan.shop.nad.nadra.dev, adminAccess: true}}",
 			want:     []string{"spec.devices.requests[0].exactly.adminAccess: Forbidden"},
 		},
-		"isolated":                {requests: lan + "," + wan, isolation: alone, want: []string{"spec.devices.requests[1].exactly.deviceClassName: Forbidden: network infra/wan is of another namespace"}},
+		"isolated":                {requests: lan + "," + wan, isolation: alone, want: []string{"spec.devices.requests[1].exactly.deviceClassName: Forbidden: [NamespaceIsolation] ", "network infra/wan"}},
 		"isolated alternative":    {requests: free, isolation: alone, want: []string{"spec.devices.requests[0].firstAvailable[1].deviceClassName: Forbidden"}},
 		"shared":                  {requests: lan + "," + wan, isolation: shared},
 		"isolated by config":      {requests: "{name: a, exactly: {deviceClassName: fast}}", config: config("", "network: {namespace: infra, name: wan}"), isolation: alone, want: []string{"parameters.network: Forbidden"}},
-		"isolated, a dotted name": {requests: "{name: a, exactly: {deviceClassName: a.b.infra.nad.nadra.dev}}", isolation: alone, want: []string{"network infra/a.b is of another namespace"}},
+		"isolated, a dotted name": {requests: "{name: a, exactly: {deviceClassName: a.b.infra.nad.nadra.dev}}", isolation: alone, want: []string{"[NamespaceIsolation] ", "network infra/a.b"}},
 	} {
 		var spec resourceapi.ResourceClaimSpec
 		if err := yaml.UnmarshalStrict([]byte("devices: {requests: ["+c.requests+"], config: ["+c.config+"]}"), &spec); err != nil {

@@ -187,7 +187,7 @@ var rules = []Rule{
 		ResourceShortfall, Warning, "The pod has fewer devices than networks",
 		"limits request fewer devices of a pool than the pod has networks that draw from it. They often request none because another webhook adds them.",
 		"Multus calls the CNI plugin of a network without a device, and the plugin fails or attaches another interface. The claim requests one device for each network, so the pod needs more devices than before and stays pending until they are free.",
-		"Check that nadra's nodes have a device for each network, or remove the network from the annotation. Switch off the webhook that adds the resources.",
+		"Check that nadra's nodes have a device for each network. Disable the webhook that adds the resources.",
 	},
 	{
 		ResourceUnread, Blocker, "A number of devices is invalid",
