@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,12 +17,13 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// cluster is a client with these objects and the indexes of the cache.
+// cluster returns a client with objects and the indexes of the cache.
 func cluster(objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).
 		WithIndex(&nadv1.NetworkAttachmentDefinition{}, byClass, func(o client.Object) []string { return classesOf(o, true) }).
@@ -38,8 +40,8 @@ func there(t *testing.T, c client.Client, o client.Object, namespace, name strin
 	return !apierrors.IsNotFound(err)
 }
 
-// One look at each class that there is brings those in order whose NADs came,
-// went or changed while nobody looked.
+// TestClassesConverge checks that one reconciliation corrects classes whose NADs were created, deleted or
+// changed while no controller ran.
 func TestClassesConverge(t *testing.T) {
 	edited := ownClass("a", "edited")
 	edited.Spec.Selectors = nil
@@ -73,14 +75,16 @@ func TestClassesConverge(t *testing.T) {
 		t.Error("the pool has no class")
 	}
 	select {
-	case said := <-recorder.Events:
-		t.Log(said)
+	case event := <-recorder.Events:
+		if !strings.HasPrefix(event, "Warning "+string(reason.NoDeviceClass)+" ") || reason.In(event) != reason.NetworkInvalid {
+			t.Errorf("got event %s", event)
+		}
 	default:
-		t.Error("no event says that a NAD has no class")
+		t.Error("there is no event about a NAD without a class")
 	}
 }
 
-// annotated is a pod as admission leaves it, and the template that it refers to.
+// annotated returns an admitted pod and the template to which it refers.
 func annotated(t *testing.T, name string, created time.Time) (*corev1.Pod, *resourceapi.ResourceClaimTemplate) {
 	t.Helper()
 	manifest := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a","annotations":{"k8s.v1.cni.cncf.io/networks":"net"}},"spec":{"containers":[{"name":"main"}]}}`
@@ -138,7 +142,7 @@ func TestCollect(t *testing.T) {
 	if again := look(); again != time.Minute {
 		t.Errorf("a minute before its end a template is looked at again after %s", again)
 	}
-	// A pod comes and goes: it begins anew.
+	// A new pod restarts the wait.
 	pod.ResourceVersion = ""
 	if err := c.Create(t.Context(), pod); err != nil {
 		t.Fatal(err)
@@ -155,8 +159,8 @@ func TestCollect(t *testing.T) {
 	is(false, "ten minutes after its last pod")
 }
 
-// A template that admission has just made, whose pod is still to come, stays
-// although nobody refers to it since long, so far as the clock of before says.
+// TestCollectLeavesTheNew checks that a recreated template stays until its pod exists, although the old
+// template of the same name was unused for long.
 func TestCollectLeavesTheNew(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	_, template := annotated(t, "p", start)
@@ -174,8 +178,8 @@ func TestCollectable(t *testing.T) {
 		want   bool
 	}{
 		{"as admission made it", func(*resourceapi.ResourceClaimTemplate) {}, true},
-		{"without our label", func(t *resourceapi.ResourceClaimTemplate) { t.Labels = nil }, false},
-		{"with a label of somebody's", func(t *resourceapi.ResourceClaimTemplate) { t.Labels["argocd"] = "x" }, false},
+		{"without the label", func(t *resourceapi.ResourceClaimTemplate) { t.Labels = nil }, false},
+		{"with a label of a user", func(t *resourceapi.ResourceClaimTemplate) { t.Labels["argocd"] = "x" }, false},
 		{"applied, too", func(t *resourceapi.ResourceClaimTemplate) {
 			t.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}
 		}, false},
@@ -222,7 +226,9 @@ func TestRepair(t *testing.T) {
 		t.Fatal("a template was made for a pod that does not say what is in it, or needs none any more")
 	}
 	if len(recorder.Events) != 1 {
-		t.Errorf("%d events, want one on the pod that does not say what it needs", len(recorder.Events))
+		t.Errorf("%d events, want one about the pod without annotation", len(recorder.Events))
+	} else if event := <-recorder.Events; !strings.HasPrefix(event, "Warning "+string(reason.TemplateMissing)+" ") || !strings.Contains(event, template.Name) {
+		t.Errorf("got event %s", event)
 	}
 	look("p")
 	var again resourceapi.ResourceClaimTemplate
@@ -231,7 +237,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// Of tens of thousands of pods little is kept.
+// TestSlimPod checks what the cache keeps of a pod.
 func TestSlimPod(t *testing.T) {
 	pod, template := annotated(t, "p", time.Unix(1, 0))
 	slim, err := slimPod(pod)
@@ -242,8 +248,8 @@ func TestSlimPod(t *testing.T) {
 	if got := owned.TemplatesOf(&kept.Spec); len(got) != 1 || got[0] != template.Name || !waits(kept) {
 		t.Errorf("it is not known what the pod needs: %v", got)
 	}
-	if leftTo(kept) != metrics.OfNadra {
-		t.Errorf("its networks are left to %q", leftTo(kept))
+	if cachedAttacher(kept) != metrics.OfNadra {
+		t.Errorf("its networks are left to %q", cachedAttacher(kept))
 	}
 	if kept.Annotations != nil || kept.Spec.Containers != nil {
 		t.Error("more is kept than is asked for")

@@ -55,6 +55,9 @@ var table = []Entry{
 		"Install the plugin, or correct type in the NAD. The driver needs no restart."},
 	{PluginUnhealthy, Publish, "A plugin answers STATUS with an error. Pods that have the network keep it.", OfPlugin,
 		"Repair what the plugin names. STATUS is asked again, and the network is offered when it succeeds."},
+	{NoDeviceClass, Publish, "The network, or its resource pool, gets no DeviceClass for the reason that follows, so no claim can request it.", OfNetwork,
+		"Correct the NetworkAttachmentDefinition as the message says. The controller then creates the class."},
+	{DeviceClassNameShortened, Publish, "The name of the network's DeviceClass is shortened and ends in a hash, because the full name exceeds the length of an object's name.", OfNetwork, ""},
 
 	{PoolMissing, Pools, "A definition of resource pools is missing, or cannot be read: a ConfigMap or key of --pool-config, a SriovNetworkNodePolicy, or the node's labels.", OfCluster,
 		"Create the object or key, or correct the flag. If the node's labels are not known: does the Node exist?"},
@@ -71,6 +74,8 @@ var table = []Entry{
 		"The cause follows: the API server, or a right of the controller. The pod's owner tries again."},
 	{TemplateNotCreated, Admit, "The webhook cannot create the ResourceClaimTemplate of the pod.", OfCluster,
 		"Raise the quota count/resourceclaimtemplates.resource.k8s.io, or give the controller its ClusterRole: the API server's reason follows. One template serves all pods of equal needs."},
+	{TemplateMissing, Admit, "A waiting pod refers to a ResourceClaimTemplate that does not exist, and the pod's annotation does not determine its content.", OfPod,
+		"Create the ResourceClaimTemplate, or delete the pod so that its successor is admitted again."},
 	{ObjectNotRead, Admit, "The API server did not give the controller an object, or gave one that it does not understand.", OfCluster,
 		"The cause follows. Whoever creates the pod tries again."},
 	{ControllerBug, Admit, "nadra's controller has a bug. No other pod is held back.", OfCluster,
