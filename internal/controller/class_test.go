@@ -90,20 +90,20 @@ func TestNetworkClass(t *testing.T) {
 		nad   *nadv1.NetworkAttachmentDefinition
 		pools bool
 		class string
-		event reason.Code
+		event string
 	}{
 		{"a network", nad("a", "net", bridge), false, "net.a.nad.nadra.dev", ""},
 		{"its configuration is a file of the nodes", nad("a", "net", ""), false, "net.a.nad.nadra.dev", ""},
-		{"no JSON", nad("a", "net", "{"), false, "", reason.NoDeviceClass},
-		{"attached by an agent", nad("a", "net", `{"cniVersion":"1.0.0","type":"antrea","networkType":"vlan"}`), false, "", reason.NoDeviceClass},
+		{"no JSON", nad("a", "net", "{"), false, "", eventNoDeviceClass},
+		{"attached by an agent", nad("a", "net", `{"cniVersion":"1.0.0","type":"antrea","networkType":"vlan"}`), false, "", eventNoDeviceClass},
 		{"draws from a pool", pooled("a", "vf", "intel.com/sriov"), false, "", ""},
 		{"draws from a pool that is served", pooled("a", "vf", "intel.com/sriov"), true, "vf.a.nad.nadra.dev", ""},
 		{"names a capacity of nodes", pooled("a", "ovs", "ovs-cni.network.kubevirt.io/br1"), false, "ovs.a.nad.nadra.dev", ""},
-		{"a name that is too long", nad("a", long, bridge), false, attachment.DeviceClassName(attachment.NetworkRef{Namespace: "a", Name: long}), reason.DeviceClassNameShortened},
+		{"a name that is too long", nad("a", long, bridge), false, attachment.DeviceClassName(attachment.NetworkRef{Namespace: "a", Name: long}), eventDeviceClassNameShortened},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			class, remark := networkClass(c.nad, c.pools)
-			name, event := "", reason.Code("")
+			name, event := "", ""
 			if class != nil {
 				name = class.Name
 				if class.Labels[v1alpha1.ManagedByLabel] != v1alpha1.Controller {
@@ -112,6 +112,9 @@ func TestNetworkClass(t *testing.T) {
 			}
 			if remark != nil {
 				event = remark.reason
+				if remark.warning && reason.In(remark.text) != reason.NetworkInvalid {
+					t.Errorf("got event %s", remark.text)
+				}
 			}
 			if name != c.class || event != c.event {
 				t.Errorf("class %q, event %q; want %q, %q", name, event, c.class, c.event)
@@ -149,7 +152,7 @@ func TestPoolClass(t *testing.T) {
 					t.Errorf("it serves %s", *class.Spec.ExtendedResourceName)
 				}
 			}
-			if name != c.class || (remark != nil) != c.warns || remark != nil && (remark.reason != reason.NoDeviceClass || reason.In(remark.text) != reason.PoolInvalid) {
+			if name != c.class || (remark != nil) != c.warns || remark != nil && (remark.reason != eventNoDeviceClass || reason.In(remark.text) != reason.PoolInvalid) {
 				t.Errorf("class %q, event %v; want %q, %v", name, remark, c.class, c.warns)
 			}
 		})

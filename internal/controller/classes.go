@@ -140,7 +140,7 @@ func (r *classes) emit(nad *nadv1.NetworkAttachmentDefinition, m *remark) {
 	if m.warning {
 		kind = corev1.EventTypeWarning
 	}
-	r.events.Eventf(nad, nil, kind, string(m.reason), "KeepDeviceClass", "%s", m.text)
+	r.events.Eventf(nad, nil, kind, m.reason, "KeepDeviceClass", "%s", m.text)
 }
 
 // do performs an action.

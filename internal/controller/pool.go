@@ -3,7 +3,6 @@ package controller
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -43,7 +42,7 @@ func nameRune(r rune) rune {
 // if a class of a user serves the resource.
 func poolClass(pool string, others []resourceapi.DeviceClass) (*resourceapi.DeviceClass, *remark) {
 	if err := checkPool(pool); err != nil {
-		return nil, &remark{true, reason.NoDeviceClass, fmt.Sprintf("the resource pool gets no DeviceClass: %v", err)}
+		return nil, noClass(err)
 	}
 	for _, other := range others {
 		if other.Spec.ExtendedResourceName != nil && *other.Spec.ExtendedResourceName == pool && !owned.Managed(&other) {

@@ -76,7 +76,7 @@ func TestClassesConverge(t *testing.T) {
 	}
 	select {
 	case event := <-recorder.Events:
-		if !strings.HasPrefix(event, "Warning "+string(reason.NoDeviceClass)+" ") || reason.In(event) != reason.NetworkInvalid {
+		if !strings.HasPrefix(event, "Warning "+eventNoDeviceClass+" ") || reason.In(event) != reason.NetworkInvalid {
 			t.Errorf("got event %s", event)
 		}
 	default:
@@ -227,7 +227,7 @@ func TestRepair(t *testing.T) {
 	}
 	if len(recorder.Events) != 1 {
 		t.Errorf("%d events, want one about the pod without annotation", len(recorder.Events))
-	} else if event := <-recorder.Events; !strings.HasPrefix(event, "Warning "+string(reason.TemplateMissing)+" ") || !strings.Contains(event, template.Name) {
+	} else if event := <-recorder.Events; !strings.HasPrefix(event, "Warning TemplateMissing ") || reason.In(event) != reason.TemplateMissing || !strings.Contains(event, template.Name) {
 		t.Errorf("got event %s", event)
 	}
 	look("p")

@@ -154,8 +154,9 @@ func (r *repairer) templatesFor(ctx context.Context, pod *corev1.Pod) (map[strin
 // repair creates a template, or emits an event if its content is unknown.
 func (r *repairer) repair(ctx context.Context, pod *corev1.Pod, name string, template *resourceapi.ResourceClaimTemplate) error {
 	if template == nil {
-		r.events.Eventf(pod, nil, corev1.EventTypeWarning, string(reason.TemplateMissing), "RepairTemplate",
-			"ResourceClaimTemplate %s does not exist, and the pod's annotation does not determine its content: create the template, or delete the pod so that its successor is admitted again", name)
+		err := reason.Errorf(reason.TemplateMissing, "ResourceClaimTemplate %s does not exist, and the pod's annotation does not determine its content: "+
+			"create the template, or delete the pod so that its successor is admitted again", name)
+		r.events.Eventf(pod, nil, corev1.EventTypeWarning, "TemplateMissing", "RepairTemplate", "%v", err)
 		return nil
 	}
 	template.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.Controller}

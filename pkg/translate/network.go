@@ -2,7 +2,6 @@ package translate
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -48,7 +47,7 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		n.blocked = err
 	}
 	if agent := agentOf(parsed); agent != "" {
-		n.blocked = fmt.Errorf("%s attaches network %s, not a CNI plugin", agent, parsed.Ref)
+		n.blocked = reason.Errorf(reason.NetworkInvalid, "%s attaches network %s, not a CNI plugin", agent, parsed.Ref)
 	}
 	if n.resourceName == "" {
 		n.poolless = poolless(parsed)
@@ -97,7 +96,7 @@ func (n *inputNetwork) readConfig() {
 	config := get(o.node, "spec", "config")
 	at := o.path.Child("spec", "config")
 	if config != nil && len(config.Content) > 0 {
-		n.blocked = errors.New("spec.config: must be a string")
+		n.blocked = reason.Errorf(reason.NetworkInvalid, "spec.config: must be a string")
 		n.add(NetworkNotJSON, at, n.doc.at(config), "must be a string that contains JSON")
 		return
 	}

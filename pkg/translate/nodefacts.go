@@ -32,9 +32,9 @@ func (n *inputNetwork) checkOnNodes(nodes []NodeFacts, thing string, has func(No
 	switch with := len(nodes) - len(without); {
 	case len(without) == 0:
 	case with == 0:
-		n.add(none, at, n.place(at), "none of the %d nodes has %s", len(nodes), thing)
+		n.add(none, at, n.place(at), "%s is on none of the %d nodes", thing, len(nodes))
 	default:
-		n.add(some, at, n.place(at), "%d of %d nodes have %s; missing on %s", with, len(nodes), thing, firstNames(without))
+		n.add(some, at, n.place(at), "%s is on %d of %d nodes; missing on %s", thing, with, len(nodes), firstNames(without))
 	}
 }
 

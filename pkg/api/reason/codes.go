@@ -10,13 +10,6 @@ const (
 	PluginUnhealthy Code = "PluginUnhealthy"
 )
 
-// Codes of networks and resource pools without a DeviceClass, or with another name of it. The
-// controller's events on NADs have them as reasons.
-const (
-	NoDeviceClass            Code = "NoDeviceClass"
-	DeviceClassNameShortened Code = "DeviceClassNameShortened"
-)
-
 // Codes of resource pools that a node does not serve as they are defined.
 const (
 	PoolMissing  Code = "PoolMissing"

@@ -55,9 +55,6 @@ var table = []Entry{
 		"Install the plugin, or correct type in the NAD. The driver needs no restart."},
 	{PluginUnhealthy, Publish, "A plugin answers STATUS with an error. Pods that have the network keep it.", OfPlugin,
 		"Repair what the plugin names. STATUS is asked again, and the network is offered when it succeeds."},
-	{NoDeviceClass, Publish, "The network, or its resource pool, gets no DeviceClass for the reason that follows, so no claim can request it.", OfNetwork,
-		"Correct the NetworkAttachmentDefinition as the message says. The controller then creates the class."},
-	{DeviceClassNameShortened, Publish, "The name of the network's DeviceClass is shortened and ends in a hash, because the full name exceeds the length of an object's name.", OfNetwork, ""},
 
 	{PoolMissing, Pools, "A definition of resource pools is missing, or cannot be read: a ConfigMap or key of --pool-config, a SriovNetworkNodePolicy, or the node's labels.", OfCluster,
 		"Create the object or key, or correct the flag. If the node's labels are not known: does the Node exist?"},
