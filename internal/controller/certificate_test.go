@@ -75,7 +75,7 @@ func TestChainIsMadeAnew(t *testing.T) {
 	}
 	renamed, _, err := made.next(now, []string{"other.nadra-system.svc"})
 	if err != nil || renamed.leaf.VerifyHostname("other.nadra-system.svc") != nil {
-		t.Errorf("for another name of the service the certificate is not made anew: %v", err)
+		t.Errorf("for another name of the Service the certificate is not replaced: %v", err)
 	}
 	if !renamed.authority.cert.Equal(made.authority.cert) {
 		t.Error("for another name of the service the CA was replaced, too")

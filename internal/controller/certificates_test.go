@@ -52,7 +52,7 @@ func TestCertificateIsStoredTrustedAndServed(t *testing.T) {
 	}
 	first := round()
 	if got := expires.Sub(now).Round(time.Hour); got != lifetime {
-		t.Errorf("it is told to expire after %s, want %s", got, lifetime)
+		t.Errorf("the metric has an expiry in %s, want %s", got, lifetime)
 	}
 	handshake(t, serving, first, now)
 	version := mutating.ResourceVersion
@@ -74,7 +74,7 @@ func TestCertificateIsStoredTrustedAndServed(t *testing.T) {
 	}
 	handshake(t, serving, second, now)
 
-	// Two thirds of a year later: first the new CA is told, then it signs.
+	// After two thirds of a year the new CA is first trusted, then it signs.
 	now = now.Add(250 * 24 * time.Hour)
 	third := round()
 	handshake(t, serving, second, now)

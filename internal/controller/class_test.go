@@ -51,8 +51,8 @@ func TestDecide(t *testing.T) {
 		c.Labels = nil
 		return c
 	}
-	going := edited()
-	going.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1, 0)))
+	deleting := edited()
+	deleting.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1, 0)))
 	reordered := ownClass("a", "net")
 	reordered.Spec.Config[0].Opaque.Parameters.Raw = []byte(`{"network":{"name":"net","namespace":"a"},"kind":"AttachmentConfig","apiVersion":"nadra.dev/v1alpha1"}`)
 
@@ -69,7 +69,7 @@ func TestDecide(t *testing.T) {
 		{"the NAD is gone", nil, ownClass("a", "net"), remove},
 		{"made by hand, and another", ownClass("a", "net"), byHand(), leave},
 		{"made by hand, and the NAD is gone", nil, byHand(), leave},
-		{"being deleted: another will be made", ownClass("a", "net"), going, leave},
+		{"being deleted: it will be recreated", ownClass("a", "net"), deleting, leave},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			what, object := decide(c.want, c.there)

@@ -75,7 +75,7 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 		is(w.ClientConfig, webhook.ValidateClaimsPath)
 	}
 	if len(validating.Webhooks) != 3 {
-		t.Errorf("%d webhooks judge claims, templates and classes", len(validating.Webhooks))
+		t.Errorf("%d webhooks validate claims, templates and classes", len(validating.Webhooks))
 	}
 	read[corev1.Service](t, objects, "Service", controller.DefaultService)
 	role := read[rbacv1.Role](t, objects, "Role", controller.Name)

@@ -110,7 +110,7 @@ func TestWhoAttaches(t *testing.T) {
 		"attached by Multus":             {asking("p", withNet1), metrics.OfMultus},
 		"attached by Multus, with a GPU": {asking("p", withNet1, claims("gpu"), claims("unknown")), metrics.OfMultus},
 		"left to Multus":                 {asking("p", "", in(corev1.PodPending)), metrics.OfMultus},
-		"attached by nobody":             {asking("p", onlyDefault), metrics.OfNobody},
+		"not attached":                   {asking("p", onlyDefault), metrics.OfNobody},
 		"without a status":               {asking("p", ""), metrics.OfNobody},
 		"with an invalid status":         {asking("p", "{"), metrics.OfNobody},
 		"a broken annotation":            {asking("p", "", names("[{")), metrics.OfNobody},

@@ -65,10 +65,10 @@ func TestClassesConverge(t *testing.T) {
 			t.Errorf("class of %s: there is one: %v, want %v", name, got, want)
 		}
 		if name == "edited" && len(class.Spec.Selectors) != 1 {
-			t.Error("the class that was edited is not put right")
+			t.Error("the edited class was not corrected")
 		}
 		if name == "byhand" && (len(class.Spec.Selectors) != 0 || owned.Managed(&class)) {
-			t.Error("the class made by hand was touched")
+			t.Error("the handwritten class was changed")
 		}
 	}
 	if !there(t, c, &resourceapi.DeviceClass{}, "", "sriov.intel.com.pool.nadra.dev") {
@@ -115,7 +115,7 @@ func TestCollect(t *testing.T) {
 	c := cluster(pod, template)
 	now := start
 	r := &collector{Client: c, grace: 10 * time.Minute, now: func() time.Time { return now }}
-	look := func() time.Duration {
+	reconcile := func() time.Duration {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), request("a", template.Name))
 		if err != nil {
@@ -129,33 +129,33 @@ func TestCollect(t *testing.T) {
 			t.Fatalf("%s: there is a template: %v, want %v", when, got, want)
 		}
 	}
-	if again := look(); again != 0 {
-		t.Errorf("a template in use is looked at again after %s", again)
+	if again := reconcile(); again != 0 {
+		t.Errorf("a template in use is reconciled again after %s", again)
 	}
 	if err := c.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	if again := look(); again != 10*time.Minute {
-		t.Errorf("a template that is not in use any more is looked at again after %s", again)
+	if again := reconcile(); again != 10*time.Minute {
+		t.Errorf("an unused template is reconciled again after %s", again)
 	}
 	now = now.Add(9 * time.Minute)
-	if again := look(); again != time.Minute {
-		t.Errorf("a minute before its end a template is looked at again after %s", again)
+	if again := reconcile(); again != time.Minute {
+		t.Errorf("a minute before its deletion a template is reconciled again after %s", again)
 	}
 	// A new pod restarts the wait.
 	pod.ResourceVersion = ""
 	if err := c.Create(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	look()
+	reconcile()
 	if err := c.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Minute)
-	look()
+	reconcile()
 	is(true, "a minute after its last pod")
 	now = now.Add(10 * time.Minute)
-	look()
+	reconcile()
 	is(false, "ten minutes after its last pod")
 }
 
@@ -167,7 +167,7 @@ func TestCollectLeavesTheNew(t *testing.T) {
 	r := &collector{Client: cluster(template), grace: time.Minute, now: func() time.Time { return start }}
 	r.idle = map[client.ObjectKey]time.Time{client.ObjectKeyFromObject(template): start.Add(-time.Hour)}
 	if result, err := r.Reconcile(t.Context(), request("a", template.Name)); err != nil || result.RequeueAfter != time.Minute {
-		t.Errorf("it is looked at after %s (%v), want a minute", result.RequeueAfter, err)
+		t.Errorf("it is reconciled again after %s (%v), want a minute", result.RequeueAfter, err)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestRepair(t *testing.T) {
 	c := cluster(pod, stripped, running, nad("a", "net", bridge))
 	recorder := events.NewFakeRecorder(5)
 	r := &repairer{Client: c, live: c, events: recorder, now: func() time.Time { return now }}
-	look := func(name string) time.Duration {
+	reconcile := func(name string) time.Duration {
 		t.Helper()
 		result, err := r.Reconcile(context.Background(), request("a", name))
 		if err != nil {
@@ -216,24 +216,24 @@ func TestRepair(t *testing.T) {
 		}
 		return result.RequeueAfter
 	}
-	if again := look("p"); again != cacheLag {
-		t.Errorf("a pod that is new is looked at again after %s", again)
+	if again := reconcile("p"); again != cacheLag {
+		t.Errorf("a new pod is reconciled again after %s", again)
 	}
 	now = now.Add(time.Minute)
-	look("running")
-	look("stripped")
+	reconcile("running")
+	reconcile("stripped")
 	if there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
-		t.Fatal("a template was made for a pod that does not say what is in it, or needs none any more")
+		t.Fatal("a template was created for a pod that has no annotation, or needs none")
 	}
 	if len(recorder.Events) != 1 {
 		t.Errorf("%d events, want one about the pod without annotation", len(recorder.Events))
 	} else if event := <-recorder.Events; !strings.HasPrefix(event, "Warning TemplateMissing ") || reason.In(event) != reason.TemplateMissing || !strings.Contains(event, template.Name) {
 		t.Errorf("got event %s", event)
 	}
-	look("p")
+	reconcile("p")
 	var again resourceapi.ResourceClaimTemplate
 	if !there(t, c, &again, "a", template.Name) || !owned.Managed(&again) {
-		t.Fatal("the template was not made again")
+		t.Fatal("the template was not recreated")
 	}
 }
 
@@ -246,12 +246,12 @@ func TestSlimPod(t *testing.T) {
 	}
 	kept := slim.(*corev1.Pod)
 	if got := owned.TemplatesOf(&kept.Spec); len(got) != 1 || got[0] != template.Name || !waits(kept) {
-		t.Errorf("it is not known what the pod needs: %v", got)
+		t.Errorf("the slim pod lacks its templates: %v", got)
 	}
 	if cachedAttacher(kept) != metrics.OfNadra {
-		t.Errorf("its networks are left to %q", cachedAttacher(kept))
+		t.Errorf("the slim pod is attached by %q", cachedAttacher(kept))
 	}
 	if kept.Annotations != nil || kept.Spec.Containers != nil {
-		t.Error("more is kept than is asked for")
+		t.Error("the slim pod has annotations or containers")
 	}
 }

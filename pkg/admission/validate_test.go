@@ -38,7 +38,7 @@ func TestClaim(t *testing.T) {
 		"no network":               {requests: lan + "," + wan, config: config("", "interface: data0")},
 		"another driver's":         {requests: lan, config: "{opaque: {driver: gpu.example.com, parameters: {a: b}}}"},
 		"beside another driver's":  {requests: gpu + "," + lan, config: config("", "network: {name: lan}")},
-		"class of somebody's own":  {requests: "{name: a, exactly: {deviceClassName: fast}}", config: config("", "network: {name: lan}")},
+		"class of a user":          {requests: "{name: a, exactly: {deviceClassName: fast}}", config: config("", "network: {name: lan}")},
 		"no such field":            {requests: lan, config: config("a", "iface: x"), want: []string{`spec.devices.config[0].opaque.parameters: Invalid value: unknown field "iface"`}},
 		"no such version":          {requests: lan, config: "{opaque: {driver: net.nadra.dev, parameters: {apiVersion: nadra.dev/v2, kind: AttachmentConfig}}}", want: []string{`apiVersion: "nadra.dev/v2" is not known`}},
 		"no parameters":            {requests: lan, config: "{opaque: {driver: net.nadra.dev}}", want: []string{"spec.devices.config[0].opaque.parameters: Invalid value"}},
@@ -84,7 +84,7 @@ func TestClass(t *testing.T) {
 		"a cut name":             {class: attachment.DeviceClassName(long), config: config("", "network: {namespace: shop, name: "+long.Name+"}")},
 		"another network":        {class: "lan.shop.nad.nadra.dev", config: config("", "network: {namespace: shop, name: wan}"), want: []string{"spec.config[0].opaque.parameters.network: Invalid value: \"shop/wan\""}},
 		"no namespace":           {class: "lan.shop.nad.nadra.dev", config: config("", "network: {name: lan}"), want: []string{"spec.config[0].opaque.parameters.network.namespace: Required value"}},
-		"of somebody's own":      {class: "fast", config: config("", "network: {name: lan}")},
+		"class of a user":        {class: "fast", config: config("", "network: {name: lan}")},
 		"no such field":          {class: "fast", config: config("", "mtu: 9000"), want: []string{`unknown field "mtu"`}},
 		"another driver's":       {class: "fast", config: "{opaque: {driver: gpu.example.com, parameters: {a: b}}}"},
 		"two, the second is bad": {class: "fast", config: config("", "interface: a") + "," + config("", "interface: lo"), want: []string{"spec.config[1].opaque.parameters.interface: Invalid value"}},
@@ -98,7 +98,7 @@ func TestClass(t *testing.T) {
 	}
 }
 
-// compare wants each text in the error, and no error where there is none.
+// compare checks that an error has all texts, or that there is no error if there are no texts.
 func compare(t *testing.T, name string, err error, want []string) {
 	t.Helper()
 	if len(want) == 0 && err != nil {

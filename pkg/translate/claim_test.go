@@ -74,19 +74,19 @@ func TestManyNetworks(t *testing.T) {
 	}
 }
 
-// Findings, accounts and objects do not depend on how often or on how many
-// processors one converts.
+// TestSameInputSameOutput checks that results do not depend on the order in which processors convert
+// files.
 func TestSameInputSameOutput(t *testing.T) {
 	in := Input{Files: many(200, 20)}
 	first := Convert(in)
 	for range 3 {
 		again := Convert(in)
 		if fmt.Sprint(first.Findings, first.Workloads, first.Accounts) != fmt.Sprint(again.Findings, again.Workloads, again.Accounts) {
-			t.Fatal("it says something else")
+			t.Fatal("the second result differs")
 		}
 		for i := range first.Created {
 			if string(first.Created[i].YAML()) != string(again.Created[i].YAML()) {
-				t.Fatalf("object %d is another one", i)
+				t.Fatalf("object %d differs", i)
 			}
 		}
 	}

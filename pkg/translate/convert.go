@@ -55,7 +55,7 @@ func Convert(in Input) Result {
 	for _, n := range known.networks {
 		result.Networks = append(result.Networks, n.verdict)
 	}
-	outcomes := make([]converted, len(in.Files))
+	outcomes := make([]fileResult, len(in.Files))
 	parallel(len(in.Files), func(i int) {
 		outcomes[i] = convertFile(in.Files[i], env)
 		result.Files[i].Data = outcomes[i].data
@@ -77,7 +77,7 @@ func Convert(in Input) Result {
 
 // created returns the networks, classes and templates that neither the input nor the cluster has,
 // each once.
-func (e *environment) created(files []File, known index, outcomes []converted) []Created {
+func (e *environment) created(files []File, known index, outcomes []fileResult) []Created {
 	var out []Created
 	for _, n := range known.networks {
 		at := n.verdict.Position.File

@@ -10,9 +10,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// converted is the result for one file. It has no nodes, because the nodes of a large input would
+// fileResult is the result for one file. It has no nodes, because the nodes of a large input would
 // not fit into memory.
-type converted struct {
+type fileResult struct {
 	data      []byte
 	looked    map[string]int
 	findings  []Finding
@@ -39,8 +39,8 @@ type work struct {
 }
 
 // convertFile converts a file, document by document. It only reads the environment.
-func convertFile(f File, env *environment) converted {
-	out := converted{looked: map[string]int{}}
+func convertFile(f File, env *environment) fileResult {
+	out := fileResult{looked: map[string]int{}}
 	changed := false
 	for _, part := range yamledit.Split(f.Data) {
 		text := out.document(f.Name, part, env)
@@ -57,7 +57,7 @@ func convertFile(f File, env *environment) converted {
 }
 
 // document converts a document. It returns its new text, nil if nothing changes.
-func (out *converted) document(file string, part yamledit.Part, env *environment) []byte {
+func (out *fileResult) document(file string, part yamledit.Part, env *environment) []byte {
 	d, err := parseDocument(file, part)
 	if err != nil {
 		out.findings = append(out.findings, Finding{
@@ -180,7 +180,7 @@ func (w *work) kept() (Code, bool) {
 }
 
 // add adds the verdict, findings and accounts of an object.
-func (out *converted) add(w *work) {
+func (out *fileResult) add(w *work) {
 	findings := w.reporter.findings
 	out.findings = append(out.findings, findings...)
 	out.workloads = append(out.workloads, Verdict{

@@ -65,11 +65,11 @@ func TestPodRefused(t *testing.T) {
 		}
 	}
 	if _, err := Pod([]byte("{"), Options{}); err == nil {
-		t.Error("half a pod is taken")
+		t.Error("an incomplete pod is accepted")
 	}
 }
 
-// The webhook and the command line do the same to the same pod.
+// TestPodAsConvert checks that Pod and Convert change a pod in the same way.
 func TestPodAsConvert(t *testing.T) {
 	asConvert(t, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"k8s.v1.cni.cncf.io/networks": "lan"}}, "spec": {"containers": [{"name": "a"}]}}`,
 		Options{Namespace: "shop", Lookup: lookup("")})
