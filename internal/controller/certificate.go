@@ -196,7 +196,7 @@ func (c *chain) data() (map[string][]byte, error) {
 	return map[string][]byte{caCertKey: c.bundle(), caKeyKey: key, tlsCertKey: c.pair[0], tlsKeyKey: c.pair[1]}, nil
 }
 
-// readChain is the inverse of data. The caller replaces a chain that is invalid or has expired.
+// readChain reads the data of the Secret. The caller replaces a chain that is invalid or has expired.
 func readChain(data map[string][]byte, now time.Time) (*chain, error) {
 	authorities, err := cert.ParseCertsPEM(data[caCertKey])
 	if err != nil {

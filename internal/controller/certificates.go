@@ -93,7 +93,7 @@ func (r *certificates) step(ctx context.Context, secret *corev1.Secret) (*chain,
 		return nil, 0, err
 	}
 	log.FromContext(ctx).Info("Stored a certificate", "secret", klog.KRef(r.secret.Namespace, r.secret.Name),
-		"expiry", next.leaf.NotAfter, "authorityExpiry", next.authority.cert.NotAfter)
+		"expires", next.leaf.NotAfter, "authorityExpires", next.authority.cert.NotAfter)
 	return next, again, nil
 }
 

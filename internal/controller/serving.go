@@ -38,7 +38,7 @@ func (s *Serving) Use(config *tls.Config) {
 	}
 }
 
-// Ready is a readiness check. It returns an error while there is no certificate.
+// Ready implements a readiness check. It returns an error while there is no certificate.
 func (s *Serving) Ready(*http.Request) error {
 	if s.current.Load() == nil {
 		return errNoCertificate
@@ -76,6 +76,6 @@ func (r *servingReader) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	if r.expires != nil {
 		r.expires(pair.Leaf.NotAfter)
 	}
-	log.FromContext(ctx).Info("Serving with a new certificate", "secret", klog.KRef(r.secret.Namespace, r.secret.Name), "expiry", pair.Leaf.NotAfter)
+	log.FromContext(ctx).Info("Serving with a new certificate", "secret", klog.KRef(r.secret.Namespace, r.secret.Name), "expires", pair.Leaf.NotAfter)
 	return reconcile.Result{}, nil
 }
