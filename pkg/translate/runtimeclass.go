@@ -21,22 +21,22 @@ const kataAnnotation = "io.katacontainers."
 // checkRuntime reports pods that run in virtual machines, by the handler of their RuntimeClass. If
 // the handler is unknown, it goes by the name of the class and by annotations for Kata
 // Containers.
-func (p podRules) checkRuntime() {
-	name := get(p.pod.template, "spec", "runtimeClassName")
-	handler, known := p.env.handler(str(name))
+func (r podRules) checkRuntime() {
+	name := get(r.pod.template, "spec", "runtimeClassName")
+	handler, known := r.env.handler(str(name))
 	if !known {
 		handler = str(name)
 	}
 	if slices.ContainsFunc(vmHandlers, func(part string) bool { return strings.Contains(handler, part) }) {
-		p.add(VMRuntime, p.pod.at.Child("spec", "runtimeClassName"), p.doc.at(name), "handler %s", handler)
+		r.add(VMRuntime, r.pod.at.Child("spec", "runtimeClassName"), r.doc.at(name), "handler %s", handler)
 		return
 	}
 	if known {
 		return
 	}
-	yamledit.Entries(get(p.pod.template, "metadata", "annotations"), func(key, _ *yaml.Node) {
-		if strings.HasPrefix(key.Value, kataAnnotation) && !p.has(VMRuntime) {
-			p.add(VMRuntime, p.pod.annotationPath(key.Value), p.doc.at(key), "the annotation is for Kata Containers")
+	yamledit.Entries(get(r.pod.template, "metadata", "annotations"), func(key, _ *yaml.Node) {
+		if strings.HasPrefix(key.Value, kataAnnotation) && !r.has(VMRuntime) {
+			r.add(VMRuntime, r.pod.annotationPath(key.Value), r.doc.at(key), "the annotation is for Kata Containers")
 		}
 	})
 }
