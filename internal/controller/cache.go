@@ -21,12 +21,12 @@ import (
 const (
 	// byClass finds NADs by the names of the classes that they may need.
 	byClass = "nadra.dev/class"
-	// byTemplate finds pods by the templates of ours that they refer to.
+	// byTemplate finds pods by the templates of nadra to which they refer.
 	byTemplate = "nadra.dev/template"
 )
 
-// CacheOptions keep of a cluster what is asked for, and no more: there may be
-// tens of thousands of pods and of NADs.
+// CacheOptions returns options of a cache that only keeps what the controllers read. There may be tens
+// of thousands of pods and NADs.
 func CacheOptions(o Options) cache.Options {
 	own := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", Name)}
 	return cache.Options{
@@ -43,10 +43,8 @@ func CacheOptions(o Options) cache.Options {
 	}
 }
 
-// slimPod keeps of a pod who it is, which templates it refers to, whether it
-// waits, and who attaches its networks (see leftTo). Pods without our templates
-// are only counted as being there; of one that names networks others are kept,
-// too.
+// slimPod reduces a pod to its identity, the templates to which it refers, its node, and what attaches
+// its networks (see cachedAttacher). It keeps handwritten templates only for pods that name networks.
 func slimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -58,10 +56,10 @@ func slimPod(object any) (any, error) {
 			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
 		},
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
-		Status: corev1.PodStatus{Reason: attacher(pod)},
+		Status: corev1.PodStatus{Reason: attacherOf(pod)},
 	}
 	templates := owned.TemplatesOf(&pod.Spec)
-	if leftTo(slim) != "" {
+	if cachedAttacher(slim) != "" {
 		templates = owned.AllTemplates(&pod.Spec)
 	}
 	for _, name := range templates {
@@ -70,7 +68,7 @@ func slimPod(object any) (any, error) {
 	return slim, nil
 }
 
-// slimTemplate keeps of the managed fields only who manages any, and how.
+// slimTemplate reduces managed fields to managers and operations.
 func slimTemplate(object any) (any, error) {
 	if t, ok := object.(*resourceapi.ResourceClaimTemplate); ok {
 		for i := range t.ManagedFields {
@@ -80,6 +78,7 @@ func slimTemplate(object any) (any, error) {
 	return object, nil
 }
 
+// addIndexes adds the indexes to the cache.
 func addIndexes(ctx context.Context, indexer client.FieldIndexer, pools bool) error {
 	classNames := func(o client.Object) []string { return classesOf(o, pools) }
 	if err := indexer.IndexField(ctx, &nadv1.NetworkAttachmentDefinition{}, byClass, classNames); err != nil {
@@ -91,6 +90,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer, pools bool) er
 	return nil
 }
 
+// podTemplates returns the templates of nadra to which a pod refers.
 func podTemplates(o client.Object) []string {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -99,7 +99,7 @@ func podTemplates(o client.Object) []string {
 	return owned.TemplatesOf(&pod.Spec)
 }
 
-// classesOf are the names of the classes that a NAD may need.
+// classesOf returns the names of the classes that a NAD may need.
 func classesOf(o client.Object, pools bool) []string {
 	names := []string{attachment.DeviceClassName(attachment.NetworkRef{Namespace: o.GetNamespace(), Name: o.GetName()})}
 	if pool := attachment.PoolOf(o.GetAnnotations()); pools && pool != "" {

@@ -18,8 +18,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// The keys of the Secret, which are those of cert-manager, too, except for the
-// CA's key.
+// The keys of the Secret. cert-manager uses the same, except the CA's key.
 const (
 	caCertKey  = "ca.crt"
 	caKeyKey   = "ca.key"
@@ -27,11 +26,11 @@ const (
 	tlsKeyKey  = "tls.key"
 )
 
-// Certificates live for a year, and are made anew when two thirds of it are
-// over. A clock that is behind is forgiven an hour.
+// Certificates are valid for a year and replaced after two thirds of it. They are valid from an hour
+// ago, for callers whose clocks are behind.
 const (
 	lifetime  = 365 * 24 * time.Hour
-	forgiven  = time.Hour
+	clockSkew = time.Hour
 	propagate = time.Minute
 )
 
@@ -41,20 +40,19 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// chain is what the Secret holds: the authority that signs, those that signed
-// before and may still have to be trusted, and what is served.
+// chain is the content of the Secret: the signing authority, earlier authorities that callers must still
+// trust, and the serving certificate.
 type chain struct {
 	authority authority
 	earlier   []*x509.Certificate
 	leaf      *x509.Certificate
-	// pair is the leaf and its key as PEM.
+	// pair has the leaf and its key as PEM.
 	pair [2][]byte
 }
 
-// next is the chain as it should be now, and when to look again. It is the same
-// chain where nothing is due. An authority is replaced a minute before it signs:
-// until then both are trusted and the old one's certificate is served, so that
-// no replica serves what an API server does not trust yet.
+// next returns the chain for now, and when to call it again. It returns the same chain if nothing is
+// due. A new authority becomes trusted a minute before it signs: until then the old authority's
+// certificate is served, so that no replica serves a certificate that an API server does not trust yet.
 func (c *chain) next(now time.Time, names []string) (*chain, time.Duration, error) {
 	switch {
 	case c == nil:
@@ -73,6 +71,7 @@ func (c *chain) next(now time.Time, names []string) (*chain, time.Duration, erro
 	return c, min(dueIn(c.authority.cert, now), dueIn(c.leaf, now)), nil
 }
 
+// fresh returns a chain with a new authority and a new leaf.
 func fresh(now time.Time, names []string) (*chain, time.Duration, error) {
 	made, err := newAuthority(now)
 	if err != nil {
@@ -82,18 +81,20 @@ func fresh(now time.Time, names []string) (*chain, time.Duration, error) {
 	return c, dueIn(made.cert, now), c.issue(now, names)
 }
 
+// due reports whether a certificate must be replaced.
 func due(c *x509.Certificate, now time.Time) bool { return dueIn(c, now) <= 0 }
 
+// dueIn returns the time until a certificate must be replaced.
 func dueIn(c *x509.Certificate, now time.Time) time.Duration {
 	return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) * 2 / 3).Sub(now)
 }
 
+// valid returns the certificates that have not expired.
 func valid(list []*x509.Certificate, now time.Time) []*x509.Certificate {
 	return slices.DeleteFunc(slices.Clone(list), func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
 }
 
-// trusted reports whether the leaf is for these names and signed by an
-// authority that callers are told to trust.
+// trusted reports whether the leaf is for the given names and signed by an authority in the bundle.
 func (c *chain) trusted(names []string) bool {
 	for _, name := range names {
 		if c.leaf.VerifyHostname(name) != nil {
@@ -105,10 +106,11 @@ func (c *chain) trusted(names []string) bool {
 	})
 }
 
+// newAuthority creates an authority.
 func newAuthority(now time.Time) (authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return authority{}, fmt.Errorf("making the CA's key: %w", err)
+		return authority{}, fmt.Errorf("generating the CA's key: %w", err)
 	}
 	template, err := certificate("nadra webhook CA", now)
 	if err != nil {
@@ -120,11 +122,11 @@ func newAuthority(now time.Time) (authority, error) {
 	return authority{signed, key}, err
 }
 
-// issue makes a new leaf. It must not outlive its authority.
+// issue creates a new leaf that expires no later than its authority.
 func (c *chain) issue(now time.Time, names []string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return fmt.Errorf("making the serving key: %w", err)
+		return fmt.Errorf("generating the serving key: %w", err)
 	}
 	template, err := certificate(names[0], now)
 	if err != nil {
@@ -147,17 +149,19 @@ func (c *chain) issue(now time.Time, names []string) error {
 	return nil
 }
 
+// certificate returns an unsigned certificate.
 func certificate(name string, now time.Time) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("making a serial number: %w", err)
+		return nil, fmt.Errorf("generating a serial number: %w", err)
 	}
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-forgiven), NotAfter: now.Add(lifetime),
+		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(lifetime),
 	}, nil
 }
 
+// sign signs a certificate.
 func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	if err != nil {
@@ -166,7 +170,7 @@ func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (*x
 	return x509.ParseCertificate(der)
 }
 
-// bundle are all authorities to trust, as PEM.
+// bundle returns all trusted authorities as PEM.
 func (c *chain) bundle() []byte {
 	var out bytes.Buffer
 	for _, ca := range append([]*x509.Certificate{c.authority.cert}, c.earlier...) {
@@ -183,7 +187,7 @@ func encode(c *x509.Certificate) []byte {
 	return text
 }
 
-// data is the chain as the Secret has it.
+// data returns the chain as the data of the Secret.
 func (c *chain) data() (map[string][]byte, error) {
 	key, err := keyutil.MarshalPrivateKeyToPEM(c.authority.key)
 	if err != nil {
@@ -192,8 +196,7 @@ func (c *chain) data() (map[string][]byte, error) {
 	return map[string][]byte{caCertKey: c.bundle(), caKeyKey: key, tlsCertKey: c.pair[0], tlsKeyKey: c.pair[1]}, nil
 }
 
-// readChain is data's inverse. What it cannot read, or what has expired, is
-// made anew by whoever calls.
+// readChain reads the data of the Secret. The caller replaces a chain that is invalid or has expired.
 func readChain(data map[string][]byte, now time.Time) (*chain, error) {
 	authorities, err := cert.ParseCertsPEM(data[caCertKey])
 	if err != nil {
@@ -205,7 +208,7 @@ func readChain(data map[string][]byte, now time.Time) (*chain, error) {
 	}
 	key, ok := caPair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("reading %s: it is no ECDSA key", caKeyKey)
+		return nil, fmt.Errorf("reading %s: not an ECDSA key", caKeyKey)
 	}
 	pair, err := tls.X509KeyPair(data[tlsCertKey], data[tlsKeyKey])
 	if err != nil {

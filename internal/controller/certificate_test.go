@@ -9,7 +9,7 @@ import (
 
 var hosts = []string{"nadra-webhook.nadra-system.svc"}
 
-// trusts demands that a caller with this bundle trusts what the chain serves.
+// trusts checks that a caller with a bundle trusts the certificate of a chain.
 func trusts(t *testing.T, bundle []byte, c *chain, now time.Time) {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -19,12 +19,12 @@ func trusts(t *testing.T, bundle []byte, c *chain, now time.Time) {
 	}
 }
 
-// Over three years a caller trusts what is served, whether it has heard of the
-// last step or only of the one before, and each step is stored and read again.
+// TestChainIsTrustedThroughItsLife checks for three years that a caller with the latest or the previous
+// bundle trusts the served certificate, and that each chain survives the Secret.
 func TestChainIsTrustedThroughItsLife(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var current *chain
-	var told []byte
+	var previous []byte
 	var authorities, leaves int
 	for now := start; now.Before(start.Add(3 * lifetime)); {
 		next, again, err := current.next(now, hosts)
@@ -32,7 +32,7 @@ func TestChainIsTrustedThroughItsLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again <= 0 {
-			t.Fatalf("at %s: the next look is in %s", now, again)
+			t.Fatalf("at %s: the next step is in %s", now, again)
 		}
 		if next != current {
 			if current == nil || !bytes.Equal(current.pair[0], next.pair[0]) {
@@ -41,12 +41,12 @@ func TestChainIsTrustedThroughItsLife(t *testing.T) {
 			if current == nil || !current.authority.cert.Equal(next.authority.cert) {
 				authorities++
 			}
-			if told != nil {
-				trusts(t, told, next, now)
+			if previous != nil {
+				trusts(t, previous, next, now)
 			}
 		}
 		trusts(t, next.bundle(), next, now)
-		told = next.bundle()
+		previous = next.bundle()
 		data, err := next.data()
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestChainIsTrustedThroughItsLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(current.earlier) > 1 {
-			t.Fatalf("at %s: %d authorities of earlier are still trusted", now, len(current.earlier))
+			t.Fatalf("at %s: %d earlier authorities are still trusted", now, len(current.earlier))
 		}
 		now = now.Add(min(again, 30*24*time.Hour))
 	}
@@ -75,7 +75,7 @@ func TestChainIsMadeAnew(t *testing.T) {
 	}
 	renamed, _, err := made.next(now, []string{"other.nadra-system.svc"})
 	if err != nil || renamed.leaf.VerifyHostname("other.nadra-system.svc") != nil {
-		t.Errorf("for another name of the service the certificate is not made anew: %v", err)
+		t.Errorf("for another name of the Service the certificate is not replaced: %v", err)
 	}
 	if !renamed.authority.cert.Equal(made.authority.cert) {
 		t.Error("for another name of the service the CA was replaced, too")

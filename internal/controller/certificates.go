@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -22,8 +23,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// certificates keeps the Secret and the webhook configurations' caBundle: on
-// the leader, and wherever two leaders should meet, by optimistic locking.
+// certificates maintains the Secret and the webhook configurations' caBundle. It runs on the leader;
+// optimistic locking resolves the case of two leaders.
 type certificates struct {
 	client.Client
 	secret client.ObjectKey
@@ -43,7 +44,7 @@ func (r *certificates) setUp(m manager.Manager) error {
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: r.secret}}
 	})
-	// Where there is no Secret yet there is no event of it.
+	// Without a Secret there is no event for it.
 	start := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		queue.Add(reconcile.Request{NamespacedName: r.secret})
 		return nil
@@ -56,8 +57,8 @@ func (r *certificates) setUp(m manager.Manager) error {
 		Complete(r)
 }
 
-// Reconcile takes the next step of the chain, if one is due, and then tells the
-// API server whom to trust.
+// Reconcile takes the next step of the chain, if one is due, and then writes the bundle of trusted
+// authorities.
 func (r *certificates) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := r.Get(ctx, r.secret, secret); apierrors.IsNotFound(err) {
@@ -67,20 +68,21 @@ func (r *certificates) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	}
 	chain, again, err := r.step(ctx, secret)
 	if err != nil {
-		return reconcile.Result{}, settled(err)
+		return reconcile.Result{}, ignoreStale(err)
 	}
-	if err := r.tellBundle(ctx, chain.bundle()); err != nil {
-		return reconcile.Result{}, settled(err)
+	if err := r.writeBundle(ctx, chain.bundle()); err != nil {
+		return reconcile.Result{}, ignoreStale(err)
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
+// step stores the next chain if one is due, and returns it with the time until the next step.
 func (r *certificates) step(ctx context.Context, secret *corev1.Secret) (*chain, time.Duration, error) {
 	var now *chain
 	if secret != nil {
 		var err error
 		if now, err = readChain(secret.Data, r.now()); err != nil {
-			log.FromContext(ctx).Info("Secret of the certificate is made anew", "secret", r.secret.String(), "why", err.Error())
+			log.FromContext(ctx).Info("Replacing the invalid certificate", "secret", klog.KRef(r.secret.Namespace, r.secret.Name), "err", err)
 		}
 	}
 	next, again, err := now.next(r.now(), r.names)
@@ -90,11 +92,12 @@ func (r *certificates) step(ctx context.Context, secret *corev1.Secret) (*chain,
 	if err := r.write(ctx, secret, next); err != nil {
 		return nil, 0, err
 	}
-	log.FromContext(ctx).Info("Certificate made", "secret", r.secret.String(),
+	log.FromContext(ctx).Info("Stored a certificate", "secret", klog.KRef(r.secret.Namespace, r.secret.Name),
 		"expires", next.leaf.NotAfter, "authorityExpires", next.authority.cert.NotAfter)
 	return next, again, nil
 }
 
+// write creates or updates the Secret.
 func (r *certificates) write(ctx context.Context, secret *corev1.Secret, c *chain) error {
 	data, err := c.data()
 	if err != nil {
@@ -110,21 +113,21 @@ func (r *certificates) write(ctx context.Context, secret *corev1.Secret, c *chai
 			Data: data,
 		}
 		if err := r.Create(ctx, secret); err != nil {
-			return fmt.Errorf("creating secret %s: %w", r.secret, err)
+			return fmt.Errorf("creating Secret %s: %w", r.secret, err)
 		}
 		return nil
 	}
 	secret = secret.DeepCopy()
 	secret.Data = data
 	if err := r.Update(ctx, secret); err != nil {
-		return fmt.Errorf("updating secret %s: %w", r.secret, err)
+		return fmt.Errorf("updating Secret %s: %w", r.secret, err)
 	}
 	return nil
 }
 
-// tellBundle writes the bundle into the configurations that have another one.
-// Those that are not there come with the manifests, and with an event.
-func (r *certificates) tellBundle(ctx context.Context, bundle []byte) error {
+// writeBundle writes the bundle into the configurations that have another one. It skips missing
+// configurations; their creation causes an event.
+func (r *certificates) writeBundle(ctx context.Context, bundle []byte) error {
 	mutating := &admissionv1.MutatingWebhookConfiguration{}
 	validating := &admissionv1.ValidatingWebhookConfiguration{}
 	for _, c := range []struct {
@@ -155,12 +158,12 @@ func (r *certificates) tellBundle(ctx context.Context, bundle []byte) error {
 		if err := r.Update(ctx, c.Object); err != nil {
 			return fmt.Errorf("writing the caBundle of %T: %w", c.Object, err)
 		}
-		log.FromContext(ctx).Info("caBundle written", "configuration", fmt.Sprintf("%T", c.Object))
+		log.FromContext(ctx).Info("Wrote the caBundle", "configuration", fmt.Sprintf("%T", c.Object))
 	}
 	return nil
 }
 
-// setBundle reports whether it has changed anything.
+// setBundle sets the bundle of clients. It reports whether it changed any.
 func setBundle(clients []*admissionv1.WebhookClientConfig, bundle []byte) bool {
 	changed := false
 	for _, c := range clients {

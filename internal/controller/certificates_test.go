@@ -14,10 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// The leader makes what is missing and tells the API server; a replica that
-// serves takes it over, goes on when the Secret is deleted, and takes over the
-// next one.
-func TestCertificateIsMadeToldAndServed(t *testing.T) {
+// TestCertificateIsStoredTrustedAndServed checks that the leader stores the certificate and writes the
+// bundle, and that a replica serves with it, also while the Secret is missing, and then with the next one.
+func TestCertificateIsStoredTrustedAndServed(t *testing.T) {
 	mutating := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: Name}, Webhooks: make([]admissionv1.MutatingWebhook, 1)}
 	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: Name}, Webhooks: make([]admissionv1.ValidatingWebhook, 3)}
 	c := cluster(mutating, validating)
@@ -53,7 +52,7 @@ func TestCertificateIsMadeToldAndServed(t *testing.T) {
 	}
 	first := round()
 	if got := expires.Sub(now).Round(time.Hour); got != lifetime {
-		t.Errorf("it is told to expire after %s, want %s", got, lifetime)
+		t.Errorf("the metric has an expiry in %s, want %s", got, lifetime)
 	}
 	handshake(t, serving, first, now)
 	version := mutating.ResourceVersion
@@ -75,7 +74,7 @@ func TestCertificateIsMadeToldAndServed(t *testing.T) {
 	}
 	handshake(t, serving, second, now)
 
-	// Two thirds of a year later: first the new CA is told, then it signs.
+	// After two thirds of a year the new CA is first trusted, then it signs.
 	now = now.Add(250 * 24 * time.Hour)
 	third := round()
 	handshake(t, serving, second, now)
@@ -84,7 +83,7 @@ func TestCertificateIsMadeToldAndServed(t *testing.T) {
 	handshake(t, serving, third, now)
 }
 
-// handshake has a caller with this bundle connect at some time.
+// handshake connects at a given time, as a caller that trusts a bundle.
 func handshake(t *testing.T, serving *Serving, bundle []byte, now time.Time) {
 	t.Helper()
 	config := &tls.Config{}
@@ -104,7 +103,7 @@ func handshake(t *testing.T, serving *Serving, bundle []byte, now time.Time) {
 	roots.AppendCertsFromPEM(bundle)
 	conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: DefaultService + ".nadra-system.svc", Time: func() time.Time { return now }})
 	if err != nil {
-		t.Errorf("the API server does not trust what is served: %v", err)
+		t.Errorf("the API server does not trust the served certificate: %v", err)
 		return
 	}
 	conn.Close()

@@ -9,12 +9,13 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// action is what to do about an object.
+// action is what to do with an object.
 type action string
 
 const (
@@ -24,17 +25,28 @@ const (
 	remove action = "delete"
 )
 
-// remark is what a NAD's owner should know about its class.
+// The reasons of events about classes.
+const (
+	eventNoDeviceClass            = "NoDeviceClass"
+	eventDeviceClassNameShortened = "DeviceClassNameShortened"
+)
+
+// remark is an event about the class of a NAD.
 type remark struct {
 	warning      bool
 	reason, text string
 }
 
-// networkClass is the class that a NAD should have, nil for none.
+// noClass returns the event about a missing class. Its message begins with the code of the error.
+func noClass(err error) *remark {
+	return &remark{true, eventNoDeviceClass, reason.Of(err).Text("no DeviceClass is created: " + reason.Message(err))}
+}
+
+// networkClass returns the class that a NAD should have, or nil.
 func networkClass(nad *nadv1.NetworkAttachmentDefinition, pools bool) (*resourceapi.DeviceClass, *remark) {
 	class, err := translate.ClassOf(nad, translate.Options{Pools: pools})
 	if err != nil {
-		return nil, &remark{true, "NoDeviceClass", fmt.Sprintf("there is no DeviceClass: %v", err)}
+		return nil, noClass(err)
 	}
 	if class == nil {
 		return nil, nil
@@ -42,45 +54,46 @@ func networkClass(nad *nadv1.NetworkAttachmentDefinition, pools bool) (*resource
 	own(class)
 	ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
 	if plain := ref.Name + "." + ref.Namespace + classSuffix; class.Name != plain {
-		return class, &remark{false, "DeviceClassNameShortened", fmt.Sprintf(
-			"the DeviceClass is named %s, since %d characters are more than a name may have", class.Name, len(plain))}
+		return class, &remark{false, eventDeviceClassNameShortened, fmt.Sprintf(
+			"the DeviceClass is named %s, because %d characters exceed the length of a name", class.Name, len(plain))}
 	}
 	return class, nil
 }
 
 const classSuffix = ".nad.nadra.dev"
 
+// own marks a class as nadra's.
 func own(class *resourceapi.DeviceClass) {
 	class.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.Controller}
 }
 
-// decide says what makes a class what it should be; either may be nil. The
-// object is what to write, or to delete. A class that is not ours is as good as
-// the one that we would make: whoever made it has his reasons.
-func decide(want, there *resourceapi.DeviceClass) (action, *resourceapi.DeviceClass) {
+// decide returns the action that turns an existing class into the wanted one, and the object to write or
+// delete. Either class may be nil. It leaves classes that users created.
+func decide(want, existing *resourceapi.DeviceClass) (action, *resourceapi.DeviceClass) {
 	switch {
-	case there == nil && want == nil:
+	case existing == nil && want == nil:
 		return leave, nil
-	case there == nil:
+	case existing == nil:
 		return create, want
-	case !owned.Managed(there) || !there.DeletionTimestamp.IsZero():
+	case !owned.Managed(existing) || !existing.DeletionTimestamp.IsZero():
 		return leave, nil
 	case want == nil:
-		return remove, there
-	case sameSpec(there.Spec, want.Spec):
+		return remove, existing
+	case sameSpec(existing.Spec, want.Spec):
 		return leave, nil
 	}
-	changed := there.DeepCopy()
+	changed := existing.DeepCopy()
 	changed.Spec = want.Spec
 	return update, changed
 }
 
-// sameSpec compares by value: the API server may write the keys of parameters in
-// another order.
+// sameSpec reports whether two specs are equal. It compares by value, because the API server may reorder
+// the keys of parameters.
 func sameSpec(a, b resourceapi.DeviceClassSpec) bool {
 	return reflect.DeepEqual(value(a), value(b))
 }
 
+// value returns a spec as JSON values.
 func value(spec resourceapi.DeviceClassSpec) any {
 	text, err := json.Marshal(spec)
 	var v any

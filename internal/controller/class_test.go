@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -31,7 +32,7 @@ func pooled(namespace, name, pool string) *nadv1.NetworkAttachmentDefinition {
 	return n
 }
 
-// ownClass is the class that the controller makes for a network.
+// ownClass returns the class that the controller creates for a network.
 func ownClass(namespace, name string) *resourceapi.DeviceClass {
 	class := translate.DeviceClass(attachment.NetworkRef{Namespace: namespace, Name: name}, "")
 	own(class)
@@ -50,8 +51,8 @@ func TestDecide(t *testing.T) {
 		c.Labels = nil
 		return c
 	}
-	going := edited()
-	going.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1, 0)))
+	deleting := edited()
+	deleting.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1, 0)))
 	reordered := ownClass("a", "net")
 	reordered.Spec.Config[0].Opaque.Parameters.Raw = []byte(`{"network":{"name":"net","namespace":"a"},"kind":"AttachmentConfig","apiVersion":"nadra.dev/v1alpha1"}`)
 
@@ -68,7 +69,7 @@ func TestDecide(t *testing.T) {
 		{"the NAD is gone", nil, ownClass("a", "net"), remove},
 		{"made by hand, and another", ownClass("a", "net"), byHand(), leave},
 		{"made by hand, and the NAD is gone", nil, byHand(), leave},
-		{"being deleted: another will be made", ownClass("a", "net"), going, leave},
+		{"being deleted: it will be recreated", ownClass("a", "net"), deleting, leave},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			what, object := decide(c.want, c.there)
@@ -89,20 +90,20 @@ func TestNetworkClass(t *testing.T) {
 		nad   *nadv1.NetworkAttachmentDefinition
 		pools bool
 		class string
-		says  string
+		event string
 	}{
 		{"a network", nad("a", "net", bridge), false, "net.a.nad.nadra.dev", ""},
 		{"its configuration is a file of the nodes", nad("a", "net", ""), false, "net.a.nad.nadra.dev", ""},
-		{"no JSON", nad("a", "net", "{"), false, "", "NoDeviceClass"},
-		{"attached by an agent", nad("a", "net", `{"cniVersion":"1.0.0","type":"antrea","networkType":"vlan"}`), false, "", "NoDeviceClass"},
+		{"no JSON", nad("a", "net", "{"), false, "", eventNoDeviceClass},
+		{"attached by an agent", nad("a", "net", `{"cniVersion":"1.0.0","type":"antrea","networkType":"vlan"}`), false, "", eventNoDeviceClass},
 		{"draws from a pool", pooled("a", "vf", "intel.com/sriov"), false, "", ""},
 		{"draws from a pool that is served", pooled("a", "vf", "intel.com/sriov"), true, "vf.a.nad.nadra.dev", ""},
 		{"names a capacity of nodes", pooled("a", "ovs", "ovs-cni.network.kubevirt.io/br1"), false, "ovs.a.nad.nadra.dev", ""},
-		{"a name that is too long", nad("a", long, bridge), false, attachment.DeviceClassName(attachment.NetworkRef{Namespace: "a", Name: long}), "DeviceClassNameShortened"},
+		{"a name that is too long", nad("a", long, bridge), false, attachment.DeviceClassName(attachment.NetworkRef{Namespace: "a", Name: long}), eventDeviceClassNameShortened},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			class, remark := networkClass(c.nad, c.pools)
-			name, said := "", ""
+			name, event := "", ""
 			if class != nil {
 				name = class.Name
 				if class.Labels[v1alpha1.ManagedByLabel] != v1alpha1.Controller {
@@ -110,10 +111,13 @@ func TestNetworkClass(t *testing.T) {
 				}
 			}
 			if remark != nil {
-				said = remark.reason
+				event = remark.reason
+				if remark.warning && reason.In(remark.text) != reason.NetworkInvalid {
+					t.Errorf("got event %s", remark.text)
+				}
 			}
-			if name != c.class || said != c.says {
-				t.Errorf("class %q, remark %q; want %q, %q", name, said, c.class, c.says)
+			if name != c.class || event != c.event {
+				t.Errorf("class %q, event %q; want %q, %q", name, event, c.class, c.event)
 			}
 		})
 	}
@@ -148,14 +152,14 @@ func TestPoolClass(t *testing.T) {
 					t.Errorf("it serves %s", *class.Spec.ExtendedResourceName)
 				}
 			}
-			if name != c.class || (remark != nil) != c.warns {
-				t.Errorf("class %q, remark %v; want %q, %v", name, remark, c.class, c.warns)
+			if name != c.class || (remark != nil) != c.warns || remark != nil && (remark.reason != eventNoDeviceClass || reason.In(remark.text) != reason.PoolInvalid) {
+				t.Errorf("class %q, event %v; want %q, %v", name, remark, c.class, c.warns)
 			}
 		})
 	}
 }
 
-// Names of classes are valid, and no two pools share one.
+// TestPoolClassNames checks that names of classes are valid and unique.
 func TestPoolClassNames(t *testing.T) {
 	pools := map[string]string{}
 	for _, pool := range []string{

@@ -22,9 +22,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// classes keeps the DeviceClasses in step with the NADs. Its keys are names of
-// classes, so that a class whose NAD went while nobody looked is found, too: at
-// start there is an event for each.
+// classes keeps the DeviceClasses up to date with the NADs. Its keys are names of classes, so that it
+// also finds a class whose NAD was deleted while no controller ran: at the start there is an event for
+// each class.
 type classes struct {
 	client.Client
 	pools  bool
@@ -39,8 +39,8 @@ func (r *classes) setUp(m manager.Manager) error {
 		Complete(r)
 }
 
-// keysOf are a NAD's. Of an update the old object counts as well: it may have
-// drawn from another pool.
+// keysOf returns the classes that a NAD may need. It is also called with the old object of an update,
+// which may have drawn from another pool.
 func (r *classes) keysOf(_ context.Context, nad client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, name := range classesOf(nad, r.pools) {
@@ -49,8 +49,8 @@ func (r *classes) keysOf(_ context.Context, nad client.Object) []reconcile.Reque
 	return out
 }
 
-// ownKeys are those of a class. One that serves a pool may be in the place of
-// ours, or have been.
+// ownKeys returns the classes to reconcile after a change of a class. A class that serves a pool may
+// replace nadra's class of the pool, or have replaced it.
 func (r *classes) ownKeys(_ context.Context, o client.Object) []reconcile.Request {
 	class, ok := o.(*resourceapi.DeviceClass)
 	if !ok {
@@ -66,15 +66,16 @@ func (r *classes) ownKeys(_ context.Context, o client.Object) []reconcile.Reques
 	return out
 }
 
+// request returns the key of an object.
 func request(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}
 }
 
-// Reconcile makes one class what it should be.
+// Reconcile creates, updates or deletes one class.
 func (r *classes) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	there := &resourceapi.DeviceClass{}
-	if err := r.Get(ctx, req.NamespacedName, there); apierrors.IsNotFound(err) {
-		there = nil
+	existing := &resourceapi.DeviceClass{}
+	if err := r.Get(ctx, req.NamespacedName, existing); apierrors.IsNotFound(err) {
+		existing = nil
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -82,21 +83,21 @@ func (r *classes) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	what, object := decide(want, there)
+	what, object := decide(want, existing)
 	if err := r.do(ctx, what, object); err != nil {
-		return reconcile.Result{}, settled(fmt.Errorf("keeping class %s: %s: %w", req.Name, what, err))
+		return reconcile.Result{}, ignoreStale(fmt.Errorf("maintaining DeviceClass %s: %s: %w", req.Name, what, err))
 	}
 	if what != leave {
-		log.FromContext(ctx).Info("DeviceClass kept in step", "class", req.Name, "action", what)
+		log.FromContext(ctx).Info("Updated a DeviceClass", "class", req.Name, "action", what)
 	}
 	return reconcile.Result{}, nil
 }
 
-// wanted is the class of this name that the NADs need.
+// wanted returns the class of a name that the NADs need, or nil.
 func (r *classes) wanted(ctx context.Context, name string) (*resourceapi.DeviceClass, error) {
 	var nads nadv1.NetworkAttachmentDefinitionList
 	if err := r.List(ctx, &nads, client.MatchingFields{byClass: name}); err != nil {
-		return nil, fmt.Errorf("listing the NADs of class %s: %w", name, err)
+		return nil, fmt.Errorf("listing the NADs of DeviceClass %s: %w", name, err)
 	}
 	for i := range nads.Items {
 		nad := &nads.Items[i]
@@ -107,7 +108,7 @@ func (r *classes) wanted(ctx context.Context, name string) (*resourceapi.DeviceC
 		if err != nil {
 			return nil, err
 		}
-		r.tell(nad, remark)
+		r.emit(nad, remark)
 		if class != nil {
 			return class, nil
 		}
@@ -115,6 +116,7 @@ func (r *classes) wanted(ctx context.Context, name string) (*resourceapi.DeviceC
 	return nil, nil
 }
 
+// classFor returns the class of a name that one NAD needs.
 func (r *classes) classFor(ctx context.Context, nad *nadv1.NetworkAttachmentDefinition, name string) (*resourceapi.DeviceClass, *remark, error) {
 	pool := attachment.PoolOf(nad.Annotations)
 	if !r.pools || pool == "" || poolClassName(pool) != name {
@@ -123,13 +125,14 @@ func (r *classes) classFor(ctx context.Context, nad *nadv1.NetworkAttachmentDefi
 	}
 	var others resourceapi.DeviceClassList
 	if err := r.List(ctx, &others); err != nil {
-		return nil, nil, fmt.Errorf("listing classes: %w", err)
+		return nil, nil, fmt.Errorf("listing DeviceClasses: %w", err)
 	}
 	class, remark := poolClass(pool, others.Items)
 	return class, remark, nil
 }
 
-func (r *classes) tell(nad *nadv1.NetworkAttachmentDefinition, m *remark) {
+// emit emits an event about a NAD.
+func (r *classes) emit(nad *nadv1.NetworkAttachmentDefinition, m *remark) {
 	if m == nil {
 		return
 	}
@@ -140,6 +143,7 @@ func (r *classes) tell(nad *nadv1.NetworkAttachmentDefinition, m *remark) {
 	r.events.Eventf(nad, nil, kind, m.reason, "KeepDeviceClass", "%s", m.text)
 }
 
+// do performs an action.
 func (r *classes) do(ctx context.Context, what action, class *resourceapi.DeviceClass) error {
 	switch what {
 	case create:
@@ -152,9 +156,9 @@ func (r *classes) do(ctx context.Context, what action, class *resourceapi.Device
 	return nil
 }
 
-// settled is nil for an error which says that the cache is behind: the change
-// that made it so is an event to come, and with it another try.
-func settled(err error) error {
+// ignoreStale returns nil for an error that shows that the cache is behind. The event of the change will
+// cause another attempt.
+func ignoreStale(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

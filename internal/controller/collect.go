@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -21,18 +22,16 @@ import (
 	"github.com/nadra-dev/nadra/internal/owned"
 )
 
-// collector deletes the templates of admission that no pod has referred to for
-// a while. Whoever needs one again makes the same again. A pod that is admitted
-// in the very moment of a deletion refers to what is not there any more; repairer
-// makes it anew.
+// collector deletes templates of admission to which no pod has referred for a while. Admission
+// recreates a template when a pod needs it again. A pod that is admitted during the deletion refers to
+// a missing template, which repairer recreates.
 type collector struct {
 	client.Client
 	grace time.Duration
 	now   func() time.Time
 
-	// idle has since when nobody was seen to refer to a template. There is one
-	// worker only, and nobody else looks at it. A restart forgets, and the
-	// templates stay a while longer.
+	// idle has the time since when no pod refers to a template. Only the single worker uses it.
+	// After a restart it is empty, and the templates stay a while longer.
 	idle map[client.ObjectKey]time.Time
 }
 
@@ -40,13 +39,14 @@ func (r *collector) setUp(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("templates").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		For(&resourceapi.ResourceClaimTemplate{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return owned.Managed(o) }))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(templateKeys), builder.WithPredicates(comesOrGoes)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(templateKeys), builder.WithPredicates(createdOrDeleted)).
 		Complete(r)
 }
 
-// comesOrGoes is all that matters about pods: what they refer to cannot change.
-var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+// createdOrDeleted skips updates of pods, because their references cannot change.
+var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
+// templateKeys returns the templates to which a pod refers.
 func templateKeys(_ context.Context, pod client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, name := range podTemplates(pod) {
@@ -55,7 +55,7 @@ func templateKeys(_ context.Context, pod client.Object) []reconcile.Request {
 	return out
 }
 
-// Reconcile deletes one template, or says when to look again.
+// Reconcile deletes one template, or returns when to check it again.
 func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var template resourceapi.ResourceClaimTemplate
 	if err := r.Get(ctx, req.NamespacedName, &template); err != nil {
@@ -64,7 +64,7 @@ func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	}
 	var pods corev1.PodList
 	if err := r.List(ctx, &pods, client.InNamespace(req.Namespace), client.MatchingFields{byTemplate: req.Name}); err != nil {
-		return reconcile.Result{}, fmt.Errorf("listing the pods of template %s: %w", req, err)
+		return reconcile.Result{}, fmt.Errorf("listing the pods of ResourceClaimTemplate %s: %w", req, err)
 	}
 	if len(pods.Items) > 0 || !owned.Collectable(&template) {
 		delete(r.idle, req.NamespacedName)
@@ -74,14 +74,14 @@ func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (recon
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.Delete(ctx, &template, client.Preconditions(*kube.Exactly(&template))); err != nil {
-		return reconcile.Result{}, settled(fmt.Errorf("deleting template %s: %w", req, err))
+		return reconcile.Result{}, ignoreStale(fmt.Errorf("deleting ResourceClaimTemplate %s: %w", req, err))
 	}
 	delete(r.idle, req.NamespacedName)
-	log.FromContext(ctx).Info("ResourceClaimTemplate deleted: no pod refers to it", "template", req.String())
+	log.FromContext(ctx).Info("Deleted an unused ResourceClaimTemplate", "template", klog.KObj(&template))
 	return reconcile.Result{}, nil
 }
 
-// wait is how long a template without pods is still to stay.
+// wait returns how long an unused template stays.
 func (r *collector) wait(t *resourceapi.ResourceClaimTemplate) time.Duration {
 	if r.idle == nil {
 		r.idle = map[client.ObjectKey]time.Time{}

@@ -1,18 +1,28 @@
-// Package controller keeps in a cluster what the webhook and the node drivers
-// stand on.
+// Package controller maintains the objects on which the webhook and the node drivers rely.
 //
-//	NAD ──────────────► DeviceClass                    classes.go, one for each network and pool
-//	pods ─────────────► ResourceClaimTemplate           collect.go deletes what nobody refers to,
-//	                                                     repair.go makes anew what somebody does
-//	clock, Secret ────► certificate ─► webhooks' caBundle   certificates.go writes, serving.go reads
-//	pods ─────────────► how many there are of whom         migration.go counts, for metrics
+//	NAD ──────────────► DeviceClass                         one for each network and pool
+//	pods ─────────────► ResourceClaimTemplate               unused ones deleted, missing ones recreated
+//	clock, Secret ────► certificate ─► webhooks' caBundle
+//	pods ─────────────► metrics                             pods by what attaches their networks
 //
-// What to do is decided by functions that take objects and a time and do
-// nothing (class.go, pool.go, certificate.go); what is beside them asks and does.
-// One replica writes, the leader. All replicas serve admission, so all read the
-// certificate, and all have the caches.
+// Pure functions of objects and a time decide what to do (class.go, pool.go, certificate.go); the
+// reconcilers beside them read and write. Only the leader writes. All replicas serve admission, so
+// all have the certificate and the caches.
 //
-// Nothing is touched that does not carry v1alpha1.ManagedByLabel, apart from the
-// caBundle of nadra's own webhook configurations: what people made by hand is
-// theirs, whatever its name.
+// The controller only changes objects with v1alpha1.ManagedByLabel, and the caBundle of nadra's own
+// webhook configurations. It does not touch objects that users created, whatever their names.
+//
+// The files:
+//
+//	setup.go         options, scheme, and the setup of all controllers
+//	cache.go         what the cache keeps of objects, and its indexes
+//	class.go         decides about the DeviceClass of a network
+//	pool.go          decides about the DeviceClass of a resource pool
+//	classes.go       maintains DeviceClasses
+//	collect.go       deletes unused ResourceClaimTemplates
+//	repair.go        recreates missing ResourceClaimTemplates of waiting pods
+//	certificate.go   decides about the webhooks' certificate and its authorities
+//	certificates.go  maintains the Secret and the caBundle
+//	serving.go       serves with the certificate of the Secret
+//	migration.go     counts pods by what attaches their networks
 package controller

@@ -29,7 +29,7 @@ func render(t *testing.T, overlay string) resmap.ResMap {
 	return objects
 }
 
-// read reads the objects of a kind and name that there must be.
+// read returns the object with a kind and name, which must exist.
 func read[T any](t *testing.T, objects resmap.ResMap, kind, name string) *T {
 	t.Helper()
 	for _, r := range objects.Resources() {
@@ -50,7 +50,7 @@ func read[T any](t *testing.T, objects resmap.ResMap, kind, name string) *T {
 	return nil
 }
 
-// The API server finds the webhooks where the program has them.
+// TestManifestsNameWhatTheProgramHas checks that the manifests have the paths and names of the program.
 func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 	objects := render(t, "drop-in")
 	mutating := read[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", controller.Name)
@@ -75,7 +75,7 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 		is(w.ClientConfig, webhook.ValidateClaimsPath)
 	}
 	if len(validating.Webhooks) != 3 {
-		t.Errorf("%d webhooks judge claims, templates and classes", len(validating.Webhooks))
+		t.Errorf("%d webhooks validate claims, templates and classes", len(validating.Webhooks))
 	}
 	read[corev1.Service](t, objects, "Service", controller.DefaultService)
 	role := read[rbacv1.Role](t, objects, "Role", controller.Name)
@@ -84,8 +84,7 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 	}
 }
 
-// Nothing of the controller needs root, and nobody may reach for more than it
-// uses.
+// TestManifestsAreLeast checks that the controller needs no root and has only the rights that it uses.
 func TestManifestsAreLeast(t *testing.T) {
 	objects := render(t, "drop-in")
 	deployment := read[appsv1.Deployment](t, objects, "Deployment", controller.Name)
@@ -108,7 +107,7 @@ func TestManifestsAreLeast(t *testing.T) {
 	}
 }
 
-// cert-manager makes what the controller would make.
+// TestManifestsOfCertManager checks that cert-manager creates the same Secret and bundle as the controller.
 func TestManifestsOfCertManager(t *testing.T) {
 	objects := render(t, "drop-in-cert-manager")
 	certificate := read[struct {

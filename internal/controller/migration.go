@@ -22,14 +22,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// migration counts the pods that name networks by annotation, by who attaches
-// them, as `kubectl nadra get attachments` has it:
+// migration counts the pods that name networks by annotation, by what attaches them, as
+// `kubectl nadra get attachments` does:
 //
 //	nadra   it has a claim: by a template for networks, or for an extended resource
-//	multus  it has none; its network-status has networks, or it does not run yet
-//	none    it has none, it runs, and its network-status has no networks
+//	multus  it has no claim; its network-status has networks, or it does not run yet
+//	none    it has no claim, it runs, and its network-status has no networks
 //
-// Pods that have ended, and those on the host's network, are not counted.
+// It skips pods that have ended, and pods on the host's network.
 type migration struct {
 	templates client.Reader
 	meters    *metrics.Controller
@@ -44,11 +44,11 @@ func newMigration(templates client.Reader, meters *metrics.Controller) *migratio
 		templates: templates, meters: meters, owners: map[types.UID]string{},
 		counts: map[string]int{metrics.OfNadra: 0, metrics.OfMultus: 0, metrics.OfNobody: 0},
 	}
-	m.tell()
+	m.publish()
 	return m
 }
 
-// setUp follows the pods that the cache has anyway, on every replica.
+// setUp handles the events of the pods in the cache, on every replica.
 func (m *migration) setUp(mgr manager.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(context.Background(), &corev1.Pod{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -61,12 +61,12 @@ func (m *migration) setUp(mgr manager.Manager) error {
 }
 
 // OnAdd counts a pod.
-func (m *migration) OnAdd(object any, _ bool) { m.see(object) }
+func (m *migration) OnAdd(object any, _ bool) { m.count(object) }
 
-// OnUpdate counts it anew.
-func (m *migration) OnUpdate(_, object any) { m.see(object) }
+// OnUpdate counts a pod again.
+func (m *migration) OnUpdate(_, object any) { m.count(object) }
 
-// OnDelete counts it no more.
+// OnDelete removes a pod from the counts.
 func (m *migration) OnDelete(object any) {
 	if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
@@ -76,24 +76,23 @@ func (m *migration) OnDelete(object any) {
 	}
 }
 
-func (m *migration) see(object any) {
+func (m *migration) count(object any) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		m.set(pod.UID, m.owner(pod))
 	}
 }
 
-// owner is who attaches the networks of a slim pod; empty where nobody has to.
+// owner returns what attaches the networks of a slim pod, "" if it names none.
 func (m *migration) owner(pod *corev1.Pod) string {
-	left := leftTo(pod)
-	if left == "" || left == metrics.OfNadra || !m.byHand(pod) {
-		return left
+	attacher := cachedAttacher(pod)
+	if attacher == "" || attacher == metrics.OfNadra || !m.byHand(pod) {
+		return attacher
 	}
 	return metrics.OfNadra
 }
 
-// byHand reports whether a template that somebody has written asks for networks.
-// One that is not in the cache does not, as far as is known: its pod is looked at
-// again with its next change.
+// byHand reports whether a handwritten template requests networks. It assumes that a template which is
+// not in the cache requests none; the next change of the pod counts the pod again.
 func (m *migration) byHand(pod *corev1.Pod) bool {
 	for _, c := range pod.Spec.ResourceClaims {
 		if c.ResourceClaimTemplateName == nil {
@@ -108,7 +107,7 @@ func (m *migration) byHand(pod *corev1.Pod) bool {
 	return false
 }
 
-// forNetworks reports whether a claim asks for devices of nadra's classes.
+// forNetworks reports whether a claim requests devices of nadra's classes.
 func forNetworks(spec resourceapi.ResourceClaimSpec) bool {
 	ours := func(class string) bool {
 		_, one := attachment.ClassNetwork(class)
@@ -127,6 +126,7 @@ func forNetworks(spec resourceapi.ResourceClaimSpec) bool {
 	return false
 }
 
+// set changes what attaches the networks of a pod.
 func (m *migration) set(pod types.UID, owner string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,23 +142,22 @@ func (m *migration) set(pod types.UID, owner string) {
 		m.counts[owner]++
 		m.owners[pod] = owner
 	}
-	m.tell()
+	m.publish()
 }
 
-// tell has the metrics say what is counted. The caller holds mu, or has m alone.
-func (m *migration) tell() {
+// publish sets the metrics. The caller holds mu, or is the only user of m.
+func (m *migration) publish() {
 	for owner, n := range m.counts {
 		m.meters.Pods(owner, n)
 	}
 }
 
-// leftTo is where the cache keeps who attaches a pod's networks, as far as the
-// pod says. A reason is what a pod in the cache has no other use for, and costs
-// nothing more.
-func leftTo(pod *corev1.Pod) string { return pod.Status.Reason }
+// cachedAttacher returns what attaches the networks of a pod in the cache, without regard to handwritten
+// templates. slimPod stores it in the status' reason, which needs no additional memory.
+func cachedAttacher(pod *corev1.Pod) string { return pod.Status.Reason }
 
-// attacher is who attaches a whole pod's networks, as far as it says.
-func attacher(pod *corev1.Pod) string {
+// attacherOf returns what attaches the networks of a whole pod, without regard to handwritten templates.
+func attacherOf(pod *corev1.Pod) string {
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
 	case over, pod.Spec.HostNetwork, !namesNetworks(pod):
@@ -171,7 +170,7 @@ func attacher(pod *corev1.Pod) string {
 	return metrics.OfNobody
 }
 
-// namesNetworks reports whether the annotation does, in whatever way.
+// namesNetworks reports whether the annotation names networks, or is invalid.
 func namesNetworks(pod *corev1.Pod) bool {
 	text := pod.Annotations[attachment.NetworksAnnotation]
 	if strings.TrimSpace(text) == "" {
@@ -181,7 +180,7 @@ func namesNetworks(pod *corev1.Pod) bool {
 	return err != nil || len(networks) > 0
 }
 
-// hasNetworks reports whether network-status has one beside the default one.
+// hasNetworks reports whether network-status has another network than the default one.
 func hasNetworks(pod *corev1.Pod) bool {
 	var networks []struct{ Default bool }
 	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &networks) != nil {

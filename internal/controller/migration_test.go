@@ -19,7 +19,7 @@ const (
 	withNet1    = `[{"name":"cbr0","interface":"eth0","default":true},{"name":"a/blue","interface":"net1"}]`
 )
 
-// asking is a pod that runs, names a network and has this network-status.
+// asking returns a running pod that names a network and has a network-status.
 func asking(name, status string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -84,7 +84,7 @@ func counted(t *testing.T, templates ...*resourceapi.ResourceClaimTemplate) (*mi
 	}
 }
 
-// slim is a pod as the cache has it.
+// slim returns a pod as the cache has it.
 func slim(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	out, err := slimPod(pod)
@@ -94,7 +94,7 @@ func slim(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	return out.(*corev1.Pod)
 }
 
-// Whose a pod is, by the pod alone and by a template that somebody wrote.
+// TestWhoAttaches checks what attaches a pod's networks, by the pod alone and by handwritten templates.
 func TestWhoAttaches(t *testing.T) {
 	const made = "nadra-0123456789"
 	m, _ := counted(t, template("mine", "blue.a.nad.nadra.dev"), template("any", "net.nadra.dev"), template("gpu", "gpu.example.com"))
@@ -110,9 +110,9 @@ func TestWhoAttaches(t *testing.T) {
 		"attached by Multus":             {asking("p", withNet1), metrics.OfMultus},
 		"attached by Multus, with a GPU": {asking("p", withNet1, claims("gpu"), claims("unknown")), metrics.OfMultus},
 		"left to Multus":                 {asking("p", "", in(corev1.PodPending)), metrics.OfMultus},
-		"attached by nobody":             {asking("p", onlyDefault), metrics.OfNobody},
+		"not attached":                   {asking("p", onlyDefault), metrics.OfNobody},
 		"without a status":               {asking("p", ""), metrics.OfNobody},
-		"with a status that is none":     {asking("p", "{"), metrics.OfNobody},
+		"with an invalid status":         {asking("p", "{"), metrics.OfNobody},
 		"a broken annotation":            {asking("p", "", names("[{")), metrics.OfNobody},
 		"no networks":                    {asking("p", onlyDefault, names("[]")), ""},
 		"an empty annotation":            {asking("p", onlyDefault, names(" ")), ""},
@@ -127,7 +127,7 @@ func TestWhoAttaches(t *testing.T) {
 	}
 }
 
-// Pods are counted as they come, change and go, each once.
+// TestMigrationIsCounted checks that pods are counted once when they are created, changed and deleted.
 func TestMigrationIsCounted(t *testing.T) {
 	m, counts := counted(t)
 	is := func(what string, nadra, multus, none float64) {

@@ -3,7 +3,6 @@ package controller
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -11,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 const poolSuffix = ".pool.nadra.dev"
 
-// poolClassName is sriov.intel.com.pool.nadra.dev for intel.com/sriov. Where
-// that is no name, or one that another pool may have, a hash is in it.
+// poolClassName returns the name of a pool's class: sriov.intel.com.pool.nadra.dev for intel.com/sriov.
+// The name has a hash if it would be invalid or ambiguous otherwise.
 func poolClassName(pool string) string {
 	domain, name, _ := strings.Cut(pool, "/")
 	plain := name + "." + domain + poolSuffix
@@ -29,6 +29,7 @@ func poolClassName(pool string) string {
 	return strings.TrimLeft(readable[:min(len(readable), 63)]+"-", "-") + hex.EncodeToString(sum[:])[:10] + poolSuffix
 }
 
+// nameRune replaces the characters that a name cannot have.
 func nameRune(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 		return r
@@ -36,13 +37,12 @@ func nameRune(r rune) rune {
 	return '-'
 }
 
-// poolClass is the class that serves a pool's extended resource, so that pods
-// which ask for it the old way get devices from nadra where the device plugin is
-// gone. Others are the classes of the cluster: one made by hand that serves the
-// resource is enough.
+// poolClass returns the class that serves a pool's extended resource, so that pods which request it get
+// devices from nadra if the device plugin is gone. others has the classes of the cluster. It returns nil
+// if a class of a user serves the resource.
 func poolClass(pool string, others []resourceapi.DeviceClass) (*resourceapi.DeviceClass, *remark) {
 	if err := checkPool(pool); err != nil {
-		return nil, &remark{true, "NoDeviceClass", fmt.Sprintf("there is no DeviceClass for the pool: %v", err)}
+		return nil, noClass(err)
 	}
 	for _, other := range others {
 		if other.Spec.ExtendedResourceName != nil && *other.Spec.ExtendedResourceName == pool && !owned.Managed(&other) {
@@ -60,18 +60,18 @@ func poolClass(pool string, others []resourceapi.DeviceClass) (*resourceapi.Devi
 	return class, nil
 }
 
-// checkPool refuses names that are no extended resource.
+// checkPool refuses names that are not names of an extended resource.
 func checkPool(pool string) error {
 	domain, _, qualified := strings.Cut(pool, "/")
 	switch problems := validation.IsQualifiedName(pool); {
 	case len(problems) > 0:
-		return fmt.Errorf("resourceName %q: %s", pool, problems[0])
+		return reason.Errorf(reason.PoolInvalid, "resourceName %q: %s", pool, problems[0])
 	case !qualified:
-		return fmt.Errorf("resourceName %q: it has no domain", pool)
+		return reason.Errorf(reason.PoolInvalid, "resourceName %q has no domain", pool)
 	case domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasPrefix(domain, "requests."):
-		return fmt.Errorf("resourceName %q: the domain is Kubernetes' own", pool)
+		return reason.Errorf(reason.PoolInvalid, "resourceName %q has a domain of Kubernetes", pool)
 	case len(pool) > resourceapi.DeviceAttributeMaxValueLength:
-		return fmt.Errorf("resourceName %q: %d characters are more than the %d of a device's attribute", pool, len(pool), resourceapi.DeviceAttributeMaxValueLength)
+		return reason.Errorf(reason.PoolInvalid, "resourceName %q has %d characters, and a device's attribute takes %d", pool, len(pool), resourceapi.DeviceAttributeMaxValueLength)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,12 +17,13 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// cluster is a client with these objects and the indexes of the cache.
+// cluster returns a client with objects and the indexes of the cache.
 func cluster(objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).
 		WithIndex(&nadv1.NetworkAttachmentDefinition{}, byClass, func(o client.Object) []string { return classesOf(o, true) }).
@@ -38,8 +40,8 @@ func there(t *testing.T, c client.Client, o client.Object, namespace, name strin
 	return !apierrors.IsNotFound(err)
 }
 
-// One look at each class that there is brings those in order whose NADs came,
-// went or changed while nobody looked.
+// TestClassesConverge checks that one reconciliation corrects classes whose NADs were created, deleted or
+// changed while no controller ran.
 func TestClassesConverge(t *testing.T) {
 	edited := ownClass("a", "edited")
 	edited.Spec.Selectors = nil
@@ -63,24 +65,26 @@ func TestClassesConverge(t *testing.T) {
 			t.Errorf("class of %s: there is one: %v, want %v", name, got, want)
 		}
 		if name == "edited" && len(class.Spec.Selectors) != 1 {
-			t.Error("the class that was edited is not put right")
+			t.Error("the edited class was not corrected")
 		}
 		if name == "byhand" && (len(class.Spec.Selectors) != 0 || owned.Managed(&class)) {
-			t.Error("the class made by hand was touched")
+			t.Error("the handwritten class was changed")
 		}
 	}
 	if !there(t, c, &resourceapi.DeviceClass{}, "", "sriov.intel.com.pool.nadra.dev") {
 		t.Error("the pool has no class")
 	}
 	select {
-	case said := <-recorder.Events:
-		t.Log(said)
+	case event := <-recorder.Events:
+		if !strings.HasPrefix(event, "Warning "+eventNoDeviceClass+" ") || reason.In(event) != reason.NetworkInvalid {
+			t.Errorf("got event %s", event)
+		}
 	default:
-		t.Error("no event says that a NAD has no class")
+		t.Error("there is no event about a NAD without a class")
 	}
 }
 
-// annotated is a pod as admission leaves it, and the template that it refers to.
+// annotated returns an admitted pod and the template to which it refers.
 func annotated(t *testing.T, name string, created time.Time) (*corev1.Pod, *resourceapi.ResourceClaimTemplate) {
 	t.Helper()
 	manifest := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a","annotations":{"k8s.v1.cni.cncf.io/networks":"net"}},"spec":{"containers":[{"name":"main"}]}}`
@@ -111,7 +115,7 @@ func TestCollect(t *testing.T) {
 	c := cluster(pod, template)
 	now := start
 	r := &collector{Client: c, grace: 10 * time.Minute, now: func() time.Time { return now }}
-	look := func() time.Duration {
+	reconcile := func() time.Duration {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), request("a", template.Name))
 		if err != nil {
@@ -125,45 +129,45 @@ func TestCollect(t *testing.T) {
 			t.Fatalf("%s: there is a template: %v, want %v", when, got, want)
 		}
 	}
-	if again := look(); again != 0 {
-		t.Errorf("a template in use is looked at again after %s", again)
+	if again := reconcile(); again != 0 {
+		t.Errorf("a template in use is reconciled again after %s", again)
 	}
 	if err := c.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	if again := look(); again != 10*time.Minute {
-		t.Errorf("a template that is not in use any more is looked at again after %s", again)
+	if again := reconcile(); again != 10*time.Minute {
+		t.Errorf("an unused template is reconciled again after %s", again)
 	}
 	now = now.Add(9 * time.Minute)
-	if again := look(); again != time.Minute {
-		t.Errorf("a minute before its end a template is looked at again after %s", again)
+	if again := reconcile(); again != time.Minute {
+		t.Errorf("a minute before its deletion a template is reconciled again after %s", again)
 	}
-	// A pod comes and goes: it begins anew.
+	// A new pod restarts the wait.
 	pod.ResourceVersion = ""
 	if err := c.Create(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	look()
+	reconcile()
 	if err := c.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Minute)
-	look()
+	reconcile()
 	is(true, "a minute after its last pod")
 	now = now.Add(10 * time.Minute)
-	look()
+	reconcile()
 	is(false, "ten minutes after its last pod")
 }
 
-// A template that admission has just made, whose pod is still to come, stays
-// although nobody refers to it since long, so far as the clock of before says.
+// TestCollectLeavesTheNew checks that a recreated template stays until its pod exists, although the old
+// template of the same name was unused for long.
 func TestCollectLeavesTheNew(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	_, template := annotated(t, "p", start)
 	r := &collector{Client: cluster(template), grace: time.Minute, now: func() time.Time { return start }}
 	r.idle = map[client.ObjectKey]time.Time{client.ObjectKeyFromObject(template): start.Add(-time.Hour)}
 	if result, err := r.Reconcile(t.Context(), request("a", template.Name)); err != nil || result.RequeueAfter != time.Minute {
-		t.Errorf("it is looked at after %s (%v), want a minute", result.RequeueAfter, err)
+		t.Errorf("it is reconciled again after %s (%v), want a minute", result.RequeueAfter, err)
 	}
 }
 
@@ -174,8 +178,8 @@ func TestCollectable(t *testing.T) {
 		want   bool
 	}{
 		{"as admission made it", func(*resourceapi.ResourceClaimTemplate) {}, true},
-		{"without our label", func(t *resourceapi.ResourceClaimTemplate) { t.Labels = nil }, false},
-		{"with a label of somebody's", func(t *resourceapi.ResourceClaimTemplate) { t.Labels["argocd"] = "x" }, false},
+		{"without the label", func(t *resourceapi.ResourceClaimTemplate) { t.Labels = nil }, false},
+		{"with a label of a user", func(t *resourceapi.ResourceClaimTemplate) { t.Labels["argocd"] = "x" }, false},
 		{"applied, too", func(t *resourceapi.ResourceClaimTemplate) {
 			t.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}
 		}, false},
@@ -204,7 +208,7 @@ func TestRepair(t *testing.T) {
 	c := cluster(pod, stripped, running, nad("a", "net", bridge))
 	recorder := events.NewFakeRecorder(5)
 	r := &repairer{Client: c, live: c, events: recorder, now: func() time.Time { return now }}
-	look := func(name string) time.Duration {
+	reconcile := func(name string) time.Duration {
 		t.Helper()
 		result, err := r.Reconcile(context.Background(), request("a", name))
 		if err != nil {
@@ -212,26 +216,28 @@ func TestRepair(t *testing.T) {
 		}
 		return result.RequeueAfter
 	}
-	if again := look("p"); again != cacheLag {
-		t.Errorf("a pod that is new is looked at again after %s", again)
+	if again := reconcile("p"); again != cacheLag {
+		t.Errorf("a new pod is reconciled again after %s", again)
 	}
 	now = now.Add(time.Minute)
-	look("running")
-	look("stripped")
+	reconcile("running")
+	reconcile("stripped")
 	if there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
-		t.Fatal("a template was made for a pod that does not say what is in it, or needs none any more")
+		t.Fatal("a template was created for a pod that has no annotation, or needs none")
 	}
 	if len(recorder.Events) != 1 {
-		t.Errorf("%d events, want one on the pod that does not say what it needs", len(recorder.Events))
+		t.Errorf("%d events, want one about the pod without annotation", len(recorder.Events))
+	} else if event := <-recorder.Events; !strings.HasPrefix(event, "Warning TemplateMissing ") || reason.In(event) != reason.TemplateMissing || !strings.Contains(event, template.Name) {
+		t.Errorf("got event %s", event)
 	}
-	look("p")
+	reconcile("p")
 	var again resourceapi.ResourceClaimTemplate
 	if !there(t, c, &again, "a", template.Name) || !owned.Managed(&again) {
-		t.Fatal("the template was not made again")
+		t.Fatal("the template was not recreated")
 	}
 }
 
-// Of tens of thousands of pods little is kept.
+// TestSlimPod checks what the cache keeps of a pod.
 func TestSlimPod(t *testing.T) {
 	pod, template := annotated(t, "p", time.Unix(1, 0))
 	slim, err := slimPod(pod)
@@ -240,12 +246,12 @@ func TestSlimPod(t *testing.T) {
 	}
 	kept := slim.(*corev1.Pod)
 	if got := owned.TemplatesOf(&kept.Spec); len(got) != 1 || got[0] != template.Name || !waits(kept) {
-		t.Errorf("it is not known what the pod needs: %v", got)
+		t.Errorf("the slim pod lacks its templates: %v", got)
 	}
-	if leftTo(kept) != metrics.OfNadra {
-		t.Errorf("its networks are left to %q", leftTo(kept))
+	if cachedAttacher(kept) != metrics.OfNadra {
+		t.Errorf("the slim pod is attached by %q", cachedAttacher(kept))
 	}
 	if kept.Annotations != nil || kept.Spec.Containers != nil {
-		t.Error("more is kept than is asked for")
+		t.Error("the slim pod has annotations or containers")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -21,50 +22,52 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// repairer makes a template again that a waiting pod refers to and that is not
-// there: it was collected as the pod was admitted, or somebody deleted it. The
-// pod says what was in it, by the annotation that admission leaves as it is.
+// repairer recreates a missing template to which a waiting pod refers: it was collected while the pod
+// was admitted, or a user deleted it. The pod's annotation, which admission does not change, determines
+// the content.
 type repairer struct {
 	client.Client
-	// live reads from the API server: the cache has no whole pods.
+	// live reads from the API server, because the cache has no whole pods.
 	live   client.Reader
 	pools  bool
 	events events.EventRecorder
 	now    func() time.Time
 }
 
-// cacheLag is how much later than its pod a template may be seen: they come by
-// different watches.
+// cacheLag is how much later than its pod a template may appear in the cache. They have different
+// watches.
 const cacheLag = 2 * time.Second
 
 func (r *repairer) setUp(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("repair").
-		For(&corev1.Pod{}, builder.WithPredicates(comesOrGoes, predicate.NewPredicateFuncs(waits))).
-		Watches(&resourceapi.ResourceClaimTemplate{}, handler.EnqueueRequestsFromMapFunc(r.podsOf), builder.WithPredicates(goes)).
+		For(&corev1.Pod{}, builder.WithPredicates(createdOrDeleted, predicate.NewPredicateFuncs(waits))).
+		Watches(&resourceapi.ResourceClaimTemplate{}, handler.EnqueueRequestsFromMapFunc(r.podsOf), builder.WithPredicates(deleted)).
 		Complete(r)
 }
 
-// goes passes on what is deleted.
-var goes = predicate.Funcs{
+// deleted only passes deletions.
+var deleted = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(event.UpdateEvent) bool { return false },
 }
 
-// waits reports a pod that may still need its templates.
+// waits reports whether a pod may still need its templates.
 func waits(o client.Object) bool {
 	pod, ok := o.(*corev1.Pod)
 	return ok && pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && len(owned.TemplatesOf(&pod.Spec)) > 0
 }
 
+// podsOf returns the pods that refer to a template.
 func (r *repairer) podsOf(ctx context.Context, template client.Object) []reconcile.Request {
 	var pods corev1.PodList
 	if err := r.List(ctx, &pods, client.InNamespace(template.GetNamespace()), client.MatchingFields{byTemplate: template.GetName()}); err != nil {
-		log.FromContext(ctx).Error(err, "listing the pods of a template that was deleted", "template", template.GetName())
+		log.FromContext(ctx).Error(err, "Listing the pods of a deleted ResourceClaimTemplate failed", "template", klog.KObj(template))
 		return nil
 	}
 	var out []reconcile.Request
@@ -74,7 +77,7 @@ func (r *repairer) podsOf(ctx context.Context, template client.Object) []reconci
 	return out
 }
 
-// Reconcile makes the templates that one pod lacks.
+// Reconcile recreates the missing templates of one pod.
 func (r *repairer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var pod corev1.Pod
 	if err := r.Get(ctx, req.NamespacedName, &pod); err != nil || !waits(&pod) {
@@ -102,6 +105,7 @@ func (r *repairer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return reconcile.Result{}, nil
 }
 
+// missing returns the templates that a pod refers to and that do not exist.
 func (r *repairer) missing(ctx context.Context, pod *corev1.Pod) ([]string, error) {
 	var out []string
 	for _, name := range owned.TemplatesOf(&pod.Spec) {
@@ -110,15 +114,14 @@ func (r *repairer) missing(ctx context.Context, pod *corev1.Pod) ([]string, erro
 		case apierrors.IsNotFound(err):
 			out = append(out, name)
 		case err != nil:
-			return nil, fmt.Errorf("looking for template %s/%s: %w", pod.Namespace, name, err)
+			return nil, fmt.Errorf("reading ResourceClaimTemplate %s/%s: %w", pod.Namespace, name, err)
 		}
 	}
 	return out, nil
 }
 
-// templatesFor are the pod's by their names, which say their content: those
-// that the rules make of it now are those that they made when it was admitted,
-// or they have other names.
+// templatesFor returns the templates of a pod by their names. The names are derived from the content, so
+// a template with the right name has the content of the missing one.
 func (r *repairer) templatesFor(ctx context.Context, pod *corev1.Pod) (map[string]*resourceapi.ResourceClaimTemplate, error) {
 	manifest, err := json.Marshal(pod)
 	if err != nil {
@@ -132,8 +135,7 @@ func (r *repairer) templatesFor(ctx context.Context, pod *corev1.Pod) (map[strin
 		return nad
 	}
 	out := map[string]*resourceapi.ResourceClaimTemplate{}
-	// The names say as well whether admission took the pools for nadra's or for
-	// another driver's, from which the pod has claims of its own.
+	// The content also depends on whether nadra or another driver served the pools at admission.
 	for _, server := range []translate.PoolServer{translate.PoolOfNadra, translate.PoolOfDriver} {
 		result, err := translate.Pod(manifest, translate.Options{
 			Namespace: pod.Namespace, Pools: r.pools, Lookup: lookup,
@@ -149,16 +151,18 @@ func (r *repairer) templatesFor(ctx context.Context, pod *corev1.Pod) (map[strin
 	return out, nil
 }
 
+// repair creates a template, or emits an event if its content is unknown.
 func (r *repairer) repair(ctx context.Context, pod *corev1.Pod, name string, template *resourceapi.ResourceClaimTemplate) error {
 	if template == nil {
-		r.events.Eventf(pod, nil, corev1.EventTypeWarning, "TemplateMissing", "RepairTemplate",
-			"ResourceClaimTemplate %s is not there, and the pod's annotation does not say what was in it: create it, or delete the pod to have it admitted anew", name)
+		err := reason.Errorf(reason.TemplateMissing, "ResourceClaimTemplate %s does not exist, and the pod's annotation does not determine its content: "+
+			"create the template, or delete the pod so that its successor is admitted again", name)
+		r.events.Eventf(pod, nil, corev1.EventTypeWarning, "TemplateMissing", "RepairTemplate", "%v", err)
 		return nil
 	}
 	template.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.Controller}
 	if err := r.Create(ctx, template); err != nil {
-		return settled(fmt.Errorf("making template %s/%s again: %w", pod.Namespace, name, err))
+		return ignoreStale(fmt.Errorf("recreating ResourceClaimTemplate %s/%s: %w", pod.Namespace, name, err))
 	}
-	log.FromContext(ctx).Info("ResourceClaimTemplate made again: a pod that waits refers to it", "template", pod.Namespace+"/"+name)
+	log.FromContext(ctx).Info("Recreated a ResourceClaimTemplate of a waiting pod", "template", klog.KObj(template), "pod", klog.KObj(pod))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,16 +20,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Serving is the certificate that this replica serves with. A new one counts
-// from the next connection on. The last one stays when the Secret goes: what
-// callers trust is not for us to guess.
+// Serving has the certificate with which this replica serves. New connections use the latest one. It
+// keeps the certificate if the Secret is deleted, because callers still trust it.
 type Serving struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
 var errNoCertificate = errors.New("there is no certificate yet")
 
-// Use has a server serve with it.
+// Use configures a server to serve with the certificate.
 func (s *Serving) Use(config *tls.Config) {
 	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if c := s.current.Load(); c != nil {
@@ -38,7 +38,7 @@ func (s *Serving) Use(config *tls.Config) {
 	}
 }
 
-// Ready is a check: whether there is one.
+// Ready implements a readiness check. It returns an error while there is no certificate.
 func (s *Serving) Ready(*http.Request) error {
 	if s.current.Load() == nil {
 		return errNoCertificate
@@ -51,7 +51,7 @@ type servingReader struct {
 	client.Client
 	secret  client.ObjectKey
 	serving *Serving
-	// expires is told when what is served does; nil for nobody.
+	// expires is called with the certificate's expiry. It may be nil.
 	expires func(time.Time)
 }
 
@@ -62,7 +62,7 @@ func (r *servingReader) setUp(m manager.Manager) error {
 		Complete(r)
 }
 
-// Reconcile takes the certificate over.
+// Reconcile serves with the Secret's certificate.
 func (r *servingReader) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	var secret corev1.Secret
 	if err := r.Get(ctx, r.secret, &secret); err != nil {
@@ -70,12 +70,12 @@ func (r *servingReader) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	}
 	pair, err := tls.X509KeyPair(secret.Data[tlsCertKey], secret.Data[tlsKeyKey])
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("reading the certificate of secret %s: %w", r.secret, err)
+		return reconcile.Result{}, fmt.Errorf("reading the certificate of Secret %s: %w", r.secret, err)
 	}
 	r.serving.current.Store(&pair)
 	if r.expires != nil {
 		r.expires(pair.Leaf.NotAfter)
 	}
-	log.FromContext(ctx).Info("Certificate taken over", "expires", pair.Leaf.NotAfter)
+	log.FromContext(ctx).Info("Serving with a new certificate", "secret", klog.KRef(r.secret.Namespace, r.secret.Name), "expires", pair.Leaf.NotAfter)
 	return reconcile.Result{}, nil
 }

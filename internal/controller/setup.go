@@ -17,32 +17,32 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// The names of what the manifests make for the controller.
+// The names of the controller's objects in the manifests.
 const (
-	// Name is that of the webhook configurations, the Deployment and the Lease.
+	// Name is the name of the webhook configurations, the Deployment and the Lease.
 	Name = v1alpha1.Controller
-	// DefaultService is before the webhooks.
+	// DefaultService is the Service of the webhooks.
 	DefaultService = "nadra-webhook"
-	// DefaultSecret has the certificate that they serve with.
+	// DefaultSecret is the Secret with the webhooks' certificate.
 	DefaultSecret = "nadra-webhook-tls"
 )
 
-// Options say what to keep, and how.
+// Options configure the controllers.
 type Options struct {
-	// Namespace is the controller's own.
+	// Namespace is the controller's own namespace.
 	Namespace string
-	// Secret has the certificate, for the DNS names of Service.
+	// Secret is the Secret with the certificate, for the DNS names of Service.
 	Secret, Service string
-	// OwnCertificate is unset where somebody else makes the Secret and puts its
-	// CA into the webhook configurations, as cert-manager does.
+	// OwnCertificate is unset if another program maintains the Secret and the CA in the webhook
+	// configurations, as cert-manager does.
 	OwnCertificate bool
-	// Pools says that the cluster serves pools of hardware devices.
+	// Pools is set if nadra serves pools of hardware devices.
 	Pools bool
-	// TemplateGrace is how long a template stays that no pod refers to.
+	// TemplateGrace is how long an unused template stays.
 	TemplateGrace time.Duration
 }
 
-// Scheme knows all objects that are read or written.
+// Scheme returns a scheme with all objects that the controllers read or write.
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(s))
@@ -50,8 +50,8 @@ func Scheme() *runtime.Scheme {
 	return s
 }
 
-// Setup adds the controllers to a manager whose cache has CacheOptions. All but
-// the one that reads the certificate into serving run on the leader alone.
+// Setup adds the controllers to a manager whose cache has CacheOptions. All run only on the leader,
+// except the one that reads the certificate and the counter of pods.
 func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) error {
 	if err := addIndexes(ctx, m.GetFieldIndexer(), o.Pools); err != nil {
 		return err

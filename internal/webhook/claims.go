@@ -18,14 +18,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// claimHandler answers for ResourceClaims, ResourceClaimTemplates and
-// DeviceClasses that are about to be created or changed.
+// claimHandler validates ResourceClaims, ResourceClaimTemplates and DeviceClasses that are about to be
+// created or changed.
 type claimHandler struct {
 	isolation attachment.Isolation
 }
 
-// Handle validates one object. One whose spec stays as it was is let through:
-// whoever removes a finalizer is not to blame for it.
+// Handle validates one object. It allows updates that do not change the spec, such as the removal of a
+// finalizer.
 func (h *claimHandler) Handle(_ context.Context, req ctrladmission.Request) ctrladmission.Response {
 	if req.SubResource != "" || req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
 		return ctrladmission.Allowed("")
@@ -38,9 +38,11 @@ func (h *claimHandler) Handle(_ context.Context, req ctrladmission.Request) ctrl
 		return ctrladmission.Allowed("")
 	}
 	status := apierrors.NewInvalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Name, errs).Status()
+	status.Message = reason.ClaimInvalid.Text(status.Message)
 	return ctrladmission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }
 
+// validate validates an object by its kind.
 func (h *claimHandler) validate(req ctrladmission.Request) (field.ErrorList, error) {
 	switch req.Kind.Kind {
 	case "ResourceClaim":
@@ -54,10 +56,10 @@ func (h *claimHandler) validate(req ctrladmission.Request) (field.ErrorList, err
 	case "DeviceClass":
 		return changed(req, func(c *resourceapi.DeviceClass) any { return c.Spec }, admission.Class)
 	}
-	return nil, reason.Errorf(reason.ObjectNotRead, "validating a %s: only ResourceClaim, ResourceClaimTemplate and DeviceClass are known: correct the webhook's rules", req.Kind.Kind)
+	return nil, reason.Errorf(reason.ObjectNotRead, "validating a %s: the webhook only knows ResourceClaim, ResourceClaimTemplate and DeviceClass: correct the rules of its configuration", req.Kind.Kind)
 }
 
-// changed validates an object that is new or has another spec than before.
+// changed validates an object that is new or whose spec has changed.
 func changed[T any](req ctrladmission.Request, spec func(*T) any, validate func(*T) field.ErrorList) (field.ErrorList, error) {
 	now, before := new(T), new(T)
 	if err := json.Unmarshal(req.Object.Raw, now); err != nil {
@@ -65,7 +67,7 @@ func changed[T any](req ctrladmission.Request, spec func(*T) any, validate func(
 	}
 	if req.Operation == admissionv1.Update {
 		if err := json.Unmarshal(req.OldObject.Raw, before); err != nil {
-			return nil, reason.Errorf(reason.ObjectNotRead, "reading the %s as it was: %w", req.Kind.Kind, err)
+			return nil, reason.Errorf(reason.ObjectNotRead, "reading the old %s: %w", req.Kind.Kind, err)
 		}
 		if reflect.DeepEqual(spec(now), spec(before)) {
 			return nil, nil

@@ -14,11 +14,12 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// spec is a claim for wan of infra, with a mistake where one is wanted.
+// spec returns a claim for network infra/wan, with an invalid config if mistake is set.
 func spec(t *testing.T, mistake bool) resourceapi.ResourceClaimSpec {
 	t.Helper()
 	s, err := attachment.ClaimSpec([]attachment.Selection{{Network: attachment.NetworkRef{Namespace: "infra", Name: "wan"}}})
@@ -49,19 +50,20 @@ func TestClaims(t *testing.T) {
 		kind     string
 		object   any
 		isolated bool
+		code     reason.Code
 		want     string
 	}{
 		"claim":          {kind: "ResourceClaim", object: &resourceapi.ResourceClaim{ObjectMeta: meta, Spec: spec(t, false)}},
-		"bad claim":      {kind: "ResourceClaim", object: &resourceapi.ResourceClaim{ObjectMeta: meta, Spec: spec(t, true)}, want: `spec.devices.config[0].opaque.parameters: Invalid value: unknown field "plugin"`},
+		"bad claim":      {kind: "ResourceClaim", object: &resourceapi.ResourceClaim{ObjectMeta: meta, Spec: spec(t, true)}, code: reason.ClaimInvalid, want: `spec.devices.config[0].opaque.parameters: Invalid value: unknown field "plugin"`},
 		"template":       {kind: "ResourceClaimTemplate", object: &resourceapi.ResourceClaimTemplate{ObjectMeta: meta, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: spec(t, false)}}},
-		"isolated":       {kind: "ResourceClaimTemplate", object: &resourceapi.ResourceClaimTemplate{ObjectMeta: meta, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: spec(t, false)}}, isolated: true, want: "spec.spec.devices.requests[0].exactly.deviceClassName: Forbidden: network infra/wan"},
+		"isolated":       {kind: "ResourceClaimTemplate", object: &resourceapi.ResourceClaimTemplate{ObjectMeta: meta, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: spec(t, false)}}, isolated: true, code: reason.ClaimInvalid, want: "spec.spec.devices.requests[0].exactly.deviceClassName: Forbidden: [NamespaceIsolation] "},
 		"class":          {kind: "DeviceClass", object: class},
-		"bad class":      {kind: "DeviceClass", object: badClass, want: "spec.config[0].opaque.parameters.network: Invalid value"},
-		"something else": {kind: "Pod", object: class, want: "only ResourceClaim"},
+		"bad class":      {kind: "DeviceClass", object: badClass, code: reason.ClaimInvalid, want: "spec.config[0].opaque.parameters.network: Invalid value"},
+		"something else": {kind: "Pod", object: class, code: reason.ObjectNotRead, want: "Pod"},
 	} {
 		h := &claimHandler{isolation: attachment.Isolation{On: c.isolated}}
 		got := h.Handle(context.Background(), creating(encodedAs(t, c.object), c.kind))
-		if got.Allowed != (c.want == "") || !got.Allowed && !strings.Contains(got.Result.Message, c.want) {
+		if got.Allowed != (c.want == "") || !got.Allowed && (!strings.HasPrefix(got.Result.Message, c.code.Text("")) || !strings.Contains(got.Result.Message, c.want)) {
 			t.Errorf("%s: got %+v", name, got.Result)
 		}
 		if !got.Allowed && c.kind != "Pod" && (got.Result.Code != http.StatusUnprocessableEntity || len(got.Result.Details.Causes) == 0) {
@@ -70,7 +72,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Whoever changes something else of an object is not refused for its spec.
+// TestUpdates checks that only updates of the spec are validated.
 func TestUpdates(t *testing.T) {
 	h := &claimHandler{}
 	old := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Finalizers: []string{"a"}}, Spec: spec(t, true)}
@@ -84,7 +86,7 @@ func TestUpdates(t *testing.T) {
 	old.Spec = spec(t, false)
 	req.OldObject.Raw = encodedAs(t, old)
 	if got := h.Handle(context.Background(), req); got.Allowed {
-		t.Error("a change for the worse is taken")
+		t.Error("an update to an invalid spec is allowed")
 	}
 	req.SubResource = "status"
 	if got := h.Handle(context.Background(), req); !got.Allowed {
@@ -95,16 +97,18 @@ func TestUpdates(t *testing.T) {
 		t.Errorf("got %+v", got.Result)
 	}
 	if got := h.Handle(context.Background(), creating([]byte("{"), "ResourceClaim")); got.Allowed {
-		t.Error("half an object is taken")
+		t.Error("an incomplete object is allowed")
+	} else if code := reason.In(got.Result.Message); code != reason.ObjectNotRead {
+		t.Errorf("got code %q in %s", code, got.Result.Message)
 	}
 }
 
-// A panic refuses, is counted, and ends nothing.
+// TestPanic checks that a panic refuses the request and is counted.
 func TestPanic(t *testing.T) {
 	m, registry := metersOf(t)
 	h := m.measured(MutatePodsPath, ctrladmission.HandlerFunc(func(context.Context, ctrladmission.Request) ctrladmission.Response { panic("oh") }))
 	got := (&ctrladmission.Webhook{Handler: h}).Handle(context.Background(), creating(nil, "Pod"))
-	if got.Allowed || got.UID != "1" || got.Result.Code != http.StatusInternalServerError || !strings.Contains(got.Result.Message, "oh") {
+	if got.Allowed || got.UID != "1" || got.Result.Code != http.StatusInternalServerError || reason.In(got.Result.Message) != reason.ControllerBug || !strings.Contains(got.Result.Message, "oh") {
 		t.Errorf("got %+v", got)
 	}
 	families, err := registry.Gather()

@@ -22,7 +22,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// missingFor is how long an object is believed not to exist.
+// missingFor is how long a missing object is assumed not to exist.
 const missingFor = time.Second
 
 // reader reads single objects.
@@ -35,8 +35,8 @@ func newReader(cached, live client.Reader) *reader {
 	return &reader{cached: cached, live: live, missing: newMemory(missingFor)}
 }
 
-// get reads an object of the cache, and one that is not there from the API
-// server. The object's kind must be set in kind, which errors name.
+// get reads an object from the cache, or from the API server if the cache does not have it. Errors
+// name kind.
 func (r *reader) get(ctx context.Context, kind, namespace, name string, into client.Object) (found bool, err error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if err := r.cached.Get(ctx, key, into); !isMissing(err) {
@@ -59,10 +59,10 @@ func (r *reader) getLive(ctx context.Context, kind, namespace, name string, into
 	return false, nil
 }
 
-// isMissing takes a kind that the cluster does not have for one of which there
-// is no object.
+// isMissing reports whether an object does not exist. The cluster may not even know its kind.
 func isMissing(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
+// named adds the object's kind and name to an error.
 func named(kind string, key types.NamespacedName, err error) error {
 	if err == nil {
 		return nil
@@ -74,19 +74,20 @@ func named(kind string, key types.NamespacedName, err error) error {
 	return reason.Errorf(reason.ObjectNotRead, "reading %s %s: %w", kind, name, err)
 }
 
-// lookups are those of one request. The functions that decide know of no
-// errors; whoever has called them must look at err before using the decision.
+// lookups reads objects for one request. The functions of pkg/admission take no errors, so the caller
+// must check err before it uses the decision.
 type lookups struct {
 	ctx    context.Context
 	reader *reader
 	pools  *poolIndex
-	// servers are the pools that were asked about.
+	// servers has the facts of the pools of this request.
 	servers map[string]admission.PoolFacts
-	// fresh are templates as the API server has them just now.
+	// fresh has templates that were just read from the API server.
 	fresh map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
 	err   error
 }
 
+// admission returns the lookups for pkg/admission.
 func (l *lookups) admission() admission.Lookups {
 	return admission.Lookups{
 		Network: l.network, Template: l.template, RuntimeClass: l.runtimeClass, Claim: l.claim, Class: l.class,
@@ -111,9 +112,9 @@ func (l *lookups) network(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDef
 	return nad
 }
 
-// template is read from the cache alone if its name is that of a conversion: one
-// that is not there is created, and then it shows whether it was there. One that
-// somebody wrote may have been created together with the pod.
+// template reads a template. It reads a template of a conversion from the cache alone, because
+// creating a missing one shows whether it exists. A handwritten template may have been created
+// together with the pod.
 func (l *lookups) template(namespace, name string) *resourceapi.ResourceClaimTemplate {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if t, found := l.fresh[key]; found {
@@ -136,7 +137,7 @@ func (l *lookups) template(namespace, name string) *resourceapi.ResourceClaimTem
 	return t
 }
 
-// claim is read from the API server: few pods name one, and the cache has none.
+// claim reads a claim from the API server. Few pods name a claim, and the cache has none.
 func (l *lookups) claim(namespace, name string) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{}
 	found, err := l.reader.getLive(l.ctx, "ResourceClaim", namespace, name, c)
@@ -161,7 +162,7 @@ func (l *lookups) runtimeClass(name string) (handler string, found bool) {
 	return class.Handler, found
 }
 
-// poolServer answers each question once, and only the first one waits.
+// poolServer returns what serves a pool. Only the first pool of a request waits for the facts.
 func (l *lookups) poolServer(pool string) admission.PoolFacts {
 	facts, asked := l.servers[pool]
 	if asked {
@@ -189,6 +190,7 @@ func (l *lookups) multusNodes() bool {
 	})
 }
 
+// labels returns the labels of a cluster-scoped object.
 func (l *lookups) labels(kind, name string) map[string]string {
 	m := metadataOf(kind)
 	if !l.get(kind, "", name, m) {

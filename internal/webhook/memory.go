@@ -16,7 +16,7 @@ func newMemory(lasting time.Duration) *memory {
 	return &memory{lasting: lasting, until: map[string]time.Time{}}
 }
 
-// maxMemory bounds what names that somebody makes up can cost.
+// maxMemory limits the memory that requests with arbitrary names can use.
 const maxMemory = 10_000
 
 func (m *memory) add(key string) {
@@ -28,7 +28,7 @@ func (m *memory) add(key string) {
 	m.until[key] = time.Now().Add(m.lasting)
 }
 
-// forget makes room: for what is over, or for all.
+// forget removes the expired keys, or all keys if too many remain.
 func (m *memory) forget() {
 	now := time.Now()
 	for key, until := range m.until {

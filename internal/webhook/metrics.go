@@ -16,7 +16,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// meters count and measure admission.
+// meters has the metrics of admission.
 type meters struct{ *metrics.Controller }
 
 func newMeters(to prometheus.Registerer) (*meters, error) {
@@ -28,18 +28,18 @@ func newMeters(to prometheus.Registerer) (*meters, error) {
 	return &meters{c}, nil
 }
 
+// decided counts an outcome.
 func (m *meters) decided(o admission.Outcome) { m.Decided(string(o)) }
 
-// measured measures a handler. A panic of it refuses what was asked about, and
-// nothing else.
+// measured measures a handler. It recovers from panics of the handler and refuses the request.
 func (m *meters) measured(path string, h ctrladmission.Handler) ctrladmission.Handler {
 	duration := m.Answers(strings.TrimPrefix(path, "/"))
 	return ctrladmission.HandlerFunc(func(ctx context.Context, req ctrladmission.Request) (response ctrladmission.Response) {
 		start := time.Now()
 		defer func() {
 			if p := recover(); p != nil {
-				err := reason.Errorf(reason.ControllerBug, "admitting %s: nadra's controller has a bug: %v", req.Kind.Kind, p)
-				logf.FromContext(ctx).Error(err, "panic", "stack", string(debug.Stack()))
+				err := reason.Errorf(reason.ControllerBug, "admitting a %s: recovered from a panic: %v", req.Kind.Kind, p)
+				logf.FromContext(ctx).Error(err, "Recovered from a panic", "kind", req.Kind.Kind, "stack", string(debug.Stack()))
 				if path == MutatePodsPath {
 					m.decided(admission.Refused)
 				}

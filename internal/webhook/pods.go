@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -13,9 +12,10 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// podHandler answers for pods that are about to be created.
+// podHandler admits pods that are about to be created.
 type podHandler struct {
 	options   admission.Options
 	reader    *reader
@@ -38,21 +38,21 @@ func (h *podHandler) Handle(ctx context.Context, req ctrladmission.Request) ctrl
 	return responseOf(d)
 }
 
-// admit decides, and creates the templates that the pod will refer to. When one
-// of them is there already it decides once more, with that before its eyes.
+// admit decides about a pod and creates the templates to which the pod will refer. If a template
+// exists already, it decides again with the existing one.
 func (h *podHandler) admit(ctx context.Context, req ctrladmission.Request) (admission.Decision, error) {
 	l := &lookups{ctx: ctx, reader: h.reader, pools: h.pools, fresh: map[types.NamespacedName]*resourceapi.ResourceClaimTemplate{}}
 	for {
 		d := admission.Pod(req.Object.Raw, req.Namespace, h.options, l.admission())
 		if l.err != nil {
-			return d, fmt.Errorf("admitting a pod: %w", l.err)
+			return d, l.err
 		}
 		if len(d.Templates) == 0 || req.DryRun != nil && *req.DryRun {
 			return d, nil
 		}
 		found, err := h.create(ctx, d.Templates, l)
 		if err != nil {
-			return admission.Decision{}, fmt.Errorf("admitting a pod: %w", err)
+			return admission.Decision{}, err
 		}
 		if !found {
 			return d, nil
@@ -60,7 +60,7 @@ func (h *podHandler) admit(ctx context.Context, req ctrladmission.Request) (admi
 	}
 }
 
-// create reports whether it found templates that were there already.
+// create creates templates. It reports whether some existed already.
 func (h *podHandler) create(ctx context.Context, wanted []*resourceapi.ResourceClaimTemplate, l *lookups) (found bool, err error) {
 	for _, t := range wanted {
 		there, err := h.templates.ensure(ctx, t)
@@ -75,6 +75,7 @@ func (h *podHandler) create(ctx context.Context, wanted []*resourceapi.ResourceC
 	return found, nil
 }
 
+// responseOf returns the response for a decision.
 func responseOf(d admission.Decision) ctrladmission.Response {
 	if d.Outcome == admission.Refused {
 		return ctrladmission.Denied(d.Refusal)
@@ -85,7 +86,7 @@ func responseOf(d admission.Decision) ctrladmission.Response {
 	}
 	patch, err := json.Marshal(d.Edits)
 	if err != nil {
-		return ctrladmission.Errored(http.StatusInternalServerError, fmt.Errorf("encoding the patch: %w", err))
+		return ctrladmission.Errored(http.StatusInternalServerError, reason.Errorf(reason.ControllerBug, "encoding the patch: %w", err))
 	}
 	response.Patch = patch
 	form := admissionv1.PatchTypeJSONPatch

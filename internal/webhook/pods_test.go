@@ -21,10 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
+// handle returns the response to a pod with the annotation.
 func handle(w *world, networks string) (response int32, message string) {
 	r := w.handler.Handle(context.Background(), creating(podWith(networks), "Pod"))
 	if r.Allowed {
@@ -33,7 +35,7 @@ func handle(w *world, networks string) (response int32, message string) {
 	return r.Result.Code, r.Result.Message
 }
 
-// templateOf is the one that a pod refers to, as the API server has it.
+// templateOf returns the template to which a pod refers, from the API server.
 func templateOf(t *testing.T, w *world, p *corev1.Pod) *resourceapi.ResourceClaimTemplate {
 	t.Helper()
 	if len(p.Spec.ResourceClaims) != 1 || len(p.Spec.Containers[0].Resources.Claims) != 1 {
@@ -46,9 +48,9 @@ func templateOf(t *testing.T, w *world, p *corev1.Pod) *resourceapi.ResourceClai
 	return out
 }
 
-// Many pods make one template, with one request.
+// TestOneTemplate checks that many pods create one template, with one request.
 func TestOneTemplate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the memory of templates does not run out
+	synctest.Test(t, func(t *testing.T) { // so that the memory of templates does not expire
 		w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
 		var made *corev1.Pod
 		for range 200 {
@@ -66,7 +68,7 @@ func TestOneTemplate(t *testing.T) {
 	})
 }
 
-// Pods that come at once agree on one template.
+// TestAtOnce checks that concurrent pods use one template.
 func TestAtOnce(t *testing.T) {
 	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
 	var pods sync.WaitGroup
@@ -83,7 +85,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// What is applied together is there, though the cache does not know it yet.
+// TestNotYetCached checks that objects are found before the cache has them.
 func TestNotYetCached(t *testing.T) {
 	w := newWorld(t, Options{}, false, nadra("shop"), network("shop", "lan"))
 	templateOf(t, w, patched(t, podWith("lan"), w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod"))))
@@ -92,12 +94,12 @@ func TestNotYetCached(t *testing.T) {
 	}
 }
 
-// That a network does not exist is asked once for a burst, and soon again.
+// TestMissingNetwork checks that a burst of pods reads a missing network once, and later ones again.
 func TestMissingNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Options{}, true, nadra("shop"))
 		for range 50 {
-			if code, message := handle(w, "lan"); code != http.StatusForbidden || !strings.Contains(message, "NADRA-011") || !strings.Contains(message, "shop/lan does not exist") {
+			if code, message := handle(w, "lan"); code != http.StatusForbidden || reason.In(message) != reason.NotConvertible || !strings.Contains(message, "NADRA-011") || !strings.Contains(message, "shop/lan") {
 				t.Fatalf("got %d, %s", code, message)
 			}
 		}
@@ -122,8 +124,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// A template that another replica has just made is fine; one of that name with
-// another content is never overwritten.
+// TestTemplateIsThere checks that a template of another replica is used, and that a template of the
+// same name with another content is not overwritten.
 func TestTemplateIsThere(t *testing.T) {
 	first := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
 	there := templateOf(t, first, patched(t, podWith("lan"), first.handler.Handle(context.Background(), creating(podWith("lan"), "Pod"))))
@@ -143,7 +145,7 @@ func TestTemplateIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, message := handle(w, "lan")
-	if code != http.StatusForbidden || !strings.Contains(message, "NADRA-043") || !strings.Contains(message, there.Name) {
+	if code != http.StatusForbidden || reason.In(message) != reason.NotConvertible || !strings.Contains(message, "NADRA-043") || !strings.Contains(message, there.Name) {
 		t.Errorf("got %d, %s", code, message)
 	}
 	if got := (&resourceapi.ResourceClaimTemplate{}); w.api.Get(context.Background(), client.ObjectKeyFromObject(there), got) != nil ||
@@ -152,25 +154,26 @@ func TestTemplateIsThere(t *testing.T) {
 	}
 }
 
-// What the API server says is said on, and what to do about it.
+// TestErrors checks that a refusal has code, cause and remedy of an error of the API server.
 func TestErrors(t *testing.T) {
 	templates := schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaimtemplates"}
 	for name, c := range map[string]struct {
 		verb string
 		err  error
+		code reason.Code
 		want []string
 	}{
 		"quota": {
 			"create", apierrors.NewForbidden(templates, "x", errors.New("exceeded quota: few, requested: 1, used: 3, limited: 3")),
-			[]string{"creating ResourceClaimTemplate shop/nadra-lan-", "exceeded quota: few", "raise count/resourceclaimtemplates.resource.k8s.io in the ResourceQuota of namespace shop"},
+			reason.TemplateNotCreated, []string{"ResourceClaimTemplate shop/nadra-lan-", "exceeded quota: few", "count/resourceclaimtemplates.resource.k8s.io", "namespace shop"},
 		},
 		"RBAC": {
 			"create", apierrors.NewForbidden(templates, "x", errors.New("cannot create resource")),
-			[]string{"cannot create resource", "allow nadra-controller's service account to create resourceclaimtemplates"},
+			reason.TemplateNotCreated, []string{"cannot create resource", "nadra-controller's service account", "resourceclaimtemplates"},
 		},
-		"another webhook": {"create", apierrors.NewInternalError(errors.New("no such luck")), []string{"no such luck"}},
-		"reading":         {"get", apierrors.NewServiceUnavailable("etcd is away"), []string{"reading NetworkAttachmentDefinition shop/lan: etcd is away"}},
-		"reading, RBAC":   {"get", apierrors.NewForbidden(schema.GroupResource{Resource: "n"}, "lan", errors.New("cannot get resource")), []string{"reading NetworkAttachmentDefinition shop/lan", "cannot get"}},
+		"another webhook": {"create", apierrors.NewInternalError(errors.New("no such luck")), reason.TemplateNotCreated, []string{"no such luck"}},
+		"reading":         {"get", apierrors.NewServiceUnavailable("etcd is away"), reason.ObjectNotRead, []string{"NetworkAttachmentDefinition shop/lan: etcd is away"}},
+		"reading, RBAC":   {"get", apierrors.NewForbidden(schema.GroupResource{Resource: "n"}, "lan", errors.New("cannot get resource")), reason.ObjectNotRead, []string{"NetworkAttachmentDefinition shop/lan", "cannot get"}},
 	} {
 		w := newWorld(t, Options{}, true, nadra("shop"))
 		if c.verb == "create" {
@@ -186,6 +189,9 @@ func TestErrors(t *testing.T) {
 		if code != http.StatusInternalServerError || w.decided[admission.Refused] != 1 {
 			t.Errorf("%s: got %d, %v", name, code, w.decided)
 		}
+		if !strings.HasPrefix(message, c.code.Text("")) || strings.Count(message, c.code.Text("")) != 1 {
+			t.Errorf("%s: got %s, want code %s", name, message, c.code)
+		}
 		for _, want := range c.want {
 			if !strings.Contains(message, want) {
 				t.Errorf("%s: got %s, want %s", name, message, want)
@@ -194,7 +200,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A template that is deleted between two requests is made anew.
+// TestTemplateGoes checks that a template which is deleted between two requests is recreated.
 func TestTemplateGoes(t *testing.T) {
 	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
 	taken := true
@@ -210,7 +216,7 @@ func TestTemplateGoes(t *testing.T) {
 	}
 }
 
-// Pods that nadra has nothing to do with cost nothing.
+// TestUntouched checks that pods without networks cause no requests.
 func TestUntouched(t *testing.T) {
 	w := newWorld(t, Options{}, true)
 	for _, req := range []func() ([]byte, string){
@@ -229,7 +235,7 @@ func TestUntouched(t *testing.T) {
 	}
 }
 
-// Claims that somebody wrote may be as new as their pod.
+// TestClaimsByHand checks that handwritten claims are found before the cache has them.
 func TestClaimsByHand(t *testing.T) {
 	const requests = `{"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "lan.shop.nad.nadra.dev"}}]}}`
 	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "mine"}}
@@ -252,7 +258,7 @@ func TestClaimsByHand(t *testing.T) {
 			t.Errorf("%s: annotations %v after %v", field, got.Annotations, w.requests)
 		}
 	}
-	// One that is not there is none.
+	// A missing claim requests nothing.
 	w := newWorld(t, Options{}, false)
 	pod := []byte(`{"metadata": {"name": "web"}, "spec": {"resourceClaims": [{"name": "net", "resourceClaimName": "mine"}], "containers": [{"name": "a"}]}}`)
 	if r := w.handler.Handle(context.Background(), creating(pod, "Pod")); !r.Allowed || r.Patch != nil {
@@ -260,8 +266,8 @@ func TestClaimsByHand(t *testing.T) {
 	}
 }
 
-// The slices are read once for all pods that draw from pools, and never for
-// others; a pool that nobody publishes is looked for again.
+// TestPoolsAreRead checks that the slices are listed once for all pods that draw from pools, never for
+// other pods, and again for a pool that no driver publishes.
 func TestPoolsAreRead(t *testing.T) {
 	vf := network("shop", "vf")
 	vf.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
@@ -299,7 +305,7 @@ func TestPoolsAreRead(t *testing.T) {
 	}
 	for range 5 {
 		if got := ask("vf"); got != admission.OnMultus || lists() != 1 {
-			t.Errorf("a pool that nobody publishes: %s after %d lists", got, lists())
+			t.Errorf("a pool that no driver publishes: %s after %d lists", got, lists())
 		}
 	}
 	if err := w.api.Create(context.Background(), slice); err != nil {
@@ -311,7 +317,7 @@ func TestPoolsAreRead(t *testing.T) {
 			t.Errorf("a pool that is published: %s after %d lists", got, lists())
 		}
 	}
-	// Who may not look converts as before.
+	// If the slices cannot be listed, pods are converted as before.
 	now = now.Add(poolsFor)
 	w.fails = func(request string) error {
 		if request == "list slices" {
@@ -335,7 +341,7 @@ func TestStaysOnMultus(t *testing.T) {
 	}
 }
 
-// The target node of a DaemonSet's pod decides.
+// TestNode checks that the target node of a DaemonSet's pod decides.
 func TestNode(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}}}
 	w := newWorld(t, Options{}, true, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, network("shop", "lan"), node)

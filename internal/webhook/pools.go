@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// poolsFor is how long what was read of the ResourceSlices is believed for a
-	// pool that was published, and poolsAbsentFor for one that was not.
+	// poolsFor is how long the list of published pools is used for a pool in it, and
+	// poolsAbsentFor for a pool that is not in it.
 	poolsFor       = 10 * time.Minute
 	poolsAbsentFor = 10 * time.Second
-	// poolsWait is how long a pod waits for the slices to be read. In a cluster
-	// with very many they come later; until then every pool counts as nadra's.
+	// poolsWait is how long a pod waits for the list of slices. In a cluster with many slices it
+	// takes longer; until then every pool counts as nadra's.
 	poolsWait = 3 * time.Second
-	// poolsLimit bounds one reading.
+	// poolsLimit is the timeout of one list.
 	poolsLimit = 2 * time.Minute
-	// slicesPage is how many slices a request asks for.
+	// slicesPage is the page size of the list.
 	slicesPage = 100
 )
 
-// poolIndex knows which drivers publish devices of which resource pools. Nothing
-// is read before a pod draws from a pool; then one reading serves all pods, in
-// pages, of which only the pools' names are kept.
+// poolIndex has the drivers that publish devices of resource pools. It lists the ResourceSlices when
+// the first pod draws from a pool, in pages, and keeps only the names of pools and drivers. One list
+// serves all pods.
 type poolIndex struct {
 	live client.Reader
 	now  func() time.Time
@@ -38,14 +38,13 @@ type poolIndex struct {
 	mu        sync.Mutex
 	published map[string][]string // drivers by pool
 	readAt    time.Time
-	failedAt  time.Time     // of the latest reading, if that failed
-	reading   chan struct{} // closed when the reading under way ends; nil without one
+	failedAt  time.Time     // of the latest list, if it failed
+	reading   chan struct{} // closed when the running list ends; nil if none runs
 }
 
 func newPoolIndex(live client.Reader) *poolIndex { return &poolIndex{live: live, now: time.Now} }
 
-// facts returns who serves a pool; it waits for the slices to be read at most for
-// the time given.
+// facts returns what serves a pool. It waits for the list of slices at most for the given time.
 func (p *poolIndex) facts(ctx context.Context, pool string, wait time.Duration) admission.PoolFacts {
 	published, known := p.fresh(pool)
 	if !known && !p.failed() {
@@ -64,14 +63,14 @@ func (p *poolIndex) facts(ctx context.Context, pool string, wait time.Duration) 
 	return admission.PoolPublishedBy(pool, published)
 }
 
-// failed reports whether the latest reading failed, a moment ago.
+// failed reports whether the latest list failed a short time ago.
 func (p *poolIndex) failed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.failedAt.IsZero() && p.now().Sub(p.failedAt) < poolsAbsentFor
 }
 
-// fresh returns what was read, and whether it still says something of a pool.
+// fresh returns the published pools, and whether they are recent enough for a pool.
 func (p *poolIndex) fresh(pool string) (published map[string][]string, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,8 +81,7 @@ func (p *poolIndex) fresh(pool string) (published map[string][]string, known boo
 	return p.published, p.published != nil && p.now().Sub(p.readAt) < limit
 }
 
-// read starts a reading, or joins the one under way; the channel is closed when
-// it ends.
+// read starts a list, or joins the running one. The channel is closed when it ends.
 func (p *poolIndex) read(ctx context.Context) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +96,7 @@ func (p *poolIndex) read(ctx context.Context) <-chan struct{} {
 		defer cancel()
 		published, err := p.list(limited)
 		if err != nil {
-			logf.FromContext(ctx).Error(err, "who serves resource pools is not known; pods are converted as if nadra did")
+			logf.FromContext(ctx).Error(err, "Listing ResourceSlices failed; converting pods as if nadra served all resource pools")
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -112,6 +110,7 @@ func (p *poolIndex) read(ctx context.Context) <-chan struct{} {
 	return done
 }
 
+// list returns the drivers by the pools of which they publish devices.
 func (p *poolIndex) list(ctx context.Context) (map[string][]string, error) {
 	seen := map[[2]string]bool{}
 	out := map[string][]string{}

@@ -23,26 +23,27 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Where the API server finds the webhooks.
+// The paths of the webhooks.
 const (
 	MutatePodsPath     = "/mutate-pods"
 	ValidateClaimsPath = "/validate-claims"
 )
 
-// Options are those of the controller's command line.
+// Options are the options of the controller's command line.
 type Options struct {
-	// DefaultOwner serves pods of which no label says who does: v1alpha1.OwnerMultus,
-	// which empty means, or v1alpha1.OwnerNadra.
+	// DefaultOwner serves pods without a label: v1alpha1.OwnerMultus, which empty means, or
+	// v1alpha1.OwnerNadra.
 	DefaultOwner string
-	// Isolation says whose networks a pod may use. It should be the nodes'.
+	// Isolation restricts the networks that a pod may use. It should equal the nodes'.
 	Isolation attachment.Isolation
-	// Pools says that the cluster serves pools of hardware devices.
+	// Pools is set if nadra serves pools of hardware devices.
 	Pools bool
-	// NoPodInfo leaves out the files about the pod that pods with a device of a
-	// pool get.
+	// NoPodInfo leaves out the volume with the pod's labels and annotations, which pods with a
+	// device of a pool get.
 	NoPodInfo bool
 }
 
+// admission returns the options for pkg/admission.
 func (o Options) admission() admission.Options {
 	return admission.Options{DefaultOwner: o.DefaultOwner, Pools: o.Pools, NoPodInfo: o.NoPodInfo, Isolation: o.Isolation}
 }
@@ -52,14 +53,13 @@ func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(nadv1.AddToScheme(s), corev1.AddToScheme(s), nodev1.AddToScheme(s), resourceapi.AddToScheme(s))
 }
 
-// Register mounts the webhooks on a manager that is not started yet, adds what
-// they read to its scheme and cache, and makes the manager ready only when that
-// is there.
+// Register registers the webhooks on a manager that is not started yet. It adds the objects that they
+// read to the manager's scheme and cache, and a readiness check for the cache.
 func Register(mgr manager.Manager, o Options) error {
 	switch o.DefaultOwner {
 	case "", v1alpha1.OwnerMultus, v1alpha1.OwnerNadra:
 	default:
-		return fmt.Errorf("registering webhooks: default owner %q is not known: use %s or %s", o.DefaultOwner, v1alpha1.OwnerMultus, v1alpha1.OwnerNadra)
+		return fmt.Errorf("registering webhooks: default owner %q is unknown: use %s or %s", o.DefaultOwner, v1alpha1.OwnerMultus, v1alpha1.OwnerNadra)
 	}
 	if err := AddToScheme(mgr.GetScheme()); err != nil {
 		return fmt.Errorf("registering webhooks: adding types: %w", err)
@@ -84,24 +84,24 @@ func Register(mgr manager.Manager, o Options) error {
 	return nil
 }
 
-// read are the objects that the cache has. Of namespaces and nodes the labels
-// are enough.
-func read() []client.Object {
+// cachedObjects returns the kinds of objects in the cache, only with their metadata for namespaces and nodes.
+func cachedObjects() []client.Object {
 	return []client.Object{
 		&nadv1.NetworkAttachmentDefinition{}, &resourceapi.ResourceClaimTemplate{}, &nodev1.RuntimeClass{}, &resourceapi.DeviceClass{},
 		metadataOf("Namespace"), metadataOf("Node"),
 	}
 }
 
+// metadataOf returns an empty object with the metadata of a core kind.
 func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return m
 }
 
-// watch has the cache start with what is read, and not with the first request.
+// watch starts the informers of the cache, before the first request needs them.
 func watch(c cache.Cache) error {
-	for _, o := range read() {
+	for _, o := range cachedObjects() {
 		if _, err := c.GetInformer(context.Background(), o, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watching %T: %w", o, err)
 		}
@@ -109,16 +109,16 @@ func watch(c cache.Cache) error {
 	return nil
 }
 
-// synced is the check for readiness.
+// synced returns the readiness check.
 func synced(c cache.Cache) func(*http.Request) error {
 	return func(r *http.Request) error {
-		for _, o := range read() {
+		for _, o := range cachedObjects() {
 			informer, err := c.GetInformer(r.Context(), o, cache.BlockUntilSynced(false))
 			if err != nil {
-				return fmt.Errorf("looking at the cache of %T: %w", o, err)
+				return fmt.Errorf("reading the cache of %T: %w", o, err)
 			}
 			if !informer.HasSynced() {
-				return fmt.Errorf("the cache of %T is not filled yet", o)
+				return fmt.Errorf("the cache of %T is not synced yet", o)
 			}
 		}
 		return nil

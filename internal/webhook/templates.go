@@ -16,11 +16,10 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// createdFor is how long a template is believed to be there that the cache does
-// not show yet.
+// createdFor is how long a created template is assumed to exist before the cache has it.
 const createdFor = 2 * time.Second
 
-// templates creates those that are missing. It never changes one.
+// templates creates missing templates. It never changes an existing one.
 type templates struct {
 	client client.Writer
 	live   client.Reader
@@ -31,8 +30,9 @@ func newTemplates(c client.Writer, live client.Reader) *templates {
 	return &templates{client: c, live: live, known: newMemory(createdFor)}
 }
 
-// ensure creates a template. One that is there already is returned, so that it
-// can be compared; a name says the content, but somebody may have taken it.
+// ensure creates a template. It returns a template that exists already, so that the caller can
+// compare it: the name is derived from the content, but a user may have created another template of
+// that name.
 func (t *templates) ensure(ctx context.Context, want *resourceapi.ResourceClaimTemplate) (there *resourceapi.ResourceClaimTemplate, err error) {
 	key := client.ObjectKeyFromObject(want)
 	if t.known.has(key.String()) {
@@ -53,7 +53,7 @@ func (t *templates) ensure(ctx context.Context, want *resourceapi.ResourceClaimT
 		if err = t.live.Get(ctx, key, there); err == nil {
 			return there, nil
 		}
-		// It may have been deleted in between.
+		// The template may have been deleted in between.
 		if !apierrors.IsNotFound(err) {
 			break
 		}
@@ -61,13 +61,13 @@ func (t *templates) ensure(ctx context.Context, want *resourceapi.ResourceClaimT
 	return nil, reason.Errorf(reason.ObjectNotRead, "reading ResourceClaimTemplate %s: %w", key, err)
 }
 
-// remedy says what helps against a refusal of the API server.
+// remedy returns a remedy for a refusal of the API server, or "".
 func remedy(err error, key types.NamespacedName) string {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return ""
 	case strings.Contains(err.Error(), "exceeded quota"):
-		return fmt.Sprintf(": raise count/resourceclaimtemplates.resource.k8s.io in the ResourceQuota of namespace %s, or delete templates that nothing refers to", key.Namespace)
+		return fmt.Sprintf(": raise count/resourceclaimtemplates.resource.k8s.io in the ResourceQuota of namespace %s, or delete unused templates", key.Namespace)
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf(": allow %s's service account to create resourceclaimtemplates of resource.k8s.io in namespace %s", v1alpha1.Controller, key.Namespace)
 	}

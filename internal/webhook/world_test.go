@@ -25,14 +25,13 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// world is an API server and a cache that is filled by hand, as late as a test
-// wants.
+// world has an API server, and a cache that the test fills.
 type world struct {
 	api, cache client.WithWatch
-	// requests are those that went to the API server.
+	// requests has the requests to the API server.
 	requests []string
 	mu       sync.Mutex
-	// fails is what the API server answers to a request, if anything.
+	// fails returns the error of the API server for a request, or nil.
 	fails   func(request string) error
 	handler *podHandler
 	decided map[admission.Outcome]int
@@ -47,8 +46,7 @@ func schemeOf(t testing.TB) *runtime.Scheme {
 	return s
 }
 
-// newWorld has the objects in the API server and, where cached is set, in the
-// cache.
+// newWorld returns a world with objects in the API server and, if cached is set, in the cache.
 func newWorld(t testing.TB, o Options, cached bool, objects ...client.Object) *world {
 	t.Helper()
 	s := schemeOf(t)
@@ -110,7 +108,7 @@ func (w *world) request(verb, key string) error {
 	return w.fails(request)
 }
 
-// nadra is a namespace that nadra serves.
+// nadra returns a namespace that nadra serves.
 func nadra(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}}}
 }
@@ -122,7 +120,7 @@ func network(namespace, name string) *nadv1.NetworkAttachmentDefinition {
 	}
 }
 
-// podWith is a pod with the annotation.
+// podWith returns a pod with the annotation.
 func podWith(networks string) []byte {
 	return fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-", "annotations": {%q: %q}},
 		"spec": {"containers": [{"name": "a", "image": "i", "resources": {}}]}}`, attachment.NetworksAnnotation, networks)
@@ -141,7 +139,7 @@ func dry(req ctrladmission.Request) ctrladmission.Request {
 	return req
 }
 
-// patched is the pod as the API server would have it after the response.
+// patched returns the pod after the response.
 func patched(t *testing.T, pod []byte, r ctrladmission.Response) *corev1.Pod {
 	t.Helper()
 	if !r.Allowed {

@@ -10,17 +10,17 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// away is what keeps a pod off nadra's nodes. Nodes without the label match.
+// away returns the requirement that keeps a pod off nadra's nodes. Nodes without the label match.
 func away() corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: v1alpha1.OwnerLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.OwnerNadra}}
 }
 
-// keepAway makes the edits by which a pod requires a node that is not nadra's.
-// They are made only where they are missing.
+// keepAway returns the edits that keep a pod off nadra's nodes. It returns none for terms that have
+// the requirement.
 //
-// Terms are alternatives, so each gets the requirement. One without
-// requirements matches no node; with ours it would match nearly all, so it
-// stays as it is. A list without terms is for the API server to refuse.
+// Terms are alternatives, so each gets the requirement. A term without requirements matches no node
+// and would match nearly all with this one, so it stays as it is. The API server refuses a list
+// without terms.
 func keepAway(pod *corev1.Pod) []translate.Edit {
 	at := translate.Path{"spec", "affinity"}
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{away()}}
@@ -46,6 +46,7 @@ func keepAway(pod *corev1.Pod) []translate.Edit {
 	return edits
 }
 
+// termEdits returns the edit of one term.
 func termEdits(at translate.Path, t corev1.NodeSelectorTerm) []translate.Edit {
 	switch {
 	case len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0, slices.ContainsFunc(t.MatchExpressions, isAway):
@@ -56,6 +57,7 @@ func termEdits(at translate.Path, t corev1.NodeSelectorTerm) []translate.Edit {
 	return []translate.Edit{{Op: translate.Add, Path: at.Child("-"), Value: away()}}
 }
 
+// isAway reports whether a requirement keeps a pod off nadra's nodes.
 func isAway(r corev1.NodeSelectorRequirement) bool {
 	return r.Key == v1alpha1.OwnerLabel && r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, v1alpha1.OwnerNadra)
 }

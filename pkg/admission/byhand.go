@@ -9,28 +9,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// handClaim is an entry of a pod's spec.resourceClaims, written by hand, by which
-// the pod asks for networks.
+// handClaim is a handwritten entry of a pod's spec.resourceClaims that requests networks.
 type handClaim struct {
 	index int
-	// name is the entry's, by which containers refer to it.
+	// name is the name by which containers refer to the entry.
 	name string
-	// source says where the claim comes from: "template lan" or "ResourceClaim lan".
+	// source is the object with the claim's spec: "template lan" or "ResourceClaim lan".
 	source string
 	asked  attachment.Asked
 }
 
 func (c handClaim) String() string {
-	return fmt.Sprintf("spec.resourceClaims[%d], which refers to %s", c.index, c.source)
+	return fmt.Sprintf("spec.resourceClaims[%d] (%s)", c.index, c.source)
 }
 
-// handClaimsOf returns those of a pod, in their order. A claim that does not
-// exist yet is not known; the node refuses its pod if that is not complete.
+// handClaimsOf returns the handwritten claims of a pod in their order. It skips claims that do not
+// exist yet; the node refuses their pod if a container does not refer to them.
 func handClaimsOf(pod *corev1.Pod, namespace string, l Lookups) []handClaim {
 	var out []handClaim
 	for i, c := range pod.Spec.ResourceClaims {
@@ -46,6 +46,7 @@ func handClaimsOf(pod *corev1.Pod, namespace string, l Lookups) []handClaim {
 	return out
 }
 
+// specOf returns the spec of a handwritten claim, nil if there is none, and the object that has it.
 func specOf(c corev1.PodResourceClaim, namespace string, l Lookups) (spec *resourceapi.ResourceClaimSpec, source string) {
 	switch {
 	case c.ResourceClaimTemplateName != nil:
@@ -64,9 +65,8 @@ func specOf(c corev1.PodResourceClaim, namespace string, l Lookups) (spec *resou
 	return nil, ""
 }
 
-// alone reports whether the pod's claims by hand say all that it asks for: it has
-// no annotation, or the one that complete has written. Its label may contradict
-// that, which is for the other rules to refuse.
+// alone reports whether handwritten claims request all networks of the pod: it has no annotation, or
+// the one that complete wrote. Other rules refuse a label that contradicts the claims.
 func (a admitted) alone() bool {
 	if len(a.hand) == 0 || asksForDefault(a.pod) || a.converted() || a.pod.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus && asks(a.pod) {
 		return false
@@ -75,21 +75,21 @@ func (a admitted) alone() bool {
 	return !asks(a.pod) || unknown == "" && a.names(selections)
 }
 
-// names reports whether the annotation names exactly these networks.
+// names reports whether the annotation names exactly the given networks.
 func (a admitted) names(selections []attachment.Selection) bool {
 	there, err := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
 	return err == nil && attachment.SameNetworks(there, selections)
 }
 
-// complete makes every container of a pod refer to the claims that somebody wrote
-// for it, so that the gate holds each of them, and names the claims' networks in
-// the annotation, which consumers such as multi-networkpolicy go by. A pod whose
-// label leaves it to Multus gets no annotation, by which Multus would attach.
+// complete makes every container of a pod refer to its handwritten claims, so that the gate holds
+// the containers. It also writes the claims' networks into the annotation, for consumers such as
+// multi-networkpolicy. A pod whose label leaves it to Multus gets no annotation, because Multus
+// would attach its networks.
 func (a admitted) complete() Decision {
 	d := Decision{Outcome: Untouched}
-	edits, problem := a.references()
-	if problem != "" {
-		return refused("%s", problem)
+	edits, err := a.references()
+	if err != nil {
+		return refused(err)
 	}
 	selections, unknown := networksOf(a.hand)
 	switch {
@@ -109,14 +109,14 @@ func (a admitted) complete() Decision {
 	return d
 }
 
-// networksOf returns the networks of all claims, in the order in which the driver
-// attaches them; unknown says why not all of them can be named.
+// networksOf returns the networks of all claims, in the order in which the driver attaches them.
+// unknown says why the list is incomplete, if it is.
 func networksOf(claims []handClaim) (selections []attachment.Selection, unknown string) {
 	return attachment.AskedByAll(claims, func(c handClaim) (attachment.Asked, string) { return c.asked, c.source })
 }
 
-// annotate returns the edit that gives a pod the annotation. An object that the
-// pod lacks, metadata included, is added whole: a JSON Patch adds to what is there.
+// annotate returns the edit that adds the annotation to a pod. It adds missing parent objects, because
+// a JSON Patch does not.
 func annotate(pod *corev1.Pod, value string) translate.Edit {
 	at := translate.Path{"metadata", "annotations"}
 	annotations := map[string]string{attachment.NetworksAnnotation: value}
@@ -129,9 +129,9 @@ func annotate(pod *corev1.Pod, value string) translate.Edit {
 	return translate.Edit{Op: translate.Add, Path: at.Child(attachment.NetworksAnnotation), Value: value}
 }
 
-// references returns the edits by which containers refer to the claims. A container
-// that has one request for a network is held by the gate, and left as it is.
-func (a admitted) references() (edits []translate.Edit, problem string) {
+// references returns the edits by which containers refer to the claims. It skips containers that
+// refer to a request for a network, because the gate holds them.
+func (a admitted) references() (edits []translate.Edit, err error) {
 	for _, list := range []struct {
 		name       string
 		containers []corev1.Container
@@ -143,26 +143,26 @@ func (a admitted) references() (edits []translate.Edit, problem string) {
 			at := translate.Path{"spec", list.name}.Index(i).Child("resources")
 			missing := a.missing(c.Resources.Claims)
 			if len(missing) == 0 {
-				return nil, fmt.Sprintf("container %s could start before the pod's networks are there: it refers to another request of %s, and a container can refer to a claim once: "+
-					"ask for the networks by a claim of their own, or have the container refer to the whole claim, in resources.claims", c.Name, a.hand[0].source)
+				return nil, reason.Errorf(reason.ContainerWithoutClaim, "container %s could start before the pod's networks are attached: it refers to another request of %s, "+
+					"and a container can refer to a claim only once: request the networks by a claim of their own, or refer to the whole claim in resources.claims of the container",
+					c.Name, a.hand[0].source)
 			}
 			edits = append(edits, referTo(at, c.Resources, missing)...)
 		}
 	}
-	return edits, ""
+	return edits, nil
 }
 
-// gates reports whether a container's reference gives it the gate: one to a
-// whole claim for networks, or to a request for one.
+// gates reports whether a container's reference adds the gate to it: a reference to a whole claim for
+// networks, or to a request for a network.
 func (a admitted) gates(r corev1.ResourceClaim) bool {
 	return slices.ContainsFunc(a.hand, func(c handClaim) bool {
 		return c.name == r.Name && (r.Request == "" || slices.Contains(c.asked.Requests, r.Request))
 	})
 }
 
-// missing returns the references that a container lacks and can have. Of a claim
-// that also asks for something else only a network is given: the rest may be
-// meant for one container.
+// missing returns the references that a container lacks and can have. For a claim with other
+// requests, it refers to one network only: the other devices may be for one container.
 func (a admitted) missing(there []corev1.ResourceClaim) []corev1.ResourceClaim {
 	var out []corev1.ResourceClaim
 	for _, c := range a.hand {
@@ -178,7 +178,7 @@ func (a admitted) missing(there []corev1.ResourceClaim) []corev1.ResourceClaim {
 	return out
 }
 
-// referTo adds references to a container's resources, which may be empty.
+// referTo returns the edits that add references to a container's resources, which may be empty.
 func referTo(at translate.Path, r corev1.ResourceRequirements, missing []corev1.ResourceClaim) []translate.Edit {
 	if len(r.Limits)+len(r.Requests)+len(r.Claims) == 0 {
 		return []translate.Edit{{Op: translate.Add, Path: at, Value: corev1.ResourceRequirements{Claims: missing}}}

@@ -9,13 +9,12 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// claimOf describes the first entry of a pod's spec.resourceClaims by which it
-// asks for networks, whether a conversion made it or somebody wrote it (hand).
-// Only nadra can serve such a pod.
+// claimOf names the first entry of a pod's spec.resourceClaims that requests networks: one of a
+// conversion, or a handwritten one (hand). Only nadra can serve such a pod.
 func claimOf(pod *corev1.Pod, hand []handClaim) (entry string, found bool) {
 	for i, c := range pod.Spec.ResourceClaims {
 		if name := c.ResourceClaimTemplateName; name != nil && translate.MadeTemplate(*name) {
-			return fmt.Sprintf("spec.resourceClaims[%d], which refers to template %s", i, *name), true
+			return fmt.Sprintf("spec.resourceClaims[%d] (template %s)", i, *name), true
 		}
 		for _, h := range hand {
 			if h.index == i {
@@ -26,16 +25,16 @@ func claimOf(pod *corev1.Pod, hand []handClaim) (entry string, found bool) {
 	return "", false
 }
 
-// request is one request of a claim for devices of a class, or one alternative
-// of a request.
+// request is a request of a claim, or one alternative of a request.
 type request struct {
-	// name is that of a config's requests: an alternative's is request/alternative.
+	// name is the name in a config's requests, for an alternative request/alternative.
 	name, class string
-	// index is that of the request, sub that of the alternative or -1.
+	// index is the index of the request, sub that of the alternative or -1.
 	index, sub  int
 	adminAccess bool
 }
 
+// requestsOf returns the requests of a claim and their alternatives.
 func requestsOf(spec resourceapi.ResourceClaimSpec) []request {
 	var out []request
 	for i, r := range spec.Devices.Requests {

@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// cluster has the objects that a decision may look at, by kind and
-// namespace/name.
+// cluster has the objects that a decision may read, by kind and namespace/name.
 type cluster map[string]any
 
 func key(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
@@ -106,8 +106,8 @@ func (c cluster) lookups() Lookups {
 	}
 }
 
-// poolServer goes by the cluster's ResourceSlices; without any, nadra serves all
-// pools.
+// poolServer returns what serves a pool by the cluster's ResourceSlices. Without slices, nadra serves
+// all pools.
 func (c cluster) poolServer(pool string) translate.PoolFacts {
 	published := map[string][]string{}
 	for _, o := range c {
@@ -126,7 +126,7 @@ func (c cluster) poolServer(pool string) translate.PoolFacts {
 	return translate.AllocatedBy(pool, "net.nadra.dev", published, nil)
 }
 
-// admit makes the edits of a decision and creates its templates.
+// admit applies the edits of a decision and creates its templates.
 func (c cluster) admit(t testing.TB, pod []byte, d Decision) []byte {
 	t.Helper()
 	for _, template := range d.Templates {
@@ -150,16 +150,19 @@ func (c cluster) admit(t testing.TB, pod []byte, d Decision) []byte {
 	return patched
 }
 
-// checkAdmitted holds what is true of every decision: what comes of the edits
-// is a pod, and admitting it again changes nothing.
+// checkAdmitted checks what must be true of every decision: a refusal begins with a known code, the
+// edits result in a pod, and admitting it again changes nothing.
 func checkAdmitted(t testing.TB, pod []byte, namespace string, o Options, c cluster) {
 	t.Helper()
 	d := Pod(pod, namespace, o, c.lookups())
 	if (d.Outcome == Refused) != (d.Refusal != "") || d.Outcome == Refused && len(d.Edits)+len(d.Templates) > 0 {
-		t.Errorf("a refusal is one, or is none: %+v", d)
+		t.Errorf("outcome and refusal contradict each other: %+v", d)
+	}
+	if code := reason.In(d.Refusal); d.Outcome == Refused && (code == "" || !strings.HasPrefix(d.Refusal, code.Text(""))) {
+		t.Errorf("the refusal does not begin with a code: %s", d.Refusal)
 	}
 	if d.Outcome == Untouched && len(d.Edits)+len(d.Templates) > 0 {
-		t.Errorf("an untouched pod is touched: %+v", d)
+		t.Errorf("an untouched pod has edits: %+v", d)
 	}
 	for _, w := range d.Warnings {
 		if len(w) > maxWarning {
@@ -167,7 +170,7 @@ func checkAdmitted(t testing.TB, pod []byte, namespace string, o Options, c clus
 		}
 	}
 	if strings.Contains(d.Refusal, "\n\n") {
-		t.Errorf("a refusal is one paragraph: %q", d.Refusal)
+		t.Errorf("the refusal has several paragraphs: %q", d.Refusal)
 	}
 	if d.Outcome == Refused {
 		return

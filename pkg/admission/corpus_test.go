@@ -18,9 +18,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// TestCorpus admits the pods of the public manifests that $NADRA_CORPUS names,
-// on either system: Multus gets all, nadra nearly all, and admitting again
-// changes nothing.
+// TestCorpus admits the pods of the public manifests in the folder $NADRA_CORPUS, for Multus and for
+// nadra. It checks that admitting them again changes nothing.
 func TestCorpus(t *testing.T) {
 	root := os.Getenv("NADRA_CORPUS")
 	if root == "" {
@@ -72,7 +71,7 @@ func admitEverything(t *testing.T, path string, pod []byte, owner string) Outcom
 	return d.Outcome
 }
 
-// podsIn are the pods and pod templates of a manifest that have the annotation.
+// podsIn returns the pods and pod templates of a manifest that have the annotation.
 func podsIn(text []byte) [][]byte {
 	var out [][]byte
 	var walk func(v any)

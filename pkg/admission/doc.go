@@ -1,12 +1,25 @@
-// Package admission decides what becomes of an object that is about to be
-// created: who serves a pod, what is changed in it, why it is refused; and
-// whether what claims, templates and classes say to nadra is valid. It performs
-// no I/O; what it must know of other objects it asks for by Lookups.
+// Package admission decides what happens to an object that is about to be created: whether nadra or
+// Multus serves a pod, how the pod is changed, why it is refused; and whether the parameters for
+// nadra in claims, templates and classes are valid. It performs no I/O. It reads other objects by
+// Lookups.
 //
 //	pod ── Serves ─┬─ nadra ──► translate.Pod ─► edits and templates, or a refusal
 //	               └─ Multus ─► edits: away from nadra's nodes
 //
-// Admitting an admitted pod changes nothing, also when other webhooks have
-// changed it in between; a container that they have added is all that is
-// changed then.
+// Admitting an admitted pod changes nothing, even if other webhooks have changed the pod in
+// between, except for containers that they have added. A refusal begins with its reason code.
+//
+// The files:
+//
+//	pod.go       Pod: the decision about a pod
+//	owner.go     Serves: whether nadra or Multus serves a pod
+//	byhand.go    pods with handwritten claims
+//	claims.go    claims of pods, and requests of claims
+//	affinity.go  keeps pods of Multus off nadra's nodes
+//	unserved.go  pods whose resource pool nothing serves
+//	podinfo.go   removes a duplicate volume with the pod's labels and annotations
+//	refusal.go   texts of refusals and warnings
+//	position.go  positions in the networks annotation
+//	validate.go  validates claims, templates and classes
+//	edge.go      what the webhook needs of pkg/translate
 package admission

@@ -5,19 +5,17 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// PoolFacts says who serves a resource pool: see Cluster.
+// PoolFacts describes what serves a resource pool.
 type PoolFacts = translate.PoolFacts
 
-// PoolOfNadra returns the facts of a pool of which nothing else is known: nadra
-// serves it.
+// PoolOfNadra returns the facts of a pool that nadra serves, which is also assumed while the facts
+// are unknown.
 func PoolOfNadra() PoolFacts { return PoolFacts{Server: translate.PoolOfNadra} }
 
-// PoolPublishedBy returns the facts of a pool by the drivers that publish devices
-// of it, by pool.
+// PoolPublishedBy returns the facts of a pool. drivers has the drivers that publish devices, by pool.
 func PoolPublishedBy(pool string, drivers map[string][]string) PoolFacts {
 	return translate.AllocatedBy(pool, v1alpha1.DriverName, drivers, nil)
 }
 
-// IsMadeTemplate reports whether a ResourceClaimTemplate's name is one that
-// conversion gives.
+// IsMadeTemplate reports whether a ResourceClaimTemplate has the name of one that a conversion makes.
 func IsMadeTemplate(name string) bool { return translate.MadeTemplate(name) }

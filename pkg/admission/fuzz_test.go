@@ -14,8 +14,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// FuzzPod gives any JSON as a pod: there is no panic, what comes of the edits is
-// a pod, and admitting it again changes nothing.
+// FuzzPod admits any JSON: Pod must not panic, the edits must result in a pod, and admitting it again
+// must change nothing.
 func FuzzPod(f *testing.F) {
 	paths, err := filepath.Glob("../../testdata/admission/*.txtar")
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/golden"
 )
 
-// TestGolden decides about the pods of each archive, "pod/…", in the cluster of
-// its section "cluster", and compares with the sections "decision/…". The comment
-// has the options, one word each, after "options:".
+// TestGolden decides about the pods of each archive, "pod/…", in the cluster of its section "cluster",
+// and compares with the sections "decision/…". The comment has the options, one word each, after
+// "options:".
 func TestGolden(t *testing.T) {
 	paths, err := filepath.Glob("../../testdata/admission/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -33,7 +33,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// decided is the archive as it should be.
+// decided returns the archive with the decisions.
 func decided(t *testing.T, archive *txtar.Archive) []byte {
 	t.Helper()
 	o := optionsOf(t, string(archive.Comment))
@@ -85,7 +85,7 @@ func optionsOf(t *testing.T, comment string) Options {
 	return o
 }
 
-// textOf shows a decision, an edit on a line.
+// textOf returns a decision as text, with one edit on a line.
 func textOf(t *testing.T, d Decision) []byte {
 	t.Helper()
 	var b strings.Builder

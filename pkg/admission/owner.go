@@ -9,25 +9,25 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Server is who attaches a pod's networks.
+// Server is what attaches a pod's networks: nadra or Multus.
 type Server struct {
 	// Owner is v1alpha1.OwnerNadra or v1alpha1.OwnerMultus.
 	Owner string
-	// By says what decided it, for messages.
+	// By is the object that decides it, for messages.
 	By string
-	// Node is the node that the pod can run on alone, if it is known already.
+	// Node is the only node on which the pod can run, if it is known already.
 	Node string
-	// Labelled is set where the pod's own label says so.
+	// Labelled is set if the pod has the label itself.
 	Labelled bool
 }
 
-// Serves says who serves a pod of a namespace. A pod that is for one node is
-// served by whoever serves that node; else the pod's label counts before its
-// claims, those before the namespace's label, and that before the default.
+// Serves returns whether nadra or Multus serves a pod of a namespace. If the pod can only run on one
+// node, the owner of that node serves it. Otherwise the pod's label takes precedence over its
+// claims, those over the namespace's label, and that over the default.
 //
-// A namespace's label is a default and yields to the node: that is how one
-// DaemonSet runs on both kinds of node. The pod's own label is a demand: where
-// the node contradicts it, nobody can meet it, and that is an error.
+// The label of a namespace is a default and yields to the node, so that one DaemonSet can run on both
+// kinds of nodes. The pod's own label is a requirement: Serves returns an error if the node
+// contradicts it.
 func Serves(pod *corev1.Pod, namespace string, o Options, l Lookups) (Server, error) {
 	own, err := ownerLabel("pod", pod.Labels)
 	if err != nil {
@@ -36,7 +36,7 @@ func Serves(pod *corev1.Pod, namespace string, o Options, l Lookups) (Server, er
 	if node := targetNode(pod); node != "" {
 		s := byNode(node, l)
 		if own != "" && own != s.Owner {
-			return Server{}, reason.Errorf(reason.OwnerContradiction, "the pod has label %s=%s and is for node %s, which is %s's: remove the label, and the node decides; or keep the pod off the node",
+			return Server{}, reason.Errorf(reason.OwnerContradiction, "the pod has label %s=%s, and its node %s belongs to %s: remove the label, so that the node decides, or keep the pod off the node",
 				v1alpha1.OwnerLabel, own, node, s.Owner)
 		}
 		s.Labelled = own != ""
@@ -60,17 +60,17 @@ func Serves(pod *corev1.Pod, namespace string, o Options, l Lookups) (Server, er
 	return Server{Owner: o.defaultOwner(), By: "the cluster's default"}, nil
 }
 
-// byNode is exact where labels of pods are strict: every other value leaves a
-// node to Multus, as it does for the node affinity that the others get.
+// byNode returns the owner of a node. Any other value of its label than nadra leaves the node to
+// Multus, as the node affinity of Multus' pods does.
 func byNode(node string, l Lookups) Server {
-	s := Server{Owner: v1alpha1.OwnerMultus, By: "node " + node + ", the only one that it is for", Node: node}
+	s := Server{Owner: v1alpha1.OwnerMultus, By: "its only node " + node, Node: node}
 	if l.NodeLabels != nil && l.NodeLabels(node)[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
 		s.Owner = v1alpha1.OwnerNadra
 	}
 	return s
 }
 
-// ownerLabel reads the label of an object; it is empty where there is none.
+// ownerLabel returns the value of an object's label, or "".
 func ownerLabel(object string, labels map[string]string) (string, error) {
 	value, labelled := labels[v1alpha1.OwnerLabel]
 	switch value {
@@ -80,13 +80,12 @@ func ownerLabel(object string, labels map[string]string) (string, error) {
 	if !labelled {
 		return "", nil
 	}
-	return "", reason.Errorf(reason.OwnerContradiction, "label %s of the %s: %q is not known: use %s or %s, or remove it",
+	return "", reason.Errorf(reason.OwnerContradiction, "label %s of the %s: %q is unknown: use %s or %s, or remove it",
 		v1alpha1.OwnerLabel, object, value, v1alpha1.OwnerNadra, v1alpha1.OwnerMultus)
 }
 
-// targetNode is the only node that a pod can run on: that of spec.nodeName, or
-// the one to which the DaemonSet controller binds its pods, by a required
-// affinity to metadata.name.
+// targetNode returns the only node on which a pod can run: spec.nodeName, or the node to which the
+// DaemonSet controller binds its pods by a required affinity to metadata.name.
 func targetNode(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName
@@ -106,6 +105,7 @@ func targetNode(pod *corev1.Pod) string {
 	return node
 }
 
+// nodeOfTerm returns the node that a term requires.
 func nodeOfTerm(term corev1.NodeSelectorTerm) string {
 	for _, f := range term.MatchFields {
 		if f.Key == "metadata.name" && f.Operator == corev1.NodeSelectorOpIn && len(f.Values) == 1 {

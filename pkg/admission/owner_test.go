@@ -6,10 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// pinned is a pod as the DaemonSet controller makes it.
+// pinned returns a pod as the DaemonSet controller creates it.
 func pinned(nodes ...string) *corev1.Pod {
 	selector := &corev1.NodeSelector{}
 	for _, n := range nodes {
@@ -47,28 +48,28 @@ func TestServes(t *testing.T) {
 		def       string
 		want, by  string
 	}{
-		"default":                         {pod: &corev1.Pod{}, want: "multus", by: "the cluster's default"},
-		"another default":                 {pod: &corev1.Pod{}, def: "nadra", want: "nadra", by: "the cluster's default"},
-		"namespace":                       {pod: &corev1.Pod{}, namespace: "nadra", want: "nadra", by: "label nadra.dev/owner of namespace shop"},
-		"namespace before default":        {pod: &corev1.Pod{}, namespace: "multus", def: "nadra", want: "multus"},
-		"pod before namespace":            {pod: labelled(&corev1.Pod{}, "multus"), namespace: "nadra", want: "multus", by: "its label nadra.dev/owner"},
-		"claim before namespace":          {pod: withTemplate("nadra-lan-0123456789"), namespace: "multus", want: "nadra", by: "spec.resourceClaims[1], which refers to template nadra-lan-0123456789"},
-		"another claim":                   {pod: withTemplate("gpu"), namespace: "multus", want: "multus"},
-		"node of nadra":                   {pod: pinned("ours"), namespace: "multus", want: "nadra", by: "node ours, the only one that it is for"},
-		"node of Multus":                  {pod: pinned("theirs"), namespace: "nadra", want: "multus"},
-		"node with an odd label":          {pod: pinned("odd"), want: "multus"},
-		"node that is not there":          {pod: pinned("none"), namespace: "nadra", want: "multus"},
-		"node in all terms":               {pod: pinned("ours", "ours"), want: "nadra"},
-		"several nodes":                   {pod: pinned("ours", "theirs"), namespace: "multus", want: "multus", by: "label nadra.dev/owner of namespace shop"},
-		"name of the node":                {pod: onNamedNode("ours"), namespace: "multus", want: "nadra"},
-		"node and label agree":            {pod: labelled(pinned("ours"), "nadra"), want: "nadra"},
-		"Multus' label on nadra's node":   {pod: labelled(pinned("ours"), "multus"), want: "!node ours, which is nadra's: remove the label"},
-		"nadra's label on Multus' node":   {pod: labelled(pinned("theirs"), "nadra"), want: "!node theirs, which is multus's: remove the label"},
-		"no such owner":                   {pod: labelled(&corev1.Pod{}, "Multus"), want: `!label nadra.dev/owner of the pod: "Multus" is not known: use nadra or multus`},
-		"empty label":                     {pod: labelled(&corev1.Pod{}, ""), want: `!label nadra.dev/owner of the pod: "" is not known`},
-		"namespace with no such owner":    {pod: &corev1.Pod{}, namespace: "x", want: `!label nadra.dev/owner of the namespace shop: "x" is not known`},
-		"namespace is not asked in vain":  {pod: labelled(&corev1.Pod{}, "nadra"), namespace: "x", want: "nadra"},
-		"a node decides before namespace": {pod: pinned("ours"), namespace: "x", want: "nadra"},
+		"default":                                      {pod: &corev1.Pod{}, want: "multus", by: "the cluster's default"},
+		"another default":                              {pod: &corev1.Pod{}, def: "nadra", want: "nadra", by: "the cluster's default"},
+		"namespace":                                    {pod: &corev1.Pod{}, namespace: "nadra", want: "nadra", by: "label nadra.dev/owner of namespace shop"},
+		"namespace before default":                     {pod: &corev1.Pod{}, namespace: "multus", def: "nadra", want: "multus"},
+		"pod before namespace":                         {pod: labelled(&corev1.Pod{}, "multus"), namespace: "nadra", want: "multus", by: "its label nadra.dev/owner"},
+		"claim before namespace":                       {pod: withTemplate("nadra-lan-0123456789"), namespace: "multus", want: "nadra", by: "spec.resourceClaims[1] (template nadra-lan-0123456789)"},
+		"another claim":                                {pod: withTemplate("gpu"), namespace: "multus", want: "multus"},
+		"node of nadra":                                {pod: pinned("ours"), namespace: "multus", want: "nadra", by: "its only node ours"},
+		"node of Multus":                               {pod: pinned("theirs"), namespace: "nadra", want: "multus"},
+		"node with an odd label":                       {pod: pinned("odd"), want: "multus"},
+		"node that is not there":                       {pod: pinned("none"), namespace: "nadra", want: "multus"},
+		"node in all terms":                            {pod: pinned("ours", "ours"), want: "nadra"},
+		"several nodes":                                {pod: pinned("ours", "theirs"), namespace: "multus", want: "multus", by: "label nadra.dev/owner of namespace shop"},
+		"name of the node":                             {pod: onNamedNode("ours"), namespace: "multus", want: "nadra"},
+		"node and label agree":                         {pod: labelled(pinned("ours"), "nadra"), want: "nadra"},
+		"Multus' label on nadra's node":                {pod: labelled(pinned("ours"), "multus"), want: "!node ours"},
+		"nadra's label on Multus' node":                {pod: labelled(pinned("theirs"), "nadra"), want: "!node theirs"},
+		"no such owner":                                {pod: labelled(&corev1.Pod{}, "Multus"), want: `!label nadra.dev/owner of the pod: "Multus"`},
+		"empty label":                                  {pod: labelled(&corev1.Pod{}, ""), want: `!label nadra.dev/owner of the pod: ""`},
+		"namespace with no such owner":                 {pod: &corev1.Pod{}, namespace: "x", want: `!label nadra.dev/owner of the namespace shop: "x"`},
+		"the pod's label decides before the namespace": {pod: labelled(&corev1.Pod{}, "nadra"), namespace: "x", want: "nadra"},
+		"a node decides before namespace":              {pod: pinned("ours"), namespace: "x", want: "nadra"},
 	} {
 		l := Lookups{
 			NodeLabels: func(name string) map[string]string { return map[string]string{v1alpha1.OwnerLabel: nodes[name]} },
@@ -81,7 +82,7 @@ func TestServes(t *testing.T) {
 		}
 		got, err := Serves(c.pod, "shop", Options{DefaultOwner: c.def}, l)
 		if message, fails := strings.CutPrefix(c.want, "!"); fails {
-			if err == nil || !strings.Contains(err.Error(), message) {
+			if reason.Of(err) != reason.OwnerContradiction || !strings.Contains(err.Error(), message) {
 				t.Errorf("%s: got %+v, %v", name, got, err)
 			}
 			continue
@@ -102,7 +103,7 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// A pod without a spec is left for the API server to refuse.
+// TestNoSpec checks that the API server gets to refuse a pod without a spec.
 func TestNoSpec(t *testing.T) {
 	pod := []byte(`{"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": "lan"}}}`)
 	for owner, want := range map[string]Outcome{"multus": Untouched, "nadra": Refused} {
@@ -114,7 +115,7 @@ func TestNoSpec(t *testing.T) {
 
 func TestUnreadable(t *testing.T) {
 	for _, text := range []string{``, `{`, `[]`, `{"spec": {"containers": 1}}`} {
-		if d := Pod([]byte(text), "shop", Options{}, Lookups{}); d.Outcome != Refused {
+		if d := Pod([]byte(text), "shop", Options{}, Lookups{}); d.Outcome != Refused || reason.In(d.Refusal) != reason.ObjectNotRead {
 			t.Errorf("%q: got %+v", text, d)
 		}
 	}

@@ -10,21 +10,22 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Options are what holds for the whole cluster.
+// Options apply to the whole cluster.
 type Options struct {
-	// DefaultOwner serves pods of which no label says who does; empty is Multus.
+	// DefaultOwner serves pods without a label; empty means Multus.
 	DefaultOwner string
-	// Pools says that the cluster serves pools of hardware devices.
+	// Pools is set if nadra serves pools of hardware devices.
 	Pools bool
-	// NoPodInfo leaves out the files about the pod that pods with a device of a
-	// pool get.
+	// NoPodInfo leaves out the volume with the pod's labels and annotations, which pods with a
+	// device of a pool get.
 	NoPodInfo bool
-	// Isolation says whose networks a pod may use.
+	// Isolation restricts the networks that a pod may use.
 	Isolation attachment.Isolation
 }
 
@@ -35,8 +36,8 @@ func (o Options) defaultOwner() string {
 	return o.DefaultOwner
 }
 
-// Lookups find other objects in the cluster; each returns nil, or false, for one
-// that is not there. A function that is nil finds none.
+// Lookups find other objects in the cluster. Each returns nil, or false, for a missing object. A nil
+// function finds none.
 type Lookups struct {
 	Network         func(attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition
 	Template        func(namespace, name string) *resourceapi.ResourceClaimTemplate
@@ -45,17 +46,16 @@ type Lookups struct {
 	RuntimeClass    func(name string) (handler string, found bool)
 	NamespaceLabels func(name string) map[string]string
 	NodeLabels      func(name string) map[string]string
-	// PoolServer says who serves a resource pool; nil says that nadra does.
+	// PoolServer returns what serves a resource pool. If it is nil, nadra serves all.
 	PoolServer func(pool string) translate.PoolFacts
-	// MultusNodes reports whether a node of the cluster is not nadra's.
+	// MultusNodes reports whether the cluster has a node that is not nadra's.
 	MultusNodes func() bool
 }
 
-// Outcome is what became of a pod.
+// Outcome is the result for a pod.
 type Outcome string
 
-// The outcomes. A pod on Multus may need no edits, and an untouched one has
-// none.
+// The outcomes. A pod on Multus may need no edits; an untouched pod has none.
 const (
 	Converted Outcome = "converted"
 	OnMultus  Outcome = "multus"
@@ -66,27 +66,25 @@ const (
 // Decision is what to do with a pod.
 type Decision struct {
 	Outcome Outcome
-	// Edits change the pod; encoded, they are a JSON Patch.
+	// Edits change the pod. Encoded, they are a JSON Patch.
 	Edits []translate.Edit
-	// Templates are to be created before the pod is admitted.
+	// Templates must be created before the pod is admitted.
 	Templates []*resourceapi.ResourceClaimTemplate
-	// Warnings are for whoever creates the pod, each of at most 256 bytes.
+	// Warnings are for the client that creates the pod, each of at most 256 bytes.
 	Warnings []string
-	// Refusal says why, and what to do about it.
+	// Refusal is the reason code, the cause and the remedy.
 	Refusal string
 }
 
-// Pod decides about a pod of a namespace, given as JSON, that is about to be
-// created.
+// Pod decides about a pod of a namespace that is about to be created. manifest is its JSON.
 func Pod(manifest []byte, namespace string, o Options, l Lookups) Decision {
 	pod := &corev1.Pod{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(manifest, pod); err != nil {
-		return refused("reading the pod: %v", err)
+		return refused(reason.Errorf(reason.ObjectNotRead, "reading the pod: %w", err))
 	}
 	switch {
 	case isMirror(pod):
-		// The kubelet runs its static pods anyway; without their mirrors the API
-		// would only not show them.
+		// The kubelet runs its static pods anyway. A refusal would only hide them from the API.
 		return Decision{Outcome: Untouched}
 	case !asks(pod) && (pod.Spec.HostNetwork || len(pod.Spec.ResourceClaims) == 0):
 		return Decision{Outcome: Untouched}
@@ -102,7 +100,7 @@ func Pod(manifest []byte, namespace string, o Options, l Lookups) Decision {
 	}
 	server, err := Serves(pod, namespace, o, l)
 	if err != nil {
-		return refused("who attaches the pod's networks is not clear: %v", err)
+		return refused(err)
 	}
 	a := admitted{pod: pod, manifest: manifest, namespace: namespace, server: server, options: o, lookups: l, hand: hand}
 	if server.Owner == v1alpha1.OwnerMultus {
@@ -111,26 +109,27 @@ func Pod(manifest []byte, namespace string, o Options, l Lookups) Decision {
 	return a.convert()
 }
 
-func refused(format string, args ...any) Decision {
-	return Decision{Outcome: Refused, Refusal: fmt.Sprintf(format, args...)}
-}
+// refused refuses a pod. The error has a code.
+func refused(err error) Decision { return Decision{Outcome: Refused, Refusal: err.Error()} }
 
+// isMirror reports whether a pod is the mirror of a static pod.
 func isMirror(pod *corev1.Pod) bool {
 	_, found := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return found
 }
 
-// asks reports whether a pod has an annotation for nadra or Multus to read. The
-// matchConditions of the webhook pods.nadra.dev say the same.
+// asks reports whether a pod has an annotation of nadra or Multus. The matchConditions of the webhook
+// pods.nadra.dev have the same condition.
 func asks(pod *corev1.Pod) bool {
 	return strings.TrimSpace(pod.Annotations[attachment.NetworksAnnotation]) != "" || asksForDefault(pod)
 }
 
+// asksForDefault reports whether a pod replaces its default network.
 func asksForDefault(pod *corev1.Pod) bool {
 	return strings.TrimSpace(pod.Annotations[attachment.DefaultNetworkAnnotation]) != ""
 }
 
-// admitted is a pod of which it is known who serves it.
+// admitted is a pod whose server is known.
 type admitted struct {
 	pod       *corev1.Pod
 	manifest  []byte
@@ -138,15 +137,15 @@ type admitted struct {
 	server    Server
 	options   Options
 	lookups   Lookups
-	// hand are the pod's claims that somebody wrote.
+	// hand has the pod's handwritten claims.
 	hand []handClaim
 }
 
 // leave leaves a pod to Multus.
 func (a admitted) leave() Decision {
 	if c, found := claimOf(a.pod, a.hand); found {
-		return refused("Multus serves this pod by %s, and %s, can be met on nadra's nodes only: remove the claim, or have nadra serve the pod, by label %s=%s of the pod%s",
-			a.server.By, c, v1alpha1.OwnerLabel, v1alpha1.OwnerNadra, onNode(a.server.Node))
+		return refused(reason.Errorf(reason.OwnerContradiction, "Multus serves this pod because of %s, but only nadra's nodes can satisfy its claim %s: remove the claim, or set label %s=%s on the pod%s",
+			a.server.By, c, v1alpha1.OwnerLabel, v1alpha1.OwnerNadra, onNode(a.server.Node)))
 	}
 	selections, err := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
 	if err == nil && len(selections) == 0 && !asksForDefault(a.pod) {
@@ -156,27 +155,26 @@ func (a admitted) leave() Decision {
 		return Decision{Outcome: OnMultus}
 	}
 	if len(a.pod.Spec.Containers) == 0 {
-		// The API server will refuse it; it may not even have a spec to edit.
+		// The API server refuses it. It may not even have a spec to edit.
 		return Decision{Outcome: Untouched}
 	}
 	return Decision{Outcome: OnMultus, Edits: keepAway(a.pod)}
 }
 
-// onNode is what else a label says that is to count.
+// onNode returns the end of a remedy that sets a label on a pod and on its node.
 func onNode(node string) string {
 	if node == "" {
 		return ""
 	}
-	return " and of node " + node
+	return " and on node " + node
 }
 
-// convert has the rules of pkg/translate decide, and adds those that only hold
-// for a pod in a cluster.
+// convert applies the rules of pkg/translate, and the rules for pods in a cluster.
 func (a admitted) convert() Decision {
 	selections, _ := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
 	var reasons []string
 	if a.pod.Spec.NodeName != "" && len(selections) > 0 {
-		reasons = append(reasons, fmt.Sprintf("spec.nodeName: the scheduler, which allocates claims, does not see a pod that has a node already: "+
+		reasons = append(reasons, fmt.Sprintf("spec.nodeName: the scheduler, which allocates claims, ignores pods that have a node: "+
 			"remove it and use nodeSelector kubernetes.io/hostname: %s.", a.pod.Spec.NodeName))
 	}
 	var d Decision
@@ -187,7 +185,7 @@ func (a admitted) convert() Decision {
 	} else {
 		result, err := a.translated()
 		if err != nil {
-			return refused("reading the pod: %v", err)
+			return refused(reason.Errorf(reason.ObjectNotRead, "reading the pod: %w", err))
 		}
 		if len(reasons) == 0 && a.unserved(result.Findings) {
 			return a.leaveUnserved(result.Findings)
@@ -213,6 +211,7 @@ func (a admitted) converted() bool {
 	})
 }
 
+// translated applies the rules of pkg/translate.
 func (a admitted) translated() (translate.PodResult, error) {
 	return translate.Pod(a.manifest, translate.Options{
 		Namespace: a.namespace, Pools: a.options.Pools, NoPodInfo: a.options.NoPodInfo, AllNetworks: true,
@@ -221,8 +220,8 @@ func (a admitted) translated() (translate.PodResult, error) {
 	})
 }
 
-// isolation refuses networks of namespaces that are not the pod's. The claim
-// would be refused, too, but only when it is made.
+// isolation returns why the pod may not use some networks. The webhook would refuse the claim, too,
+// but only when it is created.
 func (a admitted) isolation(selections []attachment.Selection) []string {
 	var reasons []string
 	for _, s := range selections {

@@ -8,10 +8,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// onePodInfo removes what is there twice of the files about the pod. Where the
-// network resources injector serves the pods of Multus, its webhook comes after
-// this one and adds its volume to any pod; then this one is asked again, and the
-// API server looks only at what comes of it.
+// onePodInfo removes duplicates of the volume with the pod's labels and annotations, and of its
+// mounts. The webhook of the network resources injector comes after this one and adds its volume to
+// any pod. The API server then calls this one again and validates only the final result.
 func onePodInfo(pod *corev1.Pod) []translate.Edit {
 	edits := extra(translate.Path{"spec", "volumes"}, pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.Name == translate.PodInfoVolume && v.DownwardAPI != nil
@@ -25,12 +24,12 @@ func onePodInfo(pod *corev1.Pod) []translate.Edit {
 	return edits
 }
 
-// extra removes from a list, from its end, all that is so but the first.
-func extra[T any](at translate.Path, list []T, so func(T) bool) []translate.Edit {
+// extra returns the edits that remove all matching items but the first, from the end of the list.
+func extra[T any](at translate.Path, list []T, matches func(T) bool) []translate.Edit {
 	var edits []translate.Edit
-	first := slices.IndexFunc(list, so)
+	first := slices.IndexFunc(list, matches)
 	for i := len(list) - 1; i > first; i-- {
-		if so(list[i]) {
+		if matches(list[i]) {
 			edits = append(edits, translate.Edit{Op: translate.Remove, Path: at.Index(i)})
 		}
 	}

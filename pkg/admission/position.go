@@ -11,9 +11,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// positionIn is where in the value of the networks annotation a finding is. The
-// position that it has is one in the JSON that the API server has made of the
-// pod, which nobody has seen. It is empty where it says no more than the field.
+// positionIn returns the position of a finding in the value of the networks annotation. The finding
+// itself has the position in the API server's JSON of the pod, which its author has not seen.
+// positionIn returns "" if the position is that of the value.
 func positionIn(manifest []byte, f translate.Finding) string {
 	if !strings.HasSuffix(f.Field, "["+attachment.NetworksAnnotation+"]") {
 		return ""
@@ -35,7 +35,7 @@ func positionIn(manifest []byte, f translate.Finding) string {
 	return fmt.Sprintf("line %d, column %d", line+1, column)
 }
 
-// valueStart is the index of the value that a path of keys leads to, or -1.
+// valueStart returns the offset of the value to which keys lead, or -1.
 func valueStart(text []byte, path ...string) int {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	for _, key := range path {
@@ -50,7 +50,7 @@ func valueStart(text []byte, path ...string) int {
 	return at
 }
 
-// enter goes into an object up to the value of a key.
+// enter reads an object up to the value of a key.
 func enter(decoder *json.Decoder, key string) bool {
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
 		return false
@@ -71,7 +71,7 @@ func enter(decoder *json.Decoder, key string) bool {
 	return false
 }
 
-// offset is the index of a position; its column counts characters.
+// offset returns the offset of a position. Its column counts characters.
 func offset(text []byte, p translate.Position) int {
 	at := 0
 	for line := 1; line < p.Line; line++ {

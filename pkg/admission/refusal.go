@@ -10,7 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// blockers are the findings for which a pod is refused.
+// blockers describes the findings that block.
 func (a admitted) blockers(findings []translate.Finding) []string {
 	var out []string
 	for _, f := range findings {
@@ -21,7 +21,7 @@ func (a admitted) blockers(findings []translate.Finding) []string {
 	return out
 }
 
-// described is one finding: code, place, message, remedy.
+// described returns code, place, message and remedy of a finding.
 func (a admitted) described(f translate.Finding) string {
 	rule, _ := translate.RuleOf(f.Code)
 	place := f.Field
@@ -31,17 +31,17 @@ func (a admitted) described(f translate.Finding) string {
 	return fmt.Sprintf("%s %s: %s: %s %s", f.Code, place, lowerFirst(rule.Title), ended(f.Message), rule.Fix)
 }
 
-// refusal is the text that the API server hands on. It is one line, since events
-// repeat it.
+// refusal returns the text of a refusal. It is one line, because events repeat it.
 func (a admitted) refusal(reasons []string) string {
 	hint := fmt.Sprintf("To leave the pod to Multus, set label %s=%s in its workload's pod template.", v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
 	if a.server.Node != "" {
 		hint = fmt.Sprintf("To leave the pod to Multus, keep it on nodes without label %s=%s.", v1alpha1.OwnerLabel, v1alpha1.OwnerNadra)
 	}
-	return reason.NotConvertible.Text(fmt.Sprintf("nadra serves this pod by %s, and cannot attach its networks: %s %s",
+	return reason.NotConvertible.Text(fmt.Sprintf("nadra serves this pod because of %s and cannot attach its networks: %s %s",
 		a.server.By, strings.Join(reasons, " "), hint))
 }
 
+// ended ends a sentence with a full stop.
 func ended(s string) string {
 	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "?") {
 		return s
@@ -54,10 +54,11 @@ func lowerFirst(s string) string {
 	return strings.ToLower(string(r)) + s[size:]
 }
 
-// maxWarning is where the API server may cut a warning; maxWarnings of that
-// size are sure to come through.
+// maxWarning is the length at which the API server may cut a warning. It delivers at least maxWarnings
+// warnings of that length.
 const maxWarning, maxWarnings = 256, 8
 
+// warnings returns the warnings of findings.
 func warnings(findings []translate.Finding) []string {
 	var out []string
 	for _, f := range findings {
@@ -68,6 +69,7 @@ func warnings(findings []translate.Finding) []string {
 	return out
 }
 
+// warning returns the code and title of a finding, with message and remedy if there is room.
 func warning(code translate.Code, message string) string {
 	rule, _ := translate.RuleOf(code)
 	text := fmt.Sprintf("%s: %s", code, lowerFirst(rule.Title))
@@ -79,6 +81,7 @@ func warning(code translate.Code, message string) string {
 	return shortened(text, maxWarning)
 }
 
+// shortened cuts a text to a number of bytes.
 func shortened(s string, limit int) string {
 	if len(s) <= limit {
 		return s

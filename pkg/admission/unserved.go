@@ -6,8 +6,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// unserved reports whether all that keeps a pod from being converted is that
-// nobody serves the pool of a network.
+// unserved reports whether all blocking findings are about pools that nothing serves.
 func (a admitted) unserved(findings []translate.Finding) bool {
 	found := false
 	for _, f := range findings {
@@ -19,9 +18,8 @@ func (a admitted) unserved(findings []translate.Finding) bool {
 	return found
 }
 
-// leaveUnserved leaves a pod to Multus, which starts it as it would without
-// nadra; a claim would wait for ever. Where no node is left for that, or the pod
-// has to run on one of nadra's, it is refused.
+// leaveUnserved leaves a pod to Multus, which starts it as it would without nadra. A claim would stay
+// pending forever. It refuses the pod if all nodes are nadra's, or if the pod must run on one of them.
 func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
 	var warned []string
 	for _, f := range findings {

@@ -12,18 +12,18 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Claim reports what a claim of a namespace says to nadra that is not valid.
+// Claim validates what a claim of a namespace has for nadra.
 func Claim(spec resourceapi.ResourceClaimSpec, namespace string, i attachment.Isolation) field.ErrorList {
 	return validator{namespace, i}.claim(spec, field.NewPath("spec"))
 }
 
-// Template does so of a template.
+// Template validates what a template has for nadra.
 func Template(spec resourceapi.ResourceClaimTemplateSpec, namespace string, i attachment.Isolation) field.ErrorList {
 	return validator{namespace, i}.claim(spec.Spec, field.NewPath("spec", "spec"))
 }
 
-// Class does so of a class. One with the name of a network's class is that
-// network's, by whomever it was made.
+// Class validates what a class has for nadra. A class with the name of a network's class must be for
+// that network, even if nadra's controller did not create it.
 func Class(class *resourceapi.DeviceClass) field.ErrorList {
 	var errs field.ErrorList
 	for i, c := range class.Spec.Config {
@@ -40,12 +40,13 @@ func Class(class *resourceapi.DeviceClass) field.ErrorList {
 	return errs
 }
 
-// validator knows whose claim it is.
+// validator validates claims of a namespace.
 type validator struct {
 	namespace string
 	isolation attachment.Isolation
 }
 
+// claim validates requests and configs.
 func (v validator) claim(spec resourceapi.ResourceClaimSpec, path *field.Path) field.ErrorList {
 	requests := requestsOf(spec)
 	devices := path.Child("devices")
@@ -64,7 +65,7 @@ func (v validator) claim(spec resourceapi.ResourceClaimSpec, path *field.Path) f
 	return errs
 }
 
-// request checks one that is for a network by its class.
+// request validates a request whose class is a network's.
 func (v validator) request(r request, path *field.Path) field.ErrorList {
 	network, ofNetwork := attachment.ClassNetwork(r.class)
 	if !ofNetwork {
@@ -79,7 +80,7 @@ func (v validator) request(r request, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.adminAccess {
 		errs = append(errs, field.Forbidden(path.Child("adminAccess"),
-			"a network is attached to a pod, which is not what administrative access is for: remove it"))
+			"networks cannot be requested with administrative access: remove it"))
 	}
 	if err := v.isolation.Allow(v.namespace, network); err != nil {
 		errs = append(errs, field.Forbidden(path.Child("deviceClassName"), err.Error()))
@@ -87,8 +88,8 @@ func (v validator) request(r request, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// network checks the one that a config names. Requests for classes that are not
-// a network's are left to the node, which knows what their devices are.
+// network validates the network that a config names. The node validates requests of other classes,
+// whose devices are unknown here.
 func (v validator) network(n v1alpha1.NetworkReference, covered []string, requests []request, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	ref := attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}
@@ -108,30 +109,31 @@ func (v validator) network(n v1alpha1.NetworkReference, covered []string, reques
 	return errs
 }
 
-// covers is the rule of the API: no names are all requests, and a request's name
-// is also that of its alternatives.
+// covers reports whether a config with the given names covers a request. By the rule of the API, no
+// names cover all requests, and the name of a request covers its alternatives.
 func covers(names []string, request string) bool {
 	parent, _, _ := strings.Cut(request, "/")
 	return len(names) == 0 || slices.Contains(names, request) || slices.Contains(names, parent)
 }
 
-// sameNetwork compares by the class's name, which cannot always be read back.
+// sameNetwork checks that a network has the given class. It compares names of classes, because a
+// shortened name does not have the whole network.
 func sameNetwork(n v1alpha1.NetworkReference, defaultNamespace, class string, path *field.Path) field.ErrorList {
 	ref := attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}
 	if ref.Namespace == "" {
 		ref.Namespace = defaultNamespace
 	}
 	if ref.Namespace == "" {
-		return field.ErrorList{field.Required(path.Child("namespace"), fmt.Sprintf("class %s is of a network of one namespace: name it", class))}
+		return field.ErrorList{field.Required(path.Child("namespace"), fmt.Sprintf("class %s is for a network of one namespace: write the namespace", class))}
 	}
 	if attachment.DeviceClassName(ref) == class {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, ref.String(),
-		fmt.Sprintf("is not the network of class %s: use class %s, or leave network out", class, attachment.DeviceClassName(ref)))}
+		fmt.Sprintf("is not the network of class %s: use class %s, or remove network", class, attachment.DeviceClassName(ref)))}
 }
 
-// ours decodes the parameters of a config for nadra's driver.
+// ours decodes and validates a config if it is for nadra's driver.
 func ours(c resourceapi.DeviceConfiguration, path *field.Path) (config *v1alpha1.AttachmentConfig, found bool, errs field.ErrorList) {
 	if c.Opaque == nil || c.Opaque.Driver != v1alpha1.DriverName {
 		return nil, false, nil

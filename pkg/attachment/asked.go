@@ -11,27 +11,25 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Asked is what the spec of a claim asks of nadra's driver, before the claim is
-// allocated.
+// Asked is what the spec of a claim requests from nadra's driver before the claim is allocated.
 type Asked struct {
-	// Selections are the networks that the claim attaches, in the order in which
-	// the driver attaches them.
+	// Selections are the networks of the claim, in the order in which the driver attaches them.
 	Selections []Selection
 	// Requests are the names of the requests for networks.
 	Requests []string
-	// Others says that the claim has requests for something else, too.
+	// Others is set if the claim has other requests, too.
 	Others bool
-	// Unknown names the first request for networks of which the spec does not say
-	// which ones they are, or how many; Selections are then incomplete.
+	// Unknown is the first request for networks whose names or number the spec does not state.
+	// Selections is incomplete if it is set.
 	Unknown string
 }
 
-// AskedBy reads the spec of a claim of a namespace. class returns a DeviceClass
-// by its name, nil for an unknown one; a nil function knows none.
+// AskedBy reads the spec of a claim of a namespace. class returns a DeviceClass by its name, nil if
+// it is unknown; a nil function knows no classes.
 //
-// A request is for a network by its DeviceClass (DeviceClassName, or a config of
-// the class), by a config of the claim that names one, or by a selector in the
-// form of manifests/base/deviceclass.yaml.
+// A request is for a network by its DeviceClass (DeviceClassName, or a config of the class), by a
+// config of the claim that names a network, or by a selector in the form of
+// manifests/base/deviceclass.yaml.
 func AskedBy(spec resourceapi.ResourceClaimSpec, namespace string, class func(name string) *resourceapi.DeviceClass) Asked {
 	var out Asked
 	for _, r := range spec.Devices.Requests {
@@ -51,30 +49,29 @@ func AskedBy(spec resourceapi.ResourceClaimSpec, namespace string, class func(na
 	return out
 }
 
-// AskedByAll returns the networks that claims ask for together, in their order;
-// unknown says why not all of them can be named. of returns what a claim asks for,
-// and where that is written, in words.
+// AskedByAll returns the networks that claims request together, in their order. unknown says why
+// the list is incomplete, if it is. of returns what a claim requests, and the name of the object
+// that has its spec.
 func AskedByAll[C any](claims []C, of func(C) (asked Asked, source string)) (selections []Selection, unknown string) {
 	for _, c := range claims {
 		asked, source := of(c)
 		if asked.Unknown != "" && unknown == "" {
-			unknown = fmt.Sprintf("which networks request %q of %s asks for, the allocation decides", asked.Unknown, source)
+			unknown = fmt.Sprintf("the allocation decides the networks of request %q of %s", asked.Unknown, source)
 		}
 		selections = append(selections, asked.Selections...)
 	}
 	return selections, unknown
 }
 
-// askedOnce is what one request asks for.
+// askedOnce is what one request is for.
 type askedOnce struct {
 	selection Selection
 	count     int64
-	// known is unset if the allocation decides the network or the count.
+	// known is false if the allocation decides the network or the count.
 	known bool
 }
 
-// askedBy reads one request. Its alternatives must agree for the network to be
-// known.
+// askedBy reads one request. The network is known only if all alternatives of the request agree.
 func askedBy(r resourceapi.DeviceRequest, spec resourceapi.ResourceClaimSpec, namespace string, class func(string) *resourceapi.DeviceClass) (out askedOnce, isNetwork bool) {
 	options := optionsOf(r)
 	networks := 0
@@ -96,13 +93,14 @@ func askedBy(r resourceapi.DeviceRequest, spec resourceapi.ResourceClaimSpec, na
 
 // option is a request, or one alternative of a request.
 type option struct {
-	// name is that of the request in configs: an alternative's is request/alternative.
+	// name is the request's name in configs, for an alternative request/alternative.
 	name, class string
 	selectors   []resourceapi.DeviceSelector
 	// count is 0 if the allocation decides it.
 	count int64
 }
 
+// optionsOf returns the alternatives of a request, or the request itself.
 func optionsOf(r resourceapi.DeviceRequest) []option {
 	count := func(mode resourceapi.DeviceAllocationMode, n int64) int64 {
 		if mode == resourceapi.DeviceAllocationModeAll {
@@ -123,8 +121,7 @@ func optionsOf(r resourceapi.DeviceRequest) []option {
 	return out
 }
 
-// selection returns the network of an option; sure is unset if its name is not
-// known.
+// selection returns the network of an option. sure is false if its name is unknown.
 func (o option) selection(spec resourceapi.ResourceClaimSpec, namespace string, class func(string) *resourceapi.DeviceClass) (s Selection, isNetwork, sure bool) {
 	var configs []claimConfig
 	if class != nil {
@@ -139,7 +136,7 @@ func (o option) selection(spec resourceapi.ResourceClaimSpec, namespace string, 
 		ours = true
 	}
 	for _, one := range spec.Devices.Config {
-		if ours || len(one.Requests) > 0 { // one for all requests is not for another driver's
+		if ours || len(one.Requests) > 0 { // a config of all requests does not cover those for other drivers
 			configs = appendConfig(configs, one.DeviceConfiguration, one.Requests)
 		}
 	}
@@ -163,26 +160,26 @@ func (o option) selection(spec resourceapi.ResourceClaimSpec, namespace string, 
 	return s, ofNetwork || known || o.byAttribute(), known
 }
 
+// appendConfig appends a config if it is for nadra's driver and valid.
 func appendConfig(to []claimConfig, c resourceapi.DeviceConfiguration, requests []string) []claimConfig {
 	if c.Opaque == nil || c.Opaque.Driver != v1alpha1.DriverName {
 		return to
 	}
 	config, err := v1alpha1.Decode(c.Opaque.Parameters.Raw)
 	if err != nil {
-		return to // the driver refuses it in words
+		return to // the driver refuses it when it prepares the claim
 	}
 	return append(to, claimConfig{requests: requests, config: *config})
 }
 
-// The attributes by which a selector names a network, in the form that the
-// manifests show.
+// The attributes by which a selector names a network, in the form of the manifests.
 var (
 	selectsName      = regexp.MustCompile(`device\.attributes\["` + regexp.QuoteMeta(v1alpha1.DriverName) + `"\]\.nadName *== *"([^"]+)"`)
 	selectsNamespace = regexp.MustCompile(`device\.attributes\["` + regexp.QuoteMeta(v1alpha1.DriverName) + `"\]\.nadNamespace *== *"([^"]+)"`)
 )
 
-// selected returns the network that the selectors of an option name; the zero one
-// where an expression is more than a conjunction of comparisons.
+// selected returns the network that the selectors of an option name. It skips expressions that
+// are more than a conjunction of comparisons, and returns the zero value if no network is named.
 func (o option) selected() NetworkRef {
 	var ref NetworkRef
 	for _, s := range o.selectors {
@@ -202,17 +199,17 @@ func (o option) selected() NetworkRef {
 	return ref
 }
 
-// byAttribute reports whether a selector looks at the attributes that only the
-// driver's network devices have.
+// byAttribute reports whether a selector reads attributes that only network devices of the driver
+// have.
 func (o option) byAttribute() bool {
 	return slices.ContainsFunc(o.selectors, func(s resourceapi.DeviceSelector) bool {
 		return s.CEL != nil && strings.Contains(s.CEL.Expression, `"`+v1alpha1.DriverName+`"`) && strings.Contains(s.CEL.Expression, ".nad")
 	})
 }
 
-// NetworksValue returns the value of the networks annotation that names
-// selections: each with its namespace and, if it asks for one, its interface. It
-// is of the short form where that can say it.
+// NetworksValue returns the value of the networks annotation that names selections, each with its
+// namespace and with the interface that it requests. It returns the comma form unless only JSON
+// can express the names.
 func NetworksValue(selections []Selection) string {
 	type entry struct {
 		Name      string `json:"name"`
@@ -236,8 +233,8 @@ func NetworksValue(selections []Selection) string {
 	return value
 }
 
-// SameNetworks reports whether two lists name the same networks, in the same
-// order, and give them the same interfaces.
+// SameNetworks reports whether two lists name the same networks in the same order, with the same
+// interfaces.
 func SameNetworks(a, b []Selection) bool {
 	names, err := InterfaceNames(a)
 	others, otherErr := InterfaceNames(b)

@@ -69,7 +69,7 @@ func TestAskedBy(t *testing.T) {
 	}
 }
 
-// What the webhook writes into a pod is what Multus and nadra read there.
+// TestNetworksValueIsRead checks that ParseSelections reads the value that the webhook writes.
 func TestNetworksValueIsRead(t *testing.T) {
 	want := []Selection{{Network: NetworkRef{"a", "x"}, Interface: "data"}, {Network: NetworkRef{"b", "y.z"}}}
 	got, err := ParseSelections(NetworksValue(want), "pod")

@@ -8,34 +8,31 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// Attachment is exactly what CNI ADD and DEL need besides the sandbox.
+// Attachment is what CNI ADD and DEL need besides the sandbox.
 type Attachment struct {
 	Network NetworkRef `json:"network"`
 	// Interface is CNI_IFNAME.
 	Interface string `json:"interface"`
 	// CNIName is the name of the CNI network.
 	CNIName string `json:"cniName"`
-	// Conflist is the configuration for ADD and DEL alike: the network's, with
-	// the selection's arguments merged into every plugin.
+	// Conflist is the configuration for ADD and DEL: the network's, with the selection's arguments
+	// merged into every plugin.
 	Conflist json.RawMessage `json:"conflist"`
-	// CapabilityArgs are the runtimeConfig values by capability, only those
-	// that the selection asks for. libcni hands each to the plugins that
-	// declare the capability.
+	// CapabilityArgs has the runtimeConfig values that the selection requests, by capability.
+	// libcni passes each to the plugins that declare the capability.
 	CapabilityArgs map[string]json.RawMessage `json:"capabilityArgs,omitempty"`
-	// CNIArgs are the CNI_ARGS besides those that name the pod.
+	// CNIArgs has the CNI_ARGS besides those that name the pod.
 	CNIArgs [][2]string `json:"cniArgs,omitempty"`
-	// ResourceName is the device pool that the network draws from; empty where
-	// it has none.
+	// ResourceName is the device pool from which the network draws, or empty.
 	ResourceName string `json:"resourceName,omitempty"`
-	// DefaultRoute are the gateways of the pod's default route, the preferred
-	// one first: it is to leave by this interface and by no other. Nil asks for
-	// nothing; an empty list only takes the default route away (behaviour B7).
+	// DefaultRoute has the gateways of the pod's default route, the preferred one first: the route
+	// must use this interface only. Nil changes nothing; an empty list only removes the default
+	// route (behaviour B7).
 	DefaultRoute *[]string `json:"defaultRoute,omitempty"`
 }
 
-// NewAttachment resolves a selection against its network; iface is the
-// interface's name in the pod. An IPAMClaimReference needs nothing here: the
-// plugins that know it read it from the pod (behaviour A2-25).
+// NewAttachment resolves a selection against its network. iface is the interface's name in the
+// pod. It ignores IPAMClaimReference, which plugins read from the pod (behaviour A2-25).
 func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
 	conflist, err := mergeCNIArgs(n.Conflist, s.CNIArgs)
 	if err != nil {
@@ -53,10 +50,9 @@ func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
 	}, nil
 }
 
-// WithDevice returns the attachment bound to the hardware device that was
-// allocated for it: every plugin of the chain gets it as "deviceID" and
-// "pciBusID", and as the capability "deviceID" (behaviour B9). It takes
-// precedence over a device that the selection names.
+// WithDevice returns the attachment with the hardware device that was allocated for it. Every
+// plugin of the chain gets the device as "deviceID" and "pciBusID", and as the capability
+// "deviceID" (behaviour B9). It takes precedence over a device that the selection names.
 func (a Attachment) WithDevice(deviceID string) (Attachment, error) {
 	if deviceID == "" {
 		return Attachment{}, reason.Errorf(reason.DeviceMismatch, "binding an attachment to a device: the device's ID is empty")
@@ -79,9 +75,8 @@ func (a Attachment) WithDevice(deviceID string) (Attachment, error) {
 	return a, nil
 }
 
-// capabilityArgs has what the selection asks for, under the names and in the
-// form of CNI's conventions, whether or not a plugin declares the capability:
-// Multus does not check that either (behaviour A2-16).
+// capabilityArgs returns the arguments that the selection requests, by CNI's conventions. It does
+// not check whether a plugin declares the capability, as Multus does not (behaviour A2-16).
 func capabilityArgs(s Selection) map[string]json.RawMessage {
 	args := map[string]json.RawMessage{}
 	if len(s.IPs) > 0 {
@@ -108,9 +103,9 @@ func capabilityArgs(s Selection) map[string]json.RawMessage {
 	return args
 }
 
-// cniArgs are for plugins that do not declare the capability: public networks
-// with static IPAM rely on them (behaviours A2-16, A2-17, B10; the order is
-// Multus').
+// cniArgs returns the CNI_ARGS of a selection, in Multus' order. They are for plugins that do not
+// declare the capability: public networks with static IPAM rely on them (behaviours A2-16, A2-17,
+// B10).
 func cniArgs(s Selection) [][2]string {
 	var args [][2]string
 	if s.MAC != "" {

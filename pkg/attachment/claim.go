@@ -15,22 +15,21 @@ import (
 
 // Requested is one allocated device of a claim and the network selected with it.
 type Requested struct {
-	// Request, Pool, Device and ShareID are those of the allocation result.
+	// Request, Pool, Device and ShareID are from the allocation result.
 	Request, Pool, Device, ShareID string
-	// Selection is zero where the device alone is asked for.
+	// Selection is zero if the claim only requests the device.
 	Selection Selection
 }
 
-// DeviceOnly reports whether the device is not to be attached to a network.
+// DeviceOnly reports whether the claim requests the device without a network.
 func (r Requested) DeviceOnly() bool { return r.Selection.Network == NetworkRef{} }
 
-// FromClaim returns what a claim asks of this driver, in the order of its
-// allocation results. networkOf says which network a device stands for; the
-// zero one is a device of a resource pool, whose network the config names.
+// FromClaim returns what a claim requests from this driver, in the order of its allocation
+// results. networkOf returns the network of a device, or the zero value for a device of a resource
+// pool, whose network the config names.
 //
-// The configs that cover a request are laid over each other, those of the class
-// first, then those of the claim (design D1). Every config of ours must be
-// valid on its own, whether or not it covers anything.
+// FromClaim overlays the configs that cover a request: first those of the class, then those of the
+// claim. Every config for this driver must be valid on its own, even if it covers no request.
 func FromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device string) (NetworkRef, error)) ([]Requested, error) {
 	requested, err := fromClaim(claim, networkOf)
 	if err != nil {
@@ -41,7 +40,7 @@ func FromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device str
 
 func fromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device string) (NetworkRef, error)) ([]Requested, error) {
 	if claim.Status.Allocation == nil {
-		return nil, reason.Errorf(reason.ClaimNotAllocated, "status.allocation: is missing: the claim is not allocated")
+		return nil, reason.Errorf(reason.ClaimNotAllocated, "status.allocation is missing: the claim is not allocated")
 	}
 	configs, err := claimConfigs(claim)
 	if err != nil {
@@ -69,9 +68,8 @@ func fromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device str
 	return out, nil
 }
 
-// overlaid is what all configs together say about one request for a device that
-// stands for network, or for none. The config returned names none only if it
-// says nothing else either.
+// overlaid returns the overlay of all configs that cover a request. network is the network of its
+// device, or zero. The returned config has no network only if it is empty.
 func overlaid(configs []claimConfig, request, claimNamespace string, network NetworkRef) (v1alpha1.AttachmentConfig, error) {
 	config := v1alpha1.AttachmentConfig{TypeMeta: v1alpha1.TypeMeta()}
 	for _, c := range configs {
@@ -96,30 +94,30 @@ func overlaid(configs []claimConfig, request, claimNamespace string, network Net
 		network = named
 	}
 	if named != network {
-		return config, reason.Errorf(reason.ClaimInvalid, "its config names network %s, but the allocated device stands for network %s: "+
+		return config, reason.Errorf(reason.ClaimInvalid, "the config names network %s, but the allocated device is for network %s: "+
 			"request DeviceClass %s, or leave network out of the config", named, network, DeviceClassName(named))
 	}
 	config.Network = &v1alpha1.NetworkReference{Namespace: network.Namespace, Name: network.Name}
-	// Two configs, each valid, can contradict each other.
+	// Two valid configs can contradict each other.
 	return config, config.Validate(field.NewPath("config")).ToAggregate()
 }
 
-// claimConfig is one config of ours in a claim's allocation.
+// claimConfig is one config for this driver.
 type claimConfig struct {
 	requests []string
 	config   v1alpha1.AttachmentConfig
 }
 
-// covers reports whether a config applies to a request. Without requests it
-// applies to all, and one for a request applies to its subrequests.
+// covers reports whether a config applies to a request. A config without requests applies to all,
+// and a config of a request applies to its subrequests.
 func (c claimConfig) covers(request string) bool {
 	return len(c.requests) == 0 || slices.ContainsFunc(c.requests, func(name string) bool {
 		return name == request || strings.HasPrefix(request, name+"/")
 	})
 }
 
-// claimConfigs are those of ours, class first, each group in the order of the
-// allocation.
+// claimConfigs returns the configs for this driver: first those of the class, then those of the
+// claim, both in the order of the allocation.
 func claimConfigs(claim *resourceapi.ResourceClaim) ([]claimConfig, error) {
 	known := requestNames(claim)
 	var class, own []claimConfig
@@ -141,10 +139,11 @@ func claimConfigs(claim *resourceapi.ResourceClaim) ([]claimConfig, error) {
 	return append(class, own...), nil
 }
 
+// readConfig decodes and validates a config. known has the names of the claim's requests.
 func readConfig(c resourceapi.DeviceAllocationConfiguration, known []string, path *field.Path) (claimConfig, error) {
 	for i, request := range c.Requests {
 		if !slices.Contains(known, request) {
-			return claimConfig{}, reason.Errorf(reason.ClaimInvalid, "%s: the claim has no request %q, only %s",
+			return claimConfig{}, reason.Errorf(reason.ClaimInvalid, "%s: the claim has no request %q: use one of %s",
 				path.Child("requests").Index(i), request, strings.Join(known, ", "))
 		}
 	}
@@ -156,6 +155,7 @@ func readConfig(c resourceapi.DeviceAllocationConfiguration, known []string, pat
 	return claimConfig{requests: c.Requests, config: *config}, config.Validate(path).ToAggregate()
 }
 
+// requestNames returns the names of a claim's requests and subrequests.
 func requestNames(claim *resourceapi.ResourceClaim) []string {
 	var names []string
 	for _, r := range claim.Spec.Devices.Requests {

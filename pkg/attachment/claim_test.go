@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -156,32 +157,30 @@ func TestFromClaimRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		claim *resourceapi.ResourceClaim
+		code  reason.Code
 		want  string
 	}{
-		{"not allocated", notAllocated, `status.allocation: is missing: the claim is not allocated`},
-		{"device without network", strangeDevice, `request net2/vf: finding the network of device node1/strange: no such device`},
-		{"unknown field", second(config(ofClaim, `, "vlan": 7`)), at + `: unknown field "vlan"`},
-		{"unknown field for another driver's request", second(config(ofClaim, `, "vlan": 7`, "other")), at + `: unknown field "vlan"`},
-		{"invalid field", second(config(ofClaim, `, "mac": "x"`)), at + `.mac: Invalid value: "x": must be 6 bytes in hexadecimal with colons between them`},
+		{"not allocated", notAllocated, reason.ClaimNotAllocated, `status.allocation`},
+		{"device without network", strangeDevice, reason.ClaimInvalid, `request net2/vf: … device node1/strange: no such device`},
+		{"unknown field", second(config(ofClaim, `, "vlan": 7`)), reason.ClaimInvalid, at + `: … "vlan"`},
+		{"unknown field for another driver's request", second(config(ofClaim, `, "vlan": 7`, "other")), reason.ClaimInvalid, at + `: … "vlan"`},
+		{"invalid field", second(config(ofClaim, `, "mac": "x"`)), reason.ClaimInvalid, at + `.mac: Invalid value: "x": … 6 bytes`},
 		{
-			"request that does not exist", second(config(ofClaim, ``, "net1", "net7")),
-			`status.allocation.devices.config[1].requests[1]: the claim has no request "net7", only net1, net2, net2/vf, net2/pf, other`,
+			"request that does not exist", second(config(ofClaim, ``, "net1", "net7")), reason.ClaimInvalid,
+			`status.allocation.devices.config[1].requests[1]: … "net7" … net1, net2, net2/vf, net2/pf, other`,
 		},
 		{
-			"another network", second(config(ofClaim, `, "network": {"name": "red"}`, "net2")),
-			`request net2/vf: its config names network default/red, but the allocated device stands for network storage/red: ` +
-				`request DeviceClass red.default.nad.nadra.dev, or leave network out of the config`,
+			"another network", second(config(ofClaim, `, "network": {"name": "red"}`, "net2")), reason.ClaimInvalid,
+			`request net2/vf: … network default/red, … network storage/red: … DeviceClass red.default.nad.nadra.dev`,
 		},
 		{
-			"configs that contradict each other", claim(config(fromClass, `, "ips": ["10.0.0.1"]`), config(ofClaim, `, "ipamClaimReference": "c"`)),
-			`request net2/vf: config.ipamClaimReference: Forbidden: excludes ips: the IPAMClaim decides the addresses`,
+			"configs that contradict each other", claim(config(fromClass, `, "ips": ["10.0.0.1"]`), config(ofClaim, `, "ipamClaimReference": "c"`)), reason.ClaimInvalid,
+			`request net2/vf: config.ipamClaimReference: Forbidden: … ips`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := FromClaim(tc.claim, networkOf)
-			if want := "reading claim default/nets: " + tc.want; err == nil || err.Error() != want {
-				t.Errorf("got error %v\nwant      %s", err, want)
-			}
+			checkRefused(t, err, tc.code, "claim default/nets: … "+tc.want)
 		})
 	}
 }
@@ -238,27 +237,21 @@ func TestClaimSpecRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		selections []Selection
+		code       reason.Code
 		want       string
 	}{
-		{"too many", slices.Repeat([]Selection{{Network: ref("default", "a")}}, 33), `making a claim for 33 networks: a claim has room for 32: spread them over several`},
-		{"too big", []Selection{big}, `making a claim: networks[0] (default/a): its config has 10365 bytes, a claim takes 10240: shorten cni-args`},
-		{"no namespace", []Selection{{Network: ref("", "a")}}, `making a claim: networks[0] (/a): the network needs a namespace and a name`},
+		{"too many", slices.Repeat([]Selection{{Network: ref("default", "a")}}, 33), "", `33 networks … 32`},
+		{"too big", []Selection{big}, "", `networks[0] (default/a): … 10365 bytes … 10240 … cni-args`},
+		{"no namespace", []Selection{{Network: ref("", "a")}}, "", `networks[0] (/a): … namespace`},
+		{"invalid", []Selection{{Network: ref("default", "a"), MAC: "x"}}, "", `networks[0] (default/a): mac: Invalid value: "x": … 6 bytes`},
 		{
-			"invalid",
-			[]Selection{{Network: ref("default", "a"), MAC: "x"}},
-			`making a claim: networks[0] (default/a): mac: Invalid value: "x": must be 6 bytes in hexadecimal with colons between them`,
-		},
-		{
-			"same interface",
-			[]Selection{{Network: ref("default", "a"), Interface: "net2"}, {Network: ref("default", "b")}},
-			`making a claim: networks[0] (default/a) and networks[1] (default/b) both get interface "net2": choose different names`,
+			"same interface", []Selection{{Network: ref("default", "a"), Interface: "net2"}, {Network: ref("default", "b")}},
+			reason.InterfaceConflict, `networks[0] (default/a) … networks[1] (default/b) … "net2"`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := ClaimSpec(tc.selections)
-			if err == nil || err.Error() != tc.want {
-				t.Errorf("got error %v\nwant      %s", err, tc.want)
-			}
+			checkRefused(t, err, tc.code, tc.want)
 		})
 	}
 }
@@ -271,8 +264,7 @@ func TestClaimRoundTrip(t *testing.T) {
 	checkClaimRoundTrip(t, selections)
 }
 
-// checkClaimRoundTrip: what goes into a claim comes out of it once it is
-// allocated.
+// checkClaimRoundTrip checks that FromClaim returns the selections of an allocated ClaimSpec.
 func checkClaimRoundTrip(t *testing.T, selections []Selection) {
 	t.Helper()
 	spec, err := ClaimSpec(selections)
@@ -293,8 +285,8 @@ func checkClaimRoundTrip(t *testing.T, selections []Selection) {
 	}
 }
 
-// allocate does what the scheduler does: a device of the requested class for
-// each request, the class's config first.
+// allocate allocates a claim as the scheduler does: a device of the requested class for each
+// request, the class's config first.
 func allocate(spec resourceapi.ResourceClaimSpec, selections []Selection) *resourceapi.ResourceClaim {
 	var devices resourceapi.DeviceAllocationResult
 	for i, r := range spec.Devices.Requests {

@@ -11,14 +11,13 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// ClaimSpec returns the claim that stands for selections: one request for each,
-// in their order and named after its interface, with a config of its own.
-// FromClaim, once the claim is allocated, gives the same selections back; only
-// their unknown keys have no place in a claim. Networks must have a namespace.
+// ClaimSpec returns the claim that requests selections: one request for each, in their order and
+// named after its interface, with a config of its own. FromClaim returns the same selections from
+// the allocated claim, without their unknown keys. Networks must have a namespace.
 func ClaimSpec(selections []Selection) (resourceapi.ResourceClaimSpec, error) {
 	var spec resourceapi.ResourceClaimSpec
 	if n := len(selections); n > resourceapi.DeviceRequestsMaxSize {
-		return spec, fmt.Errorf("making a claim for %d networks: a claim has room for %d: spread them over several", n, resourceapi.DeviceRequestsMaxSize)
+		return spec, fmt.Errorf("making a claim for %d networks: a claim has at most %d requests: use several claims", n, resourceapi.DeviceRequestsMaxSize)
 	}
 	interfaces, err := InterfaceNames(selections)
 	if err != nil {
@@ -46,11 +45,11 @@ func ClaimSpec(selections []Selection) (resourceapi.ResourceClaimSpec, error) {
 	return spec, nil
 }
 
-// parametersOf is the selection's config, if FromClaim and the API server will
-// take it.
+// parametersOf returns the selection's config. It returns an error if FromClaim or the API server
+// would refuse it.
 func parametersOf(s Selection) (runtime.RawExtension, error) {
 	if s.Network.Namespace == "" || s.Network.Name == "" {
-		return runtime.RawExtension{}, errors.New("the network needs a namespace and a name")
+		return runtime.RawExtension{}, errors.New("the network must have a namespace and a name")
 	}
 	config := ToConfig(s)
 	v1alpha1.SetDefaults(&config)
@@ -59,12 +58,12 @@ func parametersOf(s Selection) (runtime.RawExtension, error) {
 	}
 	raw := sortedKeys(mustJSON(config))
 	if len(raw) > resourceapi.OpaqueParametersMaxLength {
-		return runtime.RawExtension{}, fmt.Errorf("its config has %d bytes, a claim takes %d: shorten cni-args", len(raw), resourceapi.OpaqueParametersMaxLength)
+		return runtime.RawExtension{}, fmt.Errorf("its config has %d bytes, and a claim takes %d: shorten cni-args", len(raw), resourceapi.OpaqueParametersMaxLength)
 	}
 	return runtime.RawExtension{Raw: raw}, nil
 }
 
-// requestName makes an interface name a DNS label that is not taken yet.
+// requestName turns an interface name into a DNS label that is not taken yet.
 func requestName(iface string, taken map[string]bool) string {
 	label := strings.Trim(strings.Map(labelRune, strings.ToLower(iface)), "-")
 	if label == "" {
@@ -78,6 +77,7 @@ func requestName(iface string, taken map[string]bool) string {
 	return name
 }
 
+// labelRune replaces the characters that a DNS label cannot have.
 func labelRune(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 		return r

@@ -4,7 +4,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// ToConfig returns the wire form of a selection. Its unknown keys have none.
+// ToConfig returns the wire form of a selection, without its unknown keys.
 func ToConfig(s Selection) v1alpha1.AttachmentConfig {
 	c := v1alpha1.AttachmentConfig{
 		TypeMeta:           v1alpha1.TypeMeta(),
@@ -25,8 +25,7 @@ func ToConfig(s Selection) v1alpha1.AttachmentConfig {
 	return *c.DeepCopy()
 }
 
-// FromConfig returns the selection that a config stands for. It is the inverse
-// of ToConfig.
+// FromConfig returns the selection of a config. It is the inverse of ToConfig.
 func FromConfig(c v1alpha1.AttachmentConfig) Selection {
 	c = *c.DeepCopy()
 	s := Selection{

@@ -10,14 +10,13 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 )
 
-// conflistOf returns the configuration as a list. A single plugin becomes a
-// list of one, as libcni.ConfListFromConf does it: name and cniVersion are
-// lifted, which libcni puts back into the plugin's stdin, and the plugin keeps
-// all it had. A missing cniVersion stays missing, so that the plugin sees the
-// empty version that Multus would send it.
+// conflistOf returns the configuration as a list. It turns a single plugin into a list of one, as
+// libcni.ConfListFromConf does: it copies name and cniVersion to the list, from where libcni puts
+// them back into the plugin's stdin, and keeps the plugin as it is. A missing cniVersion stays
+// missing, so that the plugin gets the empty version that Multus would send.
 //
-// With both "type" and "plugins" it is a single plugin, as for Multus.
-// "capabilities" beside "plugins" say nothing: libcni reads those of a plugin.
+// A configuration with both "type" and "plugins" is a single plugin, as for Multus.
+// "capabilities" beside "plugins" have no effect: libcni reads those of a plugin.
 func conflistOf(config []byte) (object, error) {
 	if len(strings.TrimSpace(string(config))) == 0 {
 		return nil, errors.New("has only white space: write a CNI configuration, or leave it empty to use a file on the node")
@@ -49,8 +48,7 @@ func conflistOf(config []byte) (object, error) {
 // cniName is the CNI specification's rule for network names.
 var cniName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$`)
 
-// networkName is the configuration's name, or the object's where it has none
-// (behaviour A1-8).
+// networkName returns the configuration's name, or the object's if it has none (behaviour A1-8).
 func networkName(raw json.RawMessage, objectName string) (string, error) {
 	name := ""
 	if len(raw) > 0 {
@@ -62,11 +60,12 @@ func networkName(raw json.RawMessage, objectName string) (string, error) {
 		name = objectName
 	}
 	if !cniName.MatchString(name) {
-		return "", fmt.Errorf("name: %q is no name for a CNI network: use letters, digits, '_', '.' and '-', a letter or digit first", name)
+		return "", fmt.Errorf("name: %q is not a valid name of a CNI network: use letters, digits, '_', '.' and '-', with a letter or digit first", name)
 	}
 	return name, nil
 }
 
+// checkPlugins checks the list of plugins.
 func checkPlugins(raw json.RawMessage) error {
 	if raw == nil {
 		return errors.New(`has neither "type" nor "plugins": name a plugin`)
@@ -76,7 +75,7 @@ func checkPlugins(raw json.RawMessage) error {
 		return fmt.Errorf("plugins: %w", err)
 	}
 	if len(plugins) == 0 {
-		return errors.New("plugins: is empty: name a plugin")
+		return errors.New("plugins is empty: name a plugin")
 	}
 	for i, plugin := range plugins {
 		if err := checkPlugin(plugin); err != nil {
@@ -86,17 +85,18 @@ func checkPlugins(raw json.RawMessage) error {
 	return nil
 }
 
+// checkPlugin checks the type of a plugin.
 func checkPlugin(raw json.RawMessage) error {
 	var p types.PluginConf
 	if err := decodeJSON(raw, &p); err != nil {
 		return err
 	}
 	if p.Type == "" {
-		return errors.New("type: is missing: name the plugin's binary")
+		return errors.New("type is missing: name the plugin's binary")
 	}
-	// libcni refuses it too, but only when a pod is waiting.
+	// libcni refuses it, too, but only when a pod waits.
 	if strings.ContainsAny(p.Type, `/\`) {
-		return fmt.Errorf("type: %q contains a path separator: give the binary's name; it is looked up in the plugin directories", p.Type)
+		return fmt.Errorf("type: %q contains a path separator: write the name of the binary, which must be in a plugin directory", p.Type)
 	}
 	return nil
 }

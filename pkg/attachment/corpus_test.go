@@ -14,18 +14,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// corpusEnv names a folder of public manifests. They are not part of the
-// repository: many have no licence that would allow it.
+// corpusEnv is the variable with a folder of public manifests. They are not part of the repository,
+// because the licences of many do not allow it.
 const corpusEnv = "NADRA_CORPUS"
 
-// corpus is what a folder of manifests holds.
+// corpus has the objects of a folder of manifests.
 type corpus struct {
 	networks    []*nadv1.NetworkAttachmentDefinition
 	annotations []string
 	where       map[string]string // by annotation
 }
 
-// loadCorpus reads every manifest, or returns nil when no folder is given.
+// loadCorpus reads every manifest. It returns nil if no folder is given.
 func loadCorpus(t testing.TB) *corpus {
 	t.Helper()
 	root := os.Getenv(corpusEnv)
@@ -65,7 +65,8 @@ func (c *corpus) read(path string) error {
 	}
 }
 
-// collect walks everything: pods are nested in many kinds of objects.
+// collect collects networks and annotations from all levels, because many kinds of objects contain
+// pods.
 func (c *corpus) collect(path string, v any) {
 	switch v := v.(type) {
 	case []any:
@@ -120,7 +121,7 @@ func TestCorpusNetworks(t *testing.T) {
 			t.Log(err)
 		default:
 			other++
-			t.Errorf("an error that nobody has judged yet: %v", err)
+			t.Errorf("unexpected error: %v", err)
 		}
 	}
 	t.Logf("%d networks: %d parsed with %d plugins, %d without configuration, %d not JSON, %d other errors",

@@ -1,16 +1,52 @@
-// Package attachment turns NetworkAttachmentDefinitions and pod annotations
-// into the list of interfaces a pod should have. It performs no I/O.
+// Package attachment turns NetworkAttachmentDefinitions, pod annotations and claims into the list
+// of interfaces that a pod gets. It performs no I/O.
 //
 //	NAD ────────── ParseNetwork ────► Network ─┐
 //	annotation ─── ParseSelections ─► Selection ┴ NewPlan ─► Plan = []Attachment
 //	claim ──────── FromClaim ───────► Selection ┘
 //
-// It is the only parser of either, for the node driver, the webhook and the
-// command line alike. Its nouns are plain values: a stage makes new ones and
-// never edits those of another. CNI configuration stays raw JSON, of which only
-// the keys that nadra must set are touched, so that numbers, unknown keys and
-// their values reach the plugins as their author wrote them.
+// It is the only parser of them, for the node driver, the webhook and the command line. Its types
+// are plain values: each stage returns new values and does not change those of another stage. CNI
+// configuration stays raw JSON. nadra only touches the keys that it must set, so that numbers,
+// unknown keys and their values reach the plugins as their author wrote them.
 //
-// Numbers such as "behaviour A2-18" refer to the project's inventory of what
-// Multus and the NPWG standard do.
+// Numbers such as "behaviour A2-18" refer to the project's inventory of what Multus and the NPWG
+// standard do.
+//
+// Networks:
+//
+//	network.go    parses NetworkAttachmentDefinitions
+//	conflist.go   turns a configuration into a list of plugins and checks it
+//	plugin.go     what nadra reads of a plugin's configuration
+//	master.go     the host's interface that a plugin needs
+//	ipam.go       IPAM plugins of an attachment
+//	merge.go      edits keys of a network's plugins
+//	names.go      names of devices and DeviceClasses of networks
+//	pool.go       the resource pool of a network
+//	isolation.go  which networks a pod may use
+//	ref.go        names of networks, pods and claims
+//
+// Selections, which are requested networks:
+//
+//	selection.go        the networks annotation
+//	selection_json.go   its JSON form
+//	selection_names.go  its comma form
+//	config.go           selections as configs of claims, and back
+//	asked.go            networks that an unallocated claim requests
+//	claim.go            networks that an allocated claim requests
+//	claimspec.go        claims that request given networks
+//
+// Attachments:
+//
+//	plan.go        a pod's attachments, with the checks across networks
+//	attachment.go  one attachment: what CNI ADD and DEL need besides the sandbox
+//	hardware.go    devices of resource pools, and which network gets which
+//	lend.go        devices that another driver publishes for CNI
+//	prepared.go    attachments with the allocated device, as records keep them
+//	sandbox.go     a pod's sandbox
+//
+// Helpers:
+//
+//	jsonerror.go  errors of JSON with line, column and hint
+//	rawjson.go    JSON objects with raw values
 package attachment

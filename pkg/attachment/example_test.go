@@ -9,7 +9,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// A pod's annotation becomes the list of what to attach.
+// The plan of a pod's annotation.
 func Example() {
 	selections, err := attachment.ParseSelections("blue, storage/red@data0, blue", "default")
 	if err != nil {

@@ -30,8 +30,8 @@ func seeds(f *testing.F, pattern string) []string {
 	return out
 }
 
-// FuzzParseNetwork: what parses, libcni reads; parsing the list again gives the
-// same network; and arguments and a device can be merged into it.
+// FuzzParseNetwork checks that libcni reads every network that parses, that parsing the list again
+// returns the same network, and that arguments and a device can be merged into it.
 func FuzzParseNetwork(f *testing.F) {
 	for _, config := range seeds(f, "networks/*") {
 		f.Add(config)
@@ -78,8 +78,8 @@ func checkMerge(t *testing.T, n Network) {
 	}
 }
 
-// FuzzParseSelections: what parses is valid in a claim and comes out of it
-// again.
+// FuzzParseSelections checks that every annotation that parses is valid in a claim, which returns
+// the same selections.
 func FuzzParseSelections(f *testing.F) {
 	for _, annotation := range seeds(f, "annotations/*") {
 		f.Add(annotation)
@@ -106,8 +106,8 @@ func FuzzParseSelections(f *testing.F) {
 	})
 }
 
-// FuzzFromClaim: opaque parameters that are accepted make an attachment that
-// libcni can read, or an error; and mean the same when written anew.
+// FuzzFromClaim checks that accepted opaque parameters make an attachment that libcni can read, or
+// an error, and that they mean the same when the API server reorders them.
 func FuzzFromClaim(f *testing.F) {
 	for _, parameters := range seeds(f, "configs/*") {
 		f.Add(parameters)

@@ -18,8 +18,8 @@ const (
 	AttributeDeviceID = "k8s.cni.cncf.io/deviceID"
 )
 
-// Hardware is a device of a resource pool that a pod has: everything that plugins,
-// containers and its return to the host need, even if the pool changes meanwhile.
+// Hardware is a device of a resource pool that a pod has. It has everything that plugins,
+// containers and the restore on the host need, even if the pool changes meanwhile.
 type Hardware struct {
 	// ID is the plugins' deviceID: a PCI address, or the name of an auxiliary device. It
 	// is empty for a share of all functions of the pool.
@@ -94,9 +94,9 @@ type VFSettings struct {
 // network devices.
 const variable = "PCIDEVICE_"
 
-// Environment returns the variables, NAME=value, that tell a container of its
-// devices, as the SR-IOV device plugin sets them: for each pool the devices' IDs
-// in their order, and what there is to know of each.
+// Environment returns the variables, NAME=value, that describe a container's devices as those of
+// the SR-IOV device plugin do: for each pool the IDs of the devices in their order, and the
+// details of each device.
 func Environment(devices []Hardware) ([]string, error) {
 	ids := map[string][]string{}
 	infos := map[string]map[string]map[string]map[string]string{}
@@ -125,16 +125,15 @@ func Environment(devices []Hardware) ([]string, error) {
 	return out, nil
 }
 
-// variableOf is PCIDEVICE_INTEL_COM_SRIOV for intel.com/sriov. Other characters
-// of the name than dots and the slash stay as they are.
+// variableOf returns the name of a pool's variable: PCIDEVICE_INTEL_COM_SRIOV for intel.com/sriov.
+// It only replaces dots and the slash.
 func variableOf(resourceName string) string {
 	return variable + strings.ToUpper(strings.NewReplacer(".", "_", "/", "_").Replace(resourceName))
 }
 
-// Pair gives each network that draws from a pool, in their order, the next
-// device of it that is not given yet (behaviour B9). pools are the networks',
-// free the pools of the devices; both say "" for none. It returns for each
-// network the index of its device, -1 for a network without a pool.
+// Pair assigns to each network that draws from a pool, in their order, the next free device of the
+// pool (behaviour B9). free has the pools of the devices. It returns for each network the index of
+// its device, -1 for a network without a pool.
 func Pair(networks []Network, free []string) ([]int, error) {
 	free = slices.Clone(free)
 	out := make([]int, len(networks))
@@ -145,28 +144,28 @@ func Pair(networks []Network, free []string) ([]int, error) {
 		}
 		at := slices.Index(free, n.ResourceName)
 		if at < 0 {
-			return nil, reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, of which the pod has no further device: "+
-				"ask for as many in resources.limits as networks draw from it", n.Ref, n.ResourceName)
+			return nil, reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and the pod has no further device of it: "+
+				"request as many in resources.limits as networks draw from the pool", n.Ref, n.ResourceName)
 		}
 		out[i], free[at] = at, ""
 	}
 	return out, nil
 }
 
-// DrawsFrom returns an error unless a network and the device that was allocated
-// for it go together; the device is nil for none.
+// DrawsFrom returns an error unless the device that was allocated for a network is of the
+// network's pool. device is nil if no device was allocated.
 func (n Network) DrawsFrom(device *Hardware) error {
 	switch {
 	case device == nil && n.ResourceName == "":
 		return nil
 	case device == nil:
 		return reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and the pod's claims have no device of it: "+
-			"request the network's DeviceClass as it is now (a claim made before the pool was named must be recreated), "+
-			"or claim a device that another driver publishes with the attributes %s and %s",
+			"request the network's DeviceClass (recreate a claim that is older than the pool's annotation), "+
+			"or request a device that another driver publishes with the attributes %s and %s",
 			n.Ref, n.ResourceName, AttributeResourceName, AttributeDeviceID)
 	case n.ResourceName == "":
 		return reason.Errorf(reason.DeviceMismatch, "network %s draws from no resource pool, and device %s of %s was allocated for it: "+
-			"request the network's own DeviceClass, or give the NAD the annotation %s", n.Ref, device.ID, device.ResourceName, ResourceNameAnnotation)
+			"request the network's DeviceClass, or add the annotation %s to the NAD", n.Ref, device.ID, device.ResourceName, ResourceNameAnnotation)
 	case n.ResourceName != device.ResourceName:
 		return reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and device %s of %s was allocated for it: request a device of its pool",
 			n.Ref, n.ResourceName, device.ID, device.ResourceName)
@@ -174,5 +173,5 @@ func (n Network) DrawsFrom(device *Hardware) error {
 	return nil
 }
 
-// errOnlyDevice is why a config without a network may say nothing else.
-var errOnlyDevice = reason.Errorf(reason.ClaimInvalid, "config: says how to attach a network and names none: name the network, or leave the config out to get the device only")
+// errOnlyDevice refuses a config without a network that has other fields.
+var errOnlyDevice = reason.Errorf(reason.ClaimInvalid, "the config has arguments for a network but no network: name the network, or remove the config to get only the device")

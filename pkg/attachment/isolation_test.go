@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -27,8 +28,11 @@ func TestIsolation(t *testing.T) {
 		if (err == nil) != tt.allowed {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if err != nil && (!strings.Contains(err.Error(), "prod/blue") || !strings.Contains(err.Error(), "in dev")) {
-			t.Errorf("%s: the error names neither network nor remedy: %v", tt.name, err)
+		if err != nil && (reason.Of(err) != reason.NamespaceIsolation || !strings.Contains(err.Error(), "prod/blue") || !strings.Contains(err.Error(), "in dev")) {
+			t.Errorf("%s: the error lacks code, network or remedy: %v", tt.name, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), strings.Join(tt.isolation.Global, ", ")) {
+			t.Errorf("%s: the error does not name the shared namespaces: %v", tt.name, err)
 		}
 	}
 }

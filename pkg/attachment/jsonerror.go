@@ -9,9 +9,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/jsontext"
 )
 
-// decodeJSON is json.Unmarshal with errors for the author of the text: a syntax
-// error has its line and column, both from 1, and a hint where the mistake is a
-// common one; a value of the wrong type has its field.
+// decodeJSON decodes JSON as json.Unmarshal does, with errors for the author of the text. A syntax
+// error has its line and column, both from 1, and a hint for common mistakes. An error about a
+// value of the wrong type has the field.
 func decodeJSON(text []byte, into any) error {
 	err := json.Unmarshal(text, into)
 	var syntax *json.SyntaxError
@@ -29,7 +29,7 @@ func decodeJSON(text []byte, into any) error {
 	return err
 }
 
-// jsonType is what JSON calls a Go type.
+// jsonType returns the JSON name of a Go type.
 func jsonType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:

@@ -9,14 +9,12 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// Lent is a device of another DRA driver that a pod has by a claim of its own,
-// and that the other driver publishes for CNI: with AttributeResourceName and
-// AttributeDeviceID.
+// Lent is a device of another DRA driver that a pod has by a claim of its own. The other driver
+// publishes it for CNI, with AttributeResourceName and AttributeDeviceID.
 type Lent struct {
 	// ResourceName and ID are the two attributes.
 	ResourceName, ID string
-	// Claim is the name of the ResourceClaim, Driver and Device are those of the
-	// allocation.
+	// Claim is the name of the ResourceClaim. Driver and Device are from the allocation.
 	Claim, Driver, Device string
 }
 
@@ -24,10 +22,10 @@ func (l Lent) String() string {
 	return fmt.Sprintf("%s (device %s of driver %s, by ResourceClaim %s)", l.ID, l.Device, l.Driver, l.Claim)
 }
 
-// Lend gives each network, in their order, a device of the pool that it draws
-// from. It returns the devices in the order of the networks. Like Multus it
-// takes the devices of a pool in the order of their IDs; unlike Multus it refuses
-// to choose some of them, to give one of them twice, and to go without.
+// Lend assigns to each network, in their order, a device of its pool, and returns the devices in
+// the order of the networks. As Multus does, it takes the devices of a pool in the order of their
+// IDs. Unlike Multus, it returns an error unless each network gets exactly one device and no device
+// of its pool is left.
 func Lend(networks []Network, devices []Lent) ([]Lent, error) {
 	byPool := map[string][]Lent{}
 	for _, d := range devices {
@@ -52,14 +50,13 @@ func Lend(networks []Network, devices []Lent) ([]Lent, error) {
 	return out, nil
 }
 
-// enough refuses the devices of one pool unless there is exactly one for each
-// network.
+// enough returns an error unless one pool has exactly one device for each network.
 func enough(pool string, networks []string, devices []Lent) error {
 	seen := map[string]bool{}
 	var named []string
 	for _, d := range devices {
 		if seen[d.ID] {
-			return reason.Errorf(reason.DeviceMismatch, "resource pool %s: device %s was allocated to the pod twice, and a device is for one network: ask for another device", pool, d)
+			return reason.Errorf(reason.DeviceMismatch, "resource pool %s: device %s was allocated to the pod twice, and a device serves one network: request another device", pool, d)
 		}
 		seen[d.ID] = true
 		named = append(named, d.String())
@@ -68,16 +65,17 @@ func enough(pool string, networks []string, devices []Lent) error {
 	switch {
 	case len(devices) == 0:
 		return reason.Errorf(reason.DeviceMismatch, "%s, and the pod's claims have no device of it: no allocated device of another driver has the attributes %s=%s and %s: "+
-			"ask for one in a claim of the pod, or for the network's own DeviceClass if nadra serves the pool",
+			"request one in a claim of the pod, or request the network's DeviceClass if nadra serves the pool",
 			drawing, AttributeResourceName, pool, AttributeDeviceID)
 	case len(devices) < len(networks):
-		return reason.Errorf(reason.DeviceMismatch, "%s, and the pod's claims have only %s, which another network uses: ask for %d devices", drawing, strings.Join(named, ", "), len(networks))
+		return reason.Errorf(reason.DeviceMismatch, "%s, and the pod's claims have only %s, which another network uses: request %d devices", drawing, strings.Join(named, ", "), len(networks))
 	case len(devices) > len(networks):
-		return reason.Errorf(reason.DeviceMismatch, "%s, and the pod's claims have %s: which one is meant is ambiguous: ask for as many devices as networks", drawing, strings.Join(named, " and "))
+		return reason.Errorf(reason.DeviceMismatch, "%s, and the pod's claims have %s: it is ambiguous which device is for which network: request as many devices as networks", drawing, strings.Join(named, " and "))
 	}
 	return nil
 }
 
+// drawn returns networks and verb of a sentence about what they draw from.
 func drawn(networks []string) string {
 	if len(networks) == 1 {
 		return "network " + networks[0] + " draws"

@@ -2,7 +2,7 @@ package attachment
 
 import "testing"
 
-// A key that a plugin does not read names no interface that a node must have.
+// TestMasterCountsForPluginsThatReadIt checks that a key which a plugin ignores is not a master.
 func TestMasterCountsForPluginsThatReadIt(t *testing.T) {
 	for _, tc := range []struct{ name, config, want string }{
 		{"macvlan", `{"type":"macvlan","master":"eth1"}`, "eth1"},

@@ -6,8 +6,8 @@ import (
 	"maps"
 )
 
-// mergeCNIArgs puts the pod's arguments into "args.cni" of every plugin of the
-// chain; per key the pod's value wins (behaviour A2-19).
+// mergeCNIArgs merges the pod's arguments into "args.cni" of every plugin of the chain. The pod's
+// value of a key takes precedence (behaviour A2-19).
 func mergeCNIArgs(conflist json.RawMessage, args map[string]json.RawMessage) (json.RawMessage, error) {
 	if len(args) == 0 {
 		return conflist, nil
@@ -22,8 +22,8 @@ func mergeCNIArgs(conflist json.RawMessage, args map[string]json.RawMessage) (js
 	})
 }
 
-// editPlugins applies an edit to every plugin of a list. What the edit leaves
-// alone keeps its value.
+// editPlugins applies an edit to every plugin of a list. Keys that the edit does not touch keep
+// their values.
 func editPlugins(conflist json.RawMessage, edit func(object) error) (json.RawMessage, error) {
 	var list object
 	if err := decodeJSON(conflist, &list); err != nil {
@@ -45,13 +45,12 @@ func editPlugins(conflist json.RawMessage, edit func(object) error) (json.RawMes
 	return json.Marshal(list)
 }
 
-// editObject applies an edit to the object under a key, a new one if there is
-// none.
+// editObject applies an edit to the object under a key. It creates the object if it is missing.
 func editObject(parent object, key string, edit func(object) error) error {
 	child := object{}
 	if !isNull(parent[key]) {
 		if err := json.Unmarshal(parent[key], &child); err != nil {
-			return fmt.Errorf("%s: %s is not an object: the network's configuration must have one there", key, parent[key])
+			return fmt.Errorf("%s: %s is not an object: correct the network's configuration", key, parent[key])
 		}
 	}
 	if err := edit(child); err != nil {

@@ -43,7 +43,7 @@ func TestDeviceClassName(t *testing.T) {
 
 func longName(n int) string { return strings.Repeat("a", n) }
 
-// A class's name says its network, but for the end of a name that was cut.
+// TestClassNetwork checks that the name of a class has its network, unless it was shortened.
 func TestClassNetwork(t *testing.T) {
 	for _, ref := range []NetworkRef{{"shop", "lan"}, {"shop", "a.b.c"}, {"nad", "nad"}} {
 		if got, ours := ClassNetwork(DeviceClassName(ref)); !ours || got != ref {

@@ -14,40 +14,39 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// ResourceNameAnnotation is the annotation of a NetworkAttachmentDefinition
-// that names the device pool it draws from (behaviour B9).
+// ResourceNameAnnotation is the annotation of a NetworkAttachmentDefinition that names the device
+// pool from which it draws (behaviour B9).
 const ResourceNameAnnotation = "k8s.v1.cni.cncf.io/resourceName"
 
-// NodeSelectorAnnotation is the annotation of a NetworkAttachmentDefinition that
-// has a label, key=value, of the nodes for pods that use the network.
+// NodeSelectorAnnotation is the annotation of a NetworkAttachmentDefinition with a label, key=value,
+// of the nodes for pods that use the network.
 const NodeSelectorAnnotation = "k8s.v1.cni.cncf.io/nodeSelector"
 
-// ErrNoConfig says that a NetworkAttachmentDefinition has no configuration of
-// its own: spec.config is empty. The standard then means a file on the node
-// whose "name" is the object's (behaviour A1-7).
+// ErrNoConfig is the error for a NetworkAttachmentDefinition without a configuration: spec.config is
+// empty. By the standard, the configuration is then a file on the node whose "name" is the object's
+// (behaviour A1-7).
 var ErrNoConfig = errors.New("spec.config is empty")
 
-// Network is a NetworkAttachmentDefinition reduced to what attaching needs.
+// Network is what attaching needs of a NetworkAttachmentDefinition.
 type Network struct {
 	Ref NetworkRef `json:"ref"`
-	// CNIName is the name of the CNI network: the configuration's "name" or,
-	// where that is missing or empty, the object's (behaviour A1-8).
+	// CNIName is the name of the CNI network: the configuration's "name", or the object's if that is
+	// missing or empty (behaviour A1-8).
 	CNIName string `json:"cniName"`
-	// CNIVersion is the version that libcni speaks with the plugins. Empty
-	// means 0.1.0, as the CNI specification has it for a missing version.
+	// CNIVersion is the version that libcni uses with the plugins. Empty means 0.1.0, the CNI
+	// specification's default.
 	CNIVersion string `json:"cniVersion,omitempty"`
-	// Conflist is always a list with a name. The plugins' own keys and values
-	// are as the object has them.
+	// Conflist is always a list with a name. The plugins have the keys and values of the object.
 	Conflist json.RawMessage `json:"conflist"`
-	// Plugins are in the order of the chain; there is at least one.
+	// Plugins has at least one plugin, in the order of the chain.
 	Plugins []Plugin `json:"plugins"`
-	// ResourceName is the annotation's value, e.g. "intel.com/sriov".
+	// ResourceName is the annotation's value, such as "intel.com/sriov".
 	ResourceName string `json:"resourceName,omitempty"`
 }
 
-// ParseNetwork reads a NetworkAttachmentDefinition. The error is ErrNoConfig
-// when it has no configuration of its own; any other says where spec.config is
-// wrong. What ParseNetwork accepts, libcni accepts.
+// ParseNetwork parses a NetworkAttachmentDefinition. It returns ErrNoConfig if spec.config is empty;
+// any other error has the position of the mistake. libcni accepts every network that ParseNetwork
+// accepts.
 func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 	n := unparsed(nad)
 	if nad.Spec.Config == "" {
@@ -59,9 +58,8 @@ func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 	return n, nil
 }
 
-// ParseNetworkFile reads a NetworkAttachmentDefinition for which ParseNetwork
-// has said ErrNoConfig, with the configuration that a file of the node has for
-// it. The path is for errors.
+// ParseNetworkFile parses a NetworkAttachmentDefinition without spec.config, with the configuration
+// of a file on the node. Errors name the path.
 func ParseNetworkFile(nad *nadv1.NetworkAttachmentDefinition, path string, config []byte) (Network, error) {
 	n := unparsed(nad)
 	if err := n.parse(config); err != nil {
@@ -70,6 +68,7 @@ func ParseNetworkFile(nad *nadv1.NetworkAttachmentDefinition, path string, confi
 	return n, nil
 }
 
+// unparsed returns the network without its configuration.
 func unparsed(nad *nadv1.NetworkAttachmentDefinition) Network {
 	return Network{
 		Ref:          NetworkRef{Namespace: nad.Namespace, Name: nad.Name},
@@ -77,6 +76,7 @@ func unparsed(nad *nadv1.NetworkAttachmentDefinition) Network {
 	}
 }
 
+// parse adds a configuration to the network.
 func (n *Network) parse(config []byte) error {
 	list, err := conflistOf(config)
 	if err != nil {
@@ -104,12 +104,12 @@ func (n *Network) parse(config []byte) error {
 	return nil
 }
 
-// checkVersion refuses versions that libcni does not speak. It would find out
-// when a pod waits, and again on DEL, which could then never succeed.
+// checkVersion refuses versions that libcni does not support. libcni would refuse them when a pod
+// waits, and again on DEL, which could then never succeed.
 func checkVersion(cniVersion string) error {
 	known := version.All.SupportedVersions()
 	if cniVersion == "" || slices.Contains(known, cniVersion) {
 		return nil
 	}
-	return fmt.Errorf("cniVersion: %q is not known: use one of %s", cniVersion, strings.Join(known, ", "))
+	return fmt.Errorf("cniVersion: %q is unknown: use one of %s", cniVersion, strings.Join(known, ", "))
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Plan is the ordered list of a pod's attachments. They are made in this order,
-// one at a time, and taken down in reverse.
+// Plan is the ordered list of a pod's attachments. They are added in this order, one at a time, and
+// deleted in reverse.
 type Plan []Attachment
 
-// NewPlan resolves all that a pod requests; lookup finds a network. The same
-// network may be requested twice (behaviour A2-26), the same interface name or
-// address may not. It is all or nothing: the first error ends it.
+// NewPlan resolves all selections of a pod. lookup returns a network. A pod may request the same
+// network twice (behaviour A2-26), but not the same interface name or address. NewPlan returns the
+// first error.
 func NewPlan(selections []Selection, lookup func(NetworkRef) (Network, error)) (Plan, error) {
 	names, err := Agree(selections)
 	if err != nil {
@@ -35,8 +35,8 @@ func NewPlan(selections []Selection, lookup func(NetworkRef) (Network, error)) (
 	return plan, nil
 }
 
-// Agree checks that one pod can have all selections, which have been checked
-// each on its own, and returns their interfaces' names.
+// Agree checks that valid selections do not contradict each other, and returns the names of their
+// interfaces.
 func Agree(selections []Selection) ([]string, error) {
 	names, err := InterfaceNames(selections)
 	if err != nil {
@@ -48,10 +48,9 @@ func Agree(selections []Selection) ([]string, error) {
 	return names, checkDefaultRoutes(selections)
 }
 
-// InterfaceNames gives each selection its interface name: the one it asks for,
-// else net<n>, where n is its position in the whole list, from 1, so that a,
-// b@x, c become net1, x, net3 (behaviour B3). Names must differ from each other
-// and from the pod's own eth0 and lo.
+// InterfaceNames returns the interface name of each selection: the requested one, or net<n>, where
+// n is the position in the whole list, from 1. So a, b@x, c get net1, x, net3 (behaviour B3). Names
+// must differ from each other and from the pod's own eth0 and lo.
 func InterfaceNames(selections []Selection) ([]string, error) {
 	names := make([]string, len(selections))
 	owner := map[string]int{}
@@ -61,7 +60,7 @@ func InterfaceNames(selections []Selection) ([]string, error) {
 			names[i] = fmt.Sprintf("net%d", i+1)
 		}
 		if names[i] == "eth0" || names[i] == "lo" {
-			return nil, reason.Errorf(reason.InterfaceConflict, "%s asks for interface %q, which every pod has already: choose another name", title(selections, i), names[i])
+			return nil, reason.Errorf(reason.InterfaceConflict, "%s requests interface %q, which every pod has: choose another name", title(selections, i), names[i])
 		}
 		if other, taken := owner[names[i]]; taken {
 			return nil, reason.Errorf(reason.InterfaceConflict, "%s and %s both get interface %q: choose different names", title(selections, other), title(selections, i), names[i])
@@ -71,18 +70,17 @@ func InterfaceNames(selections []Selection) ([]string, error) {
 	return names, nil
 }
 
-// checkAddresses refuses the same address twice in one pod, whatever the prefix
-// length.
+// checkAddresses refuses a duplicate address, regardless of its prefix length.
 func checkAddresses(selections []Selection) error {
 	owner := map[netip.Addr]int{}
 	for i, s := range selections {
 		for _, ip := range s.IPs {
 			addr, err := v1alpha1.ParseIP(ip)
 			if err != nil {
-				return reason.Errorf(reason.AddressConflict, "%s asks for address %q, which %w", title(selections, i), ip, err)
+				return reason.Errorf(reason.AddressConflict, "%s requests address %q, which %w", title(selections, i), ip, err)
 			}
 			if other, taken := owner[addr]; taken {
-				return reason.Errorf(reason.AddressConflict, "%s and %s both ask for address %s: give each address once", title(selections, other), title(selections, i), addr)
+				return reason.Errorf(reason.AddressConflict, "%s and %s both request address %s: use each address once", title(selections, other), title(selections, i), addr)
 			}
 			owner[addr] = i
 		}
@@ -90,10 +88,10 @@ func checkAddresses(selections []Selection) error {
 	return nil
 }
 
-// checkDefaultRoutes refuses gateways of one family on two attachments: a pod
-// has one default route of each. Several on one attachment are alternatives.
-// The standard allows the request on one attachment (behaviour A2-22), Multus
-// one gateway of each family over all of them; this allows both.
+// checkDefaultRoutes refuses gateways of one family on two attachments, because a pod has one
+// default route of each family. Several gateways on one attachment are alternatives. The standard
+// allows gateways on one attachment (behaviour A2-22), Multus one gateway of each family in all;
+// checkDefaultRoutes allows both.
 func checkDefaultRoutes(selections []Selection) error {
 	owner := map[string]int{}
 	for i, s := range selections {
@@ -103,11 +101,11 @@ func checkDefaultRoutes(selections []Selection) error {
 		for _, gateway := range *s.DefaultRoute {
 			addr, err := v1alpha1.ParseIP(gateway)
 			if err != nil {
-				return reason.Errorf(reason.RouteConflict, "%s asks for the default route by %q, which %w", title(selections, i), gateway, err)
+				return reason.Errorf(reason.RouteConflict, "%s requests the default route by %q, which %w", title(selections, i), gateway, err)
 			}
 			family := Family(addr)
 			if other, taken := owner[family]; taken && other != i {
-				return reason.Errorf(reason.RouteConflict, "%s and %s both ask for the pod's %s default route: ask for it once", title(selections, other), title(selections, i), family)
+				return reason.Errorf(reason.RouteConflict, "%s and %s both request the pod's %s default route: request it once", title(selections, other), title(selections, i), family)
 			}
 			owner[family] = i
 		}
@@ -123,7 +121,7 @@ func Family(addr netip.Addr) string {
 	return "IPv6"
 }
 
-// title names a selection in messages by position and network.
+// title returns the position and network of a selection, for messages.
 func title(selections []Selection, i int) string {
 	return fmt.Sprintf("%s (%s)", element(i), selections[i].Network)
 }

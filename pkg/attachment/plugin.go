@@ -8,33 +8,29 @@ import (
 	"github.com/containernetworking/cni/libcni"
 )
 
-// Plugin is what nadra reads of one plugin's configuration, to describe the
-// network. A value of a type that nadra does not expect counts as absent: what
-// a plugin's keys mean is the plugin's affair.
+// Plugin is what nadra reads of one plugin's configuration in order to describe the network. A
+// value of an unexpected type counts as absent, because only the plugin defines its keys.
 type Plugin struct {
 	// Type is the name of the plugin's binary.
 	Type string `json:"type"`
 	// IPAM is the name of the IPAM plugin's binary; empty means none.
 	IPAM string `json:"ipam,omitempty"`
-	// Capabilities are those declared as true, sorted.
+	// Capabilities has the capabilities declared as true, sorted.
 	Capabilities []string `json:"capabilities,omitempty"`
-	// Master is the host's interface below the new one; empty unless the plugin
-	// reads the key (masterPlugins), and for an interface of the pod
-	// (linkInContainer).
+	// Master is the host's interface below the new one. It is empty unless the plugin reads the key
+	// (masterPlugins), and for an interface of the pod (linkInContainer).
 	Master string `json:"master,omitempty"`
-	// Mode is the plugin's mode, e.g. macvlan's "bridge".
+	// Mode is the plugin's mode, such as macvlan's "bridge".
 	Mode string `json:"mode,omitempty"`
 	// VLAN is the VLAN ID from "vlan", "vlanId" or "vlanID"; 0 means none.
 	VLAN int `json:"vlan,omitempty"`
-	// Ranges are host-local's sets of ranges. An attachment takes one address
-	// from each set.
+	// Ranges has host-local's sets of ranges. An attachment takes one address from each set.
 	Ranges [][]Range `json:"ranges,omitempty"`
-	// DataDir is where host-local keeps its leases; empty means its default.
+	// DataDir is the directory of host-local's leases; empty means its default.
 	DataDir string `json:"dataDir,omitempty"`
 }
 
-// Range is one range of addresses of the host-local IPAM plugin, as the
-// configuration spells it.
+// Range is one range of addresses of the host-local IPAM plugin, as the configuration has it.
 type Range struct {
 	Subnet  string `json:"subnet"`
 	Start   string `json:"rangeStart,omitempty"`
@@ -42,8 +38,9 @@ type Range struct {
 	Gateway string `json:"gateway,omitempty"`
 }
 
+// describe reads the configuration of a plugin.
 func describe(conf *libcni.PluginConfig) Plugin {
-	// libcni made these bytes from an object.
+	// libcni encoded these bytes from an object.
 	var keys object
 	_ = json.Unmarshal(conf.Bytes, &keys)
 	p := Plugin{
@@ -65,6 +62,7 @@ func describe(conf *libcni.PluginConfig) Plugin {
 	return p
 }
 
+// number returns the value of a key if it is a number, or 0.
 func number(o object, key string) int {
 	var n int
 	if json.Unmarshal(o[key], &n) != nil {
@@ -73,8 +71,8 @@ func number(o object, key string) int {
 	return n
 }
 
-// hostLocal reads both spellings that host-local knows. A range at the top
-// comes first, as a set of its own.
+// hostLocal reads both forms of host-local's ranges. A range at the top level comes first, as a set
+// of its own.
 func hostLocal(raw json.RawMessage) ([][]Range, string) {
 	var ipam struct {
 		Range

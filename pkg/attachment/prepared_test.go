@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPreparedThroughJSON: DEL after a restart has the bytes that ADD had.
+// TestPreparedThroughJSON checks that DEL gets the bytes of ADD after a restart.
 func TestPreparedThroughJSON(t *testing.T) {
 	n, err := ParseNetwork(nad(`{"type": "a", "html": "<&>", "n": 9007199254740993, "f": 1.0}`))
 	if err != nil {

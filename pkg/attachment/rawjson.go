@@ -6,12 +6,11 @@ import (
 	"fmt"
 )
 
-// object is a JSON object whose values stay as they are written: numbers beyond
-// 2^53 and unknown keys survive being read and written. Of a key that occurs
-// twice the last one counts, as everywhere in encoding/json.
+// object is a JSON object with raw values, so that numbers beyond 2^53 and unknown keys are
+// preserved. The last one of duplicate keys is effective, as everywhere in encoding/json.
 type object = map[string]json.RawMessage
 
-// text returns the value of a key if it is a string, else "".
+// text returns the value of a key if it is a string, or "".
 func text(o object, key string) string {
 	var s string
 	if json.Unmarshal(o[key], &s) != nil {
@@ -20,7 +19,7 @@ func text(o object, key string) string {
 	return s
 }
 
-// mustJSON is for values whose encoding cannot fail.
+// mustJSON encodes a value whose encoding cannot fail.
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -29,8 +28,8 @@ func mustJSON(v any) json.RawMessage {
 	return raw
 }
 
-// sortedKeys is the same JSON with the keys of all objects sorted: the form in
-// which the API server writes a claim's parameters when it writes them anew.
+// sortedKeys returns the same JSON with the keys of all objects sorted, as the API server writes a
+// claim's parameters.
 func sortedKeys(raw json.RawMessage) json.RawMessage {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()

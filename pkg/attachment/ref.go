@@ -9,7 +9,7 @@ type NetworkRef struct {
 // String returns namespace/name.
 func (r NetworkRef) String() string { return r.Namespace + "/" + r.Name }
 
-// PodRef names one pod in one of its lives.
+// PodRef names a pod with its UID.
 type PodRef struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -19,7 +19,7 @@ type PodRef struct {
 // String returns namespace/name.
 func (r PodRef) String() string { return r.Namespace + "/" + r.Name }
 
-// ClaimRef names one ResourceClaim in one of its lives.
+// ClaimRef names a ResourceClaim with its UID.
 type ClaimRef struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`

@@ -11,8 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// The API's types serve here too: their JSON form is that of the CNI
-// capabilities.
+// The API's types, whose JSON form is that of the CNI capabilities.
 type (
 	// PortMapping is one entry of the capability portMappings.
 	PortMapping = v1alpha1.PortMapping
@@ -20,9 +19,9 @@ type (
 	Bandwidth = v1alpha1.Bandwidth
 )
 
-// Selection is one requested network: an element of the annotation
-// k8s.v1.cni.cncf.io/networks (behaviour A2), or what a claim says in its stead.
-// The fields have the meaning, units and limits of v1alpha1.AttachmentConfig.
+// Selection is one requested network: an element of the annotation k8s.v1.cni.cncf.io/networks
+// (behaviour A2), or the equivalent of a claim. The fields have the meaning, units and limits of
+// v1alpha1.AttachmentConfig.
 type Selection struct {
 	Network        NetworkRef
 	Interface      string
@@ -32,27 +31,27 @@ type Selection struct {
 	CNIArgs        map[string]json.RawMessage
 	PortMappings   []PortMapping
 	Bandwidth      *Bandwidth
-	// DefaultRoute is nil when nothing was said; an empty list is a request too.
+	// DefaultRoute is nil if it was not given; an empty list is a request, too.
 	DefaultRoute       *[]string
 	DeviceID           string
 	IPAMClaimReference string
-	// Unknown are the sorted keys of the element that mean nothing to Multus or
-	// to nadra. Multus ignores them in silence (behaviour A2-12).
+	// Unknown has the sorted keys of the element that neither Multus nor nadra knows. Multus ignores
+	// them silently (behaviour A2-12).
 	Unknown []string
 }
 
 // NetworksAnnotation is the pod annotation that requests networks.
 const NetworksAnnotation = "k8s.v1.cni.cncf.io/networks"
 
-// DefaultNetworkAnnotation names another network for a pod's eth0. It is Multus'
-// own, and nadra does not serve it.
+// DefaultNetworkAnnotation is Multus' annotation that names another network for a pod's eth0. nadra
+// does not support it.
 const DefaultNetworkAnnotation = "v1.multus-cni.io/default-network"
 
-// ParseSelections reads the annotation's value in either of its forms: JSON if
-// '[', '{' or '"' occurs anywhere in it, else names separated by commas
-// (behaviours A2-10, A2-11). An empty value and an empty list select nothing. A
-// network without a namespace is in the pod's. Where the standard wants an
-// invalid annotation ignored, it is an error, as with Multus (behaviour A2-15).
+// ParseSelections parses the annotation's value in either of its forms: JSON if '[', '{' or '"'
+// occurs anywhere in it, otherwise names separated by commas (behaviours A2-10, A2-11). An empty
+// value and an empty list select no networks. A network without a namespace is in the pod's. An
+// invalid annotation is an error, as with Multus, though the standard wants it ignored (behaviour
+// A2-15).
 func ParseSelections(annotation, podNamespace string) ([]Selection, error) {
 	if annotation == "" {
 		return nil, nil
@@ -79,11 +78,11 @@ func ParseSelections(annotation, podNamespace string) ([]Selection, error) {
 	return selections, nil
 }
 
-// element names one requested network in messages. The index counts from 0.
+// element returns the path of one requested network, for messages. The index counts from 0.
 func element(i int) *field.Path { return field.NewPath("networks").Index(i) }
 
-// checked validates a selection and fills in its defaults, both by way of its
-// wire form: what an annotation may say is what a claim may say.
+// checked validates a selection and sets its defaults. It uses the wire form, so that annotations
+// and claims have the same rules.
 func checked(s Selection, path *field.Path) (Selection, error) {
 	config := ToConfig(s)
 	if config.Network == nil {
@@ -100,7 +99,7 @@ func checked(s Selection, path *field.Path) (Selection, error) {
 	return s, errs.ToAggregate()
 }
 
-// annotationKeys turns the wire form's field names into the annotation's.
+// annotationKeys replaces the wire form's field names by the annotation's.
 var annotationKeys = strings.NewReplacer(
 	"].network.", "].",
 	"].infinibandGUID", "].infiniband-guid",

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// wireElement is an element of the JSON form: the standard's keys and those
-// that Multus adds (behaviour A2-28). As for Multus, case does not matter.
+// wireElement is an element of the JSON form: the standard's keys and those of Multus (behaviour
+// A2-28). Keys are case-insensitive, as for Multus.
 type wireElement struct {
 	Name               string                     `json:"name"`
 	Namespace          string                     `json:"namespace"`
@@ -33,6 +33,7 @@ var knownKeys = []string{
 	"bandwidth", "deviceID", "cni-args", "default-route", "ipam-claim-reference",
 }
 
+// parseElements parses the JSON form.
 func parseElements(annotation string) ([]Selection, error) {
 	var raws []json.RawMessage
 	if err := decodeJSON([]byte(annotation), &raws); err != nil {
@@ -52,6 +53,7 @@ func parseElements(annotation string) ([]Selection, error) {
 	return selections, nil
 }
 
+// parseElement parses one element.
 func parseElement(raw json.RawMessage, path *field.Path) (Selection, error) {
 	var keys object
 	if err := json.Unmarshal(raw, &keys); err != nil || keys == nil {
@@ -62,21 +64,22 @@ func parseElement(raw json.RawMessage, path *field.Path) (Selection, error) {
 		return Selection{}, fmt.Errorf("%s.%w", path, err)
 	}
 	if namespace, name, slash := strings.Cut(e.Name, "/"); slash {
-		// Multus does not split it and finds no such network.
-		return Selection{}, fmt.Errorf(`%s.name: %q has a namespace in it, which only the comma form takes: write "namespace": %q, "name": %q`,
+		// Multus does not split the name and finds no such network.
+		return Selection{}, fmt.Errorf(`%s.name: %q contains a namespace, which only the comma form allows: write "namespace": %q, "name": %q`,
 			path, e.Name, namespace, name)
 	}
 	return e.selection(unknown(keys)), nil
 }
 
+// unknown returns the sorted unknown keys.
 func unknown(keys object) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(keys)), func(key string) bool {
 		return slices.ContainsFunc(knownKeys, func(known string) bool { return strings.EqualFold(known, key) })
 	})
 }
 
-// selection leaves lists and maps out that are empty; only for the default
-// route does an empty list say something.
+// selection returns the element as a selection. It drops empty lists and maps, except an empty list
+// of default routes, which is a request.
 func (e wireElement) selection(unknown []string) Selection {
 	s := Selection{
 		Network:            NetworkRef{Namespace: e.Namespace, Name: e.Name},
@@ -98,12 +101,13 @@ func (e wireElement) selection(unknown []string) Selection {
 		if s.CNIArgs == nil {
 			s.CNIArgs = map[string]json.RawMessage{}
 		}
-		// The form that a claim has it in, so that it passes through one unchanged.
+		// A claim has the same form, so the value survives the conversion unchanged.
 		s.CNIArgs[key] = sortedKeys(value)
 	}
 	return s
 }
 
+// orNil returns nil for an empty list.
 func orNil[T any](list []T) []T {
 	if len(list) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 // nameForm is the standard's rule for names in the comma form (behaviour A1-5).
 var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// parseNames reads the comma form: [namespace/]name[@interface], with white
-// space allowed around each part (behaviour A2-11).
+// parseNames parses the comma form: [namespace/]name[@interface], with optional white space around
+// each part (behaviour A2-11).
 func parseNames(annotation string) ([]Selection, error) {
 	var selections []Selection
 	for i, item := range strings.Split(annotation, ",") {
@@ -25,9 +25,10 @@ func parseNames(annotation string) ([]Selection, error) {
 	return selections, nil
 }
 
+// parseName parses one item.
 func parseName(item string, path *field.Path) (Selection, error) {
 	if item == "" {
-		return Selection{}, fmt.Errorf("%s: is empty: remove the comma beside it, or name a network", path)
+		return Selection{}, fmt.Errorf("%s is empty: remove the comma beside it, or name a network", path)
 	}
 	namespace, rest, slash := strings.Cut(item, "/")
 	if !slash {
@@ -43,8 +44,8 @@ func parseName(item string, path *field.Path) (Selection, error) {
 	}
 	for _, part := range []string{namespace, name} {
 		if part != "" && !nameForm.MatchString(part) {
-			return Selection{}, fmt.Errorf("%s: %q is no name in this form: use lower-case letters, digits and '-', "+
-				`or the JSON form: [{"name": "…", "namespace": "…"}]`, path, part)
+			return Selection{}, fmt.Errorf("%s: %q is not a valid name in the comma form: use lower-case letters, digits and '-', "+
+				`or write the JSON form: [{"name": "…", "namespace": "…"}]`, path, part)
 		}
 	}
 	return Selection{Network: NetworkRef{Namespace: namespace, Name: name}, Interface: strings.TrimSpace(iface)}, nil

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 func ref(namespace, name string) NetworkRef { return NetworkRef{Namespace: namespace, Name: name} }
@@ -66,55 +68,43 @@ func TestParseSelections(t *testing.T) {
 
 func TestParseSelectionsRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, annotation, want string }{
-		{"trailing comma (A2-13)", `blue,`, `networks[1]: is empty: remove the comma beside it, or name a network`},
-		{"only white space", ` `, `networks[0]: is empty: remove the comma beside it, or name a network`},
-		{"two slashes", `a/b/c`, `networks[0]: "a/b/c" has a second '/' or '@': write namespace/name@interface`},
-		{"two ats", `a@b@c`, `networks[0]: "a@b@c" has a second '/' or '@': write namespace/name@interface`},
-		{"no name", `ns/@net1`, `networks[0]: "ns/@net1" names no network: write namespace/name@interface`},
-		{"capital letter (A1-5)", `a,Blue`, `networks[1]: "Blue" is no name in this form: use lower-case letters, digits and '-', or the JSON form: [{"name": "…", "namespace": "…"}]`},
-		{"blank in the interface", `a@b c`, `networks[0].interface: Invalid value: "b c": must not contain '/', ':', white space or control characters`},
-		{"long interface", `a@abcdefghijklmnop`, `networks[0].interface: Invalid value: "abcdefghijklmnop": must have at most 15 bytes`},
+		{"trailing comma (A2-13)", `blue,`, `networks[1] is empty`},
+		{"only white space", ` `, `networks[0] is empty`},
+		{"two slashes", `a/b/c`, `networks[0]: "a/b/c" … '/' or '@'`},
+		{"two ats", `a@b@c`, `networks[0]: "a@b@c" … '/' or '@'`},
+		{"no name", `ns/@net1`, `networks[0]: "ns/@net1" … no network`},
+		{"capital letter (A1-5)", `a,Blue`, `networks[1]: "Blue" … lower-case … [{"name":`},
+		{"blank in the interface", `a@b c`, `networks[0].interface: Invalid value: "b c": … white space`},
+		{"long interface", `a@abcdefghijklmnop`, `networks[0].interface: Invalid value: "abcdefghijklmnop": … 15 bytes`},
 
-		{"lone object (corpus 3)", `{"name": "a"}`, `must be a list, not object: write a list: [{"name": "…"}]`},
-		{"string", `"a"`, `must be a list, not string: write a list: [{"name": "…"}]`},
-		{"list of strings", `["a"]`, `networks[0]: "a" is not an object: write {"name": "…"}`},
-		{"null element", `[{"name": "a"}, null]`, `networks[1]: null is not an object: write {"name": "…"}`},
-		{"syntax", "[\n  {\"name\": \"a\",}\n]", `line 2, column 16: invalid character '}' looking for beginning of object key string: remove the comma before it`},
-		{"cut off", `[{"name": "a"}`, `line 1, column 15: unexpected end of JSON input: is a closing bracket or quote missing?`},
-		{"no name in JSON (A2-13)", `[{"namespace": "a"}]`, `networks[0].name: Required value: name a NetworkAttachmentDefinition`},
-		{
-			"namespace in the name (corpus 4)", testdata(t, "annotations/slash.json"),
-			`networks[0].name: "a/b" has a namespace in it, which only the comma form takes: write "namespace": "a", "name": "b"`,
-		},
-		{"wrong type", `[{"name": "a", "ips": "10.0.0.1"}]`, `networks[0].ips: must be a list, not string`},
-		{"port as text", `[{"name": "a", "portMappings": [{"hostPort": "80"}]}]`, `networks[0].portMappings.hostPort: must be a number of type int32, not string`},
-		{"invalid address (A2-15)", `[{"name": "a", "ips": ["x"]}]`, `networks[0].ips[0]: Invalid value: "x": must be an IP address, e.g. 10.1.2.3 or fd00::3`},
-		{"invalid MAC (A2-17)", `[{"name": "a", "mac": "x"}]`, `networks[0].mac: Invalid value: "x": must be 6 bytes in hexadecimal with colons between them`},
-		{"invalid GUID (A2-24)", `[{"name": "a", "infiniband-guid": "x"}]`, `networks[0].infiniband-guid: Invalid value: "x": must be 8 bytes in hexadecimal with colons between them`},
-		{"invalid gateway (A2-22)", `[{"name": "a", "default-route": ["x"]}]`, `networks[0].default-route[0]: Invalid value: "x": must be an IP address, e.g. 10.1.2.3 or fd00::3`},
+		{"lone object (corpus 3)", `{"name": "a"}`, `a list … object: … [{"name":`},
+		{"string", `"a"`, `a list … string: … [{"name":`},
+		{"list of strings", `["a"]`, `networks[0]: "a" is not an object: … {"name":`},
+		{"null element", `[{"name": "a"}, null]`, `networks[1]: null is not an object: … {"name":`},
+		{"syntax", "[\n  {\"name\": \"a\",}\n]", `line 2, column 16: … remove the comma`},
+		{"cut off", `[{"name": "a"}`, `line 1, column 15: … closing bracket or quote missing`},
+		{"no name in JSON (A2-13)", `[{"namespace": "a"}]`, `networks[0].name: Required value`},
+		{"namespace in the name (corpus 4)", testdata(t, "annotations/slash.json"), `networks[0].name: "a/b" … "namespace": "a", "name": "b"`},
+		{"wrong type", `[{"name": "a", "ips": "10.0.0.1"}]`, `networks[0].ips: … a list … string`},
+		{"port as text", `[{"name": "a", "portMappings": [{"hostPort": "80"}]}]`, `networks[0].portMappings.hostPort: … int32 … string`},
+		{"invalid address (A2-15)", `[{"name": "a", "ips": ["x"]}]`, `networks[0].ips[0]: Invalid value: "x"`},
+		{"invalid MAC (A2-17)", `[{"name": "a", "mac": "x"}]`, `networks[0].mac: Invalid value: "x": … 6 bytes`},
+		{"invalid GUID (A2-24)", `[{"name": "a", "infiniband-guid": "x"}]`, `networks[0].infiniband-guid: Invalid value: "x": … 8 bytes`},
+		{"invalid gateway (A2-22)", `[{"name": "a", "default-route": ["x"]}]`, `networks[0].default-route[0]: Invalid value: "x"`},
 		{
 			"addresses beside an IPAM claim (A2-25)", `[{"name": "a", "ips": ["10.0.0.1"], "ipam-claim-reference": "c"}]`,
-			`networks[0].ipam-claim-reference: Forbidden: excludes ips: the IPAMClaim decides the addresses`,
+			`networks[0].ipam-claim-reference: Forbidden: … ips`,
 		},
-		{
-			"interface of the JSON form (A2-18)", `[{"name": "a", "interface": "a/b"}]`,
-			`networks[0].interface: Invalid value: "a/b": must not contain '/', ':', white space or control characters`,
-		},
-		{"empty key", `[{"name": "a", "cni-args": {"": 1}}]`, `networks[0].cni-args: Required value: a key must not be empty`},
+		{"interface of the JSON form (A2-18)", `[{"name": "a", "interface": "a/b"}]`, `networks[0].interface: Invalid value: "a/b": … '/'`},
+		{"empty key", `[{"name": "a", "cni-args": {"": 1}}]`, `networks[0].cni-args: Required value`},
 		{
 			"several elements", `[{"name": "a", "mac": "x"}, {"name": "b"}, {"name": "c", "mac": "y"}]`,
-			"networks[0].mac: Invalid value: \"x\": must be 6 bytes in hexadecimal with colons between them\n" +
-				"networks[2].mac: Invalid value: \"y\": must be 6 bytes in hexadecimal with colons between them",
+			"networks[0].mac: Invalid value: \"x\": … networks[2].mac: Invalid value: \"y\":",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := ParseSelections(tc.annotation, "default")
-			if err == nil {
-				t.Fatalf("got %+v", got)
-			}
-			if diff := cmp.Diff("parsing annotation k8s.v1.cni.cncf.io/networks: "+tc.want, err.Error()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			_, err := ParseSelections(tc.annotation, "default")
+			checkRefused(t, err, reason.AnnotationInvalid, "annotation k8s.v1.cni.cncf.io/networks: … "+tc.want)
 		})
 	}
 }
@@ -129,8 +119,7 @@ func TestConfigIsTheSelection(t *testing.T) {
 	}
 }
 
-// checkConfigRoundTrip: a selection is its config, and passes through the
-// config's JSON unchanged.
+// checkConfigRoundTrip checks that a selection survives its config and the config's JSON.
 func checkConfigRoundTrip(t *testing.T, s Selection) {
 	t.Helper()
 	s.Unknown = nil

@@ -15,22 +15,22 @@ import (
 	"github.com/nadra-dev/nadra/internal/jsontext"
 )
 
-// config is the text of a CNI configuration, put together as the templates do
-// it: what the object has goes in as it is. That gives JSON if each piece is
-// JSON, and may do so if none is: an ipam of
+// config is the text of a CNI configuration. It is assembled as the templates do it: with the values
+// of the object as they are. The text is JSON if each piece is JSON. It may also be JSON if no piece
+// is: an ipam of
 //
 //	{"type": "static"}, "mtu": 9000
 //
-// sets the plugin's MTU, and somebody relies on it.
+// sets the plugin's MTU, and some users rely on it.
 type config struct {
-	// members are the first plugin's, with a comma after each.
+	// members has the members of the first plugin, with a comma after each.
 	members []byte
-	// chained are the plugins after it, with a comma before each.
+	// chained has the plugins after it, with a comma before each.
 	chained []byte
 	pieces  []piece
 }
 
-// assemble is the whole configuration.
+// assemble returns the whole configuration.
 func (c *config) assemble(name, cniVersion string) []byte {
 	head := fmt.Appendf(nil, `{"cniVersion":%s,"name":%s,`, mustJSON(cniVersion), mustJSON(name))
 	members := bytes.TrimSuffix(c.members, []byte(","))
@@ -40,29 +40,30 @@ func (c *config) assemble(name, cniVersion string) []byte {
 	return slices.Concat(head, []byte(`"plugins":[{`), members, []byte("}"), c.chained, []byte("]}"))
 }
 
-// member writes a value that cannot break the text.
+// member writes a value as JSON.
 func (c *config) member(key string, value any) {
 	c.members = fmt.Appendf(c.members, "%q:%s,", key, mustJSON(value))
 }
 
-// optional writes one of the values that the CRD allows, if there is one.
+// optional writes a value unless it is empty.
 func (c *config) optional(key, value string) {
 	if value != "" {
 		c.member(key, value)
 	}
 }
 
+// unlessZero writes a number unless it is 0.
 func (r *rendering) unlessZero(name string, maximum int64) {
 	n, given := r.givenNumber(name, maximum)
 	switch {
 	case n != 0:
 		r.member(name, n)
 	case given:
-		r.note(r.path.Child(name), LeftOut, "is 0, which is as good as absent")
+		r.note(r.path.Child(name), LeftOut, "0 has no effect")
 	}
 }
 
-// quoted writes any text between quotes, if there is one.
+// quoted writes the text of a field between quotes, without escaping it.
 func (r *rendering) quoted(key, name string) {
 	if value := r.text(name); value != "" {
 		p := r.piece(name, value, asWritten)
@@ -72,6 +73,7 @@ func (r *rendering) quoted(key, name string) {
 	}
 }
 
+// capabilities writes the object of capabilities as it is.
 func (r *rendering) capabilities() {
 	if value := r.text("capabilities"); value != "" {
 		p := r.piece("capabilities", value, asWritten)
@@ -81,6 +83,7 @@ func (r *rendering) capabilities() {
 	}
 }
 
+// ipam writes the object of ipam, or {} if it is missing.
 func (r *rendering) ipam(m manner) {
 	value := r.text("ipam")
 	if value == "" {
@@ -93,6 +96,7 @@ func (r *rendering) ipam(m manner) {
 	r.pieces = append(r.pieces, p)
 }
 
+// metaPlugins writes the plugins after the first one as they are.
 func (r *rendering) metaPlugins() {
 	if value := r.text("metaPlugins"); value != "" {
 		p := r.piece("metaPlugins", value, asWritten)
@@ -102,8 +106,7 @@ func (r *rendering) metaPlugins() {
 	}
 }
 
-// check finds the pieces for which the text is no JSON, and those that nadra
-// would have to refuse though it is.
+// check reports the pieces that make the text invalid JSON, and those that libcni could not use.
 func (c *config) check(text []byte, s *spec) {
 	whole := json.Valid(text)
 	for _, p := range c.pieces {
@@ -113,7 +116,7 @@ func (c *config) check(text []byte, s *spec) {
 		err := p.syntax()
 		switch {
 		case err != nil && whole:
-			s.note(p.path, Altered, "is no JSON by itself; the operator's template takes it as it is, and the definition is valid")
+			s.note(p.path, Altered, "is not valid JSON by itself; the operator's template inserts it as it is, and the definition is valid")
 		case err != nil:
 			s.errs = append(s.errs, field.Invalid(p.path, brief(p.value), err.Error()))
 		default:
@@ -122,34 +125,34 @@ func (c *config) check(text []byte, s *spec) {
 	}
 }
 
-// piece is a text of the object as the YAML of a template delivers it.
+// piece is a text of the object after the YAML of the template was parsed.
 type piece struct {
 	path  *field.Path
 	value string
 	text  []byte
-	// at has for each byte of text where it is in value.
+	// at has the offset in value of each byte of text.
 	at []int
 	// before and after make JSON of the text.
 	before, after string
-	// shape says what is wrong with JSON that libcni could not use.
+	// shape returns an error for JSON that libcni could not use.
 	shape  func(json.RawMessage) error
 	manner manner
-	// broken off by a quote, which has its error already.
+	// broken is set if a quote ends the string. The error is already reported.
 	broken bool
 }
 
-// manner is how a field comes into the template.
+// manner is how the operator inserts a field into the template.
 type manner int
 
 const (
 	asWritten manner = iota
-	// squeezed of all white space, also that within strings.
+	// squeezed removes all white space, also within strings.
 	squeezed
 )
 
-// piece reads the value of a field as the templates' YAML does, in which the
-// configuration is a string in single quotes over several lines: a doubled
-// quote is one, a single one ends the string, and a line break is a space.
+// piece reads the value of a field as the YAML of the templates does. There, the configuration is a
+// string in single quotes over several lines: a doubled quote is one quote, a single quote ends the
+// string, and a line break is a space.
 func (r *rendering) piece(name, value string, m manner) piece {
 	p := piece{path: r.path.Child(name), value: value, manner: m}
 	for i := 0; i < len(value); {
@@ -164,11 +167,12 @@ func (r *rendering) piece(name, value string, m manner) piece {
 		p.broken = true
 		line, column := jsontext.Position([]byte(value), at)
 		r.errs = append(r.errs, field.Invalid(p.path, brief(value), fmt.Sprintf(
-			`line %d, column %d: a single quote ends the YAML string of the operator's template, which fails: write \u0027 instead`, line, column)))
+			`line %d, column %d: a single quote ends the YAML string of the operator's template, which then fails: write \u0027 instead`, line, column)))
 	}
 	return p
 }
 
+// write appends a character that is at an offset of the value.
 func (p *piece) write(c rune, at int) {
 	before := len(p.text)
 	p.text = utf8.AppendRune(p.text, c)
@@ -177,8 +181,8 @@ func (p *piece) write(c rune, at int) {
 	}
 }
 
-// fold makes of each line break, with the blanks around it, one space, and of
-// more than one in a row a line break less.
+// fold replaces each single line break, with the blanks around it, by a space, and removes one line
+// break from several in a row.
 func (p *piece) fold() {
 	text, at := p.text, p.at
 	p.text, p.at = nil, nil
@@ -202,7 +206,7 @@ func (p *piece) fold() {
 	}
 }
 
-// unquote returns where in the value a quote stands alone, -1 if none does.
+// unquote replaces doubled quotes. It returns the offset of a single quote in the value, or -1.
 func (p *piece) unquote() int {
 	text, at := p.text, p.at
 	p.text, p.at = nil, nil
@@ -218,11 +222,12 @@ func (p *piece) unquote() int {
 	return -1
 }
 
+// whole returns the piece as JSON.
 func (p *piece) whole() []byte {
 	return slices.Concat([]byte(p.before), p.text, []byte(p.after))
 }
 
-// syntax says where in the object's text it stops being JSON by itself.
+// syntax returns an error with the position in the value at which the piece becomes invalid JSON.
 func (p *piece) syntax() error {
 	text := p.whole()
 	err := json.Unmarshal(text, new(json.RawMessage))
@@ -239,7 +244,7 @@ func (p *piece) syntax() error {
 	return fmt.Errorf("line %d, column %d: %w%s", line, column, err, jsontext.Hint(text, offender, syntax))
 }
 
-// checkValue is for pieces that are JSON.
+// checkValue checks a piece that is valid JSON.
 func (p *piece) checkValue(s *spec) {
 	text := p.whole()
 	if p.shape != nil {
@@ -251,13 +256,13 @@ func (p *piece) checkValue(s *spec) {
 	switch {
 	case compact([]byte(written)) == compact(text):
 	case p.manner == squeezed:
-		s.note(p.path, Altered, "the operator removes all white space, also that within strings")
+		s.note(p.path, Altered, "the operator removes all white space, also within strings")
 	default:
-		s.note(p.path, Altered, "the operator's template is YAML, in which two single quotes are one and a line break within a string is a space")
+		s.note(p.path, Altered, "the operator's template is YAML, where two single quotes are one quote, and a line break within a string is a space")
 	}
 }
 
-// compact is empty for what is no JSON.
+// compact returns JSON without white space, or "" if it is invalid.
 func compact(text []byte) string {
 	var out bytes.Buffer
 	if json.Compact(&out, text) != nil {
@@ -266,7 +271,7 @@ func compact(text []byte) string {
 	return out.String()
 }
 
-// anObject is the shape of ipam.
+// anObject checks the shape of ipam.
 func anObject(text json.RawMessage) error {
 	var o map[string]json.RawMessage
 	if json.Unmarshal(text, &o) != nil {
@@ -275,16 +280,16 @@ func anObject(text json.RawMessage) error {
 	return nil
 }
 
-// booleans is the shape of capabilities.
+// booleans checks the shape of capabilities.
 func booleans(text json.RawMessage) error {
 	var b map[string]bool
 	if json.Unmarshal(text, &b) != nil {
-		return errors.New(`must be an object of true and false: write for example {"mac": true}`)
+		return errors.New(`must be an object of booleans: write for example {"mac": true}`)
 	}
 	return nil
 }
 
-// plugins is the shape of metaPlugins in brackets, after an empty object.
+// plugins checks the shape of metaPlugins in brackets, after an empty object.
 func plugins(text json.RawMessage) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil {
@@ -295,13 +300,13 @@ func plugins(text json.RawMessage) error {
 			Type string `json:"type"`
 		}
 		if json.Unmarshal(element, &plugin) != nil || plugin.Type == "" {
-			return fmt.Errorf(`plugin %d has no type: write the plugins' objects one after the other, with commas between and no brackets around, for example {"type": "tuning"}, {"type": "sbr"}`, i+1)
+			return fmt.Errorf(`plugin %d has no type: write the objects of the plugins with commas between them and without brackets, for example {"type": "tuning"}, {"type": "sbr"}`, i+1)
 		}
 	}
 	return nil
 }
 
-// indented is how sriov-network-operator writes configurations.
+// indented indents JSON as sriov-network-operator does.
 func indented(text []byte) string {
 	var out bytes.Buffer
 	if json.Indent(&out, text, "", "    ") != nil {
@@ -310,7 +315,7 @@ func indented(text []byte) string {
 	return out.String()
 }
 
-// mustJSON is for values whose encoding cannot fail.
+// mustJSON encodes a value whose encoding cannot fail.
 func mustJSON(v any) []byte {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -2,39 +2,40 @@ package operators
 
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
-// Note is something about an object that its definition does not show.
+// Note is a fact about an object that its definition does not show.
 type Note struct {
-	// Path is the field's, e.g. "spec.trunk[0].id".
+	// Path is the path of the field, such as "spec.trunk[0].id".
 	Path   string
 	Reason Reason
-	// Why is a clause that continues "spec.x: ".
+	// Why is the text after "spec.x: ".
 	Why string
 }
 
 func (n Note) String() string { return n.Path + ": " + n.Why }
 
-// Reason is what kind of note it is, for programs.
+// Reason is the code of a note.
 type Reason string
 
-// The reasons there are.
+// The reasons.
 const (
-	// Unknown fields are dropped by the API server before an operator sees them.
+	// Unknown marks a field that the API server drops before an operator sees it.
 	Unknown Reason = "Unknown"
-	// LeftOut fields are known, and have no effect with the value they have.
+	// LeftOut marks a known field whose value has no effect.
 	LeftOut Reason = "LeftOut"
-	// Assumed values are not in the object.
+	// Assumed marks a value that is not in the object.
 	Assumed Reason = "Assumed"
-	// Newer fields are those of an operator later than its last release.
+	// Newer marks a field that the operator's last release does not know.
 	Newer Reason = "Newer"
-	// Altered values reach the plugin otherwise than the object has them.
+	// Altered marks a value that the operator changes.
 	Altered Reason = "Altered"
-	// Unserved resources cannot exist on a node.
+	// Unserved marks a resource that no node can have.
 	Unserved Reason = "Unserved"
-	// NotMade says that the operator fails here. The definition is what was
-	// meant.
+	// NotMade marks a value with which the operator makes no definition. The rendered definition
+	// has the intended value.
 	NotMade Reason = "NotMade"
 )
 
+// note adds a note.
 func (s *spec) note(path *field.Path, reason Reason, why string) {
 	s.notes = append(s.notes, Note{Path: path.String(), Reason: reason, Why: why})
 }

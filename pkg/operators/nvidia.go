@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// nvidiaGroup is NVIDIA network-operator's.
+// nvidiaGroup is the apiVersion of NVIDIA's network-operator.
 const nvidiaGroup = "mellanox.com/v1alpha1"
 
 var macvlanNetwork = kind{
@@ -30,7 +30,7 @@ var hostDeviceNetwork = kind{
 	clusterScoped: true,
 	cniVersion:    "0.3.1",
 	namespace: func(r *rendering) string {
-		r.errs = append(r.errs, field.Required(r.path.Child("networkNamespace"), "the operator makes no definition without: write the namespace of the pods"))
+		r.errs = append(r.errs, field.Required(r.path.Child("networkNamespace"), "write the namespace of the pods: the operator makes no definition without it"))
 		return ""
 	},
 	fields: []string{"networkNamespace", "resourceName", "ipam", "metaPlugins"},
@@ -52,22 +52,23 @@ var ipoibNetwork = kind{
 	plugin: func(r *rendering) {
 		r.member("type", "ipoib")
 		if r.given["master"] == nil || r.given["master"] == "" {
-			r.member("master", "") // its template has it always
+			r.member("master", "") // the template always has it
 		}
 		r.quoted("master", "master")
 		r.ipam(squeezed)
 	},
 }
 
+// newMetaPlugins writes metaPlugins, with a note for operators that do not know it.
 func (r *rendering) newMetaPlugins() {
 	if r.given["metaPlugins"] != nil {
-		r.note(r.path.Child("metaPlugins"), Newer, "operators up to v26.7.0-rc.2 do not know the field, and make a definition without these plugins")
+		r.note(r.path.Child("metaPlugins"), Newer, "operators up to v26.7.0-rc.2 do not know the field and make a definition without these plugins")
 	}
 	r.metaPlugins()
 }
 
-// namespaceDefault is the rule of NVIDIA's operator, except for host devices.
+// namespaceDefault returns "default", as NVIDIA's operator does except for host devices.
 func namespaceDefault(r *rendering) string {
-	r.note(r.path.Child("networkNamespace"), Assumed, "is missing, and the operator takes the namespace default")
+	r.note(r.path.Child("networkNamespace"), Assumed, "is missing, so the operator uses namespace default")
 	return "default"
 }

@@ -1,24 +1,31 @@
-// Package operators renders the NetworkAttachmentDefinition that a network
-// operator would make of its custom resource. It performs no I/O.
+// Package operators renders the NetworkAttachmentDefinition that a network operator would make of
+// its custom resource. It performs no I/O.
 //
-// It follows two operators as they were when it was written:
+// It follows these versions of two operators:
 //
 //	sriov-network-operator 249e200 (v1.6.0-285): SriovNetwork, SriovIBNetwork, OVSNetwork
 //	NVIDIA network-operator b06827e (v26.7.0-beta.5-65): MacvlanNetwork, HostDeviceNetwork, IPoIBNetwork
 //
-// Both fill in templates of text, and look neither at the values nor, in the
-// case of NVIDIA's, at the result. So does this package, up to the same JSON
-// values, and then refuses what no CNI runtime would accept. What the API
-// server does with an object before an operator sees it (defaults, limits,
-// unknown fields) is done here too, for objects that come from files.
+// Both operators fill in text templates without checking the values, and NVIDIA's operator does not
+// check the result either. This package does the same, so that it gets the same JSON values, and
+// then refuses configurations that no CNI runtime would accept. It also does what the API server
+// does before an operator sees an object (defaults, limits, unknown fields), for objects from files.
 //
-// The definition has what the template has. It lacks what the controllers add
-// for themselves: owner references, the labels and the revision by which
-// NVIDIA's finds its objects again.
+// The definition has what the template has. It lacks what the controllers add for themselves: owner
+// references, and the labels and the revision by which NVIDIA's operator finds its objects.
 //
-// Earlier versions differ little: sriov-network-operator writes cniVersion
-// 1.0.0, logLevel and logFile since v1.3.0, and the owner-ref annotation after
-// v1.6.0; NVIDIA's knows metaPlugins after v26.7.0-rc.2.
+// Earlier versions differ little: sriov-network-operator writes cniVersion 1.0.0, logLevel and
+// logFile since v1.3.0, and the owner-ref annotation after v1.6.0. NVIDIA's operator knows
+// metaPlugins after v26.7.0-rc.2.
+//
+// The files:
+//
+//	operators.go  Render, and the metadata of the definition
+//	spec.go       reads and checks fields of a spec
+//	config.go     assembles the CNI configuration from text, as the templates do
+//	sriov.go      the kinds of sriov-network-operator
+//	nvidia.go     the kinds of NVIDIA's network-operator
+//	note.go       notes about an object
 package operators
 
 import (
@@ -36,31 +43,31 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// DefaultResourcePrefix is what sriov-network-operator's own chart and scripts
-// set. NVIDIA's chart, which contains it, sets "nvidia.com".
+// DefaultResourcePrefix is the prefix that sriov-network-operator's own chart and scripts set.
+// NVIDIA's chart, which contains the operator, sets "nvidia.com".
 const DefaultResourcePrefix = "openshift.io"
 
-// OwnerAnnotation is how sriov-network-operator knows its own: it overwrites a
-// definition of the same name that lacks it, and leaves alone one with another
-// value.
+// OwnerAnnotation is the annotation by which sriov-network-operator recognizes its definitions. It
+// overwrites a definition of the same name without the annotation, and does not change a definition
+// with another value.
 const OwnerAnnotation = "sriovnetwork.openshift.io/owner-ref"
 
-// Options are what the operators know and the object does not say.
+// Options are what the operators know besides the object.
 type Options struct {
-	// ResourcePrefix is sriov-network-operator's RESOURCE_PREFIX. Empty means
-	// DefaultResourcePrefix, and a note that says so.
+	// ResourcePrefix is sriov-network-operator's RESOURCE_PREFIX. Empty means DefaultResourcePrefix,
+	// with a note.
 	ResourcePrefix string
-	// Namespace is that of namespaced objects that name none.
+	// Namespace is the namespace of namespaced objects that state none.
 	Namespace string
-	// OperatorNamespace is where sriov-network-operator runs, if that is known:
-	// only there it lets an object choose another namespace.
+	// OperatorNamespace is the namespace of sriov-network-operator, if it is known. Only objects in
+	// it may choose another namespace.
 	OperatorNamespace string
 }
 
-// GroupKind names a kind as objects do.
+// GroupKind is the apiVersion and kind of objects.
 type GroupKind struct{ APIVersion, Kind string }
 
-// Kinds are the custom resources that Render knows, in a fixed order.
+// Kinds returns the kinds that Render knows, in a fixed order.
 func Kinds() []GroupKind {
 	var out []GroupKind
 	for _, k := range kinds {
@@ -69,20 +76,20 @@ func Kinds() []GroupKind {
 	return out
 }
 
-// Knows reports whether Render knows the kind.
+// Knows reports whether Render knows a kind.
 func Knows(apiVersion, kind string) bool {
 	return slices.Contains(Kinds(), GroupKind{apiVersion, kind})
 }
 
-// kind is what the operators do differently for each of their resources.
+// kind is how an operator renders one of its resources.
 type kind struct {
 	GroupKind
-	// clusterScoped objects have no namespace that could be the definition's.
+	// clusterScoped is set for objects without a namespace.
 	clusterScoped bool
 	cniVersion    string
-	// namespace is the definition's where the object chooses none.
+	// namespace returns the definition's namespace if the object does not choose one.
 	namespace func(*rendering) string
-	// fields are all of the CRD's spec.
+	// fields has all fields of the CRD's spec.
 	fields []string
 	// plugin reads the spec and writes the configuration of the first plugin.
 	plugin func(*rendering)
@@ -90,7 +97,7 @@ type kind struct {
 
 var kinds = []kind{sriovNetwork, sriovIBNetwork, ovsNetwork, macvlanNetwork, hostDeviceNetwork, ipoibNetwork}
 
-// rendering is one object on its way.
+// rendering renders one object.
 type rendering struct {
 	kind
 	spec
@@ -98,20 +105,20 @@ type rendering struct {
 	opts      Options
 	name      string
 	namespace string // the object's
-	// annotations are the definition's.
+	// annotations are those of the definition.
 	annotations map[string]string
 }
 
-// Render makes the definition of an object, as decoded from YAML or JSON, and
-// notes what a reader of the definition alone would not know: each field of the
-// spec is in the definition or in a note. The error lists all that is wrong,
-// each with its field. What Render makes, attachment.ParseNetwork accepts.
+// Render returns the definition of an object, which was decoded from YAML or JSON, with notes about
+// everything that the definition does not show: each field of the spec is in the definition or in a
+// note. The error has all mistakes, each with its field. attachment.ParseNetwork accepts every
+// definition that Render returns.
 func Render(obj map[string]any, opts Options) (*nadv1.NetworkAttachmentDefinition, []Note, error) {
 	apiVersion, _ := obj["apiVersion"].(string)
 	name, _ := obj["kind"].(string)
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.GroupKind == GroupKind{apiVersion, name} })
 	if i < 0 {
-		return nil, nil, fmt.Errorf("rendering %s %q: no network operator is known for it: use one of %s", apiVersion, name, knownKinds())
+		return nil, nil, fmt.Errorf("rendering %s %q: no known network operator has this kind: use one of %s", apiVersion, name, knownKinds())
 	}
 	r := rendering{kind: kinds[i], opts: opts, annotations: map[string]string{}}
 	nad := r.render(obj)
@@ -119,11 +126,12 @@ func Render(obj map[string]any, opts Options) (*nadv1.NetworkAttachmentDefinitio
 		return nil, r.notes, fmt.Errorf("rendering %s %s: %w", r.Kind, r.id(), r.errs.ToAggregate())
 	}
 	if _, err := attachment.ParseNetwork(nad); err != nil {
-		return nil, r.notes, fmt.Errorf("rendering %s %s: what the operator would make is no CNI configuration: %w", r.Kind, r.id(), err)
+		return nil, r.notes, fmt.Errorf("rendering %s %s: the operator would make an invalid CNI configuration: %w", r.Kind, r.id(), err)
 	}
 	return nad, r.notes, nil
 }
 
+// knownKinds returns the known kinds, for an error.
 func knownKinds() string {
 	var out []string
 	for _, k := range Kinds() {
@@ -132,6 +140,7 @@ func knownKinds() string {
 	return strings.Join(out, ", ")
 }
 
+// id returns the object's namespace and name.
 func (r *rendering) id() string {
 	if r.namespace == "" {
 		return r.name
@@ -139,6 +148,7 @@ func (r *rendering) id() string {
 	return r.namespace + "/" + r.name
 }
 
+// render renders the object and collects errors and notes.
 func (r *rendering) render(obj map[string]any) *nadv1.NetworkAttachmentDefinition {
 	r.readMetadata(obj)
 	r.readSpec(obj, r.fields)
@@ -157,29 +167,31 @@ func (r *rendering) render(obj map[string]any) *nadv1.NetworkAttachmentDefinitio
 	}
 }
 
+// readMetadata reads and checks name and namespace.
 func (r *rendering) readMetadata(obj map[string]any) {
 	path := field.NewPath("metadata")
 	metadata, ok := obj["metadata"].(map[string]any)
 	if !ok {
-		r.errs = append(r.errs, field.Required(path, "the object needs a name: write metadata.name"))
+		r.errs = append(r.errs, field.Required(path, "write metadata.name"))
 		return
 	}
 	r.name = r.metadataText(metadata, "name")
 	r.namespace = r.metadataText(metadata, "namespace")
 	if r.name == "" {
-		r.errs = append(r.errs, field.Required(path.Child("name"), "write a name: the definition gets the same"))
+		r.errs = append(r.errs, field.Required(path.Child("name"), "write a name, which the definition gets, too"))
 	} else {
 		r.checkName(path.Child("name"), r.name, validation.IsDNS1123Subdomain)
 	}
 	switch {
 	case r.namespace != "" && r.clusterScoped:
-		r.note(path.Child("namespace"), LeftOut, "objects of this kind are in no namespace; spec.networkNamespace is the definition's")
+		r.note(path.Child("namespace"), LeftOut, "objects of this kind have no namespace; spec.networkNamespace is the namespace of the definition")
 		r.namespace = ""
 	case r.namespace == "" && !r.clusterScoped:
 		r.namespace = r.opts.Namespace
 	}
 }
 
+// metadataText reads a string of the metadata.
 func (r *rendering) metadataText(metadata map[string]any, name string) string {
 	if metadata[name] == nil {
 		return ""
@@ -191,7 +203,7 @@ func (r *rendering) metadataText(metadata map[string]any, name string) string {
 	return text
 }
 
-// target is the namespace of the definition.
+// target returns the namespace of the definition.
 func (r *rendering) target() string {
 	path := r.path.Child("networkNamespace")
 	chosen := r.text("networkNamespace")
@@ -200,25 +212,25 @@ func (r *rendering) target() string {
 	}
 	r.checkName(path, chosen, validation.IsDNS1123Label)
 	if !r.clusterScoped && r.opts.OperatorNamespace != "" && r.namespace != r.opts.OperatorNamespace {
-		r.note(path, NotMade, fmt.Sprintf("the operator makes no definition of this object: only objects in its own namespace, %s, may choose another one", r.opts.OperatorNamespace))
+		r.note(path, NotMade, fmt.Sprintf("the operator makes no definition of this object: only objects in its own namespace, %s, may choose another namespace", r.opts.OperatorNamespace))
 	}
 	return chosen
 }
 
-// ownNamespace is the rule of sriov-network-operator: definitions are beside
-// their objects.
+// ownNamespace returns the namespace of the object, in which sriov-network-operator creates the
+// definition.
 func ownNamespace(r *rendering) string {
 	path := field.NewPath("metadata", "namespace")
 	if r.namespace == "" {
-		r.note(path, Assumed, "is missing, and so it is in the definition: create that one in the same namespace as the object")
+		r.note(path, Assumed, "is missing, so the definition states none: create it in the namespace of the object")
 	} else {
 		r.checkName(path, r.namespace, validation.IsDNS1123Label)
 	}
 	return r.namespace
 }
 
-// checkName is for names of the definition. The templates write them into YAML
-// without quotes, and there 100, on and y are none.
+// checkName checks a name of the definition. The templates write it into YAML without quotes, where
+// 100, on and y are not strings.
 func (r *rendering) checkName(path *field.Path, name string, problems func(string) []string) {
 	invalid := problems(name)
 	for _, problem := range invalid {
@@ -226,14 +238,14 @@ func (r *rendering) checkName(path *field.Path, name string, problems func(strin
 	}
 	var read any
 	if err := yaml.Unmarshal([]byte(name), &read); len(invalid) == 0 && (err != nil || read != name) {
-		r.note(path, NotMade, fmt.Sprintf("the operator makes no definition of this object: its template has %s without quotes, and YAML does not read that as a string", name))
+		r.note(path, NotMade, fmt.Sprintf("the operator makes no definition of this object: its template writes %s without quotes, which YAML does not parse as a string", name))
 	}
 }
 
-// resource sets the annotation by which Multus and nadra find the device pool.
+// resource sets the annotation that names the device pool.
 func (r *rendering) resource(value string) {
 	r.annotations[attachment.ResourceNameAnnotation] = value
 	if problems := validation.IsQualifiedName(value); len(problems) > 0 {
-		r.note(r.path.Child("resourceName"), Unserved, fmt.Sprintf("no node has a resource %q: %s", value, strings.Join(problems, "; ")))
+		r.note(r.path.Child("resourceName"), Unserved, fmt.Sprintf("no node can have a resource %q: %s", value, strings.Join(problems, "; ")))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// spec reads fields, each once, as the API server and an operator's types do,
-// and collects what is wrong with them and what is to be said of them.
+// spec reads fields, each once, as the API server and an operator's types do, and collects errors
+// and notes.
 type spec struct {
 	path  *field.Path
 	known []string
@@ -22,6 +22,7 @@ type spec struct {
 	notes []Note
 }
 
+// readSpec takes the spec of an object. known has the fields of the CRD.
 func (s *spec) readSpec(obj map[string]any, known []string) {
 	s.path, s.known = field.NewPath("spec"), known
 	if obj["spec"] == nil {
@@ -34,17 +35,17 @@ func (s *spec) readSpec(obj map[string]any, known []string) {
 	s.given = given
 }
 
-// value is nil for null too, which the API server drops.
+// value returns the value of a field. It returns nil for null, which the API server drops.
 func (s *spec) value(name string) any {
 	value, present := s.given[name]
 	if present && value == nil {
-		s.note(s.path.Child(name), LeftOut, "is null, which is as good as absent")
+		s.note(s.path.Child(name), LeftOut, "null has no effect")
 	}
 	return value
 }
 
-// text reads a string. An empty one is as good as none for both operators,
-// whatever the CRD says.
+// text reads a string. Both operators treat an empty string as a missing one, regardless of the
+// CRD.
 func (s *spec) text(name string) string {
 	value := s.value(name)
 	if value == nil {
@@ -55,22 +56,23 @@ func (s *spec) text(name string) string {
 	case !ok:
 		s.errs = append(s.errs, field.Invalid(s.path.Child(name), brief(fmt.Sprint(value)), "must be a string: "+stringRemedy(value)))
 	case text == "":
-		s.note(s.path.Child(name), LeftOut, "is empty, which is as good as absent")
+		s.note(s.path.Child(name), LeftOut, "an empty value has no effect")
 	}
 	return text
 }
 
+// stringRemedy returns how to make a value a string.
 func stringRemedy(value any) string {
 	switch value.(type) {
 	case map[string]any, []any:
-		return "write the JSON as a block, after \"|\""
+		return "write the JSON as a block after \"|\""
 	case bool:
-		return "put it in quotes; YAML reads on, off, yes and no as true and false"
+		return "put it in quotes; YAML parses on, off, yes and no as booleans"
 	}
 	return "put it in quotes"
 }
 
-// oneOf reads a string that the CRD restricts.
+// oneOf reads a string that the CRD restricts to some values.
 func (s *spec) oneOf(name string, values ...string) string {
 	text := s.text(name)
 	if text != "" && !slices.Contains(values, text) {
@@ -80,12 +82,13 @@ func (s *spec) oneOf(name string, values ...string) string {
 	return text
 }
 
-// number reads an integer of the spec, 0 if there is none.
+// number reads an integer, 0 if it is missing.
 func (s *spec) number(name string, maximum int64) int64 {
 	n, _ := s.givenNumber(name, maximum)
 	return n
 }
 
+// givenNumber reads an integer and reports whether it is given.
 func (s *spec) givenNumber(name string, maximum int64) (n int64, given bool) {
 	value := s.value(name)
 	if value == nil {
@@ -94,9 +97,10 @@ func (s *spec) givenNumber(name string, maximum int64) (n int64, given bool) {
 	return s.integer(s.path.Child(name), value, maximum)
 }
 
-// unlimited is the maximum of numbers for which the CRD has none.
+// unlimited is the maximum of numbers without a maximum in the CRD.
 const unlimited = math.MaxInt64
 
+// integer checks a number.
 func (s *spec) integer(path *field.Path, value any, maximum int64) (n int64, ok bool) {
 	n, ok = integer(value)
 	if ok && n >= 0 && n <= maximum {
@@ -113,7 +117,7 @@ func (s *spec) integer(path *field.Path, value any, maximum int64) (n int64, ok 
 	return 0, false
 }
 
-// integer is a number as any decoder of YAML or JSON gives it.
+// integer returns a number from any decoder of YAML or JSON.
 func integer(value any) (int64, bool) {
 	switch v := value.(type) {
 	case int:
@@ -132,27 +136,27 @@ func integer(value any) (int64, bool) {
 	return 0, false
 }
 
-// unknown notes the fields that the CRD does not have.
+// unknown adds notes about the fields that the CRD does not have.
 func (s *spec) unknown() {
 	s.unknownOf(s.path, s.given, s.known)
 }
 
+// unknownOf adds notes about the unknown fields of an object.
 func (s *spec) unknownOf(path *field.Path, fields map[string]any, known []string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if slices.Contains(known, name) {
 			continue
 		}
-		why := "the CRD has no such field, and the API server drops it"
+		why := "the CRD has no such field, so the API server drops it"
 		if meant := resembling(name, known); meant != "" {
-			why += ": is " + meant + " meant?"
+			why += ": did you mean " + meant + "?"
 		}
 		s.note(path.Child(name), Unknown, why)
 	}
 }
 
-// resembling is the known field that begins most like the name. It is for
-// another case, and for metaPluginsConfig, which sriov-network-operator's own
-// documents write for metaPlugins.
+// resembling returns the longest known field with which a name begins, regardless of case. It also
+// finds metaPlugins for metaPluginsConfig, which sriov-network-operator's own documents use.
 func resembling(name string, known []string) string {
 	best := ""
 	for _, k := range known {
@@ -163,7 +167,7 @@ func resembling(name string, known []string) string {
 	return best
 }
 
-// brief keeps errors to a line.
+// brief shortens a value to one line for an error.
 func brief(text string) string {
 	const enough = 60
 	text = strings.Join(strings.Fields(text), " ")

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// sriovGroup is sriov-network-operator's.
+// sriovGroup is the apiVersion of sriov-network-operator.
 const sriovGroup = "sriovnetwork.openshift.io/v1"
 
 var sriovNetwork = kind{
@@ -27,7 +27,7 @@ var sriovNetwork = kind{
 		r.optional("trust", r.oneOf("trust", "on", "off"))
 		r.member("vlanQoS", r.number("vlanQoS", 7))
 		r.optional("vlanProto", r.oneOf("vlanProto", "802.1q", "802.1Q", "802.1ad", "802.1AD"))
-		// A rate of 0 means no limit, and is written all the same.
+		// A rate of 0 means no limit, and the template writes it, too.
 		if rate, given := r.givenNumber("minTxRate", unlimited); given {
 			r.member("min_tx_rate", rate)
 		}
@@ -83,8 +83,7 @@ var ovsNetwork = kind{
 	},
 }
 
-// owned marks the definition as the operator's own. An object that does not say
-// its namespace leaves that to whoever creates it.
+// owned marks the definition as the operator's own, unless the namespace of the object is unknown.
 func (r *rendering) owned() {
 	if r.namespace != "" {
 		group, _, _ := strings.Cut(r.APIVersion, "/")
@@ -92,47 +91,48 @@ func (r *rendering) owned() {
 	}
 }
 
-// prefixed sets the resource. The prefix goes before whatever is there, be it
-// the same prefix.
+// prefixed sets the resource. It adds the prefix even if the name has it already.
 func (r *rendering) prefixed() {
 	path := r.path.Child("resourceName")
 	if r.given["resourceName"] == nil {
-		r.errs = append(r.errs, field.Required(path, "write the resourceName of the SriovNetworkNodePolicy whose devices are meant"))
+		r.errs = append(r.errs, field.Required(path, "write the resourceName of the SriovNetworkNodePolicy whose devices the network should use"))
 		return
 	}
 	name, ok := r.given["resourceName"].(string)
 	if !ok {
-		r.text("resourceName") // says what is wrong
+		r.text("resourceName") // reports the error
 		return
 	}
 	prefix := r.opts.ResourcePrefix
 	if prefix == "" {
 		prefix = DefaultResourcePrefix
-		r.note(path, Assumed, "the prefix "+prefix+" is the operator's default; NVIDIA's chart sets nvidia.com: compare RESOURCE_PREFIX of the operator's Deployment")
+		r.note(path, Assumed, "the prefix "+prefix+" is the operator's default, and NVIDIA's chart sets nvidia.com: compare RESOURCE_PREFIX of the operator's Deployment")
 	}
 	r.resource(prefix + "/" + name)
 }
 
+// linkState reads linkState.
 func (r *rendering) linkState() string {
 	return r.oneOf("linkState", "auto", "enable", "disable")
 }
 
-// logLevel has a default in the CRD, which an empty level overrides.
+// logLevel reads logLevel. The CRD has a default, which an empty level overrides.
 func (r *rendering) logLevel() string {
 	if r.given["logLevel"] == nil {
-		r.note(r.path.Child("logLevel"), Assumed, "is missing, and \"info\" is the CRD's default")
+		r.note(r.path.Child("logLevel"), Assumed, "is missing, so the CRD's default \"info\" applies")
 		return "info"
 	}
 	return r.oneOf("logLevel", "panic", "error", "warning", "info", "debug")
 }
 
-// vlans are a part of a trunk, one or a range.
+// vlans is an element of a trunk: a VLAN or a range.
 type vlans struct {
 	MinID *int64 `json:"minID,omitempty"`
 	MaxID *int64 `json:"maxID,omitempty"`
 	ID    *int64 `json:"id,omitempty"`
 }
 
+// trunk reads the list of VLANs.
 func (r *rendering) trunk() []vlans {
 	value := r.value("trunk")
 	if value == nil {
@@ -164,6 +164,7 @@ func (r *rendering) trunk() []vlans {
 	return out
 }
 
+// vlan reads a VLAN of a trunk, nil if it is missing.
 func (r *rendering) vlan(path *field.Path, fields map[string]any, name string) *int64 {
 	value, present := fields[name]
 	if value == nil {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// many makes manifests with workloads of some size, of which a tenth has
-// nothing to do with networks.
+// many returns manifests with networks and workloads. A tenth of the workloads uses no network.
 func many(workloads, networks int) []File {
 	var files []File
 	var b strings.Builder
@@ -68,7 +67,7 @@ spec:
         emptyDir: {}
 `
 
-// BenchmarkConvert is 10,000 workloads and 1,000 networks.
+// BenchmarkConvert converts 10,000 workloads with 1,000 networks.
 func BenchmarkConvert(b *testing.B) {
 	files := many(10_000, 1_000)
 	b.ReportAllocs()
@@ -81,12 +80,12 @@ func BenchmarkConvert(b *testing.B) {
 			}
 		}
 		if changed != 9_000 {
-			b.Fatalf("%d workloads were changed", changed)
+			b.Fatalf("got %d changed workloads", changed)
 		}
 	}
 }
 
-// BenchmarkPod is one pod, as for the webhook.
+// BenchmarkPod converts one pod, as the webhook does.
 func BenchmarkPod(b *testing.B) {
 	o := Options{Namespace: "shop", AllNetworks: true, Lookup: lookup("")}
 	b.ReportAllocs()

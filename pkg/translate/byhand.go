@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
@@ -10,8 +9,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// handClaim is an entry of a pod's spec.resourceClaims for networks whose
-// template somebody wrote.
+// handClaim is an entry of a pod's spec.resourceClaims that requests networks by a template
+// that was written by hand.
 type handClaim struct {
 	path     Path
 	node     *yaml.Node
@@ -19,12 +18,13 @@ type handClaim struct {
 	asked    attachment.Asked
 }
 
-// handClaims returns those of a pod whose templates are known, in their order.
+// handClaims returns the handwritten claims of a pod in their order. It skips claims whose
+// templates are unknown.
 func (e *environment) handClaims(p pod) []handClaim {
 	var out []handClaim
 	for i, item := range items(get(p.template, "spec", "resourceClaims")) {
 		name := str(get(item, "resourceClaimTemplateName"))
-		if name == "" || ours.MatchString(name) {
+		if name == "" || MadeTemplate(name) {
 			continue
 		}
 		t := e.template(p.object.ref.Namespace, name)
@@ -38,67 +38,62 @@ func (e *environment) handClaims(p pod) []handClaim {
 	return out
 }
 
-// class returns a DeviceClass of the input, nil for an unknown one.
+// class returns a DeviceClass of the input, nil if it is unknown.
 func (e *environment) class(name string) *resourceapi.DeviceClass { return e.classSpecs[name] }
 
-// classOf reads the spec of a manifest. One that cannot be read says nothing.
-func classOf(node *yaml.Node) *resourceapi.DeviceClass {
+// classOf decodes the spec of a DeviceClass. It returns an empty class for an invalid spec.
+func classOf(spec *yaml.Node) *resourceapi.DeviceClass {
 	class := &resourceapi.DeviceClass{}
-	var raw any
-	if node == nil || node.Decode(&raw) != nil {
-		return class
-	}
-	text, err := json.Marshal(raw)
-	if err != nil || json.Unmarshal(text, &class.Spec) != nil {
+	if !decodeNode(spec, &class.Spec) {
 		return &resourceapi.DeviceClass{}
 	}
 	return class
 }
 
-// asksByHand returns the networks of all claims; unknown says why not all of
-// them can be named.
-func asksByHand(claims []handClaim) (selections []attachment.Selection, unknown string) {
+// handNetworks returns the networks of handwritten claims. unknown says why the list is
+// incomplete, if it is.
+func handNetworks(claims []handClaim) (selections []attachment.Selection, unknown string) {
 	return attachment.AskedByAll(claims, func(c handClaim) (attachment.Asked, string) { return c.asked, "template " + c.template })
 }
 
-// claimed reports whether the pod's claims by hand ask for exactly the networks
-// of its annotation: the webhook has written it, or somebody for whoever reads
-// it.
-func (p *planner) claimed() bool {
-	claims := p.env.handClaims(p.pod)
-	selections, unknown := asksByHand(claims)
-	return len(claims) > 0 && unknown == "" && attachment.SameNetworks(p.selections, selections)
+// claimedByHand reports whether handwritten claims request exactly the networks of the
+// annotation, which then is only for its other readers.
+func (r *request) claimedByHand() bool {
+	claims := r.env.handClaims(r.pod)
+	selections, unknown := handNetworks(claims)
+	return len(claims) > 0 && unknown == "" && attachment.SameNetworks(r.selections, selections)
 }
 
-// checkHandClaims reports claims for networks beside another annotation.
-func (p *planner) checkHandClaims() {
-	for _, c := range p.env.handClaims(p.pod) {
-		selections, unknown := asksByHand([]handClaim{c})
+// checkHandClaims reports handwritten claims of networks beside an annotation that names
+// others.
+func (r podRules) checkHandClaims() {
+	for _, c := range r.env.handClaims(r.pod) {
+		selections, unknown := handNetworks([]handClaim{c})
 		if unknown == "" {
-			unknown = "asks for " + attachment.NetworksValue(selections)
+			unknown = "requests " + attachment.NetworksValue(selections)
 		}
-		p.add(ClaimedByHand, c.path, p.pod.doc.at(c.node), "template %s: %s", c.template, unknown)
+		r.add(ClaimedByHand, c.path, r.pod.doc.at(c.node), "template %s: %s", c.template, unknown)
 	}
 }
 
-// unseen reports whether a pod without the annotation has claims by hand where
-// somebody enforces MultiNetworkPolicies, for which the annotation counts.
+// unseen reports whether a pod has handwritten claims and no annotation in a cluster with
+// MultiNetworkPolicies, which go by the annotation.
 func (e *environment) unseen(p pod) bool {
 	return len(e.policies) > 0 && str(get(p.template, "spec", "hostNetwork")) != "true" && len(e.handClaims(p)) > 0
 }
 
-// planUnseen reports a pod whose networks policies do not see.
-func (p *planner) planUnseen() (networks, features []string) {
-	claims := p.env.handClaims(p.pod)
-	selections, unknown := asksByHand(claims)
+// planUnseen reports a pod whose networks are hidden from network policies.
+func (s subject) planUnseen() (networks, features []string) {
+	claims := s.env.handClaims(s.pod)
+	selections, unknown := handNetworks(claims)
 	message := unknown
 	if unknown == "" {
-		message = fmt.Sprintf("the annotation is %s: %s", attachment.NetworksAnnotation, attachment.NetworksValue(selections))
+		message = fmt.Sprintf("write the annotation %s: %s", attachment.NetworksAnnotation, attachment.NetworksValue(selections))
 	}
-	p.add(ClaimUnseen, claims[0].path, p.pod.doc.at(claims[0].node), "%s", message)
-	for _, s := range selections {
-		networks = append(networks, s.Network.String())
-		features = append(features, featuresOf(s)...)
+	s.add(ClaimUnseen, claims[0].path, s.pod.doc.at(claims[0].node), "%s", message)
+	for _, selection := range selections {
+		networks = append(networks, selection.Network.String())
+		features = append(features, featuresOf(selection)...)
 	}
 	return networks, features
 }

@@ -12,12 +12,13 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// PodClaimName is the name of a pod's claim in spec.resourceClaims; when there
-// are several, those after the first have a number after it.
+// PodClaimName is the name of a pod's claim in spec.resourceClaims. The second and later claims
+// have a number after it.
 const PodClaimName = "nadra"
 
 func podClaimName(i int) string {
@@ -33,18 +34,18 @@ const (
 	maxTemplate    = 63
 )
 
-// templatesFor makes the claims that stand for selections: one template, or
-// more where a claim has no room for all requests. Workloads of a namespace
-// that need the same share their templates, since the name says the content.
-// deviceless says of each selection whether its network gets its device by another
-// claim of the pod; nil says that none does.
+// templatesFor makes the claim templates that request the networks of a pod: one template, or
+// several if the networks exceed the requests of one claim. Workloads of a namespace with equal
+// requests share their templates, because the name is derived from the content. deviceless
+// reports for each selection whether its network gets its device from another claim of the pod;
+// nil means that none does.
 func templatesFor(selections []attachment.Selection, deviceless []bool, namespace string) ([]*resourceapi.ResourceClaimTemplate, error) {
 	names, err := attachment.Agree(selections)
 	if err != nil {
 		return nil, err
 	}
 	if len(selections) > resourceapi.DeviceRequestsMaxSize {
-		// Each claim counts from net1 again, but a pod has one net1.
+		// Each claim would count from net1, but a pod has one net1.
 		selections = slices.Clone(selections)
 		for i := range selections {
 			selections[i].Interface = names[i]
@@ -71,16 +72,16 @@ func templatesFor(selections []attachment.Selection, deviceless []bool, namespac
 	return out, nil
 }
 
-// withoutDevice has a request be for the network alone, whose DeviceClass is for
+// withoutDevice changes a request to one for the network alone. The network's DeviceClass is for
 // devices of its pool.
 func withoutDevice(r *resourceapi.ExactDeviceRequest, network attachment.NetworkRef) {
-	// Devices of pools lack the attributes, and reading a missing one is an error.
+	// Devices of pools lack the attributes, and reading a missing attribute is an error.
 	expression := fmt.Sprintf("%q in device.attributes[%q] && ", "nadHash", v1alpha1.DriverName) + selects(network)
 	r.DeviceClassName = v1alpha1.DriverName
 	r.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
 }
 
-// templateName is readable, and the same for the same content only.
+// templateName returns a readable name that ends in a hash of the content.
 func templateName(spec resourceapi.ResourceClaimSpec, selections []attachment.Selection) string {
 	raw, err := json.Marshal(spec)
 	if err != nil {
@@ -98,20 +99,20 @@ func templateName(spec resourceapi.ResourceClaimSpec, selections []attachment.Se
 	return strings.TrimRight(readable, "-") + "-" + hex.EncodeToString(sum[:])[:templateDigits]
 }
 
-// referTo makes the edits by which a pod refers to its templates: an entry of
-// spec.resourceClaims for each, and one of resources.claims in every container.
-// A reference that is there already needs no edit; earlier are the templates of
-// the references that are there.
-func (p *planner) referTo(templates []string) (edits []Edit, earlier []string) {
-	spec := p.pod.at.Child("spec")
-	list := get(p.pod.template, "spec", "resourceClaims")
+// claimReferences returns the edits by which a pod refers to its templates: an entry of
+// spec.resourceClaims for each template, and one of resources.claims in every container. It
+// adds no edit for a reference that exists. earlier has the templates of the existing
+// references.
+func (r *request) claimReferences(templates []string) (edits []Edit, earlier []string) {
+	spec := r.pod.at.Child("spec")
+	list := get(r.pod.template, "spec", "resourceClaims")
 	var missing []any
 	var changed []Edit
 	for i, template := range templates {
 		name := podClaimName(i)
 		at := slices.IndexFunc(items(list), func(item *yaml.Node) bool { return str(get(item, "name")) == name })
 		if at < 0 {
-			missing = append(missing, fields{{"name", name}, {"resourceClaimTemplateName", template}})
+			missing = append(missing, fields{{Key: "name", Value: name}, {Key: "resourceClaimTemplateName", Value: template}})
 			continue
 		}
 		path := spec.Child("resourceClaims").Index(at)
@@ -119,50 +120,54 @@ func (p *planner) referTo(templates []string) (edits []Edit, earlier []string) {
 		earlier = append(earlier, str(now))
 		switch {
 		case str(now) == template:
-		case ours.MatchString(str(now)):
+		case MadeTemplate(str(now)):
 			path = path.Child("resourceClaimTemplateName")
-			p.add(ClaimReplaced, path, p.pod.doc.at(now), "%s becomes %s", str(now), template)
-			changed = append(changed, Edit{Replace, path, template})
+			r.add(ClaimReplaced, path, r.pod.doc.at(now), "%s becomes %s", str(now), template)
+			changed = append(changed, Edit{Op: Replace, Path: path, Value: template})
 		default:
-			p.add(ClaimNameTaken, path, p.pod.doc.at(list.Content[at]), "the entry named %q refers to something else", name)
+			r.add(ClaimNameTaken, path, r.pod.doc.at(list.Content[at]), "the entry named %q refers to another claim", name)
 		}
 	}
-	for _, c := range p.containers() {
+	for _, c := range r.pod.containers() {
 		edits = append(edits, claimEdits(c, len(templates))...)
 	}
 	edits = append(edits, changed...)
-	if isEmpty(list) && len(missing) > 0 {
-		return append(edits, Edit{Add, spec.Child("resourceClaims"), missing}), earlier
+	if yamledit.IsEmpty(list) && len(missing) > 0 {
+		return append(edits, Edit{Op: Add, Path: spec.Child("resourceClaims"), Value: missing}), earlier
 	}
 	for _, m := range missing {
-		edits = append(edits, Edit{Add, spec.Child("resourceClaims", "-"), m})
+		edits = append(edits, Edit{Op: Add, Path: spec.Child("resourceClaims", "-"), Value: m})
 	}
 	return edits, earlier
 }
 
-// claimEdits are those of one container.
+// claimEdits returns the edits by which one container refers to the pod's claims.
 func claimEdits(c container, claims int) []Edit {
 	at := c.path.Child("resources")
 	resources := get(c.node, "resources")
 	list := get(resources, "claims")
 	var missing []any
 	for i := range claims {
-		name := podClaimName(i)
-		if !slices.ContainsFunc(items(list), func(item *yaml.Node) bool { return str(get(item, "name")) == name }) {
-			missing = append(missing, fields{{"name", name}})
+		if name := podClaimName(i); !hasNamed(list, name) {
+			missing = append(missing, fields{{Key: "name", Value: name}})
 		}
 	}
 	switch {
 	case len(missing) == 0:
 		return nil
-	case isEmpty(resources):
-		return []Edit{{Add, at, fields{{"claims", missing}}}}
-	case isEmpty(list):
-		return []Edit{{Add, at.Child("claims"), missing}}
+	case yamledit.IsEmpty(resources):
+		return []Edit{{Op: Add, Path: at, Value: fields{{Key: "claims", Value: missing}}}}
+	case yamledit.IsEmpty(list):
+		return []Edit{{Op: Add, Path: at.Child("claims"), Value: missing}}
 	}
 	var edits []Edit
 	for _, m := range missing {
-		edits = append(edits, Edit{Add, at.Child("claims", "-"), m})
+		edits = append(edits, Edit{Op: Add, Path: at.Child("claims", "-"), Value: m})
 	}
 	return edits
+}
+
+// hasNamed reports whether a list has an item with a name.
+func hasNamed(list *yaml.Node, name string) bool {
+	return slices.ContainsFunc(items(list), func(item *yaml.Node) bool { return str(get(item, "name")) == name })
 }

@@ -48,8 +48,8 @@ func TestTemplateNamesAreNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name := templates[0].Name; len(validation.IsDNS1123Label(name)) > 0 || !ours.MatchString(name) {
-			t.Errorf("%s is no name of ours", name)
+		if name := templates[0].Name; len(validation.IsDNS1123Label(name)) > 0 || !MadeTemplate(name) {
+			t.Errorf("%s is not a name of a made template", name)
 		}
 	}
 }
@@ -74,19 +74,19 @@ func TestManyNetworks(t *testing.T) {
 	}
 }
 
-// Findings, accounts and objects do not depend on how often or on how many
-// processors one converts.
+// TestSameInputSameOutput checks that results do not depend on the order in which processors convert
+// files.
 func TestSameInputSameOutput(t *testing.T) {
 	in := Input{Files: many(200, 20)}
 	first := Convert(in)
 	for range 3 {
 		again := Convert(in)
 		if fmt.Sprint(first.Findings, first.Workloads, first.Accounts) != fmt.Sprint(again.Findings, again.Workloads, again.Accounts) {
-			t.Fatal("it says something else")
+			t.Fatal("the second result differs")
 		}
 		for i := range first.Created {
 			if string(first.Created[i].YAML()) != string(again.Created[i].YAML()) {
-				t.Fatalf("object %d is another one", i)
+				t.Fatalf("object %d differs", i)
 			}
 		}
 	}

@@ -15,10 +15,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// DeviceClass returns the class of a network (design D3): it selects the
-// network's devices by the attributes that the node driver publishes, or those of
-// the resource pool that the network draws from, if any. It has the network as
-// its config, so that a claim need not name it.
+// DeviceClass returns the class of a network. It selects the network's devices by the attributes
+// that the node driver publishes, or the devices of the resource pool from which the network
+// draws. Its config names the network, so that a claim need not.
 func DeviceClass(ref attachment.NetworkRef, pool string) *resourceapi.DeviceClass {
 	expression := selects(ref)
 	if pool != "" {
@@ -36,8 +35,8 @@ func DeviceClass(ref attachment.NetworkRef, pool string) *resourceapi.DeviceClas
 	}
 }
 
-// ClassOf returns the class that a definition gets, or nil where nodes would not
-// publish its network. The error says what makes its configuration unusable.
+// ClassOf returns the class of a definition, or nil if nodes would not publish its network. The
+// error says why its configuration cannot be used.
 func ClassOf(nad *nadv1.NetworkAttachmentDefinition, o Options) (*resourceapi.DeviceClass, error) {
 	n, _ := networkOf(nad)
 	if !newEnvironment(o).servable(n) {
@@ -46,16 +45,16 @@ func ClassOf(nad *nadv1.NetworkAttachmentDefinition, o Options) (*resourceapi.De
 	return DeviceClass(attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}, n.resourceName), nil
 }
 
-// PoolDevices is an expression for the devices of one resource pool, as a class
-// or a request selects them. Network devices have no such attribute, and to read
-// what is not there is an error.
+// PoolDevices returns a CEL expression that selects the devices of one resource pool. It checks
+// that the attribute exists, because network devices lack it and reading a missing attribute is
+// an error.
 func PoolDevices(pool string) string {
 	const attributes = `device.attributes["k8s.cni.cncf.io"]` // of attachment.AttributeResourceName
 	return fmt.Sprintf(`device.driver == %q && "resourceName" in %[2]s && %[2]s.resourceName == %[3]q`, v1alpha1.DriverName, attributes, pool)
 }
 
-// selects is an expression for the devices of one network. A name that is
-// longer than an attribute is published cut; the hash is of all of it.
+// selects returns a CEL expression that selects the devices of one network. A name that exceeds
+// an attribute is published shortened, so the expression compares the hash of the whole name.
 func selects(ref attachment.NetworkRef) string {
 	attribute := fmt.Sprintf("device.attributes[%q].", v1alpha1.DriverName)
 	expression := fmt.Sprintf("device.driver == %q && %snadNamespace == %q && ", v1alpha1.DriverName, attribute, ref.Namespace)
@@ -66,6 +65,7 @@ func selects(ref attachment.NetworkRef) string {
 	return expression + fmt.Sprintf("%snadName == %q", attribute, ref.Name)
 }
 
+// networkOnly returns the parameters of a config that only names a network.
 func networkOnly(ref attachment.NetworkRef) runtime.RawExtension {
 	raw, err := json.Marshal(attachment.ToConfig(attachment.Selection{Network: ref}))
 	if err != nil {

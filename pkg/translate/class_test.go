@@ -10,7 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// The controller makes the classes that a conversion says there will be.
+// TestClassOfAgreesWithConvert checks that ClassOf and Convert return the same classes.
 func TestClassOfAgreesWithConvert(t *testing.T) {
 	for _, c := range []struct {
 		name, config, pool string
@@ -42,9 +42,9 @@ func TestClassOfAgreesWithConvert(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said := Convert(Input{Files: []File{{Name: "nad.yaml", Data: text}}, Options: options}).Networks[0].Class
-			if made != c.class || said != c.class {
-				t.Errorf("class %q is made, and %q is said; want %q", made, said, c.class)
+			converted := Convert(Input{Files: []File{{Name: "nad.yaml", Data: text}}, Options: options}).Networks[0].Class
+			if made != c.class || converted != c.class {
+				t.Errorf("ClassOf returns %q and Convert %q, want %q", made, converted, c.class)
 			}
 		})
 	}

@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// Code names a rule for good: it is never given to another one.
+// Code names a rule. A code is never reused for another rule.
 type Code string
 
-// The codes. Numbers below 10 are about the annotation, below 20 about the
-// networks it names, below 30 about the pod, below 40 about resources,
-// quotas and claims, below 50 about the manifest, below 60 about what network
-// operators make, below 70 more about networks and who serves them, below 80
-// about what the nodes have.
+// The codes. Numbers below 10 are about the annotation, below 20 about the networks that it
+// names, below 30 about the pod, below 40 about resources, quotas and claims, below 50 about the
+// manifest, below 60 about network operators, below 70 more about networks and their pools,
+// below 80 about the nodes.
 const (
 	BadAnnotation        Code = "NADRA-001"
 	SlashInName          Code = "NADRA-002"
@@ -99,13 +98,13 @@ type Rule struct {
 	Fix      string   `json:"fix"`
 }
 
-// Anchor is the place in the documentation that has the rule.
+// Anchor returns the address of the rule in the documentation.
 func (c Code) Anchor() string { return "docs/migration.md#" + strings.ToLower(string(c)) }
 
-// Rules are all rules, sorted by code.
+// Rules returns all rules, sorted by code.
 func Rules() []Rule { return slices.Clone(rules) }
 
-// RuleOf finds the rule of a code.
+// RuleOf returns the rule of a code.
 func RuleOf(c Code) (Rule, bool) {
 	i, found := slices.BinarySearchFunc(rules, c, func(r Rule, c Code) int { return strings.Compare(string(r.Code), string(c)) })
 	if !found {

@@ -10,55 +10,52 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Input is what to convert. Networks and workloads find each other across
-// files.
+// Input is what to convert. A workload may use networks of other files.
 type Input struct {
 	Files []File
-	// Context are manifests that the rules look at and that are not converted:
-	// what a cluster has already. Where Files have the same object, theirs
-	// counts.
+	// Context has manifests that the rules read but do not convert, such as the objects of a
+	// cluster. An object of Files takes precedence over the same object of Context.
 	Context []File
 	Options Options
 }
 
-// Result is what came of it.
+// Result is the result of a conversion.
 type Result struct {
-	// Files are the input's, in their order; those that needed no change have
-	// the very bytes of the input.
+	// Files has the files of the input in their order. A file without changes has the bytes of
+	// the input.
 	Files []File
-	// Created are classes and templates that the input does not have, in the
-	// order of what they are for.
+	// Created has the objects that the converted input needs and does not have, in the order of
+	// the objects that need them.
 	Created []Created
-	// Findings are sorted by place.
+	// Findings are sorted by position.
 	Findings []Finding
-	// Workloads are those that have to do with networks, in the input's order.
+	// Workloads has the workloads that use networks, in the input's order.
 	Workloads []Verdict
-	// Networks are those of the input, in its order.
+	// Networks has the networks of the input, in its order.
 	Networks []NetworkVerdict
-	// Accounts say what became of each field that had to be converted.
+	// Accounts has the outcome of each field that had to be converted.
 	Accounts []Account
-	// Looked is how many objects there were, by kind.
+	// Looked counts the objects of the input by kind.
 	Looked map[string]int
 }
 
-// Convert converts manifests. It has no errors: what cannot be converted stays,
-// and a finding says why.
+// Convert converts manifests. It returns no error: an object that cannot be converted stays as it
+// is, and a finding says why.
 //
-// The input is gone through twice: first for what the rules have to know of
-// other objects, then file by file, so that only few documents are parsed at
-// any time.
+// Convert reads the input twice: first to record the objects to which workloads refer, then file
+// by file, so that few parsed documents are in memory at any time.
 func Convert(in Input) Result {
 	env := newEnvironment(in.Options)
 	result := Result{Files: slices.Clone(in.Files), Looked: map[string]int{}}
-	for _, n := range env.learnAll(in.Context).networks {
+	for _, n := range env.index(in.Context).networks {
 		env.present[refOf(n.verdict.Object)] = true
 	}
-	known := env.learnAll(in.Files)
+	known := env.index(in.Files)
 	result.Findings = known.findings
 	for _, n := range known.networks {
 		result.Networks = append(result.Networks, n.verdict)
 	}
-	outcomes := make([]outcome, len(in.Files))
+	outcomes := make([]fileResult, len(in.Files))
 	parallel(len(in.Files), func(i int) {
 		outcomes[i] = convertFile(in.Files[i], env)
 		result.Files[i].Data = outcomes[i].data
@@ -78,9 +75,9 @@ func Convert(in Input) Result {
 	return result
 }
 
-// created are the networks, classes and templates that are needed and nobody
-// has, each once.
-func (e *environment) created(files []File, known learned, outcomes []outcome) []Created {
+// created returns the networks, classes and templates that neither the input nor the cluster has,
+// each once.
+func (e *environment) created(files []File, known index, outcomes []fileResult) []Created {
 	var out []Created
 	for _, n := range known.networks {
 		at := n.verdict.Position.File
@@ -102,7 +99,7 @@ func (e *environment) created(files []File, known learned, outcomes []outcome) [
 			}
 			made[key] = true
 			if t.unstated && e.options.Namespace == "" {
-				// It goes where the workload goes.
+				// The template goes to the workload's namespace.
 				t.object.Namespace = ""
 			}
 			out = append(out, Created{Object: t.object, For: files[i].Name})
@@ -111,8 +108,8 @@ func (e *environment) created(files []File, known learned, outcomes []outcome) [
 	return out
 }
 
-// classesFor are the classes of networks that the cluster has, for workloads
-// that need them. A cluster without nadra's controller has none.
+// classesFor returns the missing classes of the cluster's networks that workloads need. A cluster
+// without nadra's controller has no such classes.
 func (e *environment) classesFor(workloads []Verdict, file string) []Created {
 	var out []Created
 	for _, w := range workloads {
@@ -132,8 +129,8 @@ func (e *environment) classesFor(workloads []Verdict, file string) []Created {
 	return out
 }
 
-// parallel calls f for 0 to n-1, on all processors. Reading and writing the
-// text takes most of the time, and files do not depend on each other in that.
+// parallel calls f for 0 to n-1 on all processors. Parsing and writing text takes most of the
+// time, and files are independent of each other there.
 func parallel(n int, f func(int)) {
 	var next atomic.Int64
 	var group sync.WaitGroup

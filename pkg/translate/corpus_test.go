@@ -15,11 +15,11 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/nadra-dev/nadra/internal/golden"
+	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// corpus reads the folder of public manifests that $NADRA_CORPUS names, each
-// repository as one input: its files are meant for each other.
+// corpus reads the public manifests in the folder $NADRA_CORPUS, those of each repository as one input.
 func corpus(t testing.TB) map[string][]File {
 	t.Helper()
 	root := os.Getenv("NADRA_CORPUS")
@@ -78,8 +78,8 @@ func TestCorpus(t *testing.T) {
 
 const verdictsPath = "../../testdata/translate/corpus-verdicts.tsv"
 
-// TestCorpusVerdicts pins what is said of every workload and network of the
-// corpus: a change of the rules shows which of them it is about.
+// TestCorpusVerdicts compares the verdicts on all workloads and networks of the corpus, so that a change
+// of the rules shows which of them it affects.
 func TestCorpusVerdicts(t *testing.T) {
 	inputs := corpus(t)
 	var b strings.Builder
@@ -95,20 +95,19 @@ func TestCorpusVerdicts(t *testing.T) {
 	golden.Check(t, verdictsPath, b.String())
 }
 
-// checkParses holds that the output is YAML as the input was.
+// checkParses checks that the output parses if the input did.
 func checkParses(t testing.TB, got Result) {
 	t.Helper()
 	for _, f := range got.Files {
-		for _, d := range split(f) {
-			d.parse()
-			if d.err != nil && !bytes.Contains(f.Data, d.text) {
-				t.Errorf("%s: the output does not parse: %v", f.Name, d.err)
+		for _, part := range yamledit.Split(f.Data) {
+			if _, err := yamledit.Parse(part); err != nil && !bytes.Contains(f.Data, part.Text) {
+				t.Errorf("%s: the output does not parse: %v", f.Name, err)
 			}
 		}
 	}
 }
 
-// checkIdempotent converts the output: nothing changes any more.
+// checkIdempotent checks that converting the output changes nothing.
 func checkIdempotent(t testing.TB, in Input, got Result) {
 	t.Helper()
 	again := in
@@ -130,9 +129,8 @@ func checkIdempotent(t testing.TB, in Input, got Result) {
 	}
 }
 
-// checkAccounts reads the input by other means than the conversion and holds
-// that each key of each element and each matched resource is accounted for
-// once.
+// checkAccounts checks that each key of each element and each matched resource has one account. It
+// counts them in the input without the code of the conversion.
 func checkAccounts(t testing.TB, in Input, got Result) {
 	t.Helper()
 	type account struct {
@@ -171,7 +169,7 @@ func checkAccounts(t testing.TB, in Input, got Result) {
 	}
 }
 
-// counter counts what has to be accounted for, with nothing but plain decoding.
+// counter counts the fields that must have an account, by plain decoding.
 type counter struct {
 	pools           map[string]string // by namespace/name of the network
 	keys, resources int
@@ -190,7 +188,7 @@ func (c *counter) each(in Input, f func(v any, namespace string)) {
 	}
 }
 
-// describe takes a mapping apart; its namespace is its own or that around it.
+// describe returns kind, namespace and annotations of a mapping. The default namespace is around.
 func describe(v map[string]any, around string) (kind, namespace string, annotations map[string]any) {
 	kind, _ = v["kind"].(string)
 	metadata, _ := v["metadata"].(map[string]any)
@@ -212,7 +210,7 @@ func (c *counter) networks(v any, _ string) {
 	}
 }
 
-// pods goes through everything that has a pod's metadata and spec.
+// pods visits all mappings with a pod's metadata and spec.
 func (c *counter) pods(v any, around string) {
 	switch v := v.(type) {
 	case []any:
@@ -235,8 +233,7 @@ func (c *counter) pods(v any, around string) {
 	}
 }
 
-// matched counts the limits and requests of the pools that a pod's networks
-// draw from.
+// matched counts the limits and requests of the pools from which a pod's networks draw.
 func (c *counter) matched(value, namespace string, spec map[string]any) {
 	selections, err := attachment.ParseSelections(value, namespace)
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 // Created is an object that the conversion adds.
 type Created struct {
 	Object runtime.Object
-	// For is the file with the first object that needs it.
+	// For is the name of the file with the first object that needs it.
 	For string
 }
 
-// YAML is the object as a document, without the line that separates it from
-// others. Long lines stay whole: they are expressions that people read.
+// YAML returns the object as a document, without the separating line. It does not fold long
+// lines, because people read the expressions in them.
 func (c Created) YAML() []byte {
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Object)
 	if err != nil {
 		panic(fmt.Sprintf("encoding %T: %v", c.Object, err))
 	}
-	// The type writes the template's own metadata even where there is none.
+	// The type encodes the template's own metadata even if they are empty.
 	if metadata, found, _ := unstructured.NestedMap(tree, "spec", "metadata"); found && len(metadata) == 0 {
 		unstructured.RemoveNestedField(tree, "spec", "metadata")
 	}
@@ -38,7 +38,7 @@ func (c Created) YAML() []byte {
 	return b.Bytes()
 }
 
-// Texts are objects as documents. There may be thousands of them.
+// Texts returns objects as documents. There may be thousands of them.
 func Texts(created []Created) [][]byte {
 	out := make([][]byte, len(created))
 	parallel(len(created), func(i int) { out[i] = created[i].YAML() })

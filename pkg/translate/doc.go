@@ -1,25 +1,69 @@
-// Package translate turns pods that ask for networks by annotation into pods
-// that ask by claim. Manifests go in, manifests and findings come out; it
-// performs no I/O.
+// Package translate converts pods that request networks by annotation to pods that request
+// them by claim. It takes manifests and returns manifests and findings, and performs no I/O.
 //
-//	text ── Parse ─► document ── objects ─► workload ── planPod ─► Edits, templates, findings
+//	text ── parse ─► document ── objects ─► workload ── planPod ─► edits, templates, findings
 //	  ▲                                                             │
-//	  └──────────────────────── splice ◄────────────────────────────┘
+//	  └─────────────────── yamledit.Edit ◄──────────────────────────┘
 //
-// The command line (Convert, whole manifests) and the webhook (Pod, one pod)
-// run the same rules, so that what the one prints is what the other does.
+// The command line (Convert, whole manifests) and the webhook (Pod, one pod) apply the same
+// rules, so the webhook does what the command line prints.
 //
-// An edit is an operation of JSON Patch. The webhook answers with the edits
-// themselves; for a manifest they are spliced into its text at the positions
-// that the YAML parser reports. Writing the parsed nodes anew would change
-// indentation, quotes, folded lines and blank lines all over the document; a
-// splice leaves every byte that it does not mean to change. Each spliced
-// document is parsed again and compared with the edits applied to the parsed
-// tree: where they differ, the document stays as it was and a finding says so.
+// An edit is an operation of JSON Patch. The webhook returns the edits themselves.
+// internal/yamledit applies them to the text of a manifest and leaves every other byte as it is.
+// A document that it cannot edit stays unchanged, with a finding.
 //
-// Networks are those of the input, those that network operators would make of
-// objects of the input, and those that Options.Lookup finds in a cluster.
+// Networks are those of the input, those that network operators would make from objects of the
+// input, and those that Options.Lookup finds in a cluster.
 //
-// Nothing is dropped in silence: each key of an annotation's elements and each
-// resource that a network draws from is accounted for exactly once (Account).
+// Nothing is dropped silently: each key of an annotation's elements and each resource from which
+// a network draws has an Account.
+//
+// The conversion:
+//
+//	convert.go      Convert: the input as a whole, and the objects to create
+//	file.go         one file: its documents, objects and verdicts
+//	single.go       Pod: one pod, for the webhook
+//	pod.go          the plan for one pod, and its containers
+//	annotation.go   reads the networks annotation
+//	element.go      the keys of the annotation's elements
+//	selection.go    what a selection asks for, as features
+//	claim.go        claim templates, and references to them
+//	class.go        DeviceClasses of networks
+//	devices.go      where a network gets its device from
+//	resources.go    matches devices in limits and requests with networks
+//	nodeselector.go node labels of networks
+//	podinfo.go      the volume with the pod's labels, annotations and huge pages
+//	readers.go      other readers of the annotation, which keep it
+//	edit.go         the types of edits
+//
+// What is in the input:
+//
+//	environment.go    the options, and what the rules know about other objects
+//	index.go          records networks, classes, templates and other objects
+//	kinds.go          the kinds that the rules read
+//	manifest.go       files and documents
+//	node.go           reads values of YAML nodes
+//	workload.go       objects and their pod templates
+//	network.go        NetworkAttachmentDefinitions
+//	plugins.go        facts about CNI plugins
+//	rendered.go       networks that operators would make
+//	poolserver.go     what serves a resource pool
+//	nodefacts.go      plugins and interfaces of nodes
+//	template.go       ResourceClaimTemplates of the input and the cluster
+//	byhand.go         claims that were written by hand
+//	converted.go      claims of an earlier conversion
+//	runtimeclass.go   pods in virtual machines
+//	virtualmachine.go virtual machines of KubeVirt
+//	podrules.go       rules about a pod and its networks
+//	quota.go          rules about quotas
+//
+// The results:
+//
+//	codes.go   the codes of findings
+//	rules.go   the meaning, reason and remedy of each code
+//	finding.go findings, positions and verdicts
+//	report.go  collects the findings of one object
+//	owner.go   owners of objects
+//	ledger.go  accounts of fields
+//	created.go objects to create, as text
 package translate

@@ -12,7 +12,7 @@ import (
 
 const migrationPage = "../../docs/migration.md"
 
-// marker is where the part of the page begins that is made of the table.
+// marker is the line before the generated part of the page.
 const marker = "<!-- What follows is made of pkg/translate/rules.go: go test ./pkg/translate -run TestRules -update -->\n"
 
 func TestRules(t *testing.T) {

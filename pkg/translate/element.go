@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// elementKey is one key of one element of the annotation, as it is written.
+// elementKey is one key of one element of the annotation, as its author wrote it.
 type elementKey struct {
 	element int
 	key     string
 	value   json.RawMessage
-	// at is the index in the annotation's value.
+	// at is the offset in the annotation's value.
 	at int
 }
 
+// field returns the path of the key, for messages and accounts.
 func (k elementKey) field() string { return fmt.Sprintf("networks[%d].%s", k.element, k.key) }
 
 // effect is what a key of an element does.
 type effect int
 
 const (
-	counts effect = iota
+	effective effect = iota
 	overruled
 	unknown
 )
 
-// elementKeys lists the keys of all elements in the order of the text, those
-// that occur twice as often as they occur. The comma form has the keys that its
-// items stand for. An annotation that cannot be parsed has none.
+// elementKeys returns the keys of all elements in the order of the text, with duplicates. For the
+// comma form it returns the keys that the items stand for, for an invalid annotation none.
 func elementKeys(annotation string) []elementKey {
 	if !strings.ContainsAny(annotation, `[{"`) {
 		return itemKeys(annotation)
@@ -71,7 +71,7 @@ func nextKey(decoder *json.Decoder, text string) (elementKey, error) {
 	return k, decoder.Decode(&k.value)
 }
 
-// itemKeys are those of the comma form.
+// itemKeys returns the keys of the comma form.
 func itemKeys(annotation string) []elementKey {
 	if annotation == "" {
 		return nil
@@ -92,8 +92,8 @@ func itemKeys(annotation string) []elementKey {
 	return keys
 }
 
-// effects says of each key whether it counts: of equal ones the last does, in
-// whatever case they are written, and interface before interfaceRequest.
+// effects returns the effect of each key. The last one of equal keys is effective, regardless of
+// case, and interface overrules interfaceRequest.
 func effects(keys []elementKey, unknownOf func(element int) []string) []effect {
 	out := make([]effect, len(keys))
 	for i, k := range keys {
@@ -126,7 +126,7 @@ func hasInterface(keys []elementKey, element int) bool {
 	return named
 }
 
-// slashInName reports whether a JSON element's name has a namespace in it.
+// slashInName returns the first name of a JSON element that contains a namespace.
 func slashInName(keys []elementKey) (elementKey, bool) {
 	for _, k := range keys {
 		if k.value != nil && strings.EqualFold(k.key, "name") && bytes.ContainsRune(k.value, '/') {
@@ -136,7 +136,7 @@ func slashInName(keys []elementKey) (elementKey, bool) {
 	return elementKey{}, false
 }
 
-// syntaxOffset is where a JSON annotation stops being JSON.
+// syntaxOffset returns the offset at which a JSON annotation becomes invalid.
 func syntaxOffset(annotation string) int {
 	var v any
 	var syntax *json.SyntaxError

@@ -1,9 +1,12 @@
 package translate
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
 func TestElementKeys(t *testing.T) {
@@ -27,7 +30,8 @@ func TestElementKeys(t *testing.T) {
 	}
 }
 
-// Whatever form the value is written in, a finding points at the character.
+// TestWithin checks that the position of a key is that of its character in the text, in all
+// styles of values.
 func TestWithin(t *testing.T) {
 	for name, text := range map[string]string{
 		"literal":       "a: |\n  [\n    {\"name\": \"b\",\n     \"X\": 1}]\n",
@@ -38,20 +42,19 @@ func TestWithin(t *testing.T) {
 		"after a BOM":   "\xef\xbb\xbfa: '[{\"X\": 1}]'\n",
 		"umlauts":       "a: '[{\"äöü\": 1, \"X\": 1}]'\n",
 	} {
-		d := split(File{Data: []byte(text)})[0]
-		d.parse()
-		if d.err != nil {
-			t.Fatal(d.err)
+		d, err := parseDocument("f.yaml", yamledit.Part{Text: []byte(text)})
+		if err != nil {
+			t.Fatal(err)
 		}
-		value := get(d.root, "a")
+		value := get(d.Root, "a")
 		for _, k := range elementKeys(value.Value) {
 			if k.key != "X" {
 				continue
 			}
 			p := d.within(value, k.at)
-			at := d.source().offset(p.Line, p.Column)
-			if rest := string(d.text[at:]); rest[0] != '"' && rest[0] != '\\' || rest[1] != 'X' && rest[2] != 'X' {
-				t.Errorf("%s: it points at %q", name, rest)
+			line := []rune(strings.TrimPrefix(strings.Split(text, "\n")[p.Line-1], "\xef\xbb\xbf"))
+			if rest := string(line[p.Column-1:]); rest[0] != '"' && rest[0] != '\\' || rest[1] != 'X' && rest[2] != 'X' {
+				t.Errorf("%s: %v is the position of %q", name, p, rest)
 			}
 		}
 	}

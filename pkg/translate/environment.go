@@ -8,55 +8,54 @@ import (
 	"github.com/nadra-dev/nadra/pkg/operators"
 )
 
-// Options say how to convert.
+// Options control a conversion.
 type Options struct {
-	// Namespace is that of objects which state none. When it is empty, default
-	// is assumed, with a finding.
+	// Namespace is the namespace of objects that state none. If it is empty, "default" is
+	// assumed, with a finding.
 	Namespace string
-	// DropAnnotation removes the annotation from what was converted. By default
-	// it stays, so that Multus can serve the workload again.
+	// DropAnnotation removes the annotation from converted workloads. By default it stays, so
+	// that Multus can serve the workload again.
 	DropAnnotation bool
-	// Pools says that nadra's nodes serve the resource pools that networks draw
-	// from. Otherwise workloads that need them stay as they are.
+	// Pools is set if nadra's nodes serve the resource pools from which networks draw.
+	// Otherwise workloads that need them stay as they are.
 	Pools bool
-	// PoolServer says who serves a pool that no source of the input defines; nil
-	// says that nadra serves all pools. It may be called from several goroutines.
+	// PoolServer returns what serves a pool that no source of the input defines. If it is nil,
+	// nadra serves all pools. Several goroutines may call it.
 	PoolServer func(pool string) PoolFacts
-	// NoPodInfo leaves out the files about the pod that pods with a device of a
-	// pool get.
+	// NoPodInfo leaves out the volume with the pod's labels and annotations, which pods with a
+	// device of a pool get.
 	NoPodInfo bool
-	// Operators are what network operators know and their objects do not say.
-	// Where it has no namespace, that of objects which state none is taken.
+	// Operators has what network operators know besides their objects. Without a namespace, it
+	// takes that of objects that state none.
 	Operators operators.Options
-	// RenderNetworks adds what operators would make of their objects to what is
-	// created: for a cluster without these operators.
+	// RenderNetworks adds the networks that operators would make to the created objects, for a
+	// cluster without these operators.
 	RenderNetworks bool
-	// Lookup finds networks that are not in the input; nil finds none. It may
-	// be called several times for a network, and from several goroutines.
+	// Lookup finds networks that are not in the input; nil finds none. Several goroutines may
+	// call it, and several times for one network.
 	Lookup func(attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition
 	// LookupTemplate finds ResourceClaimTemplates that are not in the input, and
-	// LookupRuntimeClass the handler of a RuntimeClass; nil finds none. They may
-	// be called as Lookup is.
+	// LookupRuntimeClass the handlers of RuntimeClasses; nil finds none. They may be called as
+	// Lookup is.
 	LookupTemplate     func(namespace, name string) *resourceapi.ResourceClaimTemplate
 	LookupRuntimeClass func(name string) (handler string, found bool)
-	// AllNetworks says that a network which is neither in the input nor found
-	// does not exist.
+	// AllNetworks is set if a network that is neither in the input nor found does not exist.
 	AllNetworks bool
-	// Templates are kinds with pod templates besides those that are known.
+	// Templates has further kinds with pod templates.
 	Templates []TemplatePath
-	// Nodes are those of the cluster into which somebody has looked; none where
-	// nobody has.
+	// Nodes has the facts of the nodes that were inspected.
 	Nodes []NodeFacts
 }
 
 // NodeFacts is what one node has.
 type NodeFacts struct {
 	Name string
-	// Plugins are the CNI plugins that can be executed, Interfaces the host's
-	// with all their names.
+	// Plugins has the names of the executable CNI plugins, Interfaces all names of the host's
+	// interfaces.
 	Plugins, Interfaces []string
 }
 
+// namespace returns the namespace of objects that state none.
 func (o Options) namespace() string {
 	if o.Namespace == "" {
 		return "default"
@@ -64,25 +63,25 @@ func (o Options) namespace() string {
 	return o.Namespace
 }
 
-// environment is what the rules for one pod have to know of everything else.
+// environment is what the rules for one pod know about other objects.
 type environment struct {
 	options  Options
 	networks map[attachment.NetworkRef]network
-	// present are those of the networks that are only context.
+	// present has the networks of the context.
 	present map[attachment.NetworkRef]bool
-	// pools are the resources that networks of the input draw from.
+	// pools has the resources from which networks of the input draw.
 	pools map[string]bool
-	// defined are the pools that sources of the input define.
+	// defined has the pools that sources of the input define.
 	defined map[string]bool
-	// handlers are those of the input's RuntimeClasses.
+	// handlers has the handlers of the input's RuntimeClasses.
 	handlers map[string]string
-	// policies are the namespaces that have a MultiNetworkPolicy.
+	// policies has the namespaces with a MultiNetworkPolicy.
 	policies map[string]bool
-	// classes and templates are those of the input, by name and by
-	// namespace/name.
+	// classes and templates have the input's DeviceClasses by name and its
+	// ResourceClaimTemplates by namespace/name.
 	classes   map[string]bool
 	templates map[string]*resourceapi.ResourceClaimTemplateSpec
-	// classSpecs are the classes of the input.
+	// classSpecs has the specs of the input's classes.
 	classSpecs map[string]*resourceapi.DeviceClass
 }
 
@@ -96,6 +95,7 @@ func newEnvironment(o Options) *environment {
 	}
 }
 
+// network returns a network of the input or the cluster.
 func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
 	if n, found := e.networks[ref]; found {
 		return n, true
@@ -111,7 +111,7 @@ func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
 	return n, true
 }
 
-// servable reports whether nodes would publish a network, or devices for it.
+// servable reports whether nodes would publish a network or devices for it.
 func (e *environment) servable(n network) bool {
 	if n.blocked != nil || n.resourceName == "" {
 		return n.blocked == nil

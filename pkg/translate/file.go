@@ -6,12 +6,13 @@ import (
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// outcome is what came of one file. It holds no node: a large input would not
-// fit into memory as nodes.
-type outcome struct {
+// fileResult is the result for one file. It has no nodes, because the nodes of a large input would
+// not fit into memory.
+type fileResult struct {
 	data      []byte
 	looked    map[string]int
 	findings  []Finding
@@ -22,11 +23,11 @@ type outcome struct {
 
 type neededTemplate struct {
 	object *resourceapi.ResourceClaimTemplate
-	// unstated is set where the workload states no namespace.
+	// unstated is set if the workload states no namespace.
 	unstated bool
 }
 
-// work is one object that has to do with networks.
+// work is the conversion of one object.
 type work struct {
 	object    object
 	reporter  *reporter
@@ -37,16 +38,15 @@ type work struct {
 	features  []string
 }
 
-// convertFile converts a file, document by document. The environment is only
-// read.
-func convertFile(f File, env *environment) outcome {
-	out := outcome{looked: map[string]int{}}
+// convertFile converts a file, document by document. It only reads the environment.
+func convertFile(f File, env *environment) fileResult {
+	out := fileResult{looked: map[string]int{}}
 	changed := false
-	for _, d := range split(f) {
-		text := out.document(d, env)
+	for _, part := range yamledit.Split(f.Data) {
+		text := out.document(f.Name, part, env)
 		changed = changed || text != nil
 		if text == nil {
-			text = d.text
+			text = part.Text
 		}
 		out.data = append(out.data, text...)
 	}
@@ -56,12 +56,13 @@ func convertFile(f File, env *environment) outcome {
 	return out
 }
 
-// document returns the new text, nil where nothing changes.
-func (out *outcome) document(d *document, env *environment) []byte {
-	if d.parse(); d.err != nil {
+// document converts a document. It returns its new text, nil if nothing changes.
+func (out *fileResult) document(file string, part yamledit.Part, env *environment) []byte {
+	d, err := parseDocument(file, part)
+	if err != nil {
 		out.findings = append(out.findings, Finding{
 			Code: NotYAML, Severity: severityOf(NotYAML), Object: ObjectRef{Kind: "Document"},
-			Position: d.at(nil), Message: d.err.Error(),
+			Position: Position{File: file, Line: part.Line + 1, Column: 1}, Message: err.Error(),
 		})
 		return nil
 	}
@@ -71,7 +72,7 @@ func (out *outcome) document(d *document, env *environment) []byte {
 		r := &reporter{doc: d, object: o}
 		env.checkQuota(o, r)
 		w := &work{object: o, reporter: r, ledger: newLedger(o)}
-		if w.pods(env) {
+		if w.planPods(env) {
 			all = append(all, w)
 		} else {
 			out.findings = append(out.findings, r.findings...)
@@ -84,14 +85,13 @@ func (out *outcome) document(d *document, env *environment) []byte {
 	return text
 }
 
-// pods plans an object's pods; it reports whether the object has to do with
-// networks.
-func (w *work) pods(env *environment) bool {
+// planPods plans the pods of an object. It reports whether the object uses networks.
+func (w *work) planPods(env *environment) bool {
 	o, r := w.object, w.reporter
 	if isVirtualMachine(o) {
 		first, networks := multusOf(o)
 		if first != nil {
-			r.add(VirtualMachines, o.path.Child("spec"), o.doc.at(first), "its networks are left to KubeVirt and Multus")
+			r.add(VirtualMachines, o.path.Child("spec"), o.doc.at(first), "KubeVirt and Multus keep its networks")
 			w.networks = networks
 		}
 		return first != nil
@@ -100,38 +100,39 @@ func (w *work) pods(env *environment) bool {
 	if !known {
 		return strayAnnotation(o, r)
 	}
-	concerned := false
+	uses := false
 	if n := annotation(o.node, attachment.NetworksAnnotation); n != nil && o.ref.Kind != "Pod" {
-		r.add(ControllerAnnotation, o.path.Child("metadata", "annotations", attachment.NetworksAnnotation), o.doc.at(n), "nothing is attached because of it")
-		concerned = true
+		r.add(ControllerAnnotation, o.path.Child("metadata", "annotations", attachment.NetworksAnnotation), o.doc.at(n), "it attaches nothing")
+		uses = true
 	}
 	for _, p := range pods {
 		if annotation(p.template, attachment.NetworksAnnotation) != nil || annotation(p.template, attachment.DefaultNetworkAnnotation) != nil ||
-			len(p.ownClaims()) > 0 || env.unseen(p) {
-			concerned = true
+			len(p.convertedClaims()) > 0 || env.unseen(p) {
+			uses = true
 			w.plan(p, env)
 		}
 	}
-	if concerned {
+	if uses {
 		r.owned(OwnedWorkload)
 	}
-	return concerned
+	return uses
 }
 
+// plan plans one pod and adds the result.
 func (w *work) plan(p pod, env *environment) {
-	done := (&planner{reporter: w.reporter, pod: p, env: env, ledger: w.ledger}).plan()
+	done := planPod(subject{w.reporter, p, env, w.ledger})
 	w.edits = append(w.edits, done.edits...)
 	w.templates = append(w.templates, done.templates...)
 	w.networks = append(w.networks, done.networks...)
 	w.features = append(w.features, done.features...)
 }
 
-// strayAnnotation reports annotations in objects whose kind is not known. Those
-// of an object that another one made, as a ControllerRevision, are its owner's.
+// strayAnnotation reports annotations in objects of kinds without a known pod template. It
+// refers to the owner for an object that a controller made, such as a ControllerRevision.
 func strayAnnotation(o object, r *reporter) bool {
 	walkPaths(o.node, o.path, func(n *yaml.Node, at Path) {
-		if i := keyIndex(n, attachment.NetworksAnnotation); i >= 0 {
-			r.add(StrayAnnotation, at.Child(attachment.NetworksAnnotation), o.doc.at(n.Content[i]), "of kind %s no pod template is known", o.ref.Kind)
+		if i := yamledit.KeyIndex(n, attachment.NetworksAnnotation); i >= 0 {
+			r.add(StrayAnnotation, at.Child(attachment.NetworksAnnotation), o.doc.at(n.Content[i]), "%s has no known pod template", o.ref.Kind)
 		}
 	})
 	if r.has(StrayAnnotation) && ownerOf(o) != nil {
@@ -141,8 +142,8 @@ func strayAnnotation(o object, r *reporter) bool {
 	return r.has(StrayAnnotation) || r.has(OwnedWorkload)
 }
 
-// splice makes the edits of all objects of a document, but for those that have
-// a blocker. It returns nil where nothing changes.
+// splice applies the edits of all objects of a document, except those with a blocker. It returns
+// nil if nothing changes.
 func splice(d *document, all []*work) []byte {
 	var edits []Edit
 	for _, w := range all {
@@ -154,7 +155,7 @@ func splice(d *document, all []*work) []byte {
 	if len(edits) == 0 {
 		return nil
 	}
-	text, err := d.edited(edits)
+	text, err := d.Edit(edits)
 	if err == nil {
 		return text
 	}
@@ -167,7 +168,7 @@ func splice(d *document, all []*work) []byte {
 	return nil
 }
 
-// kept returns the code for which an object stays as it is, if it does.
+// kept returns the code of the finding that keeps the object as it is, if there is one.
 func (w *work) kept() (Code, bool) {
 	if code, blocked := w.reporter.blocker(); blocked {
 		return code, true
@@ -178,8 +179,8 @@ func (w *work) kept() (Code, bool) {
 	return "", false
 }
 
-// add draws up an object's verdict and accounts.
-func (out *outcome) add(w *work) {
+// add adds the verdict, findings and accounts of an object.
+func (out *fileResult) add(w *work) {
 	findings := w.reporter.findings
 	out.findings = append(out.findings, findings...)
 	out.workloads = append(out.workloads, Verdict{
@@ -193,12 +194,12 @@ func (out *outcome) add(w *work) {
 	}
 }
 
-// accounts are all of the object's. What is not settled yet is converted,
-// unless the object stays as it is.
+// accounts returns the accounts of the object. Fields without an outcome are converted, unless the
+// object stays as it is.
 func (w *work) accounts() []Account {
 	if code, kept := w.kept(); kept {
-		w.ledger.void()
-		return w.ledger.balance(Kept, code)
+		w.ledger.reset()
+		return w.ledger.finish(Kept, code)
 	}
-	return w.ledger.balance(Converted, "")
+	return w.ledger.finish(Converted, "")
 }

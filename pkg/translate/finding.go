@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Severity says what a finding means for the workload it is about.
+// Severity is what a finding means for its workload.
 type Severity string
 
 // The severities, the mildest first.
 const (
-	Info    Severity = "info"    // good to know
-	Warning Severity = "warning" // converted, or rightly left alone; somebody should look
-	Blocker Severity = "blocker" // left as it is, and cannot be served
+	Info    Severity = "info"    // nothing needs to be done
+	Warning Severity = "warning" // converted, or left as it is on purpose; check it
+	Blocker Severity = "blocker" // left as it is, and nadra cannot serve it
 )
 
-// Position is a place in the input; lines and columns count from 1.
+// Position is a place in the input. Lines and columns count from 1.
 type Position struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
 }
 
-// String returns file:line:column, or what there is of it.
+// String returns file:line:column, or the file alone.
 func (p Position) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -32,7 +32,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// WithoutLine is the position for an object that no file has.
+// WithoutLine returns the position without line and column, for an object that is in no file.
 func (p Position) WithoutLine() Position { return Position{File: p.File} }
 
 // ObjectRef names an object of the input.
@@ -52,8 +52,7 @@ func (r ObjectRef) String() string {
 	return strings.TrimSpace(r.Kind + " " + name)
 }
 
-// Finding is one thing that whoever migrates should know. What it means, why,
-// and what to do about it is its Rule.
+// Finding is one observation about the input. Its Rule explains what it means and what to do.
 type Finding struct {
 	Code     Code      `json:"code"`
 	Severity Severity  `json:"severity"`
@@ -64,7 +63,7 @@ type Finding struct {
 	Message  string   `json:"message"`
 }
 
-// String is one line as compilers print it.
+// String returns one line in the form of compilers.
 func (f Finding) String() string {
 	place := f.Object.String()
 	if f.Field != "" {
@@ -83,42 +82,40 @@ const (
 	Stays      Readiness = "stays"
 )
 
-// Verdict says what became of a workload that has to do with networks.
+// Verdict is the result for one workload that uses networks.
 type Verdict struct {
 	Object    ObjectRef `json:"object"`
 	Position  Position  `json:"position"`
 	Readiness Readiness `json:"readiness"`
-	// Networks are those asked for, in order, where they could be read.
+	// Networks has the requested networks in order, as far as the annotation can be read.
 	Networks []string `json:"networks,omitempty"`
-	// Changed is set where the conversion edits the workload.
+	// Changed is set if the conversion edits the workload.
 	Changed bool `json:"changed"`
-	// Codes are those of its findings, sorted.
+	// Codes has the codes of its findings, sorted.
 	Codes []Code `json:"codes,omitempty"`
-	// Features are what its annotation uses beyond names, as the keys of its
-	// elements, and "resources" where a device plugin serves it; sorted.
+	// Features has the keys that its annotation uses besides names, and "resources" if limits or
+	// requests name the pool of a network; sorted.
 	Features []string `json:"features,omitempty"`
-	// Owner is the controller that made the object, if one did.
+	// Owner is the controller that made the object, or nil.
 	Owner *ObjectRef `json:"owner,omitempty"`
 	// Edits change the object; their paths begin at it.
 	Edits []Edit `json:"-"`
 }
 
-// NetworkVerdict says what a network of the input is, and whether it can be
-// served.
+// NetworkVerdict is the result for one network of the input.
 type NetworkVerdict struct {
 	Object    ObjectRef `json:"object"`
 	Position  Position  `json:"position"`
 	Readiness Readiness `json:"readiness"`
-	// Class is the name of its DeviceClass; empty where it gets none.
+	// Class is the name of its DeviceClass, or empty if it gets none.
 	Class string `json:"class,omitempty"`
-	// Plugins are the types of its chain, in order; IPAM is that of the first
-	// plugin that has one.
+	// Plugins has the types of its chain, in order. IPAM is the first IPAM plugin of the chain.
 	Plugins []string `json:"plugins,omitempty"`
 	IPAM    string   `json:"ipam,omitempty"`
-	// Pool is the resource that it draws from.
+	// Pool is the resource from which it draws.
 	Pool string `json:"pool,omitempty"`
-	// RenderedFrom is the network operator's object in the input that it would
-	// be rendered from, where the input does not have the network itself.
+	// RenderedFrom is the network operator's object of which the operator would make it. It is
+	// nil if the input has the network itself.
 	RenderedFrom *ObjectRef `json:"renderedFrom,omitempty"`
 	Codes        []Code     `json:"codes,omitempty"`
 }
@@ -143,7 +140,7 @@ func codesOf(findings []Finding) []Code {
 	return slices.Compact(codes)
 }
 
-// sortFindings orders by place; findings of one place keep their order.
+// sortFindings sorts by position. Findings of one position keep their order.
 func sortFindings(findings []Finding, order map[string]int) {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzConvert gives any text as a manifest: there is no panic, what comes out
-// parses, and converting it again changes nothing.
+// FuzzConvert converts any text: it must not panic, the output must parse, and converting the output
+// must change nothing.
 func FuzzConvert(f *testing.F) {
 	archives, err := filepath.Glob("../../testdata/translate/*.txtar")
 	if err != nil {
@@ -43,7 +43,7 @@ func FuzzConvert(f *testing.F) {
 
 const podHead = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {k8s.v1.cni.cncf.io/networks: lan}}\n"
 
-// odds are manifests in forms that splicing has to get right or leave alone.
+// odds are manifests in unusual forms, which a conversion must edit correctly or leave as they are.
 var odds = []string{
 	podHead + "spec:\n  containers:\n  - name: c",
 	podHead + "spec:\r\n  containers:\r\n  - name: c\r\n",
@@ -81,7 +81,7 @@ func TestOddities(t *testing.T) {
 	}
 }
 
-// What was written with the line ends of another system stays so.
+// TestLineEnds checks that line ends of Windows are kept.
 func TestLineEnds(t *testing.T) {
 	text := strings.ReplaceAll(podHead+"spec:\n  containers:\n  - name: c\n    resources:\n      limits:\n        cpu: 1\n", "\n", "\r\n")
 	got := Convert(Input{Files: []File{{"f.yaml", []byte(text)}}})
@@ -90,7 +90,7 @@ func TestLineEnds(t *testing.T) {
 	}
 }
 
-// What cannot be spliced is left alone, and a finding says so.
+// TestLeftAlone checks that a document which cannot be edited stays as it is, with a finding.
 func TestLeftAlone(t *testing.T) {
 	for _, text := range []string{
 		podHead + "spec:\n  containers:\n  - name: c\n    name: c\n",

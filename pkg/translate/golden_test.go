@@ -12,14 +12,14 @@ import (
 	"github.com/nadra-dev/nadra/internal/golden"
 )
 
-// section is a part of a txtar archive: "-- name --" and what follows.
+// section is a section of a txtar archive: the line "-- name --" and the lines after it.
 type section struct {
 	name string
 	data []byte
 }
 
-// archive reads the txtar form. The comment before the first section has the
-// options, one on a line after "options:".
+// archive parses a txtar archive. The comment before the first section has the options, after
+// "options:".
 func archive(text []byte) (comment string, sections []section) {
 	var b strings.Builder
 	for line := range bytes.Lines(text) {
@@ -61,7 +61,7 @@ func optionsOf(t *testing.T, comment string) Options {
 		case strings.HasPrefix(word, "node="):
 			facts := strings.SplitN(strings.TrimPrefix(word, "node="), "/", 3)
 			o.Nodes = append(o.Nodes, NodeFacts{Name: facts[0], Plugins: strings.Split(facts[1], ","), Interfaces: strings.Split(facts[2], ",")})
-		case strings.HasPrefix(word, "pool="): // e.g. pool=intel.com/sriov:driver:sriov.example.com; the others are nobody's
+		case strings.HasPrefix(word, "pool="): // e.g. pool=intel.com/sriov:driver:sriov.example.com; nothing serves the others
 			parts := strings.SplitN(strings.TrimPrefix(word, "pool="), ":", 3)
 			before := o.PoolServer
 			o.PoolServer = func(pool string) PoolFacts {
@@ -76,15 +76,15 @@ func optionsOf(t *testing.T, comment string) Options {
 		case strings.HasPrefix(word, "namespace="):
 			o.Namespace = strings.TrimPrefix(word, "namespace=")
 		default:
-			t.Fatalf("option %q is not known", word)
+			t.Fatalf("unknown option %q", word)
 		}
 	}
 	return o
 }
 
-// TestGolden converts the files of each archive whose names begin with "in/",
-// beside those in "context/", and compares with the others: out/ has the files that change, "created" the
-// objects that are added, "findings" what is said.
+// TestGolden converts the files of each archive, "in/…", beside those in "context/…", and compares with
+// the other sections: "out/…" has the changed files, "created" the created objects, and "findings" the
+// findings and verdicts.
 func TestGolden(t *testing.T) {
 	archives, err := filepath.Glob("../../testdata/translate/*.txtar")
 	if err != nil || len(archives) == 0 {

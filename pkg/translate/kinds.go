@@ -9,7 +9,7 @@ import (
 // GroupKind names a kind of objects, whatever its version.
 type GroupKind struct{ Group, Kind string }
 
-// virtualMachineKinds are KubeVirt's that name networks.
+// virtualMachineKinds are the kinds of KubeVirt that name networks.
 var virtualMachineKinds = []GroupKind{
 	{"kubevirt.io", "VirtualMachine"},
 	{"kubevirt.io", "VirtualMachineInstance"},
@@ -17,7 +17,7 @@ var virtualMachineKinds = []GroupKind{
 	{"pool.kubevirt.io", "VirtualMachinePool"},
 }
 
-// contextKinds are those that workloads refer to, or that are about them.
+// contextKinds are the kinds to which workloads refer, or that select workloads.
 var contextKinds = []GroupKind{
 	{nadGroup, nadKind},
 	{nadGroup, policyKind},
@@ -26,17 +26,17 @@ var contextKinds = []GroupKind{
 	{"resource.k8s.io", "ResourceClaimTemplate"},
 }
 
-// quotaKinds are those that count resources.
+// quotaKinds are the kinds that limit resources.
 var quotaKinds = []GroupKind{
 	{"", "ResourceQuota"},
 	{"kueue.x-k8s.io", "ClusterQueue"},
 }
 
-// ContextKinds are those to give as context where only some workloads of a
-// cluster are converted.
+// ContextKinds returns the kinds to read as context when only some workloads of a cluster are
+// converted.
 func ContextKinds() []GroupKind { return slices.Clone(contextKinds) }
 
-// WorkloadKinds are those with pods.
+// WorkloadKinds returns the kinds with pods.
 func WorkloadKinds(more []TemplatePath) []GroupKind {
 	var all []GroupKind
 	for _, t := range slices.Concat(templatePaths, more) {
@@ -45,8 +45,8 @@ func WorkloadKinds(more []TemplatePath) []GroupKind {
 	return slices.Compact(append(all, virtualMachineKinds...))
 }
 
-// Kinds are all that the rules look at, those with pods first:
-// whoever reads a cluster needs no others.
+// Kinds returns all kinds that the rules read, those with pods first. A reader of a cluster needs
+// no others.
 func Kinds(more []TemplatePath) []GroupKind {
 	var all []GroupKind
 	for _, kind := range operators.Kinds() {

@@ -9,8 +9,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// There is no template to be made that is there; one that says something else
-// blocks.
+// TestLookupTemplate checks that an existing template is not created again, and that one with another
+// content blocks.
 func TestLookupTemplate(t *testing.T) {
 	o := Options{Namespace: "shop", AllNetworks: true, Lookup: lookup("")}
 	first, err := Pod([]byte(onePod), o)
@@ -38,7 +38,8 @@ func TestLookupTemplate(t *testing.T) {
 	}
 }
 
-// A template of the cluster says what a pod without the annotation gets.
+// TestLookupTemplateOfConverted checks that a pod without the annotation gets the networks of its
+// template in the cluster.
 func TestLookupTemplateOfConverted(t *testing.T) {
 	first, err := Pod([]byte(onePod), Options{Namespace: "shop", Lookup: lookup("")})
 	if err != nil {
@@ -95,7 +96,7 @@ func TestRuntimeClasses(t *testing.T) {
 	}
 }
 
-// Edits of an item of a list are the item's.
+// TestVerdictEdits checks that the paths of edits begin at the item of a list.
 func TestVerdictEdits(t *testing.T) {
 	list := "kind: List\nitems:\n- kind: ConfigMap\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: p, annotations: {k8s.v1.cni.cncf.io/networks: lan}}\n" +
 		"  spec: {containers: [{name: c}]}\n"

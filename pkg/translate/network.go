@@ -2,27 +2,27 @@ package translate
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// network is what the rules need to know of a NetworkAttachmentDefinition.
+// network is what the rules need of a NetworkAttachmentDefinition.
 type network struct {
 	resourceName string
-	// nodeSelector is its annotation.
+	// nodeSelector is the value of its annotation.
 	nodeSelector string
-	// plugins are the types of the chain; ipam is that of the first that has one.
+	// plugins are the types of the chain. ipam is the first IPAM plugin of the chain.
 	plugins []string
 	ipam    string
-	// binaries and masters are what a node must have for it, each once.
+	// binaries and masters are the plugins and interfaces that a node must have, each once.
 	binaries, masters []string
-	// poolless is the plugin that needs a device, where no pool gives it one.
+	// poolless is the plugin that needs a device if no pool provides one, or empty.
 	poolless string
-	// blocked is set where the configuration is not usable.
+	// blocked is set if the configuration cannot be used.
 	blocked error
 }
 
@@ -30,13 +30,13 @@ const nadGroup, nadKind = "k8s.cni.cncf.io", "NetworkAttachmentDefinition"
 
 func isNetwork(o object) bool { return o.group == nadGroup && o.ref.Kind == nadKind }
 
-// refOf is the network that an object is.
+// refOf returns the name of the network that an object defines.
 func refOf(o ObjectRef) attachment.NetworkRef {
 	return attachment.NetworkRef{Namespace: o.Namespace, Name: o.Name}
 }
 
-// networkOf judges a definition. Its configuration may be a file of the nodes,
-// which is told by the error and blocks nothing.
+// networkOf reads a definition. It returns attachment.ErrNoConfig, without blocking the network,
+// if the configuration is a file on the nodes.
 func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 	n := network{
 		resourceName: attachment.PoolOf(nad.Annotations),
@@ -47,7 +47,7 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		n.blocked = err
 	}
 	if agent := agentOf(parsed); agent != "" {
-		n.blocked = fmt.Errorf("network %s is attached by %s, not by a CNI plugin", parsed.Ref, agent)
+		n.blocked = reason.Errorf(reason.NetworkInvalid, "%s attaches network %s, not a CNI plugin", agent, parsed.Ref)
 	}
 	if n.resourceName == "" {
 		n.poolless = poolless(parsed)
@@ -60,46 +60,44 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		n.binaries = append(n.binaries, p.Type, p.IPAM)
 		n.masters = append(n.masters, p.Master)
 	}
-	n.binaries, n.masters = filled(n.binaries), filled(n.masters)
+	n.binaries, n.masters = nonEmptySet(n.binaries), nonEmptySet(n.masters)
 	return n, err
 }
 
-// judged is an object of the input that is a network, or that an operator makes
-// one of.
-type judged struct {
+// inputNetwork is an object of the input that is a network, or of which an operator makes one.
+type inputNetwork struct {
 	*reporter
 	network
 	ref attachment.NetworkRef
-	// is is unset where the input has the network by another object.
-	is bool
-	// definition is what an operator would make of the object.
+	// duplicate is set if another object of the input is the network.
+	duplicate bool
+	// definition is the definition that an operator would make of the object.
 	definition *nadv1.NetworkAttachmentDefinition
 }
 
-// read judges a NetworkAttachmentDefinition and takes note of its
-// configuration. Of several with one name the last counts, as it does when they
-// are applied.
-func (n *judged) read(e *environment, configs map[attachment.NetworkRef]string) {
-	n.is = true
+// read checks a NetworkAttachmentDefinition and records its configuration. The last definition of
+// a name is effective, as it is when they are applied.
+func (n *inputNetwork) read(e *environment, configs map[attachment.NetworkRef]string) {
 	config := str(get(n.object.node, "spec", "config"))
 	if earlier, twice := configs[n.ref]; twice && len(differences(earlier, config)) > 0 {
-		n.add(NetworkTwice, n.object.path, n.doc.at(n.object.node), "an earlier one has another %s in spec.config", strings.Join(differences(earlier, config), ", "))
+		n.add(NetworkTwice, n.object.path, n.doc.at(n.object.node), "an earlier definition of %s has another %s in spec.config; this one was used", n.ref, strings.Join(differences(earlier, config), ", "))
 	}
 	configs[n.ref] = config
 	pool := n.object.path.Child("metadata", "annotations", attachment.ResourceNameAnnotation)
 	n.resourceName = str(annotation(n.object.node, attachment.ResourceNameAnnotation))
 	n.readConfig()
-	n.seekOnNodes(e, n.object.path.Child("spec", "config"))
-	n.know(e, pool)
+	n.checkNodes(e, n.object.path.Child("spec", "config"))
+	n.index(e, pool)
 }
 
-func (n *judged) readConfig() {
+// readConfig checks spec.config and the annotations.
+func (n *inputNetwork) readConfig() {
 	o := n.object
 	config := get(o.node, "spec", "config")
 	at := o.path.Child("spec", "config")
 	if config != nil && len(config.Content) > 0 {
-		n.blocked = errors.New("spec.config: is no string")
-		n.add(NetworkNotJSON, at, n.doc.at(config), "is no string: it must be one that contains JSON")
+		n.blocked = reason.Errorf(reason.NetworkInvalid, "spec.config: must be a string")
+		n.add(NetworkNotJSON, at, n.doc.at(config), "must be a string that contains JSON")
 		return
 	}
 	nad := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: str(config)}}
@@ -112,14 +110,14 @@ func (n *judged) readConfig() {
 	n.network, err = networkOf(nad)
 	switch {
 	case n.blocked != nil && err == nil:
-		n.add(NetworkOfAgent, at, n.doc.at(config), "%v", n.blocked)
+		n.add(NetworkOfAgent, at, n.doc.at(config), "%s", reason.Message(n.blocked))
 	case n.blocked != nil:
 		n.add(NetworkNotJSON, at, n.doc.within(config, syntaxOffset(nad.Spec.Config)), "%s", bare(err, "spec.config: "))
 	case err != nil:
-		n.add(NetworkOnNodes, o.path.Child("spec"), n.doc.at(keyNode(o.node, "spec")), "it is the file of the node whose name is %q", nad.Name)
+		n.add(NetworkOnNodes, o.path.Child("spec"), n.doc.at(keyNode(o.node, "spec")), `nodes read it from their configuration file with "name": %q`, nad.Name)
 	}
 	if n.poolless != "" {
-		n.add(NetworkWithoutPool, at, n.doc.at(config), "plugin %s needs one", n.poolless)
+		n.add(NetworkWithoutPool, at, n.doc.at(config), "plugin %s needs a device", n.poolless)
 	}
 	if i := strings.Index(str(config), multusFile); i >= 0 {
 		n.add(NetworkUsesMultus, at, n.doc.within(config, i), "it names %s", multusFile)
@@ -127,27 +125,27 @@ func (n *judged) readConfig() {
 	n.owned(NetworkOwned)
 }
 
-// multusFile is what Multus' installers write for Multus itself.
+// multusFile is the kubeconfig that Multus' installers write for Multus itself.
 const multusFile = "multus.kubeconfig"
 
-// know has the environment take note of a network; pool is where the object
-// names what it draws from.
-func (n *judged) know(e *environment, pool Path) {
+// index records the network in the environment. pool is the path at which the object names the
+// pool.
+func (n *inputNetwork) index(e *environment, pool Path) {
 	e.networks[n.ref] = n.network
 	if n.resourceName == "" {
 		return
 	}
 	e.pools[n.resourceName] = true
 	if !e.options.Pools {
-		n.add(PoolsNotServed, pool, n.place(pool), "the pool is %s", n.resourceName)
+		n.add(PoolsNotServed, pool, n.place(pool), "it draws from pool %s", n.resourceName)
 		return
 	}
 	n.checkServer(e, pool)
 }
 
-// verdict is drawn up when all is known. A network without a name can have no
-// class.
-func (n *judged) verdict(e *environment) NetworkVerdict {
+// verdict returns the result for the network, after all objects of the input are recorded. A
+// network without a name has no class.
+func (n *inputNetwork) verdict(e *environment) NetworkVerdict {
 	v := NetworkVerdict{
 		Object: n.object.ref, Position: n.doc.at(n.object.node), Readiness: readiness(n.findings),
 		Plugins: n.plugins, IPAM: n.ipam, Pool: n.resourceName, Codes: codesOf(n.findings),

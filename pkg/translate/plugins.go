@@ -7,9 +7,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// What is known of plugins besides what attachment.Plugin says.
-
-// firstPlugin has the keys of a network's first plugin.
+// firstPlugin returns the keys of a network's first plugin.
 func firstPlugin(n attachment.Network) map[string]json.RawMessage {
 	var list struct {
 		Plugins []map[string]json.RawMessage
@@ -20,8 +18,8 @@ func firstPlugin(n attachment.Network) map[string]json.RawMessage {
 	return list.Plugins[0]
 }
 
-// agentOf is who attaches a network by watching pods, as antrea-agent does for
-// its secondary networks. A CNI plugin of that name is for the pod's eth0 only.
+// agentOf returns the agent that attaches a network by watching pods, as antrea-agent does for its
+// secondary networks, or "". The CNI plugin antrea attaches only the pod's eth0.
 func agentOf(n attachment.Network) string {
 	if len(n.Plugins) > 0 && n.Plugins[0].Type == "antrea" && firstPlugin(n)["networkType"] != nil {
 		return "antrea-agent"
@@ -29,8 +27,8 @@ func agentOf(n attachment.Network) string {
 	return ""
 }
 
-// deviceKeys are by which the configuration itself says the device, for plugins
-// that move one into the pod.
+// deviceKeys has the keys by which a configuration names the device, by plugins that move a device
+// into the pod.
 var deviceKeys = map[string][]string{
 	"sriov":              {"deviceID"},
 	"ib-sriov":           {"deviceID"},
@@ -38,8 +36,8 @@ var deviceKeys = map[string][]string{
 	"host-device":        {"device", "hwaddr", "kernelpath", "pciBusID", "deviceID"},
 }
 
-// poolless is the plugin that moves a device into the pod, if the configuration
-// does not say which one.
+// poolless returns the plugin that moves a device into the pod if the configuration does not name
+// the device, or "".
 func poolless(n attachment.Network) string {
 	if len(n.Plugins) == 0 {
 		return ""

@@ -2,35 +2,35 @@ package translate
 
 import (
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/nadra-dev/nadra/internal/yamledit"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-const (
-	configSourceAnnotation = "kubernetes.io/config.source"
-	configMirrorAnnotation = "kubernetes.io/config.mirror"
-)
-
-// planner decides about one pod or pod template. Its findings go to the
-// reporter of the whole object.
-type planner struct {
+// subject is one pod or pod template to which the rules apply. Findings go to the reporter of
+// the whole object.
+type subject struct {
 	*reporter
 	pod    pod
 	env    *environment
 	ledger *ledger
+}
 
+// request is a subject with the networks that its annotation asks for.
+type request struct {
+	subject
 	annotation *yaml.Node
 	keys       []elementKey
 	selections []attachment.Selection
-	// found are the networks that were looked up.
+	// found has the networks that were looked up, nil for those that do not exist.
 	found map[attachment.NetworkRef]*network
 }
 
-// plan is what is to be done with one pod or pod template.
+// plan is what to do with one pod or pod template.
 type plan struct {
 	edits     []Edit
 	templates []*resourceapi.ResourceClaimTemplate
@@ -38,63 +38,102 @@ type plan struct {
 	features  []string
 }
 
-// plan applies all rules. Where a finding blocks, or there is nothing to
-// attach, it has no edits.
-func (p *planner) plan() plan {
-	p.annotation = annotation(p.pod.template, attachment.NetworksAnnotation)
-	if n := annotation(p.pod.template, attachment.DefaultNetworkAnnotation); n != nil {
-		p.add(DefaultNetwork, p.annotationPath(attachment.DefaultNetworkAnnotation), p.doc.at(n), "it asks for %s in place of the default network", str(n))
+// planPod applies all rules to a pod or pod template. The plan has no edits if a finding
+// blocks, or if there is no network to attach.
+func planPod(s subject) plan {
+	if n := annotation(s.pod.template, attachment.DefaultNetworkAnnotation); n != nil {
+		s.add(DefaultNetwork, s.pod.annotationPath(attachment.DefaultNetworkAnnotation), s.doc.at(n), "it asks for %s in place of the default network", str(n))
 	}
-	if p.annotation == nil {
-		return p.planClaimAlone()
+	n := annotation(s.pod.template, attachment.NetworksAnnotation)
+	if n == nil {
+		return s.planClaimAlone()
 	}
-	if !p.readAnnotation() {
+	r := readAnnotation(s, n)
+	if r == nil {
 		return plan{}
 	}
+	return r.plan()
+}
+
+// plan plans a pod whose annotation names networks.
+func (r *request) plan() plan {
 	out := plan{}
-	for _, s := range p.selections {
+	for _, s := range r.selections {
 		out.networks = append(out.networks, s.Network.String())
 		out.features = append(out.features, featuresOf(s)...)
 	}
-	if p.claimed() {
-		p.ledger.settleRest(Kept, "")
+	if r.claimedByHand() {
+		r.ledger.recordRest(Kept, "")
 		return out
 	}
-	p.checkPod()
-	p.checkHandClaims()
-	p.checkNetworks()
-	if p.checkResources() {
+	devices := newDeviceSources(r)
+	podRules{r, devices}.check()
+	matcher := &resourceMatcher{r, devices.references}
+	if matcher.check() {
 		out.features = append(out.features, featureResources)
 	}
-	if str(get(p.pod.template, "spec", "hostNetwork")) == "true" {
-		p.ledger.settleRest(Kept, HostNetwork)
+	if str(get(r.pod.template, "spec", "hostNetwork")) == "true" {
+		r.ledger.recordRest(Kept, HostNetwork)
 		return out
 	}
-	templates, err := templatesFor(p.selections, p.deviceless(), p.object.ref.Namespace)
+	templates, err := templatesFor(r.selections, devices.deviceless(), r.object.ref.Namespace)
 	if err != nil {
-		p.add(Contradiction, p.annotationPath(attachment.NetworksAnnotation), p.doc.at(p.annotation), "%v", err)
+		r.add(Contradiction, r.path(), r.at(), "%s", reason.Message(err))
 		return out
 	}
 	if len(templates) > 1 {
-		p.add(SeveralClaims, p.annotationPath(attachment.NetworksAnnotation), p.doc.at(p.annotation),
-			"%d networks need %d claims", len(p.selections), len(templates))
+		r.add(SeveralClaims, r.path(), r.at(), "%d networks need %d claims", len(r.selections), len(templates))
 	}
 	out.templates = templates
-	out.edits = p.edits(templates)
+	out.edits = r.edits(templates, matcher)
 	return out
 }
 
-// network looks a network up, once.
-func (p *planner) network(ref attachment.NetworkRef) (network, bool) {
-	n, known := p.found[ref]
+// edits returns the edits that convert the pod, nil if a finding blocks.
+func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher *resourceMatcher) []Edit {
+	var names []string
+	for _, t := range templates {
+		names = append(names, t.Name)
+		r.checkTemplate(t)
+	}
+	r.checkLeftOver(len(names))
+	edits, earlier := r.claimReferences(names)
+	edits = slices.Concat(edits, podInfoEdits(r.pod, r.env.options, matcher.references), nodeSelector{r}.edits())
+	if _, blocked := r.blocker(); blocked {
+		return nil
+	}
+	switch {
+	case len(earlier) == 0:
+		edits = append(matcher.edits(), edits...)
+	case !slices.Equal(earlier, names):
+		matcher.checkMatchedBefore(earlier)
+	}
+	if r.env.options.DropAnnotation && !r.keepsAnnotation() {
+		edits = append(edits, r.dropAnnotation())
+	}
+	for _, e := range edits {
+		if !r.doc.Editable(e.Path) {
+			r.add(SharedByAnchor, e.Path, r.at(), "it cannot be changed here alone")
+			return nil
+		}
+	}
+	return edits
+}
+
+// path returns the path of the annotation.
+func (r *request) path() Path { return r.pod.annotationPath(attachment.NetworksAnnotation) }
+
+// at returns the position of the annotation's value.
+func (r *request) at() Position { return r.doc.at(r.annotation) }
+
+// network looks up a network, each network once.
+func (r *request) network(ref attachment.NetworkRef) (network, bool) {
+	n, known := r.found[ref]
 	if !known {
-		if got, found := p.env.network(ref); found {
+		if got, found := r.env.network(ref); found {
 			n = &got
 		}
-		if p.found == nil {
-			p.found = map[attachment.NetworkRef]*network{}
-		}
-		p.found[ref] = n
+		r.found[ref] = n
 	}
 	if n == nil {
 		return network{}, false
@@ -102,142 +141,42 @@ func (p *planner) network(ref attachment.NetworkRef) (network, bool) {
 	return *n, true
 }
 
-func (p *planner) edits(templates []*resourceapi.ResourceClaimTemplate) []Edit {
-	var names []string
-	for _, t := range templates {
-		names = append(names, t.Name)
-		p.env.checkTemplate(p, t)
-	}
-	p.checkLeftOver(len(names))
-	edits, earlier := p.referTo(names)
-	edits = slices.Concat(edits, p.podInfoEdits(), p.nodeSelectorEdits())
-	if _, blocked := p.blocker(); blocked {
-		return nil
-	}
-	switch {
-	case len(earlier) == 0:
-		edits = append(p.resourceEdits(), edits...)
-	case !slices.Equal(earlier, names):
-		p.checkMatchedBefore(earlier)
-	}
-	if p.env.options.DropAnnotation && !p.keepsAnnotation() {
-		edits = append(edits, p.dropAnnotation())
-	}
-	for _, e := range edits {
-		if !p.doc.editable(e.Path) {
-			p.add(SharedByAnchor, e.Path, p.doc.at(p.annotation), "it cannot be changed here alone")
-			return nil
-		}
-	}
-	return edits
-}
-
-// dropAnnotation takes the annotation away, and with it the mapping that has no
-// other.
-func (p *planner) dropAnnotation() Edit {
-	path := p.annotationPath(attachment.NetworksAnnotation)
-	if len(get(p.pod.template, "metadata", "annotations").Content) == 2 {
+// dropAnnotation removes the annotation, and the mappings that have nothing else.
+func (r *request) dropAnnotation() Edit {
+	path := r.path()
+	if len(get(r.pod.template, "metadata", "annotations").Content) == 2 {
 		path = path[:len(path)-1]
-		if len(get(p.pod.template, "metadata").Content) == 2 {
+		if len(get(r.pod.template, "metadata").Content) == 2 {
 			path = path[:len(path)-1]
 		}
 	}
 	return Edit{Op: Remove, Path: path}
 }
 
-func (p *planner) annotationPath(name string) Path {
-	return p.pod.at.Child("metadata", "annotations", name)
+// container is a container or an init container. Ephemeral containers cannot have claims.
+type container struct {
+	node *yaml.Node
+	path Path
+	// init is set for init containers that end before the pod's containers start.
+	init bool
 }
 
-// readAnnotation parses the annotation and opens an account for all that is in
-// it.
-func (p *planner) readAnnotation() bool {
-	value := str(p.annotation)
-	path := p.annotationPath(attachment.NetworksAnnotation)
-	keys := elementKeys(value)
-	selections, err := attachment.ParseSelections(value, p.object.ref.Namespace)
-	p.openKeys(keys)
-	if err != nil {
-		if len(keys) == 0 {
-			p.ledger.open(p.accountOf("networks"))
-		}
-		if k, found := slashInName(keys); found {
-			p.add(SlashInName, path, p.doc.within(p.annotation, k.at), "%s", bare(err, "networks: "))
-		} else {
-			p.add(BadAnnotation, path, p.doc.within(p.annotation, syntaxOffset(value)), "%s", bare(err, "networks: "))
-		}
-		return false
-	}
-	if len(selections) == 0 {
-		p.add(NoNetworks, path, p.doc.at(p.annotation), "its value is %q", value)
-		p.checkLeftOver(0)
-		return false
-	}
-	p.selections, p.keys = selections, keys
-	p.settleKeys(keys)
-	return true
-}
-
-func (p *planner) openKeys(keys []elementKey) {
-	for i := range keys {
-		p.ledger.open(p.keyAccount(keys, i))
-	}
-}
-
-// keyAccount names a key's account. Those of a key that is given twice differ.
-func (p *planner) keyAccount(keys []elementKey, i int) string {
-	field := keys[i].field()
-	for _, earlier := range keys[:i] {
-		if earlier.field() == keys[i].field() {
-			field += "'"
-		}
-	}
-	return p.accountOf(field)
-}
-
-// place is where the annotation names the network of a selection.
-func (p *planner) place(selection int) Position {
-	for _, k := range p.keys {
-		if k.element == selection && strings.EqualFold(k.key, "name") {
-			return p.doc.within(p.annotation, k.at)
-		}
-	}
-	return p.doc.at(p.annotation)
-}
-
-// accountOf tells the templates of one object apart.
-func (p *planner) accountOf(field string) string {
-	return strings.TrimPrefix(p.pod.at[len(p.object.path):].String()+": "+field, ": ")
-}
-
-// settleKeys reports the keys that say nothing. The others are converted, if
-// the pod is.
-func (p *planner) settleKeys(keys []elementKey) {
-	path := p.annotationPath(attachment.NetworksAnnotation)
-	does := effects(keys, func(element int) []string { return p.selections[element].Unknown })
-	stated := p.object.stated != "" || p.env.options.Namespace != ""
-	for i, k := range keys {
-		switch does[i] {
-		case unknown:
-			p.add(UnknownKey, path, p.doc.within(p.annotation, k.at), "networks[%d].%s means nothing to Multus or nadra", k.element, k.key)
-			p.ledger.settle(p.keyAccount(keys, i), Reported, UnknownKey)
-		case overruled:
-			p.add(KeyWithoutEffect, path, p.doc.within(p.annotation, k.at), "networks[%d].%s is overruled by another key", k.element, k.key)
-			p.ledger.settle(p.keyAccount(keys, i), Reported, KeyWithoutEffect)
-		}
-	}
-	if !stated && len(namespaces(keys)) < len(p.selections) {
-		p.add(NamespaceAssumed, p.object.path.Child("metadata", "namespace"), p.doc.at(p.object.node), "taken to be %q", p.object.ref.Namespace)
-	}
-}
-
-// namespaces are the elements that state one.
-func namespaces(keys []elementKey) map[int]bool {
-	out := map[int]bool{}
-	for _, k := range keys {
-		if strings.EqualFold(k.key, "namespace") {
-			out[k.element] = true
+// containers returns the pod's containers, init containers first.
+func (p pod) containers() []container {
+	var out []container
+	for _, list := range []string{"initContainers", "containers"} {
+		for i, n := range items(get(p.template, "spec", list)) {
+			if n = yamledit.Resolved(n); !isMapping(n) {
+				continue
+			}
+			sidecar := str(get(n, "restartPolicy")) == "Always"
+			out = append(out, container{n, p.at.Child("spec", list).Index(i), list == "initContainers" && !sidecar})
 		}
 	}
 	return out
+}
+
+// annotationPath returns the path of an annotation.
+func (p pod) annotationPath(name string) Path {
+	return p.at.Child("metadata", "annotations", name)
 }

@@ -9,12 +9,13 @@ import (
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
-// Pods whose networks draw from a pool have had this from the network resources
-// injector: a volume in which they read their labels, their annotations, with
-// network-status among them, and their huge pages. It is a volume and no part of
-// the claim since network-status is written when the containers start.
+// The network resources injector gives these to pods whose networks draw from a pool: a volume
+// with the pod's labels, annotations and huge pages. The annotations have network-status, which
+// is written when the containers start, so the claim could not have it.
 const (
 	PodInfoVolume = "podnetinfo"
 	PodInfoPath   = "/etc/podnetinfo"
@@ -22,36 +23,36 @@ const (
 	containerNameVariable = "CONTAINER_NAME"
 )
 
-// podInfoEdits add the volume and what belongs to it.
-func (p *planner) podInfoEdits() []Edit {
-	o := p.env.options
-	if o.NoPodInfo || !o.Pools || len(p.references()) == 0 || p.hasPodInfo() {
+// podInfoEdits returns the edits that add the volume, its mounts and the variables. references
+// has the pools from which the pod's networks draw.
+func podInfoEdits(p pod, o Options, references map[string]int64) []Edit {
+	if o.NoPodInfo || !o.Pools || len(references) == 0 || p.hasPodInfo() {
 		return nil
 	}
 	files := []any{
-		fields{{"path", "labels"}, {"fieldRef", fields{{"fieldPath", "metadata.labels"}}}},
-		fields{{"path", "annotations"}, {"fieldRef", fields{{"fieldPath", "metadata.annotations"}}}},
+		fields{{Key: "path", Value: "labels"}, {Key: "fieldRef", Value: fields{{Key: "fieldPath", Value: "metadata.labels"}}}},
+		fields{{Key: "path", Value: "annotations"}, {Key: "fieldRef", Value: fields{{Key: "fieldPath", Value: "metadata.annotations"}}}},
 	}
 	var edits []Edit
 	for _, c := range p.mainContainers() {
 		if huge := hugePageFiles(c); len(huge) > 0 {
 			files = append(files, huge...)
-			// By its name a container finds its own files.
-			value := fields{{"name", containerNameVariable}, {"value", str(get(c.node, "name"))}}
+			// A container finds its own files by its name.
+			value := fields{{Key: "name", Value: containerNameVariable}, {Key: "value", Value: str(get(c.node, "name"))}}
 			edits = append(edits, appendNamed(get(c.node, "env"), c.path.Child("env"), value)...)
 		}
-		mount := fields{{"name", PodInfoVolume}, {"mountPath", PodInfoPath}, {"readOnly", true}}
+		mount := fields{{Key: "name", Value: PodInfoVolume}, {Key: "mountPath", Value: PodInfoPath}, {Key: "readOnly", Value: true}}
 		edits = append(edits, appendNamed(get(c.node, "volumeMounts"), c.path.Child("volumeMounts"), mount)...)
 	}
-	volume := fields{{"name", PodInfoVolume}, {"downwardAPI", fields{{"items", files}}}}
-	return append(edits, appendNamed(get(p.pod.template, "spec", "volumes"), p.pod.at.Child("spec", "volumes"), volume)...)
+	volume := fields{{Key: "name", Value: PodInfoVolume}, {Key: "downwardAPI", Value: fields{{Key: "items", Value: files}}}}
+	return append(edits, appendNamed(get(p.template, "spec", "volumes"), p.at.Child("spec", "volumes"), volume)...)
 }
 
-// hasPodInfo reports whether the pod has such a volume: by the injector, whose
-// webhook came first, by an earlier conversion, or by its author, under any name.
-// A mount without its volume is from an author who counts on the injector.
-func (p *planner) hasPodInfo() bool {
-	if named(get(p.pod.template, "spec", "volumes"), PodInfoVolume) {
+// hasPodInfo reports whether the pod has such a volume: from the injector, from an earlier
+// conversion, or from its author under any name. A mount of PodInfoVolume without the volume is
+// from an author who relies on the injector.
+func (p pod) hasPodInfo() bool {
+	if hasNamed(get(p.template, "spec", "volumes"), PodInfoVolume) {
 		return true
 	}
 	return slices.ContainsFunc(p.mainContainers(), func(c container) bool {
@@ -62,14 +63,14 @@ func (p *planner) hasPodInfo() bool {
 	})
 }
 
-// mainContainers are those that are no init containers, nor sidecars.
-func (p *planner) mainContainers() []container {
+// mainContainers returns the containers without init containers and sidecars.
+func (p pod) mainContainers() []container {
 	return slices.DeleteFunc(p.containers(), func(c container) bool { return c.path[len(c.path)-2] != "containers" })
 }
 
-// hugePageFiles are the files about a container's huge pages, in MiB. For huge
-// pages limits and requests are equal: when a webhook sees the pod the API server
-// has filled in the requests, and a manifest gets the same files.
+// hugePageFiles returns the files about a container's huge pages, in MiB. It reads limits and
+// requests, which are equal for huge pages: the API server fills in the requests before the
+// webhook sees the pod, and a manifest must get the same files.
 func hugePageFiles(c container) []any {
 	name := str(get(c.node, "name"))
 	if name == "" {
@@ -77,7 +78,7 @@ func hugePageFiles(c container) []any {
 	}
 	var sizes []string
 	for _, list := range resourceLists {
-		entries(get(c.node, "resources", list), func(key, value *yaml.Node) {
+		yamledit.Entries(get(c.node, "resources", list), func(key, value *yaml.Node) {
 			size, huge := strings.CutPrefix(key.Value, corev1.ResourceHugePagesPrefix)
 			if q, err := resource.ParseQuantity(str(value)); huge && size != "" && err == nil && !q.IsZero() {
 				sizes = append(sizes, size)
@@ -87,30 +88,26 @@ func hugePageFiles(c container) []any {
 	var out []any
 	for _, size := range sortedSet(sizes) {
 		for _, of := range []string{"request", "limit"} {
-			out = append(out, fields{
-				{"path", fmt.Sprintf("hugepages_%s_%s_%s", strings.ReplaceAll(size, "i", ""), of, name)},
-				{"resourceFieldRef", fields{
-					{"containerName", name}, {"resource", of + "s." + corev1.ResourceHugePagesPrefix + size}, {"divisor", "1Mi"},
-				}},
-			})
+			ref := fields{
+				{Key: "containerName", Value: name},
+				{Key: "resource", Value: of + "s." + corev1.ResourceHugePagesPrefix + size},
+				{Key: "divisor", Value: "1Mi"},
+			}
+			file := fmt.Sprintf("hugepages_%s_%s_%s", strings.ReplaceAll(size, "i", ""), of, name)
+			out = append(out, fields{{Key: "path", Value: file}, {Key: "resourceFieldRef", Value: ref}})
 		}
 	}
 	return out
 }
 
-// appendNamed adds an item to a list, which may not be there, unless the list has
-// one of its name.
+// appendNamed returns the edit that adds an item to a list, which may be absent. It returns
+// none if the list has an item of the same name.
 func appendNamed(list *yaml.Node, at Path, item fields) []Edit {
 	switch {
-	case named(list, item[0].value.(string)):
+	case hasNamed(list, item[0].Value.(string)):
 		return nil
-	case isEmpty(list):
-		return []Edit{{Add, at, []any{item}}}
+	case yamledit.IsEmpty(list):
+		return []Edit{{Op: Add, Path: at, Value: []any{item}}}
 	}
-	return []Edit{{Add, at.Child("-"), item}}
-}
-
-// named reports whether a list has an item of a name.
-func named(list *yaml.Node, name string) bool {
-	return slices.ContainsFunc(items(list), func(item *yaml.Node) bool { return str(get(item, "name")) == name })
+	return []Edit{{Op: Add, Path: at.Child("-"), Value: item}}
 }

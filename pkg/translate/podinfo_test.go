@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The volume is what the API takes it for, with nothing that it would drop.
+// TestPodInfoIsAVolume checks that the API's type accepts all fields of the volume.
 func TestPodInfoIsAVolume(t *testing.T) {
 	pod := `{"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": "lan"}}, "spec": {
 		"containers": [{"name": "a", "resources": {"limits": {"hugepages-1Gi": "1Gi"}}}], "volumes": [{"name": "x"}]}}`
@@ -49,8 +49,8 @@ func TestPodInfoIsAVolume(t *testing.T) {
 	}
 }
 
-// What ends at one place of a text is written in the order that keeps it apart,
-// whatever the container and its pod end with.
+// TestPodInfoShapes checks edits at the same place of the text, after containers and pods that end in
+// different ways.
 func TestPodInfoShapes(t *testing.T) {
 	for _, tail := range []string{
 		"    env:\n    - name: A\n      value: b\n",

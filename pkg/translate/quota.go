@@ -4,13 +4,15 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
-// checkQuota reports quotas that count a resource which networks draw from.
+// checkQuota reports quotas of a resource from which networks draw.
 func (e *environment) checkQuota(o object, r *reporter) {
 	switch {
 	case o.group == "" && o.ref.Kind == "ResourceQuota":
-		entries(get(o.node, "spec", "hard"), func(key, _ *yaml.Node) {
+		yamledit.Entries(get(o.node, "spec", "hard"), func(key, _ *yaml.Node) {
 			name := strings.TrimPrefix(strings.TrimPrefix(key.Value, "requests."), "limits.")
 			if e.pools[name] {
 				r.add(QuotaOldName, o.path.Child("spec", "hard", key.Value), r.doc.at(key), "networks draw from %s", name)

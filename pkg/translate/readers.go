@@ -3,21 +3,18 @@ package translate
 import (
 	"fmt"
 	"slices"
-
-	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// annotationReaders are plugins, for interfaces or addresses, whose controllers
-// read the networks annotation of pods themselves: without it they prepare
-// nothing, and the plugin fails.
+// annotationReaders are plugins, for interfaces or addresses, whose controllers read the
+// networks annotation of pods. Without it they prepare nothing, and the plugin fails.
 var annotationReaders = []string{"kube-ovn", "ovn-k8s-cni-overlay"}
 
-// readersOf says who besides Multus reads the pod's annotation, so far as the
-// input shows it.
-func (p *planner) readersOf() []string {
+// readers names the programs besides Multus that read the pod's annotation, as far as the input
+// shows.
+func (r *request) readers() []string {
 	var out []string
-	for _, s := range p.selections {
-		n, _ := p.network(s.Network)
+	for _, s := range r.selections {
+		n, _ := r.network(s.Network)
 		for _, plugin := range annotationReaders {
 			if n.ipam == plugin || slices.Contains(n.plugins, plugin) {
 				out = append(out, fmt.Sprintf("the controller of plugin %s", plugin))
@@ -27,17 +24,18 @@ func (p *planner) readersOf() []string {
 			out = append(out, "the plugin that serves its IPAMClaim")
 		}
 	}
-	if p.env.policies[p.object.ref.Namespace] {
-		out = append(out, "whoever enforces the namespace's MultiNetworkPolicies")
+	if r.env.policies[r.object.ref.Namespace] {
+		out = append(out, "the controller of the namespace's MultiNetworkPolicies")
 	}
 	return sortedSet(out)
 }
 
-// keepsAnnotation reports a pod whose annotation cannot be dropped.
-func (p *planner) keepsAnnotation() bool {
-	readers := p.readersOf()
+// keepsAnnotation reports the readers of an annotation that was to be dropped, and whether
+// there are any.
+func (r *request) keepsAnnotation() bool {
+	readers := r.readers()
 	for _, reader := range readers {
-		p.add(AnnotationRead, p.annotationPath(attachment.NetworksAnnotation), p.doc.at(p.annotation), "%s reads it", reader)
+		r.add(AnnotationRead, r.path(), r.at(), "%s reads it", reader)
 	}
 	return len(readers) > 0
 }

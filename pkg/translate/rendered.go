@@ -15,17 +15,18 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	apifield "k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/nadra-dev/nadra/internal/yamledit"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/operators"
 )
 
-// makesNetwork reports whether an object is one of which a network operator
-// makes a NetworkAttachmentDefinition.
+// makesNetwork reports whether a network operator makes a NetworkAttachmentDefinition of an object.
 func makesNetwork(o object) bool { return operators.Knows(o.ref.APIVersion, o.ref.Kind) }
 
-// render judges the network that an operator would make of an object. One that
-// the input has counts as it is there; configs are those.
-func (n *judged) render(e *environment, configs map[attachment.NetworkRef]string) {
+// render checks the network that an operator would make of an object. configs has the
+// configurations of the networks in the input, which take precedence.
+func (n *inputNetwork) render(e *environment, configs map[attachment.NetworkRef]string) {
 	o := e.options.Operators
 	if o.Namespace == "" {
 		o.Namespace = e.options.namespace()
@@ -38,26 +39,26 @@ func (n *judged) render(e *environment, configs map[attachment.NetworkRef]string
 		made, notes, err = operators.Render(values, o)
 	}
 	if config, there := configs[n.ref]; there {
+		n.duplicate = true
 		n.compare(config, made, err)
 		return
 	}
-	n.is = true
 	n.addNotes(notes)
 	n.addErrors(err)
 	if _, blocked := n.blocker(); blocked {
-		n.blocked = fmt.Errorf("network %s: no operator makes it of %s", n.ref, n.object.ref)
+		n.blocked = fmt.Errorf("the operator makes no network %s of %s", n.ref, n.object.ref)
 	} else {
 		n.network, _ = networkOf(made)
 		n.definition = e.standAlone(made, n.object)
-		n.add(NetworkRendered, n.object.path, n.doc.at(n.object.node), "its network is %s", n.ref)
-		n.seekOnNodes(e, n.object.path)
+		n.add(NetworkRendered, n.object.path, n.doc.at(n.object.node), "the operator makes network %s of it", n.ref)
+		n.checkNodes(e, n.object.path)
 	}
-	n.know(e, n.object.path.Child("spec", "resourceName"))
+	n.index(e, n.object.path.Child("spec", "resourceName"))
 }
 
-// target is the network's name, also where it cannot be rendered. Of objects
-// without a namespace NVIDIA's operator makes networks in default.
-func (n *judged) target(namespace string) attachment.NetworkRef {
+// target returns the name of the network, even if it cannot be rendered. NVIDIA's operator makes
+// the networks of objects without a namespace in "default".
+func (n *inputNetwork) target(namespace string) attachment.NetworkRef {
 	ref := attachment.NetworkRef{Namespace: str(get(n.object.node, "spec", "networkNamespace")), Name: n.object.ref.Name}
 	switch {
 	case ref.Namespace != "":
@@ -71,15 +72,15 @@ func (n *judged) target(namespace string) attachment.NetworkRef {
 	return ref
 }
 
-// decoded is an object as the API server gets it. Clients read YAML 1.1, in
-// which a bare on or yes is no string.
+// decoded returns an object as the API server gets it. Clients parse YAML 1.1, in which on and yes
+// without quotes are booleans.
 func decoded(o object) (map[string]any, error) {
 	var values map[string]any
 	if err := o.node.Decode(&values); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", o.ref, err)
 	}
 	spec, _ := values["spec"].(map[string]any)
-	entries(get(o.node, "spec"), func(key, value *yaml.Node) {
+	yamledit.Entries(get(o.node, "spec"), func(key, value *yaml.Node) {
 		var truth bool
 		if value.Style == 0 && value.Kind == yaml.ScalarNode && spec != nil && value.Decode(&truth) == nil {
 			spec[key.Value] = truth
@@ -88,12 +89,11 @@ func decoded(o object) (map[string]any, error) {
 	return values, nil
 }
 
-// compare reports where a network of the input is not what its operator would
-// make: it was edited, or the operator is another version.
-func (n *judged) compare(config string, made *nadv1.NetworkAttachmentDefinition, err error) {
+// compare reports a network of the input that differs from what its operator would make.
+func (n *inputNetwork) compare(config string, made *nadv1.NetworkAttachmentDefinition, err error) {
 	at := n.doc.at(n.object.node)
 	if err != nil {
-		n.add(NetworkDiffers, n.object.path, at, "%s is there, though no operator makes it: %v", n.ref, err)
+		n.add(NetworkDiffers, n.object.path, at, "%s exists, but the operator would not make it: %s", n.ref, reason.Message(err))
 		return
 	}
 	if keys := differences(config, made.Spec.Config); len(keys) > 0 {
@@ -101,8 +101,8 @@ func (n *judged) compare(config string, made *nadv1.NetworkAttachmentDefinition,
 	}
 }
 
-// differences are the keys, at the top, whose JSON values differ. What is no
-// JSON differs in all.
+// differences returns the top-level keys whose JSON values differ. It treats invalid JSON as an
+// empty object.
 func differences(a, b string) []string {
 	var x, y map[string]any
 	_ = json.Unmarshal([]byte(a), &x)
@@ -116,7 +116,7 @@ func differences(a, b string) []string {
 	return keys
 }
 
-// noteCodes has a code for each reason of a note.
+// noteCodes has the code of each reason of a note.
 var noteCodes = map[operators.Reason]Code{
 	operators.Unknown:  OperatorFieldUnknown,
 	operators.LeftOut:  OperatorFieldIdle,
@@ -127,7 +127,7 @@ var noteCodes = map[operators.Reason]Code{
 	operators.NotMade:  OperatorFails,
 }
 
-func (n *judged) addNotes(notes []operators.Note) {
+func (n *inputNetwork) addNotes(notes []operators.Note) {
 	for _, note := range notes {
 		at := n.pathOf(note.Path)
 		n.add(noteCodes[note.Reason], at, n.place(at), "%s", note.Why)
@@ -135,7 +135,7 @@ func (n *judged) addNotes(notes []operators.Note) {
 }
 
 // addErrors reports each error at its field.
-func (n *judged) addErrors(err error) {
+func (n *inputNetwork) addErrors(err error) {
 	var all utilerrors.Aggregate
 	switch {
 	case err == nil:
@@ -148,22 +148,21 @@ func (n *judged) addErrors(err error) {
 			}
 		}
 	default:
-		n.add(NotRendered, n.object.path, n.doc.at(n.object.node), "%v", err)
+		n.add(NotRendered, n.object.path, n.doc.at(n.object.node), "%s", reason.Message(err))
 	}
 }
 
 var pathStep = regexp.MustCompile(`[^.\[\]]+`)
 
-// pathOf is a path of pkg/operators, e.g. spec.trunk[0].id.
-func (n *judged) pathOf(path string) Path {
+// pathOf converts a path of pkg/operators, such as spec.trunk[0].id.
+func (n *inputNetwork) pathOf(path string) Path {
 	return n.object.path.Child(pathStep.FindAllString(path, -1)...)
 }
 
-// standAlone is a definition as one creates it where its operator is not. The
-// mark by which sriov-network-operator knows its own stays out: it says that
-// the operator may overwrite the definition, and has to delete it together with
-// the object. A definition that states no namespace because its object states
-// none goes where that goes.
+// standAlone returns a definition for a cluster without its operator. It removes the annotation by
+// which sriov-network-operator recognizes its definitions, because the operator would overwrite
+// the definition and delete it with the object. If the object states no namespace, neither does
+// the definition.
 func (e *environment) standAlone(made *nadv1.NetworkAttachmentDefinition, o object) *nadv1.NetworkAttachmentDefinition {
 	out := made.DeepCopy()
 	delete(out.Annotations, operators.OwnerAnnotation)

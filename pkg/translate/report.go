@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
 // reporter collects the findings of one object.
@@ -14,6 +16,7 @@ type reporter struct {
 	findings []Finding
 }
 
+// add adds a finding about the value at a path.
 func (r *reporter) add(code Code, path Path, at Position, format string, args ...any) {
 	r.findings = append(r.findings, Finding{
 		Code: code, Severity: severityOf(code), Object: r.object.ref,
@@ -21,13 +24,13 @@ func (r *reporter) add(code Code, path Path, at Position, format string, args ..
 	})
 }
 
-// place is where the object has what a path leads to, or as much of it as it
-// has: a mapping or list begins with its key.
+// place returns the position of the value at a path, or of its nearest parent that exists. A
+// mapping or list begins with its key.
 func (r *reporter) place(path Path) Position {
 	n, at := r.object.node, r.object.node
 	for _, s := range path[len(r.object.path):] {
-		parent := resolved(n)
-		if n = step(parent, s); n == nil {
+		parent := yamledit.Resolved(n)
+		if n = yamledit.Child(parent, s); n == nil {
 			break
 		}
 		if at = n; n.Kind != yaml.ScalarNode && parent.Kind == yaml.MappingNode {
@@ -37,7 +40,7 @@ func (r *reporter) place(path Path) Position {
 	return r.doc.at(at)
 }
 
-// blocker is the code of the first finding that blocks.
+// blocker returns the code of the first finding that blocks.
 func (r *reporter) blocker() (Code, bool) {
 	for _, f := range r.findings {
 		if f.Severity == Blocker {
@@ -47,7 +50,7 @@ func (r *reporter) blocker() (Code, bool) {
 	return "", false
 }
 
-// has reports whether there is a finding of a code.
+// has reports whether there is a finding with a code.
 func (r *reporter) has(code Code) bool {
 	for _, f := range r.findings {
 		if f.Code == code {
@@ -57,7 +60,7 @@ func (r *reporter) has(code Code) bool {
 	return false
 }
 
-// bare is an error's text after a prefix, where a finding says that anyway.
+// bare returns the text of an error after a prefix that the finding has, too.
 func bare(err error, prefix string) string {
 	if _, rest, found := strings.Cut(err.Error(), prefix); found {
 		return rest

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -8,54 +9,46 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
-// resourceLists are the mappings of a container's resources that can name a
-// pool. For extended resources they are equal where both are there.
+// resourceLists are the mappings of a container's resources that can name a pool. For extended
+// resources they must be equal if both exist.
 var resourceLists = []string{"limits", "requests"}
 
-// references counts the pod's networks by the pool of nadra's that they draw from.
-func (p *planner) references() map[string]int64 {
-	out := map[string]int64{}
-	for _, s := range p.selections {
-		n, found := p.network(s.Network)
-		if !found {
-			continue
-		}
-		if by, _ := p.deviceOf(n); by == byPool {
-			out[n.resourceName]++
-		}
-	}
-	return out
+// resourceMatcher matches the devices that a pod's containers request with the pod's networks:
+// the devices of networks leave limits and requests, the others stay.
+type resourceMatcher struct {
+	*request
+	// references counts the networks by the pool of nadra from which they draw.
+	references map[string]int64
 }
 
-// checkResources opens an account for each resource that a network of the pod
-// draws from; matched is set where there is one.
-func (p *planner) checkResources() (matched bool) {
-	references := p.references()
-	for _, c := range p.containers() {
+// check opens an account for each resource from which a network of the pod draws. It reports
+// whether there is one.
+func (m *resourceMatcher) check() (matched bool) {
+	for _, c := range m.pod.containers() {
 		for _, list := range resourceLists {
-			entries(get(c.node, "resources", list), func(key, value *yaml.Node) {
-				if references[key.Value] == 0 {
+			yamledit.Entries(get(c.node, "resources", list), func(key, value *yaml.Node) {
+				if m.references[key.Value] == 0 {
 					return
 				}
 				matched = true
 				at := c.path.Child("resources", list, key.Value)
-				p.ledger.open(at.String())
+				m.ledger.open(at.String())
 				if _, ok := count(value); !ok {
-					p.add(ResourceUnread, at, p.doc.at(value), "%q is no number of devices", str(value))
+					m.add(ResourceUnread, at, m.doc.at(value), "%q is not a number of devices", str(value))
 				}
 			})
 		}
 	}
-	if len(references) > 0 && p.exclusiveCPUs() {
-		p.add(ExclusiveCPUs, p.pod.at.Child("spec"), p.doc.at(keyNode(p.pod.template, "spec")), "the pod's CPUs are whole and its networks need devices")
+	if len(m.references) > 0 && m.pod.exclusiveCPUs() {
+		m.add(ExclusiveCPUs, m.pod.at.Child("spec"), m.doc.at(keyNode(m.pod.template, "spec")), "the pod has whole CPUs, and its networks need devices")
 	}
 	return matched
 }
 
-// count reads a number of devices.
+// count parses a number of devices.
 func count(n *yaml.Node) (int64, bool) {
 	q, err := resource.ParseQuantity(str(n))
 	if err != nil {
@@ -65,31 +58,32 @@ func count(n *yaml.Node) (int64, bool) {
 	return i, ok && i >= 0
 }
 
-// resourceEdits match the pod's devices with its networks: what comes with a
-// network is taken out of limits and requests, and only the surplus remains.
-func (p *planner) resourceEdits() []Edit {
-	left := map[string]map[string]int64{} // by container and resource: what remains
-	references := p.references()
-	for _, name := range slices.Sorted(maps.Keys(references)) {
-		p.match(name, references[name], left)
+// remaining counts the devices that stay in limits and requests, by container and resource.
+type remaining map[string]map[string]int64
+
+// edits returns the edits that take the devices of networks out of limits and requests.
+func (m *resourceMatcher) edits() []Edit {
+	left := remaining{}
+	for _, name := range slices.Sorted(maps.Keys(m.references)) {
+		m.match(name, m.references[name], left)
 	}
 	var edits []Edit
-	for _, c := range p.containers() {
+	for _, c := range m.pod.containers() {
 		for _, list := range resourceLists {
-			edits = append(edits, p.listEdits(c, list, left[c.path.String()])...)
+			edits = append(edits, m.listEdits(c, list, left[c.path.String()])...)
 		}
 	}
 	return edits
 }
 
-// match distributes the networks of one pool over the containers' devices, in
-// their order. Init containers run one after the other and before the others,
-// so each of them can use the same devices.
-func (p *planner) match(name string, references int64, left map[string]map[string]int64) {
+// match distributes the networks of one pool over the devices of the containers, in their
+// order. Each init container can use the same devices, because init containers run one after
+// the other and before the others.
+func (m *resourceMatcher) match(name string, references int64, left remaining) {
 	var have, most int64
 	open := references
-	for _, c := range p.containers() {
-		devices := asked(c, name)
+	for _, c := range m.pod.containers() {
+		devices := requestedDevices(c, name)
 		taken := min(devices, references)
 		if c.init {
 			most = max(most, devices)
@@ -103,17 +97,27 @@ func (p *planner) match(name string, references int64, left map[string]map[strin
 		}
 		left[c.path.String()][name] = devices - taken
 	}
-	at := p.annotationPath(attachment.NetworksAnnotation)
 	switch have = max(have, most); {
 	case have < references:
-		p.add(ResourceShortfall, at, p.doc.at(p.annotation), "%s: %d networks, %d devices", name, references, have)
+		m.add(ResourceShortfall, m.path(), m.at(), "the pod requests %d of %s, and %s", have, name, networksTake(references))
 	case have > references:
-		p.add(ResourceSurplus, at, p.doc.at(p.annotation), "%s: %d networks, %d devices; %d remain", name, references, have, have-references)
+		stay := "stay"
+		if have-references == 1 {
+			stay = "stays"
+		}
+		m.add(ResourceSurplus, m.path(), m.at(), "the pod requests %d of %s; %s, and %d %s in limits", have, name, networksTake(references), have-references, stay)
 	}
 }
 
-// asked is how many devices a container asks for.
-func asked(c container, name string) int64 {
+func networksTake(devices int64) string {
+	if devices == 1 {
+		return "its network takes 1"
+	}
+	return fmt.Sprintf("its networks take %d", devices)
+}
+
+// requestedDevices returns the number of devices of a resource that a container requests.
+func requestedDevices(c container, name string) int64 {
 	for _, list := range resourceLists {
 		if n := get(c.node, "resources", list, name); n != nil {
 			devices, _ := count(n)
@@ -123,21 +127,21 @@ func asked(c container, name string) int64 {
 	return 0
 }
 
-// listEdits remove or reduce what is matched of one mapping, and the mapping
-// itself when nothing remains of it.
-func (p *planner) listEdits(c container, list string, left map[string]int64) []Edit {
+// listEdits returns the edits that remove or reduce the matched resources of one mapping. They
+// remove the mapping itself if nothing remains in it.
+func (m *resourceMatcher) listEdits(c container, list string, left map[string]int64) []Edit {
 	at := c.path.Child("resources", list)
 	mapping := get(c.node, "resources", list)
 	var edits []Edit
 	removed, total := 0, 0
-	entries(mapping, func(key, _ *yaml.Node) {
+	yamledit.Entries(mapping, func(key, _ *yaml.Node) {
 		total++
 		remains, matched := left[key.Value]
 		switch {
 		case !matched:
 		case remains > 0:
-			edits = append(edits, Edit{Replace, at.Child(key.Value), strconv.FormatInt(remains, 10)})
-			p.ledger.settle(at.Child(key.Value).String(), Reported, ResourceSurplus)
+			edits = append(edits, Edit{Op: Replace, Path: at.Child(key.Value), Value: strconv.FormatInt(remains, 10)})
+			m.ledger.record(at.Child(key.Value).String(), Reported, ResourceSurplus)
 		default:
 			removed++
 			edits = append(edits, Edit{Op: Remove, Path: at.Child(key.Value)})
@@ -149,10 +153,9 @@ func (p *planner) listEdits(c container, list string, left map[string]int64) []E
 	return edits
 }
 
-// exclusiveCPUs reports whether the kubelet would give the pod whole CPUs of
-// its own: all containers have equal requests and limits of CPU and memory, and
-// one has a whole number of CPUs.
-func (p *planner) exclusiveCPUs() bool {
+// exclusiveCPUs reports whether the kubelet would give the pod exclusive CPUs: all containers
+// have equal requests and limits of CPU and memory, and one has a whole number of CPUs.
+func (p pod) exclusiveCPUs() bool {
 	whole := false
 	for _, c := range p.containers() {
 		for _, name := range []string{"cpu", "memory"} {
@@ -166,4 +169,9 @@ func (p *planner) exclusiveCPUs() bool {
 		}
 	}
 	return whole
+}
+
+// requests reports whether a container requests a resource.
+func (p pod) requests(resource string) bool {
+	return slices.ContainsFunc(p.containers(), func(c container) bool { return requestedDevices(c, resource) > 0 })
 }

@@ -5,41 +5,43 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
-// vmHandlers are parts of the names of runtimes that need all interfaces before
-// the sandbox starts. RuntimeClasses are mostly named after their handlers.
+// vmHandlers are parts of the names of runtimes that need all interfaces before the sandbox starts.
+// Most RuntimeClasses are named after their handlers.
 var vmHandlers = []string{
 	"kata", "gvisor", "runsc", "firecracker", "qemu", "cloud-hypervisor", "dragonball", "stratovirt", "peerpod",
 }
 
-// kataAnnotation is how the annotations begin by which pods configure Kata.
+// kataAnnotation is the prefix of the annotations by which pods configure Kata Containers.
 const kataAnnotation = "io.katacontainers."
 
-// checkRuntime finds pods that run in virtual machines, by the handler of their
-// RuntimeClass. Where that is not known, its name tells, or annotations that
-// mean nothing to other runtimes.
-func (p *planner) checkRuntime() {
-	name := get(p.pod.template, "spec", "runtimeClassName")
-	handler, known := p.env.handler(str(name))
+// checkRuntime reports pods that run in virtual machines, by the handler of their RuntimeClass. If
+// the handler is unknown, it goes by the name of the class and by annotations for Kata
+// Containers.
+func (r podRules) checkRuntime() {
+	name := get(r.pod.template, "spec", "runtimeClassName")
+	handler, known := r.env.handler(str(name))
 	if !known {
 		handler = str(name)
 	}
 	if slices.ContainsFunc(vmHandlers, func(part string) bool { return strings.Contains(handler, part) }) {
-		p.add(VMRuntime, p.pod.at.Child("spec", "runtimeClassName"), p.doc.at(name), "handler %s", handler)
+		r.add(VMRuntime, r.pod.at.Child("spec", "runtimeClassName"), r.doc.at(name), "handler %s", handler)
 		return
 	}
 	if known {
 		return
 	}
-	entries(get(p.pod.template, "metadata", "annotations"), func(key, _ *yaml.Node) {
-		if strings.HasPrefix(key.Value, kataAnnotation) && !p.has(VMRuntime) {
-			p.add(VMRuntime, p.annotationPath(key.Value), p.doc.at(key), "the annotation is for Kata Containers")
+	yamledit.Entries(get(r.pod.template, "metadata", "annotations"), func(key, _ *yaml.Node) {
+		if strings.HasPrefix(key.Value, kataAnnotation) && !r.has(VMRuntime) {
+			r.add(VMRuntime, r.pod.annotationPath(key.Value), r.doc.at(key), "the annotation is for Kata Containers")
 		}
 	})
 }
 
-// handler is that of a RuntimeClass of the input or the cluster.
+// handler returns the handler of a RuntimeClass of the input or the cluster.
 func (e *environment) handler(class string) (handler string, known bool) {
 	if h, found := e.handlers[class]; found || class == "" || e.options.LookupRuntimeClass == nil {
 		return h, found

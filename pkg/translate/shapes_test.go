@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// shapeHeads begin a pod, up to its last container.
+// shapeHeads are the beginnings of pods, up to the last container.
 var shapeHeads = []string{
 	"apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:\n    k8s.v1.cni.cncf.io/networks: lan\nspec:\n  containers:\n  - name: c\n",
 	"apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:\n    k8s.v1.cni.cncf.io/networks: |\n      [\n        {\"name\": \"lan\"}\n      ]\nspec:\n  hostAliases: []\n\n  containers:\n\n  # first\n  - name: c\n\n",
 	"apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: {\n    k8s.v1.cni.cncf.io/networks: '[{\"name\": \"lan\"}]' }\nspec:\n  initContainers:\n  - {name: a}\n  - {name: b, image: c}\n  containers:\n  -\n    name: c\n",
 }
 
-// shapeTails are what a container and its pod may end with.
+// shapeTails are the ends of a container and its pod.
 var shapeTails = []string{
 	"    args:\n    - |\n      x\n      y",
 	"    args:\n    - |-\n      x\n      y",
@@ -82,7 +82,7 @@ var shapeTails = []string{
 const poolOfShapes = "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata:\n  name: lan\n" +
 	"  annotations:\n    k8s.v1.cni.cncf.io/resourceName: intel.com/vf\n---\n"
 
-// Everyday YAML can be edited, in all of its shapes.
+// TestShapes checks that usual forms of YAML can be edited.
 func TestShapes(t *testing.T) {
 	for _, head := range shapeHeads {
 		for _, tail := range shapeTails {
@@ -101,7 +101,7 @@ func shape(t *testing.T, text string) {
 		checkParses(t, got)
 		checkIdempotent(t, in, got)
 		if len(got.Workloads) != 1 || !got.Workloads[0].Changed {
-			t.Errorf("%q is left alone: %v", text, got.Findings)
+			t.Errorf("%q was not converted: %v", text, got.Findings)
 		}
 	}
 }

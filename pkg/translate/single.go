@@ -6,13 +6,15 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
-// PodResult is what the rules say about one pod.
+// PodResult is the result for one pod.
 type PodResult struct {
-	// Edits change the pod; encoded, they are a JSON Patch.
+	// Edits change the pod. Encoded, they are a JSON Patch.
 	Edits []Edit
-	// Templates are those that the edits refer to and LookupTemplate does not
+	// Templates has the templates to which the edits refer and that LookupTemplate does not
 	// find, in order.
 	Templates []*resourceapi.ResourceClaimTemplate
 	Findings  []Finding
@@ -20,31 +22,27 @@ type PodResult struct {
 	Accounts  []Account
 }
 
-// Pod converts one pod of a namespace, given as JSON or YAML. Networks come
-// from the options' Lookup. Owners do not matter: a pod that is about to be
-// created is where they end.
+// Pod converts one pod of a namespace, given as JSON or YAML. It finds networks by the options'
+// Lookup. It ignores the pod's owners, because the pod is about to be created.
 func Pod(manifest []byte, o Options) (PodResult, error) {
-	d := &document{file: "pod", text: manifest}
-	d.parse()
-	if d.err != nil {
-		return PodResult{}, fmt.Errorf("reading the pod: %w", d.err)
+	d, err := parseDocument("pod", yamledit.Part{Text: manifest})
+	if err != nil {
+		return PodResult{}, fmt.Errorf("reading the pod: %w", err)
 	}
 	list := objects(d, o.namespace())
 	if len(list) != 1 {
-		return PodResult{}, errors.New("reading the pod: it is no object")
+		return PodResult{}, errors.New("reading the pod: not an object")
 	}
 	object := list[0]
-	// A request for admission may leave kind and apiVersion out.
+	// An admission request may omit kind and apiVersion.
 	object.ref.APIVersion, object.ref.Kind, object.group = "v1", "Pod", ""
 	r := &reporter{doc: d, object: object}
 	if n := get(object.node, "metadata", "labels", launcherLabel); str(n) == launcher {
-		r.add(VirtualMachines, object.path.Child("metadata", "labels", launcherLabel), d.at(n), "its networks are left to KubeVirt and Multus")
+		r.add(VirtualMachines, object.path.Child("metadata", "labels", launcherLabel), d.at(n), "KubeVirt and Multus keep its networks")
 	}
 	w := &work{object: object, reporter: r, ledger: newLedger(object)}
 	env := newEnvironment(o)
-	done := (&planner{
-		reporter: r, pod: pod{object: object, template: object.node, at: object.path}, env: env, ledger: w.ledger,
-	}).plan()
+	done := planPod(subject{r, pod{object: object, template: object.node, at: object.path}, env, w.ledger})
 	done.templates = slices.DeleteFunc(done.templates, func(t *resourceapi.ResourceClaimTemplate) bool {
 		return env.template(t.Namespace, t.Name) != nil
 	})

@@ -6,12 +6,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
-
-	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// template is what a ResourceClaimTemplate of the input or the cluster says; nil
-// if there is none. One that cannot be read says nothing.
+// template returns the spec of a ResourceClaimTemplate of the input or the cluster, nil if there is
+// none. The spec of an invalid template is empty.
 func (e *environment) template(namespace, name string) *resourceapi.ResourceClaimTemplateSpec {
 	if t := e.templates[namespace+"/"+name]; t != nil || e.options.LookupTemplate == nil {
 		return t
@@ -22,30 +20,24 @@ func (e *environment) template(namespace, name string) *resourceapi.ResourceClai
 	return nil
 }
 
-// templateSpec reads the spec of a manifest.
+// templateSpec decodes the spec of a manifest. It returns an empty spec if it is invalid.
 func templateSpec(node *yaml.Node) *resourceapi.ResourceClaimTemplateSpec {
 	spec := &resourceapi.ResourceClaimTemplateSpec{}
-	var raw any
-	if node == nil || node.Decode(&raw) != nil {
-		return spec
-	}
-	text, err := json.Marshal(raw)
-	if err != nil || json.Unmarshal(text, spec) != nil {
+	if !decodeNode(node, spec) {
 		return &resourceapi.ResourceClaimTemplateSpec{}
 	}
 	return spec
 }
 
-// checkTemplate compares a template with the one of its name, if that is there.
-func (e *environment) checkTemplate(p *planner, t *resourceapi.ResourceClaimTemplate) {
-	if there := e.template(t.Namespace, t.Name); there != nil && !sameSpec(there.Spec, t.Spec.Spec) {
-		p.add(TemplateChanged, p.annotationPath(attachment.NetworksAnnotation), p.doc.at(p.annotation), "%s/%s", t.Namespace, t.Name)
+// checkTemplate reports an existing template of the same name with another content.
+func (r *request) checkTemplate(t *resourceapi.ResourceClaimTemplate) {
+	if there := r.env.template(t.Namespace, t.Name); there != nil && !sameSpec(there.Spec, t.Spec.Spec) {
+		r.add(TemplateChanged, r.path(), r.at(), "%s/%s", t.Namespace, t.Name)
 	}
 }
 
-// sameSpec compares by value, as the API server may write defaults and keys
-// in another order: what nadra asks for must be there, and nothing else of what
-// it would say.
+// sameSpec reports whether two specs have the same requests and configs. It compares by value,
+// because the API server may add defaults and reorder keys.
 func sameSpec(got, want resourceapi.ResourceClaimSpec) bool {
 	if len(got.Devices.Requests) != len(want.Devices.Requests) {
 		return false

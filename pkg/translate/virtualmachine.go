@@ -8,17 +8,17 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// The pod of a virtual machine has the annotation by KubeVirt, which goes by
-// what Multus reports about it.
+// The label of the pods of virtual machines. KubeVirt writes their annotation and relies on what
+// Multus reports about it.
 const launcherLabel, launcher = "kubevirt.io", "virt-launcher"
 
-// isVirtualMachine reports whether an object is one of KubeVirt's.
+// isVirtualMachine reports whether an object is a virtual machine of KubeVirt, or has one.
 func isVirtualMachine(o object) bool {
 	return (o.group == "kubevirt.io" || o.group == "pool.kubevirt.io") && strings.HasPrefix(o.ref.Kind, "VirtualMachine")
 }
 
-// multusOf is the first thing by which a virtual machine asks for a network of
-// Multus, nil if there is none, and the networks that its spec names.
+// multusOf returns the networks of Multus that a virtual machine's spec names, and the first node
+// by which the machine requests one, nil if it requests none.
 func multusOf(o object) (first *yaml.Node, networks []string) {
 	found := func(n *yaml.Node) {
 		if first == nil {

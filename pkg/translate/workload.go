@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
 // object is one Kubernetes object of a document.
@@ -14,34 +16,34 @@ type object struct {
 	node *yaml.Node
 	path Path // within the document: empty, or items and an index
 	ref  ObjectRef
-	// group is the API group, e.g. apps.
+	// group is the API group, such as apps.
 	group string
-	// stated is the namespace that the manifest states; ref has the one that
-	// is meant.
+	// stated is the namespace that the manifest states. ref has the effective one.
 	stated string
 }
 
-// objects are those of a document; those of a List are its items.
+// objects returns the objects of a document: the items of a List, or the document's object.
 func objects(d *document, namespace string) []object {
-	if !isMapping(d.root) {
+	if !isMapping(d.Root) {
 		return nil
 	}
-	kind, isList := strings.CutSuffix(str(get(d.root, "kind")), "List")
-	list := get(d.root, "items")
+	kind, isList := strings.CutSuffix(str(get(d.Root, "kind")), "List")
+	list := get(d.Root, "items")
 	if !isList || list == nil {
-		return []object{objectAt(d, d.root, nil, ObjectRef{}, namespace)}
+		return []object{objectAt(d, d.Root, nil, ObjectRef{}, namespace)}
 	}
-	// The items of a PodList, as the API server answers, say neither.
-	implied := ObjectRef{APIVersion: str(get(d.root, "apiVersion")), Kind: kind}
+	// The items of a PodList of the API server have neither.
+	implied := ObjectRef{APIVersion: str(get(d.Root, "apiVersion")), Kind: kind}
 	var out []object
 	for i, item := range items(list) {
-		if item = resolved(item); isMapping(item) {
+		if item = yamledit.Resolved(item); isMapping(item) {
 			out = append(out, objectAt(d, item, Path{"items"}.Index(i), implied, namespace))
 		}
 	}
 	return out
 }
 
+// objectAt returns the object at a node. ref has the kind if the node states none.
 func objectAt(d *document, node *yaml.Node, path Path, ref ObjectRef, namespace string) object {
 	o := object{doc: d, node: node, path: path, stated: str(get(node, "metadata", "namespace"))}
 	if kind := str(get(node, "kind")); kind != "" || ref.Kind == "" {
@@ -59,7 +61,7 @@ func objectAt(d *document, node *yaml.Node, path Path, ref ObjectRef, namespace 
 	return o
 }
 
-// groupOf is the API group of an apiVersion; empty for the core.
+// groupOf returns the API group of an apiVersion, "" for the core group.
 func groupOf(apiVersion string) string {
 	group, _, found := strings.Cut(apiVersion, "/")
 	if !found {
@@ -68,19 +70,18 @@ func groupOf(apiVersion string) string {
 	return group
 }
 
-// clusterKinds are those of the kinds that the rules know which have no
-// namespace.
+// clusterKinds are the kinds without a namespace among those that the rules know.
 var clusterKinds = []string{"ClusterQueue", "DeviceClass", "HostDeviceNetwork", "IPoIBNetwork", "MacvlanNetwork", "RuntimeClass"}
 
-// TemplatePath says where objects of a kind have their pod templates. A step of
-// "*" stands for all values of a mapping or list.
+// TemplatePath is the path of the pod templates in objects of a kind. A step of "*" stands for all
+// values of a mapping or list.
 type TemplatePath struct {
-	// Group is the API group, e.g. batch; empty for the core.
+	// Group is the API group, such as batch, or empty for the core group.
 	Group, Kind string
 	Path        Path
 }
 
-// templatePaths are those that are known. A Pod is its own template.
+// templatePaths has the paths of the known kinds. A Pod is its own template.
 var templatePaths = []TemplatePath{
 	{"", "Pod", nil},
 	{"", "PodTemplate", Path{"template"}},
@@ -109,13 +110,13 @@ var templatePaths = []TemplatePath{
 // pod is a pod or a pod template.
 type pod struct {
 	object
-	// node and path are the template's, where object's are the whole object's.
+	// template and at are the node and path of the template.
 	template *yaml.Node
 	at       Path // within the document
 }
 
-// podsOf finds an object's pod templates; known is false for kinds that have
-// none that is known.
+// podsOf returns the pod templates of an object. known is false if the path of the kind's
+// template is unknown.
 func podsOf(o object, more []TemplatePath) (pods []pod, known bool) {
 	for _, t := range slices.Concat(templatePaths, more) {
 		if t.Kind != o.ref.Kind || t.Group != o.group {
@@ -129,9 +130,9 @@ func podsOf(o object, more []TemplatePath) (pods []pod, known bool) {
 	return pods, known
 }
 
-// expand calls found for every mapping that the path leads to.
+// expand calls found for every mapping to which a path leads.
 func expand(n *yaml.Node, at, path Path, found func(*yaml.Node, Path)) {
-	n = resolved(n)
+	n = yamledit.Resolved(n)
 	switch {
 	case n == nil:
 	case len(path) == 0:
@@ -145,11 +146,11 @@ func expand(n *yaml.Node, at, path Path, found func(*yaml.Node, Path)) {
 			expand(item, at.Child(strconv.Itoa(i)), path[1:], found)
 		}
 	default:
-		entries(n, func(key, value *yaml.Node) { expand(value, at.Child(key.Value), path[1:], found) })
+		yamledit.Entries(n, func(key, value *yaml.Node) { expand(value, at.Child(key.Value), path[1:], found) })
 	}
 }
 
-// annotation returns an annotation's value; nil if there is none.
+// annotation returns the value of an annotation, nil if there is none.
 func annotation(n *yaml.Node, name string) *yaml.Node {
 	return get(n, "metadata", "annotations", name)
 }

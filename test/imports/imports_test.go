@@ -32,8 +32,8 @@ const module = "github.com/nadra-dev/nadra/"
 var pure = []string{
 	"internal/bundle", "internal/canary", "internal/cleanup", "internal/doctor", "internal/gate", "internal/inspect",
 	"internal/jsontext", "internal/owned", "internal/probe", "internal/report", "internal/snapshot", "internal/uninstall",
-	"internal/upgrade", "internal/version",
-	"pkg/admission", "pkg/api/v1alpha1", "pkg/attachment", "pkg/operators", "pkg/pools", "pkg/translate",
+	"internal/upgrade", "internal/version", "internal/yamledit",
+	"pkg/admission", "pkg/api/reason", "pkg/api/v1alpha1", "pkg/attachment", "pkg/operators", "pkg/pools", "pkg/translate",
 }
 
 // typesOf names the impure package whose types a pure package may use.

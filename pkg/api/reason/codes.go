@@ -23,6 +23,7 @@ const (
 	OwnerContradiction Code = "OwnerContradiction"
 	OwnerUnclear       Code = "OwnerUnclear"
 	TemplateNotCreated Code = "TemplateNotCreated"
+	TemplateMissing    Code = "TemplateMissing"
 	ObjectNotRead      Code = "ObjectNotRead"
 	ControllerBug      Code = "ControllerBug"
 )

@@ -59,6 +59,9 @@ func Of(err error) Code {
 // Text puts the code before a message.
 func (c Code) Text(message string) string { return "[" + string(c) + "] " + message }
 
+// Message returns the text of an error without its code, for a text that has another code.
+func Message(err error) string { return strings.Replace(err.Error(), Of(err).Text(""), "", 1) }
+
 // In returns the first code in a text, "" if it has none. Kubelet, container runtime and
 // API server put words of their own around the texts of nadra.
 func In(text string) Code {

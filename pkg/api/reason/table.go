@@ -71,6 +71,8 @@ var table = []Entry{
 		"The cause follows: the API server, or a right of the controller. The pod's owner tries again."},
 	{TemplateNotCreated, Admit, "The webhook cannot create the ResourceClaimTemplate of the pod.", OfCluster,
 		"Raise the quota count/resourceclaimtemplates.resource.k8s.io, or give the controller its ClusterRole: the API server's reason follows. One template serves all pods of equal needs."},
+	{TemplateMissing, Admit, "A waiting pod refers to a ResourceClaimTemplate that does not exist, and the pod's annotation does not determine its content.", OfPod,
+		"Create the ResourceClaimTemplate, or delete the pod so that its successor is admitted again."},
 	{ObjectNotRead, Admit, "The API server did not give the controller an object, or gave one that it does not understand.", OfCluster,
 		"The cause follows. Whoever creates the pod tries again."},
 	{ControllerBug, Admit, "nadra's controller has a bug. No other pod is held back.", OfCluster,

@@ -1,4 +1,4 @@
-package translate
+package yamledit
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Places and offsets are each other's inverse, in lines of any length.
+// TestPlaces checks that place and offset are inverse, in lines of any length.
 func TestPlaces(t *testing.T) {
 	text := "a\n" + strings.Repeat("äb€", 3*markEvery) + "\r\n\n" + strings.Repeat("x", longLine+7)
 	s := newSource([]byte(text))
@@ -26,6 +26,6 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	if got := s.offset(line, column+utf8.RuneCountInString(text)); got != len(text) {
-		t.Errorf("behind the end is %d", got)
+		t.Errorf("the offset behind the end is %d", got)
 	}
 }

@@ -1,4 +1,4 @@
-package translate
+package yamledit
 
 import (
 	"bytes"
@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// source is a text and where its lines begin. The YAML parser says where a node
-// begins; source finds where it ends.
+// source is a text with an index of its lines. The YAML parser reports where a node begins;
+// source finds where it ends.
 type source struct {
 	text   []byte
 	starts []int
-	// marks are for long lines, by line: the offset of every so many characters.
-	// JSON may be one line of many megabytes.
+	// marks has, by line, the offset of every markEvery-th character of a long line. JSON may
+	// be one line of many megabytes.
 	marks map[int][]int
 }
 
@@ -35,6 +35,7 @@ func newSource(text []byte) source {
 	return s
 }
 
+// mark records the offsets of every markEvery-th character of a line.
 func (s *source) mark(line int, text []byte) {
 	if s.marks == nil {
 		s.marks = map[int][]int{}
@@ -49,7 +50,7 @@ func (s *source) mark(line int, text []byte) {
 	}
 }
 
-// lineStarts are the offsets of the text's lines, by the parser's rules.
+// lineStarts returns the offsets of the text's lines by the YAML parser's rules.
 func lineStarts(text []byte) []int {
 	first := 0
 	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
@@ -73,7 +74,7 @@ func lineStarts(text []byte) []int {
 	return starts
 }
 
-// offset is the index of a line and column, both from 1; a column is a rune.
+// offset returns the offset of a line and column, both from 1; a column is a rune.
 func (s source) offset(line, column int) int {
 	if line < 1 || line > len(s.starts) {
 		return len(s.text)
@@ -91,7 +92,7 @@ func (s source) offset(line, column int) int {
 	return at
 }
 
-// place is the line and column, from 1, of an index.
+// place returns the line and column, both from 1, of an offset.
 func (s source) place(at int) (line, column int) {
 	line, found := slices.BinarySearch(s.starts, at)
 	if !found {

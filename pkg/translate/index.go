@@ -7,43 +7,46 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/operators"
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
 
-// learned is what came of the networks of the input, without their nodes.
-type learned struct {
+// index is the result for the networks of the input, without their nodes.
+type index struct {
 	findings []Finding
 	// networks are in the input's order.
-	networks []learnedNetwork
+	networks []indexedNetwork
 }
 
-type learnedNetwork struct {
+type indexedNetwork struct {
 	verdict NetworkVerdict
-	// definition is one to be created.
+	// definition is a definition to create, or nil.
 	definition *nadv1.NetworkAttachmentDefinition
 }
 
-// learnAll takes note of all objects that the rules refer to, and judges the
-// networks among them.
-func (e *environment) learnAll(files []File) learned {
+// index records all objects to which the rules refer, and checks the networks among them. It
+// skips documents that cannot be parsed, which convertFile reports.
+func (e *environment) index(files []File) index {
 	docs := make([][]*document, len(files))
 	parallel(len(files), func(i int) {
-		for _, d := range split(files[i]) {
-			if teaches(d.text) {
-				d.parse()
+		for _, part := range yamledit.Split(files[i].Data) {
+			if !mayBeIndexed(part.Text) {
+				continue
+			}
+			if d, err := parseDocument(files[i].Name, part); err == nil {
 				docs[i] = append(docs[i], d)
 			}
 		}
 	})
-	var networks []judged
+	var networks []inputNetwork
 	for _, d := range slices.Concat(docs...) {
 		for _, o := range objects(d, e.options.namespace()) {
 			if isNetwork(o) || makesNetwork(o) {
-				networks = append(networks, judged{reporter: &reporter{doc: d, object: o}, ref: refOf(o.ref)})
+				networks = append(networks, inputNetwork{reporter: &reporter{doc: d, object: o}, ref: refOf(o.ref)})
 			} else {
-				e.learn(o)
+				e.indexObject(o)
 			}
 		}
 	}
@@ -53,35 +56,36 @@ func (e *environment) learnAll(files []File) learned {
 			n.read(e, configs)
 		}
 	}
-	// What operators would make comes after what is there.
+	// Networks of the input take precedence over those that operators would make.
 	for i := range networks {
 		if n := &networks[i]; makesNetwork(n.object) {
 			n.render(e, configs)
 		}
 	}
-	var out learned
+	var out index
 	for i := range networks {
 		out.add(&networks[i], e)
 	}
 	return out
 }
 
-func (l *learned) add(n *judged, e *environment) {
-	l.findings = append(l.findings, n.findings...)
-	if !n.is {
+// add adds the findings of an object, and its network unless another object has it.
+func (x *index) add(n *inputNetwork, e *environment) {
+	x.findings = append(x.findings, n.findings...)
+	if n.duplicate {
 		return
 	}
-	one := learnedNetwork{verdict: n.verdict(e)}
+	one := indexedNetwork{verdict: n.verdict(e)}
 	if e.options.RenderNetworks {
 		one.definition = n.definition
 	}
-	l.networks = append(l.networks, one)
+	x.networks = append(x.networks, one)
 }
 
 const policyKind = "MultiNetworkPolicy"
 
-// taught are the kinds that are taken note of.
-var taught = func() [][]byte {
+// indexed are the kinds, and names of ConfigMaps, of the objects that the index records.
+var indexed = func() [][]byte {
 	kinds := [][]byte{[]byte(nadKind), []byte(policyKind), []byte("RuntimeClass"), []byte("DeviceClass"), []byte("ResourceClaimTemplate")}
 	for _, name := range append(PoolConfigMaps(), pools.PolicyKind) {
 		kinds = append(kinds, []byte(name))
@@ -92,16 +96,16 @@ var taught = func() [][]byte {
 	return kinds
 }()
 
-// teaches reports whether a document may have an object to take note of.
-func teaches(text []byte) bool {
-	return slices.ContainsFunc(taught, func(kind []byte) bool { return bytes.Contains(text, kind) })
+// mayBeIndexed reports whether a document may have an object for the index.
+func mayBeIndexed(text []byte) bool {
+	return slices.ContainsFunc(indexed, func(kind []byte) bool { return bytes.Contains(text, kind) })
 }
 
-// learn takes note of an object that the rules for others refer to.
-func (e *environment) learn(o object) {
+// indexObject records an object to which the rules for other objects refer.
+func (e *environment) indexObject(o object) {
 	switch {
 	case definesPools(o):
-		e.learnPools(o)
+		e.indexPools(o)
 	case o.group == "node.k8s.io" && o.ref.Kind == "RuntimeClass":
 		e.handlers[o.ref.Name] = str(get(o.node, "handler"))
 	case o.group == nadGroup && o.ref.Kind == policyKind:

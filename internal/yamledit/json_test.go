@@ -1,21 +1,24 @@
-package translate
+package yamledit
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// What both read, they read alike: values, and where they are.
-func TestJSONReadsAsYAML(t *testing.T) {
+const podJSON = `{"metadata": {"generateName": "web-", "ownerReferences": [{"kind": "ReplicaSet", "name": "web"}],
+	"annotations": {"k8s.v1.cni.cncf.io/networks": "lan"}},
+	"spec": {"containers": [{"name": "a", "resources": {"limits": {"intel.com/vf": "1"}}}, {"name": "b"}]}}`
+
+// TestJSONParsesAsYAML compares the nodes of both parsers, with their positions.
+func TestJSONParsesAsYAML(t *testing.T) {
 	for _, text := range []string{
 		`{"a": [1, -2.5, 1e3, 18446744073709551615, true, null, "x\n\"y\""], "b": {}, "c": []}`,
 		"---\n{\n  \"a\" : {\"b\":[ {\"c\":\"ä\", \"d\": \"…\"}, 1]}\n}\n",
 		"--- [\r\n\t\"a\", \"\u2028\", 2]",
 		"{\"a\": \"\", \"b\":\n\n{\"c\": 1}}",
-		onePod,
+		podJSON,
 	} {
 		var node yaml.Node
 		if err := yaml.Unmarshal([]byte(text), &node); err != nil {
@@ -23,7 +26,7 @@ func TestJSONReadsAsYAML(t *testing.T) {
 		}
 		got, want := jsonRoot([]byte(text)), node.Content[0]
 		if got == nil || !same(got, want) {
-			t.Errorf("%s is read otherwise", text)
+			t.Errorf("%s: the parsers disagree", text)
 			continue
 		}
 		samePlaces(t, got, want)
@@ -40,25 +43,9 @@ func samePlaces(t *testing.T, got, want *yaml.Node) {
 	}
 }
 
-// JSON that the YAML parser refuses is converted like any other, and keeps its
-// escapes.
-func TestJSONOnly(t *testing.T) {
-	long := strings.Repeat("k", 2000)
-	for _, odd := range []string{`"\ud83d\ude00"`, "\"\x7f\"", `"\ud83d"`, `{"` + long + `": 1}`, `"\u0000"`, `"\/"`} {
-		text := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"k8s.v1.cni.cncf.io/networks": "lan"}},
- "x": ` + odd + `, "spec": {"containers": [{"name": "c", "args": [` + odd + `]}]}}`
-		in := Input{Files: []File{{"p.json", []byte(text)}}}
-		got := Convert(in)
-		if len(got.Workloads) != 1 || !got.Workloads[0].Changed || !json.Valid(got.Files[0].Data) || strings.Count(string(got.Files[0].Data), odd) != 2 {
-			t.Errorf("%s: got %v\n%s", odd, got.Findings, got.Files[0].Data)
-		}
-		checkIdempotent(t, in, got)
-	}
-}
-
-// No text is read as something else than encoding/json reads.
+// FuzzJSON checks that the span of every node of a JSON text is valid JSON.
 func FuzzJSON(f *testing.F) {
-	for _, seed := range []string{onePod, `{"a": [1, {"b": null}]}`, "--- []", `{"a": "\ud83d\ude00"}`, `[[[1.5e-3, -0]]]`} {
+	for _, seed := range []string{podJSON, `{"a": [1, {"b": null}]}`, "--- []", `{"a": "\ud83d\ude00"}`, `[[[1.5e-3, -0]]]`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -73,7 +60,7 @@ func FuzzJSON(f *testing.F) {
 				t.Fatalf("%q has no end: %v", n.Value, err)
 			}
 			if part := []byte(text)[source.start(n):end]; !json.Valid(part) {
-				t.Fatalf("%q is not where it should be but %q", n.Value, part)
+				t.Fatalf("the span of %q is %q", n.Value, part)
 			}
 			return true
 		})

@@ -1,4 +1,4 @@
-package translate
+package yamledit
 
 import (
 	"bytes"
@@ -10,16 +10,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var errText = errors.New("the text is not where the parser said")
+var errText = errors.New("the text is not at the position that the parser reported")
 
+// start returns the offset of a node.
 func (s source) start(n *yaml.Node) int { return s.offset(n.Line, n.Column) }
 
-// lineStart is the offset of the line that has the offset at.
+// lineStart returns the offset of the line that contains at.
 func (s source) lineStart(at int) int {
 	return bytes.LastIndexByte(s.text[:at], '\n') + 1
 }
 
-// nextLine is the offset of the line after the one that has at.
+// nextLine returns the offset of the line after the one that contains at.
 func (s source) nextLine(at int) int {
 	if i := bytes.IndexByte(s.text[at:], '\n'); i >= 0 {
 		return at + i + 1
@@ -27,7 +28,7 @@ func (s source) nextLine(at int) int {
 	return len(s.text)
 }
 
-// end is the offset after a node.
+// end returns the offset after a node.
 func (s source) end(n *yaml.Node) (int, error) {
 	at, err := s.properties(s.start(n))
 	if err != nil {
@@ -48,8 +49,7 @@ func (s source) end(n *yaml.Node) (int, error) {
 	return s.end(n.Content[len(n.Content)-1])
 }
 
-// properties skips a node's tag and anchor. Those of a block collection may be
-// on a line of their own; it is measured by its children anyway.
+// properties skips a node's tag and anchor and returns the offset after them.
 func (s source) properties(at int) (int, error) {
 	for at < len(s.text) && (s.text[at] == '&' || s.text[at] == '!') {
 		for at < len(s.text) && !isSpace(s.text[at]) {
@@ -63,7 +63,7 @@ func (s source) properties(at int) (int, error) {
 	return at, nil
 }
 
-// blank skips white space, line ends and comments.
+// blank returns the offset after white space, line ends and comments.
 func (s source) blank(at int) int {
 	for at < len(s.text) {
 		switch {
@@ -80,6 +80,7 @@ func (s source) blank(at int) int {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
+// scalarEnd returns the offset after a scalar that begins at an offset.
 func (s source) scalarEnd(n *yaml.Node, at int) (int, error) {
 	switch {
 	case n.Style&yaml.SingleQuotedStyle != 0:
@@ -92,7 +93,8 @@ func (s source) scalarEnd(n *yaml.Node, at int) (int, error) {
 	return s.plainEnd(n.Value, at)
 }
 
-// quotedEnd finds the closing quote: ” is one in single quotes, \" in double.
+// quotedEnd returns the offset after the closing quote. It skips a doubled quote in single
+// quotes and a backslash with its character in double quotes.
 func (s source) quotedEnd(at int, quote byte) (int, error) {
 	if at >= len(s.text) || s.text[at] != quote {
 		return 0, errText
@@ -110,8 +112,8 @@ func (s source) quotedEnd(at int, quote byte) (int, error) {
 	return 0, errText
 }
 
-// plainEnd follows the words of a plain scalar, which has no escapes; between
-// them are white space and line ends.
+// plainEnd returns the offset after the words of a plain scalar. A plain scalar has no
+// escapes; white space and line ends separate its words.
 func (s source) plainEnd(value string, at int) (int, error) {
 	for i, word := range strings.Fields(value) {
 		for i > 0 && at < len(s.text) {
@@ -129,9 +131,9 @@ func (s source) plainEnd(value string, at int) (int, error) {
 	return at, nil
 }
 
-// blockEnd is the end of a literal or folded scalar. Its words are those of its
-// value, as in a plain one. Where the header says to keep them, empty lines
-// after the last word belong to it.
+// blockEnd returns the offset after a literal or folded scalar. Its words are those of its
+// value, as in a plain scalar. If the header has a "+", the empty lines after the last word
+// belong to the scalar.
 func (s source) blockEnd(n *yaml.Node, at int) (int, error) {
 	header := s.nextLine(at)
 	end := at + len(bytes.TrimRight(s.text[at:header], "\r\n"))
@@ -155,7 +157,7 @@ func (s source) blockEnd(n *yaml.Node, at int) (int, error) {
 	return end, nil
 }
 
-// skip goes over white space and line ends.
+// skip returns the offset after white space and line ends.
 func (s source) skip(at int) int {
 	for at < len(s.text) && isSpace(s.text[at]) {
 		at++
@@ -163,7 +165,7 @@ func (s source) skip(at int) int {
 	return at
 }
 
-// flowEnd finds the bracket that closes a flow collection, after its last child.
+// flowEnd returns the offset after the bracket that closes a flow collection.
 func (s source) flowEnd(n *yaml.Node, at int) (int, error) {
 	closing := map[byte]byte{'{': '}', '[': ']'}
 	if at >= len(s.text) || closing[s.text[at]] == 0 {

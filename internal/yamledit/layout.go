@@ -1,4 +1,4 @@
-package translate
+package yamledit
 
 import (
 	"bytes"
@@ -6,16 +6,25 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// layoutOf reads a document's habits off its first nested mapping and list.
-func layoutOf(d *document) layout {
-	l := layout{step: 2, list: -1, newline: "\n", quoted: d.root.Style&yaml.FlowStyle != 0}
-	if bytes.Contains(d.text, []byte("\r\n")) {
+// layout is how a document is written. Additions follow it.
+type layout struct {
+	// step is the indentation of a mapping in a mapping, list that of a list in a mapping.
+	step, list int
+	newline    string
+	// quoted is set for JSON.
+	quoted bool
+}
+
+// layoutOf reads the layout of a document from its first nested mapping and list.
+func layoutOf(d *Document) layout {
+	l := layout{step: 2, list: -1, newline: "\n", quoted: d.Root.Style&yaml.FlowStyle != 0}
+	if bytes.Contains(d.Text, []byte("\r\n")) {
 		l.newline = "\r\n"
 	}
 	stepped := false
-	walk(d.root, func(n *yaml.Node) bool {
+	walk(d.Root, func(n *yaml.Node) bool {
 		if n.Kind == yaml.MappingNode {
-			entries(n, func(key, value *yaml.Node) {
+			Entries(n, func(key, value *yaml.Node) {
 				indent := value.Column - key.Column
 				switch {
 				case value.Style&yaml.FlowStyle != 0 && !l.quoted || len(value.Content) == 0:

@@ -1,4 +1,4 @@
-package translate
+package yamledit
 
 import (
 	"fmt"
@@ -8,11 +8,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A tree is what a document should read back as: nodes of the document as it
-// was, and map[string]any, []any and strings (a tag and a text) where edits
-// have changed it.
+// A tree is what an edited document must parse as: nodes of the document before the edits, and
+// map[string]any, []any and strings (a tag and a text) at the edited places.
 
-// patch makes an edit in a tree: the meaning that the splices are held to.
+// patch applies an edit to a tree.
 func patch(root *any, e Edit) error {
 	return patchAt(root, e.Path, e)
 }
@@ -35,20 +34,20 @@ func patchAt(at *any, path Path, e Edit) error {
 			return patchAt(&v[i], path[1:], e)
 		}
 	}
-	return fmt.Errorf("editing %s: there is no such place", e.Path)
+	return fmt.Errorf("editing %s: no such path", e.Path)
 }
 
 func patchMapping(m map[string]any, path Path, e Edit) error {
 	child, found := m[path[0]]
 	switch {
 	case !found && (len(path) > 1 || e.Op != Add):
-		return fmt.Errorf("editing %s: there is no such place", e.Path)
+		return fmt.Errorf("editing %s: no such path", e.Path)
 	case len(path) == 1 && e.Op == Remove:
 		delete(m, path[0])
 		return nil
 	}
 	if s, isString := e.Value.(string); len(path) == 1 && isString && isNumber(s) {
-		// A number in quotes stays one, and one without stays one.
+		// A number keeps its quotes, or stays without.
 		if old, isNode := child.(*yaml.Node); isNode && old.Tag == "!!int" {
 			m[path[0]] = "!!int " + s
 			return nil
@@ -61,7 +60,7 @@ func patchMapping(m map[string]any, path Path, e Edit) error {
 	return nil
 }
 
-// unfold makes a node one level of values that can be changed.
+// unfold replaces a node by a map or a slice of its children, so that they can be changed.
 func unfold(at *any) {
 	n, isNode := (*at).(*yaml.Node)
 	switch {
@@ -81,8 +80,8 @@ func unfold(at *any) {
 	}
 }
 
-// keyText is the text of a key; one that is no scalar has the text of what is
-// in it.
+// keyText returns the text of a key. It joins the texts of all scalars in a key that is a
+// mapping or a list.
 func keyText(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode {
 		return n.Value
@@ -95,13 +94,13 @@ func keyText(n *yaml.Node) string {
 	return strings.Join(parts, "\x00")
 }
 
-// treeOf is the value of an edit as a tree.
+// treeOf returns the value of an edit as a tree.
 func treeOf(v any) any {
 	switch v := v.(type) {
-	case fields:
+	case Fields:
 		m := map[string]any{}
 		for _, f := range v {
-			m[f.key] = treeOf(f.value)
+			m[f.Key] = treeOf(f.Value)
 		}
 		return m
 	case []any:
@@ -117,8 +116,7 @@ func treeOf(v any) any {
 	return fmt.Sprintf("!!str %v", v)
 }
 
-// reads reports whether a node is what a tree says. A key that occurs twice is
-// not.
+// reads reports whether a node equals a tree. A mapping with a duplicate key equals none.
 func reads(n *yaml.Node, want any) bool {
 	switch want := want.(type) {
 	case *yaml.Node:
@@ -149,7 +147,7 @@ func reads(n *yaml.Node, want any) bool {
 	return false
 }
 
-// same compares all but comments, styles and places.
+// same reports whether two nodes are equal apart from comments, styles and positions.
 func same(a, b *yaml.Node) bool {
 	if a.Kind != b.Kind || a.Tag != b.Tag || a.Value != b.Value || a.Anchor != b.Anchor || len(a.Content) != len(b.Content) {
 		return false

@@ -1,4 +1,4 @@
-package translate
+package yamledit
 
 import (
 	"bytes"
@@ -12,77 +12,94 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// edited returns the document's text with edits made. The document is not
-// changed. What is returned reads back as the edited tree, or there is an error.
-func (d *document) edited(edits []Edit) ([]byte, error) {
-	var want any = d.root
+// Edited applies edits to a file that has one document, and returns its new text. name is the
+// file's name in errors.
+func Edited(name string, data []byte, edits []Edit) ([]byte, error) {
+	parts := Split(data)
+	if len(parts) != 1 {
+		return nil, fmt.Errorf("editing %s: it has %d documents: only a file with one document can be edited", name, len(parts))
+	}
+	d, err := Parse(parts[0])
+	if err != nil {
+		return nil, fmt.Errorf("editing %s: %w", name, err)
+	}
+	if d.Root == nil {
+		return nil, fmt.Errorf("editing %s: it is empty", name)
+	}
+	text, err := d.Edit(edits)
+	if err != nil {
+		return nil, fmt.Errorf("editing %s: %w", name, err)
+	}
+	return text, nil
+}
+
+// Edit returns the document's text with the edits applied. It does not change the document. It
+// returns an error unless the new text parses as the edited tree.
+func (d *Document) Edit(edits []Edit) ([]byte, error) {
+	var want any = d.Root
 	for _, e := range edits {
 		if err := patch(&want, e); err != nil {
 			return nil, err
 		}
 	}
-	now := &document{file: d.file, line: d.line, text: d.text, root: d.root}
-	// What ends at one place of the text is written from the inside out.
+	now := d
+	// Values that end at the same place of the text are written from the inside out.
 	pending := slices.Clone(edits)
 	slices.SortStableFunc(pending, func(a, b Edit) int { return cmp.Compare(len(b.Path), len(a.Path)) })
 	for len(pending) > 0 {
-		rest, err := now.round(pending)
+		next, rest, err := now.round(pending)
 		if err != nil {
 			return nil, err
 		}
 		if len(rest) == len(pending) {
 			return nil, errText
 		}
-		pending = rest
+		now, pending = next, rest
 	}
-	if now.root == nil || !reads(now.root, want) {
-		return nil, errors.New("the changed text reads back as something else")
+	if now.Root == nil || !reads(now.Root, want) {
+		return nil, errors.New("the changed text does not parse as the edited document")
 	}
-	return now.text, nil
+	return now.Text, nil
 }
 
-// round makes the edits that are independent of each other in one go, parses
-// the text anew, and returns those that wait for the next round.
-func (d *document) round(edits []Edit) ([]Edit, error) {
+// round applies the edits that are independent of each other. It returns the document that the
+// new text parses as, and the edits that wait for the next round.
+func (d *Document) round(edits []Edit) (next *Document, waiting []Edit, err error) {
 	sp := &splicer{source: d.source(), flow: map[*yaml.Node]bool{}, layout: layoutOf(d)}
-	var waiting []Edit
 	for _, e := range edits {
-		done, err := sp.edit(d.root, e)
+		done, err := sp.edit(d.Root, e)
 		if err != nil {
-			return nil, fmt.Errorf("editing %s: %w", e.Path, err)
+			return nil, nil, fmt.Errorf("editing %s: %w", e.Path, err)
 		}
 		if !done {
 			waiting = append(waiting, e)
 		}
 	}
-	d.text = sp.apply()
-	d.parse()
-	if d.err != nil {
-		return nil, d.err
-	}
-	return waiting, nil
+	next, err = Parse(Part{Line: d.Line, Text: sp.apply()})
+	return next, waiting, err
 }
 
-// splicer collects replacements of parts of a text.
+// splicer collects replacements in a text.
 type splicer struct {
 	source
 	layout layout
-	parts  []part
-	// flow are the flow collections that have an edit: commas make the next
-	// one depend on it.
+	parts  []replacement
+	// flow has the flow collections that have an edit. Commas make further edits depend on it,
+	// so they wait for the next round.
 	flow map[*yaml.Node]bool
-	// chomped is set when chomp has been at work.
+	// chomped is set once chomp has changed a header.
 	chomped bool
 }
 
-// part replaces text[from:to]. Parts of the same place keep their order.
-type part struct {
+// replacement replaces text[from:to]. Replacements at the same place keep their order.
+type replacement struct {
 	from, to int
 	text     string
 }
 
+// apply returns the text with all replacements.
 func (sp *splicer) apply() []byte {
-	slices.SortStableFunc(sp.parts, func(a, b part) int { return cmp.Compare(a.from, b.from) })
+	slices.SortStableFunc(sp.parts, func(a, b replacement) int { return cmp.Compare(a.from, b.from) })
 	var out bytes.Buffer
 	at := 0
 	for _, p := range sp.parts {
@@ -96,19 +113,20 @@ func (sp *splicer) apply() []byte {
 	return out.Bytes()
 }
 
+// put adds a replacement.
 func (sp *splicer) put(from, to int, text string) error {
 	if from > to || to > len(sp.text) {
 		return errText
 	}
-	sp.parts = append(sp.parts, part{from, to, text})
+	sp.parts = append(sp.parts, replacement{from, to, text})
 	return nil
 }
 
-// edit adds an edit's parts; done is false if it has to wait.
+// edit adds the replacements of an edit. done is false if the edit has to wait.
 func (sp *splicer) edit(root *yaml.Node, e Edit) (done bool, err error) {
 	parent := root
 	for _, s := range e.Path[:len(e.Path)-1] {
-		if parent = step(parent, s); parent == nil {
+		if parent = Child(parent, s); parent == nil {
 			return false, errText
 		}
 	}
@@ -120,7 +138,7 @@ func (sp *splicer) edit(root *yaml.Node, e Edit) (done bool, err error) {
 	last := e.Path[len(e.Path)-1]
 	at := -1
 	if parent.Kind == yaml.MappingNode {
-		at = keyIndex(parent, last)
+		at = KeyIndex(parent, last)
 	}
 	switch {
 	case e.Op == Remove && at >= 0 && inFlow:
@@ -137,7 +155,7 @@ func (sp *splicer) edit(root *yaml.Node, e Edit) (done bool, err error) {
 	return false, errText
 }
 
-// addBlock puts an entry or item on lines of its own after the last one.
+// addBlock adds an entry or item on new lines after the last one.
 func (sp *splicer) addBlock(parent *yaml.Node, key string, value any) error {
 	if len(parent.Content) == 0 {
 		return errText
@@ -152,7 +170,7 @@ func (sp *splicer) addBlock(parent *yaml.Node, key string, value any) error {
 		indent = parent.Column - 1
 		lines = block([]any{value}, indent, sp.layout)
 	} else {
-		lines = spaces(indent) + entry(field{key, value}, indent, sp.layout)
+		lines = spaces(indent) + entry(Field{key, value}, indent, sp.layout)
 	}
 	at := sp.nextLine(end)
 	if at == len(sp.text) && !bytes.HasSuffix(sp.text, []byte("\n")) {
@@ -164,8 +182,8 @@ func (sp *splicer) addBlock(parent *yaml.Node, key string, value any) error {
 	return sp.put(at, at, lines+sp.layout.newline)
 }
 
-// chomp is for a block of text that the file ends with, without a line end: so
-// that it does not get one when lines follow, its header says "-".
+// chomp writes "-" into the header of a block of text with which the file ends, without a line
+// end. Otherwise the value would get a line end when lines follow.
 func (sp *splicer) chomp(n *yaml.Node) error {
 	for len(n.Content) > 0 {
 		n = n.Content[len(n.Content)-1]
@@ -188,8 +206,8 @@ func (sp *splicer) chomp(n *yaml.Node) error {
 	return sp.put(at+1, at+1, "-")
 }
 
-// addFlow puts an entry or item after the last one, on a line of its own if
-// that is how the others are written.
+// addFlow adds an entry or item after the last one, on a new line if the others are on lines
+// of their own.
 func (sp *splicer) addFlow(parent *yaml.Node, key string, value any) error {
 	quoted := sp.layout.quoted
 	lead := ""
@@ -221,7 +239,7 @@ func (sp *splicer) set(parent *yaml.Node, at int, value any) error {
 	if err != nil {
 		return err
 	}
-	if s, isString := value.(string); isString && old.Kind == yaml.ScalarNode && !isEmpty(old) {
+	if s, isString := value.(string); isString && old.Kind == yaml.ScalarNode && !IsEmpty(old) {
 		quoted := old.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 || isNumber(s) && old.ShortTag() == "!!str"
 		if !quoted && isNumber(s) {
 			return sp.put(sp.start(old), end, s)
@@ -237,7 +255,7 @@ func (sp *splicer) set(parent *yaml.Node, at int, value any) error {
 	}
 	text := ": " + flow(value, sp.layout.quoted)
 	if parent.Style&yaml.FlowStyle == 0 {
-		text = entry(field{"k", value}, key.Column-1, sp.layout)[1:]
+		text = entry(Field{"k", value}, key.Column-1, sp.layout)[1:]
 	}
 	return sp.put(from, max(end, from+1), text)
 }
@@ -247,7 +265,7 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// removeBlock takes an entry's lines away, with the comment at their end.
+// removeBlock removes the lines of an entry, with the comment at their end.
 func (sp *splicer) removeBlock(parent *yaml.Node, at int) error {
 	key := parent.Content[at]
 	end, err := sp.end(parent.Content[at+1])
@@ -259,14 +277,14 @@ func (sp *splicer) removeBlock(parent *yaml.Node, at int) error {
 	if len(bytes.TrimLeft(sp.text[line:start], " ")) == 0 {
 		return sp.put(line, sp.nextLine(end), "")
 	}
-	// It shares its line with the "-" of a list.
+	// The entry shares its line with the "-" of a list.
 	if at+2 >= len(parent.Content) {
 		return errText
 	}
 	return sp.put(start, sp.start(parent.Content[at+2]), "")
 }
 
-// removeFlow takes an entry away with the comma before or after it.
+// removeFlow removes an entry with the comma before or after it.
 func (sp *splicer) removeFlow(parent *yaml.Node, at int) error {
 	from := sp.start(parent.Content[at])
 	to, err := sp.end(parent.Content[at+1])

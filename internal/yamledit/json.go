@@ -1,4 +1,4 @@
-package translate
+package yamledit
 
 import (
 	"bytes"
@@ -10,19 +10,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// jsonReader reads JSON as nodes with the places that the YAML parser would
-// give them. That parser refuses some JSON: pairs of \u escapes for one
-// character, the escape \/, the character DEL, and keys of more than a kilobyte.
+// jsonReader reads JSON as nodes, with the positions that the YAML parser would give them. The
+// YAML parser rejects some JSON: pairs of \u escapes for one character, the escape \/, the
+// character DEL, and keys of more than a kilobyte.
 type jsonReader struct {
 	text    []byte
 	decoder *json.Decoder
-	// base is where the decoder's text begins.
+	// base is the offset of the decoder's text.
 	base int
-	// at, line and column are the place that was reached.
+	// at, line and column are the current position.
 	at, line, column int
 }
 
-// jsonRoot returns nil where a document is not JSON.
+// jsonRoot parses a JSON document. It returns nil for anything else.
 func jsonRoot(text []byte) *yaml.Node {
 	base := 0
 	if separates(text) {
@@ -37,8 +37,8 @@ func jsonRoot(text []byte) *yaml.Node {
 	return r.node()
 }
 
-// node reads a value. The text is valid, so there are no errors; the decoder
-// limits how deep values are in each other.
+// node reads a value. It ignores the decoder's errors because the text is valid JSON; the
+// decoder limits the depth of nesting.
 func (r *jsonReader) node() *yaml.Node {
 	r.advance(r.next())
 	n := &yaml.Node{Kind: yaml.ScalarNode, Line: r.line, Column: r.column}
@@ -73,7 +73,7 @@ func numberTag(s string) string {
 	return "!!float"
 }
 
-// next is where the next token begins.
+// next returns the offset of the next token.
 func (r *jsonReader) next() int {
 	at := r.base + int(r.decoder.InputOffset())
 	for at < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[at]) >= 0 {
@@ -82,7 +82,7 @@ func (r *jsonReader) next() int {
 	return at
 }
 
-// advance counts lines and columns, as lineStarts does.
+// advance moves to an offset and counts lines and columns as lineStarts does.
 func (r *jsonReader) advance(to int) {
 	for r.at < to {
 		c, size := utf8.DecodeRune(r.text[r.at:])

@@ -1,4 +1,4 @@
-package translate
+package yamledit
 
 import (
 	"encoding/json"
@@ -8,21 +8,13 @@ import (
 	"strings"
 )
 
-// layout is how a document is written, so that additions look like the rest.
-type layout struct {
-	// step is the indentation of a mapping in a mapping, list that of a list.
-	step, list int
-	newline    string
-	// quoted asks for JSON.
-	quoted bool
-}
-
-// plainForm are strings that need no quotes anywhere in YAML, but for words
-// that mean something.
+// plainForm matches the strings that need no quotes in YAML, unless they are reserved words.
 var plainForm = regexp.MustCompile(`^[A-Za-z/][-A-Za-z0-9._/]*$`)
 
+// words are the reserved words of YAML 1.1 and 1.2.
 var words = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
+// scalar renders a scalar. quoted asks for quotes around all strings.
 func scalar(v any, quoted bool) string {
 	s, isString := v.(string)
 	if !isString {
@@ -42,9 +34,9 @@ func scalar(v any, quoted bool) string {
 func flow(v any, quoted bool) string {
 	var parts []string
 	switch v := v.(type) {
-	case fields:
+	case Fields:
 		for _, f := range v {
-			parts = append(parts, scalar(f.key, quoted)+": "+flow(f.value, quoted))
+			parts = append(parts, scalar(f.Key, quoted)+": "+flow(f.Value, quoted))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case []any:
@@ -56,15 +48,15 @@ func flow(v any, quoted bool) string {
 	return scalar(v, quoted)
 }
 
-// pretty renders a value over several lines of JSON; indent is that of the line
-// it begins on.
+// pretty renders a value over several lines of JSON. indent is the indentation of its first
+// line.
 func pretty(v any, indent int, l layout) string {
 	var parts []string
 	closing := "}"
 	switch v := v.(type) {
-	case fields:
+	case Fields:
 		for _, f := range v {
-			parts = append(parts, scalar(f.key, l.quoted)+": "+pretty(f.value, indent+l.step, l))
+			parts = append(parts, scalar(f.Key, l.quoted)+": "+pretty(f.Value, indent+l.step, l))
 		}
 	case []any:
 		closing = "]"
@@ -79,28 +71,28 @@ func pretty(v any, indent int, l layout) string {
 	return opening + inner + strings.Join(parts, ","+inner) + l.newline + spaces(indent) + closing
 }
 
-// entry renders "key: value" as lines of a block mapping, without the first
-// line's indentation and the last line's end.
-func entry(f field, indent int, l layout) string {
-	switch f.value.(type) {
-	case fields:
-		return scalar(f.key, false) + ":" + l.newline + block(f.value, indent+l.step, l)
+// entry renders "key: value" as lines of a block mapping, without the indentation of the first
+// line and the end of the last one.
+func entry(f Field, indent int, l layout) string {
+	switch f.Value.(type) {
+	case Fields:
+		return scalar(f.Key, false) + ":" + l.newline + block(f.Value, indent+l.step, l)
 	case []any:
-		return scalar(f.key, false) + ":" + l.newline + block(f.value, indent+l.list, l)
+		return scalar(f.Key, false) + ":" + l.newline + block(f.Value, indent+l.list, l)
 	}
-	return scalar(f.key, false) + ": " + scalar(f.value, false)
+	return scalar(f.Key, false) + ": " + scalar(f.Value, false)
 }
 
-// block renders a value as lines of a block collection, the first one indented.
+// block renders a value as lines of a block collection.
 func block(v any, indent int, l layout) string {
 	return spaces(indent) + hanging(v, indent, l)
 }
 
-// hanging is block after something that stands where the first indentation is.
+// hanging renders a value as block does, without the indentation of the first line.
 func hanging(v any, indent int, l layout) string {
 	var lines []string
 	switch v := v.(type) {
-	case fields:
+	case Fields:
 		for _, f := range v {
 			lines = append(lines, entry(f, indent, l))
 		}

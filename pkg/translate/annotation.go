@@ -1,0 +1,107 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// annotationReader reads a pod's networks annotation and opens an account for each of its keys.
+type annotationReader struct {
+	subject
+	annotation *yaml.Node
+	keys       []elementKey
+}
+
+// readAnnotation reads the annotation of a pod. It reports a finding and returns nil if the
+// annotation is invalid or names no network.
+func readAnnotation(s subject, annotation *yaml.Node) *request {
+	value := str(annotation)
+	r := annotationReader{s, annotation, elementKeys(value)}
+	path := s.pod.annotationPath(attachment.NetworksAnnotation)
+	selections, err := attachment.ParseSelections(value, s.object.ref.Namespace)
+	r.openAccounts()
+	if err != nil {
+		if len(r.keys) == 0 {
+			s.ledger.open(r.field("networks"))
+		}
+		if k, found := slashInName(r.keys); found {
+			s.add(SlashInName, path, s.doc.within(annotation, k.at), "%s", bare(err, "networks: "))
+		} else {
+			s.add(BadAnnotation, path, s.doc.within(annotation, syntaxOffset(value)), "%s", bare(err, "networks: "))
+		}
+		return nil
+	}
+	if len(selections) == 0 {
+		s.add(NoNetworks, path, s.doc.at(annotation), "its value is %q", value)
+		s.checkLeftOver(0)
+		return nil
+	}
+	r.checkKeys(selections)
+	return &request{subject: s, annotation: annotation, keys: r.keys, selections: selections, found: map[attachment.NetworkRef]*network{}}
+}
+
+func (r annotationReader) openAccounts() {
+	for i := range r.keys {
+		r.ledger.open(r.account(i))
+	}
+}
+
+// account returns the name of a key's account. The accounts of a repeated key differ.
+func (r annotationReader) account(i int) string {
+	name := r.keys[i].field()
+	for _, earlier := range r.keys[:i] {
+		if earlier.field() == r.keys[i].field() {
+			name += "'"
+		}
+	}
+	return r.field(name)
+}
+
+// field returns the name of a field in the whole object, which may have several pod templates.
+func (r annotationReader) field(name string) string {
+	return strings.TrimPrefix(r.pod.at[len(r.object.path):].String()+": "+name, ": ")
+}
+
+// checkKeys reports the keys that have no effect. The other keys are converted with the pod.
+func (r annotationReader) checkKeys(selections []attachment.Selection) {
+	path := r.pod.annotationPath(attachment.NetworksAnnotation)
+	does := effects(r.keys, func(element int) []string { return selections[element].Unknown })
+	stated := r.object.stated != "" || r.env.options.Namespace != ""
+	for i, k := range r.keys {
+		switch does[i] {
+		case unknown:
+			r.add(UnknownKey, path, r.doc.within(r.annotation, k.at), "networks[%d].%s is not a key of Multus or nadra", k.element, k.key)
+			r.ledger.record(r.account(i), Reported, UnknownKey)
+		case overruled:
+			r.add(KeyWithoutEffect, path, r.doc.within(r.annotation, k.at), "another key overrules networks[%d].%s", k.element, k.key)
+			r.ledger.record(r.account(i), Reported, KeyWithoutEffect)
+		}
+	}
+	if !stated && len(namespaces(r.keys)) < len(selections) {
+		r.add(NamespaceAssumed, r.object.path.Child("metadata", "namespace"), r.doc.at(r.object.node), "assumed %q", r.object.ref.Namespace)
+	}
+}
+
+// namespaces returns the elements that state a namespace.
+func namespaces(keys []elementKey) map[int]bool {
+	out := map[int]bool{}
+	for _, k := range keys {
+		if strings.EqualFold(k.key, "namespace") {
+			out[k.element] = true
+		}
+	}
+	return out
+}
+
+// place returns the position at which the annotation names the network of a selection.
+func (r *request) place(selection int) Position {
+	i := slices.IndexFunc(r.keys, func(k elementKey) bool { return k.element == selection && strings.EqualFold(k.key, "name") })
+	if i < 0 {
+		return r.at()
+	}
+	return r.doc.within(r.annotation, r.keys[i].at)
+}

@@ -1,0 +1,128 @@
+package translate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// deviceSource is where a network of a pod gets its device from.
+type deviceSource int
+
+const (
+	noDeviceNeeded deviceSource = iota // the network needs no device
+	fromPool                           // the claim requests one of nadra's devices
+	fromOtherClaim                     // a claim of the pod for another driver has it
+	noSource                           // the pod gets no device
+)
+
+// deviceSources decides from where the networks of a pod get their devices.
+type deviceSources struct {
+	*request
+	// claims are the pod's claims for other drivers.
+	claims []foreignClaim
+	// references counts the networks by the pool of nadra from which they draw.
+	references map[string]int64
+}
+
+func newDeviceSources(r *request) *deviceSources {
+	d := &deviceSources{request: r, claims: r.foreignClaims(), references: map[string]int64{}}
+	for _, s := range r.selections {
+		n, found := r.network(s.Network)
+		if !found {
+			continue
+		}
+		if source, _ := d.of(n); source == fromPool {
+			d.references[n.resourceName]++
+		}
+	}
+	return d
+}
+
+// of returns where a network gets its device from. why explains any source but nadra.
+func (d *deviceSources) of(n network) (source deviceSource, why string) {
+	pool := n.resourceName
+	if pool == "" {
+		return noDeviceNeeded, ""
+	}
+	facts := d.env.poolFacts(pool)
+	switch facts.Server {
+	case PoolOfNadra:
+		return fromPool, ""
+	case PoolOfDriver:
+		if len(d.claims) > 0 || d.pod.requests(pool) {
+			return fromOtherClaim, fmt.Sprintf("driver %s publishes the devices of pool %s, and the pod requests one itself: nadra's claim requests no second one", facts.By, pool)
+		}
+		return noSource, fmt.Sprintf("driver %s publishes the devices of pool %s, and the pod has no claim for one: add the claim", facts.By, pool)
+	}
+	for _, c := range d.claims {
+		if c.mentions(pool) {
+			return fromOtherClaim, fmt.Sprintf("template %s selects devices of pool %s: nadra's claim requests no second one", c.template, pool)
+		}
+	}
+	return noSource, facts.unserved(pool)
+}
+
+// deviceless reports for each selection whether its network gets its device from another claim
+// of the pod.
+func (d *deviceSources) deviceless() []bool {
+	out := make([]bool, len(d.selections))
+	for i, s := range d.selections {
+		if n, found := d.network(s.Network); found {
+			source, _ := d.of(n)
+			out[i] = source == fromOtherClaim
+		}
+	}
+	return out
+}
+
+// foreignClaim is an entry of a pod's spec.resourceClaims that requests no networks of nadra.
+type foreignClaim struct {
+	template string
+	// texts are the selectors of its requests and their classes.
+	texts []string
+}
+
+// foreignClaims returns the pod's claims for other drivers.
+func (r *request) foreignClaims() []foreignClaim {
+	hand := r.env.handClaims(r.pod)
+	var out []foreignClaim
+	for i, item := range items(get(r.pod.template, "spec", "resourceClaims")) {
+		name := str(get(item, "resourceClaimTemplateName"))
+		path := r.pod.at.Child("spec", "resourceClaims").Index(i).String()
+		if MadeTemplate(name) || slices.ContainsFunc(hand, func(c handClaim) bool { return c.path.String() == path }) {
+			continue
+		}
+		out = append(out, foreignClaim{name, r.env.selectorsOf(r.object.ref.Namespace, name)})
+	}
+	return out
+}
+
+// mentions reports whether a selector of the claim names a pool.
+func (c foreignClaim) mentions(pool string) bool {
+	return slices.ContainsFunc(c.texts, func(text string) bool { return strings.Contains(text, `"`+pool+`"`) })
+}
+
+// selectorsOf returns the selectors of a template's requests and of their classes.
+func (e *environment) selectorsOf(namespace, name string) []string {
+	t := e.template(namespace, name)
+	if t == nil {
+		return nil
+	}
+	var out []string
+	for _, r := range t.Spec.Devices.Requests {
+		if r.Exactly == nil {
+			continue
+		}
+		selectors := r.Exactly.Selectors
+		if class := e.class(r.Exactly.DeviceClassName); class != nil {
+			selectors = slices.Concat(selectors, class.Spec.Selectors)
+		}
+		for _, s := range selectors {
+			if s.CEL != nil {
+				out = append(out, s.CEL.Expression)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package translate
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/nadra-dev/nadra/internal/yamledit"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+const (
+	configSourceAnnotation = "kubernetes.io/config.source"
+	configMirrorAnnotation = "kubernetes.io/config.mirror"
+)
+
+// podRules checks a pod and the networks that it names.
+type podRules struct {
+	*request
+	devices *deviceSources
+}
+
+// check reports the findings about the pod.
+func (r podRules) check() {
+	r.checkPod()
+	r.checkHandClaims()
+	r.checkNetworks()
+}
+
+func (r podRules) checkPod() {
+	at := r.pod.at.Child("spec")
+	if len(r.pod.containers()) == 0 {
+		r.add(NoContainers, at, r.doc.at(r.pod.template), "it has no containers that could refer to a claim")
+	}
+	if n := get(r.pod.template, "spec", "hostNetwork"); str(n) == "true" {
+		r.add(HostNetwork, at.Child("hostNetwork"), r.doc.at(n), "the annotation has no effect, and the conversion adds no claim")
+	}
+	r.checkRuntime()
+	r.checkStatic()
+}
+
+// checkStatic reports a static pod, by its annotations, its owner or its file.
+func (r podRules) checkStatic() {
+	for _, name := range []string{configSourceAnnotation, configMirrorAnnotation} {
+		if n := annotation(r.pod.template, name); n != nil && (name == configMirrorAnnotation || str(n) != "api") {
+			r.add(StaticPod, r.pod.annotationPath(name), r.doc.at(n), "the kubelet created it")
+			return
+		}
+	}
+	if owner := ownerOf(r.object); owner != nil && owner.Kind == "Node" {
+		r.add(StaticPod, r.object.path.Child("metadata", "ownerReferences"), r.doc.at(get(r.object.node, "metadata", "ownerReferences")), "it is the mirror of a static pod")
+		return
+	}
+	if r.object.ref.Kind == "Pod" && strings.Contains(r.doc.file, "etc/kubernetes/manifests/") {
+		r.add(StaticPod, r.pod.at.Child("spec"), r.doc.at(r.object.node), "its file is in the kubelet's manifest folder")
+	}
+}
+
+// checkNetworks reports the networks that nadra could not attach.
+func (r podRules) checkNetworks() {
+	path := r.path()
+	seen := map[attachment.NetworkRef]bool{}
+	for i, s := range r.selections {
+		if seen[s.Network] {
+			continue
+		}
+		seen[s.Network] = true
+		n, found := r.network(s.Network)
+		switch {
+		case !found && r.env.options.AllNetworks:
+			r.add(NetworkMissing, path, r.place(i), "%s does not exist", s.Network)
+		case !found:
+			r.add(NetworkNotInInput, path, r.place(i), "%s is not in the input%s", s.Network, r.mayDraw())
+		case n.blocked != nil:
+			r.add(NetworkUnusable, path, r.place(i), "%s", reason.Message(n.blocked))
+		case n.resourceName != "" && !r.env.options.Pools:
+			r.add(PoolsNotServedUser, path, r.place(i), "%s draws from pool %s", s.Network, n.resourceName)
+		default:
+			r.checkPool(i, n)
+		}
+	}
+}
+
+// checkPool reports a network that gets its device from another driver, or from none.
+func (r podRules) checkPool(selection int, n network) {
+	switch source, why := r.devices.of(n); source {
+	case noSource:
+		r.add(PoolUnserved, r.path(), r.place(selection), "%s: %s", r.selections[selection].Network, why)
+	case fromOtherClaim:
+		r.add(PoolOfOther, r.path(), r.place(selection), "%s: %s", r.selections[selection].Network, why)
+	}
+}
+
+// mayDraw names the resources of the pod from which an unknown network may draw.
+func (r podRules) mayDraw() string {
+	var names []string
+	for _, c := range r.pod.containers() {
+		for _, list := range resourceLists {
+			yamledit.Entries(get(c.node, "resources", list), func(key, _ *yaml.Node) {
+				if domain, name, extended := strings.Cut(key.Value, "/"); extended && !strings.HasSuffix(domain, "kubernetes.io") && name != "gpu" {
+					names = append(names, key.Value)
+				}
+			})
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it may draw from " + strings.Join(sortedSet(names), " or ") + ", which the pod requests"
+}
