@@ -63,14 +63,14 @@ func TestInspect(t *testing.T) {
 	f.eventually(time.Minute, f.says(cli.CodeOK, row, "get", "attachments", "--nad", "blue"))
 	f.eventually(time.Minute, f.says(cli.CodeOK, regexp.MustCompile(`(?m)^novf .* Failed .* AttachFailed: .*no free virtual function`), "get", "att", "-o", "wide"))
 	for pod, says := range map[string]string{
-		"typo":   `(?s)FAILED +definition .*NetworkAttachmentDefinition inspect/blu does not exist.*author of the pod's manifest`,
+		"typo":   `(?s)FAILED +definition .*NetworkAttachmentDefinition inspect/blu does not exist.*Reason: +NetworkNotFound.*author of the pod's manifest`,
 		"remote": `(?s)FAILED +nodes .*none of the nodes with nadra's driver \(` + f.node.Name() + `\) offers it.*administrator of the node`,
-		"novf":   `(?s)FAILED +attachment .*no free virtual function.*Whose job: +the CNI plugin`,
-		"old":    `(?s)FAILED +claim .*nobody serves it.*whoever converts the workload`,
+		"novf":   `(?s)FAILED +attachment .*no free virtual function.*Reason: +PluginFailed.*Whose job: +the CNI plugin`,
+		"old":    `(?s)FAILED +claim .*nobody serves it.*the person who converts the workload`,
 	} {
 		f.eventually(time.Minute, f.says(cli.CodeBlockers, regexp.MustCompile(says), "explain", "pod/"+pod))
 	}
-	f.must(f.says(cli.CodeOK, regexp.MustCompile(`all its networks are there(?s).*10\.83\.0\.`), "explain", "pod", "web")(f.ctx))
+	f.must(f.says(cli.CodeOK, regexp.MustCompile(`all its networks are attached(?s).*10\.83\.0\.`), "explain", "pod", "web")(f.ctx))
 	f.must(f.says(cli.CodeOK, regexp.MustCompile(`"kind": "PodChain"(?s).*"verdict": "ok"`), "explain", "pod/web", "-o", "json")(f.ctx))
 
 	for _, args := range [][]string{{"get", "attachments"}, {"get", "attachments", "-o", "wide"}, {"explain", "pod/web"}, {"explain", "pod/novf"}, {"explain", "pod/remote"}} {
