@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What --save writes is what --from reads.
+// TestSavedIsRead checks that --from reads the output of --save.
 func TestSavedIsRead(t *testing.T) {
 	want := ready()
 	want.Gaps = []Gap{{Part: PartConfig, Node: "node-1", Reason: "no", Remedy: "a right"}}
@@ -31,8 +31,8 @@ func TestParseCapabilities(t *testing.T) {
 		"another kind":    {"apiVersion: nadra.dev/v1alpha1\nkind: ScanReport\n", `"ScanReport"`},
 		"another version": {"apiVersion: nadra.dev/v2\nkind: ClusterCapabilities\n", `"nadra.dev/v2"`},
 		"no YAML":         {"a: [", "yaml"},
-		"no object":       {"- a\n", "not what doctor --save writes"},
-		"a node twice":    {head + "nodes: [{name: a}, {name: a}]\n", "node a is there twice"},
+		"no object":       {"- a\n", "not the output of doctor --save"},
+		"a node twice":    {head + "nodes: [{name: a}, {name: a}]\n", "node a is listed twice"},
 		"a nameless node": {head + "nodes: [{}]\n", "nodes[0] has no name"},
 		"of another type": {head + "nodes: {}\n", "cannot unmarshal"},
 	} {

@@ -103,8 +103,8 @@ func TestFoldedNameIsListedToo(t *testing.T) {
 	if got := shape(r); got != "a/deploy/web (1) a/po/x" {
 		t.Error(got)
 	}
-	if len(saidOf(r).workloads[1]) == 0 {
-		t.Error("what is said of the listed pod is lost")
+	if len(findingsByObject(r).workloads[1]) == 0 {
+		t.Error("the findings of the listed pod are lost")
 	}
 }
 

@@ -43,7 +43,7 @@ func escaped(digest string) string { return strings.ReplaceAll(digest, "+", "&#4
 
 func TestUnknownFormat(t *testing.T) {
 	err := Write(&strings.Builder{}, "xml", Build(Input{}))
-	if err == nil || !strings.Contains(err.Error(), `"xml" is no format`) || !strings.Contains(err.Error(), strings.Join(Formats(), ", ")) {
+	if err == nil || !strings.Contains(err.Error(), `"xml" is not a format`) || !strings.Contains(err.Error(), strings.Join(Formats(), ", ")) {
 		t.Errorf("the error is %v", err)
 	}
 }

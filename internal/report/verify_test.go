@@ -248,7 +248,7 @@ func TestVerifyIsRobust(t *testing.T) {
 	if err := WriteVerify(&strings.Builder{}, "csv", verifyReport(t)); err == nil || !strings.Contains(err.Error(), "table, json, yaml, junit, markdown") {
 		t.Errorf("the error is %v", err)
 	}
-	if err := WritePlan(&strings.Builder{}, "junit", canaryPlan()); err == nil || !strings.Contains(err.Error(), "there are table, json, yaml") {
+	if err := WritePlan(&strings.Builder{}, "junit", canaryPlan()); err == nil || !strings.Contains(err.Error(), "use one of table, json, yaml") {
 		t.Errorf("the error is %v", err)
 	}
 }
