@@ -153,7 +153,7 @@ func TestRead(t *testing.T) {
 		},
 		Nodes: []doctor.Node{one, two},
 		Networks: []doctor.Network{
-			{Namespace: "ran", Name: "bad", Error: "parsing network ran/bad"},
+			{Namespace: "ran", Name: "bad", Error: "[NetworkInvalid] parsing network ran/bad"},
 			{Namespace: "shop", Name: "file", OnNodes: true},
 			{Namespace: "shop", Name: "lan", Plugins: []string{"macvlan", "tuning"}, IPAM: []string{"dhcp"}, Masters: []string{"eth1"}},
 		},

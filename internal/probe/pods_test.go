@@ -82,12 +82,12 @@ func TestDecodePods(t *testing.T) {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
 	for name, test := range map[string]struct{ log, says string }{
-		"nothing":       {"", "the pod said nothing"},
-		"an error":      {"nadra-node: no such flag\n", "the pod said: nadra-node: no such flag"},
-		"no end":        {lines(t, NewPodReport(one)), "it has no end"},
-		"no beginning":  {lines(t, NewPodReport(two), end), "1 pods of 2: the pod's log was cut"},
+		"nothing":       {"", "the pod's log is empty"},
+		"an error":      {"nadra-node: no such flag\n", "no last line: nadra-node: no such flag"},
+		"no end":        {lines(t, NewPodReport(one)), "no last line"},
+		"no beginning":  {lines(t, NewPodReport(two), end), "the log has 1 of 2 pods, because it was cut"},
 		"half a line":   {`{"apiVersion": `, "unexpected end"},
-		"another probe": {`{"apiVersion":"nadra.dev/v1alpha1","kind":"NodeProbe"}`, "it is nadra.dev/v1alpha1 NodeProbe"},
+		"another probe": {`{"apiVersion":"nadra.dev/v1alpha1","kind":"NodeProbe"}`, "the line is nadra.dev/v1alpha1 NodeProbe"},
 	} {
 		if _, err := DecodePods([]byte(test.log)); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: error %v, want %q", name, err, test.says)

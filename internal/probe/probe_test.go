@@ -22,10 +22,10 @@ func TestDecode(t *testing.T) {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 	for name, test := range map[string]struct{ log, says string }{
-		"nothing":         {"", "the pod said nothing"},
-		"an error":        {"nadra-node: no such flag\n", "the pod said: nadra-node: no such flag"},
+		"nothing":         {"", "the pod's log is empty"},
+		"an error":        {"nadra-node: no such flag\n", "no report: nadra-node: no such flag"},
 		"half a report":   {`{"apiVersion": `, "unexpected end"},
-		"another version": {`{"apiVersion":"nadra.dev/v9","kind":"NodeProbe"}`, "it is nadra.dev/v9 NodeProbe"},
+		"another version": {`{"apiVersion":"nadra.dev/v9","kind":"NodeProbe"}`, "the report is nadra.dev/v9 NodeProbe"},
 	} {
 		if _, err := Decode([]byte(test.log)); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: error %v, want %q", name, err, test.says)

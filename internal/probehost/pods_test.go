@@ -82,7 +82,7 @@ func TestLookAtPods(t *testing.T) {
 	}
 	wantEnd := probe.PodsReport{
 		APIVersion: probe.APIVersion, Kind: probe.PodsKind, Count: 2, VFs: []probe.VF{{PCI: "0000:03:02.0"}},
-		Errors: []string{"looking for virtual functions: half"},
+		Errors: []string{"listing virtual functions: half"},
 	}
 	if diff := cmp.Diff(wantEnd, end); diff != "" {
 		t.Errorf("the end (-want +got):\n%s", diff)

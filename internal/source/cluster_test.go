@@ -156,7 +156,7 @@ func TestClusterCannotBeRead(t *testing.T) {
 		discovery, list error
 		want            string // empty: it can
 	}{
-		"a right is missing":                  {nil, forbidden, "needs the right to get and list them"},
+		"a right is missing":                  {nil, forbidden, "needs the right to get and list pods"},
 		"an API that does not matter is down": {down("metrics.k8s.io"), nil, ""},
 		"an API that matters is down":         {down("apps"), nil, "asking the cluster for its kinds of apps/v1: is down"},
 		"nobody answers":                      {errors.New("refused"), nil, "asking the cluster for its kinds: refused"},
