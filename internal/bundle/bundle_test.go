@@ -216,7 +216,7 @@ func TestArchive(t *testing.T) {
 		t.Errorf("files %q", got)
 	}
 	for file, part := range map[string]string{
-		"objects/pods.json": `"is": "configMap"`, "objects/own.json": "--host-root=/host", "objects/nads.json": "bytes that are no JSON",
+		"objects/pods.json": `"is": "configMap"`, "objects/own.json": "--host-root=/host", "objects/nads.json": "bytes that are not JSON",
 		"README.md": "- metrics: forbidden: token=[redacted]; needs a right", "logs/a.log": "10.0.0.1:80",
 	} {
 		if !strings.Contains(files[file], part) {

@@ -222,8 +222,8 @@ func TestTail(t *testing.T) {
 		want, cut string
 	}{
 		{"a\nbb\n", "a\nbb\n", ""},
-		{strings.Repeat("x", 50) + "\nabc\ndef\n", "abc\ndef\n", "51 bytes before it are left out"},
-		{strings.Repeat("line\n", 20), "line\n", "95 bytes before it are left out"},
+		{strings.Repeat("x", 50) + "\nabc\ndef\n", "abc\ndef\n", "the first 51 bytes are left out"},
+		{strings.Repeat("line\n", 20), "line\n", "the first 95 bytes are left out"},
 	} {
 		got, cut, err := tail(iotest.HalfReader(strings.NewReader(c.text)), 9)
 		if err != nil || got != c.want || cut != c.cut {

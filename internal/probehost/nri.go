@@ -46,7 +46,7 @@ func (v *visitor) Configure(_ context.Context, _, runtime, version string) (nri.
 	return 0, errDone
 }
 
-// PostUpdateContainer is never called. A stub needs a handler.
+// PostUpdateContainer does nothing. The runtime never calls it, but a stub needs a handler.
 func (v *visitor) PostUpdateContainer(context.Context, *nri.PodSandbox, *nri.Container) error {
 	return nil
 }

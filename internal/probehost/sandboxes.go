@@ -24,7 +24,7 @@ func (g guest) Synchronize(_ context.Context, pods []*nri.PodSandbox, _ []*nri.C
 	return nil, errDone
 }
 
-// PostUpdateContainer is never called. A stub needs a handler.
+// PostUpdateContainer does nothing. The runtime never calls it, but a stub needs a handler.
 func (g guest) PostUpdateContainer(context.Context, *nri.PodSandbox, *nri.Container) error {
 	return nil
 }
