@@ -125,7 +125,7 @@ func collect(t *testing.T, c Cluster) (map[string]string, *bundle.Index) {
 	}
 }
 
-// names are those of a list of objects.
+// names returns the names in a list of objects.
 func names(t *testing.T, text string) []string {
 	t.Helper()
 	var list metav1.PartialObjectMetadataList
@@ -185,7 +185,8 @@ func hasGap(index *bundle.Index, what, reason string) bool {
 	})
 }
 
-// Whatever the user may not read, there is an archive of the rest that says so.
+// TestCollectWithoutRights checks that the archive has everything that the user may read, and
+// lists the rest as gaps.
 func TestCollectWithoutRights(t *testing.T) {
 	for resource, gap := range map[string]string{
 		"pods": "attachments, pods, claims, networks", "events": "events of all namespaces", "daemonsets": "daemonsets", "configmaps": "configmaps of namespace nadra",

@@ -26,7 +26,7 @@ func TestSavedIsRead(t *testing.T) {
 
 func TestParseCapabilities(t *testing.T) {
 	const head = "apiVersion: nadra.dev/v1alpha1\nkind: ClusterCapabilities\n"
-	for name, test := range map[string]struct{ text, says string }{
+	for name, test := range map[string]struct{ text, want string }{
 		"a newer field":   {head + "fresh: true\n", ""},
 		"another kind":    {"apiVersion: nadra.dev/v1alpha1\nkind: ScanReport\n", `"ScanReport"`},
 		"another version": {"apiVersion: nadra.dev/v2\nkind: ClusterCapabilities\n", `"nadra.dev/v2"`},
@@ -37,8 +37,8 @@ func TestParseCapabilities(t *testing.T) {
 		"of another type": {head + "nodes: {}\n", "cannot unmarshal"},
 	} {
 		_, err := ParseCapabilities([]byte(test.text))
-		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
-			t.Errorf("%s: error %v, want %q", name, err, test.says)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: error %v, want %q", name, err, test.want)
 		}
 	}
 }

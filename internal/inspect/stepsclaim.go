@@ -11,9 +11,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// fixManifest is the remedy for a claim whose configuration is wrong.
-const fixManifest = "Correct the claim or its template, and recreate the pod: an allocated claim cannot be changed."
-
 // claimSteps explains what happens to the pod's claims until the pod is bound to a node.
 type claimSteps struct {
 	*subject
@@ -34,7 +31,7 @@ func (c claimSteps) claim(w want) Step {
 			fmt.Sprintf("Restore the name: kubectl -n %s patch pod %s --subresource=status --type=strategic -p "+
 				`'{"status":{"resourceClaimStatuses":[{"name":"%s","resourceClaimName":"%s"}]}}'`, c.pod.Namespace, c.pod.Name, w.entry.Name, w.claim.Name))
 	case w.problem != nil:
-		return explain(w.problem.Error(), nil, advice{reason.OfManifest, fixManifest})
+		return explain(w.problem.Error(), nil, unexplained)
 	}
 	return ok(fmt.Sprintf("%s, request %s", w.claim.Name, w.request.name))
 }
