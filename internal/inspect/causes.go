@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"cmp"
+
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -19,7 +21,7 @@ func explain(message string, foreign []foreignText, rest advice) Step {
 	entry, known := reason.Lookup(reason.Cause(message))
 	switch text, found := lookup(message, foreign); {
 	case known && passing(entry):
-		return waiting(message, entry.Owner, orText(entry.Remedy, passes))
+		return waiting(message, entry.Owner, cmp.Or(entry.Remedy, passes))
 	case found && (!known || quotesPlugin(entry.Code)):
 		return failed(message, text.owner, text.remedy)
 	case known && outside(entry.Owner):
@@ -41,12 +43,4 @@ func quotesPlugin(code reason.Code) bool {
 // outside reports whether what an owner repairs is not part of the pod, which then stays.
 func outside(owner reason.Owner) bool {
 	return owner == reason.OfNetwork || owner == reason.OfCluster || owner == reason.OfNode || owner == reason.OfPlugin
-}
-
-// orText returns text, or other if text is empty.
-func orText(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
