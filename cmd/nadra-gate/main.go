@@ -1,9 +1,12 @@
-// Command nadra-gate is an OCI createRuntime hook: it holds a container back
-// until its pod has all of its networks, and refuses it when they do not come.
-// The driver brings it into containers by a CDI device that every claim has;
-// it works with the driver and NRI dead or alive.
+// Command nadra-gate is an OCI createRuntime hook. It holds a container until its pod has
+// all of its networks, and refuses the container if they do not come. The driver adds the
+// hook to containers by a CDI device that every claim has. It works whether the driver and
+// NRI run or not.
 //
-// Its standard error becomes the text of the pod's event.
+// The kubelet's event on the pod shows its standard error, which has a reason code.
+//
+//	main.go     waits for the records to say that the container may start
+//	sandbox.go  the age of the sandbox
 package main
 
 import (
@@ -22,25 +25,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/internal/gate"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// A waiting gate reads its records again, a file or two that are in the page
-// cache, in pauses that grow with its wait: most pods are attached when their
-// containers come, or some milliseconds later. Those that wait for seconds are
-// many at a time, and look less often, so that they leave the CPU to the plugins
-// that they wait for.
+// A waiting gate reads the records, one or two files in the page cache, again and again.
+// Its pauses grow with its wait: most pods are attached before their containers start, or
+// some milliseconds later. If gates wait for seconds, there are many of them, and they read
+// less often to leave the CPU to the plugins that they wait for.
 const (
 	firstPause = time.Millisecond
 	maxPause   = 25 * time.Millisecond
 	longPause  = 250 * time.Millisecond
-	// share of the time waited is what a pause may be.
+	// share limits a pause to 1/share of the time waited.
 	share = 20
 )
 
-// bootIDFile is read in the runtime's mount namespace, which is the host's.
+// bootIDFile is a path in the runtime's mount namespace, which is the host's.
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// The keys under which runtimes tell about the sandbox: containerd's, CRI-O's.
+// The annotations in which containerd and CRI-O describe the sandbox.
 var (
 	sandboxAnnotations   = []string{"io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"}
 	namespaceAnnotations = []string{"io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"}
@@ -50,11 +53,12 @@ var (
 func main() {
 	runtime.LockOSThread() // namespaces belong to threads
 	if err := run(os.Args[1:], os.Stdin); err != nil {
-		fmt.Fprintln(os.Stderr, "nadra:", err)
+		fmt.Fprintln(os.Stderr, "nadra:", reason.Wrap(reason.GateBadInput, err))
 		os.Exit(1)
 	}
 }
 
+// run parses the flags and the hook's input, and returns nil if the container may start.
 func run(args []string, stdin io.Reader) error {
 	flags := flag.NewFlagSet("nadra-gate", flag.ContinueOnError)
 	dir := flags.String("records", "", "directory of the driver's records")
@@ -63,7 +67,7 @@ func run(args []string, stdin io.Reader) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	// A kubelet that gives up kills runc and not its hooks.
+	// When the kubelet gives up, it kills runc, but not its hooks.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("asking to end with the runtime: %w", err)
 	}
@@ -71,65 +75,63 @@ func run(args []string, stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
-	here, err := container.whereabouts()
+	here, err := container.place()
 	if err != nil {
 		return err
 	}
-	patience := func() time.Duration { return gate.Patience(sandboxAge(container.Bundle), *wait) }
-	return hold(strings.Split(*claims, ","), *dir, here, patience)
+	limit := func() time.Duration { return gate.WaitLimit(sandboxAge(container.Bundle), *wait) }
+	return hold(strings.Split(*claims, ","), *dir, here, limit)
 }
 
-// hold returns nil when the container may start. It asks for its patience when
-// it has to wait, which it rarely has.
-func hold(claims []string, dir string, here gate.Where, patience func() time.Duration) error {
+// hold waits until the container may start. It calls waitLimit only if it has to wait,
+// which is rare.
+func hold(claims []string, dir string, here gate.Where, waitLimit func() time.Duration) error {
 	var limit time.Duration
 	var deadline time.Time
 	begun := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, max(maxPause, min(time.Since(begun)/share, longPause))) {
-		verdict, reason, err := decide(claims, dir, here)
+		verdict, cause := decide(claims, dir, here)
 		switch {
-		case err != nil:
-			return err
 		case verdict == gate.Go:
 			return nil
 		case verdict == gate.Refuse:
-			return errors.New(reason)
+			return cause
 		case deadline.IsZero():
-			limit = patience()
+			limit = waitLimit()
 			deadline = time.Now().Add(limit)
 		case time.Now().After(deadline):
-			return fmt.Errorf("after %s: %s", limit.Round(100*time.Millisecond), reason)
+			return fmt.Errorf("after %s: %w", limit.Round(100*time.Millisecond), cause)
 		}
 		time.Sleep(pause)
 	}
 }
 
-// decide asks for every claim of the pod. The first that refuses counts,
-// otherwise the first that has to be waited for.
-func decide(claims []string, dir string, here gate.Where) (verdict gate.Verdict, reason string, err error) {
+// decide judges every claim of the pod. The first refusal counts, otherwise the first
+// claim for which the container has to wait.
+func decide(claims []string, dir string, here gate.Where) (verdict gate.Verdict, cause error) {
 	for _, uid := range claims {
 		data, err := os.ReadFile(filepath.Join(dir, uid+".json"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return gate.Refuse, "", fmt.Errorf("reading the records of claim %s: %w", uid, err)
+			return gate.Refuse, reason.Errorf(reason.GateRecordUnreadable, "reading the records of claim %s: %w", uid, err)
 		}
 		switch v, why := gate.Decide(data, here); {
 		case v == gate.Refuse:
-			return v, why, nil
+			return v, why
 		case verdict == gate.Go:
-			verdict, reason = v, why
+			verdict, cause = v, why
 		}
 	}
-	return verdict, reason, nil
+	return verdict, cause
 }
 
-// state is what the runtime tells a hook on its standard input (OCI runtime
-// specification, § "State").
+// state is the hook's standard input (OCI runtime specification, section "State").
 type state struct {
 	PID         int               `json:"pid"`
 	Bundle      string            `json:"bundle"`
 	Annotations map[string]string `json:"annotations"`
 }
 
+// readState decodes the hook's standard input.
 func readState(stdin io.Reader) (state, error) {
 	var s state
 	if err := json.NewDecoder(stdin).Decode(&s); err != nil {
@@ -138,7 +140,7 @@ func readState(stdin io.Reader) (state, error) {
 	return s, nil
 }
 
-// annotation returns the first of the keys that there is; empty if none.
+// annotation returns the value of the first key that is set, or "".
 func (s state) annotation(keys []string) string {
 	for _, key := range keys {
 		if v := s.Annotations[key]; v != "" {
@@ -148,8 +150,8 @@ func (s state) annotation(keys []string) string {
 	return ""
 }
 
-// whereabouts is where the container is to start.
-func (s state) whereabouts() (gate.Where, error) {
+// place returns where the container is about to start.
+func (s state) place() (gate.Where, error) {
 	bootID, err := os.ReadFile(bootIDFile)
 	if err != nil {
 		return gate.Where{}, fmt.Errorf("reading the boot ID: %w", err)
@@ -162,8 +164,8 @@ func (s state) whereabouts() (gate.Where, error) {
 	return here, err
 }
 
-// cookie returns that of the network namespace at path. The thread that
-// enters it is the process' only business.
+// cookie returns the cookie of the network namespace at path. It leaves the thread in that
+// namespace, because the process does nothing else.
 func cookie(path string) (uint64, error) {
 	ns, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -180,7 +182,7 @@ func cookie(path string) (uint64, error) {
 	defer unix.Close(socket)
 	c, err := unix.GetsockoptUint64(socket, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err != nil {
-		return 0, fmt.Errorf("reading the network namespace's cookie (Linux 5.14 or later): %w", err)
+		return 0, reason.Errorf(reason.KernelTooOld, "reading the network namespace's cookie (Linux 5.14 or later): %w", err)
 	}
 	return c, nil
 }

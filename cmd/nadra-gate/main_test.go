@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/gate"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 var here = gate.Where{SandboxID: "sandbox-1", Cookie: 4711, BootID: "boot-1", Pod: "default/web"}
 
-// claim is a claim's file with one record, in the phase and with the refusal.
+// claim writes a claim's file with one record.
 func claim(t *testing.T, dir, uid, phase, refusal string) {
 	t.Helper()
 	text := fmt.Sprintf(`{"version":1,"records":[{"phase":%q,"refusal":%q,"statusStored":true,"bootID":"boot-1","sandbox":{"id":"sandbox-1","netNSCookie":4711},
@@ -26,7 +27,7 @@ func claim(t *testing.T, dir, uid, phase, refusal string) {
 	}
 }
 
-// never is the patience of a gate that must not have to wait.
+// never returns the wait limit of a gate that must not wait.
 func never(t *testing.T) func() time.Duration {
 	return func() time.Duration {
 		t.Error("it waits")
@@ -38,48 +39,50 @@ func TestHoldDecidesAtOnce(t *testing.T) {
 	tests := []struct {
 		name    string
 		prepare func(*testing.T, string)
-		want    string // empty: it goes
+		code    reason.Code // "": the container starts
+		names   string
 	}{
 		{"all attached", func(t *testing.T, dir string) {
 			claim(t, dir, "a", "Attached", "")
 			claim(t, dir, "b", "Attached", "")
-		}, ""},
+		}, "", ""},
 		{"one is refused while another may come", func(t *testing.T, dir string) {
 			claim(t, dir, "a", "Attaching", "")
-			claim(t, dir, "b", "Prepared", "no address is left")
-		}, "pod default/web: network default/b (net1), phase Prepared: no address is left"},
+			claim(t, dir, "b", "Prepared", "[PluginFailed] no address is left")
+		}, reason.PluginFailed, "pod default/web: network default/b (net1), phase Prepared: [PluginFailed] no address is left"},
 		{"one is not prepared while another may come", func(t *testing.T, dir string) {
 			claim(t, dir, "a", "Attaching", "")
-		}, "pod default/web: the claim is not prepared on this node"},
+		}, reason.GateNoRecord, "pod default/web: "},
 		{"the records cannot be read", func(t *testing.T, dir string) {
 			if err := os.Mkdir(filepath.Join(dir, "a.json"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-		}, "reading the records of claim a"},
+		}, reason.GateRecordUnreadable, "claim a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			tt.prepare(t, dir)
 			err := hold([]string{"a", "b"}, dir, here, never(t))
-			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v, want %q", err, tt.want)
+			if reason.Of(err) != tt.code || err != nil && (reason.In(err.Error()) != tt.code || !strings.Contains(err.Error(), tt.names)) {
+				t.Errorf("%v, want %s and %q", err, tt.code, tt.names)
 			}
 		})
 	}
 }
 
-// The records change once the gate has begun to wait.
+// TestHoldWaits changes the records after the gate has begun to wait.
 func TestHoldWaits(t *testing.T) {
 	tests := []struct {
 		name, phase, refusal string
-		patience             time.Duration
-		want                 string // empty: it goes
+		limit                time.Duration
+		code                 reason.Code // "": the container starts
+		names                string
 	}{
-		{"until it is attached", "Attached", "", time.Minute, ""},
-		{"until it is refused", "Attaching", "the pod is being deleted", time.Minute, "the pod is being deleted"},
-		{"until its patience ends", "Attaching", "", 300 * time.Millisecond, "after 300ms: pod default/web: network default/a (net1), phase Attaching: its plugins"},
-		{"not at all", "Attaching", "", 0, "after 0s: pod default/web"},
+		{"until it is attached", "Attached", "", time.Minute, "", ""},
+		{"until it is refused", "Attaching", "[AttachCancelled] the pod is being deleted", time.Minute, reason.AttachCancelled, "network default/a (net1)"},
+		{"until the limit", "Attaching", "", 300 * time.Millisecond, reason.AttachRunning, "after 300ms: [AttachRunning] pod default/web: network default/a (net1), phase Attaching: "},
+		{"not at all", "Attaching", "", 0, reason.AttachRunning, "after 0s: [AttachRunning] pod default/web"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,19 +93,19 @@ func TestHoldWaits(t *testing.T) {
 			err := hold([]string{"a", "b"}, dir, here, func() time.Duration {
 				asked++
 				claim(t, dir, "a", tt.phase, tt.refusal)
-				return tt.patience
+				return tt.limit
 			})
-			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v, want %q", err, tt.want)
+			if reason.Of(err) != tt.code || err != nil && (reason.In(err.Error()) != tt.code || !strings.Contains(err.Error(), tt.names)) {
+				t.Errorf("%v, want %s and %q", err, tt.code, tt.names)
 			}
 			if asked != 1 {
-				t.Errorf("asked for its patience %d times", asked)
+				t.Errorf("asked for the limit %d times", asked)
 			}
 		})
 	}
 }
 
-// bundle is a container's, with these namespaces in its configuration.
+// bundle writes a container's bundle with these namespaces in its configuration.
 func bundle(t *testing.T, namespaces string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -113,7 +116,7 @@ func bundle(t *testing.T, namespaces string) string {
 	return dir
 }
 
-// The age of a real process, and that of one which is older.
+// TestSandboxAge compares the ages of real processes.
 func TestSandboxAge(t *testing.T) {
 	const tick = 10 * time.Millisecond
 	before := time.Now()

@@ -12,10 +12,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/gate"
 )
 
-// sandboxAge returns how long ago the sandbox of a container was started, by
-// the age of the process whose network namespace the container's bundle names;
-// zero where that cannot be found out, as with runtimes that name it by another
-// path.
+// sandboxAge returns how long ago the sandbox of a container was started: the age of the
+// process whose network namespace the container's bundle names. It returns zero if that is
+// unknown, for example because the runtime names the namespace by another path.
 func sandboxAge(bundle string) time.Duration {
 	data, err := os.ReadFile(filepath.Join(bundle, "config.json"))
 	if err != nil {
@@ -41,18 +40,17 @@ func sandboxAge(bundle string) time.Duration {
 	return 0
 }
 
-// processAge returns how long ago a process was started, to a hundredth of a
-// second.
+// processAge returns how long ago a process was started, to a hundredth of a second.
 func processAge(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, fmt.Errorf("reading when a process was started: %w", err)
+		return 0, fmt.Errorf("reading a process's start time: %w", err)
 	}
 	start, err := gate.StartTime(string(stat))
 	if err != nil {
 		return 0, err
 	}
-	// The clock of the start times, and of /proc/uptime.
+	// CLOCK_BOOTTIME is the clock of start times in /proc.
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		return 0, fmt.Errorf("reading the time since boot: %w", err)

@@ -7,29 +7,29 @@ import (
 	"strings"
 )
 
-// pseudonyms stand for addresses: the same one for the same address everywhere,
-// in the order in which they are met. What is in one subnet cannot be told any
-// more.
+// pseudonyms replaces addresses: the same address has the same pseudonym everywhere. They are
+// numbered in the order of the text, so they do not reveal subnets.
 type pseudonyms struct {
 	names map[string]string
 	count map[string]int
 }
 
+// newPseudonyms returns pseudonyms without addresses.
 func newPseudonyms() *pseudonyms {
 	return &pseudonyms{names: map[string]string{}, count: map[string]int{}}
 }
 
 var (
-	// What comes before is not looked at: in JSON it may be the n of \n.
+	// The character before it is ignored: in JSON, it may be the n of \n.
 	macAddress = regexp.MustCompile(`[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5,19}\b`)
-	// A name of a node may have it with dashes: ip-10-0-0-7.
+	// A node's name may have an address with dashes: ip-10-0-0-7.
 	dashed = regexp.MustCompile(`ip-[0-9]{1,3}(?:-[0-9]{1,3}){3}\b`)
 	ipv4   = regexp.MustCompile(`(?i:::ffff:)?[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b`)
 	ipv6   = regexp.MustCompile(`(?:[0-9A-Fa-f]{0,4}:){2,8}[0-9A-Fa-f]{0,4}`)
 )
 
-// hide replaces all addresses of a text. Those that mean the same everywhere
-// stay: loopback and unspecified.
+// hide replaces all addresses of a text, except loopback and unspecified ones, which are the
+// same everywhere.
 func (p *pseudonyms) hide(text string) string {
 	text = macAddress.ReplaceAllStringFunc(text, func(s string) string {
 		return p.of("mac", strings.ToLower(strings.ReplaceAll(s, "-", ":")))
@@ -47,7 +47,7 @@ func (p *pseudonyms) hide(text string) string {
 		return s
 	})
 	return ipv6.ReplaceAllStringFunc(text, func(s string) string {
-		// A colon may belong to what is around: "at fe80::1: no".
+		// A colon may belong to the text around it: "at fe80::1: no".
 		lead, address := "", s
 		for {
 			if out := p.address(address); out != "" {
@@ -65,7 +65,7 @@ func (p *pseudonyms) hide(text string) string {
 	})
 }
 
-// address is the pseudonym of what is one, and empty for what is none.
+// address returns the pseudonym of an address, or "" if the text is not an address.
 func (p *pseudonyms) address(text string) string {
 	a, err := netip.ParseAddr(text)
 	switch {
@@ -79,6 +79,7 @@ func (p *pseudonyms) address(text string) string {
 	return p.of("ipv6", a.String())
 }
 
+// of returns the pseudonym of an address.
 func (p *pseudonyms) of(kind, address string) string {
 	if p.names[address] == "" {
 		p.count[kind]++

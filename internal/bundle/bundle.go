@@ -10,67 +10,67 @@ import (
 	"strings"
 )
 
-// Folder is where all of the archive is.
+// Folder is the folder of the archive's files.
 const Folder = "nadra-bundle/"
 
-// Head says what the archive is of.
+// Head describes what the archive is about.
 type Head struct {
 	Client string `json:"client"`
 	Server string `json:"server,omitempty"`
-	// Namespace is that of pods and claims; empty means all.
+	// Namespace is the namespace of pods and claims. Empty means all.
 	Namespace string `json:"namespace,omitempty"`
-	// Since is how far back logs go.
+	// Since is the age of the oldest lines of logs.
 	Since string `json:"since"`
-	// Nodes are those that were looked at; empty means all.
+	// Nodes are the nodes that were read. Empty means all.
 	Nodes []string `json:"nodes,omitempty"`
-	// HiddenAddresses says that pseudonyms stand for addresses.
+	// HiddenAddresses: pseudonyms replace addresses.
 	HiddenAddresses bool `json:"hiddenAddresses"`
 }
 
-// Index is what the archive says of itself. Fields are added within a version,
-// never renamed or removed.
+// Index describes the archive. Within a version, fields are added, and never renamed or
+// removed.
 type Index struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Head       `json:",inline"`
 	// Files are sorted by name.
 	Files []File `json:"files"`
-	// Redacted is how often something was taken out, by what it was.
+	// Redacted counts the redactions by their kind.
 	Redacted map[string]int `json:"redacted"`
-	// Gaps are what could not be read.
+	// Gaps lists what could not be read.
 	Gaps []Gap `json:"gaps"`
 }
 
-// File is one of the archive.
+// File is a file of the archive.
 type File struct {
 	Name string `json:"name"`
-	// What it is, for people.
+	// What describes it for people.
 	What string `json:"what"`
 	Size int    `json:"size"`
-	// Redacted is how often something was taken out of it.
+	// Redacted counts its redactions by their kind.
 	Redacted map[string]int `json:"redacted,omitempty"`
-	// Cut says what it lacks, since it was too large.
+	// Cut describes what was left out, because the file was too large.
 	Cut string `json:"cut,omitempty"`
 
 	text string
 }
 
-// Gap is something that is not in the archive, and should be.
+// Gap is something that the archive lacks, because it could not be read.
 type Gap struct {
 	What   string `json:"what"`
 	Reason string `json:"reason"`
-	// Remedy is the right, or the flag, that would give it.
+	// Remedy is the right or the flag to read it.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Bundle is an archive in the making.
+// Bundle collects the contents of an archive.
 type Bundle struct {
 	Head  Head
 	files []File
 	gaps  []Gap
 }
 
-// AddValue adds what can be JSON, e.g. a report.
+// AddValue adds a value as JSON, for example a report.
 func (b *Bundle) AddValue(name, what string, value any) error {
 	r := NewRedactor()
 	tree, err := r.Value(value)
@@ -80,8 +80,8 @@ func (b *Bundle) AddValue(name, what string, value any) error {
 	return b.addTree(r, name, what, tree)
 }
 
-// AddObjects adds objects of Kubernetes, as a list in which each has its kind.
-// Of pods and of nadra's own workloads only what may go out is kept.
+// AddObjects adds Kubernetes objects, as a list in which each has its kind. It keeps only
+// some fields of pods and of nadra's own workloads.
 func (b *Bundle) AddObjects(name, what string, objects []map[string]any) error {
 	r := NewRedactor()
 	items := []any{}
@@ -95,6 +95,7 @@ func (b *Bundle) AddObjects(name, what string, objects []map[string]any) error {
 	return b.addTree(r, name, what, object{"apiVersion": "v1", "kind": "List", "items": items})
 }
 
+// addTree adds a redacted tree as JSON.
 func (b *Bundle) addTree(r *Redactor, name, what string, tree any) error {
 	text, err := encode(tree, "  ")
 	if err != nil {
@@ -104,14 +105,15 @@ func (b *Bundle) addTree(r *Redactor, name, what string, tree any) error {
 	return nil
 }
 
-// AddText adds a log, or anything that is no JSON; cut says what it lacks.
+// AddText adds a log or another text. cut describes what was left out.
 func (b *Bundle) AddText(name, what, text, cut string) {
 	r := NewRedactor()
 	text = r.Text(strings.ToValidUTF8(text, "�"))
 	b.files = append(b.files, File{Name: name, What: what, Redacted: r.Counts, Cut: cut, text: text})
 }
 
-// AddGap notes what could not be read. Errors may quote what they are about.
+// AddGap records what could not be read. It redacts the reason, because errors may quote
+// values.
 func (b *Bundle) AddGap(what, reason, remedy string) {
 	b.gaps = append(b.gaps, Gap{What: what, Reason: NewRedactor().Text(reason), Remedy: remedy})
 }
@@ -137,7 +139,7 @@ func (b *Bundle) Write(w io.Writer) (*Index, error) {
 	return index, nil
 }
 
-// finish sorts, and hides addresses if they are to be hidden.
+// finish sorts the contents, and hides addresses if Head says so.
 func (b *Bundle) finish() {
 	slices.SortFunc(b.files, func(x, y File) int { return strings.Compare(x.Name, y.Name) })
 	slices.SortFunc(b.gaps, func(x, y Gap) int { return strings.Compare(x.What+x.Reason, y.What+y.Reason) })
@@ -159,8 +161,8 @@ func (b *Bundle) finish() {
 	}
 }
 
-// writeArchive gives no file a time or an owner: the same content is the same
-// archive.
+// writeArchive writes the archive. Its files have no time and no owner, so that the same
+// content gives the same archive.
 func writeArchive(w io.Writer, members []File) error {
 	zipped := gzip.NewWriter(w)
 	archive := tar.NewWriter(zipped)
@@ -179,30 +181,32 @@ func writeArchive(w io.Writer, members []File) error {
 	return zipped.Close()
 }
 
+// readme returns the archive's README.md.
 func readme(index *Index) string {
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
 	line("# nadra: a bundle for support\n")
-	line("Made by kubectl nadra bundle %s of Kubernetes %s. Look through it before you send it: credentials are", index.Client, index.Server)
-	line("found by their names and shapes, and %s stands for them. Secrets are never read.\n", Mark)
+	line("Written by kubectl nadra bundle %s, from Kubernetes %s. Review it before you send it: credentials are", index.Client, index.Server)
+	line("recognized by their names and shapes, and replaced by %s. Secrets are never read.\n", Mark)
 	line("## Files\n")
 	for _, f := range index.Files {
-		line("- %s: %s%s%s", f.Name, f.What, prefixed("; taken out: ", counts(f.Redacted)), prefixed("; ", f.Cut))
+		line("- %s: %s%s%s", f.Name, f.What, prefixed("; redacted: ", counts(f.Redacted)), prefixed("; ", f.Cut))
 	}
-	line("\n## Taken out\n\n%s%s", counts(index.Redacted), map[bool]string{true: "nothing"}[len(index.Redacted) == 0])
+	line("\n## Redacted\n\n%s%s", counts(index.Redacted), map[bool]string{true: "nothing"}[len(index.Redacted) == 0])
 	if index.HiddenAddresses {
-		line("\nPseudonyms stand for IP and MAC addresses, the same one for the same address.")
+		line("\nPseudonyms replace IP and MAC addresses, the same one for the same address.")
 	}
 	line("\n## What could not be read\n")
 	for _, g := range index.Gaps {
 		line("- %s: %s%s", g.What, g.Reason, prefixed("; needs ", g.Remedy))
 	}
 	if len(index.Gaps) == 0 {
-		line("Everything could be.")
+		line("Nothing.")
 	}
 	return out.String()
 }
 
+// prefixed puts a prefix before a text, unless the text is empty.
 func prefixed(prefix, text string) string {
 	if text == "" {
 		return ""
@@ -210,6 +214,7 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
+// counts formats counts by kind.
 func counts(of map[string]int) string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(of)) {

@@ -74,7 +74,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What is needed to help is left.
+// TestTextKeeps checks that harmless text is kept.
 func TestTextKeeps(t *testing.T) {
 	for _, text := range []string{
 		`I1122 "Attached" pod="shop/web" network="shop/blue" duration="12ms"`,
@@ -95,7 +95,7 @@ func TestTextKeeps(t *testing.T) {
 	}
 }
 
-// Trees of objects, in which names that are Kubernetes' own are no credentials.
+// TestValue redacts objects, in which some names of Kubernetes are not credentials.
 func TestValue(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"a configuration": {
@@ -216,7 +216,7 @@ func TestArchive(t *testing.T) {
 		t.Errorf("files %q", got)
 	}
 	for file, part := range map[string]string{
-		"objects/pods.json": `"is": "configMap"`, "objects/own.json": "--host-root=/host", "objects/nads.json": "bytes that are no JSON",
+		"objects/pods.json": `"is": "configMap"`, "objects/own.json": "--host-root=/host", "objects/nads.json": "bytes that are not JSON",
 		"README.md": "- metrics: forbidden: token=[redacted]; needs a right", "logs/a.log": "10.0.0.1:80",
 	} {
 		if !strings.Contains(files[file], part) {
@@ -258,8 +258,8 @@ func TestHideAddresses(t *testing.T) {
 	}
 }
 
-// Whatever stands around it, a planted secret does not get out: neither of a
-// text nor of a configuration.
+// FuzzRedact checks that a planted secret is redacted in texts and configurations, whatever is
+// around it.
 func FuzzRedact(f *testing.F) {
 	names := slices.Sorted(maps.Keys(texts))
 	for i := range names {

@@ -1,13 +1,22 @@
-// Package bundle makes an archive for support of what was read of a cluster. It
-// is pure: objects, logs and figures in, bytes out, without what is nobody's
-// business. Package live beside it reads the cluster.
+// Package bundle makes a redacted support archive. It is pure: it takes objects, logs and
+// metrics, which package bundleread reads, and returns the archive's bytes. The same input
+// gives the same archive.
 //
-// What is taken out is found by names (a value under "password") and by shapes
-// (a PEM block, a JWT, the user of an URL); where text cannot be understood,
-// more is taken out and not less. The same input gives the same archive.
+// It redacts credentials, which it recognizes by names (a value under "password") and by
+// shapes (a PEM block, a JWT, the user in an URL). If it cannot parse a text, it redacts
+// more, and not less.
+//
+//	bundle.go     the archive and its index
+//	reduce.go     which fields of objects are kept
+//	tree.go       redacts JSON
+//	text.go       redacts text
+//	values.go     finds the values of names in text
+//	words.go      whether a name is a credential's
+//	addresses.go  replaces addresses by pseudonyms
+//	doc.go        kinds of redactions
 package bundle
 
-// Mark stands for what was taken out.
+// Mark replaces what is redacted.
 const Mark = "[redacted]"
 
 // APIVersion and Kind are those of the index.
@@ -16,13 +25,13 @@ const (
 	Kind       = "BundleIndex"
 )
 
-// What was taken out, as the index counts it.
+// Kinds of redactions, which the index counts.
 const (
 	credential  = "credential"  // a value by its name
 	pemBlock    = "pem"         // keys and certificates
 	tokenShape  = "token"       // bearer tokens, JWTs, tokens with a known prefix
-	userinfo    = "userinfo"    // of an URL
+	userinfo    = "userinfo"    // in an URL
 	caBundle    = "caBundle"    // of a webhook
 	environment = "environment" // the value of a variable
-	unreadable  = "unreadable"  // a configuration that is no JSON
+	unreadable  = "unreadable"  // a configuration that is not JSON
 )

@@ -9,8 +9,8 @@ import (
 
 type object = map[string]any
 
-// kept are a pod's fields: what is about its networks, where it is, how it is.
-// Others do not get into the archive, whatever they are.
+// The fields of a pod that are kept: those about its networks, its node and its state. The
+// archive has no others.
 var (
 	keptSpec = []string{
 		"nodeName", "hostNetwork", "restartPolicy", "runtimeClassName", "schedulerName", "priorityClassName",
@@ -21,8 +21,8 @@ var (
 	keptAnnotations = []string{"k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "nadra.dev/"}
 )
 
-// reduce leaves of an object what may go into the archive; r counts. The object
-// is changed.
+// reduce removes fields that must not go into the archive, and counts redactions. It changes
+// the object.
 func (r *Redactor) reduce(o object) object {
 	switch o["kind"] {
 	case "Pod":
@@ -35,6 +35,7 @@ func (r *Redactor) reduce(o object) object {
 	return o
 }
 
+// pick returns the named fields of an object.
 func pick(o object, names []string) object {
 	out := object{}
 	for _, name := range names {
@@ -45,6 +46,7 @@ func pick(o object, names []string) object {
 	return out
 }
 
+// reducePod keeps some fields of a pod.
 func reducePod(pod object) object {
 	spec, _ := pod["spec"].(object)
 	status, _ := pod["status"].(object)
@@ -69,7 +71,7 @@ func reducePod(pod object) object {
 	return out
 }
 
-// each changes the objects of a list.
+// each returns the objects of a list after change.
 func each(list any, change func(object) object) []any {
 	items, _ := list.([]any)
 	var out []any
@@ -81,6 +83,7 @@ func each(list any, change func(object) object) []any {
 	return out
 }
 
+// reduceMeta keeps some fields and annotations of an object's metadata.
 func reduceMeta(meta object) object {
 	out := pick(meta, []string{"name", "namespace", "uid", "labels", "ownerReferences", "creationTimestamp", "deletionTimestamp", "finalizers"})
 	annotations, _ := meta["annotations"].(object)
@@ -94,7 +97,7 @@ func reduceMeta(meta object) object {
 	return out
 }
 
-// volumeKind keeps a volume's name and what it is, and nothing of what is in it.
+// volumeKind keeps a volume's name and kind, and none of its contents.
 func volumeKind(v object) object {
 	out := pick(v, []string{"name"})
 	for kind := range v {
@@ -105,7 +108,7 @@ func volumeKind(v object) object {
 	return out
 }
 
-// reduceStatus drops what a container has said at its end: these are its words.
+// reduceStatus drops a container's termination message, which the container itself writes.
 func reduceStatus(s object) object {
 	for _, name := range []string{"state", "lastState"} {
 		states, _ := s[name].(object)
@@ -116,7 +119,7 @@ func reduceStatus(s object) object {
 	return pick(s, []string{"name", "image", "imageID", "ready", "started", "restartCount", "state", "lastState"})
 }
 
-// dropEnvironment takes the values of variables out of nadra's own workloads.
+// dropEnvironment redacts the values of variables in nadra's own workloads.
 func (r *Redactor) dropEnvironment(workload object) {
 	template, _ := dig(workload, "spec", "template", "spec")
 	for _, list := range []string{"initContainers", "containers"} {
@@ -132,6 +135,7 @@ func (r *Redactor) dropEnvironment(workload object) {
 	}
 }
 
+// dig returns the object at a path.
 func dig(o object, path ...string) (object, bool) {
 	for _, name := range path {
 		inner, ok := o[name].(object)
@@ -143,8 +147,8 @@ func dig(o object, path ...string) (object, bool) {
 	return o, true
 }
 
-// dropBadConfig takes out a configuration that nobody can read: what in it is a
-// credential cannot be told.
+// dropBadConfig redacts a configuration that cannot be parsed, because it may contain
+// credentials.
 func (r *Redactor) dropBadConfig(nad object) {
 	spec, _ := dig(nad, "spec")
 	config, _ := spec["config"].(string)
@@ -153,6 +157,6 @@ func (r *Redactor) dropBadConfig(nad object) {
 	}
 	if _, err := decode(config); err != nil {
 		r.Counts[unreadable]++
-		spec["config"] = fmt.Sprintf("%s: %d bytes that are no JSON: %v", Mark, len(config), err)
+		spec["config"] = fmt.Sprintf("%s: %d bytes that are not JSON: %v", Mark, len(config), err)
 	}
 }

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// Redactor takes out what is nobody's business, and counts what it took.
+// Redactor redacts credentials, and counts its redactions.
 type Redactor struct {
-	// Counts are by what it was; who uses the Redactor may take and reset them.
+	// Counts counts redactions by their kind. Callers may read and reset it.
 	Counts map[string]int
 }
 
-// NewRedactor has taken nothing yet.
+// NewRedactor returns a Redactor without redactions.
 func NewRedactor() *Redactor { return &Redactor{Counts: map[string]int{}} }
 
-// shapes are credentials that need no name. The order counts: a block of PEM may
-// have anything in it.
+// shapes are the shapes of credentials, which need no name. The order matters, because a PEM
+// block may contain the others.
 var shapes = []struct {
 	kind string
 	find *regexp.Regexp
 	with string
 }{
-	// The end of a block is missing where a log was cut, and so is its beginning.
+	// A log that was cut may lack the end or the beginning of a block.
 	{pemBlock, regexp.MustCompile(`-----BEGIN [^-]*-----(?s:.*?)(?:-----END [^-]*-----|\z)`), Mark},
 	{pemBlock, regexp.MustCompile(`[A-Za-z0-9+/=\s\\]*-----END [^-]*-----`), Mark},
 	{pemBlock, regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/=_-]*`), Mark}, // the same in base64
@@ -32,7 +32,7 @@ var shapes = []struct {
 	{tokenShape, regexp.MustCompile(`(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|hvs\.|sha256~)[A-Za-z0-9_.-]{8,}`), Mark},
 }
 
-// Text redacts a log, a message, or any text in which names have values.
+// Text redacts a log, a message, or another text in which names have values.
 func (r *Redactor) Text(text string) string {
 	for _, s := range shapes {
 		if !s.find.MatchString(text) {
@@ -52,7 +52,7 @@ func (r *Redactor) Text(text string) string {
 // span is a part of a text.
 type span struct{ from, to int }
 
-// cut puts the mark in place of the spans, which may overlap.
+// cut replaces the spans, which may overlap, by the mark.
 func (r *Redactor) cut(text string, spans []span) string {
 	if len(spans) == 0 {
 		return text

@@ -11,22 +11,22 @@ import (
 
 const (
 	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-	// deepest is how many levels of quoted JSON are looked into.
+	// deepest limits the levels of quoted JSON that are parsed.
 	deepest = 16
 )
 
 var (
-	// Names that Kubernetes gives to what is no secret: of labels, of Secrets.
+	// Names that Kubernetes uses for other things than credentials: labels, Secrets' names.
 	known = []string{
 		"key", "topologyKey", "matchLabelKeys", "mismatchLabelKeys", "automountServiceAccountToken",
 		"imagePullSecrets", "pullSecrets", "secretName", "secretRef", "secretKeyRef",
 	}
-	// Below these is what users write, in which no name is known.
+	// Users write what is below these names, so the list known does not apply there.
 	users = []string{"annotations", "config", "parameters", "data", "stringData", "cni-args", "cniArgs"}
 )
 
-// Value redacts whatever can be JSON. The result is of maps, lists, strings,
-// numbers, booleans.
+// Value redacts a value that can be JSON. The result consists of maps, lists, strings,
+// numbers and booleans.
 func (r *Redactor) Value(value any) (any, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *Redactor) Value(value any) (any, error) {
 	return r.walk(tree, false, 0), nil
 }
 
-// decode reads one JSON value and nothing behind it. Numbers stay as written.
+// decode parses one JSON value, and rejects text after it. It keeps numbers as written.
 func decode(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -48,12 +48,12 @@ func decode(text string) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is more behind the value")
+		return nil, fmt.Errorf("there is text after the value")
 	}
 	return out, nil
 }
 
-// encode keeps < and > readable.
+// encode writes JSON, with readable < and >.
 func encode(value any, indent string) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -65,7 +65,7 @@ func encode(value any, indent string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// walk redacts a value; strict says that it is of a user's making.
+// walk redacts a value. strict: a user has written it.
 func (r *Redactor) walk(value any, strict bool, depth int) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -78,6 +78,7 @@ func (r *Redactor) walk(value any, strict bool, depth int) any {
 	return value
 }
 
+// walkMap redacts an object.
 func (r *Redactor) walkMap(m map[string]any, strict bool, depth int) map[string]any {
 	out := make(map[string]any, len(m))
 	for name, value := range m {
@@ -97,7 +98,7 @@ func (r *Redactor) walkMap(m map[string]any, strict bool, depth int) map[string]
 	return out
 }
 
-// namesCredential tells of {"name": "PASSWORD", "value": …}.
+// namesCredential reports whether an object is like {"name": "PASSWORD", "value": …}.
 func namesCredential(m map[string]any) bool {
 	for _, by := range []string{"name", "key"} {
 		if name, ok := m[by].(string); ok && strengthOf(name) != harmless {
@@ -107,7 +108,7 @@ func namesCredential(m map[string]any) bool {
 	return false
 }
 
-// mark takes a value out, unless it says nothing.
+// mark redacts a value, unless it is empty, a boolean or redacted already.
 func (r *Redactor) mark(value any, kind string) any {
 	switch v := value.(type) {
 	case nil, bool:
@@ -121,16 +122,17 @@ func (r *Redactor) mark(value any, kind string) any {
 	return Mark
 }
 
+// walkList redacts a list. A word after a flag may be a credential.
 func (r *Redactor) walkList(list []any, strict bool, depth int) []any {
 	out := make([]any, 0, len(list))
-	behindFlag := false
+	afterFlag := false
 	for _, value := range list {
 		text, isText := value.(string)
-		if behindFlag && isText {
+		if afterFlag && isText {
 			value = r.mark(text, credential)
-			behindFlag = false
+			afterFlag = false
 		} else {
-			behindFlag = isText && strings.HasPrefix(text, "-") && !strings.ContainsAny(text, "= \t\n") && strengthOf(text) != harmless
+			afterFlag = isText && strings.HasPrefix(text, "-") && !strings.ContainsAny(text, "= \t\n") && strengthOf(text) != harmless
 			value = r.walk(value, strict, depth)
 		}
 		out = append(out, value)
@@ -138,7 +140,7 @@ func (r *Redactor) walkList(list []any, strict bool, depth int) []any {
 	return out
 }
 
-// walkString looks into JSON in a string; other strings are texts.
+// walkString redacts a string, which may be JSON.
 func (r *Redactor) walkString(text string, depth int) any {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" || !strings.ContainsRune(`{["`, rune(trimmed[0])) || trimmed == Mark {

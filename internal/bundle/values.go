@@ -6,23 +6,22 @@ import (
 )
 
 const (
-	// nameAtMost is how far back a name is looked for.
-	nameAtMost = 128
-	// bracketsAtMost bounds the work on brackets in brackets; behind it, all is
-	// taken out.
-	bracketsAtMost = 32 << 20
+	// maxName limits the length of a name.
+	maxName = 128
+	// maxBrackets limits the work on nested brackets. The text after it is redacted.
+	maxBrackets = 32 << 20
 )
 
-// values finds what stands behind names of credentials: name=value, name: value,
-// "name":"value" in any depth of quoting, --name value, and what YAML has below.
+// values finds the values of credentials' names: name=value, name: value, "name":"value" in
+// any depth of quoting, --name value, and YAML's values on the next lines.
 type values struct {
 	text  string
 	found []span
-	// closing remembers where a quote of a kind is closed, so that a text full
-	// of open quotes is not searched again for each.
+	// closing caches where a kind of quote is closed, so that a text full of open quotes
+	// is not searched again for each of them.
 	closing map[quoting]span
-	// next does so for sets of characters, and covered is how far a block of
-	// lines goes.
+	// next caches the same for sets of characters, and covered the end of a block of
+	// lines.
 	next    map[string]span
 	covered int
 	steps   int
@@ -34,6 +33,7 @@ type quoting struct {
 	depth int
 }
 
+// valuesIn returns the spans of the values in a text.
 func valuesIn(text string) []span {
 	v := values{text: text, closing: map[quoting]span{}, next: map[string]span{}}
 	for i := 0; i < len(text); i++ {
@@ -45,13 +45,14 @@ func valuesIn(text string) []span {
 	return v.found
 }
 
+// add adds a span, unless it is empty.
 func (v *values) add(from, to int) {
 	if from < to {
 		v.found = append(v.found, span{from, to})
 	}
 }
 
-// at looks at a separator: at the name before it, and the value behind.
+// at finds the value after a separator, if the name before it is a credential's.
 func (v *values) at(i int) {
 	name, start, quoted := v.nameBefore(i)
 	power := strengthOf(name)
@@ -79,8 +80,7 @@ func (v *values) at(i int) {
 	}
 }
 
-// until is where the next of some characters stands; the end of the text where
-// none does.
+// until returns the position of the next of some characters, or the end of the text.
 func (v *values) until(from int, chars string) int {
 	if known, ok := v.next[chars]; ok && known.from <= from && from <= known.to {
 		return known.to
@@ -93,6 +93,7 @@ func (v *values) until(from int, chars string) int {
 	return to
 }
 
+// byteAt returns the byte at a position, or 0 after the text.
 func (v *values) byteAt(i int) byte {
 	if i < len(v.text) {
 		return v.text[i]
@@ -100,6 +101,7 @@ func (v *values) byteAt(i int) byte {
 	return 0
 }
 
+// skipBlanks returns the position of the next byte that is not a blank.
 func (v *values) skipBlanks(i int) int {
 	for i < len(v.text) && (v.text[i] == ' ' || v.text[i] == '\t') {
 		i++
@@ -107,10 +109,10 @@ func (v *values) skipBlanks(i int) int {
 	return i
 }
 
-// nameBefore is what stands before the separator at i, where it begins, and
-// whether it is in quotes.
+// nameBefore returns the name before the separator at i, its start, and whether it is
+// quoted.
 func (v *values) nameBefore(i int) (name string, start int, quoted bool) {
-	end, first := i, max(0, i-nameAtMost)
+	end, first := i, max(0, i-maxName)
 	for end > first && (v.text[end-1] == ' ' || v.text[end-1] == '\t' || v.text[end-1] == ':') {
 		end--
 	}
@@ -130,12 +132,14 @@ func (v *values) nameBefore(i int) (name string, start int, quoted bool) {
 	return v.text[start:end], start, false
 }
 
+// isNameByte reports whether a byte can be part of a name.
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80 || strings.IndexByte(`_.-/[]\`, c) >= 0
 }
 
-// quoted takes the text up to the quote that has no more backslashes than the
-// opening one; what is stuck to that quote belongs to it. Without one it takes all.
+// quoted adds the text up to the quote that has no more backslashes than the opening one,
+// with the characters that follow that quote directly. Without such a quote it adds all
+// text.
 func (v *values) quoted(from int, q quoting) {
 	end := v.closed(from, q)
 	to := end
@@ -152,7 +156,7 @@ func (v *values) quoted(from int, q quoting) {
 	v.add(from, end)
 }
 
-// closed is where the quote is closed; the end of the text where it is not.
+// closed returns the position where the quote is closed, or the end of the text.
 func (v *values) closed(from int, q quoting) int {
 	if known, ok := v.closing[q]; ok && known.from <= from && from <= known.to {
 		return known.to
@@ -173,11 +177,11 @@ func (v *values) closed(from int, q quoting) int {
 	return end
 }
 
-// brackets takes an object or a list, with what is stuck to it.
+// brackets adds an object or a list, with the characters that follow it directly.
 func (v *values) brackets(from int) {
 	depth, inside := 0, byte(0)
 	for i := from; i < len(v.text); i++ {
-		if v.steps++; v.steps > bracketsAtMost {
+		if v.steps++; v.steps > maxBrackets {
 			break
 		}
 		switch c := v.text[i]; {
@@ -203,13 +207,13 @@ func (v *values) brackets(from int) {
 }
 
 var (
-	// block is where YAML has the value on the lines below.
+	// block matches a line whose value YAML has on the next lines.
 	block  = regexp.MustCompile(`^(?:[|>][-+0-9]*)?[ \t\r]*(?:#.*)?$`)
 	scheme = regexp.MustCompile(`^(?i:basic|digest|negotiate|token)[ \t]+`)
 )
 
-// bare takes a value without quotes. A strong name has all of the line where
-// blanks may belong to the value, a weak one the next word.
+// bare adds a value without quotes: the rest of the line for a strong name, if blanks may
+// belong to the value, and the next word for a weak one.
 func (v *values) bare(name, from int, colon, spaced bool, power strength) {
 	end := v.until(from, "\n")
 	line := v.text[from:end]
@@ -224,9 +228,9 @@ func (v *values) bare(name, from int, colon, spaced bool, power strength) {
 	}
 }
 
-// below is the end of the lines that belong to the name, by YAML's indentation.
+// below returns the end of the lines that belong to the name, by YAML's indentation.
 func (v *values) below(name, end int) int {
-	if name < v.covered { // what is below it is below the name of that block, too
+	if name < v.covered { // the block of another name contains this one
 		return v.covered
 	}
 	begin := strings.LastIndexByte(v.text[:name], '\n') + 1
@@ -248,11 +252,12 @@ func (v *values) below(name, end int) int {
 	return last
 }
 
+// indentation counts the blanks at the start of a line.
 func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
 var flag = regexp.MustCompile(`(?:^|[\s"'\[(])--?([A-Za-z][A-Za-z0-9_.-]*)["',]*[ \t]+("[^"]*"|'[^']*'|[^\s-]\S*)`)
 
-// flags takes the words behind flags of a command line.
+// flags adds the words after flags of a command line.
 func (v *values) flags() {
 	for _, at := range flag.FindAllStringSubmatchIndex(v.text, -1) {
 		if strengthOf(v.text[at[2]:at[3]]) != harmless {

@@ -7,12 +7,12 @@ import (
 	"unicode"
 )
 
-// strength says how sure a name makes that its value is a credential.
+// strength is the probability that a name's value is a credential.
 type strength int
 
 const (
 	harmless strength = iota
-	// weak names are words of prose, too: "certificate: x509: unknown authority".
+	// weak names are also words of prose: "certificate: x509: unknown authority".
 	weak
 	strong
 )
@@ -26,13 +26,14 @@ var (
 		"keys", "auth", "authentication", "certs", "certificate", "certificates", "pem", "pw", "pin", "otp",
 		"community", "cookie", "session", "signature",
 	}
-	// Words that were written together: sshkey, cacert, bindpass.
+	// Ends of compound words: sshkey, cacert, bindpass.
 	weakEnds    = []string{"key", "cert", "pass", "pwd", "auth"}
 	ordinary    = []string{"bypass", "monkey"}
 	unicodeRune = regexp.MustCompile(`\\+u00([0-7][0-9a-fA-F])`)
 )
 
-// strengthOf reads a name in any spelling: apiKey, API_KEY, api-key, api key.
+// strengthOf returns the strength of a name in any spelling: apiKey, API_KEY, api-key,
+// api key.
 func strengthOf(name string) strength {
 	if strings.Contains(name, `\u00`) {
 		name = unicodeRune.ReplaceAllStringFunc(name, unescape)
@@ -51,7 +52,7 @@ func strengthOf(name string) strength {
 	return harmless
 }
 
-// unescape is the letter that JSON may write as \u0070.
+// unescape returns the letter that JSON may write as \u0070.
 func unescape(code string) string {
 	var r rune
 	for _, digit := range strings.ToLower(code[len(code)-2:]) {
@@ -60,8 +61,8 @@ func unescape(code string) string {
 	return string(r)
 }
 
-// wordsOf splits at what is no letter or digit, and where a capital begins a
-// word; the words are in small letters.
+// wordsOf splits a name at characters that are not letters or digits, and where a capital
+// begins a word. The words are in lower case.
 func wordsOf(name string) []string {
 	var words []string
 	var word []rune

@@ -15,17 +15,18 @@ import (
 	"github.com/nadra-dev/nadra/internal/bundle"
 )
 
+// keep returns the wanted items.
 func keep[T metav1.Object](items []T, wanted func(metav1.Object) bool) []T {
 	return slices.DeleteFunc(slices.Clone(items), func(o T) bool { return !wanted(o) })
 }
 
-// object is what the archive can hold.
+// object is an object that the archive can contain.
 type object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// add adds objects of one kind, sorted.
+// add adds objects of a kind, sorted.
 func add[T object](out *bundle.Bundle, resource, what string, items []T) error {
 	items = slices.Clone(items)
 	slices.SortFunc(items, func(a, b T) int {
@@ -43,7 +44,7 @@ func add[T object](out *bundle.Bundle, resource, what string, items []T) error {
 	return out.AddObjects("objects/"+resource+".json", what, maps)
 }
 
-// kindOf is what lists leave out of their items.
+// kindOf returns the version and kind of an object, which the items of lists lack.
 func kindOf(o runtime.Object) (apiVersion, kind string) {
 	if _, ok := o.(*nadv1.NetworkAttachmentDefinition); ok {
 		return nadv1.SchemeGroupVersion.String(), "NetworkAttachmentDefinition"
@@ -55,14 +56,13 @@ func kindOf(o runtime.Object) (apiVersion, kind string) {
 	return kinds[0].ToAPIVersionAndKind()
 }
 
-// mentionsNadra tells of objects that have to do with nadra by their words: its
-// driver, its classes, its labels.
+// mentionsNadra reports whether an object mentions nadra's driver, classes or labels.
 func mentionsNadra(o metav1.Object) bool {
 	text, err := json.Marshal(o)
 	return err == nil && strings.Contains(string(text), "nadra.dev")
 }
 
-// ofClasses tells of templates that name one of the classes, or mention nadra.
+// ofClasses reports whether a template names one of the classes, or mentions nadra.
 func ofClasses(o metav1.Object, classes []*resourceapi.DeviceClass) bool {
 	if mentionsNadra(o) {
 		return true

@@ -1,6 +1,11 @@
-// Package bundleread reads from a cluster what package bundle makes an archive of. It
-// gets and lists, and never Secrets; only a probe creates something, a pod, and
-// deletes it again.
+// Package bundleread reads the contents of package bundle's archive from a cluster. It gets
+// and lists, and never reads Secrets. Only the probe creates objects: a pod on each node,
+// which it deletes again.
+//
+//	live.go  collects everything; pods, claims, networks and events
+//	list.go  selects objects and adds them to the archive
+//	own.go   nadra's own objects
+//	logs.go  logs and metrics of nadra's pods
 package bundleread
 
 import (
@@ -25,16 +30,16 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
 
-// Cluster is what to read.
+// Cluster is the cluster to read.
 type Cluster struct {
 	doctorread.Cluster
-	// Namespace is that of pods, claims and networks; empty means all.
+	// Namespace is the namespace of pods, claims and networks. Empty means all.
 	Namespace string
-	// StateNamespace is where an upgrade keeps how far it is.
+	// StateNamespace is the namespace of an upgrade's state.
 	StateNamespace string
-	// Since is how far back logs go.
+	// Since is the age of the oldest lines of logs.
 	Since time.Duration
-	// Probe looks at nodes from inside; nil looks at none.
+	// Probe probes the nodes. Nil means that they are not probed.
 	Probe *doctorread.Probe
 }
 
@@ -44,14 +49,14 @@ type collector struct {
 	out *bundle.Bundle
 	// pods are nadra's own.
 	pods []corev1.Pod
-	// of are whose events matter: kind/namespace/name.
-	of map[string]bool
+	// related are the objects whose events are read: kind/namespace/name.
+	related map[string]bool
 }
 
-// Collect adds to a bundle what there is. What cannot be read is a gap of the
-// bundle; the error is that there is no cluster to talk to.
+// Collect reads the cluster into a bundle. What cannot be read is a gap of the bundle.
+// Collect returns an error if the cluster does not answer.
 func (c Cluster) Collect(ctx context.Context, out *bundle.Bundle) error {
-	r := collector{Cluster: c, out: out, of: map[string]bool{}}
+	r := collector{Cluster: c, out: out, related: map[string]bool{}}
 	for _, step := range []struct {
 		what string
 		read func(context.Context) error
@@ -77,7 +82,7 @@ func (c Cluster) Collect(ctx context.Context, out *bundle.Bundle) error {
 	return nil
 }
 
-// failed notes what could not be read, and reports whether there was an error.
+// failed records what could not be read. It reports whether err is an error.
 func (r *collector) failed(what string, err error, remedy string) bool {
 	if err == nil {
 		return false
@@ -90,7 +95,7 @@ func (r *collector) failed(what string, err error, remedy string) bool {
 	return true
 }
 
-// doctor adds what doctor reads, and says of it.
+// doctor adds doctor's input and its report.
 func (r *collector) doctor(ctx context.Context) error {
 	caps, err := r.Read(ctx)
 	if err != nil {
@@ -101,7 +106,7 @@ func (r *collector) doctor(ctx context.Context) error {
 			return err
 		}
 	} else {
-		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Reason: "it can only be seen from inside of the node", Remedy: "--probe"})
+		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Reason: "it can only be read on the node", Remedy: "--probe"})
 	}
 	r.out.Head.Server = caps.Server.Version
 	for _, g := range caps.Gaps {
@@ -112,12 +117,12 @@ func (r *collector) doctor(ctx context.Context) error {
 		r.out.AddGap(what, g.Reason, g.Remedy)
 	}
 	return errors.Join(
-		r.out.AddValue("doctor/capabilities.json", "what doctor has read, for kubectl nadra doctor --from", caps),
-		r.out.AddValue("doctor/report.json", "what doctor says of it", doctor.NewReport(caps)),
+		r.out.AddValue("doctor/capabilities.json", "doctor's input, for kubectl nadra doctor --from", caps),
+		r.out.AddValue("doctor/report.json", "doctor's report about it", doctor.NewReport(caps)),
 	)
 }
 
-// attachments adds pods, claims and networks, and who has attached what.
+// attachments adds pods, claims and networks, and the state of the attachments.
 func (r *collector) attachments(ctx context.Context) error {
 	in, err := inspectread.Cluster{Kube: r.Kube, NADs: r.NADs, Namespace: r.Namespace}.Read(ctx)
 	if r.failed("attachments, pods, claims, networks", err, "the right to list pods and resourceclaims.resource.k8s.io"+r.where()) {
@@ -129,23 +134,23 @@ func (r *collector) attachments(ctx context.Context) error {
 	rows := inspect.Attachments(in)
 	for _, row := range rows {
 		if row.Pod != "" {
-			r.of["Pod/"+row.Namespace+"/"+row.Pod] = true
+			r.related["Pod/"+row.Namespace+"/"+row.Pod] = true
 		}
 		if row.Claim != "" {
-			r.of["ResourceClaim/"+row.Namespace+"/"+row.Claim] = true
+			r.related["ResourceClaim/"+row.Namespace+"/"+row.Claim] = true
 		}
 	}
-	pods := slices.DeleteFunc(in.Pods, func(p *corev1.Pod) bool { return !r.of["Pod/"+p.Namespace+"/"+p.Name] && !hasNetworks(p) })
+	pods := slices.DeleteFunc(in.Pods, func(p *corev1.Pod) bool { return !r.related["Pod/"+p.Namespace+"/"+p.Name] && !hasNetworks(p) })
 	for _, p := range pods {
-		r.of["Pod/"+p.Namespace+"/"+p.Name] = true
+		r.related["Pod/"+p.Namespace+"/"+p.Name] = true
 	}
 	for _, n := range in.Networks {
-		r.of["NetworkAttachmentDefinition/"+n.Namespace+"/"+n.Name] = true
+		r.related["NetworkAttachmentDefinition/"+n.Namespace+"/"+n.Name] = true
 	}
 	classes := keep(in.Classes, mentionsNadra)
 	return errors.Join(
 		r.out.AddValue("attachments.json", "kubectl nadra get attachments", inspect.NewList(rows)),
-		add(r.out, "pods", "pods that have networks, without what is not about these", pods),
+		add(r.out, "pods", "pods that have networks, reduced to the fields about these", pods),
 		add(r.out, "resourceclaims", "claims of nadra's devices", keep(in.Claims, r.isOurs)),
 		add(r.out, "resourceclaimtemplates", "claim templates of nadra's devices", keep(in.Templates, func(o metav1.Object) bool { return ofClasses(o, classes) })),
 		add(r.out, "resourceslices", "devices of net.nadra.dev", in.Slices),
@@ -154,15 +159,16 @@ func (r *collector) attachments(ctx context.Context) error {
 	)
 }
 
-// isOurs keeps claims that have a row, or mention the driver.
+// isOurs reports whether a claim has an attachment, or mentions the driver.
 func (r *collector) isOurs(o metav1.Object) bool {
-	if !r.of["ResourceClaim/"+o.GetNamespace()+"/"+o.GetName()] && !mentionsNadra(o) {
+	if !r.related["ResourceClaim/"+o.GetNamespace()+"/"+o.GetName()] && !mentionsNadra(o) {
 		return false
 	}
-	r.of["ResourceClaim/"+o.GetNamespace()+"/"+o.GetName()] = true
+	r.related["ResourceClaim/"+o.GetNamespace()+"/"+o.GetName()] = true
 	return true
 }
 
+// where names the namespace for a remedy.
 func (r *collector) where() string {
 	if r.Namespace == "" {
 		return " in all namespaces"
@@ -170,7 +176,7 @@ func (r *collector) where() string {
 	return " in namespace " + r.Namespace
 }
 
-// hasNetworks tells of pods that ask for networks, whoever is to attach them.
+// hasNetworks reports whether a pod asks for networks by annotation.
 func hasNetworks(p *corev1.Pod) bool {
 	for name := range p.Annotations {
 		if name == "k8s.v1.cni.cncf.io/networks" || name == "v1.multus-cni.io/default-network" {
@@ -180,21 +186,21 @@ func hasNetworks(p *corev1.Pod) bool {
 	return false
 }
 
-// events adds those on what was read.
+// events adds the events on objects that were read.
 func (r *collector) events(ctx context.Context) error {
 	namespaces := []string{r.Namespace}
 	if r.Namespace != "" {
 		namespaces = append(namespaces, r.namespaces()...)
 	}
 	for i := range r.pods {
-		r.of["Pod/"+r.pods[i].Namespace+"/"+r.pods[i].Name] = true
+		r.related["Pod/"+r.pods[i].Namespace+"/"+r.pods[i].Name] = true
 	}
 	var found []*corev1.Event
 	for _, ns := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
 		list, err := kube.AllItems[corev1.Event](ctx, metav1.ListOptions{}, kube.PagesOf(r.Kube.CoreV1().Events(ns).List))
 		r.failed("events of "+named(ns), err, "the right to list events there")
 		for _, e := range list {
-			if about := e.InvolvedObject; r.of[about.Kind+"/"+about.Namespace+"/"+about.Name] {
+			if about := e.InvolvedObject; r.related[about.Kind+"/"+about.Namespace+"/"+about.Name] {
 				found = append(found, e)
 			}
 		}
@@ -202,6 +208,7 @@ func (r *collector) events(ctx context.Context) error {
 	return add(r.out, "events", "events on these pods, claims and networks", found)
 }
 
+// named names a namespace for a text.
 func named(namespace string) string {
 	if namespace == "" {
 		return "all namespaces"
@@ -209,7 +216,7 @@ func named(namespace string) string {
 	return "namespace " + namespace
 }
 
-// upgrade adds how far an upgrade is, if the cluster knows of one.
+// upgrade adds the plan and the state of an upgrade, if there is one.
 func (r *collector) upgrade(ctx context.Context) error {
 	plan, state, paused, err := upgraderun.Store{Kube: r.Kube, Namespace: r.StateNamespace}.Load(ctx)
 	if errors.Is(err, upgraderun.ErrNone) || r.failed("the upgrade's state", err, "the right to get configmaps in namespace "+r.StateNamespace) {

@@ -125,7 +125,7 @@ func collect(t *testing.T, c Cluster) (map[string]string, *bundle.Index) {
 	}
 }
 
-// names are those of a list of objects.
+// names returns the names in a list of objects.
 func names(t *testing.T, text string) []string {
 	t.Helper()
 	var list metav1.PartialObjectMetadataList
@@ -185,7 +185,8 @@ func hasGap(index *bundle.Index, what, reason string) bool {
 	})
 }
 
-// Whatever the user may not read, there is an archive of the rest that says so.
+// TestCollectWithoutRights checks that the archive has everything that the user may read, and
+// lists the rest as gaps.
 func TestCollectWithoutRights(t *testing.T) {
 	for resource, gap := range map[string]string{
 		"pods": "attachments, pods, claims, networks", "events": "events of all namespaces", "daemonsets": "daemonsets", "configmaps": "configmaps of namespace nadra",
@@ -222,8 +223,8 @@ func TestTail(t *testing.T) {
 		want, cut string
 	}{
 		{"a\nbb\n", "a\nbb\n", ""},
-		{strings.Repeat("x", 50) + "\nabc\ndef\n", "abc\ndef\n", "51 bytes before it are left out"},
-		{strings.Repeat("line\n", 20), "line\n", "95 bytes before it are left out"},
+		{strings.Repeat("x", 50) + "\nabc\ndef\n", "abc\ndef\n", "the first 51 bytes are left out"},
+		{strings.Repeat("line\n", 20), "line\n", "the first 95 bytes are left out"},
 	} {
 		got, cut, err := tail(iotest.HalfReader(strings.NewReader(c.text)), 9)
 		if err != nil || got != c.want || cut != c.cut {

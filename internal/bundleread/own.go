@@ -15,7 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/kube"
 )
 
-// ownLabel is on nadra's workloads and their pods, however they are installed.
+// ownLabel selects nadra's workloads and their pods, for every kind of installation.
 const ownLabel = "app.kubernetes.io/name in (nadra-node, nadra-controller)"
 
 // own adds nadra's workloads and their pods.
@@ -40,7 +40,7 @@ func (r *collector) own(ctx context.Context) error {
 	)
 }
 
-// namespaces are those in which nadra is, or would be.
+// namespaces returns the namespaces in which nadra is, or would be.
 func (r *collector) namespaces() []string {
 	out := []string{"nadra", "nadra-system", r.StateNamespace}
 	for i := range r.pods {
@@ -57,7 +57,7 @@ func (r *collector) configuration(ctx context.Context) error {
 		found, err := kube.AllItems[corev1.ConfigMap](ctx, metav1.ListOptions{}, kube.PagesOf(r.Kube.CoreV1().ConfigMaps(ns).List))
 		r.failed("configmaps of namespace "+ns, err, "the right to list configmaps there")
 		maps = append(maps, keep(found, func(o metav1.Object) bool {
-			return strings.HasPrefix(o.GetName(), "nadra") && o.GetName() != "nadra-upgrade" // which upgrade.json is
+			return strings.HasPrefix(o.GetName(), "nadra") && o.GetName() != "nadra-upgrade" // which upgrade.json has
 		})...)
 	}
 	admission := r.Kube.AdmissionregistrationV1()
@@ -70,7 +70,7 @@ func (r *collector) configuration(ctx context.Context) error {
 	)
 }
 
-// addOurs adds those of a kind whose name is nadra's.
+// addOurs adds the objects of a kind that are nadra's by their name.
 func addOurs[T any, P interface {
 	*T
 	object

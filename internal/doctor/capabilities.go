@@ -6,65 +6,64 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// Capabilities are what was read of a cluster.
+// Capabilities describes a cluster, as far as it could be read.
 type Capabilities struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Source is what was read, for people: a cluster's context.
+	// Source names the cluster for people: its context.
 	Source string `json:"source,omitempty"`
 	Server Server `json:"server"`
 	// Nodes are sorted by name.
 	Nodes []Node `json:"nodes"`
 	// Networks are the NetworkAttachmentDefinitions, sorted.
 	Networks []Network `json:"networks"`
-	// Multus are the installations of it, sorted.
+	// Multus has the installations of Multus, sorted.
 	Multus []Multus `json:"multus,omitempty"`
-	// Nadra is the node driver's, if it is there.
+	// Nadra is the installation of the node driver. It is nil without one.
 	Nadra *Nadra `json:"nadra,omitempty"`
-	// Components are schedulers and autoscalers that were recognized, sorted.
+	// Components are the known schedulers and autoscalers that were found, sorted.
 	Components []Component `json:"components,omitempty"`
-	// StaticPods are those that have one of Multus' annotations, sorted.
+	// StaticPods are the static pods with one of Multus' annotations, sorted.
 	StaticPods []StaticPod `json:"staticPods,omitempty"`
-	// Policies are the MultiNetworkPolicies and the pods that they do not see; nil
-	// if the cluster has no such policies.
+	// Policies describes the MultiNetworkPolicies. It is nil if the cluster has none.
 	Policies *Policies `json:"policies,omitempty"`
-	// Whereabouts is that IPAM plugin's state, if the cluster has any.
+	// Whereabouts is the state of that IPAM plugin. It is nil if the cluster has none.
 	Whereabouts *Whereabouts `json:"whereabouts,omitempty"`
-	// Gaps are what could not be read.
+	// Gaps lists what could not be read.
 	Gaps []Gap `json:"gaps,omitempty"`
 }
 
-// Server is the API server.
+// Server describes the API server.
 type Server struct {
 	Version string `json:"version,omitempty"`
-	// ResourceVersions are those of resource.k8s.io, the preferred one first.
+	// ResourceVersions are the versions of resource.k8s.io, the preferred one first.
 	ResourceVersions []string `json:"resourceVersions,omitempty"`
-	// Resources are what resource.k8s.io/v1 serves, sorted.
+	// Resources are the resources of resource.k8s.io/v1, sorted.
 	Resources []string `json:"resources,omitempty"`
-	// Gates are the feature gates that have to do with DRA, as its metrics
-	// tell them; nil where they could not be read.
+	// Gates are the feature gates about DRA, by the API server's metrics. It is nil if
+	// they could not be read.
 	Gates map[string]bool `json:"gates"`
 }
 
-// Node is one node.
+// Node describes a node.
 type Node struct {
 	Name    string `json:"name"`
 	Kubelet string `json:"kubelet,omitempty"`
-	// Runtime is e.g. containerd://2.2.6.
+	// Runtime is the container runtime, for example containerd://2.2.6.
 	Runtime string `json:"runtime,omitempty"`
 	OS      string `json:"os,omitempty"`
 	Image   string `json:"image,omitempty"`
 	Kernel  string `json:"kernel,omitempty"`
 	Arch    string `json:"arch,omitempty"`
-	// Labels are those that say what the node is for.
+	// Labels are the labels that describe the node's purpose.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Config is the kubelet's; nil where it could not be read.
+	// Config is the kubelet's configuration. It is nil if it could not be read.
 	Config *KubeletConfig `json:"config,omitempty"`
-	// Probe is what a pod on the node saw; nil where none ran.
+	// Probe is the report of a pod on the node. It is nil if none ran.
 	Probe *probe.Report `json:"probe,omitempty"`
 }
 
-// KubeletConfig is what matters of the kubelet's configuration.
+// KubeletConfig has the fields of the kubelet's configuration that checks use.
 type KubeletConfig struct {
 	TopologyManagerPolicy string          `json:"topologyManagerPolicy,omitempty"`
 	TopologyManagerScope  string          `json:"topologyManagerScope,omitempty"`
@@ -78,14 +77,14 @@ type KubeletConfig struct {
 type Network struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Plugins are the types of its chain, and IPAM those of its IPAM plugins.
+	// Plugins are the types in its chain, and IPAM the types of its IPAM plugins.
 	Plugins []string `json:"plugins,omitempty"`
 	IPAM    []string `json:"ipam,omitempty"`
-	// Masters are the host's interfaces that it needs.
+	// Masters are the interfaces that it needs on the host.
 	Masters []string `json:"masters,omitempty"`
-	// Pool is the device pool that it draws from.
+	// Pool is the resource pool that it uses.
 	Pool string `json:"pool,omitempty"`
-	// OnNodes says that its configuration is a file of the nodes.
+	// OnNodes: its configuration is a file on the nodes.
 	OnNodes bool `json:"onNodes,omitempty"`
 	// Error is why the configuration cannot be read.
 	Error string `json:"error,omitempty"`
@@ -94,23 +93,22 @@ type Network struct {
 // String returns namespace/name.
 func (n Network) String() string { return n.Namespace + "/" + n.Name }
 
-// Binaries are the plugins that a node must have for the network.
+// Binaries returns the plugins that a node must have for the network.
 func (n Network) Binaries() []string {
 	return sortedSet(append(append([]string{}, n.Plugins...), n.IPAM...))
 }
 
-// Multus is one installation of it.
+// Multus is an installation of Multus.
 type Multus struct {
-	// DaemonSet is its namespace and name.
 	Namespace string `json:"namespace"`
 	DaemonSet string `json:"daemonSet"`
 	Image     string `json:"image,omitempty"`
-	// Thick says that a daemon serves the plugin.
+	// Thick: a daemon serves the plugin.
 	Thick bool `json:"thick"`
-	// Settings are those of its ConfigMap and its flags; nil where none are
-	// known. What nodes say by --probe counts over them.
+	// Settings are those of its ConfigMap and its flags. It is nil if they are unknown.
+	// The nodes' settings, by --probe, take precedence.
 	Settings *probe.MultusSettings `json:"settings,omitempty"`
-	// ConfigMap is the namespace and name that Settings came from.
+	// ConfigMap is the namespace/name of the source of Settings.
 	ConfigMap string `json:"configMap,omitempty"`
 }
 
@@ -127,7 +125,7 @@ type Nadra struct {
 	PullSecrets []string `json:"pullSecrets,omitempty"`
 }
 
-// Flag returns the value of one of its flags, or what it is without.
+// Flag returns the value of a flag, or otherwise if the flag is not set.
 func (n *Nadra) Flag(name, otherwise string) string {
 	if n == nil {
 		return otherwise
@@ -147,25 +145,24 @@ const (
 	Autoscaler = "autoscaler"
 )
 
-// Component is a scheduler or an autoscaler beside those of Kubernetes.
+// Component is a scheduler or an autoscaler that is not part of Kubernetes.
 type Component struct {
-	// Name is what it is called, e.g. kueue.
+	// Name is its common name, for example kueue.
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	// Where is by what it was recognized.
+	// Where is the object by which it was recognized.
 	Where string `json:"where"`
 }
 
-// Policies are MultiNetworkPolicies, which go by the networks annotation.
+// Policies describes the MultiNetworkPolicies, which use the networks annotation.
 type Policies struct {
-	// Count is how many there are.
 	Count int `json:"count"`
-	// Unseen are the pods, as namespace/name and sorted, that have networks by a
-	// claim and no annotation.
+	// Unseen are the pods that have networks by a claim and no annotation, as
+	// namespace/name and sorted.
 	Unseen []string `json:"unseen,omitempty"`
 }
 
-// StaticPod is a pod that a kubelet makes from a file.
+// StaticPod is a pod that a kubelet creates from a file.
 type StaticPod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -174,20 +171,19 @@ type StaticPod struct {
 	Networks string `json:"networks"`
 }
 
-// Whereabouts is what its custom resources say.
+// Whereabouts has the state of whereabouts' custom resources.
 type Whereabouts struct {
-	// Pools is how many IPPools there are, Addresses how many addresses they
-	// have given out, and Reservations how many OverlappingRangeIPReservations
-	// there are.
+	// Pools counts the IPPools, Addresses the addresses that they have allocated, and
+	// Reservations the OverlappingRangeIPReservations.
 	Pools        int `json:"pools"`
 	Addresses    int `json:"addresses"`
 	Reservations int `json:"reservations"`
-	// Blind are the service accounts (namespace/name) of its reconcilers that
-	// may not get pods.
+	// Blind are the service accounts (namespace/name) of its reconcilers that may not get
+	// pods.
 	Blind []string `json:"blind,omitempty"`
 }
 
-// Parts of the cluster that may not have been read.
+// The parts of a cluster that may be unread.
 const (
 	PartVersion     = "version"
 	PartGroups      = "groups"
@@ -203,19 +199,18 @@ const (
 	PartWhereabouts = "whereabouts"
 )
 
-// Gap is something that could not be read.
+// Gap is a part that could not be read.
 type Gap struct {
 	Part string `json:"part"`
-	// Node is the one that it is about, if it is about one.
+	// Node is the node, if the part is one of a node.
 	Node string `json:"node,omitempty"`
-	// Reason is why.
+	// Reason is why the part could not be read.
 	Reason string `json:"reason"`
-	// Remedy is the permission or the flag that would give it.
+	// Remedy is the right or the flag to read it.
 	Remedy string `json:"remedy"`
 }
 
-// gap finds what could not be read of a part; a node's own gap counts before
-// one that is about all of them.
+// gap returns the gap of a part, or nil. A node's own gap comes before a gap of all nodes.
 func (c *Capabilities) gap(part, node string) *Gap {
 	var found *Gap
 	for i := range c.Gaps {
@@ -230,7 +225,7 @@ func (c *Capabilities) gap(part, node string) *Gap {
 	return found
 }
 
-// probed are the nodes that a pod has looked at.
+// probed returns the nodes on which the probe has run.
 func (c *Capabilities) probed() []Node {
 	var out []Node
 	for _, n := range c.Nodes {

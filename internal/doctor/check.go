@@ -9,8 +9,7 @@ import (
 // Status is the outcome of a check.
 type Status string
 
-// The outcomes, the mildest first. Unknown is neither good nor bad: it says
-// what it would take to know.
+// The outcomes, the mildest first. A check that is Unknown describes what it needs.
 const (
 	OK      Status = "ok"
 	Note    Status = "note"
@@ -28,58 +27,58 @@ const (
 	AreaIPAM    = "ipam"
 )
 
-// Check is one thing that was looked at.
+// Check is the result of a check.
 type Check struct {
-	// ID names the check for good.
+	// ID names the check. It never changes.
 	ID   string `json:"id"`
 	Area string `json:"area"`
-	// Object is what it is about, where that is one of several: a node.
+	// Object is the node, if the check is about one.
 	Object string `json:"object,omitempty"`
 	Status Status `json:"status"`
-	// What is what was seen.
+	// What is the observation.
 	What string `json:"what"`
-	// Why is why it matters; empty where all is well.
+	// Why is the reason for the check. It is empty if the check is OK.
 	Why string `json:"why,omitempty"`
-	// Do is what to do; empty where nothing is.
+	// Do is the remedy. It is empty if the check is OK.
 	Do string `json:"do,omitempty"`
 }
 
-// rule is one check: of the cluster, or of each node.
+// rule is one check, either of the cluster or of each node.
 type rule struct {
 	id, area string
-	// why is why it matters.
-	why     string
-	cluster func(*Capabilities) finding
-	node    func(*Capabilities, *Node) finding
+	why      string // the reason for the check
+	cluster  func(*Capabilities) finding
+	node     func(*Capabilities, *Node) finding
 }
 
-// NothingToDo is what to do where a check only says how things are.
+// NothingToDo is the remedy of a check that only describes the state.
 const NothingToDo = "Nothing needs to be done."
 
-// finding is what a rule says.
+// finding is the result of a rule.
 type finding struct {
 	status   Status
 	what, do string
-	// skip says that there is nothing to say.
-	skip bool
+	skip     bool // the rule does not apply
 }
 
 var nothing = finding{skip: true}
 
+// fine returns the finding of a check that passes.
 func fine(format string, args ...any) finding {
 	return finding{status: OK, what: fmt.Sprintf(format, args...)}
 }
 
-func says(status Status, do, format string, args ...any) finding {
+// found returns a finding with a remedy.
+func found(status Status, do, format string, args ...any) finding {
 	return finding{status: status, do: do, what: fmt.Sprintf(format, args...)}
 }
 
-// unread is the finding for what was not read.
+// unread returns the finding for a part that could not be read.
 func unread(g *Gap) finding {
 	return finding{status: Unknown, what: g.Reason, do: g.Remedy}
 }
 
-// Diagnose holds all checks against what was read, in the order of the areas.
+// Diagnose runs all checks. It returns their results in the order of the areas.
 func Diagnose(c Capabilities) []Check {
 	var out []Check
 	for _, r := range rules {
@@ -94,6 +93,7 @@ func Diagnose(c Capabilities) []Check {
 	return out
 }
 
+// appendTo appends the check of a finding, unless the rule does not apply.
 func (r rule) appendTo(checks []Check, object string, f finding) []Check {
 	if f.skip {
 		return checks
@@ -105,13 +105,13 @@ func (r rule) appendTo(checks []Check, object string, f finding) []Check {
 	return append(checks, check)
 }
 
-// sortedSet has each once.
+// sortedSet sorts items and removes duplicates.
 func sortedSet(items []string) []string {
 	slices.Sort(items)
 	return slices.Compact(items)
 }
 
-// list is some names in a sentence.
+// list joins names for a sentence, and counts those after the sixth.
 func list(names []string) string {
 	const most = 6
 	if len(names) > most {
@@ -120,7 +120,7 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// count is a number with its noun.
+// count returns a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -8,17 +8,16 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// changes are ready clusters with something that is not as it should be, and
-// what a check says of it.
+// changes are changes of a ready cluster, and what a check reports about them.
 var changes = []struct {
 	id     string
 	status Status
-	says   string
+	what   string
 	change func(*Capabilities)
 }{
 	{"kubernetes-version", Blocker, "v1.33.1 is older than 1.34", func(c *Capabilities) { c.Server.Version = "v1.33.1" }},
 	{"kubernetes-version", Note, "v1.35.0+k3s1 has no shared devices", func(c *Capabilities) { c.Server.Version = "v1.35.0+k3s1" }},
-	{"kubernetes-version", Unknown, `"dev" is no version`, func(c *Capabilities) { c.Server.Version = "dev" }},
+	{"kubernetes-version", Unknown, `"dev" is not a version`, func(c *Capabilities) { c.Server.Version = "dev" }},
 	{"dra-api", Blocker, "is not served", func(c *Capabilities) { c.Server.ResourceVersions = nil }},
 	{"dra-api", Blocker, "served as v1beta1, not as v1", func(c *Capabilities) { c.Server.ResourceVersions = []string{"v1beta1"} }},
 	{"dra-api", Blocker, "lacks deviceclasses", func(c *Capabilities) { c.Server.Resources = c.Server.Resources[1:] }},
@@ -36,20 +35,20 @@ var changes = []struct {
 	{"nadra-driver", Note, "not installed", func(c *Capabilities) { c.Nadra = nil }},
 	{"nadra-driver", Warning, "ready on 1 of 2 nodes", func(c *Capabilities) { c.Nadra.Ready = 1 }},
 	{"network-configurations", Blocker, "1 network of 2 cannot be read: ran/f1", func(c *Capabilities) { c.Networks[0].Error = "no JSON" }},
-	{"network-configurations", Note, "of 1 are files of the nodes", func(c *Capabilities) { c.Networks[0].OnNodes = true }},
+	{"network-configurations", Note, "of 1 are files on the nodes", func(c *Capabilities) { c.Networks[0].OnNodes = true }},
 	{"network-plugins", Blocker, "none of 2 probed nodes: sriov (for ran/f1)", func(c *Capabilities) { c.Networks[0].Plugins = []string{"sriov"} }},
 	{"network-masters", Warning, "none of 2 probed nodes: eth9 (for ran/f1)", func(c *Capabilities) { c.Networks[0].Masters = []string{"eth9"} }},
-	{"node-system", Note, "windows is not served", func(c *Capabilities) { c.Nodes[0].OS = "windows" }},
+	{"node-system", Note, "nadra does not run on windows", func(c *Capabilities) { c.Nodes[0].OS = "windows" }},
 	{"kubelet-version", Blocker, "v1.33.9 is older", func(c *Capabilities) { c.Nodes[0].Kubelet = "v1.33.9" }},
-	{"kubelet-version", Unknown, "is no version", func(c *Capabilities) { c.Nodes[0].Kubelet = "" }},
+	{"kubelet-version", Unknown, "is not a version", func(c *Capabilities) { c.Nodes[0].Kubelet = "" }},
 	{"runtime-version", Warning, "containerd 1.7.20 is older than 2.2.6", func(c *Capabilities) { c.Nodes[0].Runtime = "containerd://1.7.20" }},
 	{"runtime-version", Blocker, "containerd 1.6.9 has no NRI", func(c *Capabilities) { c.Nodes[0].Runtime = "containerd://1.6.9" }},
-	{"runtime-version", Warning, "nadra's tests do not run with it", func(c *Capabilities) { c.Nodes[0].Runtime = "cri-o://1.35.0" }},
-	{"runtime-version", Blocker, "docker://27.1 is no runtime", func(c *Capabilities) { c.Nodes[0].Runtime = "docker://27.1" }},
-	{"runtime-version", Unknown, "does not say", func(c *Capabilities) { c.Nodes[0].Runtime = "" }},
-	{"runtime-version", Unknown, `"main" is no version`, func(c *Capabilities) { c.Nodes[0].Runtime = "containerd://main" }},
+	{"runtime-version", Warning, "nadra's tests do not cover it", func(c *Capabilities) { c.Nodes[0].Runtime = "cri-o://1.35.0" }},
+	{"runtime-version", Blocker, "docker://27.1 is not known to have NRI", func(c *Capabilities) { c.Nodes[0].Runtime = "docker://27.1" }},
+	{"runtime-version", Unknown, "does not report", func(c *Capabilities) { c.Nodes[0].Runtime = "" }},
+	{"runtime-version", Unknown, `"main" is not a version`, func(c *Capabilities) { c.Nodes[0].Runtime = "containerd://main" }},
 	{"kernel-version", Blocker, "5.10.0-28-amd64 is older", func(c *Capabilities) { c.Nodes[0].Kernel = "5.10.0-28-amd64" }},
-	{"kernel-version", Unknown, "is no version", func(c *Capabilities) { c.Nodes[0].Kernel = "?" }},
+	{"kernel-version", Unknown, "is not a version", func(c *Capabilities) { c.Nodes[0].Kernel = "?" }},
 	{"kubelet-gates", Blocker, "off: DynamicResourceAllocation", func(c *Capabilities) {
 		c.Nodes[0].Config.FeatureGates = map[string]bool{"DynamicResourceAllocation": false}
 	}},
@@ -62,12 +61,12 @@ var changes = []struct {
 	{"nri", Blocker, "does not answer: refused", func(c *Capabilities) { c.Nodes[0].Probe.NRI.Answers, c.Nodes[0].Probe.NRI.Error = false, "refused" }},
 	{"nri-request-timeout", Warning, "500ms", func(c *Capabilities) { c.Nodes[0].Probe.NRI.RequestTimeoutMillis = 500 }},
 	{"cdi", Blocker, "read-only", func(c *Capabilities) { c.Nodes[0].Probe.CDI[1].ReadOnly = true }},
-	{"cdi", OK, "not there yet", func(c *Capabilities) { c.Nodes[0].Probe.CDI[1].Found = false }},
-	{"cdi", Unknown, "nobody looked at /srv/cdi", func(c *Capabilities) { c.Nadra.Args = append(c.Nadra.Args, "--cdi-dir=/srv/cdi") }},
+	{"cdi", OK, "does not exist yet", func(c *Capabilities) { c.Nodes[0].Probe.CDI[1].Found = false }},
+	{"cdi", Unknown, "the probe did not look at /srv/cdi", func(c *Capabilities) { c.Nadra.Args = append(c.Nadra.Args, "--cdi-dir=/srv/cdi") }},
 	{"cni-plugins", Warning, "not in /opt/cni/bin: macvlan (for ran/f1)", func(c *Capabilities) {
 		c.Nodes[0].Probe.BinDirs[0].Plugins = []string{"bridge", "dhcp", "host-local", "tuning"}
 	}},
-	{"cni-plugins", Warning, "which is there and not executable", func(c *Capabilities) {
+	{"cni-plugins", Warning, "which exists and is not executable", func(c *Capabilities) {
 		c.Nodes[0].Probe.BinDirs[0].Plugins = []string{"bridge", "dhcp", "host-local", "tuning"}
 		c.Nodes[0].Probe.BinDirs[0].NotExecutable = []string{"macvlan"}
 	}},
@@ -79,14 +78,14 @@ var changes = []struct {
 	{"cni-configuration", Warning, "there is no other", func(c *Capabilities) {
 		c.Nodes[0].Probe.ConfDirs[0].Files[0].Multus = &probe.MultusSettings{NamespaceIsolation: true, BinDir: "/opt/cni/bin"}
 	}},
-	{"cni-configuration", Note, "when it goes, 10-pods.conflist counts", func(c *Capabilities) { c.withMultusFile(probe.MultusSettings{}) }},
-	{"dhcp-daemon", Warning, "1 network ask it: shop/lan", func(c *Capabilities) { c.Nodes[0].Probe.DHCP = false }},
+	{"cni-configuration", Note, "without it, the runtime uses 10-pods.conflist", func(c *Capabilities) { c.withMultusFile(probe.MultusSettings{}) }},
+	{"dhcp-daemon", Warning, "1 network need it: shop/lan", func(c *Capabilities) { c.Nodes[0].Probe.DHCP = false }},
 	{"host-local", OK, "0 addresses of 0 networks", func(c *Capabilities) { c.Nodes[0].Probe.HostLocal = nil }},
 	{"probe-errors", Unknown, "listing /opt: denied", func(c *Capabilities) { c.Nodes[0].Probe.Errors = []string{"listing /opt: denied"} }},
-	{"multus", OK, "none was recognized", func(c *Capabilities) { c.Multus = nil }},
+	{"multus", OK, "found no Multus", func(c *Capabilities) { c.Multus = nil }},
 	{"multus", Note, "thin: kube-system/kube-multus-ds", func(c *Capabilities) { c.Multus[0].Thick = false }},
 	{"multus-settings", Unknown, "neither a ConfigMap nor flags", func(c *Capabilities) { c.Multus[0].Settings = nil }},
-	{"multus-settings", Warning, "not the same everywhere: node-1; node-2", func(c *Capabilities) {
+	{"multus-settings", Warning, "they differ: node-1; node-2", func(c *Capabilities) {
 		c.withMultusFile(probe.MultusSettings{})
 		c.Nodes[1].Probe.ConfDirs[0].Files[0].Multus = &probe.MultusSettings{ConfDir: "/etc/other"}
 	}},
@@ -109,8 +108,8 @@ var changes = []struct {
 	}},
 	{"policies", OK, "2 MultiNetworkPolicies; every pod", func(c *Capabilities) { c.Policies = &Policies{Count: 2} }},
 	{"ipam", OK, "no network gives addresses", func(c *Capabilities) { c.Networks = nil }},
-	{"whereabouts", Note, "1 pool with 2 addresses given out, 2 reservations", func(c *Capabilities) { c.Whereabouts = &Whereabouts{Pools: 1, Addresses: 2, Reservations: 2} }},
-	{"whereabouts", Warning, "may not get pods, and so frees the addresses of pods that are just being attached: service account kube-system/whereabouts", func(c *Capabilities) {
+	{"whereabouts", Note, "1 pool with 2 addresses allocated, 2 reservations", func(c *Capabilities) { c.Whereabouts = &Whereabouts{Pools: 1, Addresses: 2, Reservations: 2} }},
+	{"whereabouts", Warning, "may not get pods, so it frees the addresses of pods whose networks are being attached: service account kube-system/whereabouts", func(c *Capabilities) {
 		c.Whereabouts = &Whereabouts{Pools: 1, Blind: []string{"kube-system/whereabouts"}}
 	}},
 	{"whereabouts", Warning, "has no IPPools", func(c *Capabilities) { c.Networks[0].IPAM = []string{"whereabouts"} }},
@@ -135,25 +134,25 @@ func find(checks []Check, id string) *Check {
 
 func TestChecks(t *testing.T) {
 	for _, test := range changes {
-		t.Run(test.id+" "+test.says, func(t *testing.T) {
+		t.Run(test.id+" "+test.what, func(t *testing.T) {
 			c := ready()
 			test.change(&c)
 			got := find(Diagnose(c), test.id)
 			switch {
 			case got == nil:
-				t.Fatal("it says nothing")
-			case got.Status != test.status || !strings.Contains(got.What, test.says):
-				t.Errorf("%s %q, want %s %q", got.Status, got.What, test.status, test.says)
+				t.Fatal("there is no such check")
+			case got.Status != test.status || !strings.Contains(got.What, test.what):
+				t.Errorf("%s %q, want %s %q", got.Status, got.What, test.status, test.what)
 			case got.Status != OK && got.Why == "":
-				t.Error("it does not say why it matters")
+				t.Error("it has no Why")
 			case (got.Status == Warning || got.Status == Blocker) && got.Do == "":
-				t.Error("it does not say what to do")
+				t.Error("it has no Do")
 			}
 		})
 	}
 }
 
-// A cluster that is as it should be has nothing but notes.
+// TestReady checks that a ready cluster has nothing but notes.
 func TestReady(t *testing.T) {
 	for _, c := range Diagnose(ready()) {
 		if c.Status != OK && c.ID != "multus" {
@@ -162,7 +161,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Each check is seen well and not well.
+// TestAllChecksAreTested checks that every check is seen ok and not ok.
 func TestAllChecksAreTested(t *testing.T) {
 	good, bad := map[string]bool{}, map[string]bool{}
 	for _, test := range changes {
@@ -180,20 +179,20 @@ func TestAllChecksAreTested(t *testing.T) {
 	}
 }
 
-// Nothing that could not be read is ok, and each says what it takes.
+// TestUnreadIsUnknown checks that what could not be read is not ok, and has a remedy.
 func TestUnreadIsUnknown(t *testing.T) {
 	for _, c := range Diagnose(fromOutside()) {
 		switch {
-		case c.ID == "node-system", c.ID == "nodes": // there is one, of which nothing is known
+		case c.ID == "node-system", c.ID == "nodes": // one node, of which nothing is known
 		case c.Status != Unknown:
 			t.Errorf("%s: %s %q", c.ID, c.Status, c.What)
 		case c.Do == "":
-			t.Errorf("%s does not say what it takes", c.ID)
+			t.Errorf("%s has no remedy", c.ID)
 		}
 	}
 }
 
-// What keeps one node from being read counts before what keeps all.
+// TestGapOfANode checks that the gap of one node comes before that of all nodes.
 func TestGapOfANode(t *testing.T) {
 	c := fromOutside()
 	c.Gaps = append(c.Gaps, Gap{Part: PartProbe, Node: "node-1", Reason: "the image cannot be pulled", Remedy: "--image"})

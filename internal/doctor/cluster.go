@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// The first Kubernetes that serves resource.k8s.io/v1, and the first that has
-// shared devices by default.
+// The first Kubernetes that serves resource.k8s.io/v1, and the first that has shared
+// devices by default.
 var (
 	firstVersion  = version.MustParseGeneric("1.34.0")
 	sharedDevices = version.MustParseGeneric("1.36.0")
@@ -17,41 +17,43 @@ var (
 
 const upgradeKubernetes = "Upgrade to Kubernetes 1.34 or later; 1.36 or later is better."
 
-// missing is the finding for a part without its value.
+// missing returns the finding for a part that has no value.
 func missing(c *Capabilities, part, node string) finding {
 	if g := c.gap(part, node); g != nil {
 		return unread(g)
 	}
-	return finding{status: Unknown, what: "it was not read", do: "Look at the live cluster with this version of kubectl nadra."}
+	return finding{status: Unknown, what: "it was not read", do: "Read the live cluster with this version of kubectl nadra."}
 }
 
+// kubernetesVersion checks that the API server serves what nadra uses.
 func kubernetesVersion(c *Capabilities) finding {
 	v, err := version.ParseGeneric(c.Server.Version)
 	switch {
 	case c.Server.Version == "":
 		return missing(c, PartVersion, "")
 	case err != nil:
-		return says(Unknown, "kubectl version shows what the API server says of itself.", "%q is no version", c.Server.Version)
+		return found(Unknown, "Look at the version that the API server reports: kubectl version.", "%q is not a version", c.Server.Version)
 	case !v.AtLeast(firstVersion):
-		return says(Blocker, upgradeKubernetes, "%s is older than 1.34", c.Server.Version)
+		return found(Blocker, upgradeKubernetes, "%s is older than 1.34", c.Server.Version)
 	case !v.AtLeast(sharedDevices):
-		return says(Note, "Nothing needs to be done. --copies-per-network says how many copies there are.", "%s has no shared devices by default", c.Server.Version)
+		return found(Note, "Nothing needs to be done. --copies-per-network sets the number of copies.", "%s has no shared devices by default", c.Server.Version)
 	}
 	return fine("%s", c.Server.Version)
 }
 
-// draResources are those of resource.k8s.io/v1 that nadra uses.
+// draResources are the resources of resource.k8s.io/v1 that nadra uses.
 var draResources = []string{"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"}
 
+// draAPI checks that the API server serves resource.k8s.io/v1.
 func draAPI(c *Capabilities) finding {
 	versions := c.Server.ResourceVersions
 	switch {
 	case c.gap(PartGroups, "") != nil:
 		return missing(c, PartGroups, "")
 	case len(versions) == 0:
-		return says(Blocker, upgradeKubernetes, "resource.k8s.io is not served")
+		return found(Blocker, upgradeKubernetes, "resource.k8s.io is not served")
 	case !slices.Contains(versions, "v1"):
-		return says(Blocker, upgradeKubernetes, "resource.k8s.io is served as %s, not as v1", list(versions))
+		return found(Blocker, upgradeKubernetes, "resource.k8s.io is served as %s, not as v1", list(versions))
 	}
 	var lacks []string
 	for _, r := range draResources {
@@ -60,45 +62,46 @@ func draAPI(c *Capabilities) finding {
 		}
 	}
 	if len(lacks) > 0 {
-		return says(Blocker, "Look for flags of the API server that switch resources off (--runtime-config).", "resource.k8s.io/v1 lacks %s", list(lacks))
+		return found(Blocker, "Look for flags of the API server that disable resources (--runtime-config).", "resource.k8s.io/v1 lacks %s", list(lacks))
 	}
-	return fine("resource.k8s.io/v1 has all that nadra uses")
+	return fine("resource.k8s.io/v1 has all resources that nadra uses")
 }
 
-// gates are those that change what nadra can do, with what becomes of it when
-// they are off.
+// gates are the feature gates that nadra uses, with the effect of switching them off.
 var gates = []struct {
 	name    string
 	status  Status
 	without string
 }{
 	{"DynamicResourceAllocation", Blocker, "nothing works"},
-	{"DRAResourceClaimDeviceStatus", Warning, "claims do not say what became of them"},
+	{"DRAResourceClaimDeviceStatus", Warning, "claims have no status of their devices"},
 	{"DRAConsumableCapacity", Note, "networks are copies instead of shared devices"},
-	{"DRAExtendedResource", Note, "old requests for a pool's resource are not served by its DeviceClass"},
+	{"DRAExtendedResource", Note, "a pool's DeviceClass does not serve requests for its extended resource"},
 }
 
+// featureGates checks the feature gates of the API server.
 func featureGates(c *Capabilities) finding {
 	if c.Server.Gates == nil {
 		return missing(c, PartGates, "")
 	}
 	worst, off := OK, []string{}
 	for _, g := range gates {
-		// A gate that is gone is on for good, or not invented yet.
+		// A gate that the server does not know is always on, or does not exist yet.
 		if on, known := c.Server.Gates[g.name]; known && !on {
 			off = append(off, fmt.Sprintf("%s (%s)", g.name, g.without))
 			worst = worse(worst, g.status)
 		}
 	}
 	if len(off) > 0 {
-		return says(worst, "Switch on what you need, by --feature-gates of the API server, the scheduler, the controller manager and the kubelets.", "off: %s", strings.Join(off, ", "))
+		return found(worst, "Switch on the gates that you need, by --feature-gates of the API server, the scheduler, the controller manager and the kubelets.", "off: %s", strings.Join(off, ", "))
 	}
-	return fine("all that nadra uses are on")
+	return fine("all gates that nadra uses are on")
 }
 
-// order has the mildest outcome first.
+// order lists the outcomes, the mildest first.
 var order = []Status{OK, Note, Unknown, Warning, Blocker}
 
+// worse returns the worse of two outcomes.
 func worse(a, b Status) Status {
 	if slices.Index(order, a) < slices.Index(order, b) {
 		return b
@@ -106,6 +109,7 @@ func worse(a, b Status) Status {
 	return a
 }
 
+// componentsOf returns the names of the components of a kind.
 func componentsOf(c *Capabilities, kind string) []string {
 	var out []string
 	for _, one := range c.Components {
@@ -116,28 +120,31 @@ func componentsOf(c *Capabilities, kind string) []string {
 	return out
 }
 
+// schedulers checks for schedulers besides kube-scheduler.
 func schedulers(c *Capabilities) finding {
-	found := componentsOf(c, Scheduler)
+	others := componentsOf(c, Scheduler)
 	switch {
-	case len(found) > 0:
-		return says(Warning, "Let each of them place one pod with a claim before workloads move. Kueue counts claims by deviceClassMappings of its configuration (NADRA-034).", "beside kube-scheduler: %s", list(found))
+	case len(others) > 0:
+		return found(Warning, "Test each of them with one pod that has a claim before you move workloads. Kueue counts claims by deviceClassMappings of its configuration (NADRA-034).", "besides kube-scheduler: %s", list(others))
 	case c.gap(PartComponents, "") != nil:
 		return missing(c, PartComponents, "")
 	}
-	return fine("none beside kube-scheduler was recognized")
+	return fine("found no scheduler besides kube-scheduler")
 }
 
+// autoscalers checks for autoscalers.
 func autoscalers(c *Capabilities) finding {
-	found := componentsOf(c, Autoscaler)
+	others := componentsOf(c, Autoscaler)
 	switch {
-	case len(found) > 0:
-		return says(Warning, "See that its version knows claims (cluster-autoscaler: --enable-dynamic-resource-allocation), and keep a node in each group that has networks of its own.", "%s", list(found))
+	case len(others) > 0:
+		return found(Warning, "Check that its version supports claims (cluster-autoscaler: --enable-dynamic-resource-allocation), and keep a node in each group that has its own networks.", "%s", list(others))
 	case c.gap(PartComponents, "") != nil:
 		return missing(c, PartComponents, "")
 	}
-	return fine("none was recognized")
+	return fine("found no autoscaler")
 }
 
+// nodes counts the nodes that were read and probed.
 func nodes(c *Capabilities) finding {
 	switch {
 	case len(c.Nodes) > 0:
@@ -145,22 +152,24 @@ func nodes(c *Capabilities) finding {
 	case c.gap(PartNodes, "") != nil:
 		return missing(c, PartNodes, "")
 	}
-	return says(Unknown, "Look again when it has some.", "there are none")
+	return found(Unknown, "Check again when the cluster has nodes.", "the cluster has no nodes")
 }
 
+// nadraDriver checks that nadra's driver runs.
 func nadraDriver(c *Capabilities) finding {
 	n := c.Nadra
 	switch {
 	case n == nil && c.gap(PartMultus, "") != nil: // both are DaemonSets
 		return missing(c, PartMultus, "")
 	case n == nil:
-		return says(Note, "kubectl apply -k manifests/drop-in, when the rest is well.", "it is not installed")
+		return found(Note, "Install it when the other checks pass: kubectl apply -k manifests/drop-in.", "it is not installed")
 	case n.Ready < n.Desired:
-		return says(Warning, fmt.Sprintf("kubectl -n %s get pods -o wide", n.Namespace), "%s/%s is ready on %d of %d nodes", n.Namespace, n.DaemonSet, n.Ready, n.Desired)
+		return found(Warning, fmt.Sprintf("Look at its pods: kubectl -n %s get pods -o wide.", n.Namespace), "%s/%s is ready on %d of %d nodes", n.Namespace, n.DaemonSet, n.Ready, n.Desired)
 	}
 	return fine("%s/%s is ready on %s", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
 }
 
+// networkConfigurations checks that the NADs can be read.
 func networkConfigurations(c *Capabilities) finding {
 	if g := c.gap(PartNetworks, ""); g != nil {
 		return unread(g)
@@ -177,15 +186,14 @@ func networkConfigurations(c *Capabilities) finding {
 	}
 	switch {
 	case len(broken) > 0:
-		return says(Blocker, "kubectl nadra scan -A says where they are wrong.", "%s of %d cannot be read: %s", count(len(broken), "network"), len(c.Networks), list(broken))
+		return found(Blocker, "Find the errors with kubectl nadra scan -A.", "%s of %d cannot be read: %s", count(len(broken), "network"), len(c.Networks), list(broken))
 	case onNodes > 0:
-		return says(Note, "Keep the files in the directory of --nad-conf-dir.", "%s; the configurations of %d are files of the nodes, which were not read", count(len(c.Networks), "network"), onNodes)
+		return found(Note, "Keep the files in the directory of --nad-conf-dir.", "%s; the configurations of %d are files on the nodes, which were not read", count(len(c.Networks), "network"), onNodes)
 	}
 	return fine("%s can be read", count(len(c.Networks), "network"))
 }
 
-// nowhere are the things that networks need and no probed node has, with the
-// networks.
+// nowhere lists what networks need and no probed node has, with the networks.
 func nowhere(c *Capabilities, needs func(Network) []string, has func(Node, string) bool) []string {
 	users := map[string][]string{}
 	for _, n := range c.Networks {
@@ -198,7 +206,7 @@ func nowhere(c *Capabilities, needs func(Network) []string, has func(Node, strin
 	return withUsers(users)
 }
 
-// withUsers has what is needed by whom, sorted.
+// withUsers lists things with the networks that need them, sorted.
 func withUsers(users map[string][]string) []string {
 	var out []string
 	for thing, networks := range users {
@@ -208,25 +216,27 @@ func withUsers(users map[string][]string) []string {
 	return out
 }
 
+// networkPlugins checks that the plugins of all networks are on a node.
 func networkPlugins(c *Capabilities) finding {
 	if len(c.probed()) == 0 {
 		return missing(c, PartProbe, "")
 	}
 	if lacks := nowhere(c, Network.Binaries, hasPlugin); len(lacks) > 0 {
-		return says(Blocker, "Install them on the nodes that are to serve these networks.", "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
+		return found(Blocker, "Install them on the nodes that are to serve these networks.", "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
 	}
-	return fine("each is on a probed node")
+	return fine("every one is on a probed node")
 }
 
+// networkMasters checks that the masters of all networks are on a node.
 func networkMasters(c *Capabilities) finding {
 	if len(c.probed()) == 0 {
 		return missing(c, PartProbe, "")
 	}
 	needs := func(n Network) []string { return n.Masters }
 	if lacks := nowhere(c, needs, hasInterface); len(lacks) > 0 {
-		return says(Warning, "Make the interfaces, or correct the networks.", "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
+		return found(Warning, "Create the interfaces, or correct the networks.", "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
 	}
-	return fine("each is on a probed node")
+	return fine("every one is on a probed node")
 }
 
 func hasPlugin(n Node, name string) bool    { return n.Probe.HasPlugin(name) }

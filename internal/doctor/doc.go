@@ -1,6 +1,16 @@
-// Package doctor judges whether a cluster and its nodes are ready for nadra. It
-// is pure: Capabilities, which package live beside it reads, go in, and Checks
-// come out.
+// Package doctor checks whether a cluster and its nodes are ready for nadra. It is pure: it
+// takes Capabilities, which package doctorread reads, and returns Checks.
+//
+//	capabilities.go  the input: what was read of a cluster, and what could not be read
+//	doc.go           capabilities as YAML, for --save and --from
+//	check.go         rules, their findings, and Diagnose
+//	rules.go         the table of rules
+//	report.go        the report with its totals
+//	cluster.go       checks of the API server, of other components and of the networks
+//	node.go          checks of a node's versions and of its kubelet
+//	nodeprobe.go     checks of what the probe found on a node
+//	multus.go        checks of Multus' settings
+//	pods.go          checks of pods, policies and IPAM
 package doctor
 
 import (
@@ -10,18 +20,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// APIVersion is that of all that doctor writes. Fields are added within a
-// version, never renamed or removed.
+// APIVersion is the version of doctor's output. Within a version, fields are added, and
+// never renamed or removed.
 const APIVersion = "nadra.dev/v1alpha1"
 
-// The kinds of what doctor writes.
+// The kinds of doctor's output.
 const (
 	CapabilitiesKind = "ClusterCapabilities"
 	ReportKind       = "DoctorReport"
 )
 
-// ParseCapabilities reads what --save has written, as YAML or JSON. Fields that
-// a newer version may have are passed over.
+// ParseCapabilities parses the output of --save, as YAML or JSON. It ignores unknown fields,
+// which a newer version may have.
 func ParseCapabilities(text []byte) (Capabilities, error) {
 	var c Capabilities
 	content, err := yaml.YAMLToJSON(text)
@@ -30,10 +40,10 @@ func ParseCapabilities(text []byte) (Capabilities, error) {
 	}
 	var head struct{ APIVersion, Kind string }
 	if err := json.Unmarshal(content, &head); err != nil {
-		return c, fmt.Errorf("it is not what doctor --save writes: %w", err)
+		return c, fmt.Errorf("the file is not the output of doctor --save: %w", err)
 	}
 	if head.APIVersion != APIVersion || head.Kind != CapabilitiesKind {
-		return c, fmt.Errorf("it is %q %q, not %s %s: doctor --save writes it", head.APIVersion, head.Kind, APIVersion, CapabilitiesKind)
+		return c, fmt.Errorf("the file is %q %q, not %s %s: write it with doctor --save", head.APIVersion, head.Kind, APIVersion, CapabilitiesKind)
 	}
 	if err := json.Unmarshal(content, &c); err != nil {
 		return c, err
@@ -41,8 +51,7 @@ func ParseCapabilities(text []byte) (Capabilities, error) {
 	return c, c.validate()
 }
 
-// validate refuses what a person could have made of a saved file and no check
-// could be held against.
+// validate rejects a saved file that was edited so that checks make no sense.
 func (c *Capabilities) validate() error {
 	seen := map[string]bool{}
 	for i, n := range c.Nodes {
@@ -50,14 +59,14 @@ func (c *Capabilities) validate() error {
 		case n.Name == "":
 			return fmt.Errorf("nodes[%d] has no name", i)
 		case seen[n.Name]:
-			return fmt.Errorf("nodes[%d]: node %s is there twice", i, n.Name)
+			return fmt.Errorf("nodes[%d]: node %s is listed twice", i, n.Name)
 		}
 		seen[n.Name] = true
 	}
 	return nil
 }
 
-// YAML returns capabilities as --save writes them.
+// YAML returns the capabilities in the form of --save.
 func (c *Capabilities) YAML() ([]byte, error) {
 	text, err := yaml.Marshal(c)
 	if err != nil {

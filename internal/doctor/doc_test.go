@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What --save writes is what --from reads.
+// TestSavedIsRead checks that --from reads the output of --save.
 func TestSavedIsRead(t *testing.T) {
 	want := ready()
 	want.Gaps = []Gap{{Part: PartConfig, Node: "node-1", Reason: "no", Remedy: "a right"}}
@@ -26,19 +26,19 @@ func TestSavedIsRead(t *testing.T) {
 
 func TestParseCapabilities(t *testing.T) {
 	const head = "apiVersion: nadra.dev/v1alpha1\nkind: ClusterCapabilities\n"
-	for name, test := range map[string]struct{ text, says string }{
+	for name, test := range map[string]struct{ text, want string }{
 		"a newer field":   {head + "fresh: true\n", ""},
 		"another kind":    {"apiVersion: nadra.dev/v1alpha1\nkind: ScanReport\n", `"ScanReport"`},
 		"another version": {"apiVersion: nadra.dev/v2\nkind: ClusterCapabilities\n", `"nadra.dev/v2"`},
 		"no YAML":         {"a: [", "yaml"},
-		"no object":       {"- a\n", "not what doctor --save writes"},
-		"a node twice":    {head + "nodes: [{name: a}, {name: a}]\n", "node a is there twice"},
+		"no object":       {"- a\n", "not the output of doctor --save"},
+		"a node twice":    {head + "nodes: [{name: a}, {name: a}]\n", "node a is listed twice"},
 		"a nameless node": {head + "nodes: [{}]\n", "nodes[0] has no name"},
 		"of another type": {head + "nodes: {}\n", "cannot unmarshal"},
 	} {
 		_, err := ParseCapabilities([]byte(test.text))
-		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
-			t.Errorf("%s: error %v, want %q", name, err, test.says)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: error %v, want %q", name, err, test.want)
 		}
 	}
 }

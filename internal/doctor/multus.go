@@ -10,33 +10,34 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
+// multusFlavour lists the installations of Multus.
 func multusFlavour(c *Capabilities) finding {
 	if len(c.Multus) == 0 {
 		if c.gap(PartMultus, "") != nil {
 			return missing(c, PartMultus, "")
 		}
-		return fine("none was recognized")
+		return fine("found no Multus")
 	}
-	var found []string
+	var installed []string
 	for _, m := range c.Multus {
 		flavour := "thin"
 		if m.Thick {
 			flavour = "thick"
 		}
-		found = append(found, fmt.Sprintf("%s: %s/%s, %s", flavour, m.Namespace, m.DaemonSet, m.Image))
+		installed = append(installed, fmt.Sprintf("%s: %s/%s, %s", flavour, m.Namespace, m.DaemonSet, m.Image))
 	}
-	return says(Note, "Label the nodes that are to be nadra's: nadra.dev/owner=nadra. Multus stays on the others.", "%s", list(found))
+	return found(Note, "Label the nodes that nadra will serve: nadra.dev/owner=nadra. Multus stays on the others.", "%s", list(installed))
 }
 
-// sourced are settings and where they were found.
+// sourced has settings and the places where they were found.
 type sourced struct {
 	where string
 	probe.MultusSettings
 }
 
-// settings are those of all places, equal ones once. What nodes have counts:
-// their file and over it, where there is a daemon, the daemon's configuration.
-// Where no node was probed, a ConfigMap and the DaemonSet's flags tell them.
+// settings returns the settings of all places, and equal ones once. The nodes' settings
+// count: their file and, if there is a daemon, the daemon's configuration over it. If no
+// node was probed, it returns those of the ConfigMap and of the DaemonSet's flags.
 func settings(c *Capabilities) []sourced {
 	var installed, ofNodes []sourced
 	var daemon *probe.MultusSettings
@@ -60,8 +61,8 @@ func settings(c *Capabilities) []sourced {
 	return installed
 }
 
-// multusFile has the settings of the runtime's first configuration; nil where
-// that is not Multus.
+// multusFile returns the settings of the runtime's first configuration, or nil if that is
+// not Multus'.
 func multusFile(r *probe.Report) *probe.MultusSettings {
 	if len(r.ConfDirs) == 0 || len(r.ConfDirs[0].Files) == 0 {
 		return nil
@@ -69,6 +70,7 @@ func multusFile(r *probe.Report) *probe.MultusSettings {
 	return r.ConfDirs[0].Files[0].Multus
 }
 
+// addSettings adds settings, or their place to equal settings.
 func addSettings(all []sourced, where string, s *probe.MultusSettings) []sourced {
 	i := slices.IndexFunc(all, func(other sourced) bool { return reflect.DeepEqual(other.MultusSettings, *s) })
 	if i < 0 {
@@ -78,8 +80,8 @@ func addSettings(all []sourced, where string, s *probe.MultusSettings) []sourced
 	return all
 }
 
-// multusSettings says whether the settings are known at all; the checks after
-// it have nothing to say where they are not.
+// multusSettings checks whether the settings are known. If they are not, the checks after
+// it do not apply.
 func multusSettings(c *Capabilities) finding {
 	known := settings(c)
 	switch {
@@ -88,19 +90,19 @@ func multusSettings(c *Capabilities) finding {
 	case len(known) == 0 && c.gap(PartMultus, "") != nil:
 		return missing(c, PartMultus, "")
 	case len(known) == 0:
-		return says(Unknown, "--probe reads them from the nodes.", "neither a ConfigMap nor flags of the DaemonSet tell them")
+		return found(Unknown, "Read them from the nodes with --probe.", "neither a ConfigMap nor flags of the DaemonSet have them")
 	}
 	var where []string
 	for _, s := range known {
 		where = append(where, s.where)
 	}
 	if len(known) > 1 {
-		return says(Warning, "Find out which of them count before workloads move.", "they are not the same everywhere: %s", strings.Join(where, "; "))
+		return found(Warning, "Find out which of them count before you move workloads.", "they differ: %s", strings.Join(where, "; "))
 	}
 	return fine("read from %s", where[0])
 }
 
-// setting reports each place where a setting has a value.
+// setting lists the values of a setting with their places.
 func setting(c *Capabilities, value func(probe.MultusSettings) string) []string {
 	var out []string
 	for _, s := range settings(c) {
@@ -111,7 +113,7 @@ func setting(c *Capabilities, value func(probe.MultusSettings) string) []string 
 	return out
 }
 
-// isolationFlags are nadra's equivalent of Multus' isolation.
+// isolationFlags returns nadra's equivalent of Multus' isolation.
 func isolationFlags(s probe.MultusSettings) string {
 	flags := "--namespace-isolation"
 	if s.GlobalNamespaces != "" {
@@ -120,6 +122,7 @@ func isolationFlags(s probe.MultusSettings) string {
 	return flags
 }
 
+// multusIsolation compares the namespace isolation of Multus and nadra.
 func multusIsolation(c *Capabilities) finding {
 	known := settings(c)
 	if len(known) == 0 {
@@ -134,11 +137,11 @@ func multusIsolation(c *Capabilities) finding {
 	nadra := c.Nadra.Flag("namespace-isolation", "false") != "false"
 	switch {
 	case len(on) == 0 && !nadra:
-		return fine("it is off, as it is with nadra unless it is switched on")
+		return fine("it is off, which is also nadra's default")
 	case len(on) == 0:
-		return says(Note, "Nothing needs to be done if it is meant so.", "Multus does not isolate namespaces, and nadra does")
+		return found(Note, "Nothing needs to be done if this is intended.", "Multus does not isolate namespaces, and nadra does")
 	case !nadra:
-		return says(Warning, fmt.Sprintf("Give nadra-node and nadra-controller the same: %s", list(on)), "namespaceIsolation is on")
+		return found(Warning, fmt.Sprintf("Give nadra-node and nadra-controller the same setting: %s", list(on)), "namespaceIsolation is on")
 	}
 	return isolatesTheSame(c, known)
 }
@@ -152,14 +155,15 @@ func isolatesTheSame(c *Capabilities, known []sourced) finding {
 	for _, s := range known {
 		theirs := cmp.Or(s.GlobalNamespaces, "default")
 		if s.NamespaceIsolation && !slices.Equal(names(ours), names(theirs)) {
-			return says(Warning, "Give nadra-node and nadra-controller --global-namespaces="+theirs, "Multus shares the networks of %s, nadra those of %s", theirs, ours)
+			return found(Warning, "Give nadra-node and nadra-controller --global-namespaces="+theirs, "Multus shares the networks of %s, nadra those of %s", theirs, ours)
 		}
 	}
-	return fine("on, and the same with nadra: networks of %s are for all", ours)
+	return fine("on, and the same with nadra: all pods may use the networks of %s", ours)
 }
 
+// multusDefaultNetworks checks for networks that Multus attaches to every pod.
 func multusDefaultNetworks(c *Capabilities) finding {
-	found := setting(c, func(s probe.MultusSettings) string {
+	values := setting(c, func(s probe.MultusSettings) string {
 		if len(s.DefaultNetworks) == 0 && s.Delegates > 1 {
 			return count(s.Delegates-1, "delegate") + " after the first"
 		}
@@ -168,24 +172,25 @@ func multusDefaultNetworks(c *Capabilities) finding {
 	switch {
 	case len(settings(c)) == 0:
 		return nothing
-	case len(found) > 0:
-		return says(Warning, "Name the networks in the annotation of each workload that needs them. The names net1, net2 … count them with Multus: state the interface's name where it matters.", "defaultNetworks: %s", list(found))
+	case len(values) > 0:
+		return found(Warning, "Name the networks in the annotation of each workload that needs them. With Multus, the names net1, net2 … count them, too: set the interface's name if it matters.", "defaultNetworks: %s", list(values))
 	}
-	return fine("there are none")
+	return fine("Multus has none")
 }
 
+// multusSystemNamespaces lists the namespaces that Multus exempts.
 func multusSystemNamespaces(c *Capabilities) finding {
-	found := setting(c, func(s probe.MultusSettings) string { return list(s.SystemNamespaces) })
-	if len(found) == 0 {
+	values := setting(c, func(s probe.MultusSettings) string { return list(s.SystemNamespaces) })
+	if len(values) == 0 {
 		return nothing
 	}
-	return says(Note, NothingToDo, "systemNamespaces: %s", list(found))
+	return found(Note, NothingToDo, "systemNamespaces: %s", list(values))
 }
 
-// multusClusterNetwork warns of networks by name. A path is what Multus writes
-// itself for the runtime's own configuration.
+// multusClusterNetwork checks whether Multus attaches another default network. A path is
+// Multus' own setting for the runtime's configuration.
 func multusClusterNetwork(c *Capabilities) finding {
-	found := setting(c, func(s probe.MultusSettings) string {
+	values := setting(c, func(s probe.MultusSettings) string {
 		if strings.HasPrefix(s.ClusterNetwork, "/") {
 			return ""
 		}
@@ -194,13 +199,13 @@ func multusClusterNetwork(c *Capabilities) finding {
 	switch {
 	case len(settings(c)) == 0:
 		return nothing
-	case len(found) > 0:
-		return says(Warning, "Before Multus goes, put that network's configuration into the runtime's CNI directory.", "clusterNetwork: %s", list(found))
+	case len(values) > 0:
+		return found(Warning, "Before you remove Multus, put that network's configuration into the runtime's CNI directory.", "clusterNetwork: %s", list(values))
 	}
 	return fine("the default network is the runtime's own")
 }
 
-// multusDirectories compares those of Multus with those of nadra's flags.
+// multusDirectories compares the directories of Multus with those of nadra's flags.
 func multusDirectories(c *Capabilities) finding {
 	var differ []string
 	for _, s := range settings(c) {
@@ -218,13 +223,13 @@ func multusDirectories(c *Capabilities) finding {
 	case len(settings(c)) == 0:
 		return nothing
 	case len(differ) > 0:
-		return says(Warning, "Give nadra-node "+strings.Join(sortedSet(differ), " "), "Multus looks in other directories than nadra would")
+		return found(Warning, "Give nadra-node "+strings.Join(sortedSet(differ), " "), "Multus uses other directories than nadra would")
 	}
 	return fine("the same as nadra's")
 }
 
-// hostPath is a path as the host has it: Multus' daemon has the host's
-// directories below /host.
+// hostPath returns a path as the host has it. Multus' daemon has the host's directories
+// below /host.
 func hostPath(path string) string {
 	if strings.HasPrefix(path, "/host/") {
 		path = strings.TrimPrefix(path, "/host")
@@ -232,10 +237,11 @@ func hostPath(path string) string {
 	return strings.TrimSuffix(path, "/")
 }
 
+// multusAuxiliaryChain checks for plugins that Multus runs in its own namespace.
 func multusAuxiliaryChain(c *Capabilities) finding {
-	found := setting(c, func(s probe.MultusSettings) string { return s.AuxiliaryCNIChainName })
-	if len(found) == 0 {
+	values := setting(c, func(s probe.MultusSettings) string { return s.AuxiliaryCNIChainName })
+	if len(values) == 0 {
 		return nothing
 	}
-	return says(Warning, "Chain its plugins in the default network's own configuration.", "auxiliaryCNIChainName: %s", list(found))
+	return found(Warning, "Chain its plugins in the default network's own configuration.", "auxiliaryCNIChainName: %s", list(values))
 }

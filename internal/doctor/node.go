@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// linux has a check only for nodes that nadra's driver can run on.
+// linux restricts a check to nodes on which nadra's driver can run.
 func linux(check func(*Capabilities, *Node) finding) func(*Capabilities, *Node) finding {
 	return func(c *Capabilities, n *Node) finding {
 		if n.OS != "" && n.OS != "linux" {
@@ -18,17 +18,18 @@ func linux(check func(*Capabilities, *Node) finding) func(*Capabilities, *Node) 
 	}
 }
 
+// nodeSystem checks the node's operating system.
 func nodeSystem(_ *Capabilities, n *Node) finding {
 	if n.OS != "" && n.OS != "linux" {
-		return says(Note, NothingToDo, "%s is not served", n.OS)
+		return found(Note, NothingToDo, "nadra does not run on %s", n.OS)
 	}
 	return fine("%s", strings.Join(present(n.Image, n.Kernel, n.Arch), ", "))
 }
 
-// askNode is for what a node says of itself and nobody understands.
-const askNode = "kubectl get nodes -o wide shows what the node says of itself."
+// askNode is the remedy for a version that cannot be parsed.
+const askNode = "Look at the versions that the node reports: kubectl get nodes -o wide."
 
-// present are the items that are not empty.
+// present returns the items that are not empty.
 func present(items ...string) []string {
 	var out []string
 	for _, item := range items {
@@ -39,7 +40,7 @@ func present(items ...string) []string {
 	return out
 }
 
-// atLeast judges a version. known is false for what is none.
+// atLeast compares a version. known is false if text is not a version.
 func atLeast(text string, least *version.Version) (enough, known bool) {
 	v, err := version.ParseGeneric(text)
 	if err != nil {
@@ -48,18 +49,18 @@ func atLeast(text string, least *version.Version) (enough, known bool) {
 	return v.AtLeast(least), true
 }
 
+// kubeletVersion checks that the kubelet can prepare claims.
 func kubeletVersion(_ *Capabilities, n *Node) finding {
 	switch enough, known := atLeast(n.Kubelet, firstVersion); {
 	case !known:
-		return says(Unknown, askNode, "%q is no version", n.Kubelet)
+		return found(Unknown, askNode, "%q is not a version", n.Kubelet)
 	case !enough:
-		return says(Blocker, upgradeKubernetes, "%s is older than 1.34", n.Kubelet)
+		return found(Blocker, upgradeKubernetes, "%s is older than 1.34", n.Kubelet)
 	}
 	return fine("%s", n.Kubelet)
 }
 
-// Versions of containerd: the first with NRI, and the first that nadra was tried
-// on.
+// Versions of containerd: the first with NRI, and the first on which nadra was tested.
 var (
 	firstNRI   = version.MustParseGeneric("1.7.0")
 	containerd = version.MustParseGeneric("2.2.6")
@@ -67,29 +68,31 @@ var (
 
 const upgradeContainerd = "Upgrade containerd to 2.2.6 or later."
 
+// runtimeVersion checks that the container runtime has NRI and CDI.
 func runtimeVersion(_ *Capabilities, n *Node) finding {
 	name, text, _ := strings.Cut(n.Runtime, "://")
 	switch name {
 	case "":
-		return says(Unknown, askNode, "the node does not say which it has")
+		return found(Unknown, askNode, "the node does not report its container runtime")
 	case "containerd":
 		return containerdVersion(text)
 	case "cri-o":
-		return says(Warning, "Try one pod of each kind before workloads move.", "cri-o %s has NRI; nadra's tests do not run with it", text)
+		return found(Warning, "Test one pod of each kind before you move workloads.", "cri-o %s has NRI; nadra's tests do not cover it", text)
 	}
-	return says(Blocker, "Use containerd 2.2.6 or later.", "%s is no runtime that is known to have NRI", n.Runtime)
+	return found(Blocker, "Use containerd 2.2.6 or later.", "%s is not known to have NRI", n.Runtime)
 }
 
+// containerdVersion checks containerd's version.
 func containerdVersion(text string) finding {
 	first, known := atLeast(text, firstNRI)
 	enough, _ := atLeast(text, containerd)
 	switch {
 	case !known:
-		return says(Unknown, upgradeContainerd, "%q is no version of containerd", text)
+		return found(Unknown, upgradeContainerd, "%q is not a version of containerd", text)
 	case !first:
-		return says(Blocker, upgradeContainerd, "containerd %s has no NRI", text)
+		return found(Blocker, upgradeContainerd, "containerd %s has no NRI", text)
 	case !enough:
-		return says(Warning, upgradeContainerd+" In 1.7 NRI is off until it is switched on.", "containerd %s is older than 2.2.6", text)
+		return found(Warning, upgradeContainerd+" In 1.7, NRI is off by default.", "containerd %s is older than 2.2.6", text)
 	}
 	return fine("containerd %s", text)
 }
@@ -97,16 +100,18 @@ func containerdVersion(text string) finding {
 // firstCookie is the first kernel with SO_NETNS_COOKIE.
 var firstCookie = version.MustParseGeneric("5.14.0")
 
+// kernelVersion checks that the kernel has cookies of network namespaces.
 func kernelVersion(_ *Capabilities, n *Node) finding {
 	switch enough, known := atLeast(n.Kernel, firstCookie); {
 	case !known:
-		return says(Unknown, askNode, "%q is no version", n.Kernel)
+		return found(Unknown, askNode, "%q is not a version", n.Kernel)
 	case !enough:
-		return says(Blocker, "Upgrade the kernel to 5.14 or later. Those of distributions that have taken the cookie over have to be tried.", "%s is older than 5.14", n.Kernel)
+		return found(Blocker, "Upgrade the kernel to 5.14 or later, or test whether the distribution has backported SO_NETNS_COOKIE.", "%s is older than 5.14", n.Kernel)
 	}
 	return fine("%s", n.Kernel)
 }
 
+// kubeletGates checks the feature gates of the kubelet.
 func kubeletGates(c *Capabilities, n *Node) finding {
 	if n.Config == nil {
 		return missing(c, PartConfig, n.Name)
@@ -119,13 +124,14 @@ func kubeletGates(c *Capabilities, n *Node) finding {
 		}
 	}
 	if len(off) > 0 {
-		return says(worst, "Take them out of featureGates of the kubelet's configuration.", "off: %s", list(off))
+		return found(worst, "Remove them from featureGates in the kubelet's configuration.", "off: %s", list(off))
 	}
-	return fine("none that nadra uses is switched off")
+	return fine("no gate that nadra uses is off")
 }
 
 const numa = "Leave workloads that need the alignment on the device plugin, or put CPUs and network into one claim with a DRA driver for CPUs; devices have the attributes numaNode and pcieRoot. See NADRA-023."
 
+// topologyManager checks whether the kubelet aligns devices by NUMA node.
 func topologyManager(c *Capabilities, n *Node) finding {
 	if n.Config == nil {
 		return missing(c, PartConfig, n.Name)
@@ -133,13 +139,14 @@ func topologyManager(c *Capabilities, n *Node) finding {
 	policy := cmp.Or(n.Config.TopologyManagerPolicy, "none")
 	switch policy {
 	case "none":
-		return fine("none: nothing is aligned today")
+		return fine("none: the kubelet aligns nothing")
 	case "best-effort":
-		return says(Note, numa, "%s", policy)
+		return found(Note, numa, "%s", policy)
 	}
-	return says(Warning, numa, "%s%s", policy, inScope(n.Config.TopologyManagerScope))
+	return found(Warning, numa, "%s%s", policy, inScope(n.Config.TopologyManagerScope))
 }
 
+// inScope names the scope of the Topology Manager, unless it is the default.
 func inScope(scope string) string {
 	if scope == "" || scope == "container" {
 		return ""
@@ -147,12 +154,13 @@ func inScope(scope string) string {
 	return fmt.Sprintf(", by %s", scope)
 }
 
+// cpuManager checks whether pods get exclusive CPUs.
 func cpuManager(c *Capabilities, n *Node) finding {
 	if n.Config == nil {
 		return missing(c, PartConfig, n.Name)
 	}
 	if policy := cmp.Or(n.Config.CPUManagerPolicy, "none"); policy != "none" {
-		return says(Note, numa, "%s: pods of class Guaranteed get exclusive CPUs", policy)
+		return found(Note, numa, "%s: pods of class Guaranteed get exclusive CPUs", policy)
 	}
 	return fine("none: there are no exclusive CPUs")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
+// nriAnswers checks that the container runtime has NRI.
 func nriAnswers(c *Capabilities, n *Node) finding {
 	if n.Probe == nil {
 		return missing(c, PartProbe, n.Name)
@@ -17,17 +18,17 @@ func nriAnswers(c *Capabilities, n *Node) finding {
 	nri := n.Probe.NRI
 	switch {
 	case !nri.Found:
-		return says(Blocker, "Switch NRI on in the runtime's configuration (containerd 1.7: disable = false in [plugins.\"io.containerd.nri.v1.nri\"]), or say where its socket is.", "no socket at %s: %s", nri.Socket, nri.Error)
+		return found(Blocker, "Enable NRI in the runtime's configuration (containerd 1.7: disable = false in [plugins.\"io.containerd.nri.v1.nri\"]), or name its socket in nadra-node's --nri-socket.", "no socket at %s: %s", nri.Socket, nri.Error)
 	case !nri.Answers:
-		return says(Blocker, "Look into the runtime's log, and whether it allows plugins to connect (disable_connections).", "%s does not answer: %s", nri.Socket, nri.Error)
+		return found(Blocker, "Look at the runtime's log, and check that it allows plugins to connect (disable_connections).", "%s does not answer: %s", nri.Socket, nri.Error)
 	}
 	return fine("%s %s answers at %s", nri.Runtime, nri.RuntimeVersion, nri.Socket)
 }
 
-// shortest is the request timeout with which nadra's hooks have as much time as
-// they have by default.
+// shortest is the shortest request timeout that leaves nadra's hooks their default time.
 const shortest = time.Second
 
+// nriTimeout checks NRI's request timeout.
 func nriTimeout(c *Capabilities, n *Node) finding {
 	switch {
 	case n.Probe == nil:
@@ -36,14 +37,15 @@ func nriTimeout(c *Capabilities, n *Node) finding {
 		return nothing
 	}
 	if timeout := n.Probe.NRI.RequestTimeout(); timeout < shortest {
-		return says(Warning, "Raise plugin_request_timeout to its default of 2s.", "%s", timeout)
+		return found(Warning, "Raise plugin_request_timeout to its default of 2s.", "%s", timeout)
 	}
 	return fine("%s", n.Probe.NRI.RequestTimeout())
 }
 
-// cdiDir is where the driver writes its specs unless it is told otherwise.
+// cdiDir is the default of the driver's flag --cdi-dir.
 const cdiDir = "/var/run/cdi"
 
+// cdiDirs checks that the driver can write its CDI specs.
 func cdiDirs(c *Capabilities, n *Node) finding {
 	if n.Probe == nil {
 		return missing(c, PartProbe, n.Name)
@@ -52,17 +54,17 @@ func cdiDirs(c *Capabilities, n *Node) finding {
 	i := slices.IndexFunc(n.Probe.CDI, func(d probe.Dir) bool { return d.Path == want })
 	switch {
 	case i < 0:
-		return says(Unknown, "Probe with a newer image.", "nobody looked at %s", want)
+		return found(Unknown, "Probe with a newer image.", "the probe did not look at %s", want)
 	case n.Probe.CDI[i].ReadOnly:
-		return says(Blocker, "Give the runtime another directory (cdi_spec_dirs), and the driver the same (--cdi-dir).", "%s is on a file system that is read-only", want)
+		return found(Blocker, "Give the runtime another directory (cdi_spec_dirs), and the driver the same (--cdi-dir).", "%s is on a read-only file system", want)
 	case !n.Probe.CDI[i].Found:
-		return fine("%s is not there yet; the driver makes it", want)
+		return fine("%s does not exist yet; the driver creates it", want)
 	}
-	return fine("%s is there", want)
+	return fine("%s exists", want)
 }
 
-// lacking are the things that networks need and a node does not have, with the
-// networks; needed is how many they need.
+// lacking lists what networks need and a node does not have, with the networks. needed
+// counts what they need.
 func lacking(c *Capabilities, n *Node, needs func(Network) []string, has func(Node, string) bool) (lacks []string, needed int) {
 	users, all := map[string][]string{}, map[string]bool{}
 	for _, network := range c.Networks {
@@ -76,6 +78,7 @@ func lacking(c *Capabilities, n *Node, needs func(Network) []string, has func(No
 	return withUsers(users), len(all)
 }
 
+// cniPlugins checks that the node has the networks' plugins.
 func cniPlugins(c *Capabilities, n *Node) finding {
 	if n.Probe == nil {
 		return missing(c, PartProbe, n.Name)
@@ -88,11 +91,11 @@ func cniPlugins(c *Capabilities, n *Node) finding {
 	lacks, needed := lacking(c, n, Network.Binaries, hasPlugin)
 	for i, one := range lacks {
 		if name, _, _ := strings.Cut(one, " "); slices.Contains(dead, name) {
-			lacks[i] += ", which is there and not executable"
+			lacks[i] += ", which exists and is not executable"
 		}
 	}
 	if len(lacks) > 0 {
-		return says(Warning, "Install them if the networks are for this node; --cni-bin-dirs names other directories.", "not in %s: %s", list(dirs), list(lacks))
+		return found(Warning, "Install them if the networks are for this node, or name other directories with --cni-bin-dirs.", "not in %s: %s", list(dirs), list(lacks))
 	}
 	if needed == 0 {
 		return fine("the networks need none")
@@ -100,13 +103,14 @@ func cniPlugins(c *Capabilities, n *Node) finding {
 	return fine("has the %s that networks need", count(needed, "plugin"))
 }
 
+// masters checks that the node has the networks' masters.
 func masters(c *Capabilities, n *Node) finding {
 	if n.Probe == nil {
 		return missing(c, PartProbe, n.Name)
 	}
 	lacks, needed := lacking(c, n, func(n Network) []string { return n.Masters }, hasInterface)
 	if len(lacks) > 0 {
-		return says(Note, "Nothing needs to be done if the networks are for other nodes.", "lacks %s; has %s", list(lacks), possibleMasters(n.Probe))
+		return found(Note, "Nothing needs to be done if the networks are for other nodes.", "lacks %s; has %s", list(lacks), possibleMasters(n.Probe))
 	}
 	if needed == 0 {
 		return fine("the networks need none; has %s", possibleMasters(n.Probe))
@@ -114,7 +118,7 @@ func masters(c *Capabilities, n *Node) finding {
 	return fine("has the %s that networks need", count(needed, "master"))
 }
 
-// possibleMasters are the interfaces that networks are usually put on.
+// possibleMasters lists the interfaces that networks usually use.
 func possibleMasters(r *probe.Report) string {
 	var names []string
 	for _, i := range r.Interfaces {
@@ -125,6 +129,7 @@ func possibleMasters(r *probe.Report) string {
 	return cmp.Or(list(names), "none")
 }
 
+// cniConfiguration checks the configuration of the node's default network.
 func cniConfiguration(c *Capabilities, n *Node) finding {
 	switch {
 	case n.Probe == nil:
@@ -135,30 +140,32 @@ func cniConfiguration(c *Capabilities, n *Node) finding {
 	dir := n.Probe.ConfDirs[0]
 	for _, other := range dir.Others {
 		if strings.HasSuffix(other, ".cilium_bak") {
-			return says(Warning, "Set cni.exclusive to false in Cilium if the file is meant to count.", "Cilium has renamed %s/%s, as it does with all that is not its own", dir.Path, other)
+			return found(Warning, "Set cni.exclusive to false in Cilium if the runtime should use the file.", "Cilium has renamed %s/%s, like all files that are not its own", dir.Path, other)
 		}
 	}
 	if len(dir.Files) == 0 {
-		return says(Blocker, "Install the default network, or say where the runtime looks for it (--cni-conf-dir).", "%s has no configuration", dir.Path)
+		return found(Blocker, "Install the default network, or name the runtime's directory in nadra-node's --cni-conf-dir.", "%s has no configuration", dir.Path)
 	}
 	return firstConfiguration(dir)
 }
 
+// firstConfiguration checks the file that the runtime uses.
 func firstConfiguration(dir probe.ConfDir) finding {
 	first := dir.Files[0]
 	switch {
 	case first.Error != "":
-		return says(Warning, "Correct or remove the file.", "%s/%s comes first and cannot be read: %s", dir.Path, first.File, first.Error)
+		return found(Warning, "Correct or remove the file.", "%s/%s comes first and cannot be read: %s", dir.Path, first.File, first.Error)
 	case first.Multus == nil:
 		return fine("%s/%s (%s) comes first", dir.Path, first.File, list(first.Plugins))
 	}
 	i := slices.IndexFunc(dir.Files, func(f probe.ConfFile) bool { return f.Multus == nil && f.Error == "" })
 	if i < 0 {
-		return says(Warning, "Before Multus goes, put the default network's own configuration there.", "%s/%s is Multus, and there is no other: without it the node has no default network", dir.Path, first.File)
+		return found(Warning, "Before you remove Multus, put the default network's own configuration there.", "%s/%s is Multus', and there is no other: without it, the node has no default network", dir.Path, first.File)
 	}
-	return says(Note, "Nothing needs to be done while Multus is there.", "%s/%s is Multus; when it goes, %s counts", dir.Path, first.File, dir.Files[i].File)
+	return found(Note, "Nothing needs to be done while Multus is installed.", "%s/%s is Multus'; without it, the runtime uses %s", dir.Path, first.File, dir.Files[i].File)
 }
 
+// dhcpDaemon checks that the daemon of IPAM plugin dhcp runs, if networks use it.
 func dhcpDaemon(c *Capabilities, n *Node) finding {
 	var users []string
 	for _, network := range c.Networks {
@@ -172,11 +179,12 @@ func dhcpDaemon(c *Capabilities, n *Node) finding {
 	case n.Probe == nil:
 		return missing(c, PartProbe, n.Name)
 	case !n.Probe.DHCP:
-		return says(Warning, "Run the daemon (/opt/cni/bin/dhcp daemon) on the node.", "it does not run, and %s ask it: %s", count(len(users), "network"), list(users))
+		return found(Warning, "Run the daemon (/opt/cni/bin/dhcp daemon) on the node.", "it does not run, and %s need it: %s", count(len(users), "network"), list(users))
 	}
 	return fine("it runs")
 }
 
+// hostLocal counts the addresses that host-local has allocated.
 func hostLocal(c *Capabilities, n *Node) finding {
 	uses := slices.ContainsFunc(c.Networks, func(network Network) bool { return slices.Contains(network.IPAM, "host-local") })
 	switch {
@@ -189,9 +197,10 @@ func hostLocal(c *Capabilities, n *Node) finding {
 	for _, leases := range n.Probe.HostLocal {
 		addresses += leases.Addresses
 	}
-	return fine("%s of %s given out", plural(addresses, "address", "addresses"), count(len(n.Probe.HostLocal), "network"))
+	return fine("%s of %s allocated", plural(addresses, "address", "addresses"), count(len(n.Probe.HostLocal), "network"))
 }
 
+// plural returns a number with its noun.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -199,9 +208,10 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// probeErrors lists what the probe could not read.
 func probeErrors(_ *Capabilities, n *Node) finding {
 	if n.Probe == nil || len(n.Probe.Errors) == 0 {
 		return nothing
 	}
-	return says(Unknown, "Let the probing pod read them; a security profile of the node may be in its way.", "%s", strings.Join(n.Probe.Errors, "; "))
+	return found(Unknown, "Let the probe pod read them; a security profile of the node may prevent it.", "%s", strings.Join(n.Probe.Errors, "; "))
 }

@@ -6,21 +6,22 @@ import (
 	"slices"
 )
 
+// staticPods checks for static pods that ask for networks.
 func staticPods(c *Capabilities) finding {
 	if g := c.gap(PartStaticPods, ""); g != nil {
 		return unread(g)
 	}
 	if len(c.StaticPods) == 0 {
-		return fine("none asks for networks")
+		return fine("no static pod asks for networks")
 	}
 	var names []string
 	for _, p := range c.StaticPods {
 		names = append(names, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, p.Networks))
 	}
-	return says(Warning, "Run them from a DaemonSet; or remove the annotation; or except them by name (--exempt-pods), and they start without the networks; or leave their nodes to Multus.", "%s", list(names))
+	return found(Warning, "Run them from a DaemonSet, remove the annotation, exempt them by name (--exempt-pods) so that they start without the networks, or leave their nodes to Multus.", "%s", list(names))
 }
 
-// policies names the pods whose networks MultiNetworkPolicies do not see.
+// policies checks for pods whose networks MultiNetworkPolicies do not apply to.
 func policies(c *Capabilities) finding {
 	p := c.Policies
 	switch {
@@ -29,13 +30,13 @@ func policies(c *Capabilities) finding {
 	case p == nil:
 		return nothing
 	case len(p.Unseen) > 0:
-		return says(Warning, "Install nadra's webhook, which adds the annotation, and recreate these pods; or write it into their templates (kubectl nadra scan says it: NADRA-038).",
+		return found(Warning, "Install nadra's webhook, which adds the annotation, and recreate these pods; or add the annotation to their templates, as finding NADRA-038 of kubectl nadra scan shows.",
 			"%s, and %s with networks by a claim without the annotation: %s", plural(p.Count, "MultiNetworkPolicy", "MultiNetworkPolicies"), count(len(p.Unseen), "pod"), list(p.Unseen))
 	}
 	return fine("%s; every pod with networks by a claim has the annotation", plural(p.Count, "MultiNetworkPolicy", "MultiNetworkPolicies"))
 }
 
-// ipamPlugins says which there are, by how many networks use them.
+// ipamPlugins lists the IPAM plugins with the number of their networks.
 func ipamPlugins(c *Capabilities) finding {
 	if g := c.gap(PartNetworks, ""); g != nil {
 		return unread(g)
@@ -56,6 +57,7 @@ func ipamPlugins(c *Capabilities) finding {
 	return fine("%s", list(out))
 }
 
+// whereabouts checks the state of the IPAM plugin whereabouts.
 func whereabouts(c *Capabilities) finding {
 	w := c.Whereabouts
 	used := slices.ContainsFunc(c.Networks, func(n Network) bool { return slices.Contains(n.IPAM, "whereabouts") })
@@ -63,13 +65,13 @@ func whereabouts(c *Capabilities) finding {
 	case c.gap(PartWhereabouts, "") != nil:
 		return missing(c, PartWhereabouts, "")
 	case w == nil && used:
-		return says(Warning, "Install its CustomResourceDefinitions, if it does not use etcd.", "networks use it, and the cluster has no IPPools")
+		return found(Warning, "Install whereabouts' CustomResourceDefinitions, unless it uses etcd.", "networks use whereabouts, and the cluster has no IPPools")
 	case w == nil:
 		return nothing
 	case len(w.Blind) > 0:
-		return says(Warning, "Give them the verb get for pods (docs/cni/ipam.md has the command).",
-			"its reconciler may not get pods, and so frees the addresses of pods that are just being attached: service account %s", list(w.Blind))
+		return found(Warning, "Give the service accounts the verb get for pods (docs/cni/ipam.md has the command).",
+			"its reconciler may not get pods, so it frees the addresses of pods whose networks are being attached: service account %s", list(w.Blind))
 	}
-	return says(Note, "Keep its controller, or the reconciler of its nodes: it frees the addresses of pods that are gone.", "%s with %s given out, %s over all of them",
+	return found(Note, "Keep whereabouts' controller, or the reconciler on its nodes: they free the addresses of deleted pods.", "%s with %s allocated, %s in total",
 		count(w.Pools, "pool"), plural(w.Addresses, "address", "addresses"), count(w.Reservations, "reservation"))
 }

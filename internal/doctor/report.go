@@ -2,21 +2,21 @@ package doctor
 
 import "slices"
 
-// Report is what doctor says. Fields are added within a version, never renamed
-// or removed.
+// Report is doctor's output. Within a version, fields are added, and never renamed or
+// removed.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Source is what was looked at, for people: a cluster's context, or a file.
+	// Source names the input for people: a cluster's context, or a file.
 	Source  string  `json:"source,omitempty"`
 	Summary Summary `json:"summary"`
 	Checks  []Check `json:"checks"`
 }
 
-// Summary are the totals.
+// Summary has the totals.
 type Summary struct {
 	Nodes int `json:"nodes"`
-	// Probed is on how many of them a pod has looked.
+	// Probed counts the nodes on which a pod has run the probe.
 	Probed  int `json:"probed"`
 	OK      int `json:"ok"`
 	Note    int `json:"note"`
@@ -25,7 +25,7 @@ type Summary struct {
 	Blocker int `json:"blocker"`
 }
 
-// NewReport holds all checks against what was read, and counts.
+// NewReport runs all checks and counts their results.
 func NewReport(c Capabilities) *Report {
 	r := &Report{APIVersion: APIVersion, Kind: ReportKind, Source: c.Source, Checks: Diagnose(c)}
 	r.Summary.Nodes, r.Summary.Probed = len(c.Nodes), len(c.probed())
@@ -46,8 +46,7 @@ func NewReport(c Capabilities) *Report {
 	return r
 }
 
-// Of keeps what is about the cluster, and of the nodes only the named ones; no
-// names keep all.
+// Of returns the capabilities with only the named nodes. Without names, it keeps all.
 func (c Capabilities) Of(nodes []string) Capabilities {
 	if len(nodes) == 0 {
 		return c

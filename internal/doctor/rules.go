@@ -1,31 +1,31 @@
 package doctor
 
-// rules is the one table of what is checked, in the order of the report. What a
-// check needs and nobody could read is unknown, never ok.
+// rules lists all checks in the order of the report. A check is unknown, and never ok, if
+// what it needs could not be read.
 var rules = []rule{
 	{
 		id: "kubernetes-version", area: AreaCluster, cluster: kubernetesVersion,
-		why: "nadra speaks resource.k8s.io/v1, which Kubernetes has since 1.34. Since 1.36 a network is one device that many pods share; before, there are copies of it.",
+		why: "nadra uses resource.k8s.io/v1, which Kubernetes serves since 1.34. Since 1.36, a network is one device that many pods share; before, each network has several copies.",
 	},
 	{
 		id: "dra-api", area: AreaCluster, cluster: draAPI,
-		why: "Claims, their templates, classes and slices are how pods get networks.",
+		why: "Pods get networks by claims, claim templates, device classes and slices.",
 	},
 	{
 		id: "feature-gates", area: AreaCluster, cluster: featureGates,
-		why: "The API server drops fields of gates that are off.",
+		why: "The API server drops the fields of feature gates that are off.",
 	},
 	{
 		id: "schedulers", area: AreaCluster, cluster: schedulers,
-		why: "Who places a pod must allocate its claims. A scheduler that does not know them leaves such pods pending, or counts them wrongly.",
+		why: "The scheduler that places a pod must allocate its claims. A scheduler without support for claims leaves such pods pending, or counts them wrongly.",
 	},
 	{
 		id: "autoscalers", area: AreaCluster, cluster: autoscalers,
-		why: "An autoscaler that does not simulate claims adds no node for pods that wait for a network, and none knows the networks of a group without nodes.",
+		why: "An autoscaler that does not simulate claims adds no nodes for pods that wait for a network. No autoscaler knows the networks of a node group without nodes.",
 	},
 	{
 		id: "nodes", area: AreaCluster, cluster: nodes,
-		why: "What follows is about the nodes that could be read.",
+		why: "The following checks cover the nodes that could be read.",
 	},
 	{
 		id: "nadra-driver", area: AreaCluster, cluster: nadraDriver,
@@ -37,27 +37,27 @@ var rules = []rule{
 	},
 	{
 		id: "network-plugins", area: AreaCluster, cluster: networkPlugins,
-		why: "A network is offered on nodes that have every plugin of its chain. Pods that use one without any node stay pending.",
+		why: "A node offers a network if it has every plugin of its chain. Pods that use a network without a node stay pending.",
 	},
 	{
 		id: "network-masters", area: AreaCluster, cluster: networkMasters,
-		why: "A network is offered on nodes that have its master. Pods that use one without any node stay pending.",
+		why: "A node offers a network if it has the network's master. Pods that use a network without a node stay pending.",
 	},
 	{
 		id: "node-system", area: AreaNode, node: nodeSystem,
-		why: "nadra's driver is for Linux; pods with networks are not placed on other nodes.",
+		why: "nadra's driver runs on Linux; the scheduler places pods with networks on no other nodes.",
 	},
 	{
 		id: "kubelet-version", area: AreaNode, node: linux(kubeletVersion),
-		why: "The kubelet prepares claims by the API that it has since 1.34.",
+		why: "The kubelet prepares claims by an API that it has since 1.34.",
 	},
 	{
 		id: "runtime-version", area: AreaNode, node: linux(runtimeVersion),
-		why: "Networks are attached by hooks of NRI, and containers are held by a device of CDI, both of the container runtime.",
+		why: "nadra attaches networks in NRI hooks, and holds containers by a CDI device. Both are features of the container runtime.",
 	},
 	{
 		id: "kernel-version", area: AreaNode, node: linux(kernelVersion),
-		why: "The gate tells a pod's network namespace by its cookie, which the kernel has since 5.14.",
+		why: "The gate identifies a pod's network namespace by its cookie, which Linux has since 5.14.",
 	},
 	{
 		id: "kubelet-gates", area: AreaNode, node: linux(kubeletGates),
@@ -69,27 +69,27 @@ var rules = []rule{
 	},
 	{
 		id: "cpu-manager", area: AreaNode, node: linux(cpuManager),
-		why: "Exclusive CPUs are chosen without regard to the NUMA node of a claim's device.",
+		why: "The CPU Manager does not regard claims: CPUs and device may be on different NUMA nodes.",
 	},
 	{
 		id: "nri", area: AreaNode, node: linux(nriAnswers),
-		why: "Without NRI the runtime tells nobody of new sandboxes, and nothing is attached.",
+		why: "Without NRI, the runtime does not report new sandboxes, and nadra attaches nothing.",
 	},
 	{
 		id: "nri-request-timeout", area: AreaNode, node: linux(nriTimeout),
-		why: "A plugin that answers later is dropped, and its pod starts without its networks: NRI fails open. nadra stays below the timeout.",
+		why: "NRI drops a plugin that answers later, and starts its pod without networks. nadra stays below the timeout.",
 	},
 	{
 		id: "cdi", area: AreaNode, node: linux(cdiDirs),
-		why: "The gate that holds containers until their networks are there comes to them by a CDI spec, which the driver writes.",
+		why: "The driver writes a CDI spec that adds the gate to containers. The gate holds them until their networks are attached.",
 	},
 	{
 		id: "cni-plugins", area: AreaNode, node: linux(cniPlugins),
-		why: "The networks are not offered on this node.",
+		why: "This node does not offer these networks.",
 	},
 	{
 		id: "masters", area: AreaNode, node: linux(masters),
-		why: "The networks are not offered on this node.",
+		why: "This node does not offer these networks.",
 	},
 	{
 		id: "cni-configuration", area: AreaNode, node: linux(cniConfiguration),
@@ -97,31 +97,31 @@ var rules = []rule{
 	},
 	{
 		id: "dhcp-daemon", area: AreaNode, node: linux(dhcpDaemon),
-		why: "The IPAM plugin dhcp asks a daemon on the node, which has to run there as before.",
+		why: "The IPAM plugin dhcp needs its daemon on the node.",
 	},
 	{
 		id: "host-local", area: AreaNode, node: linux(hostLocal),
-		why: "nadra's plugins use the same directory, so that addresses which Multus' pods hold are not given out again.",
+		why: "nadra's plugins use the same directory, so they do not allocate the addresses of Multus' pods again.",
 	},
 	{
 		id: "probe-errors", area: AreaNode, node: linux(probeErrors),
-		why: "What could not be read was not judged.",
+		why: "What could not be read was not checked.",
 	},
 	{
 		id: "multus", area: AreaMultus, cluster: multusFlavour,
-		why: "Multus and nadra can share a cluster, and never serve one pod: see docs/operations.md, Whose node it is.",
+		why: "Multus and nadra can share a cluster, and never serve the same pod: see docs/operations.md, Whose node it is.",
 	},
 	{
 		id: "multus-settings", area: AreaMultus, cluster: multusSettings,
-		why: "What Multus is set to decides which of its behaviours workloads rely on.",
+		why: "Multus' settings decide which of its behaviours workloads rely on.",
 	},
 	{
 		id: "multus-isolation", area: AreaMultus, cluster: multusIsolation,
-		why: "Without it a pod may use the networks of every namespace.",
+		why: "Without isolation, a pod may use the networks of every namespace.",
 	},
 	{
 		id: "multus-default-networks", area: AreaMultus, cluster: multusDefaultNetworks,
-		why: "Multus attaches them to every pod outside its system namespaces. nadra attaches what a pod asks for, and nothing else.",
+		why: "Multus attaches them to every pod outside its system namespaces. nadra attaches only what a pod asks for.",
 	},
 	{
 		id: "multus-system-namespaces", area: AreaMultus, cluster: multusSystemNamespaces,
@@ -129,30 +129,30 @@ var rules = []rule{
 	},
 	{
 		id: "multus-cluster-network", area: AreaMultus, cluster: multusClusterNetwork,
-		why: "The default network is the runtime's, by its own CNI directory. nadra comes after it, and does not replace it.",
+		why: "The runtime attaches the default network by its own CNI directory. nadra does not replace it.",
 	},
 	{
 		id: "multus-directories", area: AreaMultus, cluster: multusDirectories,
-		why: "nadra looks for plugins, and for configurations of networks that have none, in directories of its own flags.",
+		why: "nadra finds plugins, and configuration files of networks, in the directories of its own flags.",
 	},
 	{
 		id: "multus-auxiliary-chain", area: AreaMultus, cluster: multusAuxiliaryChain,
-		why: "nadra has no such chain: its plugins would not run any more.",
+		why: "nadra has no such chain, so its plugins would no longer run.",
 	},
 	{
 		id: "static-pods", area: AreaPods, cluster: staticPods,
-		why: "Static pods cannot refer to claims: the API server knows only their mirror. On nodes of nadra they are refused rather than started without their networks.",
+		why: "Static pods cannot refer to claims: the API server knows only their mirror. nadra's nodes refuse them, because they would start without their networks.",
 	},
 	{
 		id: "policies", area: AreaPods, cluster: policies,
-		why: "Programs such as multi-networkpolicy go by the annotation. For a pod that has its networks by a claim alone no rule is made, and as a peer it is not let through.",
+		why: "Programs such as multi-networkpolicy use the annotation. They create no rules for a pod that only has a claim, and block it as a peer.",
 	},
 	{
 		id: "ipam", area: AreaIPAM, cluster: ipamPlugins,
-		why: "nadra runs the same IPAM plugins; where they keep their state stays theirs.",
+		why: "nadra runs the same IPAM plugins, which keep their state where it is.",
 	},
 	{
 		id: "whereabouts", area: AreaIPAM, cluster: whereabouts,
-		why: "Its leases are by pod, whoever runs the plugin: pods of Multus and of nadra draw from the same pools.",
+		why: "Its leases name pods: pods of Multus and of nadra use the same pools.",
 	},
 }

@@ -4,8 +4,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// ready is a cluster that is as it should be: every check is ok, or has nothing
-// to say.
+// ready returns a cluster for which every check passes, or does not apply.
 func ready() Capabilities {
 	return Capabilities{
 		APIVersion: APIVersion, Kind: CapabilitiesKind, Source: "cluster lab",
@@ -48,7 +47,7 @@ func readyNode(name string) Node {
 	}
 }
 
-// fromOutside is what is known without any right and any probe.
+// fromOutside returns what is known without any right and any probe.
 func fromOutside() Capabilities {
 	c := Capabilities{APIVersion: APIVersion, Kind: CapabilitiesKind, Nodes: []Node{{Name: "node-1"}}}
 	for _, part := range []string{

@@ -1,5 +1,14 @@
-// Package doctorread reads from a cluster what package doctor judges. It gets and
-// lists; only a Probe creates something, a pod, and deletes it again.
+// Package doctorread reads the input of package doctor from a cluster. It gets and lists.
+// Only Probe creates objects: a pod on each node, which it deletes again.
+//
+//	live.go         reads a cluster, with its API server and networks
+//	nodes.go        nodes and the configuration of their kubelets
+//	workloads.go    DaemonSets, schedulers, autoscalers and static pods
+//	multus.go       the installations of Multus and their settings
+//	policies.go     MultiNetworkPolicies
+//	whereabouts.go  the state of whereabouts
+//	probe.go        runs a pod on each node that describes it
+//	probepod.go     that pod
 package doctorread
 
 import (
@@ -22,18 +31,18 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Cluster is what to read.
+// Cluster is the cluster to read.
 type Cluster struct {
 	Kube    kubernetes.Interface
 	NADs    nadclient.Interface
 	Dynamic dynamic.Interface
-	// Raw gets what the API server has at a path.
+	// Raw gets a path of the API server.
 	Raw func(ctx context.Context, path string) ([]byte, error)
-	// Name is the context's, for people.
+	// Name names the cluster for people: its context.
 	Name string
-	// Nodes are the names of those to read; empty means all.
+	// Nodes are the names of the nodes to read. Empty means all.
 	Nodes []string
-	// Progress is told what is read now.
+	// Progress, unless nil, is called with what is read next.
 	Progress func(string)
 }
 
@@ -41,12 +50,12 @@ type Cluster struct {
 type reader struct {
 	Cluster
 	caps doctor.Capabilities
-	// groups are the names of the API groups that are served.
+	// groups are the names of the API groups.
 	groups []string
 }
 
-// Read reads the cluster. What the user may not read is a gap of what comes
-// back; the error is that there is no cluster to talk to.
+// Read reads the cluster. What the user may not read is a gap of the result. Read returns
+// an error if the cluster does not answer.
 func (c Cluster) Read(ctx context.Context) (doctor.Capabilities, error) {
 	r := reader{Cluster: c, caps: doctor.Capabilities{
 		APIVersion: doctor.APIVersion, Kind: doctor.CapabilitiesKind, Source: "cluster " + c.Name,
@@ -80,23 +89,23 @@ func (c Cluster) Read(ctx context.Context) (doctor.Capabilities, error) {
 			return r.caps, fmt.Errorf("reading the cluster: %w", ctx.Err())
 		}
 	}
-	return r.caps, r.missesNodes()
+	return r.caps, r.checkNodes()
 }
 
-// missesNodes reports names that no node has, where the nodes could be read.
-func (r *reader) missesNodes() error {
+// checkNodes returns an error for a name that no node has, if the nodes could be read.
+func (r *reader) checkNodes() error {
 	if slices.ContainsFunc(r.caps.Gaps, func(g doctor.Gap) bool { return g.Part == doctor.PartNodes }) {
 		return nil
 	}
 	for _, name := range r.Nodes {
 		if !slices.ContainsFunc(r.caps.Nodes, func(n doctor.Node) bool { return n.Name == name }) {
-			return fmt.Errorf("reading node %q: the cluster has none of that name", name)
+			return fmt.Errorf("reading node %q: the cluster has no node of that name", name)
 		}
 	}
 	return nil
 }
 
-// failed notes what could not be read, and reports whether there was an error.
+// failed records a part that could not be read. It reports whether err is an error.
 func (r *reader) failed(part, node string, err error, remedy string) bool {
 	if err == nil {
 		return false
@@ -105,7 +114,7 @@ func (r *reader) failed(part, node string, err error, remedy string) bool {
 	return true
 }
 
-// reasonOf is an error in a few words. A proxied kubelet answers with pages.
+// reasonOf shortens an error. A proxied kubelet answers with whole pages.
 func reasonOf(err error) string {
 	var status apierrors.APIStatus
 	switch {
@@ -117,12 +126,13 @@ func reasonOf(err error) string {
 	return firstLine(err)
 }
 
+// firstLine returns the first line of an error.
 func firstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return text
 }
 
-// readGroups reads which API groups there are, and what DRA's has.
+// readGroups reads the API groups, and the resources of DRA's.
 func (r *reader) readGroups(ctx context.Context) {
 	groups, err := r.Kube.Discovery().ServerGroupsWithContext(ctx)
 	if r.failed(doctor.PartGroups, "", err, "the right to get /apis") {
@@ -152,8 +162,8 @@ func (r *reader) readGroups(ctx context.Context) {
 	slices.Sort(r.caps.Server.Resources)
 }
 
-// readGates reads the API server's feature gates from its metrics, which are
-// the only place that tells them.
+// readGates reads the API server's feature gates from its metrics, the only place that has
+// them.
 func (r *reader) readGates(ctx context.Context) {
 	text, err := r.Raw(ctx, "/metrics")
 	if !r.failed(doctor.PartGates, "", err, "the right to get the non-resource URL /metrics") {
@@ -161,7 +171,7 @@ func (r *reader) readGates(ctx context.Context) {
 	}
 }
 
-// gatesOf reads lines such as
+// gatesOf parses lines such as
 //
 //	kubernetes_feature_enabled{name="DRAPrioritizedList",stage="BETA"} 1
 func gatesOf(metrics string) map[string]bool {
@@ -179,6 +189,7 @@ func gatesOf(metrics string) map[string]bool {
 	return gates
 }
 
+// readNetworks reads the NADs.
 func (r *reader) readNetworks(ctx context.Context) {
 	client := r.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("")
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
@@ -186,13 +197,13 @@ func (r *reader) readNetworks(ctx context.Context) {
 			r.caps.Networks = append(r.caps.Networks, networkOf(nad))
 		})
 	if apierrors.IsNotFound(err) {
-		return // no CustomResourceDefinition, and so no networks
+		return // without a CustomResourceDefinition there are no networks
 	}
 	r.failed(doctor.PartNetworks, "", err, "the right to list network-attachment-definitions.k8s.cni.cncf.io")
 	slices.SortFunc(r.caps.Networks, func(a, b doctor.Network) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// networkOf is what checks need to know of a network.
+// networkOf returns what checks need about a network.
 func networkOf(nad *nadv1.NetworkAttachmentDefinition) doctor.Network {
 	out := doctor.Network{Namespace: nad.Namespace, Name: nad.Name, Pool: attachment.PoolOf(nad.Annotations)}
 	parsed, err := attachment.ParseNetwork(nad)

@@ -153,7 +153,7 @@ func TestRead(t *testing.T) {
 		},
 		Nodes: []doctor.Node{one, two},
 		Networks: []doctor.Network{
-			{Namespace: "ran", Name: "bad", Error: "parsing network ran/bad"},
+			{Namespace: "ran", Name: "bad", Error: "[NetworkInvalid] parsing network ran/bad"},
 			{Namespace: "shop", Name: "file", OnNodes: true},
 			{Namespace: "shop", Name: "lan", Plugins: []string{"macvlan", "tuning"}, IPAM: []string{"dhcp"}, Masters: []string{"eth1"}},
 		},
@@ -177,7 +177,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Pods with networks by a claim alone are found where there are policies.
+// TestReadPolicies checks that pods with a claim and no annotation are found if there are
+// policies.
 func TestReadPolicies(t *testing.T) {
 	claim := func(name, class, driver, pod string) *resourceapi.ResourceClaim {
 		c := &resourceapi.ResourceClaim{ObjectMeta: meta("shop", name)}
@@ -230,8 +231,8 @@ func TestReadPolicies(t *testing.T) {
 	}
 }
 
-// A reconciler of whereabouts that may not get pods is found, whatever its
-// DaemonSet's name is.
+// TestReadBlindReconcilers checks that reconcilers which may not get pods are found by any
+// name of their DaemonSet.
 func TestReadBlindReconcilers(t *testing.T) {
 	reconciler := daemonSet("ipam", "ip-loop", corev1.Container{Image: "registry.local/cni@sha256:0", Command: []string{"/ip-control-loop"}})
 	reconciler.Spec.Template.Spec.ServiceAccountName = "loop"
@@ -279,7 +280,8 @@ func TestReadBlindReconcilers(t *testing.T) {
 	}
 }
 
-// The reader only gets and lists. A review of a right is made and not stored.
+// TestReadOnlyReads checks that the reader only gets and lists, and creates reviews of
+// rights, which are not stored.
 func TestReadOnlyReads(t *testing.T) {
 	reconciler := daemonSet("kube-system", "whereabouts", corev1.Container{Image: "whereabouts"})
 	reconciler.Spec.Template.Spec.ServiceAccountName = "whereabouts"
@@ -294,7 +296,7 @@ func TestReadOnlyReads(t *testing.T) {
 	}
 }
 
-// What the user may not read is a gap, with what it would take.
+// TestReadWithoutRights checks that parts which the user may not read are gaps with a remedy.
 func TestReadWithoutRights(t *testing.T) {
 	c, kube := world(thick()...)
 	kube.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {

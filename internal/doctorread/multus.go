@@ -17,10 +17,10 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// others are programs that have Multus in their names and are not it.
+// others are programs that have Multus in their names and are not Multus.
 var others = []string{"networkpolicy", "dynamic-networks", "admission", "whereabouts", "metrics", "additional-cni"}
 
-// isMultus knows it by the image or, where that is a digest's, by the name.
+// isMultus reports whether a DaemonSet is Multus, by its name or its image.
 func isMultus(d *appsv1.DaemonSet) bool {
 	is := func(name string) bool {
 		return strings.Contains(name, "multus") && !slices.ContainsFunc(others, func(o string) bool { return strings.Contains(name, o) })
@@ -29,7 +29,7 @@ func isMultus(d *appsv1.DaemonSet) bool {
 		slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return is(path.Base(c.Image)) })
 }
 
-// multusOf says which flavour it is, and what it is set to.
+// multusOf returns the flavour and the settings of a DaemonSet of Multus.
 func (r *reader) multusOf(ctx context.Context, d *appsv1.DaemonSet) doctor.Multus {
 	out := doctor.Multus{Namespace: d.Namespace, DaemonSet: d.Name}
 	words := wordsOf(d)
@@ -39,7 +39,7 @@ func (r *reader) multusOf(ctx context.Context, d *appsv1.DaemonSet) doctor.Multu
 	out.Thick = slices.ContainsFunc(words, func(w string) bool {
 		return strings.Contains(w, "multus-daemon") || strings.Contains(w, "-thick")
 	})
-	// The thin one makes its configuration of flags, unless it is given a file.
+	// The thin flavour takes its settings from flags, unless it has a file.
 	if file := flagOf(words, "multus-conf-file"); !out.Thick && (file == "" || file == "auto") {
 		out.Settings = &probe.MultusSettings{
 			NamespaceIsolation: flagOf(words, "namespace-isolation") == "true",
@@ -51,7 +51,7 @@ func (r *reader) multusOf(ctx context.Context, d *appsv1.DaemonSet) doctor.Multu
 	return out
 }
 
-// wordsOf are images, commands and arguments, those of shell scripts one by one.
+// wordsOf returns images, commands and arguments. It splits shell scripts into words.
 func wordsOf(d *appsv1.DaemonSet) []string {
 	var out []string
 	for _, c := range d.Spec.Template.Spec.Containers {
@@ -63,7 +63,7 @@ func wordsOf(d *appsv1.DaemonSet) []string {
 	return out
 }
 
-// flagOf is the value of a flag; "true" for one without.
+// flagOf returns the value of a flag, or "true" for a flag without a value.
 func flagOf(words []string, name string) string {
 	for i, w := range words {
 		flag, value, hasValue := strings.Cut(strings.TrimLeft(w, "-"), "=")
@@ -80,7 +80,7 @@ func flagOf(words []string, name string) string {
 	return ""
 }
 
-// mountedSettings reads them from a ConfigMap that the DaemonSet mounts.
+// mountedSettings reads Multus' settings from a ConfigMap that the DaemonSet mounts.
 func (r *reader) mountedSettings(ctx context.Context, d *appsv1.DaemonSet) (*probe.MultusSettings, string) {
 	for _, volume := range d.Spec.Template.Spec.Volumes {
 		if volume.ConfigMap == nil {
@@ -102,7 +102,7 @@ func (r *reader) mountedSettings(ctx context.Context, d *appsv1.DaemonSet) (*pro
 	return nil, ""
 }
 
-// settingsOf are those of a file that is Multus' configuration; nil for others.
+// settingsOf parses a file of Multus' configuration. It returns nil for other files.
 func settingsOf(key, text string) *probe.MultusSettings {
 	if key == "daemon-config.json" {
 		s, err := probe.ParseMultusSettings([]byte(text))

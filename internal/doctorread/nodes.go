@@ -16,9 +16,10 @@ import (
 	"github.com/nadra-dev/nadra/internal/kube"
 )
 
-// atOnce is how many nodes are asked at a time.
-const atOnce = 10
+// parallel limits the kubelets that are asked at a time.
+const parallel = 10
 
+// readNodes reads the nodes and their kubelets' configuration.
 func (r *reader) readNodes(ctx context.Context) {
 	client := r.Kube.CoreV1().Nodes()
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
@@ -34,6 +35,7 @@ func (r *reader) readNodes(ctx context.Context) {
 	r.readConfigs(ctx)
 }
 
+// nodeOf returns what checks need about a node.
 func nodeOf(n *corev1.Node) doctor.Node {
 	info := n.Status.NodeInfo
 	out := doctor.Node{
@@ -41,7 +43,7 @@ func nodeOf(n *corev1.Node) doctor.Node {
 		OS: info.OperatingSystem, Image: info.OSImage, Kernel: info.KernelVersion, Arch: info.Architecture,
 	}
 	for key, value := range n.Labels {
-		if !says(key) {
+		if !isAboutPurpose(key) {
 			continue
 		}
 		if out.Labels == nil {
@@ -52,29 +54,30 @@ func nodeOf(n *corev1.Node) doctor.Node {
 	return out
 }
 
-// says reports whether a label says what a node is for.
-func says(label string) bool {
+// isAboutPurpose reports whether a label describes the node's purpose.
+func isAboutPurpose(label string) bool {
 	return strings.HasPrefix(label, "nadra.dev/") || strings.HasPrefix(label, "node-role.kubernetes.io/") ||
 		slices.Contains([]string{corev1.LabelTopologyZone, corev1.LabelInstanceTypeStable}, label)
 }
 
-// readConfigs asks the kubelets for their configuration.
+// readConfigs reads the configuration of the nodes' kubelets.
 func (r *reader) readConfigs(ctx context.Context) {
 	errs := make([]error, len(r.caps.Nodes))
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(parallel)
 	for i := range r.caps.Nodes {
 		group.Go(func() error {
 			r.caps.Nodes[i].Config, errs[i] = r.readConfig(ctx, r.caps.Nodes[i].Name)
 			return nil
 		})
 	}
-	_ = group.Wait() // none returns one: they are of a node each
+	_ = group.Wait() // the errors are in errs, one for each node
 	for i, err := range errs {
 		r.failed(doctor.PartConfig, r.caps.Nodes[i].Name, err, "the right to get nodes/proxy, and a kubelet that answers")
 	}
 }
 
+// readConfig reads the configuration of a node's kubelet.
 func (r *reader) readConfig(ctx context.Context, node string) (*doctor.KubeletConfig, error) {
 	text, err := r.Raw(ctx, "/api/v1/nodes/"+url.PathEscape(node)+"/proxy/configz")
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// policyResource are the MultiNetworkPolicies, whose group is that of networks.
+// policyResource is the resource of MultiNetworkPolicies, which are in the group of networks.
 var policyResource = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1beta1", Resource: "multi-networkpolicies"}
 
-// readPolicies counts MultiNetworkPolicies and, where there are any, finds the
-// pods that they do not see.
+// readPolicies counts MultiNetworkPolicies. If there are any, it finds the pods to which
+// they do not apply.
 func (r *reader) readPolicies(ctx context.Context) {
 	if !slices.Contains(r.groups, policyResource.Group) {
 		return
@@ -40,8 +40,7 @@ func (r *reader) readPolicies(ctx context.Context) {
 	}
 }
 
-// readUnseen finds the pods without the annotation for which a claim has been
-// allocated a network.
+// readUnseen finds pods that have networks by a claim, and no annotation.
 func (r *reader) readUnseen(ctx context.Context, out *doctor.Policies) error {
 	claiming := map[string]bool{}
 	claims := r.Kube.ResourceV1().ResourceClaims("")
@@ -69,6 +68,7 @@ func (r *reader) readUnseen(ctx context.Context, out *doctor.Policies) error {
 	return err
 }
 
+// allocatedByNadra reports whether a claim has a device of nadra.
 func allocatedByNadra(c *resourceapi.ResourceClaim) bool {
 	return c.Status.Allocation != nil && slices.ContainsFunc(c.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
 		return r.Driver == v1alpha1.DriverName

@@ -12,37 +12,37 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// Probe has a short-lived pod look at each node.
+// Probe runs a short-lived pod on each node that describes it.
 type Probe struct {
 	Cluster
-	// Namespace is where the pods are made; it must let them see the host.
+	// Namespace is where the pods run. It must allow them access to the host.
 	Namespace string
-	// Image is that of nadra-node; empty takes that of the driver that runs.
+	// Image is nadra-node's. Empty means the running driver's.
 	Image string
-	// BinDirs are the directories of CNI plugins; empty takes the driver's.
+	// BinDirs are the directories of CNI plugins. Empty means the driver's.
 	BinDirs string
-	// Timeout is how long one pod may take.
+	// Timeout limits the time of a pod.
 	Timeout time.Duration
-	// Poll is how often a pod is asked for; the zero value is for tests.
+	// Poll is the interval at which pods are read. Zero is for tests.
 	Poll time.Duration
 }
 
-// remedies of what keeps a node from being probed.
+// Remedies for nodes that cannot be probed.
 const (
-	remedyNamespace = "--probe-namespace names one that exists and in which pods may be privileged, and the right to create, get and delete pods there and to get pods/log"
-	remedyImage     = "--image names one with nadra-node"
+	remedyNamespace = "an existing --probe-namespace in which pods may be privileged, and the right to create, get and delete pods there and to get pods/log"
+	remedyImage     = "an --image with nadra-node"
 )
 
-// Run probes the Linux nodes among those that were read, and adds what they say.
-// Its pods are gone when it returns.
+// Run probes the Linux nodes of caps and adds their reports. Its pods are deleted when it
+// returns.
 func (p Probe) Run(ctx context.Context, caps *doctor.Capabilities) error {
 	if p.Image == "" && caps.Nadra != nil {
 		p.Image = caps.Nadra.Image
 	}
-	// What kept nodes from being probed before is no longer so.
+	// Gaps of an earlier run no longer count.
 	caps.Gaps = slices.DeleteFunc(caps.Gaps, func(g doctor.Gap) bool { return g.Part == doctor.PartProbe })
 	if p.Image == "" {
-		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Reason: "there is no image to run, since nadra is not installed", Remedy: remedyImage})
+		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Reason: "there is no image to run, because nadra is not installed", Remedy: remedyImage})
 		return nil
 	}
 	nodes := map[string]*doctor.Node{}
@@ -67,7 +67,7 @@ func (p Probe) Run(ctx context.Context, caps *doctor.Capabilities) error {
 	return nil
 }
 
-// node has a pod look at a node.
+// node runs the pod on a node and returns its report.
 func (p Probe) node(ctx context.Context, node string, nadra *doctor.Nadra) (*probe.Report, error) {
 	log, err := p.runner(nadra).Run(ctx, p.pod(node, nadra))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// probing is a probe whose pods come to be in a state, and have said a report.
+// probing returns a probe whose pods get a status and have a report in their logs.
 func probing(t *testing.T, status corev1.PodStatus) (Probe, *fake.Clientset) {
 	t.Helper()
 	c, kube := world()
@@ -37,7 +37,7 @@ func probing(t *testing.T, status corev1.PodStatus) (Probe, *fake.Clientset) {
 		if strings.HasPrefix(path, "/api/v1/namespaces/nadra/pods/nadra-probe-") && strings.HasSuffix(path, "/log") {
 			return report, nil
 		}
-		return nil, errors.New("nobody asks for " + path)
+		return nil, errors.New("unexpected path " + path)
 	}
 	return Probe{Cluster: c, Namespace: "nadra", Image: "nadra-node:dev", Timeout: time.Minute, Poll: time.Second}, kube
 }
@@ -78,12 +78,13 @@ func TestProbe(t *testing.T) {
 	nothingLeft(t, kube, 2)
 }
 
-// What keeps a pod from its end is told, and the pod is deleted.
+// TestProbeFails checks that the reason for which a pod does not end is reported, and that the
+// pod is deleted.
 func TestProbeFails(t *testing.T) {
 	waiting := []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}}}
 	for name, test := range map[string]struct {
 		status corev1.PodStatus
-		says   string
+		reason string
 	}{
 		"the image cannot be pulled": {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: waiting}, "ImagePullBackOff not found"},
 		"the kubelet is away":        {corev1.PodStatus{Phase: corev1.PodPending}, "the kubelet has not begun"},
@@ -97,7 +98,7 @@ func TestProbeFails(t *testing.T) {
 				if err := p.Run(t.Context(), caps); err != nil {
 					t.Fatal(err)
 				}
-				if len(caps.Gaps) != 2 || caps.Gaps[0].Node != "node-1" || !strings.Contains(caps.Gaps[0].Reason, test.says) {
+				if len(caps.Gaps) != 2 || caps.Gaps[0].Node != "node-1" || !strings.Contains(caps.Gaps[0].Reason, test.reason) {
 					t.Errorf("gaps %+v", caps.Gaps)
 				}
 				nothingLeft(t, kube, 2)
@@ -106,7 +107,7 @@ func TestProbeFails(t *testing.T) {
 	}
 }
 
-// Whoever interrupts a probe leaves no pods behind.
+// TestProbeIsInterrupted checks that an interrupted probe leaves no pods behind.
 func TestProbeIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, kube := probing(t, corev1.PodStatus{Phase: corev1.PodRunning})
@@ -145,7 +146,7 @@ func TestProbeWithoutImage(t *testing.T) {
 	}
 }
 
-// The pod can read the host, and nothing else.
+// TestProbePod checks that the pod can only read the host.
 func TestProbePod(t *testing.T) {
 	p, _ := probing(t, corev1.PodStatus{})
 	nadra := &doctor.Nadra{Namespace: "nadra", PullSecrets: []string{"registry"}, Args: []string{"--nri-socket=/run/n.sock", "--cni-bin-dirs=/usr/lib/cni"}}

@@ -10,12 +10,12 @@ import (
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
-// pod is what probes a node.
+// pod returns the pod that probes a node.
 func (p Probe) pod(node string, nadra *doctor.Nadra) *corev1.Pod {
 	return p.runner(nadra).Pod(node, p.args(nadra))
 }
 
-// runner runs it.
+// runner returns the runner of the probe's pods.
 func (p Probe) runner(nadra *doctor.Nadra) nodepod.Runner {
 	out := nodepod.Runner{Kube: p.Kube, Raw: p.Raw, Namespace: p.Namespace, Image: p.Image, Timeout: p.Timeout, Poll: p.Poll}
 	if nadra != nil && p.Namespace == nadra.Namespace {
@@ -24,7 +24,7 @@ func (p Probe) runner(nadra *doctor.Nadra) nodepod.Runner {
 	return out
 }
 
-// args have the probe look where the driver looks.
+// args returns the probe's arguments, with the paths of the driver.
 func (p Probe) args(nadra *doctor.Nadra) []string {
 	cdi := []string{"/etc/cdi"}
 	if dir := nadra.Flag("cdi-dir", "/var/run/cdi"); dir != cdi[0] {

@@ -20,8 +20,8 @@ import (
 
 const whereaboutsGroup = "whereabouts.cni.cncf.io"
 
-// readWhereabouts counts what whereabouts has given out, and finds those of its
-// reconcilers that cannot see what a pod has.
+// readWhereabouts counts what whereabouts has allocated, and finds its reconcilers that may
+// not get pods.
 func (r *reader) readWhereabouts(ctx context.Context) {
 	if !slices.Contains(r.groups, whereaboutsGroup) {
 		return
@@ -29,8 +29,8 @@ func (r *reader) readWhereabouts(ctx context.Context) {
 	out := &doctor.Whereabouts{}
 	pools := func(o *unstructured.Unstructured) {
 		out.Pools++
-		given, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
-		out.Addresses += len(given)
+		allocations, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
+		out.Addresses += len(allocations)
 	}
 	reservations := func(*unstructured.Unstructured) { out.Reservations++ }
 	for _, kind := range []struct {
@@ -54,8 +54,7 @@ func (r *reader) readWhereabouts(ctx context.Context) {
 	r.caps.Whereabouts = out
 }
 
-// readBlind finds the service accounts with which whereabouts runs on nodes and
-// that may not get pods.
+// readBlind finds service accounts of whereabouts' DaemonSets that may not get pods.
 func (r *reader) readBlind(ctx context.Context, out *doctor.Whereabouts) error {
 	accounts := map[types.NamespacedName]bool{}
 	client := r.Kube.AppsV1().DaemonSets("")
@@ -85,8 +84,7 @@ func (r *reader) readBlind(ctx context.Context, out *doctor.Whereabouts) error {
 	return nil
 }
 
-// isWhereabouts reports whether a DaemonSet runs whereabouts: its image or the program
-// that it runs on nodes says so.
+// isWhereabouts reports whether a DaemonSet runs whereabouts, by its image or its program.
 func isWhereabouts(d *appsv1.DaemonSet) bool {
 	return slices.ContainsFunc(wordsOf(d), func(word string) bool {
 		return strings.Contains(path.Base(word), "whereabouts") || path.Base(word) == "ip-control-loop"

@@ -55,7 +55,7 @@ func Driver(ctx context.Context, client kubernetes.Interface) (*doctor.Nadra, er
 	return out, nil
 }
 
-// nadraOf is the DaemonSet as nadra's driver; nil if it is none.
+// nadraOf returns the DaemonSet as nadra's driver, or nil if it is not.
 func nadraOf(d *appsv1.DaemonSet) *doctor.Nadra {
 	spec := &d.Spec.Template.Spec
 	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == "nadra-node" })
@@ -72,8 +72,8 @@ func nadraOf(d *appsv1.DaemonSet) *doctor.Nadra {
 	return out
 }
 
-// known are the schedulers and autoscalers that are recognized, by an API group
-// that they bring, or by the name of a Deployment.
+// known lists schedulers and autoscalers, which are recognized by an API group that they
+// install or by the name of a Deployment.
 var known = []struct{ name, kind, group, deployment string }{
 	{"cluster-autoscaler", doctor.Autoscaler, "", "cluster-autoscaler"},
 	{"karpenter", doctor.Autoscaler, "karpenter.sh", "karpenter"},
@@ -83,6 +83,7 @@ var known = []struct{ name, kind, group, deployment string }{
 	{"yunikorn", doctor.Scheduler, "", "yunikorn-scheduler"},
 }
 
+// readComponents finds known schedulers and autoscalers.
 func (r *reader) readComponents(ctx context.Context) {
 	client := r.Kube.AppsV1().Deployments("")
 	where := map[string]string{}
@@ -105,7 +106,7 @@ func (r *reader) readComponents(ctx context.Context) {
 	}
 }
 
-// readStaticPods looks for mirrors of static pods that name networks.
+// readStaticPods finds mirrors of static pods that name networks.
 func (r *reader) readStaticPods(ctx context.Context) {
 	client := r.Kube.CoreV1().Pods("")
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),

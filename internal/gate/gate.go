@@ -1,45 +1,49 @@
-// Package gate decides whether a container may start: only when every
-// attachment of its pod is recorded as made for exactly this sandbox and this
-// network namespace, and as listed in the pod's network-status.
+// Package gate decides whether a container may start: only if every attachment of its pod
+// is recorded for exactly this sandbox and this network namespace, and listed in the pod's
+// network-status.
 //
-// It is linked into a program that runs once per container start, and so
-// depends on nothing but the standard library. It reads the records that
-// pkg/checkpoint writes by a view of its own; a test holds the two together.
+// nadra-gate links the package and runs once per container start, so it imports only the
+// standard library and pkg/api/reason. It reads the records that pkg/checkpoint writes by
+// its own types; a test compares the two.
+//
+//	gate.go  the decision about a claim's records
+//	wait.go  how long a container waits, by the age of its sandbox
 package gate
 
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// FormatVersion is the version of the records that this view understands.
+// FormatVersion is the version of the records that the package reads.
 const FormatVersion = 1
 
 // Where identifies the place in which the container is about to start.
 type Where struct {
-	// SandboxID is the runtime's; empty where the runtime does not tell.
+	// SandboxID is the runtime's. It is empty if the runtime does not name it.
 	SandboxID string
-	// Cookie is that of the network namespace (SO_NETNS_COOKIE). It is unique
-	// for the life of the node, unlike the namespace's inode number, which is
-	// used again at once.
+	// Cookie is that of the network namespace (SO_NETNS_COOKIE). It is unique until the
+	// node reboots, unlike the namespace's inode number, which is used again at once.
 	Cookie uint64
-	// BootID identifies that life.
+	// BootID identifies the boot of the node.
 	BootID string
-	// Pod is the pod's namespace/name, for messages about claims that have no
-	// records; empty where the runtime does not tell.
+	// Pod is the pod's namespace/name, for messages about claims without records. It is
+	// empty if the runtime does not name it.
 	Pod string
 }
 
-// Verdict says what to do.
+// Verdict is a decision about a container.
 type Verdict int
 
 // The verdicts.
 const (
 	// Go: every attachment is there.
 	Go Verdict = iota
-	// Wait: it may still come.
+	// Wait: an attachment may still come.
 	Wait
-	// Refuse: it will not come.
+	// Refuse: an attachment will not come.
 	Refuse
 )
 
@@ -50,13 +54,13 @@ type claimFile struct {
 
 type record struct {
 	Phase string `json:"phase"`
-	// Refusal is why it is not worth waiting for this attachment.
+	// Refusal is why waiting for this attachment is useless.
 	Refusal string `json:"refusal"`
 	BootID  string `json:"bootID"`
-	// StatusStored says that the pod's network-status lists the attachment, or
-	// that containers do not wait for it.
+	// StatusStored: the pod's network-status lists the attachment, or containers do not
+	// wait for it.
 	StatusStored bool `json:"statusStored"`
-	// DeviceOnly says that nothing is attached.
+	// DeviceOnly: there is nothing to attach.
 	DeviceOnly bool `json:"deviceOnly"`
 	Sandbox    *struct {
 		ID     string `json:"id"`
@@ -75,66 +79,84 @@ type record struct {
 	} `json:"attachment"`
 }
 
-// Decide judges by one claim's file. data is nil when there is none. An
-// attachment that will not come counts before one that may. reason says in
-// words why it is not Go; the kubelet's event on the pod shows it whole.
-func Decide(data []byte, here Where) (verdict Verdict, reason string) {
+// Decide judges one claim by its file. data is nil without a file. An attachment that will
+// not come counts before one that may. cause has a reason code unless the verdict is Go;
+// the kubelet's event on the pod shows it whole.
+func Decide(data []byte, here Where) (verdict Verdict, cause error) {
 	if data == nil {
-		return Refuse, here.of("the claim is not prepared on this node: the pod is being deleted, or the driver's state was removed")
+		return Refuse, reason.Errorf(reason.GateNoRecord, "%sthe claim is not prepared on this node: the pod is being deleted, or the driver's state was removed", here.prefix())
 	}
 	var f claimFile
 	if err := json.Unmarshal(data, &f); err != nil {
-		return Refuse, here.of(fmt.Sprintf("the claim's records cannot be read: %v", err))
+		return Refuse, reason.Errorf(reason.GateRecordUnreadable, "%sreading the claim's records: %w", here.prefix(), err)
 	}
 	if f.Version != FormatVersion || len(f.Records) == 0 {
-		return Refuse, here.of(fmt.Sprintf("the claim's records are of format version %d with %d entries; this gate reads version %d",
-			f.Version, len(f.Records), FormatVersion))
+		return Refuse, reason.Errorf(reason.GateRecordUnreadable, "%sthe claim's records are of format version %d with %d entries; this gate reads version %d",
+			here.prefix(), f.Version, len(f.Records), FormatVersion)
 	}
 	for _, r := range f.Records {
-		why := r.lacks(here)
+		code, text := r.lacks(here)
 		switch {
-		case why == "":
+		case code == "":
 		case r.Refusal != "":
-			return Refuse, r.says(r.Refusal)
+			return Refuse, r.refused()
 		case verdict == Go:
-			verdict, reason = Wait, r.says(why)
+			verdict, cause = Wait, reason.Errorf(code, "%s%s", r.prefix(), text)
 		}
 	}
-	return verdict, reason
+	return verdict, cause
 }
 
-// of puts the pod before a message.
-func (w Where) of(message string) string {
+// prefix names the pod in front of a message.
+func (w Where) prefix() string {
 	if w.Pod == "" {
-		return message
+		return ""
 	}
-	return "pod " + w.Pod + ": " + message
+	return "pod " + w.Pod + ": "
 }
 
-// says puts the attachment and its phase before a message.
-func (r record) says(message string) string {
-	return fmt.Sprintf("pod %s/%s: network %s/%s (%s), phase %s: %s", r.Pod.Namespace, r.Pod.Name,
-		r.Attachment.Network.Namespace, r.Attachment.Network.Name, r.Attachment.Interface, r.Phase, message)
+// prefix names the attachment and its phase in front of a message.
+func (r record) prefix() string {
+	return fmt.Sprintf("pod %s/%s: network %s/%s (%s), phase %s: ", r.Pod.Namespace, r.Pod.Name,
+		r.Attachment.Network.Namespace, r.Attachment.Network.Name, r.Attachment.Interface, r.Phase)
 }
 
-// lacks says why the record does not vouch for an attachment here; empty if it
-// does.
-func (r record) lacks(here Where) string {
+// refused returns the driver's reason for an attachment that will not come. It keeps the
+// code of that reason, which is the cause, and only adds one if there is none.
+func (r record) refused() error {
+	code := reason.In(r.Refusal)
+	if code == "" {
+		return reason.Errorf(reason.GateNotAttached, "%s%s", r.prefix(), r.Refusal)
+	}
+	return refusal{code, r.prefix() + r.Refusal}
+}
+
+// refusal is an error whose text has its code already.
+type refusal struct {
+	code reason.Code
+	text string
+}
+
+func (r refusal) Error() string           { return r.text }
+func (r refusal) ReasonCode() reason.Code { return r.code }
+
+// lacks returns why the record does not prove an attachment here, and "" if it does.
+func (r record) lacks(here Where) (code reason.Code, text string) {
 	switch {
 	case r.DeviceOnly:
-		return ""
+		return "", ""
 	case r.Phase == "Attaching":
-		return "its plugins are still running, or the driver died while they did"
+		return reason.AttachRunning, "its plugins are still running, or the driver died while they did"
 	case r.Phase != "Attached" || r.Sandbox == nil:
-		return "the driver has not attached it; is it running on this node, and connected to the container runtime?"
+		return reason.GateNotAttached, "the driver has not attached it: check that it runs on this node, and is connected to the container runtime"
 	case r.BootID != here.BootID:
-		return "it was attached before the node was rebooted"
+		return reason.GateStaleAttachment, "it was attached before the node was rebooted"
 	case r.Sandbox.Cookie == 0 || r.Sandbox.Cookie != here.Cookie:
-		return fmt.Sprintf("it is attached in another network namespace, of sandbox %s", r.Sandbox.ID)
+		return reason.GateStaleAttachment, "it is attached in another network namespace, of sandbox " + r.Sandbox.ID
 	case here.SandboxID != "" && r.Sandbox.ID != here.SandboxID:
-		return fmt.Sprintf("it is attached in another sandbox, %s", r.Sandbox.ID)
+		return reason.GateStaleAttachment, "it is attached in another sandbox, " + r.Sandbox.ID
 	case !r.StatusStored:
-		return "it is attached, but the pod's network-status, which lists it, is not stored by the API server yet"
+		return reason.StatusNotStored, "it is attached, but the API server has not stored the pod's network-status, which lists it"
 	}
-	return ""
+	return "", ""
 }

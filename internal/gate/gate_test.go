@@ -8,11 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// here is the place that testdata/checkpoint/v1.json, which pkg/checkpoint's
-// tests hold to the format, vouches for in its first record.
+// here is the place of the first record in testdata/checkpoint/v1.json, whose format
+// pkg/checkpoint's tests check.
 var here = Where{SandboxID: "sandbox-1", Cookie: 4711, BootID: "boot-1"}
 
 func golden(t *testing.T) string {
@@ -28,63 +29,75 @@ func TestDecide(t *testing.T) {
 	file := golden(t)
 	attached := strings.ReplaceAll(file, `"phase": "Attaching"`, `"phase": "Attached", "statusStored": true`)
 	unlisted := strings.Replace(attached, `"statusStored": true`, `"statusStored": false`, 1)
-	refused := refusing(file, "Attaching", "the pod is being deleted")
+	deleted := "[AttachCancelled] the pod is being deleted"
+	refused := refusing(file, "Attaching", deleted)
 	both := strings.ReplaceAll(refused, `"phase": "Attached"`, `"phase": "Prepared"`)
 	tests := []struct {
 		name    string
 		file    string
 		here    func(*Where)
 		verdict Verdict
-		reason  string
+		code    reason.Code
+		names   string // what the message names
 	}{
-		{"all attached here", attached, nil, Go, ""},
-		{"the runtime does not tell the sandbox", attached, func(w *Where) { w.SandboxID = "" }, Go, ""},
-		{"the second is being attached", file, nil, Wait, "pod default/web: network default/blue (net2), phase Attaching: its plugins are still running"},
-		{"network-status is not stored", unlisted, nil, Wait, "it is attached, but the pod's network-status, which lists it, is not stored"},
-		{"network-status is not stored, and the pod is being deleted", refusing(unlisted, "Attached", "the pod is being deleted"), nil, Refuse, "the pod is being deleted"},
-		{"another namespace", attached, func(w *Where) { w.Cookie++ }, Wait, "another network namespace, of sandbox sandbox-1"},
-		{"another sandbox", attached, func(w *Where) { w.SandboxID = "sandbox-2" }, Wait, "another sandbox, sandbox-1"},
-		{"another life of the node", attached, func(w *Where) { w.BootID = "boot-2" }, Wait, "before the node was rebooted"},
-		{"no cookie recorded", strings.ReplaceAll(attached, "4711", "0"), func(w *Where) { w.Cookie = 0 }, Wait, "another network namespace"},
-		{"prepared only", strings.ReplaceAll(attached, "Attached", "Prepared"), nil, Wait, "is it running on this node"},
-		{"an unknown phase", strings.ReplaceAll(attached, "Attached", "Detaching"), nil, Wait, "has not attached it"},
-		{"attached without a sandbox", `{"version":1,"records":[{"phase":"Attached","bootID":"boot-1"}]}`, nil, Wait, "has not attached it"},
-		{"the second is refused", refused, nil, Refuse, "pod default/web: network default/blue (net2), phase Attaching: the pod is being deleted"},
-		{"the second is refused while the first may come", both, nil, Refuse, "(net2), phase Attaching: the pod is being deleted"},
-		{"attached here in spite of a refusal", refusing(attached, "Attached", "x"), nil, Go, ""},
-		{"refused and attached elsewhere", refusing(attached, "Attached", "no address is left"), func(w *Where) { w.Cookie++ }, Refuse, "(net1), phase Attached: no address is left"},
-		{"an empty refusal", refusing(file, "Attaching", ""), nil, Wait, "its plugins are still running"},
-		{"a later format", strings.ReplaceAll(attached, `"version": 1`, `"version": 2`), nil, Refuse, "format version 2"},
-		{"a device only", `{"version":1,"records":[{"phase":"Prepared","deviceOnly":true}]}`, nil, Go, ""},
-		{"no records", `{"version":1,"records":[]}`, nil, Refuse, "0 entries"},
-		{"cut off", attached[:len(attached)/2], nil, Refuse, "cannot be read"},
+		{"all attached here", attached, nil, Go, "", ""},
+		{"the runtime does not name the sandbox", attached, func(w *Where) { w.SandboxID = "" }, Go, "", ""},
+		{"the second is being attached", file, nil, Wait, reason.AttachRunning, "pod default/web: network default/blue (net2), phase Attaching: "},
+		{"network-status is not stored", unlisted, nil, Wait, reason.StatusNotStored, "network-status"},
+		{"network-status is not stored, and the pod is being deleted", refusing(unlisted, "Attached", deleted), nil, Refuse, reason.AttachCancelled, deleted},
+		{"another namespace", attached, func(w *Where) { w.Cookie++ }, Wait, reason.GateStaleAttachment, "another network namespace, of sandbox sandbox-1"},
+		{"another sandbox", attached, func(w *Where) { w.SandboxID = "sandbox-2" }, Wait, reason.GateStaleAttachment, "another sandbox, sandbox-1"},
+		{"another boot of the node", attached, func(w *Where) { w.BootID = "boot-2" }, Wait, reason.GateStaleAttachment, "before the node was rebooted"},
+		{"no cookie recorded", strings.ReplaceAll(attached, "4711", "0"), func(w *Where) { w.Cookie = 0 }, Wait, reason.GateStaleAttachment, "another network namespace"},
+		{"prepared only", strings.ReplaceAll(attached, "Attached", "Prepared"), nil, Wait, reason.GateNotAttached, "phase Prepared: "},
+		{"an unknown phase", strings.ReplaceAll(attached, "Attached", "Detaching"), nil, Wait, reason.GateNotAttached, "phase Detaching: "},
+		{"attached without a sandbox", `{"version":1,"records":[{"phase":"Attached","bootID":"boot-1"}]}`, nil, Wait, reason.GateNotAttached, ""},
+		{"the second is refused", refused, nil, Refuse, reason.AttachCancelled, "pod default/web: network default/blue (net2), phase Attaching: " + deleted},
+		{"the second is refused while the first may come", both, nil, Refuse, reason.AttachCancelled, "(net2), phase Attaching: " + deleted},
+		{"attached here in spite of a refusal", refusing(attached, "Attached", "x"), nil, Go, "", ""},
+		{"refused and attached elsewhere", refusing(attached, "Attached", "[PluginFailed] no address is left"), func(w *Where) { w.Cookie++ },
+			Refuse, reason.PluginFailed, "(net1), phase Attached: [PluginFailed] no address is left"},
+		{"refused with two codes", refusing(file, "Attaching", "attaching: [AttachTimeout] no success within 55s: [PluginFailed] x"), nil,
+			Refuse, reason.AttachTimeout, "(net2), phase Attaching: attaching: [AttachTimeout] "},
+		{"refused without a code", refusing(file, "Attaching", "no address is left"), nil, Refuse, reason.GateNotAttached, "(net2), phase Attaching: no address is left"},
+		{"an empty refusal", refusing(file, "Attaching", ""), nil, Wait, reason.AttachRunning, ""},
+		{"a later format", strings.ReplaceAll(attached, `"version": 1`, `"version": 2`), nil, Refuse, reason.GateRecordUnreadable, "format version 2"},
+		{"a device only", `{"version":1,"records":[{"phase":"Prepared","deviceOnly":true}]}`, nil, Go, "", ""},
+		{"no records", `{"version":1,"records":[]}`, nil, Refuse, reason.GateRecordUnreadable, "0 entries"},
+		{"cut off", attached[:len(attached)/2], nil, Refuse, reason.GateRecordUnreadable, "pod default/web: reading the claim's records: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := here
+			w.Pod = "default/web"
 			if tt.here != nil {
 				tt.here(&w)
 			}
-			verdict, reason := Decide([]byte(tt.file), w)
-			if verdict != tt.verdict || !strings.Contains(reason, tt.reason) || (reason == "") != (verdict == Go) {
-				t.Errorf("verdict %d, %q; want %d, %q", verdict, reason, tt.verdict, tt.reason)
+			verdict, cause := Decide([]byte(tt.file), w)
+			if verdict != tt.verdict || (cause == nil) != (verdict == Go) {
+				t.Fatalf("verdict %d, %v; want %d", verdict, cause, tt.verdict)
+			}
+			// The kubelet and the runtime pass on the text alone.
+			if cause != nil && (reason.Of(cause) != tt.code || reason.In(cause.Error()) != tt.code || !strings.Contains(cause.Error(), tt.names)) {
+				t.Errorf("%v; want %s and %q", cause, tt.code, tt.names)
 			}
 		})
 	}
 	w := here
 	w.Pod = "default/web"
-	if verdict, reason := Decide(nil, w); verdict != Refuse || !strings.HasPrefix(reason, "pod default/web: the claim is not prepared") {
-		t.Errorf("without a file: %d, %q", verdict, reason)
+	if verdict, cause := Decide(nil, w); verdict != Refuse || reason.Of(cause) != reason.GateNoRecord || !strings.Contains(cause.Error(), "pod default/web: ") {
+		t.Errorf("without a file: %d, %v", verdict, cause)
 	}
 }
 
-// refusing gives the records of a phase a refusal.
+// refusing adds a refusal to the records of a phase.
 func refusing(file, phase, why string) string {
 	return strings.ReplaceAll(file, `"phase": "`+phase+`"`, `"phase": "`+phase+`", "refusal": "`+why+`"`)
 }
 
-// Every field of the gate's view is one of a record's, by name and kind.
-func TestTheViewIsOfCheckpointRecords(t *testing.T) {
+// TestRecordsAreOfCheckpoint checks that every field of the gate's types is one of
+// pkg/checkpoint's, by name and kind.
+func TestRecordsAreOfCheckpoint(t *testing.T) {
 	sameFields(t, "record", reflect.TypeFor[record](), reflect.TypeFor[checkpoint.Record]())
 }
 
@@ -114,7 +127,7 @@ func sameFields(t *testing.T, path string, view, of reflect.Type) {
 	}
 }
 
-// Whatever is on the disk, nothing but an attachment here opens the gate.
+// FuzzDecide checks that only an attachment here opens the gate, whatever is on the disk.
 func FuzzDecide(f *testing.F) {
 	data, err := os.ReadFile("../../testdata/checkpoint/v1.json")
 	if err != nil {

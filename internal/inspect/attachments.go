@@ -9,11 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Attachments are those of all pods, and of claims that no pod has, by
-// namespace and pod, and in the order in which they are attached.
+// Attachments returns the attachments of all pods, and of claims without a pod. They are
+// sorted by namespace and pod, and then in the order of attaching.
 func Attachments(in Input) []Attachment {
 	x := newIndex(in)
 	out := []Attachment{}
@@ -22,23 +23,23 @@ func Attachments(in Input) []Attachment {
 		w := x.wishOf(pod)
 		for _, one := range w.wants {
 			seen[one.claim] = true
-			if !one.unsure || converted(one.entry) {
-				out = append(out, x.row(pod, one, w.said))
+			if !one.unknown || converted(one.entry) {
+				out = append(out, x.row(pod, one, w.hasStatus))
 			}
 		}
-		if w.bad != nil {
-			out = append(out, badRow(pod, w.bad))
+		if w.invalid != nil {
+			out = append(out, invalidRow(pod, w.invalid))
 		}
-		if !w.ours() || pod.DeletionTimestamp != nil {
-			continue // what else network-status has is not ours, or is going
+		if !w.asks() || pod.DeletionTimestamp != nil {
+			continue // other entries are not nadra's, or are being deleted
 		}
-		for _, s := range w.stray {
-			out = append(out, strayRow(pod, s))
+		for _, s := range w.unrequested {
+			out = append(out, unrequestedRow(pod, s))
 		}
 	}
 	for _, claim := range in.Claims {
 		if !seen[claim] {
-			out = append(out, x.orphans(claim)...)
+			out = append(out, x.claimRows(claim)...)
 		}
 	}
 	// Stable: the rows of a pod or a claim have their order already.
@@ -52,8 +53,8 @@ func Attachments(in Input) []Attachment {
 	return out
 }
 
-// row is one network of a pod.
-func (x *index) row(pod *corev1.Pod, w want, said bool) Attachment {
+// row returns one network of a pod.
+func (x *index) row(pod *corev1.Pod, w want, hasStatus bool) Attachment {
 	a := Attachment{
 		Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName,
 		Interface: w.iface, Network: w.network, Request: w.request.name,
@@ -70,15 +71,15 @@ func (x *index) row(pod *corev1.Pod, w want, said bool) Attachment {
 		return a
 	}
 	a.addAddresses(w)
-	a.Notes = x.notes(a.State, w, said)
+	a.Notes = x.notes(a.State, w, hasStatus)
 	if pod.DeletionTimestamp != nil {
 		a.Notes = append(a.Notes, "the pod is being deleted")
 	}
 	return a
 }
 
-// addAddresses takes them from the claim's status or, where that has none, from
-// network-status.
+// addAddresses sets the addresses from the claim's status or, if Multus serves the
+// network, from network-status.
 func (a *Attachment) addAddresses(w want) {
 	if s := w.status; s != nil && s.NetworkData != nil {
 		a.IPs, a.MAC = s.NetworkData.IPs, s.NetworkData.HardwareAddress
@@ -88,19 +89,21 @@ func (a *Attachment) addAddresses(w want) {
 	}
 }
 
-func badRow(pod *corev1.Pod, err error) Attachment {
+// invalidRow returns the row of a pod whose annotation cannot be read.
+func invalidRow(pod *corev1.Pod, err error) Attachment {
 	return Attachment{
 		Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName,
-		State: Failed, Reason: "BadAnnotation", Message: err.Error(),
+		State: Failed, Reason: string(reason.AnnotationInvalid), Message: err.Error(),
 		key: pod.Namespace + "/" + pod.Name + "/" + string(pod.UID) + "/annotation",
 	}
 }
 
-func strayRow(pod *corev1.Pod, s nadv1.NetworkStatus) Attachment {
+// unrequestedRow returns the row of an entry in network-status that the pod does not ask for.
+func unrequestedRow(pod *corev1.Pod, s nadv1.NetworkStatus) Attachment {
 	a := Attachment{
 		Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName,
 		Interface: s.Interface, IPs: s.IPs, MAC: s.Mac,
-		State: Unclaimed, Reason: "NotAsked", Message: "network-status has it, but neither a claim nor the annotation asks for it",
+		State: Unclaimed, Reason: "NotAsked", Message: "network-status lists it, but neither a claim nor the annotation asks for it",
 		key: pod.Namespace + "/" + pod.Name + "/" + string(pod.UID) + "/status/" + s.Name + "/" + s.Interface,
 	}
 	if selections, err := attachment.ParseSelections(s.Name, pod.Namespace); err == nil && len(selections) == 1 {
@@ -109,8 +112,8 @@ func strayRow(pod *corev1.Pod, s nadv1.NetworkStatus) Attachment {
 	return a
 }
 
-// orphans are the networks of a claim that is of no pod of the input.
-func (x *index) orphans(claim *resourceapi.ResourceClaim) []Attachment {
+// claimRows returns the networks of a claim that belongs to no pod of the input.
+func (x *index) claimRows(claim *resourceapi.ResourceClaim) []Attachment {
 	wants := x.wantsOfClaim(claim)
 	nameInterfaces(wants)
 	var out []Attachment
@@ -124,7 +127,7 @@ func (x *index) orphans(claim *resourceapi.ResourceClaim) []Attachment {
 			a.State, a.Device, a.Pool = Allocated, w.result.Device, w.result.Pool
 		}
 		for _, consumer := range claim.Status.ReservedFor {
-			a.Message = fmt.Sprintf("the claim is reserved for %s %s, which is not there", consumer.Resource, consumer.Name)
+			a.Message = fmt.Sprintf("the claim is reserved for %s %s, which does not exist", consumer.Resource, consumer.Name)
 		}
 		a.addAddresses(w)
 		out = append(out, a)

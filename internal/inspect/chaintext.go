@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// textWidth is where the details are wrapped.
+// textWidth is the column at which details are wrapped.
 const textWidth = 120
 
-// Text writes the chain for people: the steps, and then at length the one that
-// keeps it from going on.
+// Text writes the chain for people: all steps in short, and the blocker at length.
 func (c Chain) Text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", c.headline())
@@ -29,8 +28,12 @@ func (c Chain) Text(w io.Writer) error {
 	}
 	if p := c.Blocker; p != nil {
 		fmt.Fprintf(&b, "\n%s\n", p.title())
-		for _, line := range [][2]string{{"What:", p.Detail}, {"Whose job:", string(p.Whose)}, {"What to do:", p.Do}} {
-			fmt.Fprintf(&b, "  %-11s  %s\n", line[0], wrap(line[1], 15))
+		for _, line := range [][2]string{
+			{"What:", p.Detail}, {"Reason:", string(p.Reason)}, {"Whose job:", string(p.Owner)}, {"What to do:", p.Remedy},
+		} {
+			if line[1] != "" {
+				fmt.Fprintf(&b, "  %-11s  %s\n", line[0], wrap(line[1], 15))
+			}
 		}
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
@@ -39,21 +42,23 @@ func (c Chain) Text(w io.Writer) error {
 	return nil
 }
 
+// headline summarizes the chain.
 func (c Chain) headline() string {
-	said := map[Verdict]string{
-		ChainOK:           "all its networks are there",
+	summary := map[Verdict]string{
+		ChainOK:           "all its networks are attached",
 		ChainFailed:       "a step fails",
-		ChainWaiting:      "nothing has failed, a step waits",
+		ChainWaiting:      "no step has failed, a step waits",
 		ChainEnded:        "it has ended, and its networks with it",
-		ChainNotConcerned: "nadra has nothing to do with it",
+		ChainNotConcerned: "nadra does not serve it",
 	}[c.Verdict]
 	where := ""
 	if c.Node != "" {
 		where = " on node " + c.Node
 	}
-	return fmt.Sprintf("Pod %s/%s%s: %s.", c.Namespace, c.Pod, where, said)
+	return fmt.Sprintf("Pod %s/%s%s: %s.", c.Namespace, c.Pod, where, summary)
 }
 
+// title introduces the step that blocks.
 func (s Step) title() string {
 	out := "The step that " + map[StepState]string{StepFailed: "fails", StepWaiting: "waits"}[s.State] + ": " + s.Name
 	if s.on() != "" {
@@ -62,7 +67,7 @@ func (s Step) title() string {
 	return out
 }
 
-// on is what the step is about.
+// on names the object of the step.
 func (s Step) on() string {
 	if s.Network == "" && s.Claim != "" {
 		return fmt.Sprintf("%q", s.Claim)
@@ -70,7 +75,7 @@ func (s Step) on() string {
 	return strings.TrimSpace(s.Network + " " + s.Interface)
 }
 
-// columns are the widths that the steps need.
+// columns returns the widths that the steps need.
 func columns(steps []Step) (names, networks int) {
 	for _, s := range steps {
 		names, networks = max(names, len(s.Name)), max(networks, len(s.on()))
@@ -78,7 +83,7 @@ func columns(steps []Step) (names, networks int) {
 	return names, networks
 }
 
-// wrap breaks text at words; the lines after the first are indented.
+// wrap breaks text between words, and indents the lines after the first.
 func wrap(text string, indent int) string {
 	var b strings.Builder
 	at := indent

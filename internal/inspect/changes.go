@@ -4,9 +4,9 @@ import (
 	"reflect"
 )
 
-// Changes remembers rows, for a watch: it tells which have changed since.
+// Changes finds the rows of a watch that have changed.
 type Changes struct {
-	// Narrow counts only what a narrow table shows.
+	// Narrow ignores changes of cells that a narrow table does not show.
 	Narrow bool
 
 	known map[string]Attachment
@@ -20,8 +20,8 @@ func (c *Changes) same(a, b Attachment) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Next returns the rows that are new or not as they were, and those that are
-// not there any more as Gone.
+// Next returns the rows that are new or changed since the last call, and those that no
+// longer exist, with state Gone.
 func (c *Changes) Next(rows []Attachment) []Attachment {
 	known := make(map[string]Attachment, len(rows))
 	var changed []Attachment

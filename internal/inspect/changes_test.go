@@ -12,7 +12,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// A watch prints each row once, and again only when it has changed.
+// TestChanges checks that a watch prints each row once, and again only after a change.
 func TestChanges(t *testing.T) {
 	row := func(pod string, state State, notes ...string) Attachment {
 		return Attachment{Pod: pod, State: state, Notes: notes, key: pod}
@@ -29,13 +29,13 @@ func TestChanges(t *testing.T) {
 		{[]Attachment{row("b", Attached)}, "b Attached, a Gone", "b Attached, a Gone"},
 		{nil, "b Gone", "b Gone"},
 	} {
-		if diff := cmp.Diff([]string{step.wide, step.narrow}, []string{said(wide.Next(step.rows)), said(narrow.Next(step.rows))}); diff != "" {
-			t.Errorf("after %s (-want +got):\n%s", said(step.rows), diff)
+		if diff := cmp.Diff([]string{step.wide, step.narrow}, []string{states(wide.Next(step.rows)), states(narrow.Next(step.rows))}); diff != "" {
+			t.Errorf("after %s (-want +got):\n%s", states(step.rows), diff)
 		}
 	}
 }
 
-func said(rows []Attachment) string {
+func states(rows []Attachment) string {
 	var out []string
 	for _, a := range rows {
 		out = append(out, a.Pod+" "+string(a.State))
@@ -65,7 +65,7 @@ func TestFilter(t *testing.T) {
 		{"none", Filter{Network: "y/red"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := said(tt.filter.Apply(rows, pods)); got != tt.want {
+			if got := states(tt.filter.Apply(rows, pods)); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

@@ -11,8 +11,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// List is the JSON and YAML form of attachments. Fields are added within a
-// version, never renamed or removed.
+// List is the JSON and YAML form of attachments. Within a version, fields are added, and
+// never renamed or removed.
 type List struct {
 	metav1.TypeMeta `json:",inline"`
 	Items           []Attachment `json:"items"`

@@ -6,70 +6,66 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Reasons of events, the driver's and the kubelet's.
+// Reasons of the kubelet's and the claim controller's Events.
 const (
-	eventPrepareFailed   = "FailedPrepareNetwork"
-	eventAttaching       = "AttachingNetwork"
-	eventAttachFailed    = "FailedAttachNetwork"
-	eventReleaseFailed   = "FailedReleaseNetwork"
-	eventNoClaim         = "FailedNoClaim"
-	eventUnavailable     = "NetworkUnavailable"
-	eventAvailable       = "NetworkAvailable"
 	eventKubeletPrepare  = "FailedPrepareDynamicResources"
 	eventKubeletSandbox  = "FailedCreatePodSandBox"
 	eventContainerFailed = "Failed"
 	eventClaimFailed     = "FailedResourceClaimCreation"
 )
 
-// lastOf is the newest event on the pod that has one of the reasons; nil for
-// none.
-func (c *chain) lastOf(reasons ...string) *corev1.Event {
-	return c.newest(func(e *corev1.Event) bool {
-		o := e.InvolvedObject
-		return o.Kind == "Pod" && o.Name == c.pod.Name && o.Namespace == c.pod.Namespace &&
-			(o.UID == "" || o.UID == c.pod.UID) && slices.Contains(reasons, e.Reason)
-	})
+// podEvents finds Events about a pod and its networks.
+type podEvents struct {
+	pod *corev1.Pod
+	all []*corev1.Event
 }
 
-// withdrawn are the newest events of nodes that have withdrawn a network and
-// not said that it is back, by node.
-func (c *chain) withdrawn(ref attachment.NetworkRef) []*corev1.Event {
-	last := map[string]*corev1.Event{}
-	for _, e := range c.in.Events {
+// last returns the newest event on the pod that has one of the reasons, or nil.
+func (p podEvents) last(reasons ...string) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range p.all {
 		o := e.InvolvedObject
-		if o.Kind != "NetworkAttachmentDefinition" || o.Namespace != ref.Namespace || o.Name != ref.Name ||
-			e.Reason != eventUnavailable && e.Reason != eventAvailable {
+		if o.Kind != "Pod" || o.Name != p.pod.Name || o.Namespace != p.pod.Namespace ||
+			o.UID != "" && o.UID != p.pod.UID || !slices.Contains(reasons, e.Reason) {
 			continue
 		}
-		if before := last[e.Source.Host]; before == nil || !at(e).Before(at(before)) {
-			last[e.Source.Host] = e
-		}
-	}
-	var out []*corev1.Event
-	for _, e := range last {
-		if e.Reason == eventUnavailable {
-			out = append(out, e)
-		}
-	}
-	slices.SortFunc(out, func(a, b *corev1.Event) int { return at(a).Compare(at(b)) })
-	return out
-}
-
-func (c *chain) newest(is func(*corev1.Event) bool) *corev1.Event {
-	var last *corev1.Event
-	for _, e := range c.in.Events {
-		if is(e) && (last == nil || !at(e).Before(at(last))) {
+		if last == nil || !seen(e).Before(seen(last)) {
 			last = e
 		}
 	}
 	return last
 }
 
-// at is when an event was seen last.
-func at(e *corev1.Event) time.Time {
+// unavailable returns the events of the nodes on which a network is unavailable: the
+// newest event of each node decides.
+func (p podEvents) unavailable(ref attachment.NetworkRef) []*corev1.Event {
+	last := map[string]*corev1.Event{}
+	for _, e := range p.all {
+		o := e.InvolvedObject
+		if o.Kind != "NetworkAttachmentDefinition" || o.Namespace != ref.Namespace || o.Name != ref.Name ||
+			e.Reason != reason.EventNetworkUnavailable && e.Reason != reason.EventNetworkAvailable {
+			continue
+		}
+		if before := last[e.Source.Host]; before == nil || !seen(e).Before(seen(before)) {
+			last[e.Source.Host] = e
+		}
+	}
+	var out []*corev1.Event
+	for _, e := range last {
+		if e.Reason == reason.EventNetworkUnavailable {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Event) int { return seen(a).Compare(seen(b)) })
+	return out
+}
+
+// seen returns the time at which an event was last observed.
+func seen(e *corev1.Event) time.Time {
 	out := e.LastTimestamp.Time
 	if e.EventTime.After(out) {
 		out = e.EventTime.Time

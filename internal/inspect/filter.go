@@ -8,20 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Filter leaves out what nobody has asked for. The zero value lets everything
-// through.
+// Filter selects attachments. The zero value selects all.
 type Filter struct {
-	// Pods are names.
+	// Pods are pods' names.
 	Pods []string
-	// Labels are of the pods.
+	// Labels selects pods.
 	Labels labels.Selector
 	Node   string
-	// Network is a NAD's name, or namespace/name.
+	// Network is the name of a NAD, or namespace/name.
 	Network string
 }
 
-// Apply returns those rows that pass. It looks for labels in the input that
-// the rows are of.
+// Apply returns the selected rows. It finds the labels in pods.
 func (f Filter) Apply(rows []Attachment, pods []*corev1.Pod) []Attachment {
 	labelled := map[string]bool{}
 	if f.Labels != nil {

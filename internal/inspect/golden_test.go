@@ -18,9 +18,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/golden"
 )
 
-// Each archive has a description, objects, and what is said about them. The
-// objects of base.yaml, a cluster where everything is well, are there too,
-// unless an archive has one of the same name or says "without KIND/NAME".
+// TestGolden compares what get and explain print about the objects of each archive. An
+// archive also has the objects of base.yaml, a cluster without errors, unless it has one
+// of the same name or a line "without KIND/NAME".
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -58,7 +58,7 @@ func checkArchive(t *testing.T, path string) {
 	checkSound(t, in)
 }
 
-// checkSound holds what is true of every chain.
+// checkSound checks what must be true for every chain.
 func checkSound(t *testing.T, in ChainInput) {
 	if in.Pod == nil {
 		return
@@ -66,7 +66,7 @@ func checkSound(t *testing.T, in ChainInput) {
 	c := Explain(in)
 	for _, s := range c.Steps {
 		toDo := s.State == StepFailed || s.State == StepWaiting
-		if toDo != (s.Whose != "") || toDo != (s.Do != "") || toDo && s.Detail == "" {
+		if toDo != (s.Owner != "") || toDo != (s.Remedy != "") || toDo && s.Detail == "" {
 			t.Errorf("step %s: %+v", s.Name, s)
 		}
 	}
@@ -98,7 +98,7 @@ func trimLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// read makes the input; the pod named "web" is the one to explain.
+// read returns the input of an archive. The pod to explain is named "web".
 func read(t *testing.T, comment, objects, base string) ChainInput {
 	t.Helper()
 	in := ChainInput{Input: Input{Unread: map[Kind]bool{}}}

@@ -16,23 +16,23 @@ import (
 type index struct {
 	unread    map[Kind]bool
 	claims    map[string]*resourceapi.ResourceClaim // by namespace/name
-	made      map[string]*resourceapi.ResourceClaim // by the pod's UID and its entry
+	created   map[string]*resourceapi.ResourceClaim // by the pod's UID and its entry
 	templates map[string]*resourceapi.ResourceClaimTemplate
 	classes   map[string]*resourceapi.DeviceClass
 	networks  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition
 	published map[string]attachment.NetworkRef // by pool/device
 	offers    map[attachment.NetworkRef][]string
 	pools     map[string][]string // nodes with devices of a resource pool
-	drivers   map[string]bool     // nodes with a slice of ours, also an empty one
+	drivers   map[string]bool     // nodes with a slice of nadra, which may be empty
 }
 
-// madeFor is the claim's annotation with the pod's entry that it was made for.
-const madeFor = "resource.kubernetes.io/pod-claim-name"
+// createdFor is the claim's annotation with the name of the pod's entry.
+const createdFor = "resource.kubernetes.io/pod-claim-name"
 
 func newIndex(in Input) *index {
 	x := &index{
 		unread: in.Unread,
-		claims: map[string]*resourceapi.ResourceClaim{}, made: map[string]*resourceapi.ResourceClaim{},
+		claims: map[string]*resourceapi.ResourceClaim{}, created: map[string]*resourceapi.ResourceClaim{},
 		templates: map[string]*resourceapi.ResourceClaimTemplate{}, classes: map[string]*resourceapi.DeviceClass{},
 		networks:  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition{},
 		published: map[string]attachment.NetworkRef{}, offers: map[attachment.NetworkRef][]string{},
@@ -41,7 +41,7 @@ func newIndex(in Input) *index {
 	for _, c := range in.Claims {
 		x.claims[c.Namespace+"/"+c.Name] = c
 		if owner := metav1.GetControllerOf(c); owner != nil && owner.Kind == "Pod" {
-			x.made[string(owner.UID)+"/"+c.Annotations[madeFor]] = c
+			x.created[string(owner.UID)+"/"+c.Annotations[createdFor]] = c
 		}
 	}
 	for _, t := range in.Templates {
@@ -85,8 +85,8 @@ func (x *index) addSlice(s *resourceapi.ResourceSlice) {
 	}
 }
 
-// published is the network that a device says it stands for. A name that had
-// to be cut does not count.
+// published returns the network that a device names in its attributes, unless the name is
+// shortened.
 func published(d resourceapi.Device) (attachment.NetworkRef, bool) {
 	namespace, name := d.Attributes["nadNamespace"].StringValue, d.Attributes["nadName"].StringValue
 	if namespace == nil || name == nil || strings.HasSuffix(*name, "…") {
@@ -95,15 +95,14 @@ func published(d resourceapi.Device) (attachment.NetworkRef, bool) {
 	return attachment.NetworkRef{Namespace: *namespace, Name: *name}, true
 }
 
-// numbered are the devices of which several stand for one network.
+// numbered matches the names of devices if a network has several.
 var numbered = regexp.MustCompile(`^(.+)-\d+$`)
 
-// named is the network whose device has this name, whether or not it is
-// published now.
+// named returns the network whose device has this name, even if no slice has it now.
 func (x *index) named(device string) (attachment.NetworkRef, bool) {
 	base := device
 	if m := numbered.FindStringSubmatch(device); m != nil {
-		base = m[1] // the driver cuts it from the left, as the hash is at the end
+		base = m[1] // the driver shortens it from the left, because the hash is at the end
 	}
 	for ref := range x.networks {
 		if name := attachment.DeviceName(ref); name == device || strings.HasSuffix(name, base) && len(base) > 10 {
@@ -113,7 +112,7 @@ func (x *index) named(device string) (attachment.NetworkRef, bool) {
 	return attachment.NetworkRef{}, false
 }
 
-// networkOf is the network that an allocated device stands for.
+// networkOf returns the network of an allocated device.
 func (x *index) networkOf(pool, device string) (attachment.NetworkRef, bool) {
 	if ref, ok := x.published[pool+"/"+device]; ok {
 		return ref, true

@@ -1,6 +1,28 @@
-// Package inspect answers questions about a live cluster: what is attached to
-// which pod, and where the chain from a pod's wish to its interface breaks. It
-// is pure: objects in, answers out.
+// Package inspect answers questions about a live cluster: which networks are attached to
+// which pod, and at which step a pod's way to its interfaces stops. It is pure: it takes
+// objects and returns answers.
+//
+//	inspect.go       the input, and one attachment
+//	index.go         finds objects by what refers to them
+//	want.go          the networks that a pod asks for, by claims and by annotation
+//	wantclaim.go     the networks of a claim
+//	request.go       the requests of a claim
+//	state.go         the state of an attachment
+//	attachments.go   `kubectl nadra get attachments`
+//	table.go         prints attachments as a table
+//	encode.go        prints as JSON and YAML
+//	filter.go        selects attachments
+//	changes.go       finds changed attachments, for a watch
+//	offers.go        which nodes offer which networks
+//	chain.go         `kubectl nadra explain`: the steps of a pod and the one that blocks it
+//	chaintext.go     prints a chain
+//	steps.go         one step, and a list of steps
+//	stepsnetwork.go  steps about the networks' definitions
+//	stepsclaim.go    steps about claims and scheduling
+//	stepsnode.go     steps on the node
+//	events.go        finds events about a pod
+//	causes.go        finds owner and remedy by the reason code in a message
+//	foreign.go       texts of other components, which have no reason codes
 package inspect
 
 import (
@@ -11,9 +33,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Input are the objects of a cluster, or of some namespaces of it. Slices,
-// classes and networks are always those of the whole cluster, as pods refer to
-// those of other namespaces.
+// Input has the objects of a cluster, or of some of its namespaces. Slices, classes and
+// networks are always those of the whole cluster, because pods refer to other namespaces.
 type Input struct {
 	Pods      []*corev1.Pod
 	Claims    []*resourceapi.ResourceClaim
@@ -21,15 +42,15 @@ type Input struct {
 	Slices    []*resourceapi.ResourceSlice
 	Classes   []*resourceapi.DeviceClass
 	Networks  []*nadv1.NetworkAttachmentDefinition
-	// Unread has the kinds that could not be read. Nothing is concluded from
-	// such an object's not being there.
+	// Unread has the kinds that could not be read. A missing object of such a kind
+	// means nothing.
 	Unread map[Kind]bool
 }
 
-// Kind is a kind of the input, as its resource is called.
+// Kind is a kind of the input, by the name of its resource.
 type Kind string
 
-// The kinds that somebody may not be allowed to read.
+// The kinds that a user may not be allowed to read.
 const (
 	Templates Kind = "resourceclaimtemplates"
 	Slices    Kind = "resourceslices"
@@ -39,59 +60,58 @@ const (
 	Events    Kind = "events"
 )
 
-// State says how far an attachment has come.
+// State is the progress of an attachment.
 type State string
 
 // The states of an attachment.
 const (
-	// Waiting: there is no claim, or nothing is allocated for it.
+	// Waiting: there is no claim, or the claim has no allocation.
 	Waiting State = "Waiting"
-	// Allocated: a device is allocated, and the pod not bound to its node.
+	// Allocated: a device is allocated, and the pod is not bound to its node.
 	Allocated State = "Allocated"
-	// Preparing: the node has not said yet what became of it.
+	// Preparing: the node has not reported a result yet.
 	Preparing State = "Preparing"
 	// Attached: the interface is in the pod.
 	Attached State = "Attached"
-	// CheckFailed: attached, but a CHECK says that it is not as it was made.
+	// CheckFailed: attached, but changed since, as a CHECK has found.
 	CheckFailed State = "CheckFailed"
-	// Failed: preparing or attaching has failed; it is tried again.
+	// Failed: preparing or attaching has failed, and is retried.
 	Failed State = "Failed"
 	// Multus: there is no claim, and Multus has attached it.
 	Multus State = "Multus"
-	// Unserved: the pod runs and nobody has attached it.
+	// Unserved: the pod runs, and neither nadra nor Multus has attached the network.
 	Unserved State = "Unserved"
-	// Unclaimed: network-status has it, and neither annotation nor claim do.
+	// Unclaimed: network-status lists it, but no annotation or claim asks for it.
 	Unclaimed State = "Unclaimed"
-	// Ended: the pod has ended, and has no networks any more.
+	// Ended: the pod has ended, and its networks with it.
 	Ended State = "Ended"
-	// Gone is that of a row of a watch which is not there any more.
+	// Gone: in a watch, the attachment no longer exists.
 	Gone State = "Gone"
 )
 
-// Attachment is one network of one pod, or of a claim that no pod has.
+// Attachment is one network of one pod, or of a claim without a pod.
 type Attachment struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod,omitempty"`
 	Node      string `json:"node,omitempty"`
-	// Interface is its name in the pod; empty where that is not decided.
+	// Interface is its name in the pod. It is empty if that is undecided.
 	Interface string `json:"interface,omitempty"`
-	// Network is nil where nothing says which one it is.
+	// Network is nil if it is unknown.
 	Network *attachment.NetworkRef `json:"network,omitempty"`
 	Claim   string                 `json:"claim,omitempty"`
 	Request string                 `json:"request,omitempty"`
 	Device  string                 `json:"device,omitempty"`
 	Pool    string                 `json:"pool,omitempty"`
 	State   State                  `json:"state"`
-	// Reason and Message say why it is not attached.
+	// Reason and Message describe why it is not attached.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// IPs have their prefix where the claim's status says it; network-status
-	// does not.
+	// IPs have a prefix if they are from the claim's status; network-status has none.
 	IPs []string `json:"ips,omitempty"`
 	MAC string   `json:"mac,omitempty"`
-	// Notes are where the cluster contradicts itself.
+	// Notes list contradictions between the objects.
 	Notes []string `json:"notes,omitempty"`
 
-	// key is the same as long as the attachment is.
+	// key identifies the attachment for its whole life.
 	key string
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Offers say which nodes can attach what, by their slices. A node may be there
+// Offers lists the nodes that can attach networks, by their slices. A node may be listed
 // several times.
 type Offers struct {
-	// Networks are the nodes that offer a network.
+	// Networks has the nodes that offer each network.
 	Networks map[attachment.NetworkRef][]string
-	// Pools are the nodes with devices of a resource pool, by its name.
+	// Pools has the nodes with devices of each resource pool, by its name.
 	Pools map[string][]string
 }
 
-// OffersOf reads them from the slices of an input.
+// OffersOf reads the offers from the slices of an input.
 func OffersOf(in Input) Offers {
 	x := newIndex(in)
 	out := Offers{Networks: x.offers, Pools: x.pools}

@@ -10,15 +10,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// request is what a claim's request, or the first of its alternatives that is
-// for this driver, asks for.
+// request is a claim's request, or the first of its alternatives for this driver.
 type request struct {
 	name, class string
 	selectors   []resourceapi.DeviceSelector
 	count       int64
 }
 
-// requestsOf are the requests of a claim that are for this driver.
+// requestsOf returns the requests of a claim that are for this driver.
 func (x *index) requestsOf(spec resourceapi.ResourceClaimSpec) []request {
 	var out []request
 	for _, r := range spec.Devices.Requests {
@@ -35,7 +34,7 @@ func (x *index) requestsOf(spec resourceapi.ResourceClaimSpec) []request {
 	return out
 }
 
-// isOurs reports whether a class is one for this driver's devices.
+// isOurs reports whether a class selects this driver's devices.
 func (x *index) isOurs(class string) bool {
 	if _, ours := attachment.ClassNetwork(class); ours || class == v1alpha1.DriverName {
 		return true
@@ -57,9 +56,9 @@ func (x *index) isOurs(class string) bool {
 	return false
 }
 
-// meant is the network that a request is for, by its class or by its
-// selectors; what it says in its config comes before.
-func (x *index) meant(r request) (attachment.NetworkRef, bool) {
+// networkOfRequest returns the network that a request selects by its class or by its
+// selectors.
+func (x *index) networkOfRequest(r request) (attachment.NetworkRef, bool) {
 	if ref, ok := x.ofClass(r.class); ok {
 		return ref, true
 	}
@@ -70,7 +69,7 @@ func (x *index) meant(r request) (attachment.NetworkRef, bool) {
 	return selected(selectors)
 }
 
-// ofClass is the network whose own class it is.
+// ofClass returns the network that a class was created for.
 func (x *index) ofClass(class string) (attachment.NetworkRef, bool) {
 	ref, ours := attachment.ClassNetwork(class)
 	if !ours {
@@ -79,7 +78,7 @@ func (x *index) ofClass(class string) (attachment.NetworkRef, bool) {
 	if attachment.DeviceClassName(ref) == class && x.networks[ref] != nil {
 		return ref, true
 	}
-	for known := range x.networks { // its name may have been cut
+	for known := range x.networks { // the class's name may be shortened
 		if attachment.DeviceClassName(known) == class {
 			return known, true
 		}
@@ -88,12 +87,12 @@ func (x *index) ofClass(class string) (attachment.NetworkRef, bool) {
 }
 
 var (
-	saysNamespace = regexp.MustCompile(`\.nadNamespace\s*==\s*["']([^"']+)["']`)
-	saysName      = regexp.MustCompile(`\.nadName\s*==\s*["']([^"']+)["']`)
+	selectsNamespace = regexp.MustCompile(`\.nadNamespace\s*==\s*["']([^"']+)["']`)
+	selectsName      = regexp.MustCompile(`\.nadName\s*==\s*["']([^"']+)["']`)
 )
 
-// selected reads the selectors that our documentation shows. Others select as
-// well, but nothing says what until something is allocated.
+// selected returns the network that selectors name in the form of nadra's documentation.
+// What other selectors select is unknown before the allocation.
 func selected(selectors []resourceapi.DeviceSelector) (attachment.NetworkRef, bool) {
 	var text strings.Builder
 	for _, s := range selectors {
@@ -101,7 +100,7 @@ func selected(selectors []resourceapi.DeviceSelector) (attachment.NetworkRef, bo
 			text.WriteString(s.CEL.Expression + "\n")
 		}
 	}
-	namespace, name := saysNamespace.FindStringSubmatch(text.String()), saysName.FindStringSubmatch(text.String())
+	namespace, name := selectsNamespace.FindStringSubmatch(text.String()), selectsName.FindStringSubmatch(text.String())
 	if namespace == nil || name == nil {
 		return attachment.NetworkRef{}, false
 	}

@@ -9,34 +9,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// What the driver writes into a claim's status (pkg/driver/status.go).
-const (
-	conditionReady      = "Ready"
-	reasonAttached      = "Attached"
-	reasonPrepareFailed = "PrepareFailed"
-	reasonAttachFailed  = "AttachFailed"
-	reasonCheckFailed   = "CheckFailed"
-)
-
-// readiness is the driver's condition of an allocated device; nil before it
-// has said anything.
+// readiness returns the driver's condition of an allocated device, or nil if the driver
+// has written none yet.
 func readiness(s *resourceapi.AllocatedDeviceStatus) *metav1.Condition {
 	if s == nil {
 		return nil
 	}
 	for i := range s.Conditions {
-		if s.Conditions[i].Type == conditionReady {
+		if s.Conditions[i].Type == reason.ConditionReady {
 			return &s.Conditions[i]
 		}
 	}
 	return nil
 }
 
-// stateOf says how far one network of a pod has come and, unless it is there,
-// why it is not.
-func stateOf(pod *corev1.Pod, w want) (state State, reason, message string) {
+// stateOf returns the state of one network of a pod, and why it is not attached.
+func stateOf(pod *corev1.Pod, w want) (state State, why, message string) {
 	switch ready := readiness(w.status); {
 	case isOver(pod):
 		return Ended, "PodEnded", fmt.Sprintf("the pod has ended (%s)", pod.Status.Phase)
@@ -45,12 +37,12 @@ func stateOf(pod *corev1.Pod, w want) (state State, reason, message string) {
 	case w.claim == nil && pod.DeletionTimestamp != nil:
 		return Ended, "ClaimGone", "the pod is being deleted, and its claim is gone"
 	case w.claim == nil:
-		return Waiting, "NoClaim", fmt.Sprintf("the claim for %q is not there yet", w.entry.Name)
+		return Waiting, string(reason.NoClaim), fmt.Sprintf("the claim for %q does not exist yet", w.entry.Name)
 	case w.result == nil:
 		return Waiting, "NotAllocated", notAllocated(pod)
 	case ready != nil && ready.Status == metav1.ConditionTrue:
 		return Attached, "", ""
-	case ready != nil && ready.Reason == reasonCheckFailed:
+	case ready != nil && ready.Reason == reason.ConditionCheckFailed:
 		return CheckFailed, ready.Reason, ready.Message
 	case ready != nil:
 		return Failed, ready.Reason, ready.Message
@@ -62,16 +54,16 @@ func stateOf(pod *corev1.Pod, w want) (state State, reason, message string) {
 	return Preparing, "", ""
 }
 
-func stateWithoutClaim(pod *corev1.Pod, w want) (state State, reason, message string) {
+func stateWithoutClaim(pod *corev1.Pod, w want) (state State, why, message string) {
 	switch {
 	case w.reported != nil:
 		return Multus, "", ""
 	case pod.Spec.HostNetwork:
-		return Unserved, "HostNetwork", "the pod uses the host's network, which gets no attachments"
+		return Unserved, string(reason.HostNetwork), "the pod uses the host's network, which gets no attachments"
 	case pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "":
-		return Waiting, "NoClaim", "the annotation asks for it, but no claim: it is Multus' to attach"
+		return Waiting, string(reason.NoClaim), "the annotation asks for it, but no claim: Multus attaches it"
 	}
-	return Unserved, "NoClaim", "the annotation asks for it, but no claim, and network-status does not have it"
+	return Unserved, string(reason.NoClaim), "the annotation asks for it, but no claim, and network-status does not list it"
 }
 
 // isOver reports whether a pod has ended for good.
@@ -101,36 +93,37 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 	return nil
 }
 
-// notes are where what the cluster says of one attachment does not agree.
-func (x *index) notes(state State, w want, said bool) []string {
+// notes lists contradictions between the objects about one attachment. hasStatus reports
+// whether the pod has a network-status.
+func (x *index) notes(state State, w want, hasStatus bool) []string {
 	var out []string
 	note := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if r := w.result; r != nil && !x.unread[Slices] {
 		if _, there := x.published[r.Pool+"/"+r.Device]; !there {
-			note("device %s is not in any ResourceSlice any more", r.Device)
+			note("device %s is no longer in any ResourceSlice", r.Device)
 		}
 	}
-	if w.lost {
-		note("the claim was made, but the pod's status does not name it")
+	if w.unlinked {
+		note("the claim exists, but the pod's status does not name it")
 	}
 	if w.problem != nil && state != Failed {
 		note("%v", w.problem)
 	}
 	attached := state == Attached || state == CheckFailed
 	switch {
-	case attached && w.reported == nil && said:
-		note("the claim's status has it, network-status does not")
+	case attached && w.reported == nil && hasStatus:
+		note("the claim's status lists it, network-status does not")
 	case attached && w.reported == nil:
 		note("the pod has no network-status")
 	case attached && w.status.NetworkData != nil && !sameAddresses(w.status.NetworkData.IPs, w.reported.IPs):
 		note("network-status has other addresses: %s", strings.Join(w.reported.IPs, ", "))
 	case !attached && state != Multus && w.reported != nil:
-		note("network-status has it, the claim's status does not")
+		note("network-status lists it, the claim's status does not")
 	}
 	return out
 }
 
-// sameAddresses compares the claim's, which have a prefix, with those of
+// sameAddresses compares a claim's addresses, which have a prefix, with those of
 // network-status.
 func sameAddresses(claim, reported []string) bool {
 	return slices.Equal(addresses(claim), addresses(reported))

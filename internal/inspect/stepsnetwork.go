@@ -3,100 +3,119 @@ package inspect
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 const notAllowed = "you may not read %s, so nothing is known"
 
-// asked is what the pod says itself.
-func (c *chain) asked() Step {
-	var asks []string
-	for _, w := range c.wish.wants {
-		one := refOf(w)
+// networkSteps explains what the pod asks for, how its networks are defined, and which
+// nodes offer them.
+type networkSteps struct{ *subject }
+
+// request lists the networks that the pod asks for.
+func (s networkSteps) request() Step {
+	var requests []string
+	for _, w := range s.wish.wants {
+		text := nameOf(w)
 		if w.iface != "" {
-			one += " as " + w.iface
+			text += " as " + w.iface
 		}
 		switch {
-		case w.unsure:
-			one = fmt.Sprintf("claim %q, which may be for networks", w.entry.Name)
+		case w.unknown:
+			text = fmt.Sprintf("claim %q, which may be for networks", w.entry.Name)
 		case w.entry == nil:
-			one += " by annotation"
+			text += " by annotation"
 		default:
-			one += fmt.Sprintf(" by claim %q", w.entry.Name)
+			text += fmt.Sprintf(" by claim %q", w.entry.Name)
 		}
-		asks = append(asks, one)
+		requests = append(requests, text)
 	}
-	said := strings.Join(asks, "; ")
+	detail := strings.Join(requests, "; ")
 	switch {
-	case c.wish.bad != nil:
-		return failed(c.wish.bad.Error(), OfManifest, "Correct the annotation. Neither Multus nor nadra's webhook can read it as it is.")
-	case !c.wish.ours():
+	case s.wish.invalid != nil:
+		return failed(s.wish.invalid.Error(), reason.OfManifest, "Correct the annotation. Neither Multus nor nadra's webhook can read it.")
+	case !s.wish.asks():
 		return notUsed("the pod has neither the annotation nor a claim for networks")
-	case c.pod.Spec.HostNetwork:
-		return failed(said+"; but the pod uses the host's network, which gets no attachments", OfManifest,
-			"Remove spec.hostNetwork, or the networks: nobody attaches anything to the host's network.")
+	case s.pod.Spec.HostNetwork:
+		entry, _ := reason.Lookup(reason.HostNetwork)
+		step := failed(detail+"; but the pod uses the host's network, which gets no attachments", entry.Owner, entry.Remedy)
+		step.Reason = reason.HostNetwork
+		return step
 	}
-	return ok(said)
+	return ok(detail)
 }
 
-// network is the definition and what it says, if it can be read.
-func (c *chain) network(w want) (n attachment.Network, found bool, err error) {
-	ref, known := c.networkOf(w)
-	nad := c.x.networks[ref]
-	if !known || nad == nil {
+// nameOf returns the network's name for a text.
+func nameOf(w want) string {
+	if w.network == nil {
+		return "an unnamed network"
+	}
+	return w.network.String()
+}
+
+// network parses the definition of a network, if it is found.
+func (s networkSteps) network(w want) (n attachment.Network, found bool, err error) {
+	if w.network == nil || s.x.networks[*w.network] == nil {
 		return n, false, nil
 	}
-	n, err = attachment.ParseNetwork(nad)
+	n, err = attachment.ParseNetwork(s.x.networks[*w.network])
 	return n, true, err
 }
 
-func (c *chain) definition(w want) Step {
+// definition explains whether the NAD exists and can be read.
+func (s networkSteps) definition(w want) Step {
 	if w.network == nil {
-		return notUsed("the request selects by other things than a network's name: which one it is, the allocation decides")
+		return notUsed("the request does not select by a network's name: the allocation decides which network it is")
 	}
-	_, found, err := c.network(w)
+	_, found, err := s.network(w)
 	switch {
-	case !found && c.x.unread[Networks]:
+	case !found && s.x.unread[Networks]:
 		return notUsed(fmt.Sprintf(notAllowed, Networks))
 	case !found:
-		return unlessAttached(w, failed(fmt.Sprintf("NetworkAttachmentDefinition %s does not exist", w.network), OfManifest,
-			"Correct the network's name or namespace, or create the NetworkAttachmentDefinition."))
+		step := failed(fmt.Sprintf("NetworkAttachmentDefinition %s does not exist", w.network), reason.OfManifest,
+			"Correct the network's name or namespace, or create the NetworkAttachmentDefinition.")
+		step.Reason = reason.NetworkNotFound
+		return unlessAttached(w, step)
 	case errors.Is(err, attachment.ErrNoConfig):
-		return ok("exists; its configuration is a file of each node")
+		return ok("exists; its configuration is a file on each node")
 	case err != nil:
-		return unlessAttached(w, failed(err.Error(), OfNetwork, "Correct spec.config of the NetworkAttachmentDefinition; the nodes take it up at once."))
+		return unlessAttached(w, failed(err.Error(), reason.OfNetwork, "Correct spec.config of the NetworkAttachmentDefinition. The nodes notice it at once."))
 	}
 	return ok("exists, and can be read")
 }
 
-func (c *chain) plugins(w want) Step {
-	n, found, err := c.network(w)
+// plugins lists the network's plugins.
+func (s networkSteps) plugins(w want) Step {
+	n, found, err := s.network(w)
 	switch {
 	case !found, err != nil && !errors.Is(err, attachment.ErrNoConfig):
 		return notReached()
 	case err != nil:
 		return notUsed("they are in the nodes' files")
 	}
-	var said []string
+	var texts []string
 	for _, p := range n.Plugins {
-		one := p.Type
+		text := p.Type
 		if p.Master != "" {
-			one += " on " + p.Master
+			text += " on " + p.Master
 		}
 		if p.Mode != "" {
-			one += " (" + p.Mode + ")"
+			text += " (" + p.Mode + ")"
 		}
-		said = append(said, one)
+		texts = append(texts, text)
 	}
-	return ok(strings.Join(said, ", then "))
+	return ok(strings.Join(texts, ", then "))
 }
 
-func (c *chain) ipam(w want) Step {
-	n, found, err := c.network(w)
+// ipam names the network's IPAM plugin and its ranges.
+func (s networkSteps) ipam(w want) Step {
+	n, found, err := s.network(w)
 	switch {
 	case errors.Is(err, attachment.ErrNoConfig):
 		return notUsed("it is in the nodes' files")
@@ -107,121 +126,108 @@ func (c *chain) ipam(w want) Step {
 		if p.IPAM == "" {
 			continue
 		}
-		said := p.IPAM
+		text := p.IPAM
 		for _, set := range p.Ranges {
 			for _, r := range set {
-				said += " " + r.Subnet
+				text += " " + r.Subnet
 			}
 		}
-		return ok(said)
+		return ok(text)
 	}
 	return notUsed("the network gives no addresses")
 }
 
-func (c *chain) class(w want) Step {
+// class explains whether the DeviceClass of the claim's request exists.
+func (s networkSteps) class(w want) Step {
 	name := w.request.class
 	switch {
 	case w.entry == nil:
 		return notUsed("")
-	case name == "", c.in.NoDRA:
+	case name == "", s.in.NoDRA:
 		return notReached()
-	case c.x.unread[Classes]:
+	case s.x.unread[Classes]:
 		return notUsed(fmt.Sprintf(notAllowed, Classes))
-	case c.x.classes[name] != nil:
+	case s.x.classes[name] != nil:
 		return ok(name)
 	case w.result != nil:
 		return ok(name + " was deleted since; the claim is allocated already")
 	}
-	do := "Correct deviceClassName in the claim's template, or create the class."
-	if _, ours := attachment.ClassNetwork(name); ours {
-		do = "Apply the DeviceClass that `kubectl nadra convert` writes beside the workload, or correct deviceClassName in the template."
+	remedy := "Correct deviceClassName in the claim's template, or create the class."
+	if _, nadras := attachment.ClassNetwork(name); nadras {
+		remedy = "Apply the DeviceClass that `kubectl nadra convert` writes next to the workload, or correct deviceClassName in the template."
 	}
-	return failed(fmt.Sprintf("DeviceClass %s does not exist", name), OfConversion, do)
+	return failed(fmt.Sprintf("DeviceClass %s does not exist", name), reason.OfConversion, remedy)
 }
 
-// nodes says who could attach the network.
-func (c *chain) nodes(w want) Step {
-	ref, known := c.networkOf(w)
+// nodes lists the nodes that offer the network.
+func (s networkSteps) nodes(w want) Step {
 	switch {
-	case !known:
+	case w.network == nil:
 		return notUsed("")
-	case c.x.unread[Slices]:
+	case s.x.unread[Slices]:
 		return notUsed(fmt.Sprintf(notAllowed, Slices))
-	case c.in.NoDRA:
+	case s.in.NoDRA:
 		return notReached()
 	}
-	nodes := c.offering(w, ref)
+	nodes := s.offering(w)
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
 	switch {
 	case len(nodes) > 0:
-		return ok("offered by " + strings.Join(nodes, ", ") + c.owned())
-	case w.entry == nil && len(c.x.drivers) == 0:
-		return notUsed("nadra runs nowhere")
+		return ok("offered by " + strings.Join(nodes, ", ") + s.owned())
+	case w.entry == nil && len(s.x.drivers) == 0:
+		return notUsed("nadra does not run on any node")
 	case w.result != nil:
 		return ok("no node offers it any more; it was allocated before")
 	case w.entry == nil:
 		return notUsed("no node offers it")
 	}
-	return c.offeredByNone(w, ref)
+	return s.offeredByNone(w)
 }
 
-// offering are the nodes with devices for a network: its own, or those of the
-// resource pool that it draws from. Where another driver has the pool's devices,
-// nodes offer the network itself.
-func (c *chain) offering(w want, ref attachment.NetworkRef) []string {
-	if n, found, err := c.network(w); found && err == nil && n.ResourceName != "" {
-		return slices.Concat(c.x.pools[n.ResourceName], c.x.offers[ref])
+// offering returns the nodes with devices for a network: its own, or those of the
+// resource pool that it uses. If another driver has the pool's devices, nodes offer the
+// network itself.
+func (s networkSteps) offering(w want) []string {
+	offers := s.x.offers[*w.network]
+	if n, found, err := s.network(w); found && err == nil && n.ResourceName != "" {
+		return slices.Concat(s.x.pools[n.ResourceName], offers)
 	}
-	return slices.Clone(c.x.offers[ref])
+	return slices.Clone(offers)
 }
 
-// offeredByNone finds why, as far as that is known outside of the nodes.
-func (c *chain) offeredByNone(w want, ref attachment.NetworkRef) Step {
-	n, found, err := c.network(w)
-	if len(c.x.drivers) == 0 {
-		return failed("no node has a ResourceSlice of "+v1alpha1.DriverName+": nadra's driver runs nowhere", OfCluster, noDriver)
+// offeredByNone explains why no node offers a network, as far as the API server knows.
+func (s networkSteps) offeredByNone(w want) Step {
+	n, found, err := s.network(w)
+	if len(s.x.drivers) == 0 {
+		return failed("no node has a ResourceSlice of "+v1alpha1.DriverName+": nadra's driver does not run", reason.OfCluster, noDriver)
 	}
-	if !found && !c.x.unread[Networks] || err != nil && !errors.Is(err, attachment.ErrNoConfig) {
+	if !found && !s.x.unread[Networks] || err != nil && !errors.Is(err, attachment.ErrNoConfig) {
 		return notReached()
 	}
 	if n.ResourceName != "" {
-		return failed("no node has a device of resource pool "+n.ResourceName+", from which it draws", OfNode,
-			"The driver's log says which pools it has read and what is wrong with them: kubectl -n nadra logs -l app.kubernetes.io/name=nadra-node --tail=-1 | grep -i pool. "+
-				"Devices that a device plugin has given to pods are withheld until these end.")
+		return failed("no node has a device of resource pool "+n.ResourceName+", which the network uses", reason.OfNode,
+			"Look for ResourcePoolRefused events on the nodes, and in the driver's log: kubectl -n nadra logs -l app.kubernetes.io/name=nadra-node --tail=-1 | grep -i pool. "+
+				"The driver withholds devices that a device plugin has given to pods until these pods end.")
 	}
-	nodes := slicesOf(c.x.drivers)
-	if events := c.withdrawn(ref); len(events) > 0 {
-		var said []string
+	if events := s.events.unavailable(*w.network); len(events) > 0 {
+		var texts []string
 		for _, e := range events {
-			said = append(said, e.Message)
+			texts = append(texts, e.Message)
 		}
-		return failed(strings.Join(said, "; "), OfPlugin, "Repair what the plugin names. The network is offered again by itself within seconds.")
+		return explain(strings.Join(texts, "; "), nil, advice{reason.OfPlugin, "Repair what the plugin names. The nodes then offer the network again within seconds."})
 	}
-	return failed(fmt.Sprintf("none of the nodes with nadra's driver (%s) offers it", strings.Join(nodes, ", ")), OfNode,
-		fmt.Sprintf("The driver's log says why, most often a plugin's binary or the master interface that is not there: "+
-			"kubectl -n nadra logs -l app.kubernetes.io/name=nadra-node --tail=-1 | grep %s", ref))
+	return failed(fmt.Sprintf("none of the nodes with nadra's driver (%s) offers it", strings.Join(slices.Sorted(maps.Keys(s.x.drivers)), ", ")), reason.OfNode,
+		fmt.Sprintf("Look for the reason in the driver's log, most often a missing plugin or master interface: "+
+			"kubectl -n nadra logs -l app.kubernetes.io/name=nadra-node --tail=-1 | grep %s", w.network))
 }
 
-func (c *chain) owned() string {
-	var names []string
-	for _, n := range c.in.Nodes {
-		if n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
-			names = append(names, n.Name)
-		}
-	}
-	slices.Sort(names)
+// owned lists the nodes that are nadra's by their label.
+func (s networkSteps) owned() string {
+	names := s.ownedNodes()
 	if len(names) == 0 {
 		return ""
 	}
+	slices.Sort(names)
 	return "; nadra's nodes by label: " + strings.Join(names, ", ")
-}
-
-func slicesOf(set map[string]bool) []string {
-	var out []string
-	for s := range set {
-		out = append(out, s)
-	}
-	slices.Sort(out)
-	return out
 }

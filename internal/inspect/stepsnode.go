@@ -2,70 +2,83 @@ package inspect
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// preparation is the driver's part before there is a sandbox. It says nothing
-// of its success but by what comes after.
-func (c *chain) preparation(w want) Step {
+// nodeSteps explains what happens on the node.
+type nodeSteps struct {
+	*subject
+	before *stepList
+}
+
+var (
+	// unexplained is the advice for messages of the driver without a code.
+	unexplained = advice{reason.OfDriver, "The message comes from nadra's driver. " + seeDriver}
+	// ofRuntime is the advice for messages of the container runtime without a code.
+	ofRuntime = advice{reason.OfPlugin, "The message comes from the container runtime or a plugin: repair what it names. " + retried}
+)
+
+// preparation explains the driver's work before there is a sandbox. The driver reports
+// only failures; the next step shows success.
+func (n nodeSteps) preparation(w want) Step {
 	ready := readiness(w.status)
 	switch {
 	case w.entry == nil:
 		return notUsed("")
-	case ready != nil && ready.Reason == reasonPrepareFailed:
-		whose, do := blamed(ready.Message, prepareBlames)
-		return failed(ready.Message, whose, do)
-	case ready != nil, c.begun():
-		return ok("on node " + c.node)
-	case w.result == nil || c.node == "" || c.failed():
+	case ready != nil && ready.Reason == reason.ConditionPrepareFailed:
+		return explain(ready.Message, ofKubelet, unexplained)
+	case ready != nil, n.sandboxCreated():
+		return ok("on node " + n.node)
+	case w.result == nil || n.node == "" || n.before.failed():
 		return notReached()
 	}
-	if e := c.lastOf(eventKubeletPrepare, eventPrepareFailed); e != nil {
-		whose, do := blamed(e.Message, prepareBlames)
-		return failed(e.Message, whose, do)
+	if e := n.events.last(eventKubeletPrepare, reason.EventFailedPrepareNetwork); e != nil {
+		return explain(e.Message, ofKubelet, unexplained)
 	}
-	if !c.x.drivers[c.node] && !c.x.unread[Slices] {
-		return failed("node "+c.node+" has no ResourceSlice of net.nadra.dev: nadra's driver does not run there", OfCluster, noDriver)
+	if !n.x.drivers[n.node] && !n.x.unread[Slices] {
+		return failed("node "+n.node+" has no ResourceSlice of net.nadra.dev: nadra's driver does not run there", reason.OfCluster, noDriver)
 	}
-	return waiting("node "+c.node+" has not said anything yet", OfKubelet, "Wait some seconds; a Prepare that failed is tried again after 60 to 90 s.")
+	return waiting("node "+n.node+" has not reported anything yet", reason.OfKubelet, "Wait some seconds; the kubelet repeats a failed Prepare after 60 to 90 s.")
 }
 
-// begun reports whether the kubelet has got as far as the sandbox.
-func (c *chain) begun() bool {
-	s := podCondition(c.pod, corev1.PodReadyToStartContainers)
-	if s != nil && s.Status == corev1.ConditionTrue || c.lastOf(eventAttaching, eventAttachFailed) != nil {
+// sandboxCreated reports whether the kubelet has prepared the claims and asked for the
+// sandbox.
+func (n nodeSteps) sandboxCreated() bool {
+	s := podCondition(n.pod, corev1.PodReadyToStartContainers)
+	if s != nil && s.Status == corev1.ConditionTrue || n.events.last(reason.EventAttachingNetwork, reason.EventFailedAttachNetwork) != nil {
 		return true
 	}
-	e := c.lastOf(eventKubeletSandbox)
-	return e != nil && strings.Contains(e.Message, "adding network ")
+	e := n.events.last(eventKubeletSandbox)
+	return e != nil && reason.In(e.Message) != ""
 }
 
-func (c *chain) attaching(w want) Step {
+// attachment explains whether the network is in the pod.
+func (n nodeSteps) attachment(w want) Step {
 	ready := readiness(w.status)
 	switch {
 	case w.entry == nil:
 		return notUsed("")
 	case ready == nil:
-		return c.notAttachedYet()
+		return n.attachmentByEvents()
 	case ready.Status == metav1.ConditionTrue:
-		return ok(attached(w))
-	case ready.Reason == reasonPrepareFailed:
+		return ok(describe(w))
+	case ready.Reason == reason.ConditionPrepareFailed:
 		return notReached()
-	case ready.Reason == reasonCheckFailed:
-		return failed(ready.Message, OfPod, "Something in the pod or on the node has changed the network since; nadra only tells. Repair it, or delete the pod to have it attached anew.")
-	}
-	if strings.Contains(ready.Message, "adding network ") && !strings.Contains(ready.Message, "adding network "+refOf(w)+" as "+w.iface) {
-		// The pod's networks are attached one after the other, and all or none.
+	case ready.Reason == reason.ConditionCheckFailed:
+		changed, _ := reason.Lookup(reason.AttachmentChanged)
+		return failed(ready.Message, changed.Owner, changed.Remedy)
+	case reason.In(ready.Message) == reason.OtherNetworkFailed:
 		return Step{State: StepNotReached, Detail: "another network of the pod fails"}
 	}
-	whose, do := blamed(ready.Message, attachBlames)
-	return failed(ready.Message, whose, do)
+	return explain(ready.Message, ofPlugins, unexplained)
 }
 
-func attached(w want) string {
+// describe returns the interface and the addresses of an attached network.
+func describe(w want) string {
 	d := w.status.NetworkData
 	if d == nil {
 		return "as " + w.iface
@@ -77,30 +90,29 @@ func attached(w want) string {
 	return out
 }
 
-// notAttachedYet reads the events, as the claim's status does not say.
-func (c *chain) notAttachedYet() Step {
-	if !c.begun() && c.lastOf(eventKubeletSandbox) == nil || c.failed() {
+// attachmentByEvents explains an attachment that the claim's status does not mention yet.
+func (n nodeSteps) attachmentByEvents() Step {
+	if !n.sandboxCreated() && n.events.last(eventKubeletSandbox) == nil || n.before.failed() {
 		return notReached()
 	}
-	e := c.lastOf(eventAttaching, eventAttachFailed, eventKubeletSandbox, eventContainerFailed)
+	e := n.events.last(reason.EventAttachingNetwork, reason.EventFailedAttachNetwork, eventKubeletSandbox, eventContainerFailed)
 	switch {
 	case e == nil:
-		return waiting("node "+c.node+" has not said anything yet", OfDriver, seeDriver)
-	case e.Reason == eventAttaching, strings.Contains(e.Message, "still running"), strings.Contains(e.Message, "being tried again"):
-		return waiting(e.Message, OfPlugin,
-			"Wait: it is tried for 55 s. A plugin that always takes long is worth a look: its IPAM, most often.")
-	case e.Reason == eventContainerFailed && !strings.Contains(e.Message, "network "):
+		return waiting("node "+n.node+" has not reported anything yet", reason.OfDriver, seeDriver)
+	case e.Reason == reason.EventAttachingNetwork:
+		running, _ := reason.Lookup(reason.AttachRunning)
+		return waiting(e.Message, running.Owner, running.Remedy)
+	case e.Reason == eventContainerFailed && reason.In(e.Message) == "":
 		return notReached() // about the container itself
 	}
-	whose, do := blamed(e.Message, attachBlames)
-	return failed(e.Message, whose, do)
+	return explain(e.Message, ofPlugins, ofRuntime)
 }
 
-// containers are all of the pod.
-func (c *chain) containers() Step {
-	all := append(append([]corev1.ContainerStatus{}, c.pod.Status.InitContainerStatuses...), c.pod.Status.ContainerStatuses...)
-	if isOver(c.pod) {
-		return c.ended(all)
+// containers explains whether the pod's containers run.
+func (n nodeSteps) containers() Step {
+	all := append(append([]corev1.ContainerStatus{}, n.pod.Status.InitContainerStatuses...), n.pod.Status.ContainerStatuses...)
+	if isOver(n.pod) {
+		return n.ended(all)
 	}
 	ready := 0
 	for _, s := range all {
@@ -110,53 +122,56 @@ func (c *chain) containers() Step {
 	}
 	for _, s := range all {
 		if s.State.Waiting != nil && s.State.Waiting.Reason != "" {
-			return c.held(s.Name, *s.State.Waiting)
+			return n.held(s.Name, *s.State.Waiting)
 		}
 	}
 	switch {
 	case len(all) > 0 && ready == len(all):
 		return ok(fmt.Sprintf("%d of %d ready", ready, len(all)))
-	case len(all) == 0 || c.failed():
+	case len(all) == 0 || n.before.failed():
 		return notReached()
 	}
-	return waiting(fmt.Sprintf("%d of %d ready", ready, len(all)), OfManifest, "They run; whether they are ready their own probes say.")
+	return waiting(fmt.Sprintf("%d of %d ready", ready, len(all)), reason.OfManifest, "The containers run: look at their readiness probes.")
 }
 
-// held is about a container that waits.
-func (c *chain) held(name string, w corev1.ContainerStateWaiting) Step {
+// held explains a container that waits.
+func (n nodeSteps) held(name string, w corev1.ContainerStateWaiting) Step {
 	detail := "container " + name + ": " + w.Reason
 	if w.Message != "" {
 		detail += ": " + w.Message
 	}
 	switch {
-	case c.failed():
+	case n.before.failed():
 		return Step{State: StepNotReached, Detail: detail}
 	case w.Reason == "ContainerCreating", w.Reason == "PodInitializing":
-		return waiting(detail, OfKubelet, "Wait; the pod's events say what the kubelet does.")
-	case strings.Contains(w.Message, "nadra: "), strings.Contains(w.Message, "is not attached to network"):
-		whose, do := blamed(w.Message, attachBlames)
-		return failed(detail, whose, do)
+		return waiting(detail, reason.OfKubelet, "Wait; the pod's events show what the kubelet does.")
+	case reason.In(w.Message) != "":
+		return explain(detail, ofPlugins, ofRuntime)
 	}
-	return failed(detail, OfManifest, "This has nothing to do with the networks: look at the container itself, with kubectl describe and kubectl logs.")
+	return failed(detail, reason.OfManifest, "The networks are not the cause: look at the container itself, with kubectl describe and kubectl logs.")
 }
 
-// ended is about a pod that will not run again.
-func (c *chain) ended(all []corev1.ContainerStatus) Step {
+// ended explains a pod that will not run again.
+func (n nodeSteps) ended(all []corev1.ContainerStatus) Step {
 	for _, s := range all {
-		t := s.State.Terminated
-		if t != nil && (strings.Contains(t.Message, "nadra: ") || strings.Contains(t.Message, "is not attached to network")) {
-			whose, _ := blamed(t.Message, attachBlames)
-			return failed(fmt.Sprintf("container %s was refused: %s", s.Name, t.Message), whose,
-				"The pod is never restarted, so that this was its end: create it anew when the cause is gone.")
+		if t := s.State.Terminated; t != nil && reason.In(t.Message) != "" {
+			refused := explain(t.Message, ofPlugins, ofRuntime)
+			return failed(fmt.Sprintf("container %s was refused: %s", s.Name, t.Message), refused.Owner,
+				"The pod is never restarted, so this was its end: recreate it when the cause is gone.")
 		}
 	}
-	return ok(fmt.Sprintf("the pod has ended (%s), and its networks with it", c.pod.Status.Phase))
+	return ok(fmt.Sprintf("the pod has ended (%s), and its networks with it", n.pod.Status.Phase))
 }
 
-// release is about a pod that is being deleted.
-func (c *chain) release() Step {
-	if e := c.lastOf(eventReleaseFailed); e != nil {
-		return waiting(e.Message, OfPlugin, "Repair the plugin: the pod can go, and nadra goes on trying.")
+// release explains why a pod that is being deleted still exists.
+func (n nodeSteps) release() Step {
+	e := n.events.last(reason.EventFailedReleaseNetwork)
+	if e == nil {
+		return waiting("the pod is being deleted", reason.OfKubelet, "Wait for its grace period.")
 	}
-	return waiting("the pod is being deleted", OfKubelet, "Wait for its grace period.")
+	entry, known := reason.Lookup(reason.Cause(e.Message))
+	if !known {
+		return waiting(e.Message, unexplained.owner, unexplained.remedy)
+	}
+	return waiting(e.Message, entry.Owner, entry.Remedy)
 }

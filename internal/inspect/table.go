@@ -9,8 +9,8 @@ import (
 	"github.com/liggitt/tabwriter"
 )
 
-// Table prints rows as kubectl prints objects. It keeps the columns' widths
-// from one Print to the next, for a watch.
+// Table prints rows as kubectl prints objects. It keeps the columns' widths from one
+// Print to the next, for a watch.
 type Table struct {
 	Namespaces bool // print the namespace
 	Wide       bool
@@ -20,7 +20,7 @@ type Table struct {
 	printed bool
 }
 
-// Print writes rows to w, which is the same every time.
+// Print writes rows to w, which must be the same in each call.
 func (t *Table) Print(w io.Writer, rows []Attachment) error {
 	if t.out == nil {
 		t.out = tabwriter.NewWriter(w, 6, 4, 3, ' ', tabwriter.RememberWidths)
@@ -38,10 +38,10 @@ func (t *Table) Print(w io.Writer, rows []Attachment) error {
 	return nil
 }
 
-// line's error comes back from Flush.
+// line writes a row. Flush returns its error.
 func (t *Table) line(cells []string) { _, _ = fmt.Fprintln(t.out, strings.Join(cells, "\t")) }
 
-// row are all that a line may have.
+// row has the cells that a line can have.
 type row struct {
 	namespace   string
 	always      [6]string
@@ -74,13 +74,13 @@ func cellsOf(a Attachment) row {
 	return r
 }
 
-// text is all that is to be said in words, on one line.
+// text returns reason, message and notes on one line.
 func (a Attachment) text() string {
-	said := a.Reason
+	text := a.Reason
 	if a.Message != "" {
-		said = strings.TrimPrefix(said+": "+a.Message, ": ")
+		text = strings.TrimPrefix(text+": "+a.Message, ": ")
 	}
-	all := strings.Join(append([]string{said}, a.Notes...), "; ")
+	all := strings.Join(append([]string{text}, a.Notes...), "; ")
 	return strings.Join(strings.Fields(strings.TrimPrefix(all, "; ")), " ")
 }
 

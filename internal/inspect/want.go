@@ -13,43 +13,42 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// want is one network that a pod asks for, and all that is known of it.
+// want is one network that a pod asks for, with everything that is known about it.
 type want struct {
 	key     string
 	network *attachment.NetworkRef
 	iface   string
-	// entry is that of the pod's spec.resourceClaims; nil where only the
-	// annotation asks.
+	// entry is one of the pod's spec.resourceClaims. It is nil if only the annotation
+	// asks for the network.
 	entry *corev1.PodResourceClaim
-	// claim is nil where it is not there; lost says that it is, but the pod
-	// does not name it.
-	claim *resourceapi.ResourceClaim
-	lost  bool
-	// unsure says that neither claim nor template are there, so that nobody
-	// knows whether they are for networks.
-	unsure  bool
+	// claim is nil if it does not exist. unlinked: it exists, but the pod's status does
+	// not name it.
+	claim    *resourceapi.ResourceClaim
+	unlinked bool
+	// unknown: claim and template do not exist, so the claim may not be for networks.
+	unknown bool
 	request request
-	// problem says why the claim's config cannot be understood.
+	// problem is why the claim's configuration cannot be read.
 	problem error
 	result  *resourceapi.DeviceRequestAllocationResult
 	status  *resourceapi.AllocatedDeviceStatus
-	// reported is the entry of network-status.
+	// reported is the network's entry in network-status.
 	reported *nadv1.NetworkStatus
 }
 
-// wish is all that one pod asks for.
+// wish is everything that one pod asks for.
 type wish struct {
 	wants []want
-	// bad says why the annotation, which nothing else stands for, cannot be read.
-	bad error
-	// stray are entries of network-status for which nobody has asked.
-	stray []nadv1.NetworkStatus
-	// said reports whether there is a network-status at all.
-	said bool
+	// invalid is why the annotation cannot be read, if the pod has no claims instead.
+	invalid error
+	// unrequested are the entries of network-status that the pod does not ask for.
+	unrequested []nadv1.NetworkStatus
+	// hasStatus: the pod has a network-status.
+	hasStatus bool
 }
 
-// ours reports whether there is anything to say about the pod.
-func (w wish) ours() bool { return len(w.wants) > 0 || w.bad != nil }
+// asks reports whether the pod asks for networks.
+func (w wish) asks() bool { return len(w.wants) > 0 || w.invalid != nil }
 
 // wishOf joins a pod's claims, its annotation and its network-status.
 func (x *index) wishOf(pod *corev1.Pod) wish {
@@ -60,19 +59,19 @@ func (x *index) wishOf(pod *corev1.Pod) wish {
 	nameInterfaces(w.wants)
 	rest, err := unclaimed(pod, w.wants)
 	if len(w.wants) == 0 {
-		w.bad = err // else nobody reads the annotation
+		w.invalid = err // with claims, the annotation is not read
 	}
 	w.wants = append(w.wants, rest...)
 	w.match(pod)
 	return w
 }
 
-// nameInterfaces gives those that have no name yet the one that the driver
-// will: by position over all claims of the pod.
+// nameInterfaces sets the interface names that the driver will give: by position over
+// all claims of the pod.
 func nameInterfaces(wants []want) {
 	selections := make([]attachment.Selection, len(wants))
 	for i, w := range wants {
-		if selections[i].Interface = w.iface; w.problem != nil || w.unsure {
+		if selections[i].Interface = w.iface; w.problem != nil || w.unknown {
 			return
 		}
 	}
@@ -85,7 +84,7 @@ func nameInterfaces(wants []want) {
 	}
 }
 
-// unclaimed are the networks of the annotation that no claim stands for.
+// unclaimed returns the networks of the annotation for which the pod has no claim.
 func unclaimed(pod *corev1.Pod, claimed []want) ([]want, error) {
 	selections, err := attachment.ParseSelections(pod.Annotations[attachment.NetworksAnnotation], pod.Namespace)
 	if err != nil {
@@ -101,10 +100,10 @@ func unclaimed(pod *corev1.Pod, claimed []want) ([]want, error) {
 		switch {
 		case w.network != nil:
 			left[*w.network]++
-		case !w.unsure:
+		case !w.unknown:
 			unknown++
 		case converted(w.entry):
-			return nil, nil // it stands for all of them
+			return nil, nil // the claim is for all of them
 		}
 	}
 	var out []want
@@ -121,19 +120,19 @@ func unclaimed(pod *corev1.Pod, claimed []want) ([]want, error) {
 	return out, nil
 }
 
-// converted reports whether an entry is one that a conversion makes, by its name
+// converted reports whether a conversion has written the entry, by its name
 // (translate.PodClaimName).
 func converted(entry *corev1.PodResourceClaim) bool {
 	return entry != nil && strings.HasPrefix(entry.Name, "nadra")
 }
 
-// match finds what network-status says of each want.
+// match finds the entry in network-status for each want.
 func (w *wish) match(pod *corev1.Pod) {
 	var entries []nadv1.NetworkStatus
 	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &entries) != nil {
 		return
 	}
-	w.said = true
+	w.hasStatus = true
 	used := make([]bool, len(entries))
 	find := func(is func(want, nadv1.NetworkStatus) bool) {
 		for i := range w.wants {
@@ -151,21 +150,21 @@ func (w *wish) match(pod *corev1.Pod) {
 	})
 	find(func(w want, s nadv1.NetworkStatus) bool { return s.Name == w.network.String() })
 	for i, s := range entries {
-		// A plugin may make several interfaces, which are several entries.
+		// A plugin may create several interfaces, which are several entries.
 		several := slices.ContainsFunc(w.wants, func(o want) bool { return o.network != nil && o.network.String() == s.Name })
 		if !used[i] && !several && !isDefault(s) {
-			w.stray = append(w.stray, s)
+			w.unrequested = append(w.unrequested, s)
 		}
 	}
 }
 
-// isDefault reports whether an entry is the pod's own network, which not every
+// isDefault reports whether an entry is the pod's default network, which not every
 // version of Multus marks.
 func isDefault(s nadv1.NetworkStatus) bool {
 	return s.Default || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
 }
 
-// NetworksOf are those that a pod asks for, as far as the input says it.
+// NetworksOf returns the networks that a pod asks for, as far as the input shows.
 func NetworksOf(in Input, pod *corev1.Pod) []attachment.NetworkRef {
 	var out []attachment.NetworkRef
 	for _, w := range newIndex(in).wishOf(pod).wants {

@@ -13,14 +13,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// wantsOfEntry are the networks that one claim of a pod is for: none where it
-// is for something else.
+// wantsOfEntry returns the networks of one claim of a pod: none if the claim is for
+// something else.
 func (x *index) wantsOfEntry(pod *corev1.Pod, entry *corev1.PodResourceClaim) []want {
-	claim, lost := x.claimOf(pod, entry)
+	claim, unlinked := x.claimOf(pod, entry)
 	if claim == nil {
 		template := x.templates[pod.Namespace+"/"+ptr.Deref(entry.ResourceClaimTemplateName, "")]
 		if template == nil {
-			return []want{{key: entry.Name, entry: entry, unsure: true}}
+			return []want{{key: entry.Name, entry: entry, unknown: true}}
 		}
 		claim = &resourceapi.ResourceClaim{Spec: template.Spec.Spec}
 		claim.Namespace = pod.Namespace
@@ -33,14 +33,14 @@ func (x *index) wantsOfEntry(pod *corev1.Pod, entry *corev1.PodResourceClaim) []
 	}
 	wants := x.wantsOfClaim(claim)
 	for i := range wants {
-		wants[i].key, wants[i].entry, wants[i].lost = entry.Name+"/"+wants[i].key, entry, lost
+		wants[i].key, wants[i].entry, wants[i].unlinked = entry.Name+"/"+wants[i].key, entry, unlinked
 	}
 	return wants
 }
 
-// claimOf is the claim that stands for an entry. lost says that it was made,
-// but that the pod's status has no name for it.
-func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim) (claim *resourceapi.ResourceClaim, lost bool) {
+// claimOf returns the claim of an entry. unlinked reports that the claim was created for
+// the pod, but the pod's status does not name it.
+func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim) (claim *resourceapi.ResourceClaim, unlinked bool) {
 	if name := entry.ResourceClaimName; name != nil {
 		return x.claims[pod.Namespace+"/"+*name], false
 	}
@@ -49,12 +49,12 @@ func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim) (claim 
 			return x.claims[pod.Namespace+"/"+*s.ResourceClaimName], false
 		}
 	}
-	claim = x.made[string(pod.UID)+"/"+entry.Name]
+	claim = x.created[string(pod.UID)+"/"+entry.Name]
 	return claim, claim != nil
 }
 
-// wantsOfClaim are the networks that a claim is for, by its allocation or,
-// without one, by its requests.
+// wantsOfClaim returns the networks of a claim, by its allocation or, without one, by its
+// requests.
 func (x *index) wantsOfClaim(claim *resourceapi.ResourceClaim) []want {
 	requests := x.requestsOf(claim.Spec)
 	results := ownResults(claim)
@@ -88,7 +88,7 @@ func ownResults(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAll
 	})
 }
 
-// expected are the results of an allocation that is still to come.
+// expected returns the results that an allocation will have.
 func expected(requests []request) []resourceapi.DeviceRequestAllocationResult {
 	var out []resourceapi.DeviceRequestAllocationResult
 	for _, r := range requests {
@@ -112,12 +112,12 @@ func statusOf(claim *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAlloc
 	return nil
 }
 
-var errUnknown = errors.New("nothing says which network it is for")
+var errUnknown = errors.New("the network is unknown")
 
-// readConfigs finds the network of each want and the interface that it asks
-// for, by the driver's own reader of claims.
+// readConfigs sets the network of each want and the interface that it asks for. It reads
+// the claim as the driver does.
 func (x *index) readConfigs(claim *resourceapi.ResourceClaim, results []resourceapi.DeviceRequestAllocationResult, wants []want) {
-	at := 0 // FromClaim asks in the order of the results
+	at := 0 // FromClaim calls back in the order of the results
 	read := claim
 	if claim.Status.Allocation == nil {
 		read = claim.DeepCopy()
@@ -148,21 +148,21 @@ func (x *index) readConfigs(claim *resourceapi.ResourceClaim, results []resource
 	}
 }
 
-// networkOfWant prefers what stands behind the device; a device that is gone,
-// or not allocated yet, is known by what asks for it.
+// networkOfWant returns the network of the allocated device or, if the device is gone or
+// not allocated yet, the network of the request.
 func (x *index) networkOfWant(claim *resourceapi.ResourceClaim, w want) (attachment.NetworkRef, bool) {
 	if w.result != nil {
 		if ref, ok := x.networkOf(w.result.Pool, w.result.Device); ok {
 			return ref, true
 		}
 	}
-	if ref, ok := x.meant(w.request); ok {
+	if ref, ok := x.networkOfRequest(w.request); ok {
 		return ref, true
 	}
 	return configured(claim, w.request.name)
 }
 
-// configured is the network that a config names.
+// configured returns the network that a config names.
 func configured(claim *resourceapi.ResourceClaim, request string) (attachment.NetworkRef, bool) {
 	for _, c := range claim.Status.Allocation.Devices.Config {
 		if c.Opaque == nil || c.Opaque.Driver != v1alpha1.DriverName || len(c.Requests) > 0 && !slices.Contains(c.Requests, request) {
@@ -180,7 +180,7 @@ func configured(claim *resourceapi.ResourceClaim, request string) (attachment.Ne
 	return attachment.NetworkRef{}, false
 }
 
-// configsOf are the configs that an allocation will have.
+// configsOf returns the configs that an allocation will have.
 func (x *index) configsOf(spec resourceapi.ResourceClaimSpec, wants []want) []resourceapi.DeviceAllocationConfiguration {
 	var out []resourceapi.DeviceAllocationConfiguration
 	for _, w := range wants {

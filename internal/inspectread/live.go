@@ -1,4 +1,8 @@
-// Package inspectread reads from a cluster what package inspect looks at.
+// Package inspectread reads the input of package inspect from a cluster.
+//
+//	live.go   reads the objects of a namespace, or of all
+//	pod.go    reads the objects of one pod
+//	watch.go  reads again after each change
 package inspectread
 
 import (
@@ -15,18 +19,19 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/inspect"
 	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Cluster is what to read.
+// Cluster is the cluster to read.
 type Cluster struct {
 	Kube kubernetes.Interface
 	NADs nadclient.Interface
-	// Namespace is that of pods, claims and templates; empty means all.
+	// Namespace is the namespace of pods, claims and templates. Empty means all.
 	Namespace string
 }
 
-// Read reads what Attachments needs. What the user may not read, but can do
-// without, is Unread.
+// Read reads the input of Attachments. Kinds that the user may not read and that can be
+// missing are in Unread.
 func (c Cluster) Read(ctx context.Context) (inspect.Input, error) {
 	in := inspect.Input{Unread: map[inspect.Kind]bool{}}
 	var err error
@@ -37,7 +42,8 @@ func (c Cluster) Read(ctx context.Context) (inspect.Input, error) {
 	return in, err
 }
 
-// readDRA reads all but the pods. noDRA says that the cluster has none.
+// readDRA reads everything except pods. noDRA reports that the cluster does not serve
+// resource.k8s.io/v1.
 func (c Cluster) readDRA(ctx context.Context, in *inspect.Input) (noDRA bool, err error) {
 	resources := c.Kube.ResourceV1()
 	all := metav1.ListOptions{}
@@ -48,7 +54,7 @@ func (c Cluster) readDRA(ctx context.Context, in *inspect.Input) (noDRA bool, er
 	case err != nil:
 		return false, fmt.Errorf("listing resourceclaims: %w", err)
 	}
-	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + driver}
+	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
 	return noDRA, firstOf(
 		optional(ctx, in.Unread, inspect.Templates, all, kube.PagesOf(resources.ResourceClaimTemplates(c.Namespace).List), &in.Templates),
 		optional(ctx, in.Unread, inspect.Slices, ours, kube.PagesOf(resources.ResourceSlices().List), &in.Slices),
@@ -57,7 +63,8 @@ func (c Cluster) readDRA(ctx context.Context, in *inspect.Input) (noDRA bool, er
 	)
 }
 
-// readNetworks reads those of all namespaces, or else those of the own one.
+// readNetworks reads the networks of all namespaces or, without the right to do so, those
+// of c's namespace.
 func (c Cluster) readNetworks(ctx context.Context, in *inspect.Input) error {
 	err := optional(ctx, in.Unread, inspect.Networks, metav1.ListOptions{}, c.networks(""), &in.Networks)
 	if err != nil || !in.Unread[inspect.Networks] || c.Namespace == "" {
@@ -67,17 +74,16 @@ func (c Cluster) readNetworks(ctx context.Context, in *inspect.Input) error {
 	if err == nil {
 		in.Networks = own
 	}
-	return nil // Unread says already that some are not known
+	return nil // Unread has the kind already
 }
 
+// networks lists the NADs of a namespace.
 func (c Cluster) networks(namespace string) kube.Pages {
 	return kube.PagesOf(c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(namespace).List)
 }
 
-const driver = "net.nadra.dev"
-
-// optional reads what one can do without: kinds that the user may not read, or
-// that the cluster does not have.
+// optional reads a kind that can be missing, because the user may not read it or the
+// cluster does not serve it.
 func optional[T any](ctx context.Context, unread map[inspect.Kind]bool, kind inspect.Kind, o metav1.ListOptions, f kube.Pages, out *[]*T) error {
 	items, err := kube.AllItems[T](ctx, o, f)
 	switch {
@@ -91,6 +97,7 @@ func optional[T any](ctx context.Context, unread map[inspect.Kind]bool, kind ins
 	return nil
 }
 
+// firstOf returns the first error.
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

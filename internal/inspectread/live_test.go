@@ -30,7 +30,7 @@ func cluster(objects ...runtime.Object) (Cluster, *fake.Clientset) {
 	return Cluster{Kube: kube, NADs: nadfake.NewSimpleClientset(), Namespace: "shop"}, kube
 }
 
-// refuse has the API server answer a list with an error.
+// refuse makes the API server answer a list with an error.
 func refuse(kube *fake.Clientset, resource string, answer func(schema.GroupResource) error) {
 	kube.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, answer(schema.GroupResource{Resource: resource})
@@ -41,7 +41,7 @@ func forbidden(r schema.GroupResource) error { return apierrors.NewForbidden(r, 
 
 func notFound(r schema.GroupResource) error { return apierrors.NewNotFound(r, "") }
 
-// What a user of one namespace may not read is missing, and said to be.
+// TestReadWithoutRights checks that kinds which a user may not read are in Unread.
 func TestReadWithoutRights(t *testing.T) {
 	c, kube := cluster(pod("web"))
 	for _, kind := range []inspect.Kind{inspect.Slices, inspect.Classes} {
@@ -70,12 +70,12 @@ func TestPodWithoutDRA(t *testing.T) {
 		t.Errorf("%+v, %v", in, err)
 	}
 	if _, err := c.Pod(t.Context(), "api"); !apierrors.IsNotFound(err) {
-		t.Errorf("a pod that is not there: %v", err)
+		t.Errorf("a pod that does not exist: %v", err)
 	}
 }
 
-// A watch reports what there is, then each change, and ends with its context
-// and with nothing left running.
+// TestWatch checks that a watch reports the first state and each change, and ends with its
+// context and without goroutines.
 func TestWatch(t *testing.T) {
 	// The NADs' fake server knows no streams of lists.
 	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)

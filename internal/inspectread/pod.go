@@ -10,9 +10,10 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/inspect"
 	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Pod reads what Explain needs of one pod of c's namespace.
+// Pod reads the input of Explain for a pod of c's namespace.
 func (c Cluster) Pod(ctx context.Context, name string) (inspect.ChainInput, error) {
 	in := inspect.ChainInput{Input: inspect.Input{Unread: map[inspect.Kind]bool{}}}
 	pod, err := c.Kube.CoreV1().Pods(c.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -23,14 +24,14 @@ func (c Cluster) Pod(ctx context.Context, name string) (inspect.ChainInput, erro
 	if in.NoDRA, err = c.readDRA(ctx, &in.Input); err != nil {
 		return in, err
 	}
-	owned := metav1.ListOptions{LabelSelector: "nadra.dev/owner"} // no others matter
+	owned := metav1.ListOptions{LabelSelector: v1alpha1.OwnerLabel} // other nodes do not matter
 	if err := optional(ctx, in.Unread, inspect.Nodes, owned, kube.PagesOf(c.Kube.CoreV1().Nodes().List), &in.Nodes); err != nil {
 		return in, err
 	}
 	return in, c.readEvents(ctx, &in)
 }
 
-// readEvents reads those on the pod and on its networks.
+// readEvents reads the events on the pod and on its networks.
 func (c Cluster) readEvents(ctx context.Context, in *inspect.ChainInput) error {
 	if err := c.eventsOn(ctx, in, "Pod", in.Pod.Namespace, in.Pod.Name); err != nil {
 		return err
@@ -43,6 +44,7 @@ func (c Cluster) readEvents(ctx context.Context, in *inspect.ChainInput) error {
 	return nil
 }
 
+// eventsOn reads the events on an object.
 func (c Cluster) eventsOn(ctx context.Context, in *inspect.ChainInput, kind, namespace, name string) error {
 	about := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}
 	var events []*corev1.Event

@@ -15,13 +15,13 @@ import (
 	"github.com/nadra-dev/nadra/internal/inspect"
 )
 
-// settle is how long changes are gathered: one of a pod seldom comes alone.
-const settle = 100 * time.Millisecond
+// debounce is the time for which changes are collected: a pod's objects change together.
+const debounce = 100 * time.Millisecond
 
-// Watch reports what there is, and again whenever something changes, until ctx
-// ends or report fails. The end of ctx is no error.
+// Watch calls report with the input, and again after each change, until ctx ends or report
+// fails. It returns nil at the end of ctx.
 func (c Cluster) Watch(ctx context.Context, report func(inspect.Input) error) error {
-	first, err := c.Read(ctx) // and learn what may be read
+	first, err := c.Read(ctx) // finds out what may be read
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (c Cluster) Watch(ctx context.Context, report func(inspect.Input) error) er
 	return nil
 }
 
-// view is a copy of the cluster that follows it.
+// view is a copy of the cluster that informers keep current.
 type view struct {
 	unread   map[inspect.Kind]bool
 	watched  []watched
@@ -47,12 +47,13 @@ type view struct {
 	rest     informers.SharedInformerFactory
 }
 
-// watched is one kind, and where it belongs in the input.
+// watched is the informer of a kind. add adds its objects to the input.
 type watched struct {
 	cache.SharedIndexInformer
 	add func(*inspect.Input, any)
 }
 
+// newView returns a view of all kinds that may be read.
 func (c Cluster) newView(unread map[inspect.Kind]bool) *view {
 	v := &view{
 		unread: unread, changed: make(chan struct{}, 1),
@@ -81,12 +82,14 @@ func (c Cluster) newView(unread map[inspect.Kind]bool) *view {
 	return v
 }
 
+// watch adds a kind.
 func (v *view) watch(informer cache.SharedIndexInformer, add func(*inspect.Input, any)) {
 	v.watched = append(v.watched, watched{informer, add})
 }
 
+// start starts the informers.
 func (v *view) start(ctx context.Context) error {
-	poke := func() {
+	notify := func() {
 		select {
 		case v.changed <- struct{}{}:
 		default:
@@ -94,7 +97,7 @@ func (v *view) start(ctx context.Context) error {
 	}
 	for _, w := range v.watched {
 		_, err := w.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { poke() }, UpdateFunc: func(any, any) { poke() }, DeleteFunc: func(any) { poke() },
+			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
 		})
 		if err != nil {
 			return fmt.Errorf("watching the cluster: %w", err)
@@ -105,17 +108,16 @@ func (v *view) start(ctx context.Context) error {
 	return nil
 }
 
-// synced waits until all kinds have been listed; it reports false at the end
-// of ctx.
+// synced waits until all kinds have been listed. It returns false at the end of ctx.
 func (v *view) synced(ctx context.Context) bool {
 	var synced []cache.InformerSynced
 	for _, w := range v.watched {
 		synced = append(synced, w.HasSynced)
 	}
-	return cache.WaitForCacheSync(ctx.Done(), synced...) && ctx.Err() == nil // what has synced is so also at the end
+	return cache.WaitForCacheSync(ctx.Done(), synced...) && ctx.Err() == nil // the first is also true after the end of ctx
 }
 
-// wait waits for a change, and for those that come with it.
+// wait waits for a change, and for others that follow it.
 func (v *view) wait(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -124,10 +126,11 @@ func (v *view) wait(ctx context.Context) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(settle):
+	case <-time.After(debounce):
 	}
 }
 
+// input returns the current input.
 func (v *view) input() inspect.Input {
 	in := inspect.Input{Unread: v.unread}
 	for _, w := range v.watched {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// MultusSettings are those of Multus' keys that nadra has an equivalent for, or
-// has to say that it has none. A key that is not set is at Multus' default.
+// MultusSettings has the keys of Multus for which nadra has an equivalent, or must report
+// that it has none. A key that is not set has Multus' default.
 type MultusSettings struct {
 	NamespaceIsolation bool `json:"namespaceIsolation,omitempty"`
-	// GlobalNamespaces is a comma-separated list, as Multus has it.
+	// GlobalNamespaces is a comma-separated list.
 	GlobalNamespaces      string   `json:"globalNamespaces,omitempty"`
 	DefaultNetworks       []string `json:"defaultNetworks,omitempty"`
 	SystemNamespaces      []string `json:"systemNamespaces,omitempty"`
@@ -20,20 +20,19 @@ type MultusSettings struct {
 	ConfDir               string   `json:"confDir,omitempty"`
 	BinDir                string   `json:"binDir,omitempty"`
 	AuxiliaryCNIChainName string   `json:"auxiliaryCNIChainName,omitempty"`
-	// Delegates is how many networks the configuration itself has. The first
-	// is the default network, the others are attached to every pod.
+	// Delegates counts the networks in the configuration itself. The first is the default
+	// network, and Multus attaches the others to every pod.
 	Delegates int `json:"delegates,omitempty"`
 }
 
-// ParseMultusSettings reads the JSON of Multus' configuration, the CNI one or
-// the daemon's.
+// ParseMultusSettings parses Multus' CNI configuration, or the daemon's.
 func ParseMultusSettings(config []byte) (*MultusSettings, error) {
 	type settings MultusSettings // without the count of delegates, which are objects
 	var in struct {
 		settings
 		Delegates []json.RawMessage `json:"delegates"`
 	}
-	// Keys with a value of another type than Multus takes are Multus' affair.
+	// Multus itself rejects values of another type.
 	if err := json.Unmarshal(config, &in); err != nil {
 		return nil, err
 	}
@@ -42,8 +41,8 @@ func ParseMultusSettings(config []byte) (*MultusSettings, error) {
 	return &out, nil
 }
 
-// Over lays settings over those of a file that is read first, as the daemon's
-// are laid over the shim's.
+// Over returns the settings of first with s over them, as the daemon's settings override
+// the shim's.
 func (s *MultusSettings) Over(first *MultusSettings) *MultusSettings {
 	switch {
 	case s == nil:
@@ -80,7 +79,7 @@ func (s *MultusSettings) Over(first *MultusSettings) *MultusSettings {
 	return &out
 }
 
-// ParseConf reads a CNI configuration, a list or a single plugin.
+// ParseConf parses a CNI configuration, a list or a single plugin.
 func ParseConf(name string, content []byte) ConfFile {
 	out := ConfFile{File: name}
 	type plugin struct {
@@ -118,12 +117,11 @@ func ParseConf(name string, content []byte) ConfFile {
 	return out
 }
 
-// IsMultus reports whether a plugin's type is Multus: the plugin itself, or the
-// shim of the thick one.
+// IsMultus reports whether a plugin's type is Multus', of the plugin itself or of the thick
+// plugin's shim.
 func IsMultus(plugin string) bool { return plugin == "multus" || plugin == "multus-shim" }
 
-// ReadOnly reports whether the host has the path on a file system that it
-// cannot write to, by the host's mountinfo.
+// ReadOnly reports whether the path is on a read-only file system, by the host's mountinfo.
 func ReadOnly(mountinfo []byte, path string) bool {
 	best, readOnly := -1, false
 	for line := range strings.Lines(string(mountinfo)) {
@@ -131,7 +129,7 @@ func ReadOnly(mountinfo []byte, path string) bool {
 		if len(fields) < 6 {
 			continue
 		}
-		// Of several mounts at one place the last one counts.
+		// The last of several mounts at one place counts.
 		if point := fields[4]; below(path, point) && len(point) >= best {
 			best, readOnly = len(point), slices.Contains(strings.Split(fields[5], ","), "ro")
 		}
@@ -139,6 +137,7 @@ func ReadOnly(mountinfo []byte, path string) bool {
 	return readOnly
 }
 
+// below reports whether path is dir, or in it.
 func below(path, dir string) bool {
 	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
 }

@@ -7,19 +7,19 @@ import (
 )
 
 var (
-	// podGroup is the part of a cgroup's path that is a pod's: pod<UID> with
-	// cgroupfs, kubepods-…-pod<UID, with underscores>.slice with systemd. A
-	// static pod has a hash for a UID.
+	// podGroup matches a pod's part of a cgroup's path: pod<UID> with cgroupfs, and
+	// kubepods-…-pod<UID, with underscores>.slice with systemd. A static pod has a
+	// hash as its UID.
 	podGroup = regexp.MustCompile(`^(?:kubepods-(?:[a-z]+-)?)?pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?$`)
-	// containerGroup is the part after it: <ID> with cgroupfs, and
-	// <runtime>-<ID>.scope with systemd. CRI-O's conmon, crio-conmon-<ID>, is
-	// beside the containers and in the host's namespaces.
+	// containerGroup matches the part after it: <ID> with cgroupfs, and
+	// <runtime>-<ID>.scope with systemd. CRI-O's conmon, crio-conmon-<ID>, is next to
+	// the containers and in the host's namespaces.
 	containerGroup = regexp.MustCompile(`^(?:cri-containerd-|crio-|docker-)?([0-9a-f]{64})(?:\.scope)?$`)
 )
 
-// CgroupOf finds the pod's UID and the container's ID in a process' cgroup
-// file; found is false for what is in no container of a pod. What comes before
-// the pod's part does not matter: seen from a cgroup namespace, it is dots.
+// CgroupOf parses a pod's UID and a container's ID from a process's cgroup file. found is
+// false for a process outside of pods. The path before the pod's part does not matter: in a
+// cgroup namespace, it consists of dots.
 func CgroupOf(file string) (pod, container string, found bool) {
 	for line := range strings.Lines(file) {
 		_, path, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -36,8 +36,8 @@ func CgroupOf(file string) (pod, container string, found bool) {
 	return "", "", false
 }
 
-// kept are the variables that say which networks and devices to use. All else
-// is nobody's business here: it may be secret.
+// kept are the variables that name networks and devices. Others may be secret, and are not
+// reported.
 var (
 	keptPrefixes = []string{"PCIDEVICE_", "KUBEVIRT_RESOURCE_NAME_"}
 	kept         = []string{
@@ -46,16 +46,15 @@ var (
 	}
 )
 
-// maxVariable bounds a value in bytes. Those of a pod with eight devices have
-// some KB.
+// maxVariable limits a value in bytes. The values of a pod with eight devices have some KB.
 const maxVariable = 32 << 10
 
-// KeepVariable reports whether a variable is about networks, and may be told.
+// KeepVariable reports whether a variable is about networks and may be reported.
 func KeepVariable(name string) bool {
 	return slices.Contains(kept, name) || slices.ContainsFunc(keptPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// Variables are those of an environ file that KeepVariable keeps; nil for none.
+// Variables returns the variables of an environ file that KeepVariable keeps, or nil.
 func Variables(environ []byte) map[string]string {
 	var out map[string]string
 	for entry := range strings.SplitSeq(string(environ), "\x00") {
@@ -71,8 +70,8 @@ func Variables(environ []byte) map[string]string {
 	return out
 }
 
-// LinkSysctls are those of an interface that chains with the plugin tuning
-// commonly set, below net; IFNAME stands for the interface.
+// LinkSysctls are sysctls of an interface, below net, that the plugin tuning commonly sets.
+// IFNAME stands for the interface.
 var LinkSysctls = func() []string {
 	var out []string
 	for _, name := range []string{
@@ -90,7 +89,7 @@ var LinkSysctls = func() []string {
 	return out
 }()
 
-// PodSysctls are those of a whole namespace, below net.
+// PodSysctls are sysctls of a whole network namespace, below net.
 var PodSysctls = []string{
 	"core.somaxconn",
 	"ipv4.conf.all.arp_announce", "ipv4.conf.all.arp_filter", "ipv4.conf.all.arp_ignore", "ipv4.conf.all.rp_filter",

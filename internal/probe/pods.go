@@ -7,77 +7,75 @@ import (
 	"fmt"
 )
 
-// Kinds of the lines that a look into a node's pods gives: one for each pod,
-// and at the end one about the node. Fields are added within a version, never
-// renamed or removed.
+// Kinds of the lines about a node's pods: one for each pod, and a last one about the node.
+// Within a version, fields are added, and never renamed or removed.
 const (
 	PodKind  = "PodProbe"
 	PodsKind = "PodsProbe"
 )
 
-// PodReport is the line about one pod.
+// PodReport is the line about a pod.
 type PodReport struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Pod
 }
 
-// NewPodReport is a line about a pod.
+// NewPodReport returns the line about a pod.
 func NewPodReport(p Pod) PodReport { return PodReport{APIVersion: APIVersion, Kind: PodKind, Pod: p} }
 
 // PodsReport is the last line.
 type PodsReport struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Count is how many pods there were, each in a line of its own. A log that
-	// lost its beginning is known by it.
+	// Count is the number of pods, each of which has its own line. It reveals a log that
+	// lost its beginning.
 	Count int `json:"count"`
 	// VFs are the virtual functions of the host's cards, by PCI address.
 	VFs []VF `json:"vfs,omitempty"`
-	// Errors are what could not be read of the node, and why.
+	// Errors lists what could not be read of the node, and why.
 	Errors []string `json:"errors,omitempty"`
 }
 
-// Pod is what a node sees of one pod: its network namespace, and as much of its
-// containers' environment as is about networks.
+// Pod describes a pod as its node sees it: its network namespace, and the variables of its
+// containers that are about networks.
 type Pod struct {
-	// UID is the pod's; of a static pod, the hash that its cgroup is called by.
+	// UID is the pod's. For a static pod, it is the hash in its cgroup's name.
 	UID string `json:"uid"`
-	// HostNetwork says that it is in the host's network namespace, of which
-	// nothing is told.
+	// HostNetwork: the pod is in the host's network namespace, which is not described.
 	HostNetwork bool `json:"hostNetwork,omitempty"`
-	// Links are its interfaces, sorted by name, without lo.
+	// Links are its interfaces without lo, sorted by name.
 	Links []Link `json:"links,omitempty"`
-	// Routes are those of all tables but the kernel's own one, local; sorted.
+	// Routes are the routes of all tables except the kernel's table local, sorted.
 	Routes []Route `json:"routes,omitempty"`
-	// Rules are those by which tables are chosen, sorted.
+	// Rules are the rules that choose tables, sorted.
 	Rules []Rule `json:"rules,omitempty"`
-	// Sysctls are those of the whole namespace, e.g. net.ipv4.ip_forward.
+	// Sysctls are those of the whole namespace, for example net.ipv4.ip_forward.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Containers are sorted by ID. One of them is the sandbox's.
 	Containers []Container `json:"containers,omitempty"`
-	// Errors are what could not be read, and why.
+	// Errors lists what could not be read, and why.
 	Errors []string `json:"errors,omitempty"`
 }
 
-// Container is one of a pod's.
+// Container is a container of a pod.
 type Container struct {
 	// ID is the runtime's.
 	ID string `json:"id"`
-	// Env are those variables of its first process that KeepVariable keeps.
+	// Env has the variables of its first process that KeepVariable keeps.
 	Env map[string]string `json:"env,omitempty"`
 }
 
 // Link is an interface of a pod.
 type Link struct {
 	Name string `json:"name"`
-	// Kind is the kernel's word: macvlan, veth, vlan …; device for a card's own.
+	// Kind is the kernel's: macvlan, veth, vlan …, and device for a card's own interface.
 	Kind string `json:"kind"`
-	// Mode is that of a macvlan, an ipvlan or a bond.
+	// Mode is the mode of a macvlan, an ipvlan or a bond.
 	Mode string `json:"mode,omitempty"`
 	MAC  string `json:"mac,omitempty"`
 	MTU  int    `json:"mtu,omitempty"`
-	// Up says that it was set up, Running that it could carry traffic.
+	// Up: it was set up. Running: it can carry traffic.
 	Up           bool `json:"up"`
 	Running      bool `json:"running"`
 	Promiscuous  bool `json:"promiscuous,omitempty"`
@@ -85,10 +83,10 @@ type Link struct {
 	TxQueue      int  `json:"txQueue,omitempty"`
 	// VLAN is the ID of a vlan interface.
 	VLAN int `json:"vlan,omitempty"`
-	// Master is the interface of the pod that it is a part of: a bond, a vrf.
+	// Master is the pod's interface that contains it, a bond or a vrf.
 	Master string `json:"master,omitempty"`
-	// Lower is the interface below it, or the other end of a veth; OnHost says
-	// that it is one of the host's, and LowerMaster what that is a part of.
+	// Lower is the interface below it, or the other end of a veth. OnHost: it is one of
+	// the host's. LowerMaster is the interface that contains it.
 	Lower       string `json:"lower,omitempty"`
 	OnHost      bool   `json:"onHost,omitempty"`
 	LowerMaster string `json:"lowerMaster,omitempty"`
@@ -96,17 +94,17 @@ type Link struct {
 	PCI string `json:"pci,omitempty"`
 	// Addresses have their prefix length, and are sorted.
 	Addresses []string `json:"addresses,omitempty"`
-	// Sysctls are the interface's own, e.g. ipv4.arp_filter.
+	// Sysctls are the interface's own, for example ipv4.arp_filter.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 }
 
-// Route is one of a pod's.
+// Route is a route of a pod.
 type Route struct {
 	Table int `json:"table"`
-	// To is a prefix, or default; IPv6 says which family that is of.
+	// To is a prefix, or "default", whose family IPv6 tells.
 	To   string `json:"to"`
 	IPv6 bool   `json:"ipv6,omitempty"`
-	// Type is empty for an ordinary one, else e.g. blackhole.
+	// Type is empty for an ordinary route, otherwise for example blackhole.
 	Type      string    `json:"type,omitempty"`
 	Via       string    `json:"via,omitempty"`
 	Interface string    `json:"interface,omitempty"`
@@ -118,20 +116,20 @@ type Route struct {
 	Hops      []NextHop `json:"hops,omitempty"`
 }
 
-// NextHop is one way of a route that has several.
+// NextHop is one of several next hops of a route.
 type NextHop struct {
 	Via       string `json:"via,omitempty"`
 	Interface string `json:"interface,omitempty"`
 	Weight    int    `json:"weight,omitempty"`
 }
 
-// Rule says for which packets a table is looked up.
+// Rule selects the packets for which a table is used.
 type Rule struct {
 	IPv6     bool `json:"ipv6,omitempty"`
 	Priority int  `json:"priority"`
 	Table    int  `json:"table,omitempty"`
 	Not      bool `json:"not,omitempty"`
-	// From and To are prefixes; empty for all.
+	// From and To are prefixes. Empty means all.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	In   string `json:"in,omitempty"`
@@ -140,38 +138,38 @@ type Rule struct {
 	Mask uint32 `json:"mask,omitempty"`
 }
 
-// VF is a virtual function and what its physical one has set for it.
+// VF is a virtual function with the settings that its physical function has for it.
 type VF struct {
 	// PCI is its own address.
 	PCI string `json:"pci"`
-	// PF is the interface of the physical function, Index its number there.
+	// PF is the interface of the physical function, and Index the function's number there.
 	PF    string `json:"pf,omitempty"`
 	Index int    `json:"index"`
-	// Driver is bound to it, e.g. vfio-pci.
+	// Driver is the driver that is bound to it, for example vfio-pci.
 	Driver string `json:"driver,omitempty"`
 	MAC    string `json:"mac,omitempty"`
 	VLAN   int    `json:"vlan,omitempty"`
 	QoS    int    `json:"qos,omitempty"`
-	// Proto is the VLAN's: empty for 802.1q, else 802.1ad.
+	// Proto is the VLAN's protocol: empty for 802.1q, or 802.1ad.
 	Proto      string `json:"proto,omitempty"`
 	SpoofCheck bool   `json:"spoofCheck,omitempty"`
 	Trust      bool   `json:"trust,omitempty"`
-	// MinRate and MaxRate are in Mbit/s; 0 for no limit.
+	// MinRate and MaxRate are in Mbit/s. 0 means no limit.
 	MinRate int `json:"minRate,omitempty"`
 	MaxRate int `json:"maxRate,omitempty"`
 	// LinkState is auto, enable or disable.
 	LinkState string `json:"linkState,omitempty"`
 }
 
-// NodePods is all that one node says of its pods.
+// NodePods has the reports of a node about its pods.
 type NodePods struct {
 	Pods   []Pod
 	VFs    []VF
 	Errors []string
 }
 
-// DecodePods finds the lines in what the probing pod has written, and sees that
-// none is missing.
+// DecodePods parses the lines in the log of the probe's pod. It returns an error if a line
+// is missing.
 func DecodePods(log []byte) (*NodePods, error) {
 	var out NodePods
 	for line := range bytes.Lines(log) {
@@ -186,13 +184,13 @@ func DecodePods(log []byte) (*NodePods, error) {
 			return &out, nil
 		}
 	}
-	if said := bytes.TrimSpace(log); len(said) > 0 {
-		return nil, fmt.Errorf("reading the probe's report: it has no end; the pod said: %.300s", said)
+	if text := bytes.TrimSpace(log); len(text) > 0 {
+		return nil, fmt.Errorf("reading the probe's report: the pod's log has no last line: %.300s", text)
 	}
-	return nil, errors.New("reading the probe's report: the pod said nothing")
+	return nil, errors.New("reading the probe's report: the pod's log is empty")
 }
 
-// add reads one line; ended says that it is the last one.
+// add parses a line. ended reports that it is the last one.
 func (n *NodePods) add(line []byte) (ended bool, err error) {
 	var head struct{ APIVersion, Kind string }
 	if err := json.Unmarshal(line, &head); err != nil {
@@ -212,10 +210,10 @@ func (n *NodePods) add(line []byte) (ended bool, err error) {
 			return false, err
 		}
 		if r.Count != len(n.Pods) {
-			return false, fmt.Errorf("it has %d pods of %d: the pod's log was cut; raise the kubelet's containerLogMaxSize", len(n.Pods), r.Count)
+			return false, fmt.Errorf("the log has %d of %d pods, because it was cut: raise the kubelet's containerLogMaxSize", len(n.Pods), r.Count)
 		}
 		n.VFs, n.Errors = r.VFs, r.Errors
 		return true, nil
 	}
-	return false, fmt.Errorf("it is %s %s, not %s %s: is the image of another version?", head.APIVersion, head.Kind, APIVersion, PodKind)
+	return false, fmt.Errorf("the line is %s %s, not %s %s: use an image of this version", head.APIVersion, head.Kind, APIVersion, PodKind)
 }

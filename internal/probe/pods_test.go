@@ -18,20 +18,20 @@ var anID = strings.Repeat("0123456789abcdef", 4)
 func TestCgroupOf(t *testing.T) {
 	under := strings.ReplaceAll(anUID, "-", "_")
 	for name, test := range map[string]struct{ file, pod, container string }{
-		"systemd":                      {"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + under + ".slice/cri-containerd-" + anID + ".scope\n", anUID, anID},
-		"systemd, guaranteed":          {"0::/kubepods.slice/kubepods-pod" + under + ".slice/crio-" + anID + ".scope\n", anUID, anID},
-		"cgroupfs":                     {"0::/kubepods/besteffort/pod" + anUID + "/" + anID + "\n", anUID, anID},
-		"cgroupfs below a group":       {"0::/lab/node-1/kubepods/pod" + anUID + "/" + anID + "\n", anUID, anID},
-		"from a cgroup namespace":      {"0::/../../kubepods-besteffort-pod" + under + ".slice/cri-containerd-" + anID + ".scope\n", anUID, anID},
-		"a group of the container's":   {"0::/kubepods/pod" + anUID + "/" + anID + "/init.scope\n", anUID, anID},
-		"a static pod":                 {"0::/kubepods/burstable/pod" + aHash + "/" + anID + "\n", aHash, anID},
-		"version 1":                    {"12:pids:/user.slice\n11:memory:/kubepods/burstable/pod" + anUID + "/" + anID + "\n", anUID, anID},
-		"CRI-O's monitor":              {"0::/kubepods.slice/kubepods-pod" + under + ".slice/crio-conmon-" + anID + ".scope\n", "", ""},
-		"a service":                    {"0::/system.slice/kubelet.service\n", "", ""},
-		"the pod's group itself":       {"0::/kubepods/pod" + anUID + "\n", "", ""},
-		"a folder that is called so":   {"0::/podman/" + anID + "\n", "", ""},
-		"nothing":                      {"", "", ""},
-		"a line that is none of these": {"x\n", "", ""},
+		"systemd":                    {"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + under + ".slice/cri-containerd-" + anID + ".scope\n", anUID, anID},
+		"systemd, guaranteed":        {"0::/kubepods.slice/kubepods-pod" + under + ".slice/crio-" + anID + ".scope\n", anUID, anID},
+		"cgroupfs":                   {"0::/kubepods/besteffort/pod" + anUID + "/" + anID + "\n", anUID, anID},
+		"cgroupfs below a group":     {"0::/lab/node-1/kubepods/pod" + anUID + "/" + anID + "\n", anUID, anID},
+		"from a cgroup namespace":    {"0::/../../kubepods-besteffort-pod" + under + ".slice/cri-containerd-" + anID + ".scope\n", anUID, anID},
+		"a group of the container's": {"0::/kubepods/pod" + anUID + "/" + anID + "/init.scope\n", anUID, anID},
+		"a static pod":               {"0::/kubepods/burstable/pod" + aHash + "/" + anID + "\n", aHash, anID},
+		"version 1":                  {"12:pids:/user.slice\n11:memory:/kubepods/burstable/pod" + anUID + "/" + anID + "\n", anUID, anID},
+		"CRI-O's monitor":            {"0::/kubepods.slice/kubepods-pod" + under + ".slice/crio-conmon-" + anID + ".scope\n", "", ""},
+		"a service":                  {"0::/system.slice/kubelet.service\n", "", ""},
+		"the pod's group itself":     {"0::/kubepods/pod" + anUID + "\n", "", ""},
+		"a folder that is called so": {"0::/podman/" + anID + "\n", "", ""},
+		"nothing":                    {"", "", ""},
+		"an unknown line":            {"x\n", "", ""},
 	} {
 		pod, container, found := CgroupOf(test.file)
 		if pod != test.pod || container != test.container || found != (test.pod != "") {
@@ -40,7 +40,7 @@ func TestCgroupOf(t *testing.T) {
 	}
 }
 
-// Nothing but variables about networks is told.
+// TestVariables checks that only variables about networks are reported.
 func TestVariables(t *testing.T) {
 	environ := "PATH=/bin\x00PASSWORD=s3cret\x00PCIDEVICE_INTEL_COM_SRIOV=0000:03:02.0\x00NCCL_IB_HCA=mlx5_1\x00" +
 		"AWS_SECRET_ACCESS_KEY=PCIDEVICE_X=1\x00PCIDEVICE_EMPTY\x00KUBEVIRT_RESOURCE_NAME_net1=intel.com/sriov\x00"
@@ -81,16 +81,16 @@ func TestDecodePods(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
-	for name, test := range map[string]struct{ log, says string }{
-		"nothing":       {"", "the pod said nothing"},
-		"an error":      {"nadra-node: no such flag\n", "the pod said: nadra-node: no such flag"},
-		"no end":        {lines(t, NewPodReport(one)), "it has no end"},
-		"no beginning":  {lines(t, NewPodReport(two), end), "1 pods of 2: the pod's log was cut"},
+	for name, test := range map[string]struct{ log, want string }{
+		"nothing":       {"", "the pod's log is empty"},
+		"an error":      {"nadra-node: no such flag\n", "no last line: nadra-node: no such flag"},
+		"no end":        {lines(t, NewPodReport(one)), "no last line"},
+		"no beginning":  {lines(t, NewPodReport(two), end), "the log has 1 of 2 pods, because it was cut"},
 		"half a line":   {`{"apiVersion": `, "unexpected end"},
-		"another probe": {`{"apiVersion":"nadra.dev/v1alpha1","kind":"NodeProbe"}`, "it is nadra.dev/v1alpha1 NodeProbe"},
+		"another probe": {`{"apiVersion":"nadra.dev/v1alpha1","kind":"NodeProbe"}`, "the line is nadra.dev/v1alpha1 NodeProbe"},
 	} {
-		if _, err := DecodePods([]byte(test.log)); err == nil || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s: error %v, want %q", name, err, test.says)
+		if _, err := DecodePods([]byte(test.log)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q", name, err, test.want)
 		}
 	}
 }

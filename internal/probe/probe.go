@@ -1,5 +1,10 @@
-// Package probe is what a look at one node from inside of it gives, and what
-// can be read out of the node's files. Package host beside it looks.
+// Package probe defines the reports of nadra-node's probes about a node and its pods, and
+// parses files of nodes. Package probehost makes the reports.
+//
+//	probe.go     the report about a node
+//	pods.go      the reports about a node's pods
+//	podfacts.go  which variables and sysctls of pods are reported; pods by their cgroups
+//	multus.go    CNI configurations, Multus' settings, mounts
 package probe
 
 import (
@@ -11,51 +16,51 @@ import (
 	"time"
 )
 
-// APIVersion and Kind are those of a Report. Fields are added within a version,
-// never renamed or removed.
+// APIVersion and Kind are those of a Report. Within a version, fields are added, and never
+// renamed or removed.
 const (
 	APIVersion = "nadra.dev/v1alpha1"
 	Kind       = "NodeProbe"
 )
 
-// Report is one look at one node. All paths are the host's.
+// Report describes a node. All paths are the host's.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Kernel     string `json:"kernel,omitempty"`
 	BootID     string `json:"bootID,omitempty"`
 	NRI        NRI    `json:"nri"`
-	// CDI are the directories that the runtime reads CDI specs from.
+	// CDI are the directories from which the runtime reads CDI specs.
 	CDI []Dir `json:"cdi"`
-	// BinDirs are those of CNI plugins, in the order of the search.
+	// BinDirs are the directories of CNI plugins, in the order of the search.
 	BinDirs []BinDir `json:"binDirs"`
-	// ConfDirs have CNI configurations, the runtime's directory first.
+	// ConfDirs are the directories of CNI configurations, the runtime's first.
 	ConfDirs []ConfDir `json:"confDirs"`
 	// Interfaces are the host's, sorted by name.
 	Interfaces []Interface `json:"interfaces"`
 	// HostLocal is the state of the IPAM plugin host-local, sorted by network.
 	HostLocal []Leases `json:"hostLocal,omitempty"`
-	// DHCP says that the daemon of the IPAM plugin dhcp has its socket there.
+	// DHCP: the daemon of the IPAM plugin dhcp has its socket.
 	DHCP bool `json:"dhcp,omitempty"`
-	// Errors are what could not be read, and why.
+	// Errors lists what could not be read, and why.
 	Errors []string `json:"errors,omitempty"`
 }
 
-// NRI is what the runtime's end of NRI says to a plugin that knocks.
+// NRI describes the container runtime's NRI, as the probe finds it as a plugin.
 type NRI struct {
 	Socket string `json:"socket"`
-	// Found says that the socket is there.
+	// Found: the socket exists.
 	Found bool `json:"found"`
-	// Answers says that the runtime has greeted the plugin.
+	// Answers: the runtime has configured the plugin.
 	Answers        bool   `json:"answers"`
 	Runtime        string `json:"runtime,omitempty"`
 	RuntimeVersion string `json:"runtimeVersion,omitempty"`
-	// RequestTimeoutMillis is how long the runtime waits for a plugin.
+	// RequestTimeoutMillis is the time for which the runtime waits for a plugin.
 	RequestTimeoutMillis int64  `json:"requestTimeoutMillis,omitempty"`
 	Error                string `json:"error,omitempty"`
 }
 
-// RequestTimeout is how long the runtime waits for a plugin.
+// RequestTimeout returns the time for which the runtime waits for a plugin.
 func (n NRI) RequestTimeout() time.Duration {
 	return time.Duration(n.RequestTimeoutMillis) * time.Millisecond
 }
@@ -64,8 +69,8 @@ func (n NRI) RequestTimeout() time.Duration {
 type Dir struct {
 	Path  string `json:"path"`
 	Found bool   `json:"found"`
-	// ReadOnly says that the host itself could not write to it. Where the
-	// directory is not there, it is about the place where it would be.
+	// ReadOnly: the host cannot write to it. If the directory does not exist, it is about
+	// the place where it would be.
 	ReadOnly bool `json:"readOnly,omitempty"`
 }
 
@@ -73,9 +78,9 @@ type Dir struct {
 type BinDir struct {
 	Path  string `json:"path"`
 	Found bool   `json:"found"`
-	// Plugins are the names of the files that can be executed, sorted.
+	// Plugins are the names of executable files, sorted.
 	Plugins []string `json:"plugins,omitempty"`
-	// NotExecutable are the names of the other files, sorted.
+	// NotExecutable are the names of other files, sorted.
 	NotExecutable []string `json:"notExecutable,omitempty"`
 }
 
@@ -83,10 +88,10 @@ type BinDir struct {
 type ConfDir struct {
 	Path  string `json:"path"`
 	Found bool   `json:"found"`
-	// Files are the configurations, in the order in which a runtime looks.
+	// Files are the configurations, in the order in which a runtime reads them.
 	Files []ConfFile `json:"files,omitempty"`
-	// Others are the names of what else is there, e.g. configurations that
-	// another CNI has renamed, or Multus' folder; sorted.
+	// Others are the names of other entries, for example configurations that another CNI
+	// has renamed, or Multus' folder, sorted.
 	Others []string `json:"others,omitempty"`
 }
 
@@ -95,9 +100,9 @@ type ConfFile struct {
 	File string `json:"file"`
 	// Network is the configuration's name.
 	Network string `json:"network,omitempty"`
-	// Plugins are the types of its chain.
+	// Plugins are the types in its chain.
 	Plugins []string `json:"plugins,omitempty"`
-	// Multus are the settings of Multus in it, if it is for Multus.
+	// Multus has Multus' settings, if the file is Multus'.
 	Multus *MultusSettings `json:"multus,omitempty"`
 	// Error is why it cannot be read.
 	Error string `json:"error,omitempty"`
@@ -109,27 +114,27 @@ const (
 	Bridge   = "bridge"
 	Bond     = "bond"
 	VLAN     = "vlan"
-	Virtual  = "virtual" // any other that has no device
+	Virtual  = "virtual" // any other without a device
 )
 
-// Interface is one of the host's.
+// Interface is an interface of the host.
 type Interface struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	// AltNames are other names that a configuration may call it by.
+	// AltNames are other names by which a configuration may refer to it.
 	AltNames []string `json:"altNames,omitempty"`
-	// DefaultRoute says that the host's own way out goes through it.
+	// DefaultRoute: the host's default route uses it.
 	DefaultRoute bool `json:"defaultRoute,omitempty"`
 }
 
-// Leases are the addresses that host-local has given out of a network.
+// Leases counts the addresses of a network that host-local has allocated.
 type Leases struct {
 	Network   string `json:"network"`
 	Addresses int    `json:"addresses"`
 }
 
-// Decode finds the report in what the probing pod has written. Standard error
-// is in it, too: a report is one line that begins as one.
+// Decode parses the report in the log of the probe's pod. The log also has standard error,
+// so Decode skips other lines.
 func Decode(log []byte) (*Report, error) {
 	for line := range bytes.Lines(log) {
 		if !bytes.HasPrefix(line, []byte(`{"apiVersion"`)) {
@@ -140,17 +145,17 @@ func Decode(log []byte) (*Report, error) {
 			return nil, fmt.Errorf("reading the probe's report: %w", err)
 		}
 		if r.APIVersion != APIVersion || r.Kind != Kind {
-			return nil, fmt.Errorf("reading the probe's report: it is %s %s, not %s %s", r.APIVersion, r.Kind, APIVersion, Kind)
+			return nil, fmt.Errorf("reading the probe's report: the report is %s %s, not %s %s", r.APIVersion, r.Kind, APIVersion, Kind)
 		}
 		return &r, nil
 	}
-	if said := bytes.TrimSpace(log); len(said) > 0 {
-		return nil, fmt.Errorf("reading the probe's report: there is none; the pod said: %.300s", said)
+	if text := bytes.TrimSpace(log); len(text) > 0 {
+		return nil, fmt.Errorf("reading the probe's report: the pod's log has no report: %.300s", text)
 	}
-	return nil, errors.New("reading the probe's report: the pod said nothing")
+	return nil, errors.New("reading the probe's report: the pod's log is empty")
 }
 
-// HasPlugin reports whether a CNI plugin can be executed.
+// HasPlugin reports whether the node has an executable CNI plugin of a name.
 func (r *Report) HasPlugin(name string) bool {
 	return slices.ContainsFunc(r.BinDirs, func(d BinDir) bool { return slices.Contains(d.Plugins, name) })
 }

@@ -21,14 +21,14 @@ func TestDecode(t *testing.T) {
 	if diff := cmp.Diff(&want, got); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
-	for name, test := range map[string]struct{ log, says string }{
-		"nothing":         {"", "the pod said nothing"},
-		"an error":        {"nadra-node: no such flag\n", "the pod said: nadra-node: no such flag"},
+	for name, test := range map[string]struct{ log, want string }{
+		"nothing":         {"", "the pod's log is empty"},
+		"an error":        {"nadra-node: no such flag\n", "no report: nadra-node: no such flag"},
 		"half a report":   {`{"apiVersion": `, "unexpected end"},
-		"another version": {`{"apiVersion":"nadra.dev/v9","kind":"NodeProbe"}`, "it is nadra.dev/v9 NodeProbe"},
+		"another version": {`{"apiVersion":"nadra.dev/v9","kind":"NodeProbe"}`, "the report is nadra.dev/v9 NodeProbe"},
 	} {
-		if _, err := Decode([]byte(test.log)); err == nil || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s: error %v, want %q", name, err, test.says)
+		if _, err := Decode([]byte(test.log)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q", name, err, test.want)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestParseConf(t *testing.T) {
 	}
 }
 
-// The daemon's settings lie over those of the file that the shim is given.
+// TestSettingsOver checks that the daemon's settings override those of the shim's file.
 func TestSettingsOver(t *testing.T) {
 	daemon := &MultusSettings{NamespaceIsolation: true, DefaultNetworks: []string{"lan"}, BinDir: "/opt/cni/bin", Delegates: 2}
 	shim := &MultusSettings{ClusterNetwork: "pods", BinDir: "/bin", SystemNamespaces: []string{"kube-system"}}

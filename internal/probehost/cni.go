@@ -10,8 +10,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// plugins lists what the directories of CNI plugins have.
-func (l *look) plugins() {
+// plugins lists the directories of CNI plugins.
+func (l *inspection) plugins() {
 	for _, dir := range l.BinDirs {
 		out := probe.BinDir{Path: dir}
 		entries, found := l.list(dir)
@@ -29,9 +29,8 @@ func (l *look) plugins() {
 	}
 }
 
-// mode is that of the file which a path leads to; that of a directory where
-// there is none.
-func (l *look) mode(path string) fs.FileMode {
+// mode returns the mode of the file at a path, or a directory's without a file.
+func (l *inspection) mode(path string) fs.FileMode {
 	inside, err := l.path(path)
 	if err != nil {
 		return fs.ModeDir
@@ -43,12 +42,12 @@ func (l *look) mode(path string) fs.FileMode {
 	return info.Mode()
 }
 
-// maxConf is how much of a configuration is read; real ones have some KB.
+// maxConf limits the size of a configuration. Real ones have some KB.
 const maxConf = 1 << 20
 
-// configurations reads the CNI configurations in the order of the file names,
-// in which a runtime looks for the first one.
-func (l *look) configurations() {
+// configurations reads the CNI configurations in the order of the file names, of which a
+// runtime uses the first.
+func (l *inspection) configurations() {
 	for _, dir := range l.ConfDirs {
 		out := probe.ConfDir{Path: dir}
 		entries, found := l.list(dir)
@@ -66,23 +65,25 @@ func (l *look) configurations() {
 	}
 }
 
-func (l *look) configuration(path string) probe.ConfFile {
+// configuration reads a CNI configuration.
+func (l *inspection) configuration(path string) probe.ConfFile {
 	name := filepath.Base(path)
 	content, err := l.read(path)
 	switch {
 	case err != nil:
 		return probe.ConfFile{File: name, Error: err.Error()}
 	case len(content) > maxConf:
-		return probe.ConfFile{File: name, Error: "it is too large for a configuration"}
+		return probe.ConfFile{File: name, Error: "the file is too large for a configuration"}
 	}
 	return probe.ParseConf(name, content)
 }
 
-// hostLocalDir is where host-local keeps what it gave out, a directory for each
-// network with a file for each address.
+// hostLocalDir is the directory of host-local's addresses. It has a directory for each
+// network, with a file for each address.
 const hostLocalDir = "/var/lib/cni/networks"
 
-func (l *look) hostLocal() {
+// hostLocal counts the addresses that host-local has allocated.
+func (l *inspection) hostLocal() {
 	networks, _ := l.list(hostLocalDir)
 	for _, n := range networks {
 		if !n.IsDir() {
@@ -91,7 +92,7 @@ func (l *look) hostLocal() {
 		files, _ := l.list(filepath.Join(hostLocalDir, n.Name()))
 		leases := probe.Leases{Network: n.Name()}
 		for _, f := range files {
-			// The others are its lock and, for each range, the last address.
+			// Other files are its lock and the last address of each range.
 			if _, err := netip.ParseAddr(f.Name()); err == nil {
 				leases.Addresses++
 			}

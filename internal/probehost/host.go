@@ -1,5 +1,15 @@
-// Package probehost looks at the node that it runs on and changes nothing: the edge
-// of package probe.
+// Package probehost makes the reports of package probe on a node. It changes nothing there.
+//
+//	host.go       the report about the node
+//	links.go      the host's interfaces
+//	cni.go        CNI plugins, configurations, and host-local's addresses
+//	nri.go        the container runtime's NRI
+//	sandboxes.go  the sandboxes that the container runtime knows
+//	pods.go       the reports about the node's pods
+//	process.go    pods' processes
+//	podnet.go     a pod's network namespace
+//	podlink.go    interfaces, routes and rules of a pod
+//	vfs.go        the host's virtual functions
 package probehost
 
 import (
@@ -17,32 +27,32 @@ import (
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
-// Options say where to look. All paths are the host's.
+// Options has the paths to inspect. All of them are the host's.
 type Options struct {
-	// Root is the host's root directory as the process sees it.
+	// Root is the host's root directory in this process's mount namespace.
 	Root string
 	// NRISocket is the NRI socket of the container runtime.
 	NRISocket string
 	CDIDirs   []string
 	BinDirs   []string
-	// ConfDirs have CNI configurations, the runtime's directory first.
+	// ConfDirs are the directories of CNI configurations, the runtime's first.
 	ConfDirs []string
-	// Links are the host's interfaces; nil asks the kernel.
+	// Links returns the host's interfaces. Nil means the kernel's.
 	Links func() (map[string]inventory.Link, error)
 }
 
-// look is one look at a host.
-type look struct {
+// inspection makes a report about a host.
+type inspection struct {
 	Options
 	report *probe.Report
 }
 
-// Look looks. What cannot be read is in the report's Errors.
+// Look inspects the host. What cannot be read is in the report's Errors.
 func Look(ctx context.Context, o Options) *probe.Report {
 	if o.Links == nil {
 		o.Links = inventory.HostKernel().Links
 	}
-	l := look{Options: o, report: &probe.Report{APIVersion: probe.APIVersion, Kind: probe.Kind}}
+	l := inspection{Options: o, report: &probe.Report{APIVersion: probe.APIVersion, Kind: probe.Kind}}
 	l.report.Kernel = l.text("/proc/sys/kernel/osrelease")
 	l.report.BootID = l.text("/proc/sys/kernel/random/boot_id")
 	l.report.NRI = l.nri(ctx)
@@ -55,20 +65,21 @@ func Look(ctx context.Context, o Options) *probe.Report {
 	return l.report
 }
 
-// failed takes note of what could not be read. What is not there is no failure.
-func (l *look) failed(doing string, err error) {
+// failed records what could not be read. A missing file is not a failure.
+func (l *inspection) failed(doing string, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.report.Errors = append(l.report.Errors, fmt.Sprintf("%s: %v", doing, err))
 	}
 }
 
-// path is a path of the host as the process sees it. Symbolic links in it are
-// the host's.
-func (l *look) path(path string) (string, error) {
+// path returns the path of a host's path in this process's mount namespace. It resolves
+// symbolic links in the host's root.
+func (l *inspection) path(path string) (string, error) {
 	return securejoin.SecureJoin(l.Root, path)
 }
 
-func (l *look) read(path string) ([]byte, error) {
+// read reads a file of the host.
+func (l *inspection) read(path string) ([]byte, error) {
 	inside, err := l.path(path)
 	if err != nil {
 		return nil, err
@@ -76,14 +87,15 @@ func (l *look) read(path string) ([]byte, error) {
 	return os.ReadFile(inside)
 }
 
-func (l *look) text(path string) string {
+// text reads a file of the host with one line.
+func (l *inspection) text(path string) string {
 	content, err := l.read(path)
 	l.failed("reading "+path, err)
 	return strings.TrimSpace(string(content))
 }
 
-// list lists a directory, sorted by name; found says whether it is there.
-func (l *look) list(path string) (entries []fs.DirEntry, found bool) {
+// list lists a directory, sorted by name. found reports whether it could be listed.
+func (l *inspection) list(path string) (entries []fs.DirEntry, found bool) {
 	inside, err := l.path(path)
 	if err == nil {
 		entries, err = os.ReadDir(inside)
@@ -92,7 +104,8 @@ func (l *look) list(path string) (entries []fs.DirEntry, found bool) {
 	return entries, err == nil
 }
 
-func (l *look) cdi() {
+// cdi inspects the directories of CDI specs.
+func (l *inspection) cdi() {
 	mounts, err := l.read("/proc/1/mountinfo")
 	l.failed("reading the host's mounts", err)
 	for _, dir := range l.CDIDirs {
@@ -101,16 +114,17 @@ func (l *look) cdi() {
 		if err != nil {
 			inside = dir
 		}
-		// The mounts are told by their places in the host, without links.
+		// mountinfo has the host's paths, without symbolic links.
 		place := filepath.Join("/", strings.TrimPrefix(inside, filepath.Clean(l.Root)))
 		l.report.CDI = append(l.report.CDI, probe.Dir{Path: dir, Found: found, ReadOnly: probe.ReadOnly(mounts, place)})
 	}
 }
 
-// dhcpSocket is where the plugin dhcp expects its daemon.
+// dhcpSocket is the socket of the plugin dhcp's daemon.
 const dhcpSocket = "/run/cni/dhcp.sock"
 
-func (l *look) dhcp() {
+// dhcp finds the daemon of the plugin dhcp.
+func (l *inspection) dhcp() {
 	inside, err := l.path(dhcpSocket)
 	if err == nil {
 		_, err = os.Stat(inside)

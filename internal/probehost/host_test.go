@@ -17,9 +17,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
-// tree makes files below a directory with a short name: sockets have no long
-// ones. Names that end in / are directories, content that begins with -> is a
-// link, and files called as plugins can be executed.
+// tree writes files below a directory with a short name, because paths of sockets are short.
+// Names that end in / are directories, content that begins with -> is a link, and files with
+// plugins' names are executable.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root, err := os.MkdirTemp("", "np")
@@ -125,7 +125,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// What is not there is no error; what cannot be read is one.
+// TestLookAtNothing checks that a missing file is not an error, and an unreadable one is.
 func TestLookAtNothing(t *testing.T) {
 	o := optionsFor(tree(t, map[string]string{"opt/cni/bin": "a file"}))
 	got := Look(t.Context(), o)
@@ -137,8 +137,8 @@ func TestLookAtNothing(t *testing.T) {
 	}
 }
 
-// The probe learns the request timeout of a real NRI, whose runtime has no
-// plugin more afterwards.
+// TestNRIAnswers checks that the probe gets the request timeout of a real NRI, and leaves no
+// plugin behind.
 func TestNRIAnswers(t *testing.T) {
 	root := tree(t, map[string]string{"run/nri/": ""})
 	socket := filepath.Join(root, "run/nri/nri.sock")
@@ -172,7 +172,7 @@ func TestNRIAnswers(t *testing.T) {
 	}
 }
 
-// A socket behind which nobody speaks NRI does not hold the probe up.
+// TestNRISaysNothing checks that a socket without NRI does not block the probe.
 func TestNRISaysNothing(t *testing.T) {
 	root := tree(t, map[string]string{"run/nri/": ""})
 	l, err := net.Listen("unix", filepath.Join(root, "run/nri/nri.sock"))

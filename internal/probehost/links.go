@@ -10,9 +10,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// interfaces tells the host's: names by netlink, which knows the other names,
-// too, and what they are by sysfs.
-func (l *look) interfaces() {
+// interfaces lists the host's interfaces: their names by netlink, which has alternative
+// names, and their kinds by sysfs.
+func (l *inspection) interfaces() {
 	links, err := l.Links()
 	l.failed("asking the kernel for its interfaces", err)
 	for _, name := range slices.Sorted(maps.Keys(links)) {
@@ -22,8 +22,8 @@ func (l *look) interfaces() {
 	}
 }
 
-// kind is what sysfs has an interface for.
-func (l *look) kind(name string) string {
+// kind returns the kind of an interface by sysfs.
+func (l *inspection) kind(name string) string {
 	dir := filepath.Join(l.Root, "sys/class/net", name)
 	for _, sign := range []struct{ file, kind string }{
 		{"device", probe.Physical}, {"bridge", probe.Bridge}, {"bonding", probe.Bond},

@@ -16,43 +16,43 @@ import (
 
 const (
 	pluginName = "nadra-probe"
-	// pluginIndex is the last one: the probe leaves before its turn.
+	// pluginIndex is the last one: the probe disconnects before its turn.
 	pluginIndex = "99"
-	// nriWait is how long the runtime may take to greet. It waits 5 s for a
-	// plugin that another one keeps it busy with.
+	// nriWait limits the time until the runtime configures the plugin. The runtime
+	// waits 5 s for another plugin that keeps it busy.
 	nriWait = 15 * time.Second
 )
 
-// errSeen ends the conversation with the runtime.
-var errSeen = errors.New("nadra-probe has seen what it wanted, and leaves")
+// errDone ends the connection to the runtime. The runtime logs its text.
+var errDone = errors.New("nadra-probe has its answer, and disconnects")
 
-// visitor is a plugin that refuses to be configured. So it is told the
-// runtime's request timeout, and is never subscribed to any event: to the
-// runtime, a plugin that asks for none wants all.
+// visitor is a plugin that refuses its configuration. So it gets the runtime's request
+// timeout, and is never subscribed to events: a plugin that asks for no events would get
+// all of them.
 type visitor struct {
-	stub stub.Stub
-	seen chan greeting // has room for the one that comes
+	stub       stub.Stub
+	configured chan greeting // with a capacity of 1
 }
 
-// greeting is what a runtime tells a plugin that it configures.
+// greeting is the information with which a runtime configures a plugin.
 type greeting struct {
 	runtime, version string
 	requestTimeout   time.Duration
 }
 
-// Configure takes note of who asks.
+// Configure passes on the runtime's greeting, and refuses.
 func (v *visitor) Configure(_ context.Context, _, runtime, version string) (nri.EventMask, error) {
-	v.seen <- greeting{runtime, version, v.stub.RequestTimeout()}
-	return 0, errSeen
+	v.configured <- greeting{runtime, version, v.stub.RequestTimeout()}
+	return 0, errDone
 }
 
-// PostUpdateContainer is never called; a stub without any handler is an error.
+// PostUpdateContainer does nothing. The runtime never calls it, but a stub needs a handler.
 func (v *visitor) PostUpdateContainer(context.Context, *nri.PodSandbox, *nri.Container) error {
 	return nil
 }
 
-// nri knocks at the runtime's socket.
-func (l *look) nri(ctx context.Context) probe.NRI {
+// nri connects to the runtime as a plugin.
+func (l *inspection) nri(ctx context.Context) probe.NRI {
 	out := probe.NRI{Socket: l.NRISocket}
 	socket, err := l.path(l.NRISocket)
 	if err != nil {
@@ -66,33 +66,33 @@ func (l *look) nri(ctx context.Context) probe.NRI {
 	out.Found = true
 	ctx, cancel := context.WithTimeout(ctx, nriWait)
 	defer cancel()
-	seen, err := visit(ctx, socket)
+	g, err := visit(ctx, socket)
 	if err != nil {
 		out.Error = fmt.Sprintf("connecting to NRI: %v", err)
 		return out
 	}
-	out.Answers, out.Runtime, out.RuntimeVersion = true, seen.runtime, seen.version
-	out.RequestTimeoutMillis = seen.requestTimeout.Milliseconds()
+	out.Answers, out.Runtime, out.RuntimeVersion = true, g.runtime, g.version
+	out.RequestTimeoutMillis = g.requestTimeout.Milliseconds()
 	return out
 }
 
-// visit asks the runtime for its greeting.
+// visit returns the runtime's greeting.
 func visit(ctx context.Context, socket string) (greeting, error) {
-	v := &visitor{seen: make(chan greeting, 1)}
+	v := &visitor{configured: make(chan greeting, 1)}
 	var err error
 	v.stub, err = stub.New(v, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex),
 		stub.WithSocketPath(socket), stub.WithLogger(silent{}))
 	if err != nil {
 		return greeting{}, err
 	}
-	return hear(ctx, v.stub, v.seen)
+	return receive(ctx, v.stub, v.configured)
 }
 
-// hear starts a plugin and returns what it is told. The stub itself would wait for
-// ever for a runtime that accepts and says nothing. Its error does not count for a
-// plugin that was told: the runtime closes the connection once it is refused, often
-// before the stub has read the answer to its registration.
-func hear[T any](ctx context.Context, plugin stub.Stub, told <-chan T) (T, error) {
+// receive starts a plugin and returns the first value from its handler. The stub itself
+// would wait forever for a runtime that accepts the connection and does not answer. Its
+// error does not matter once there is a value: the runtime closes the connection after the
+// refusal, often before the stub has read the answer to its registration.
+func receive[T any](ctx context.Context, plugin stub.Stub, values <-chan T) (T, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- plugin.Start(ctx) }()
 	var none T
@@ -102,7 +102,7 @@ func hear[T any](ctx context.Context, plugin stub.Stub, told <-chan T) (T, error
 			break
 		}
 		select {
-		case t := <-told:
+		case t := <-values:
 			return t, nil
 		default:
 			return none, err
@@ -110,15 +110,15 @@ func hear[T any](ctx context.Context, plugin stub.Stub, told <-chan T) (T, error
 	case <-ctx.Done():
 	}
 	select {
-	case t := <-told:
+	case t := <-values:
 		return t, nil
 	case <-ctx.Done():
 		return none, fmt.Errorf("the runtime did not answer: %w", ctx.Err())
 	}
 }
 
-// silent is a logger: standard output is for the report alone, and the pod's
-// log has standard error, too.
+// silent is a logger that logs nothing: the pod's log, which has standard output and
+// standard error, is for the report.
 type silent struct{}
 
 var _ nrilog.Logger = silent{}

@@ -14,6 +14,7 @@ import (
 
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
+// namesOf returns the names of interfaces by their index.
 func namesOf(links []netlink.Link) map[int]string {
 	out := make(map[int]string, len(links))
 	for _, l := range links {
@@ -22,7 +23,7 @@ func namesOf(links []netlink.Link) map[int]string {
 	return out
 }
 
-// describe is an interface as it is by itself.
+// describe returns an interface without its addresses and without what is below it.
 func describe(l netlink.Link, names map[int]string) probe.Link {
 	a := l.Attrs()
 	out := probe.Link{
@@ -46,6 +47,7 @@ func describe(l netlink.Link, names map[int]string) probe.Link {
 	return out
 }
 
+// macvlanMode returns the mode's name.
 func macvlanMode(m netlink.MacvlanMode) string {
 	switch m {
 	case netlink.MACVLAN_MODE_PRIVATE:
@@ -62,6 +64,7 @@ func macvlanMode(m netlink.MacvlanMode) string {
 	return ""
 }
 
+// ipvlanMode returns the mode's name.
 func ipvlanMode(m netlink.IPVlanMode) string {
 	switch m {
 	case netlink.IPVLAN_MODE_L2:
@@ -74,6 +77,7 @@ func ipvlanMode(m netlink.IPVlanMode) string {
 	return ""
 }
 
+// addressesOf returns the addresses of an interface, sorted.
 func addressesOf(index int, all []netlink.Addr) []string {
 	var out []string
 	for _, a := range all {
@@ -85,6 +89,7 @@ func addressesOf(index int, all []netlink.Addr) []string {
 	return out
 }
 
+// routeOf returns a route for the report.
 func routeOf(r netlink.Route, family int, names map[int]string) probe.Route {
 	out := probe.Route{
 		Table: r.Table, To: destination(r.Dst), IPv6: family == netlink.FAMILY_V6, Type: routeType(r.Type), Via: addressOf(r.Gw),
@@ -100,6 +105,7 @@ func routeOf(r netlink.Route, family int, names map[int]string) probe.Route {
 	return out
 }
 
+// destination returns a route's prefix, or "default".
 func destination(n *net.IPNet) string {
 	if n == nil {
 		return "default"
@@ -110,6 +116,7 @@ func destination(n *net.IPNet) string {
 	return n.String()
 }
 
+// addressOf returns an address, or "" for none.
 func addressOf(ip net.IP) string {
 	if len(ip) == 0 {
 		return ""
@@ -117,7 +124,7 @@ func addressOf(ip net.IP) string {
 	return ip.String()
 }
 
-// routeType is empty for an ordinary route.
+// routeType returns the type's name, or "" for an ordinary route.
 func routeType(t int) string {
 	switch t {
 	case unix.RTN_UNSPEC, unix.RTN_UNICAST:
@@ -136,6 +143,7 @@ func routeType(t int) string {
 	return fmt.Sprint(t)
 }
 
+// ruleOf returns a rule for the report.
 func ruleOf(r netlink.Rule, family int) probe.Rule {
 	out := probe.Rule{
 		IPv6: family == netlink.FAMILY_V6, Priority: r.Priority, Table: r.Table, Not: r.Invert,

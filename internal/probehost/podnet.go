@@ -19,20 +19,21 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// inside looks into network namespaces.
+// inside describes network namespaces.
 type inside struct {
-	// host is the namespace of this process, links its interfaces by index.
+	// host is the namespace of this process, and links its interfaces by index.
 	host  netns.NsHandle
 	links map[int]*netlink.LinkAttrs
 }
 
+// newInside returns an inside that knows the host's interfaces.
 func newInside() (*inside, error) {
 	in := &inside{host: netns.None()}
 	host, err := netns.Get()
 	if err != nil {
 		return in, err
 	}
-	in.host = host // open as long as the program runs
+	in.host = host // stays open until the program ends
 	links, err := listLinks(host)
 	in.links = make(map[int]*netlink.LinkAttrs, len(links))
 	for _, l := range links {
@@ -83,8 +84,8 @@ func (in *inside) look(path string) (probe.Pod, error) {
 	return pod, enter(ns, func() { readKernel(&pod) })
 }
 
-// below says what is below an interface: one of the pod's, or one of the
-// host's. Of another namespace nothing is known.
+// below sets the interface below another one: one of the pod's or of the host's. Interfaces
+// of other namespaces are unknown.
 func (in *inside) below(out *probe.Link, a *netlink.LinkAttrs, names map[int]string, hostID int) {
 	switch {
 	case a.ParentIndex == 0:
@@ -99,8 +100,8 @@ func (in *inside) below(out *probe.Link, a *netlink.LinkAttrs, names map[int]str
 	}
 }
 
-// listLinks lists the interfaces of a namespace without what they say of their
-// virtual functions, of which a card may have more than fits in a message.
+// listLinks lists the interfaces of a namespace without their virtual functions, of which a
+// card may have more than fit into a message.
 func listLinks(ns netns.NsHandle) ([]netlink.Link, error) {
 	socket, err := nl.GetNetlinkSocketAt(ns, netns.None(), unix.NETLINK_ROUTE)
 	if err != nil {
@@ -129,7 +130,7 @@ func listLinks(ns netns.NsHandle) ([]netlink.Link, error) {
 	})
 }
 
-// whole repeats a listing that a change in between has made incomplete.
+// whole repeats a listing that is incomplete because of a change meanwhile.
 func whole[T any](list func() ([]T, error)) ([]T, error) {
 	const attempts = 5
 	for i := 1; ; i++ {
@@ -169,8 +170,8 @@ func readRouting(h *netlink.Handle, names map[int]string, pod *probe.Pod) error 
 	return nil
 }
 
-// families are those that the kernel has. Asked for one that it does not have, it
-// would tell the routes of the other.
+// families returns the address families that the kernel has. For a missing family, the
+// kernel would return the other's routes.
 func families() []int {
 	if _, err := os.Stat(filepath.Join(ownSysctls, "ipv6")); err != nil {
 		return []int{netlink.FAMILY_V4}
@@ -178,13 +179,14 @@ func families() []int {
 	return []int{netlink.FAMILY_V4, netlink.FAMILY_V6}
 }
 
+// compareRoutes orders routes.
 func compareRoutes(a, b probe.Route) int {
 	return cmp.Or(cmp.Compare(a.Table, b.Table), strings.Compare(a.To, b.To), cmp.Compare(a.Metric, b.Metric),
 		strings.Compare(a.Interface, b.Interface), strings.Compare(a.Via, b.Via), strings.Compare(a.Type, b.Type))
 }
 
-// enter runs f in a namespace, on a thread that ends with it: one that could
-// not be brought back must do nothing else.
+// enter runs f in a namespace, on a thread that ends with f, because the thread stays in that
+// namespace.
 func enter(ns netns.NsHandle, f func()) error {
 	done := make(chan error)
 	go func() {
@@ -201,11 +203,11 @@ func enter(ns netns.NsHandle, f func()) error {
 	return nil
 }
 
-// ownSysctls is where a thread sees those of the namespace that it is in.
+// ownSysctls is the directory of the sysctls of the thread's network namespace.
 const ownSysctls = "/proc/sys/net"
 
-// readKernel reads what only a thread in the namespace can: sysctls, and from
-// drivers where their devices are.
+// readKernel reads what only a thread in the namespace can read: sysctls, and the devices'
+// PCI addresses by their drivers.
 func readKernel(pod *probe.Pod) {
 	pod.Sysctls = sysctls(probe.PodSysctls, "", "net.")
 	for i := range pod.Links {
@@ -220,7 +222,7 @@ func readKernel(pod *probe.Pod) {
 	defer func() { _ = unix.Close(fd) }()
 	for i := range pod.Links {
 		l := &pod.Links[i]
-		if info, err := unix.IoctlGetEthtoolDrvinfo(fd, l.Name); err == nil { // many have no driver to ask
+		if info, err := unix.IoctlGetEthtoolDrvinfo(fd, l.Name); err == nil { // many interfaces have no driver
 			if address := unix.ByteSliceToString(info.Bus_info[:]); pciAddress.MatchString(address) {
 				l.PCI = address
 			}
@@ -228,9 +230,9 @@ func readKernel(pod *probe.Pod) {
 	}
 }
 
-// sysctls reads those that are there; the names given are below net, and IFNAME
-// stands for the interface. In the keys the interface is left out: ipv4.conf.net1.arp_filter
-// of net1 is ipv4.arp_filter.
+// sysctls reads sysctls that exist. names are below net, and IFNAME stands for the
+// interface. The keys lack the interface: ipv4.conf.net1.arp_filter of net1 is
+// ipv4.arp_filter.
 func sysctls(names []string, ifName, prefix string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {
@@ -242,7 +244,7 @@ func sysctls(names []string, ifName, prefix string) map[string]string {
 			}
 		}
 		content, err := os.ReadFile(filepath.Join(append([]string{ownSysctls}, parts...)...))
-		if err == nil { // of a kernel that does not have it, or without IPv6
+		if err == nil { // a kernel may lack it, or IPv6
 			out[key] = strings.Join(strings.Fields(string(content)), " ")
 		}
 	}

@@ -12,24 +12,24 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// PodOptions say which pods to look into. All paths are the host's.
+// PodOptions selects the pods to inspect. All paths are the host's.
 type PodOptions struct {
-	// Root is the host's root directory as the process sees it.
+	// Root is the host's root directory in this process's mount namespace.
 	Root string
-	// UIDs are the pods' to look into; empty means all.
+	// UIDs are those of the pods to inspect. Empty means all.
 	UIDs []string
-	// Inside looks into the network namespace at a path of this process' own;
-	// nil asks the kernel.
+	// Inside describes the network namespace at a path of this process. Nil means by the
+	// kernel.
 	Inside func(path string) (probe.Pod, error)
-	// VFs lists the host's virtual functions; nil looks for them.
+	// VFs lists the host's virtual functions. Nil means those in Root.
 	VFs func() ([]probe.VF, error)
 }
 
-// LookAtPods looks into the pods of the node, gives a report of each to tell,
-// and returns the last line. It finds pods by the cgroups of their processes, so
-// that it needs no runtime and no system that attaches networks. What cannot be
-// read is in the reports' Errors; the error is tell's, or that of ctx.
-func LookAtPods(ctx context.Context, o PodOptions, tell func(probe.PodReport) error) (probe.PodsReport, error) {
+// LookAtPods inspects the pods of the node, calls write with the report about each, and
+// returns the last line. It finds pods by the cgroups of their processes, so it needs
+// neither a container runtime nor nadra or Multus. What cannot be read is in the reports'
+// Errors. LookAtPods returns the error of write or of ctx.
+func LookAtPods(ctx context.Context, o PodOptions, write func(probe.PodReport) error) (probe.PodsReport, error) {
 	end := probe.PodsReport{APIVersion: probe.APIVersion, Kind: probe.PodsKind}
 	failed := func(doing string, err error) {
 		if err != nil {
@@ -52,23 +52,23 @@ func LookAtPods(ctx context.Context, o PodOptions, tell func(probe.PodReport) er
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return end, fmt.Errorf("looking into pods: %w", err)
+			return end, fmt.Errorf("inspecting pods: %w", err)
 		}
 		pod, there := o.pod(uid, found[uid], host)
 		if !there {
 			continue
 		}
-		if err := tell(probe.NewPodReport(pod)); err != nil {
+		if err := write(probe.NewPodReport(pod)); err != nil {
 			return end, err
 		}
 		end.Count++
 	}
 	end.VFs, err = o.VFs()
-	failed("looking for virtual functions", err)
+	failed("listing virtual functions", err)
 	return end, nil
 }
 
-// pod looks into one pod; there is false where it has ended meanwhile.
+// pod inspects a pod. there is false if it has ended meanwhile.
 func (o PodOptions) pod(uid string, all []process, host string) (pod probe.Pod, there bool) {
 	first, namespace := representative(o.Root, all)
 	if namespace == "" {
@@ -98,4 +98,5 @@ func (o PodOptions) pod(uid string, all []process, host string) (pod probe.Pod, 
 	return pod, true
 }
 
+// dir returns the directory of a process in /proc.
 func (o PodOptions) dir(p process) string { return filepath.Join(o.Root, "proc", strconv.Itoa(p.pid)) }

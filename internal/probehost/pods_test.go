@@ -20,16 +20,16 @@ import (
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
-// init keeps the tests off the process' first thread, where only TestMain runs: a
-// thread that enters a namespace is never used again, but the first one cannot
-// end, and /proc/self would show its namespace from then on.
+// init keeps the tests off the process's first thread, where only TestMain runs: a thread that
+// enters a namespace is not used again, but the first one cannot end, and /proc/self would
+// show its namespace from then on.
 func init() { runtime.LockOSThread() }
 
 const podUID, otherUID = "0a1b2c3d-1111-2222-3333-444455556666", "ffffffff-1111-2222-3333-444455556666"
 
 func containerID(digit string) string { return strings.Repeat(digit, 64) }
 
-// proc is a process of a tree.
+// proc adds a process to a tree.
 func proc(files map[string]string, pid, uid, container, inner, ns, environ string) {
 	files["proc/"+pid+"/cgroup"] = "0::/kubepods/burstable/pod" + uid + "/" + container + "\n"
 	files["proc/"+pid+"/status"] = "Name:\tx\nNSpid:\t" + pid + "\t" + inner + "\n"
@@ -37,8 +37,8 @@ func proc(files map[string]string, pid, uid, container, inner, ns, environ strin
 	files["proc/"+pid+"/environ"] = environ
 }
 
-// podsTree is a node with a pod of two containers and its sandbox, one on the
-// host's network, and what is in no pod.
+// podsTree returns a node with a pod of two containers and a sandbox, a pod on the host's
+// network, and processes outside of pods.
 func podsTree(t *testing.T) string {
 	files := map[string]string{
 		"proc/1/cgroup": "0::/init.scope\n", "proc/1/ns/net": "->net:[1]", "proc/self": "->1",
@@ -63,8 +63,8 @@ func TestLookAtPods(t *testing.T) {
 		},
 	}
 	var got []probe.Pod
-	tell := func(r probe.PodReport) error { got = append(got, r.Pod); return nil }
-	end, err := LookAtPods(t.Context(), o, tell)
+	write := func(r probe.PodReport) error { got = append(got, r.Pod); return nil }
+	end, err := LookAtPods(t.Context(), o, write)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,32 +82,32 @@ func TestLookAtPods(t *testing.T) {
 	}
 	wantEnd := probe.PodsReport{
 		APIVersion: probe.APIVersion, Kind: probe.PodsKind, Count: 2, VFs: []probe.VF{{PCI: "0000:03:02.0"}},
-		Errors: []string{"looking for virtual functions: half"},
+		Errors: []string{"listing virtual functions: half"},
 	}
 	if diff := cmp.Diff(wantEnd, end); diff != "" {
 		t.Errorf("the end (-want +got):\n%s", diff)
 	}
 
 	got, o.UIDs = nil, []string{otherUID}
-	if _, err := LookAtPods(t.Context(), o, tell); err != nil || len(got) != 1 || got[0].UID != otherUID {
+	if _, err := LookAtPods(t.Context(), o, write); err != nil || len(got) != 1 || got[0].UID != otherUID {
 		t.Errorf("one pod: %+v, %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := LookAtPods(ctx, o, tell); !errors.Is(err, context.Canceled) {
+	if _, err := LookAtPods(ctx, o, write); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-// What cannot be read of a pod is told with it; one that has ended meanwhile is
-// not there.
+// TestLookAtPodFails checks that a pod's report has what could not be read, and that a pod
+// which ends meanwhile is left out.
 func TestLookAtPodFails(t *testing.T) {
 	root := podsTree(t)
 	o := PodOptions{Root: root, UIDs: []string{podUID}, VFs: func() ([]probe.VF, error) { return nil, nil }}
 	var got []probe.Pod
-	tell := func(r probe.PodReport) error { got = append(got, r.Pod); return nil }
+	write := func(r probe.PodReport) error { got = append(got, r.Pod); return nil }
 	o.Inside = func(string) (probe.Pod, error) { return probe.Pod{}, errors.New("no right") }
-	if _, err := LookAtPods(t.Context(), o, tell); err != nil {
+	if _, err := LookAtPods(t.Context(), o, write); err != nil {
 		t.Fatal(err)
 	}
 	if len(got) != 1 || !cmp.Equal(got[0].Errors, []string{"no right"}) {
@@ -117,13 +117,13 @@ func TestLookAtPodFails(t *testing.T) {
 	o.Inside = func(string) (probe.Pod, error) {
 		return probe.Pod{}, errors.Join(errors.New("gone"), os.RemoveAll(filepath.Join(root, "proc/100")))
 	}
-	end, err := LookAtPods(t.Context(), o, tell)
+	end, err := LookAtPods(t.Context(), o, write)
 	if err != nil || len(got) != 0 || end.Count != 0 {
 		t.Errorf("a pod that ended: %+v, %+v, %v", got, end, err)
 	}
 }
 
-// In a namespace of its own a thread sees what it has made there.
+// TestInside describes a network namespace that the test has created.
 func TestInside(t *testing.T) {
 	runtime.LockOSThread() // and never unlocked: nobody else gets this thread
 	before, err := newInside()

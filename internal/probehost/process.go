@@ -15,17 +15,17 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// process is one of a pod's.
+// process is a process of a pod.
 type process struct {
 	pid int
-	// inner is its number in its own PID namespace: a container's first process
-	// has 1, unless the pod shares its PIDs.
+	// inner is its PID in its own PID namespace. It is 1 for a container's first process,
+	// unless the pod shares the namespace.
 	inner     int
 	container string
 }
 
-// processes finds those of all pods, by the pods' UIDs. What ends meanwhile is
-// passed over.
+// processes returns the processes of all pods, by the pods' UIDs. It skips processes that
+// end meanwhile.
 func processes(root string) (map[string][]process, error) {
 	proc := filepath.Join(root, "proc")
 	entries, err := os.ReadDir(proc)
@@ -51,7 +51,7 @@ func processes(root string) (map[string][]process, error) {
 	return out, nil
 }
 
-// innerPID is the last number of the line NSpid of a process' status.
+// innerPID returns the last number in the line NSpid of a process's status.
 func innerPID(path string, otherwise int) int {
 	status, err := os.ReadFile(path)
 	if err != nil {
@@ -68,7 +68,7 @@ func innerPID(path string, otherwise int) int {
 	return otherwise
 }
 
-// firstOfEach are the containers' first processes.
+// firstOfEach returns the first process of each container.
 func firstOfEach(all []process) map[string]process {
 	out := map[string]process{}
 	for _, p := range all {
@@ -79,9 +79,8 @@ func firstOfEach(all []process) map[string]process {
 	return out
 }
 
-// representative is a process in the pod's network namespace, with that
-// namespace. A container may have made others for itself, so that the one in
-// which most first processes are counts.
+// representative returns a process in the pod's network namespace, and that namespace. A
+// container may have created others, so the namespace of most first processes counts.
 func representative(root string, all []process) (process, string) {
 	members := map[string][]process{}
 	for _, p := range firstOfEach(all) {
@@ -105,7 +104,7 @@ func representative(root string, all []process) (process, string) {
 	return best, chosen
 }
 
-// namespaceOf names the network namespace of a process; empty when it has ended.
+// namespaceOf returns the name of a process's network namespace, or "" if it has ended.
 func namespaceOf(dir string) string {
 	link, err := os.Readlink(filepath.Join(dir, "ns", "net"))
 	if err != nil {
@@ -114,8 +113,8 @@ func namespaceOf(dir string) string {
 	return link
 }
 
-// environment is what may be told of a process' environment. That of one that
-// has ended is empty.
+// environment returns the variables of a process that may be reported. A process that has
+// ended has none.
 func environment(dir string) (map[string]string, error) {
 	content, err := os.ReadFile(filepath.Join(dir, "environ"))
 	switch {

@@ -9,28 +9,28 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 )
 
-// guest is a plugin that leaves as soon as the runtime has told it of all
-// sandboxes: before that the runtime does not ask a plugin about any event.
+// guest is a plugin that disconnects as soon as it has the runtime's list of sandboxes.
+// Before then, the runtime sends a plugin no events.
 type guest struct {
 	sandboxes chan []*nri.PodSandbox
 }
 
-// Synchronize takes note of the sandboxes, and refuses.
+// Synchronize passes on the sandboxes, and refuses.
 func (g guest) Synchronize(_ context.Context, pods []*nri.PodSandbox, _ []*nri.Container) ([]*nri.ContainerUpdate, error) {
 	select {
 	case g.sandboxes <- pods:
-	default: // it was told before
+	default: // it has them already
 	}
-	return nil, errSeen
+	return nil, errDone
 }
 
-// PostUpdateContainer is never called; a stub that handles no event is an error.
+// PostUpdateContainer does nothing. The runtime never calls it, but a stub needs a handler.
 func (g guest) PostUpdateContainer(context.Context, *nri.PodSandbox, *nri.Container) error {
 	return nil
 }
 
-// Sandboxes asks the container runtime by NRI for the IDs of all sandboxes that
-// it knows. root is the host's, socket a path in it.
+// Sandboxes returns the IDs of all sandboxes that the container runtime knows, by NRI.
+// root is the host's root directory, and socket a path in it.
 func Sandboxes(ctx context.Context, root, socket string) ([]string, error) {
 	inside, err := securejoin.SecureJoin(root, socket)
 	if err != nil {
@@ -44,9 +44,9 @@ func Sandboxes(ctx context.Context, root, socket string) ([]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, nriWait)
 	defer cancel()
-	// It is not stopped: the stub would wait for its own end, which comes with
-	// that of the process at the latest.
-	pods, err := hear(ctx, s, g.sandboxes)
+	// The stub is not stopped, because Stop would wait for its end, which may come
+	// only with the end of the process.
+	pods, err := receive(ctx, s, g.sandboxes)
 	if err != nil {
 		return nil, fmt.Errorf("asking the container runtime by NRI at %s for its sandboxes: %w", socket, err)
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
-// hostVFs lists the virtual functions of the host, with what their physical
-// functions have set for them.
+// hostVFs returns a function that lists the host's virtual functions, with their settings.
 func hostVFs(root string) func() ([]probe.VF, error) {
 	return func() ([]probe.VF, error) {
 		reader := inventory.Reader{Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev")}
@@ -23,8 +22,8 @@ func hostVFs(root string) func() ([]probe.VF, error) {
 	}
 }
 
-// vfsOf joins the functions with the settings of each physical one, by its
-// interface.
+// vfsOf returns the virtual functions with their settings, which settings returns for the
+// interface of a physical function.
 func vfsOf(all inventory.Inventory, settings func(pf string) (map[int]probe.VF, error)) ([]probe.VF, error) {
 	var out []probe.VF
 	known := map[string]map[int]probe.VF{}
@@ -48,7 +47,7 @@ func vfsOf(all inventory.Inventory, settings func(pf string) (map[int]probe.VF, 
 	return out, failed
 }
 
-// settingsOf asks a physical function for its virtual ones', by index.
+// settingsOf reads the settings of a physical function's virtual functions, by index.
 func settingsOf(pf string) (map[int]probe.VF, error) {
 	l, err := netlink.LinkByName(pf)
 	if err != nil {
@@ -61,13 +60,14 @@ func settingsOf(pf string) (map[int]probe.VF, error) {
 	return out, nil
 }
 
-// bigEndian8021AD is that protocol as the kernel gives it, in the order of the wire.
+// bigEndian8021AD is the protocol in network byte order, as the kernel returns it.
 const bigEndian8021AD = int(netlink.VLAN_PROTOCOL_8021AD&0xff)<<8 | int(netlink.VLAN_PROTOCOL_8021AD)>>8
 
+// settingsFrom returns a virtual function's settings for the report.
 func settingsFrom(vf netlink.VfInfo) probe.VF {
 	out := probe.VF{
 		MAC: vf.Mac.String(), VLAN: vf.Vlan, QoS: vf.Qos, SpoofCheck: vf.Spoofchk,
-		Trust:   vf.Trust == 1, // a driver that knows no trust says -1
+		Trust:   vf.Trust == 1, // a driver without trust returns -1
 		MinRate: int(vf.MinTxRate), MaxRate: int(vf.MaxTxRate),
 	}
 	if vf.VlanProto == bigEndian8021AD {
@@ -84,6 +84,6 @@ func settingsFrom(vf netlink.VfInfo) probe.VF {
 	return out
 }
 
-// VFs lists the virtual functions of the host, with what their physical functions
-// have set for them. root is the host's.
+// VFs lists the host's virtual functions, with the settings that their physical functions
+// have for them. root is the host's root directory.
 func VFs(root string) ([]probe.VF, error) { return hostVFs(root)() }

@@ -2,11 +2,11 @@ package report
 
 import "fmt"
 
-// segment is a part of a stacked bar. Widths are attributes of SVG: the page's
+// segment is a part of a stacked bar. Widths are attributes of SVG, because the page's
 // policy allows no styles of single elements.
 type segment struct{ X, Width, Class string }
 
-// segments are the parts of a bar that is of-ths of the whole width.
+// segments returns the parts of a bar. The number of is the whole width.
 func segments(v Verdicts, of int) []segment {
 	var out []segment
 	at := 0
@@ -22,6 +22,7 @@ func segments(v Verdicts, of int) []segment {
 	return out
 }
 
+// percent returns n/of for an attribute.
 func percent(n, of int) string {
 	if of == 0 {
 		return "0%"

@@ -9,30 +9,29 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// sameness is what makes two findings the same over time: lines move and
-// messages get better.
-type sameness struct {
+// findingKey identifies a finding over time, while lines move and messages change.
+type findingKey struct {
 	code   translate.Code
 	object identity
 	field  string
 }
 
-func samenessOf(f Finding) sameness { return sameness{f.Code, identityOf(f.Object), f.Field} }
+func keyOf(f Finding) findingKey { return findingKey{f.Code, identityOf(f.Object), f.Field} }
 
-// newFindings are those that the baseline does not have, and how many it has.
-// One finding of the baseline makes one known.
+// newFindings returns the findings that the baseline does not have, and the number of those
+// that it has. Each finding of the baseline matches one finding.
 func newFindings(findings []Finding, baseline *Report) ([]Finding, int) {
 	if baseline == nil {
 		return findings, 0
 	}
-	left := map[sameness]int{}
+	left := map[findingKey]int{}
 	for _, f := range baseline.Findings {
-		left[samenessOf(f)]++
+		left[keyOf(f)]++
 	}
 	out := make([]Finding, 0, len(findings))
 	for _, f := range findings {
-		if left[samenessOf(f)] > 0 {
-			left[samenessOf(f)]--
+		if left[keyOf(f)] > 0 {
+			left[keyOf(f)]--
 			continue
 		}
 		out = append(out, f)
@@ -42,8 +41,8 @@ func newFindings(findings []Finding, baseline *Report) ([]Finding, int) {
 
 const baselineRemedy = "write one with: kubectl nadra scan -o json"
 
-// ReadBaseline reads an earlier report, of JSON or YAML. Fields that it does
-// not know are those of a later nadra, and are passed over.
+// ReadBaseline parses an earlier report, in JSON or YAML. It ignores unknown fields, which a
+// later nadra may have.
 func ReadBaseline(data []byte) (*Report, error) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`
@@ -54,22 +53,22 @@ func ReadBaseline(data []byte) (*Report, error) {
 	}
 	switch {
 	case head.Kind == "":
-		return nil, fmt.Errorf("reading the baseline: it has no kind, so it is no %s; %s", Kind, baselineRemedy)
+		return nil, fmt.Errorf("reading the baseline: it has no kind, so it is not a %s; %s", Kind, baselineRemedy)
 	case head.Kind != Kind:
 		return nil, fmt.Errorf("reading the baseline: its kind is %q, not %s; %s", head.Kind, Kind, baselineRemedy)
 	case head.APIVersion != APIVersion:
-		return nil, fmt.Errorf("reading the baseline: its apiVersion is %q, this nadra reads %s; %s", head.APIVersion, APIVersion, baselineRemedy)
+		return nil, fmt.Errorf("reading the baseline: its apiVersion is %q, and this version of nadra reads %s; %s", head.APIVersion, APIVersion, baselineRemedy)
 	}
 	r := &Report{}
 	if err := yaml.Unmarshal(data, r); err != nil {
 		return nil, fmt.Errorf("reading the baseline (%s): %w", baselineRemedy, err)
 	}
 	if n := r.Summary.Known; n > 0 {
-		return nil, fmt.Errorf("reading the baseline: %w: %s known to an earlier one are not in it; %s, without --baseline",
+		return nil, fmt.Errorf("reading the baseline: %w: it lacks %s of an earlier baseline; %s, without --baseline",
 			errNarrowed, count(n, "finding"), baselineRemedy)
 	}
 	return r, nil
 }
 
-// errNarrowed is a baseline that would make known findings new again.
-var errNarrowed = errors.New("it was itself made with a baseline")
+// errNarrowed is the error for a baseline that would make known findings new again.
+var errNarrowed = errors.New("it was written with a baseline itself")

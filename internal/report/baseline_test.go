@@ -55,9 +55,9 @@ func TestReadBaselineRefuses(t *testing.T) {
 		"no YAML":      {"{", "neither JSON nor YAML"},
 		"a list":       {"[1]", "neither JSON nor YAML"},
 		"another kind": {"kind: List\napiVersion: v1", `its kind is "List"`},
-		"from later":   {"kind: ScanReport\napiVersion: nadra.dev/v2", `its apiVersion is "nadra.dev/v2", this nadra reads nadra.dev/v1alpha1`},
+		"from later":   {"kind: ScanReport\napiVersion: nadra.dev/v2", `its apiVersion is "nadra.dev/v2", and this version of nadra reads nadra.dev/v1alpha1`},
 		"other fields": {"kind: ScanReport\napiVersion: nadra.dev/v1alpha1\nfindings: 7", "cannot unmarshal"},
-		"narrowed":     {written(t, "json", Build(narrowed)), "was itself made with a baseline"},
+		"narrowed":     {written(t, "json", Build(narrowed)), "was written with a baseline itself"},
 	} {
 		_, err := ReadBaseline([]byte(test.text))
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "kubectl nadra scan -o json") {

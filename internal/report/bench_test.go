@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkWrite is about a cluster of ten thousand workloads.
+// BenchmarkWrite writes the report of a cluster with ten thousand workloads.
 func BenchmarkWrite(b *testing.B) {
 	r := Build(large(10_000))
 	for _, format := range Formats() {

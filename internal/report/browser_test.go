@@ -20,7 +20,7 @@ var screens = []screen{
 // shown counts the rows that somebody sees.
 const shown = `Array.from(document.querySelectorAll("#table tbody tr")).filter((r) => r.getClientRects().length > 0).length`
 
-// pageFile writes a report where the browser finds it.
+// pageFile writes a report to a file for the browser.
 func pageFile(t testing.TB, r *Report) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.html")
@@ -30,8 +30,8 @@ func pageFile(t testing.TB, r *Report) string {
 	return "file://" + path
 }
 
-// TestPageInBrowser looks at the page as people do. With NADRA_SCREENSHOTS set
-// to a folder it leaves pictures there.
+// TestPageInBrowser uses the page in a browser. If NADRA_SCREENSHOTS names a folder, it leaves
+// pictures there.
 func TestPageInBrowser(t *testing.T) {
 	c := newChromium(t)
 	r := Build(large(60))
@@ -76,7 +76,7 @@ func checkComplete(t *testing.T, c *chromium, address string, r *Report) {
 	}
 }
 
-// matching counts what a filter must leave.
+// matching counts the workloads that a filter must show.
 func matching(r *Report, fits func(Workload) bool) float64 {
 	n := 0
 	for _, w := range r.Workloads {
@@ -155,8 +155,8 @@ func checkScreens(t *testing.T, c *chromium, address string) {
 	checkPaper(t, c)
 }
 
-// checkPaper looks at the page as it is printed: all of it is there, and what
-// is for clicking is not. 718 points are a page of A4 without its margins.
+// checkPaper checks that the printed page shows everything except controls. 718 points are a
+// page of A4 without its margins.
 func checkPaper(t *testing.T, c *chromium) {
 	c.use(screen{"paper", 718, 1000, "light"})
 	c.call("Emulation.setEmulatedMedia", object{"media": "print"}, nil)
@@ -174,7 +174,7 @@ func checkPaper(t *testing.T, c *chromium) {
 	keep(t, "paper.pdf", c.paper())
 }
 
-// checkPlain looks at the page where scripts are off.
+// checkPlain checks the page without scripts.
 func checkPlain(t *testing.T, c *chromium, address string, r *Report) {
 	c.call("Emulation.setScriptExecutionDisabled", object{"value": true}, nil)
 	defer c.call("Emulation.setScriptExecutionDisabled", object{"value": false}, nil)
@@ -187,7 +187,7 @@ func checkPlain(t *testing.T, c *chromium, address string, r *Report) {
 	}
 }
 
-// checkNasty opens pages with values that would like to be more than text.
+// checkNasty checks that values with markup are shown as text.
 func checkNasty(t *testing.T, c *chromium) {
 	c.use(screens[2])
 	c.call("Page.addScriptToEvaluateOnNewDocument", object{"source": "window.alert = () => console.error('alert')"}, nil)
@@ -199,8 +199,7 @@ func checkNasty(t *testing.T, c *chromium) {
 	}
 }
 
-// checkSilence holds that the page had nothing to complain of and asked for
-// nothing but itself.
+// checkSilence checks that the page logs nothing and requests nothing but itself.
 func checkSilence(t *testing.T, c *chromium) {
 	for _, complaint := range c.complaints {
 		t.Errorf("the console has %.500s", complaint)

@@ -8,22 +8,21 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Input is what a report is made of.
+// Input is the input of a report.
 type Input struct {
-	// Source is what was looked at, for people.
+	// Source names the input for people.
 	Source string
-	// Files is how many files were read; a cluster has none.
+	// Files counts the files that were read. A cluster has none.
 	Files  int
 	Result translate.Result
-	// Baseline is an earlier report whose findings are known, if there is one.
+	// Baseline is an earlier report, whose findings are left out. It may be nil.
 	Baseline *Report
 }
 
-// Build decides what is said, and in which order. The same input gives the
-// same report.
+// Build builds a report. The same input gives the same report.
 func Build(in Input) *Report {
 	workloads, folded := fold(in.Result.Workloads)
-	findings, known := newFindings(explained(in.Result.Findings, folded), in.Baseline)
+	findings, known := newFindings(withRules(in.Result.Findings, folded), in.Baseline)
 	networks := networksOf(in.Result.Networks, workloads)
 	r := &Report{
 		APIVersion: APIVersion, Kind: Kind, Source: in.Source,
@@ -35,6 +34,7 @@ func Build(in Input) *Report {
 	return r
 }
 
+// count counts what the report has.
 func (s *Summary) count(r *Report) {
 	for _, n := range s.Kinds {
 		s.Objects += n
@@ -51,6 +51,7 @@ func (s *Summary) count(r *Report) {
 	}
 }
 
+// add counts a verdict.
 func (v *Verdicts) add(r translate.Readiness) {
 	switch r {
 	case translate.Ready:
@@ -62,6 +63,7 @@ func (v *Verdicts) add(r translate.Readiness) {
 	}
 }
 
+// add counts a severity.
 func (s *Severities) add(severity translate.Severity) {
 	switch severity {
 	case translate.Info:
@@ -73,9 +75,9 @@ func (s *Severities) add(severity translate.Severity) {
 	}
 }
 
-// explained adds what the rules say. What is about folded objects is said of
-// their owners.
-func explained(findings []translate.Finding, folded map[translate.ObjectRef]bool) []Finding {
+// withRules adds the texts of the rules. It leaves out findings of folded objects, whose
+// owners have the same findings.
+func withRules(findings []translate.Finding, folded map[translate.ObjectRef]bool) []Finding {
 	out := make([]Finding, 0, len(findings))
 	for _, f := range findings {
 		if folded[f.Object] {
@@ -89,8 +91,8 @@ func explained(findings []translate.Finding, folded map[translate.ObjectRef]bool
 	return out
 }
 
-// networksOf adds the users. Networks that workloads name and the input lacks
-// are findings, not networks.
+// networksOf adds the users to networks. Networks that workloads name and the input lacks
+// are findings.
 func networksOf(verdicts []translate.NetworkVerdict, workloads []Workload) []Network {
 	users := map[string][]translate.ObjectRef{}
 	for _, w := range workloads {
@@ -101,7 +103,7 @@ func networksOf(verdicts []translate.NetworkVerdict, workloads []Workload) []Net
 	out := make([]Network, 0, len(verdicts))
 	for _, v := range verdicts {
 		n := Network{NetworkVerdict: v, Users: []translate.ObjectRef{}}
-		// Workloads are sorted, so equal ones are neighbours.
+		// Workloads are sorted, so equal users are neighbours.
 		n.Users = append(n.Users, slices.Compact(users[v.Object.Namespace+"/"+v.Object.Name])...)
 		out = append(out, n)
 	}
@@ -109,6 +111,7 @@ func networksOf(verdicts []translate.NetworkVerdict, workloads []Workload) []Net
 	return out
 }
 
+// namespacesOf counts sorted workloads by namespace.
 func namespacesOf(workloads []Workload) []Namespace {
 	out := []Namespace{}
 	for _, w := range workloads {
@@ -120,6 +123,7 @@ func namespacesOf(workloads []Workload) []Namespace {
 	return out
 }
 
+// compareRefs orders objects by namespace, kind and name.
 func compareRefs(a, b translate.ObjectRef) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }

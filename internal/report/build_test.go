@@ -10,7 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// shape is a workload in a word, for comparing.
+// shape formats workloads for comparison.
 func shape(r *Report) string {
 	var out []string
 	for _, w := range r.Workloads {
@@ -92,8 +92,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// Two objects of one name, of which one is folded: nothing that is said of the
-// other is lost.
+// TestFoldedNameIsListedToo checks that, of two objects of one name, the findings of the one
+// that is not folded are kept.
 func TestFoldedNameIsListedToo(t *testing.T) {
 	s := &sampler{}
 	owned(s, "Deployment", "web", "", "", "a/n")
@@ -103,8 +103,8 @@ func TestFoldedNameIsListedToo(t *testing.T) {
 	if got := shape(r); got != "a/deploy/web (1) a/po/x" {
 		t.Error(got)
 	}
-	if len(saidOf(r).workloads[1]) == 0 {
-		t.Error("what is said of the listed pod is lost")
+	if len(findingsByObject(r).workloads[1]) == 0 {
+		t.Error("the findings of the listed pod are lost")
 	}
 }
 
@@ -146,7 +146,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// The same input in any order of its files gives the same lists.
+// TestOrder checks that the order of the files does not matter.
 func TestOrder(t *testing.T) {
 	in := large(60)
 	want := Build(in)

@@ -8,8 +8,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/canary"
 )
 
-// canaryFormats has every form of what became of canaries; they are those of
-// verifyFormats.
+// canaryFormats lists the formats of the canaries' report, with the names of verifyFormats.
 var canaryFormats = []form[*canary.Report]{
 	{"table", writeCanaryTable},
 	{"json", func(w io.Writer, r *canary.Report) error { return encodeJSON(w, r) }},
@@ -18,19 +17,19 @@ var canaryFormats = []form[*canary.Report]{
 	{"markdown", writeCanaryMarkdown},
 }
 
-// planFormats has every form of a plan of canaries.
+// planFormats lists the formats of a plan of canaries.
 var planFormats = []form[*canary.Plan]{
 	{"table", writePlanTable},
 	{"json", func(w io.Writer, p *canary.Plan) error { return encodeJSON(w, p) }},
 	{"yaml", func(w io.Writer, p *canary.Plan) error { return encodeYAML(w, p) }},
 }
 
-// WriteCanary writes what became of canaries in one of the forms.
+// WriteCanary writes the canaries' report in a format.
 func WriteCanary(w io.Writer, format string, r *canary.Report) error {
 	return writeForm(w, "the canaries' report", canaryFormats, format, r)
 }
 
-// WritePlan writes which canaries would be run.
+// WritePlan writes a plan of canaries in a format.
 func WritePlan(w io.Writer, format string, p *canary.Plan) error {
 	return writeForm(w, "the plan", planFormats, format, p)
 }
@@ -41,6 +40,7 @@ type podRow struct {
 	canary.PodReport
 }
 
+// podRows returns a row for each canary, and for each network without canaries.
 func podRows(r *canary.Report) []podRow {
 	var out []podRow
 	for _, n := range r.Networks {
@@ -54,20 +54,21 @@ func podRows(r *canary.Report) []podRow {
 	return out
 }
 
-// said is what there is to say of a canary.
-func (p podRow) said() string {
+// observed returns a canary's problems, or its time until it was ready.
+func (p podRow) observed() string {
 	if len(p.Problems) > 0 {
 		return strings.Join(p.Problems, "; ")
 	}
 	return "ready after " + trip(p.ReadyMillis*1000)
 }
 
+// writeCanaryTable writes the canaries, who reaches whom, failed pings, and the totals.
 func writeCanaryTable(w io.Writer, r *canary.Report) error {
 	s := sheet{w: w}
 	rows := podRows(r)
-	s.table("NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tSEEN", len(rows), func(i int) []string {
+	s.table("NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tOBSERVED", len(rows), func(i int) []string {
 		p := rows[i]
-		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), p.By, p.said()}
+		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), p.By, p.observed()}
 	})
 	for i := range r.Networks {
 		s.matrix(&r.Networks[i])
@@ -91,11 +92,11 @@ func writeCanaryTable(w io.Writer, r *canary.Report) error {
 	return s.err
 }
 
-// widest is how many canaries a matrix may have on a page.
+// widest limits the canaries in a matrix.
 const widest = 12
 
-// matrix writes who reaches whom, by the round trip. Canaries are told by their
-// nodes, of several on a node by a number.
+// matrix writes the round trips between all canaries of a network. It names canaries by
+// their nodes, and numbers several on a node.
 func (s *sheet) matrix(n *canary.NetworkReport) {
 	if len(n.Pings) == 0 || len(n.Pods) > widest {
 		return
@@ -111,7 +112,7 @@ func (s *sheet) matrix(n *canary.NetworkReport) {
 	})
 }
 
-// columns are short names of canaries.
+// columns returns short names of canaries.
 func columns(pods []canary.PodReport) []string {
 	on, at := map[string]int{}, map[string]int{}
 	for _, p := range pods {
@@ -129,7 +130,7 @@ func columns(pods []canary.PodReport) []string {
 	return out
 }
 
-// cell is the worst of the pings from one canary to another.
+// cell returns the worst ping from one canary to another.
 func cell(pings []canary.PingReport, from, to string) string {
 	order := []canary.Status{canary.OK, canary.NotExpected, canary.Lossy, canary.Failed}
 	out, worst := "", -1
@@ -146,6 +147,7 @@ func cell(pings []canary.PingReport, from, to string) string {
 	return out
 }
 
+// pingWords returns a ping's result for a cell.
 func pingWords(p canary.PingReport) string {
 	switch p.Status {
 	case canary.OK:
@@ -158,7 +160,7 @@ func pingWords(p canary.PingReport) string {
 	return "FAILED"
 }
 
-// trip is a time, of a round trip for one, in words.
+// trip formats a time.
 func trip(micros int64) string {
 	switch {
 	case micros < 1000:
@@ -169,10 +171,10 @@ func trip(micros int64) string {
 	return fmt.Sprintf("%.1fs", float64(micros)/1000/1000)
 }
 
-// canaryOutcome is what came of it, a sentence each.
+// canaryOutcome counts networks, canaries and pings, with a sentence each.
 func canaryOutcome(r *canary.Report) []string {
 	s := r.Summary
-	out := []string{fmt.Sprintf("Tried %d of %s%s: %d of %s ok.", s.Networks-s.Skipped, count(s.Networks, "network"), ofSource(r.Source), s.PodsOK, count(s.Pods, "canary pod"))}
+	out := []string{fmt.Sprintf("Tested %d of %s%s: %d of %s ok.", s.Networks-s.Skipped, count(s.Networks, "network"), ofSource(r.Source), s.PodsOK, count(s.Pods, "canary pod"))}
 	if s.Pings > 0 {
 		line := fmt.Sprintf("%d of %s answered", s.PingsOK, count(s.Pings, "ping"))
 		for _, part := range []struct {
@@ -186,11 +188,12 @@ func canaryOutcome(r *canary.Report) []string {
 		out = append(out, line+".")
 	}
 	if len(r.LeftBehind) > 0 {
-		out = append(out, "Left behind, to be deleted by hand: "+visible(strings.Join(r.LeftBehind, ", "))+".")
+		out = append(out, "Left behind, delete by hand: "+visible(strings.Join(r.LeftBehind, ", "))+".")
 	}
 	return out
 }
 
+// ofSource names the cluster.
 func ofSource(source string) string {
 	if source == "" {
 		return ""
@@ -198,21 +201,21 @@ func ofSource(source string) string {
 	return " of " + visible(source)
 }
 
-// writeCanaryJUnit writes a suite for each network, with a case for each canary
-// and each address that was pinged.
+// writeCanaryJUnit writes a suite for each network, with a case for each canary and each
+// address that was pinged.
 func writeCanaryJUnit(w io.Writer, r *canary.Report) error {
 	out := &junitSuites{Name: "kubectl nadra verify --canary"}
 	for i := range r.Networks {
 		n := &r.Networks[i]
 		suite := &junitSuite{Name: visible(n.Network)}
 		if n.Skipped != "" {
-			suite.addTried("network", n.Network, canary.Skipped, n.Skipped)
+			suite.addTest("network", n.Network, canary.Skipped, n.Skipped)
 		}
 		for _, p := range n.Pods {
-			suite.addTried("pod", p.Node+" "+p.Name, p.Status, strings.Join(p.Problems, "; "))
+			suite.addTest("pod", p.Node+" "+p.Name, p.Status, strings.Join(p.Problems, "; "))
 		}
 		for _, p := range n.Pings {
-			suite.addTried("ping", fmt.Sprintf("%s (%s) to %s (%s)", p.From, p.FromNode, p.Address, p.ToNode), p.Status, p.Message)
+			suite.addTest("ping", fmt.Sprintf("%s (%s) to %s (%s)", p.From, p.FromNode, p.Address, p.ToNode), p.Status, p.Message)
 		}
 		out.Suites = append(out.Suites, suite)
 		out.Tests += suite.Tests
@@ -221,35 +224,37 @@ func writeCanaryJUnit(w io.Writer, r *canary.Report) error {
 	return encodeXML(w, out)
 }
 
-func (s *junitSuite) addTried(class, name string, status canary.Status, why string) {
+// addTest adds a case for a test of a canary.
+func (s *junitSuite) addTest(class, name string, status canary.Status, why string) {
 	one := junitCase{ClassName: class, Name: visible(name)}
-	said := visible(strings.TrimSuffix(string(status)+": "+why, ": "))
+	text := visible(strings.TrimSuffix(string(status)+": "+why, ": "))
 	switch status {
 	case canary.Failed:
-		one.Failure = &junitFailure{Message: said, Type: "blocker", Text: visible(why)}
+		one.Failure = &junitFailure{Message: text, Type: "blocker", Text: visible(why)}
 		s.Failures++
 	case canary.Skipped, canary.NotExpected:
-		one.Skipped = &junitSkipped{Message: said}
+		one.Skipped = &junitSkipped{Message: text}
 		s.Skipped++
 	default:
-		one.SystemOut = said
+		one.SystemOut = text
 	}
 	s.Tests++
 	s.Cases = append(s.Cases, one)
 }
 
+// writeCanaryMarkdown writes a text for a change ticket.
 func writeCanaryMarkdown(w io.Writer, r *canary.Report) error {
 	p := page{w: w}
-	p.line("# Networks, tried by canaries")
+	p.line("# Networks, tested by canaries")
 	p.line("")
 	for _, line := range canaryOutcome(r) {
 		p.line("- " + prose(line))
 	}
 	p.heading("## Canaries")
-	p.row("Network", "Node", "Outcome", "Interface", "Addresses", "By", "Seen")
+	p.row("Network", "Node", "Outcome", "Interface", "Addresses", "By", "Observed")
 	p.row("---", "---", "---", "---", "---", "---", "---")
 	for _, row := range podRows(r) {
-		p.row(code(row.network), code(row.Node), prose(string(row.Status)), code(row.Interface), codes(row.IPs), prose(row.By), prose(row.said()))
+		p.row(code(row.network), code(row.Node), prose(string(row.Status)), code(row.Interface), codes(row.IPs), prose(row.By), prose(row.observed()))
 	}
 	p.heading("## Pings")
 	p.row("Network", "From", "To", "Address", "Outcome", "Answered", "Median", "Why")
@@ -266,6 +271,7 @@ func writeCanaryMarkdown(w io.Writer, r *canary.Report) error {
 	return p.err
 }
 
+// writePlanTable writes a row for each network, and the totals.
 func writePlanTable(w io.Writer, p *canary.Plan) error {
 	s := sheet{w: w}
 	s.table("NETWORK\tPLUGINS\tIPAM\tCANARIES\tADDRESSES\tDEVICES\tNODES", len(p.Networks), func(i int) []string {
@@ -280,11 +286,12 @@ func writePlanTable(w io.Writer, p *canary.Plan) error {
 		return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), fmt.Sprint(len(n.Pods)), fmt.Sprint(n.Addresses), fmt.Sprint(n.Devices), some(nodes)}
 	})
 	s.gap()
-	s.println(fmt.Sprintf("Would run %s%s, which take %s and %s while they run. Nothing was made.",
+	s.println(fmt.Sprintf("Would run %s%s, which take %s and %s while they run. Nothing was created.",
 		count(p.Pods, "canary pod"), ofSource(p.Source), addresses(p.Addresses), count(p.Devices, "device")))
 	return s.err
 }
 
+// addresses returns a number of addresses.
 func addresses(n int) string {
 	if n == 1 {
 		return "1 address"

@@ -27,8 +27,8 @@ type chromium struct {
 	requests   []string
 }
 
-// newChromium starts a browser with one page. Where there is none, the test is
-// skipped, but fails in CI.
+// newChromium starts a browser with one page. Without a browser it skips the test, and fails it
+// in CI.
 func newChromium(t testing.TB) *chromium {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -66,7 +66,7 @@ func pipe(t testing.TB) (r, w *os.File) {
 	return r, w
 }
 
-// end waits for the browser to go: its folder is removed next.
+// end waits for the end of the browser, before its folder is removed.
 func (c *chromium) end(cmd *exec.Cmd) {
 	if c.t.Failed() {
 		for _, line := range c.complaints {
@@ -102,7 +102,7 @@ type message struct {
 	Error  *struct{ Message string }
 }
 
-// call sends a command and waits for its answer; events on the way are kept.
+// call sends a command and waits for its answer. It keeps events meanwhile.
 func (c *chromium) call(method string, params object, result any) {
 	c.t.Helper()
 	c.last++
@@ -163,7 +163,7 @@ func (c *chromium) next() message {
 	return m
 }
 
-// visit goes to an address and waits for the page to be there.
+// visit opens an address and waits until the page is loaded.
 func (c *chromium) visit(address string) {
 	c.t.Helper()
 	// Otherwise a change of the fragment would not load the page again.
@@ -172,7 +172,7 @@ func (c *chromium) visit(address string) {
 	c.wait(`document.readyState === "complete" && location.href !== "about:blank"`)
 }
 
-// wait asks until an expression is true.
+// wait waits until an expression is true.
 func (c *chromium) wait(expression string) {
 	c.t.Helper()
 	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
@@ -210,7 +210,7 @@ func (c *chromium) use(s screen) {
 	c.call("Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": s.scheme}}}, nil)
 }
 
-// picture is a PNG of the window, or of all of the page.
+// picture returns a PNG of the window, or of the whole page.
 func (c *chromium) picture(whole bool) []byte {
 	c.t.Helper()
 	var shot struct{ Data []byte }
@@ -218,7 +218,7 @@ func (c *chromium) picture(whole bool) []byte {
 	return shot.Data
 }
 
-// paper is the page as it is printed.
+// paper returns the printed page.
 func (c *chromium) paper() []byte {
 	c.t.Helper()
 	var pdf struct{ Data []byte }

@@ -8,25 +8,25 @@ import (
 	"github.com/nadra-dev/nadra/internal/cleanup"
 )
 
-// cleanupFormats has every form of what is left over.
+// cleanupFormats lists the formats of cleanup's report.
 var cleanupFormats = []form[cleanup.Report]{
 	{"table", writeCleanupTable},
 	{"json", func(w io.Writer, r cleanup.Report) error { return encodeJSON(w, r) }},
 	{"yaml", func(w io.Writer, r cleanup.Report) error { return encodeYAML(w, r) }},
 }
 
-// CleanupFormats are the names of the forms that WriteCleanup knows.
+// CleanupFormats returns the names of the formats that WriteCleanup accepts.
 func CleanupFormats() []string { return namesOf(cleanupFormats) }
 
-// WriteCleanup writes what is left over, and what became of it, in one of the
-// forms.
+// WriteCleanup writes cleanup's report in a format.
 func WriteCleanup(w io.Writer, format string, r cleanup.Report) error {
 	return writeForm(w, "the report", cleanupFormats, format, r)
 }
 
+// writeCleanupTable writes a row for each orphan, and the totals.
 func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 	s := sheet{w: w}
-	freed, told := 0, 0
+	freed, reported := 0, 0
 	s.table("NODE\tKIND\tOBJECT\tHOLDS\tPOD\tACTION\tWHY", len(r.Orphans), func(i int) []string {
 		o := r.Orphans[i]
 		action, why := string(o.Action), o.Why
@@ -37,7 +37,7 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 		case o.Error != "":
 			action, why = action+": failed", o.Error
 		case o.Action == cleanup.None:
-			told++
+			reported++
 		}
 		return []string{o.Node, string(o.Kind), shortened(o), o.Address, o.Pod, action, why}
 	})
@@ -46,9 +46,9 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 	s.gap()
 	line := fmt.Sprintf("%s on %s and in the cluster", count(len(r.Orphans), "orphan"), count(r.Nodes, "node"))
 	if freed+r.Failed() > 0 {
-		line += fmt.Sprintf(": %d freed, %d failed, %d told only", freed, r.Failed(), told)
-	} else if told > 0 {
-		line += fmt.Sprintf(", %d of them told only", told)
+		line += fmt.Sprintf(": %d freed, %d failed, %d reported only", freed, r.Failed(), reported)
+	} else if reported > 0 {
+		line += fmt.Sprintf(", %d of them reported only", reported)
 	}
 	s.println(line + ".")
 	if r.Kept > 0 {
@@ -57,7 +57,7 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 	return s.err
 }
 
-// shortened is the place of an orphan with the first digits of the sandbox' ID.
+// shortened returns the place of an orphan with the first digits of the sandbox's ID.
 func shortened(o cleanup.Orphan) string {
 	const digits = 12
 	if len(o.Sandbox) <= digits {

@@ -10,8 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// corpus is a report over the folder of public manifests that $NADRA_CORPUS
-// names.
+// corpus returns the report of the folder with public manifests that $NADRA_CORPUS names.
 func corpus(t testing.TB) *Report {
 	t.Helper()
 	root := os.Getenv("NADRA_CORPUS")

@@ -15,7 +15,7 @@ var csvHeader = []string{
 	"code", "severity", "title", "field", "file", "line", "column", "message", "fix", "documentation",
 }
 
-// writeCSV writes a row for each finding, and one for each workload without.
+// writeCSV writes a row for each finding, and one for each workload without findings.
 func writeCSV(w io.Writer, r *Report) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
@@ -34,9 +34,10 @@ func writeCSV(w io.Writer, r *Report) error {
 	return out.Error()
 }
 
+// csvRows returns all rows.
 func csvRows(r *Report) [][]string {
 	var rows [][]string
-	s := saidOf(r)
+	s := findingsByObject(r)
 	for i, w := range r.Workloads {
 		subject := csvObject(w.Object, w.Readiness, w)
 		if len(s.workloads[i]) == 0 {
@@ -53,12 +54,14 @@ func csvRows(r *Report) [][]string {
 	return rows
 }
 
+// csvObject returns the columns about an object.
 func csvObject(o translate.ObjectRef, verdict translate.Readiness, w Workload) []string {
 	return []string{
 		o.Namespace, o.Kind, o.Name, number(w.Pods), strings.Join(w.Networks, " "), strings.Join(w.Features, " "), string(verdict),
 	}
 }
 
+// csvFindings returns a row for each finding of an object.
 func csvFindings(subject []string, findings []Finding) [][]string {
 	var rows [][]string
 	for _, f := range findings {
@@ -69,7 +72,7 @@ func csvFindings(subject []string, findings []Finding) [][]string {
 	return rows
 }
 
-// number leaves zeros out: they stand for what is not known.
+// number formats a number, and leaves out zero, which means unknown.
 func number(n int) string {
 	if n == 0 {
 		return ""
@@ -77,8 +80,8 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-// harmless keeps spreadsheets from reading a value as a formula; some take the
-// wide forms of the signs, too.
+// harmless prevents spreadsheets from reading a value as a formula. Some also read the wide
+// forms of the signs.
 func harmless(s string) string {
 	s = visible(s)
 	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune("=+-@＝＋－＠", first) {

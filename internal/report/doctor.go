@@ -8,7 +8,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/doctor"
 )
 
-// doctorFormats has every form of what doctor says.
+// doctorFormats lists the formats of doctor's report.
 var doctorFormats = []form[*doctor.Report]{
 	{"table", writeDoctorTable},
 	{"json", func(w io.Writer, r *doctor.Report) error { return encodeJSON(w, r) }},
@@ -16,24 +16,24 @@ var doctorFormats = []form[*doctor.Report]{
 	{"junit", writeDoctorJUnit},
 }
 
-// DoctorFormats are the names of the forms that WriteDoctor knows.
+// DoctorFormats returns the names of the formats that WriteDoctor accepts.
 func DoctorFormats() []string { return namesOf(doctorFormats) }
 
-// WriteDoctor writes what doctor says in one of its forms.
+// WriteDoctor writes doctor's report in a format.
 func WriteDoctor(w io.Writer, format string, r *doctor.Report) error {
 	return writeForm(w, "the checks", doctorFormats, format, r)
 }
 
-// alike are checks that say the same of several nodes.
-type alike struct {
+// foldedCheck is a check with the same result on several nodes.
+type foldedCheck struct {
 	doctor.Check
 	objects []string
 }
 
-// foldChecks brings those together that say the same, in the order of the first
-// of each: a hundred equal nodes are one line.
-func foldChecks(checks []doctor.Check) []alike {
-	var out []alike
+// foldChecks joins checks with equal results, in the order of the first of each, so that a
+// hundred equal nodes are one line.
+func foldChecks(checks []doctor.Check) []foldedCheck {
+	var out []foldedCheck
 	at := map[doctor.Check]int{}
 	for _, c := range checks {
 		key := c
@@ -42,7 +42,7 @@ func foldChecks(checks []doctor.Check) []alike {
 		if !seen {
 			i = len(out)
 			at[key] = i
-			out = append(out, alike{Check: c})
+			out = append(out, foldedCheck{Check: c})
 		}
 		if c.Object != "" {
 			out[i].objects = append(out[i].objects, c.Object)
@@ -51,12 +51,12 @@ func foldChecks(checks []doctor.Check) []alike {
 	return out
 }
 
-// writeDoctorTable writes a line for each check, then what is to be done, the
-// worst first, and the totals.
+// writeDoctorTable writes a line for each check, then the remedies, the worst check first,
+// and the totals.
 func writeDoctorTable(w io.Writer, r *doctor.Report) error {
 	s := sheet{w: w}
 	all := foldChecks(r.Checks)
-	s.table("AREA\tCHECK\tSTATUS\tNODES\tSEEN", len(all), func(i int) []string {
+	s.table("AREA\tCHECK\tSTATUS\tNODES\tOBSERVED", len(all), func(i int) []string {
 		return []string{all[i].Area, all[i].ID, string(all[i].Status), some(all[i].objects), visible(all[i].What)}
 	})
 	for _, status := range []doctor.Status{doctor.Blocker, doctor.Warning, doctor.Note} {
@@ -68,18 +68,20 @@ func writeDoctorTable(w io.Writer, r *doctor.Report) error {
 	}
 	s.unknown(all)
 	s.gap()
-	s.println(doctorLooked(r))
+	s.println(doctorInput(r))
 	s.println(doctorTotals(r.Summary) + ".")
 	return s.err
 }
 
-func (s *sheet) advice(c alike) {
+// advice writes the remedy of a check.
+func (s *sheet) advice(c foldedCheck) {
 	s.gap()
 	s.println(c.ID + ": " + string(c.Status) + onNodes(c.objects))
 	s.println("  Why:        " + visible(c.Why))
 	s.println("  What to do: " + visible(c.Do))
 }
 
+// onNodes names nodes for a sentence.
 func onNodes(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -87,9 +89,9 @@ func onNodes(names []string) string {
 	return " on " + some(names)
 }
 
-// unknown says what it takes to know more. One missing right or flag keeps many
-// checks from it.
-func (s *sheet) unknown(all []alike) {
+// unknown writes what unknown checks need. One missing right or flag can affect many
+// checks.
+func (s *sheet) unknown(all []foldedCheck) {
 	type cause struct{ what, do, nodes string }
 	var causes []cause
 	checks := map[cause][]string{}
@@ -111,25 +113,27 @@ func (s *sheet) unknown(all []alike) {
 	}
 }
 
-func doctorLooked(r *doctor.Report) string {
+// doctorInput describes the input.
+func doctorInput(r *doctor.Report) string {
 	out := "Looked at " + count(r.Summary.Nodes, "node")
 	if r.Source != "" {
 		out += " of " + visible(r.Source)
 	}
 	if r.Summary.Probed == 0 {
-		return out + ", from outside: --probe looks from inside."
+		return out + ", from outside. Look from inside with --probe."
 	}
 	return fmt.Sprintf("%s, %d of them from inside.", out, r.Summary.Probed)
 }
 
+// doctorTotals returns the totals in words.
 func doctorTotals(s doctor.Summary) string {
 	total := s.OK + s.Note + s.Unknown + s.Warning + s.Blocker
 	return fmt.Sprintf("%s: %s, %s, %d unknown, %s, %d ok",
 		count(total, "check"), count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Unknown, count(s.Note, "note"), s.OK)
 }
 
-// writeDoctorJUnit writes a suite for each area and each node. Blockers fail,
-// and what is unknown is skipped.
+// writeDoctorJUnit writes a suite for each area and each node. Blockers fail, and unknown
+// checks are skipped.
 func writeDoctorJUnit(w io.Writer, r *doctor.Report) error {
 	out := &junitSuites{Name: "kubectl nadra doctor"}
 	at := map[string]*junitSuite{}
@@ -148,18 +152,19 @@ func writeDoctorJUnit(w io.Writer, r *doctor.Report) error {
 	return encodeXML(w, out)
 }
 
+// addCheck adds a case for a check.
 func (s *junitSuite) addCheck(c doctor.Check) {
 	one := junitCase{ClassName: visible(c.Area), Name: visible(c.ID)}
-	said := visible(string(c.Status) + ": " + c.What)
+	text := visible(string(c.Status) + ": " + c.What)
 	switch c.Status {
 	case doctor.Blocker:
-		one.Failure = &junitFailure{Message: said, Type: "blocker", Text: visible(c.Why) + "\nWhat to do: " + visible(c.Do)}
+		one.Failure = &junitFailure{Message: text, Type: "blocker", Text: visible(c.Why) + "\nWhat to do: " + visible(c.Do)}
 		s.Failures++
 	case doctor.Unknown:
-		one.Skipped = &junitSkipped{Message: said}
+		one.Skipped = &junitSkipped{Message: text}
 		s.Skipped++
 	default:
-		one.SystemOut = said
+		one.SystemOut = text
 	}
 	s.Tests++
 	s.Cases = append(s.Cases, one)

@@ -36,7 +36,7 @@ func TestDoctorGolden(t *testing.T) {
 	}
 }
 
-// What programs count is what the report says.
+// TestDoctorJUnitCounts checks the counts of the JUnit form.
 func TestDoctorJUnitCounts(t *testing.T) {
 	r := doctorReport(t)
 	var b strings.Builder
@@ -63,7 +63,8 @@ func TestDoctorUnknownFormat(t *testing.T) {
 	}
 }
 
-// Nobody takes half a report for a whole one, or a terminal's escape for text.
+// TestDoctorIsRobust checks that errors of the writer are returned, and escape sequences
+// shown.
 func TestDoctorIsRobust(t *testing.T) {
 	r := doctorReport(t)
 	for _, format := range DoctorFormats() {
@@ -83,7 +84,8 @@ func TestDoctorIsRobust(t *testing.T) {
 	}
 }
 
-// The page shows lines of the golden; an ellipsis leaves out what follows.
+// TestDoctorIsDocumented checks that the page shows lines of the golden file. An ellipsis
+// leaves out the rest of a line.
 func TestDoctorIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// identity is an object without its API version: owners are named, and
-// manifests are kept, with whichever version was at hand.
+// identity is an object without its API version, which may differ between owner references
+// and manifests.
 type identity struct{ kind, namespace, name string }
 
 func identityOf(o translate.ObjectRef) identity { return identity{o.Kind, o.Namespace, o.Name} }
 
-// fold lists the workloads but for those that another one made, that ask for the
-// same networks and that nothing else is said of; of those the pods are counted. It returns, too, the
-// objects that are not listed.
+// fold lists the workloads, except those that another workload owns, that ask for the same
+// networks and that have no findings of their own. It counts the pods among these, and also
+// returns the objects that are not listed.
 func fold(verdicts []translate.Verdict) (listed []Workload, folded map[translate.ObjectRef]bool) {
 	f := folding{verdicts: verdicts, places: map[identity][]int{}}
 	for i, v := range verdicts {
@@ -39,21 +39,22 @@ func fold(verdicts []translate.Verdict) (listed []Workload, folded map[translate
 	listed = make([]Workload, 0, len(roots))
 	for _, i := range roots {
 		listed = append(listed, Workload{Verdict: verdicts[i], Pods: pods[i]})
-		// Files may have several objects of one name: what is said of one that
-		// is listed must not get lost with one that is not.
+		// Files may have several objects of one name: findings of a listed object
+		// must not be left out with those of a folded one.
 		delete(folded, verdicts[i].Object)
 	}
 	slices.SortStableFunc(listed, func(a, b Workload) int { return compareRefs(a.Object, b.Object) })
 	return listed, folded
 }
 
+// folding finds owners of workloads.
 type folding struct {
 	verdicts []translate.Verdict
 	places   map[identity][]int
 }
 
-// root is the topmost owner that asks for what the i-th workload asks for. In
-// a circle of owners everybody stands alone.
+// root returns the topmost owner that asks for the same networks as the i-th workload. In
+// a circle of owners, each workload is its own root.
 func (f *folding) root(i int) int {
 	seen := map[int]bool{i: true}
 	at := i
@@ -70,7 +71,7 @@ func (f *folding) root(i int) int {
 	}
 }
 
-// owner finds the owner of a workload, if it is there with the same networks.
+// owner returns the owner of a workload, if the input has it with the same networks.
 func (f *folding) owner(i int) (int, bool) {
 	v := f.verdicts[i]
 	if v.Owner == nil {
@@ -78,21 +79,20 @@ func (f *folding) owner(i int) (int, bool) {
 	}
 	id := identityOf(*v.Owner)
 	if id.namespace == "" {
-		// Owner references have none: owners are where their objects are.
+		// Owner references have no namespace: it is the object's.
 		id.namespace = v.Object.Namespace
 	}
 	for _, at := range f.places[id] {
-		if slices.Equal(f.verdicts[at].Networks, v.Networks) && saysNoMore(v.Codes, f.verdicts[at].Codes) {
+		if slices.Equal(f.verdicts[at].Networks, v.Networks) && covered(v.Codes, f.verdicts[at].Codes) {
 			return at, true
 		}
 	}
 	return 0, false
 }
 
-// saysNoMore reports whether all that is said of an object is said of its owner,
-// too, but that it has one. Admission may have made the object what its owner
-// is not.
-func saysNoMore(codes, owners []translate.Code) bool {
+// covered reports whether the owner has all findings of an object, besides the one that the
+// object has an owner. Admission may have changed the object.
+func covered(codes, owners []translate.Code) bool {
 	return !slices.ContainsFunc(codes, func(c translate.Code) bool {
 		return c != translate.OwnedWorkload && !slices.Contains(owners, c)
 	})

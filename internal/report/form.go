@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// form is one that a report can be written in.
+// form is a format of a kind of report.
 type form[T any] struct {
 	name  string
 	write func(io.Writer, T) error
 }
 
+// namesOf returns the names of formats.
 func namesOf[T any](forms []form[T]) []string {
 	names := make([]string, 0, len(forms))
 	for _, f := range forms {
@@ -22,8 +23,7 @@ func namesOf[T any](forms []form[T]) []string {
 	return names
 }
 
-// writeForm writes a report in the form of a name; what is what it is, for
-// errors.
+// writeForm writes a report in the named format. what names the report in errors.
 func writeForm[T any](w io.Writer, what string, forms []form[T], name string, r T) error {
 	for _, f := range forms {
 		if f.name != name {
@@ -39,9 +39,10 @@ func writeForm[T any](w io.Writer, what string, forms []form[T], name string, r 
 		}
 		return nil
 	}
-	return fmt.Errorf("%q is no format of %s: there are %s", name, what, strings.Join(namesOf(forms), ", "))
+	return fmt.Errorf("%q is not a format of %s: use one of %s", name, what, strings.Join(namesOf(forms), ", "))
 }
 
+// encodeXML writes v as indented XML.
 func encodeXML(w io.Writer, v any) error {
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err

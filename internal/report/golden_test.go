@@ -28,7 +28,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// trimPage takes out of the page what is in files of its own.
+// trimPage removes style and script, which have their own files, from the page.
 func trimPage(text string) string {
 	for _, asset := range []struct{ text, name string }{
 		{htmlStyle, "style"}, {htmlScript, "script"}, {escaped(digest(htmlStyle)), "digest of the style"}, {escaped(digest(htmlScript)), "digest of the script"},
@@ -38,12 +38,12 @@ func trimPage(text string) string {
 	return text
 }
 
-// escaped is a digest as an attribute has it.
+// escaped returns a digest as in an attribute.
 func escaped(digest string) string { return strings.ReplaceAll(digest, "+", "&#43;") }
 
 func TestUnknownFormat(t *testing.T) {
 	err := Write(&strings.Builder{}, "xml", Build(Input{}))
-	if err == nil || !strings.Contains(err.Error(), `"xml" is no format`) || !strings.Contains(err.Error(), strings.Join(Formats(), ", ")) {
+	if err == nil || !strings.Contains(err.Error(), `"xml" is not a format`) || !strings.Contains(err.Error(), strings.Join(Formats(), ", ")) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -60,7 +60,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Nobody takes half a report for a whole one.
+// TestWriteTellsErrors checks that Write returns the errors of the writer.
 func TestWriteTellsErrors(t *testing.T) {
 	r := Build(large(300))
 	for _, format := range Formats() {
@@ -72,7 +72,7 @@ func TestWriteTellsErrors(t *testing.T) {
 	}
 }
 
-// Every link within the page leads somewhere, with a baseline, too.
+// TestPageLinks checks that every link within the page has a target, also with a baseline.
 func TestPageLinks(t *testing.T) {
 	for name, r := range reports() {
 		text := written(t, "html", r)

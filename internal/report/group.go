@@ -9,11 +9,11 @@ import (
 
 // group has the findings of one code.
 type group struct {
-	Finding  // the first, for what all have in common
+	Finding  // the first one, for what all have in common
 	findings []Finding
 }
 
-// groups are the findings by code, the worst first.
+// groups returns the findings by code, the worst first.
 func groups(findings []Finding) []group {
 	places := map[translate.Code]int{}
 	var out []group
@@ -32,39 +32,40 @@ func groups(findings []Finding) []group {
 	return out
 }
 
-// said has the findings by what they are about.
-type said struct {
-	workloads, networks [][]Finding // as the report's
-	others              []about
+// byObject has the findings by their object.
+type byObject struct {
+	workloads, networks [][]Finding // in the report's order
+	others              []objectFindings
 }
 
-// about has the findings of an object that is neither workload nor network.
-type about struct {
+// objectFindings has the findings of an object.
+type objectFindings struct {
 	object   translate.ObjectRef
 	findings []Finding
 }
 
-func (a about) codes() []translate.Code {
+// codes returns the codes of the findings.
+func (o objectFindings) codes() []translate.Code {
 	var out []translate.Code
-	for _, f := range a.findings {
+	for _, f := range o.findings {
 		out = append(out, f.Code)
 	}
 	return out
 }
 
-// saidOf sorts the findings to their objects.
-func saidOf(r *Report) said {
-	s := said{workloads: make([][]Finding, len(r.Workloads)), networks: make([][]Finding, len(r.Networks))}
-	homes := map[translate.ObjectRef][]home{}
+// findingsByObject sorts the report's findings by their object.
+func findingsByObject(r *Report) byObject {
+	s := byObject{workloads: make([][]Finding, len(r.Workloads)), networks: make([][]Finding, len(r.Networks))}
+	slots := map[translate.ObjectRef][]slot{}
 	for i, w := range r.Workloads {
-		homes[w.Object] = append(homes[w.Object], home{w.Position, &s.workloads[i]})
+		slots[w.Object] = append(slots[w.Object], slot{w.Position, &s.workloads[i]})
 	}
 	for i, n := range r.Networks {
-		homes[n.Object] = append(homes[n.Object], home{n.Position, &s.networks[i]})
+		slots[n.Object] = append(slots[n.Object], slot{n.Position, &s.networks[i]})
 	}
 	others := map[translate.ObjectRef]int{}
 	for _, f := range r.Findings {
-		if at := nearest(homes[f.Object], f.Position); at != nil {
+		if at := nearest(slots[f.Object], f.Position); at != nil {
 			*at = append(*at, f)
 			continue
 		}
@@ -72,37 +73,37 @@ func saidOf(r *Report) said {
 		if !found {
 			i = len(s.others)
 			others[f.Object] = i
-			s.others = append(s.others, about{object: f.Object})
+			s.others = append(s.others, objectFindings{object: f.Object})
 		}
 		s.others[i].findings = append(s.others[i].findings, f)
 	}
-	slices.SortStableFunc(s.others, func(a, b about) int { return compareRefs(a.object, b.object) })
+	slices.SortStableFunc(s.others, func(a, b objectFindings) int { return compareRefs(a.object, b.object) })
 	return s
 }
 
-// home is where the findings of an object go.
-type home struct {
+// slot collects the findings of a listed object.
+type slot struct {
 	begins   translate.Position
 	findings *[]Finding
 }
 
-// nearest is that of several objects of one name which begins last before the
-// place.
-func nearest(homes []home, at translate.Position) *[]Finding {
-	var best *home
-	for i, h := range homes {
+// nearest returns the findings of the object that contains a position. Several objects of
+// a file may have one name.
+func nearest(slots []slot, at translate.Position) *[]Finding {
+	var best *slot
+	for i, h := range slots {
 		if h.begins.File != at.File || h.begins.Line > at.Line {
 			continue
 		}
 		if best == nil || h.begins.Line >= best.begins.Line {
-			best = &homes[i]
+			best = &slots[i]
 		}
 	}
 	switch {
 	case best != nil:
 		return best.findings
-	case len(homes) > 0:
-		return homes[0].findings
+	case len(slots) > 0:
+		return slots[0].findings
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ var nasty = []string{
 	strings.Repeat("long ", 500), "{{.}}", "[link](javascript:alert(1))", "javascript:alert(1)", "\u2028", "\ufffe\uffff", "$(id)", "%s%n", "https://evil.example/x", "# h", "---\n", "Y", "no", "190:20:30", "0x1F", "1e3", "~", "null", "2026-11-21",
 }
 
-// hostile has a value in every place that others write.
+// hostile returns a report with a value in every place that others write.
 func hostile(v string) *Report {
 	o := translate.ObjectRef{APIVersion: v, Kind: v, Namespace: v, Name: v}
 	at := translate.Position{File: v, Line: 1, Column: 1}
@@ -50,8 +50,8 @@ func hostile(v string) *Report {
 	}})
 }
 
-// FuzzHostileValues writes a report in every form with a value in every place
-// that others write; without -fuzz it does so with all of nasty.
+// FuzzHostileValues writes a report in every format with a value in every place that others
+// write. Without -fuzz, it does so with all values of nasty.
 func FuzzHostileValues(f *testing.F) {
 	for _, v := range nasty {
 		f.Add(v)
@@ -73,7 +73,7 @@ func checkHostile(t *testing.T, s *jsonschema.Schema, v string) {
 	checkPage(t, written(t, "html", r))
 }
 
-// checkLines holds that nothing reaches a terminal that it would obey.
+// checkLines checks that the text has no control characters for a terminal.
 func checkLines(t *testing.T, format, text string) {
 	t.Helper()
 	for line := range strings.SplitSeq(text, "\n") {
@@ -86,7 +86,7 @@ func checkLines(t *testing.T, format, text string) {
 	}
 }
 
-// checkData holds that JSON and YAML read back to the same.
+// checkData checks that JSON and YAML are parsed to the same report.
 func checkData(t *testing.T, r *Report) {
 	t.Helper()
 	text := written(t, "json", r)
@@ -135,7 +135,7 @@ func checkCSV(t *testing.T, r *Report) {
 	}
 }
 
-// checkMarkdown holds that tables keep their columns and that no markup is left.
+// checkMarkdown checks that tables keep their columns and values have no markup.
 func checkMarkdown(t *testing.T, text string) {
 	t.Helper()
 	columns := 0
@@ -189,8 +189,8 @@ func checkJUnit(t *testing.T, r *Report) {
 	}
 }
 
-// checkPage holds that values are text, that there is one style and one
-// script, both ours, and that nothing is loaded from anywhere.
+// checkPage checks that values are text, that the page has only its own style and script, and
+// that it loads nothing.
 func checkPage(t *testing.T, text string) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(text))

@@ -27,15 +27,15 @@ var (
 	}).Parse(htmlText))
 )
 
-// htmlView is what the page needs beside the report.
+// htmlView is the input of the page's template.
 type htmlView struct {
 	*Report
-	// Policy allows the page its own style and script, and no request at all.
+	// Policy allows the page its own style and script, and no requests.
 	Policy string
 	Style  template.CSS
 	Script template.JS
 	Title  string
-	Looked string
+	Input  string
 	Known  []string
 	Groups []htmlGroup
 	shown  map[translate.Code]bool
@@ -45,15 +45,15 @@ type htmlView struct {
 type htmlGroup struct {
 	Finding
 	Findings []Finding
-	// Open shows the findings at once.
+	// Open shows the findings without a click.
 	Open bool
 }
 
-// codeLink is where a code leads.
+// codeLink is a code with the target of its link.
 type codeLink struct{ Code, To string }
 
-// Links leads to the findings of each code, and to the documentation where the
-// baseline knows all of them.
+// Links returns links to the findings of each code, or to the documentation if the baseline
+// has all of them.
 func (v htmlView) Links(codes []translate.Code) []codeLink {
 	var out []codeLink
 	for _, c := range worstFirst(codes) {
@@ -66,16 +66,15 @@ func (v htmlView) Links(codes []translate.Code) []codeLink {
 	return out
 }
 
-// openFindings is up to how many findings of a blocker are shown at once.
+// openFindings limits the findings of a blocker that are shown without a click.
 const openFindings = 8
 
-// writeHTML writes one file that needs nothing else, for people who will not
-// run a command to read about it.
+// writeHTML writes one self-contained file, for people who do not run the command.
 func writeHTML(w io.Writer, r *Report) error {
 	v := htmlView{
 		Report: r, Style: template.CSS(htmlStyle), Script: template.JS(htmlScript),
 		Policy: policy(), Title: "Networks: what moves to DRA, and what stays",
-		Looked: looked(r), Known: knownWords(r.Summary.Known),
+		Input: inputSentence(r), Known: knownWords(r.Summary.Known),
 		shown: map[translate.Code]bool{},
 	}
 	for _, g := range groups(r.Findings) {
@@ -85,17 +84,19 @@ func writeHTML(w io.Writer, r *Report) error {
 	return htmlPage.Execute(w, v)
 }
 
+// policy returns the page's Content-Security-Policy.
 func policy() string {
 	return fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
 		digest(htmlStyle), digest(htmlScript))
 }
 
+// digest returns the source expression of an inline text.
 func digest(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// verdictKey is a verdict as the page's addresses and classes have it.
+// verdictKey returns a verdict for the page's addresses and classes.
 func verdictKey(r translate.Readiness) string {
 	if r == translate.ReadyNotes {
 		return "notes"
@@ -103,7 +104,7 @@ func verdictKey(r translate.Readiness) string {
 	return visible(string(r))
 }
 
-// lines keeps a message's lines, and makes each of them visible.
+// lines makes each line of a message visible.
 func lines(s string) string {
 	out := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
 	for i, line := range out {

@@ -45,25 +45,15 @@ type junitSkipped struct {
 	Message string `xml:"message,attr"`
 }
 
-// writeJUnit writes a suite for each namespace with a case for each workload,
-// one for the networks and one for what else there is to say; no namespace has
-// the names of these two. Blockers fail.
-func writeJUnit(w io.Writer, r *Report) error {
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(junitOf(r)); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
-}
+// writeJUnit writes a suite for each namespace with a case for each workload, one for the
+// networks and one for other objects; no namespace can have the names of these two.
+// Blockers fail.
+func writeJUnit(w io.Writer, r *Report) error { return encodeXML(w, junitOf(r)) }
 
+// junitOf returns the suites of a report.
 func junitOf(r *Report) *junitSuites {
 	out := &junitSuites{Name: "kubectl nadra scan"}
-	s := saidOf(r)
+	s := findingsByObject(r)
 	for i, w := range r.Workloads {
 		out.suite(w.Object.Namespace).add(w.Object, short(w.Object), w.Position, s.workloads[i])
 	}
@@ -80,7 +70,7 @@ func junitOf(r *Report) *junitSuites {
 	return out
 }
 
-// suite is the last one if it has the name: what comes is sorted.
+// suite returns the suite of a name, which is the last one or new: the input is sorted.
 func (s *junitSuites) suite(name string) *junitSuite {
 	if n := len(s.Suites); n == 0 || s.Suites[n-1].Name != visible(name) {
 		s.Suites = append(s.Suites, &junitSuite{Name: visible(name)})
@@ -88,6 +78,7 @@ func (s *junitSuites) suite(name string) *junitSuite {
 	return s.Suites[len(s.Suites)-1]
 }
 
+// add adds a case for an object.
 func (s *junitSuite) add(o translate.ObjectRef, name string, at translate.Position, findings []Finding) {
 	c := junitCase{ClassName: visible(o.Namespace), Name: visible(name), File: visible(at.File), Line: max(at.Line, 0)}
 	var failures, notes []string

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// writeMarkdown writes what goes into a change ticket, in GitHub's Markdown.
+// writeMarkdown writes a text for a change ticket, in GitHub's Markdown.
 func writeMarkdown(w io.Writer, r *Report) error {
 	p := page{w: w}
 	p.line("# Networks: what moves to DRA, and what stays")
 	p.line("")
-	for _, sentence := range append([]string{looked(r)}, outcome(r)...) {
+	for _, sentence := range append([]string{inputSentence(r)}, outcome(r)...) {
 		p.line("- " + prose(sentence))
 	}
 	p.namespaces(r)
@@ -21,26 +21,30 @@ func writeMarkdown(w io.Writer, r *Report) error {
 	return p.err
 }
 
-// page is Markdown text that is being written.
+// page writes Markdown.
 type page struct {
 	w   io.Writer
 	err error
 }
 
+// line writes a line.
 func (p *page) line(s string) {
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, s+"\n")
 	}
 }
 
+// heading writes a line between empty lines.
 func (p *page) heading(s string) {
 	p.line("")
 	p.line(s)
 	p.line("")
 }
 
+// row writes a row of a table.
 func (p *page) row(cells ...string) { p.line("| " + strings.Join(cells, " | ") + " |") }
 
+// namespaces writes the verdicts of each namespace.
 func (p *page) namespaces(r *Report) {
 	if len(r.Namespaces) == 0 {
 		return
@@ -55,6 +59,7 @@ func (p *page) namespaces(r *Report) {
 	p.row("**all**", fmt.Sprint(t.Total()), fmt.Sprint(t.Ready), fmt.Sprint(t.ReadyNotes), fmt.Sprint(t.Stays))
 }
 
+// workloads writes a row for each workload.
 func (p *page) workloads(r *Report) {
 	if len(r.Workloads) == 0 {
 		return
@@ -67,6 +72,7 @@ func (p *page) workloads(r *Report) {
 	}
 }
 
+// findings writes the findings by code.
 func (p *page) findings(r *Report) {
 	if len(r.Findings) == 0 {
 		return
@@ -85,6 +91,7 @@ func (p *page) findings(r *Report) {
 	}
 }
 
+// explain writes the texts of a code's rule.
 func (p *page) explain(g group) {
 	for _, text := range []string{g.What, g.Why} {
 		if text != "" {
@@ -96,7 +103,7 @@ func (p *page) explain(g group) {
 	p.line("")
 }
 
-// item is a finding below the heading of its code.
+// item returns a finding below the heading of its code.
 func item(f Finding) string {
 	out := code(strings.TrimPrefix(f.Object.Namespace+"/"+short(f.Object), "/"))
 	if f.Field != "" {
@@ -109,6 +116,7 @@ func item(f Finding) string {
 	return out
 }
 
+// codes formats values as code, separated by commas.
 func codes(items []string) string {
 	out := make([]string, 0, len(items))
 	for _, item := range items {
@@ -117,14 +125,14 @@ func codes(items []string) string {
 	return strings.Join(out, ", ")
 }
 
-// address is the place of a link that no character ends early.
+// address escapes the target of a link, so that no character ends it early.
 func address(anchor string) string {
 	path, fragment, _ := strings.Cut(anchor, "#")
 	return strings.NewReplacer("(", "%28", ")", "%29").Replace((&url.URL{Path: path, Fragment: fragment}).String())
 }
 
-// code is a value as it is. A cell ends at a bar even in code, unless it is
-// escaped; an entity is none in code, so such values are no code.
+// code formats a value as code. A bar ends a cell even in code unless it is escaped, and
+// code shows entities as text, so values with a bar are formatted as prose.
 func code(s string) string {
 	if s = visible(s); s == "" {
 		return ""
@@ -135,7 +143,7 @@ func code(s string) string {
 	return "`" + s + "`"
 }
 
-// marks are what Markdown takes for more than text.
+// marks escapes the characters that Markdown does not read as text.
 var marks = func() *strings.Replacer {
 	pairs := []string{"&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "&#124;", "@", "&#64;", "://", "&#58;//"}
 	for _, c := range "\\`*_{}[]#~$" {
@@ -144,5 +152,5 @@ var marks = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// prose is a value as text, on one line.
+// prose formats a value as text on one line.
 func prose(s string) string { return marks.Replace(visible(s)) }

@@ -1,22 +1,45 @@
-// Package report is what `kubectl nadra scan` says, in every form that it says
-// it in. Build decides; the writers only write. It performs no I/O but on the
-// writer that it is given.
+// Package report builds the report of `kubectl nadra scan`, and writes it and the results of
+// other commands in every format. It performs no I/O except on the given writer.
+//
+//	report.go    the report of a scan
+//	build.go     builds it from the result of a scan
+//	fold.go      counts workloads that another one owns as its pods
+//	baseline.go  leaves out findings that an earlier report has
+//	group.go     findings by code, and by object
+//	words.go     names, counts and sentences that several formats share
+//	form.go      formats of a kind of report, and XML
+//	write.go     the formats of a scan, and JSON
+//	table.go     tables for a terminal
+//	wide.go      the same with everything
+//	csv.go       for spreadsheets
+//	yaml.go      YAML in the order of the JSON form
+//	markdown.go  for change tickets
+//	html.go      one HTML file without requests to others
+//	bars.go      its stacked bars
+//	sarif.go     for code hosts
+//	sariflog.go  the objects of SARIF
+//	junit.go     for CI
+//	doctor.go    the report of `kubectl nadra doctor`
+//	verify.go    the differences of `kubectl nadra verify`
+//	canary.go    the plan and the report of its canaries
+//	cleanup.go   what `kubectl nadra cleanup` finds
+//	upgrade.go   the plan and the status of an upgrade
 package report
 
 import "github.com/nadra-dev/nadra/pkg/translate"
 
-// APIVersion and Kind are those of the JSON and YAML forms. Fields are added
-// within a version, never renamed or removed.
+// APIVersion and Kind are those of the JSON and YAML forms. Within a version, fields are
+// added, and never renamed or removed.
 const (
 	APIVersion = "nadra.dev/v1alpha1"
 	Kind       = "ScanReport"
 )
 
-// Report is one scan.
+// Report is the report of a scan.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Source is what was looked at, for people: files, or a cluster's context.
+	// Source names the input for people: files, or a cluster's context.
 	Source     string      `json:"source"`
 	Summary    Summary     `json:"summary"`
 	Namespaces []Namespace `json:"namespaces"`
@@ -25,40 +48,40 @@ type Report struct {
 	Findings   []Finding   `json:"findings"`
 }
 
-// Summary are the totals; they are there also when nothing was found.
+// Summary has the totals. A report without findings has them, too.
 type Summary struct {
 	Files int `json:"files"`
 	// Kinds counts the objects by kind.
 	Kinds map[string]int `json:"kinds"`
-	// Objects is the number of all of them.
+	// Objects counts all of them.
 	Objects   int      `json:"objects"`
 	Workloads Verdicts `json:"workloads"`
 	Networks  Verdicts `json:"networks"`
-	// Pods is the number of those that workloads have made.
+	// Pods counts the pods of the workloads.
 	Pods     int        `json:"pods"`
 	Findings Severities `json:"findings"`
-	// Known is how many findings the baseline has, and that are left out.
+	// Known counts the findings that are left out, because the baseline has them.
 	Known int `json:"known"`
 }
 
-// Verdicts are counts by verdict.
+// Verdicts counts by verdict.
 type Verdicts struct {
 	Ready      int `json:"ready"`
 	ReadyNotes int `json:"readyWithNotes"`
 	Stays      int `json:"stays"`
 }
 
-// Total is the sum.
+// Total returns the sum.
 func (v Verdicts) Total() int { return v.Ready + v.ReadyNotes + v.Stays }
 
-// Severities are counts by severity.
+// Severities counts by severity.
 type Severities struct {
 	Info    int `json:"info"`
 	Warning int `json:"warning"`
 	Blocker int `json:"blocker"`
 }
 
-// Total is the sum.
+// Total returns the sum.
 func (s Severities) Total() int { return s.Info + s.Warning + s.Blocker }
 
 // Namespace has the workloads of one namespace.
@@ -67,23 +90,22 @@ type Namespace struct {
 	Workloads Verdicts `json:"workloads"`
 }
 
-// Workload is one that has to do with networks. Objects that another workload
-// of the input made, and that ask for the same networks, are not listed but
-// counted as its pods.
+// Workload is a workload that uses additional networks. Objects that another workload of
+// the input owns, and that ask for the same networks, are counted as its pods.
 type Workload struct {
 	translate.Verdict
-	// Pods is how many pods it has made, as far as the input has them.
+	// Pods counts its pods, as far as the input has them.
 	Pods int `json:"pods,omitempty"`
 }
 
-// Network is one, and who uses it.
+// Network is a network with its users.
 type Network struct {
 	translate.NetworkVerdict
 	// Users are the workloads that name it, sorted.
 	Users []translate.ObjectRef `json:"users"`
 }
 
-// Finding is one, with what its rule says about it.
+// Finding is a finding with the texts of its rule.
 type Finding struct {
 	translate.Finding
 	Title  string `json:"title"`

@@ -42,7 +42,7 @@ func (s *sampler) look(kind string, n int) {
 	s.result.Looked[kind] += n
 }
 
-// find adds a finding and returns the codes and verdict that follow.
+// find adds a finding and returns the resulting verdict and codes.
 func (s *sampler) find(o translate.ObjectRef, codes []translate.Code, message string) (translate.Readiness, []translate.Code) {
 	verdict := translate.Ready
 	for i, c := range codes {
@@ -87,7 +87,7 @@ func (s *sampler) network(namespace, name string, plugins []string, ipam string,
 	return &s.result.Networks[len(s.result.Networks)-1]
 }
 
-// small has one of everything, for the goldens.
+// small returns an input with one of everything, for the golden files.
 func small(live bool) Input {
 	s := sampler{live: live}
 	s.network("core5g", "n3", []string{"macvlan", "tuning"}, "whereabouts")
@@ -114,8 +114,7 @@ func small(live bool) Input {
 	return Input{Source: "manifests/", Files: 9, Result: s.result}
 }
 
-// large is a cluster as people have them: n workloads in up to eight
-// namespaces.
+// large returns a realistic cluster: n workloads in up to eight namespaces.
 func large(n int) Input {
 	namespaces := []string{"aether-amf", "core5g", "edge-cache", "hpc-train", "monitoring", "ran", "storage", "vms"}
 	names := []string{"amf", "smf", "upf", "du", "cu-cp", "osd", "probe", "trainer", "gateway", "cache", "ingest", "recorder"}

@@ -13,8 +13,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// writeSARIF writes version 2.1.0 of the format that code hosts show findings
-// from.
+// writeSARIF writes SARIF 2.1.0, from which code hosts show findings.
 func writeSARIF(w io.Writer, r *Report) error {
 	run := sarifRun{
 		Tool:    sarifTool{Driver: sarifDriver{Name: "nadra", InformationURI: "https://github.com/nadra-dev/nadra", Rules: []sarifRule{}}},
@@ -40,6 +39,7 @@ func writeSARIF(w io.Writer, r *Report) error {
 	return e.Encode(sarifLog{Schema: sarifSchema, Version: "2.1.0", Runs: []sarifRun{run}})
 }
 
+// sarifRuleOf returns the rule of a code.
 func sarifRuleOf(g group) sarifRule {
 	title := g.Title
 	if title == "" {
@@ -52,6 +52,7 @@ func sarifRuleOf(g group) sarifRule {
 	}
 }
 
+// sarifLevel returns the level of a severity.
 func sarifLevel(s translate.Severity) string {
 	switch s {
 	case translate.Blocker:
@@ -62,8 +63,8 @@ func sarifLevel(s translate.Severity) string {
 	return "note"
 }
 
-// sarifLocationOf has the place in a file only where there is one: what comes
-// from a cluster is named by its object alone.
+// sarifLocationOf returns the location of a finding. Objects of a cluster have no place in a
+// file.
 func sarifLocationOf(f Finding) sarifLocation {
 	name := strings.TrimPrefix(f.Object.Namespace+"/"+f.Object.Kind+"/"+f.Object.Name, "/")
 	out := sarifLocation{LogicalLocations: []sarifLogical{{Name: f.Object.String(), FullyQualifiedName: name, Kind: "object"}}}
@@ -79,8 +80,7 @@ func sarifLocationOf(f Finding) sarifLocation {
 	return out
 }
 
-// sarifArtifactOf escapes a file's name. A relative one is so to the folder of
-// the sources, wherever that is.
+// sarifArtifactOf escapes a file's name. A relative name is relative to the sources' folder.
 func sarifArtifactOf(file string) sarifArtifact {
 	if path.IsAbs(file) {
 		return sarifArtifact{URI: (&url.URL{Scheme: "file", Path: file}).String()}
@@ -88,12 +88,13 @@ func sarifArtifactOf(file string) sarifArtifact {
 	return sarifArtifact{URI: (&url.URL{Path: file}).String(), URIBaseID: "%SRCROOT%"}
 }
 
-// fingerprints tell findings apart without lines, which move: the second of
-// equal ones has another than the first.
-type fingerprints map[sameness]int
+// fingerprints distinguishes findings without lines, which move. It counts equal findings,
+// which have different fingerprints.
+type fingerprints map[findingKey]int
 
+// of returns the fingerprint of a finding.
 func (p fingerprints) of(f Finding) string {
-	key := samenessOf(f)
+	key := keyOf(f)
 	p[key]++
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %d", key.code, key.object.kind, key.object.namespace, key.object.name, key.field, p[key]))
 	return hex.EncodeToString(sum[:16])

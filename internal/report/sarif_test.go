@@ -11,7 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// schema is that of the standard; see testdata/README.md.
+// schema returns the standard's schema; see testdata/README.md.
 func schema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
 	f, err := os.Open("testdata/sarif-schema-2.1.0.json")
@@ -66,7 +66,7 @@ func sarifResults(t testing.TB, r *Report) []sarifResult {
 	return log.Runs[0].Results
 }
 
-// Fingerprints are all different, and stay when lines move and messages change.
+// TestFingerprints checks that fingerprints differ, and stay when lines and messages change.
 func TestFingerprints(t *testing.T) {
 	before := small(false)
 	before.Result.Findings = append(before.Result.Findings, before.Result.Findings...)

@@ -2,7 +2,7 @@ package report
 
 const sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
-// The part of the format's objects that nadra has something to say in.
+// The objects and properties of SARIF that nadra writes.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`

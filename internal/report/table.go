@@ -11,12 +11,12 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// listed is how many items of a list a cell of the table shows, and cellWidth
-// how much of a word.
+// listed limits the items of a list in a cell of the table, and cellWidth the characters of
+// an item.
 const listed, cellWidth = 3, 60
 
-// writeTable writes what people read first: the workloads, what else there is
-// to say, what the codes mean in a line each, and the totals.
+// writeTable writes the default format: the workloads, other objects with findings, what the
+// codes mean in a line each, and the totals.
 func writeTable(w io.Writer, r *Report) error {
 	s := sheet{w: w}
 	s.table("NAMESPACE\tWORKLOAD\tNETWORKS\tVERDICT\tFINDINGS", len(r.Workloads), func(i int) []string {
@@ -38,20 +38,21 @@ func writeTable(w io.Writer, r *Report) error {
 	return s.err
 }
 
-// sheet is a page of tables with an empty line between them.
+// sheet writes tables with an empty line between them.
 type sheet struct {
 	w     io.Writer
 	began bool
 	err   error
 }
 
+// println writes a line.
 func (s *sheet) println(line string) {
 	if s.err == nil {
 		_, s.err = fmt.Fprintln(s.w, line)
 	}
 }
 
-// gap parts what follows from what is there.
+// gap writes an empty line, unless nothing is written yet.
 func (s *sheet) gap() {
 	if s.began {
 		s.println("")
@@ -59,7 +60,7 @@ func (s *sheet) gap() {
 	s.began = true
 }
 
-// table writes n rows under a header, or nothing where there is none.
+// table writes n rows under a header, or nothing without rows.
 func (s *sheet) table(header string, n int, row func(int) []string) {
 	if n == 0 || s.err != nil {
 		return
@@ -79,6 +80,7 @@ func (s *sheet) table(header string, n int, row func(int) []string) {
 	}
 }
 
+// legend writes what the codes mean.
 func (s *sheet) legend(r *Report) {
 	all := groups(r.Findings)
 	s.table("CODE\tCOUNT\tSEVERITY\tMEANING", len(all), func(i int) []string {
@@ -86,9 +88,10 @@ func (s *sheet) legend(r *Report) {
 	})
 }
 
+// totals writes the totals.
 func (s *sheet) totals(r *Report) {
 	s.gap()
-	s.println(looked(r))
+	s.println(inputSentence(r))
 	for _, line := range outcome(r) {
 		s.println(line)
 	}
@@ -97,18 +100,19 @@ func (s *sheet) totals(r *Report) {
 	}
 }
 
-// elsewhere are the objects with findings that are no workloads of the table.
-func elsewhere(r *Report) []about {
-	s := saidOf(r)
-	var out []about
+// elsewhere returns the objects with findings that are not workloads.
+func elsewhere(r *Report) []objectFindings {
+	s := findingsByObject(r)
+	var out []objectFindings
 	for i, findings := range s.networks {
 		if len(findings) > 0 {
-			out = append(out, about{r.Networks[i].Object, findings})
+			out = append(out, objectFindings{r.Networks[i].Object, findings})
 		}
 	}
 	return append(out, s.others...)
 }
 
+// worst returns the worst severity.
 func worst(findings []Finding) translate.Severity {
 	out := translate.Info
 	for _, f := range findings {
@@ -119,6 +123,7 @@ func worst(findings []Finding) translate.Severity {
 	return out
 }
 
+// withPods adds the number of pods to a name.
 func withPods(name string, pods int) string {
 	if pods == 0 {
 		return name
@@ -126,7 +131,7 @@ func withPods(name string, pods int) string {
 	return fmt.Sprintf("%s (%d)", name, pods)
 }
 
-// some are the first items of a list, and how many more there are.
+// some returns the first items of a list, and the number of others.
 func some(items []string) string {
 	if len(items) <= listed {
 		return joined(items, cut)
@@ -134,6 +139,7 @@ func some(items []string) string {
 	return fmt.Sprintf("%s,+%d", joined(items[:listed-1], cut), len(items)-listed+1)
 }
 
+// joined joins items after changing each.
 func joined(items []string, each func(string) string) string {
 	out := make([]string, 0, len(items))
 	for _, item := range items {
@@ -142,6 +148,7 @@ func joined(items []string, each func(string) string) string {
 	return strings.Join(out, ",")
 }
 
+// cut shortens a text to the width of a cell.
 func cut(s string) string {
 	if s = visible(s); utf8.RuneCountInString(s) > cellWidth {
 		return string([]rune(s)[:cellWidth-1]) + "…"
@@ -149,6 +156,7 @@ func cut(s string) string {
 	return s
 }
 
+// dash returns "-" for an empty cell.
 func dash(s string) string {
 	if s == "" {
 		return "-"
@@ -156,7 +164,7 @@ func dash(s string) string {
 	return s
 }
 
-// trimmed takes the blanks off the ends of lines that a tabwriter leaves.
+// trimmed removes the blanks that a tabwriter leaves at the ends of lines.
 type trimmed struct {
 	w       io.Writer
 	pending int

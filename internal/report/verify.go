@@ -11,7 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// verifyFormats has every form of what verify says of a snapshot.
+// verifyFormats lists the formats of verify's report.
 var verifyFormats = []form[*snapshot.Report]{
 	{"table", writeVerifyTable},
 	{"json", func(w io.Writer, r *snapshot.Report) error { return encodeJSON(w, r) }},
@@ -20,25 +20,25 @@ var verifyFormats = []form[*snapshot.Report]{
 	{"markdown", writeVerifyMarkdown},
 }
 
-// VerifyFormats are the names of the forms that WriteVerify and WriteCanary know.
+// VerifyFormats returns the names of the formats that WriteVerify and WriteCanary accept.
 func VerifyFormats() []string { return namesOf(verifyFormats) }
 
-// WriteVerify writes what verify says in one of its forms.
+// WriteVerify writes verify's report in a format.
 func WriteVerify(w io.Writer, format string, r *snapshot.Report) error {
 	return writeForm(w, "the differences", verifyFormats, format, r)
 }
 
-// saidAlike are differences that say the same of several pods.
-type saidAlike struct {
+// foldedDifference is the same difference of several pods.
+type foldedDifference struct {
 	snapshot.Difference
 	pods []string
 }
 
-// foldDifferences brings those together that say the same of pods of one
-// workload, in the order of the first of each.
-func foldDifferences(list []snapshot.Difference) []saidAlike {
+// foldDifferences joins equal differences of the pods of a workload, in the order of the
+// first of each.
+func foldDifferences(list []snapshot.Difference) []foldedDifference {
 	type key struct{ code, namespace, workload, iface, message string }
-	var out []saidAlike
+	var out []foldedDifference
 	at := map[key]int{}
 	for _, d := range list {
 		k := key{string(d.Code), d.Namespace, workloadOf(d), d.Interface, d.Message}
@@ -46,7 +46,7 @@ func foldDifferences(list []snapshot.Difference) []saidAlike {
 		if !seen {
 			i = len(out)
 			at[k] = i
-			out = append(out, saidAlike{Difference: d})
+			out = append(out, foldedDifference{Difference: d})
 		}
 		if d.Pod != "" {
 			out[i].pods = append(out[i].pods, podOf(d))
@@ -55,8 +55,8 @@ func foldDifferences(list []snapshot.Difference) []saidAlike {
 	return out
 }
 
-// workloadOf is a difference's workload in short; of a pod that nothing makes
-// anew, the pod.
+// workloadOf returns the short name of a difference's workload, or of its pod if no workload
+// owns that.
 func workloadOf(d snapshot.Difference) string {
 	switch {
 	case d.Workload != nil:
@@ -69,11 +69,12 @@ func workloadOf(d snapshot.Difference) string {
 	return ""
 }
 
+// shortWorkload returns a workload's short name.
 func shortWorkload(w snapshot.Workload) string {
 	return short(translate.ObjectRef{Kind: w.Kind, Name: w.Name})
 }
 
-// podOf names the pod, and its successor where that is called otherwise.
+// podOf names the pod, and its successor if that has another name.
 func podOf(d snapshot.Difference) string {
 	if d.NowPod != "" {
 		return d.Pod + "→" + d.NowPod
@@ -81,10 +82,10 @@ func podOf(d snapshot.Difference) string {
 	return d.Pod
 }
 
-// counting are the differences that are not expected, the worst first.
-func counting(r *snapshot.Report) []saidAlike {
+// unexpected returns the differences that are not expected, the worst first.
+func unexpected(r *snapshot.Report) []foldedDifference {
 	all := foldDifferences(r.Differences)
-	var out []saidAlike
+	var out []foldedDifference
 	for _, severity := range []snapshot.Severity{snapshot.Blocker, snapshot.Warning} {
 		for _, d := range all {
 			if d.Severity == severity {
@@ -95,15 +96,15 @@ func counting(r *snapshot.Report) []saidAlike {
 	return out
 }
 
-// ofCode is one code of a report, and how often it is there.
-type ofCode struct {
+// codeCount is a code of a report with its number of differences.
+type codeCount struct {
 	snapshot.Rule
 	count int
 }
 
-// codesOf are those of a report, the worst first.
-func codesOf(r *snapshot.Report) []ofCode {
-	var out []ofCode
+// codesOf returns the codes of a report, the worst first.
+func codesOf(r *snapshot.Report) []codeCount {
+	var out []codeCount
 	for _, severity := range snapshot.Severities() {
 		for _, rule := range snapshot.Rules() {
 			n := 0
@@ -113,18 +114,17 @@ func codesOf(r *snapshot.Report) []ofCode {
 				}
 			}
 			if n > 0 && rule.Severity == severity {
-				out = append(out, ofCode{rule, n})
+				out = append(out, codeCount{rule, n})
 			}
 		}
 	}
 	return out
 }
 
-// writeVerifyTable writes what counts a line each, what the codes mean, and the
-// totals.
+// writeVerifyTable writes unexpected differences, what the codes mean, and the totals.
 func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
 	s := sheet{w: w}
-	rows := counting(r)
+	rows := unexpected(r)
 	s.table("NAMESPACE\tWORKLOAD\tPODS\tCODE\tSEVERITY\tDIFFERENCE", len(rows), func(i int) []string {
 		d := rows[i]
 		return []string{cut(d.Namespace), cut(workloadOf(d.Difference)), some(d.pods), string(d.Code), string(d.Severity), d.Message}
@@ -142,7 +142,7 @@ func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
 	return s.err
 }
 
-// comparedWords says what was gone through.
+// comparedWords describes what was compared.
 func comparedWords(r *snapshot.Report) string {
 	out := fmt.Sprintf("Compared %s with %s", count(r.Summary.Pods, "pod"), count(r.Summary.Interfaces, "interface"))
 	if r.Summary.Missing > 0 {
@@ -151,6 +151,7 @@ func comparedWords(r *snapshot.Report) string {
 	return fmt.Sprintf("%s. Then: %s. Now: %s.", out, sideWords(r.Was), sideWords(r.Now))
 }
 
+// isAre returns the verb for a number.
 func isAre(n int) string {
 	if n == 1 {
 		return "is"
@@ -158,7 +159,7 @@ func isAre(n int) string {
 	return "are"
 }
 
-// sideWords is a snapshot in a few words.
+// sideWords describes a snapshot.
 func sideWords(s snapshot.Side) string {
 	words := []string{visible(s.Source), visible(s.Taken)}
 	out := strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
@@ -169,14 +170,14 @@ func sideWords(s snapshot.Side) string {
 	return strings.TrimPrefix(out+", "+from, ", ")
 }
 
-// verifyOutcome is what came of it, in a sentence.
+// verifyOutcome counts the differences in a sentence.
 func verifyOutcome(s snapshot.Summary) string {
 	out := "No difference."
 	switch {
 	case s.Blocker+s.Warning > 0:
 		out = fmt.Sprintf("%s: %s, %s, %d expected.", count(s.Total(), "difference"), count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Expected)
 	case s.Expected > 0:
-		out = fmt.Sprintf("No difference that counts; %d expected.", s.Expected)
+		out = fmt.Sprintf("No unexpected difference; %d expected.", s.Expected)
 	}
 	if s.Ignored > 0 {
 		out += fmt.Sprintf(" %d ignored.", s.Ignored)
@@ -194,7 +195,7 @@ func writeVerifyJUnit(w io.Writer, r *snapshot.Report) error {
 		}
 		out.suite(one.Namespace).addDifferences(visible(one.Namespace), shortWorkload(one.Workload), r.Differences, mine)
 	}
-	// What has no workload that was compared.
+	// The differences of other objects.
 	rest := func(d snapshot.Difference) bool {
 		return !slices.ContainsFunc(r.Workloads, func(one snapshot.WorkloadResult) bool {
 			return d.Namespace == one.Namespace && workloadOf(d) == shortWorkload(one.Workload)
@@ -208,6 +209,7 @@ func writeVerifyJUnit(w io.Writer, r *snapshot.Report) error {
 	return encodeXML(w, out)
 }
 
+// addDifferences adds a case for the differences that mine selects.
 func (s *junitSuite) addDifferences(class, name string, all []snapshot.Difference, mine func(snapshot.Difference) bool) {
 	one := junitCase{ClassName: class, Name: visible(name)}
 	var failures, notes []string
@@ -231,14 +233,14 @@ func (s *junitSuite) addDifferences(class, name string, all []snapshot.Differenc
 	s.Cases = append(s.Cases, one)
 }
 
-// writeVerifyMarkdown writes what goes into a change ticket.
+// writeVerifyMarkdown writes a text for a change ticket.
 func writeVerifyMarkdown(w io.Writer, r *snapshot.Report) error {
 	p := page{w: w}
 	p.line("# Networks of pods, before and after")
 	p.line("")
 	p.line("- " + prose(comparedWords(r)))
 	p.line("- " + prose(verifyOutcome(r.Summary)))
-	if rows := counting(r); len(rows) > 0 {
+	if rows := unexpected(r); len(rows) > 0 {
 		p.heading("## Differences")
 		p.row("Namespace", "Workload", "Pods", "Code", "Severity", "Difference")
 		p.row("---", "---", "---", "---", "---", "---")
@@ -265,6 +267,7 @@ func writeVerifyMarkdown(w io.Writer, r *snapshot.Report) error {
 	return p.err
 }
 
+// linkOf links a code to the documentation.
 func linkOf(c snapshot.Code) string {
 	return "[" + prose(string(c)) + "](" + docs + address(c.Anchor()) + ")"
 }

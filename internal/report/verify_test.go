@@ -13,7 +13,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/snapshot"
 )
 
-// upf is a pod of a StatefulSet as Multus has attached it.
+// upf returns a pod of a StatefulSet with networks of Multus.
 func upf(ordinal int, uid, node string) snapshot.Pod {
 	at := []string{"10", "11", "12"}[ordinal]
 	name := "upf-" + []string{"0", "1", "2"}[ordinal]
@@ -37,8 +37,8 @@ func osd(name, node string) snapshot.Pod {
 	}
 }
 
-// verifyReport is of a move in which a pod has lost much, another waits, and a
-// DaemonSet's have a smaller MTU.
+// verifyReport returns the report of a move in which a pod has lost networks, another waits,
+// and a DaemonSet's pods have a smaller MTU.
 func verifyReport(t *testing.T) *snapshot.Report {
 	t.Helper()
 	networks := []snapshot.Network{
@@ -76,7 +76,7 @@ func verifyReport(t *testing.T) *snapshot.Report {
 	return r
 }
 
-// sameReport has nothing but expected differences.
+// sameReport returns a report with only expected differences.
 func sameReport(t *testing.T) *snapshot.Report {
 	t.Helper()
 	was := &snapshot.Snapshot{Pods: []snapshot.Pod{upf(0, "u0", "worker-1")}}
@@ -163,7 +163,7 @@ func TestVerifyGolden(t *testing.T) {
 	}
 }
 
-// The page shows what the goldens have.
+// TestVerifyIsDocumented checks that the page shows the golden files.
 func TestVerifyIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/migration.md")
 	if err != nil {
@@ -188,7 +188,7 @@ func TestCanaryFormats(t *testing.T) {
 	}
 }
 
-// What programs count is what the reports say.
+// TestVerifyJUnitCounts checks the counts of the JUnit form.
 func TestVerifyJUnitCounts(t *testing.T) {
 	for name, test := range map[string]struct {
 		write                    func(*strings.Builder) error
@@ -215,7 +215,8 @@ func TestVerifyJUnitCounts(t *testing.T) {
 	}
 }
 
-// Nobody takes half a report for a whole one, or a terminal's escape for text.
+// TestVerifyIsRobust checks that errors of the writer are returned, and escape sequences
+// shown.
 func TestVerifyIsRobust(t *testing.T) {
 	hostile := &snapshot.Report{
 		Was: snapshot.Side{Source: "x\x1b"},
@@ -248,7 +249,7 @@ func TestVerifyIsRobust(t *testing.T) {
 	if err := WriteVerify(&strings.Builder{}, "csv", verifyReport(t)); err == nil || !strings.Contains(err.Error(), "table, json, yaml, junit, markdown") {
 		t.Errorf("the error is %v", err)
 	}
-	if err := WritePlan(&strings.Builder{}, "junit", canaryPlan()); err == nil || !strings.Contains(err.Error(), "there are table, json, yaml") {
+	if err := WritePlan(&strings.Builder{}, "junit", canaryPlan()); err == nil || !strings.Contains(err.Error(), "use one of table, json, yaml") {
 		t.Errorf("the error is %v", err)
 	}
 }

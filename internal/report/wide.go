@@ -8,7 +8,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// writeWide writes all that the table leaves out, and shortens nothing.
+// writeWide writes what the table leaves out, too, and shortens nothing.
 func writeWide(w io.Writer, r *Report) error {
 	s := sheet{w: w}
 	s.table("NAMESPACE\tWORKLOAD\tNETWORKS\tFEATURES\tVERDICT\tFINDINGS\tPLACE", len(r.Workloads), func(i int) []string {
@@ -31,7 +31,7 @@ func writeWide(w io.Writer, r *Report) error {
 	return s.err
 }
 
-// findings are printed as compilers do, so that editors find the place.
+// findings writes findings like a compiler's errors, so that editors find the place.
 func (s *sheet) findings(findings []Finding) {
 	if len(findings) == 0 {
 		return
@@ -42,7 +42,7 @@ func (s *sheet) findings(findings []Finding) {
 	}
 }
 
-// sentence is a finding on one line.
+// sentence returns a finding on one line.
 func sentence(f Finding) string {
 	at := place(f.Position)
 	if at != "" {
@@ -51,7 +51,7 @@ func sentence(f Finding) string {
 	return fmt.Sprintf("%s%s %s: %s", at, f.Severity, f.Code, statement(f))
 }
 
-// statement is what a finding says, and of which field.
+// statement returns a finding's object, field and message.
 func statement(f Finding) string {
 	out := f.Object.String()
 	if f.Field != "" {
@@ -60,8 +60,7 @@ func statement(f Finding) string {
 	return out + ": " + f.Message
 }
 
-// userNames are those who use a network, with the namespace where it is
-// another.
+// userNames returns the users of a network.
 func userNames(n Network) []string {
 	var out []string
 	for _, u := range n.Users {
@@ -70,6 +69,7 @@ func userNames(n Network) []string {
 	return out
 }
 
+// userName returns a user's name, with its namespace unless it is the network's.
 func userName(n Network, user translate.ObjectRef) string {
 	if user.Namespace == n.Object.Namespace {
 		return short(user)

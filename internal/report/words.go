@@ -13,10 +13,10 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// docs is where anchors are found.
+// docs is the address of the documentation.
 const docs = "https://github.com/nadra-dev/nadra/blob/main/"
 
-// count is a number with its noun.
+// count returns a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -24,8 +24,8 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// visible makes one line of a value that others wrote: what does not print, a
-// terminal's escape sequences among it, is shown as Go would write it.
+// visible returns one line for a value of others. It shows characters that do not print,
+// such as a terminal's escape sequences, as Go would write them.
 func visible(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 {
 		return s
@@ -44,11 +44,12 @@ func visible(s string) string {
 	return b.String()
 }
 
-// unprintable takes broken UTF-8 along, which is read as the replacement.
+// unprintable reports whether a character does not print. Broken UTF-8 is read as the
+// replacement character.
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 
-// place is file:line:column as far as they are known: what comes from a
-// cluster has no lines.
+// place returns file:line:column, as far as they are known. Objects of a cluster have no
+// lines.
 func place(p translate.Position) string {
 	out := p.File
 	for _, n := range []int{p.Line, p.Column} {
@@ -60,14 +61,14 @@ func place(p translate.Position) string {
 	return out
 }
 
-// kinds are short names as kubectl has them.
+// kinds has kubectl's short names.
 var kinds = map[string]string{
 	"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds", "Job": "job", "CronJob": "cj", "Pod": "po",
 	"ReplicaSet": "rs", "ReplicationController": "rc", "VirtualMachine": "vm", "VirtualMachineInstance": "vmi",
 	"NetworkAttachmentDefinition": "nad", "ResourceQuota": "quota", "DeploymentConfig": "dc",
 }
 
-// short is an object's name with its kind, e.g. deploy/web.
+// short returns an object's name with its kind, for example deploy/web.
 func short(o translate.ObjectRef) string {
 	kind := kinds[o.Kind]
 	if kind == "" {
@@ -76,11 +77,11 @@ func short(o translate.ObjectRef) string {
 	return strings.Trim(kind+"/"+o.Name, "/")
 }
 
-// local is a network's name as a workload of the namespace would write it.
+// local returns a network's name as a workload of the namespace would write it.
 func local(network, namespace string) string { return strings.TrimPrefix(network, namespace+"/") }
 
-// locals are a workload's networks, each once with how often it is there: a
-// node's eight equal interfaces would fill a line with one word.
+// locals returns a workload's networks, each once with its number: eight equal interfaces
+// would fill a line with one word.
 func locals(w Workload) []string {
 	times := map[string]int{}
 	var names []string
@@ -100,12 +101,12 @@ func locals(w Workload) []string {
 	return out
 }
 
-// rank has the worst severity first.
+// rank returns a severity's place, the worst first.
 func rank(s translate.Severity) int {
 	return slices.Index([]translate.Severity{translate.Blocker, translate.Warning, translate.Info}, s)
 }
 
-// worstFirst has each code once.
+// worstFirst returns each code once, the worst first.
 func worstFirst(codes []translate.Code) []string {
 	severity := func(c translate.Code) int {
 		rule, _ := translate.RuleOf(c)
@@ -122,7 +123,7 @@ func worstFirst(codes []translate.Code) []string {
 	return out
 }
 
-// verdicts is what became of workloads, in words.
+// words returns the counts in words.
 func (v Verdicts) words() string {
 	stay := "stay"
 	if v.Stays == 1 {
@@ -131,13 +132,13 @@ func (v Verdicts) words() string {
 	return fmt.Sprintf("%d ready, %d ready with notes, %d %s", v.Ready, v.ReadyNotes, v.Stays, stay)
 }
 
+// words returns the counts in words.
 func (s Severities) words() string {
 	return fmt.Sprintf("%s, %s, %d info", count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Info)
 }
 
-// looked says what was gone through: a report without findings must not look
-// as though nothing had happened.
-func looked(r *Report) string {
+// inputSentence describes the input, so that a report without findings is not empty.
+func inputSentence(r *Report) string {
 	out := "Looked at " + count(r.Summary.Objects, "object")
 	if r.Summary.Files > 0 {
 		out += " in " + count(r.Summary.Files, "file")
@@ -151,7 +152,7 @@ func looked(r *Report) string {
 	return out + "."
 }
 
-// topKinds are the n most frequent kinds, and how much else there is.
+// topKinds returns the n most frequent kinds, and the number of other objects.
 func topKinds(all map[string]int, n int) string {
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b))
@@ -171,7 +172,7 @@ func topKinds(all map[string]int, n int) string {
 	return strings.Join(parts, ", ")
 }
 
-// outcome says what became of what has to do with networks, a sentence each.
+// outcome describes workloads, networks and findings, with a sentence each.
 func outcome(r *Report) []string {
 	s := r.Summary
 	var out []string
@@ -193,6 +194,7 @@ func outcome(r *Report) []string {
 	return append(out, knownWords(s.Known)...)
 }
 
+// knownWords counts the findings that the baseline has.
 func knownWords(n int) []string {
 	switch n {
 	case 0:

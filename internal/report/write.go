@@ -1,18 +1,12 @@
 package report
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
-	"strings"
 )
 
-// formats has every form of a report, as people should read of them.
-var formats = []struct {
-	name  string
-	write func(io.Writer, *Report) error
-}{
+// formats lists the formats of a scan's report, in the order of the help text.
+var formats = []form[*Report]{
 	{"table", writeTable},
 	{"wide", writeWide},
 	{"json", writeJSON},
@@ -24,35 +18,17 @@ var formats = []struct {
 	{"junit", writeJUnit},
 }
 
-// Formats are the names of the forms that Write knows.
-func Formats() []string {
-	names := make([]string, 0, len(formats))
-	for _, f := range formats {
-		names = append(names, f.name)
-	}
-	return names
-}
+// Formats returns the names of the formats that Write accepts.
+func Formats() []string { return namesOf(formats) }
 
-// Write writes a report in one of its forms.
+// Write writes a scan's report in a format.
 func Write(w io.Writer, format string, r *Report) error {
-	for _, f := range formats {
-		if f.name != format {
-			continue
-		}
-		b := bufio.NewWriter(w)
-		if err := f.write(b, r); err != nil {
-			return fmt.Errorf("writing the report as %s: %w", format, err)
-		}
-		if err := b.Flush(); err != nil {
-			return fmt.Errorf("writing the report as %s: %w", format, err)
-		}
-		return nil
-	}
-	return fmt.Errorf("%q is no format of a report: there are %s", format, strings.Join(Formats(), ", "))
+	return writeForm(w, "the report", formats, format, r)
 }
 
 func writeJSON(w io.Writer, r *Report) error { return encodeJSON(w, r) }
 
+// encodeJSON writes v as indented JSON.
 func encodeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

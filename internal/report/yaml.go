@@ -14,9 +14,8 @@ import (
 
 func writeYAML(w io.Writer, r *Report) error { return encodeYAML(w, r) }
 
-// encodeYAML writes what the JSON form has, in its order. It does not go by way
-// of reading JSON as YAML, which it nearly is: a key of 1,025 letters and some
-// characters are the difference.
+// encodeYAML writes the JSON form as YAML, in its order. It does not parse JSON as YAML,
+// which fails for keys of more than 1,024 letters and for some characters.
 func encodeYAML(w io.Writer, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -28,7 +27,7 @@ func encodeYAML(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	// The encoder would not hand on why a writer fails.
+	// The encoder would hide why a writer fails.
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
@@ -39,7 +38,7 @@ func encodeYAML(w io.Writer, v any) error {
 	return err
 }
 
-// yamlNode reads the next value.
+// yamlNode parses the next value.
 func yamlNode(d *json.Decoder) (*yaml.Node, error) {
 	token, err := d.Token()
 	if err != nil {
@@ -59,8 +58,8 @@ func yamlNode(d *json.Decoder) (*yaml.Node, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: strings.ReplaceAll(fmt.Sprint(token), "<nil>", "null")}, nil
 }
 
-// yamlList reads the rest of an object or array. In a mapping node keys and
-// values take turns, as they do in the text.
+// yamlList parses the rest of an object or array. In a mapping node, keys and values
+// alternate as they do in the text.
 func yamlList(d *json.Decoder, kind yaml.Kind) (*yaml.Node, error) {
 	n := &yaml.Node{Kind: kind}
 	for d.More() {
@@ -77,8 +76,8 @@ func yamlList(d *json.Decoder, kind yaml.Kind) (*yaml.Node, error) {
 	return n, err
 }
 
-// yamlString quotes what is not plain to see, and what readers of YAML 1.1, of
-// which there are many, take for something else.
+// yamlString returns a string. It quotes characters that do not print, and words that
+// parsers of YAML 1.1 read as another type.
 func yamlString(s string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
 	if strings.ContainsFunc(s, unprintable) || slices.Contains(oldBools, strings.ToLower(s)) || strings.Trim(s, "0123456789:_.+-") == "" {
@@ -87,6 +86,5 @@ func yamlString(s string) *yaml.Node {
 	return n
 }
 
-// oldBools are words for true and false in YAML 1.1; numbers to the base of 60
-// are what else has gone since.
+// oldBools are words for true and false in YAML 1.1, which also has numbers to the base 60.
 var oldBools = []string{"y", "yes", "on", "n", "no", "off"}

@@ -19,28 +19,28 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Cluster reads what the rules look at from a live cluster.
+// Cluster reads the objects that the rules of translate need from a live cluster.
 type Cluster struct {
 	Discovery discovery.DiscoveryInterface
 	Dynamic   dynamic.Interface
-	// Name is the context's, for people.
+	// Name names the cluster for people: its context.
 	Name string
-	// Namespace is the one to read workloads of; empty means all.
+	// Namespace is the namespace of workloads. Empty means all.
 	Namespace string
 	// Selector selects workloads by label.
 	Selector string
-	// Templates are kinds with pods that the user has named.
+	// Templates are the kinds with pod templates that the user has named.
 	Templates []translate.TemplatePath
-	// Progress is told how many objects have been read so far.
+	// Progress, unless nil, is called with the number of objects that are read so far.
 	Progress func(objects int)
 }
 
-// pageSize is how many objects a request asks for, as kubectl does.
+// pageSize limits the objects of a request, as kubectl does.
 const pageSize = 500
 
-// Read reads all of it. Networks and classes are those of the whole cluster,
-// as a workload may refer to those of other namespaces; a workload is one file,
-// whose name is that of its resource.
+// Read reads workloads, networks and classes. Networks and classes are those of the whole
+// cluster, because workloads refer to other namespaces. Each object is a file with the name
+// of its resource.
 func (c Cluster) Read(ctx context.Context) (*Set, error) {
 	resources, err := c.resources()
 	if err != nil {
@@ -61,7 +61,7 @@ func (c Cluster) Read(ctx context.Context) (*Set, error) {
 	return set, nil
 }
 
-// Context reads only what workloads refer to, of the whole cluster.
+// Context reads only the objects of the whole cluster to which workloads refer.
 func (c Cluster) Context(ctx context.Context) ([]translate.File, error) {
 	resources, err := c.resources()
 	if err != nil {
@@ -83,16 +83,15 @@ func (c Cluster) Context(ctx context.Context) ([]translate.File, error) {
 	return out, nil
 }
 
-// resource is a kind as this cluster serves it.
+// resource is a kind with its resource in this cluster.
 type resource struct {
 	schema.GroupVersionResource
 	kind translate.GroupKind
-	// pods says that the kind has pods, and so the namespace counts.
+	// pods: the kind has pods, so namespace and selector apply.
 	pods bool
 }
 
-// resources finds those of the kinds that the cluster serves, in the order of
-// translate.Kinds.
+// resources returns the kinds that the cluster serves, in the order of translate.Kinds.
 func (c Cluster) resources() ([]resource, error) {
 	lists, err := c.Discovery.ServerPreferredResources()
 	var partly *discovery.ErrGroupDiscoveryFailed
@@ -114,8 +113,8 @@ func (c Cluster) resources() ([]resource, error) {
 		}
 	}
 	if partly != nil {
-		// An aggregated API that is down is no reason to stop, unless it is
-		// one that matters.
+		// An aggregated API that is down does not matter, unless it has one of
+		// the kinds.
 		for group, cause := range partly.Groups {
 			if slices.ContainsFunc(kinds, func(k translate.GroupKind) bool { return k.Group == group.Group }) {
 				return nil, fmt.Errorf("asking the cluster for its kinds of %s: %w", group, cause)
@@ -126,6 +125,7 @@ func (c Cluster) resources() ([]resource, error) {
 	return out, nil
 }
 
+// list reads the objects of a resource. before counts the objects that are read already.
 func (c Cluster) list(ctx context.Context, r resource, before int) ([]File, error) {
 	var files []File
 	err := c.each(ctx, r, func(o *unstructured.Unstructured) error {
@@ -159,9 +159,9 @@ func (c Cluster) each(ctx context.Context, r resource, f func(*unstructured.Unst
 		page, err := client.List(ctx, options)
 		switch {
 		case apierrors.IsResourceExpired(err) && options.Continue != "":
-			return fmt.Errorf("listing %s: the list took longer than the cluster keeps it: try again: %w", r.Resource, err)
+			return fmt.Errorf("listing %s: the list took longer than the API server keeps it: try again: %w", r.Resource, err)
 		case apierrors.IsForbidden(err):
-			return fmt.Errorf("listing %s: %w: a scan reads %s, and needs the right to get and list them", r.Resource, err, r.Resource)
+			return fmt.Errorf("listing %s: %w: a scan needs the right to get and list %s", r.Resource, err, r.Resource)
 		case err != nil:
 			return fmt.Errorf("listing %s: %w", r.Resource, err)
 		}
@@ -177,19 +177,17 @@ func (c Cluster) each(ctx context.Context, r resource, f func(*unstructured.Unst
 	}
 }
 
-// isOver reports whether a pod has ended: it has no networks any more, and
-// never will.
+// isOver reports whether a pod has ended, and so has no networks.
 func isOver(o *unstructured.Unstructured) bool {
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 	return o.GetKind() == "Pod" && (phase == "Succeeded" || phase == "Failed")
 }
 
-// lastApplied is what `kubectl apply` remembers. It has the whole object once
-// more, as it was before the conversion.
+// lastApplied is the annotation in which `kubectl apply` keeps the whole object, as it was
+// before the conversion.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// clean removes what the API server writes for itself, so that the rest can be
-// applied.
+// clean removes the fields that the API server writes, so that the rest can be applied.
 func clean(o *unstructured.Unstructured) {
 	delete(o.Object, "status")
 	for _, field := range []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"} {
@@ -201,8 +199,7 @@ func clean(o *unstructured.Unstructured) {
 	}
 }
 
-// Some reads only objects that find finds in a namespace, and the context that
-// they need.
+// Some reads only the objects that find returns for the namespace, and their context.
 func (c Cluster) Some(ctx context.Context, find func(namespace string) *resourcecli.Result) (*Set, error) {
 	infos, err := find(c.Namespace).Infos()
 	if err != nil {
@@ -227,7 +224,7 @@ func (c Cluster) Some(ctx context.Context, find func(namespace string) *resource
 	return set, nil
 }
 
-// fileOf is an object as a manifest, whose name is that of its resource.
+// fileOf returns an object as a manifest with the name of its resource.
 func fileOf(r schema.GroupResource, o *unstructured.Unstructured) (File, error) {
 	clean(o)
 	parts := slices.DeleteFunc([]string{r.String(), o.GetNamespace(), o.GetName()}, func(s string) bool { return s == "" })

@@ -116,7 +116,7 @@ func TestContextIsNoWorkload(t *testing.T) {
 	}
 }
 
-// All pages are read, with the same selector.
+// TestClusterIsReadInPages checks that all pages are read with the same selector.
 func TestClusterIsReadInPages(t *testing.T) {
 	c, client := world(nil)
 	c.Selector, c.Namespace = "app=web", "shop"
@@ -156,10 +156,10 @@ func TestClusterCannotBeRead(t *testing.T) {
 		discovery, list error
 		want            string // empty: it can
 	}{
-		"a right is missing":                  {nil, forbidden, "needs the right to get and list them"},
+		"a right is missing":                  {nil, forbidden, "needs the right to get and list pods"},
 		"an API that does not matter is down": {down("metrics.k8s.io"), nil, ""},
 		"an API that matters is down":         {down("apps"), nil, "asking the cluster for its kinds of apps/v1: is down"},
-		"nobody answers":                      {errors.New("refused"), nil, "asking the cluster for its kinds: refused"},
+		"no answer":                           {errors.New("refused"), nil, "asking the cluster for its kinds: refused"},
 		"the list is gone before it is read":  {nil, apierrors.NewInternalError(errors.New("storage")), "listing pods"},
 	}
 	for name, test := range tests {

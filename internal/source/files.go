@@ -21,7 +21,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Files says what to read, as kubectl's flags do.
+// Files names manifests to read, like kubectl's flags.
 type Files struct {
 	// Names are files, folders, addresses, and "-" for Stdin.
 	Names     []string
@@ -31,17 +31,17 @@ type Files struct {
 	Stdin     io.Reader
 }
 
-// extensions are those that kubectl reads in a folder.
+// extensions are the extensions of files that kubectl reads in a folder.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// fetchTimeout bounds how long an address may take.
+// fetchTimeout limits the time to read an address.
 const fetchTimeout = 30 * time.Second
 
-// Read reads all of it. A folder without manifests is an error: it is likelier
-// a wrong path than a wish.
+// Read reads the manifests. A folder without manifests is an error, because it is probably
+// the wrong path.
 func (f Files) Read(ctx context.Context) (*Set, error) {
 	set := &Set{}
-	var said []string
+	var described []string
 	for _, name := range f.Names {
 		read := f.readPath
 		switch {
@@ -55,7 +55,7 @@ func (f Files) Read(ctx context.Context) (*Set, error) {
 			return nil, err
 		}
 		set.Files = append(set.Files, files...)
-		said = append(said, name)
+		described = append(described, name)
 	}
 	if f.Kustomize != "" {
 		file, err := build(f.Kustomize)
@@ -63,24 +63,25 @@ func (f Files) Read(ctx context.Context) (*Set, error) {
 			return nil, err
 		}
 		set.Files = append(set.Files, file)
-		said = append(said, f.Kustomize+" (kustomize)")
+		described = append(described, f.Kustomize+" (kustomize)")
 	}
-	set.Description = strings.Join(said, ", ")
+	set.Description = strings.Join(described, ", ")
 	return set, unique(set.Files)
 }
 
-// unique refuses a file that was named twice: its objects would be, too.
+// unique rejects a file that was named twice, because its objects would be read twice.
 func unique(files []File) error {
 	seen := map[string]bool{}
 	for _, f := range files {
 		if seen[f.Name] {
-			return fmt.Errorf("reading %s: it was given twice: name it once", f.Name)
+			return fmt.Errorf("reading %s: the file was named twice: name it once", f.Name)
 		}
 		seen[f.Name] = true
 	}
 	return nil
 }
 
+// readStdin reads standard input.
 func (f Files) readStdin(context.Context, string) ([]File, error) {
 	data, err := io.ReadAll(f.Stdin)
 	if err != nil {
@@ -89,6 +90,7 @@ func (f Files) readStdin(context.Context, string) ([]File, error) {
 	return []File{{File: translate.File{Name: "stdin", Data: data}, Root: "-", Rel: "stdin.yaml"}}, nil
 }
 
+// fetch reads an address.
 func fetch(ctx context.Context, address string) ([]File, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -102,7 +104,7 @@ func fetch(ctx context.Context, address string) ([]File, error) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("reading %s: the server answers %s", address, response.Status)
+		return nil, fmt.Errorf("reading %s: the server answered %s", address, response.Status)
 	}
 	data, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -115,6 +117,7 @@ func fetch(ctx context.Context, address string) ([]File, error) {
 	return []File{{File: translate.File{Name: address, Data: data}, Root: address, Rel: rel}}, nil
 }
 
+// readPath reads a file or a folder.
 func (f Files) readPath(_ context.Context, name string) ([]File, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -126,18 +129,20 @@ func (f Files) readPath(_ context.Context, name string) ([]File, error) {
 	}
 	files, err := f.readFolder(name)
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("reading %s: there are no files that end in %s: %w", name, strings.Join(extensions, ", "), f.hint())
+		err = fmt.Errorf("reading %s: the folder has no files that end in %s: %w", name, strings.Join(extensions, ", "), f.hint())
 	}
 	return files, err
 }
 
+// hint returns the remedy for a folder without manifests.
 func (f Files) hint() error {
 	if f.Recursive {
-		return errors.New("is it the right folder?")
+		return errors.New("check the folder's name")
 	}
-	return errors.New("its subfolders are read with -R")
+	return errors.New("use -R to read its subfolders")
 }
 
+// readFolder reads the manifests of a folder.
 func (f Files) readFolder(root string) ([]File, error) {
 	var out []File
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -160,6 +165,7 @@ func (f Files) readFolder(root string) ([]File, error) {
 	return out, err
 }
 
+// readFile reads a file below root.
 func readFile(root, name, rel string) (File, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -168,7 +174,7 @@ func readFile(root, name, rel string) (File, error) {
 	return File{File: translate.File{Name: name, Data: data}, Root: root, Rel: rel, OnDisk: true}, nil
 }
 
-// build runs kustomize, as `kubectl kustomize` does.
+// build builds a kustomization like `kubectl kustomize`.
 func build(folder string) (File, error) {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {

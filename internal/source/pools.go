@@ -20,32 +20,31 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Pools says which resource pools the nodes of a cluster have.
+// Pools has the resource pools of a cluster's nodes.
 type Pools struct {
-	// published are the drivers by the pools of which they publish devices.
+	// published has the drivers that publish devices of each pool.
 	published map[string][]string
-	// allocatable are the nodes by the resources that device plugins give them.
+	// allocatable has the nodes with each resource of device plugins.
 	allocatable map[string][]string
 }
 
-// Facts returns who serves a pool.
+// Facts returns which drivers and device plugins serve a pool.
 func (p *Pools) Facts(pool string) translate.PoolFacts {
 	return translate.AllocatedBy(pool, v1alpha1.DriverName, p.published, p.allocatable)
 }
 
-// DrawFromPools reports whether a manifest may have a network that draws from a
-// pool: without one nobody needs to know the pools.
+// DrawFromPools reports whether a manifest may have a network that uses a resource pool.
+// Otherwise the pools need not be read.
 func DrawFromPools(files []translate.File) bool {
 	return slices.ContainsFunc(files, func(f translate.File) bool {
 		return bytes.Contains(f.Data, []byte(attachment.ResourceNameAnnotation)) || bytes.Contains(f.Data, []byte("resourceName:"))
 	})
 }
 
-// poolNamespace is where nadra-node finds the device plugins' ConfigMaps unless it
-// is told otherwise.
+// poolNamespace is the default namespace of the device plugins' ConfigMaps.
 const poolNamespace = "kube-system"
 
-// Pools reads which pools the nodes have.
+// Pools reads the resource pools of the nodes.
 func (c Cluster) Pools(ctx context.Context) (*Pools, error) {
 	out := &Pools{published: map[string][]string{}, allocatable: map[string][]string{}}
 	slicesOfCluster := schema.GroupVersionResource{Group: resourceapi.GroupName, Version: "v1", Resource: "resourceslices"}
@@ -76,7 +75,7 @@ func (c Cluster) Pools(ctx context.Context) (*Pools, error) {
 	})
 }
 
-// PoolSources reads the objects that define pools.
+// PoolSources reads the objects that define resource pools.
 func (c Cluster) PoolSources(ctx context.Context) ([]translate.File, error) {
 	var out []translate.File
 	add := func(r schema.GroupResource, o *unstructured.Unstructured) error {

@@ -1,37 +1,40 @@
-// Package source reads manifests for the commands: files, folders, standard
-// input, addresses, kustomizations, and a live cluster.
+// Package source reads manifests for the commands.
+//
+//	source.go   the manifests that were read
+//	files.go    reads files, folders, standard input, addresses and kustomizations
+//	cluster.go  reads a live cluster
+//	pools.go    reads which resource pools a cluster has
 package source
 
 import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Set is what was read.
+// Set is a set of manifests.
 type Set struct {
-	// Description says for people what it is.
+	// Description names the set for people.
 	Description string
 	Files       []File
-	// Live is set where the files are objects of a cluster.
+	// Live: the files are objects of a cluster.
 	Live bool
-	// Context is what is known besides, and is not to be converted.
+	// Context has other manifests, which must not be converted.
 	Context []translate.File
-	// Options are what the source knows that its manifests do not say.
+	// Options are what the source knows besides its manifests.
 	Options translate.Options
 }
 
-// File is a manifest and where it belongs.
+// File is a manifest with its place.
 type File struct {
 	translate.File
-	// Root is the argument that it was found under.
+	// Root is the argument in which it was found.
 	Root string
-	// Rel is its slash-separated path below Root; for a Root that is a file,
-	// its last part.
+	// Rel is its slash-separated path below Root. If Root is a file, it is its last part.
 	Rel string
-	// OnDisk is set where Name is the path of a file that can be written.
+	// OnDisk: Name is the path of a file that can be written.
 	OnDisk bool
 }
 
-// Manifests are the files as translate takes them.
+// Manifests returns the files as translate takes them.
 func (s *Set) Manifests() []translate.File {
 	out := make([]translate.File, len(s.Files))
 	for i, f := range s.Files {

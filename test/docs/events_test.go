@@ -241,12 +241,33 @@ func driverEvents(t *testing.T) map[string]bool {
 	return out
 }
 
-// A heading of one word in CamelCase is an event's.
-var eventHeading = regexp.MustCompile(`^([A-Z][a-z]+){2,}$`)
+// TestEventReasonsAreShared checks that pkg/api/reason, which other programs use, has the
+// reason of every event that nadra sends, and no other.
+func TestEventReasonsAreShared(t *testing.T) {
+	shared := map[string]bool{}
+	const declared = "pkg/api/reason/kubernetes.go"
+	for _, m := range regexp.MustCompile(`(?m)^\tEvent(\w+) += "(\w+)"$`).FindAllStringSubmatch(sources(t, []string{"pkg/api/reason"}, ".go")[declared], -1) {
+		if m[1] != m[2] {
+			t.Errorf("%s: Event%s = %q: the two must be the same", declared, m[1], m[2])
+		}
+		shared[m[2]] = true
+	}
+	sent := allEvents(t)
+	for reason := range sent {
+		if !shared[reason] {
+			t.Errorf("%s has no Event%s, which nadra sends", declared, reason)
+		}
+	}
+	for reason := range shared {
+		if !sent[reason] {
+			t.Errorf("%s has Event%s, which nadra does not send", declared, reason)
+		}
+	}
+}
 
-// Every event that nadra sends has a section in troubleshooting.md, and every
-// section for an event is of one that it sends.
-func TestEventsAreExplained(t *testing.T) {
+// allEvents returns the reasons of all events that nadra sends.
+func allEvents(t *testing.T) map[string]bool {
+	t.Helper()
 	sent := map[string]bool{}
 	for _, f := range folders(t) {
 		known, unclear := f.reasons()
@@ -260,6 +281,16 @@ func TestEventsAreExplained(t *testing.T) {
 	for reason := range driverEvents(t) {
 		sent[reason] = true
 	}
+	return sent
+}
+
+// A heading of one word in CamelCase is an event's.
+var eventHeading = regexp.MustCompile(`^([A-Z][a-z]+){2,}$`)
+
+// TestEventsAreExplained checks that troubleshooting.md has a section for every event that
+// nadra sends, and for no other.
+func TestEventsAreExplained(t *testing.T) {
+	sent := allEvents(t)
 	if len(sent) < 18 {
 		t.Errorf("found only %d events: %v", len(sent), sent)
 	}

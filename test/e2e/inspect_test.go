@@ -69,7 +69,7 @@ func TestInspect(t *testing.T) {
 		parts string
 		owner reason.Owner
 	}{
-		"typo":   {`definition .*inspect/blu\b`, reason.OfManifest},
+		"typo":   {`definition .*inspect/blu\b.*` + string(reason.NetworkNotFound), reason.OfManifest},
 		"remote": {`nodes .*` + f.node.Name(), reason.OfNode},
 		"novf":   {`attachment .*` + failed, reason.OfPlugin},
 		"old":    {`claim .*`, reason.OfConversion},

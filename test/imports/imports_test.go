@@ -52,7 +52,6 @@ var clocks = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Sin
 // linked lists what a package must not depend on, even through other packages.
 var linked = []struct{ of, not, why string }{
 	{"cmd/nadra-gate", "k8s.io", "the gate runs at every start of a container and must stay small"},
-	{"cmd/nadra-gate", module + "pkg", "the packages below pkg bring Kubernetes libraries along"},
 	{"cmd/kubectl-nadra", module + "internal/canaryecho", "only pods of a canary run it"},
 	{"cmd/kubectl-nadra", module + "internal/cleanuphost", "only programs on a node change it"},
 	{"cmd/kubectl-nadra", module + "internal/uninstallhost", "only programs on a node change it"},
@@ -66,6 +65,10 @@ var linked = []struct{ of, not, why string }{
 	{"internal/uninstallhost", "k8s.io/client-go", "it acts on the node only"},
 	{"internal/probehost", "k8s.io/client-go", "it looks at the node only"},
 }
+
+// linkedByGate lists all packages that the gate may link, besides the standard library and
+// golang.org/x/sys. Others below pkg bring Kubernetes libraries along.
+var linkedByGate = []string{"cmd/nadra-gate", "internal/gate", "pkg/api/reason"}
 
 // starts lists the packages that may start processes.
 var starts = []string{"pkg/cniexec"}
@@ -309,6 +312,12 @@ func TestLinked(t *testing.T) {
 			if below(dep, r.not) {
 				t.Errorf("%s depends on %s: %s", r.of, dep, r.why)
 			}
+		}
+	}
+	for _, dep := range g.dependencies(g.find(t, "cmd/nadra-gate").ImportPath) {
+		if own, found := strings.CutPrefix(dep, module); found && !slices.Contains(linkedByGate, own) ||
+			!found && !g[dep].Standard && !below(dep, "golang.org/x/sys") {
+			t.Errorf("cmd/nadra-gate depends on %s: the gate runs at every start of a container and must stay small", dep)
 		}
 	}
 	for _, path := range g.own() {

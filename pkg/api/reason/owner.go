@@ -1,6 +1,6 @@
 package reason
 
-// Owner says whose job something is.
+// Owner is the person or component that can remove a cause.
 type Owner string
 
 // The owners.
@@ -8,7 +8,7 @@ const (
 	OfManifest   Owner = "the author of the pod's manifest"
 	OfPod        Owner = "the pod's owner"
 	OfNetwork    Owner = "the author of the NetworkAttachmentDefinition"
-	OfConversion Owner = "whoever converts the workload, or nadra's webhook"
+	OfConversion Owner = "the person who converts the workload, or nadra's webhook"
 	OfScheduler  Owner = "the scheduler"
 	OfController Owner = "Kubernetes' claim controller (kube-controller-manager)"
 	OfCluster    Owner = "the cluster's administrator"

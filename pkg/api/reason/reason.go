@@ -1,12 +1,18 @@
-// Package reason has the codes of everything that nadra refuses, withholds or fails to do.
+// Package reason defines a code for everything that nadra refuses, withholds or fails to do.
 //
-// A code is in the error value from the place where the error is made, and so in its text,
-// in brackets before the sentence: "[MasterMissing] plugin macvlan: …". Events, conditions
-// of claims, refusals and logs show the text. Programs go by the code, found by Of in an
-// error and by In in a text; sentences are for people and may change at any time.
+// An error carries its code from the place that makes it, and shows it in its text, in
+// brackets before the sentence: "[MasterMissing] plugin macvlan: …". Events, conditions
+// of claims, refusals and logs show the text. Programs go by the code, which Of finds in an
+// error and In and Cause in a text; sentences are for people and may change at any time.
 //
-// reason.go has the error values, codes.go the codes, table.go what each code means, whose
-// job it is and what to do, which `kubectl nadra explain` and docs/troubleshooting.md show.
+// The package imports the standard library only, since nadra-gate links it.
+//
+//	reason.go      error values with a code, and codes in texts
+//	codes.go       the codes
+//	table.go       what each code means, who acts on it and how: `kubectl nadra explain`
+//	               and docs/troubleshooting.md show it
+//	owner.go       who can act
+//	kubernetes.go  reasons of Events and of the conditions of claims
 package reason
 
 import (
@@ -18,7 +24,7 @@ import (
 // Code identifies why something is refused, withheld or failed.
 type Code string
 
-// Coded is what errors of other types with a code implement. Their text begins with it.
+// Coded is an error with a code. Its text begins with the code.
 type Coded interface {
 	error
 	ReasonCode() Code
@@ -34,12 +40,12 @@ func (e *coded) Error() string    { return e.code.Text(e.err.Error()) }
 func (e *coded) Unwrap() error    { return e.err }
 func (e *coded) ReasonCode() Code { return e.code }
 
-// Errorf returns an error with a code. It formats as fmt.Errorf does, %w included.
+// Errorf returns an error with a code. It formats like fmt.Errorf, including %w.
 func Errorf(code Code, format string, args ...any) error {
 	return &coded{code, fmt.Errorf(format, args...)}
 }
 
-// Wrap gives an error a code, unless it has one already: the place that is nearest to the
+// Wrap gives an error a code, unless it has one already, since the place nearest to the
 // cause knows best. It returns nil for nil.
 func Wrap(code Code, err error) error {
 	if err == nil || Of(err) != "" {
@@ -48,7 +54,7 @@ func Wrap(code Code, err error) error {
 	return &coded{code, err}
 }
 
-// Of returns the outermost code of an error, "" if it has none.
+// Of returns the outermost code of an error, or "" without one.
 func Of(err error) Code {
 	if e := Coded(nil); errors.As(err, &e) {
 		return e.ReasonCode()
@@ -62,19 +68,39 @@ func (c Code) Text(message string) string { return "[" + string(c) + "] " + mess
 // Message returns the text of an error without its code, for a text that has another code.
 func Message(err error) string { return strings.Replace(err.Error(), Of(err).Text(""), "", 1) }
 
-// In returns the first code in a text, "" if it has none. Kubelet, container runtime and
-// API server put words of their own around the texts of nadra.
+// In returns the first code in a text, or "" without one. Kubelet, container runtime and
+// API server put their own words around nadra's texts.
 func In(text string) Code {
-	for rest := text; ; {
-		_, after, found := strings.Cut(rest, "[")
-		if !found {
-			return ""
+	code, _ := next(text)
+	return code
+}
+
+// Cause returns the code in a text that says what to do, or "" without one. It is the
+// first, unless that one only points to the reason of another claim or network, which
+// follows it in the text.
+func Cause(text string) Code {
+	first, rest := next(text)
+	for code := first; code != ""; code, rest = next(rest) {
+		if code != OtherClaimFailed && code != OtherNetworkFailed {
+			return code
 		}
-		if name, _, closed := strings.Cut(after, "]"); closed {
+	}
+	return first
+}
+
+// next returns the first code in a text and the text after it. Other words in brackets
+// are not codes.
+func next(text string) (code Code, rest string) {
+	for {
+		_, after, found := strings.Cut(text, "[")
+		if !found {
+			return "", ""
+		}
+		if name, rest, closed := strings.Cut(after, "]"); closed {
 			if _, known := Lookup(Code(name)); known {
-				return Code(name)
+				return Code(name), rest
 			}
 		}
-		rest = after
+		text = after
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestPatience(t *testing.T) {
+func TestWaitLimit(t *testing.T) {
 	tests := []struct {
 		name            string
 		age, wait, want time.Duration
@@ -22,7 +22,7 @@ func TestPatience(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Patience(tt.age, tt.wait); got != tt.want {
+			if got := WaitLimit(tt.age, tt.wait); got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 		})
@@ -54,7 +54,7 @@ func TestStartTime(t *testing.T) {
 		want       time.Duration // negative: an error
 	}{
 		{"a plain name", "7 (pause)" + rest, 47110 * time.Millisecond},
-		{"a name with all that confuses", "7 (a) S 1) (b" + ")" + rest, 47110 * time.Millisecond},
+		{"a name with spaces and parentheses", "7 (a) S 1) (b" + ")" + rest, 47110 * time.Millisecond},
 		{"cut off", "7 (pause) S 1 2 3", -1},
 		{"nothing", "", -1},
 		{"not a number", "7 (pause) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x 20", -1},

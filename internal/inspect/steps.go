@@ -1,0 +1,95 @@
+package inspect
+
+import (
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+)
+
+// StepState is the outcome of a step.
+type StepState string
+
+// The states of a step.
+const (
+	StepOK         StepState = "ok"
+	StepFailed     StepState = "failed"
+	StepWaiting    StepState = "waiting"
+	StepNotReached StepState = "not reached"
+	StepNotUsed    StepState = "not used"
+)
+
+// Step is one link of a chain.
+type Step struct {
+	Name string `json:"name"`
+	// Network and Interface are empty for steps of the whole pod.
+	Network   string `json:"network,omitempty"`
+	Interface string `json:"interface,omitempty"`
+	// Claim is the name of an entry in the pod's spec.resourceClaims.
+	Claim  string    `json:"claim,omitempty"`
+	State  StepState `json:"state"`
+	Detail string    `json:"detail,omitempty"`
+	// Reason is nadra's code for the cause. Causes outside of nadra have none.
+	Reason reason.Code `json:"reason,omitempty"`
+	// Owner can continue a step that fails or waits, by Remedy.
+	Owner  reason.Owner `json:"owner,omitempty"`
+	Remedy string       `json:"remedy,omitempty"`
+}
+
+// advice is what to do about a step.
+type advice struct {
+	owner  reason.Owner
+	remedy string
+}
+
+func ok(detail string) Step { return Step{State: StepOK, Detail: detail} }
+
+func notUsed(detail string) Step { return Step{State: StepNotUsed, Detail: detail} }
+
+func notReached() Step { return Step{State: StepNotReached} }
+
+func failed(detail string, owner reason.Owner, remedy string) Step {
+	return Step{State: StepFailed, Detail: detail, Reason: reason.Cause(detail), Owner: owner, Remedy: remedy}
+}
+
+func waiting(detail string, owner reason.Owner, remedy string) Step {
+	return Step{State: StepWaiting, Detail: detail, Reason: reason.Cause(detail), Owner: owner, Remedy: remedy}
+}
+
+// stepList collects the steps of a chain in their order.
+type stepList struct{ steps []Step }
+
+// add appends a step, which is about a network unless w is nil.
+func (l *stepList) add(name string, w *want, s Step) {
+	s.Name = name
+	if w != nil {
+		s.Interface = w.iface
+		if w.network != nil {
+			s.Network = w.network.String()
+		}
+		if w.entry != nil {
+			s.Claim = w.entry.Name
+		}
+	}
+	l.steps = append(l.steps, s)
+}
+
+// failed reports whether a step so far has failed.
+func (l *stepList) failed() bool { return l.first(StepFailed) != nil }
+
+// first returns the first step with a state, or nil without one.
+func (l *stepList) first(state StepState) *Step {
+	for i := range l.steps {
+		if l.steps[i].State == state {
+			return &l.steps[i]
+		}
+	}
+	return nil
+}
+
+// usesClaims reports whether the pod has a claim of nadra that exists.
+func (l *stepList) usesClaims() bool {
+	for _, s := range l.steps {
+		if s.State == StepOK && s.Name == "claim" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,39 @@
+package reason
+
+// Reasons of the Events that nadra sends. AddedInterface is also Multus' reason for an
+// attached interface. The message of a warning carries a Code.
+const (
+	// On pods.
+	EventAddedInterface       = "AddedInterface"
+	EventFailedPrepareNetwork = "FailedPrepareNetwork"
+	EventAttachingNetwork     = "AttachingNetwork"
+	EventFailedAttachNetwork  = "FailedAttachNetwork"
+	EventFailedReleaseNetwork = "FailedReleaseNetwork"
+	EventFailedNoClaim        = "FailedNoClaim"
+	EventNetworkStatusLate    = "NetworkStatusLate"
+	EventFailedCheckNetwork   = "FailedCheckNetwork"
+	EventCheckedNetwork       = "CheckedNetwork"
+	EventTemplateMissing      = "TemplateMissing"
+	// On NetworkAttachmentDefinitions.
+	EventNetworkUnavailable       = "NetworkUnavailable"
+	EventNetworkAvailable         = "NetworkAvailable"
+	EventNoDeviceClass            = "NoDeviceClass"
+	EventDeviceClassNameShortened = "DeviceClassNameShortened"
+	// On Nodes.
+	EventNetworksOwned       = "NetworksOwned"
+	EventNetworksReleased    = "NetworksReleased"
+	EventNetworkStateDamaged = "NetworkStateDamaged"
+	EventResourcePoolRefused = "ResourcePoolRefused"
+	EventResourcePoolServed  = "ResourcePoolServed"
+)
+
+// The condition of an allocated device in a claim's status.devices, and its reasons. The
+// message of a condition that is not true carries a Code.
+const (
+	ConditionReady = "Ready"
+
+	ConditionAttached      = "Attached"
+	ConditionPrepareFailed = "PrepareFailed"
+	ConditionAttachFailed  = "AttachFailed"
+	ConditionCheckFailed   = "CheckFailed"
+)
