@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// claim is an orphan, when there is no pod.
+// claim returns a claim that is an orphan if its pod is gone.
 func claim(change func(*resourceapi.ResourceClaim)) resourceapi.ResourceClaim {
 	c := resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -47,7 +47,7 @@ func TestClaims(t *testing.T) {
 	for name, tt := range map[string]struct {
 		claim resourceapi.ResourceClaim
 		pods  []corev1.Pod
-		want  Action // empty: it is none
+		want  Action // empty if it is not an orphan
 	}{
 		"its pod is gone":                {claim(nil), []corev1.Pod{pod("other", "web")}, Delete},
 		"its pod is there":               {claim(nil), []corev1.Pod{pod("pod", "web")}, ""},
@@ -89,7 +89,7 @@ func TestTemplates(t *testing.T) {
 		"a workload does": {Facts{
 			Templates: []resourceapi.ResourceClaimTemplate{template}, Workloads: map[string][]corev1.PodSpec{"a": {pod("", "", name).Spec}},
 		}, 0},
-		"somebody has laid hands on it": {Facts{Templates: []resourceapi.ResourceClaimTemplate{theirs}}, 0},
+		"it was modified": {Facts{Templates: []resourceapi.ResourceClaimTemplate{theirs}}, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			tt.f.Now = now

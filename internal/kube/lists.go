@@ -3,10 +3,13 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Pages lists objects of one kind, one page at a time.
@@ -15,6 +18,16 @@ type Pages = pager.ListPageFunc
 // PagesOf adapts the List method of a typed client.
 func PagesOf[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) Pages {
 	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
+}
+
+// PagesFrom adapts the List method of a controller-runtime client. newList makes an empty
+// list of the kind to read.
+func PagesFrom(c client.Reader, newList func() client.ObjectList, options ...client.ListOption) Pages {
+	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		list := newList()
+		all := append(slices.Clone(options), client.Limit(o.Limit), client.Continue(o.Continue))
+		return list, c.List(ctx, list, all...)
+	}
 }
 
 // EachItem calls do for every object of every page. It returns the client's error
@@ -28,6 +41,20 @@ func EachItem[T any](ctx context.Context, o metav1.ListOptions, pages Pages, do 
 		do(item)
 		return nil
 	})
+}
+
+// EachReadable is EachItem for kinds that the caller can do without. It reports false if
+// the user is not allowed to list the kind, and reads a kind that the cluster does not have
+// as an empty list.
+func EachReadable[T any](ctx context.Context, o metav1.ListOptions, pages Pages, do func(*T)) (allowed bool, err error) {
+	err = EachItem(ctx, o, pages, do)
+	switch {
+	case apierrors.IsForbidden(err):
+		return false, nil
+	case apierrors.IsNotFound(err):
+		return true, nil
+	}
+	return err == nil, err
 }
 
 // AllItems returns the objects of all pages, and errors like EachItem.

@@ -14,7 +14,7 @@ var upgradePlanFormats = []form[*upgrade.Plan]{
 	{"markdown", func(w io.Writer, p *upgrade.Plan) error { _, err := w.Write(p.Markdown()); return err }},
 }
 
-// UpgradePlanFormats are the names of the forms that WriteUpgradePlan knows.
+// UpgradePlanFormats returns the names of the forms that WriteUpgradePlan knows.
 func UpgradePlanFormats() []string { return namesOf(upgradePlanFormats) }
 
 // WriteUpgradePlan writes a plan of an upgrade in one of its forms.
@@ -22,7 +22,7 @@ func WriteUpgradePlan(w io.Writer, format string, p *upgrade.Plan) error {
 	return writeForm(w, "the plan", upgradePlanFormats, format, p)
 }
 
-// UpgradeStatus is how far an upgrade is.
+// UpgradeStatus is the progress of an upgrade.
 type UpgradeStatus struct {
 	*upgrade.State
 	// Lines are its nodes, in order.
@@ -35,10 +35,10 @@ var upgradeStatusFormats = []form[UpgradeStatus]{
 	{"yaml", func(w io.Writer, s UpgradeStatus) error { return encodeYAML(w, s) }},
 }
 
-// UpgradeStatusFormats are the names of the forms that WriteUpgradeStatus knows.
+// UpgradeStatusFormats returns the names of the forms that WriteUpgradeStatus knows.
 func UpgradeStatusFormats() []string { return namesOf(upgradeStatusFormats) }
 
-// WriteUpgradeStatus writes how far an upgrade is in one of the forms.
+// WriteUpgradeStatus writes the progress of an upgrade in one of its forms.
 func WriteUpgradeStatus(w io.Writer, format string, s UpgradeStatus) error {
 	return writeForm(w, "the status", upgradeStatusFormats, format, s)
 }
@@ -46,16 +46,16 @@ func WriteUpgradeStatus(w io.Writer, format string, s UpgradeStatus) error {
 func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 	s := sheet{w: w}
 	done := 0
-	s.table("WAVE\tNODE\tWAY\tSTEP\tDONE", len(u.Lines), func(i int) []string {
+	s.table("WAVE\tNODE\tDIRECTION\tSTEP\tDONE", len(u.Lines), func(i int) []string {
 		l := u.Lines[i]
 		step := string(l.Step)
 		if l.Done == l.Of {
 			step = "done"
-			if l.Way == upgrade.Forth {
+			if l.Direction == upgrade.ToNadra {
 				done++
 			}
 		}
-		return []string{dash(l.Wave), l.Node, string(l.Way), dash(step), fmt.Sprintf("%d/%d", l.Done, l.Of)}
+		return []string{dash(l.Wave), l.Node, string(l.Direction), dash(step), fmt.Sprintf("%d/%d", l.Done, l.Of)}
 	})
 	said := string(u.Phase)
 	if u.Target != "" {
@@ -65,7 +65,7 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 		said += ": " + u.Reason
 	}
 	s.gap()
-	s.println(fmt.Sprintf("Nadra's are %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
+	s.println(fmt.Sprintf("nadra serves %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
 	s.println("The upgrade is " + said + ".")
 	return s.err
 }

@@ -68,19 +68,19 @@ func TestWaves(t *testing.T) {
 			[]string{"a1", "a2", "b1 b2"},
 		},
 		{
-			"some go first, and some not at all",
+			"first and excluded nodes",
 			healthy(four),
 			Options{First: []string{"b2"}, Exclude: []string{"a1"}},
 			[]string{"b2", "a2", "b1"},
 		},
 		{
-			"what has moved, is down or is no Linux does not move",
+			"nodes that have moved, are down or do not run Linux do not move",
 			healthy([]Node{{Name: "n", Nadra: true, Ready: true, Linux: true}, {Name: "down", Linux: true}, {Name: "win", Ready: true}, ready("a", "")}),
 			Options{},
 			[]string{"a"},
 		},
 		{
-			"no budget is asked for more at once than by one node",
+			"no wave evicts more pods of a budget than one node does",
 			func() Facts {
 				f := healthy([]Node{ready("a", ""), ready("b", ""), ready("c", ""), ready("d", "")}, pods("x", "db", "b", 1), pods("x", "db", "c", 1), pods("x", "web", "d", 1))
 				f.Budgets = []Budget{{Namespace: "x", Name: "db", Allowed: 1, Expected: 1, Healthy: 2, Pods: []string{"db-b-0", "db-c-0"}}}
@@ -90,7 +90,7 @@ func TestWaves(t *testing.T) {
 			[]string{"a", "b", "c d < x"},
 		},
 		{
-			"one node has all at once",
+			"a single node gets all namespaces",
 			healthy([]Node{ready("only", "")}, pods("x", "d", "only", 2)),
 			Options{},
 			[]string{"only < x"},
@@ -103,7 +103,7 @@ func TestWaves(t *testing.T) {
 			[]string{"a", "b < middle small", "d", "c < big"},
 		},
 		{
-			"whose namespace is decided already is not asked again",
+			"namespaces with an owner label stay as they are",
 			func() Facts {
 				f := healthy(four[:2], pods("ours", "d", "a1", 1), pods("theirs", "d", "a1", 1), pods("open", "d", "a1", 1))
 				f.Owners = map[string]string{"ours": "nadra", "theirs": "multus"}
