@@ -34,7 +34,7 @@ func init() { runtime.LockOSThread() }
 // goroutine.
 func alone(t *testing.T, pingGroups string) {
 	t.Helper()
-	runtime.LockOSThread() // and never unlocked: nobody else gets this thread
+	runtime.LockOSThread() // and never unlocked: no other goroutine gets this thread
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		if os.Getenv("NADRA_LANE") == "ci" {
 			t.Fatalf("making a network namespace: %v", err)

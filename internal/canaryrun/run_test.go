@@ -82,7 +82,7 @@ func newWorld(objects ...runtime.Object) *world {
 	return w
 }
 
-// answer is the Exec of a canary without problems.
+// answer answers for a canary without problems.
 func (w *world) answer(_ context.Context, pod canary.Pod, command ...string) ([]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,7 +7,7 @@
 //	node.go         orphans on a node: caches, addresses, virtual functions
 //	objects.go      orphaned claims and templates
 //	whereabouts.go  orphaned addresses of whereabouts
-//	remains.go      what a node reports to whoever uninstalls nadra
+//	remains.go      what a node reports when nadra is uninstalled
 //	report.go       the report of the whole cluster
 package cleanup
 

@@ -53,8 +53,8 @@ func TestClaims(t *testing.T) {
 		"its pod is there":               {claim(nil), []corev1.Pod{pod("pod", "web")}, ""},
 		"another pod has reserved it":    {claim(func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].UID = "other" }), []corev1.Pod{pod("other", "x")}, ""},
 		"something else has reserved it": {claim(func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }), nil, ""},
-		"a person has made it":           {claim(func(c *resourceapi.ResourceClaim) { c.Annotations = nil }), nil, ""},
-		"nobody owns it":                 {claim(func(c *resourceapi.ResourceClaim) { c.OwnerReferences = nil }), nil, ""},
+		"a person created it":            {claim(func(c *resourceapi.ResourceClaim) { c.Annotations = nil }), nil, ""},
+		"no pod owns it":                 {claim(func(c *resourceapi.ResourceClaim) { c.OwnerReferences = nil }), nil, ""},
 		"another driver's":               {claim(func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Driver = "gpu" }), nil, ""},
 		"it is not allocated":            {claim(func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }), nil, ""},
 		"it is young":                    {claim(func(c *resourceapi.ResourceClaim) { c.CreationTimestamp = metav1.NewTime(now) }), nil, ""},
@@ -83,7 +83,7 @@ func TestTemplates(t *testing.T) {
 		f    Facts
 		want int
 	}{
-		"nobody refers to it":             {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}}, 1},
+		"nothing refers to it":            {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}}, 1},
 		"a pod does":                      {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{pod("p", "web", name)}}, 0},
 		"a pod of another namespace does": {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{elsewhere}}, 1},
 		"a workload does": {Facts{

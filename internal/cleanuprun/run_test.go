@@ -26,7 +26,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
-// world is a cluster with two nodes and an IPPool. A node without an answer fails.
+// world returns a cluster with two nodes and an IPPool. A node without an answer fails.
 func world(t *testing.T, answers map[string]cleanup.NodeReport) (Cleaner, *fake.Clientset) {
 	t.Helper()
 	kube := fake.NewSimpleClientset(

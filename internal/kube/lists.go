@@ -43,9 +43,9 @@ func EachItem[T any](ctx context.Context, o metav1.ListOptions, pages Pages, do 
 	})
 }
 
-// EachReadable is EachItem for kinds that the caller can do without. It reports false if
-// the user is not allowed to list the kind, and reads a kind that the cluster does not have
-// as an empty list.
+// EachReadable calls do for every object of a kind that the caller can do without. It
+// reports false if the user is not allowed to list the kind, and reads a kind that the
+// cluster does not have as an empty list.
 func EachReadable[T any](ctx context.Context, o metav1.ListOptions, pages Pages, do func(*T)) (allowed bool, err error) {
 	err = EachItem(ctx, o, pages, do)
 	switch {

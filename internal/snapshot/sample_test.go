@@ -8,8 +8,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// sample is a snapshot with one of everything: a StatefulSet's pod that asked
-// for much, and a Job's.
+// sample returns a snapshot with a StatefulSet's pod, which has everything that a snapshot
+// records, and a Job's.
 func sample() *Snapshot {
 	return &Snapshot{
 		APIVersion: APIVersion, Kind: Kind, Source: "cluster lab", Nodes: []Node{{Name: "n1"}},

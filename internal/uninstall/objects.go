@@ -48,7 +48,7 @@ func object(kind, group, version, namespace, name string) Object {
 	return Object{kind, schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, namespace, name}
 }
 
-// Groups of APIs.
+// API groups.
 const (
 	admissionGroup = "admissionregistration.k8s.io"
 	rbacGroup      = "rbac.authorization.k8s.io"

@@ -58,7 +58,7 @@ func InUse(f Facts) []User {
 		if cleanup.OfNadra(c) && len(c.Status.ReservedFor) == 0 {
 			out = append(out, User{
 				fmt.Sprintf("claim %s/%s", c.Namespace, c.Name), "it has a device of nadra, and no pod",
-				"Delete it: kubectl -n " + c.Namespace + " delete resourceclaim " + c.Name + ".",
+				"Delete it: kubectl -n " + c.Namespace + " delete resourceclaim " + c.Name,
 			})
 		}
 	}
@@ -66,7 +66,7 @@ func InUse(f Facts) []User {
 		if n := &f.Nodes[i]; n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
 			out = append(out, User{
 				"node " + n.Name, "it is labelled for nadra",
-				"Roll it back to Multus (" + rollBack + "), or remove the label: kubectl label node " + n.Name + " " + v1alpha1.OwnerLabel + "-.",
+				"Roll it back to Multus (" + rollBack + "), or remove the label: kubectl label node " + n.Name + " " + v1alpha1.OwnerLabel + "-",
 			})
 		}
 	}
@@ -74,12 +74,12 @@ func InUse(f Facts) []User {
 		if n := &f.Namespaces[i]; n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
 			out = append(out, User{
 				"namespace " + n.Name, "it is labelled for nadra",
-				"Remove the label: kubectl label namespace " + n.Name + " " + v1alpha1.OwnerLabel + "-.",
+				"Remove the label: kubectl label namespace " + n.Name + " " + v1alpha1.OwnerLabel + "-",
 			})
 		}
 	}
 	if f.Upgrade != "" {
-		out = append(out, User{"an upgrade", f.Upgrade, "Finish it with kubectl nadra upgrade resume, or roll it back with " + rollBack + "."})
+		out = append(out, User{"an upgrade", f.Upgrade, "Finish it with kubectl nadra upgrade resume, or roll it back with " + rollBack})
 	}
 	for _, r := range f.Records {
 		out = append(out, userOf(r))
@@ -96,9 +96,9 @@ func userOf(r cleanup.Record) User {
 	if r.Claim != "" {
 		who += ", claim " + r.Claim
 	}
-	remedy := "Wait until the pod is gone, or delete it. nadra's driver must run on the node."
+	remedy := "Wait until the pod is gone, or delete it; nadra's driver must run on the node"
 	if r.Cleanup {
-		remedy = "Clean up the node: kubectl nadra cleanup --apply --node " + r.Node + "."
+		remedy = "Clean up the node: kubectl nadra cleanup --apply --node " + r.Node
 	}
 	return User{who, r.What, remedy}
 }
@@ -139,7 +139,7 @@ func (f Facts) pods() []User {
 		if len(names) > named {
 			names = append(names[:named:named], fmt.Sprintf("and %d more", len(names)-named))
 		}
-		out = append(out, User{key, how + strings.Join(names, ", "), "Recreate them without nadra (to roll back to Multus: " + rollBack + "), or delete them."})
+		out = append(out, User{key, how + strings.Join(names, ", "), "Recreate them without nadra (to roll back to Multus: " + rollBack + "), or delete them"})
 	}
 	slices.SortFunc(out, func(a, b User) int { return strings.Compare(a.Who, b.Who) })
 	return out

@@ -52,7 +52,7 @@ func TestInUse(t *testing.T) {
 		f    Facts
 		want []string // who: how
 	}{
-		"nobody": {Facts{
+		"unused": {Facts{
 			Claims:     []resourceapi.ResourceClaim{claim("gpu", "x"), {ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: "waits"}}},
 			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus}}}},
 			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core"}}},

@@ -14,7 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
 
-// facts reads what decides whether nadra is in use, but for the nodes' records.
+// facts reads what decides whether nadra is in use, without the nodes' records.
 func (u Uninstaller) facts(ctx context.Context) (uninstall.Facts, error) {
 	var f uninstall.Facts
 	resources, core := u.Kube.ResourceV1(), u.Kube.CoreV1()

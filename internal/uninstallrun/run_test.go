@@ -29,7 +29,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// world is a cluster with nadra on one node, with that node's answer.
+// world returns a cluster with nadra on one node, and the messages of its Uninstaller.
 func world(t *testing.T, answer cleanup.Remains, more ...runtime.Object) (*Uninstaller, *[]string) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nadra"}}
@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) {
 
 	u, _ := world(t, cleanup.Remains{})
 	if notes, err := u.Check(t.Context()); err != nil || len(notes) > 0 {
-		t.Errorf("nobody uses it: %v, %v", notes, err)
+		t.Errorf("unused: %v, %v", notes, err)
 	}
 	u, _ = world(t, cleanup.Remains{}, helm)
 	var byHelm *HelmError

@@ -33,7 +33,7 @@ func TestStranded(t *testing.T) {
 		"but its pod is Multus' by a label of its own":      {Facts{Nodes: nodes(false, true), Pods: []Pod{pinned}}, atNadra, ToNadra, true},
 		"a DaemonSet's comes back on its node":              {Facts{Nodes: nodes(false, true), Pods: []Pod{daemon}}, atMultus, ToNadra, false},
 		"a static one is of its node":                       {Facts{Nodes: nodes(false, true), Pods: []Pod{static}}, atMultus, ToNadra, false},
-		"nobody is on it":                                   {Facts{Nodes: nodes(false, true), Pods: []Pod{of("b", true)}}, atMultus, ToNadra, false},
+		"no pod is on it":                                   {Facts{Nodes: nodes(false, true), Pods: []Pod{of("b", true)}}, atMultus, ToNadra, false},
 		"the last of nadra's, and so is the namespace":      {Facts{Nodes: nodes(true, false), Pods: []Pod{of("a", true)}}, atNadra, ToMultus, true},
 		"the last of nadra's, and the namespace is Multus'": {Facts{Nodes: nodes(true, false), Pods: []Pod{of("a", true)}}, atMultus, ToMultus, false},
 		"another is nadra's":                                {Facts{Nodes: nodes(true, true), Pods: []Pod{of("a", true)}}, atNadra, ToMultus, false},

@@ -11,7 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/golden"
 )
 
-// sample is the plan of the cluster in testdata.
+// sample plans the move of the cluster in testdata.
 func sample(t *testing.T) *Plan {
 	t.Helper()
 	f := readObjects(t, "testdata/cluster.yaml").Facts("topology.kubernetes.io/zone", []MultusRef{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}})
@@ -106,7 +106,7 @@ func between(t *testing.T, text, name, content string) string {
 	return head + "<!-- " + name + " -->\n" + content + "<!-- /" + name + " -->\n" + tail
 }
 
-// Every code that a plan can have is explained, in order, once.
+// Every code has one rule, in order.
 func TestRules(t *testing.T) {
 	for i, r := range Rules() {
 		if want := fmt.Sprintf("NADRA-U%02d", i+1); r.Code != want {

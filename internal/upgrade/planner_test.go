@@ -9,12 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ready is a node of a failure domain.
+// ready returns a ready node of a failure domain.
 func ready(name, domain string) Node {
 	return Node{Name: name, Domain: domain, Ready: true, Linux: true}
 }
 
-// pods are some of a Deployment on a node.
+// pods returns n pods of a Deployment on a node.
 func pods(namespace, deployment, node string, n int) []Pod {
 	var out []Pod
 	for i := range n {
@@ -26,7 +26,7 @@ func pods(namespace, deployment, node string, n int) []Pod {
 	return out
 }
 
-// healthy are facts with nothing in the way.
+// healthy returns facts without problems.
 func healthy(nodes []Node, running ...[]Pod) Facts {
 	return Facts{
 		Nodes: nodes, Pods: slices.Concat(running...), DefaultOwner: "multus", Owners: map[string]string{},
@@ -34,7 +34,7 @@ func healthy(nodes []Node, running ...[]Pod) Facts {
 	}
 }
 
-// short is a plan's waves in short: "nodes < namespaces".
+// short abbreviates a plan's waves to "nodes < namespaces".
 func short(p *Plan) []string {
 	var out []string
 	for _, w := range p.Waves {
@@ -143,8 +143,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// Before any but the last nodes are drained, nadra serves no greater share of
-// the pods than it has of the nodes; and in the end everything has moved.
+// Except before the last wave, nadra's share of the pods never exceeds its share of the
+// nodes. In the end everything has moved.
 func TestNamespacesFollowNodes(t *testing.T) {
 	for nodes := 1; nodes < 9; nodes++ {
 		for namespaces := 0; namespaces < 9; namespaces++ {

@@ -28,7 +28,7 @@ func (c *capacity) check(ctx context.Context, direction upgrade.Direction, nodes
 	return c.checkFacts(&f, direction, nodes...)
 }
 
-// checkFacts is check with facts that were read already.
+// checkFacts does the same with facts that were read already.
 func (c *capacity) checkFacts(f *upgrade.Facts, direction upgrade.Direction, nodes ...string) error {
 	stranded := f.Stranded(c.state, direction, nodes...)
 	if len(stranded) == 0 {
