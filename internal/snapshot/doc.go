@@ -3,6 +3,7 @@
 // comes out; two Snapshots go in, a Report of differences comes out.
 // internal/snapshotread reads the cluster.
 //
+//	doc.go               the API version and kinds
 //	snapshot.go          the types of a snapshot
 //	encode.go            encodes and parses snapshots
 //	input.go             what snapshots are built from; reads it from files, too

@@ -3,6 +3,7 @@
 // blocks a plan. It is pure; internal/upgraderun reads the cluster and carries
 // plans out.
 //
+//	doc.go           the API version and the kind of plans
 //	facts.go         the facts that plans are made from
 //	objects.go       facts from the cluster's objects
 //	installation.go  facts about nadra's and Multus' installations
