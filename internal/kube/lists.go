@@ -3,13 +3,11 @@ package kube
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Pages lists objects of one kind, one page at a time.
@@ -18,16 +16,6 @@ type Pages = pager.ListPageFunc
 // PagesOf adapts the List method of a typed client.
 func PagesOf[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) Pages {
 	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
-}
-
-// PagesFrom adapts the List method of a controller-runtime client. newList makes an empty
-// list of the kind to read.
-func PagesFrom(c client.Reader, newList func() client.ObjectList, options ...client.ListOption) Pages {
-	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		list := newList()
-		all := append(slices.Clone(options), client.Limit(o.Limit), client.Continue(o.Continue))
-		return list, c.List(ctx, list, all...)
-	}
 }
 
 // EachItem calls do for every object of every page. It returns the client's error

@@ -14,6 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/kube"
@@ -216,8 +217,12 @@ func (u *OwnedRemover) classes(ctx context.Context) error {
 // each calls do for every object of a kind, page by page. empty is an empty list of the
 // kind.
 func each[T any](ctx context.Context, c client.Reader, empty client.ObjectList, do func(*T), options ...client.ListOption) error {
-	newList := func() client.ObjectList { return empty.DeepCopyObject().(client.ObjectList) }
-	if err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesFrom(c, newList, options...), do); err != nil {
+	pages := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		list := empty.DeepCopyObject().(client.ObjectList)
+		all := append(slices.Clone(options), client.Limit(o.Limit), client.Continue(o.Continue))
+		return list, c.List(ctx, list, all...)
+	}
+	if err := kube.EachItem(ctx, metav1.ListOptions{}, pages, do); err != nil {
 		return fmt.Errorf("listing %T: %w", empty, err)
 	}
 	return nil
