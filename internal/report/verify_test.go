@@ -23,7 +23,7 @@ func upf(ordinal int, uid, node string) snapshot.Pod {
 			{Network: "k8s-pod-network", Name: "eth0", Default: true, IPs: []string{"10.98.1." + at}, Gateways: []string{"10.98.1.1"}},
 			{
 				Network: "core5g/n3", Name: "n3", By: snapshot.Multus, IPs: []string{"10.3.0." + at}, MAC: "02:00:00:00:03:" + at, MTU: 9000,
-				Asked: &snapshot.Asked{Interface: "n3", IPs: []string{"10.3.0." + at + "/24"}},
+				Requested: &snapshot.Requested{Interface: "n3", IPs: []string{"10.3.0." + at + "/24"}},
 			},
 			{Network: "core5g/n6", Name: "n6", By: snapshot.Multus, IPs: []string{"10.6.0." + at}, MAC: "1e:00:00:00:06:" + at, MTU: 1500},
 		},

@@ -58,7 +58,7 @@ func (in *Input) podOf(pod *corev1.Pod, rows []inspect.Attachment) Pod {
 		Workload: w, Ordinal: ordinalOf(pod, w), HostNetwork: pod.Spec.HostNetwork, Interfaces: []Interface{},
 	}
 	out.addInterfaces(pod, rows)
-	in.addAsked(&out, pod, rows)
+	in.addRequested(&out, pod, rows)
 	out.Devices = in.devicesOf(pod)
 	out.Env = specVariables(pod)
 	return out

@@ -80,7 +80,7 @@ var changes = []struct {
 	{DeviceLost, "had a device (pci 0000:03:02.0), and has none now", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].Device = nil }},
 	{DeviceLost, "was pci, and is vdpa", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].Device.Type = "vdpa" }},
 	{DeviceLost, "had RDMA device mlx5_2, and has none now", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].Device.RDMA = "" }},
-	{DevicePinned, "was 0000:03:02.0, and is 0000:03:02.5", func(s *Snapshot) { s.Pods[0].Interfaces[2].Asked = &Asked{DeviceID: "0000:03:02.0"} }, otherDevice},
+	{DevicePinned, "was 0000:03:02.0, and is 0000:03:02.5", func(s *Snapshot) { s.Pods[0].Interfaces[2].Requested = &Requested{DeviceID: "0000:03:02.0"} }, otherDevice},
 	{DeviceOther, "was 0000:03:02.0, and is 0000:03:02.5", nil, otherDevice},
 	{VariableLost, "NCCL_SOCKET_IFNAME is missing in container du", nil, func(s *Snapshot) { s.Pods[0].Observed.Env = s.Pods[0].Observed.Env[1:] }},
 	{VariableLost, "PCIDEVICE_INTEL_COM_SRIOV is missing", notObserved, func(s *Snapshot) { notObserved(s); s.Pods[0].Env = nil }},
@@ -114,9 +114,9 @@ var changes = []struct {
 		s.Pods[0].Interfaces[1].Gateways = []string{"10.3.0.1"}
 	}},
 	{DefaultRoute, "the route is missing: default through the default network", nil, func(s *Snapshot) { s.Pods[0].Observed.Routes = s.Pods[0].Observed.Routes[1:] }},
-	{DefaultStatus, "was the default network, and is 10.3.0.1", func(s *Snapshot) { s.Pods[0].Interfaces[1].Asked.DefaultRoute = &[]string{"10.3.0.1"} }, func(s *Snapshot) {
+	{DefaultStatus, "was the default network, and is 10.3.0.1", func(s *Snapshot) { s.Pods[0].Interfaces[1].Requested.DefaultRoute = &[]string{"10.3.0.1"} }, func(s *Snapshot) {
 		s.Pods[0].Interfaces[0].Gateways, s.Pods[0].Interfaces[1].Gateways = nil, []string{"10.3.0.1"}
-		s.Pods[0].Interfaces[1].Asked.DefaultRoute = &[]string{"10.3.0.1"}
+		s.Pods[0].Interfaces[1].Requested.DefaultRoute = &[]string{"10.3.0.1"}
 	}},
 	{RouteMissing, "10.50.0.0/16 via 10.3.0.1 dev f1 src its address on f1", nil, func(s *Snapshot) { s.Pods[0].Observed.Routes = slices.Delete(s.Pods[0].Observed.Routes, 2, 3) }},
 	{RouteMissing, "default via 10.6.0.1 dev net2 table 100", nil, func(s *Snapshot) { s.Pods[0].Observed.Routes = s.Pods[0].Observed.Routes[:3] }},

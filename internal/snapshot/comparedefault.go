@@ -32,8 +32,8 @@ func (c *defaultRouteComparison) compare() (reported bool) {
 func (c *defaultRouteComparison) route(p *Pod, withDefault bool) string {
 	var out []string
 	for _, n := range attached(p) {
-		if n.Asked != nil && n.Asked.DefaultRoute != nil {
-			out = append(out, fmt.Sprintf("%s via %s", c.pair.oldName(p, n.Name), strings.Join(*n.Asked.DefaultRoute, ",")))
+		if n.Requested != nil && n.Requested.DefaultRoute != nil {
+			out = append(out, fmt.Sprintf("%s via %s", c.pair.oldName(p, n.Name), strings.Join(*n.Requested.DefaultRoute, ",")))
 		}
 	}
 	if len(out) > 0 {

@@ -67,8 +67,8 @@ func macOf(p *Pod, n *Interface) string {
 // requestedMAC returns the MAC address that the pod or the network's configuration
 // requests.
 func (c *interfaceComparison) requestedMAC() string {
-	if c.was.Asked != nil && c.was.Asked.MAC != "" {
-		return c.was.Asked.MAC
+	if c.was.Requested != nil && c.was.Requested.MAC != "" {
+		return c.was.Requested.MAC
 	}
 	if n := c.pair.wasIn.network(c.was.Network); n != nil {
 		return n.MAC
@@ -131,8 +131,8 @@ func addressesOf(texts []string) []netip.Addr {
 // pod of the network has.
 func (c *interfaceComparison) requestedAddresses() []netip.Addr {
 	var texts []string
-	if c.was.Asked != nil {
-		texts = append(texts, c.was.Asked.IPs...)
+	if c.was.Requested != nil {
+		texts = append(texts, c.was.Requested.IPs...)
 	}
 	if n := c.pair.wasIn.network(c.was.Network); n != nil {
 		texts = append(texts, n.Static...)
@@ -222,7 +222,7 @@ func (c *interfaceComparison) device() {
 		return
 	}
 	code := DeviceOther
-	if c.was.Asked != nil && c.was.Asked.DeviceID != "" && strings.EqualFold(c.was.Asked.DeviceID, was.PCI) {
+	if c.was.Requested != nil && c.was.Requested.DeviceID != "" && strings.EqualFold(c.was.Requested.DeviceID, was.PCI) {
 		code = DevicePinned
 	}
 	c.changed(code, c.was, "the device of "+c.was.label(), was.PCI, now.PCI)

@@ -60,13 +60,13 @@ func comparePod(c *comparison, was, now *Pod) {
 
 // podComparison compares pods as the cluster reports them: identity and networks.
 type podComparison struct {
-	*podPair
+	pair *podPair
 	*podDifferences
 }
 
 // pod compares identity, node and host network.
 func (c podComparison) pod() {
-	was, now := c.podPair.was, c.podPair.now
+	was, now := c.was, c.now
 	if was.UID != now.UID {
 		c.add(PodRecreated, nil, was.UID, now.UID, "it was recreated")
 	}
@@ -76,15 +76,15 @@ func (c podComparison) pod() {
 
 // networks finds networks that the pod lost, got, or requests and lacks.
 func (c podComparison) networks() {
-	for _, n := range c.removed {
+	for _, n := range c.pair.removed {
 		c.add(NetworkMissing, n, n.label(), "", "it had %s%s", n.label(), c.why(n.Network))
 	}
-	for _, n := range c.added {
+	for _, n := range c.pair.added {
 		c.add(NetworkAdded, n, "", n.label(), "it has %s, and did not have it before", n.label())
 	}
-	for _, l := range c.podPair.now.Lacking {
+	for _, l := range c.now.Lacking {
 		same := func(o Lack) bool { return o.Network == l.Network }
-		if slices.ContainsFunc(c.podPair.was.Lacking, same) || slices.ContainsFunc(c.removed, func(n *Interface) bool { return n.Network == l.Network }) {
+		if slices.ContainsFunc(c.was.Lacking, same) || slices.ContainsFunc(c.pair.removed, func(n *Interface) bool { return n.Network == l.Network }) {
 			continue
 		}
 		n := &Interface{Network: l.Network, Name: l.Interface}
@@ -94,7 +94,7 @@ func (c podComparison) networks() {
 
 // why explains why the pod lacks a network, as far as that is known.
 func (c podComparison) why(network string) string {
-	for _, l := range c.podPair.now.Lacking {
+	for _, l := range c.now.Lacking {
 		if l.Network == network {
 			return fmt.Sprintf(", and lacks it now: %s: %s", l.State, cmp.Or(l.Reason, "no reason is known"))
 		}
@@ -104,7 +104,7 @@ func (c podComparison) why(network string) string {
 
 // system records once that another system attaches the pod's networks.
 func (c podComparison) system() {
-	for _, p := range c.interfaces {
+	for _, p := range c.pair.interfaces {
 		if p.was.By != "" && p.now.By != "" && p.was.By != p.now.By {
 			c.add(SystemOther, nil, string(p.was.By), string(p.now.By), "%s attached its networks, now %s does", p.was.By, p.now.By)
 			return
@@ -115,15 +115,15 @@ func (c podComparison) system() {
 // order compares the names and the order of interfaces.
 func (c podComparison) order() {
 	index := func(p interfacePair) int {
-		return slices.IndexFunc(c.podPair.now.Interfaces, func(n Interface) bool { return n.Network == p.now.Network && n.Name == p.now.Name })
+		return slices.IndexFunc(c.now.Interfaces, func(n Interface) bool { return n.Network == p.now.Network && n.Name == p.now.Name })
 	}
-	for _, p := range c.interfaces {
+	for _, p := range c.pair.interfaces {
 		if p.was.Name != p.now.Name {
 			c.add(Renamed, p.was, p.was.Name, p.now.Name, "%s is %s now", p.was.label(), cmp.Or(p.now.Name, "without a name"))
 		}
 	}
-	if !slices.IsSortedFunc(c.interfaces, func(a, b interfacePair) int { return index(a) - index(b) }) {
-		was, now := listed(attached(c.podPair.was)), listed(attached(c.podPair.now))
+	if !slices.IsSortedFunc(c.pair.interfaces, func(a, b interfacePair) int { return index(a) - index(b) }) {
+		was, now := listed(attached(c.was)), listed(attached(c.now))
 		c.add(OrderOther, nil, was, now, "the networks were %s, and are %s", was, now)
 	}
 }
@@ -131,7 +131,7 @@ func (c podComparison) order() {
 // defaultNetwork compares name and interface of the default network. Its addresses are
 // different in each pod.
 func (c podComparison) defaultNetwork() {
-	was, now := defaultEntry(c.podPair.was), defaultEntry(c.podPair.now)
+	was, now := defaultEntry(c.was), defaultEntry(c.now)
 	if was == nil {
 		return
 	}

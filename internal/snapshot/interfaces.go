@@ -148,31 +148,31 @@ func deviceInfoOf(d *nadv1.DeviceInfo) *DeviceInfo {
 	return out
 }
 
-// addAsked adds what the pod requested of each network: in its annotation or, without
+// addRequested adds what the pod requested of each network: in its annotation or, without
 // one, in its claims.
-func (in *Input) addAsked(p *Pod, pod *corev1.Pod, rows []inspect.Attachment) {
-	asked := map[string]*Asked{} // by network and interface
+func (in *Input) addRequested(p *Pod, pod *corev1.Pod, rows []inspect.Attachment) {
+	requested := map[string]*Requested{} // by network and interface
 	selections, err := attachment.ParseSelections(pod.Annotations[attachment.NetworksAnnotation], pod.Namespace)
 	names, namesErr := attachment.InterfaceNames(selections)
 	switch {
 	case err != nil || namesErr != nil:
 	case len(selections) > 0:
 		for i, s := range selections {
-			asked[s.Network.String()+" "+names[i]] = askedOf(s)
+			requested[s.Network.String()+" "+names[i]] = requestedOf(s)
 		}
 	default:
-		in.askedByClaims(asked, pod.Namespace, rows)
+		in.requestedByClaims(requested, pod.Namespace, rows)
 	}
 	for i := range p.Interfaces {
 		n := &p.Interfaces[i]
 		if !n.Default {
-			n.Asked = asked[n.Network+" "+n.Name]
+			n.Requested = requested[n.Network+" "+n.Name]
 		}
 	}
 }
 
-// askedByClaims adds what a pod's claims request, by network and interface.
-func (in *Input) askedByClaims(asked map[string]*Asked, namespace string, rows []inspect.Attachment) {
+// requestedByClaims adds what a pod's claims request, by network and interface.
+func (in *Input) requestedByClaims(requested map[string]*Requested, namespace string, rows []inspect.Attachment) {
 	byClaim := map[string][]inspect.Attachment{}
 	for _, r := range rows {
 		byClaim[r.Claim] = append(byClaim[r.Claim], r)
@@ -183,7 +183,7 @@ func (in *Input) askedByClaims(asked map[string]*Asked, namespace string, rows [
 			continue
 		}
 		// A claim's rows and its requests are both in the order of its results.
-		requested, err := attachment.FromClaim(claim, func(pool, device string) (attachment.NetworkRef, error) {
+		selections, err := attachment.FromClaim(claim, func(pool, device string) (attachment.NetworkRef, error) {
 			for _, r := range of {
 				if r.Pool == pool && r.Device == device && r.Network != nil {
 					return *r.Network, nil
@@ -191,20 +191,20 @@ func (in *Input) askedByClaims(asked map[string]*Asked, namespace string, rows [
 			}
 			return attachment.NetworkRef{}, nil
 		})
-		if err != nil || len(requested) != len(of) {
+		if err != nil || len(selections) != len(of) {
 			continue
 		}
 		for i, r := range of {
 			if r.Network != nil {
-				asked[r.Network.String()+" "+r.Interface] = askedOf(requested[i].Selection)
+				requested[r.Network.String()+" "+r.Interface] = requestedOf(selections[i].Selection)
 			}
 		}
 	}
 }
 
-// askedOf returns what a selection requests, or nil if it only names the network.
-func askedOf(s attachment.Selection) *Asked {
-	out := Asked{
+// requestedOf returns what a selection requests, or nil if it only names the network.
+func requestedOf(s attachment.Selection) *Requested {
+	out := Requested{
 		Interface: s.Interface, IPs: s.IPs, MAC: strings.ToLower(s.MAC), GUID: s.InfinibandGUID, DeviceID: s.DeviceID, DefaultRoute: s.DefaultRoute,
 	}
 	if out.Interface == "" && len(out.IPs) == 0 && out.MAC == "" && out.GUID == "" && out.DeviceID == "" && out.DefaultRoute == nil {

@@ -107,7 +107,7 @@ func (p *Pod) signature() string {
 			continue
 		}
 		fmt.Fprintf(&b, "%s|%s|%d|%t;", n.Network, n.Name, n.MTU, len(n.Gateways) > 0)
-		if a := n.Asked; a != nil {
+		if a := n.Requested; a != nil {
 			fmt.Fprintf(&b, "%s|%s|%s;", a.MAC, strings.Join(a.IPs, ","), a.DeviceID)
 		}
 	}

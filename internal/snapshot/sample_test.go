@@ -20,8 +20,8 @@ func sample() *Snapshot {
 					{Network: "cbr0", Name: "eth0", Default: true, IPs: []string{"10.98.1.4"}, MAC: "0a:00:00:00:00:01", Gateways: []string{"10.98.1.1"}},
 					{
 						Network: "ran/f1", Name: "f1", By: Multus, IPs: []string{"10.3.0.7", "fd03::7"}, MAC: "02:00:00:00:00:07", MTU: 9000,
-						DNS:   &DNS{Nameservers: []string{"10.3.0.1"}},
-						Asked: &Asked{Interface: "f1", IPs: []string{"10.3.0.7/24"}, MAC: "02:00:00:00:00:07"},
+						DNS:       &DNS{Nameservers: []string{"10.3.0.1"}},
+						Requested: &Requested{Interface: "f1", IPs: []string{"10.3.0.7/24"}, MAC: "02:00:00:00:00:07"},
 					},
 					{
 						Network: "ran/vf", Name: "net2", By: Multus, IPs: []string{"10.6.0.10"}, MAC: "1e:00:00:00:00:01",

@@ -97,8 +97,8 @@ type Interface struct {
 	Gateways []string    `json:"gateways,omitempty"`
 	DNS      *DNS        `json:"dns,omitempty"`
 	Device   *DeviceInfo `json:"device,omitempty"`
-	// Asked is what the pod requested; nil if it only named the network.
-	Asked *Asked `json:"asked,omitempty"`
+	// Requested is what the pod requested; nil if it only named the network.
+	Requested *Requested `json:"requested,omitempty"`
 	// Problem is the message of a failed CHECK.
 	Problem string `json:"problem,omitempty"`
 }
@@ -134,8 +134,8 @@ type DeviceInfo struct {
 	Representor string `json:"representor,omitempty"`
 }
 
-// Asked is what a pod requested of a network.
-type Asked struct {
+// Requested is what a pod requested of a network.
+type Requested struct {
 	Interface string   `json:"interface,omitempty"`
 	IPs       []string `json:"ips,omitempty"`
 	MAC       string   `json:"mac,omitempty"`

@@ -189,7 +189,7 @@ func (s *snapshots) seen() {
 		}
 		secondary := p.Observed.Links[1] // after eth0
 		if p.Name == "named" {
-			asked := p.Interfaces[1].Asked
+			asked := p.Interfaces[1].Requested
 			if secondary.Name != "n3" || secondary.MAC != "02:00:00:00:86:05" || !slices.Equal(secondary.Addresses[:1], []string{"10.86.0.5/24"}) || asked == nil || asked.MAC != secondary.MAC {
 				s.Errorf("pod named: %+v, asked %+v", secondary, asked)
 			}
