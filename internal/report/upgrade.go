@@ -7,17 +7,17 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgrade"
 )
 
-// upgradePlanFormats has every form of a plan of an upgrade.
+// upgradePlanFormats lists the formats of an upgrade's plan.
 var upgradePlanFormats = []form[*upgrade.Plan]{
 	{"yaml", func(w io.Writer, p *upgrade.Plan) error { return encodeYAML(w, p) }},
 	{"json", func(w io.Writer, p *upgrade.Plan) error { return encodeJSON(w, p) }},
 	{"markdown", func(w io.Writer, p *upgrade.Plan) error { _, err := w.Write(p.Markdown()); return err }},
 }
 
-// UpgradePlanFormats returns the names of the forms that WriteUpgradePlan knows.
+// UpgradePlanFormats returns the names of the formats that WriteUpgradePlan accepts.
 func UpgradePlanFormats() []string { return namesOf(upgradePlanFormats) }
 
-// WriteUpgradePlan writes a plan of an upgrade in one of its forms.
+// WriteUpgradePlan writes an upgrade's plan in a format.
 func WriteUpgradePlan(w io.Writer, format string, p *upgrade.Plan) error {
 	return writeForm(w, "the plan", upgradePlanFormats, format, p)
 }
@@ -25,24 +25,26 @@ func WriteUpgradePlan(w io.Writer, format string, p *upgrade.Plan) error {
 // UpgradeStatus is the progress of an upgrade.
 type UpgradeStatus struct {
 	*upgrade.State
-	// Lines are its nodes, in order.
+	// Lines has the nodes, in order.
 	Lines []upgrade.Line `json:"lines"`
 }
 
+// upgradeStatusFormats lists the formats of an upgrade's status.
 var upgradeStatusFormats = []form[UpgradeStatus]{
 	{"table", writeUpgradeTable},
 	{"json", func(w io.Writer, s UpgradeStatus) error { return encodeJSON(w, s) }},
 	{"yaml", func(w io.Writer, s UpgradeStatus) error { return encodeYAML(w, s) }},
 }
 
-// UpgradeStatusFormats returns the names of the forms that WriteUpgradeStatus knows.
+// UpgradeStatusFormats returns the names of the formats that WriteUpgradeStatus accepts.
 func UpgradeStatusFormats() []string { return namesOf(upgradeStatusFormats) }
 
-// WriteUpgradeStatus writes the progress of an upgrade in one of its forms.
+// WriteUpgradeStatus writes an upgrade's status in a format.
 func WriteUpgradeStatus(w io.Writer, format string, s UpgradeStatus) error {
 	return writeForm(w, "the status", upgradeStatusFormats, format, s)
 }
 
+// writeUpgradeTable writes a row for each node, and the totals.
 func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 	s := sheet{w: w}
 	done := 0
@@ -57,15 +59,15 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 		}
 		return []string{dash(l.Wave), l.Node, string(l.Direction), dash(step), fmt.Sprintf("%d/%d", l.Done, l.Of)}
 	})
-	said := string(u.Phase)
+	phase := string(u.Phase)
 	if u.Target != "" {
-		said += " " + u.Target
+		phase += " " + u.Target
 	}
 	if u.Reason != "" {
-		said += ": " + u.Reason
+		phase += ": " + u.Reason
 	}
 	s.gap()
 	s.println(fmt.Sprintf("nadra serves %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
-	s.println("The upgrade is " + said + ".")
+	s.println("The upgrade is " + phase + ".")
 	return s.err
 }
