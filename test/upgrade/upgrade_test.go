@@ -61,7 +61,7 @@ func TestUpgrade(t *testing.T) {
 	f.says("What pods have now, against the snapshot of before:")
 	f.shown("verify", "--against", before, "--from-nodes")
 
-	f.refused("[NoNodeForPods]", "upgrade", "rollback", "-n", namespace, "--yes")
+	f.refused("namespace "+namespace, "upgrade", "rollback", "-n", namespace, "--yes") // no node is Multus'
 	f.nadra("upgrade", "rollback", "--node", first, "--yes")
 	f.says("After `kubectl nadra upgrade rollback --node " + first + "`:")
 	f.shown("upgrade", "status")
@@ -98,7 +98,7 @@ func TestUpgrade(t *testing.T) {
 	f.kubectl("-n", "nadra-system", "patch", "deployment", "nadra-controller", "--type=json",
 		`-p=[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--default-owner=nadra"}]`)
 	f.kubectl("-n", "nadra-system", "rollout", "status", "deployment/nadra-controller", "--timeout=120s")
-	f.refused("[NoNodeForPods]", "upgrade", "rollback", "--all", "--yes") // pods would come back as nadra's
+	f.refused("--default-owner=nadra", "upgrade", "rollback", "--all", "--yes") // pods would come back as nadra's
 	f.says("When all nodes are nadra's, and new pods are by default:")
 	f.shown("upgrade", "finish")
 	f.Log(f.nadra("upgrade", "finish", "--remove-multus", "--dry-run=server"))
