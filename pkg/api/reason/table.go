@@ -1,9 +1,9 @@
 package reason
 
-// Stage is the step at which a code appears, on a pod's way to its networks.
+// Stage is the step of a pod's way to its networks at which a code appears.
 type Stage string
 
-// The stages, in the order of a pod's life.
+// The stages, in the order of the way.
 const (
 	Publish Stage = "Publish"
 	Pools   Stage = "Pools"
@@ -12,27 +12,23 @@ const (
 	Attach  Stage = "Attach"
 	Gate    Stage = "Gate"
 	Detach  Stage = "Detach"
-
-	// Stages of the administrator's tools, outside of a pod's life.
-	Upgrade Stage = "Upgrade"
-	Tools   Stage = "Tools"
 )
 
 // Entry explains a code.
 type Entry struct {
 	Code  Code
 	Stage Stage
-	// Meaning describes in a sentence or two what has happened.
+	// Meaning says in a sentence or two what has happened.
 	Meaning string
-	// Owner can remove the cause. If Remedy is "", nobody needs to.
+	// Owner is who can do something about it. Nobody has to if Remedy is "".
 	Owner Owner
-	// Remedy is what the owner does. It is "" if the cause goes away by itself.
+	// Remedy says what the owner does.
 	Remedy string
 }
 
 // Lookup returns the entry of a code.
 func Lookup(code Code) (Entry, bool) {
-	for _, e := range table {
+	for _, e := range all {
 		if e.Code == code {
 			return e, true
 		}
@@ -41,176 +37,132 @@ func Lookup(code Code) (Entry, bool) {
 }
 
 // All returns the entries, ordered by stage.
-func All() []Entry { return table }
+func All() []Entry { return all }
 
 const (
-	fixClaim = "Correct the claim or its template, and recreate the pod: an allocated claim cannot be changed."
+	fixClaim = "Correct the claim or its template and create the pod anew: a claim cannot be changed once it is allocated."
 	newPod   = "Delete the pod, so that the next one gets another device."
 )
 
 var table = []Entry{
-	{NetworkInvalid, Publish, "The NAD's configuration cannot be read, or is not a CNI configuration.", OfNetwork,
+	{NetworkInvalid, Publish, "The NAD's configuration cannot be read, or is no CNI configuration.", OfNetwork,
 		"Correct spec.config as the message says."},
 	{ConfigMissing, Publish, "The NAD has no spec.config, and the node has no file with its configuration in --nad-conf-dir.", OfNetwork,
-		"Write the configuration into the NAD, or into a file on the node. The message names files that cannot be read."},
-	{MasterMissing, Publish, "The interface that a plugin needs (master) is not on the node.", OfNode,
-		"Create the interface, or correct master in the NAD. The driver notices a new interface at once."},
-	{PluginMissing, Publish, "A plugin or IPAM plugin is in none of the directories of --cni-bin-dirs.", OfNode,
-		"Install the plugin, or correct type in the NAD. The driver notices it without a restart."},
-	{PluginUnhealthy, Publish, "A plugin answers STATUS with an error, so the node offers its network to no new pods. Pods that have the network keep it.", OfPlugin,
-		"Repair what the plugin names. The driver calls STATUS again every 5 s, and offers the network when it succeeds."},
+		"Write the configuration into the NAD, or the file on the node. Files that cannot be read are named."},
+	{MasterMissing, Publish, "The interface that a plugin works on (master) is not on the node.", OfNode,
+		"Create the interface, or correct master in the NAD. The driver sees an interface at once."},
+	{PluginMissing, Publish, "A plugin or IPAM plugin is in none of --cni-bin-dirs.", OfNode,
+		"Install the plugin, or correct type in the NAD. The driver needs no restart."},
+	{PluginUnhealthy, Publish, "A plugin answers STATUS with an error. Pods that have the network keep it.", OfPlugin,
+		"Repair what the plugin names. STATUS is asked again, and the network is offered when it succeeds."},
 
-	{PoolMissing, Pools, "A definition of resource pools is missing or cannot be read: a ConfigMap or key of --pool-config, a SriovNetworkNodePolicy, or the node's labels.", OfCluster,
-		"Create the object or key, or correct the flag. If the node's labels are unknown, check that the Node exists."},
-	{PoolInvalid, Pools, "A field in the definition of a resource pool is wrong or unknown. The driver does not serve the pool, because it could serve other devices than the author meant.", OfCluster,
+	{PoolMissing, Pools, "A definition of resource pools is missing, or cannot be read: a ConfigMap or key of --pool-config, a SriovNetworkNodePolicy, or the node's labels.", OfCluster,
+		"Create the object or key, or correct the flag. If the node's labels are not known: does the Node exist?"},
+	{PoolInvalid, Pools, "A field of a resource pool's definition is wrong or not known. The pool is not served rather than served with other devices than its author meant.", OfCluster,
 		"Correct the field that the message names."},
-	{PoolConflict, Pools, "Two resource pools select one device or use one resource name, or a device plugin serves the device. The first keeps it.", OfCluster,
+	{PoolConflict, Pools, "Two resource pools want one device or one resource name, or a device plugin serves it. The first keeps it.", OfCluster,
 		"Narrow one of the two, or let only one of them serve the resource on this node."},
 
 	{NotConvertible, Admit, "nadra serves the pod and cannot attach its networks. The findings follow, with codes of their own (NADRA-…).", OfManifest,
 		"Follow each finding, or leave the pod to Multus as the message says."},
-	{OwnerContradiction, Admit, "Labels of the pod, its namespace or its node, or the pod's claims, contradict each other about whether nadra or Multus serves the pod.", OfManifest,
+	{OwnerContradiction, Admit, "Labels of the pod, its namespace or its node, or its claims, say that both nadra and Multus serve it.", OfManifest,
 		"Remove one of the two as the message says."},
-	{OwnerUnclear, Admit, "The webhook cannot read an object that decides whether nadra or Multus serves the pod.", OfCluster,
-		"Repair the cause that follows: the API server, or a right of the controller. Then create the pod again."},
-	{TemplateNotCreated, Admit, "The webhook cannot create the pod's ResourceClaimTemplate. The API server's answer follows.", OfCluster,
-		"Raise the quota count/resourceclaimtemplates.resource.k8s.io, or give the controller its ClusterRole. Pods of equal needs share one template."},
-	{ObjectNotRead, Admit, "The API server did not return an object to the controller, or returned one that the controller does not understand.", OfCluster,
-		"Repair the cause that follows. Then create the pod again."},
-	{ControllerBug, Admit, "nadra's controller has a bug. It still admits other pods.", OfCluster,
+	{OwnerUnclear, Admit, "What the webhook must know to decide who serves the pod cannot be read.", OfCluster,
+		"The cause follows: the API server, or a right of the controller. The pod's owner tries again."},
+	{TemplateNotCreated, Admit, "The webhook cannot create the ResourceClaimTemplate of the pod.", OfCluster,
+		"Raise the quota count/resourceclaimtemplates.resource.k8s.io, or give the controller its ClusterRole: the API server's reason follows. One template serves all pods of equal needs."},
+	{ObjectNotRead, Admit, "The API server did not give the controller an object, or gave one that it does not understand.", OfCluster,
+		"The cause follows. Whoever creates the pod tries again."},
+	{ControllerBug, Admit, "nadra's controller has a bug. No other pod is held back.", OfCluster,
 		"Report it with the stack from the controller's log."},
 
-	{RuntimeNotConnected, Prepare, "No container runtime is connected to the driver by NRI. Pods wait, because they would run without their networks.", OfNode,
+	{RuntimeNotConnected, Prepare, "No container runtime is connected to the driver by NRI. Pods wait rather than run without their networks.", OfNode,
 		"Enable NRI in the container runtime's configuration. After a start of the driver, wait some seconds."},
 	{NetworkNotFound, Prepare, "The NAD that the claim names does not exist.", OfNetwork,
 		"Create the NetworkAttachmentDefinition, or remove the claim's request for it."},
-	{NetworkDeleted, Prepare, "The NAD was deleted after one of its devices was allocated.", OfNetwork,
-		"Create the NetworkAttachmentDefinition again, or delete the pod if it no longer needs the network."},
-	{ClaimInvalid, Prepare, "The claim's configuration is wrong, or is for another network than the allocated device.", OfManifest, fixClaim},
-	{ClaimNotAllocated, Prepare, "The claim has no allocation, because it bypassed the scheduler.", OfManifest,
+	{NetworkDeleted, Prepare, "The NAD was deleted after a device of it was allocated.", OfNetwork,
+		"Create the NetworkAttachmentDefinition again, or delete the pod."},
+	{ClaimInvalid, Prepare, "The claim's configuration is wrong, or is for another network than the device.", OfManifest, fixClaim},
+	{ClaimNotAllocated, Prepare, "The claim has no allocation: somebody made it without the scheduler.", OfManifest,
 		"Let the scheduler place the pod."},
-	{ClaimNotReserved, Prepare, "The claim is reserved for no pod, or for an object that is not a pod.", OfManifest,
-		"Use the claim for a pod. If the claim was released meanwhile, do nothing."},
-	{ClaimShared, Prepare, "Several pods share the claim, and a network attachment belongs to one pod.", OfManifest,
-		"Use a ResourceClaimTemplate, which gives each pod its own claim."},
-	{ClaimUnprepared, Prepare, "A request of the kubelet came late: it had already unprepared the claim.", OfKubelet, ""},
-	{ClaimIncomplete, Prepare, "The node's record of one of the pod's claims was lost while others are attached.", OfPod,
-		"Delete the pod. Look for NetworkStateDamaged events on the Node: its disk may be failing."},
+	{ClaimNotReserved, Prepare, "The claim is reserved for no pod, or for something that is not a pod.", OfManifest,
+		"Use the claim for a pod. If it was released meanwhile, nothing is to be done."},
+	{ClaimShared, Prepare, "The claim is shared by several pods, and a network attachment belongs to one.", OfManifest,
+		"Use a ResourceClaimTemplate, which makes a claim for each pod."},
+	{ClaimUnprepared, Prepare, "A late request of the kubelet for a claim that it has already had unprepared.", OfKubelet, ""},
+	{ClaimIncomplete, Prepare, "The state of one of the pod's claims was lost while others are attached.", OfNode,
+		"Delete the pod. Look for NetworkStateDamaged events: the node's disk may be bad."},
 	{OtherClaimFailed, Prepare, "Another claim of the pod fails, for the reason that follows.", OfManifest,
-		"Follow the other reason."},
-	{ContainerWithoutClaim, Prepare, "A container names no claim with networks in resources.claims, so nothing would hold it until the networks are attached.", OfManifest,
+		"Do what the other reason asks for."},
+	{ContainerWithoutClaim, Prepare, "A container names no claim with networks in resources.claims, so nothing would hold it until they are attached.", OfManifest,
 		"Name the claim in every container and init container, or let the webhook do so."},
-	{PodNotRead, Prepare, "The driver cannot read the pod or its claims, or finds another pod of the same name.", OfCluster,
-		"Repair the cause that follows: the API server, or the driver's right to get, list and watch pods. The kubelet tries again."},
-	{AnnotationInvalid, Prepare, "The pod's network annotation cannot be read, or names networks for which the pod has no claim.", OfManifest,
+	{PodNotRead, Prepare, "The driver cannot read the pod, or reads another pod of this name.", OfDriver,
+		"The cause follows: the API server, or a right of the driver. The kubelet tries again."},
+	{AnnotationInvalid, Prepare, "The pod's network annotation cannot be read, or names networks that its claims do not bring.", OfManifest,
 		"Correct the annotation as the message says, or label the namespace so that the webhook converts the pod."},
-	{InterfaceConflict, Prepare, "Two networks ask for one interface name, or one asks for a name that every pod has (eth0, lo).", OfManifest,
+	{InterfaceConflict, Prepare, "Two networks ask for one interface name, or one asks for a name that every pod has.", OfManifest,
 		"Choose different names."},
-	{AddressConflict, Prepare, "A network asks for an address that no host can have, or two networks ask for one address.", OfManifest,
+	{AddressConflict, Prepare, "A network asks for an address that no host can have, or two ask for one address.", OfManifest,
 		"Give each address once."},
-	{RouteConflict, Prepare, "A gateway of the default route is not an address, or two networks ask for the default route of one family.", OfManifest,
+	{RouteConflict, Prepare, "A gateway of the default route is no address, or two networks ask for the default route of one family.", OfManifest,
 		"Ask for the default route once."},
 	{NamespaceIsolation, Prepare, "The NAD is in another namespace than the pod, and --namespace-isolation is on.", OfManifest,
-		"Use a NAD in the pod's namespace, or in a shared namespace that the message names."},
-	{DeviceInUse, Prepare, "An exclusive device stays in use until the pod that had it is gone.", OfKubelet, ""},
-	{DeviceGone, Prepare, "The allocated device is no longer on the node, or no resource pool selects it.", OfPod, newPod},
-	{DeviceMismatch, Prepare, "Networks and allocated devices do not match: too few devices, a device of another resource pool, or a device for a network that uses no pool.", OfManifest,
-		"Request as many devices of the network's resource pool as networks use it, or correct the NAD's annotation."},
-	{DeviceUnsuitable, Prepare, "The device or the node lacks what the network needs: an RDMA device, vhost-net, or the RDMA subsystem's exclusive mode.", OfNode,
+		"Use a NAD of the pod's namespace, or of a shared one that the message names."},
+	{DeviceInUse, Prepare, "An exclusive device is not free before the pod that had it is gone.", OfKubelet, ""},
+	{DeviceGone, Prepare, "The allocated device is not on the node any more, or no resource pool selects it.", OfNode, newPod},
+	{DeviceMismatch, Prepare, "Networks and allocated devices do not fit: too few devices, one of another resource pool, or a network that draws from none.", OfManifest,
+		"Ask for as many devices of the network's resource pool as networks draw from it, or correct the NAD's annotation."},
+	{DeviceUnsuitable, Prepare, "The device or node lacks what the network needs: an RDMA device, vhost-net, the RDMA subsystem's exclusive mode.", OfNode,
 		"Load the driver or set the mode that the message names."},
-	{StateNotWritten, Prepare, "The driver cannot write its records, and attaches nothing that it cannot record first.", OfNode,
-		"Free space on the node's disk, or repair its file system."},
+	{StateNotWritten, Prepare, "The driver cannot write its records. Nothing is attached that cannot be written down first.", OfNode,
+		"Free the node's disk, or repair its file system."},
 
-	{NoClaim, Attach, "The pod's annotation names networks, the pod has no claim, and its node is nadra's, which attaches networks by claims.", OfConversion,
-		"Convert the pod, label its namespace, or keep it on nodes of Multus. A static pod cannot have claims: use a DaemonSet."},
-	{PluginFailed, Attach, "A CNI plugin returned an error, or could not be run. Its message follows. The driver has rolled back the attachment.", OfPlugin,
-		"Repair what the plugin's message names."},
-	{PluginTimeout, Attach, "A CNI plugin took longer than --add-timeout, and was killed.", OfPlugin,
-		"Find what the plugin waits for, most often its IPAM."},
-	{InterfaceExists, Attach, "The pod already has an interface of this name, which nadra did not create.", OfManifest,
+	{NoClaim, Attach, "The pod's annotation names networks, it has no claim, and its node is nadra's, which attaches networks by claims.", OfConversion,
+		"Convert the pod, label its namespace, or keep it on nodes of Multus."},
+	{PluginFailed, Attach, "A CNI plugin returned an error, or could not be run. Its own words follow; what was done is taken back.", OfPlugin,
+		"Repair what the plugin names."},
+	{PluginTimeout, Attach, "A CNI plugin took longer than --add-timeout and was ended.", OfPlugin,
+		"Find what the plugin waits for: its IPAM, most often."},
+	{InterfaceExists, Attach, "The pod has an interface of this name that nadra has not made.", OfManifest,
 		"Ask for another interface name."},
 	{PendingDEL, Attach, "An ADD failed, and so does the DEL after it. The pod gets its network once the DEL succeeds.", OfPlugin,
-		"Repair what the DEL's message names."},
+		"Repair what the DEL's reason names."},
 	{GatewayUnreachable, Attach, "default-route names a gateway that is in no network of the interface.", OfManifest,
 		"Correct the gateway, or the interface's addresses."},
-	{HostNetwork, Attach, "The pod uses the host's network, in which nadra runs no plugin.", OfManifest,
-		"Remove spec.hostNetwork, or the pod's networks, and recreate the pod."},
-	{SandboxUnspecified, Attach, "The container runtime names no namespaces for the sandbox: containerd was killed after it started the sandbox, and before it stored the sandbox's specification.", OfPod,
+	{HostNetwork, Attach, "The pod uses the host's network, in which no plugin is run for a pod.", OfManifest,
+		"Remove spec.hostNetwork, or the claim, and create the pod anew."},
+	{SandboxUnspecified, Attach, "The container runtime names no namespaces for the sandbox: containerd was killed between starting it and storing its specification.", OfPod,
 		"Delete the pod; its next sandbox is complete."},
 	{NamespaceGone, Attach, "The sandbox's network namespace is gone: the sandbox has just ended.", OfKubelet, ""},
 	{KernelTooOld, Attach, "The kernel has no cookies of network namespaces (Linux 5.14).", OfNode,
 		"Update the node's kernel."},
-	{AttachRunning, Attach, "The plugins are running, or run again after a temporary failure.", OfPlugin,
-		"Wait: the driver retries for 55 s, and longer with whereabouts. If a plugin always takes long, look at its IPAM first."},
-	{AttachNotBegun, Attach, "The sandbox was created while the driver was down; the driver attaches its networks now.", OfDriver, ""},
-	{AttachTimeout, Attach, "A temporary failure lasted longer than the time that the message names.", OfPlugin,
-		"Repair what the plugin's message names; the kubelet's next request starts another attempt."},
-	{AttachCancelled, Attach, "The networks are no longer needed: the pod is being deleted, its sandbox was replaced or stopped, or the driver stops.", OfKubelet, ""},
-	{OtherNetworkFailed, Attach, "Another network of the pod fails, for the reason that follows. The driver attaches a pod's networks one after the other, and all or none.", OfPlugin,
-		"Follow the other reason."},
+	{AttachRunning, Attach, "The plugins are running, or are tried again after a failure that may pass.", OfPlugin,
+		"Wait: it is tried for 55 s, longer with whereabouts. A plugin that always takes long is worth a look: its IPAM, most often."},
+	{AttachNotBegun, Attach, "The sandbox was made while the driver was away; it is being attached now.", OfDriver, ""},
+	{AttachTimeout, Attach, "A failure that may pass did not pass within the time that the message names.", OfPlugin,
+		"Repair what the plugin names; the kubelet's next request begins another attempt."},
+	{AttachCancelled, Attach, "The networks are not wanted any more, or not now: the pod is being deleted, its sandbox was replaced or stopped, or the driver ends.", OfKubelet, ""},
+	{OtherNetworkFailed, Attach, "Another network of the pod fails, for the reason that follows. A pod's networks are attached one after the other, and all or none.", OfPlugin,
+		"Do what the other reason asks for."},
 	{StatusNotStored, Attach, "The networks are attached, but the API server has not stored the pod's network-status, for which containers wait.", OfCluster,
-		"Find why the API server does not answer or refuses: a right to patch pods/status, an admission policy, a webhook."},
+		"Find why the API server does not answer, or refuses: a right to patch pods/status, an admission policy, a webhook."},
 
 	{GateNoRecord, Gate, "The claim has no record on the node: the pod is being deleted, or the driver's state was removed.", OfPod,
-		"Delete the pod, unless it is being deleted already."},
+		"Delete the pod, if nobody has."},
 	{GateRecordUnreadable, Gate, "The claim's record cannot be read, or is of another version of nadra.", OfCluster,
-		"Look for NetworkStateDamaged events on the Node. If the versions differ, restart the driver: it installs its own gate."},
+		"Look for NetworkStateDamaged events. The driver installs its own gate at its start: reinstall it if the versions differ."},
 	{GateNotAttached, Gate, "The driver did not attach the network while the gate held the container.", OfCluster,
-		"Check that the driver runs on this node and is connected to the container runtime (NRI): kubectl -n nadra get pods -l app.kubernetes.io/name=nadra-node -o wide."},
+		"See whether the driver runs on this node and is connected to the container runtime (NRI)."},
 	{GateStaleAttachment, Gate, "The record is of another sandbox, network namespace or boot of the node, and the driver has not attached this one yet.", OfDriver, ""},
-	{GateBadInput, Gate, "The gate cannot find out where the container starts: the container runtime does not call the hook as OCI specifies, or the container has no network namespace.", OfCluster,
+	{GateBadInput, Gate, "The container runtime calls the hook otherwise than OCI says, or the container has no network namespace.", OfCluster,
 		"Report it with the container runtime's version."},
 
-	{DELFailed, Detach, "A DEL fails. Until a retry succeeds, what the plugin allocated, such as addresses, stays in use. The pod can go.", OfPlugin,
-		"Repair what the plugin's message names. The driver keeps retrying."},
-	{DELUnfinished, Detach, "The DELs of the pod's networks have not ended yet. The driver continues them, and the pod can go.", OfPlugin,
-		"Wait. If it stays, repair what the plugin's message names."},
+	{DELFailed, Detach, "A DEL fails. What the plugin keeps, such as addresses, stays taken until a retry succeeds; the pod can go.", OfPlugin,
+		"Repair what the plugin names."},
+	{DELUnfinished, Detach, "The DELs of the pod's networks have not ended; they go on.", OfPlugin,
+		"If it stays: repair what the plugin names. The pod can go, and the driver goes on trying."},
 	{AttachmentChanged, Detach, "A CHECK fails: something in the pod or on the node has changed the network since it was attached.", OfPod,
-		"Repair it, or delete the pod to have its networks attached again. nadra only reports the change."},
-	{DeviceNotRestored, Detach, "The driver could not return the device to the host in the state that it had before the pod.", OfNode,
-		"Repair what the message names. The driver tries again when hardware changes."},
-
-	{UpgradeRunning, Upgrade, "Another process carries out an upgrade, and holds its Lease.", OfCluster,
-		"Wait for it, or stop it with kubectl nadra upgrade pause."},
-	{NoNodeForPods, Upgrade, "After the move, pods would stay Pending: no node is left of the owner, nadra or Multus, that serves them.", OfCluster,
-		"Move their namespace first, or keep a node of the owner, as the message says."},
-	{PodNotRecreated, Upgrade, "A pod on the node has no workload that would recreate it after an eviction.", OfPod,
-		"Delete the pod, or use --force."},
-	{StaticPod, Upgrade, "A static pod with networks runs on the node. It cannot be evicted, and cannot have claims.", OfNode,
-		"Remove its file from the node, or its annotation."},
-	{DrainTimeout, Upgrade, "Pods with networks did not leave the node or namespace within --drain-timeout.", OfPod,
-		"Look at the pod that the message names: a PodDisruptionBudget, a finalizer, or a long shutdown. Then run kubectl nadra upgrade resume."},
-	{MultusPodRemains, Upgrade, "Multus' pod did not leave the node within --gate-timeout, although the node is labelled for nadra.", OfMultus,
-		"See who reverts the node affinity of Multus' DaemonSet. Then run kubectl nadra upgrade resume."},
-	{MultusPodNotReady, Upgrade, "After a rollback, Multus' pod was not ready on the node within --gate-timeout.", OfMultus,
-		"Look at Multus' pod on the node. Then run kubectl nadra upgrade resume."},
-	{LastConfiguration, Upgrade, "Multus has the only CNI configuration of the container runtime. Without another one the node would have no network.", OfNode,
-		"Put the default network's own configuration into the container runtime's directory. Then run kubectl nadra upgrade resume."},
-	{MultusConfigurationMissing, Upgrade, "Multus did not write its CNI configuration after its pod became ready.", OfMultus,
-		"Read the log of Multus' pod on the node. Then run kubectl nadra upgrade resume."},
-	{DriverNotServing, Upgrade, "nadra's driver is not ready on the node, or offers no network there, within --gate-timeout.", OfDriver,
-		"Look at the driver's pod and its log. Then run kubectl nadra upgrade resume."},
-	{CanaryFailed, Upgrade, "A canary on the node did not get its network.", OfCluster,
-		"Follow the canary's message. Then run kubectl nadra upgrade resume, or roll the node back."},
-	{PodsNotReady, Upgrade, "Fewer pods of a workload are ready than before the move, at the end of --gate-timeout.", OfPod,
-		"Look at the workload's pods: kubectl nadra explain pod/NAME. Then run kubectl nadra upgrade resume, or roll back."},
-
-	{NodePodRefused, Tools, "The kubelet of a node refuses a pod that kubectl nadra runs there.", OfNode,
-		"Follow the kubelet's reason, which is in the message."},
-	{NodePodTimeout, Tools, "A pod that kubectl nadra runs on a node did not start or end in time. The message has its last state.", OfNode,
-		"Check that the node is ready and can pull the image (--image), or allow more time (--probe-timeout)."},
-	{SandboxesUnknown, Tools, "The container runtime does not list its sandboxes, so the node cannot tell what is left over. Nothing is freed there.", OfNode,
-		"Enable NRI in the container runtime's configuration, or clean up on the node by hand."},
-	{CheckpointUnreadable, Tools, "A record of nadra's driver on the node is damaged. It may stand for an attachment, so nothing is freed or removed there.", OfNode,
-		"Start nadra's driver on the node, which puts damaged files aside, and try again."},
-	{OtherDELFailed, Tools, "An attachment of the same sandbox is still in a CNI cache. Its DEL may need the file or address, which therefore stays.", OfPlugin,
-		"Repair what the DEL's error names, and clean up again."},
-	{NadraInUse, Tools, "Pods, claims, labels or nodes still use nadra. Only its driver can detach their networks.", OfCluster,
-		"Follow the remedy of each user that the command lists."},
-	{InstalledByHelm, Tools, "Helm installed nadra, and would keep a release without objects.", OfCluster,
-		"Run helm uninstall first, as the message says."},
-	{DriverRunning, Tools, "nadra's driver runs on the node, and uses the files to be removed.", OfCluster,
-		"Delete the driver's DaemonSet first."},
-	{ControllerRunning, Tools, "nadra's controller runs, and would create its objects again.", OfCluster,
-		"Scale the controller's Deployment to zero first."},
+		"Repair it, or delete the pod to have it attached anew. nadra only reports it."},
+	{DeviceNotRestored, Detach, "The device could not be given back to the host as it was before the pod.", OfNode,
+		"Repair what the message names; it is tried again."},
 }
