@@ -11,7 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/canaryecho"
 )
 
-// runCanary serves until ctx ends, which a canary's pod runs. Look and ping are run in
+// runCanary serves until ctx ends, which a canary's pod runs. Inspect and ping are run in
 // the pod by exec.
 func runCanary(ctx context.Context, args []string, out io.Writer) error {
 	verb := ""
@@ -21,16 +21,16 @@ func runCanary(ctx context.Context, args []string, out io.Writer) error {
 	switch verb {
 	case "serve":
 		return serveCanary(ctx, args)
-	case "look":
-		look, err := canaryecho.Look()
+	case "inspect":
+		inspection, err := canaryecho.Inspect()
 		if err != nil {
 			return err
 		}
-		return writeReport(out, look)
+		return writeReport(out, inspection)
 	case "ping":
 		return pingCanaries(ctx, args, out)
 	}
-	return fmt.Errorf("%q is not a command of nadra-node canary: give serve, look or ping", verb)
+	return fmt.Errorf("%q is not a command of nadra-node canary: give serve, inspect or ping", verb)
 }
 
 func serveCanary(ctx context.Context, args []string) error {

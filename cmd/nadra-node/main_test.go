@@ -118,13 +118,13 @@ func TestProbeWritesALine(t *testing.T) {
 	}
 }
 
-// What a canary says is what the command line reads.
+// The command line parses the output of a canary.
 func TestCanary(t *testing.T) {
 	var out strings.Builder
-	if err := runCanary(t.Context(), []string{"look"}, &out); err != nil {
+	if err := runCanary(t.Context(), []string{"inspect"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := canary.DecodeLook([]byte(out.String())); err != nil || strings.Count(out.String(), "\n") != 1 {
+	if _, err := canary.DecodeInspection([]byte(out.String())); err != nil || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("%v of %q", err, out.String())
 	}
 	out.Reset()

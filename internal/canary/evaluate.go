@@ -10,24 +10,24 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 )
 
-// Result is what one canary has given.
+// Result is the result of a canary.
 type Result struct {
 	Pod
-	// Err is why it did not get to be ready, or could not be asked.
+	// Err is why the canary did not become ready, or could not be inspected.
 	Err error
-	// Ready is how long it took.
+	// Ready is the time that it took to become ready.
 	Ready time.Duration
-	// Claimed says that it has a claim: nadra serves it.
+	// Claimed is true if it has a claim, so that nadra serves it.
 	Claimed bool
-	// Status is the network's entry of network-status; nil where there is none.
-	Status *nadv1.NetworkStatus
-	Look   *Look
-	Pings  *Pings
+	// Status is the network's entry in network-status, or nil.
+	Status     *nadv1.NetworkStatus
+	Inspection *Inspection
+	Pings      *Pings
 	// PingErr is why it could not ping.
 	PingErr error
 }
 
-// addresses are those that others are to reach the canary by.
+// addresses returns the addresses by which others reach the canary.
 func (r *Result) addresses() []netip.Addr {
 	if r.Status == nil {
 		return nil
@@ -42,14 +42,13 @@ func (r *Result) addresses() []netip.Addr {
 	return out
 }
 
-// target is an address of another canary that one has to ping.
+// target is an address of another canary.
 type target struct {
 	of      *Result
 	address netip.Addr
 }
 
-// targets are what a canary has to ping: the addresses of all others in the
-// families that it has itself.
+// targets returns the addresses of all other canaries in the address families of canary i.
 func targets(all []Result, i int) []target {
 	own := all[i].addresses()
 	var out []target
@@ -66,8 +65,8 @@ func targets(all []Result, i int) []target {
 	return out
 }
 
-// Targets are the addresses that a canary has to ping, each once; none for one
-// that failed.
+// Targets returns the addresses that canary i has to ping, each once. A canary that failed
+// has none.
 func Targets(all []Result, i int) []string {
 	if all[i].Err != nil {
 		return nil
@@ -81,7 +80,7 @@ func Targets(all []Result, i int) []string {
 	return out
 }
 
-// Evaluate judges what the canaries of a network have given.
+// Evaluate evaluates the results of a network's canaries.
 func (n *NetworkPlan) Evaluate(all []Result) NetworkReport {
 	out := NetworkReport{Network: n.Network, Plugins: n.Plugins, IPAM: n.IPAM, Skipped: n.Skipped}
 	for i := range all {
@@ -98,6 +97,7 @@ func (n *NetworkPlan) Evaluate(all []Result) NetworkReport {
 	return out
 }
 
+// pod evaluates a canary.
 func (n *NetworkPlan) pod(r *Result) PodReport {
 	out := PodReport{Pod: r.Pod, ReadyMillis: r.Ready.Milliseconds()}
 	if s := r.Status; s != nil {
@@ -115,21 +115,21 @@ func (n *NetworkPlan) pod(r *Result) PodReport {
 	return out
 }
 
-// problems are what is wrong with a canary itself.
+// problems returns the problems of a canary itself.
 func (n *NetworkPlan) problems(r *Result) []string {
 	switch {
 	case r.Err != nil:
 		return []string{r.Err.Error()}
 	case r.Status == nil:
-		return []string{"it runs without the network: network-status does not have it, so that nobody has attached it"}
-	case r.Look == nil:
-		return []string{"it was not asked"}
+		return []string{"it runs without the network: network-status does not have it"}
+	case r.Inspection == nil:
+		return []string{"it was not inspected"}
 	}
-	i := slices.IndexFunc(r.Look.Links, func(l Link) bool { return l.Name == r.Status.Interface })
+	i := slices.IndexFunc(r.Inspection.Links, func(l Link) bool { return l.Name == r.Status.Interface })
 	if i < 0 {
 		return []string{fmt.Sprintf("network-status has interface %s, and the pod does not", r.Status.Interface)}
 	}
-	l := r.Look.Links[i]
+	l := r.Inspection.Links[i]
 	var out []string
 	switch {
 	case !l.Up:
@@ -146,11 +146,12 @@ func (n *NetworkPlan) problems(r *Result) []string {
 		}
 	}
 	if len(r.addresses()) == 0 && n.facts.addresses > 0 {
-		out = append(out, fmt.Sprintf("its IPAM plugin %s gave no address", n.IPAM))
+		out = append(out, fmt.Sprintf("its IPAM plugin %s assigned no address", n.IPAM))
 	}
 	return out
 }
 
+// ping evaluates the pings from a canary to a target.
 func (n *NetworkPlan) ping(from *Result, t target) PingReport {
 	out := PingReport{
 		From: from.Name, FromNode: from.Node, To: t.of.Name, ToNode: t.of.Node,
@@ -172,18 +173,19 @@ func (n *NetworkPlan) ping(from *Result, t target) PingReport {
 	return out
 }
 
+// outcome returns the status of a ping, and its message unless it is OK.
 func outcome(from *Result, t target, p Ping, answered bool) (Status, string) {
 	switch {
 	case slices.Contains(from.addresses(), t.address):
-		return Failed, fmt.Sprintf("both have %s: their nodes give out the same addresses", t.address)
+		return Failed, fmt.Sprintf("both have %s: their nodes assign the same addresses", t.address)
 	case from.PingErr != nil:
 		return Failed, from.PingErr.Error()
 	case !answered:
-		return Failed, "it was not tried"
+		return Failed, "it was not pinged"
 	case p.Error != "":
 		return Failed, p.Error
 	case p.Via != "" && from.Status != nil && p.Via != from.Status.Interface:
-		return Failed, fmt.Sprintf("the way there is by %s, not by %s: add a route to the network", p.Via, from.Status.Interface)
+		return Failed, fmt.Sprintf("packets leave through %s, not through %s: add a route to the network", p.Via, from.Status.Interface)
 	case p.Received == 0:
 		return Failed, fmt.Sprintf("no answer to %d requests (%s)", p.Sent, p.Method)
 	case p.Received < p.Sent:

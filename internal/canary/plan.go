@@ -16,47 +16,47 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Input is what a plan is made of.
+// Input is what a plan is made from.
 type Input struct {
-	// NADs are the networks to try.
+	// NADs are the networks to test.
 	NADs []*nadv1.NetworkAttachmentDefinition
-	// Offers are the nodes that offer each network, and Pools those with devices
-	// of each resource pool.
+	// Offers are the nodes that offer each network, Pools the nodes with devices of each
+	// resource pool.
 	Offers map[attachment.NetworkRef][]string
 	Pools  map[string][]string
-	// Nodes are those to run on; empty means those that offer the network.
+	// Nodes are the nodes to test on; empty means the nodes that offer the network.
 	Nodes []string
-	// PerNode is how many canaries of a network a node gets.
+	// PerNode is the number of canaries of each network on a node.
 	PerNode int
 	Settings
 }
 
-// Settings are those of every canary.
+// Settings are the settings of all canaries.
 type Settings struct {
-	// Run tells the canaries of this run from others'.
+	// Run identifies the canaries of this run.
 	Run string
-	// Namespace is where they are made; empty means the network's own.
+	// Namespace is the namespace of the canaries; empty means the network's own.
 	Namespace string
-	// Image is that of nadra-node. PullSecrets are those that it needs, in
+	// Image is an image with nadra-node. PullSecrets are the Secrets that it needs, in
 	// SecretsNamespace.
 	Image            string
 	PullSecrets      []string
 	SecretsNamespace string
-	// Timeout is how long one may take until it is ready.
+	// Timeout limits the time until a canary is ready.
 	Timeout time.Duration
-	// Owner has the canaries served by nadra or by Multus, as the value of the
-	// label nadra.dev/owner; empty leaves it to their namespace.
+	// Owner is the value of the canaries' label nadra.dev/owner; empty leaves the owner
+	// to their namespace.
 	Owner string
 }
 
-// Plan says which canaries are run.
+// Plan lists the canaries to run.
 type Plan struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Source is where, for people: a cluster's context.
+	// Source names the cluster's context for people.
 	Source   string        `json:"source,omitempty"`
 	Networks []NetworkPlan `json:"networks"`
-	// Pods and Addresses are how many all networks take together, while they run.
+	// Pods, Addresses and Devices are the numbers that all canaries take together.
 	Pods      int `json:"pods"`
 	Addresses int `json:"addresses"`
 	Devices   int `json:"devices"`
@@ -64,17 +64,16 @@ type Plan struct {
 	Settings `json:"-"`
 }
 
-// NetworkPlan is how one network is tried.
+// NetworkPlan is the test of a network.
 type NetworkPlan struct {
 	Network string   `json:"network"`
 	Plugins []string `json:"plugins,omitempty"`
 	IPAM    string   `json:"ipam,omitempty"`
 	Pool    string   `json:"pool,omitempty"`
-	// Skipped is why it is not tried; empty where it is.
+	// Skipped is why it is not tested; empty if it is.
 	Skipped string `json:"skipped,omitempty"`
 	Pods    []Pod  `json:"pods,omitempty"`
-	// Addresses are how many the canaries of the network take together, and
-	// Devices how many of its pool.
+	// Addresses and Devices are the numbers that the network's canaries take together.
 	Addresses int `json:"addresses,omitempty"`
 	Devices   int `json:"devices,omitempty"`
 
@@ -88,7 +87,7 @@ type Pod struct {
 	Node      string `json:"node"`
 }
 
-// NewPlan decides which canaries are run. The same input gives the same plan.
+// NewPlan plans the canaries. The same input gives the same plan.
 func NewPlan(in Input) *Plan {
 	p := &Plan{APIVersion: APIVersion, Kind: PlanKind, Networks: []NetworkPlan{}, Settings: in.Settings}
 	for _, nad := range in.NADs {
@@ -102,12 +101,13 @@ func NewPlan(in Input) *Plan {
 	return p
 }
 
+// network plans the canaries of a network.
 func (in *Input) network(nad *nadv1.NetworkAttachmentDefinition) NetworkPlan {
 	ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
 	out := NetworkPlan{Network: ref.String(), Pool: attachment.PoolOf(nad.Annotations)}
 	parsed, err := attachment.ParseNetwork(nad)
 	switch {
-	case errors.Is(err, attachment.ErrNoConfig): // a file of the nodes has it
+	case errors.Is(err, attachment.ErrNoConfig): // a file on the nodes has it
 	case err != nil:
 		out.Skipped = err.Error()
 		return out
@@ -125,7 +125,7 @@ func (in *Input) network(nad *nadv1.NetworkAttachmentDefinition) NetworkPlan {
 		nodes = in.offering(ref, out.Pool)
 	}
 	if len(nodes) == 0 {
-		out.Skipped = "no node offers it: if Multus serves it, say where to try it (--node)"
+		out.Skipped = "no node offers it: if Multus serves it, name a node to test it on (--node)"
 		return out
 	}
 	nodes = slices.Compact(slices.Sorted(slices.Values(nodes)))
@@ -143,6 +143,7 @@ func (in *Input) network(nad *nadv1.NetworkAttachmentDefinition) NetworkPlan {
 	return out
 }
 
+// offering returns the nodes that offer a network, or have devices of its pool.
 func (in *Input) offering(ref attachment.NetworkRef, pool string) []string {
 	if pool != "" {
 		return in.Pools[pool]
@@ -150,7 +151,7 @@ func (in *Input) offering(ref attachment.NetworkRef, pool string) []string {
 	return in.Offers[ref]
 }
 
-// podName is a DNS label that tells the network and is nobody else's.
+// podName returns a unique DNS label with the network's name.
 func podName(ref attachment.NetworkRef, run, node string, i int) string {
 	const hashed, longest = 10, 63
 	sum := sha256.Sum256([]byte(strings.Join([]string{ref.String(), run, node, fmt.Sprint(i)}, "|")))
@@ -158,21 +159,22 @@ func podName(ref attachment.NetworkRef, run, node string, i int) string {
 	return strings.TrimRight(readable[:min(len(readable), longest-1-hashed)], "-") + "-" + hex.EncodeToString(sum[:])[:hashed]
 }
 
-// facts are what a plan and its judgement need to know of a configuration.
+// facts are the facts of a configuration that decide how to test it.
 type facts struct {
 	plugin, mode string
-	// gateway says that a bridge is a gateway of its own on each node.
+	// gateway is true for a bridge that is a separate gateway on each node.
 	gateway bool
-	// fixed are addresses that every pod has, and asked says that each pod names
-	// its own.
-	fixed []string
-	asked bool
-	// device is what the plugin takes of the host for itself.
+	// fixed are addresses that every pod has. requested is true if each pod must request
+	// an address.
+	fixed     []string
+	requested bool
+	// device is the device of the host that the plugin moves into the pod.
 	device string
-	// addresses are how many the IPAM plugin gives to a pod.
+	// addresses is the number of addresses that the IPAM plugin assigns to a pod.
 	addresses int
 }
 
+// factsOf returns the facts of a network.
 func factsOf(n attachment.Network) facts {
 	var out facts
 	if len(n.Plugins) == 0 {
@@ -196,8 +198,7 @@ func factsOf(n attachment.Network) facts {
 			} `json:"ipam"`
 		} `json:"plugins"`
 	}
-	// A value of a type that is not expected here is the plugin's affair.
-	_ = json.Unmarshal(n.Conflist, &chain)
+	_ = json.Unmarshal(n.Conflist, &chain) // plugins check the types of their fields
 	for i, p := range chain.Plugins {
 		if i == 0 {
 			out.gateway = p.IsGateway || p.IsDefaultGateway
@@ -206,7 +207,7 @@ func factsOf(n attachment.Network) facts {
 		switch p.IPAM.Type {
 		case "":
 		case "static":
-			out.asked = out.asked || len(p.IPAM.Addresses) == 0
+			out.requested = out.requested || len(p.IPAM.Addresses) == 0
 			for _, a := range p.IPAM.Addresses {
 				out.fixed = append(out.fixed, a.Address)
 			}
@@ -219,31 +220,31 @@ func factsOf(n attachment.Network) facts {
 	return out
 }
 
-// unfit says why a network cannot be tried without harm to those who use it.
+// unfit returns why a canary would harm the pods of a network; empty if it would not.
 func (f facts) unfit(pool string) string {
 	switch {
 	case len(f.fixed) > 0:
-		return "every pod of it has address " + strings.Join(f.fixed, ", ") + ": a canary would take it from those that run"
-	case f.asked:
-		return "each pod of it asks for an address of its own: nobody knows one that is free for a canary"
+		return "every pod of it has address " + strings.Join(f.fixed, ", ") + ": a canary would take it from running pods"
+	case f.requested:
+		return "each of its pods requests its own address: no address is known to be free for a canary"
 	case f.plugin == "host-device" && pool == "" && f.device != "":
-		return "it takes " + f.device + " of the host for itself: a canary would take it from the pod that has it"
+		return "it moves " + f.device + " of the host into a pod: a canary would take it from the pod that has it"
 	case f.mode == "passthru":
 		return "in mode passthru its master serves one pod: a canary would be a second one"
 	}
 	return ""
 }
 
-// Unreachable says why two pods of the network cannot reach each other; empty
-// where they can, and where nobody can know.
+// Unreachable returns why two pods of the network cannot reach each other; empty if they
+// can, or if it is unknown.
 func (f facts) Unreachable(sameNode bool) string {
 	switch {
 	case f.plugin == "dummy":
 		return "a dummy interface leads nowhere"
 	case f.plugin == "ptp" && !sameNode:
-		return "ptp ends at the node, which routes or does not"
+		return "ptp ends at the node, which may not route"
 	case f.plugin == "bridge" && f.gateway && !sameNode:
-		return "the bridge is a gateway of its own on each node"
+		return "the bridge is a separate gateway on each node"
 	case f.plugin == "macvlan" && f.mode == "private" && sameNode:
 		return "in mode private the pods of a node do not see each other"
 	}

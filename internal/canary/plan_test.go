@@ -50,8 +50,8 @@ func TestPlan(t *testing.T) {
 	}{
 		"a/lan": {4, 8, 0, ""}, "a/vf": {2, 2, 2, ""}, "a/bare": {4, 0, 0, ""}, "a/file": {4, 0, 0, ""},
 		"a/elsewhere": {skipped: "no node offers it"}, "a/fixed": {skipped: "every pod of it has address 10.2.0.5/24"},
-		"a/asked": {skipped: "each pod of it asks for an address of its own"},
-		"a/card":  {skipped: "it takes eth7 of the host"}, "a/pass": {skipped: "serves one pod"}, "a/broken": {skipped: "spec.config"},
+		"a/asked": {skipped: "each of its pods requests its own address"},
+		"a/card":  {skipped: "it moves eth7 of the host into a pod"}, "a/pass": {skipped: "serves one pod"}, "a/broken": {skipped: "spec.config"},
 	}
 	if len(p.Networks) != len(want) || p.Pods != 14 || p.Addresses != 10 || p.Devices != 2 {
 		t.Errorf("plan %+v", p)
@@ -93,7 +93,7 @@ func TestPodName(t *testing.T) {
 	}
 }
 
-// The pod is one that Pod Security's restricted allows, and that ends by itself.
+// The level restricted of Pod Security allows the pod, and the pod ends by itself.
 func TestObject(t *testing.T) {
 	p := NewPlan(Input{
 		NADs:  []*nadv1.NetworkAttachmentDefinition{nad("vf", `{"type": "sriov"}`, attachment.ResourceNameAnnotation, "intel.com/vf")},
@@ -109,11 +109,11 @@ func TestObject(t *testing.T) {
 	case pod.Annotations[attachment.NetworksAnnotation] != "a/vf" || pod.Labels[RunLabel] != "r" || pod.Labels[NameLabel] != Name:
 		t.Errorf("metadata %+v", pod.ObjectMeta)
 	case pod.Spec.NodeName != "" || pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0] != "n1":
-		t.Error("it goes past the scheduler, or to another node")
+		t.Error("it bypasses the scheduler, or is bound to another node")
 	case *pod.Spec.ActiveDeadlineSeconds != 360 || *pod.Spec.AutomountServiceAccountToken || pod.Spec.HostNetwork:
 		t.Errorf("spec %+v", pod.Spec)
 	case !*pod.Spec.SecurityContext.RunAsNonRoot || *security.AllowPrivilegeEscalation || len(security.Capabilities.Add) > 0 || security.Capabilities.Drop[0] != "ALL":
-		t.Errorf("it may too much: %+v", security)
+		t.Errorf("it has too many rights: %+v", security)
 	case c.Resources.Limits.Name("intel.com/vf", "").Value() != 1 || pod.Spec.ImagePullSecrets[0].Name != "registry":
 		t.Errorf("resources %v, secrets %v", c.Resources, pod.Spec.ImagePullSecrets)
 	case c.Image != "nadra-node:dev" || !slices.Equal(c.Args, []string{"canary", "serve"}):
@@ -130,8 +130,8 @@ func TestUnreachable(t *testing.T) {
 		{macvlan, false, ""},
 		{`{"type": "macvlan", "mode": "private"}`, true, "private"},
 		{`{"type": "macvlan", "mode": "private"}`, false, ""},
-		{`{"type": "bridge", "isGateway": true}`, false, "gateway of its own"},
-		{`{"type": "bridge", "isDefaultGateway": true}`, false, "gateway of its own"},
+		{`{"type": "bridge", "isGateway": true}`, false, "separate gateway"},
+		{`{"type": "bridge", "isDefaultGateway": true}`, false, "separate gateway"},
 		{`{"type": "bridge", "isGateway": true}`, true, ""},
 		{`{"type": "bridge"}`, false, ""},
 		{`{"type": "ptp"}`, false, "ends at the node"},
@@ -148,18 +148,18 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestDecode(t *testing.T) {
-	if look, err := DecodeLook([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryLook","links":[{"name":"net1","up":true}]}`)); err != nil || look.Links[0].Name != "net1" {
-		t.Errorf("look %+v, %v", look, err)
+	if i, err := DecodeInspection([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryInspection","links":[{"name":"net1","up":true}]}`)); err != nil || i.Links[0].Name != "net1" {
+		t.Errorf("inspection %+v, %v", i, err)
 	}
 	if pings, err := DecodePings([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryPings","pings":[{"address":"10.0.0.1","sent":1}]}`)); err != nil || pings.Pings[0].Sent != 1 {
 		t.Errorf("pings %+v, %v", pings, err)
 	}
 	for text, says := range map[string]string{
-		"exec: not found": "reading what the canary says: invalid character",
-		`{"kind":"X"}`:    `it is "" "X", not nadra.dev/v1alpha1 CanaryLook`,
-		`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryLook","links":1}`: "cannot unmarshal",
+		"exec: not found": "reading the canary's output: invalid character",
+		`{"kind":"X"}`:    `apiVersion "" and kind "X" are not nadra.dev/v1alpha1 CanaryInspection`,
+		`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryInspection","links":1}`: "cannot unmarshal",
 	} {
-		if _, err := DecodeLook([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := DecodeInspection([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want %q", text, err, says)
 		}
 	}

@@ -18,16 +18,16 @@ import (
 // Container is the name of a canary's container.
 const Container = "canary"
 
-// unprivileged is a user that no image has files of.
+// unprivileged is a user ID without files in any image.
 const unprivileged = 65532
 
-// pingGroups are all groups: by this sysctl of the pod, which Pod Security's
-// restricted allows, ICMP echo takes no capability.
+// pingGroups allows all groups to send ICMP echo without a capability, by a sysctl that the
+// level restricted of Pod Security allows.
 const pingGroups = "0 2147483647"
 
-// Object is a canary as it is created. The scheduler places it, on its node, so
-// that its claims are allocated as a workload's are; it goes past all taints,
-// since a node is tried before it is uncordoned.
+// Object returns the pod of a canary. The scheduler binds it to its node, so that its
+// claims are allocated like a workload's. It tolerates all taints, because nodes are tested
+// before they are uncordoned.
 func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	out := &corev1.Pod{
@@ -40,7 +40,7 @@ func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 			Affinity:      onNode(c.Node),
 			Tolerations:   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			RestartPolicy: corev1.RestartPolicyNever,
-			// It ends also where nobody is left to delete it.
+			// The pod ends even if its process does not live to delete it.
 			ActiveDeadlineSeconds:         ptr.To(p.lifetime()),
 			TerminationGracePeriodSeconds: ptr.To[int64](1),
 			AutomountServiceAccountToken:  ptr.To(false),
@@ -66,7 +66,7 @@ func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 		out.Labels[v1alpha1.OwnerLabel] = p.Owner
 	}
 	if n.Pool != "" {
-		// Where a device plugin serves the pool; nadra's webhook takes it out.
+		// For a device plugin that serves the pool; nadra's webhook removes it.
 		resources := &out.Spec.Containers[0].Resources
 		resources.Limits[corev1.ResourceName(n.Pool)] = resource.MustParse("1")
 		resources.Requests[corev1.ResourceName(n.Pool)] = resource.MustParse("1")
@@ -79,14 +79,15 @@ func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 	return out
 }
 
-// pinging is how long the pings of one network may take, at most.
-const pinging = 5 * time.Minute
+// pingTime limits the pings of a network.
+const pingTime = 5 * time.Minute
 
+// lifetime returns the number of seconds after which a canary ends by itself.
 func (p *Plan) lifetime() int64 {
-	return int64(math.Ceil((p.Timeout + pinging).Seconds()))
+	return int64(math.Ceil((p.Timeout + pingTime).Seconds()))
 }
 
-// onNode is how a DaemonSet has its pods placed.
+// onNode returns the node affinity of a DaemonSet's pod.
 func onNode(name string) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -95,14 +96,14 @@ func onNode(name string) *corev1.Affinity {
 	}}
 }
 
-// Selector selects canaries of all runs.
+// Selector returns the label selector of the canaries of all runs.
 func Selector() string {
 	parts := []string{NameLabel + "=" + Name, ManagerLabel + "=" + ManagerName}
 	slices.Sort(parts)
 	return strings.Join(parts, ",")
 }
 
-// Namespaces are those that a plan makes canaries in, sorted.
+// Namespaces returns the namespaces of the plan's canaries, sorted.
 func (p *Plan) Namespaces() []string {
 	var out []string
 	for _, n := range p.Networks {

@@ -1,7 +1,10 @@
-// Package canaryecho is what runs in a canary: it tells the pod's interfaces, answers
-// datagrams, and pings other canaries. It takes no privilege: ICMP echo goes by
-// the kernel's ping sockets, which the pod's sysctl net.ipv4.ping_group_range
-// permits; where it does not, a datagram is sent to the other canary instead.
+// Package canaryecho runs in a canary: it lists the pod's interfaces, answers datagrams, and
+// pings other canaries. It needs no privilege: it sends ICMP echo by the kernel's ping
+// sockets, which the pod's sysctl net.ipv4.ping_group_range permits. If it does not, the
+// package sends datagrams to the other canary instead.
+//
+//	echo.go  lists interfaces, and answers datagrams
+//	ping.go  pings addresses
 package canaryecho
 
 import (
@@ -18,9 +21,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/canary"
 )
 
-// Look tells the interfaces of the network namespace that the process is in.
-func Look() (canary.Look, error) {
-	out := canary.Look{APIVersion: canary.APIVersion, Kind: canary.LookKind, Links: []canary.Link{}}
+// Inspect lists the interfaces of the process' network namespace.
+func Inspect() (canary.Inspection, error) {
+	out := canary.Inspection{APIVersion: canary.APIVersion, Kind: canary.InspectionKind, Links: []canary.Link{}}
 	all, err := net.Interfaces()
 	if err != nil {
 		return out, fmt.Errorf("listing interfaces: %w", err)
@@ -44,15 +47,15 @@ func Look() (canary.Look, error) {
 	return out, nil
 }
 
-// prefixes are the addresses of all interfaces, or of one, but for those of the
-// link alone.
+// prefixes returns the addresses of an interface, or of all if ifName is empty, without
+// link-local ones.
 func prefixes(ifName string) ([]netip.Prefix, error) {
-	look, err := Look()
+	inspection, err := Inspect()
 	if err != nil {
 		return nil, err
 	}
 	var out []netip.Prefix
-	for _, l := range look.Links {
+	for _, l := range inspection.Links {
 		if ifName != "" && l.Name != ifName {
 			continue
 		}
@@ -65,9 +68,8 @@ func prefixes(ifName string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Serve answers datagrams on each address of the pod until ctx ends, from the
-// address that they were sent to. A pod has all of them before its containers
-// start.
+// Serve answers datagrams on each address of the pod until ctx ends, from the address that
+// they were sent to. A pod has all its addresses before its containers start.
 func Serve(ctx context.Context, port int) error {
 	all, err := prefixes("")
 	if err != nil {
@@ -80,7 +82,7 @@ func Serve(ctx context.Context, port int) error {
 		address := net.JoinHostPort(p.Addr().String(), strconv.Itoa(port))
 		socket, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", address)
 		if errors.Is(err, unix.EADDRNOTAVAIL) {
-			continue // it is not sure yet that nobody else has it; the kernel answers ICMP later
+			continue // the address is tentative; the kernel answers ICMP later
 		}
 		if err != nil {
 			closeAll(sockets)
@@ -100,10 +102,10 @@ func closeAll(sockets []net.PacketConn) {
 	}
 }
 
-// longest is more than a request has.
+// longest is more than the length of a request.
 const longest = 64
 
-// answer sends back what comes, until the socket is closed.
+// answer sends datagrams back until the socket is closed.
 func answer(socket net.PacketConn) {
 	buffer := make([]byte, longest)
 	for {
@@ -112,7 +114,7 @@ func answer(socket net.PacketConn) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			continue // of one datagram: an ICMP error to an earlier answer
+			continue // an ICMP error to an earlier answer
 		}
 		_, _ = socket.WriteTo(buffer[:n], from)
 	}

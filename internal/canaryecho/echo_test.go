@@ -34,7 +34,7 @@ func init() { runtime.LockOSThread() }
 // goroutine.
 func alone(t *testing.T, pingGroups string) {
 	t.Helper()
-	runtime.LockOSThread() // and never unlocked: nobody else gets this thread
+	runtime.LockOSThread() // and never unlocked: no other goroutine gets this thread
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		if os.Getenv("NADRA_LANE") == "ci" {
 			t.Fatalf("making a network namespace: %v", err)
@@ -62,14 +62,13 @@ func alone(t *testing.T, pingGroups string) {
 	must(t, os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte(pingGroups), 0))
 }
 
-// answered is for addresses that answer, and nobody for the others, whose time is
-// always waited for.
+// answered is the wait for addresses that answer, unanswered for those that do not.
 const (
-	answered = time.Minute
-	nobody   = 100 * time.Millisecond
+	answered   = time.Minute
+	unanswered = 100 * time.Millisecond
 )
 
-// one pings an address twice, and waits for an answer this long each time.
+// one pings an address twice.
 func one(t *testing.T, to string, wait time.Duration) canary.Ping {
 	t.Helper()
 	own, err := prefixes("net1")
@@ -78,20 +77,20 @@ func one(t *testing.T, to string, wait time.Duration) canary.Ping {
 	return options.one(t.Context(), own, netip.MustParseAddr(to))
 }
 
-func TestLook(t *testing.T) {
+func TestInspect(t *testing.T) {
 	alone(t, "1 0")
-	look, err := Look()
+	got, err := Inspect()
 	must(t, err)
 	found := false
-	for _, l := range look.Links {
+	for _, l := range got.Links {
 		found = found || l.Name == "net1" && l.Up && l.Running && l.MTU == 1500 && l.MAC != "" && l.Addresses[0] == "10.66.0.2/24"
 	}
-	if !found || len(look.Links) != 2 {
-		t.Errorf("links %+v", look.Links)
+	if !found || len(got.Links) != 2 {
+		t.Errorf("links %+v", got.Links)
 	}
 }
 
-// The kernel answers echo requests, to whom it permits them.
+// The kernel answers echo requests if the sysctl permits them.
 func TestPing(t *testing.T) {
 	alone(t, "0 2147483647")
 	got := one(t, "10.66.0.3", answered)
@@ -99,23 +98,23 @@ func TestPing(t *testing.T) {
 		t.Errorf("ping %+v", got)
 	}
 	// Nobody has this address: the interface's other end does not answer ARP.
-	got = one(t, "10.66.0.99", nobody)
+	got = one(t, "10.66.0.99", unanswered)
 	if got.Received != 0 || got.Sent != 2 || got.Via != "net1" || got.Error != "" {
-		t.Errorf("nobody: %+v", got)
+		t.Errorf("an unused address: %+v", got)
 	}
-	if got := one(t, "fd00::1", nobody); got.Sent != 0 || !strings.Contains(got.Error, "no address of the family of fd00::1") {
+	if got := one(t, "fd00::1", unanswered); got.Sent != 0 || !strings.Contains(got.Error, "no address of the family of fd00::1") {
 		t.Errorf("another family: %+v", got)
 	}
-	if got := one(t, "10.99.0.1", nobody); !strings.Contains(got.Error, "unreachable") {
-		t.Errorf("no way there: %+v", got)
+	if got := one(t, "10.99.0.1", unanswered); !strings.Contains(got.Error, "unreachable") {
+		t.Errorf("no route: %+v", got)
 	}
 }
 
-// Where ICMP is not permitted, the other canary is asked.
+// If ICMP is not permitted, the other canary answers by UDP.
 func TestPingByUDP(t *testing.T) {
 	alone(t, "1 0")
-	if got := one(t, "10.66.0.3", nobody); got.Method != canary.UDP || got.Received != 0 || got.Error != "" {
-		t.Errorf("nobody listens: %+v", got)
+	if got := one(t, "10.66.0.3", unanswered); got.Method != canary.UDP || got.Received != 0 || got.Error != "" {
+		t.Errorf("no listener: %+v", got)
 	}
 	socket, err := net.ListenPacket("udp", "10.66.0.3:47763")
 	must(t, err)
@@ -128,7 +127,7 @@ func TestPingByUDP(t *testing.T) {
 	<-done
 }
 
-// Serving ends with its context, and with nothing left listening.
+// Serve ends with its context.
 func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -11,54 +11,52 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/internal/canary"
 )
 
-// Options say how to ping.
+// Options control pings.
 type Options struct {
-	// Interface is the one that has the addresses to ping from.
+	// Interface is the interface to ping from; empty means any.
 	Interface string
-	// Count is how many requests an address gets, one after the other, and Wait
-	// how long each waits for its answer.
+	// Count is the number of requests to an address, one after the other. Wait is the
+	// time to wait for each answer.
 	Count int
 	Wait  time.Duration
-	// Port is where other canaries answer UDP.
+	// Port is the UDP port on which other canaries answer.
 	Port int
 }
 
-// atOnce is how many addresses are pinged at a time.
+// atOnce limits the number of addresses that are pinged at a time.
 const atOnce = 32
 
-// Run pings all targets, and reports in their order.
+// Run pings all targets, and returns the results in their order.
 func Run(ctx context.Context, o Options, targets []netip.Addr) (canary.Pings, error) {
 	out := canary.Pings{APIVersion: canary.APIVersion, Kind: canary.PingsKind, Pings: make([]canary.Ping, len(targets))}
 	own, err := prefixes(o.Interface)
 	if err != nil {
 		return out, err
 	}
-	var group sync.WaitGroup
-	tokens := make(chan struct{}, atOnce)
+	var group errgroup.Group
+	group.SetLimit(atOnce)
 	for i, t := range targets {
-		group.Go(func() {
-			tokens <- struct{}{}
-			defer func() { <-tokens }()
+		group.Go(func() error {
 			out.Pings[i] = o.one(ctx, own, t.Unmap())
+			return nil
 		})
 	}
-	group.Wait()
-	return out, nil
+	return out, group.Wait()
 }
 
-// one pings one address.
+// one pings an address.
 func (o Options) one(ctx context.Context, own []netip.Prefix, to netip.Addr) canary.Ping {
 	out := canary.Ping{Address: to.String()}
 	from, ok := source(own, to)
@@ -88,7 +86,7 @@ func (o Options) one(ctx context.Context, own []netip.Prefix, to netip.Addr) can
 		case err == nil:
 			times = append(times, took)
 		case !errors.Is(err, os.ErrDeadlineExceeded):
-			out.Error = err.Error() // the last one; others may have been answered
+			out.Error = err.Error() // of the last request; others may have been answered
 		}
 	}
 	out.Received = len(times)
@@ -100,7 +98,7 @@ func (o Options) one(ctx context.Context, own []netip.Prefix, to netip.Addr) can
 	return out
 }
 
-// source is the address to ping from: one of the target's subnet, or else one of
+// source returns the address to ping from: an address in the target's subnet, or else one of
 // its family.
 func source(own []netip.Prefix, to netip.Addr) (netip.Addr, bool) {
 	var out netip.Addr
@@ -118,7 +116,7 @@ func source(own []netip.Prefix, to netip.Addr) (netip.Addr, bool) {
 	return out, out.IsValid()
 }
 
-// via is the interface by which the kernel sends; empty where it does not say.
+// via returns the interface through which the kernel sends; empty if it has no route.
 func via(from, to netip.Addr) string {
 	routes, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{SrcAddr: from.AsSlice()})
 	if err != nil || len(routes) == 0 {
@@ -131,23 +129,23 @@ func via(from, to netip.Addr) string {
 	return link.Name
 }
 
-// conversation is with one address.
+// conversation exchanges requests and answers with an address.
 type conversation interface {
 	method() string
-	// send sends a request with a number and a payload, receive waits for one
-	// answer until the deadline; same says that it is to that request.
+	// send sends a request with a number and a payload. receive waits for an answer
+	// until the deadline; same is true if it answers that request.
 	send(number int, payload []byte) error
 	receive(number int, payload []byte, deadline time.Time) (same bool, err error)
 	close() error
 }
 
-// request sends one request, and waits for its answer.
+// request sends a request, and returns the time until its answer.
 func (o Options) request(c conversation, number int) (time.Duration, error) {
 	payload := make([]byte, 16)
-	_, _ = rand.Read(payload) // which never fails
+	_, _ = rand.Read(payload) // never fails
 	began := time.Now()
 	if err := c.send(number, payload); err != nil {
-		// Nobody answers ARP: the kernel says so to the next request.
+		// The kernel reports a failed ARP request to the next request.
 		if errors.Is(err, unix.EHOSTUNREACH) {
 			return 0, os.ErrDeadlineExceeded
 		}
@@ -173,7 +171,7 @@ type pinger struct {
 }
 
 func dialICMP(from, to netip.Addr) (conversation, error) {
-	network := "udp4" // which is how x/net calls ping sockets
+	network := "udp4" // x/net's name of ping sockets
 	if to.Is6() {
 		network = "udp6"
 	}
@@ -215,13 +213,13 @@ func (p *pinger) receive(number int, payload []byte, deadline time.Time) (bool, 
 	}
 	m, err := icmp.ParseMessage(protocol, buffer[:n])
 	if err != nil {
-		return false, nil //nolint:nilerr // it is not for us
+		return false, nil //nolint:nilerr // not an answer
 	}
 	reply, ok := m.Body.(*icmp.Echo)
 	return ok && (m.Type == ipv4.ICMPTypeEchoReply || m.Type == ipv6.ICMPTypeEchoReply) && reply.Seq == number && bytes.Equal(reply.Data, payload), nil
 }
 
-// datagrams are for another canary.
+// datagrams is a UDP socket to another canary.
 type datagrams struct{ net.Conn }
 
 func dialUDP(ctx context.Context, from, to netip.Addr, port int) (conversation, error) {

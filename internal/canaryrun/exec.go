@@ -19,11 +19,11 @@ import (
 	"github.com/nadra-dev/nadra/internal/canary"
 )
 
-// Exec runs a command in a canary and returns what it writes.
+// Exec runs a command in a canary and returns its output.
 type Exec func(ctx context.Context, pod canary.Pod, command ...string) ([]byte, error)
 
-// NewExec is Exec by a pod's subresource exec, over WebSocket or, where that is
-// refused, SPDY.
+// NewExec returns an Exec that uses the pod's subresource exec, over WebSocket or, if that
+// is refused, SPDY.
 func NewExec(config *rest.Config, kube kubernetes.Interface) Exec {
 	return func(ctx context.Context, pod canary.Pod, command ...string) ([]byte, error) {
 		url := kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").

@@ -22,14 +22,14 @@ const (
 	status = 3
 )
 
-// streaming is an API server that answers exec with messages, a channel's number
-// first.
+// streaming starts an API server that answers exec with messages. Each begins with the
+// number of its channel.
 func streaming(t *testing.T, messages ...string) (Exec, *http.Request) {
 	t.Helper()
-	var asked http.Request
+	var request http.Request
 	server := httptest.NewServer(websocket.Server{
 		Handshake: func(c *websocket.Config, r *http.Request) error {
-			asked = *r
+			request = *r
 			c.Protocol = []string{"v5.channel.k8s.io"}
 			return nil
 		},
@@ -46,7 +46,7 @@ func streaming(t *testing.T, messages ...string) (Exec, *http.Request) {
 		},
 	})
 	t.Cleanup(server.Close)
-	return execTo(t, server.URL), &asked
+	return execTo(t, server.URL), &request
 }
 
 func execTo(t *testing.T, url string) Exec {
@@ -64,28 +64,28 @@ func message(channel byte, text string) string { return string(channel) + text }
 var aPod = canary.Pod{Namespace: "a", Name: "nadra-canary-x"}
 
 func TestExec(t *testing.T) {
-	exec, asked := streaming(t, message(stdout, "half of "), message(stdout, "an answer\n"), message(status, `{"status":"Success"}`))
-	got, err := exec(t.Context(), aPod, "/nadra-node", "canary", "look")
+	exec, request := streaming(t, message(stdout, "half of "), message(stdout, "an answer\n"), message(status, `{"status":"Success"}`))
+	got, err := exec(t.Context(), aPod, "/nadra-node", "canary", "inspect")
 	if err != nil || string(got) != "half of an answer\n" {
 		t.Errorf("%q, %v", got, err)
 	}
-	query := asked.URL.Query()
-	if asked.URL.Path != "/api/v1/namespaces/a/pods/nadra-canary-x/exec" || query.Get("container") != canary.Container || !slices.Equal(query["command"], []string{"/nadra-node", "canary", "look"}) {
-		t.Errorf("it asks for %s", asked.URL)
+	query := request.URL.Query()
+	if request.URL.Path != "/api/v1/namespaces/a/pods/nadra-canary-x/exec" || query.Get("container") != canary.Container || !slices.Equal(query["command"], []string{"/nadra-node", "canary", "inspect"}) {
+		t.Errorf("it requests %s", request.URL)
 	}
 }
 
-// A program that fails is told with its words.
+// The error of a failed program has its output.
 func TestExecFails(t *testing.T) {
 	exec, _ := streaming(t, message(stderr, "no such flag\n"),
 		message(status, `{"status":"Failure","reason":"NonZeroExitCode","message":"command terminated with non-zero exit code","details":{"causes":[{"reason":"ExitCode","message":"2"}]}}`))
-	_, err := exec(t.Context(), aPod, "/nadra-node", "canary", "look")
-	if err == nil || !strings.Contains(err.Error(), "running /nadra-node canary look in pod nadra-canary-x: exit code 2: no such flag") {
+	_, err := exec(t.Context(), aPod, "/nadra-node", "canary", "inspect")
+	if err == nil || !strings.Contains(err.Error(), "running /nadra-node canary inspect in pod nadra-canary-x: exit code 2: no such flag") {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-// Where WebSocket is refused, SPDY is tried.
+// If WebSocket is refused, SPDY is tried.
 func TestExecFallsBack(t *testing.T) {
 	var mu sync.Mutex
 	var tried []string
@@ -96,7 +96,7 @@ func TestExecFallsBack(t *testing.T) {
 		http.Error(w, "no right to create pods/exec", http.StatusForbidden)
 	}))
 	t.Cleanup(server.Close)
-	_, err := execTo(t, server.URL)(t.Context(), aPod, "/nadra-node", "canary", "look")
+	_, err := execTo(t, server.URL)(t.Context(), aPod, "/nadra-node", "canary", "inspect")
 	if err == nil || !strings.Contains(err.Error(), "running /nadra-node in pod nadra-canary-x: ") {
 		t.Errorf("the error is %v", err)
 	}

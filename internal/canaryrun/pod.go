@@ -14,66 +14,63 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nadra-dev/nadra/internal/canary"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
 const (
-	// reportedWithin is how long network-status may come after the pod is ready:
-	// nadra writes it beside, Multus before.
-	reportedWithin = 10 * time.Second
-	// askedWithin is how long a canary may take to say something.
-	askedWithin = 30 * time.Second
+	// statusTimeout is the time that network-status may be late after the pod is ready.
+	statusTimeout = 10 * time.Second
+	// execTimeout limits a command in a canary, and the reading of events.
+	execTimeout = 30 * time.Second
 )
 
-// program is the tool in the image of nadra-node.
+// program is the command in the image of nadra-node.
 var program = []string{"/nadra-node", canary.Command}
 
-// Each address gets so many requests, which wait so long for their answers.
+// The number of requests to each address, and the time to wait for each answer.
 const (
 	requests   = 5
 	answerWait = time.Second
 )
 
-// start makes a canary, and waits until it is ready and its network reported.
+// start creates a canary, and waits until it is ready and network-status has its network.
 func (r Runner) start(ctx context.Context, plan *canary.Plan, n *canary.NetworkPlan, c *canary.Result) {
 	began := time.Now()
 	if _, err := r.Kube.CoreV1().Pods(c.Namespace).Create(ctx, plan.Object(n, c.Pod), metav1.CreateOptions{}); err != nil {
-		c.Err = fmt.Errorf("it could not be made: %w", err)
+		c.Err = fmt.Errorf("it could not be created: %w", err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, plan.Timeout)
 	defer cancel()
-	last := "it was not seen"
-	for {
+	state := "it was not read"
+	err := wait.PollUntilContextCancel(ctx, r.Poll, true, func(ctx context.Context) (bool, error) {
 		pod, err := r.Kube.CoreV1().Pods(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
 		switch {
 		case ctx.Err() != nil:
-			c.Err = fmt.Errorf("it is not ready after %s: %s%s", plan.Timeout, last, r.lastEvent(ctx, c.Pod))
-			return
+			return false, ctx.Err()
 		case err != nil:
-			c.Err = fmt.Errorf("it cannot be read: %w", err)
-			return
+			return false, fmt.Errorf("it cannot be read: %w", err)
 		case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
-			c.Err = fmt.Errorf("it has ended: %s%s", ended(pod), r.lastEvent(ctx, c.Pod))
-			return
+			return false, fmt.Errorf("it ended: %s%s", ended(pod), r.lastEvent(ctx, c.Pod))
 		case isReady(pod):
 			c.Ready = cmp.Or(c.Ready, time.Since(began))
 			c.Claimed = len(pod.Spec.ResourceClaims) > 0
-			if c.Status = statusOf(pod, n.Network); c.Status != nil || time.Since(began) > c.Ready+reportedWithin {
-				return
+			if c.Status = statusOf(pod, n.Network); c.Status != nil || time.Since(began) > c.Ready+statusTimeout {
+				return true, nil
 			}
 		}
-		last = waitsFor(pod)
-		select {
-		case <-ctx.Done():
-		case <-time.After(r.Poll):
-		}
+		state = podState(pod)
+		return false, nil
+	})
+	if c.Err = err; ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		c.Err = fmt.Errorf("it is not ready after %s: %s%s", plan.Timeout, state, r.lastEvent(ctx, c.Pod))
 	}
 }
 
-// statusOf is a network's entry of network-status; nil where there is none.
+// statusOf returns a network's entry in network-status, or nil.
 func statusOf(pod *corev1.Pod, network string) *nadv1.NetworkStatus {
 	var all []nadv1.NetworkStatus
 	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &all) != nil {
@@ -86,17 +83,17 @@ func statusOf(pod *corev1.Pod, network string) *nadv1.NetworkStatus {
 	return &all[i]
 }
 
-// waitsFor says in which state a pod is.
-func waitsFor(pod *corev1.Pod) string {
+// podState describes the state of a pod that is not ready.
+func podState(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return cmp.Or(c.Message, c.Reason)
 		}
 	}
-	return nodepod.WaitsFor(pod)
+	return nodepod.State(pod)
 }
 
-// ended says why a pod has.
+// ended returns why a pod ended.
 func ended(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		if t := s.State.Terminated; t != nil {
@@ -106,10 +103,10 @@ func ended(pod *corev1.Pod) string {
 	return strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
 }
 
-// lastEvent is what was last warned of about a pod, for people. The user need
-// not have the right to read it.
+// lastEvent returns the last warning about a pod, as the end of a message. It is empty if
+// the user is not allowed to read events.
 func (r Runner) lastEvent(ctx context.Context, c canary.Pod) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askedWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), execTimeout)
 	defer cancel()
 	about := fields.Set{"involvedObject.kind": "Pod", "involvedObject.name": c.Name}
 	list, err := r.Kube.CoreV1().Events(c.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about.String()})
@@ -129,32 +126,31 @@ func (r Runner) lastEvent(ctx context.Context, c canary.Pod) string {
 	return fmt.Sprintf("; %s: %s", last.Reason, strings.Join(strings.Fields(last.Message), " "))
 }
 
-// look asks a canary for its interfaces.
-func (r Runner) look(ctx context.Context, c *canary.Result) {
-	ctx, cancel := context.WithTimeout(ctx, askedWithin)
+// inspect lists the interfaces of a canary.
+func (r Runner) inspect(ctx context.Context, c *canary.Result) {
+	ctx, cancel := context.WithTimeout(ctx, execTimeout)
 	defer cancel()
-	text, err := r.Exec(ctx, c.Pod, append(slices.Clone(program), "look")...)
+	text, err := r.Exec(ctx, c.Pod, append(slices.Clone(program), "inspect")...)
 	if err == nil {
-		c.Look, err = canary.DecodeLook(text)
+		c.Inspection, err = canary.DecodeInspection(text)
 	}
 	if err != nil {
-		c.Err = fmt.Errorf("asking it for its interfaces: %w", err)
+		c.Err = fmt.Errorf("listing its interfaces: %w", err)
 	}
 }
 
-// ping has a canary ping others.
+// ping runs a canary's pings of others.
 func (r Runner) ping(ctx context.Context, c *canary.Result, targets []string) {
 	if len(targets) == 0 {
 		return
 	}
 	if c.Status == nil {
-		c.PingErr = errors.New("it has no network to ping by")
+		c.PingErr = errors.New("it has no network to ping through")
 		return
 	}
-	// The tool pings some at a time.
-	const together = 32
-	longest := time.Duration(len(targets)/together+1) * requests * answerWait
-	ctx, cancel := context.WithTimeout(ctx, askedWithin+longest)
+	const atOnce = 32 // as nadra-node canary ping does
+	longest := time.Duration(len(targets)/atOnce+1) * requests * answerWait
+	ctx, cancel := context.WithTimeout(ctx, execTimeout+longest)
 	defer cancel()
 	command := append(slices.Clone(program), "ping", "--interface="+c.Status.Interface,
 		fmt.Sprintf("--count=%d", requests), "--wait="+answerWait.String())
@@ -163,6 +159,6 @@ func (r Runner) ping(ctx context.Context, c *canary.Result, targets []string) {
 		c.Pings, err = canary.DecodePings(text)
 	}
 	if err != nil {
-		c.PingErr = fmt.Errorf("having it ping: %w", err)
+		c.PingErr = fmt.Errorf("running its pings: %w", err)
 	}
 }

@@ -19,23 +19,23 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Networks are what to try, as the user has said it.
+// Networks selects the networks to test.
 type Networks struct {
 	Kube kubernetes.Interface
 	NADs nadclient.Interface
-	// Namespace is that of the networks; empty means all.
+	// Namespace is the namespace of the networks; empty means all.
 	Namespace string
-	// Selector selects them by label.
+	// Selector selects networks by label.
 	Selector string
-	// Names are some, as [NAMESPACE/]NAME; empty means all of the namespace.
-	// Names without a namespace are of Own.
+	// Names are the names of networks, as [NAMESPACE/]NAME; empty means all of the
+	// namespace. Own is the namespace of names without one.
 	Names []string
 	Own   string
-	// Nodes are names that must exist.
+	// Nodes are the names of nodes that must exist.
 	Nodes []string
 }
 
-// Read reads the networks, and which nodes offer them.
+// Read reads the networks, and the nodes that offer them.
 func (n Networks) Read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinition, inspect.Offers, error) {
 	nads, err := n.read(ctx)
 	if err != nil {
@@ -58,6 +58,7 @@ func (n Networks) Read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinitio
 	return nads, inspect.OffersOf(in), nil
 }
 
+// read reads the networks, sorted and each once.
 func (n Networks) read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinition, error) {
 	var out []*nadv1.NetworkAttachmentDefinition
 	for _, name := range n.Names {

@@ -1,5 +1,10 @@
-// Package canaryrun runs the canaries that package canary has planned, and deletes
-// them again in every case.
+// Package canaryrun runs the canaries that package canary plans, and deletes them in any
+// case.
+//
+//	read.go  reads networks and the nodes that offer them
+//	run.go   runs a plan, network by network, and deletes its canaries
+//	pod.go   starts, inspects and pings a canary
+//	exec.go  runs commands in a canary
 package canaryrun
 
 import (
@@ -14,37 +19,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/canary"
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 // Runner runs canaries.
 type Runner struct {
 	Kube kubernetes.Interface
 	Exec Exec
-	// Parallel is how many canaries there are at a time. Those of one network
-	// are there together, however many they are.
+	// Parallel limits the number of canaries at a time. The canaries of one network
+	// always run together.
 	Parallel int
-	// Poll is how often a pod is asked for; the zero value is for tests.
+	// Poll is the time between two reads of a pod; it is zero in tests only.
 	Poll time.Duration
-	// Progress is told what is done now.
+	// Progress is called with the current activity; it may be nil.
 	Progress func(string)
 }
 
-// goneWithin is how long deleted canaries may take to be gone, with their
-// networks: also after the user has interrupted all else.
-const goneWithin = time.Minute
+// removeTimeout limits the removal of canaries with their networks, also after an
+// interruption.
+const removeTimeout = time.Minute
 
-// Run runs a plan. No canary of it is left when it returns, but for those that
-// the report names.
+// Run runs a plan. When it returns, its canaries are gone, unless the report lists them.
 func (r Runner) Run(ctx context.Context, plan *canary.Plan) (*canary.Report, error) {
 	if err := r.sweep(ctx, plan); err != nil {
 		return nil, err
 	}
 	reports := make([]canary.NetworkReport, len(plan.Networks))
 	tokens := semaphore.NewWeighted(int64(max(r.Parallel, 1)))
-	var mu sync.Mutex // of left and done
+	var mu sync.Mutex // guards left and done
 	var left []string
 	var done int
 	var group sync.WaitGroup
@@ -52,7 +58,7 @@ func (r Runner) Run(ctx context.Context, plan *canary.Plan) (*canary.Report, err
 		n := &plan.Networks[i]
 		weight := int64(min(len(n.Pods), max(r.Parallel, 1)))
 		if tokens.Acquire(ctx, weight) != nil {
-			break // the user has interrupted it
+			break // interrupted
 		}
 		group.Go(func() {
 			defer tokens.Release(weight)
@@ -62,13 +68,13 @@ func (r Runner) Run(ctx context.Context, plan *canary.Plan) (*canary.Report, err
 			defer mu.Unlock()
 			left = append(left, behind...)
 			done++
-			r.say("Trying networks: %d of %d", done, len(plan.Networks))
+			r.progress("Testing networks: %d of %d", done, len(plan.Networks))
 		})
 	}
 	group.Wait()
 	slices.Sort(left)
 	if ctx.Err() != nil {
-		err := fmt.Errorf("trying networks: %w", ctx.Err())
+		err := fmt.Errorf("testing networks: %w", ctx.Err())
 		if len(left) > 0 {
 			err = fmt.Errorf("%w; canaries are left behind: %v", err, left)
 		}
@@ -77,35 +83,35 @@ func (r Runner) Run(ctx context.Context, plan *canary.Plan) (*canary.Report, err
 	return canary.NewReport(plan.Source, reports, left), nil
 }
 
-func (r Runner) say(format string, args ...any) {
+func (r Runner) progress(format string, args ...any) {
 	if r.Progress != nil {
 		r.Progress(fmt.Sprintf(format, args...))
 	}
 }
 
-// sweep deletes what an earlier run has left in the namespaces of the plan.
+// sweep deletes canaries of an earlier run in the namespaces of the plan.
 func (r Runner) sweep(ctx context.Context, plan *canary.Plan) error {
 	var old []canary.Pod
 	for _, namespace := range plan.Namespaces() {
-		list, err := r.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: canary.Selector()})
-		if err != nil {
-			return fmt.Errorf("looking for canaries of an earlier run in namespace %s: %w", namespace, err)
-		}
-		for _, p := range list.Items {
+		list := kube.PagesOf(r.Kube.CoreV1().Pods(namespace).List)
+		err := kube.EachItem(ctx, metav1.ListOptions{LabelSelector: canary.Selector()}, list, func(p *corev1.Pod) {
 			old = append(old, canary.Pod{Namespace: p.Namespace, Name: p.Name})
+		})
+		if err != nil {
+			return fmt.Errorf("listing canaries of an earlier run in namespace %s: %w", namespace, err)
 		}
 	}
 	if len(old) == 0 {
 		return nil
 	}
-	r.say("Deleting %d canaries of an earlier run", len(old))
+	r.progress("Deleting %d canaries of an earlier run", len(old))
 	if left, err := r.remove(ctx, old); len(left) > 0 {
-		return fmt.Errorf("deleting canaries of an earlier run: %v are still there: %w", left, err)
+		return fmt.Errorf("deleting canaries of an earlier run: %v still exist: %w", left, err)
 	}
 	return nil
 }
 
-// network runs the canaries of one network.
+// network runs the canaries of a network.
 func (r Runner) network(ctx context.Context, plan *canary.Plan, n *canary.NetworkPlan) (report canary.NetworkReport, left []string) {
 	if len(n.Pods) == 0 {
 		return n.Evaluate(nil), nil
@@ -124,22 +130,22 @@ func (r Runner) network(ctx context.Context, plan *canary.Plan, n *canary.Networ
 		results[i].Pod = c
 	}
 	each(func(_ int, c *canary.Result) { r.start(ctx, plan, n, c) })
-	each(func(_ int, c *canary.Result) { r.look(ctx, c) })
-	// What others are pinged by does not change meanwhile.
+	each(func(_ int, c *canary.Result) { r.inspect(ctx, c) })
+	// Before the first ping, which may set the Err of a canary.
 	targets := make([][]string, len(results))
 	for i := range results {
 		targets[i] = canary.Targets(results, i)
 	}
 	each(func(i int, c *canary.Result) { r.ping(ctx, c, targets[i]) })
 	report = n.Evaluate(results)
-	left, _ = r.remove(ctx, n.Pods) // the report says which
+	left, _ = r.remove(ctx, n.Pods) // the report lists them
 	return report, left
 }
 
-// remove deletes canaries and waits until they are gone, also when ctx has
-// ended. It returns those that are not, and why.
+// remove deletes canaries and waits until they are gone, also if ctx has ended. It returns
+// canaries that remain, and why.
 func (r Runner) remove(ctx context.Context, pods []canary.Pod) (left []string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	var errs []error
 	for _, c := range pods {
@@ -148,27 +154,22 @@ func (r Runner) remove(ctx context.Context, pods []canary.Pod) (left []string, e
 			errs = append(errs, err)
 		}
 	}
-	there := slices.Clone(pods)
-	for {
-		there = slices.DeleteFunc(there, func(c canary.Pod) bool {
+	remaining := slices.Clone(pods)
+	// The only error is the end of ctx, which is added to errs below.
+	_ = wait.PollUntilContextCancel(ctx, r.Poll, true, func(ctx context.Context) (bool, error) {
+		remaining = slices.DeleteFunc(remaining, func(c canary.Pod) bool {
 			_, err := r.Kube.CoreV1().Pods(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
 		})
-		if len(there) == 0 || len(errs) > 0 || ctx.Err() != nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(r.Poll):
-		}
-	}
-	for _, c := range there {
+		return len(remaining) == 0 || len(errs) > 0, nil
+	})
+	for _, c := range remaining {
 		left = append(left, c.Namespace+"/"+c.Name)
 	}
 	return left, errors.Join(append(errs, ctx.Err())...)
 }
 
-// isReady reports whether a pod is.
+// isReady reports whether a pod is ready.
 func isReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

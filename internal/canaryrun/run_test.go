@@ -46,13 +46,13 @@ func planOf(names ...string) *canary.Plan {
 	return canary.NewPlan(in)
 }
 
-// world has canaries come to be ready, each with an address of its own.
+// world is a cluster in which canaries become ready, each with its own address.
 type world struct {
 	kube *fake.Clientset
 	mu   sync.Mutex
 	n    int
 	ips  map[string]string // by pod
-	most int               // how many there were at a time
+	most int               // the largest number of canaries at a time
 	exec Exec
 }
 
@@ -82,12 +82,12 @@ func newWorld(objects ...runtime.Object) *world {
 	return w
 }
 
-// answer is what the tool says of a canary that is well.
+// answer answers for a canary without problems.
 func (w *world) answer(_ context.Context, pod canary.Pod, command ...string) ([]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if command[2] == "look" {
-		return json.Marshal(canary.Look{APIVersion: canary.APIVersion, Kind: canary.LookKind, Links: []canary.Link{
+	if command[2] == "inspect" {
+		return json.Marshal(canary.Inspection{APIVersion: canary.APIVersion, Kind: canary.InspectionKind, Links: []canary.Link{
 			{Name: "net1", Up: true, Running: true, Addresses: []string{w.ips[pod.Name] + "/24"}},
 		}})
 	}
@@ -106,7 +106,7 @@ func (w *world) runner(parallel int) Runner {
 	}, Parallel: parallel, Poll: time.Second}
 }
 
-// nothingLeft reports pods that are still there.
+// nothingLeft fails the test if canaries are left.
 func (w *world) nothingLeft(t *testing.T) {
 	t.Helper()
 	list, err := w.kube.CoreV1().Pods("a").List(context.Background(), metav1.ListOptions{LabelSelector: canary.Selector()})
@@ -133,7 +133,7 @@ func TestRun(t *testing.T) {
 	w.nothingLeft(t)
 }
 
-// Never more at a time than allowed, unless one network has more.
+// Parallel limits the canaries at a time, unless one network has more.
 func TestRunParallel(t *testing.T) {
 	for parallel, most := range map[int]int{1: 2, 2: 2, 4: 4} {
 		w := newWorld()
@@ -145,7 +145,7 @@ func TestRunParallel(t *testing.T) {
 	}
 }
 
-// What an earlier run has left goes first; other pods stay.
+// Canaries of an earlier run are deleted first; other pods are kept.
 func TestRunSweeps(t *testing.T) {
 	old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "old", Labels: map[string]string{canary.NameLabel: canary.Name, canary.ManagerLabel: canary.ManagerName, canary.RunLabel: "earlier"}}}
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other"}}
@@ -163,7 +163,7 @@ func TestRunSweeps(t *testing.T) {
 	}
 }
 
-// What keeps a canary from being ready is told with the last warning about it.
+// The report has the state of a canary that is not ready, and the last warning about it.
 func TestRunFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(w *world)
@@ -174,8 +174,8 @@ func TestRunFails(t *testing.T) {
 		}, "it is not ready after 1m0s: 0/2 nodes are available; FailedCreatePodSandBox: no free address"},
 		"it has ended": {func(w *world) {
 			w.become(corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}}})
-		}, "it has ended: exit code 1 Error; FailedCreatePodSandBox"},
-		"nobody attaches": {func(w *world) {
+		}, "it ended: exit code 1 Error; FailedCreatePodSandBox"},
+		"it lacks the network": {func(w *world) {
 			w.kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				o, err := w.kube.Tracker().Get(a.GetResource(), "a", a.(clienttesting.GetAction).GetName())
 				if pod, ok := o.(*corev1.Pod); ok {
@@ -183,18 +183,18 @@ func TestRunFails(t *testing.T) {
 				}
 				return true, o, err
 			})
-		}, "nobody has attached it"},
-		"it may not be made": {func(w *world) {
+		}, "network-status does not have it"},
+		"it may not be created": {func(w *world) {
 			w.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(`violates PodSecurity`))
 			})
-		}, "it could not be made: pods \"x\" is forbidden: violates PodSecurity"},
+		}, "it could not be created: pods \"x\" is forbidden: violates PodSecurity"},
 		"the tool is another": {func(w *world) {
 			w.exec = func(context.Context, canary.Pod, ...string) ([]byte, error) { return []byte("usage"), nil }
-		}, "asking it for its interfaces: reading what the canary says"},
-		"it may not be asked": {func(w *world) {
+		}, "listing its interfaces: reading the canary's output"},
+		"it may not be inspected": {func(w *world) {
 			w.exec = func(context.Context, canary.Pod, ...string) ([]byte, error) { return nil, errors.New("forbidden") }
-		}, "asking it for its interfaces: forbidden"},
+		}, "listing its interfaces: forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// become gives canaries a state after they were made.
+// become sets the status of canaries after their creation.
 func (w *world) become(status corev1.PodStatus) {
 	w.kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		o, err := w.kube.Tracker().Get(a.GetResource(), "a", a.(clienttesting.GetAction).GetName())
@@ -251,7 +251,7 @@ func TestRunPingFails(t *testing.T) {
 	}
 }
 
-// Whoever interrupts it leaves no canaries behind.
+// An interrupted run leaves no canaries behind.
 func TestRunIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -265,7 +265,7 @@ func TestRunIsInterrupted(t *testing.T) {
 	})
 }
 
-// Canaries that do not go are named.
+// Canaries that are not gone in time are listed.
 func TestRunLeavesBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -274,7 +274,7 @@ func TestRunLeavesBehind(t *testing.T) {
 		if len(r.LeftBehind) != 2 || !strings.HasPrefix(r.LeftBehind[0], "a/nadra-canary-blue-") || r.Summary.Warning != 2 {
 			t.Errorf("report %+v", r)
 		}
-		if _, err := w.runner(20).Run(t.Context(), planOf("blue")); err == nil || !strings.Contains(err.Error(), "are still there") {
+		if _, err := w.runner(20).Run(t.Context(), planOf("blue")); err == nil || !strings.Contains(err.Error(), "still exist") {
 			t.Errorf("the next run: %v", err)
 		}
 	})

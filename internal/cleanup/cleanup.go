@@ -1,7 +1,14 @@
-// Package cleanup says what pods that are gone have left behind: facts in,
-// orphans out. What is in use, or may be, is none. internal/cleanuphost has the
-// facts of a node and carries out what is decided there; internal/cleanuprun
-// does the same with the cluster's objects.
+// Package cleanup decides what deleted pods left behind. It is pure: facts go in, orphans
+// come out. Whatever is, or may be, in use is not an orphan. internal/cleanuphost reads
+// the facts of a node and frees its orphans; internal/cleanuprun does the same for the
+// cluster's objects.
+//
+//	cleanup.go      orphans and the report of a node
+//	node.go         orphans on a node: caches, addresses, virtual functions
+//	objects.go      orphaned claims and templates
+//	whereabouts.go  orphaned addresses of whereabouts
+//	remains.go      what a node reports when nadra is uninstalled
+//	report.go       the report of the whole cluster
 package cleanup
 
 import (
@@ -10,56 +17,56 @@ import (
 	"strings"
 )
 
-// Kind is what an orphan is.
+// Kind is the kind of an orphan.
 type Kind string
 
 // The kinds of orphans.
 const (
 	Claim        Kind = "claim"        // a ResourceClaim with networks of nadra
-	Template     Kind = "template"     // a ResourceClaimTemplate that admission has made
+	Template     Kind = "template"     // a ResourceClaimTemplate created by admission
 	Whereabouts  Kind = "whereabouts"  // an address in an IPPool
 	Reservation  Kind = "reservation"  // an OverlappingRangeIPReservation of whereabouts
 	CNICache     Kind = "cni-cache"    // an attachment in a cache of libcni
-	MultusCache  Kind = "multus-cache" // Multus' own note of a sandbox' networks
-	HostLocal    Kind = "host-local"   // an address that host-local has given out
-	VirtualFuncs Kind = "vf"           // a virtual function with settings of a pod
+	MultusCache  Kind = "multus-cache" // Multus' own record of a sandbox' networks
+	HostLocal    Kind = "host-local"   // an address assigned by host-local
+	VirtualFuncs Kind = "vf"           // a virtual function with a pod's settings
 )
 
-// Action is how an orphan is freed.
+// Action is the way to free an orphan.
 type Action string
 
-// The actions. None means that a person has to.
+// The actions. None leaves it to a person.
 const (
 	None    Action = "none"
-	Delete  Action = "delete"  // the object or file
-	DEL     Action = "DEL"     // by the plugins, with what ADD was given; the file goes with it
-	Release Action = "release" // the address, as its IPAM plugin would
+	Delete  Action = "delete"  // deletes the object or file
+	DEL     Action = "DEL"     // runs the plugins with the arguments of ADD, and removes the file
+	Release Action = "release" // releases the address as its IPAM plugin would
 )
 
-// Orphan is something that is held for nobody.
+// Orphan is something that no pod uses any more.
 type Orphan struct {
 	Kind Kind `json:"kind"`
-	// Node is whose disk or hardware it is on; empty for objects of the cluster.
+	// Node is the node that has it; empty for objects of the cluster.
 	Node string `json:"node,omitempty"`
 	// Object is its path on the node, or [NAMESPACE/]NAME.
 	Object string `json:"object"`
-	// Network is what it is of: the CNI network's name, or the pool.
+	// Network is the CNI network's name, or the pool.
 	Network string `json:"network,omitempty"`
-	// Address is what it keeps from others, in the words of its kind.
+	// Address is the address, interface or function that it occupies.
 	Address string `json:"address,omitempty"`
-	// Pod is whose it was, as NAMESPACE/NAME; empty where nobody knows.
+	// Pod is the pod that used it, as NAMESPACE/NAME; empty if unknown.
 	Pod string `json:"pod,omitempty"`
-	// Sandbox is the ID of the sandbox that it was for.
+	// Sandbox is the ID of the sandbox that used it.
 	Sandbox string `json:"sandbox,omitempty"`
-	// Why is why it is one, and where nothing is done about it, why not.
+	// Why explains why it is an orphan and, if Action is None, why it is not freed.
 	Why    string `json:"why"`
 	Action Action `json:"action"`
-	// Done says that it was freed; Error why that has failed.
+	// Done is true if it was freed. Error is the error of freeing it.
 	Done  bool   `json:"done,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// Sort sorts by node and kind, in the order in which one frees them.
+// Sort sorts orphans by node and kind, in the order in which they are freed.
 func Sort(all []Orphan) {
 	order := []Kind{Claim, Template, Whereabouts, Reservation, CNICache, MultusCache, HostLocal, VirtualFuncs}
 	slices.SortStableFunc(all, func(a, b Orphan) int {
@@ -71,18 +78,18 @@ func Sort(all []Orphan) {
 	})
 }
 
-// NodeReport is what a node says.
+// NodeReport is the report of a node.
 type NodeReport struct {
-	// Node is its name; the node itself leaves it out.
+	// Node is the node's name, which the node itself leaves out.
 	Node string `json:"node,omitempty"`
-	// Sandboxes are the IDs of those that the container runtime has.
+	// Sandboxes are the IDs of the container runtime's sandboxes.
 	Sandboxes []string `json:"sandboxes"`
 	Orphans   []Orphan `json:"orphans"`
-	// Kept is how many things of sandboxes that the runtime does not know are
-	// left alone since something else speaks for them.
+	// Kept is the number of files and addresses of unknown sandboxes that are kept,
+	// because something else indicates that they are in use.
 	Kept int `json:"kept,omitempty"`
-	// Errors are about what could not be looked at.
+	// Errors are the errors of reading parts of the node.
 	Errors []string `json:"errors,omitempty"`
-	// Refused says why the node was not judged.
+	// Refused is the reason, with its code, why the node was not judged.
 	Refused string `json:"refused,omitempty"`
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// Owner is whose cache of libcni it is.
+// Owner is the owner of a cache of libcni.
 type Owner string
 
 // The owners.
@@ -21,30 +21,30 @@ const (
 	Runtime Owner = "the container runtime"
 )
 
-// defaultInterface is that of the cluster's network in every pod.
+// defaultInterface is the interface of the cluster's default network in every pod.
 const defaultInterface = "eth0"
 
-// NodeFacts are what a node has. They are read in this order: files, then
-// namespaces and the checkpoint, then the runtime's sandboxes. So a file of a
-// sandbox that has begun meanwhile is young, and one that has ended is gone.
+// NodeFacts describe a node. They are read in this order: files, then namespaces and the
+// checkpoint, then the runtime's sandboxes. So the file of a sandbox that was created
+// meanwhile is young, and that of a sandbox that ended is gone.
 type NodeFacts struct {
 	Attachments []Attachment
 	Notes       []Note
 	Leases      []Lease
 	VFs         []probe.VF
 
-	// Held are the sandboxes for which nadra's checkpoint has a record, or owes
-	// a DEL: the driver cares for them.
+	// Held are the sandboxes for which nadra's checkpoint has a record or a pending
+	// DEL: the driver takes care of them.
 	Held map[string]bool
-	// HeldVFs are the PCI addresses that the checkpoint has.
+	// HeldVFs are the PCI addresses in the checkpoint.
 	HeldVFs map[string]bool
-	// DriverRuns says that nadra's driver is at work: its own cache is its.
+	// DriverRuns is true if nadra's driver runs, and takes care of its cache.
 	DriverRuns bool
 	// InUse are the addresses of all network namespaces of the node.
 	InUse map[netip.Addr]bool
-	// Blind says why InUse is not all of them; empty when it is.
-	Blind string
-	// Sandboxes are the IDs that the container runtime knows.
+	// Incomplete explains why InUse is incomplete; empty if it is complete.
+	Incomplete string
+	// Sandboxes are the IDs of the container runtime's sandboxes.
 	Sandboxes map[string]bool
 }
 
@@ -54,19 +54,19 @@ type Attachment struct {
 	File, Network, ID, IfName string
 	Pod                       string
 	Age                       time.Duration
-	// NetNS says that its network namespace exists.
+	// NetNS is true if its network namespace exists.
 	NetNS bool
 	// Device is the PCI address in its configuration, if any.
 	Device string
 }
 
-// Note is Multus' own file about a sandbox.
+// Note is Multus' own file of a sandbox.
 type Note struct {
 	File, ID string
 	Age      time.Duration
 }
 
-// Lease is an address that host-local has given out.
+// Lease is an address that host-local assigned.
 type Lease struct {
 	File, ID, IfName string
 	// Dir is the directory of the network.
@@ -75,20 +75,20 @@ type Lease struct {
 	Age     time.Duration
 }
 
-// NodePolicy is what may be freed.
+// NodePolicy limits what may be freed.
 type NodePolicy struct {
-	// OlderThan is the age from which something can be an orphan: a sandbox that
-	// is just being made is not known to the runtime yet.
+	// OlderThan is the minimum age of an orphan: the runtime does not list a sandbox
+	// that is just being created.
 	OlderThan time.Duration
-	// Dirs are those of host-local that networks of NetworkAttachmentDefinitions
-	// have.
+	// Dirs are host-local's directories of the networks of
+	// NetworkAttachmentDefinitions.
 	Dirs []string
-	// AllCNI has what the cluster's default network has left freed, too.
+	// AllCNI also frees leftovers of the cluster's default network.
 	AllCNI bool
 }
 
-// Decide says which of the facts are orphans, and how many are of sandboxes that
-// the runtime does not know and are left alone all the same.
+// Decide returns the orphans. kept counts what is kept although the runtime does not know
+// its sandbox.
 func Decide(f NodeFacts, p NodePolicy) (orphans []Orphan, kept int) {
 	d := decision{NodeFacts: f, NodePolicy: p, attached: map[string]bool{}, secondary: map[string]bool{}}
 	for _, a := range f.Attachments {
@@ -107,20 +107,21 @@ func Decide(f NodeFacts, p NodePolicy) (orphans []Orphan, kept int) {
 	return d.orphans, d.kept
 }
 
+// decision collects the orphans of a node.
 type decision struct {
 	NodeFacts
 	NodePolicy
-	// attached are sandboxes of which a network namespace exists.
+	// attached are the sandboxes whose network namespace exists.
 	attached map[string]bool
-	// secondary are the CNI networks that nadra or Multus has attached here.
+	// secondary are the CNI networks that nadra or Multus attached on the node.
 	secondary map[string]bool
 
 	orphans []Orphan
 	kept    int
 }
 
-// gone reports whether nothing speaks for a sandbox. What speaks for one that
-// the runtime does not know is counted.
+// gone reports whether nothing indicates that a sandbox exists. If the runtime does not
+// know it and something else indicates it, gone counts it as kept.
 func (d *decision) gone(id string, age time.Duration) bool {
 	switch {
 	case id == "" || d.Sandboxes[id]:
@@ -134,6 +135,7 @@ func (d *decision) gone(id string, age time.Duration) bool {
 
 const unknown = "the container runtime has no such sandbox"
 
+// caches judges attachments in caches of libcni.
 func (d *decision) caches() {
 	for _, a := range d.Attachments {
 		if !d.gone(a.ID, a.Age) {
@@ -145,14 +147,15 @@ func (d *decision) caches() {
 		}
 		switch {
 		case a.Owner == Nadra && d.DriverRuns:
-			o.Action, o.Why = None, o.Why+"; nadra's driver runs DEL every 30 s, and its log says what fails"
+			o.Action, o.Why = None, o.Why+"; nadra's driver retries its DEL every 30 s: read its log"
 		case (a.Owner == Runtime || a.IfName == defaultInterface) && !d.AllCNI:
-			o.Action, o.Why = None, o.Why+"; it is of the cluster's default network: --all-cni frees it"
+			o.Action, o.Why = None, o.Why+"; it belongs to the cluster's default network: free it with --all-cni"
 		}
 		d.orphans = append(d.orphans, o)
 	}
 }
 
+// notes judges Multus' own files.
 func (d *decision) notes() {
 	for _, n := range d.Notes {
 		if d.gone(n.ID, n.Age) {
@@ -161,16 +164,16 @@ func (d *decision) notes() {
 	}
 }
 
-// leases are orphans where, beside the sandbox, the address is nowhere on the
-// node.
+// leases judges addresses of host-local. An address is an orphan only if no network
+// namespace of the node has it.
 func (d *decision) leases() {
 	for _, l := range d.Leases {
 		why := unknown
 		switch {
 		case l.ID == "" && l.Age >= d.OlderThan:
-			// host-local writes into the file after it has made it, and was ended in
-			// between; it has its lock meanwhile, as has whoever frees it.
-			why = "it is reserved for nobody: host-local was killed while it did that"
+			// host-local was killed between creating the file and writing it. It holds
+			// its lock meanwhile, and so does releaseLease.
+			why = "its file is empty: host-local was killed while it reserved the address"
 		case !d.gone(l.ID, l.Age):
 			continue
 		}
@@ -180,19 +183,20 @@ func (d *decision) leases() {
 			Why: why + ", and no network namespace has the address", Action: Release,
 		}
 		switch {
-		case d.Blind != "":
-			o.Action, o.Why = None, why+"; whether the address is in use is not known: "+d.Blind
+		case d.Incomplete != "":
+			o.Action, o.Why = None, why+"; it is unknown whether the address is in use: "+d.Incomplete
 		case d.InUse[l.Address]:
 			d.kept++
 			continue
 		case !slices.Contains(d.Dirs, l.Dir) && !d.secondary[network] && !d.AllCNI:
-			o.Action, o.Why = None, o.Why+"; no NetworkAttachmentDefinition has this network: --all-cni frees it"
+			o.Action, o.Why = None, o.Why+"; no NetworkAttachmentDefinition has this network: free it with --all-cni"
 		}
 		d.orphans = append(d.orphans, o)
 	}
 }
 
-// functions are told only: settings may be an administrator's.
+// functions reports virtual functions with settings of a pod. It frees none: the settings
+// may be an administrator's.
 func (d *decision) functions() {
 	for _, vf := range d.VFs {
 		left := settingsOf(vf)
@@ -204,14 +208,14 @@ func (d *decision) functions() {
 		}
 		d.orphans = append(d.orphans, Orphan{
 			Kind: VirtualFuncs, Object: vf.PCI, Address: fmt.Sprintf("%s vf %d", vf.PF, vf.Index), Action: None,
-			Why: "it has " + strings.Join(left, ", ") + ", and nothing on the node holds it: if no administrator has set that, reset it by ip link set " +
+			Why: "it has " + strings.Join(left, ", ") + ", and nothing on the node uses it: unless an administrator set that, reset it with ip link set " +
 				fmt.Sprintf("%s vf %d", vf.PF, vf.Index),
 		})
 	}
 }
 
-// settingsOf are those that a function does not have of itself. Its hardware
-// address is none: drivers give one to every function.
+// settingsOf returns the settings that are not a function's defaults. It ignores the
+// hardware address, which drivers assign to every function.
 func settingsOf(vf probe.VF) []string {
 	var out []string
 	if vf.VLAN != 0 {

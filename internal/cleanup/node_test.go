@@ -19,17 +19,17 @@ const (
 
 func address(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// lease is one that is an orphan, for the policy below.
+// lease returns an orphan for the policy of TestDecide.
 func lease() Lease {
 	return Lease{File: dir + "/10.0.0.5", Dir: dir, ID: none, IfName: "net1", Address: address("10.0.0.5"), Age: old}
 }
 
-// attachment is one that is an orphan.
+// attachment returns an orphan.
 func attachment() Attachment {
 	return Attachment{Owner: Multus, File: "/c/blue-00aa-net1", Network: "blue", ID: none, IfName: "net1", Age: old}
 }
 
-// decided are the actions by object.
+// decided returns the actions of Decide by object.
 func decided(f NodeFacts, p NodePolicy) (map[string]Action, int) {
 	orphans, kept := Decide(f, p)
 	out := map[string]Action{}
@@ -52,7 +52,7 @@ func TestDecide(t *testing.T) {
 		want   map[string]Action
 		kept   int
 	}{
-		"nothing speaks for it":        {policy, func(*NodeFacts) {}, map[string]Action{file: Release, entry: DEL, note: Delete}, 0},
+		"an orphan":                    {policy, func(*NodeFacts) {}, map[string]Action{file: Release, entry: DEL, note: Delete}, 0},
 		"the runtime has the sandbox":  {policy, func(f *NodeFacts) { f.Sandboxes[none] = true }, map[string]Action{}, 0},
 		"the checkpoint has a record":  {policy, func(f *NodeFacts) { f.Held[none] = true }, map[string]Action{}, 3},
 		"its network namespace exists": {policy, func(f *NodeFacts) { f.Attachments[0].NetNS = true }, map[string]Action{}, 3},
@@ -60,15 +60,15 @@ func TestDecide(t *testing.T) {
 			f.Attachments = append(f.Attachments, Attachment{Owner: Runtime, File: "/r/x", Network: "default", ID: none, IfName: "eth0", NetNS: true, Age: old})
 		}, map[string]Action{}, 4},
 		"the address is in use":   {policy, func(f *NodeFacts) { f.InUse[address("10.0.0.5")] = true }, map[string]Action{entry: DEL, note: Delete}, 1},
-		"addresses are not known": {policy, func(f *NodeFacts) { f.Blind = "a namespace is locked" }, map[string]Action{file: None, entry: DEL, note: Delete}, 0},
-		"all is young": {policy, func(f *NodeFacts) {
+		"addresses are not known": {policy, func(f *NodeFacts) { f.Incomplete = "a namespace is locked" }, map[string]Action{file: None, entry: DEL, note: Delete}, 0},
+		"everything is young": {policy, func(f *NodeFacts) {
 			f.Leases[0].Age, f.Attachments[0].Age, f.Notes[0].Age = time.Minute, time.Minute, time.Minute
 		}, map[string]Action{}, 3},
-		"a lease of nobody": {policy, func(f *NodeFacts) { f.Leases[0].ID = "" }, map[string]Action{file: Release, entry: DEL, note: Delete}, 0},
+		"an empty lease": {policy, func(f *NodeFacts) { f.Leases[0].ID = "" }, map[string]Action{file: Release, entry: DEL, note: Delete}, 0},
 		"a lease that is being made": {policy, func(f *NodeFacts) {
 			f.Leases[0].ID, f.Leases[0].Age = "", time.Second
 		}, map[string]Action{entry: DEL, note: Delete}, 0},
-		"a lease of nobody, in use": {policy, func(f *NodeFacts) {
+		"an empty lease, in use": {policy, func(f *NodeFacts) {
 			f.Leases[0].ID, f.InUse[address("10.0.0.5")] = "", true
 		}, map[string]Action{entry: DEL, note: Delete}, 1},
 		"nadra's, while its driver runs": {policy, func(f *NodeFacts) {
@@ -78,7 +78,7 @@ func TestDecide(t *testing.T) {
 		"the runtime's":                      {policy, func(f *NodeFacts) { f.Attachments[0].Owner = Runtime }, map[string]Action{file: Release, entry: None, note: Delete}, 0},
 		"the runtime's, if asked for":        {all, func(f *NodeFacts) { f.Attachments[0].Owner = Runtime }, map[string]Action{file: Release, entry: DEL, note: Delete}, 0},
 		"Multus' default network":            {policy, func(f *NodeFacts) { f.Attachments[0].IfName = "eth0" }, map[string]Action{file: Release, entry: None, note: Delete}, 0},
-		"a network of nobody":                {foreign, func(f *NodeFacts) { f.Attachments = nil }, map[string]Action{file: None, note: Delete}, 0},
+		"an unknown network":                 {foreign, func(f *NodeFacts) { f.Attachments = nil }, map[string]Action{file: None, note: Delete}, 0},
 		"a network that Multus has attached": {foreign, func(*NodeFacts) {}, map[string]Action{file: Release, entry: DEL, note: Delete}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestFunctions(t *testing.T) {
 		want string
 	}{
 		"a hardware address alone":       {NodeFacts{VFs: []probe.VF{vf}}, ""},
-		"settings of nobody":             {NodeFacts{VFs: []probe.VF{set}}, "it has vlan 7, min_tx_rate 0 max_tx_rate 100, state enable,"},
+		"settings without a user":        {NodeFacts{VFs: []probe.VF{set}}, "it has vlan 7, min_tx_rate 0 max_tx_rate 100, state enable,"},
 		"held by a record":               {NodeFacts{VFs: []probe.VF{set}, HeldVFs: map[string]bool{set.PCI: true}}, ""},
 		"held by a sandbox":              {NodeFacts{VFs: []probe.VF{set}, Attachments: of("1"), Sandboxes: map[string]bool{"1": true}}, ""},
 		"of a sandbox that is not there": {NodeFacts{VFs: []probe.VF{set}, Attachments: of("1")}, "vlan 7"},

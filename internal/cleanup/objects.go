@@ -13,14 +13,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Annotations that Kubernetes puts on claims that it makes for pods.
+// Annotations of claims that Kubernetes creates for pods.
 const (
 	fromTemplate = "resource.kubernetes.io/pod-claim-name"
 	fromExtended = "resource.kubernetes.io/extended-resource-claim"
 )
 
-// Facts are the cluster's objects. Pods are read after all others, so that
-// what a new pod has made is not taken for an orphan.
+// Facts are the cluster's objects. Pods must be read after all others, so that objects of
+// a new pod are not taken for orphans.
 type Facts struct {
 	Claims    []resourceapi.ResourceClaim
 	Templates []resourceapi.ResourceClaimTemplate
@@ -32,8 +32,7 @@ type Facts struct {
 	Now          time.Time
 }
 
-// Objects says which of the cluster's objects are orphans. What is younger than
-// olderThan is none.
+// Objects returns the cluster's objects that are orphans, and not younger than olderThan.
 func Objects(f Facts, olderThan time.Duration, s Sandboxes) []Orphan {
 	uids, names := map[types.UID]bool{}, map[string]bool{}
 	used := map[string]bool{} // templates, by namespace/name
@@ -60,7 +59,7 @@ func Objects(f Facts, olderThan time.Duration, s Sandboxes) []Orphan {
 	for i := range f.Templates {
 		t := &f.Templates[i]
 		if name := t.Namespace + "/" + t.Name; f.Now.Sub(t.CreationTimestamp.Time) >= olderThan && owned.Collectable(t) && !used[name] {
-			out = append(out, Orphan{Kind: Template, Object: name, Why: "admission has made it, and neither a pod nor a workload refers to it", Action: Delete})
+			out = append(out, Orphan{Kind: Template, Object: name, Why: "admission created it, and neither a pod nor a workload refers to it", Action: Delete})
 		}
 	}
 	out = append(out, leases(f, names, s)...)
@@ -68,8 +67,8 @@ func Objects(f Facts, olderThan time.Duration, s Sandboxes) []Orphan {
 	return out
 }
 
-// claimOrphan reports a claim with devices of nadra that Kubernetes has made for
-// a pod that is gone. One that a person has made waits for pods to come.
+// claimOrphan reports whether a claim has devices of nadra, and Kubernetes created it for a
+// pod that is gone. A claim that a person created may wait for pods.
 func claimOrphan(c *resourceapi.ResourceClaim, pods map[types.UID]bool) bool {
 	owner := metav1.GetControllerOf(c)
 	_, template := c.Annotations[fromTemplate]
@@ -85,7 +84,7 @@ func claimOrphan(c *resourceapi.ResourceClaim, pods map[types.UID]bool) bool {
 	return true
 }
 
-// OfNadra reports a claim that has devices of nadra.
+// OfNadra reports whether a claim has devices of nadra.
 func OfNadra(c *resourceapi.ResourceClaim) bool {
 	if c.Status.Allocation == nil {
 		return false
@@ -102,10 +101,10 @@ func claimOf(c *resourceapi.ResourceClaim) Orphan {
 	owner := metav1.GetControllerOf(c)
 	o := Orphan{
 		Kind: Claim, Object: c.Namespace + "/" + c.Name, Pod: c.Namespace + "/" + owner.Name,
-		Why: fmt.Sprintf("its pod (UID %s) is gone, and no other has reserved it", owner.UID), Action: Delete,
+		Why: fmt.Sprintf("its pod (UID %s) is gone, and no other pod has reserved it", owner.UID), Action: Delete,
 	}
 	if !c.DeletionTimestamp.IsZero() {
-		o.Action, o.Why = None, o.Why+fmt.Sprintf("; it is being deleted, and waits for %v", c.Finalizers)
+		o.Action, o.Why = None, o.Why+fmt.Sprintf("; it is being deleted, and waits for finalizers %v", c.Finalizers)
 	}
 	return o
 }

@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// claim is an orphan, when there is no pod.
+// claim returns a claim that is an orphan if its pod is gone.
 func claim(change func(*resourceapi.ResourceClaim)) resourceapi.ResourceClaim {
 	c := resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -47,14 +47,14 @@ func TestClaims(t *testing.T) {
 	for name, tt := range map[string]struct {
 		claim resourceapi.ResourceClaim
 		pods  []corev1.Pod
-		want  Action // empty: it is none
+		want  Action // empty if it is not an orphan
 	}{
 		"its pod is gone":                {claim(nil), []corev1.Pod{pod("other", "web")}, Delete},
 		"its pod is there":               {claim(nil), []corev1.Pod{pod("pod", "web")}, ""},
 		"another pod has reserved it":    {claim(func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].UID = "other" }), []corev1.Pod{pod("other", "x")}, ""},
 		"something else has reserved it": {claim(func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }), nil, ""},
-		"a person has made it":           {claim(func(c *resourceapi.ResourceClaim) { c.Annotations = nil }), nil, ""},
-		"nobody owns it":                 {claim(func(c *resourceapi.ResourceClaim) { c.OwnerReferences = nil }), nil, ""},
+		"a person created it":            {claim(func(c *resourceapi.ResourceClaim) { c.Annotations = nil }), nil, ""},
+		"no pod owns it":                 {claim(func(c *resourceapi.ResourceClaim) { c.OwnerReferences = nil }), nil, ""},
 		"another driver's":               {claim(func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Driver = "gpu" }), nil, ""},
 		"it is not allocated":            {claim(func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }), nil, ""},
 		"it is young":                    {claim(func(c *resourceapi.ResourceClaim) { c.CreationTimestamp = metav1.NewTime(now) }), nil, ""},
@@ -83,13 +83,13 @@ func TestTemplates(t *testing.T) {
 		f    Facts
 		want int
 	}{
-		"nobody refers to it":             {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}}, 1},
+		"nothing refers to it":            {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}}, 1},
 		"a pod does":                      {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{pod("p", "web", name)}}, 0},
 		"a pod of another namespace does": {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{elsewhere}}, 1},
 		"a workload does": {Facts{
 			Templates: []resourceapi.ResourceClaimTemplate{template}, Workloads: map[string][]corev1.PodSpec{"a": {pod("", "", name).Spec}},
 		}, 0},
-		"somebody has laid hands on it": {Facts{Templates: []resourceapi.ResourceClaimTemplate{theirs}}, 0},
+		"it was modified": {Facts{Templates: []resourceapi.ResourceClaimTemplate{theirs}}, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			tt.f.Now = now

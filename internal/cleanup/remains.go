@@ -1,25 +1,26 @@
 package cleanup
 
-// Record is something of nadra's that a node still has to bring to its end.
+// Record is an attachment that is not detached yet, or a pending DEL, on a node.
 type Record struct {
 	Node string `json:"node,omitempty"`
 	// Pod and Claim are NAMESPACE/NAME.
 	Pod   string `json:"pod,omitempty"`
 	Claim string `json:"claim,omitempty"`
-	// What it is, in words.
+	// What describes it.
 	What string `json:"what"`
-	// Cleanup says that kubectl nadra cleanup is for it.
+	// Cleanup is true if kubectl nadra cleanup frees it.
 	Cleanup bool `json:"cleanup,omitempty"`
 }
 
-// Remains is what a node says of what nadra has there, for who uninstalls it.
+// Remains is what nadra has on a node. The node reports it when nadra is uninstalled.
 type Remains struct {
-	// Records are what is still to be brought to its end.
+	// Records must be gone before the node's files are removed.
 	Records []Record `json:"records"`
-	// Paths are those that there are, or that were removed.
+	// Paths are the files and directories that exist, or were removed.
 	Paths []string `json:"paths"`
-	// Removed says that they were removed.
+	// Removed is true if they were removed.
 	Removed bool `json:"removed,omitempty"`
-	// Error is why the node could not be looked at, or why it keeps what it has.
+	// Error is the reason, with its code, why the node was not inspected, or removed
+	// nothing.
 	Error string `json:"error,omitempty"`
 }

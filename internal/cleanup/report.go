@@ -1,33 +1,32 @@
 package cleanup
 
-// APIVersion and ReportKind are those of a Report.
+// APIVersion and ReportKind identify a Report.
 const (
 	APIVersion = "nadra.dev/v1alpha1"
 	ReportKind = "CleanupReport"
 )
 
-// Report is what was found, and what became of it.
+// Report is the report of a cluster.
 type Report struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Orphans    []Orphan `json:"orphans"`
-	// Refused are the nodes that were not judged, and why.
+	// Refused are the nodes that were not judged, with the reason of each.
 	Refused []NodeProblem `json:"refused,omitempty"`
-	// Errors are about what could not be looked at.
+	// Errors are the errors of reading parts of nodes.
 	Errors []NodeProblem `json:"errors,omitempty"`
-	// Nodes is how many were looked at, Kept how many things of sandboxes that no
-	// runtime knows are left alone since something else speaks for them.
+	// Nodes is the number of judged nodes. Kept is the sum of their Kept.
 	Nodes int `json:"nodes"`
 	Kept  int `json:"kept"`
 }
 
-// NodeProblem is what is wrong with a node.
+// NodeProblem is a problem of a node.
 type NodeProblem struct {
 	Node    string `json:"node"`
 	Message string `json:"message"`
 }
 
-// Failed is how many orphans could not be freed.
+// Failed counts the orphans that could not be freed.
 func (r Report) Failed() int {
 	n := 0
 	for _, o := range r.Orphans {

@@ -10,13 +10,13 @@ import (
 // Pool is an IPPool of whereabouts.
 type Pool struct {
 	Namespace, Name, Range string
-	// Allocations are by their key: the distance from the range's first address.
+	// Allocations are by key: the offset from the range's first address.
 	Allocations map[string]Allocation
 }
 
-// Allocation is an address that whereabouts has given out.
+// Allocation is an address that whereabouts assigned.
 type Allocation struct {
-	// ID is that of the sandbox, Pod is NAMESPACE/NAME.
+	// ID is the sandbox' ID, Pod is NAMESPACE/NAME.
 	ID, Pod, IfName string
 }
 
@@ -26,17 +26,17 @@ type Reserved struct {
 	Allocation
 }
 
-// Sandboxes are those that the nodes' runtimes know. A pod that was deleted by
-// force is gone for the API server, and may run on.
+// Sandboxes are the sandboxes of all nodes' container runtimes. A pod that was deleted by
+// force is gone from the API server, and may still run.
 type Sandboxes struct {
 	IDs map[string]bool
-	// Unknown says why these are not all; empty when they are.
+	// Unknown explains why some are missing; empty if IDs is complete.
 	Unknown string
 }
 
-// leases are orphans where neither the pod nor, on any node, the sandbox is
-// there. Of a pod that was made anew under its name nothing is said: its new
-// sandbox may have taken the address over.
+// leases returns the addresses whose pod is gone, and whose sandbox no node has. It leaves
+// out addresses of a pod that was recreated under its name: its new sandbox may have taken
+// them over.
 func leases(f Facts, pods map[string]bool, s Sandboxes) []Orphan {
 	var out []Orphan
 	judge := func(a Allocation, o Orphan) {
@@ -45,9 +45,9 @@ func leases(f Facts, pods map[string]bool, s Sandboxes) []Orphan {
 		}
 		o.Pod, o.Sandbox, o.Why = a.Pod, a.ID, "its pod is gone, and no node has its sandbox"
 		if s.Unknown != "" || a.ID == "" {
-			o.Action, o.Why = None, "its pod is gone; whether its sandbox is, is not known: "+s.Unknown
+			o.Action, o.Why = None, "its pod is gone; it is unknown whether its sandbox is: "+s.Unknown
 			if a.ID == "" {
-				o.Why = "its pod is gone; whether its sandbox is, is not known: it names none"
+				o.Why = "its pod is gone; it is unknown whether its sandbox is: the allocation does not name it"
 			}
 		}
 		out = append(out, o)
@@ -63,7 +63,7 @@ func leases(f Facts, pods map[string]bool, s Sandboxes) []Orphan {
 	return out
 }
 
-// address is that of a key; the key itself where that cannot be told.
+// address returns the address of a key, or the key itself if the range is invalid.
 func (p Pool) address(key string) string {
 	prefix, err := netip.ParsePrefix(p.Range)
 	distance, ok := new(big.Int).SetString(key, 10)

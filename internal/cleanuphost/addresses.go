@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InUse are addresses that some network namespace has.
+// InUse is the set of addresses of network namespaces.
 type InUse map[netip.Addr]bool
 
 // inode identifies a namespace.
 type inode struct{ dev, ino uint64 }
 
-// Addresses reads those of all network namespaces of the host: of all processes,
-// and of all that are mounted where runtimes do. An error says that one of them
-// could not be looked into. It takes SYS_ADMIN and SYS_PTRACE.
+// Addresses returns the addresses of all network namespaces of the host: of all processes,
+// and of all namespaces that are mounted where container runtimes mount them. It returns an
+// error, too, if it could not read one of them. It needs SYS_ADMIN and SYS_PTRACE.
 func Addresses(root string) (InUse, error) {
 	out, seen := InUse{}, map[inode]bool{}
 	var errs []error
@@ -32,7 +32,7 @@ func Addresses(root string) (InUse, error) {
 		}
 		for _, path := range paths {
 			if err := addressesAt(path, seen, out); err != nil && !gone(path, err) {
-				errs = append(errs, fmt.Errorf("looking into network namespace %s: %w", path, err))
+				errs = append(errs, fmt.Errorf("reading network namespace %s: %w", path, err))
 			}
 		}
 	}
@@ -42,8 +42,8 @@ func Addresses(root string) (InUse, error) {
 	return out, errors.Join(errs...)
 }
 
-// gone reports that a process has ended meanwhile, or that it never had a
-// namespace, as one that waits for its parent.
+// gone reports whether a process has ended meanwhile, or never had a namespace, as a
+// zombie.
 func gone(path string, err error) bool {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return true
@@ -52,13 +52,14 @@ func gone(path string, err error) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+// addressesAt adds the addresses of the namespace at a path, unless it was read already.
 func addressesAt(path string, seen map[inode]bool, out InUse) error {
 	var fsys unix.Statfs_t
 	if err := unix.Statfs(path, &fsys); err != nil {
 		return &fs.PathError{Op: "statfs", Path: path, Err: err}
 	}
-	// A file that is no namespace is where one was, or is to be: what is there by
-	// now is too young to have left anything.
+	// On an ordinary file a namespace was, or will be, mounted. One that is mounted by
+	// now is too young to have left anything behind.
 	if fsys.Type != unix.NSFS_MAGIC {
 		return nil
 	}

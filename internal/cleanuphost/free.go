@@ -9,12 +9,13 @@ import (
 	"path/filepath"
 
 	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// free carries out what was decided, in the order of the orphans: a DEL releases
-// the addresses itself, with all else that a plugin keeps.
+// free frees the orphans in their order: a DEL comes before the addresses that it
+// releases itself.
 func (n *node) free(ctx context.Context) {
-	failed := map[string]bool{} // sandboxes with a DEL that is still owed
+	failed := map[string]bool{} // sandboxes with a failed DEL
 	for i := range n.report.Orphans {
 		o := &n.report.Orphans[i]
 		if o.Action == cleanup.None {
@@ -30,10 +31,11 @@ func (n *node) free(ctx context.Context) {
 	}
 }
 
-// errOwed keeps what a DEL that has failed will need.
-var errOwed = errors.New("an attachment of the same sandbox is still in a cache, and its DEL may need this: it stays")
+// errKept keeps files that the retry of a failed DEL may need.
+var errKept = reason.Errorf(reason.OtherDELFailed, "the DEL of an attachment of the same sandbox failed, and its retry may need this file: it stays")
 
-func (n *node) freeOne(ctx context.Context, o *cleanup.Orphan, owed bool) error {
+// freeOne frees an orphan. delFailed is true if a DEL of its sandbox failed.
+func (n *node) freeOne(ctx context.Context, o *cleanup.Orphan, delFailed bool) error {
 	path, err := n.inside(o.Object)
 	if err != nil {
 		return err
@@ -42,8 +44,8 @@ func (n *node) freeOne(ctx context.Context, o *cleanup.Orphan, owed bool) error 
 	case cleanup.CNICache:
 		return n.del(ctx, o.Object)
 	case cleanup.MultusCache:
-		if owed {
-			return errOwed
+		if delFailed {
+			return errKept
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -53,11 +55,11 @@ func (n *node) freeOne(ctx context.Context, o *cleanup.Orphan, owed bool) error 
 		_, err := releaseLease(path, o.Sandbox)
 		return err
 	}
-	return fmt.Errorf("nothing is known about freeing a %s", o.Kind)
+	return fmt.Errorf("freeing an orphan of unknown kind %q", o.Kind)
 }
 
-// del runs the plugins, for whoever has attached it. What is nadra's is nadra's
-// own again when its driver has come meanwhile.
+// del runs the DEL of an attachment. It leaves nadra's attachments to nadra's driver if
+// that was started meanwhile.
 func (n *node) del(ctx context.Context, object string) error {
 	e, known := n.cached[object]
 	if !known {
@@ -69,17 +71,17 @@ func (n *node) del(ctx context.Context, object string) error {
 			return err
 		}
 		if runs, err := locked(dir); err != nil || runs {
-			return errors.Join(err, errors.New("nadra's driver runs, and frees it"))
+			return errors.Join(err, reason.Errorf(reason.DriverRunning, "nadra's driver runs, and retries its DEL"))
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, n.DELTimeout, errors.New("the time for one DEL is over"))
+	ctx, cancel := context.WithTimeoutCause(ctx, n.DELTimeout, errors.New("--del-timeout is over"))
 	defer cancel()
 	if err := n.runners[e.owner].DelOrphan(ctx, e.Orphan); err != nil {
 		return fmt.Errorf("running DEL: %w", err)
 	}
 	path, err := n.inside(object)
 	if err == nil {
-		// libcni removes it, but says nothing where it cannot.
+		// libcni removes it, too, but reports no error.
 		err = os.Remove(path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

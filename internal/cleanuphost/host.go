@@ -1,7 +1,11 @@
-// Package cleanuphost cleans up on the node that it runs on: the edge of package
-// cleanup. It takes what is in use from the runtime, the kernel and nadra's
-// checkpoint, and guesses nothing: where one of them does not answer, nothing is
-// freed.
+// Package cleanuphost cleans up the node that it runs on, as package cleanup decides. It
+// reads what is in use from the container runtime, the kernel and nadra's checkpoint. If
+// one of them does not answer, it frees nothing.
+//
+//	host.go       reads a node's facts, and reports its orphans
+//	leases.go     reads and releases addresses of host-local
+//	addresses.go  reads the addresses of all network namespaces
+//	free.go       frees orphans
 package cleanuphost
 
 import (
@@ -19,36 +23,37 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/cleanup"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
-// Options say where to look, and what to do. All paths are the host's.
+// Options control a run. All paths are the host's.
 type Options struct {
 	// Root is the host's root directory as the process sees it.
 	Root string
 	// StateDir is nadra's, RuntimeDir libcni's default, MultusDir Multus' cniDir.
 	StateDir, RuntimeDir, MultusDir string
 	BinDirs                         []string
-	// LeaseDirs have directories of host-local, one for each network.
+	// LeaseDirs contain host-local's directories, one for each network.
 	LeaseDirs []string
 	Policy    cleanup.NodePolicy
-	// Apply has orphans freed.
+	// Apply frees orphans.
 	Apply bool
-	// Ready is called before anything is freed, and after all was looked at.
+	// Ready is called between reading all facts and freeing the first orphan.
 	Ready func() error
-	// DELTimeout bounds one DEL.
+	// DELTimeout limits a DEL.
 	DELTimeout time.Duration
 
-	// Sandboxes are the IDs of those that the container runtime knows.
+	// Sandboxes returns the IDs of the container runtime's sandboxes.
 	Sandboxes func(context.Context) ([]string, error)
-	// VFs are the host's virtual functions.
+	// VFs returns the host's virtual functions.
 	VFs func() ([]probe.VF, error)
-	// Addresses are those of all network namespaces.
+	// Addresses returns the addresses of all network namespaces.
 	Addresses func() (InUse, error)
 }
 
-// cache is one of libcni's.
+// cache is a cache of libcni.
 type cache struct {
 	owner cleanup.Owner
 	dir   string // its parent directory, in the host
@@ -60,7 +65,7 @@ type node struct {
 	report  cleanup.NodeReport
 	facts   cleanup.NodeFacts
 	runners map[cleanup.Owner]*cniexec.Runner
-	// cached has the entries by their paths in the host.
+	// cached has the caches' entries by their paths in the host.
 	cached map[string]entry
 }
 
@@ -69,14 +74,14 @@ type entry struct {
 	cniexec.Cached
 }
 
-// Run looks, and frees if it is to. A node that cannot be judged is refused in
-// the report.
+// Run reports the node's orphans and, with Options.Apply, frees them. If the node cannot
+// be judged, the report has the reason.
 func Run(ctx context.Context, o Options) cleanup.NodeReport {
 	n := &node{
 		Options: o, report: cleanup.NodeReport{Sandboxes: []string{}, Orphans: []cleanup.Orphan{}},
 		runners: map[cleanup.Owner]*cniexec.Runner{}, cached: map[string]entry{},
 	}
-	if err := n.look(ctx); err != nil {
+	if err := n.readFacts(ctx); err != nil {
 		n.report.Refused = err.Error()
 		return n.report
 	}
@@ -93,8 +98,8 @@ func Run(ctx context.Context, o Options) cleanup.NodeReport {
 	return n.report
 }
 
-// look reads in the order that NodeFacts demand.
-func (n *node) look(ctx context.Context) error {
+// readFacts reads the facts in the order that cleanup.NodeFacts requires.
+func (n *node) readFacts(ctx context.Context) error {
 	for _, c := range []cache{
 		{cleanup.Nadra, filepath.Join(n.StateDir, "cni")},
 		{cleanup.Multus, n.MultusDir},
@@ -110,16 +115,16 @@ func (n *node) look(ctx context.Context) error {
 		return err
 	}
 	vfs, err := n.VFs()
-	n.failed("looking for virtual functions", err)
+	n.failed("listing virtual functions", err)
 	n.facts.VFs = vfs
 	inUse, err := n.Addresses()
 	if err != nil {
-		n.facts.Blind = err.Error()
+		n.facts.Incomplete = err.Error()
 	}
 	n.facts.InUse = inUse
 	ids, err := n.Sandboxes(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: without the runtime's word nothing is known to be left over: switch NRI on, or clean up on this node by hand", err)
+		return reason.Errorf(reason.SandboxesUnknown, "%w: enable NRI in the container runtime, or clean up this node by hand", err)
 	}
 	n.facts.Sandboxes = map[string]bool{}
 	for _, id := range ids {
@@ -129,13 +134,14 @@ func (n *node) look(ctx context.Context) error {
 	return nil
 }
 
+// failed adds an error to the report, unless a file does not exist.
 func (n *node) failed(doing string, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.report.Errors = append(n.report.Errors, fmt.Sprintf("%s: %v", doing, err))
 	}
 }
 
-// inside is a path of the host as the process sees it.
+// inside returns a path of the host as the process sees it.
 func (n *node) inside(path string) (string, error) { return securejoin.SecureJoin(n.Root, path) }
 
 func (n *node) list(path string) []fs.DirEntry {
@@ -148,7 +154,7 @@ func (n *node) list(path string) []fs.DirEntry {
 	return entries
 }
 
-// readCache reads one of libcni's caches; one that is not there is not made.
+// readCache reads a cache of libcni. It does not create a missing one.
 func (n *node) readCache(c cache) error {
 	dir, err := n.inside(c.dir)
 	if err != nil {
@@ -176,7 +182,7 @@ func (n *node) readCache(c cache) error {
 	return nil
 }
 
-// readNotes reads the names of Multus' files: they are those of sandboxes.
+// readNotes reads the names of Multus' files, which are sandbox IDs.
 func (n *node) readNotes() {
 	for _, e := range n.list(n.MultusDir) {
 		info, err := e.Info()
@@ -187,11 +193,11 @@ func (n *node) readNotes() {
 	}
 }
 
-// isID reports a sandbox' ID as container runtimes make them.
+// isID reports whether a name is a sandbox ID in the format of container runtimes.
 func isID(name string) bool { return len(name) == 64 && strings.Trim(name, "0123456789abcdef") == "" }
 
-// readCheckpoint refuses where the checkpoint cannot be read: what it does not
-// tell of may be held by it.
+// readCheckpoint reads the sandboxes and functions in nadra's checkpoint. It fails if a
+// record is damaged, because that may be the record of anything on the node.
 func (n *node) readCheckpoint() error {
 	dir, err := n.inside(n.StateDir)
 	if err != nil {
@@ -199,7 +205,7 @@ func (n *node) readCheckpoint() error {
 	}
 	records, dels, err := checkpoint.Read(dir)
 	if err != nil {
-		return fmt.Errorf("reading nadra's checkpoint: %w: nadra's driver puts such files aside when it starts", err)
+		return reason.Errorf(reason.CheckpointUnreadable, "reading nadra's checkpoint: %w: nadra's driver puts damaged files aside when it starts", err)
 	}
 	for _, d := range dels {
 		records = append(records, d.Record)
@@ -224,7 +230,7 @@ func locked(dir string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking whether nadra's driver runs: %w", err)
+		return false, fmt.Errorf("checking whether nadra's driver runs: %w", err)
 	}
 	defer f.Close()
 	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
@@ -232,7 +238,7 @@ func locked(dir string) (bool, error) {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("asking whether nadra's driver runs: %w", err)
+		return false, fmt.Errorf("checking whether nadra's driver runs: %w", err)
 	}
 	return false, nil
 }

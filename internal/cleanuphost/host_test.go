@@ -16,14 +16,15 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/cleanup"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// plugin notes which container it is called for, and by which verb.
+// plugin logs its command and its container.
 const plugin = "#!/bin/sh\ncat > /dev/null\necho \"$CNI_COMMAND $CNI_CONTAINERID $CNI_IFNAME $CNI_NETNS\" >> \"$(dirname \"$0\")/calls\"\ntest ! -e \"$(dirname \"$0\")/broken\"\n"
 
 func id(digit string) string { return strings.Repeat(digit, 64) }
 
-// machine is a node below a directory of the test's.
+// machine is a node in a temporary directory.
 type machine struct {
 	*testing.T
 	dir string
@@ -49,7 +50,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// write makes a file of some age.
+// write writes a file, and sets its age.
 func (m *machine) write(path, content string, age time.Duration) string {
 	m.Helper()
 	path = filepath.Join(m.dir, path)
@@ -66,7 +67,7 @@ func (m *machine) write(path, content string, age time.Duration) string {
 	return path
 }
 
-// cache makes an entry of libcni's cache.
+// cache writes an entry of libcni's cache.
 func (m *machine) cache(dir, sandbox, netns string) string {
 	m.Helper()
 	conf := `{"cniVersion":"1.0.0","name":"blue","plugins":[{"type":"sample"}]}`
@@ -114,7 +115,7 @@ func TestRun(t *testing.T) {
 	same(t, "found", want, actions(found))
 	for _, path := range all {
 		if !m.there(path) {
-			t.Fatalf("looking has removed %s", path)
+			t.Fatalf("a run without Apply removed %s", path)
 		}
 	}
 	if found.Refused != "" || len(found.Errors) > 0 || m.calls() != "" || found.Kept != 2 {
@@ -137,7 +138,7 @@ func TestRun(t *testing.T) {
 	same(t, "calls", "DEL "+id("2")+" net1 \n", m.calls())
 }
 
-// A DEL that fails leaves what it will need, and all else goes on.
+// After a failed DEL the files that its retry needs are kept, and everything else is freed.
 func TestDELFails(t *testing.T) {
 	m := newMachine(t)
 	m.Apply = true
@@ -149,28 +150,36 @@ func TestDELFails(t *testing.T) {
 	if !m.there(entry) || !m.there(note) || m.there(lease) {
 		t.Errorf("%+v", r)
 	}
+	for _, o := range r.Orphans {
+		if o.Kind == cleanup.MultusCache && reason.In(o.Error) != reason.OtherDELFailed {
+			t.Errorf("%s was kept for %q", o.Object, o.Error)
+		}
+	}
 }
 
 func TestRefused(t *testing.T) {
-	for name, change := range map[string]func(*machine){
-		"the runtime does not answer": func(m *machine) {
+	for name, tt := range map[string]struct {
+		change func(*machine)
+		want   reason.Code
+	}{
+		"the runtime does not answer": {func(m *machine) {
 			m.Sandboxes = func(context.Context) ([]string, error) { return nil, errors.New("connection refused") }
-		},
-		"a record cannot be read": func(m *machine) { m.write("nadra/claims/c.json", "{", time.Hour) },
+		}, reason.SandboxesUnknown},
+		"a record is damaged": {func(m *machine) { m.write("nadra/claims/c.json", "{", time.Hour) }, reason.CheckpointUnreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			m.Apply = true
 			lease := m.write("cni/networks/blue/10.0.0.2", id("2"), time.Hour)
-			change(m)
-			if r := Run(t.Context(), m.Options); r.Refused == "" || len(r.Orphans) > 0 || !m.there(lease) {
+			tt.change(m)
+			if r := Run(t.Context(), m.Options); reason.In(r.Refused) != tt.want || len(r.Orphans) > 0 || !m.there(lease) {
 				t.Errorf("%+v", r)
 			}
 		})
 	}
 }
 
-// What is nadra's own is left to a driver that runs.
+// nadra's own attachments are left to a running driver.
 func TestDriverRuns(t *testing.T) {
 	m := newMachine(t)
 	entry := m.cache("nadra/cni", id("2"), "")
@@ -189,7 +198,7 @@ func TestDriverRuns(t *testing.T) {
 	same(t, "afterwards", map[string]cleanup.Action{entry: cleanup.DEL}, actions(Run(t.Context(), m.Options)))
 }
 
-// An address that somebody else was given meanwhile is not released.
+// An address that was assigned to another sandbox meanwhile is not released.
 func TestLeaseOfAnother(t *testing.T) {
 	m := newMachine(t)
 	path := m.write("cni/networks/blue/10.0.0.2", id("7")+"\r\nnet1", 0)

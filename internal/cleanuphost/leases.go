@@ -17,12 +17,11 @@ import (
 	"github.com/nadra-dev/nadra/internal/cleanup"
 )
 
-// lockFile is that of a network's directory, which host-local locks for all it
-// does there.
+// lockFile is the file in a network's directory that host-local locks.
 const lockFile = "lock"
 
-// readLeases reads what host-local has given out: in each directory a file for
-// each address, with the sandbox' ID and the interface, a line each.
+// readLeases reads host-local's addresses: each network's directory has a file for each
+// address, with the sandbox ID and the interface in a line each.
 func (n *node) readLeases() {
 	var dirs []string
 	for _, parent := range n.LeaseDirs {
@@ -32,7 +31,7 @@ func (n *node) readLeases() {
 			}
 		}
 	}
-	for _, dir := range n.Policy.Dirs { // also such as have a dataDir of their own
+	for _, dir := range n.Policy.Dirs { // including networks with a dataDir
 		if !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
@@ -46,7 +45,7 @@ func (n *node) readLeasesOf(dir string) {
 	for _, e := range n.list(dir) {
 		address, err := netip.ParseAddr(e.Name())
 		if err != nil {
-			continue // its lock, and for each range the last address
+			continue // the lock, or the last address of a range
 		}
 		path := filepath.Join(dir, e.Name())
 		inside, err := n.inside(path)
@@ -78,21 +77,21 @@ func readLease(path string) (id, ifName string, written time.Time, err error) {
 	return strings.TrimSpace(id), strings.TrimSpace(ifName), info.ModTime(), nil
 }
 
-// releaseLease removes an address' file under host-local's own lock, if it is
-// still the sandbox' for which it was judged. It reports whether it was there.
+// releaseLease removes an address' file under host-local's own lock, if the address still
+// belongs to the sandbox. It reports whether the file existed.
 func releaseLease(path, id string) (bool, error) {
 	lock, err := os.OpenFile(filepath.Join(filepath.Dir(path), lockFile), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return false, fmt.Errorf("opening host-local's lock: %w", err)
 	}
-	defer lock.Close() // and with it the lock goes
+	defer lock.Close() // which unlocks it
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return false, fmt.Errorf("taking host-local's lock: %w", err)
 	}
 	now, _, _, err := readLease(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false, nil // a DEL has released it
+		return false, nil // a DEL released it
 	case err != nil:
 		return false, err
 	case now != id:
@@ -101,7 +100,7 @@ func releaseLease(path, id string) (bool, error) {
 	return true, os.Remove(path)
 }
 
-// deviceOf is the PCI address in a conflist, or empty.
+// deviceOf returns the PCI address in a conflist, if any.
 func deviceOf(conflist json.RawMessage) string {
 	var list struct {
 		DeviceID string `json:"deviceID"`

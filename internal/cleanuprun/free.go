@@ -16,7 +16,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/kube"
 )
 
-// free frees objects, each only if it is what was judged.
+// free frees objects, each only if it has not changed since it was judged.
 func (c Cleaner) free(ctx context.Context, f cleanup.Facts, orphans []cleanup.Orphan) {
 	for i := range orphans {
 		o := &orphans[i]
@@ -32,30 +32,26 @@ func (c Cleaner) free(ctx context.Context, f cleanup.Facts, orphans []cleanup.Or
 	}
 }
 
+// freeOne frees an object.
 func (c Cleaner) freeOne(ctx context.Context, f cleanup.Facts, o *cleanup.Orphan) error {
 	namespace, name, _ := strings.Cut(o.Object, "/")
 	switch o.Kind {
 	case cleanup.Claim:
 		i := slices.IndexFunc(f.Claims, func(x resourceapi.ResourceClaim) bool { return x.Namespace == namespace && x.Name == name })
-		return c.Kube.ResourceV1().ResourceClaims(namespace).Delete(ctx, name, deleteExactly(&f.Claims[i]))
+		return c.Kube.ResourceV1().ResourceClaims(namespace).Delete(ctx, name, kube.DeleteExactly(&f.Claims[i]))
 	case cleanup.Template:
 		i := slices.IndexFunc(f.Templates, func(x resourceapi.ResourceClaimTemplate) bool { return x.Namespace == namespace && x.Name == name })
-		return c.Kube.ResourceV1().ResourceClaimTemplates(namespace).Delete(ctx, name, deleteExactly(&f.Templates[i]))
+		return c.Kube.ResourceV1().ResourceClaimTemplates(namespace).Delete(ctx, name, kube.DeleteExactly(&f.Templates[i]))
 	case cleanup.Whereabouts:
 		return c.release(ctx, namespace, name, o.Sandbox)
 	case cleanup.Reservation:
 		return c.unreserve(ctx, namespace, name, o.Sandbox)
 	}
-	return fmt.Errorf("nothing is known about freeing a %s", o.Kind)
+	return fmt.Errorf("freeing an orphan of unknown kind %q", o.Kind)
 }
 
-// deleteExactly returns options to delete the object as it was read.
-func deleteExactly(o metav1.Object) metav1.DeleteOptions {
-	return metav1.DeleteOptions{Preconditions: kube.Exactly(o)}
-}
-
-// release takes an address out of a pool, if it is still that sandbox'. Other
-// addresses of the pool come and go meanwhile.
+// release removes an address from a pool, if it still belongs to the sandbox. Other
+// addresses of the pool may change meanwhile.
 func (c Cleaner) release(ctx context.Context, namespace, name, sandbox string) error {
 	pool, key, _ := strings.Cut(name, "#")
 	at := "/spec/allocations/" + key
@@ -70,7 +66,7 @@ func (c Cleaner) release(ctx context.Context, namespace, name, sandbox string) e
 	return err
 }
 
-// unreserve deletes a reservation, if it is still that sandbox'.
+// unreserve deletes a reservation, if it still belongs to the sandbox.
 func (c Cleaner) unreserve(ctx context.Context, namespace, name, sandbox string) error {
 	client := c.Dynamic.Resource(whereabouts.WithResource("overlappingrangeipreservations")).Namespace(namespace)
 	o, err := client.Get(ctx, name, metav1.GetOptions{})
@@ -79,7 +75,7 @@ func (c Cleaner) unreserve(ctx context.Context, namespace, name, sandbox string)
 	}
 	fields, _ := o.Object["spec"].(map[string]any)
 	if now := allocation(fields, "containerid").ID; now != sandbox {
-		return fmt.Errorf("sandbox %.12s has reserved it now: it stays", now)
+		return fmt.Errorf("sandbox %.12s has reserved it meanwhile: it stays", now)
 	}
-	return client.Delete(ctx, name, deleteExactly(o))
+	return client.Delete(ctx, name, kube.DeleteExactly(o))
 }

@@ -1,6 +1,7 @@
 package cleanuprun
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,32 +9,32 @@ import (
 	"slices"
 	"strings"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// hostLocalDir is where host-local keeps what it gave out, unless a network says
-// otherwise.
+// hostLocalDir is host-local's directory, unless a network has a dataDir.
 const hostLocalDir = "/var/lib/cni/networks"
 
-// look are the capabilities that it takes to look into network namespaces of
-// others, plugins those that plugins have from the driver as well
-// (docs/threat-model.md has what each is for).
+// inspecting are the capabilities for reading network namespaces of pods, and running
+// those for running plugins (docs/threat-model.md explains each).
 var (
-	look    = []corev1.Capability{"SYS_ADMIN", "SYS_PTRACE"}
-	plugins = []corev1.Capability{"DAC_OVERRIDE", "NET_ADMIN", "NET_RAW", "SYS_CHROOT"}
+	inspecting = []corev1.Capability{"SYS_ADMIN", "SYS_PTRACE"}
+	running    = []corev1.Capability{"DAC_OVERRIDE", "NET_ADMIN", "NET_RAW", "SYS_CHROOT"}
 )
 
-// applyFactor is how much longer a pod may take that runs plugins.
+// applyFactor multiplies the timeout of a pod that runs plugins.
 const applyFactor = 10
 
-// nodes has a pod on each Linux node look, and free if it is to. A node without
-// an answer is refused.
+// nodes runs a pod on each Linux node that finds orphans and, with apply, frees them. The
+// report of a node that does not answer has the reason.
 func (c Cleaner) nodes(ctx context.Context, apply bool) ([]cleanup.NodeReport, error) {
 	nodes, err := nodepod.LinuxNodes(ctx, c.Kube)
 	if err != nil {
@@ -41,7 +42,7 @@ func (c Cleaner) nodes(ctx context.Context, apply bool) ([]cleanup.NodeReport, e
 	}
 	for _, name := range c.Only {
 		if !slices.Contains(nodes, name) {
-			return nil, fmt.Errorf("reading --node: there is no node %q with Linux", name)
+			return nil, fmt.Errorf("reading --node: the cluster has no Linux node %q", name)
 		}
 	}
 	dirs, err := c.networkDirs(ctx)
@@ -49,23 +50,22 @@ func (c Cleaner) nodes(ctx context.Context, apply bool) ([]cleanup.NodeReport, e
 		return nil, err
 	}
 	nodes = slices.DeleteFunc(nodes, func(name string) bool { return !c.on(name) })
-	// What is of one namespace only cannot be told apart on a node.
-	apply = apply && c.Namespace == ""
+	apply = apply && c.Namespace == "" // a node cannot tell the namespace of its orphans
 	var out []cleanup.NodeReport
 	for _, a := range nodepod.Ask(ctx, *c.Pods, nodes, func(node string) (cleanup.NodeReport, error) { return c.node(ctx, node, dirs, apply) }) {
 		if a.Err != nil {
-			a.Said = cleanup.NodeReport{Refused: a.Err.Error()}
+			a.Reported = cleanup.NodeReport{Refused: a.Err.Error()}
 		}
-		a.Said.Node = a.Node
-		out = append(out, a.Said)
+		a.Reported.Node = a.Node
+		out = append(out, a.Reported)
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("looking at the nodes: %w", ctx.Err())
+		return nil, fmt.Errorf("inspecting the nodes: %w", ctx.Err())
 	}
 	return out, nil
 }
 
-// node has a pod on one node answer.
+// node runs the pod on a node, and returns its report.
 func (c Cleaner) node(ctx context.Context, name string, dirs []string, apply bool) (cleanup.NodeReport, error) {
 	var report cleanup.NodeReport
 	args := []string{"cleanup", "--host-root=" + nodepod.HostRoot, "--older-than=" + c.OlderThan.String(), "--network-dirs=" + strings.Join(dirs, ",")}
@@ -74,47 +74,39 @@ func (c Cleaner) node(ctx context.Context, name string, dirs []string, apply boo
 		args = append(args, "--all-cni")
 	}
 	runner := *c.Pods
-	pod := runner.Pod(name, args, look...)
+	pod := runner.Pod(name, args, inspecting...)
 	if apply {
 		runner.Timeout *= applyFactor
-		pod = runner.Writing(name, append(args, "--apply"), slices.Concat(look, plugins)...)
+		pod = runner.WritingPod(name, append(args, "--apply"), slices.Concat(inspecting, running)...)
 	}
 	log, err := runner.Run(ctx, pod)
 	if err != nil {
 		return report, err
 	}
 	if err := json.Unmarshal(log, &report); err != nil {
-		return report, fmt.Errorf("reading what the pod says: %s", strings.TrimSpace(string(log)))
+		return report, fmt.Errorf("reading the pod's report: %s", strings.TrimSpace(string(log)))
 	}
 	return report, nil
 }
 
-// networkDirs are host-local's directories for the networks of all
-// NetworkAttachmentDefinitions, sorted. What cannot be parsed has none.
+// networkDirs returns host-local's directories for the networks of all valid
+// NetworkAttachmentDefinitions, sorted.
 func (c Cleaner) networkDirs(ctx context.Context) ([]string, error) {
-	nads, err := c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("").List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing NetworkAttachmentDefinitions: %w", err)
-	}
 	var out []string
-	for i := range nads.Items {
-		network, err := attachment.ParseNetwork(&nads.Items[i])
+	list := kube.PagesOf(c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("").List)
+	err := kube.EachItem(ctx, metav1.ListOptions{}, list, func(nad *nadv1.NetworkAttachmentDefinition) {
+		network, err := attachment.ParseNetwork(nad)
 		if err != nil {
-			continue
+			return
 		}
 		for _, p := range network.Plugins {
-			if p.IPAM != "host-local" || strings.ContainsAny(network.CNIName+p.DataDir, ",") {
-				continue
+			if p.IPAM == "host-local" && !strings.ContainsAny(network.CNIName+p.DataDir, ",") {
+				out = append(out, path.Join(cmp.Or(p.DataDir, hostLocalDir), network.CNIName))
 			}
-			dir := p.DataDir
-			if dir == "" {
-				dir = hostLocalDir
-			}
-			out = append(out, path.Join(dir, network.CNIName))
 		}
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("listing NetworkAttachmentDefinitions: %w", err)
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,24 +16,24 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// whereabouts is where its objects are.
+// whereabouts is the API group of whereabouts.
 var whereabouts = schema.GroupVersion{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1"}
 
-// objects reads all but the pods.
+// objects reads all objects but the pods.
 func (c Cleaner) objects(ctx context.Context) (cleanup.Facts, error) {
 	var f cleanup.Facts
-	claims, err := c.Kube.ResourceV1().ResourceClaims(c.Namespace).List(ctx, metav1.ListOptions{})
+	resources := c.Kube.ResourceV1()
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(resources.ResourceClaims(c.Namespace).List),
+		func(o *resourceapi.ResourceClaim) { f.Claims = append(f.Claims, *o) })
 	if err != nil {
 		return f, fmt.Errorf("listing ResourceClaims: %w", err)
 	}
-	f.Claims = claims.Items
-	templates, err := c.Kube.ResourceV1().ResourceClaimTemplates(c.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: v1alpha1.ManagedByLabel + "=" + v1alpha1.Controller,
-	})
+	ours := metav1.ListOptions{LabelSelector: v1alpha1.ManagedByLabel + "=" + v1alpha1.Controller}
+	err = kube.EachItem(ctx, ours, kube.PagesOf(resources.ResourceClaimTemplates(c.Namespace).List),
+		func(o *resourceapi.ResourceClaimTemplate) { f.Templates = append(f.Templates, *o) })
 	if err != nil {
 		return f, fmt.Errorf("listing ResourceClaimTemplates: %w", err)
 	}
-	f.Templates = templates.Items
 	if len(f.Templates) > 0 {
 		if f.Workloads, err = kube.PodSpecs(ctx, c.Kube, c.Namespace); err != nil {
 			return f, err
@@ -41,6 +42,7 @@ func (c Cleaner) objects(ctx context.Context) (cleanup.Facts, error) {
 	return f, c.whereabouts(ctx, &f)
 }
 
+// whereabouts reads the pools and reservations of whereabouts.
 func (c Cleaner) whereabouts(ctx context.Context, f *cleanup.Facts) error {
 	err := c.each(ctx, "ippools", func(o *unstructured.Unstructured) {
 		pool := cleanup.Pool{Namespace: o.GetNamespace(), Name: o.GetName(), Allocations: map[string]cleanup.Allocation{}}
@@ -72,8 +74,8 @@ func allocation(fields map[string]any, id string) cleanup.Allocation {
 	return cleanup.Allocation{ID: text(id), Pod: text("podref"), IfName: text("ifname")}
 }
 
-// each lists a kind of whereabouts, in pages. Where there is no whereabouts there
-// is nothing.
+// each calls do for each object of a kind of whereabouts. A cluster without whereabouts
+// has none.
 func (c Cleaner) each(ctx context.Context, resource string, do func(*unstructured.Unstructured)) error {
 	client := c.Dynamic.Resource(whereabouts.WithResource(resource))
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), do)
@@ -83,12 +85,13 @@ func (c Cleaner) each(ctx context.Context, resource string, do func(*unstructure
 	return nil
 }
 
-// pods reads those of all namespaces: whose address it is, is not told by the
-// pool's.
+// pods reads the pods of all namespaces, because a pool has addresses of pods of any
+// namespace.
 func (c Cleaner) pods(ctx context.Context) ([]corev1.Pod, error) {
-	list, err := c.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	var out []corev1.Pod
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(c.Kube.CoreV1().Pods("").List), func(p *corev1.Pod) { out = append(out, *p) })
 	if err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
-	return list.Items, nil
+	return out, nil
 }

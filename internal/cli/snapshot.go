@@ -173,7 +173,7 @@ func tellTotals(w io.Writer, s *snapshot.Snapshot) {
 		_, _ = fmt.Fprintf(w, "Not running, and so left out: %s.\n", plural(t.NotRunning, "pod"))
 	}
 	if len(s.Nodes) > 0 {
-		_, _ = fmt.Fprintf(w, "%d of them seen from inside of %s.\n", t.Seen, plural(len(s.Nodes), "node"))
+		_, _ = fmt.Fprintf(w, "%d of them seen from inside of %s.\n", t.Observed, plural(len(s.Nodes), "node"))
 	}
 	for _, n := range s.Nodes {
 		for _, e := range n.Errors {

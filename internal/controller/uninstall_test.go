@@ -53,8 +53,8 @@ func TestUninstall(t *testing.T) {
 	}
 	for _, want := range []string{
 		"kept ResourceClaimTemplate a/" + used.Name + ": pod p refers to it",
-		"kept DeviceClass net.a.nad.nadra.dev: ResourceClaimTemplate a/" + used.Name + " asks for it",
-		"kept DeviceClass claimed.a.nad.nadra.dev: ResourceClaimTemplate a/" + theirs.Name + " asks for it",
+		"kept DeviceClass net.a.nad.nadra.dev: ResourceClaimTemplate a/" + used.Name + " requests it",
+		"kept DeviceClass claimed.a.nad.nadra.dev: ResourceClaimTemplate a/" + theirs.Name + " requests it",
 		"deleted DeviceClass idle.a.nad.nadra.dev",
 		"3 objects are kept",
 	} {

@@ -55,7 +55,7 @@ func (p Probe) Run(ctx context.Context, caps *doctor.Capabilities) error {
 	}
 	for _, a := range nodepod.Ask(ctx, p.runner(caps.Nadra), names, func(node string) (*probe.Report, error) { return p.node(ctx, node, caps.Nadra) }) {
 		if a.Err == nil {
-			nodes[a.Node].Probe = a.Said
+			nodes[a.Node].Probe = a.Reported
 			continue
 		}
 		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Node: a.Node, Reason: "probing: " + firstLine(a.Err), Remedy: remedyNamespace})

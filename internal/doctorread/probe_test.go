@@ -87,7 +87,7 @@ func TestProbeFails(t *testing.T) {
 		reason string
 	}{
 		"the image cannot be pulled": {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: waiting}, "ImagePullBackOff not found"},
-		"the kubelet is away":        {corev1.PodStatus{Phase: corev1.PodPending}, "the kubelet has not begun"},
+		"the kubelet is away":        {corev1.PodStatus{Phase: corev1.PodPending}, "the kubelet has not started it"},
 		"the kubelet ends it":        {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", ContainerStatuses: waiting}, "ImagePullBackOff not found"},
 		"the node refuses it":        {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods", Message: "too many"}, "refuses it: OutOfpods too many"},
 	} {

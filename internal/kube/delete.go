@@ -8,3 +8,8 @@ func Exactly(o metav1.Object) *metav1.Preconditions {
 	uid, version := o.GetUID(), o.GetResourceVersion()
 	return &metav1.Preconditions{UID: &uid, ResourceVersion: &version}
 }
+
+// DeleteExactly returns delete options with the preconditions of Exactly.
+func DeleteExactly(o metav1.Object) metav1.DeleteOptions {
+	return metav1.DeleteOptions{Preconditions: Exactly(o)}
+}

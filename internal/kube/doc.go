@@ -1,6 +1,8 @@
-// Package kube has what every client of the API server needs and client-go lacks:
+// Package kube has what nadra's clients of the API server need and client-go lacks:
 //
-//	lists.go      reads lists page by page
-//	workloads.go  lists the pod templates of a cluster's workloads
+//	lists.go      reads lists page by page, also kinds that the user may not read
+//	await.go      polls until nothing is missing
 //	delete.go     deletes exactly the object that was read
+//	annotate.go   annotates a pod through its status subresource
+//	workloads.go  lists the pod templates of a cluster's workloads
 package kube

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
@@ -28,6 +29,20 @@ func EachItem[T any](ctx context.Context, o metav1.ListOptions, pages Pages, do 
 		do(item)
 		return nil
 	})
+}
+
+// EachReadable calls do for every object of a kind that the caller can do without. It
+// reports false if the user is not allowed to list the kind, and reads a kind that the
+// cluster does not have as an empty list.
+func EachReadable[T any](ctx context.Context, o metav1.ListOptions, pages Pages, do func(*T)) (allowed bool, err error) {
+	err = EachItem(ctx, o, pages, do)
+	switch {
+	case apierrors.IsForbidden(err):
+		return false, nil
+	case apierrors.IsNotFound(err):
+		return true, nil
+	}
+	return err == nil, err
 }
 
 // AllItems returns the objects of all pages, and errors like EachItem.

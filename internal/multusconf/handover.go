@@ -1,7 +1,9 @@
 // Package multusconf takes Multus' configuration away from a node's container
 // runtime, and gives it back. It is the part of an upgrade that happens on the
-// node; whoever calls it has seen to it that Multus has nothing attached there,
-// and that its daemon is gone.
+// node. The caller ensures that Multus has no attachment on the node, and that its daemon
+// is gone.
+//
+//	handover.go  moves configurations, and waits for Multus'
 package multusconf
 
 import (
@@ -16,40 +18,43 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// awaitInterval is the time between two looks for Multus' configuration.
+// awaitInterval is the time between two checks for Multus' configuration.
 const awaitInterval = 100 * time.Millisecond
 
-// Dirs are where configurations are.
+// Dirs are the directories of configurations.
 type Dirs struct {
-	// Conf is where the runtime looks for them.
+	// Conf is the directory that the container runtime reads.
 	Conf string
-	// Kept is where Multus' own are kept for the way back; it need not exist.
+	// Kept keeps Multus' configurations for a rollback; it need not exist.
 	Kept string
 }
 
-// Report is what was done.
+// Report lists the configurations.
 type Report struct {
 	// Moved are the files that were taken away or given back, sorted.
 	Moved []string `json:"moved"`
-	// Left are the configurations that the runtime now has, sorted: it takes the
+	// Left are the configurations that the runtime has now, sorted. It uses the
 	// first.
 	Left []string `json:"left"`
 }
 
-// Take takes Multus' configurations away. It refuses when the runtime would be
-// left with none. Where there are none of Multus it does nothing.
+// Take moves Multus' configurations, if any, from Conf to Kept. It refuses if the runtime
+// would have no other configuration.
 func (d Dirs) Take() (Report, error) {
-	multus, others, err := d.sort()
+	multus, others, err := d.list()
 	if err != nil {
 		return Report{}, fmt.Errorf("taking Multus' configuration away: %w", err)
 	}
 	if len(multus) > 0 && len(others) == 0 {
-		return Report{}, fmt.Errorf("taking Multus' configuration away: %s has no other configuration, and the runtime would have no network: "+
-			"put the default network's own there", d.Conf)
+		return Report{}, fmt.Errorf("taking Multus' configuration away: %w", reason.Errorf(reason.LastConfiguration,
+			"%s has no other configuration, and the runtime would have no network: put the default network's own configuration there", d.Conf))
 	}
 	for _, name := range multus {
 		if err := move(filepath.Join(d.Conf, name), filepath.Join(d.Kept, name)); err != nil {
@@ -59,8 +64,8 @@ func (d Dirs) Take() (Report, error) {
 	return Report{Moved: multus, Left: others}, nil
 }
 
-// Give gives back what was taken. What has been written under the same name
-// since is newer, and stays.
+// Give moves configurations from Kept to Conf. It keeps a file that was written to Conf
+// under the same name meanwhile, because it is newer.
 func (d Dirs) Give() (Report, error) {
 	kept, err := names(d.Kept)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -91,26 +96,24 @@ func (d Dirs) Give() (Report, error) {
 // writes a moment after its pod is ready. Until then the runtime starts pods with the
 // default network alone. It returns an error when ctx ends before.
 func (d Dirs) Await(ctx context.Context) (Report, error) {
-	for {
-		multus, others, err := d.sort()
-		if err != nil {
-			return Report{}, fmt.Errorf("waiting for Multus' configuration: %w", err)
-		}
-		if len(multus) > 0 {
-			return Report{Moved: []string{}, Left: slices.Sorted(slices.Values(slices.Concat(multus, others)))}, nil
-		}
-		select {
-		case <-ctx.Done():
-			return Report{}, fmt.Errorf("waiting for Multus' configuration: %s has none, only %s: read the log of Multus' pod on this node",
-				d.Conf, strings.Join(others, ", "))
-		case <-time.After(awaitInterval):
-		}
+	var multus, others []string
+	err := wait.PollUntilContextCancel(ctx, awaitInterval, true, func(context.Context) (found bool, err error) {
+		multus, others, err = d.list()
+		return len(multus) > 0, err
+	})
+	if err != nil && errors.Is(err, ctx.Err()) {
+		err = reason.Errorf(reason.MultusConfigurationMissing, "%s has none, only %s: read the log of Multus' pod on this node",
+			d.Conf, strings.Join(others, ", "))
 	}
+	if err != nil {
+		return Report{}, fmt.Errorf("waiting for Multus' configuration: %w", err)
+	}
+	return Report{Moved: []string{}, Left: slices.Sorted(slices.Values(slices.Concat(multus, others)))}, nil
 }
 
-// sort tells Multus' configurations from others. What cannot be read as one is
-// neither: the runtime passes it over, too.
-func (d Dirs) sort() (multus, others []string, err error) {
+// list lists Multus' configurations and others. It ignores invalid configurations, as the
+// runtime does.
+func (d Dirs) list() (multus, others []string, err error) {
 	all, err := names(d.Conf)
 	if err != nil {
 		return nil, nil, err
@@ -131,8 +134,8 @@ func (d Dirs) sort() (multus, others []string, err error) {
 	return multus, others, nil
 }
 
-// names are those of a directory's configurations, as runtimes look for them,
-// sorted.
+// names returns the names of a directory's configuration files, as container runtimes
+// select them, sorted.
 func names(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -147,8 +150,8 @@ func names(dir string) ([]string, error) {
 	return out, nil
 }
 
-// move moves a file to what may be another file system: it is in its new place
-// whole before it leaves the old one, and a power cut in between leaves both.
+// move moves a file, also to another file system. The new file is complete before the old
+// one is removed; a power cut in between leaves both.
 func move(from, to string) error {
 	content, err := os.ReadFile(from)
 	if err != nil {
@@ -172,8 +175,8 @@ func move(from, to string) error {
 	return atomicfile.SyncDir(filepath.Dir(from))
 }
 
-// write makes a file appear with its content, also after a power cut. Runtimes do not read
-// its temporary name.
+// write writes a file so that it exists with all its content or not at all, also after a
+// power cut. Runtimes do not read its temporary name.
 func write(path string, content []byte, mode fs.FileMode) error {
 	if err := atomicfile.Write(path, content, mode); err != nil {
 		return err

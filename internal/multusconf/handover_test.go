@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 const (
@@ -32,7 +34,7 @@ func dirs(t *testing.T, files map[string]string) Dirs {
 	return d
 }
 
-// files are those of a directory, with what they contain.
+// files returns the files of a directory with their contents.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -57,9 +59,9 @@ func same(t *testing.T, what string, want, got any) {
 	}
 }
 
-// What is taken away is given back as it was, however often one or the other is
-// done.
-func TestThereAndBack(t *testing.T) {
+// Configurations that are taken away are given back unchanged, also if Take or Give is
+// repeated.
+func TestTakeAndGive(t *testing.T) {
 	all := map[string]string{"00-multus.conf": shim, "01-thin.conflist": thin, "10-flannel.conflist": flannel, "broken.conf": "{", "README": "-"}
 	d := dirs(t, all)
 	for range 2 {
@@ -97,17 +99,17 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// The runtime is never left without a network, and nothing is moved then.
-func TestTakesNotTheLast(t *testing.T) {
+// Take refuses to move the last configuration.
+func TestTakeKeepsTheLast(t *testing.T) {
 	all := map[string]string{"00-multus.conf": shim, "broken.conf": "{"}
 	d := dirs(t, all)
-	if _, err := d.Take(); err == nil || !strings.Contains(err.Error(), d.Conf+" has no other configuration") {
+	if _, err := d.Take(); reason.Of(err) != reason.LastConfiguration || !strings.Contains(err.Error(), d.Conf) {
 		t.Errorf("error %v", err)
 	}
 	same(t, "left", all, files(t, d.Conf))
 }
 
-// What Multus has written anew in the meantime is newer than what was kept.
+// A configuration that Multus wrote meanwhile is newer than the kept one.
 func TestNewerStays(t *testing.T) {
 	d := dirs(t, map[string]string{"00-multus.conf": shim, "10-flannel.conflist": flannel})
 	if _, err := d.Take(); err != nil {
@@ -124,7 +126,7 @@ func TestNewerStays(t *testing.T) {
 	same(t, "kept", map[string]string{}, files(t, d.Kept))
 }
 
-// A power cut between the copy and the removal leaves both; the next try ends it.
+// A power cut between copy and removal leaves both files; the next Take removes one.
 func TestInterrupted(t *testing.T) {
 	d := dirs(t, map[string]string{"00-multus.conf": shim, "10-flannel.conflist": flannel})
 	if err := os.MkdirAll(d.Kept, 0o700); err != nil {
@@ -168,7 +170,7 @@ func TestAwait(t *testing.T) {
 		same(t, "the report", Report{Moved: []string{}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, report)
 
 		d = dirs(t, map[string]string{"10-flannel.conflist": flannel})
-		if _, err := d.Await(ctx); err == nil || !strings.Contains(err.Error(), "has none, only 10-flannel.conflist") {
+		if _, err := d.Await(ctx); reason.Of(err) != reason.MultusConfigurationMissing || !strings.Contains(err.Error(), "only 10-flannel.conflist") {
 			t.Errorf("without Multus: %v", err)
 		}
 	})

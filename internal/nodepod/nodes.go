@@ -8,30 +8,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
-// atOnce is how many nodes are asked at a time.
+// atOnce limits the number of nodes that are asked at a time.
 const atOnce = 10
 
-// Answer is what has come of asking a node.
+// Answer is the answer of a node, or why it did not answer.
 type Answer[T any] struct {
-	Node string
-	Said T
-	Err  error
+	Node     string
+	Reported T
+	Err      error
 }
 
-// Ask asks some nodes at a time until all were asked, whatever one of them says.
-// The answers are in the order of the nodes. It also deletes pods that others
-// have abandoned.
+// Ask calls ask for each node, for several at a time. The answers are in the order of the
+// nodes. It first deletes pods that other processes abandoned.
 func Ask[T any](ctx context.Context, r Runner, nodes []string, ask func(node string) (T, error)) []Answer[T] {
-	_ = r.Sweep(ctx, Abandoned) // who may not list pods leaves it to others
+	_ = r.Sweep(ctx, Abandoned) // a user without the right to list pods leaves them
 	out := make([]Answer[T], len(nodes))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, node := range nodes {
 		group.Go(func() error {
 			out[i].Node = node
-			out[i].Said, out[i].Err = ask(node)
+			out[i].Reported, out[i].Err = ask(node)
 			return nil
 		})
 	}
@@ -39,21 +40,20 @@ func Ask[T any](ctx context.Context, r Runner, nodes []string, ask func(node str
 	return out
 }
 
-// LinuxNodes are the names of the nodes that can run nadra-node. One that does
-// not say what it is counts.
-func LinuxNodes(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	list, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
-	}
+// LinuxNodes returns the names of the nodes that can run nadra-node.
+func LinuxNodes(ctx context.Context, client kubernetes.Interface) ([]string, error) {
 	var out []string
-	for _, n := range list.Items {
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.CoreV1().Nodes().List), func(n *corev1.Node) {
 		if IsLinux(n.Status.NodeInfo.OperatingSystem) {
 			out = append(out, n.Name)
 		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	return out, nil
 }
 
-// IsLinux says so of what a node calls its system; not all say it.
+// IsLinux reports whether a node runs Linux, by the operating system in its status. A
+// node without one counts as Linux.
 func IsLinux(system string) bool { return system == "" || system == string(corev1.Linux) }

@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Abandoned is how long after its end nobody is taken to read a pod any more:
-// who waits for it asks for it every few seconds.
+// Abandoned is the time after its end at which a pod counts as abandoned. A process that
+// waits for its pod reads it within seconds.
 const Abandoned = time.Minute
 
-// Sweep deletes the pods in the namespace that have ended some time ago: those of
-// processes that were killed.
+// Sweep deletes the pods in the namespace that ended some time ago: pods of processes that
+// were killed.
 func (r Runner) Sweep(ctx context.Context, ago time.Duration) error {
 	list, err := r.Kube.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(ours).String()})
 	if err != nil {
-		return fmt.Errorf("looking for pods that were left in namespace %s: %w", r.Namespace, err)
+		return fmt.Errorf("listing abandoned pods in namespace %s: %w", r.Namespace, err)
 	}
 	var errs []error
 	for i := range list.Items {
@@ -31,7 +31,8 @@ func (r Runner) Sweep(ctx context.Context, ago time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// endOf is when a pod has ended. One that its node has refused had no beginning.
+// endOf returns the time at which a pod ended. A pod that its node refused ended when it
+// was created.
 func endOf(pod *corev1.Pod) (end time.Time, ended bool) {
 	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		return end, false

@@ -1,6 +1,10 @@
-// Package owned knows what nadra's controller and admission have made: by which
-// sign, and who uses it. The controller collects by it, the command line cleans
-// up by it; live beside it takes all of it away.
+// Package owned recognizes the objects that nadra's controller and admission created, and
+// finds out which of them are in use. It is a package of its own, and not part of
+// internal/uninstall, because the controller's collector, internal/cleanup,
+// internal/uninstall and internal/uninstallrun all need it, and internal/uninstall imports
+// internal/cleanup. internal/uninstallrun deletes the objects.
+//
+//	owned.go  who created an object, and what pods and claims refer to
 package owned
 
 import (
@@ -14,15 +18,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Managed reports an object that the controller or admission has made.
+// Managed reports whether the controller or admission created an object.
 func Managed(o metav1.Object) bool {
 	return o.GetLabels()[v1alpha1.ManagedByLabel] == v1alpha1.Controller
 }
 
-// Collectable reports a template that admission has made and that nobody else
-// has laid hands on. One that was applied from a manifest, too, since a
-// conversion gives equal ones equal names, is what its workload stands on when
-// there are no pods.
+// Collectable reports whether admission created a template, and it is unmodified. It
+// reports false for a template that was applied from a manifest, too, because a conversion
+// gives equal templates equal names: its workload needs it even without pods.
 func Collectable(t *resourceapi.ResourceClaimTemplate) bool {
 	if !Managed(t) || !translate.MadeTemplate(t.Name) || !t.DeletionTimestamp.IsZero() {
 		return false
@@ -40,12 +43,12 @@ func Collectable(t *resourceapi.ResourceClaimTemplate) bool {
 	return len(t.Annotations) == 0 && len(t.OwnerReferences) == 0 && len(t.Finalizers) == 0
 }
 
-// TemplatesOf are the templates of admission that a pod refers to.
+// TemplatesOf returns the templates of admission that a pod refers to.
 func TemplatesOf(spec *corev1.PodSpec) []string {
 	return slices.DeleteFunc(AllTemplates(spec), func(name string) bool { return !translate.MadeTemplate(name) })
 }
 
-// AllTemplates are those that a pod refers to.
+// AllTemplates returns the templates that a pod refers to.
 func AllTemplates(spec *corev1.PodSpec) []string {
 	var out []string
 	for _, c := range spec.ResourceClaims {
@@ -56,7 +59,7 @@ func AllTemplates(spec *corev1.PodSpec) []string {
 	return out
 }
 
-// ClassesIn are those that a claim asks for.
+// ClassesIn returns the DeviceClasses that a claim requests.
 func ClassesIn(spec resourceapi.ResourceClaimSpec) []string {
 	var out []string
 	for _, r := range spec.Devices.Requests {

@@ -3,6 +3,8 @@
 // it, for a pod comes through here: container runtimes report a namespace for
 // pods that use the host's network, too (CRI-O does), and a route or an address
 // changed there would be the node's.
+//
+//	podns.go  opens and identifies network namespaces
 package podns
 
 import (
@@ -20,9 +22,9 @@ import (
 )
 
 var (
-	// ErrGone means that there is no network namespace at a path, or no more.
+	// ErrGone means that a path has no network namespace, or has none any more.
 	ErrGone = reason.Errorf(reason.NamespaceGone, "there is no network namespace")
-	// ErrHost means that the namespace at a path is the host's, which is no pod's.
+	// ErrHost means that the namespace at a path is the host's.
 	ErrHost = reason.Errorf(reason.HostNetwork, "it is the host's network namespace")
 )
 
@@ -38,8 +40,8 @@ type Opener struct {
 	id   identity
 }
 
-// identity is a namespace's file on the kernel's nsfs. It is unique among the
-// namespaces that exist.
+// identity identifies a namespace's file on the kernel's nsfs. It is unique among the
+// existing namespaces.
 type identity struct{ device, inode uint64 }
 
 // New returns an Opener for the paths of a host whose root directory the
@@ -78,7 +80,7 @@ func (o *Opener) Open(path string) (netns.NsHandle, error) {
 	return ns, nil
 }
 
-// accept refuses a file that is no network namespace of a pod.
+// accept refuses a file unless it is the network namespace of a pod.
 func (o *Opener) accept(ns netns.NsHandle) error {
 	// The file that a namespace was mounted on outlives it.
 	if kind, err := unix.IoctlRetInt(int(ns), unix.NS_GET_NSTYPE); err != nil || kind != unix.CLONE_NEWNET {
@@ -104,8 +106,8 @@ func (o *Opener) IsHost(path string) bool {
 	return errors.Is(err, ErrHost)
 }
 
-// inHost returns the path of the process' own view. The last part is not
-// resolved: it may be a link of /proc that only the kernel can follow.
+// inHost returns a path of the host as the process sees it. It does not resolve the last
+// part, which may be a link of /proc that only the kernel can follow.
 func (o *Opener) inHost(path string) (string, error) {
 	dir, err := securejoin.SecureJoin(o.hostRoot, filepath.Dir(path))
 	if err != nil {
@@ -114,6 +116,7 @@ func (o *Opener) inHost(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), nil
 }
 
+// identify returns the identity of an open namespace.
 func identify(fd int) (identity, error) {
 	var s unix.Stat_t
 	if err := unix.Fstat(fd, &s); err != nil {

@@ -15,8 +15,9 @@ import (
 // end, and /proc/self would show its namespace from then on.
 func init() { runtime.LockOSThread() }
 
-// Only a namespace that is surely gone is ErrGone: its DEL frees addresses.
-func TestOpenTellsWhatIsGone(t *testing.T) {
+// Open returns ErrGone only for a namespace that is certainly gone, because its DEL frees
+// addresses.
+func TestOpenRefusesMissingNamespaces(t *testing.T) {
 	root := t.TempDir()
 	// A file on which a namespace was mounted stays when it is unmounted.
 	if err := os.WriteFile(filepath.Join(root, "leftover"), nil, 0o600); err != nil {
@@ -65,18 +66,18 @@ func TestOpenAcceptsAPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The thread is not given back: it ends with the goroutine.
-	made := make(chan string)
+	// The thread is not reused: it ends with the goroutine.
+	created := make(chan string)
 	done := make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
 		if _, err := netns.New(); err != nil {
 			t.Error(err)
 		}
-		made <- "/proc/" + threadDir() + "/ns/net"
+		created <- "/proc/" + threadDir() + "/ns/net"
 		<-done
 	}()
-	path := <-made
+	path := <-created
 	defer close(done)
 	ns, err := o.Open(path)
 	if err != nil {

@@ -48,16 +48,16 @@ func WriteUpgradeStatus(w io.Writer, format string, s UpgradeStatus) error {
 func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 	s := sheet{w: w}
 	done := 0
-	s.table("WAVE\tNODE\tWAY\tSTEP\tDONE", len(u.Lines), func(i int) []string {
+	s.table("WAVE\tNODE\tDIRECTION\tSTEP\tDONE", len(u.Lines), func(i int) []string {
 		l := u.Lines[i]
 		step := string(l.Step)
 		if l.Done == l.Of {
 			step = "done"
-			if l.Way == upgrade.Forth {
+			if l.Direction == upgrade.ToNadra {
 				done++
 			}
 		}
-		return []string{dash(l.Wave), l.Node, string(l.Way), dash(step), fmt.Sprintf("%d/%d", l.Done, l.Of)}
+		return []string{dash(l.Wave), l.Node, string(l.Direction), dash(step), fmt.Sprintf("%d/%d", l.Done, l.Of)}
 	})
 	phase := string(u.Phase)
 	if u.Target != "" {
@@ -67,7 +67,7 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 		phase += ": " + u.Reason
 	}
 	s.gap()
-	s.println(fmt.Sprintf("Nadra's are %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
+	s.println(fmt.Sprintf("nadra serves %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
 	s.println("The upgrade is " + phase + ".")
 	return s.err
 }

@@ -164,7 +164,7 @@ func sideWords(s snapshot.Side) string {
 	words := []string{visible(s.Source), visible(s.Taken)}
 	out := strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 	from := "from outside"
-	if s.Seen > 0 {
+	if s.Observed > 0 {
 		from = "from inside of nodes, too"
 	}
 	return strings.TrimPrefix(out+", "+from, ", ")

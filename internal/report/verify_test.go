@@ -23,7 +23,7 @@ func upf(ordinal int, uid, node string) snapshot.Pod {
 			{Network: "k8s-pod-network", Name: "eth0", Default: true, IPs: []string{"10.98.1." + at}, Gateways: []string{"10.98.1.1"}},
 			{
 				Network: "core5g/n3", Name: "n3", By: snapshot.Multus, IPs: []string{"10.3.0." + at}, MAC: "02:00:00:00:03:" + at, MTU: 9000,
-				Asked: &snapshot.Asked{Interface: "n3", IPs: []string{"10.3.0." + at + "/24"}},
+				Requested: &snapshot.Requested{Interface: "n3", IPs: []string{"10.3.0." + at + "/24"}},
 			},
 			{Network: "core5g/n6", Name: "n6", By: snapshot.Multus, IPs: []string{"10.6.0." + at}, MAC: "1e:00:00:00:06:" + at, MTU: 1500},
 		},
@@ -105,7 +105,7 @@ func canaryReport() *canary.Report {
 	}
 	failed := canary.PodReport{
 		Pod: canary.Pod{Namespace: "core5g", Name: "c-worker-3", Node: "worker-3"}, Status: canary.Failed,
-		Problems: []string{"it is not ready after 2m0s: the kubelet has not begun with it; FailedCreatePodSandBox: no free address"},
+		Problems: []string{"it is not ready after 2m0s: the kubelet has not started it; FailedCreatePodSandBox: no free address"},
 	}
 	return canary.NewReport("cluster lab", []canary.NetworkReport{
 		{
@@ -120,11 +120,11 @@ func canaryReport() *canary.Report {
 			Network: "core5g/n6", Plugins: []string{"bridge"}, IPAM: "host-local",
 			Pods: []canary.PodReport{of("n6", "worker-1", "c-worker-1", "10.6.0.2"), of("n6", "worker-1", "c-worker-1b", "10.6.0.3"), of("n6", "worker-2", "c-worker-2", "10.6.0.2")},
 			Pings: []canary.PingReport{
-				ping("worker-1", "worker-2", "10.6.0.2", 0, canary.NotExpected, "the bridge is a gateway of its own on each node"),
+				ping("worker-1", "worker-2", "10.6.0.2", 0, canary.NotExpected, "the bridge is a separate gateway on each node"),
 				ping("worker-2", "worker-1", "10.6.0.2", 0, canary.Failed, "no answer to 5 requests (icmp)"),
 			},
 		},
-		{Network: "core5g/n9", Plugins: []string{"bridge"}, IPAM: "static", Skipped: "every pod of it has address 10.9.0.5/24: a canary would take it from those that run"},
+		{Network: "core5g/n9", Plugins: []string{"bridge"}, IPAM: "static", Skipped: "every pod of it has address 10.9.0.5/24: a canary would take it from running pods"},
 	}, []string{"core5g/c-worker-3"})
 }
 
@@ -133,7 +133,7 @@ func canaryPlan() *canary.Plan {
 		APIVersion: canary.APIVersion, Kind: canary.PlanKind, Source: "cluster lab", Pods: 4, Addresses: 4, Devices: 1,
 		Networks: []canary.NetworkPlan{
 			{Network: "core5g/n3", Plugins: []string{"macvlan"}, IPAM: "host-local", Addresses: 3, Pods: []canary.Pod{{Node: "worker-1"}, {Node: "worker-2"}, {Node: "worker-3"}}},
-			{Network: "core5g/n9", Plugins: []string{"bridge"}, IPAM: "static", Skipped: "every pod of it has address 10.9.0.5/24: a canary would take it from those that run"},
+			{Network: "core5g/n9", Plugins: []string{"bridge"}, IPAM: "static", Skipped: "every pod of it has address 10.9.0.5/24: a canary would take it from running pods"},
 			{Network: "ran/vf", Plugins: []string{"sriov"}, IPAM: "whereabouts", Pool: "intel.com/sriov", Addresses: 1, Devices: 1, Pods: []canary.Pod{{Node: "worker-1"}}},
 		},
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/nadra-dev/nadra/internal/inspect"
 )
 
-// canaryLabel marks pods that come and go with `verify --canary`, and the
-// probing ones: no workloads.
-const canaryLabel = "app.kubernetes.io/name"
+// nameLabel marks the short-lived pods of `verify --canary` and of --from-nodes, which
+// snapshots leave out.
+const nameLabel = "app.kubernetes.io/name"
 
-var canaries = []string{"nadra-canary", "nadra-probe"}
+var toolPods = []string{"nadra-canary", "nadra-probe"}
 
-// Build makes a snapshot. The same input gives the same bytes.
+// Build builds a snapshot. The same input gives the same bytes.
 func Build(in Input) *Snapshot {
 	s := &Snapshot{
 		APIVersion: APIVersion, Kind: Kind, Taken: in.Taken, Source: in.Source, Namespace: in.Namespace, Selector: in.Selector,
@@ -27,9 +27,9 @@ func Build(in Input) *Snapshot {
 	}
 	for _, pod := range in.Pods {
 		of := rows[pod.Namespace+"/"+pod.Name]
-		concerned := len(of) > 0 || slices.ContainsFunc(statusesOf(pod), func(e entry) bool { return !e.isDefault() })
+		networked := len(of) > 0 || slices.ContainsFunc(statusesOf(pod), func(e entry) bool { return !e.isDefault() })
 		switch {
-		case !concerned || slices.Contains(canaries, pod.Labels[canaryLabel]):
+		case !networked || slices.Contains(toolPods, pod.Labels[nameLabel]):
 		case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
 			s.Pods = append(s.Pods, in.podOf(pod, of))
 		case pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
@@ -46,10 +46,11 @@ func Build(in Input) *Snapshot {
 	for i := range s.Pods {
 		s.Pods[i].addDerived(s)
 	}
-	in.addSeen(s)
+	in.addObserved(s)
 	return s
 }
 
+// podOf records a running pod.
 func (in *Input) podOf(pod *corev1.Pod, rows []inspect.Attachment) Pod {
 	w := in.workloadOf(pod)
 	out := Pod{
@@ -57,12 +58,13 @@ func (in *Input) podOf(pod *corev1.Pod, rows []inspect.Attachment) Pod {
 		Workload: w, Ordinal: ordinalOf(pod, w), HostNetwork: pod.Spec.HostNetwork, Interfaces: []Interface{},
 	}
 	out.addInterfaces(pod, rows)
-	in.addAsked(&out, pod, rows)
+	in.addRequested(&out, pod, rows)
 	out.Devices = in.devicesOf(pod)
 	out.Env = specVariables(pod)
 	return out
 }
 
+// notRunning records a pod that does not run, with what it waits for.
 func (in *Input) notRunning(pod *corev1.Pod) NotRunning {
 	out := NotRunning{Namespace: pod.Namespace, Name: pod.Name, Workload: in.workloadOf(pod), Phase: string(cmp.Or(pod.Status.Phase, corev1.PodPending))}
 	if pod.DeletionTimestamp != nil {

@@ -28,9 +28,9 @@ func objects(t *testing.T) Input {
 	return in
 }
 
-// withNodes adds what two nodes saw, one of them nothing.
+// withNodes adds the observations of two nodes, one of which fails.
 func withNodes(in Input) Input {
-	in.Nodes = map[string]NodeLook{
+	in.Nodes = map[string]NodeObservation{
 		"worker-1": {Pods: &probe.NodePods{
 			VFs: []probe.VF{{PCI: "0000:03:02.0", PF: "eth2", VLAN: 6}, {PCI: "0000:03:02.1", PF: "eth2"}},
 			Pods: []probe.Pod{{
@@ -55,7 +55,7 @@ func TestBuildGolden(t *testing.T) {
 		}
 		golden.Check(t, path, string(got))
 		if strings.Contains(string(got), "s3cret") {
-			t.Errorf("%s tells a secret", path)
+			t.Errorf("%s contains a secret", path)
 		}
 		back, err := Parse(got)
 		if err != nil {
@@ -68,7 +68,7 @@ func TestBuildGolden(t *testing.T) {
 	}
 }
 
-// The order in which objects come does not matter, nor how often one looks.
+// A snapshot does not depend on the order of objects.
 func TestBuildIsStable(t *testing.T) {
 	want, err := Build(withNodes(objects(t))).Encode()
 	if err != nil {
@@ -86,13 +86,13 @@ func TestBuildIsStable(t *testing.T) {
 }
 
 func TestTotals(t *testing.T) {
-	want := Totals{Pods: 3, Interfaces: 3, Networks: 4, Nadra: 1, Multus: 2, Lacking: 2, NotRunning: 1, Seen: 1}
+	want := Totals{Pods: 3, Interfaces: 3, Networks: 4, Nadra: 1, Multus: 2, Lacking: 2, NotRunning: 1, Observed: 1}
 	if diff := cmp.Diff(want, Build(withNodes(objects(t))).Totals()); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
 	}
 }
 
-// Networks that nobody could read are not said to be missing.
+// Networks that could not be read are not recorded as missing.
 func TestUnreadNetworks(t *testing.T) {
 	in := objects(t)
 	in.Networks, in.Unread = nil, map[inspect.Kind]bool{inspect.Networks: true}
@@ -101,7 +101,7 @@ func TestUnreadNetworks(t *testing.T) {
 	}
 	in.Unread, in.Known = nil, []string{"core5g/unused"}
 	if got := Build(in).network("core5g/unused"); got == nil || !got.Missing {
-		t.Errorf("a network that is known of before: %+v", got)
+		t.Errorf("a known network that was deleted: %+v", got)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestReadObjects(t *testing.T) {
 		"nothing":         {"", ""},
 		"empty documents": {"---\n---\n", ""},
 		"JSON":            {`{"apiVersion": "v1", "kind": "PodList", "items": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}]}`, ""},
-		"twice":           {pod + "---\n" + pod, "document 2: Pod shop/a: it is there twice"},
+		"twice":           {pod + "---\n" + pod, "document 2: Pod shop/a: the object is there twice"},
 		"no YAML":         {"a: [", "document 1"},
 		"another type":    {pod + "spec: {containers: 7}\n", "document 1: Pod shop/a: "},
 		"in a list":       {"kind: List\nitems: [{}, {kind: Pod, apiVersion: v1, metadata: {name: b}, spec: 1}]\n", "document 1: items[1]: Pod /b"},
@@ -129,9 +129,9 @@ func TestParse(t *testing.T) {
 	const head = `{"apiVersion": "nadra.dev/v1alpha1", "kind": "Snapshot", `
 	for name, test := range map[string]struct{ text, says string }{
 		"a newer field":      {head + `"pods": [], "fresh": 1}`, ""},
-		"another kind":       {`{"apiVersion": "nadra.dev/v1alpha1", "kind": "ScanReport"}`, `"ScanReport", not nadra.dev/v1alpha1 Snapshot`},
+		"another kind":       {`{"apiVersion": "nadra.dev/v1alpha1", "kind": "ScanReport"}`, `kind "ScanReport" are not nadra.dev/v1alpha1 Snapshot`},
 		"another version":    {`{"apiVersion": "nadra.dev/v9", "kind": "Snapshot"}`, `"nadra.dev/v9"`},
-		"no JSON":            {"pods: []", "not what kubectl nadra snapshot writes"},
+		"no JSON":            {"pods: []", "not the output of kubectl nadra snapshot"},
 		"no pods":            {head + `"networks": []}`, "it has no pods"},
 		"a nameless pod":     {head + `"pods": [{}]}`, "pods[0] has no namespace or no name"},
 		"a pod twice":        {head + `"pods": [{"namespace": "a", "name": "b"}, {"namespace": "a", "name": "b"}]}`, "pods[1]: pod a/b is there twice"},
@@ -146,7 +146,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whatever a file has, there is a clear error, or something that can be compared.
+// Every file is an error with a message, or a snapshot that can be compared.
 func FuzzParse(f *testing.F) {
 	for _, path := range []string{"testdata/snapshot.json", "testdata/fromnodes.json"} {
 		text, err := os.ReadFile(path)
@@ -170,7 +170,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := Parse(written)
 		if err != nil {
-			t.Fatalf("what is written is not read: %v", err)
+			t.Fatalf("an encoded snapshot cannot be parsed: %v", err)
 		}
 		r, err := Compare(s, again, Options{})
 		if err != nil {

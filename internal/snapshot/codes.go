@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Code names a kind of difference for good: it is never given to another one.
+// Code identifies a kind of difference. It is never reused for another kind.
 type Code string
 
 // The codes. Numbers below 10 are about pods, below 20 about which networks they
 // have, below 30 about an interface's addresses, below 40 about devices and
-// variables, below 50 about interfaces as nodes see them, below 60 about routing
-// and sysctls, below 70 about definitions.
+// variables, below 50 about interfaces as nodes observe them, below 60 about routing
+// and sysctls, below 70 about NetworkAttachmentDefinitions.
 const (
 	PodMissing    Code = "NADRA-V01"
 	PodAdditional Code = "NADRA-V02"
-	PodAnew       Code = "NADRA-V03"
+	PodRecreated  Code = "NADRA-V03"
 	NodeOther     Code = "NADRA-V04"
 	SystemOther   Code = "NADRA-V05"
 	HostNetwork   Code = "NADRA-V06"
@@ -58,7 +58,7 @@ const (
 	PrefixOther Code = "NADRA-V46"
 
 	DefaultRoute  Code = "NADRA-V50"
-	DefaultRetold Code = "NADRA-V51"
+	DefaultStatus Code = "NADRA-V51"
 	RouteMissing  Code = "NADRA-V52"
 	RouteAdded    Code = "NADRA-V53"
 	RuleMissing   Code = "NADRA-V54"
@@ -70,17 +70,17 @@ const (
 	NADOther   Code = "NADRA-V61"
 )
 
-// Severity says what a difference means.
+// Severity ranks differences.
 type Severity string
 
 // The severities, the mildest first.
 const (
-	Expected Severity = "expected" // what comes with a pod's being made anew, or with the move itself
-	Warning  Severity = "warning"  // somebody should look
-	Blocker  Severity = "blocker"  // the pod does not have what it had
+	Expected Severity = "expected" // a consequence of recreating a pod, or of the move
+	Warning  Severity = "warning"  // a person should look at it
+	Blocker  Severity = "blocker"  // the pod lost something that it had
 )
 
-// Severities are all of them, the worst first.
+// Severities returns all severities, the worst first.
 func Severities() []Severity { return []Severity{Blocker, Warning, Expected} }
 
 // Rule explains a code.
@@ -93,10 +93,10 @@ type Rule struct {
 	Fix      string   `json:"fix"`
 }
 
-// Anchor is the place in the documentation that has the rule.
+// Anchor returns the rule's place in the documentation.
 func (c Code) Anchor() string { return "docs/migration.md#" + strings.ToLower(string(c)) }
 
-// Rules are all rules, sorted by code.
+// Rules returns all rules, sorted by code.
 func Rules() []Rule { return slices.Clone(rules) }
 
 // RuleOf finds the rule of a code.

@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// Options say what to compare, and what counts.
+// Options limit a comparison.
 type Options struct {
-	// Nodes are those whose pods count, before or now; empty means all.
+	// Nodes limits it to pods that were or are on these nodes; empty means all.
 	Nodes []string
-	// Namespace is the one whose pods count; empty means all.
+	// Namespace limits it to the pods of a namespace; empty means all.
 	Namespace string
-	// Ignore are codes that are left out.
+	// Ignore are codes that the report leaves out.
 	Ignore []Code
 }
 
-// Compare says what is otherwise now. The error is that the two are not of the
-// same pods.
+// Compare reports the differences between two snapshots. It fails if they do not select
+// the same pods.
 func Compare(was, now *Snapshot, o Options) (*Report, error) {
 	if was.Selector != now.Selector {
-		return nil, fmt.Errorf("comparing the snapshots: one is of the pods with labels %q, the other of those with %q", was.Selector, now.Selector)
+		return nil, fmt.Errorf("comparing the snapshots: one selects pods by %q, the other by %q", was.Selector, now.Selector)
 	}
 	for _, namespace := range []string{was.Namespace, now.Namespace} {
 		if namespace != "" && o.Namespace != "" && namespace != o.Namespace {
-			return nil, fmt.Errorf("comparing the snapshots: one is of namespace %s only, and %s is asked for", namespace, o.Namespace)
+			return nil, fmt.Errorf("comparing the snapshots: one has namespace %s only, not %s", namespace, o.Namespace)
 		}
 		o.Namespace = cmp.Or(o.Namespace, namespace)
 	}
@@ -34,7 +34,7 @@ func Compare(was, now *Snapshot, o Options) (*Report, error) {
 	return c.report(), nil
 }
 
-// comparison is one of two snapshots.
+// comparison is a comparison of two snapshots.
 type comparison struct {
 	was, now *Snapshot
 	options  Options
@@ -43,17 +43,18 @@ type comparison struct {
 	found    []Difference
 }
 
+// pods compares each pod with its successor.
 func (c *comparison) pods() {
 	p := pair(c.of(c.was), c.of(c.now))
 	slices.SortFunc(p.matches, func(a, b match) int {
 		return cmp.Or(cmp.Compare(a.was.Namespace, b.was.Namespace), cmp.Compare(a.was.Name, b.was.Name))
 	})
-	c.unseen()
+	c.notObserved()
 	for _, m := range p.matches {
 		if c.counts(m.was, m.now) {
 			c.summary.Pods++
 			c.result(m.was)
-			(&podComparison{comparison: c, was: m.was, now: m.now}).compare()
+			comparePod(c, m.was, m.now)
 		}
 	}
 	for _, pod := range p.missing {
@@ -65,7 +66,7 @@ func (c *comparison) pods() {
 	for _, pod := range p.added {
 		if c.counts(pod) {
 			c.summary.Added++
-			c.add(PodAdditional, Difference{Namespace: pod.Namespace, Workload: pod.Workload, Pod: pod.Name, NowNode: pod.Node, Message: "it runs now, and the snapshot does not have it"})
+			c.add(PodAdditional, Difference{Namespace: pod.Namespace, Workload: pod.Workload, Pod: pod.Name, NowNode: pod.Node, Message: "it runs now, and is not in the snapshot"})
 		}
 	}
 }
@@ -79,7 +80,7 @@ func (c *comparison) result(pod *Pod) {
 	c.results[id].Pods++
 }
 
-// of are a snapshot's pods in the namespace that counts.
+// of returns a snapshot's pods in Options.Namespace.
 func (c *comparison) of(s *Snapshot) []*Pod {
 	var out []*Pod
 	for i := range s.Pods {
@@ -90,11 +91,12 @@ func (c *comparison) of(s *Snapshot) []*Pod {
 	return out
 }
 
-// counts reports whether one of the pods is on a node that counts.
+// counts reports whether one of the pods is on one of Options.Nodes.
 func (c *comparison) counts(pods ...*Pod) bool {
 	return len(c.options.Nodes) == 0 || slices.ContainsFunc(pods, func(p *Pod) bool { return slices.Contains(c.options.Nodes, p.Node) })
 }
 
+// missing records a pod without a successor.
 func (c *comparison) missing(pod *Pod) {
 	d := Difference{Namespace: pod.Namespace, Workload: pod.Workload, Pod: pod.Name, Node: pod.Node, Message: "it does not run now"}
 	if pod.Workload.ends() {
@@ -118,15 +120,14 @@ func (c *comparison) missing(pod *Pod) {
 	c.add(PodMissing, d)
 }
 
-// unseen says once that nobody has looked from inside, where the snapshot has
-// what nodes saw.
-func (c *comparison) unseen() {
+// notObserved records once that only the first snapshot has observations of nodes.
+func (c *comparison) notObserved() {
 	if len(c.was.Nodes) > 0 && len(c.now.Nodes) == 0 {
-		c.add(NotCompared, Difference{Message: "the snapshot has what nodes saw, and now no node was looked at: --from-nodes"})
+		c.add(NotCompared, Difference{Message: "the snapshot was taken with --from-nodes: verify with --from-nodes, too"})
 	}
 }
 
-// networks compares definitions.
+// networks compares NetworkAttachmentDefinitions.
 func (c *comparison) networks() {
 	for _, was := range c.was.Networks {
 		now := c.now.network(was.String())
@@ -136,26 +137,27 @@ func (c *comparison) networks() {
 		d := Difference{Network: was.String()}
 		switch {
 		case now.Missing:
-			d.Message = "the NetworkAttachmentDefinition is not there any more"
+			d.Message = "the NetworkAttachmentDefinition was deleted"
 			c.add(NADMissing, d)
 		case was.Pool != now.Pool:
 			d.Was, d.Now = was.Pool, now.Pool
-			d.Message = fmt.Sprintf("it draws from pool %q, now from %q", was.Pool, now.Pool)
+			d.Message = fmt.Sprintf("its resource pool was %q, and is %q", was.Pool, now.Pool)
 			c.add(NADOther, d)
 		case was.Digest != now.Digest:
-			d.Message = "its configuration is another one"
+			d.Message = "its configuration changed"
 			c.add(NADOther, d)
 		}
 	}
 }
 
-// used reports whether a pod that counts has a network.
+// used reports whether a pod of the first snapshot in Options.Namespace has a network.
 func (c *comparison) used(network string) bool {
 	return slices.ContainsFunc(c.of(c.was), func(p *Pod) bool {
 		return slices.ContainsFunc(p.Interfaces, func(n Interface) bool { return n.Network == network })
 	})
 }
 
+// add records a difference.
 func (c *comparison) add(code Code, d Difference) {
 	rule, _ := RuleOf(code)
 	d.Code, d.Severity, d.Title = code, rule.Severity, rule.Title

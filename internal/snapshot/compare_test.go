@@ -8,8 +8,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// changes are what can be otherwise in the sample, before or now, and what is
-// said of it. Nothing else is said that is a warning or a blocker.
+// changes are changes of the sample, before or now, each with the difference that Compare
+// reports. Compare reports no other warning or blocker.
 var changes = []struct {
 	code Code
 	says string
@@ -20,79 +20,79 @@ var changes = []struct {
 	{PodMissing, "du-0 is Pending: no node", nil, func(s *Snapshot) {
 		s.Pods, s.NotRunning = s.Pods[1:], []NotRunning{{Namespace: "ran", Name: "du-0", Phase: "Pending", Why: "no node"}}
 	}},
-	{PodAdditional, "the snapshot does not have it", func(s *Snapshot) { s.Pods = s.Pods[1:] }, nil},
-	{PodAnew, "it was made anew", nil, func(s *Snapshot) { s.Pods[0].UID = "u9" }},
+	{PodAdditional, "is not in the snapshot", func(s *Snapshot) { s.Pods = s.Pods[1:] }, nil},
+	{PodRecreated, "it was recreated", nil, func(s *Snapshot) { s.Pods[0].UID = "u9" }},
 	{NodeOther, "its node was n1, and is n2", nil, func(s *Snapshot) { s.Pods[0].Node = "n2" }},
-	{SystemOther, "attached by multus, and are by nadra", nil, func(s *Snapshot) {
+	{SystemOther, "multus attached its networks, now nadra does", nil, func(s *Snapshot) {
 		for i := range s.Pods[0].Interfaces {
 			s.Pods[0].Interfaces[i].By = Nadra
 		}
 	}},
 	{HostNetwork, "hostNetwork was false, and is true", nil, func(s *Snapshot) { s.Pods[0].HostNetwork = true }},
 	{PodEnded, "it does not run now", nil, func(s *Snapshot) { s.Pods = s.Pods[:1] }},
-	{NotCompared, "--from-nodes", nil, func(s *Snapshot) { s.Nodes, s.Pods[0].Seen = nil, nil }},
-	{NotCompared, "could not be asked now: no image", nil, func(s *Snapshot) {
-		s.Nodes[0].Errors, s.Pods[0].Seen = []string{"no image"}, nil
+	{NotCompared, "--from-nodes", nil, func(s *Snapshot) { s.Nodes, s.Pods[0].Observed = nil, nil }},
+	{NotCompared, "could not be inspected now: no image", nil, func(s *Snapshot) {
+		s.Nodes[0].Errors, s.Pods[0].Observed = []string{"no image"}, nil
 	}},
-	{NotCompared, "could not be asked for the snapshot", func(s *Snapshot) { s.Pods[0].Seen = nil }, nil},
-	{NotCompared, "could not read all of it: no right", nil, func(s *Snapshot) { s.Pods[0].Seen.Errors = []string{"no right"} }},
+	{NotCompared, "could not be inspected for the snapshot", func(s *Snapshot) { s.Pods[0].Observed = nil }, nil},
+	{NotCompared, "could not read everything: no right", nil, func(s *Snapshot) { s.Pods[0].Observed.Errors = []string{"no right"} }},
 
 	{NetworkMissing, "it had net2 (ran/vf), and does not have it now", nil, withoutVF},
 	{NetworkMissing, "lacks it now: Failed: no free function", nil, func(s *Snapshot) {
 		withoutVF(s)
 		s.Pods[0].Lacking = []Lack{{Network: "ran/vf", State: "Failed", Reason: "no free function"}}
 	}},
-	{NetworkMissing, "it asks for ran/new, and lacks it now: Waiting", nil, func(s *Snapshot) {
+	{NetworkMissing, "it requests ran/new, and lacks it now: Waiting", nil, func(s *Snapshot) {
 		s.Pods[0].Lacking = []Lack{{Network: "ran/new", State: "Waiting"}}
 	}},
-	{NetworkAdded, "it has net3 (ran/more), and had not", nil, func(s *Snapshot) {
+	{NetworkAdded, "it has net3 (ran/more), and did not have it before", nil, func(s *Snapshot) {
 		s.Pods[0].Interfaces = append(s.Pods[0].Interfaces, Interface{Network: "ran/more", Name: "net3"})
 	}},
-	{NetworkAdded, "it has interface dummy0 (dummy), and had not", nil, func(s *Snapshot) {
-		s.Pods[0].Seen.Links = append(s.Pods[0].Seen.Links, probe.Link{Name: "dummy0", Kind: "dummy"})
+	{NetworkAdded, "it has interface dummy0 (dummy), and did not have it before", nil, func(s *Snapshot) {
+		s.Pods[0].Observed.Links = append(s.Pods[0].Observed.Links, probe.Link{Name: "dummy0", Kind: "dummy"})
 	}},
 	{Renamed, "f1 (ran/f1) is net1 now", nil, func(s *Snapshot) {
-		s.Pods[0].Interfaces[1].Name, s.Pods[0].Seen.Links[1].Name = "net1", "net1"
-		for i := range s.Pods[0].Seen.Routes {
-			s.Pods[0].Seen.Routes[i].Interface = strings.Replace(s.Pods[0].Seen.Routes[i].Interface, "f1", "net1", 1)
+		s.Pods[0].Interfaces[1].Name, s.Pods[0].Observed.Links[1].Name = "net1", "net1"
+		for i := range s.Pods[0].Observed.Routes {
+			s.Pods[0].Observed.Routes[i].Interface = strings.Replace(s.Pods[0].Observed.Routes[i].Interface, "f1", "net1", 1)
 		}
 	}},
 	{OrderOther, "were f1 (ran/f1), net2 (ran/vf), and are net2 (ran/vf), f1 (ran/f1)", nil, func(s *Snapshot) { slices.Reverse(s.Pods[0].Interfaces[1:]) }},
 	{DefaultOther, "was eth0 (cbr0), and is eth0 (k8s-pod-network)", nil, func(s *Snapshot) { s.Pods[0].Interfaces[0].Network = "k8s-pod-network" }},
 	{DefaultOther, "does not have the default network", nil, func(s *Snapshot) { s.Pods[0].Interfaces = s.Pods[0].Interfaces[1:] }},
-	{CheckFailed, "f1 (ran/f1) is not as it was made: no address", nil, func(s *Snapshot) { s.Pods[0].Interfaces[1].Problem = "no address" }},
+	{CheckFailed, "f1 (ran/f1) fails its CHECK: no address", nil, func(s *Snapshot) { s.Pods[0].Interfaces[1].Problem = "no address" }},
 
 	{MACLost, "was 02:00:00:00:00:07, and is 02:00:00:00:00:08", nil, func(s *Snapshot) { s.Pods[0].Interfaces[1].MAC = "02:00:00:00:00:08" }},
 	{MACLost, "of net2 (ran/vf)", func(s *Snapshot) { s.Networks[1].MAC = "1e:00:00:00:00:01" }, func(s *Snapshot) { s.Pods[0].Interfaces[2].MAC = "1e:00:00:00:00:02" }},
 	{MACOther, "was 1e:00:00:00:00:01", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].MAC = "1e:00:00:00:00:02" }},
-	{MTUOther, "the MTU of f1 (ran/f1) was 9000, and is 1500", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[1].MTU = 1500 }},
-	{MTUOther, "was 9000, and is 1500", unseen, func(s *Snapshot) { unseen(s); s.Pods[0].Interfaces[1].MTU = 1500 }},
+	{MTUOther, "the MTU of f1 (ran/f1) was 9000, and is 1500", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[1].MTU = 1500 }},
+	{MTUOther, "was 9000, and is 1500", notObserved, func(s *Snapshot) { notObserved(s); s.Pods[0].Interfaces[1].MTU = 1500 }},
 	{AddressLost, "was 10.3.0.7, and is 10.3.0.8", nil, func(s *Snapshot) { s.Pods[0].Interfaces[1].IPs[0] = "10.3.0.8" }},
-	{AddressLost, "had 10.6.0.10, and nothing in its place", func(s *Snapshot) { s.Networks[1].Static = []string{"10.6.0.10"} }, func(s *Snapshot) { s.Pods[0].Interfaces[2].IPs = nil }},
+	{AddressLost, "lost 10.6.0.10", func(s *Snapshot) { s.Networks[1].Static = []string{"10.6.0.10"} }, func(s *Snapshot) { s.Pods[0].Interfaces[2].IPs = nil }},
 	{AddressOther, "was fd03::7, and is fd03::8", nil, func(s *Snapshot) { s.Pods[0].Interfaces[1].IPs[1] = "fd03::8" }},
 	{AddressOther, "was 10.6.0.10, and is 10.6.0.11", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].IPs[0] = "10.6.0.11" }},
 	{SubnetOther, "was 10.6.0.10, and is 10.7.0.10", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].IPs[0] = "10.7.0.10" }},
-	{SubnetUnknown, "was 10.6.0.10, and is 10.6.0.11", unseen, func(s *Snapshot) { unseen(s); s.Pods[0].Interfaces[2].IPs[0] = "10.6.0.11" }},
-	{AddressFewer, "had fd03::7, and nothing in its place", nil, func(s *Snapshot) { s.Pods[0].Interfaces[1].IPs = []string{"10.3.0.7"} }},
-	{AddressAdded, "has fd06::1, and had not", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].IPs = append(s.Pods[0].Interfaces[2].IPs, "fd06::1") }},
-	{DNSOther, "was servers 10.3.0.1, and is not there", nil, func(s *Snapshot) { s.Pods[0].Interfaces[1].DNS = nil }},
+	{SubnetUnknown, "was 10.6.0.10, and is 10.6.0.11", notObserved, func(s *Snapshot) { notObserved(s); s.Pods[0].Interfaces[2].IPs[0] = "10.6.0.11" }},
+	{AddressFewer, "lost fd03::7", nil, func(s *Snapshot) { s.Pods[0].Interfaces[1].IPs = []string{"10.3.0.7"} }},
+	{AddressAdded, "has fd06::1, and did not have it before", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].IPs = append(s.Pods[0].Interfaces[2].IPs, "fd06::1") }},
+	{DNSOther, "was servers 10.3.0.1, and is absent", nil, func(s *Snapshot) { s.Pods[0].Interfaces[1].DNS = nil }},
 
-	{DeviceLost, "had a device (pci 0000:03:02.0), and none is told now", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].Device = nil }},
+	{DeviceLost, "had a device (pci 0000:03:02.0), and has none now", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].Device = nil }},
 	{DeviceLost, "was pci, and is vdpa", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].Device.Type = "vdpa" }},
-	{DeviceLost, "had RDMA device mlx5_2, and has none", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].Device.RDMA = "" }},
-	{DevicePinned, "was 0000:03:02.0, and is 0000:03:02.5", func(s *Snapshot) { s.Pods[0].Interfaces[2].Asked = &Asked{DeviceID: "0000:03:02.0"} }, otherDevice},
+	{DeviceLost, "had RDMA device mlx5_2, and has none now", nil, func(s *Snapshot) { s.Pods[0].Interfaces[2].Device.RDMA = "" }},
+	{DevicePinned, "was 0000:03:02.0, and is 0000:03:02.5", func(s *Snapshot) { s.Pods[0].Interfaces[2].Requested = &Requested{DeviceID: "0000:03:02.0"} }, otherDevice},
 	{DeviceOther, "was 0000:03:02.0, and is 0000:03:02.5", nil, otherDevice},
-	{VariableLost, "NCCL_SOCKET_IFNAME is missing in container du", nil, func(s *Snapshot) { s.Pods[0].Seen.Env = s.Pods[0].Seen.Env[1:] }},
-	{VariableLost, "PCIDEVICE_INTEL_COM_SRIOV is missing", unseen, func(s *Snapshot) { unseen(s); s.Pods[0].Env = nil }},
+	{VariableLost, "NCCL_SOCKET_IFNAME is missing in container du", nil, func(s *Snapshot) { s.Pods[0].Observed.Env = s.Pods[0].Observed.Env[1:] }},
+	{VariableLost, "PCIDEVICE_INTEL_COM_SRIOV is missing", notObserved, func(s *Snapshot) { notObserved(s); s.Pods[0].Env = nil }},
 	{VariableOther, "was 0000:03:02.0, and is 0000:03:02.5", nil, func(s *Snapshot) {
-		s.Pods[0].Seen.Env[1].Value, s.Pods[0].Seen.Env[2].Value = "0000:03:02.5", `{"0000:03:02.5": {}}`
+		s.Pods[0].Observed.Env[1].Value, s.Pods[0].Observed.Env[2].Value = "0000:03:02.5", `{"0000:03:02.5": {}}`
 	}},
-	{VariableCount, "was 0000:03:02.0, and is 0000:03:02.0,0000:03:02.1", nil, func(s *Snapshot) { s.Pods[0].Seen.Env[1].Value += ",0000:03:02.1" }},
-	{VariableCount, "described 1 devices, and describes 0", nil, func(s *Snapshot) { s.Pods[0].Seen.Env[2].Value = "{}" }},
-	{VariableValue, "was f1, and is eth0", nil, func(s *Snapshot) { s.Pods[0].Seen.Env[0].Value = "eth0" }},
-	{FunctionOther, "vlan 6, spoof check false, trust false, link auto, and is driver iavf, vlan 0", nil, func(s *Snapshot) { s.Pods[0].Seen.VFs[0].VLAN = 0 }},
-	{FunctionOther, "a virtual function was driver iavf", func(s *Snapshot) { s.Pods[0].Seen.VFs[0].PCI = "0000:09:00.1" }, func(s *Snapshot) {
-		s.Pods[0].Seen.VFs[0].PCI, s.Pods[0].Seen.VFs[0].Driver = "0000:09:00.2", "vfio-pci"
+	{VariableCount, "was 0000:03:02.0, and is 0000:03:02.0,0000:03:02.1", nil, func(s *Snapshot) { s.Pods[0].Observed.Env[1].Value += ",0000:03:02.1" }},
+	{VariableCount, "described 1 devices, and describes 0", nil, func(s *Snapshot) { s.Pods[0].Observed.Env[2].Value = "{}" }},
+	{VariableValue, "was f1, and is eth0", nil, func(s *Snapshot) { s.Pods[0].Observed.Env[0].Value = "eth0" }},
+	{FunctionOther, "vlan 6, spoof check false, trust false, link auto, and is driver iavf, vlan 0", nil, func(s *Snapshot) { s.Pods[0].Observed.VFs[0].VLAN = 0 }},
+	{FunctionOther, "a virtual function was driver iavf", func(s *Snapshot) { s.Pods[0].Observed.VFs[0].PCI = "0000:09:00.1" }, func(s *Snapshot) {
+		s.Pods[0].Observed.VFs[0].PCI, s.Pods[0].Observed.VFs[0].Driver = "0000:09:00.2", "vfio-pci"
 	}},
 
 	{LinkMissing, "interface net2 (device) is not in the pod", nil, func(s *Snapshot) {
@@ -100,54 +100,54 @@ var changes = []struct {
 		withoutVF(s)
 		s.Pods[0].Interfaces = interfaces
 	}},
-	{LinkKind, "the kind of f1 was macvlan, and is ipvlan", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[1].Kind = "ipvlan" }},
-	{LinkKind, "the VLAN of f1 was 0, and is 7", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[1].VLAN = 7 }},
-	{LinkDown, "the state of f1 was up, and is down", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[1].Up = false }},
-	{LinkDown, "is up without a carrier", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[1].Running = false }},
-	{LinkFlags, "promiscuous mode of f1 was false, and is true", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[1].Promiscuous = true }},
-	{HostSide, "what is below eth0 was veth1, and is veth2", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[0].Lower = "veth2" }},
-	{HostBelow, "what is below f1 was eth1, and is eth9", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[1].Lower = "eth9" }},
-	{HostBelow, "eth0 is a part of was cni0, and is br0", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[0].LowerMaster = "br0" }},
-	{PrefixOther, "was /24,/64, and is /16,/64", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[1].Addresses[0] = "10.3.0.7/16" }},
+	{LinkKind, "the kind of f1 was macvlan, and is ipvlan", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[1].Kind = "ipvlan" }},
+	{LinkKind, "the VLAN of f1 was 0, and is 7", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[1].VLAN = 7 }},
+	{LinkDown, "the state of f1 was up, and is down", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[1].Up = false }},
+	{LinkDown, "is up without a carrier", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[1].Running = false }},
+	{LinkFlags, "promiscuous mode of f1 was false, and is true", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[1].Promiscuous = true }},
+	{HostSide, "the lower device of eth0 was veth1, and is veth2", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[0].Lower = "veth2" }},
+	{HostBelow, "the lower device of f1 was eth1, and is eth9", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[1].Lower = "eth9" }},
+	{HostBelow, "the master of the host's end of eth0 was cni0, and is br0", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[0].LowerMaster = "br0" }},
+	{PrefixOther, "was /24,/64, and is /16,/64", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[1].Addresses[0] = "10.3.0.7/16" }},
 
 	{DefaultRoute, "was the default network, and is the default network; f1 via 10.3.0.1", nil, func(s *Snapshot) {
 		s.Pods[0].Interfaces[1].Gateways = []string{"10.3.0.1"}
 	}},
-	{DefaultRoute, "the route is missing: default through the default network", nil, func(s *Snapshot) { s.Pods[0].Seen.Routes = s.Pods[0].Seen.Routes[1:] }},
-	{DefaultRetold, "was the default network, and is 10.3.0.1", func(s *Snapshot) { s.Pods[0].Interfaces[1].Asked.DefaultRoute = &[]string{"10.3.0.1"} }, func(s *Snapshot) {
+	{DefaultRoute, "the route is missing: default through the default network", nil, func(s *Snapshot) { s.Pods[0].Observed.Routes = s.Pods[0].Observed.Routes[1:] }},
+	{DefaultStatus, "was the default network, and is 10.3.0.1", func(s *Snapshot) { s.Pods[0].Interfaces[1].Requested.DefaultRoute = &[]string{"10.3.0.1"} }, func(s *Snapshot) {
 		s.Pods[0].Interfaces[0].Gateways, s.Pods[0].Interfaces[1].Gateways = nil, []string{"10.3.0.1"}
-		s.Pods[0].Interfaces[1].Asked.DefaultRoute = &[]string{"10.3.0.1"}
+		s.Pods[0].Interfaces[1].Requested.DefaultRoute = &[]string{"10.3.0.1"}
 	}},
-	{RouteMissing, "10.50.0.0/16 via 10.3.0.1 dev f1 src its address on f1", nil, func(s *Snapshot) { s.Pods[0].Seen.Routes = slices.Delete(s.Pods[0].Seen.Routes, 2, 3) }},
-	{RouteMissing, "default via 10.6.0.1 dev net2 table 100", nil, func(s *Snapshot) { s.Pods[0].Seen.Routes = s.Pods[0].Seen.Routes[:3] }},
+	{RouteMissing, "10.50.0.0/16 via 10.3.0.1 dev f1 src its address on f1", nil, func(s *Snapshot) { s.Pods[0].Observed.Routes = slices.Delete(s.Pods[0].Observed.Routes, 2, 3) }},
+	{RouteMissing, "default via 10.6.0.1 dev net2 table 100", nil, func(s *Snapshot) { s.Pods[0].Observed.Routes = s.Pods[0].Observed.Routes[:3] }},
 	{RouteAdded, "blackhole 10.60.0.0/16 metric 5", nil, func(s *Snapshot) {
-		s.Pods[0].Seen.Routes = append(s.Pods[0].Seen.Routes, probe.Route{Table: 254, To: "10.60.0.0/16", Type: "blackhole", Metric: 5})
+		s.Pods[0].Observed.Routes = append(s.Pods[0].Observed.Routes, probe.Route{Table: 254, To: "10.60.0.0/16", Type: "blackhole", Metric: 5})
 	}},
-	{RuleMissing, "32765: from its address on net2 table 100", nil, func(s *Snapshot) { s.Pods[0].Seen.Rules = s.Pods[0].Seen.Rules[:3] }},
+	{RuleMissing, "32765: from its address on net2 table 100", nil, func(s *Snapshot) { s.Pods[0].Observed.Rules = s.Pods[0].Observed.Rules[:3] }},
 	{RuleAdded, "5: not from all to 10.0.0.0/8 oif f1 fwmark 0x1/0xff table 7 (IPv6)", nil, func(s *Snapshot) {
-		s.Pods[0].Seen.Rules = append(s.Pods[0].Seen.Rules, probe.Rule{Priority: 5, Not: true, To: "10.0.0.0/8", Out: "f1", Mark: 1, Mask: 255, Table: 7, IPv6: true})
+		s.Pods[0].Observed.Rules = append(s.Pods[0].Observed.Rules, probe.Rule{Priority: 5, Not: true, To: "10.0.0.0/8", Out: "f1", Mark: 1, Mask: 255, Table: 7, IPv6: true})
 	}},
-	{SysctlTuned, "ipv4.arp_filter of f1 was 1, and is 0", nil, func(s *Snapshot) { s.Pods[0].Seen.Links[1].Sysctls["ipv4.arp_filter"] = "0" }},
+	{SysctlTuned, "ipv4.arp_filter of f1 was 1, and is 0", nil, func(s *Snapshot) { s.Pods[0].Observed.Links[1].Sysctls["ipv4.arp_filter"] = "0" }},
 	{SysctlOther, "net.core.somaxconn was 4096, and is 128", func(s *Snapshot) { s.Networks[0].Plugins = nil }, func(s *Snapshot) {
-		s.Networks[0].Plugins, s.Pods[0].Seen.Sysctls["net.core.somaxconn"] = nil, "128"
+		s.Networks[0].Plugins, s.Pods[0].Observed.Sysctls["net.core.somaxconn"] = nil, "128"
 	}},
 
-	{NADMissing, "not there any more", nil, func(s *Snapshot) { s.Networks[0].Missing = true }},
-	{NADOther, "its configuration is another one", nil, func(s *Snapshot) { s.Networks[0].Digest = "d9" }},
-	{NADOther, `it draws from pool "intel.com/sriov", now from ""`, nil, func(s *Snapshot) { s.Networks[1].Pool = "" }},
+	{NADMissing, "was deleted", nil, func(s *Snapshot) { s.Networks[0].Missing = true }},
+	{NADOther, "its configuration changed", nil, func(s *Snapshot) { s.Networks[0].Digest = "d9" }},
+	{NADOther, `its resource pool was "intel.com/sriov", and is ""`, nil, func(s *Snapshot) { s.Networks[1].Pool = "" }},
 }
 
-func unseen(s *Snapshot) { s.Nodes, s.Pods[0].Seen = nil, nil }
+func notObserved(s *Snapshot) { s.Nodes, s.Pods[0].Observed = nil, nil }
 
-// withoutVF takes away net2 with all that goes through it.
+// withoutVF removes net2 with its routes and rules.
 func withoutVF(s *Snapshot) {
 	p := &s.Pods[0]
-	p.Interfaces, p.Seen.Links, p.Seen.Routes, p.Seen.Rules = p.Interfaces[:2], p.Seen.Links[:2], p.Seen.Routes[:3], p.Seen.Rules[:3]
+	p.Interfaces, p.Observed.Links, p.Observed.Routes, p.Observed.Rules = p.Interfaces[:2], p.Observed.Links[:2], p.Observed.Routes[:3], p.Observed.Rules[:3]
 }
 
 // otherDevice gives net2 another virtual function that is set the same.
 func otherDevice(s *Snapshot) {
-	s.Pods[0].Interfaces[2].Device.PCI, s.Pods[0].Seen.Links[2].PCI, s.Pods[0].Seen.VFs[0].PCI = "0000:03:02.5", "0000:03:02.5", "0000:03:02.5"
+	s.Pods[0].Interfaces[2].Device.PCI, s.Pods[0].Observed.Links[2].PCI, s.Pods[0].Observed.VFs[0].PCI = "0000:03:02.5", "0000:03:02.5", "0000:03:02.5"
 }
 
 func compared(t *testing.T, was, now *Snapshot, o Options) *Report {
@@ -180,17 +180,17 @@ func TestCompare(t *testing.T) {
 						t.Errorf("%s is a %s, want %s", d.Code, d.Severity, rule.Severity)
 					}
 				case d.Code != test.code && d.Severity != Expected:
-					t.Errorf("it also says %s: %s", d.Code, d.Message)
+					t.Errorf("unexpected difference %s: %s", d.Code, d.Message)
 				}
 			}
 			if !found {
-				t.Errorf("it does not say so, but %+v", r.Differences)
+				t.Errorf("the difference is missing; found %+v", r.Differences)
 			}
 		})
 	}
 }
 
-// Each code is seen.
+// Every code has a test.
 func TestAllCodesAreTested(t *testing.T) {
 	for _, r := range rules {
 		if !slices.ContainsFunc(changes, func(c struct {
@@ -202,7 +202,7 @@ func TestAllCodesAreTested(t *testing.T) {
 		) bool {
 			return c.code == r.Code
 		}) {
-			t.Errorf("%s is never seen", r.Code)
+			t.Errorf("%s has no test", r.Code)
 		}
 	}
 }
@@ -215,8 +215,8 @@ func TestCompareTheSame(t *testing.T) {
 	}
 }
 
-// A pod that was made anew as one expects has nothing but expected differences.
-func TestCompareAnew(t *testing.T) {
+// A pod that was recreated as a move does has expected differences only.
+func TestCompareRecreated(t *testing.T) {
 	now := copyOf(t, sample())
 	p := &now.Pods[0]
 	p.UID, p.Node = "u9", "n2"
@@ -227,11 +227,11 @@ func TestCompareAnew(t *testing.T) {
 	p.Interfaces[0] = Interface{Network: "cbr0", Name: "eth0", Default: true, IPs: []string{"10.98.2.9"}, MAC: "0a:00:00:00:00:09", Gateways: []string{"10.98.2.1"}}
 	p.Interfaces[2].IPs, p.Interfaces[2].MAC = []string{"10.6.0.12"}, "1e:00:00:00:00:02"
 	otherDevice(now)
-	p.Seen.Links[0].Lower, p.Seen.Links[0].Addresses = "veth9", []string{"10.98.2.9/24"}
-	p.Seen.Links[2].Addresses = []string{"10.6.0.12/24"}
-	p.Seen.Routes[0].Via = "10.98.2.1"
-	p.Seen.Rules[3].From = "10.6.0.12/32"
-	p.Seen.Env[1].Value, p.Seen.Env[2].Value = "0000:03:02.5", `{"0000:03:02.5": {}}`
+	p.Observed.Links[0].Lower, p.Observed.Links[0].Addresses = "veth9", []string{"10.98.2.9/24"}
+	p.Observed.Links[2].Addresses = []string{"10.6.0.12/24"}
+	p.Observed.Routes[0].Via = "10.98.2.1"
+	p.Observed.Rules[3].From = "10.6.0.12/32"
+	p.Observed.Env[1].Value, p.Observed.Env[2].Value = "0000:03:02.5", `{"0000:03:02.5": {}}`
 	p.Env[0].Value = "0000:03:02.5"
 	r := compared(t, sample(), now, Options{})
 	if r.Summary.Blocker+r.Summary.Warning > 0 || r.Summary.Expected == 0 {
@@ -248,7 +248,7 @@ func TestCompareAnew(t *testing.T) {
 func TestCompareOptions(t *testing.T) {
 	now := copyOf(t, sample())
 	now.Pods[0].UID, now.Pods[0].HostNetwork = "u9", true
-	r := compared(t, sample(), now, Options{Ignore: []Code{PodAnew}})
+	r := compared(t, sample(), now, Options{Ignore: []Code{PodRecreated}})
 	if r.Summary.Ignored != 1 || r.Summary.Expected != 0 || r.Summary.Blocker != 1 || len(r.Differences) != 1 {
 		t.Errorf("ignoring one: %+v", r.Summary)
 	}
@@ -266,11 +266,11 @@ func TestCompareOptions(t *testing.T) {
 	if r := compared(t, sample(), now, Options{}); r.Summary.Missing != 0 {
 		t.Errorf("of one namespace: %+v", r.Summary)
 	}
-	if _, err := Compare(sample(), now, Options{Namespace: "shop"}); err == nil || !strings.Contains(err.Error(), "one is of namespace ran only") {
+	if _, err := Compare(sample(), now, Options{Namespace: "shop"}); err == nil || !strings.Contains(err.Error(), "one has namespace ran only, not shop") {
 		t.Errorf("the error is %v", err)
 	}
 	now.Selector = "app=x"
-	if _, err := Compare(sample(), now, Options{}); err == nil || !strings.Contains(err.Error(), `with labels ""`) {
+	if _, err := Compare(sample(), now, Options{}); err == nil || !strings.Contains(err.Error(), `selects pods by ""`) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -1,114 +1,122 @@
 package snapshot
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// interfaces compares two that stand for each other.
-func (c *podComparison) interfaces(p pairOf) {
-	if p.now.Problem != "" && p.was.Problem == "" {
-		c.add(CheckFailed, p.was, "", p.now.Problem, "%s is not as it was made: %s", p.was.label(), p.now.Problem)
-	}
-	c.mac(p)
-	if was, now := c.mtu(c.was, p.was), c.mtu(c.now, p.now); was != 0 && now != 0 {
-		c.changed(MTUOther, p.was, "the MTU of "+p.was.label(), strconv.Itoa(was), strconv.Itoa(now))
-	}
-	c.addresses(p)
-	c.dns(p)
-	c.device(p)
+// interfaceComparison compares an interface with its successor.
+type interfaceComparison struct {
+	pair *podPair
+	*podDifferences
+	was, now *Interface
 }
 
-// mtu is the one that the node saw or, where nobody has looked, that status
-// tells; only newer plugins do.
-func (c *podComparison) mtu(p *Pod, n *Interface) int {
-	if p.Seen != nil {
-		if l := p.Seen.link(n.Name); l != nil && c.bothSeen() {
+// compare compares everything about the two interfaces but their names.
+func (c *interfaceComparison) compare() {
+	if c.now.Problem != "" && c.was.Problem == "" {
+		c.add(CheckFailed, c.was, "", c.now.Problem, "%s fails its CHECK: %s", c.was.label(), c.now.Problem)
+	}
+	c.mac()
+	if was, now := c.mtu(c.pair.was, c.was), c.mtu(c.pair.now, c.now); was != 0 && now != 0 {
+		c.changed(MTUOther, c.was, "the MTU of "+c.was.label(), strconv.Itoa(was), strconv.Itoa(now))
+	}
+	c.addresses()
+	c.changed(DNSOther, c.was, "the DNS of "+c.was.label(), c.was.DNS.String(), c.now.DNS.String())
+	c.device()
+}
+
+// mtu returns the MTU that the node observed, if both nodes did, or else the one in
+// network-status, which only newer plugins report.
+func (c *interfaceComparison) mtu(p *Pod, n *Interface) int {
+	if c.pair.observed() {
+		if l := p.Observed.link(n.Name); l != nil {
 			return l.MTU
 		}
 	}
 	return n.MTU
 }
 
-func (c *podComparison) bothSeen() bool { return c.was.Seen != nil && c.now.Seen != nil }
+// mac compares MAC addresses.
+func (c *interfaceComparison) mac() {
+	was, now := macOf(c.pair.was, c.was), macOf(c.pair.now, c.now)
+	if was == "" || now == "" || was == now {
+		return
+	}
+	code := MACOther
+	if strings.EqualFold(c.requestedMAC(), was) {
+		code = MACLost
+	}
+	c.changed(code, c.was, "the MAC address of "+c.was.label(), was, now)
+}
 
-// macOf is the one that status tells, or else the node.
+// macOf returns the MAC address in network-status, or else the one that the node
+// observed.
 func macOf(p *Pod, n *Interface) string {
 	mac := n.MAC
-	if mac == "" && p.Seen != nil {
-		if l := p.Seen.link(n.Name); l != nil {
+	if mac == "" && p.Observed != nil {
+		if l := p.Observed.link(n.Name); l != nil {
 			mac = l.MAC
 		}
 	}
 	return strings.ToLower(mac)
 }
 
-func (c *podComparison) mac(p pairOf) {
-	was, now := macOf(c.was, p.was), macOf(c.now, p.now)
-	if was == "" || now == "" || was == now {
-		return
+// requestedMAC returns the MAC address that the pod or the network's configuration
+// requests.
+func (c *interfaceComparison) requestedMAC() string {
+	if c.was.Requested != nil && c.was.Requested.MAC != "" {
+		return c.was.Requested.MAC
 	}
-	code := MACOther
-	if asked := c.askedMAC(p); strings.EqualFold(asked, was) {
-		code = MACLost
-	}
-	c.changed(code, p.was, "the MAC address of "+p.was.label(), was, now)
-}
-
-// askedMAC is the one that the pod or the network's configuration asked for.
-func (c *podComparison) askedMAC(p pairOf) string {
-	if p.was.Asked != nil && p.was.Asked.MAC != "" {
-		return p.was.Asked.MAC
-	}
-	if n := c.comparison.was.network(p.was.Network); n != nil {
+	if n := c.pair.wasIn.network(c.was.Network); n != nil {
 		return n.MAC
 	}
 	return ""
 }
 
-// addresses compares them without their order: the kernel's and a plugin's
-// differ.
-func (c *podComparison) addresses(p pairOf) {
-	was, now := addressesOf(p.was.IPs), addressesOf(p.now.IPs)
+// addresses compares addresses regardless of their order, which the kernel and plugins
+// choose differently.
+func (c *interfaceComparison) addresses() {
+	was, now := addressesOf(c.was.IPs), addressesOf(c.now.IPs)
 	lost := slices.DeleteFunc(slices.Clone(was), func(a netip.Addr) bool { return slices.Contains(now, a) })
 	gained := slices.DeleteFunc(slices.Clone(now), func(a netip.Addr) bool { return slices.Contains(was, a) })
-	asked := c.askedAddresses(p)
+	requested := c.requestedAddresses()
 	for _, a := range lost {
 		i := slices.IndexFunc(gained, func(b netip.Addr) bool { return a.Is4() == b.Is4() })
 		if i < 0 {
-			code, text := AddressFewer, "%s had %s, and nothing in its place"
-			if slices.Contains(asked, a) {
+			code := AddressFewer
+			if slices.Contains(requested, a) {
 				code = AddressLost
 			}
-			c.add(code, p.was, a.String(), "", text, p.was.label(), a)
+			c.add(code, c.was, a.String(), "", "%s lost %s, and has no other address in its place", c.was.label(), a)
 			continue
 		}
 		b := gained[i]
 		gained = slices.Delete(gained, i, i+1)
-		c.addressChanged(p, a, b, slices.Contains(asked, a))
+		c.addressChanged(a, b, slices.Contains(requested, a))
 	}
 	for _, b := range gained {
-		c.add(AddressAdded, p.was, "", b.String(), "%s has %s, and had not", p.was.label(), b)
+		c.add(AddressAdded, c.was, "", b.String(), "%s has %s, and did not have it before", c.was.label(), b)
 	}
 }
 
-func (c *podComparison) addressChanged(p pairOf, was, now netip.Addr, asked bool) {
+// addressChanged records another address of the same family.
+func (c *interfaceComparison) addressChanged(was, now netip.Addr, requested bool) {
 	code := SubnetUnknown
-	switch same, known := sameSubnet(c.subnets(p), was, now); {
-	case asked:
+	switch same, known := sameSubnet(c.subnets(), was, now); {
+	case requested:
 		code = AddressLost
 	case known && same:
 		code = AddressOther
 	case known:
 		code = SubnetOther
 	}
-	c.changed(code, p.was, "the address of "+p.was.label(), was.String(), now.String())
+	c.changed(code, c.was, "the address of "+c.was.label(), was.String(), now.String())
 }
 
-// addressesOf reads them; those of the link alone are everybody's own.
+// addressesOf parses addresses, without link-local ones.
 func addressesOf(texts []string) []netip.Addr {
 	var out []netip.Addr
 	for _, t := range texts {
@@ -119,27 +127,27 @@ func addressesOf(texts []string) []netip.Addr {
 	return out
 }
 
-// askedAddresses are those that the pod asked for or that every pod of the
-// network has.
-func (c *podComparison) askedAddresses(p pairOf) []netip.Addr {
+// requestedAddresses returns the addresses that the pod requests, and those that every
+// pod of the network has.
+func (c *interfaceComparison) requestedAddresses() []netip.Addr {
 	var texts []string
-	if p.was.Asked != nil {
-		texts = append(texts, p.was.Asked.IPs...)
+	if c.was.Requested != nil {
+		texts = append(texts, c.was.Requested.IPs...)
 	}
-	if n := c.comparison.was.network(p.was.Network); n != nil {
+	if n := c.pair.wasIn.network(c.was.Network); n != nil {
 		texts = append(texts, n.Static...)
 	}
 	return addressesOf(texts)
 }
 
-// subnets are all that are known of an interface's network.
-func (c *podComparison) subnets(p pairOf) []netip.Prefix {
+// subnets returns all known subnets of the interface's network.
+func (c *interfaceComparison) subnets() []netip.Prefix {
 	var texts []string
 	for _, side := range []struct {
 		snapshot *Snapshot
 		pod      *Pod
 		of       *Interface
-	}{{c.comparison.was, c.was, p.was}, {c.comparison.now, c.now, p.now}} {
+	}{{c.pair.wasIn, c.pair.was, c.was}, {c.pair.nowIn, c.pair.now, c.now}} {
 		if n := side.snapshot.network(side.of.Network); n != nil {
 			texts = append(texts, n.Subnets...)
 		}
@@ -148,8 +156,8 @@ func (c *podComparison) subnets(p pairOf) []netip.Prefix {
 				texts = append(texts, d.IPs...)
 			}
 		}
-		if side.pod.Seen != nil {
-			if l := side.pod.Seen.link(side.of.Name); l != nil {
+		if side.pod.Observed != nil {
+			if l := side.pod.Observed.link(side.of.Name); l != nil {
 				texts = append(texts, l.Addresses...)
 			}
 		}
@@ -163,8 +171,8 @@ func (c *podComparison) subnets(p pairOf) []netip.Prefix {
 	return out
 }
 
-// sameSubnet reports whether two addresses are of one subnet, as far as the
-// subnets that are known tell.
+// sameSubnet reports whether two addresses are in one subnet. known is false if neither
+// is in a known one.
 func sameSubnet(subnets []netip.Prefix, a, b netip.Addr) (same, known bool) {
 	for _, s := range subnets {
 		if s.Contains(a) && s.Contains(b) {
@@ -175,11 +183,7 @@ func sameSubnet(subnets []netip.Prefix, a, b netip.Addr) (same, known bool) {
 	return false, known
 }
 
-func (c *podComparison) dns(p pairOf) {
-	c.changed(DNSOther, p.was, "the DNS of "+p.was.label(), p.was.DNS.String(), p.now.DNS.String())
-}
-
-// String is one line; empty for nothing.
+// String renders the settings in one line; empty for nil.
 func (d *DNS) String() string {
 	if d == nil {
 		return ""
@@ -199,100 +203,27 @@ func (d *DNS) String() string {
 	return strings.Join(parts, "; ")
 }
 
-func (c *podComparison) device(p pairOf) {
-	was, now := p.was.Device, p.now.Device
+// device compares the devices below the interfaces.
+func (c *interfaceComparison) device() {
+	was, now := c.was.Device, c.now.Device
 	if was == nil {
 		return
 	}
 	if now == nil {
-		c.add(DeviceLost, p.was, was.Type, "", "%s had a device (%s %s), and none is told now", p.was.label(), was.Type, was.PCI)
+		c.add(DeviceLost, c.was, was.Type, "", "%s had a device (%s %s), and has none now", c.was.label(), was.Type, was.PCI)
 		return
 	}
-	c.changed(DeviceLost, p.was, "the type of the device of "+p.was.label(), was.Type, now.Type)
+	c.changed(DeviceLost, c.was, "the type of the device of "+c.was.label(), was.Type, now.Type)
 	if was.RDMA != "" && now.RDMA == "" {
-		c.add(DeviceLost, p.was, was.RDMA, "", "%s had RDMA device %s, and has none", p.was.label(), was.RDMA)
+		c.add(DeviceLost, c.was, was.RDMA, "", "%s had RDMA device %s, and has none now", c.was.label(), was.RDMA)
 	}
-	if was.Mode != now.Mode {
-		c.changed(DeviceLost, p.was, "the mode of the device of "+p.was.label(), was.Mode, now.Mode)
-	}
+	c.changed(DeviceLost, c.was, "the mode of the device of "+c.was.label(), was.Mode, now.Mode)
 	if was.PCI == now.PCI {
 		return
 	}
 	code := DeviceOther
-	if p.was.Asked != nil && p.was.Asked.DeviceID != "" && strings.EqualFold(p.was.Asked.DeviceID, was.PCI) {
+	if c.was.Requested != nil && c.was.Requested.DeviceID != "" && strings.EqualFold(c.was.Requested.DeviceID, was.PCI) {
 		code = DevicePinned
 	}
-	c.changed(code, p.was, "the device of "+p.was.label(), was.PCI, now.PCI)
-}
-
-// defaultRoute compares the way out of the pod, by what it asked for or else by
-// what status tells.
-func (c *podComparison) defaultRoute() {
-	both := defaultEntry(c.was) != nil && defaultEntry(c.now) != nil
-	was, now := c.wayOut(c.was, both), c.wayOut(c.now, both)
-	if was != now {
-		c.defaultTold = true
-		c.changed(DefaultRoute, nil, "the default route", was, now)
-		return
-	}
-	if was, now := told(c.was, both), told(c.now, both); was != now {
-		c.changed(DefaultRetold, nil, "what network-status says of the default route", was, now)
-	}
-}
-
-// wayOut is by which interfaces a pod's default routes leave, in words. The
-// default network's gateway is the node's.
-func (c *podComparison) wayOut(p *Pod, withDefault bool) string {
-	var out []string
-	for _, n := range attached(p) {
-		if n.Asked != nil && n.Asked.DefaultRoute != nil {
-			out = append(out, fmt.Sprintf("%s via %s", c.oldName(n, p), strings.Join(*n.Asked.DefaultRoute, ",")))
-		}
-	}
-	if len(out) > 0 {
-		return strings.Join(out, "; ")
-	}
-	return c.gateways(p, withDefault)
-}
-
-// gateways are those that status tells.
-func (c *podComparison) gateways(p *Pod, withDefault bool) string {
-	var out []string
-	for i := range p.Interfaces {
-		n := &p.Interfaces[i]
-		switch {
-		case len(n.Gateways) == 0:
-		case !n.Default:
-			out = append(out, fmt.Sprintf("%s via %s", c.oldName(n, p), strings.Join(n.Gateways, ",")))
-		case withDefault:
-			out = append(out, "the default network")
-		}
-	}
-	return strings.Join(out, "; ")
-}
-
-// oldName is what an interface was called: that it is renamed is told already.
-func (c *podComparison) oldName(n *Interface, of *Pod) string {
-	if of == c.now {
-		for _, p := range c.pairs {
-			if p.now == n {
-				return p.was.Name
-			}
-		}
-	}
-	return n.Name
-}
-
-// told is what network-status has of gateways, word for word.
-func told(p *Pod, withDefault bool) string {
-	var out []string
-	for _, n := range p.Interfaces {
-		if n.Default && withDefault && len(n.Gateways) > 0 {
-			out = append(out, "the default network")
-		}
-		if !n.Default && len(n.Gateways) > 0 {
-			out = append(out, strings.Join(n.Gateways, ","))
-		}
-	}
-	return strings.Join(out, "; ")
+	c.changed(code, c.was, "the device of "+c.was.label(), was.PCI, now.PCI)
 }

@@ -5,21 +5,24 @@ import (
 	"strings"
 )
 
-// variables compares those of the containers' processes, where both nodes were
-// asked, and else those that the cluster tells.
-func (c *podComparison) variables() {
+// variableComparison compares environment variables about networks and devices.
+type variableComparison struct{ *podDifferences }
+
+// compare compares the variables of the containers' processes if both nodes observed
+// them, and otherwise the variables that the cluster's objects determine.
+func (c *variableComparison) compare(pair *podPair) {
 	was, now := c.was.Env, c.now.Env
-	if c.bothSeen() {
-		was, now = c.was.Seen.Env, c.now.Seen.Env
+	if pair.observed() {
+		was, now = c.was.Observed.Env, c.now.Observed.Env
 	}
-	has := map[Variable]string{} // without the value
+	values := map[Variable]string{} // by variable without its value
 	for _, v := range now {
-		has[Variable{Container: v.Container, Name: v.Name}] = v.Value
+		values[Variable{Container: v.Container, Name: v.Name}] = v.Value
 	}
 	for _, v := range was {
-		value, there := has[Variable{Container: v.Container, Name: v.Name}]
+		value, found := values[Variable{Container: v.Container, Name: v.Name}]
 		switch {
-		case !there:
+		case !found:
 			c.add(VariableLost, nil, v.Value, "", "%s is missing%s", v.Name, inContainer(v.Container))
 		case value != v.Value:
 			c.variable(v, value)
@@ -34,8 +37,8 @@ func inContainer(name string) string {
 	return " in container " + name
 }
 
-// variable compares two values of one variable.
-func (c *podComparison) variable(was Variable, now string) {
+// variable compares two values of a variable.
+func (c *variableComparison) variable(was Variable, now string) {
 	isList, isInfo := isDevices(was.Name), strings.HasSuffix(was.Name, infoSuffix) && strings.HasPrefix(was.Name, "PCIDEVICE_")
 	what := was.Name + inContainer(was.Container)
 	switch {
@@ -44,7 +47,7 @@ func (c *podComparison) variable(was Variable, now string) {
 	case isList:
 		c.changed(VariableOther, nil, what, was.Value, now)
 	case isInfo && described(was.Value) == described(now):
-		// The list of the same devices tells it already.
+		// The variable that lists the same devices is compared, too.
 	case isInfo:
 		c.add(VariableCount, nil, was.Value, now, "%s described %d devices, and describes %d", what, described(was.Value), described(now))
 	default:
@@ -52,8 +55,8 @@ func (c *podComparison) variable(was Variable, now string) {
 	}
 }
 
-// described is how many devices a variable that ends in _INFO describes; -1
-// where it cannot be read.
+// described returns the number of devices that a variable ending in _INFO describes, or
+// -1 for an invalid value.
 func described(info string) int {
 	var devices map[string]json.RawMessage
 	if json.Unmarshal([]byte(info), &devices) != nil {

@@ -1,80 +1,38 @@
-// Package snapshot records what networks the pods of a cluster have, and says
-// what is otherwise later. It is pure: objects and what nodes saw go in, a
-// Snapshot comes out; two Snapshots go in, a Report of differences comes out.
-// Package live beside it reads the cluster.
+// Package snapshot records which networks the pods of a cluster have, and compares
+// two such records. It is pure: objects and what nodes observed go in, a Snapshot
+// comes out; two Snapshots go in, a Report of differences comes out.
+// internal/snapshotread reads the cluster.
+//
+//	doc.go               the API version and kinds
+//	snapshot.go          the types of a snapshot
+//	encode.go            encodes and parses snapshots
+//	input.go             what snapshots are built from; reads it from files, too
+//	build.go             builds a snapshot
+//	workload.go          the workload and the ordinal of a pod
+//	interfaces.go        a pod's interfaces, requests and devices
+//	environment.go       a pod's variables of device plugins
+//	network.go           the NetworkAttachmentDefinitions that pods use
+//	observed.go          what nodes observed of pods
+//	compare.go           compares two snapshots
+//	pair.go              finds the successor of each pod
+//	podpair.go           a pod and its successor: which interfaces correspond
+//	comparepod.go        compares two pods: node, networks, names, order
+//	compareinterface.go  compares addresses, MTU, DNS and devices of interfaces
+//	comparedefault.go    compares default routes as network-status has them
+//	comparelinks.go      compares interfaces, sysctls and VFs as nodes observed them
+//	comparerouting.go    compares routes and rules as nodes observed them
+//	comparevariables.go  compares variables
+//	report.go            the report of a comparison
+//	codes.go             the codes of differences
+//	rules.go             explains the codes
 package snapshot
 
-import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-)
-
-// APIVersion is that of all that this package writes. Fields are added within a
+// APIVersion is the API version of snapshots and reports. Fields are added within a
 // version, never renamed or removed.
 const APIVersion = "nadra.dev/v1alpha1"
 
-// The kinds of what it writes.
+// The kinds of this package's files.
 const (
 	Kind       = "Snapshot"
 	ReportKind = "VerifyReport"
 )
-
-// Encode returns a snapshot as it is kept in files.
-func (s *Snapshot) Encode() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(s); err != nil {
-		return nil, fmt.Errorf("writing the snapshot: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
-// Parse reads what Encode has written. Fields that a newer version may have are
-// passed over.
-func Parse(text []byte) (*Snapshot, error) {
-	var head struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, fmt.Errorf("it is not what kubectl nadra snapshot writes: %w", err)
-	}
-	if head.APIVersion != APIVersion || head.Kind != Kind {
-		return nil, fmt.Errorf("it is %.60q %.60q, not %s %s: kubectl nadra snapshot writes it", head.APIVersion, head.Kind, APIVersion, Kind)
-	}
-	var s Snapshot
-	if err := json.Unmarshal(text, &s); err != nil {
-		return nil, fmt.Errorf("it is not what kubectl nadra snapshot writes: %w", err)
-	}
-	return &s, s.validate()
-}
-
-// validate refuses what somebody could have made of a file, and what nothing
-// could be compared with.
-func (s *Snapshot) validate() error {
-	seen := map[string]bool{}
-	for i, p := range s.Pods {
-		switch {
-		case p.Namespace == "" || p.Name == "":
-			return fmt.Errorf("pods[%d] has no namespace or no name", i)
-		case seen[p.String()]:
-			return fmt.Errorf("pods[%d]: pod %s is there twice", i, p.String())
-		}
-		seen[p.String()] = true
-		for j, n := range p.Interfaces {
-			if n.Network == "" && n.Name == "" {
-				return fmt.Errorf("pods[%d].interfaces[%d] of pod %s has no network and no interface", i, j, p.String())
-			}
-		}
-	}
-	for i, n := range s.Networks {
-		if n.Namespace == "" || n.Name == "" {
-			return fmt.Errorf("networks[%d] has no namespace or no name", i)
-		}
-	}
-	if s.Pods == nil {
-		return errors.New("it has no pods: write [] if there were none")
-	}
-	return nil
-}

@@ -11,7 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// specVariables are those about networks that the pod's spec has.
+// specVariables returns the variables about networks in a pod's spec.
 func specVariables(pod *corev1.Pod) []Variable {
 	var out []Variable
 	for _, c := range pod.Spec.Containers {
@@ -24,12 +24,12 @@ func specVariables(pod *corev1.Pod) []Variable {
 	return out
 }
 
-// infoSuffix ends the names of variables that describe devices to programs. What
-// they have is the device plugin's, and not to be known from the cluster.
+// infoSuffix ends the names of variables that describe devices to programs. Their values
+// are the device plugin's own, and cannot be derived from the cluster's objects.
 const infoSuffix = "_INFO"
 
-// addDerived adds the variables that follow from the pod's devices: those that
-// the device plugin or the driver gives to its containers.
+// addDerived adds the variables that follow from the pod's devices, which the device
+// plugin or the driver sets in its containers.
 func (p *Pod) addDerived(s *Snapshot) {
 	var devices []attachment.Hardware
 	for _, n := range p.Interfaces {
@@ -39,7 +39,7 @@ func (p *Pod) addDerived(s *Snapshot) {
 		}
 	}
 	variables, err := attachment.Environment(devices)
-	if err != nil { // only of what it would be told besides
+	if err != nil { // of variables with infoSuffix only
 		variables = nil
 	}
 	for _, v := range variables {

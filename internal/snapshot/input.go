@@ -18,43 +18,43 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// Input is what a snapshot is made of.
+// Input is what a snapshot is built from.
 type Input struct {
 	inspect.Input
-	// Makers say who has made what makes pods, e.g. the Deployment of a
-	// ReplicaSet. Where one is missing, its name has to tell.
-	Makers map[Maker]Workload
-	// Nodes are what those nodes saw that were looked at, by name.
-	Nodes map[string]NodeLook
-	// Known are networks, namespace/name, to record also if no pod uses them.
+	// Parents are the controllers of ReplicaSets and Jobs, for example the Deployment of
+	// a ReplicaSet. For a missing one, the name of the ReplicaSet decides.
+	Parents map[Child]Workload
+	// Nodes are the observations of nodes, by node name.
+	Nodes map[string]NodeObservation
+	// Known are networks, namespace/name, to record even if no pod uses them.
 	Known []string
 	// Taken, Source, Namespace and Selector are the snapshot's.
 	Taken, Source, Namespace, Selector string
 }
 
-// Maker is a ReplicaSet or a Job.
-type Maker struct{ Kind, Namespace, Name string }
+// Child identifies a ReplicaSet or a Job.
+type Child struct{ Kind, Namespace, Name string }
 
-// NodeLook is what a node saw, or why it could not be asked.
-type NodeLook struct {
+// NodeObservation is what a node observed of its pods, or why it could not be inspected.
+type NodeObservation struct {
 	Pods *probe.NodePods
 	Err  error
 }
 
-// AddMaker takes note of who has made a ReplicaSet or a Job.
-func (in *Input) AddMaker(kind string, o metav1.Object) {
+// AddParent records the controller of a ReplicaSet or a Job.
+func (in *Input) AddParent(kind string, o metav1.Object) {
 	owner := metav1.GetControllerOf(o)
 	if owner == nil {
 		return
 	}
-	if in.Makers == nil {
-		in.Makers = map[Maker]Workload{}
+	if in.Parents == nil {
+		in.Parents = map[Child]Workload{}
 	}
-	in.Makers[Maker{kind, o.GetNamespace(), o.GetName()}] = Workload{Kind: owner.Kind, Name: owner.Name}
+	in.Parents[Child{kind, o.GetNamespace(), o.GetName()}] = Workload{Kind: owner.Kind, Name: owner.Name}
 }
 
-// ReadObjects adds the objects of a file as `kubectl get -o yaml` or json prints
-// them. Kinds that say nothing of networks are passed over.
+// ReadObjects adds the objects of a file in the format of `kubectl get -o yaml` or json.
+// It ignores kinds that have nothing to do with networks.
 func (in *Input) ReadObjects(text []byte) error {
 	d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for i := 1; ; i++ {
@@ -72,7 +72,7 @@ func (in *Input) ReadObjects(text []byte) error {
 	}
 }
 
-// add adds an object, or those of a list.
+// add adds an object, or the objects of a list.
 func (in *Input) add(raw json.RawMessage) error {
 	if text := bytes.TrimSpace(raw); len(text) == 0 || string(text) == "null" {
 		return nil
@@ -100,8 +100,9 @@ func (in *Input) add(raw json.RawMessage) error {
 	return nil
 }
 
-var errTwice = errors.New("it is there twice: give each object once")
+var errTwice = errors.New("the object is there twice: remove one")
 
+// addObject adds an object of a kind and group.
 func (in *Input) addObject(kind string, raw json.RawMessage) error {
 	switch kind {
 	case "Pod.v1":
@@ -121,7 +122,7 @@ func (in *Input) addObject(kind string, raw json.RawMessage) error {
 		if err != nil {
 			return err
 		}
-		in.AddMaker(o.Kind, o)
+		in.AddParent(o.Kind, o)
 		return nil
 	case "ResourceClaim.resource.k8s.io":
 		return addTo(&in.Claims, raw)

@@ -15,17 +15,16 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// entry is one of network-status.
+// entry is an entry of network-status.
 type entry struct{ nadv1.NetworkStatus }
 
-// isDefault reports whether it is the pod's own network, which not every version
+// isDefault reports whether the entry is the default network's, which not every version
 // of Multus marks.
 func (e entry) isDefault() bool {
 	return e.Default || e.Interface == "eth0" || !strings.Contains(e.NetworkStatus.Name, "/")
 }
 
-// statusesOf are the entries of a pod's network-status; none where it cannot be
-// read.
+// statusesOf returns the entries of a pod's network-status; none if it is invalid.
 func statusesOf(pod *corev1.Pod) []entry {
 	var list []nadv1.NetworkStatus
 	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &list) != nil {
@@ -81,7 +80,7 @@ func (p *Pod) addInterfaces(pod *corev1.Pod, rows []inspect.Attachment) {
 	}
 }
 
-// addUnreported adds what network-status does not have.
+// addUnreported adds an attachment that network-status does not have.
 func (p *Pod) addUnreported(r inspect.Attachment) {
 	network := ""
 	if r.Network != nil {
@@ -101,6 +100,7 @@ func (p *Pod) addUnreported(r inspect.Attachment) {
 	}
 }
 
+// addRow adds what an attachment's row has besides network-status.
 func (n *Interface) addRow(r inspect.Attachment) {
 	n.By = systemOf(r)
 	if r.State == inspect.CheckFailed {
@@ -121,7 +121,7 @@ func systemOf(r inspect.Attachment) System {
 func interfaceOf(e entry) Interface {
 	out := Interface{
 		Network: e.NetworkStatus.Name, Name: e.Interface, Default: e.isDefault(), IPs: e.IPs, MAC: e.Mac, MTU: e.Mtu, Device: deviceInfoOf(e.DeviceInfo),
-		// A default route without a gateway has the text of Go's nil there.
+		// Multus writes Go's "<nil>" for a default route without a gateway.
 		Gateways: slices.DeleteFunc(slices.Clone(e.Gateway), func(g string) bool { return g == "<nil>" }),
 	}
 	if d := e.DNS; len(d.Nameservers)+len(d.Search)+len(d.Options) > 0 || d.Domain != "" {
@@ -148,30 +148,31 @@ func deviceInfoOf(d *nadv1.DeviceInfo) *DeviceInfo {
 	return out
 }
 
-// addAsked adds what the pod asked for of each network: by its annotation or,
-// where it has none, by its claims.
-func (in *Input) addAsked(p *Pod, pod *corev1.Pod, rows []inspect.Attachment) {
-	asked := map[string]*Asked{} // by network and interface
+// addRequested adds what the pod requested of each network: in its annotation or, without
+// one, in its claims.
+func (in *Input) addRequested(p *Pod, pod *corev1.Pod, rows []inspect.Attachment) {
+	requested := map[string]*Requested{} // by network and interface
 	selections, err := attachment.ParseSelections(pod.Annotations[attachment.NetworksAnnotation], pod.Namespace)
 	names, namesErr := attachment.InterfaceNames(selections)
 	switch {
 	case err != nil || namesErr != nil:
 	case len(selections) > 0:
 		for i, s := range selections {
-			asked[s.Network.String()+" "+names[i]] = askedOf(s)
+			requested[s.Network.String()+" "+names[i]] = requestedOf(s)
 		}
 	default:
-		in.askedByClaims(asked, pod.Namespace, rows)
+		in.requestedByClaims(requested, pod.Namespace, rows)
 	}
 	for i := range p.Interfaces {
 		n := &p.Interfaces[i]
 		if !n.Default {
-			n.Asked = asked[n.Network+" "+n.Name]
+			n.Requested = requested[n.Network+" "+n.Name]
 		}
 	}
 }
 
-func (in *Input) askedByClaims(asked map[string]*Asked, namespace string, rows []inspect.Attachment) {
+// requestedByClaims adds what a pod's claims request, by network and interface.
+func (in *Input) requestedByClaims(requested map[string]*Requested, namespace string, rows []inspect.Attachment) {
 	byClaim := map[string][]inspect.Attachment{}
 	for _, r := range rows {
 		byClaim[r.Claim] = append(byClaim[r.Claim], r)
@@ -181,8 +182,8 @@ func (in *Input) askedByClaims(asked map[string]*Asked, namespace string, rows [
 		if claim.Namespace != namespace || len(of) == 0 || claim.Status.Allocation == nil {
 			continue
 		}
-		// A claim's rows and what it asks for are both in the order of its results.
-		requested, err := attachment.FromClaim(claim, func(pool, device string) (attachment.NetworkRef, error) {
+		// A claim's rows and its requests are both in the order of its results.
+		selections, err := attachment.FromClaim(claim, func(pool, device string) (attachment.NetworkRef, error) {
 			for _, r := range of {
 				if r.Pool == pool && r.Device == device && r.Network != nil {
 					return *r.Network, nil
@@ -190,20 +191,20 @@ func (in *Input) askedByClaims(asked map[string]*Asked, namespace string, rows [
 			}
 			return attachment.NetworkRef{}, nil
 		})
-		if err != nil || len(requested) != len(of) {
+		if err != nil || len(selections) != len(of) {
 			continue
 		}
 		for i, r := range of {
 			if r.Network != nil {
-				asked[r.Network.String()+" "+r.Interface] = askedOf(requested[i].Selection)
+				requested[r.Network.String()+" "+r.Interface] = requestedOf(selections[i].Selection)
 			}
 		}
 	}
 }
 
-// askedOf is nil where a selection says no more than the network.
-func askedOf(s attachment.Selection) *Asked {
-	out := Asked{
+// requestedOf returns what a selection requests, or nil if it only names the network.
+func requestedOf(s attachment.Selection) *Requested {
+	out := Requested{
 		Interface: s.Interface, IPs: s.IPs, MAC: strings.ToLower(s.MAC), GUID: s.InfinibandGUID, DeviceID: s.DeviceID, DefaultRoute: s.DefaultRoute,
 	}
 	if out.Interface == "" && len(out.IPs) == 0 && out.MAC == "" && out.GUID == "" && out.DeviceID == "" && out.DefaultRoute == nil {
@@ -212,7 +213,7 @@ func askedOf(s attachment.Selection) *Asked {
 	return &out
 }
 
-// devicesOf are the devices of all drivers that the pod's claims tell.
+// devicesOf returns the devices of all drivers in the status of the pod's claims.
 func (in *Input) devicesOf(pod *corev1.Pod) []Device {
 	var out []Device
 	for _, name := range claimsOf(pod) {
@@ -230,7 +231,7 @@ func (in *Input) devicesOf(pod *corev1.Pod) []Device {
 	return out
 }
 
-// claimsOf are the names of a pod's claims.
+// claimsOf returns the names of a pod's claims.
 func claimsOf(pod *corev1.Pod) []string {
 	var out []string
 	for _, c := range pod.Spec.ResourceClaims {

@@ -16,7 +16,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// networksOf are those that the pods use, and those that are known.
+// networksOf returns the networks that the pods use, and the known ones.
 func (in *Input) networksOf(pods []Pod) []Network {
 	used := map[string]bool{}
 	for _, name := range in.Known {
@@ -51,8 +51,8 @@ func (in *Input) networksOf(pods []Pod) []Network {
 	return out
 }
 
-// networkOf is what matters of a definition. One that cannot be read has its
-// digest only.
+// networkOf records a NetworkAttachmentDefinition. Of an invalid one it records only the
+// digest.
 func networkOf(nad *nadv1.NetworkAttachmentDefinition) Network {
 	out := Network{
 		Namespace: nad.Namespace, Name: nad.Name, Pool: attachment.PoolOf(nad.Annotations), Digest: digest(nad.Spec.Config),
@@ -73,8 +73,7 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) Network {
 			IPAM json.RawMessage `json:"ipam"`
 		} `json:"plugins"`
 	}
-	// A value of a type that is not expected here is the plugin's affair.
-	_ = json.Unmarshal(parsed.Conflist, &chain)
+	_ = json.Unmarshal(parsed.Conflist, &chain) // plugins check the types of their fields
 	for _, p := range chain.Plugins {
 		out.MAC = cmp.Or(strings.ToLower(p.MAC), out.MAC)
 		out.addIPAM(p.IPAM)
@@ -82,7 +81,7 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) Network {
 	return out
 }
 
-// digest tells two configurations apart that are not only spaced otherwise.
+// digest returns a hash of a configuration, regardless of its white space.
 func digest(config string) string {
 	if config == "" {
 		return ""
@@ -96,8 +95,8 @@ func digest(config string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// ipam is what IPAM plugins have for subnets and addresses: host-local's
-// subnet and ranges, whereabouts' range and ipRanges, static's addresses.
+// ipam has the subnets and addresses of IPAM configurations: host-local's subnet and
+// ranges, whereabouts' range and ipRanges, static's addresses.
 type ipam struct {
 	Type    string `json:"type"`
 	Subnet  string `json:"subnet"`
@@ -111,6 +110,7 @@ type ipam struct {
 	} `json:"addresses"`
 }
 
+// addIPAM adds the subnets and static addresses of an IPAM configuration.
 func (n *Network) addIPAM(raw json.RawMessage) {
 	var conf ipam
 	if json.Unmarshal(raw, &conf) != nil {
@@ -139,7 +139,7 @@ func (n *Network) addIPAM(raw json.RawMessage) {
 	}
 }
 
-// subnetsIn are those of a set of ranges: a list of objects, or one of them.
+// subnetsIn returns the subnets of a range set: a list of objects, or one object.
 func subnetsIn(set any) []string {
 	var out []string
 	switch set := set.(type) {
@@ -155,7 +155,7 @@ func subnetsIn(set any) []string {
 	return out
 }
 
-// addressOf reads an address with or without its prefix length.
+// addressOf parses an address with or without its prefix length.
 func addressOf(text string) (netip.Addr, bool) {
 	text, _, _ = strings.Cut(text, "/")
 	a, err := netip.ParseAddr(text)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// match are two pods that stand for each other.
+// match is a pod and its successor.
 type match struct{ was, now *Pod }
 
 // identity is what a pod has in common with its successor.
@@ -19,15 +19,15 @@ func (p *Pod) identity() identity {
 	return identity{p.Namespace, p.Workload.Kind, p.Workload.Name}
 }
 
-// pairing brings together the pods of two snapshots.
+// pairing pairs the pods of two snapshots.
 type pairing struct {
 	matches        []match
 	missing, added []*Pod
 }
 
-// pair finds for each pod its successor: the one of its name; else one of the
-// same workload with the same number or, of a DaemonSet, on the same node; else
-// any of the same workload, best one that looks the same.
+// pair finds the successor of each pod: the pod of the same name; else a pod of the same
+// workload with the same ordinal or, for a DaemonSet, on the same node; else any pod of the
+// same workload, preferably one with the same signature.
 func pair(was, now []*Pod) pairing {
 	var out pairing
 	left := map[identity][]*Pod{} // of now
@@ -66,7 +66,7 @@ func pair(was, now []*Pod) pairing {
 	return out
 }
 
-// ofOne pairs pods of one workload, and returns those without a successor.
+// ofOne pairs the pods of one workload, and returns the pods without a successor.
 func (out *pairing) ofOne(id identity, was, now []*Pod, taken map[*Pod]bool) []*Pod {
 	tests := []func(a, b *Pod) bool{
 		func(a, b *Pod) bool { return a.Ordinal != nil && b.Ordinal != nil && *a.Ordinal == *b.Ordinal },
@@ -75,9 +75,11 @@ func (out *pairing) ofOne(id identity, was, now []*Pod, taken map[*Pod]bool) []*
 		tests = append(tests, func(a, b *Pod) bool { return a.Node == b.Node })
 	} else {
 		tests = append(tests,
-			func(a, b *Pod) bool { return free(a, b) && a.Node == b.Node && a.signature() == b.signature() },
-			func(a, b *Pod) bool { return free(a, b) && a.signature() == b.signature() },
-			free)
+			func(a, b *Pod) bool {
+				return unnumbered(a, b) && a.Node == b.Node && a.signature() == b.signature()
+			},
+			func(a, b *Pod) bool { return unnumbered(a, b) && a.signature() == b.signature() },
+			unnumbered)
 	}
 	for _, same := range tests {
 		was = slices.DeleteFunc(slices.Clone(was), func(a *Pod) bool {
@@ -91,11 +93,10 @@ func (out *pairing) ofOne(id identity, was, now []*Pod, taken map[*Pod]bool) []*
 	return was
 }
 
-// free reports whether neither of two pods is told from the others of its
-// workload by a number.
-func free(a, b *Pod) bool { return a.Ordinal == nil && b.Ordinal == nil }
+// unnumbered reports whether neither pod has an ordinal.
+func unnumbered(a, b *Pod) bool { return a.Ordinal == nil && b.Ordinal == nil }
 
-// signature is what equal pods of a workload have in common.
+// signature describes what equal pods of a workload have in common.
 func (p *Pod) signature() string {
 	if p.sign != "" {
 		return p.sign
@@ -106,7 +107,7 @@ func (p *Pod) signature() string {
 			continue
 		}
 		fmt.Fprintf(&b, "%s|%s|%d|%t;", n.Network, n.Name, n.MTU, len(n.Gateways) > 0)
-		if a := n.Asked; a != nil {
+		if a := n.Requested; a != nil {
 			fmt.Fprintf(&b, "%s|%s|%s;", a.MAC, strings.Join(a.IPs, ","), a.DeviceID)
 		}
 	}

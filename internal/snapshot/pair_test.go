@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// a pod as the tests of pairing write it: kind/workload#ordinal@node name net1,net2
+// podFrom parses a pod: kind/workload#ordinal@node name net1,net2
 func podFrom(text string) *Pod {
 	fields := strings.Fields(text)
 	head, node, _ := strings.Cut(fields[0], "@")
@@ -74,7 +74,7 @@ func TestPair(t *testing.T) {
 			[]string{"Job/train#1@n1 train-1-ccc", "Job/train#2@n2 train-2-ddd"},
 			[]string{"train-1-bbb=train-1-ccc", "-train-0-aaa", "+train-2-ddd"},
 		},
-		"what nothing makes anew": {
+		"bare pods": {
 			[]string{"@n1 one", "@n1 two"},
 			[]string{"@n2 two", "@n2 three"},
 			[]string{"two=two", "-one", "+three"},

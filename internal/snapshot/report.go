@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// Report is what is otherwise. Fields are added within a version, never renamed
+// Report is the result of a comparison. Fields are added within a version, never renamed
 // or removed.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Was and Now are what was compared.
+	// Was and Now are the compared snapshots.
 	Was     Side    `json:"was"`
 	Now     Side    `json:"now"`
 	Summary Summary `json:"summary"`
-	// Workloads are those whose pods were compared, also those of which nothing
-	// is to be said; sorted.
+	// Workloads are the workloads of the compared pods, also those without differences;
+	// sorted.
 	Workloads []WorkloadResult `json:"workloads"`
 	// Differences are sorted by pod.
 	Differences []Difference `json:"differences"`
 }
 
-// WorkloadResult is how the pods of one workload have fared.
+// WorkloadResult counts the differences of a workload's pods.
 type WorkloadResult struct {
 	Namespace string `json:"namespace"`
 	Workload
-	// Pods is how many of the snapshot's count.
+	// Pods is the number of its pods in the first snapshot.
 	Pods     int `json:"pods"`
 	Blocker  int `json:"blocker"`
 	Warning  int `json:"warning"`
@@ -37,40 +37,40 @@ type Side struct {
 	Source string `json:"source,omitempty"`
 	Taken  string `json:"taken,omitempty"`
 	Pods   int    `json:"pods"`
-	// Seen is how many of them a node was asked about.
-	Seen int `json:"seen"`
+	// Observed is the number of pods that a node observed.
+	Observed int `json:"observed"`
 }
 
-// Summary are the totals; they are there also when nothing is otherwise.
+// Summary has the totals of a report.
 type Summary struct {
-	// Pods and Interfaces are how many were compared.
+	// Pods and Interfaces are the numbers of compared pods and interfaces.
 	Pods       int `json:"pods"`
 	Interfaces int `json:"interfaces"`
-	// Missing and Added are how many pods have no counterpart.
+	// Missing and Added are the numbers of pods without counterpart.
 	Missing  int `json:"missing"`
 	Added    int `json:"added"`
 	Blocker  int `json:"blocker"`
 	Warning  int `json:"warning"`
 	Expected int `json:"expected"`
-	// Ignored is how many differences were left out.
+	// Ignored is the number of differences that were left out.
 	Ignored int `json:"ignored"`
 }
 
-// Total is how many differences there are.
+// Total returns the number of differences.
 func (s Summary) Total() int { return s.Blocker + s.Warning + s.Expected }
 
-// Difference is one thing that is otherwise.
+// Difference is a difference between two snapshots.
 type Difference struct {
 	Code     Code     `json:"code"`
 	Severity Severity `json:"severity"`
 	Title    string   `json:"title"`
-	// Namespace, Workload, Pod and Node are the snapshot's; all but Network are
-	// empty for what is about a definition.
+	// Namespace, Workload, Pod and Node are the first snapshot's. They are empty for a
+	// difference of a NetworkAttachmentDefinition, which has a Network only.
 	Namespace string    `json:"namespace,omitempty"`
 	Workload  *Workload `json:"workload,omitempty"`
 	Pod       string    `json:"pod,omitempty"`
 	Node      string    `json:"node,omitempty"`
-	// NowPod and NowNode are what stands in their place, where it is another.
+	// NowPod and NowNode are the successor's, if they are different.
 	NowPod    string `json:"nowPod,omitempty"`
 	NowNode   string `json:"nowNode,omitempty"`
 	Interface string `json:"interface,omitempty"`
@@ -80,6 +80,7 @@ type Difference struct {
 	Message   string `json:"message"`
 }
 
+// report sorts and counts the differences.
 func (c *comparison) report() *Report {
 	r := &Report{
 		APIVersion: APIVersion, Kind: ReportKind, Was: sideOf(c.was), Now: sideOf(c.now), Summary: c.summary,
@@ -119,11 +120,11 @@ func count(severity Severity, blocker, warning, expected *int) {
 	}
 }
 
-// identity is that of the pod that the difference is about.
+// identity returns the identity of the difference's pod.
 func (d *Difference) identity() identity {
 	return (&Pod{Namespace: d.Namespace, Name: d.Pod, Workload: d.Workload}).identity()
 }
 
 func sideOf(s *Snapshot) Side {
-	return Side{Source: s.Source, Taken: s.Taken, Pods: len(s.Pods), Seen: s.Totals().Seen}
+	return Side{Source: s.Source, Taken: s.Taken, Pods: len(s.Pods), Observed: s.Totals().Observed}
 }

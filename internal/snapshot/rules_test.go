@@ -12,7 +12,7 @@ import (
 
 const migrationPage = "../../docs/migration.md"
 
-// The part of the page that is made of the table is between these.
+// Marks around the generated part of the page.
 const (
 	tableBegins = "<!-- What follows is made of internal/snapshot/rules.go: go test ./internal/snapshot -run TestRules -update -->\n"
 	tableEnds   = "<!-- Here ends what is made of internal/snapshot/rules.go. -->\n"

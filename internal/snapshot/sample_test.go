@@ -8,8 +8,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// sample is a snapshot with one of everything: a StatefulSet's pod that asked
-// for much, and a Job's.
+// sample returns a snapshot with a StatefulSet's pod, which has everything that a snapshot
+// records, and a Job's.
 func sample() *Snapshot {
 	return &Snapshot{
 		APIVersion: APIVersion, Kind: Kind, Source: "cluster lab", Nodes: []Node{{Name: "n1"}},
@@ -20,8 +20,8 @@ func sample() *Snapshot {
 					{Network: "cbr0", Name: "eth0", Default: true, IPs: []string{"10.98.1.4"}, MAC: "0a:00:00:00:00:01", Gateways: []string{"10.98.1.1"}},
 					{
 						Network: "ran/f1", Name: "f1", By: Multus, IPs: []string{"10.3.0.7", "fd03::7"}, MAC: "02:00:00:00:00:07", MTU: 9000,
-						DNS:   &DNS{Nameservers: []string{"10.3.0.1"}},
-						Asked: &Asked{Interface: "f1", IPs: []string{"10.3.0.7/24"}, MAC: "02:00:00:00:00:07"},
+						DNS:       &DNS{Nameservers: []string{"10.3.0.1"}},
+						Requested: &Requested{Interface: "f1", IPs: []string{"10.3.0.7/24"}, MAC: "02:00:00:00:00:07"},
 					},
 					{
 						Network: "ran/vf", Name: "net2", By: Multus, IPs: []string{"10.6.0.10"}, MAC: "1e:00:00:00:00:01",
@@ -29,7 +29,7 @@ func sample() *Snapshot {
 					},
 				},
 				Env: []Variable{{Name: "PCIDEVICE_INTEL_COM_SRIOV", Value: "0000:03:02.0"}},
-				Seen: &Seen{
+				Observed: &Observed{
 					Links: []probe.Link{
 						{Name: "eth0", Kind: "veth", MAC: "0a:00:00:00:00:01", MTU: 1450, Up: true, Running: true, Lower: "veth1", OnHost: true, LowerMaster: "cni0", Addresses: []string{"10.98.1.4/24"}},
 						{Name: "f1", Kind: "macvlan", Mode: "bridge", MAC: "02:00:00:00:00:07", MTU: 9000, Up: true, Running: true, Lower: "eth1", OnHost: true, Addresses: []string{"10.3.0.7/24", "fd03::7/64", "fe80::1/64"}, Sysctls: map[string]string{"ipv4.arp_filter": "1"}},
@@ -65,7 +65,7 @@ func sample() *Snapshot {
 	}
 }
 
-// copyOf is another snapshot that says the same.
+// copyOf returns an equal snapshot.
 func copyOf(t *testing.T, s *Snapshot) *Snapshot {
 	t.Helper()
 	text, err := s.Encode()

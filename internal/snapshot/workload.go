@@ -11,17 +11,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// templateHash are labels by which a ReplicaSet's name is its maker's and a hash.
+// templateHash maps the label with the hash in a ReplicaSet's name to the kind of the
+// ReplicaSet's controller.
 var templateHash = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "Deployment", "rollouts-pod-template-hash": "Rollout"}
 
-// workloadOf is what made a pod, and will make the next one; nil where nothing
-// does. The mirror of a static pod is the kubelet's, and is one of a node.
+// workloadOf returns the workload that created a pod and would recreate it, or nil.
+// Mirrors of static pods have none: the kubelet creates them.
 func (in *Input) workloadOf(pod *corev1.Pod) *Workload {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind == "Node" {
 		return nil
 	}
-	if w, known := in.Makers[Maker{owner.Kind, pod.Namespace, owner.Name}]; known {
+	if w, known := in.Parents[Child{owner.Kind, pod.Namespace, owner.Name}]; known {
 		return &w
 	}
 	if owner.Kind == "ReplicaSet" {
@@ -34,11 +35,10 @@ func (in *Input) workloadOf(pod *corev1.Pod) *Workload {
 	return &Workload{Kind: owner.Kind, Name: owner.Name}
 }
 
-// numbered is the end of the name of a StatefulSet's pod.
+// numbered matches the end of a StatefulSet pod's name.
 var numbered = regexp.MustCompile(`-(\d+)$`)
 
-// ordinalOf is the number that a pod's successor will have again; nil where it
-// has none.
+// ordinalOf returns the ordinal that a pod shares with its successor, or nil.
 func ordinalOf(pod *corev1.Pod, w *Workload) *int {
 	if w == nil {
 		return nil
@@ -59,5 +59,5 @@ func ordinalOf(pod *corev1.Pod, w *Workload) *int {
 	return &n
 }
 
-// ends reports whether pods of a workload end by themselves.
+// ends reports whether the workload's pods end by themselves.
 func (w *Workload) ends() bool { return w != nil && (w.Kind == "Job" || w.Kind == "CronJob") }

@@ -8,14 +8,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Object is one of those that the manifests install.
+// Object identifies an object that the manifests install.
 type Object struct {
 	Kind            string
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
 }
 
-// String is its kind and name.
+// String returns kind and name.
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
@@ -23,7 +23,7 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// Names of what the manifests install.
+// Names of objects that the manifests install.
 const (
 	Driver     = "nadra-node"
 	controller = v1alpha1.Controller
@@ -33,9 +33,10 @@ const (
 // may read.
 const poolConfigs = "kube-system"
 
-// Namespaces are where an installation is.
+// Namespaces are the namespaces of an installation.
 type Namespaces struct{ Driver, Controller string }
 
+// object returns an Object with the resource of its kind.
 func object(kind, group, version, namespace, name string) Object {
 	resource := strings.ToLower(kind) + "s"
 	if strings.HasSuffix(kind, "Policy") {
@@ -47,14 +48,14 @@ func object(kind, group, version, namespace, name string) Object {
 	return Object{kind, schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, namespace, name}
 }
 
-// Groups of APIs.
+// API groups.
 const (
 	admissionGroup = "admissionregistration.k8s.io"
 	rbacGroup      = "rbac.authorization.k8s.io"
 	certGroup      = "cert-manager.io"
 )
 
-// Webhooks go first: without them nothing new becomes nadra's.
+// Webhooks returns the objects to delete first: without them no new pod becomes nadra's.
 func (n Namespaces) Webhooks() []Object {
 	return []Object{
 		object("MutatingWebhookConfiguration", admissionGroup, "v1", "", controller),
@@ -62,7 +63,7 @@ func (n Namespaces) Webhooks() []Object {
 	}
 }
 
-// ControllerObjects are what runs the controller, and what would bring its Secret back.
+// ControllerObjects returns what runs the controller, and what would recreate its Secret.
 func (n Namespaces) ControllerObjects() []Object {
 	return []Object{
 		object("Deployment", "apps", "v1", n.Controller, controller),
@@ -75,8 +76,7 @@ func (n Namespaces) ControllerObjects() []Object {
 	}
 }
 
-// DriverObjects are what runs the driver, and the class by which devices are
-// asked for.
+// DriverObjects returns what runs the driver, and the DeviceClass of its devices.
 func (n Namespaces) DriverObjects() []Object {
 	return []Object{
 		object("DeviceClass", "resource.k8s.io", "v1", "", v1alpha1.DriverName),
@@ -84,7 +84,7 @@ func (n Namespaces) DriverObjects() []Object {
 	}
 }
 
-// Rights are what is left when nothing runs any more, but for the namespaces.
+// Rights returns what is left, besides the namespaces, when nothing runs any more.
 func (n Namespaces) Rights() []Object {
 	return []Object{
 		object("ValidatingAdmissionPolicyBinding", admissionGroup, "v1", "", "nadra-slices"),
@@ -104,12 +104,12 @@ func (n Namespaces) Rights() []Object {
 	}
 }
 
-// Last are the namespaces. The driver's is where pods for nodes are made.
+// Last returns the namespaces. Pods on nodes run in the driver's.
 func (n Namespaces) Last() []Object {
 	return []Object{object("Namespace", "", "v1", "", n.Controller), object("Namespace", "", "v1", "", n.Driver)}
 }
 
-// All is everything.
+// All returns all objects.
 func (n Namespaces) All() []Object {
 	var out []Object
 	for _, part := range [][]Object{n.Webhooks(), n.ControllerObjects(), n.DriverObjects(), n.Rights(), n.Last()} {

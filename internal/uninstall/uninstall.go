@@ -1,6 +1,9 @@
-// Package uninstall says whether nadra is in use, and by whom, and what an
-// installation consists of. internal/uninstallrun takes it away, and
-// internal/uninstallhost what is on a node.
+// Package uninstall lists the users of nadra, and the objects of an installation. It is
+// pure; internal/uninstallrun removes nadra from the cluster, and internal/uninstallhost
+// from a node. internal/owned recognizes the objects that nadra created at run time.
+//
+//	uninstall.go  who uses nadra
+//	objects.go    what the manifests install
 package uninstall
 
 import (
@@ -20,7 +23,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Facts are what decides.
+// Facts describe the cluster.
 type Facts struct {
 	Claims     []resourceapi.ResourceClaim
 	Templates  []resourceapi.ResourceClaimTemplate
@@ -28,28 +31,26 @@ type Facts struct {
 	Nodes      []corev1.Node
 	Namespaces []corev1.Namespace
 	Workloads  []Workload
-	// Upgrade is what an upgrade is about that has not come to its end; empty
-	// where there is none.
+	// Upgrade describes an unfinished upgrade; empty without one.
 	Upgrade string
-	// Records are what nodes still have.
+	// Records are attachments and pending DELs on nodes.
 	Records []cleanup.Record
 }
 
-// Workload is what makes pods.
+// Workload is a workload with its pod template.
 type Workload struct {
 	Kind, Namespace, Name string
 	Spec                  *corev1.PodSpec
 }
 
-// User is who uses nadra, and what to do about it.
+// User is a user of nadra: who it is, how it uses nadra, and the remedy.
 type User struct{ Who, How, Remedy string }
 
-// rollBack is what gives all pods, nodes and namespaces of an upgrade back.
-const rollBack = "kubectl nadra upgrade rollback --all -y gives all back to Multus"
+// rollBack gives all pods, nodes and namespaces of an upgrade back to Multus.
+const rollBack = "kubectl nadra upgrade rollback --all -y"
 
-// InUse says who uses nadra. Nothing may be taken away as long as somebody does:
-// only the driver can unprepare a claim, and without it no pod that has one can
-// be deleted.
+// InUse returns the users of nadra. While there is one, nadra must not be removed: only the
+// driver can unprepare a claim, and without it no pod with a claim can be deleted.
 func InUse(f Facts) []User {
 	out := f.pods()
 	for i := range f.Claims {
@@ -64,21 +65,21 @@ func InUse(f Facts) []User {
 	for i := range f.Nodes {
 		if n := &f.Nodes[i]; n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
 			out = append(out, User{
-				"node " + n.Name, "its label says that it is nadra's",
-				"Have its pods leave it (" + rollBack + "), or label it: kubectl label node " + n.Name + " " + v1alpha1.OwnerLabel + "-",
+				"node " + n.Name, "it is labelled for nadra",
+				"Roll it back to Multus (" + rollBack + "), or remove the label: kubectl label node " + n.Name + " " + v1alpha1.OwnerLabel + "-",
 			})
 		}
 	}
 	for i := range f.Namespaces {
 		if n := &f.Namespaces[i]; n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
 			out = append(out, User{
-				"namespace " + n.Name, "its label says that its new pods are nadra's",
-				"kubectl label namespace " + n.Name + " " + v1alpha1.OwnerLabel + "-",
+				"namespace " + n.Name, "it is labelled for nadra",
+				"Remove the label: kubectl label namespace " + n.Name + " " + v1alpha1.OwnerLabel + "-",
 			})
 		}
 	}
 	if f.Upgrade != "" {
-		out = append(out, User{"an upgrade", f.Upgrade, "Bring it to its end: kubectl nadra upgrade resume; or take it back: " + rollBack})
+		out = append(out, User{"an upgrade", f.Upgrade, "Finish it with kubectl nadra upgrade resume, or roll it back with " + rollBack})
 	}
 	for _, r := range f.Records {
 		out = append(out, userOf(r))
@@ -86,6 +87,7 @@ func InUse(f Facts) []User {
 	return out
 }
 
+// userOf returns the user that a record stands for.
 func userOf(r cleanup.Record) User {
 	who := "node " + r.Node
 	if r.Pod != "" {
@@ -96,15 +98,15 @@ func userOf(r cleanup.Record) User {
 	}
 	remedy := "Wait until the pod is gone, or delete it; nadra's driver must run on the node"
 	if r.Cleanup {
-		remedy = "kubectl nadra cleanup --apply --node " + r.Node
+		remedy = "Clean up the node: kubectl nadra cleanup --apply --node " + r.Node
 	}
 	return User{who, r.What, remedy}
 }
 
-// named is how many pods of one owner are named.
+// named limits the pods of a workload that are named.
 const named = 5
 
-// pods are those that have claims with devices of nadra, by what makes them.
+// pods returns the pods that have claims with devices of nadra, grouped by workload.
 func (f Facts) pods() []User {
 	pods := map[types.UID]*corev1.Pod{}
 	for i := range f.Pods {
@@ -137,22 +139,22 @@ func (f Facts) pods() []User {
 		if len(names) > named {
 			names = append(names[:named:named], fmt.Sprintf("and %d more", len(names)-named))
 		}
-		out = append(out, User{key, how + strings.Join(names, ", "), "Have them made anew without nadra (" + rollBack + "), or delete them"})
+		out = append(out, User{key, how + strings.Join(names, ", "), "Recreate them without nadra (to roll back to Multus: " + rollBack + "), or delete them"})
 	}
 	slices.SortFunc(out, func(a, b User) int { return strings.Compare(a.Who, b.Who) })
 	return out
 }
 
-// Notes are about what goes on to ask for nadra, and will wait in vain.
+// Notes lists workloads whose next pods will stay Pending without nadra.
 func Notes(f Facts) []string {
 	ours := map[string]bool{}
 	for i := range f.Templates {
-		if t := &f.Templates[i]; asksForNadra(t.Spec.Spec) {
+		if t := &f.Templates[i]; requestsNadra(t.Spec.Spec) {
 			ours[t.Namespace+"/"+t.Name] = true
 		}
 	}
 	for i := range f.Claims {
-		if c := &f.Claims[i]; asksForNadra(c.Spec) {
+		if c := &f.Claims[i]; requestsNadra(c.Spec) {
 			ours[c.Namespace+"/"+c.Name] = true
 		}
 	}
@@ -161,7 +163,7 @@ func Notes(f Facts) []string {
 		for _, c := range w.Spec.ResourceClaims {
 			for _, name := range []*string{c.ResourceClaimTemplateName, c.ResourceClaimName} {
 				if name != nil && ours[w.Namespace+"/"+*name] {
-					out = append(out, fmt.Sprintf("%s %s/%s asks for networks by claim %s: its next pods will stay Pending", w.Kind, w.Namespace, w.Name, *name))
+					out = append(out, fmt.Sprintf("%s %s/%s requests networks by claim %s: its next pods will stay Pending", w.Kind, w.Namespace, w.Name, *name))
 				}
 			}
 		}
@@ -170,8 +172,8 @@ func Notes(f Facts) []string {
 	return slices.Compact(out)
 }
 
-// asksForNadra reports a claim for devices of nadra's classes.
-func asksForNadra(spec resourceapi.ResourceClaimSpec) bool {
+// requestsNadra reports whether a claim requests devices of nadra's classes.
+func requestsNadra(spec resourceapi.ResourceClaimSpec) bool {
 	return slices.ContainsFunc(owned.ClassesIn(spec), func(class string) bool {
 		_, network := attachment.ClassNetwork(class)
 		return network || class == v1alpha1.DriverName || strings.HasSuffix(class, ".pool.nadra.dev")

@@ -52,7 +52,7 @@ func TestInUse(t *testing.T) {
 		f    Facts
 		want []string // who: how
 	}{
-		"nobody": {Facts{
+		"unused": {Facts{
 			Claims:     []resourceapi.ResourceClaim{claim("gpu", "x"), {ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: "waits"}}},
 			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus}}}},
 			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core"}}},
@@ -60,7 +60,7 @@ func TestInUse(t *testing.T) {
 		"pods of one owner": {many, []string{
 			"StatefulSet core/upf: 8 of its pods have networks of nadra: upf-0 on node-1, upf-1 on node-1, upf-2 on node-1, upf-3 on node-1, upf-4 on node-1, and 3 more",
 		}},
-		"a pod of nobody, and one that is gone": {
+		"a bare pod, and one that is gone": {
 			Facts{Pods: []corev1.Pod{pod("bare", "")}, Claims: []resourceapi.ResourceClaim{claim(v1alpha1.DriverName, "bare", "dead")}},
 			[]string{"namespace core: 2 of its pods have networks of nadra: bare on node-1, dead (gone)"},
 		},
@@ -68,7 +68,7 @@ func TestInUse(t *testing.T) {
 		"labels": {Facts{
 			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: owned}}},
 			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core", Labels: owned}}},
-		}, []string{"node node-1: its label says that it is nadra's", "namespace core: its label says that its new pods are nadra's"}},
+		}, []string{"node node-1: it is labelled for nadra", "namespace core: it is labelled for nadra"}},
 		"an upgrade": {Facts{Upgrade: "it is paused"}, []string{"an upgrade: it is paused"}},
 		"records": {Facts{Records: []cleanup.Record{
 			{Node: "node-1", Pod: "core/upf-0", Claim: "core/net", What: "network core/n3 is Prepared"}, {Node: "node-2", What: "interface net1 …", Cleanup: true},
@@ -79,7 +79,7 @@ func TestInUse(t *testing.T) {
 			for _, u := range InUse(tt.f) {
 				got = append(got, u.Who+": "+u.How)
 				if u.Remedy == "" {
-					t.Errorf("%s: it does not say what to do", u.Who)
+					t.Errorf("%s has no remedy", u.Who)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -108,15 +108,15 @@ func TestNotes(t *testing.T) {
 		},
 	})
 	want := []string{
-		"CronJob core/c asks for networks by claim any: its next pods will stay Pending",
-		"Deployment core/a asks for networks by claim n3: its next pods will stay Pending",
+		"CronJob core/c requests networks by claim any: its next pods will stay Pending",
+		"Deployment core/a requests networks by claim n3: its next pods will stay Pending",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// No object that the manifests install is forgotten.
+// All lists every object that the manifests install, and no other.
 func TestObjectsAreThoseOfTheManifests(t *testing.T) {
 	known := map[string]bool{}
 	for _, o := range (Namespaces{Driver: "nadra", Controller: "nadra-system"}).All() {
@@ -125,7 +125,7 @@ func TestObjectsAreThoseOfTheManifests(t *testing.T) {
 		}
 		known[o.Resource.Group+" "+o.String()] = true
 	}
-	made := []string{ // at run time, and at an earlier uninstalling
+	created := []string{ // at run time
 		"coordination.k8s.io Lease nadra-system/nadra-controller", "coordination.k8s.io Lease nadra-system/nadra-upgrade", " ConfigMap nadra-system/nadra-upgrade",
 	}
 	installed := map[string]bool{}
@@ -140,18 +140,18 @@ func TestObjectsAreThoseOfTheManifests(t *testing.T) {
 			key := gvk.Group + " " + o.String()
 			installed[key] = true
 			if !known[key] {
-				t.Errorf("manifests/%s installs %s, which is not taken away", overlay, key)
+				t.Errorf("manifests/%s installs %s, which is not removed", overlay, key)
 			}
 		}
 	}
 	for key := range known {
-		if !installed[key] && !slices.Contains(made, key) {
-			t.Errorf("nobody installs %s", key)
+		if !installed[key] && !slices.Contains(created, key) {
+			t.Errorf("no manifest installs %s", key)
 		}
 	}
 }
 
-// Resources are named as the API server does.
+// Resources have the API server's names.
 func TestResources(t *testing.T) {
 	for _, o := range (Namespaces{Driver: "d", Controller: "c"}).All() {
 		want := map[string]string{
@@ -161,7 +161,7 @@ func TestResources(t *testing.T) {
 			want = strings.ToLower(o.Kind) + "s"
 		}
 		if o.Resource.Resource != want {
-			t.Errorf("%s is asked for as %s", o, o.Resource.Resource)
+			t.Errorf("%s has resource %s", o, o.Resource.Resource)
 		}
 	}
 }

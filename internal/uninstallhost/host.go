@@ -1,4 +1,6 @@
-// Package uninstallhost takes away what nadra has on the node that it runs on.
+// Package uninstallhost removes nadra's files from the node that it runs on.
+//
+//	host.go  reads the driver's records, and removes files
 package uninstallhost
 
 import (
@@ -12,24 +14,26 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
-// Options say where to look. All paths are the host's.
+// Options control a run. All paths are the host's.
 type Options struct {
 	// Root is the host's root directory as the process sees it.
 	Root string
-	// StateDir is nadra's state.
+	// StateDir is the directory of nadra's state.
 	StateDir string
-	// Patterns are of files and directories that are nadra's beside that.
+	// Patterns match nadra's other files and directories.
 	Patterns []string
-	// Remove has them removed, if nothing is left to be done.
+	// Remove removes them, unless records are left.
 	Remove bool
 }
 
-// Run looks, and removes if it is to. Where the checkpoint still has records
-// nothing is removed: they are all that is known of what must be given back.
+// Run reports nadra's files and records on the node, and with Options.Remove removes the
+// files. It removes nothing while the checkpoint has records: they are needed to detach
+// networks.
 func Run(o Options) cleanup.Remains {
 	out := cleanup.Remains{Records: []cleanup.Record{}, Paths: []string{}}
 	if err := o.run(&out); err != nil {
@@ -70,7 +74,7 @@ func (o Options) run(out *cleanup.Remains) error {
 	return nil
 }
 
-// remove removes a file or directory. One that is mounted stays, and is empty.
+// remove removes a file or directory. It only empties a mount point.
 func remove(path string) error {
 	err := os.RemoveAll(path)
 	if !errors.Is(err, unix.EBUSY) {
@@ -82,12 +86,12 @@ func remove(path string) error {
 	return err
 }
 
-// records are what a claim was prepared for, DELs that are owed, and attachments
-// of which only the CNI cache knows.
+// records returns the checkpoint's records, pending DELs, and attachments that only the CNI
+// cache has.
 func records(state string) ([]cleanup.Record, error) {
 	all, dels, err := checkpoint.Read(state)
 	if err != nil {
-		return nil, fmt.Errorf("reading nadra's checkpoint: %w: nadra's driver puts such files aside when it starts", err)
+		return nil, reason.Errorf(reason.CheckpointUnreadable, "reading nadra's checkpoint: %w: nadra's driver puts damaged files aside when it starts", err)
 	}
 	out := []cleanup.Record{}
 	held := map[string]bool{}
@@ -105,7 +109,7 @@ func records(state string) ([]cleanup.Record, error) {
 	}
 	cache := filepath.Join(state, "cni")
 	if _, err := os.Stat(filepath.Join(cache, "results")); err != nil {
-		return out, nil //nolint:nilerr // there is none
+		return out, nil //nolint:nilerr // there is no cache
 	}
 	runner, err := cniexec.New(cniexec.Options{HostRoot: "/", CacheDir: cache})
 	if err != nil {
@@ -113,7 +117,7 @@ func records(state string) ([]cleanup.Record, error) {
 	}
 	cached, err := runner.Cached()
 	if err != nil {
-		return nil, fmt.Errorf("reading nadra's CNI cache: %w: look at the file, and remove it", err)
+		return nil, fmt.Errorf("reading nadra's CNI cache: %w: inspect the file, and remove it", err)
 	}
 	for _, c := range cached {
 		if !held[c.ContainerID] {
@@ -123,7 +127,8 @@ func records(state string) ([]cleanup.Record, error) {
 	return out, nil
 }
 
-// paths are those that are there, by their places in the host.
+// paths returns the paths of existing files as the process sees them, by their paths in
+// the host.
 func (o Options) paths() (map[string]string, error) {
 	out := map[string]string{}
 	for _, pattern := range append([]string{o.StateDir}, o.Patterns...) {
@@ -133,7 +138,7 @@ func (o Options) paths() (map[string]string, error) {
 		}
 		found, err := filepath.Glob(filepath.Join(dir, filepath.Base(pattern)))
 		if err != nil {
-			return nil, fmt.Errorf("looking for %s: %w", pattern, err)
+			return nil, fmt.Errorf("listing %s: %w", pattern, err)
 		}
 		for _, inside := range found {
 			out[filepath.Join(filepath.Dir(pattern), filepath.Base(inside))] = inside
@@ -142,7 +147,7 @@ func (o Options) paths() (map[string]string, error) {
 	return out, nil
 }
 
-// lock refuses while a driver runs.
+// lock locks the state directory. It fails while a driver runs.
 func lock(dir string) (release func(), err error) {
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +158,7 @@ func lock(dir string) (release func(), err error) {
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = errors.New("nadra's driver still runs here: delete its DaemonSet")
+		err = reason.Errorf(reason.DriverRunning, "nadra's driver still runs on the node: delete its DaemonSet")
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -10,11 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// node is the root of a host with what nadra has there, and what others have.
+// node returns options for a host with files of nadra and of others.
 func node(t *testing.T) Options {
 	t.Helper()
 	root := t.TempDir()
@@ -40,7 +41,7 @@ func node(t *testing.T) Options {
 	}}
 }
 
-// files are those that the host has, sorted.
+// files returns the host's files, sorted.
 func files(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string
@@ -81,7 +82,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// What a claim was prepared for keeps everything.
+// A record keeps all files.
 func TestRecordsKeep(t *testing.T) {
 	o := node(t)
 	o.Remove = true
@@ -114,7 +115,7 @@ func TestDriverRuns(t *testing.T) {
 	}
 	defer dir.Close()
 	before := files(t, o.Root)
-	if r := Run(o); r.Removed || !strings.Contains(r.Error, "still runs") || !slices.Equal(before, files(t, o.Root)) {
+	if r := Run(o); r.Removed || reason.In(r.Error) != reason.DriverRunning || !slices.Equal(before, files(t, o.Root)) {
 		t.Errorf("%+v", r)
 	}
 }

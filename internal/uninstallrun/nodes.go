@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,17 +19,17 @@ import (
 	"github.com/nadra-dev/nadra/internal/uninstall"
 )
 
-// noteAnnotation keeps, on the driver's namespace, what pods on nodes run: when the
-// driver's DaemonSet is gone nothing else says it.
+// noteAnnotation keeps the Note on the driver's namespace, because it cannot be read from
+// the driver's DaemonSet after that is deleted.
 const noteAnnotation = prefix + "uninstall"
 
-// Note is what the pods on nodes run.
+// Note has the image and the arguments of pods on nodes.
 type Note struct {
 	Image string   `json:"image"`
 	Args  []string `json:"args,omitempty"`
 }
 
-// Noted is that of an earlier attempt; empty where there was none.
+// Noted returns the Note of an earlier run; empty without one.
 func (u Uninstaller) Noted(ctx context.Context) (Note, error) {
 	var note Note
 	ns, err := u.Kube.CoreV1().Namespaces().Get(ctx, u.Where.Driver, metav1.GetOptions{})
@@ -44,12 +45,12 @@ func (u Uninstaller) Noted(ctx context.Context) (Note, error) {
 	return note, nil
 }
 
-// keepNote has the namespace of the pods be there, and remember what they run.
-func (u Uninstaller) keepNote(ctx context.Context) error {
+// saveNote creates the namespace of pods on nodes, and saves the Note there.
+func (u Uninstaller) saveNote(ctx context.Context) error {
 	if u.DryRun != "" {
 		return nil
 	}
-	if err := u.home(ctx); err != nil {
+	if err := u.ensureNamespace(ctx); err != nil {
 		return err
 	}
 	note, err := json.Marshal(Note{u.Pods.Image, u.NodeArgs})
@@ -61,42 +62,42 @@ func (u Uninstaller) keepNote(ctx context.Context) error {
 		_, err = u.Kube.CoreV1().Namespaces().Patch(ctx, u.Where.Driver, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("noting the image on namespace %s: %w", u.Where.Driver, err)
+		return fmt.Errorf("saving the image on namespace %s: %w", u.Where.Driver, err)
 	}
 	return nil
 }
 
-// home makes the namespace of the pods where it is gone.
-func (u Uninstaller) home(ctx context.Context) error {
+// ensureNamespace creates the namespace of pods on nodes, if it is gone.
+func (u Uninstaller) ensureNamespace(ctx context.Context) error {
 	_, err := u.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: u.Where.Driver, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"},
 	}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making namespace %s for the pods on nodes: %w", u.Where.Driver, err)
+		return fmt.Errorf("creating namespace %s for pods on nodes: %w", u.Where.Driver, err)
 	}
 	return u.await(ctx, "namespace "+u.Where.Driver, func(ctx context.Context) (string, error) {
 		_, err := u.Kube.CoreV1().ServiceAccounts(u.Where.Driver).Get(ctx, "default", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return "it has no service account yet", nil
+			return "it has no service account", nil
 		}
 		return "", err
 	})
 }
 
-// records are what nodes still have to bring to its end.
+// records returns attachments and pending DELs on nodes.
 func (u Uninstaller) records(ctx context.Context) ([]cleanup.Record, error) {
 	if u.DryRun == "client" {
-		u.Say("the nodes are not looked at: --dry-run=server does")
+		u.Say("nodes are not inspected: use --dry-run=server")
 		return nil, nil
 	}
 	if u.DryRun == "" {
-		if err := u.home(ctx); err != nil {
+		if err := u.ensureNamespace(ctx); err != nil {
 			return nil, err
 		}
 	}
 	reports, err := u.ask(ctx, false)
 	var out []cleanup.Record
-	for _, name := range names(reports) {
+	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		for _, r := range reports[name].Records {
 			r.Node = name
 			out = append(out, r)
@@ -105,14 +106,14 @@ func (u Uninstaller) records(ctx context.Context) ([]cleanup.Record, error) {
 	return out, err
 }
 
-// cleanNodes takes away what nadra has on nodes.
+// cleanNodes removes nadra's files from nodes.
 func (u Uninstaller) cleanNodes(ctx context.Context) error {
 	if u.DryRun == "client" {
 		return nil
 	}
 	reports, err := u.ask(ctx, u.DryRun == "")
 	var left []uninstall.User
-	for _, name := range names(reports) {
+	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		r := reports[name]
 		switch {
 		case len(r.Records) > 0 && u.DryRun == "":
@@ -133,16 +134,8 @@ func (u Uninstaller) cleanNodes(ctx context.Context) error {
 	return err
 }
 
-func names(reports map[string]cleanup.Remains) []string {
-	var out []string
-	for name := range reports {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// ask has a pod on each Linux node answer; all must.
+// ask runs a pod on each Linux node, and returns their reports. It fails if one does not
+// answer.
 func (u Uninstaller) ask(ctx context.Context, remove bool) (map[string]cleanup.Remains, error) {
 	nodes, err := nodepod.LinuxNodes(ctx, u.Kube)
 	if err != nil {
@@ -152,18 +145,19 @@ func (u Uninstaller) ask(ctx context.Context, remove bool) (map[string]cleanup.R
 	out := map[string]cleanup.Remains{}
 	for _, a := range nodepod.Ask(ctx, *u.Pods, nodes, func(node string) (cleanup.Remains, error) { return u.node(ctx, node, remove) }) {
 		if a.Err == nil {
-			out[a.Node] = a.Said
+			out[a.Node] = a.Reported
 		}
 		err = errors.Join(err, a.Err)
 	}
 	return out, err
 }
 
+// node runs a pod on a node, and returns its report.
 func (u Uninstaller) node(ctx context.Context, name string, remove bool) (cleanup.Remains, error) {
 	args := append([]string{"uninstall", "--host-root=" + nodepod.HostRoot}, u.NodeArgs...)
 	pod := u.Pods.Pod(name, args)
 	if remove {
-		pod = u.Pods.Writing(name, append(args, "--remove"))
+		pod = u.Pods.WritingPod(name, append(args, "--remove"))
 	}
 	var report cleanup.Remains
 	log, err := u.Pods.Run(ctx, pod)
@@ -174,7 +168,7 @@ func (u Uninstaller) node(ctx context.Context, name string, remove bool) (cleanu
 		err = errors.New(report.Error)
 	}
 	if err != nil {
-		return report, fmt.Errorf("asking node %s: %w: --exclude-node leaves it as it is", name, err)
+		return report, fmt.Errorf("inspecting node %s: %w: to leave it out, use --exclude-node", name, err)
 	}
 	return report, nil
 }

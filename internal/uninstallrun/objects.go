@@ -18,10 +18,10 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// prefix is that of nadra's labels and annotations.
+// prefix is the prefix of nadra's labels, annotations and taints.
 const prefix = "nadra.dev/"
 
-// dryRun is what the API server is told.
+// dryRun returns the option DryRun of API requests.
 func (u Uninstaller) dryRun() []string {
 	if u.DryRun == "" {
 		return nil
@@ -29,7 +29,8 @@ func (u Uninstaller) dryRun() []string {
 	return []string{metav1.DryRunAll}
 }
 
-func (u Uninstaller) deleting(objects []uninstall.Object) func(context.Context) error {
+// deleteAll returns a step that deletes objects.
+func (u Uninstaller) deleteAll(objects []uninstall.Object) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, o := range objects {
 			if err := u.delete(ctx, o); err != nil {
@@ -40,8 +41,8 @@ func (u Uninstaller) deleting(objects []uninstall.Object) func(context.Context) 
 	}
 }
 
-// delete deletes an object with all that depends on it. What is not there, or of
-// an API that is not, is fine.
+// delete deletes an object and its dependents. It ignores objects and APIs that do not
+// exist.
 func (u Uninstaller) delete(ctx context.Context, o uninstall.Object) error {
 	client := u.Dynamic.Resource(o.Resource).Namespace(o.Namespace)
 	_, err := client.Get(ctx, o.Name, metav1.GetOptions{})
@@ -62,8 +63,8 @@ func (u Uninstaller) delete(ctx context.Context, o uninstall.Object) error {
 	return nil
 }
 
-// slices deletes what the driver has offered; the kubelets may have already.
-func (u Uninstaller) slices(ctx context.Context) error {
+// deleteSlices deletes the driver's ResourceSlices, unless the kubelets were first.
+func (u Uninstaller) deleteSlices(ctx context.Context) error {
 	of := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorDriver, v1alpha1.DriverName).String()}
 	list, err := u.Kube.ResourceV1().ResourceSlices().List(ctx, of)
 	if err != nil {
@@ -78,19 +79,19 @@ func (u Uninstaller) slices(ctx context.Context) error {
 	return nil
 }
 
-// marks takes nadra's labels, annotations and taints off nodes and namespaces.
-func (u Uninstaller) marks(ctx context.Context) error {
+// removeMarks removes nadra's labels, annotations and taints from nodes and namespaces.
+func (u Uninstaller) removeMarks(ctx context.Context) error {
 	f, err := u.facts(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		patch := unmark(n.ObjectMeta)
+		patch := marksPatch(n.ObjectMeta)
 		if taints := withoutOurs(n.Spec.Taints); len(taints) < len(n.Spec.Taints) {
 			patch["spec"] = map[string]any{"taints": taints}
 		}
-		err := u.unmark(ctx, "node "+n.Name, patch, func(text []byte, o metav1.PatchOptions) error {
+		err := u.removeMarksOf("node "+n.Name, patch, func(text []byte, o metav1.PatchOptions) error {
 			_, err := u.Kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, text, o)
 			return err
 		})
@@ -100,10 +101,10 @@ func (u Uninstaller) marks(ctx context.Context) error {
 	}
 	for i := range f.Namespaces {
 		n := &f.Namespaces[i]
-		if n.Name == u.Where.Driver { // it goes, and remembers the image until then
+		if n.Name == u.Where.Driver { // it keeps the Note until it is deleted
 			continue
 		}
-		err := u.unmark(ctx, "namespace "+n.Name, unmark(n.ObjectMeta), func(text []byte, o metav1.PatchOptions) error {
+		err := u.removeMarksOf("namespace "+n.Name, marksPatch(n.ObjectMeta), func(text []byte, o metav1.PatchOptions) error {
 			_, err := u.Kube.CoreV1().Namespaces().Patch(ctx, n.Name, types.MergePatchType, text, o)
 			return err
 		})
@@ -114,7 +115,8 @@ func (u Uninstaller) marks(ctx context.Context) error {
 	return nil
 }
 
-func (u Uninstaller) unmark(_ context.Context, what string, patch map[string]any, do func([]byte, metav1.PatchOptions) error) error {
+// removeMarksOf applies a patch of marksPatch to an object.
+func (u Uninstaller) removeMarksOf(object string, patch map[string]any, do func([]byte, metav1.PatchOptions) error) error {
 	if len(patch) == 0 {
 		return nil
 	}
@@ -123,15 +125,15 @@ func (u Uninstaller) unmark(_ context.Context, what string, patch map[string]any
 		err = do(text, metav1.PatchOptions{DryRun: u.dryRun()})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("taking nadra's marks off %s: %w", what, err)
+		return fmt.Errorf("removing nadra's labels, annotations and taints from %s: %w", object, err)
 	}
-	u.Say("%s: without nadra's labels, annotations and taints", what)
+	u.Say("%s: removed nadra's labels, annotations and taints", object)
 	return nil
 }
 
-// unmark is a patch that takes nadra's labels and annotations off; empty where
-// there are none.
-func unmark(m metav1.ObjectMeta) map[string]any {
+// marksPatch returns a patch that removes nadra's labels and annotations; empty if there are
+// none.
+func marksPatch(m metav1.ObjectMeta) map[string]any {
 	off := func(all map[string]string) map[string]any {
 		out := map[string]any{}
 		for key := range maps.Keys(all) {
@@ -154,6 +156,7 @@ func unmark(m metav1.ObjectMeta) map[string]any {
 	return map[string]any{"metadata": meta}
 }
 
+// withoutOurs returns the taints that are not nadra's.
 func withoutOurs(taints []corev1.Taint) []corev1.Taint {
 	out := []corev1.Taint{}
 	for _, t := range taints {
@@ -164,9 +167,9 @@ func withoutOurs(taints []corev1.Taint) []corev1.Taint {
 	return out
 }
 
-// namespaces deletes both at last, unless somebody else has pods there, and waits
-// until they are gone.
-func (u Uninstaller) namespaces(ctx context.Context) error {
+// deleteNamespaces deletes both namespaces, unless they have pods of others, and waits until
+// they are gone.
+func (u Uninstaller) deleteNamespaces(ctx context.Context) error {
 	if u.DryRun == "" {
 		if err := u.Pods.Sweep(ctx, 0); err != nil {
 			return err
@@ -178,7 +181,7 @@ func (u Uninstaller) namespaces(ctx context.Context) error {
 			return fmt.Errorf("listing pods of namespace %s: %w", o.Name, err)
 		}
 		if len(pods.Items) > 0 && u.DryRun == "" {
-			u.Say("kept %s: somebody else has pods in it, %s first", o, pods.Items[0].Name)
+			u.Say("kept %s: it has other pods, for example %s", o, pods.Items[0].Name)
 			continue
 		}
 		if err := u.delete(ctx, o); err != nil {

@@ -13,34 +13,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// OwnedRemover deletes what the controller and admission have made and nobody
-// uses. It reads from the API server, in pages.
+// OwnedRemover deletes what the controller and admission created and nothing uses.
 type OwnedRemover struct {
 	Client client.Client
 	// Namespace is the controller's own, Secret its certificate's.
 	Namespace, Secret string
 	Out               io.Writer
-	// All has also that deleted which pods refer to or claims ask for: nobody will
-	// serve them any more. What somebody else has laid hands on is kept.
+	// All also deletes objects that pods or claims refer to, for when nadra will not
+	// serve them any more. Objects that were modified are kept all the same.
 	All bool
-	// DryRun only says what would be deleted; Client must be one for dry runs.
+	// DryRun only reports what would be deleted; Client must be a dry-run client.
 	DryRun bool
 
 	kept int
 }
 
-// page is how many objects are asked for at a time.
-const page = 500
-
-// Run refuses while a controller runs, which would make all of it again. First
-// the webhooks go, so that nothing new is made.
+// Run deletes the objects. It fails while a controller runs, which would recreate them. It
+// deletes the webhooks first, so that no new object is created.
 func (u *OwnedRemover) Run(ctx context.Context) error {
 	if err := u.checkStopped(ctx); err != nil && !u.DryRun {
 		return err
@@ -63,14 +62,14 @@ func (u *OwnedRemover) Run(ctx context.Context) error {
 		}
 	}
 	if u.kept > 0 {
-		u.say("%d objects are kept: run this again when they are not in use, or delete them by label %s=%s", u.kept, v1alpha1.ManagedByLabel, v1alpha1.Controller)
+		u.say("%d objects are kept: run this again when they are unused, or delete them by label %s=%s", u.kept, v1alpha1.ManagedByLabel, v1alpha1.Controller)
 	}
 	return nil
 }
 
 func (u *OwnedRemover) say(format string, args ...any) { fmt.Fprintf(u.Out, format+"\n", args...) }
 
-// checkStopped looks at the leader's Lease.
+// checkStopped fails if the leader's Lease shows that a controller runs.
 func (u *OwnedRemover) checkStopped(ctx context.Context) error {
 	var lease coordinationv1.Lease
 	if err := u.Client.Get(ctx, client.ObjectKey{Namespace: u.Namespace, Name: v1alpha1.Controller}, &lease); err != nil {
@@ -81,23 +80,24 @@ func (u *OwnedRemover) checkStopped(ctx context.Context) error {
 		return nil
 	}
 	if time.Since(s.RenewTime.Time) < time.Duration(*s.LeaseDurationSeconds)*time.Second {
-		return fmt.Errorf("the controller runs (%s): stop it first, by kubectl -n %s scale deployment/%s --replicas=0", *s.HolderIdentity, u.Namespace, v1alpha1.Controller)
+		return reason.Errorf(reason.ControllerRunning, "the controller runs (%s): stop it with kubectl -n %s scale deployment/%s --replicas=0", *s.HolderIdentity, u.Namespace, v1alpha1.Controller)
 	}
 	return nil
 }
 
-// deleteManaged deletes an object if the controller has made it.
+// deleteManaged deletes an object if the controller created it.
 func (u *OwnedRemover) deleteManaged(ctx context.Context, key client.ObjectKey, o client.Object) error {
 	if err := u.Client.Get(ctx, key, o); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if !owned.Managed(o) {
-		u.keep(o, "somebody else has made it")
+		u.keep(o, "the controller did not create it")
 		return nil
 	}
 	return u.delete(ctx, o)
 }
 
+// deleteNamed deletes an object that only the controller creates.
 func (u *OwnedRemover) deleteNamed(ctx context.Context, key client.ObjectKey, o client.Object) error {
 	if err := u.Client.Get(ctx, key, o); err != nil {
 		return client.IgnoreNotFound(err)
@@ -105,12 +105,12 @@ func (u *OwnedRemover) deleteNamed(ctx context.Context, key client.ObjectKey, o 
 	return u.delete(ctx, o)
 }
 
-// delete deletes the object that was read, and no other that has its name.
+// delete deletes exactly the object that was read.
 func (u *OwnedRemover) delete(ctx context.Context, o client.Object) error {
 	err := u.Client.Delete(ctx, o, client.Preconditions(*kube.Exactly(o)))
 	switch {
 	case apierrors.IsConflict(err):
-		u.keep(o, "it has changed just now")
+		u.keep(o, "it changed meanwhile")
 		return nil
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("deleting %s: %w", u.title(o), err)
@@ -123,11 +123,13 @@ func (u *OwnedRemover) delete(ctx context.Context, o client.Object) error {
 	return nil
 }
 
+// keep reports an object that is kept, and counts it.
 func (u *OwnedRemover) keep(o client.Object, why string) {
 	u.kept++
 	u.say("kept %s: %s", u.title(o), why)
 }
 
+// title returns kind and name of an object.
 func (u *OwnedRemover) title(o client.Object) string {
 	kind := "object"
 	if gvk, err := u.Client.GroupVersionKindFor(o); err == nil {
@@ -139,28 +141,23 @@ func (u *OwnedRemover) title(o client.Object) string {
 	return kind + " " + o.GetNamespace() + "/" + o.GetName()
 }
 
-// templates go unless a pod refers to them.
+// templates deletes templates that no pod refers to.
 func (u *OwnedRemover) templates(ctx context.Context) error {
 	all := map[string][]*resourceapi.ResourceClaimTemplate{}
-	var list resourceapi.ResourceClaimTemplateList
-	err := u.each(ctx, &list, func() {
-		for i := range list.Items {
-			all[list.Items[i].Namespace] = append(all[list.Items[i].Namespace], list.Items[i].DeepCopy())
-		}
-	}, client.MatchingLabels{v1alpha1.ManagedByLabel: v1alpha1.Controller})
+	err := each(ctx, u.Client, &resourceapi.ResourceClaimTemplateList{},
+		func(t *resourceapi.ResourceClaimTemplate) { all[t.Namespace] = append(all[t.Namespace], t) },
+		client.MatchingLabels{v1alpha1.ManagedByLabel: v1alpha1.Controller})
 	if err != nil {
 		return err
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(all)) {
 		users := map[string]string{}
-		var pods corev1.PodList
-		if err := u.each(ctx, &pods, func() {
-			for i := range pods.Items {
-				for _, name := range owned.TemplatesOf(&pods.Items[i].Spec) {
-					users[name] = pods.Items[i].Name
-				}
+		err := each(ctx, u.Client, &corev1.PodList{}, func(p *corev1.Pod) {
+			for _, name := range owned.TemplatesOf(&p.Spec) {
+				users[name] = p.Name
 			}
-		}, client.InNamespace(namespace)); err != nil {
+		}, client.InNamespace(namespace))
+		if err != nil {
 			return err
 		}
 		for _, t := range all[namespace] {
@@ -172,50 +169,44 @@ func (u *OwnedRemover) templates(ctx context.Context) error {
 	return nil
 }
 
+// template deletes a template, unless it is in use or was modified.
 func (u *OwnedRemover) template(ctx context.Context, t *resourceapi.ResourceClaimTemplate, user string) error {
 	switch {
 	case user != "" && !u.All:
 		u.keep(t, "pod "+user+" refers to it")
 		return nil
 	case !owned.Collectable(t):
-		u.keep(t, "somebody else has laid hands on it")
+		u.keep(t, "it was modified")
 		return nil
 	}
 	return u.delete(ctx, t)
 }
 
-// classes go unless a claim or a template asks for them.
+// classes deletes DeviceClasses that no claim or template requests.
 func (u *OwnedRemover) classes(ctx context.Context) error {
 	users := map[string]string{}
-	note := func(o client.Object, spec resourceapi.ResourceClaimSpec) {
+	add := func(o client.Object, spec resourceapi.ResourceClaimSpec) {
 		for _, class := range owned.ClassesIn(spec) {
 			users[class] = u.title(o)
 		}
 	}
-	var claims resourceapi.ResourceClaimList
-	if err := u.each(ctx, &claims, func() {
-		for i := range claims.Items {
-			note(&claims.Items[i], claims.Items[i].Spec)
-		}
-	}); err != nil {
+	err := each(ctx, u.Client, &resourceapi.ResourceClaimList{}, func(c *resourceapi.ResourceClaim) { add(c, c.Spec) })
+	if err != nil {
 		return err
 	}
-	var templates resourceapi.ResourceClaimTemplateList
-	if err := u.each(ctx, &templates, func() {
-		for i := range templates.Items {
-			note(&templates.Items[i], templates.Items[i].Spec.Spec)
-		}
-	}); err != nil {
+	err = each(ctx, u.Client, &resourceapi.ResourceClaimTemplateList{}, func(t *resourceapi.ResourceClaimTemplate) { add(t, t.Spec.Spec) })
+	if err != nil {
 		return err
 	}
-	var classes resourceapi.DeviceClassList
-	if err := u.Client.List(ctx, &classes, client.MatchingLabels{v1alpha1.ManagedByLabel: v1alpha1.Controller}); err != nil {
-		return fmt.Errorf("listing classes: %w", err)
+	var classes []*resourceapi.DeviceClass
+	err = each(ctx, u.Client, &resourceapi.DeviceClassList{}, func(c *resourceapi.DeviceClass) { classes = append(classes, c) },
+		client.MatchingLabels{v1alpha1.ManagedByLabel: v1alpha1.Controller})
+	if err != nil {
+		return err
 	}
-	for i := range classes.Items {
-		class := &classes.Items[i]
+	for _, class := range classes {
 		if user := users[class.Name]; user != "" && !u.All {
-			u.keep(class, user+" asks for it")
+			u.keep(class, user+" requests it")
 		} else if err := u.delete(ctx, class); err != nil {
 			return err
 		}
@@ -223,16 +214,16 @@ func (u *OwnedRemover) classes(ctx context.Context) error {
 	return nil
 }
 
-// each lists in pages and has do look at each.
-func (u *OwnedRemover) each(ctx context.Context, list client.ObjectList, do func(), options ...client.ListOption) error {
-	for {
-		all := append(slices.Clone(options), client.Limit(page), client.Continue(list.GetContinue()))
-		if err := u.Client.List(ctx, list, all...); err != nil {
-			return fmt.Errorf("listing %T: %w", list, err)
-		}
-		do()
-		if list.GetContinue() == "" {
-			return nil
-		}
+// each calls do for every object of a kind, page by page. empty is an empty list of the
+// kind.
+func each[T any](ctx context.Context, c client.Reader, empty client.ObjectList, do func(*T), options ...client.ListOption) error {
+	pages := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		list := empty.DeepCopyObject().(client.ObjectList)
+		all := append(slices.Clone(options), client.Limit(o.Limit), client.Continue(o.Continue))
+		return list, c.List(ctx, list, all...)
 	}
+	if err := kube.EachItem(ctx, metav1.ListOptions{}, pages, do); err != nil {
+		return fmt.Errorf("listing %T: %w", empty, err)
+	}
+	return nil
 }

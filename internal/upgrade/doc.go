@@ -1,11 +1,27 @@
 // Package upgrade decides how a cluster moves from Multus to nadra: in which
-// waves of nodes and namespaces, which step comes next on a node, and whether a
-// gate is open. It is pure; package live beside it reads the cluster and acts.
+// waves nodes and namespaces move, which step comes next on a node, and what
+// blocks a plan. It is pure; internal/upgraderun reads the cluster and carries
+// plans out.
+//
+//	doc.go           the API version and the kind of plans
+//	facts.go         the facts that plans are made from
+//	objects.go       facts from the cluster's objects
+//	installation.go  facts about nadra's and Multus' installations
+//	verdicts.go      facts from the verdicts of scan
+//	plan.go          plans as people review and edit them
+//	planner.go       cuts a cluster into waves
+//	problems.go      what blocks a plan, and its warnings
+//	rules.go         explains the codes of problems
+//	markdown.go      a plan as a page
+//	state.go         how far a plan is carried out: directions, steps
+//	capacity.go      whether pods have nodes of their owner to run on
+//	multus.go        keeps Multus' DaemonSets off nadra's nodes
+//	finish.go        what still needs Multus
 package upgrade
 
-// APIVersion is that of plans and of the state that the cluster keeps of them.
+// APIVersion is the API version of plans and of their state in the cluster.
 // Fields are added within a version, never renamed or removed.
 const APIVersion = "nadra.dev/v1alpha1"
 
-// PlanKind is the kind of a plan.
+// PlanKind is the kind of Plan.
 const PlanKind = "UpgradePlan"

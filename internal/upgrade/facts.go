@@ -8,43 +8,43 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Facts are what a plan is made from: the cluster as it is now.
+// Facts describe the cluster as it is now. Plans are made from them.
 type Facts struct {
-	// Source is what was read, for people: a cluster's context.
+	// Source names the cluster for people: its context.
 	Source string
 	Nodes  []Node
-	// Pods are those that run and have networks beside the default one.
+	// Pods are the running pods with networks besides the default network.
 	Pods    []Pod
 	Budgets []Budget
-	// Stays are workloads that nadra cannot serve, as scan says.
+	// Stays are the workloads that nadra cannot serve, according to scan.
 	Stays []Stay
-	// Owners are the values of the label nadra.dev/owner of namespaces that have
-	// it, and DefaultOwner counts for all others.
+	// Owners are the values of the label nadra.dev/owner, by namespace.
+	// DefaultOwner applies to namespaces without the label.
 	Owners       map[string]string
 	DefaultOwner string
 	Multus       []Multus
-	// Doctor are checks of doctor that came out as blockers, in words.
+	// Doctor are the messages of doctor's checks that are blockers.
 	Doctor []string
-	// Installed says that driver and controller are there, and Labelled that the
-	// driver serves labelled nodes only.
+	// Installed is true if driver and controller are installed, Labelled if the
+	// driver serves only labelled nodes.
 	Installed, Labelled bool
 }
 
 // Node is a node of the cluster.
 type Node struct {
 	Name string
-	// Domain is the failure domain that it is in, e.g. its zone; empty where it
+	// Domain is the node's failure domain, for example its zone; empty if it
 	// has no such label.
 	Domain string
 	Ready  bool
 	// Linux is false for nodes that neither Multus nor nadra serves.
 	Linux bool
-	// Nadra says that it is nadra's already.
+	// Nadra is true for nodes that nadra serves already.
 	Nadra bool
 }
 
-// Workload is what makes pods; the zero value is that of pods that a person or
-// nobody has made.
+// Workload identifies the workload that creates a pod. The zero value stands for
+// pods without one.
 type Workload struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -57,43 +57,43 @@ func (w Workload) String() string { return w.Kind + " " + w.Namespace + "/" + w.
 type Pod struct {
 	Namespace, Name, Node string
 	UID                   types.UID
-	// Workload makes it again; Kind is empty where nobody does.
+	// Workload recreates the pod after an eviction; its Kind is empty if nothing does.
 	Workload Workload
-	// Static pods are those of a file on the node.
+	// Static is true if the kubelet creates the pod from a file.
 	Static bool
-	// Tolerates says that it is scheduled to nodes with any taint.
+	// Tolerates is true if no taint keeps the pod off a node.
 	Tolerates bool
-	// LocalData says that it has an emptyDir on the node's disk.
+	// LocalData is true if the pod has an emptyDir on the node's disk.
 	LocalData bool
-	// Nadra says that nadra has attached its networks.
+	// Nadra is true if nadra attached the pod's networks.
 	Nadra bool
-	// Pinned says that its own label has it served by Multus for good.
+	// Pinned is true if the pod's own label leaves it to Multus.
 	Pinned bool
-	// Ready is the pod's own condition.
+	// Ready is the pod's condition Ready.
 	Ready bool
 }
 
 // String returns namespace/name.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// daemon reports whether its node is decided before it is scheduled.
+// daemon reports whether a DaemonSet created the pod for its node.
 func (p Pod) daemon() bool { return p.Workload.Kind == "DaemonSet" }
 
 // Budget is a PodDisruptionBudget.
 type Budget struct {
 	Namespace, Name string
-	// Allowed is how many of its pods may be evicted now.
+	// Allowed is the number of its pods that may be evicted now.
 	Allowed int32
-	// Expected and Healthy are how many pods it counts on and has.
+	// Expected and Healthy are the numbers of healthy pods that it requires and has.
 	Expected, Healthy int32
-	// Pods are the names of those that it protects.
+	// Pods are the names of the pods that it protects.
 	Pods []string
 }
 
 // String returns namespace/name.
 func (b Budget) String() string { return b.Namespace + "/" + b.Name }
 
-// covers reports whether it protects a pod.
+// covers reports whether the budget protects p.
 func (b Budget) covers(p Pod) bool {
 	return p.Namespace == b.Namespace && slices.Contains(b.Pods, p.Name)
 }
@@ -101,41 +101,41 @@ func (b Budget) covers(p Pod) bool {
 // Stay is a workload that nadra cannot serve.
 type Stay struct {
 	Workload Workload
-	// Codes are those of the findings that block it.
+	// Codes are the codes of the findings that block the workload.
 	Codes []string
-	// Pinned says that its pods are labelled for Multus, so that its namespace can
-	// be nadra's without them.
+	// Pinned is true if its pods are labelled for Multus, so that its namespace can
+	// move without them.
 	Pinned bool
 }
 
 // Multus is an installation of Multus.
 type Multus struct {
 	Namespace, DaemonSet string
-	// ManagedBy is who would put back what is changed of the DaemonSet, in words;
-	// empty where nobody is known to.
+	// ManagedBy names the manager that would revert a change of the DaemonSet;
+	// empty if none is known.
 	ManagedBy string
 }
 
 // String returns namespace/name of the DaemonSet.
 func (m Multus) String() string { return m.Namespace + "/" + m.DaemonSet }
 
-// podsOn are the pods of a node that Multus has attached.
-func (f *Facts) podsOn(node string) []Pod { return f.Disturbed(node, Forth) }
+// podsOn returns the pods of a node whose networks Multus attached.
+func (f *Facts) podsOn(node string) []Pod { return f.Disturbed(node, ToNadra) }
 
-// Disturbed are the pods that leave a node when it goes a way: those whose
-// networks are of the one that it goes away from.
-func (f *Facts) Disturbed(node string, way Way) []Pod {
+// Disturbed returns the pods that leave a node when it moves: the pods whose
+// networks its present owner attached.
+func (f *Facts) Disturbed(node string, direction Direction) []Pod {
 	var out []Pod
 	for _, p := range f.Pods {
-		if p.Node == node && p.Nadra == (way == Back) {
+		if p.Node == node && p.Nadra == (direction == ToMultus) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// ReadyOf counts the pods of workloads that are ready, on any node. Those of
-// nobody, and those that end on their own, do not come back.
+// ReadyOf counts the ready pods of the workloads of some pods, on any node. It leaves
+// out workloads whose pods do not come back: bare pods and jobs.
 func (f *Facts) ReadyOf(pods []Pod) []WorkloadPods {
 	var out []WorkloadPods
 	for _, w := range countBy(pods) {
@@ -148,7 +148,7 @@ func (f *Facts) ReadyOf(pods []Pod) []WorkloadPods {
 	return out
 }
 
-// Ready is how many pods of a workload are ready.
+// Ready counts the ready pods of a workload.
 func (f *Facts) Ready(w Workload) int {
 	n := 0
 	for _, p := range f.Pods {
@@ -159,8 +159,8 @@ func (f *Facts) Ready(w Workload) int {
 	return n
 }
 
-// namespaces are those with pods that have networks, and of workloads that stay,
-// sorted.
+// namespaces returns the namespaces of pods with networks and of workloads that
+// stay, sorted.
 func (f *Facts) namespaces() []string {
 	var out []string
 	for _, p := range f.Pods {
@@ -173,12 +173,12 @@ func (f *Facts) namespaces() []string {
 	return slices.Compact(out)
 }
 
-// owner says who serves the pods of a namespace now.
+// owner returns the present owner of the pods of a namespace.
 func (f *Facts) owner(namespace string) string {
 	return cmp.Or(f.Owners[namespace], f.DefaultOwner)
 }
 
-// countBy counts pods by what they are of, as "Deployment core/upf: 2", sorted.
+// countBy counts pods by workload, sorted. A pod without one counts for itself.
 func countBy(pods []Pod) []WorkloadPods {
 	var out []WorkloadPods
 	for _, p := range pods {

@@ -10,31 +10,31 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Needs says what still needs Multus; nothing does if it says nothing. configured
-// are, by node, the configurations of Multus that container runtimes have.
+// Needs returns what still needs Multus. configured are, by node, the configurations
+// of Multus that container runtimes have.
 func Needs(f Facts, configured map[string][]string) []Problem {
 	var out []Problem
 	for _, n := range f.Nodes {
 		if n.Linux && !n.Nadra {
-			out = append(out, Problem{CodeNodeOfMultus, Blocker, "Node " + n.Name, "it is Multus'", "Plan and run the upgrade for it, or take it out of the cluster."})
+			out = append(out, Problem{CodeNodeOfMultus, Blocker, "Node " + n.Name, "Multus serves it", "Plan and run the upgrade for it, or remove it from the cluster."})
 		}
 	}
 	for _, p := range f.Pods {
 		if !p.Nadra {
-			out = append(out, Problem{CodePodOfMultus, Blocker, "Pod " + p.String(), "Multus has attached its networks", "Have it made anew on one of nadra's nodes."})
+			out = append(out, Problem{CodePodOfMultus, Blocker, "Pod " + p.String(), "Multus attached its networks", "Recreate it on a node that nadra serves."})
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(configured)) {
 		if files := configured[node]; len(files) > 0 {
 			out = append(out, Problem{
-				CodeConfigured, Blocker, "Node " + node, "its runtime has Multus' configuration: " + strings.Join(files, ", "),
-				"kubectl nadra upgrade rollback --node, and run again, move it away; so does who manages the node.",
+				CodeConfigured, Blocker, "Node " + node, "its container runtime has Multus' configuration: " + strings.Join(files, ", "),
+				"Move it away: run kubectl nadra upgrade rollback --node " + node + " and kubectl nadra upgrade run, or change how the node is managed.",
 			})
 		}
 	}
 	if f.DefaultOwner != v1alpha1.OwnerNadra {
 		out = append(out, Problem{
-			CodeDefault, Blocker, "", "pods that no label decides about are left to Multus, and would be pending for ever",
+			CodeDefault, Blocker, "", "pods without an owner label are left to Multus, and would stay Pending",
 			"Run nadra-controller with --default-owner=nadra.",
 		})
 	}

@@ -8,15 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The names of nadra's containers, by which its workloads are known. DriverContainer
-// is that of the node driver.
+// Names of nadra's containers, by which its workloads are recognized.
 const (
 	DriverContainer     = "nadra-node"
 	controllerContainer = "nadra-controller"
 )
 
-// readInstallation finds nadra's driver and controller, and what they are set
-// to.
+// readInstallation finds nadra's driver and controller, and reads their settings.
 func (f *Facts) readInstallation(o *Objects) {
 	driver, controller := false, false
 	for i := range o.DaemonSets {
@@ -36,7 +34,8 @@ func (f *Facts) readInstallation(o *Objects) {
 	f.Installed = driver && controller
 }
 
-// ContainerArgs are the arguments of a container, if a pod has it.
+// ContainerArgs returns the arguments of a container, and false if the pod does not
+// have it.
 func ContainerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
 	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == container })
 	if i < 0 {
@@ -54,8 +53,8 @@ func flagOf(args []string, name string) string {
 	return ""
 }
 
-// managers are those who put back what others change, by a label or an
-// annotation of what they manage.
+// managers revert the changes of others. Each is recognized by a label or an
+// annotation of the objects that it manages.
 var managers = []struct{ key, value, name string }{
 	{"argocd.argoproj.io/tracking-id", "", "Argo CD"},
 	{"argocd.argoproj.io/instance", "", "Argo CD"},
@@ -66,8 +65,8 @@ var managers = []struct{ key, value, name string }{
 	{"operator.tigera.io/managed-by", "", "the Tigera operator"},
 }
 
-// managerOf says in words who would put back what is changed of a DaemonSet;
-// empty if nobody is known to.
+// managerOf returns the name of the manager that would revert a change of a
+// DaemonSet; empty if none is known.
 func (o *Objects) managerOf(ref MultusRef) string {
 	for i := range o.DaemonSets {
 		d := &o.DaemonSets[i]

@@ -17,7 +17,7 @@ func (p *Plan) Markdown() []byte {
 	p.problemTable(&b)
 	p.waveTables(&b)
 	p.leftTables(&b)
-	b.WriteString("\nWay back: `kubectl nadra upgrade rollback --node NODE`, `-n NAMESPACE` or `--all`, at any time.\n")
+	b.WriteString("\nRollback: `kubectl nadra upgrade rollback --node NODE`, `-n NAMESPACE` or `--all`, at any time.\n")
 	return []byte(b.String())
 }
 
@@ -25,7 +25,7 @@ func (p *Plan) problemTable(b *strings.Builder) {
 	if len(p.Problems) == 0 {
 		return
 	}
-	b.WriteString("\n## What is in the way, and what to know\n\n| | code | about | what | what to do |\n| --- | --- | --- | --- | --- |\n")
+	b.WriteString("\n## Blockers and warnings\n\n| severity | code | object | problem | what to do |\n| --- | --- | --- | --- | --- |\n")
 	for _, one := range p.Problems {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", one.Severity, one.Code, escape(one.Object), escape(one.What), escape(one.Do))
 	}
@@ -39,7 +39,7 @@ func (p *Plan) waveTables(b *strings.Builder) {
 		}
 		b.WriteString("\n\n")
 		if len(w.Namespaces) > 0 {
-			fmt.Fprintf(b, "Namespaces that are nadra's from here on: %s.\n\n", escape(strings.Join(w.Namespaces, ", ")))
+			fmt.Fprintf(b, "Namespaces that nadra serves from here on: %s.\n\n", escape(strings.Join(w.Namespaces, ", ")))
 		}
 		b.WriteString("| node | pods evicted |\n| --- | --- |\n")
 		for _, n := range w.Nodes {
@@ -63,14 +63,14 @@ func (p *Plan) leftTables(b *strings.Builder) {
 		fmt.Fprintf(b, "| %s | %s |\n", escape(l.Name), escape(l.Why))
 	}
 	if len(p.Stays) > 0 {
-		b.WriteString("\n## Workloads that stay with Multus\n\n| workload | because of |\n| --- | --- |\n")
+		b.WriteString("\n## Workloads that stay with Multus\n\n| workload | findings |\n| --- | --- |\n")
 	}
 	for _, s := range p.Stays {
 		fmt.Fprintf(b, "| %s | %s |\n", escape(s.Workload.String()), escape(strings.Join(s.Codes, ", ")))
 	}
 }
 
-// escape keeps text within a cell of a table.
+// escape keeps text within a table cell.
 func escape(s string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ", "<", "&lt;").Replace(s)
 }

@@ -11,15 +11,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// awayFromNadra is what keeps a pod off nadra's nodes.
+// awayFromNadra keeps a pod off nadra's nodes.
 var awayFromNadra = corev1.NodeSelectorRequirement{
 	Key: v1alpha1.OwnerLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.OwnerNadra},
 }
 
-// KeepOff changes a DaemonSet of Multus so that its pods leave nodes that are
-// nadra's, and those of other nodes are not touched: they are replaced only when
-// somebody deletes them. It reports whether there was something to change, and
-// what the DaemonSet was.
+// KeepOff changes a DaemonSet of Multus so that its pods leave nadra's nodes. The
+// pods on other nodes stay: they are replaced only when they are deleted. It returns
+// the DaemonSet's original settings, and reports whether it changed them.
 func KeepOff(d *appsv1.DaemonSet) (was MultusState, changed bool, err error) {
 	spec := &d.Spec.Template.Spec
 	if was.Affinity, err = asJSON(spec.Affinity); err == nil {
@@ -36,8 +35,8 @@ func KeepOff(d *appsv1.DaemonSet) (was MultusState, changed bool, err error) {
 	return was, true, nil
 }
 
-// Restore makes a DaemonSet what it was. It reports whether there was something
-// to change.
+// Restore gives a DaemonSet its original settings, and reports whether it changed
+// them.
 func Restore(d *appsv1.DaemonSet, was MultusState) (changed bool, err error) {
 	var affinity *corev1.Affinity
 	var strategy appsv1.DaemonSetUpdateStrategy
@@ -49,7 +48,7 @@ func Restore(d *appsv1.DaemonSet, was MultusState) (changed bool, err error) {
 			continue
 		}
 		if err := json.Unmarshal(field.text, field.into); err != nil {
-			return false, fmt.Errorf("reading what DaemonSet %s/%s was: %w", d.Namespace, d.Name, err)
+			return false, fmt.Errorf("reading the original settings of DaemonSet %s/%s: %w", d.Namespace, d.Name, err)
 		}
 	}
 	if !keepsOff(d.Spec.Template.Spec.Affinity) {
@@ -82,7 +81,8 @@ func hasTerm(t corev1.NodeSelectorTerm) bool {
 	})
 }
 
-// withoutNadra adds the requirement to each term, as one of them is enough.
+// withoutNadra adds the requirement to each term, because one matching term is enough
+// for the scheduler.
 func withoutNadra(a *corev1.Affinity) *corev1.Affinity {
 	out := a.DeepCopy()
 	if out == nil {

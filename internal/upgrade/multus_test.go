@@ -21,8 +21,8 @@ spec:
 	return &d
 }
 
-// Each way of saying where Multus runs is kept, and nadra's nodes are left out of
-// it; afterwards all is as it was.
+// Every form of node affinity is kept and extended by the exclusion of nadra's nodes,
+// and restored afterwards.
 func TestKeepOffAndRestore(t *testing.T) {
 	const not = "{key: nadra.dev/owner, operator: NotIn, values: [nadra]}"
 	for name, test := range map[string]struct{ before, after string }{

@@ -17,8 +17,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Objects are what a cluster has, as its API server tells it. Pods are all of
-// them; of the others, those that Facts says something of.
+// Objects are the objects of a cluster that Facts are made from.
 type Objects struct {
 	Nodes       []corev1.Node
 	Pods        []corev1.Pod
@@ -31,8 +30,8 @@ type Objects struct {
 	Deployments []appsv1.Deployment
 }
 
-// Facts tells what a plan needs to know of the objects. domainLabel is the node
-// label of failure domains, and multus are the DaemonSets of Multus.
+// Facts extracts the facts that a plan needs. domainLabel is the node label of
+// failure domains, and multus are the DaemonSets of Multus.
 func (o *Objects) Facts(domainLabel string, multus []MultusRef) Facts {
 	f := Facts{Owners: map[string]string{}, DefaultOwner: v1alpha1.OwnerMultus}
 	for i := range o.Nodes {
@@ -65,13 +64,13 @@ func nodeOf(n *corev1.Node, domainLabel string) Node {
 	return out
 }
 
-// pods are those that run with networks, sorted.
+// pods returns the running pods with networks, sorted.
 func (o *Objects) pods() []Pod {
-	makers, attached := o.makers(), o.attachedByNadra()
+	parents, attached := o.parents(), o.attachedByNadra()
 	var out []Pod
 	for i := range o.Pods {
 		if p := &o.Pods[i]; hasNetworks(p) {
-			pod := podOf(p, makers)
+			pod := podOf(p, parents)
 			pod.Nadra = slices.ContainsFunc(claimsOf(p), func(name string) bool { return attached[p.Namespace+"/"+name] })
 			out = append(out, pod)
 		}
@@ -80,8 +79,8 @@ func (o *Objects) pods() []Pod {
 	return out
 }
 
-// hasNetworks reports whether a pod is on a node with networks beside the
-// default one, or with another default one.
+// hasNetworks reports whether a pod runs with networks besides the default network,
+// or with another default network.
 func hasNetworks(p *corev1.Pod) bool {
 	if p.Spec.HostNetwork || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return false
@@ -90,14 +89,14 @@ func hasNetworks(p *corev1.Pod) bool {
 	return networks != "" && networks != "[]" || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
 }
 
-// PodReady reports whether a pod says that it is ready.
+// PodReady reports whether a pod's condition Ready is true.
 func PodReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-func podOf(p *corev1.Pod, makers map[Workload]Workload) Pod {
+func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Static: static,
@@ -106,8 +105,8 @@ func podOf(p *corev1.Pod, makers map[Workload]Workload) Pod {
 	}
 	if owner := metav1.GetControllerOf(p); owner != nil && !static {
 		out.Workload = Workload{Kind: owner.Kind, Namespace: p.Namespace, Name: owner.Name}
-		if maker, known := makers[out.Workload]; known {
-			out.Workload = maker
+		if parent, known := parents[out.Workload]; known {
+			out.Workload = parent
 		}
 	}
 	for _, t := range p.Spec.Tolerations {
@@ -119,25 +118,24 @@ func podOf(p *corev1.Pod, makers map[Workload]Workload) Pod {
 	return out
 }
 
-// makers has, for what makes pods and is made itself, who makes it.
-func (o *Objects) makers() map[Workload]Workload {
+// parents maps ReplicaSets and Jobs to the workloads that control them.
+func (o *Objects) parents() map[Workload]Workload {
 	out := map[Workload]Workload{}
-	note := func(kind string, made *metav1.ObjectMeta) {
-		if owner := metav1.GetControllerOf(made); owner != nil {
-			out[Workload{kind, made.Namespace, made.Name}] = Workload{owner.Kind, made.Namespace, owner.Name}
+	add := func(kind string, child *metav1.ObjectMeta) {
+		if owner := metav1.GetControllerOf(child); owner != nil {
+			out[Workload{kind, child.Namespace, child.Name}] = Workload{owner.Kind, child.Namespace, owner.Name}
 		}
 	}
 	for i := range o.ReplicaSets {
-		note("ReplicaSet", &o.ReplicaSets[i].ObjectMeta)
+		add("ReplicaSet", &o.ReplicaSets[i].ObjectMeta)
 	}
 	for i := range o.Jobs {
-		note("Job", &o.Jobs[i].ObjectMeta)
+		add("Job", &o.Jobs[i].ObjectMeta)
 	}
 	return out
 }
 
-// attachedByNadra has the claims, as namespace/name, that nadra's devices were
-// allocated to.
+// attachedByNadra returns the claims, as namespace/name, that have devices of nadra.
 func (o *Objects) attachedByNadra() map[string]bool {
 	out := map[string]bool{}
 	for i := range o.Claims {
@@ -154,7 +152,7 @@ func (o *Objects) attachedByNadra() map[string]bool {
 	return out
 }
 
-// claimsOf are the names of a pod's claims.
+// claimsOf returns the names of a pod's claims.
 func claimsOf(p *corev1.Pod) []string {
 	var out []string
 	for _, c := range p.Spec.ResourceClaims {
@@ -170,7 +168,7 @@ func claimsOf(p *corev1.Pod) []string {
 	return out
 }
 
-// budgets are those that protect one of the pods.
+// budgets returns the budgets that protect one of the pods, sorted.
 func (o *Objects) budgets(pods []Pod) []Budget {
 	ours := map[string]bool{}
 	for _, p := range pods {
@@ -181,7 +179,7 @@ func (o *Objects) budgets(pods []Pod) []Budget {
 		b := &o.Budgets[i]
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err != nil {
-			continue // the API server does not let such a one in
+			continue // the API server rejects such selectors
 		}
 		one := Budget{
 			Namespace: b.Namespace, Name: b.Name,

@@ -55,7 +55,7 @@ func readObjects(t *testing.T, path string) *Objects {
 		case kind("resource.k8s.io", "ResourceClaim"):
 			out.Claims = read(t, document, out.Claims)
 		default:
-			t.Fatalf("%s: nobody reads %v", path, head)
+			t.Fatalf("%s: unexpected kind %v", path, head)
 		}
 	}
 }

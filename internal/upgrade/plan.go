@@ -9,23 +9,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Plan is what is to be done, in order. A person reviews it, and may edit the
-// waves; what it says of pods is what was so when it was made.
+// Plan is the order in which nodes and namespaces move. A person reviews it, and may
+// edit the waves. Its pods are the pods at the time of planning.
 type Plan struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Source is the cluster that it was made for.
+	// Source is the cluster that the plan was made for.
 	Source string `json:"source,omitempty"`
 	// DomainLabel is the node label whose values are failure domains.
 	DomainLabel string `json:"domainLabel,omitempty"`
 	// Multus are the DaemonSets that are kept off nadra's nodes.
 	Multus []MultusRef `json:"multus"`
 	Waves  []Wave      `json:"waves"`
-	// Left are nodes that stay with Multus, with why.
+	// Left are the nodes that stay with Multus, with the reason of each.
 	Left []LeftNode `json:"left,omitempty"`
-	// Stays are workloads that stay with Multus, with why.
+	// Stays are the workloads that stay with Multus, with their findings.
 	Stays []StayingWorkload `json:"stays,omitempty"`
-	// Problems are what is in the way, and what to know.
+	// Problems are blockers, warnings and notes.
 	Problems []Problem `json:"problems,omitempty"`
 	Summary  Summary   `json:"summary"`
 }
@@ -36,30 +36,30 @@ type MultusRef struct {
 	DaemonSet string `json:"daemonSet"`
 }
 
-// Wave is what changes hands at a time. Its namespaces are nadra's before its
-// nodes are drained, so that what is evicted comes back on nadra's nodes.
+// Wave is a group of nodes and namespaces that move together. Its namespaces become
+// nadra's before its nodes are drained, so that evicted pods come back on nadra's nodes.
 type Wave struct {
 	Name string `json:"name"`
-	// Domain is the failure domain that all of its nodes are in.
+	// Domain is the failure domain of all its nodes.
 	Domain     string      `json:"domain,omitempty"`
 	Namespaces []string    `json:"namespaces,omitempty"`
 	Nodes      []NodeShare `json:"nodes"`
 }
 
-// NodeShare is a node of a wave, and whom its move disturbs.
+// NodeShare is a node of a wave, with the pods that its move evicts.
 type NodeShare struct {
 	Name string `json:"name"`
-	// Evicts are the workloads whose pods are evicted from it.
+	// Evicts are the workloads whose pods are evicted from the node.
 	Evicts []WorkloadPods `json:"evicts,omitempty"`
 }
 
-// WorkloadPods is how many pods of a workload something is about.
+// WorkloadPods is a number of pods of a workload.
 type WorkloadPods struct {
 	Workload `json:",inline"`
 	Pods     int `json:"pods"`
 }
 
-// LeftNode is a node that no wave has.
+// LeftNode is a node outside all waves.
 type LeftNode struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
@@ -76,14 +76,14 @@ type Summary struct {
 	Nodes      int `json:"nodes"`
 	Waves      int `json:"waves"`
 	Namespaces int `json:"namespaces"`
-	// Evictions is how many pods are evicted at least once, bar those that are
-	// evicted from one node of Multus to another.
+	// Evictions is the number of pods that are evicted from the nodes of the waves.
+	// It does not count further evictions from one node of Multus to another.
 	Evictions int `json:"evictions"`
 	Blockers  int `json:"blockers"`
 	Warnings  int `json:"warnings"`
 }
 
-// String says the totals in words.
+// String renders the totals.
 func (s Summary) String() string {
 	return fmt.Sprintf("%s in %s, %s; %s evicted; %s, %s", count(s.Nodes, "node"), count(s.Waves, "wave"),
 		count(s.Namespaces, "namespace"), count(s.Evictions, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
@@ -97,15 +97,16 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// ParsePlan reads a plan as YAML or JSON. Unlike a report, it is to be carried
-// out: a field that is not known is an error, as it may be a misspelt one.
+// ParsePlan parses a plan in YAML or JSON. Unlike a report, a plan is carried out, so
+// an unknown field is an error: it may be a misspelt one.
 func ParsePlan(text []byte) (*Plan, error) {
 	var head struct{ APIVersion, Kind string }
 	if err := yaml.Unmarshal(text, &head); err != nil {
-		return nil, fmt.Errorf("it is no YAML: %w", err)
+		return nil, fmt.Errorf("invalid YAML: %w", err)
 	}
 	if head.APIVersion != APIVersion || head.Kind != PlanKind {
-		return nil, fmt.Errorf("it is %q %q, not %s %s: upgrade plan writes it", head.APIVersion, head.Kind, APIVersion, PlanKind)
+		return nil, fmt.Errorf("apiVersion %q and kind %q are not those of a plan (%s %s): write one with kubectl nadra upgrade plan",
+			head.APIVersion, head.Kind, APIVersion, PlanKind)
 	}
 	var p Plan
 	if err := yaml.UnmarshalStrict(text, &p); err != nil {
@@ -114,10 +115,10 @@ func ParsePlan(text []byte) (*Plan, error) {
 	return &p, p.validate()
 }
 
-// validate refuses what cannot be carried out, as people edit plans.
+// validate rejects plans that cannot be carried out. People edit plans.
 func (p *Plan) validate() error {
 	if len(p.Waves) == 0 {
-		return fmt.Errorf("waves has none: there is nothing to do")
+		return fmt.Errorf("waves is empty: the plan moves nothing")
 	}
 	names, nodes, namespaces := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i, w := range p.Waves {
@@ -142,25 +143,25 @@ func (p *Plan) validate() error {
 	}
 	for i, l := range p.Left {
 		if nodes[l.Name] {
-			return fmt.Errorf("left[%d] is node %s, which a wave has, too: remove it from one of them", i, l.Name)
+			return fmt.Errorf("left[%d] is node %s, which is in a wave, too: remove it from one of them", i, l.Name)
 		}
 	}
 	return nil
 }
 
-// once refuses names that are none, or were seen before.
+// once rejects invalid names, and names that were seen before.
 func once(seen map[string]bool, name string, valid func(string) []string) error {
 	if wrong := valid(name); len(wrong) > 0 {
 		return fmt.Errorf("is %q: %s", name, wrong[0])
 	}
 	if seen[name] {
-		return fmt.Errorf("is %q, which is there twice: remove it from one place", name)
+		return fmt.Errorf("is %q, which the plan has twice: remove one of them", name)
 	}
 	seen[name] = true
 	return nil
 }
 
-// JSON returns a plan as the cluster keeps it.
+// JSON encodes the plan as the cluster keeps it.
 func (p *Plan) JSON() ([]byte, error) {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -169,7 +170,7 @@ func (p *Plan) JSON() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// NodeNames are those of all waves, in order.
+// NodeNames returns the nodes of all waves, in order.
 func (p *Plan) NodeNames() []string {
 	var out []string
 	for _, w := range p.Waves {
@@ -180,14 +181,14 @@ func (p *Plan) NodeNames() []string {
 	return out
 }
 
-// WaveOf returns the index of the wave that has a node; -1 if none has.
+// WaveOf returns the index of a node's wave, -1 if no wave has the node.
 func (p *Plan) WaveOf(node string) int {
 	return slices.IndexFunc(p.Waves, func(w Wave) bool {
 		return slices.ContainsFunc(w.Nodes, func(n NodeShare) bool { return n.Name == node })
 	})
 }
 
-// Blocked are the problems that keep a plan from being carried out.
+// Blocked returns the problems that keep the plan from being carried out.
 func (p *Plan) Blocked() []Problem {
 	var out []Problem
 	for _, one := range p.Problems {

@@ -11,7 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/golden"
 )
 
-// sample is the plan of the cluster in testdata.
+// sample plans the move of the cluster in testdata.
 func sample(t *testing.T) *Plan {
 	t.Helper()
 	f := readObjects(t, "testdata/cluster.yaml").Facts("topology.kubernetes.io/zone", []MultusRef{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}})
@@ -19,7 +19,7 @@ func sample(t *testing.T) *Plan {
 	return NewPlan(f, Options{DomainLabel: "topology.kubernetes.io/zone"})
 }
 
-// What a plan is written as is read back as the same plan.
+// Parsing an encoded plan yields the same plan.
 func TestPlanForms(t *testing.T) {
 	p := sample(t)
 	golden.Check(t, "testdata/plan.md", string(p.Markdown()))
@@ -40,17 +40,17 @@ func TestPlanForms(t *testing.T) {
 func TestParsePlanErrors(t *testing.T) {
 	const head = "apiVersion: nadra.dev/v1alpha1\nkind: UpgradePlan\n"
 	for _, test := range []struct{ text, want string }{
-		{"]", "it is no YAML"},
-		{"kind: Pod\napiVersion: v1\n", `it is "v1" "Pod", not nadra.dev/v1alpha1 UpgradePlan`},
-		{head + "waves: []\n", "waves has none"},
+		{"]", "invalid YAML"},
+		{"kind: Pod\napiVersion: v1\n", `apiVersion "v1" and kind "Pod" are not those of a plan (nadra.dev/v1alpha1 UpgradePlan)`},
+		{head + "waves: []\n", "waves is empty"},
 		{head + "waves: [{name: a, nodes: [{name: n1}], namespace: [x]}]\n", `unknown field "namespace"`},
 		{head + "waves: [{nodes: [{name: n1}]}]\n", `waves[0].name is ""`},
 		{head + "waves: [{name: a, nodes: [{name: n1}]}, {name: a, nodes: [{name: m}]}]\n", `waves[1].name is "a": give each wave a name of its own`},
 		{head + "waves: [{name: a}]\n", "waves[0] has neither nodes nor namespaces"},
-		{head + "waves: [{name: a, nodes: [{name: n1}, {name: n1}]}]\n", `waves[0].nodes[1].name is "n1", which is there twice`},
+		{head + "waves: [{name: a, nodes: [{name: n1}, {name: n1}]}]\n", `waves[0].nodes[1].name is "n1", which the plan has twice`},
 		{head + "waves: [{name: a, nodes: [{name: N_1}]}]\n", `waves[0].nodes[0].name is "N_1": a lowercase RFC 1123 subdomain`},
-		{head + "waves: [{name: a, namespaces: [x, x], nodes: []}]\n", `waves[0].namespaces[1] is "x", which is there twice`},
-		{head + "waves: [{name: a, nodes: [{name: n1}]}]\nleft: [{name: n1}]\n", "left[0] is node n1, which a wave has, too"},
+		{head + "waves: [{name: a, namespaces: [x, x], nodes: []}]\n", `waves[0].namespaces[1] is "x", which the plan has twice`},
+		{head + "waves: [{name: a, nodes: [{name: n1}]}]\nleft: [{name: n1}]\n", "left[0] is node n1, which is in a wave, too"},
 	} {
 		if _, err := ParsePlan([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: error %v, want one with %q", test.text, err, test.want)
@@ -58,8 +58,8 @@ func TestParsePlanErrors(t *testing.T) {
 	}
 }
 
-// A plan is edited by people: whatever they write, it is an error or a plan
-// that can be written and read again.
+// People edit plans: whatever they write is an error, or a plan that survives being
+// encoded and parsed.
 func FuzzParsePlan(f *testing.F) {
 	text, err := os.ReadFile("testdata/plan.json")
 	if err != nil {
@@ -77,13 +77,13 @@ func FuzzParsePlan(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := ParsePlan(out); err != nil {
-			t.Fatalf("what was written cannot be read: %v\n%s", err, out)
+			t.Fatalf("an encoded plan cannot be parsed: %v\n%s", err, out)
 		}
 		p.Markdown()
 	})
 }
 
-// The page shows a plan and the codes as the code has them.
+// The page shows the sample plan and the table of rules.
 func TestDocs(t *testing.T) {
 	const page = "../../docs/upgrade.md"
 	text, err := os.ReadFile(page)
@@ -95,7 +95,7 @@ func TestDocs(t *testing.T) {
 	golden.Check(t, page, want)
 }
 
-// between replaces what is between two marks of a page.
+// between replaces the text between two marks of a page.
 func between(t *testing.T, text, name, content string) string {
 	t.Helper()
 	head, rest, found := strings.Cut(text, "<!-- "+name+" -->\n")
@@ -106,7 +106,7 @@ func between(t *testing.T, text, name, content string) string {
 	return head + "<!-- " + name + " -->\n" + content + "<!-- /" + name + " -->\n" + tail
 }
 
-// Every code that a plan can have is explained, in order, once.
+// Every code has one rule, in order.
 func TestRules(t *testing.T) {
 	for i, r := range Rules() {
 		if want := fmt.Sprintf("NADRA-U%02d", i+1); r.Code != want {

@@ -9,22 +9,22 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Options say how to cut a cluster into waves. The zero value takes one node at
+// Options control how a cluster is cut into waves. The zero value moves one node at
 // a time.
 type Options struct {
-	// MaxUnavailable is how many nodes a wave has at most; less than 1 is 1. The
-	// first wave has one node in any case.
+	// MaxUnavailable is the largest number of nodes in a wave, 1 by default. The
+	// first wave always has one node.
 	MaxUnavailable int
-	// Exclude are names of nodes that stay with Multus.
+	// Exclude are the names of nodes that stay with Multus.
 	Exclude []string
-	// First are names of nodes that go first, in this order.
+	// First are the names of nodes that move first, in this order.
 	First []string
 	// DomainLabel is the node label whose values are failure domains.
 	DomainLabel string
 }
 
-// NewPlan cuts a cluster into waves of nodes and namespaces, and says what is
-// in the way.
+// NewPlan cuts a cluster into waves of nodes and namespaces, and lists the problems
+// of the plan.
 func NewPlan(f Facts, o Options) *Plan {
 	p := planner{Facts: f, Options: o}
 	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, DomainLabel: o.DomainLabel, Multus: []MultusRef{}, Waves: []Wave{}}
@@ -44,17 +44,18 @@ func NewPlan(f Facts, o Options) *Plan {
 	return out
 }
 
+// planner makes one plan.
 type planner struct {
 	Facts
 	Options
 	waves []Wave
 }
 
-// divide tells nodes that move from those that do not.
+// divide separates the nodes that move from the nodes that stay.
 func (p *planner) divide() (movers []Node, left []LeftNode) {
 	for _, n := range p.Nodes {
 		switch {
-		case n.Nadra: // it has moved
+		case n.Nadra: // moved already
 		case slices.Contains(p.Exclude, n.Name):
 			left = append(left, LeftNode{Name: n.Name, Why: "it is excluded"})
 		case !n.Linux:
@@ -68,8 +69,8 @@ func (p *planner) divide() (movers []Node, left []LeftNode) {
 	return movers, left
 }
 
-// inOrder has the nodes named first at the front, then those whose move
-// disturbs the fewest pods, those of one failure domain together.
+// inOrder sorts nodes: those of Options.First at the front, then those whose move
+// disturbs the fewest pods, with the nodes of a failure domain together.
 func (p *planner) inOrder(nodes []Node) []Node {
 	weight, domains := map[string]int{}, map[string]int{}
 	for _, n := range nodes {
@@ -95,9 +96,9 @@ func (p *planner) inOrder(nodes []Node) []Node {
 	return out
 }
 
-// nodeWaves has one node in the first wave, and as many as may be unavailable
-// in each other: of one failure domain, and such that no budget is asked for
-// more at once than for one of the nodes alone.
+// nodeWaves puts one node into the first wave, and up to MaxUnavailable nodes of one
+// failure domain into each other wave. No wave evicts more pods of a budget at once
+// than the budget allows, unless one of its nodes alone does.
 func (p *planner) nodeWaves(nodes []Node) []Wave {
 	var out []Wave
 	for _, n := range nodes {
@@ -114,7 +115,7 @@ func (p *planner) share(n Node) NodeShare {
 	return NodeShare{Name: n.Name, Evicts: countBy(p.podsOn(n.Name))}
 }
 
-// joins reports whether a node can move together with those of a wave.
+// joins reports whether a node can move together with the nodes of a wave.
 func (p *planner) joins(w Wave, n Node) bool {
 	if len(w.Nodes) >= p.MaxUnavailable || w.Domain != n.Domain {
 		return false
@@ -137,10 +138,10 @@ func (p *planner) joins(w Wave, n Node) bool {
 	return true
 }
 
-// assignNamespaces gives each namespace that is Multus' a wave. The first wave
-// has none: its node waits for canaries. After that, nadra has at no time a
-// greater share of the pods than of the nodes, until the last nodes: before they
-// are drained, all that moves must have somewhere to go.
+// assignNamespaces assigns each namespace that moves to a wave. The first wave has
+// none: its node is tried by canaries only. After that, nadra's share of the pods never
+// exceeds its share of the nodes, except in the last wave: before its nodes are drained,
+// all namespaces must have moved.
 func (p *planner) assignNamespaces(movers []Node) {
 	names := p.moving()
 	if len(p.waves) == 0 || len(names) == 0 {
@@ -154,14 +155,14 @@ func (p *planner) assignNamespaces(movers []Node) {
 			total++
 		}
 	}
-	// Small ones first: what goes wrong is seen on few.
+	// Small namespaces first: a failure then hits few pods.
 	slices.SortStableFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(pods[a], pods[b]), strings.Compare(a, b))
 	})
-	given, moved := 0, len(p.waves[0].Nodes)
+	assigned, moved := 0, len(p.waves[0].Nodes)
 	for i := 1; i < last; i++ {
-		for len(names) > 0 && (given+pods[names[0]])*len(movers) <= total*moved {
-			given += pods[names[0]]
+		for len(names) > 0 && (assigned+pods[names[0]])*len(movers) <= total*moved {
+			assigned += pods[names[0]]
 			p.waves[i].Namespaces = append(p.waves[i].Namespaces, names[0])
 			names = names[1:]
 		}
@@ -173,9 +174,8 @@ func (p *planner) assignNamespaces(movers []Node) {
 	}
 }
 
-// moving are the namespaces with networks that are to be nadra's and are not
-// yet: without those that a person has labelled for Multus, and those that a
-// workload holds back.
+// moving returns the namespaces with networks that are to move. It leaves out
+// namespaces that a person labelled for Multus, and those that a workload holds back.
 func (p *planner) moving() []string {
 	var out []string
 	for _, ns := range p.namespaces() {
@@ -186,6 +186,7 @@ func (p *planner) moving() []string {
 	return out
 }
 
+// hasStaying reports whether a workload holds its namespace back.
 func (p *planner) hasStaying(namespace string) bool {
 	return slices.ContainsFunc(p.Stays, func(s Stay) bool { return s.Workload.Namespace == namespace && !s.Pinned })
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ready is a node of a failure domain.
+// ready returns a ready node of a failure domain.
 func ready(name, domain string) Node {
 	return Node{Name: name, Domain: domain, Ready: true, Linux: true}
 }
 
-// pods are some of a Deployment on a node.
+// pods returns n pods of a Deployment on a node.
 func pods(namespace, deployment, node string, n int) []Pod {
 	var out []Pod
 	for i := range n {
@@ -26,7 +26,7 @@ func pods(namespace, deployment, node string, n int) []Pod {
 	return out
 }
 
-// healthy are facts with nothing in the way.
+// healthy returns facts without problems.
 func healthy(nodes []Node, running ...[]Pod) Facts {
 	return Facts{
 		Nodes: nodes, Pods: slices.Concat(running...), DefaultOwner: "multus", Owners: map[string]string{},
@@ -34,7 +34,7 @@ func healthy(nodes []Node, running ...[]Pod) Facts {
 	}
 }
 
-// short is a plan's waves in short: "nodes < namespaces".
+// short abbreviates a plan's waves to "nodes < namespaces".
 func short(p *Plan) []string {
 	var out []string
 	for _, w := range p.Waves {
@@ -68,19 +68,19 @@ func TestWaves(t *testing.T) {
 			[]string{"a1", "a2", "b1 b2"},
 		},
 		{
-			"some go first, and some not at all",
+			"first and excluded nodes",
 			healthy(four),
 			Options{First: []string{"b2"}, Exclude: []string{"a1"}},
 			[]string{"b2", "a2", "b1"},
 		},
 		{
-			"what has moved, is down or is no Linux does not move",
+			"nodes that have moved, are down or do not run Linux do not move",
 			healthy([]Node{{Name: "n", Nadra: true, Ready: true, Linux: true}, {Name: "down", Linux: true}, {Name: "win", Ready: true}, ready("a", "")}),
 			Options{},
 			[]string{"a"},
 		},
 		{
-			"no budget is asked for more at once than by one node",
+			"no wave evicts more pods of a budget than one node does",
 			func() Facts {
 				f := healthy([]Node{ready("a", ""), ready("b", ""), ready("c", ""), ready("d", "")}, pods("x", "db", "b", 1), pods("x", "db", "c", 1), pods("x", "web", "d", 1))
 				f.Budgets = []Budget{{Namespace: "x", Name: "db", Allowed: 1, Expected: 1, Healthy: 2, Pods: []string{"db-b-0", "db-c-0"}}}
@@ -90,7 +90,7 @@ func TestWaves(t *testing.T) {
 			[]string{"a", "b", "c d < x"},
 		},
 		{
-			"one node has all at once",
+			"a single node gets all namespaces",
 			healthy([]Node{ready("only", "")}, pods("x", "d", "only", 2)),
 			Options{},
 			[]string{"only < x"},
@@ -103,7 +103,7 @@ func TestWaves(t *testing.T) {
 			[]string{"a", "b < middle small", "d", "c < big"},
 		},
 		{
-			"whose namespace is decided already is not asked again",
+			"namespaces with an owner label stay as they are",
 			func() Facts {
 				f := healthy(four[:2], pods("ours", "d", "a1", 1), pods("theirs", "d", "a1", 1), pods("open", "d", "a1", 1))
 				f.Owners = map[string]string{"ours": "nadra", "theirs": "multus"}
@@ -143,8 +143,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// Before any but the last nodes are drained, nadra serves no greater share of
-// the pods than it has of the nodes; and in the end everything has moved.
+// Except before the last wave, nadra's share of the pods never exceeds its share of the
+// nodes. In the end everything has moved.
 func TestNamespacesFollowNodes(t *testing.T) {
 	for nodes := 1; nodes < 9; nodes++ {
 		for namespaces := 0; namespaces < 9; namespaces++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Severity is how bad a problem is.
+// Severity ranks problems.
 type Severity string
 
 // The severities. A plan with a blocker is not carried out.
@@ -18,14 +18,14 @@ const (
 	Blocker Severity = "blocker"
 )
 
-// Problem is something in the way of a plan, or to know before.
+// Problem is a blocker of a plan, or something to know before it is carried out.
 type Problem struct {
-	// Code names the kind of problem for good.
+	// Code identifies the kind of problem. It is never reused for another kind.
 	Code     string   `json:"code"`
 	Severity Severity `json:"severity"`
-	// Object is what it is about.
+	// Object is the kind and name of the object with the problem.
 	Object string `json:"object,omitempty"`
-	// What is the problem, and Do what to do about it.
+	// What describes the problem, and Do its remedy.
 	What string `json:"what"`
 	Do   string `json:"do"`
 }
@@ -54,18 +54,18 @@ const (
 	CodeDefault      = "NADRA-U20"
 )
 
-// problems says what is in the way of the waves.
+// problems returns the problems of the waves.
 func (p *planner) problems(movers []Node, left []LeftNode) []Problem {
 	var out []Problem
 	for _, what := range p.Doctor {
-		out = append(out, Problem{CodeDoctor, Blocker, "", what, "kubectl nadra doctor says what to do."})
+		out = append(out, Problem{CodeDoctor, Blocker, "", what, "Run kubectl nadra doctor, and follow its remedy."})
 	}
 	out = append(out, p.installation()...)
 	if len(movers) == 0 {
-		out = append(out, Problem{CodeNothing, Blocker, "", "no node is left to move", "Nothing needs to be done, or leave out fewer nodes with --exclude."})
+		out = append(out, Problem{CodeNothing, Blocker, "", "no node is left to move", "Nothing needs to be done, unless --exclude leaves out too many nodes."})
 	}
 	for _, l := range left {
-		out = append(out, Problem{CodeNodeLeft, Note, "Node " + l.Name, "it stays with Multus: " + l.Why, "Plan again when it is to move."})
+		out = append(out, Problem{CodeNodeLeft, Note, "Node " + l.Name, "it stays with Multus: " + l.Why, "To move it, plan again."})
 	}
 	out = append(out, p.staying(movers)...)
 	for _, pod := range p.Pods {
@@ -77,30 +77,30 @@ func (p *planner) problems(movers []Node, left []LeftNode) []Problem {
 	return append(out, p.room(movers)...)
 }
 
-// installation is about what must be there before anything moves.
+// installation checks what must be installed before the first node moves.
 func (p *planner) installation() []Problem {
 	var out []Problem
 	if !p.Installed {
 		out = append(out, Problem{
 			CodeNotSet, Blocker, "", "nadra's driver and controller are not installed",
-			"kubectl apply -k manifests/drop-in: nothing changes for any pod by it.",
+			"Install them: kubectl apply -k manifests/drop-in. This changes nothing for any pod.",
 		})
 	} else if !p.Labelled {
 		out = append(out, Problem{
-			CodeNotSet, Blocker, "", "nadra's driver serves all nodes, also those that Multus serves",
+			CodeNotSet, Blocker, "", "nadra's driver serves all nodes, including those that Multus serves",
 			"Run it with --owned-nodes=labelled, as manifests/drop-in does.",
 		})
 	}
 	if len(p.Multus) == 0 {
 		out = append(out, Problem{
-			CodeMultus, Blocker, "", "no DaemonSet of Multus was recognized, so that it could not be kept off a node",
+			CodeMultus, Blocker, "", "no DaemonSet of Multus was recognized, so it cannot be kept off nadra's nodes",
 			"Name it with --multus NAMESPACE/NAME.",
 		})
 	}
 	for _, m := range p.Multus {
 		if m.ManagedBy != "" {
 			out = append(out, Problem{
-				CodeManaged, Warning, "DaemonSet " + m.String(), "it is managed by " + m.ManagedBy + ", which may undo that it is kept off nadra's nodes",
+				CodeManaged, Warning, "DaemonSet " + m.String(), m.ManagedBy + " manages it, and may revert the change that keeps it off nadra's nodes",
 				"Have " + m.ManagedBy + " set the node affinity nadra.dev/owner NotIn [nadra] and updateStrategy OnDelete, or pause it for the upgrade.",
 			})
 		}
@@ -108,35 +108,35 @@ func (p *planner) installation() []Problem {
 	return out
 }
 
-// staying is about workloads that nadra cannot serve.
+// staying checks that namespaces and workloads that stay with Multus keep a node.
 func (p *planner) staying(movers []Node) []Problem {
 	var out []Problem
-	var going []string
+	var leaving []string
 	for _, n := range movers {
-		going = append(going, n.Name)
+		leaving = append(leaving, n.Name)
 	}
-	home := p.HasHome(false, going...)
+	hasNode := p.HasNodeOf(v1alpha1.OwnerMultus, leaving...)
 	for _, ns := range p.namespaces() {
 		switch {
 		case p.Owners[ns] != v1alpha1.OwnerMultus:
-		case home:
+		case hasNode:
 			out = append(out, Problem{
 				CodePinned, Note, "Namespace " + ns, "its label leaves it to Multus",
-				"Remove the label nadra.dev/owner and plan again when it is to move.",
+				"To move it, remove the label nadra.dev/owner, and plan again.",
 			})
 		default:
 			out = append(out, Problem{
 				CodeNowhere, Blocker, "Namespace " + ns, "its label leaves it to Multus, and no node stays with Multus",
-				"Leave it a node with --exclude, or remove its label nadra.dev/owner.",
+				"Keep a node for it with --exclude, or remove its label nadra.dev/owner.",
 			})
 		}
 	}
 	for _, s := range p.Stays {
 		codes := strings.Join(s.Codes, ", ")
-		if !home {
+		if !hasNode {
 			out = append(out, Problem{
 				CodeNowhere, Blocker, s.Workload.String(), "it stays with Multus (" + codes + "), and no node does",
-				"Leave it a node with --exclude, or correct what blocks it: kubectl nadra explain " + firstOf(s.Codes) + ".",
+				"Keep a node for it with --exclude, or correct the finding: kubectl nadra explain " + firstOf(s.Codes) + ".",
 			})
 			continue
 		}
@@ -150,6 +150,7 @@ func (p *planner) staying(movers []Node) []Problem {
 	return out
 }
 
+// firstOf returns the first code, or a placeholder.
 func firstOf(codes []string) string {
 	if len(codes) == 0 {
 		return "CODE"
@@ -157,37 +158,37 @@ func firstOf(codes []string) string {
 	return codes[0]
 }
 
-// ofPod is about a pod that is to be evicted.
+// ofPod checks a pod that would be evicted.
 func (p *planner) ofPod(pod Pod) []Problem {
 	object := "Pod " + pod.String()
 	var out []Problem
 	switch {
 	case pod.Static:
 		return []Problem{{
-			CodeStatic, Blocker, object, "it is a static pod, which cannot have claims and cannot be evicted",
-			"Make it a DaemonSet, remove the annotation, or leave its node with --exclude " + pod.Node + ".",
+			CodeStatic, Blocker, object, "it is a static pod: it cannot have claims and cannot be evicted",
+			"Turn it into a DaemonSet, remove its annotation, or leave out its node with --exclude " + pod.Node + ".",
 		}}
 	case pod.Workload.Kind == "":
 		out = append(out, Problem{
-			CodeBare, Blocker, object, "nothing makes it again when it is evicted",
-			"Delete it yourself when it may go, or say --force to have it deleted.",
+			CodeBare, Blocker, object, "nothing recreates it after an eviction",
+			"Delete it yourself, or have it deleted with --force.",
 		})
 	case pod.daemon() && pod.Tolerates:
 		out = append(out, Problem{
-			CodeTolerates, Blocker, pod.Workload.String(), "it tolerates every taint: its pods come back before the node is nadra's",
-			"Narrow its tolerations for the upgrade, or take its pods off the node by a nodeSelector until then.",
+			CodeTolerates, Blocker, pod.Workload.String(), "it tolerates every taint: its pods would come back before nadra serves the node",
+			"Narrow its tolerations for the upgrade, or keep its pods off the node by a nodeSelector until then.",
 		})
 	}
 	if pod.LocalData {
 		out = append(out, Problem{
-			CodeLocalData, Warning, object, "it loses what it has in emptyDir volumes on " + pod.Node,
-			"See that it can do without, as with kubectl drain --delete-emptydir-data.",
+			CodeLocalData, Warning, object, "it loses its emptyDir volumes on " + pod.Node,
+			"Make sure that it can do without them, as with kubectl drain --delete-emptydir-data.",
 		})
 	}
 	return out
 }
 
-// budgets is about those that would hold an eviction back.
+// budgets checks for PodDisruptionBudgets that would block an eviction.
 func (p *planner) budgets(movers []Node) []Problem {
 	var out []Problem
 	for _, b := range p.Budgets {
@@ -203,20 +204,20 @@ func (p *planner) budgets(movers []Node) []Problem {
 		case moved == 0:
 		case b.Allowed == 0 && b.Healthy >= b.Expected:
 			out = append(out, Problem{
-				CodeBudget, Blocker, object, fmt.Sprintf("it never lets any of its pods go, of which %d would have to", moved),
-				"Give its workload another replica, or the budget more room, for the upgrade.",
+				CodeBudget, Blocker, object, fmt.Sprintf("it allows no eviction, and the plan evicts %d of its pods", moved),
+				"For the upgrade, add a replica to its workload, or allow a disruption.",
 			})
 		case b.Allowed == 0:
 			out = append(out, Problem{
-				CodeWaitsBudget, Warning, object, fmt.Sprintf("%d of %d pods are healthy, so that none may go now", b.Healthy, b.Expected),
-				"Heal its workload before.",
+				CodeWaitsBudget, Warning, object, fmt.Sprintf("%d of %d required pods are healthy, so it allows no eviction now", b.Healthy, b.Expected),
+				"Repair its workload first.",
 			})
 		}
 	}
 	return out
 }
 
-// room is about a last wave after which nothing could be anywhere.
+// room checks for a single node whose pods have no other node to run on.
 func (p *planner) room(movers []Node) []Problem {
 	for _, n := range p.Nodes {
 		if n.Nadra && n.Ready {
@@ -227,13 +228,13 @@ func (p *planner) room(movers []Node) []Problem {
 		return nil
 	}
 	return []Problem{{
-		CodeNoRoom, Warning, "Node " + movers[0].Name, "it is the only one: its pods are down from its drain until it is nadra's",
-		"Plan a time when they may be, of a few minutes.",
+		CodeNoRoom, Warning, "Node " + movers[0].Name, "it is the only node: its pods are down from its drain until nadra serves it",
+		"Plan a maintenance window of a few minutes.",
 	}}
 }
 
-// Check says what is in the way of a plan as the cluster is now. Nodes that have
-// moved are no reason to stop.
+// Check returns the problems of a plan in the cluster as it is now. Nodes that have
+// moved already are not a problem.
 func Check(plan *Plan, f Facts) []Problem {
 	p := planner{Facts: f, Options: Options{DomainLabel: plan.DomainLabel}}
 	for _, n := range f.Nodes {

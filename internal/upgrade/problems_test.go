@@ -24,7 +24,7 @@ func TestProblems(t *testing.T) {
 		o     Options
 		want  []string // code, severity and object
 	}{
-		{"all is well", healthy(two, pods("x", "d", "b", 2)), Options{}, nil},
+		{"no problem", healthy(two, pods("x", "d", "b", 2)), Options{}, nil},
 		{"doctor has a blocker", with(healthy(two), func(f *Facts) { f.Doctor = []string{"dra-api: not served"} }), Options{}, []string{"NADRA-U01 blocker"}},
 		{"no Multus", with(healthy(two), func(f *Facts) { f.Multus = nil }), Options{}, []string{"NADRA-U02 blocker"}},
 		{"Argo CD", with(healthy(two), func(f *Facts) { f.Multus[0].ManagedBy = "Argo CD" }), Options{}, []string{"NADRA-U03 warning DaemonSet kube-system/kube-multus-ds"}},
@@ -44,26 +44,26 @@ func TestProblems(t *testing.T) {
 			Options{},
 			[]string{"NADRA-U05 blocker Namespace x"},
 		},
-		{"a pod of nobody", healthy(two, one(func(p *Pod) { p.Workload = Workload{} })), Options{}, []string{"NADRA-U06 blocker Pod x/d-b-0"}},
-		{"a pod of nobody on a node that stays", healthy(two, one(func(p *Pod) { p.Workload = Workload{} })), Options{Exclude: []string{"b"}}, []string{"NADRA-U14 note Node b"}},
-		{"a pod of nobody that is nadra's", healthy(two, one(func(p *Pod) { p.Workload, p.Nadra = Workload{}, true })), Options{}, nil},
+		{"a bare pod", healthy(two, one(func(p *Pod) { p.Workload = Workload{} })), Options{}, []string{"NADRA-U06 blocker Pod x/d-b-0"}},
+		{"a bare pod on a node that stays", healthy(two, one(func(p *Pod) { p.Workload = Workload{} })), Options{Exclude: []string{"b"}}, []string{"NADRA-U14 note Node b"}},
+		{"a bare pod that nadra serves", healthy(two, one(func(p *Pod) { p.Workload, p.Nadra = Workload{}, true })), Options{}, nil},
 		{"a static pod", healthy(two, one(func(p *Pod) { p.Workload, p.Static = Workload{}, true })), Options{}, []string{"NADRA-U07 blocker Pod x/d-b-0"}},
-		{"a DaemonSet that is everywhere", healthy(two, one(func(p *Pod) { p.Workload.Kind, p.Tolerates = "DaemonSet", true })), Options{}, []string{"NADRA-U08 blocker DaemonSet x/d"}},
+		{"a DaemonSet that tolerates every taint", healthy(two, one(func(p *Pod) { p.Workload.Kind, p.Tolerates = "DaemonSet", true })), Options{}, []string{"NADRA-U08 blocker DaemonSet x/d"}},
 		{"a DaemonSet", healthy(two, one(func(p *Pod) { p.Workload.Kind = "DaemonSet" })), Options{}, nil},
-		{"a Deployment that may be everywhere", healthy(two, one(func(p *Pod) { p.Tolerates = true })), Options{}, nil},
-		{"a budget without room", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
+		{"a Deployment that tolerates every taint", healthy(two, one(func(p *Pod) { p.Tolerates = true })), Options{}, nil},
+		{"a budget that allows no eviction", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
 			f.Budgets = []Budget{{Namespace: "x", Name: "tight", Expected: 1, Healthy: 1, Pods: []string{"d-b-0"}}}
 		}), Options{}, []string{"NADRA-U09 blocker PodDisruptionBudget x/tight"}},
-		{"a budget of the sick", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
+		{"a budget of unhealthy pods", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
 			f.Budgets = []Budget{{Namespace: "x", Name: "sick", Expected: 2, Healthy: 1, Pods: []string{"d-b-0"}}}
 		}), Options{}, []string{"NADRA-U15 warning PodDisruptionBudget x/sick"}},
-		{"a budget of others", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
+		{"a budget of another namespace", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
 			f.Budgets = []Budget{{Namespace: "y", Name: "tight", Expected: 1, Healthy: 1, Pods: []string{"d-b-0"}}}
 		}), Options{}, nil},
 		{"data on the node", healthy(two, one(func(p *Pod) { p.LocalData = true })), Options{}, []string{"NADRA-U10 warning Pod x/d-b-0"}},
 		{"a cluster of one node", healthy(two[:1], pods("x", "d", "a", 1)), Options{}, []string{"NADRA-U11 warning Node a"}},
 		{"its last node", healthy([]Node{two[0], {Name: "n", Nadra: true, Ready: true, Linux: true}}, pods("x", "d", "a", 1)), Options{}, nil},
-		{"nothing of nadra", with(healthy(two), func(f *Facts) { f.Installed = false }), Options{}, []string{"NADRA-U12 blocker"}},
+		{"nadra is not installed", with(healthy(two), func(f *Facts) { f.Installed = false }), Options{}, []string{"NADRA-U12 blocker"}},
 		{"a driver for all nodes", with(healthy(two), func(f *Facts) { f.Labelled = false }), Options{}, []string{"NADRA-U12 blocker"}},
 		{"nothing to move", healthy([]Node{{Name: "n", Nadra: true, Ready: true, Linux: true}}), Options{}, []string{"NADRA-U13 blocker"}},
 	} {
@@ -74,7 +74,7 @@ func TestProblems(t *testing.T) {
 			for _, one := range p.Problems {
 				got = append(got, strings.TrimSpace(one.Code+" "+string(one.Severity)+" "+one.Object))
 				if one.What == "" || one.Do == "" {
-					t.Errorf("%s says nothing: %+v", one.Code, one)
+					t.Errorf("%s has no description or no remedy: %+v", one.Code, one)
 				}
 				switch one.Severity {
 				case Blocker:

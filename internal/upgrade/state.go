@@ -5,119 +5,131 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // StateKind is the kind of State.
 const StateKind = "UpgradeState"
 
-// State is how far a plan has been carried out. The cluster keeps it, so that
-// anybody can go on after an interruption at any point.
+// State records how far a plan has been carried out. The cluster keeps it, so that
+// any process can continue after an interruption at any point.
 type State struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Phase      Phase  `json:"phase"`
-	// Reason is why it does not go on, in words.
+	// Reason explains why the upgrade does not continue.
 	Reason string `json:"reason,omitempty"`
-	// Target is what is being rolled back, as node/NAME, namespace/NAME,
-	// Deployment/NAMESPACE/NAME, StatefulSet/NAMESPACE/NAME or all; empty where
-	// nothing is.
+	// Target is what is being rolled back: node/NAME, namespace/NAME,
+	// Deployment/NAMESPACE/NAME, StatefulSet/NAMESPACE/NAME or all; empty
+	// outside of rollbacks.
 	Target string `json:"target,omitempty"`
-	// Nodes are those that somebody has begun with.
+	// Nodes are the nodes whose move has begun.
 	Nodes map[string]*NodeState `json:"nodes,omitempty"`
-	// Namespaces are those that were labelled, with the label that they had.
+	// Namespaces are the namespaces that were labelled, with their original label.
 	Namespaces map[string]NamespaceState `json:"namespaces,omitempty"`
-	// Multus are DaemonSets that were kept off nadra's nodes, as they were, by
-	// namespace/name.
+	// Multus are the original settings of the DaemonSets that are kept off nadra's
+	// nodes, by namespace/name.
 	Multus map[string]MultusState `json:"multus,omitempty"`
 }
 
-// Phase is what is going on.
+// Phase is the phase of an upgrade.
 type Phase string
 
 // The phases.
 const (
 	Running     Phase = "running"
 	Paused      Phase = "paused"
-	Stopped     Phase = "stopped" // a gate did not open
+	Stopped     Phase = "stopped" // a step failed; the state's Reason has its code
 	Done        Phase = "done"
 	RollingBack Phase = "rolling back"
 	RolledBack  Phase = "rolled back"
 )
 
-// NodeState is how far one node is.
+// NodeState records how far the move of a node is.
 type NodeState struct {
-	// Way is in which direction the node goes.
-	Way Way `json:"way"`
-	// Step is the last one that is done; empty where none is.
+	Direction Direction `json:"direction"`
+	// Step is the last completed step; empty if none is.
 	Step Step `json:"step,omitempty"`
-	// WasCordoned says that somebody else had cordoned it.
+	// WasCordoned is true if the node was cordoned before its move.
 	WasCordoned bool `json:"wasCordoned,omitempty"`
-	// Ready is how many pods of each workload that is disturbed were ready before.
+	// Ready is how many pods of each disturbed workload were ready before the move.
 	Ready []WorkloadPods `json:"ready,omitempty"`
 }
 
-// NamespaceState is what a namespace was.
+// NamespaceState is the original state of a namespace.
 type NamespaceState struct {
-	// Owner was the value of its label nadra.dev/owner; empty where it had none.
+	// Owner is the original value of the label nadra.dev/owner; empty without one.
 	Owner string `json:"owner,omitempty"`
 }
 
-// MultusState is what a DaemonSet was.
+// MultusState is the original state of a DaemonSet of Multus.
 type MultusState struct {
-	// Affinity is that of its pod template, and UpdateStrategy its own; as JSON,
-	// empty where it had none.
+	// Affinity is the pod template's, UpdateStrategy the DaemonSet's, both as JSON;
+	// empty if it had none.
 	Affinity       json.RawMessage `json:"affinity,omitempty"`
 	UpdateStrategy json.RawMessage `json:"updateStrategy,omitempty"`
 }
 
-// Way is a direction.
-type Way string
+// Direction is the direction of a node's move.
+type Direction string
 
-// The ways.
+// The directions.
 const (
-	Forth Way = "forth" // from Multus to nadra
-	Back  Way = "back"
+	ToNadra  Direction = "to-nadra"
+	ToMultus Direction = "to-multus"
 )
 
-// Step is something that is done with a node.
-type Step string
-
-// The steps. Each can be done again where it was interrupted.
-const (
-	Cordon      Step = "cordon"      // no pod comes any more
-	Drain       Step = "drain"       // pods with networks are gone, and so are their networks
-	Release     Step = "release"     // the label says that it is nadra's; Multus' pod is gone
-	Unconfigure Step = "unconfigure" // the runtime asks Multus no more
-	Serve       Step = "serve"       // nadra's driver offers networks
-	Verify      Step = "verify"      // canaries have their networks
-	Configure   Step = "configure"   // the runtime asks Multus again
-	Return      Step = "return"      // the label is gone; Multus' pod is ready, and the runtime has its configuration
-	Uncordon    Step = "uncordon"    // pods may come
-	Settle      Step = "settle"      // as many pods are ready as were before
-)
-
-// StepsOf are the steps of a way, in order.
-func StepsOf(w Way) []Step {
-	if w == Back {
-		return []Step{Cordon, Drain, Configure, Return, Uncordon, Settle}
+// From returns the owner that nodes leave: v1alpha1.OwnerMultus or OwnerNadra.
+func (d Direction) From() string {
+	if d == ToMultus {
+		return v1alpha1.OwnerNadra
 	}
-	return []Step{Cordon, Drain, Release, Unconfigure, Serve, Verify, Uncordon, Settle}
+	return v1alpha1.OwnerMultus
 }
 
-// Finished reports whether the node has taken all steps of its way.
-func (n *NodeState) Finished() bool { return n != nil && n.Step == Settle }
+// Step is a step of a node's move.
+type Step string
 
-// Next are the steps that are left of a way. Who turns around begins anew: the
-// steps of both ways bear it.
-func (n *NodeState) Next(w Way) []Step {
-	steps := StepsOf(w)
-	if n == nil || n.Way != w || n.Step == "" {
+// The steps. Each can be repeated after an interruption.
+const (
+	Cordon      Step = "cordon"      // no pod is scheduled to the node
+	Drain       Step = "drain"       // the pods with networks, and their networks, are gone
+	Assign      Step = "assign"      // the node is labelled for nadra, and Multus' pod is gone
+	Unconfigure Step = "unconfigure" // the container runtime does not use Multus
+	Serve       Step = "serve"       // nadra's driver offers networks
+	Verify      Step = "verify"      // canaries have their networks
+	Configure   Step = "configure"   // the container runtime uses Multus again
+	Return      Step = "return"      // the label is removed, Multus' pod is ready, and the runtime has its configuration
+	Uncordon    Step = "uncordon"    // pods are scheduled to the node again
+	Recover     Step = "recover"     // as many pods are ready as before
+)
+
+// StepsOf returns the steps of a direction, in order.
+func StepsOf(d Direction) []Step {
+	if d == ToMultus {
+		return []Step{Cordon, Drain, Configure, Return, Uncordon, Recover}
+	}
+	return []Step{Cordon, Drain, Assign, Unconfigure, Serve, Verify, Uncordon, Recover}
+}
+
+// Finished reports whether the node has completed all steps of its direction.
+func (n *NodeState) Finished() bool { return n != nil && n.Step == Recover }
+
+// AtNadra reports whether the node has moved to nadra.
+func (n *NodeState) AtNadra() bool { return n.Finished() && n.Direction == ToNadra }
+
+// Next returns the remaining steps of a direction. A node that turns around starts
+// over, which the steps of both directions allow.
+func (n *NodeState) Next(d Direction) []Step {
+	steps := StepsOf(d)
+	if n == nil || n.Direction != d || n.Step == "" {
 		return steps
 	}
 	return steps[slices.Index(steps, n.Step)+1:]
 }
 
-// NewState is the state of a plan with which nobody has begun.
+// NewState returns the state of a plan before its first step.
 func NewState() *State {
 	return &State{
 		APIVersion: APIVersion, Kind: StateKind, Phase: Running,
@@ -125,24 +137,24 @@ func NewState() *State {
 	}
 }
 
-// ParseState reads what JSON has written.
+// ParseState parses the output of JSON.
 func ParseState(text []byte) (*State, error) {
 	s := NewState()
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, fmt.Errorf("reading the state of the upgrade: %w", err)
 	}
 	if s.APIVersion != APIVersion || s.Kind != StateKind {
-		return nil, fmt.Errorf("reading the state of the upgrade: it is %q %q, not %s %s", s.APIVersion, s.Kind, APIVersion, StateKind)
+		return nil, fmt.Errorf("reading the state of the upgrade: apiVersion %q and kind %q are not %s %s", s.APIVersion, s.Kind, APIVersion, StateKind)
 	}
 	for name, n := range s.Nodes {
-		if n == nil || n.Way != Forth && n.Way != Back || n.Step != "" && !slices.Contains(StepsOf(n.Way), n.Step) {
-			return nil, fmt.Errorf("reading the state of the upgrade: nodes[%s] is at a step that this version does not know: use the version that has written it", name)
+		if n == nil || n.Direction != ToNadra && n.Direction != ToMultus || n.Step != "" && !slices.Contains(StepsOf(n.Direction), n.Step) {
+			return nil, fmt.Errorf("reading the state of the upgrade: nodes[%s] has an unknown direction or step: use the version of kubectl-nadra that wrote it", name)
 		}
 	}
 	return s, nil
 }
 
-// JSON returns the state as the cluster keeps it.
+// JSON encodes the state as the cluster keeps it.
 func (s *State) JSON() ([]byte, error) {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -151,26 +163,29 @@ func (s *State) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// Line is one node of a progress report.
+// Line is the progress of one node.
 type Line struct {
-	Wave, Node string
-	Way        Way
-	// Step is the last that is done, and Of how many there are; Done how many are.
-	Step     Step
-	Done, Of int
+	Wave      string    `json:"wave,omitempty"`
+	Node      string    `json:"node"`
+	Direction Direction `json:"direction"`
+	// Step is the last completed step. Done is the number of completed steps, Of the
+	// number of all.
+	Step Step `json:"step,omitempty"`
+	Done int  `json:"done"`
+	Of   int  `json:"of"`
 }
 
-// Lines are the nodes of a plan with how far they are, in order, and then those
-// that are in no plan any more.
+// Lines returns the progress of the plan's nodes, in order, and then of nodes that the
+// plan does not have any more.
 func (s *State) Lines(p *Plan) []Line {
 	var out []Line
 	seen := map[string]bool{}
 	line := func(wave, node string) {
-		l := Line{Wave: wave, Node: node, Way: Forth}
+		l := Line{Wave: wave, Node: node, Direction: ToNadra}
 		if n := s.Nodes[node]; n != nil {
-			l.Way, l.Step = n.Way, n.Step
+			l.Direction, l.Step = n.Direction, n.Step
 		}
-		steps := StepsOf(l.Way)
+		steps := StepsOf(l.Direction)
 		l.Of, l.Done = len(steps), slices.Index(steps, l.Step)+1
 		out = append(out, l)
 		seen[node] = true

@@ -9,47 +9,47 @@ import (
 
 func TestNextSteps(t *testing.T) {
 	for _, test := range []struct {
-		name string
-		node *NodeState
-		way  Way
-		want []Step
+		name      string
+		node      *NodeState
+		direction Direction
+		want      []Step
 	}{
-		{"nobody has begun", nil, Forth, []Step{Cordon, Drain, Release, Unconfigure, Serve, Verify, Uncordon, Settle}},
-		{"begun, and no step done", &NodeState{Way: Forth}, Forth, []Step{Cordon, Drain, Release, Unconfigure, Serve, Verify, Uncordon, Settle}},
-		{"interrupted", &NodeState{Way: Forth, Step: Unconfigure}, Forth, []Step{Serve, Verify, Uncordon, Settle}},
-		{"finished", &NodeState{Way: Forth, Step: Settle}, Forth, []Step{}},
-		{"turns around on its way", &NodeState{Way: Forth, Step: Release}, Back, []Step{Cordon, Drain, Configure, Return, Uncordon, Settle}},
-		{"on the way back", &NodeState{Way: Back, Step: Configure}, Back, []Step{Return, Uncordon, Settle}},
-		{"and forth again", &NodeState{Way: Back, Step: Settle}, Forth, []Step{Cordon, Drain, Release, Unconfigure, Serve, Verify, Uncordon, Settle}},
+		{"not started", nil, ToNadra, []Step{Cordon, Drain, Assign, Unconfigure, Serve, Verify, Uncordon, Recover}},
+		{"started, no step completed", &NodeState{Direction: ToNadra}, ToNadra, []Step{Cordon, Drain, Assign, Unconfigure, Serve, Verify, Uncordon, Recover}},
+		{"interrupted", &NodeState{Direction: ToNadra, Step: Unconfigure}, ToNadra, []Step{Serve, Verify, Uncordon, Recover}},
+		{"finished", &NodeState{Direction: ToNadra, Step: Recover}, ToNadra, []Step{}},
+		{"turns around halfway", &NodeState{Direction: ToNadra, Step: Assign}, ToMultus, []Step{Cordon, Drain, Configure, Return, Uncordon, Recover}},
+		{"during a rollback", &NodeState{Direction: ToMultus, Step: Configure}, ToMultus, []Step{Return, Uncordon, Recover}},
+		{"moves again after a rollback", &NodeState{Direction: ToMultus, Step: Recover}, ToNadra, []Step{Cordon, Drain, Assign, Unconfigure, Serve, Verify, Uncordon, Recover}},
 	} {
-		if diff := cmp.Diff(test.want, test.node.Next(test.way)); diff != "" {
+		if diff := cmp.Diff(test.want, test.node.Next(test.direction)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
 }
 
-// Multus is away from a node before nadra serves there, and back before nadra's
-// pods could be missed; nobody's pods are there while it changes hands.
+// Multus leaves a node before nadra serves it, and no pod with networks runs on the
+// node while its owner changes.
 func TestOrderOfSteps(t *testing.T) {
-	at := func(w Way, s Step) int {
-		for i, step := range StepsOf(w) {
+	at := func(d Direction, s Step) int {
+		for i, step := range StepsOf(d) {
 			if step == s {
 				return i
 			}
 		}
-		t.Fatalf("%s has no step %s", w, s)
+		t.Fatalf("%s has no step %s", d, s)
 		return 0
 	}
 	for _, order := range []struct {
-		way   Way
-		steps []Step
+		direction Direction
+		steps     []Step
 	}{
-		{Forth, []Step{Cordon, Drain, Release, Unconfigure, Verify, Uncordon, Settle}},
-		{Back, []Step{Cordon, Drain, Configure, Return, Uncordon, Settle}},
+		{ToNadra, []Step{Cordon, Drain, Assign, Unconfigure, Verify, Uncordon, Recover}},
+		{ToMultus, []Step{Cordon, Drain, Configure, Return, Uncordon, Recover}},
 	} {
 		for i := 1; i < len(order.steps); i++ {
-			if at(order.way, order.steps[i-1]) >= at(order.way, order.steps[i]) {
-				t.Errorf("%s: %s is not before %s", order.way, order.steps[i-1], order.steps[i])
+			if at(order.direction, order.steps[i-1]) >= at(order.direction, order.steps[i]) {
+				t.Errorf("%s: %s is not before %s", order.direction, order.steps[i-1], order.steps[i])
 			}
 		}
 	}
@@ -58,9 +58,9 @@ func TestOrderOfSteps(t *testing.T) {
 func TestStateForms(t *testing.T) {
 	s := NewState()
 	s.Phase, s.Reason = Stopped, "node b: drain: after 5m: …"
-	s.Nodes["a"] = &NodeState{Way: Forth, Step: Settle}
-	s.Nodes["b"] = &NodeState{Way: Forth, Step: Cordon, WasCordoned: true, Ready: []WorkloadPods{{Workload{"Deployment", "x", "d"}, 2}}}
-	s.Nodes["gone"] = &NodeState{Way: Back, Step: Configure}
+	s.Nodes["a"] = &NodeState{Direction: ToNadra, Step: Recover}
+	s.Nodes["b"] = &NodeState{Direction: ToNadra, Step: Cordon, WasCordoned: true, Ready: []WorkloadPods{{Workload{"Deployment", "x", "d"}, 2}}}
+	s.Nodes["gone"] = &NodeState{Direction: ToMultus, Step: Configure}
 	s.Namespaces["x"] = NamespaceState{Owner: "multus"}
 	s.Multus["kube-system/multus"] = MultusState{Affinity: []byte(`{"nodeAffinity":{}}`)}
 	text, err := s.JSON()
@@ -80,10 +80,10 @@ func TestStateForms(t *testing.T) {
 	}
 	plan := &Plan{Waves: []Wave{{Name: "wave-1", Nodes: []NodeShare{{Name: "a"}}}, {Name: "wave-2", Nodes: []NodeShare{{Name: "b"}, {Name: "c"}}}}}
 	want := []Line{
-		{"wave-1", "a", Forth, Settle, 8, 8},
-		{"wave-2", "b", Forth, Cordon, 1, 8},
-		{"wave-2", "c", Forth, "", 0, 8},
-		{"", "gone", Back, Configure, 3, 6},
+		{"wave-1", "a", ToNadra, Recover, 8, 8},
+		{"wave-2", "b", ToNadra, Cordon, 1, 8},
+		{"wave-2", "c", ToNadra, "", 0, 8},
+		{"", "gone", ToMultus, Configure, 3, 6},
 	}
 	if diff := cmp.Diff(want, again.Lines(plan)); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
@@ -93,10 +93,10 @@ func TestStateForms(t *testing.T) {
 func TestParseStateErrors(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"{", "unexpected end"},
-		{`{"apiVersion":"v1","kind":"Pod"}`, `it is "v1" "Pod", not nadra.dev/v1alpha1 UpgradeState`},
-		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"way":"up"}}}`, "nodes[a] is at a step that this version does not know"},
-		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"way":"back","step":"serve"}}}`, "nodes[a] is at a step"},
-		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":null}}`, "nodes[a] is at a step"},
+		{`{"apiVersion":"v1","kind":"Pod"}`, `apiVersion "v1" and kind "Pod" are not nadra.dev/v1alpha1 UpgradeState`},
+		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"direction":"up"}}}`, "nodes[a] has an unknown direction or step"},
+		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"direction":"to-multus","step":"serve"}}}`, "nodes[a] has an unknown direction or step"},
+		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":null}}`, "nodes[a] has an unknown direction or step"},
 	} {
 		if _, err := ParseState([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want one with %q", test.text, err, test.want)

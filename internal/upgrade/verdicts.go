@@ -6,7 +6,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// AddVerdicts notes which workloads stay with Multus, as scan judges them.
+// AddVerdicts adds the workloads that stay with Multus according to scan.
 func (f *Facts) AddVerdicts(verdicts []translate.Verdict) {
 	for _, v := range verdicts {
 		if v.Readiness != translate.Stays {

@@ -5,47 +5,63 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// await waits until a look finds nothing missing any more. When it does not,
-// the error says what was missing. What the API server does not answer now it may
-// the next time.
-func (r *Runner) await(ctx context.Context, limit time.Duration, look func(context.Context) (missing string, err error)) error {
-	if r.DryRun != "" {
-		return nil
+// dryRun is "server" if the API server only checks what would be written, "client" if
+// nothing is sent, and empty for a real run.
+type dryRun string
+
+// options returns the option DryRun of API requests.
+func (d dryRun) options() []string {
+	if d == "server" {
+		return []string{metav1.DryRunAll}
 	}
-	end := time.Now().Add(limit)
-	for {
-		missing, err := look(ctx)
-		if err != nil && passing(err) {
-			missing, err = err.Error(), nil
-		}
-		if err != nil || missing == "" {
-			return err
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("after %s: %s", limit, missing)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w, while %s", ctx.Err(), missing)
-		case <-time.After(r.Poll):
-		}
-	}
+	return nil
 }
 
-// passing says of an error that the API server, or the way to it, was not well: a
-// replica that restarts, a new leader of etcd, too many requests.
-func passing(err error) bool {
-	for _, is := range []func(error) bool{
-		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, utilnet.IsTimeout,
-		apierrors.IsInternalError, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsTooManyRequests,
-	} {
-		if is(err) {
-			return true
-		}
+// write calls do, unless the dry run is the client's.
+func (d dryRun) write(do func() error) error {
+	if d == "client" {
+		return nil
 	}
-	return false
+	return do()
 }
+
+// env is what the parts of a run share.
+type env struct {
+	kube kubernetes.Interface
+	dry  dryRun
+	// poll is the time between two checks of a wait.
+	poll time.Duration
+	// say reports progress.
+	say func(format string, args ...any)
+}
+
+// await polls check until nothing is missing. After limit it returns an error with a
+// code, and with what was missing. Transient errors of the API server do not end the
+// wait. A dry run does not wait.
+func (e env) await(ctx context.Context, limit time.Duration, code reason.Code, check kube.Check) error {
+	if e.dry != "" {
+		return nil
+	}
+	err := kube.Await(ctx, e.poll, limit, func(ctx context.Context) (missing string, err error) {
+		missing, err = check(ctx)
+		if err != nil && kube.Transient(err) {
+			return err.Error(), nil
+		}
+		return missing, err
+	})
+	if kube.TimedOut(err) {
+		return reason.Wrap(code, err)
+	}
+	return err
+}
+
+// readError describes an error of reading an object named in the context, such as
+// "node n1: cordon".
+func readError(err error) error { return fmt.Errorf("reading it: %w", err) }

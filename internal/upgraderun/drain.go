@@ -3,85 +3,72 @@ package upgraderun
 import (
 	"context"
 	"fmt"
+	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// facts are those of the cluster now.
-func (r *Runner) facts(ctx context.Context) (upgrade.Facts, error) {
-	objects, err := Cluster{Kube: r.Kube}.Objects(ctx)
-	if err != nil {
-		return upgrade.Facts{}, err
-	}
-	return objects.Facts(r.plan.DomainLabel, r.plan.Multus), nil
+// evictor evicts pods, and waits until they are gone.
+type evictor struct {
+	env
+	reader  *factReader
+	timeout time.Duration
+	// force also evicts pods that nothing recreates.
+	force bool
 }
 
-// readyOf is how many pods of the workloads that a node's move disturbs are
-// ready.
-func (r *Runner) readyOf(ctx context.Context, node string, way upgrade.Way) ([]upgrade.WorkloadPods, error) {
-	f, err := r.facts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return f.ReadyOf(f.Disturbed(node, way)), nil
-}
-
-// drain evicts the pods with networks of the one that the node goes away from,
-// and waits until they are gone: their networks are then taken off by what had
-// put them there. Other pods are not touched.
-func (r *Runner) drain(ctx context.Context, name string, n *upgrade.NodeState) error {
-	return r.evictAll(ctx, "node "+name, func(f *upgrade.Facts) []upgrade.Pod { return f.Disturbed(name, n.Way) })
-}
-
-// evictAll evicts pods, each of them once, until there are none left.
-func (r *Runner) evictAll(ctx context.Context, where string, left func(*upgrade.Facts) []upgrade.Pod) error {
+// evictAll evicts the pods that left returns, each once, and waits until left returns
+// none. where is for progress messages.
+func (e *evictor) evictAll(ctx context.Context, where string, left func(*upgrade.Facts) []upgrade.Pod) error {
 	evicted := map[string]bool{}
-	return r.await(ctx, r.DrainTimeout, func(ctx context.Context) (string, error) {
-		f, err := r.facts(ctx)
+	return e.await(ctx, e.timeout, reason.DrainTimeout, func(ctx context.Context) (string, error) {
+		f, err := e.reader.facts(ctx)
 		if err != nil {
 			return "", err
 		}
 		missing := ""
 		for _, p := range left(&f) {
 			if missing == "" {
-				missing = fmt.Sprintf("pod %s is still there", p)
+				missing = fmt.Sprintf("pod %s still runs", p)
 			}
 			if evicted[p.String()] {
 				continue
 			}
-			held, err := r.evict(ctx, p)
+			blocked, err := e.evict(ctx, p)
 			if err != nil {
 				return "", err
 			}
-			if held != "" {
-				missing = held
+			if blocked != "" {
+				missing = blocked
 				continue
 			}
 			evicted[p.String()] = true
-			r.Say("%s: evicted pod %s", where, p)
+			e.say("%s: evicted pod %s", where, p)
 		}
 		return missing, nil
 	})
 }
 
-// evict evicts a pod, or says what holds it back.
-func (r *Runner) evict(ctx context.Context, p upgrade.Pod) (held string, err error) {
+// evict evicts a pod. If a PodDisruptionBudget blocks the eviction, it returns its
+// message.
+func (e *evictor) evict(ctx context.Context, p upgrade.Pod) (blocked string, err error) {
 	if p.Static {
-		return "", fmt.Errorf("pod %s is static: remove its file from the node, or its annotation", p)
+		return "", reason.Errorf(reason.StaticPod, "pod %s is static: remove its file from the node, or its annotation", p)
 	}
-	if p.Workload.Kind == "" && !r.Force {
-		return "", fmt.Errorf("pod %s is made again by nobody: delete it, or say --force to have it deleted", p)
+	if p.Workload.Kind == "" && !e.force {
+		return "", reason.Errorf(reason.PodNotRecreated, "nothing recreates pod %s: delete it, or use --force", p)
 	}
-	options := &metav1.DeleteOptions{DryRun: r.dryRun()}
+	options := &metav1.DeleteOptions{DryRun: e.dry.options()}
 	if p.UID != "" { // not its successor of the same name
-		options.Preconditions = &metav1.Preconditions{UID: &p.UID}
+		options.Preconditions = metav1.NewUIDPreconditions(string(p.UID))
 	}
-	err = r.write(func() error {
-		return r.Kube.PolicyV1().Evictions(p.Namespace).Evict(ctx, &policyv1.Eviction{
+	err = e.dry.write(func() error {
+		return e.kube.PolicyV1().Evictions(p.Namespace).Evict(ctx, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, DeleteOptions: options,
 		})
 	})
@@ -89,24 +76,7 @@ func (r *Runner) evict(ctx context.Context, p upgrade.Pod) (held string, err err
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return "", nil
 	case apierrors.IsTooManyRequests(err):
-		return fmt.Sprintf("a PodDisruptionBudget holds pod %s: %v", p, err), nil
+		return fmt.Sprintf("a PodDisruptionBudget blocks the eviction of pod %s: %v", p, err), nil
 	}
 	return "", fmt.Errorf("evicting pod %s: %w", p, err)
-}
-
-// settle waits until as many pods of the disturbed workloads are ready as were
-// before.
-func (r *Runner) settle(ctx context.Context, _ string, n *upgrade.NodeState) error {
-	return r.await(ctx, r.GateTimeout, func(ctx context.Context) (string, error) {
-		f, err := r.facts(ctx)
-		if err != nil {
-			return "", err
-		}
-		for _, before := range n.Ready {
-			if now := f.Ready(before.Workload); now < before.Pods {
-				return fmt.Sprintf("%s has %d pods ready, and had %d before", before.Workload, now, before.Pods), nil
-			}
-		}
-		return "", nil
-	})
 }

@@ -10,13 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 const mergePatch = types.MergePatchType
 
-// The times of the Lease. Whoever was killed is followed when a newcomer has seen
-// the Lease unchanged for leaseDuration; alive is how long a newcomer waits before
-// it takes the holder for alive.
+// The times of the Lease. A holder that was killed is replaced when another process has
+// seen the Lease unchanged for leaseDuration. After alive, a waiting process takes the
+// holder for alive.
 const (
 	leaseDuration = 20 * time.Second
 	renewDeadline = 15 * time.Second
@@ -24,12 +26,11 @@ const (
 	alive         = leaseDuration + 10*time.Second
 )
 
-// errLost says that the Lease could not be renewed.
-var errLost = errors.New("the Lease could not be renewed for " + renewDeadline.String() + ": another may go on now")
+// errLost means that the Lease could not be renewed.
+var errLost = errors.New("the Lease could not be renewed for " + renewDeadline.String() + ": another process may continue the upgrade now")
 
-// Alone calls do while nobody else carries an upgrade out. It waits for a Lease
-// whose holder is gone, for longer than one lasts, and refuses where the holder
-// is at work.
+// Alone calls do while no other process carries out an upgrade. It waits until the Lease
+// of a holder that is gone expires, and refuses if the holder renews it.
 func (s Store) Alone(ctx context.Context, identity string, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -63,6 +64,6 @@ func (s Store) Alone(ctx context.Context, identity string, do func(context.Conte
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(alive):
-		return fmt.Errorf("%s carries an upgrade out: wait for it, or kubectl nadra upgrade pause", elector.GetLeader())
+		return reason.Errorf(reason.UpgradeRunning, "%s carries out an upgrade: wait for it, or stop it with kubectl nadra upgrade pause", elector.GetLeader())
 	}
 }

@@ -1,5 +1,3 @@
-// Package upgraderun reads from a cluster what package upgrade plans with, and carries
-// plans out.
 package upgraderun
 
 import (
@@ -15,21 +13,21 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgrade"
 )
 
-// Cluster is what to read.
+// Cluster reads a cluster.
 type Cluster struct {
 	Kube kubernetes.Interface
-	// Progress is told what is read now.
+	// Progress is called with the resource that is read next; it may be nil.
 	Progress func(string)
 }
 
-// Objects reads all that a plan depends on. What cannot be read is an error: a
-// plan that does not know of a budget, or of a pod, is worse than none.
+// Objects reads all objects that a plan depends on. It fails if it cannot read one kind:
+// a plan that ignores a budget or a pod is worse than none.
 func (c Cluster) Objects(ctx context.Context) (*upgrade.Objects, error) {
 	out := &upgrade.Objects{}
 	core, apps := c.Kube.CoreV1(), c.Kube.AppsV1()
 	for _, step := range []struct {
-		what string
-		read func(context.Context) error
+		resource string
+		read     func(context.Context) error
 	}{
 		{"nodes", all(core.Nodes().List, &out.Nodes)},
 		{"namespaces", all(core.Namespaces().List, &out.Namespaces)},
@@ -42,25 +40,37 @@ func (c Cluster) Objects(ctx context.Context) (*upgrade.Objects, error) {
 		{"pods", all(core.Pods("").List, &out.Pods)},
 	} {
 		if c.Progress != nil {
-			c.Progress(step.what)
+			c.Progress(step.resource)
 		}
-		if err := step.read(ctx); err != nil {
-			return nil, readError(step.what, err)
+		err := step.read(ctx)
+		switch {
+		case apierrors.IsForbidden(err):
+			return nil, fmt.Errorf("reading %s: %w: grant the right to list them in all namespaces", step.resource, err)
+		case err != nil:
+			return nil, fmt.Errorf("reading %s: %w", step.resource, err)
 		}
 	}
 	return out, nil
 }
 
-func readError(what string, err error) error {
-	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("reading %s: %w: the right to list them in all namespaces is needed", what, err)
-	}
-	return fmt.Errorf("reading %s: %w", what, err)
-}
-
-// all returns what appends all objects of a kind to a list, page by page.
+// all returns a function that appends all objects of a kind to a list, page by page.
 func all[T any, L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error), to *[]T) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(list), func(item *T) { *to = append(*to, *item) })
 	}
+}
+
+// factReader reads the facts that a run needs.
+type factReader struct {
+	kube kubernetes.Interface
+	plan *upgrade.Plan
+}
+
+// facts reads the present facts of the cluster.
+func (r *factReader) facts(ctx context.Context) (upgrade.Facts, error) {
+	objects, err := Cluster{Kube: r.kube}.Objects(ctx)
+	if err != nil {
+		return upgrade.Facts{}, err
+	}
+	return objects.Facts(r.plan.DomainLabel, r.plan.Multus), nil
 }

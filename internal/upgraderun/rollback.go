@@ -11,15 +11,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// RollBack gives something back to Multus: node/NAME, namespace/NAME,
-// pod/NAMESPACE/NAME, Deployment/NAMESPACE/NAME, StatefulSet/NAMESPACE/NAME, or
-// all. What is refused at once leaves the state as it is.
-func (r *Runner) RollBack(ctx context.Context, plan *upgrade.Plan, state *upgrade.State, target string) error {
-	r.plan, r.state = plan, state
-	f, err := r.facts(ctx)
+// rollback gives targets back to Multus.
+type rollback struct {
+	*run
+	workloads *workloads
+}
+
+func newRollback(r *run) *rollback {
+	return &rollback{run: r, workloads: &workloads{env: r.env, reader: r.reader, gate: r.gate}}
+}
+
+// do rolls a target back, and records it.
+func (r *rollback) do(ctx context.Context, target string) error {
+	f, err := r.reader.facts(ctx)
 	if err != nil {
 		return err
 	}
@@ -27,31 +35,34 @@ func (r *Runner) RollBack(ctx context.Context, plan *upgrade.Plan, state *upgrad
 		return err
 	}
 	kind, name, _ := strings.Cut(target, "/")
-	workload := func(ctx context.Context, name string) (upgrade.Phase, error) {
+	workload := func(ctx context.Context, name string) error {
 		namespace, name, _ := strings.Cut(name, "/")
-		return r.rollBackWorkload(ctx, upgrade.Workload{Kind: kind, Namespace: namespace, Name: name})
+		return r.workloads.giveBack(ctx, upgrade.Workload{Kind: kind, Namespace: namespace, Name: name})
 	}
-	do := map[string]func(context.Context, string) (upgrade.Phase, error){
-		"node": r.rollBackNode, "namespace": r.rollBackNamespace, "Deployment": workload, "StatefulSet": workload, "all": r.rollBackAll,
+	do := map[string]func(context.Context, string) error{
+		"node": r.node, "namespace": r.namespace, "Deployment": workload, "StatefulSet": workload, "all": r.all,
 	}[kind]
 	if do == nil {
-		return fmt.Errorf("rolling back %q: it is none of node/NAME, namespace/NAME, pod/NAMESPACE/NAME and all", target)
+		return fmt.Errorf("rolling back %q: use node/NAME, namespace/NAME, pod/NAMESPACE/NAME or all", target)
 	}
-	if err := r.mayRollBack(ctx, &f, kind, name); err != nil {
+	if err := r.refuse(ctx, &f, kind, name); err != nil {
 		return &GateError{strings.TrimSpace(kind + " " + name), err}
 	}
 	r.state.Target = target
-	return r.record(ctx, upgrade.RollingBack, func(ctx context.Context, name string) (upgrade.Phase, error) {
-		end, err := do(ctx, name)
-		if err == nil {
-			r.state.Target, r.state.Reason = "", target+" was rolled back"
+	return r.journal.record(ctx, upgrade.RollingBack, func(ctx context.Context) (upgrade.Phase, error) {
+		if err := do(ctx, name); err != nil {
+			return "", err
 		}
-		return end, err
-	}, name)
+		r.state.Target, r.state.Reason = "", target+" was rolled back"
+		if kind == "all" {
+			return upgrade.RolledBack, nil
+		}
+		return upgrade.Paused, nil
+	})
 }
 
-// lasting is a target that is the same when the rollback is resumed: of a pod,
-// whose name does not last, it is what makes it.
+// lasting replaces a pod by its workload, because the pod's name does not last until the
+// rollback is resumed.
 func lasting(f upgrade.Facts, target string) (string, error) {
 	name, isPod := strings.CutPrefix(target, "pod/")
 	if !isPod {
@@ -64,56 +75,57 @@ func lasting(f upgrade.Facts, target string) (string, error) {
 	return w.Kind + "/" + w.Namespace + "/" + w.Name, nil
 }
 
-// mayRollBack refuses what is not there, and what would leave pods without a
+// refuse refuses targets that do not exist, and rollbacks that would leave pods without a
 // node.
-func (r *Runner) mayRollBack(ctx context.Context, f *upgrade.Facts, kind, name string) error {
+func (r *rollback) refuse(ctx context.Context, f *upgrade.Facts, kind, name string) error {
 	switch kind {
 	case "node":
 		if !slices.ContainsFunc(f.Nodes, func(n upgrade.Node) bool { return n.Name == name }) {
-			return errors.New("there is no such node")
+			return errors.New("the cluster has no such node")
 		}
-		return notStranded(f, r.state, upgrade.Back, name)
+		return r.capacity.checkFacts(f, upgrade.ToMultus, name)
 	case "namespace":
-		if _, err := r.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return fmt.Errorf("reading it: %w", err)
+		if _, err := r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return readError(err)
 		}
 	case "all":
 		if f.DefaultOwner == v1alpha1.OwnerNadra {
-			return errors.New("nadra-controller runs with --default-owner=nadra, with which pods come back as nadra's: take that off first")
+			return reason.Errorf(reason.NoNodeForPods,
+				"nadra-controller runs with --default-owner=nadra, so evicted pods would come back as nadra's: remove the flag first")
 		}
 		return nil
 	}
-	return homeOfMultus(f)
+	return r.capacity.checkMultus(f)
 }
 
-func (r *Runner) rollBackNode(ctx context.Context, name string) (upgrade.Phase, error) {
-	return upgrade.Paused, r.walk(ctx, []string{name}, upgrade.Back)
+func (r *rollback) node(ctx context.Context, name string) error {
+	return r.walk(ctx, []string{name}, upgrade.ToMultus)
 }
 
-// rollBackNamespace has the pods of a namespace made anew: by its own label,
-// where pods without one are nadra's.
-func (r *Runner) rollBackNamespace(ctx context.Context, name string) (upgrade.Phase, error) {
-	f, err := r.facts(ctx)
+// namespace gives a namespace its original label, and evicts its pods. If pods without a
+// label are nadra's by default, it labels the namespace for Multus instead.
+func (r *rollback) namespace(ctx context.Context, name string) error {
+	f, err := r.reader.facts(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	owner := r.state.Namespaces[name].Owner
 	if f.DefaultOwner == v1alpha1.OwnerNadra {
 		owner = v1alpha1.OwnerMultus
 	}
-	if err := r.returnNamespace(ctx, name, owner); err != nil {
-		return "", &GateError{"namespace " + name, err}
+	if err := r.namespaces.giveBack(ctx, name, owner); err != nil {
+		return &GateError{"namespace " + name, err}
 	}
-	return upgrade.Paused, r.move(ctx, name)
+	return r.evictPods(ctx, name)
 }
 
-// move evicts the pods of a namespace that are nadra's; they come back as
-// Multus'.
-func (r *Runner) move(ctx context.Context, namespace string) error {
+// evictPods evicts the pods of a namespace that nadra serves; they come back as Multus'.
+// It leaves out pods of DaemonSets, whose nodes decide who serves them.
+func (r *rollback) evictPods(ctx context.Context, namespace string) error {
 	where := "namespace " + namespace
-	err := r.evictAll(ctx, where, func(f *upgrade.Facts) []upgrade.Pod {
+	err := r.evictor.evictAll(ctx, where, func(f *upgrade.Facts) []upgrade.Pod {
 		return slices.DeleteFunc(slices.Clone(f.Pods), func(p upgrade.Pod) bool {
-			return p.Namespace != namespace || !p.Nadra || p.Workload.Kind == "DaemonSet" // whose nodes decide
+			return p.Namespace != namespace || !p.Nadra || p.Workload.Kind == "DaemonSet"
 		})
 	})
 	if err != nil {
@@ -122,27 +134,27 @@ func (r *Runner) move(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// rollBackAll gives back namespaces first, so that pods come back as Multus',
-// then nodes, the last one first, and then the DaemonSets are as they were.
-func (r *Runner) rollBackAll(ctx context.Context, _ string) (upgrade.Phase, error) {
+// all gives back namespaces first, so that evicted pods come back as Multus', then nodes,
+// in reverse order of the plan, and last restores the DaemonSets.
+func (r *rollback) all(ctx context.Context, _ string) error {
 	for _, name := range slices.Sorted(maps.Keys(r.state.Namespaces)) {
-		if err := r.returnNamespace(ctx, name, r.state.Namespaces[name].Owner); err != nil {
-			return "", &GateError{"namespace " + name, err}
+		if err := r.namespaces.giveBack(ctx, name, r.state.Namespaces[name].Owner); err != nil {
+			return &GateError{"namespace " + name, err}
 		}
 	}
-	if err := r.notStranded(ctx, upgrade.Back, slices.Collect(maps.Keys(r.state.Nodes))...); err != nil {
-		return "", &GateError{"all", err}
-	}
 	names := slices.Sorted(maps.Keys(r.state.Nodes))
+	if err := r.capacity.check(ctx, upgrade.ToMultus, names...); err != nil {
+		return &GateError{"all", err}
+	}
 	order := r.plan.NodeNames()
 	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(order, b) - slices.Index(order, a) })
 	for _, name := range names {
-		if n := r.state.Nodes[name]; n.Way == upgrade.Back && n.Finished() {
+		if n := r.state.Nodes[name]; n.Direction == upgrade.ToMultus && n.Finished() {
 			continue
 		}
-		if err := r.walk(ctx, []string{name}, upgrade.Back); err != nil {
-			return "", err
+		if err := r.walk(ctx, []string{name}, upgrade.ToMultus); err != nil {
+			return err
 		}
 	}
-	return upgrade.RolledBack, r.restoreMultus(ctx)
+	return r.daemonSets.restore(ctx)
 }

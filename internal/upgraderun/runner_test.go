@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,20 +25,22 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// world is a cluster of one node in which evictions take what they ask for.
+// world is a cluster of one node in which evictions delete pods.
 type world struct {
 	*fake.Clientset
 	runner *Runner
 	plan   *upgrade.Plan
-	said   []string
-	// log is what pods on the node have said.
+	// progress are the Runner's messages.
+	progress []string
+	// log is the log of pods on the node.
 	log string
-	// held are pods that a budget holds, and evicted those that are gone.
-	held, evicted []string
+	// blocked are pods whose eviction a budget blocks, evicted the evicted ones.
+	blocked, evicted []string
 }
 
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
@@ -52,7 +56,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 			return false, nil, nil
 		}
 		eviction := create.GetObject().(*policyv1.Eviction)
-		if slices.Contains(w.held, eviction.Name) {
+		if slices.Contains(w.blocked, eviction.Name) {
 			return true, nil, apierrors.NewTooManyRequests("the disruption budget x/b needs 2 healthy pods", 0)
 		}
 		w.evicted = append(w.evicted, eviction.Name)
@@ -60,7 +64,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	})
 	w.runner = &Runner{
 		Kube: w, Store: Store{Kube: w, Namespace: "nadra-system"}, DrainTimeout: 20 * time.Millisecond, GateTimeout: 20 * time.Millisecond, Poll: time.Millisecond,
-		Say: func(format string, args ...any) { w.said = append(w.said, fmt.Sprintf(format, args...)) },
+		Say: func(format string, args ...any) { w.progress = append(w.progress, fmt.Sprintf(format, args...)) },
 	}
 	w.runner.Nodes = nodepod.Runner{
 		Kube: w, Namespace: "nadra", Timeout: time.Second,
@@ -79,7 +83,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	return w
 }
 
-// pod has networks, and is of a workload if one is named.
+// pod returns a pod with networks, of a workload if one is named.
 func pod(name, workload string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, UID: "1", Annotations: map[string]string{attachment.NetworksAnnotation: "n3"}},
@@ -97,7 +101,7 @@ func (w *world) run(t *testing.T) (*upgrade.State, error) {
 	return w.state(t), err
 }
 
-// state is what the cluster knows.
+// state loads the state that the cluster keeps.
 func (w *world) state(t *testing.T) *upgrade.State {
 	t.Helper()
 	_, s, _, err := w.runner.Store.Load(t.Context())
@@ -119,27 +123,40 @@ func (w *world) node(t *testing.T) *corev1.Node {
 	return n
 }
 
-// A drain that does not come to its end stops the upgrade there: it says why,
-// and the node stays as safe as it is.
+// isGate checks that an error is a GateError with a place, a code and some texts.
+func isGate(t *testing.T, err error, where string, code reason.Code, texts ...string) {
+	t.Helper()
+	var gate *GateError
+	if !errors.As(err, &gate) || gate.Where != where || reason.Of(err) != code {
+		t.Errorf("error %v, want a gate at %q with code %q", err, where, code)
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v, want %q in it", err, text)
+		}
+	}
+}
+
+// A drain that fails stops the upgrade: the state has the reason, and the node stays
+// cordoned and Multus'.
 func TestStopsAtAGate(t *testing.T) {
 	for name, test := range map[string]struct {
-		pod  *corev1.Pod
-		held []string
-		want string
+		pod     *corev1.Pod
+		blocked []string
+		code    reason.Code
+		texts   []string
 	}{
-		"a budget":        {pod("p", "web"), []string{"p"}, "node n1: drain: after 20ms: a PodDisruptionBudget holds pod x/p: the disruption budget x/b needs 2 healthy pods"},
-		"a pod of nobody": {pod("p", ""), nil, "node n1: drain: pod x/p is made again by nobody: delete it, or say --force"},
+		"a budget":   {pod("p", "web"), []string{"p"}, reason.DrainTimeout, []string{"after 20ms: ", "pod x/p: the disruption budget x/b needs 2 healthy pods"}},
+		"a bare pod": {pod("p", ""), nil, reason.PodNotRecreated, []string{"pod x/p", "--force"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, test.pod)
-				w.held = test.held
+				w.blocked = test.blocked
 				s, err := w.run(t)
-				var gate *GateError
-				if !errors.As(err, &gate) || !strings.Contains(err.Error(), test.want) {
-					t.Fatalf("error %v, want a gate with %q", err, test.want)
-				}
-				if s.Phase != upgrade.Stopped || !strings.Contains(s.Reason, test.want) || s.Nodes["n1"].Step != upgrade.Cordon {
+				isGate(t, err, "node n1: drain", test.code, test.texts...)
+				if s.Phase != upgrade.Stopped || err == nil || s.Reason != err.Error() || reason.In(s.Reason) != test.code || s.Nodes["n1"].Step != upgrade.Cordon {
 					t.Errorf("state %+v, node %+v", s, s.Nodes["n1"])
 				}
 				if n := w.node(t); !n.Spec.Unschedulable || n.Labels["nadra.dev/owner"] != "" {
@@ -150,14 +167,16 @@ func TestStopsAtAGate(t *testing.T) {
 	}
 }
 
-// With --force a pod that nobody makes again is deleted, too.
+// With --force, bare pods are deleted, too.
 func TestForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("p", ""))
 		w.runner.Force = true
-		w.log = "nadra-node: taking Multus' configuration away: /conf has no other configuration\n"
-		if s, err := w.run(t); err == nil || !strings.Contains(err.Error(), "node n1: unconfigure: turning Multus' configuration off: nadra-node: taking") || s.Phase != upgrade.Stopped {
-			t.Errorf("error %v, phase %s: want what the pod on the node has said", err, s.Phase)
+		w.log = "nadra-node: taking Multus' configuration away: [LastConfiguration] /conf has no other configuration\n"
+		s, err := w.run(t)
+		isGate(t, err, "node n1: unconfigure", "", strings.TrimSpace(w.log))
+		if s.Phase != upgrade.Stopped || reason.In(s.Reason) != reason.LastConfiguration {
+			t.Errorf("state %+v, want the error that the pod on the node logged", s)
 		}
 		if diff := cmp.Diff([]string{"p"}, w.evicted); diff != "" {
 			t.Errorf("evicted (-want +got):\n%s", diff)
@@ -165,18 +184,18 @@ func TestForce(t *testing.T) {
 	})
 }
 
-// A pause comes before the next step, and is remembered as one.
+// A pause takes effect before the next step, and is the upgrade's phase.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("p", "web"))
-		w.held = []string{"p"}
+		w.blocked = []string{"p"}
 		if _, err := w.run(t); err == nil {
 			t.Fatal("it did not stop")
 		}
 		if err := w.runner.Store.Pause(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
-		w.held = nil
+		w.blocked = nil
 		s, err := w.run(t)
 		if !errors.Is(err, ErrPaused) || s.Phase != upgrade.Paused || len(w.evicted) > 0 {
 			t.Errorf("error %v, phase %s, evicted %q", err, s.Phase, w.evicted)
@@ -184,14 +203,14 @@ func TestPause(t *testing.T) {
 		if err := w.runner.Store.Pause(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
-		if s, _ = w.run(t); s.Nodes["n1"].Step != upgrade.Release || len(w.evicted) != 1 {
-			t.Errorf("node %+v, evicted %q: it did not go on", s.Nodes["n1"], w.evicted)
+		if s, _ = w.run(t); s.Nodes["n1"].Step != upgrade.Assign || len(w.evicted) != 1 {
+			t.Errorf("node %+v, evicted %q: it did not continue", s.Nodes["n1"], w.evicted)
 		}
 	})
 }
 
-// What was before is what comes back: the cordon of somebody else, the label of
-// the namespace, the DaemonSet.
+// A rollback of everything restores the node's cordon, the namespace's label and the
+// DaemonSet.
 func TestRollBackAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("p", "web"))
@@ -200,7 +219,7 @@ func TestRollBackAll(t *testing.T) {
 		if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		w.held = []string{"p"}
+		w.blocked = []string{"p"}
 		if _, err := w.run(t); err == nil {
 			t.Fatal("it did not stop")
 		}
@@ -216,7 +235,7 @@ func TestRollBackAll(t *testing.T) {
 			t.Errorf("DaemonSet %+v is not as it was", d.Spec)
 		}
 		if n := w.node(t); !n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
-			t.Errorf("node %+v: somebody else had cordoned it", n.Spec)
+			t.Errorf("node %+v, want it cordoned as before", n.Spec)
 		}
 		ns, err := w.CoreV1().Namespaces().Get(t.Context(), "x", metav1.GetOptions{})
 		if err != nil || len(ns.Labels) > 0 {
@@ -237,7 +256,7 @@ func (w *world) multus(t *testing.T) *appsv1.DaemonSet {
 	return d
 }
 
-// comesBack has Multus' pod on the node, and its configuration given back.
+// comesBack creates Multus' pod on the node, and its configuration.
 func (w *world) comesBack(t *testing.T) {
 	t.Helper()
 	p := &corev1.Pod{
@@ -254,15 +273,13 @@ func (w *world) comesBack(t *testing.T) {
 	w.log = `{"moved":["00-multus.conf"],"left":[]}`
 }
 
-// Nobody is moved to where he could not be placed.
+// Moves and rollbacks that would leave pods without a node are refused.
 func TestStranded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("p", "web"))
 		w.plan.Waves[0].Namespaces = nil
-		var gate *GateError
-		if _, err := w.run(t); !errors.As(err, &gate) || !strings.Contains(err.Error(), "wave-1: no other node is Multus', and pod x/p would have none: namespace x is Multus'") {
-			t.Errorf("the last node goes, and the namespace does not: %v", err)
-		}
+		_, err := w.run(t)
+		isGate(t, err, "wave-1", reason.NoNodeForPods, "pod x/p", "Multus serves namespace x")
 		n := w.node(t)
 		if n.Spec.Unschedulable || len(w.evicted) > 0 {
 			t.Errorf("node %+v, evicted %q: nothing was to be touched", n.Spec, w.evicted)
@@ -274,13 +291,18 @@ func TestStranded(t *testing.T) {
 		if err := w.runner.Store.Save(t.Context(), w.plan, upgrade.NewState()); err != nil {
 			t.Fatal(err)
 		}
-		for target, want := range map[string]string{
-			"namespace/x": "namespace x: no node is Multus'", "pod/x/p": "StatefulSet x/web: no node is Multus'",
-			"node/absent": "node absent: there is no such node", "namespace/absent": `namespaces "absent" not found`, "pod/x/absent": "there is no such pod",
+		for target, want := range map[string]struct {
+			where string
+			code  reason.Code
+			text  string
+		}{
+			"namespace/x": {"namespace x", reason.NoNodeForPods, "Multus serves no node"},
+			"pod/x/p":     {"StatefulSet x/web", reason.NoNodeForPods, "Multus serves no node"},
+			"node/absent": {"node absent", "", "no such node"}, "namespace/absent": {"namespace absent", "", `namespaces "absent" not found`},
+			"pod/x/absent": {"pod x/absent", "", "no such pod"},
 		} {
-			if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target); !errors.As(err, &gate) || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s goes back: %v, want %q", target, err, want)
-			}
+			err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target)
+			isGate(t, err, want.where, want.code, want.text)
 			if s := w.state(t); s.Target != "" || s.Phase != upgrade.Running {
 				t.Errorf("%s was refused, and the state is %+v", target, s)
 			}
@@ -288,7 +310,7 @@ func TestStranded(t *testing.T) {
 	})
 }
 
-// By default pods are nadra's: what goes back has to say that it does.
+// If pods are nadra's by default, a namespace that is rolled back is labelled for Multus.
 func TestRollBackWithDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: "nadra-controller"}}
@@ -296,10 +318,7 @@ func TestRollBackWithDefault(t *testing.T) {
 		w := newWorld(t, controller)
 		state := upgrade.NewState()
 		state.Namespaces["x"] = upgrade.NamespaceState{}
-		var gate *GateError
-		if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); !errors.As(err, &gate) || !strings.Contains(err.Error(), "all: nadra-controller runs with --default-owner=nadra") {
-			t.Errorf("everything goes back: %v", err)
-		}
+		isGate(t, w.runner.RollBack(t.Context(), w.plan, state, "all"), "all", reason.NoNodeForPods, "--default-owner=nadra")
 		if err := w.runner.RollBack(t.Context(), w.plan, state, "namespace/x"); err != nil {
 			t.Fatal(err)
 		}
@@ -323,42 +342,42 @@ func TestDryRun(t *testing.T) {
 				t.Errorf("it writes: %s %s", a.GetVerb(), a.GetResource().Resource)
 			}
 		}
-		if len(w.said) == 0 {
+		if len(w.progress) == 0 {
 			t.Error("it says nothing")
 		}
 	})
 }
 
-// What is not there, and what nobody knows, is said.
+// Targets and upgrades that do not exist are errors.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		if err := w.runner.Store.Pause(t.Context(), true); !errors.Is(err, ErrNone) {
 			t.Errorf("pausing nothing: %v", err)
 		}
-		if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "moon/n1"); err == nil || !strings.Contains(err.Error(), "it is none of node/NAME") {
+		if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "moon/n1"); err == nil || !strings.Contains(err.Error(), `"moon/n1": use node/NAME`) {
 			t.Errorf("rolling back the moon: %v", err)
 		}
-		for name, want := range map[string]string{
-			"x/p": "nobody makes it again: create it with the label", "x/d": "for which the node decides: roll back --node n1",
-			"x/j": "label its pod template nadra.dev/owner=multus", "x/absent": "there is no such pod with networks",
+		for name, want := range map[string]struct {
+			code reason.Code
+			text string
+		}{
+			"x/p": {reason.PodNotRecreated, "create it with the label nadra.dev/owner=multus"}, "x/d": {"", "DaemonSet x/agent, whose nodes decide: use rollback --node n1"},
+			"x/j": {"", "label its pod template nadra.dev/owner=multus"}, "x/absent": {"", "no such pod with networks"},
 		} {
 			ds, job := pod("d", "agent"), pod("j", "nightly")
 			ds.OwnerReferences[0].Kind, job.OwnerReferences[0].Kind = "DaemonSet", "Job"
 			w := newWorld(t, pod("p", ""), ds, job)
-			var gate *GateError
-			if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "pod/"+name); !errors.As(err, &gate) || !strings.Contains(err.Error(), want) {
-				t.Errorf("rolling back pod %s: %v, want a gate with %q", name, err, want)
-			}
+			isGate(t, w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "pod/"+name), "pod "+name, want.code, want.text)
 		}
 		w.plan.Waves[0].Nodes[0].Name = "absent"
-		if s, err := w.run(t); err != nil || s.Phase != upgrade.Done || !slices.Contains(w.said, "node absent is gone") {
-			t.Errorf("a node that is gone: %v, %s, said %q", err, s.Phase, w.said)
+		if s, err := w.run(t); err != nil || s.Phase != upgrade.Done || !slices.Contains(w.progress, "node absent is gone") {
+			t.Errorf("a node that is gone: %v, %s, said %q", err, s.Phase, w.progress)
 		}
 	})
 }
 
-// A node's kubelet writes it, too: who is second does it again.
+// A conflict with another writer of a node, such as its kubelet, is retried.
 func TestNodeIsWrittenByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -369,9 +388,8 @@ func TestNodeIsWrittenByOthers(t *testing.T) {
 			}
 			return false, nil, nil
 		})
-		n := &upgrade.NodeState{Way: upgrade.Forth}
-		w.runner.plan, w.runner.state = w.plan, upgrade.NewState()
-		if err := w.runner.cordon(t.Context(), "n1", n); err != nil {
+		n := &upgrade.NodeState{Direction: upgrade.ToNadra}
+		if err := newRun(w.runner, w.plan, upgrade.NewState()).steps.cordon(t.Context(), "n1", n); err != nil {
 			t.Fatal(err)
 		}
 		if node := w.node(t); !node.Spec.Unschedulable || len(node.Spec.Taints) != 1 || n.WasCordoned {
@@ -380,44 +398,74 @@ func TestNodeIsWrittenByOthers(t *testing.T) {
 	})
 }
 
-// A node that has left the cluster does not keep the rest from going back.
+// A node that has left the cluster does not keep the rest from being rolled back.
 func TestRollBackWithoutANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		state := upgrade.NewState()
-		state.Nodes["gone"] = &upgrade.NodeState{Way: upgrade.Forth, Step: upgrade.Drain}
+		state.Nodes["gone"] = &upgrade.NodeState{Direction: upgrade.ToNadra, Step: upgrade.Drain}
 		if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); err != nil {
 			t.Fatal(err)
 		}
-		if s := w.state(t); s.Phase != upgrade.RolledBack || !slices.Contains(w.said, "node gone is gone") {
-			t.Errorf("state %+v, said %q", s, w.said)
+		if s := w.state(t); s.Phase != upgrade.RolledBack || !slices.Contains(w.progress, "node gone is gone") {
+			t.Errorf("state %+v, said %q", s, w.progress)
 		}
 	})
 }
 
-// A rollback lets no pod come before the runtime has Multus' configuration: the pod
-// would start without its networks.
+// A rollback lets no pod come before the runtime has Multus' configuration, because the
+// pod would start without its networks.
 func TestRollBackWaitsForTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("p", "web"))
-		w.held = []string{"p"}
+		w.blocked = []string{"p"}
 		if _, err := w.run(t); err == nil {
 			t.Fatal("it did not stop")
 		}
-		w.held = nil
+		w.blocked = nil
 		w.comesBack(t)
-		logs := []string{`{"moved":[],"left":["10-default.conflist"]}`, "nadra-node: waiting for Multus' configuration: /conf has none"}
+		logs := []string{`{"moved":[],"left":["10-default.conflist"]}`, "nadra-node: waiting for Multus' configuration: [MultusConfigurationMissing] /conf has none"}
 		w.runner.Nodes.Raw = func(context.Context, string) ([]byte, error) {
 			log := logs[0]
 			logs = logs[1:]
 			return []byte(log), nil
 		}
 		err := w.runner.RollBack(t.Context(), w.plan, w.state(t), "node/n1")
-		if err == nil || !strings.Contains(err.Error(), "node n1: return: waiting for Multus' configuration: nadra-node: waiting") {
-			t.Errorf("error %v, want what the pod on the node has printed", err)
+		isGate(t, err, "node n1: return", "", "waiting for Multus' configuration: nadra-node: waiting")
+		if s := w.state(t); reason.In(s.Reason) != reason.MultusConfigurationMissing {
+			t.Errorf("state %+v, want the error that the pod on the node logged", s)
 		}
 		if n := w.node(t); !n.Spec.Unschedulable || len(n.Spec.Taints) == 0 {
 			t.Errorf("node %+v is open for pods", n.Spec)
 		}
 	})
+}
+
+// An API server that restarts is waited for; an error that lasts is not.
+func TestTransientErrors(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want bool // whether the drain fails
+	}{
+		"restarting": {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false},
+		"overloaded": {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), false},
+		"forbidden":  {apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pod("p", "web"))
+			w.runner.DrainTimeout = 10 * time.Second
+			fail := 3
+			w.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if fail--; fail >= 0 {
+					return true, nil, tt.err
+				}
+				return false, nil, nil
+			})
+			steps := newRun(w.runner, w.plan, upgrade.NewState()).steps
+			err := steps.drain(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToNadra})
+			if !tt.want && (err != nil || len(w.evicted) != 1) || tt.want && !apierrors.IsForbidden(err) {
+				t.Errorf("error %v, evicted %q", err, w.evicted)
+			}
+		})
+	}
 }

@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// stateName is that of the ConfigMap with plan and state, and of the Lease
-	// that whoever carries it out holds.
+	// stateName is the name of the ConfigMap with plan and state, and of the Lease
+	// of the process that carries the plan out.
 	stateName = "nadra-upgrade"
 	planKey   = "plan.json"
 	stateKey  = "state.json"
-	// pauseAnnotation asks whoever carries the plan out to stop before the next
-	// step.
+	// pauseAnnotation requests a stop before the next step.
 	pauseAnnotation = "nadra.dev/pause"
 )
 
-// ErrNone says that the cluster knows of no upgrade.
-var ErrNone = errors.New("the cluster knows of no upgrade: kubectl nadra upgrade run -f plan.yaml begins one")
+// ErrNone means that the cluster has no upgrade.
+var ErrNone = errors.New("the cluster has no upgrade: start one with kubectl nadra upgrade run -f plan.yaml")
 
 // Store keeps a plan and its state in a ConfigMap.
 type Store struct {
@@ -33,8 +32,7 @@ type Store struct {
 	Namespace string
 }
 
-// Load reads what the cluster knows. paused says that somebody has asked for a
-// pause.
+// Load reads plan and state. paused is true if a pause was requested.
 func (s Store) Load(ctx context.Context) (plan *upgrade.Plan, state *upgrade.State, paused bool, err error) {
 	m, err := s.Kube.CoreV1().ConfigMaps(s.Namespace).Get(ctx, stateName, metav1.GetOptions{})
 	switch {
@@ -53,7 +51,7 @@ func (s Store) Load(ctx context.Context) (plan *upgrade.Plan, state *upgrade.Sta
 	return plan, state, m.Annotations[pauseAnnotation] == "true", nil
 }
 
-// Save keeps a plan and its state. Only who holds the Lease may.
+// Save writes plan and state. Only the holder of the Lease may call it.
 func (s Store) Save(ctx context.Context, plan *upgrade.Plan, state *upgrade.State) error {
 	planText, err := plan.JSON()
 	if err != nil {
@@ -77,12 +75,12 @@ func (s Store) Save(ctx context.Context, plan *upgrade.Plan, state *upgrade.Stat
 		_, err = maps.Update(ctx, m, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the state of the upgrade in ConfigMap %s/%s: %w", s.Namespace, stateName, err)
+		return fmt.Errorf("saving the state of the upgrade in ConfigMap %s/%s: %w", s.Namespace, stateName, err)
 	}
 	return nil
 }
 
-// Pause asks for a pause before the next step, or takes that back.
+// Pause requests a pause before the next step, or withdraws the request.
 func (s Store) Pause(ctx context.Context, on bool) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, pauseAnnotation)
 	if on {
@@ -93,12 +91,12 @@ func (s Store) Pause(ctx context.Context, on bool) error {
 	case apierrors.IsNotFound(err):
 		return ErrNone
 	case err != nil:
-		return fmt.Errorf("asking for a pause by ConfigMap %s/%s: %w", s.Namespace, stateName, err)
+		return fmt.Errorf("requesting a pause in ConfigMap %s/%s: %w", s.Namespace, stateName, err)
 	}
 	return nil
 }
 
-// Forget removes what the cluster knows of an upgrade.
+// Forget deletes plan, state and Lease.
 func (s Store) Forget(ctx context.Context) error {
 	err := s.Kube.CoreV1().ConfigMaps(s.Namespace).Delete(ctx, stateName, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -3,48 +3,77 @@ package upgraderun
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// rollBackWorkload labels the pod template of a workload, which then makes all of
-// its pods anew, and waits until they are Multus' and as many are ready.
-func (r *Runner) rollBackWorkload(ctx context.Context, w upgrade.Workload) (upgrade.Phase, error) {
-	f, err := r.facts(ctx)
+// workloads gives single workloads back to Multus.
+type workloads struct {
+	env
+	reader *factReader
+	gate   time.Duration
+}
+
+// giveBack labels the pod template of a workload for Multus, which makes the workload
+// recreate its pods. It waits until Multus serves all of them, and as many are ready as
+// before.
+func (w *workloads) giveBack(ctx context.Context, workload upgrade.Workload) error {
+	f, err := w.reader.facts(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
-	before := f.Ready(w)
-	if err := r.labelTemplate(ctx, w); err != nil {
-		return "", err
+	before := f.Ready(workload)
+	if err := w.label(ctx, workload); err != nil {
+		return err
 	}
-	r.Say("%s: its pods are Multus' from now on", w)
-	err = r.await(ctx, r.GateTimeout, func(ctx context.Context) (string, error) {
-		f, err := r.facts(ctx)
+	w.say("%s: Multus serves its new pods", workload)
+	err = w.await(ctx, w.gate, reason.PodsNotReady, func(ctx context.Context) (string, error) {
+		f, err := w.reader.facts(ctx)
 		if err != nil {
 			return "", err
 		}
 		for _, p := range f.Pods {
-			if p.Workload == w && p.Nadra {
-				return fmt.Sprintf("pod %s is still nadra's", p), nil
+			if p.Workload == workload && p.Nadra {
+				return fmt.Sprintf("nadra still serves pod %s", p), nil
 			}
 		}
-		if now := f.Ready(w); now < before {
-			return fmt.Sprintf("%s has %d pods ready, and had %d before", w, now, before), nil
+		if now := f.Ready(workload); now < before {
+			return tooFewReady(workload, now, before), nil
 		}
 		return "", nil
 	})
 	if err != nil {
-		return "", &GateError{w.String(), err}
+		return &GateError{workload.String(), err}
 	}
-	return upgrade.Paused, nil
+	return nil
 }
 
-// workloadOf finds what has made a pod, namespace/name.
+// label labels the pod template of a Deployment or StatefulSet for Multus.
+func (w *workloads) label(ctx context.Context, workload upgrade.Workload) error {
+	patch := []byte(fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:%q}}}}}`, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus))
+	options := metav1.PatchOptions{DryRun: w.dry.options()}
+	err := w.dry.write(func() (err error) {
+		apps := w.kube.AppsV1()
+		if workload.Kind == "StatefulSet" {
+			_, err = apps.StatefulSets(workload.Namespace).Patch(ctx, workload.Name, types.StrategicMergePatchType, patch, options)
+		} else {
+			_, err = apps.Deployments(workload.Namespace).Patch(ctx, workload.Name, types.StrategicMergePatchType, patch, options)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("labelling the pod template of %s: %w", workload, err)
+	}
+	return nil
+}
+
+// workloadOf finds the workload of a pod, namespace/name.
 func workloadOf(f upgrade.Facts, name string) (upgrade.Workload, error) {
 	for _, p := range f.Pods {
 		if p.String() != name {
@@ -54,29 +83,11 @@ func workloadOf(f upgrade.Facts, name string) (upgrade.Workload, error) {
 		case "Deployment", "StatefulSet":
 			return p.Workload, nil
 		case "DaemonSet":
-			return p.Workload, fmt.Errorf("%s has made it, for which the node decides: roll back --node %s", p.Workload, p.Node)
+			return p.Workload, fmt.Errorf("it belongs to %s, whose nodes decide: use rollback --node %s", p.Workload, p.Node)
 		case "":
-			return p.Workload, fmt.Errorf("nobody makes it again: create it with the label %s=%s", v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
+			return p.Workload, reason.Errorf(reason.PodNotRecreated, "nothing recreates it: create it with the label %s=%s", v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
 		}
-		return p.Workload, fmt.Errorf("%s has made it: label its pod template %s=%s", p.Workload, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
+		return p.Workload, fmt.Errorf("it belongs to %s: label its pod template %s=%s", p.Workload, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
 	}
-	return upgrade.Workload{}, fmt.Errorf("there is no such pod with networks: name it as NAMESPACE/NAME")
-}
-
-// labelTemplate leaves the pods of a Deployment or StatefulSet to Multus.
-func (r *Runner) labelTemplate(ctx context.Context, w upgrade.Workload) error {
-	patch := []byte(fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:%q}}}}}`, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus))
-	options := metav1.PatchOptions{DryRun: r.dryRun()}
-	err := r.write(func() (err error) {
-		if w.Kind == "StatefulSet" {
-			_, err = r.Kube.AppsV1().StatefulSets(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
-		} else {
-			_, err = r.Kube.AppsV1().Deployments(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("labelling the pod template of %s: %w", w, err)
-	}
-	return nil
+	return upgrade.Workload{}, fmt.Errorf("the cluster has no such pod with networks: name it as NAMESPACE/NAME")
 }

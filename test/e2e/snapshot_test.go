@@ -184,12 +184,12 @@ func (s *snapshots) seen() {
 	s.Must(err)
 	for i := range before.Pods {
 		p := &before.Pods[i]
-		if p.Seen == nil || len(p.Seen.Errors) > 0 || len(p.Seen.Links) != 2 {
-			s.Fatalf("pod %s: the node saw %+v", p.Name, p.Seen)
+		if p.Observed == nil || len(p.Observed.Errors) > 0 || len(p.Observed.Links) != 2 {
+			s.Fatalf("pod %s: the node saw %+v", p.Name, p.Observed)
 		}
-		secondary := p.Seen.Links[1] // after eth0
+		secondary := p.Observed.Links[1] // after eth0
 		if p.Name == "named" {
-			asked := p.Interfaces[1].Asked
+			asked := p.Interfaces[1].Requested
 			if secondary.Name != "n3" || secondary.MAC != "02:00:00:00:86:05" || !slices.Equal(secondary.Addresses[:1], []string{"10.86.0.5/24"}) || asked == nil || asked.MAC != secondary.MAC {
 				s.Errorf("pod named: %+v, asked %+v", secondary, asked)
 			}
@@ -202,11 +202,11 @@ func (s *snapshots) seen() {
 			s.Errorf("pod %s: %+v", p.Name, secondary)
 		}
 		hasRoute := false
-		for _, r := range p.Seen.Routes {
+		for _, r := range p.Observed.Routes {
 			hasRoute = hasRoute || r.To == "10.185.0.0/16" && r.Via == "10.85.0.1" && r.Interface == secondary.Name
 		}
 		if !hasRoute {
-			s.Errorf("pod %s: routes %+v", p.Name, p.Seen.Routes)
+			s.Errorf("pod %s: routes %+v", p.Name, p.Observed.Routes)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (s *snapshots) anew() {
 	s.Kubectl("-n", s.NS, "rollout", "status", "deployment/web", "--timeout=120s")
 	s.webRuns(2)
 	r := s.verify(cli.CodeOK, "--from-nodes", "--fail-on", "warning")
-	if r.Summary.Blocker+r.Summary.Warning > 0 || r.Summary.Expected == 0 || r.Summary.Pods != 3 || r.Now.Seen != 3 {
+	if r.Summary.Blocker+r.Summary.Warning > 0 || r.Summary.Expected == 0 || r.Summary.Pods != 3 || r.Now.Observed != 3 {
 		s.Errorf("summary %+v of %+v", r.Summary, r.Now)
 	}
 	for _, d := range r.Differences {

@@ -119,7 +119,7 @@ func (f *fixture) points(nodes ...string) []string {
 	}
 	var all []string
 	for _, node := range nodes {
-		for _, step := range upgrade.StepsOf(upgrade.Forth) {
+		for _, step := range upgrade.StepsOf(upgrade.ToNadra) {
 			all = append(all, fmt.Sprintf("node %s: %s (", node, step))
 		}
 	}

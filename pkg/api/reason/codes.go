@@ -84,6 +84,37 @@ const (
 	GateBadInput         Code = "GateBadInput"
 )
 
+// Codes with which kubectl nadra upgrade stops or refuses. The state of the upgrade in the
+// cluster has them, too.
+const (
+	UpgradeRunning             Code = "UpgradeRunning"
+	NoNodeForPods              Code = "NoNodeForPods"
+	PodNotRecreated            Code = "PodNotRecreated"
+	StaticPod                  Code = "StaticPod"
+	DrainTimeout               Code = "DrainTimeout"
+	MultusPodRemains           Code = "MultusPodRemains"
+	MultusPodNotReady          Code = "MultusPodNotReady"
+	LastConfiguration          Code = "LastConfiguration"
+	MultusConfigurationMissing Code = "MultusConfigurationMissing"
+	DriverNotServing           Code = "DriverNotServing"
+	CanaryFailed               Code = "CanaryFailed"
+	PodsNotReady               Code = "PodsNotReady"
+)
+
+// Codes of the administrator's other tools: of pods that kubectl nadra runs on nodes, of
+// nodes that refuse to be cleaned up, and of refusals to uninstall nadra.
+const (
+	NodePodRefused       Code = "NodePodRefused"
+	NodePodTimeout       Code = "NodePodTimeout"
+	SandboxesUnknown     Code = "SandboxesUnknown"
+	CheckpointUnreadable Code = "CheckpointUnreadable"
+	OtherDELFailed       Code = "OtherDELFailed"
+	NadraInUse           Code = "NadraInUse"
+	InstalledByHelm      Code = "InstalledByHelm"
+	DriverRunning        Code = "DriverRunning"
+	ControllerRunning    Code = "ControllerRunning"
+)
+
 // Codes of attachments that are being deleted, or were changed.
 const (
 	DELFailed         Code = "DELFailed"

@@ -28,7 +28,7 @@ type Entry struct {
 
 // Lookup returns the entry of a code.
 func Lookup(code Code) (Entry, bool) {
-	for _, e := range table {
+	for _, e := range all {
 		if e.Code == code {
 			return e, true
 		}
@@ -37,7 +37,7 @@ func Lookup(code Code) (Entry, bool) {
 }
 
 // All returns the entries, ordered by stage.
-func All() []Entry { return table }
+func All() []Entry { return all }
 
 const (
 	fixClaim = "Correct the claim or its template, and recreate the pod: an allocated claim cannot be changed."

@@ -10,50 +10,51 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// configHash is the annotation of a static pod's mirror with the UID that the
-// kubelet has for the pod itself.
+// configHash is the annotation of a mirror pod with the UID that the kubelet uses for
+// the static pod.
 const configHash = "kubernetes.io/config.hash"
 
-// ProbeUID is by what a node knows a pod.
+// ProbeUID returns the UID by which the kubelet knows a pod.
 func ProbeUID(pod *corev1.Pod) string {
 	return cmp.Or(pod.Annotations[configHash], string(pod.UID))
 }
 
-// addSeen adds what the nodes saw to the pods.
-func (in *Input) addSeen(s *Snapshot) {
+// addObserved adds the observations of nodes to the pods.
+func (in *Input) addObserved(s *Snapshot) {
 	byUID := map[string]*corev1.Pod{}
 	for _, p := range in.Pods {
 		byUID[string(p.UID)] = p
 	}
-	for name, look := range in.Nodes {
+	for name, observation := range in.Nodes {
 		n := Node{Name: name}
-		if look.Err != nil {
-			n.Errors = append(n.Errors, look.Err.Error())
+		if observation.Err != nil {
+			n.Errors = append(n.Errors, observation.Err.Error())
 		}
-		if look.Pods != nil {
-			n.Errors = append(n.Errors, look.Pods.Errors...)
+		if observation.Pods != nil {
+			n.Errors = append(n.Errors, observation.Pods.Errors...)
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
 	slices.SortFunc(s.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range s.Pods {
 		p := &s.Pods[i]
-		look := in.Nodes[p.Node].Pods
+		pods := in.Nodes[p.Node].Pods
 		object := byUID[p.UID]
-		if look == nil || object == nil {
+		if pods == nil || object == nil {
 			continue
 		}
 		uid := ProbeUID(object)
-		for j := range look.Pods {
-			if look.Pods[j].UID == uid {
-				p.Seen = seenOf(&look.Pods[j], p, object, look.VFs)
+		for j := range pods.Pods {
+			if pods.Pods[j].UID == uid {
+				p.Observed = observedOf(&pods.Pods[j], p, object, pods.VFs)
 			}
 		}
 	}
 }
 
-func seenOf(from *probe.Pod, p *Pod, object *corev1.Pod, vfs []probe.VF) *Seen {
-	out := &Seen{Links: from.Links, Routes: from.Routes, Rules: from.Rules, Sysctls: from.Sysctls, Errors: from.Errors}
+// observedOf returns what a node observed of a pod.
+func observedOf(from *probe.Pod, p *Pod, object *corev1.Pod, vfs []probe.VF) *Observed {
+	out := &Observed{Links: from.Links, Routes: from.Routes, Rules: from.Rules, Sysctls: from.Sysctls, Errors: from.Errors}
 	if out.Links == nil {
 		out.Links = []probe.Link{}
 	}
@@ -64,7 +65,7 @@ func seenOf(from *probe.Pod, p *Pod, object *corev1.Pod, vfs []probe.VF) *Seen {
 	}
 	for _, c := range from.Containers {
 		if names[c.ID] == "" {
-			continue // the sandbox, or an init container's remains
+			continue // the sandbox, or an ended init container
 		}
 		for name, value := range c.Env {
 			out.Env = append(out.Env, Variable{Container: names[c.ID], Name: name, Value: value})
@@ -80,18 +81,18 @@ func seenOf(from *probe.Pod, p *Pod, object *corev1.Pod, vfs []probe.VF) *Seen {
 	return out
 }
 
-// functions are the PCI addresses of a pod's devices, by all that tells them.
-func (p *Pod) functions(seen *Seen) []string {
+// functions returns the PCI addresses of a pod's devices, from all sources.
+func (p *Pod) functions(observed *Observed) []string {
 	var out []string
 	for _, n := range p.Interfaces {
 		if n.Device != nil {
 			out = append(out, n.Device.PCI)
 		}
 	}
-	for _, l := range seen.Links {
+	for _, l := range observed.Links {
 		out = append(out, l.PCI)
 	}
-	for _, v := range seen.Env {
+	for _, v := range observed.Env {
 		if isDevices(v.Name) {
 			out = append(out, strings.Split(v.Value, ",")...)
 		}

@@ -26,8 +26,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
-// world is a cluster with two nodes and an IPPool, in which nodes answer as
-// given; one without an answer fails.
+// world returns a cluster with two nodes and an IPPool. A node without an answer fails.
 func world(t *testing.T, answers map[string]cleanup.NodeReport) (Cleaner, *fake.Clientset) {
 	t.Helper()
 	kube := fake.NewSimpleClientset(
@@ -35,7 +34,7 @@ func world(t *testing.T, answers map[string]cleanup.NodeReport) (Cleaner, *fake.
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "windows"}}},
 	)
-	var mu sync.Mutex // of nodes: they are looked at at the same time
+	var mu sync.Mutex // guards nodes
 	nodes := map[string]string{}
 	kube.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		p := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
@@ -85,8 +84,8 @@ func both() map[string]cleanup.NodeReport {
 	return map[string]cleanup.NodeReport{"node-1": {Sandboxes: []string{"runs"}}, "node-2": {Orphans: []cleanup.Orphan{orphan}, Kept: 2}}
 }
 
-// told are the actions by node and object.
-func told(r cleanup.Report) map[string]cleanup.Action {
+// actions returns the actions by node and object.
+func actions(r cleanup.Report) map[string]cleanup.Action {
 	out := map[string]cleanup.Action{}
 	for _, o := range r.Orphans {
 		out[o.Node+" "+o.Object] = o.Action
@@ -105,9 +104,9 @@ func TestFind(t *testing.T) {
 		refused int
 	}{
 		"all nodes answer": {both(), func(*Cleaner) {}, map[string]cleanup.Action{one: cleanup.Release, lease: cleanup.Release}, 0},
-		// The sandbox that runs may be on the node that says nothing.
+		// The running sandbox may be on the node that does not answer.
 		"a node does not":       {silent, func(*Cleaner) {}, map[string]cleanup.Action{one: cleanup.None, " kube-system/pool#2": cleanup.None, lease: cleanup.Release}, 1},
-		"only one is looked at": {both(), func(c *Cleaner) { c.Only = []string{"node-1"} }, map[string]cleanup.Action{one: cleanup.None}, 0},
+		"only one is inspected": {both(), func(c *Cleaner) { c.Only = []string{"node-1"} }, map[string]cleanup.Action{one: cleanup.None}, 0},
 		"none is":               {both(), func(c *Cleaner) { c.Pods = nil }, map[string]cleanup.Action{one: cleanup.None, " kube-system/pool#2": cleanup.None}, 0},
 		"of one namespace":      {both(), func(c *Cleaner) { c.Namespace = "b" }, map[string]cleanup.Action{lease: cleanup.Release}, 0},
 	} {
@@ -118,7 +117,7 @@ func TestFind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, told(r)); diff != "" || len(r.Refused) != tt.refused {
+			if diff := cmp.Diff(tt.want, actions(r)); diff != "" || len(r.Refused) != tt.refused {
 				t.Errorf("refused %v\n%s", r.Refused, diff)
 			}
 			left, err := kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -129,14 +128,14 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Only who is to free things has rights to, and no one where a namespace is given.
+// Only pods that free orphans have the rights to. With a namespace, no pod does.
 func TestPodsOnNodes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		namespace string
 		run       func(Cleaner, context.Context) (cleanup.Report, error)
 		apply     bool
 	}{
-		"looking": {"", Cleaner.Find, false}, "freeing": {"", Cleaner.Free, true}, "freeing of one namespace": {"b", Cleaner.Free, false},
+		"finding": {"", Cleaner.Find, false}, "freeing": {"", Cleaner.Free, true}, "freeing of one namespace": {"b", Cleaner.Free, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, kube := world(t, both())

@@ -72,7 +72,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// Who may not read ReplicaSets gets their names.
+// Without the right to list ReplicaSets, the snapshot has their names.
 func TestTakeWithoutRights(t *testing.T) {
 	c, kube := cluster(pod("a", "n1"))
 	kube.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -91,7 +91,7 @@ func TestTakeWithoutRights(t *testing.T) {
 	}
 }
 
-// fromNodes has n1 answer, and n2 say nothing.
+// fromNodes returns a cluster in which n1 can be inspected, and n2 cannot.
 func fromNodes(t *testing.T, objects ...runtime.Object) (Cluster, *fake.Clientset) {
 	t.Helper()
 	c, kube := cluster(objects...)
@@ -129,7 +129,7 @@ func TestTakeFromNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Pods[0].Seen == nil || got.Pods[0].Seen.Links[0].Kind != "macvlan" || got.Pods[1].Seen != nil {
+	if got.Pods[0].Observed == nil || got.Pods[0].Observed.Links[0].Kind != "macvlan" || got.Pods[1].Observed != nil {
 		t.Errorf("pods %+v", got.Pods)
 	}
 	if len(got.Nodes) != 2 || len(got.Nodes[0].Errors) != 0 || !strings.Contains(got.Nodes[1].Errors[0], "no such flag") {
@@ -145,7 +145,7 @@ func TestTakeIsInterrupted(t *testing.T) {
 	c, _ := fromNodes(t, pod("a", "n1"))
 	ctx, cancel := context.WithCancel(t.Context())
 	c.Progress = func(what string) {
-		if strings.HasPrefix(what, "Looking into the pods of 1 node") {
+		if strings.HasPrefix(what, "Inspecting the pods of 1 node") {
 			cancel()
 		}
 	}

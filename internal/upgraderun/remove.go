@@ -10,21 +10,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 )
 
-// Removal removes Multus. NetworkAttachmentDefinitions and their CRD stay: they
-// are what nadra serves.
+// Removal removes Multus. NetworkAttachmentDefinitions and their CRD stay: nadra serves
+// them.
 type Removal struct {
 	Cluster
-	// DryRun is as that of a Runner.
+	// DryRun is a Runner's.
 	DryRun string
-	// Say tells what is removed.
+	// Say reports progress.
 	Say func(format string, args ...any)
 }
 
-// Remove deletes Multus' DaemonSets, the ConfigMaps that only they mount and the
-// rights that only they have. What is gone already is no error.
+// Remove deletes Multus' DaemonSets, the ConfigMaps that they mount, and the rights that
+// only they have. It ignores objects that are gone already.
 func (r Removal) Remove(ctx context.Context, refs []upgrade.MultusRef) error {
 	for _, ref := range refs {
 		d, err := r.Kube.AppsV1().DaemonSets(ref.Namespace).Get(ctx, ref.DaemonSet, metav1.GetOptions{})
@@ -34,16 +35,16 @@ func (r Removal) Remove(ctx context.Context, refs []upgrade.MultusRef) error {
 		if err != nil {
 			return fmt.Errorf("reading DaemonSet %s/%s: %w", ref.Namespace, ref.DaemonSet, err)
 		}
-		if err := r.one(ctx, d); err != nil {
+		if err := r.daemonSet(ctx, d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// one deletes what belongs to a DaemonSet, and the DaemonSet last: with it goes
-// the knowledge of what belonged to it.
-func (r Removal) one(ctx context.Context, d *appsv1.DaemonSet) error {
+// daemonSet deletes what belongs to a DaemonSet, and the DaemonSet last, because it names
+// what belongs to it.
+func (r Removal) daemonSet(ctx context.Context, d *appsv1.DaemonSet) error {
 	spec := &d.Spec.Template.Spec
 	for _, v := range spec.Volumes {
 		if v.ConfigMap == nil {
@@ -64,10 +65,10 @@ func (r Removal) one(ctx context.Context, d *appsv1.DaemonSet) error {
 	return r.delete(ctx, "DaemonSet", d.Namespace, d.Name, r.Kube.AppsV1().DaemonSets(d.Namespace).Delete)
 }
 
-// rights deletes the bindings of a service account and of nobody else, and the
-// roles that no other binding refers to.
+// rights deletes the bindings whose only subject is the service account, and the roles
+// that no other binding refers to.
 func (r Removal) rights(ctx context.Context, namespace, account string) error {
-	list, err := r.Kube.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+	bindings, err := kube.AllItems[rbacv1.ClusterRoleBinding](ctx, metav1.ListOptions{}, kube.PagesOf(r.Kube.RbacV1().ClusterRoleBindings().List))
 	if err != nil {
 		return fmt.Errorf("listing ClusterRoleBindings: %w", err)
 	}
@@ -75,23 +76,23 @@ func (r Removal) rights(ctx context.Context, namespace, account string) error {
 		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == namespace && s.Name == account
 	}
 	var roles []string
-	others := slices.DeleteFunc(slices.Clone(list.Items), func(b rbacv1.ClusterRoleBinding) bool {
+	others := slices.DeleteFunc(slices.Clone(bindings), func(b *rbacv1.ClusterRoleBinding) bool {
 		return len(b.Subjects) == 1 && its(b.Subjects[0])
 	})
-	for _, b := range list.Items {
+	for _, b := range bindings {
 		if len(b.Subjects) != 1 || !its(b.Subjects[0]) {
 			continue
 		}
 		if err := r.delete(ctx, "ClusterRoleBinding", "", b.Name, r.Kube.RbacV1().ClusterRoleBindings().Delete); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(others, func(o rbacv1.ClusterRoleBinding) bool { return o.RoleRef == b.RoleRef }) {
+		if !slices.ContainsFunc(others, func(o *rbacv1.ClusterRoleBinding) bool { return o.RoleRef == b.RoleRef }) {
 			roles = append(roles, b.RoleRef.Name)
 		}
 	}
 	for _, name := range roles {
 		role, err := r.Kube.RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})
-		if err != nil || role.Labels["kubernetes.io/bootstrapping"] != "" { // the cluster's own
+		if err != nil || role.Labels["kubernetes.io/bootstrapping"] != "" { // a role of Kubernetes itself
 			continue
 		}
 		if err := r.delete(ctx, "ClusterRole", "", name, r.Kube.RbacV1().ClusterRoles().Delete); err != nil {
@@ -101,15 +102,16 @@ func (r Removal) rights(ctx context.Context, namespace, account string) error {
 	return nil
 }
 
+// delete deletes an object, and reports it. It ignores an object that is gone.
 func (r Removal) delete(ctx context.Context, kind, namespace, name string, do func(context.Context, string, metav1.DeleteOptions) error) error {
-	what := kind + " " + name
+	object := kind + " " + name
 	if namespace != "" {
-		what = kind + " " + namespace + "/" + name
+		object = kind + " " + namespace + "/" + name
 	}
 	var options metav1.DeleteOptions
-	said := "is deleted"
+	outcome := "is deleted"
 	if r.DryRun != "" {
-		said, options.DryRun = "would be deleted", []string{metav1.DryRunAll}
+		outcome, options.DryRun = "would be deleted", []string{metav1.DryRunAll}
 	}
 	var err error
 	if r.DryRun != "client" {
@@ -119,8 +121,8 @@ func (r Removal) delete(ctx context.Context, kind, namespace, name string, do fu
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("deleting %s: %w", what, err)
+		return fmt.Errorf("deleting %s: %w", object, err)
 	}
-	r.Say("%s %s", what, said)
+	r.Say("%s %s", object, outcome)
 	return nil
 }

@@ -1,5 +1,10 @@
-// Package cleanuprun finds in a cluster and on its nodes what package cleanup calls
-// orphans, and frees it.
+// Package cleanuprun finds and frees the orphans of a cluster and its nodes, as package
+// cleanup decides.
+//
+//	run.go      finds orphans everywhere, and frees them
+//	objects.go  reads the cluster's objects
+//	nodes.go    runs pods that clean up nodes
+//	free.go     frees objects
 package cleanuprun
 
 import (
@@ -17,40 +22,40 @@ import (
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
-// Cleaner cleans up.
+// Cleaner cleans up a cluster.
 type Cleaner struct {
 	Kube    kubernetes.Interface
 	NADs    nadclient.Interface
 	Dynamic dynamic.Interface
-	// Pods run on nodes; nil looks at none.
+	// Pods runs pods on nodes; nil leaves out the nodes.
 	Pods *nodepod.Runner
-	// Only are the names of the nodes to look at; empty means all.
+	// Only are the names of the nodes to clean up; empty means all.
 	Only []string
-	// Namespace limits objects to one namespace, and what is on nodes to its
-	// pods; empty does not.
+	// Namespace limits objects to a namespace, and orphans of nodes to its pods; empty
+	// means all.
 	Namespace string
-	// OlderThan is the age from which something can be an orphan.
+	// OlderThan is the minimum age of an orphan.
 	OlderThan time.Duration
-	// AllCNI has what the cluster's default network has left freed, too.
+	// AllCNI also frees leftovers of the cluster's default network.
 	AllCNI bool
-	// NodeArgs are more arguments of what runs on nodes.
+	// NodeArgs are further arguments of nadra-node on nodes.
 	NodeArgs []string
 }
 
-// Find looks everywhere and changes nothing.
+// Find reports orphans, and changes nothing.
 func (c Cleaner) Find(ctx context.Context) (cleanup.Report, error) { return c.run(ctx, false) }
 
-// Free looks everywhere anew and frees what it finds.
+// Free finds orphans again, and frees them.
 func (c Cleaner) Free(ctx context.Context) (cleanup.Report, error) { return c.run(ctx, true) }
 
 func (c Cleaner) run(ctx context.Context, apply bool) (cleanup.Report, error) {
 	r := cleanup.Report{APIVersion: cleanup.APIVersion, Kind: cleanup.ReportKind, Orphans: []cleanup.Orphan{}}
-	// Before the pods are listed: a claim or lease that is seen has a pod by then.
+	// Before the pods are listed, so that the pod of every claim and lease exists by then.
 	facts, err := c.objects(ctx)
 	if err != nil {
 		return r, err
 	}
-	sandboxes := cleanup.Sandboxes{Unknown: "no node was looked at"}
+	sandboxes := cleanup.Sandboxes{Unknown: "no node was inspected"}
 	if c.Pods != nil {
 		reports, err := c.nodes(ctx, apply)
 		if err != nil {
@@ -70,7 +75,7 @@ func (c Cleaner) run(ctx context.Context, apply bool) (cleanup.Report, error) {
 	return r, ctx.Err()
 }
 
-// wants reports an orphan of the namespace.
+// wants reports whether an orphan belongs to Namespace.
 func (c Cleaner) wants(o cleanup.Orphan) bool {
 	whose := o.Object
 	if o.Node != "" || o.Kind == cleanup.Whereabouts || o.Kind == cleanup.Reservation {
@@ -79,11 +84,11 @@ func (c Cleaner) wants(o cleanup.Orphan) bool {
 	return c.Namespace == "" || strings.HasPrefix(whose, c.Namespace+"/")
 }
 
-// add adds what the nodes say, and returns the sandboxes of all of them.
+// add adds the nodes' reports, and returns their sandboxes.
 func (c Cleaner) add(r *cleanup.Report, reports []cleanup.NodeReport) cleanup.Sandboxes {
 	s := cleanup.Sandboxes{IDs: map[string]bool{}}
 	if len(c.Only) > 0 {
-		s.Unknown = "not all nodes were looked at"
+		s.Unknown = "not all nodes were inspected"
 	}
 	for _, n := range reports {
 		for _, id := range n.Sandboxes {

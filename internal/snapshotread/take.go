@@ -1,6 +1,7 @@
-// Package snapshotread reads from a cluster what package snapshot records. It gets and
-// lists; only a look at the nodes creates something, a pod on each, and deletes
-// it again.
+// Package snapshotread takes snapshots of a cluster for package snapshot. It only gets and
+// lists objects, unless it inspects nodes, for which it runs a pod on each.
+//
+//	take.go  reads the cluster, and inspects its nodes
 package snapshotread
 
 import (
@@ -14,7 +15,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -25,29 +25,29 @@ import (
 	"github.com/nadra-dev/nadra/internal/snapshot"
 )
 
-// Cluster is what to take a snapshot of.
+// Cluster is the cluster, or the part of it, to take a snapshot of.
 type Cluster struct {
 	inspectread.Cluster
-	// Name is the context's, for people.
+	// Name is the name of the context, for people.
 	Name string
 	// Selector selects pods by label.
 	Selector string
-	// Known are networks to record also if no pod uses them.
+	// Known are networks to record even if no pod uses them.
 	Known []string
-	// Nodes has pods look at the nodes; nil looks from outside only.
+	// Nodes runs the pods that inspect nodes; nil inspects none.
 	Nodes *nodepod.Runner
-	// Progress is told what is done now.
+	// Progress is called with the current activity; it may be nil.
 	Progress func(string)
 }
 
-// Take takes a snapshot. What a node cannot be asked is in the snapshot; the
-// error is that the cluster cannot be read, or that ctx has ended.
+// Take takes a snapshot. It fails if it cannot read the cluster, or if ctx ends. The
+// snapshot has the errors of nodes that could not be inspected.
 func (c Cluster) Take(ctx context.Context, now time.Time) (*snapshot.Snapshot, error) {
 	selector, err := labels.Parse(c.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("reading the selector: %w", err)
 	}
-	c.say("Reading the cluster")
+	c.progress("Reading the cluster")
 	read, err := c.Read(ctx)
 	if err != nil {
 		return nil, err
@@ -57,42 +57,42 @@ func (c Cluster) Take(ctx context.Context, now time.Time) (*snapshot.Snapshot, e
 		Input: read, Known: c.Known, Taken: now.UTC().Format(time.RFC3339),
 		Source: "cluster " + c.Name, Namespace: c.Namespace, Selector: c.Selector,
 	}
-	if err := c.readMakers(ctx, &in); err != nil {
+	if err := c.readParents(ctx, &in); err != nil {
 		return nil, err
 	}
 	if c.Nodes != nil {
-		if in.Nodes, err = c.look(ctx, snapshot.Build(in), read.Pods); err != nil {
+		if in.Nodes, err = c.inspectNodes(ctx, snapshot.Build(in), read.Pods); err != nil {
 			return nil, err
 		}
 	}
 	return snapshot.Build(in), nil
 }
 
-func (c Cluster) say(what string) {
+func (c Cluster) progress(activity string) {
 	if c.Progress != nil {
-		c.Progress(what)
+		c.Progress(activity)
 	}
 }
 
-// readMakers reads who has made ReplicaSets and Jobs. Where the user may not,
-// names have to tell.
-func (c Cluster) readMakers(ctx context.Context, in *snapshot.Input) error {
+// readParents reads the controllers of ReplicaSets and Jobs. If the user is not allowed
+// to, snapshot derives them from names.
+func (c Cluster) readParents(ctx context.Context, in *snapshot.Input) error {
 	sets, jobs := c.Kube.AppsV1().ReplicaSets(c.Namespace), c.Kube.BatchV1().Jobs(c.Namespace)
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(sets.List),
-		func(o *appsv1.ReplicaSet) { in.AddMaker("ReplicaSet", o) })
-	if err != nil && !apierrors.IsForbidden(err) {
+	_, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(sets.List),
+		func(o *appsv1.ReplicaSet) { in.AddParent("ReplicaSet", o) })
+	if err != nil {
 		return fmt.Errorf("listing replicasets: %w", err)
 	}
-	err = kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(jobs.List),
-		func(o *batchv1.Job) { in.AddMaker("Job", o) })
-	if err != nil && !apierrors.IsForbidden(err) {
+	_, err = kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(jobs.List),
+		func(o *batchv1.Job) { in.AddParent("Job", o) })
+	if err != nil {
 		return fmt.Errorf("listing jobs: %w", err)
 	}
 	return nil
 }
 
-// look has a pod on each node with pods of the snapshot look into those.
-func (c Cluster) look(ctx context.Context, s *snapshot.Snapshot, pods []*corev1.Pod) (map[string]snapshot.NodeLook, error) {
+// inspectNodes runs a pod on each node with pods of the snapshot, which inspects those.
+func (c Cluster) inspectNodes(ctx context.Context, s *snapshot.Snapshot, pods []*corev1.Pod) (map[string]snapshot.NodeObservation, error) {
 	uids := map[string][]string{}
 	for _, p := range pods {
 		recorded := slices.ContainsFunc(s.Pods, func(r snapshot.Pod) bool { return r.Namespace == p.Namespace && r.Name == p.Name })
@@ -100,23 +100,24 @@ func (c Cluster) look(ctx context.Context, s *snapshot.Snapshot, pods []*corev1.
 			uids[p.Spec.NodeName] = append(uids[p.Spec.NodeName], snapshot.ProbeUID(p))
 		}
 	}
-	c.say(fmt.Sprintf("Looking into the pods of %d nodes", len(uids)))
-	out := make(map[string]snapshot.NodeLook, len(uids))
-	ask := func(node string) (*probe.NodePods, error) { return c.lookAt(ctx, node, uids[node]) }
+	c.progress(fmt.Sprintf("Inspecting the pods of %d nodes", len(uids)))
+	out := make(map[string]snapshot.NodeObservation, len(uids))
+	ask := func(node string) (*probe.NodePods, error) { return c.inspectNode(ctx, node, uids[node]) }
 	for _, a := range nodepod.Ask(ctx, *c.Nodes, slices.Collect(maps.Keys(uids)), ask) {
-		out[a.Node] = snapshot.NodeLook{Pods: a.Said, Err: a.Err}
+		out[a.Node] = snapshot.NodeObservation{Pods: a.Reported, Err: a.Err}
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("looking at the nodes: %w", ctx.Err())
+		return nil, fmt.Errorf("inspecting the nodes: %w", ctx.Err())
 	}
 	return out, nil
 }
 
-// capabilities are what it takes to enter the network namespaces of others, and
-// to read the environment of their processes.
+// capabilities are needed to enter the network namespaces of pods, and to read the
+// environment of their processes.
 var capabilities = []corev1.Capability{"SYS_ADMIN", "SYS_PTRACE"}
 
-func (c Cluster) lookAt(ctx context.Context, node string, uids []string) (*probe.NodePods, error) {
+// inspectNode runs a pod on a node that inspects the pods with the given UIDs.
+func (c Cluster) inspectNode(ctx context.Context, node string, uids []string) (*probe.NodePods, error) {
 	slices.Sort(uids)
 	args := []string{"probe", "--pods", "--host-root=" + nodepod.HostRoot, "--pod-uids=" + strings.Join(uids, ",")}
 	log, err := c.Nodes.Run(ctx, c.Nodes.Pod(node, args, capabilities...))

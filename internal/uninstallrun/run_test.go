@@ -25,10 +25,11 @@ import (
 	"github.com/nadra-dev/nadra/internal/cleanup"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/uninstall"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// world is a cluster with nadra on one node, which answers as given.
+// world returns a cluster with nadra on one node, and the messages of its Uninstaller.
 func world(t *testing.T, answer cleanup.Remains, more ...runtime.Object) (*Uninstaller, *[]string) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nadra"}}
@@ -43,19 +44,19 @@ func world(t *testing.T, answer cleanup.Remains, more ...runtime.Object) (*Unins
 		a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).Status.Phase = corev1.PodSucceeded
 		return false, nil, nil
 	})
-	var said []string
+	var progress []string
 	u := &Uninstaller{
 		Kube: kube, Client: clientfake.NewClientBuilder().WithScheme(scheme.Scheme).Build(),
 		Dynamic: dynamicfake.NewSimpleDynamicClient(scheme.Scheme,
 			object("v1", "Namespace", "", "nadra"), object("apps/v1", "DaemonSet", "nadra", "nadra-node"), object("v1", "ServiceAccount", "nadra", "nadra-node")),
 		Where:   uninstall.Namespaces{Driver: "nadra", Controller: "nadra-system"},
 		Timeout: time.Second, Poll: time.Millisecond,
-		Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) },
+		Say: func(format string, args ...any) { progress = append(progress, fmt.Sprintf(format, args...)) },
 	}
 	u.Pods = &nodepod.Runner{Kube: kube, Namespace: "nadra", Image: "nadra-node:dev", Timeout: time.Minute, Raw: func(context.Context, string) ([]byte, error) {
 		return json.Marshal(answer)
 	}}
-	return u, &said
+	return u, &progress
 }
 
 func object(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
@@ -74,25 +75,25 @@ func TestCheck(t *testing.T) {
 
 	u, _ := world(t, cleanup.Remains{})
 	if notes, err := u.Check(t.Context()); err != nil || len(notes) > 0 {
-		t.Errorf("nobody uses it: %v, %v", notes, err)
+		t.Errorf("unused: %v, %v", notes, err)
 	}
 	u, _ = world(t, cleanup.Remains{}, helm)
 	var byHelm *HelmError
-	if _, err := u.Check(t.Context()); !errors.As(err, &byHelm) || !strings.Contains(err.Error(), "helm uninstall net -n infra") || !strings.Contains(err.Error(), "--image registry/nadra-node:v1") {
+	if _, err := u.Check(t.Context()); !errors.As(err, &byHelm) || reason.Of(err) != reason.InstalledByHelm || !strings.Contains(err.Error(), "helm uninstall net -n infra") || !strings.Contains(err.Error(), "--image registry/nadra-node:v1") {
 		t.Errorf("by Helm: %v", err)
 	}
 	u, _ = world(t, record)
 	var inUse *InUseError
-	if _, err := u.Check(t.Context()); !errors.As(err, &inUse) || inUse.Users[0].Who != "node node-1, pod core/upf-0" {
+	if _, err := u.Check(t.Context()); !errors.As(err, &inUse) || reason.Of(err) != reason.NadraInUse || inUse.Users[0].Who != "node node-1, pod core/upf-0" {
 		t.Errorf("with a record: %v", err)
 	}
 	u, _ = world(t, cleanup.Remains{Error: "the disk is broken"})
 	if _, err := u.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "node node-1: the disk is broken") {
-		t.Errorf("a node that cannot be looked at: %v", err)
+		t.Errorf("a node that cannot be inspected: %v", err)
 	}
 	u.Exclude = []string{"node-1"}
 	if _, err := u.Check(t.Context()); err != nil {
-		t.Errorf("which is left out: %v", err)
+		t.Errorf("an excluded node: %v", err)
 	}
 }
 
@@ -106,7 +107,7 @@ func there(t *testing.T, u *Uninstaller, o uninstall.Object) bool {
 	return err == nil
 }
 
-// Where a node still has something to give back, what it takes to go on is kept.
+// If a node still has a record, Run keeps what the next run needs.
 func TestStopsAtRecords(t *testing.T) {
 	u, _ := world(t, cleanup.Remains{Records: []cleanup.Record{{Pod: "core/upf-0", What: "network core/n3 is Attached"}}})
 	var inUse *InUseError
@@ -120,7 +121,7 @@ func TestStopsAtRecords(t *testing.T) {
 	}
 	note, err := u.Noted(t.Context())
 	if err != nil || note.Image != "nadra-node:dev" {
-		t.Errorf("noted is %+v, %v", note, err)
+		t.Errorf("note %+v, %v", note, err)
 	}
 }
 
@@ -128,7 +129,7 @@ func TestMarks(t *testing.T) {
 	u, _ := world(t, cleanup.Remains{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: "core", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus, "team": "x"},
 	}})
-	if err := u.marks(t.Context()); err != nil {
+	if err := u.removeMarks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	node, err := u.Kube.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
@@ -144,12 +145,12 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// A dry run changes nothing and says each thing once.
+// A dry run changes nothing, and reports each object once.
 func TestDryRun(t *testing.T) {
 	for _, how := range []string{"client", "server"} {
-		u, said := world(t, cleanup.Remains{Paths: []string{"/var/lib/nadra"}})
+		u, progress := world(t, cleanup.Remains{Paths: []string{"/var/lib/nadra"}})
 		u.DryRun = how
-		if how == "server" { // which a fake does not know
+		if how == "server" { // which the fake does not support
 			u.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("delete", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				return slices.Contains(a.(clienttesting.DeleteActionImpl).DeleteOptions.DryRun, metav1.DryRunAll), nil, nil
 			})
@@ -161,8 +162,8 @@ func TestDryRun(t *testing.T) {
 			t.Fatalf("%s: %v", how, err)
 		}
 		for _, o := range []uninstall.Object{u.Where.DriverObjects()[1], u.Where.Last()[1]} {
-			if !there(t, u, o) || !slices.Contains(*said, o.String()+" would be deleted") {
-				t.Errorf("%s: %s: %v", how, o, *said)
+			if !there(t, u, o) || !slices.Contains(*progress, o.String()+" would be deleted") {
+				t.Errorf("%s: %s: %v", how, o, *progress)
 			}
 		}
 		node, err := u.Kube.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
@@ -170,13 +171,12 @@ func TestDryRun(t *testing.T) {
 			t.Errorf("%s: the node has changed: %v", how, err)
 		}
 		if note, err := u.Noted(t.Context()); err != nil || note.Image != "" {
-			t.Errorf("%s: something was noted: %v %v", how, note, err)
+			t.Errorf("%s: a note was saved: %v %v", how, note, err)
 		}
 	}
 }
 
-// Pods of a kubectl that was killed are no reason to keep the namespace, pods of
-// others are.
+// Abandoned pods of kubectl-nadra do not keep the namespace, other pods do.
 func TestNamespaces(t *testing.T) {
 	leftBehind := (nodepod.Runner{Namespace: "nadra"}).Pod("node-1", nil)
 	leftBehind.Status.Phase = corev1.PodSucceeded
@@ -185,15 +185,15 @@ func TestNamespaces(t *testing.T) {
 		pod  *corev1.Pod
 		kept bool
 	}{{leftBehind, false}, {web, true}} {
-		u, said := world(t, cleanup.Remains{}, tt.pod)
+		u, progress := world(t, cleanup.Remains{}, tt.pod)
 		u.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return false, nil, u.Kube.CoreV1().Namespaces().Delete(t.Context(), "nadra", metav1.DeleteOptions{})
 		})
-		if err := u.namespaces(t.Context()); err != nil {
+		if err := u.deleteNamespaces(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if kept := there(t, u, u.Where.Last()[1]); kept != tt.kept {
-			t.Errorf("with pod %s: the namespace is kept: %t, said %q", tt.pod.Name, kept, *said)
+			t.Errorf("with pod %s: the namespace is kept: %t, progress %q", tt.pod.Name, kept, *progress)
 		}
 	}
 }

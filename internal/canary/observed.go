@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Look is what a canary sees of its own interfaces.
-type Look struct {
+// Inspection has the interfaces of a canary.
+type Inspection struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Links are all but lo.
+	// Links are the interfaces without lo.
 	Links []Link `json:"links"`
 }
 
@@ -18,14 +18,14 @@ type Link struct {
 	Name string `json:"name"`
 	MAC  string `json:"mac,omitempty"`
 	MTU  int    `json:"mtu,omitempty"`
-	// Up says that it was set up, Running that it could carry traffic.
+	// Up is true if it is set up, Running if it can carry traffic.
 	Up      bool `json:"up"`
 	Running bool `json:"running"`
 	// Addresses have their prefix length.
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// Pings are what a canary says of others.
+// Pings has the results of a canary's pings.
 type Pings struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -34,14 +34,14 @@ type Pings struct {
 
 // Methods of pinging.
 const (
-	ICMP = "icmp" // an echo request, which the other kernel answers
-	UDP  = "udp"  // a datagram, which the other canary answers
+	ICMP = "icmp" // an echo request, answered by the other kernel
+	UDP  = "udp"  // a datagram, answered by the other canary
 )
 
-// Ping is what became of the requests to one address.
+// Ping is the result of the requests to an address.
 type Ping struct {
 	Address string `json:"address"`
-	// Via is the interface by which the kernel sends there.
+	// Via is the interface through which the kernel sends the requests.
 	Via      string `json:"via,omitempty"`
 	Method   string `json:"method,omitempty"`
 	Sent     int    `json:"sent"`
@@ -51,13 +51,13 @@ type Ping struct {
 	Error        string `json:"error,omitempty"`
 }
 
-// DecodeLook reads what the tool prints.
-func DecodeLook(text []byte) (*Look, error) {
-	var out Look
-	return &out, decode(text, LookKind, &out)
+// DecodeInspection parses the output of nadra-node canary inspect.
+func DecodeInspection(text []byte) (*Inspection, error) {
+	var out Inspection
+	return &out, decode(text, InspectionKind, &out)
 }
 
-// DecodePings reads what the tool prints.
+// DecodePings parses the output of nadra-node canary ping.
 func DecodePings(text []byte) (*Pings, error) {
 	var out Pings
 	return &out, decode(text, PingsKind, &out)
@@ -66,13 +66,14 @@ func DecodePings(text []byte) (*Pings, error) {
 func decode(text []byte, kind string, to any) error {
 	var head struct{ APIVersion, Kind string }
 	if err := json.Unmarshal(text, &head); err != nil {
-		return fmt.Errorf("reading what the canary says: %w: %.200q", err, text)
+		return fmt.Errorf("reading the canary's output: %w: %.200q", err, text)
 	}
 	if head.APIVersion != APIVersion || head.Kind != kind {
-		return fmt.Errorf("reading what the canary says: it is %.60q %.60q, not %s %s: is the image of another version?", head.APIVersion, head.Kind, APIVersion, kind)
+		return fmt.Errorf("reading the canary's output: apiVersion %.60q and kind %.60q are not %s %s: use an image of this version",
+			head.APIVersion, head.Kind, APIVersion, kind)
 	}
 	if err := json.Unmarshal(text, to); err != nil {
-		return fmt.Errorf("reading what the canary says: %w", err)
+		return fmt.Errorf("reading the canary's output: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,72 @@
+package upgraderun
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/upgrade"
+)
+
+// savingTime limits the last saving of the state, after an interruption.
+const savingTime = 10 * time.Second
+
+// journal keeps the state of a run in the cluster.
+type journal struct {
+	dry   dryRun
+	store Store
+	nodes nodepod.Runner
+	plan  *upgrade.Plan
+	state *upgrade.State
+}
+
+// save writes plan and state, unless it is a dry run.
+func (j *journal) save(ctx context.Context) error {
+	if j.dry != "" {
+		return nil
+	}
+	return j.store.Save(ctx, j.plan, j.state)
+}
+
+// mayContinue returns ErrPaused if a pause was requested.
+func (j *journal) mayContinue(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if j.dry != "" {
+		return nil
+	}
+	_, _, paused, err := j.store.Load(ctx)
+	if err == nil && paused {
+		err = ErrPaused
+	}
+	return err
+}
+
+// record calls do in a phase, and saves the phase in which do ends. It saves also if
+// ctx has ended.
+func (j *journal) record(ctx context.Context, phase upgrade.Phase, do func(context.Context) (upgrade.Phase, error)) error {
+	j.state.Phase, j.state.Reason = phase, ""
+	if err := j.save(ctx); err != nil {
+		return err
+	}
+	if j.dry == "" {
+		_ = j.nodes.Sweep(ctx, nodepod.Abandoned) // leftovers are harmless, and the next run retries
+	}
+	end, err := do(ctx)
+	var gate *GateError
+	switch {
+	case err == nil:
+		j.state.Phase = end
+	case ctx.Err() != nil: // the phase stays, for resume
+		j.state.Reason = "it was interrupted"
+	case errors.Is(err, ErrPaused):
+		j.state.Phase, j.state.Reason = upgrade.Paused, "a pause was requested"
+	case errors.As(err, &gate):
+		j.state.Phase, j.state.Reason = upgrade.Stopped, err.Error()
+	}
+	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), savingTime)
+	defer cancel()
+	return errors.Join(err, j.save(saving))
+}

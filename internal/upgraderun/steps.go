@@ -1,0 +1,197 @@
+package upgraderun
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// steps takes the steps of a node's move.
+type steps struct {
+	env
+	reader     *factReader
+	journal    *journal
+	evictor    *evictor
+	daemonSets *daemonSets
+	nodes      *nodes
+	handover   *handover
+	// gate limits every wait but the drain's.
+	gate time.Duration
+	// canaries runs canaries on a node; nil skips them.
+	canaries func(ctx context.Context, node string) error
+}
+
+// take takes one step. Every step can be repeated.
+func (s *steps) take(ctx context.Context, step upgrade.Step, name string, n *upgrade.NodeState) error {
+	do := map[upgrade.Step]func(context.Context, string, *upgrade.NodeState) error{
+		upgrade.Cordon: s.cordon, upgrade.Drain: s.drain, upgrade.Assign: s.assign, upgrade.Unconfigure: s.unconfigure,
+		upgrade.Serve: s.serve, upgrade.Verify: s.verify, upgrade.Configure: s.configure, upgrade.Return: s.giveBack,
+		upgrade.Uncordon: s.uncordon, upgrade.Recover: s.awaitRecovery,
+	}[step]
+	return do(ctx, name, n)
+}
+
+// cordon cordons and taints a node. It first saves whether the node was cordoned
+// before, and how many pods of the disturbed workloads are ready.
+func (s *steps) cordon(ctx context.Context, name string, n *upgrade.NodeState) error {
+	return s.nodes.change(ctx, name, func(node *corev1.Node) error {
+		if !slices.ContainsFunc(node.Spec.Taints, isMoving) {
+			f, err := s.reader.facts(ctx)
+			if err != nil {
+				return err
+			}
+			n.WasCordoned, n.Ready = node.Spec.Unschedulable, f.ReadyOf(f.Disturbed(name, n.Direction))
+			if err := s.journal.save(ctx); err != nil {
+				return err
+			}
+			node.Spec.Taints = append(node.Spec.Taints, moving)
+		}
+		node.Spec.Unschedulable = true
+		return nil
+	})
+}
+
+// uncordon removes taint and cordon, unless the node was cordoned before its move.
+func (s *steps) uncordon(ctx context.Context, name string, n *upgrade.NodeState) error {
+	return s.nodes.change(ctx, name, func(node *corev1.Node) error {
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isMoving)
+		node.Spec.Unschedulable = n.WasCordoned
+		return nil
+	})
+}
+
+// drain evicts the pods whose networks the node's present owner attached, and waits
+// until they are gone: their networks are then detached by their owner. It does not
+// touch other pods.
+func (s *steps) drain(ctx context.Context, name string, n *upgrade.NodeState) error {
+	return s.evictor.evictAll(ctx, "node "+name, func(f *upgrade.Facts) []upgrade.Pod { return f.Disturbed(name, n.Direction) })
+}
+
+// assign labels a node for nadra, and waits until Multus' pod has left it.
+func (s *steps) assign(ctx context.Context, name string, _ *upgrade.NodeState) error {
+	if err := s.nodes.label(ctx, name, v1alpha1.OwnerNadra); err != nil {
+		return err
+	}
+	return s.await(ctx, s.gate, reason.MultusPodRemains, func(ctx context.Context) (string, error) {
+		pods, err := s.daemonSets.podsOn(ctx, name)
+		if err != nil || len(pods) == 0 {
+			return "", err
+		}
+		return fmt.Sprintf("pod %s/%s of Multus is still on the node", pods[0].Namespace, pods[0].Name), nil
+	})
+}
+
+// giveBack removes the label, waits until Multus' pod is ready on the node, and until
+// the container runtime has Multus' configuration: pods created before would start
+// without their networks.
+func (s *steps) giveBack(ctx context.Context, name string, _ *upgrade.NodeState) error {
+	if err := s.nodes.label(ctx, name, ""); err != nil {
+		return err
+	}
+	count := s.daemonSets.count()
+	err := s.await(ctx, s.gate, reason.MultusPodNotReady, func(ctx context.Context) (string, error) {
+		pods, err := s.daemonSets.podsOn(ctx, name)
+		switch {
+		case err != nil:
+			return "", err
+		case len(pods) < count:
+			return "Multus has no pod on the node", nil
+		}
+		for _, p := range pods {
+			if !upgrade.PodReady(&p) {
+				return fmt.Sprintf("pod %s/%s of Multus is not ready", p.Namespace, p.Name), nil
+			}
+		}
+		return "", nil
+	})
+	if err != nil || count == 0 {
+		return err
+	}
+	return s.handover.await(ctx, name)
+}
+
+// unconfigure takes Multus' configuration away from the container runtime.
+func (s *steps) unconfigure(ctx context.Context, name string, _ *upgrade.NodeState) error {
+	return s.handover.turn(ctx, name, "off")
+}
+
+// configure gives Multus' configuration back to the container runtime.
+func (s *steps) configure(ctx context.Context, name string, _ *upgrade.NodeState) error {
+	return s.handover.turn(ctx, name, "on")
+}
+
+// serve waits until nadra's driver is ready on the node, and offers networks there.
+func (s *steps) serve(ctx context.Context, name string, _ *upgrade.NodeState) error {
+	return s.await(ctx, s.gate, reason.DriverNotServing, func(ctx context.Context) (string, error) {
+		pods, err := podsOn(ctx, s.kube, name)
+		if err != nil {
+			return "", err
+		}
+		driver := slices.IndexFunc(pods, func(p corev1.Pod) bool {
+			_, found := upgrade.ContainerArgs(&p.Spec, upgrade.DriverContainer)
+			return found
+		})
+		switch {
+		case driver < 0:
+			return "nadra's driver has no pod on the node", nil
+		case !upgrade.PodReady(&pods[driver]):
+			return fmt.Sprintf("pod %s/%s of nadra's driver is not ready", pods[driver].Namespace, pods[driver].Name), nil
+		}
+		list, err := s.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.AndSelectors(
+			fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, name),
+			fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorDriver, v1alpha1.DriverName),
+		).String()})
+		if err != nil {
+			return "", fmt.Errorf("listing its ResourceSlices: %w", err)
+		}
+		for _, slice := range list.Items {
+			if len(slice.Spec.Devices) > 0 {
+				return "", nil
+			}
+		}
+		return "nadra's driver offers no network on the node: read its log", nil
+	})
+}
+
+// verify runs canaries on the node.
+func (s *steps) verify(ctx context.Context, name string, _ *upgrade.NodeState) error {
+	if s.canaries == nil || s.dry != "" {
+		return nil
+	}
+	err := s.canaries(ctx, name)
+	if ctx.Err() != nil {
+		return err
+	}
+	return reason.Wrap(reason.CanaryFailed, err)
+}
+
+// awaitRecovery waits until as many pods of the disturbed workloads are ready as before.
+func (s *steps) awaitRecovery(ctx context.Context, _ string, n *upgrade.NodeState) error {
+	return s.await(ctx, s.gate, reason.PodsNotReady, func(ctx context.Context) (string, error) {
+		f, err := s.reader.facts(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, before := range n.Ready {
+			if now := f.Ready(before.Workload); now < before.Pods {
+				return tooFewReady(before.Workload, now, before.Pods), nil
+			}
+		}
+		return "", nil
+	})
+}
+
+// tooFewReady describes a workload with fewer ready pods than before.
+func tooFewReady(w upgrade.Workload, now, before int) string {
+	return fmt.Sprintf("%s has %d ready pods, and had %d before", w, now, before)
+}
