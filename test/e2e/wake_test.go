@@ -45,13 +45,13 @@ func TestPodsThatWaitForTheDriverAreWoken(t *testing.T) {
 	back()
 	pod, err := f.Ready(f.ctx, f.ns, "waiting", time.Minute)
 	f.must(err)
-	if pod.Annotations["nadra.dev/woken"] == "" {
-		t.Errorf("nobody has woken the pod: %v", pod.Annotations)
+	if pod.Annotations["nadra.dev/retriggered"] == "" {
+		t.Errorf("the pod lacks the annotation nadra.dev/retriggered: %v", pod.Annotations)
 	}
 	running, err = f.Ready(f.ctx, f.ns, running.Name, time.Minute)
 	f.must(err)
-	if at := running.Annotations["nadra.dev/woken"]; at != "" {
-		t.Errorf("a pod that waited for nothing was woken at %s", at)
+	if at := running.Annotations["nadra.dev/retriggered"]; at != "" {
+		t.Errorf("a pod that waited for nothing was retriggered at %s", at)
 	}
 	f.must(f.DeletePod(f.ctx, f.ns, "waiting"))
 	f.must(f.DeletePod(f.ctx, f.ns, "running"))

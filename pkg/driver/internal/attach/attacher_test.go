@@ -26,11 +26,13 @@ func newAttacher(t *testing.T) (*Attacher, *drivertest.Kernel) {
 		t.Fatal(err)
 	}
 	k := drivertest.NewKernel()
-	return New(Options{
+	a := New(Options{
 		Store: store, Plugins: k, Netns: k, RestoreDevice: func(attachment.Hardware) error { return nil },
 		Limits: Limits{Add: 30 * time.Second, Del: 10 * time.Second}, Metrics: metrics.NewNode(),
 		Deferred: func(r checkpoint.Record, _ error) { _ = k.Record("DEFERRED", *r.Sandbox, r.Attachment) },
-	}), k
+	})
+	t.Cleanup(a.PendingDELs.ShutDown)
+	return a, k
 }
 
 // attachOnce attaches, and fails the test if a try is repeated.
@@ -67,8 +69,9 @@ func TestAttachInOrderAndDetachInReverse(t *testing.T) {
 	}
 }
 
-// What was taken down is not taken for attached by the next attempt, in the same
-// process or the next one, also when that could not be written any more.
+// TestRolledBackOnAFullDisk checks that a rolled back attachment does not count as
+// attached for the next try, in the same process or the next one, even if the disk was
+// full.
 func TestRolledBackOnAFullDisk(t *testing.T) {
 	a, k := newAttacher(t)
 	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
@@ -130,7 +133,7 @@ func TestFailedAddIsRolledBack(t *testing.T) {
 	}
 }
 
-// The deadline of the hook has passed, and still what was begun is taken down.
+// TestRollbackHasItsOwnTime checks that the rollback runs after the hook's deadline.
 func TestRollbackHasItsOwnTime(t *testing.T) {
 	a, k := newAttacher(t)
 	drivertest.PrepareWeb(t, a.Store, []string{"net1"})
@@ -175,7 +178,8 @@ func TestFailedDelStaysOwed(t *testing.T) {
 	}
 }
 
-// After a reboot the old path may be another pod's namespace.
+// TestDelAfterARebootHasNoNamespace checks that a DEL after a reboot does not use the old
+// path, which may be another pod's namespace.
 func TestDelAfterARebootHasNoNamespace(t *testing.T) {
 	dir := t.TempDir()
 	before, _, err := checkpoint.Open(dir, "boot-1")
@@ -201,8 +205,9 @@ func TestDelAfterARebootHasNoNamespace(t *testing.T) {
 	}
 }
 
-// The driver died within an ADD; the same sandbox asks again.
-func TestCutOffAttemptIsDeletedFirst(t *testing.T) {
+// TestInterruptedTryIsDeletedFirst checks a driver that died within an ADD: the next try
+// in the same sandbox begins with its DEL.
+func TestInterruptedTryIsDeletedFirst(t *testing.T) {
 	a, k := newAttacher(t)
 	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
 	cutOff := drivertest.SandboxNo(1)
@@ -236,7 +241,8 @@ func TestHostNetworkPodIsRefused(t *testing.T) {
 	}
 }
 
-// Neither ADD nor DEL may touch an interface that is not ours.
+// TestTakenInterfaceNameIsRefusedBeforeAnyPlugin checks that neither ADD nor DEL changes
+// an interface that is not nadra's.
 func TestTakenInterfaceNameIsRefusedBeforeAnyPlugin(t *testing.T) {
 	a, k := newAttacher(t)
 	drivertest.PrepareWeb(t, a.Store, []string{"net1", "eth0"})
@@ -281,9 +287,9 @@ func (s slowDEL) Del(ctx context.Context, sandbox attachment.Sandbox, a attachme
 	return errors.Join(s.Kernel.Del(ctx, sandbox, a, result), s.del(ctx))
 }
 
-// The end of the time for all DELs does not cut one short that runs: bridge loses the
-// rules of ipMasq so. None begins after it.
-func TestDELThatRunsIsNotCutShort(t *testing.T) {
+// TestRunningDELIsNotInterrupted checks that the end of the time for all DELs does not end
+// a DEL that runs: bridge would lose the rules of ipMasq. No DEL begins after it.
+func TestRunningDELIsNotInterrupted(t *testing.T) {
 	a, k := newAttacher(t)
 	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
 	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
@@ -300,7 +306,7 @@ func TestDELThatRunsIsNotCutShort(t *testing.T) {
 	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached, "net2": checkpoint.Prepared}, drivertest.Phases(a.Store))
 }
 
-// A driver that stops ends the DEL that runs.
+// TestDELEndsWithTheDriver checks that a driver that stops ends the DEL that runs.
 func TestDELEndsWithTheDriver(t *testing.T) {
 	a, k := newAttacher(t)
 	drivertest.PrepareWeb(t, a.Store, []string{"net1"})

@@ -45,8 +45,8 @@ func prepareRoutes(t *testing.T, a *Attacher, asks ...[]string) {
 	}
 }
 
-// The default route goes where it is asked for and comes back (behaviours
-// A2-22, A2-23, B7).
+// TestDefaultRouteMoves checks that the default route moves to the attachment that
+// requests it, and back (behaviours A2-22, A2-23, B7).
 func TestDefaultRouteMoves(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -79,7 +79,8 @@ func TestDefaultRouteMoves(t *testing.T) {
 	}
 }
 
-// An attachment that follows brings a default route of its own, which goes.
+// TestDefaultRouteOfALaterAttachmentGoes checks that the default route which a later
+// attachment brings is removed.
 func TestDefaultRouteOfALaterAttachmentGoes(t *testing.T) {
 	a, k := newAttacher(t)
 	k.Routes = []checkpoint.Route{primary4}
@@ -101,7 +102,8 @@ func TestDefaultRouteOfALaterAttachmentGoes(t *testing.T) {
 	drivertest.Same(t, "detached", []checkpoint.Route{primary4}, k.Routes) // net2 is not there any more
 }
 
-// A gateway that cannot be reached fails the pod, and all is as before.
+// TestUnreachableGateway checks that an unreachable gateway fails the pod, whose routes
+// are then as before.
 func TestUnreachableGateway(t *testing.T) {
 	a, k := newAttacher(t)
 	k.Routes = []checkpoint.Route{primary4, primary6}
@@ -118,8 +120,8 @@ func TestUnreachableGateway(t *testing.T) {
 	drivertest.Same(t, "interfaces", map[string]bool{}, k.Has)
 }
 
-// The driver died after it had taken the route away; the next attempt of the
-// same sandbox begins by giving it back, and the end does so too.
+// TestDefaultRouteSurvivesACrash checks a driver that died after it had removed the route:
+// the next try in the same sandbox restores it first, and so does the end of the sandbox.
 func TestDefaultRouteSurvivesACrash(t *testing.T) {
 	a, k := newAttacher(t)
 	k.Routes = []checkpoint.Route{primary4}
@@ -142,7 +144,7 @@ func TestDefaultRouteSurvivesACrash(t *testing.T) {
 	drivertest.Same(t, "detached", []checkpoint.Route{primary4}, k.Routes)
 }
 
-// What cannot be put back keeps the DEL owed.
+// TestRestoringFails checks that a DEL is repeated if the routes cannot be restored.
 func TestRestoringFails(t *testing.T) {
 	a, k := newAttacher(t)
 	k.Routes = []checkpoint.Route{primary4}

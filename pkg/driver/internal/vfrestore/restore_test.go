@@ -19,8 +19,8 @@ import (
 // end, and /proc/self would show its namespace from then on.
 func init() { runtime.LockOSThread() }
 
-// inOwnNetwork has the test's thread be in a network namespace of its own, which
-// ends with it. It needs the right to make one.
+// inOwnNetwork runs the test's thread in a network namespace of its own, which ends with
+// the test. It needs the right to make one.
 func inOwnNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread() // and never unlocked: nobody else gets this thread
@@ -73,8 +73,9 @@ func function(name, mac string) attachment.Hardware {
 	return attachment.Hardware{ID: homeAddress, PCIAddress: homeAddress, Original: &attachment.OriginalState{Interface: name, MAC: mac, Driver: "igbvf"}}
 }
 
-// What the kernel gives back under the pod's name gets its own again, also where
-// that is a further name of the interface already.
+// TestFunctionsAreRestored checks that an interface which the kernel returns with the
+// pod's name gets its own name again, also if that is an alternative name of the interface
+// already.
 func TestFunctionsAreRestored(t *testing.T) {
 	const home, pods = "52:54:00:11:00:01", "02:00:00:00:00:01"
 	for _, tt := range []struct {
@@ -103,8 +104,8 @@ func TestFunctionsAreRestored(t *testing.T) {
 	}
 }
 
-// An administrator's address that the function had not yet taken, and has now, is
-// no pod's: its driver would refuse every other.
+// TestAdministratorsAddressStays checks an administrator's address that the function has
+// taken meanwhile: its driver would refuse every other.
 func TestAdministratorsAddressStays(t *testing.T) {
 	inOwnNetwork(t)
 	const administrators = "02:00:00:00:00:01"
