@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +22,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
-	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -160,28 +158,6 @@ func newHooks(d *Driver, budget time.Duration) *hooks {
 func attachOnce(t *testing.T, a *attach.Attacher, s attachment.Sandbox) error {
 	t.Helper()
 	return a.Attach(t.Context(), s, func(err error) { t.Errorf("tried again after: %v", err) })
-}
-
-// wantReason fails the test unless the error has this code and all of these parts.
-func wantReason(t *testing.T, err error, code reason.Code, parts ...string) {
-	t.Helper()
-	if got := reason.Of(err); got != code {
-		t.Errorf("reason %q, want %q: %v", got, code, err)
-	}
-	drivertest.WantError(t, err, parts...)
-}
-
-// wantReasonIn fails the test unless the text has this code and all of these parts.
-func wantReasonIn(t *testing.T, text string, code reason.Code, parts ...string) {
-	t.Helper()
-	if got := reason.In(text); got != code {
-		t.Errorf("reason %q, want %q: %s", got, code, text)
-	}
-	for _, p := range parts {
-		if !strings.Contains(text, p) {
-			t.Errorf("text lacks %q: %s", p, text)
-		}
-	}
 }
 
 // after lets time pass, and then waits until all goroutines wait.

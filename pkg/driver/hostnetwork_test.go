@@ -43,9 +43,9 @@ func TestHostNetworkPodIsNotAttached(t *testing.T) {
 		pod := podNo(1)
 		pod.Linux.Namespaces[0].Path = path
 		h := newHooks(d, time.Minute)
-		wantReason(t, h.RunPodSandbox(t.Context(), pod), reason.HostNetwork, "pod default/web ", "spec.hostNetwork")
+		drivertest.WantReason(t, h.RunPodSandbox(t.Context(), pod), reason.HostNetwork, "pod default/web ", "spec.hostNetwork")
 		_, _, err = h.CreateContainer(t.Context(), pod, &nri.Container{})
-		wantReason(t, err, reason.HostNetwork, "pod default/web ")
+		drivertest.WantReason(t, err, reason.HostNetwork, "pod default/web ")
 		drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
 		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, drivertest.Phases(d.store))
 		drivertest.Same(t, "sandboxes to attach", 0, len(h.live([]*nri.PodSandbox{pod})))
@@ -61,9 +61,9 @@ func TestLostSpecification(t *testing.T) {
 	pod.Linux.Namespaces = nil
 	h := newHooks(d, time.Minute)
 	err := h.RunPodSandbox(t.Context(), pod)
-	wantReason(t, err, reason.SandboxUnspecified, "delete the pod")
+	drivertest.WantReason(t, err, reason.SandboxUnspecified, "delete the pod")
 	_, _, err = h.CreateContainer(t.Context(), pod, &nri.Container{})
-	wantReason(t, err, reason.SandboxUnspecified)
+	drivertest.WantReason(t, err, reason.SandboxUnspecified)
 	drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
 }
 

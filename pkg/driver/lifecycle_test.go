@@ -103,7 +103,7 @@ func TestHookReturnsAFailureForGood(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.k.Fail("ADD net2", drivertest.Final("no free address"))
 		started := time.Now()
-		wantReason(t, w.RunPodSandbox(t.Context(), podNo(1)), reason.PluginFailed, "pod default/web", "network default/blue as net2", "no free address")
+		drivertest.WantReason(t, w.RunPodSandbox(t.Context(), podNo(1)), reason.PluginFailed, "pod default/web", "network default/blue as net2", "no free address")
 		if took := time.Since(started); took > 0 {
 			t.Errorf("returned after %s", took)
 		}
@@ -144,7 +144,7 @@ func TestTransientFailureIsRetried(t *testing.T) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		wantReason(t, w.create(t, 1), reason.AttachRunning, "pod default/web", "no lease yet")
+		drivertest.WantReason(t, w.create(t, 1), reason.AttachRunning, "pod default/web", "no lease yet")
 		w.k.Fail("ADD net2", nil)
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
@@ -164,14 +164,14 @@ func TestFailureBehindTheGate(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		for _, r := range w.store.All() {
-			wantReasonIn(t, r.Refusal, reason.PluginFailed, "no such VLAN")
+			drivertest.WantReasonIn(t, r.Refusal, reason.PluginFailed, "no such VLAN")
 		}
-		wantReason(t, w.create(t, 1), reason.PluginFailed, "pod default/web", "default/blue (net1)", "phase Prepared", "no such VLAN")
+		drivertest.WantReason(t, w.create(t, 1), reason.PluginFailed, "pod default/web", "default/blue (net1)", "phase Prepared", "no such VLAN")
 		synctest.Wait()
 		drivertest.Same(t, "phases right after", bothPrepared, w.phases())
 		w.k.Slow = nil
 		time.Sleep(2 * freshFailure)
-		wantReason(t, w.create(t, 1), reason.PluginFailed, "no such VLAN") // and attaches again
+		drivertest.WantReason(t, w.create(t, 1), reason.PluginFailed, "no such VLAN") // and attaches again
 		synctest.Wait()
 		drivertest.Same(t, "phases", bothAttached, w.phases())
 		if err := w.create(t, 1); err != nil {
@@ -191,7 +191,7 @@ func TestAttachIsLimited(t *testing.T) {
 		time.Sleep(attach.AttachTime)
 		synctest.Wait()
 		drivertest.Same(t, "phases", bothPrepared, w.phases())
-		wantReasonIn(t, w.store.All()[0].Refusal, reason.AttachTimeout, "no lease yet", "55s")
+		drivertest.WantReasonIn(t, w.store.All()[0].Refusal, reason.AttachTimeout, "no lease yet", "55s")
 	})
 }
 
@@ -264,7 +264,7 @@ func TestNewSandboxEndsTheAttachOfTheOld(t *testing.T) {
 // that the next request succeeds.
 func TestCreateContainerAttachesWhatNoHookHasSeen(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		wantReason(t, w.create(t, 1), reason.AttachNotBegun, "pod default/web")
+		drivertest.WantReason(t, w.create(t, 1), reason.AttachNotBegun, "pod default/web")
 		synctest.Wait()
 		if err := w.create(t, 1); err != nil {
 			t.Error(err)
@@ -280,10 +280,10 @@ func TestBrokenDelIsDeferred(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.k.Fail("DEL net2", errors.New("daemon is down"))
-		wantReason(t, w.StopPodSandbox(t.Context(), podNo(1)), reason.DELUnfinished, "daemon is down")
+		drivertest.WantReason(t, w.StopPodSandbox(t.Context(), podNo(1)), reason.DELUnfinished, "daemon is down")
 		w.k.End(drivertest.SandboxNo(1))
-		wantReason(t, w.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELFailed, "daemon is down")
-		wantReason(t, w.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELFailed, "daemon is down")
+		drivertest.WantReason(t, w.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELFailed, "daemon is down")
+		drivertest.WantReason(t, w.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELFailed, "daemon is down")
 		drivertest.Same(t, "pending DELs so far", 0, len(w.store.PendingDELs()))
 		time.Sleep(20 * time.Second)
 		if err := w.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {

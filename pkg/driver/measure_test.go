@@ -212,7 +212,7 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 		}
 	})
 	gate("refused", map[string]float64{refused: 1}, func() {
-		wantReason(t, create(2), reason.PluginFailed, "network default/blue")
+		drivertest.WantReason(t, create(2), reason.PluginFailed, "network default/blue")
 	})
 	gate("held, and the pod goes", map[string]float64{held: 1, "pod_attach_duration_seconds{withdrawn}": 1}, func() {
 		slowly(nil)
@@ -279,7 +279,7 @@ func TestRefusedPodsAreCounted(t *testing.T) {
 	pod := podNo(1)
 	pod.Annotations = map[string]string{attachment.NetworksAnnotation: "blue"}
 	h := newHooks(d, time.Second)
-	wantReason(t, h.RunPodSandbox(t.Context(), pod), reason.NoClaim)
+	drivertest.WantReason(t, h.RunPodSandbox(t.Context(), pod), reason.NoClaim)
 	drivertest.Same(t, "counted", map[string]float64{"unclaimed_pods_refused_total{}": 1}, values())
 }
 

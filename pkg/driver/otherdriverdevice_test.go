@@ -70,7 +70,7 @@ func TestPrepareTakesTheDeviceOfAnotherDriver(t *testing.T) {
 				drawing("example.com/vf", nad("vf", drivertest.VFConf)), drawing("example.com/vf", nad("vf2", drivertest.VFConf)), nad("blue", blueConf))
 			err := prepare(t, d, own)["c-uid"].Err
 			if tt.refused != nil {
-				wantReason(t, err, reason.DeviceMismatch, tt.refused...)
+				drivertest.WantReason(t, err, reason.DeviceMismatch, tt.refused...)
 				drivertest.Same(t, "recorded", 0, len(d.store.ForClaim("c-uid")))
 				return
 			}

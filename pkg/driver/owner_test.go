@@ -74,7 +74,7 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 				t.Error(err)
 			}
 			if tt.says != nil {
-				wantReason(t, err, reason.NoClaim, tt.says...)
+				drivertest.WantReason(t, err, reason.NoClaim, tt.says...)
 			}
 			if err != nil && len(err.Error()) > events.MaxMessage*3/4 {
 				t.Errorf("the runtime and the kubelet add to %d bytes", len(err.Error()))
@@ -110,13 +110,13 @@ func TestRefusalNeedsTheNode(t *testing.T) {
 				if tt.refused {
 					events = 1
 					if !tt.label {
-						wantReason(t, err, reason.NoClaim, "node node-1", "as all nodes are")
+						drivertest.WantReason(t, err, reason.NoClaim, "node node-1", "as all nodes are")
 					}
 				}
 				got := eventsOf(t, w.Driver)
 				drivertest.Same(t, "events", events, len(got))
 				if tt.refused {
-					wantReasonIn(t, got[0], reason.NoClaim, "Warning FailedNoClaim ", "pod default/a ", "network default/blue")
+					drivertest.WantReasonIn(t, got[0], reason.NoClaim, "Warning FailedNoClaim ", "pod default/a ", "network default/blue")
 				}
 				claimed := podNo(1)
 				claimed.Annotations = map[string]string{attachment.NetworksAnnotation: "blue,blue"}
@@ -284,7 +284,7 @@ func TestLabelComesAndGoes(t *testing.T) {
 	n.publishes(t)
 	patchNode(t, client, map[string]string{"nadra.dev/owner": "nadra"})
 	n.publishes(t, "default-blue")
-	wantReasonIn(t, fmt.Sprint(n.runSandbox(t, with(asking("next", "blue"), func(p *nri.PodSandbox) { p.Id = "s2" }))), reason.NoClaim, "pod default/next")
+	drivertest.WantReasonIn(t, fmt.Sprint(n.runSandbox(t, with(asking("next", "blue"), func(p *nri.PodSandbox) { p.Id = "s2" }))), reason.NoClaim, "pod default/next")
 	patchNode(t, client, nil)
 	n.publishes(t)
 	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(n.store))

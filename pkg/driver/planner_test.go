@@ -178,7 +178,7 @@ func TestPrepareRefusesHardware(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := hardwareDriver(t)
-			wantReason(t, prepare(t, d, tt.claim)["c-uid"].Err, tt.code, tt.want...)
+			drivertest.WantReason(t, prepare(t, d, tt.claim)["c-uid"].Err, tt.code, tt.want...)
 			if left := d.store.All(); len(left) > 0 {
 				t.Errorf("recorded: %v", left)
 			}

@@ -54,7 +54,7 @@ func TestPrepareIsAllOrNothing(t *testing.T) {
 			t.Errorf("claim %s was prepared", uid)
 		}
 	}
-	wantReason(t, results["good-uid"].Err, reason.OtherClaimFailed, "claim default/good ", "claim default/bad")
+	drivertest.WantReason(t, results["good-uid"].Err, reason.OtherClaimFailed, "claim default/good ", "claim default/bad")
 	if left := interfacesOf(d.store); len(left) > 0 {
 		t.Errorf("recorded: %v", left)
 	}
@@ -101,7 +101,7 @@ func TestPrepareRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDriver(t, nad("blue", blueConf), nad("red", redConf), nad("broken", `{"type":`), pooled,
 				nad("noplugin", `{"type":"absent"}`), nad("nomaster", strings.ReplaceAll(blueConf, "lan0", "lan9")))
-			wantReason(t, prepare(t, d, tt.claim)["c-uid"].Err, tt.code, tt.want...)
+			drivertest.WantReason(t, prepare(t, d, tt.claim)["c-uid"].Err, tt.code, tt.want...)
 			if left := interfacesOf(d.store); len(left) > 0 {
 				t.Errorf("recorded: %v", left)
 			}
@@ -125,7 +125,7 @@ func TestPrepareIsolatesNamespaces(t *testing.T) {
 		c.Namespace = "dev" // and the NAD is in default
 		err := prepare(t, d, c)["c-uid"].Err
 		if tt.refused {
-			wantReason(t, err, reason.NamespaceIsolation, "claim dev/c", "network default/blue")
+			drivertest.WantReason(t, err, reason.NamespaceIsolation, "claim dev/c", "network default/blue")
 		} else if err != nil {
 			t.Errorf("%+v: %v", tt.isolation, err)
 		}
@@ -138,7 +138,7 @@ func TestPrepareNamesADeletedNAD(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	_ = d.nads.(nadCache).Delete(nad("blue", ""))
 	refresh(t, d)
-	wantReason(t, prepare(t, d, claim("c", "blue"))["c-uid"].Err, reason.NetworkDeleted, "NetworkAttachmentDefinition default/blue ")
+	drivertest.WantReason(t, prepare(t, d, claim("c", "blue"))["c-uid"].Err, reason.NetworkDeleted, "NetworkAttachmentDefinition default/blue ")
 }
 
 func TestUnprepare(t *testing.T) {
@@ -181,7 +181,7 @@ func TestUnprepare(t *testing.T) {
 // which does not wait for their containers.
 func TestUnprepareWaitsForTheSandbox(t *testing.T) {
 	d, k := attachedDriver(t)
-	wantReason(t, d.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELUnfinished, "claim default/a", "sandbox-1")
+	drivertest.WantReason(t, d.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELUnfinished, "claim default/a", "sandbox-1")
 	drivertest.Same(t, "plugins", nil, k.Calls)
 	records := d.store.All()
 	if err := d.unpreparer.stillRuns(records, time.Now().Add(refuseRunning)); err != nil {

@@ -200,7 +200,7 @@ func TestContainersWaitForNetworkStatus(t *testing.T) {
 		drivertest.Same(t, "held by the gate", true, held(w.store.All()))
 		write(errors.New("etcd has no leader"))
 		time.Sleep(networkstatus.Late)
-		wantReason(t, w.create(t, 1), reason.StatusNotStored, "pod default/web", " 2s", "etcd has no leader")
+		drivertest.WantReason(t, w.create(t, 1), reason.StatusNotStored, "pod default/web", " 2s", "etcd has no leader")
 		write(nil) // too late: the pod is attached again
 		write(nil)
 		if err := w.create(t, 1); err != nil {
@@ -215,7 +215,7 @@ func TestContainersWaitForNetworkStatus(t *testing.T) {
 func TestNeverPodsWaitForNetworkStatusBeforeTheGate(t *testing.T) {
 	statusWorld(t, corev1.RestartPolicyNever, func(t *testing.T, w *world, write func(error)) {
 		begun := time.Now()
-		wantReason(t, w.create(t, 1), reason.StatusNotStored)
+		drivertest.WantReason(t, w.create(t, 1), reason.StatusNotStored)
 		drivertest.Same(t, "waited", w.budget(), time.Since(begun))
 		go func() {
 			time.Sleep(w.budget() / 2)

@@ -204,14 +204,14 @@ func TestPodUnderDeletionIsNotAttached(t *testing.T) {
 	prepare(t, d, claim("a", "blue"))
 	watching(t, d, podMeta(true))
 	h := newHooks(d, time.Minute)
-	wantReason(t, h.RunPodSandbox(t.Context(), podNo(1)), reason.AttachCancelled, errPodDeleting.Error())
+	drivertest.WantReason(t, h.RunPodSandbox(t.Context(), podNo(1)), reason.AttachCancelled, errPodDeleting.Error())
 	drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
 	// A driver that comes back finds its containers at the gate.
 	if _, err := h.Synchronize(t.Context(), []*nri.PodSandbox{podNo(1)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	d.operations.Wait()
-	wantReasonIn(t, d.store.All()[0].Refusal, reason.AttachCancelled, errPodDeleting.Error())
+	drivertest.WantReasonIn(t, d.store.All()[0].Refusal, reason.AttachCancelled, errPodDeleting.Error())
 }
 
 // TestPrepareWaitsForADeviceInUse checks a sandbox whose stop was not reported: the
@@ -231,7 +231,7 @@ func TestPrepareWaitsForADeviceInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantReason(t, results["b-uid"].Err, reason.DeviceInUse, "claim default/b", "claim default/a", "pod web")
+		drivertest.WantReason(t, results["b-uid"].Err, reason.DeviceInUse, "claim default/b", "claim default/a", "pod web")
 
 		answered := make(chan error, 1)
 		go func() {
@@ -263,7 +263,7 @@ func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantReason(t, results["a-uid"].Err, reason.DeviceInUse, "pod web")
+		drivertest.WantReason(t, results["a-uid"].Err, reason.DeviceInUse, "pod web")
 		kernelOf(d).End(drivertest.SandboxNo(1))
 		if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Fatal(err)
@@ -281,7 +281,7 @@ func TestLatePrepare(t *testing.T) {
 	if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Fatal(err)
 	}
-	wantReason(t, prepare(t, d, claim("a", "blue"))["a-uid"].Err, reason.ClaimUnprepared, "claim default/a ")
+	drivertest.WantReason(t, prepare(t, d, claim("a", "blue"))["a-uid"].Err, reason.ClaimUnprepared, "claim default/a ")
 	drivertest.Same(t, "records", nil, d.store.All())
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -115,7 +116,7 @@ func TestUnreachableGateway(t *testing.T) {
 		return nil
 	}
 	err := attachOnce(t, a, drivertest.SandboxNo(1))
-	drivertest.WantError(t, err, "adding network default/blue as net2: moving the pod's default route: network is unreachable")
+	drivertest.WantError(t, err, "network default/blue as net2: ", "default route", "network is unreachable")
 	drivertest.Same(t, "routes", []checkpoint.Route{primary4, primary6}, ordered(k.Routes))
 	drivertest.Same(t, "interfaces", map[string]bool{}, k.Has)
 }
@@ -153,7 +154,7 @@ func TestRestoringFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Rerouting = func([]checkpoint.Route) error { return errors.New("no memory") }
-	drivertest.WantError(t, a.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")), "deleting network default/blue from net1: restoring the pod's default route: no memory")
+	drivertest.WantReason(t, a.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")), reason.DELFailed, "network default/blue from net1: ", "default route", "no memory")
 	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(a.Store))
 }
 

@@ -104,10 +104,10 @@ func TestConfigSources(t *testing.T) {
 		t.Errorf("pools (-want +got):\n%s", diff)
 	}
 	wants := []string{
-		"ConfigMap x/keyed: data[none] of --pool-config does not exist",
-		"ConfigMap x/missing of --pool-config does not exist",
-		"ConfigMap x/bad: data[config.json].resourceList[1].selectors.x: nadra does not know this field",
-		"ConfigMap x/bad: data[config.json].resourceList[0]: resourceName intel.com/a is that of ConfigMap kube-system/sriovdp-config: data[config.json].resourceList[0], too",
+		"[PoolMissing] ConfigMap x/keyed: data[none] of --pool-config ",
+		"[PoolMissing] ConfigMap x/missing of --pool-config ",
+		"[PoolInvalid] ConfigMap x/bad: data[config.json].resourceList[1].selectors.x: ",
+		"[PoolConflict] ConfigMap x/bad: data[config.json].resourceList[0]: resourceName intel.com/a is that of ConfigMap kube-system/sriovdp-config: data[config.json].resourceList[0]",
 	}
 	for _, want := range wants {
 		if !strings.Contains(problems, want) {
@@ -152,7 +152,7 @@ func TestPolicySource(t *testing.T) {
 	}
 	s, changed := watched(t, Sources{PolicyNamespace: "sriov", OperatorPrefix: "openshift.io"}, clients)
 	eventually(t, s, changed, "openshift.io/one")
-	if _, problems := poolNames(s); !strings.Contains(problems, "SriovNetworkNodePolicy sriov/bad: spec.colour") {
+	if _, problems := poolNames(s); !strings.Contains(problems, "[PoolInvalid] SriovNetworkNodePolicy sriov/bad: spec.colour") {
 		t.Errorf("problems %s", problems)
 	}
 }
