@@ -217,7 +217,7 @@ func (c *checker) checkOne(ctx context.Context, r checkpoint.Record) checkResult
 	return result
 }
 
-// runCheck runs CHECK once for one record.
+// runCheck runs CHECK once for one record. An error of a plugin gets the code AttachmentChanged.
 func (c *checker) runCheck(ctx context.Context, r checkpoint.Record) checkResult {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, reason.Errorf(reason.AttachmentChanged, "one CHECK may take %s", checkLimit))
 	defer cancel()
@@ -229,5 +229,5 @@ func (c *checker) runCheck(ctx context.Context, r checkpoint.Record) checkResult
 	if err == nil {
 		err = c.attacher.CheckDefaultRoute(r)
 	}
-	return checkResult{err, unchecked}
+	return checkResult{reason.Wrap(reason.AttachmentChanged, err), unchecked}
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
@@ -131,8 +132,9 @@ func TestCheckAtStartFails(t *testing.T) {
 		w.synchronize(t, 1)
 		synctest.Wait()
 		drivertest.Same(t, "plugins", bothChecked, w.k.Calls)
-		drivertest.Same(t, "events", []string{"Warning FailedCheckNetwork CHECK of network default/blue (net2) fails: the address is gone (CNI code 999); " +
-			"the pod is left as it is: to have it attached again, delete it"}, eventsOf(t, w.Driver))
+		events := eventsOf(t, w.Driver)
+		drivertest.Same(t, "number of events", 1, len(events))
+		drivertest.WantReasonIn(t, events[0], reason.AttachmentChanged, "Warning FailedCheckNetwork ", "network default/blue (net2)", "the address is gone (CNI code 999)", "delete it")
 		drivertest.Same(t, "conditions", []string{"a net1 Attached repair=true", "a net2 CheckFailed repair=true"}, w.conditions())
 		drivertest.Same(t, "phases", bothAttached, w.phases())
 		if err := w.create(t, 1); err != nil {
@@ -182,9 +184,10 @@ func TestCheckOnDemand(t *testing.T) {
 		drivertest.Same(t, "events", good, ask())
 		w.k.Fail("CHECK net1", drivertest.Final("the interface is gone"))
 		events := ask()
-		if len(events) != 2 || events[0] != good[1] || !strings.Contains(events[1], "default/blue (net1) fails: the interface is gone") {
-			t.Errorf("events %q", events)
+		if len(events) != 2 || events[0] != good[1] {
+			t.Fatalf("events %q", events)
 		}
+		drivertest.WantReasonIn(t, events[1], reason.AttachmentChanged, "default/blue (net1)", "the interface is gone")
 		drivertest.Same(t, "conditions", []string{"a net1 CheckFailed repair=true", "a net2 Attached repair=true"}, w.conditions())
 		w.k.Fail("CHECK net1", nil)
 		drivertest.Same(t, "events when it is repaired", good, ask())
@@ -282,9 +285,8 @@ func TestHangingCheckFails(t *testing.T) {
 		w.checker.checkOnDemand(drivertest.Web)
 		after(2 * checkLimit)
 		events := eventsOf(t, w.Driver)
-		if len(events) != 2 || !strings.Contains(events[0], "one CHECK may take 10s") {
-			t.Errorf("events %q", events)
-		}
+		drivertest.Same(t, "number of events", 2, len(events))
+		drivertest.WantReasonIn(t, events[0], reason.AttachmentChanged, "10s")
 	})
 }
 
@@ -300,10 +302,11 @@ func TestCheckWithoutAnAnswerIsRetried(t *testing.T) {
 		}}
 		w.checker.checkOnDemand(drivertest.Web)
 		after(3 * checkPause)
-		drivertest.Same(t, "events", []string{
-			"Normal CheckedNetwork network default/blue (net1) is as it was attached",
-			"Warning FailedCheckNetwork CHECK of network default/blue (net2) fails: no lease yet (CNI code 11); the pod is left as it is: to have it attached again, delete it",
-		}, eventsOf(t, w.Driver))
+		events := eventsOf(t, w.Driver)
+		if len(events) != 2 || events[0] != "Normal CheckedNetwork network default/blue (net1) is as it was attached" {
+			t.Fatalf("events %q", events)
+		}
+		drivertest.WantReasonIn(t, events[1], reason.AttachmentChanged, "Warning FailedCheckNetwork ", "default/blue (net2)", "no lease yet (CNI code 11)")
 	})
 }
 
@@ -373,7 +376,7 @@ func TestCheckAfterTheDefaultRouteMoved(t *testing.T) {
 		if err := w.store.Put([]attachment.Prepared{r.Prepared}); err != nil {
 			t.Fatal(err)
 		}
-		drivertest.WantError(t, w.checker.runCheck(t.Context(), r).err, "the requested default route is missing: [IPv4 default via 10.1.0.1 dev net1 metric 0]")
+		drivertest.WantReason(t, w.checker.runCheck(t.Context(), r).err, reason.AttachmentChanged, "IPv4 default via 10.1.0.1 dev net1 metric 0")
 		if got := w.k.Checked[0]; strings.Contains(got, "0.0.0.0/0") || !strings.Contains(got, "10.1.0.5/24") {
 			t.Errorf("the plugin was asked about %s", got)
 		}

@@ -30,15 +30,15 @@ var explained = []struct {
 	},
 	{
 		"FailedAttachNetwork",
-		[]string{"pkg/driver/internal/attach/attacher.go", "pkg/driver/attachjob.go", "pkg/driver/createcontainer.go", "pkg/driver/internal/podnet/routes.go", "pkg/driver/internal/attach/defaultroute.go"},
+		[]string{"pkg/driver/internal/attach/attacher.go", "pkg/driver/attachjob.go", "pkg/driver/attachjobs.go", "pkg/driver/detach.go", "pkg/driver/createcontainer.go", "pkg/driver/internal/podnet/routes.go", "pkg/driver/internal/attach/defaultroute.go"},
 		[]string{"pkg/driver/internal/*/*.go", "pkg/cniexec/*.go", "internal/podns/*.go"},
 	},
 	{"FailedReleaseNetwork", nil, []string{"pkg/driver/*.go", "pkg/driver/internal/*/*.go", "pkg/cniexec/*.go"}},
 	{"FailedNoClaim", []string{"pkg/driver/unclaimed.go"}, nil},
 	{"FailedCheckNetwork", []string{"pkg/driver/checkreport.go"}, []string{"pkg/driver/check.go", "pkg/driver/internal/claimstatus/*.go"}},
-	{"NetworkUnavailable", nil, []string{"pkg/driver/report.go", "pkg/driver/internal/publish/status.go"}},
+	{"NetworkUnavailable", nil, []string{"pkg/driver/report.go", "pkg/driver/internal/publish/*.go", "pkg/driver/internal/cniresult/*.go"}},
 	{"ResourcePoolRefused", []string{"pkg/driver/internal/hwdevices/poolsources.go"}, []string{"pkg/pools/*.go"}},
-	{"NetworksReleased", nil, []string{"pkg/driver/report.go"}},
+	{"NetworksReleased", nil, []string{"pkg/driver/report.go", "pkg/driver/owner.go"}},
 	{"The words of the gate", []string{"internal/gate/gate.go"}, []string{"cmd/nadra-gate/*.go"}},
 	{
 		"About pods",
