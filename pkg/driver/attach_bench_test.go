@@ -41,16 +41,16 @@ const (
 	chainPlugins  = macvlanPlugin + `,{"type":"tuning","sysctl":{"net.ipv4.conf.IFNAME.arp_filter":"1"}},{"type":"sbr"}`
 )
 
-// BenchmarkHook compares nadra's sandbox hooks with calls of libcni for the
-// same configurations by the same process: what is left is what nadra adds.
-// Each pair is one sandbox attached and detached by each of both; who is first
-// alternates. make bench runs it and writes its figures down.
+// BenchmarkHook compares nadra's sandbox hooks with calls of libcni for the same
+// configurations by the same process: the difference is what nadra adds. Each pair is one
+// sandbox that each of both attaches and detaches, in alternating order. make bench runs it
+// and records its figures.
 func BenchmarkHook(b *testing.B) {
 	artifacts, err := cluster.Build(b.Context(), os.Stderr)
 	if err != nil {
 		b.Fatal(err)
 	}
-	quietLog(b)
+	discardLog(b)
 	for _, c := range []hookCase{
 		{name: "macvlan-1", networks: 1, plugins: macvlanPlugin},
 		{name: "macvlan-2", networks: 2, plugins: macvlanPlugin},
@@ -184,8 +184,7 @@ func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*n
 	}
 	s := &nadraSide{driver: d, runner: &timedRunner{Plugins: d.attacher.Plugins}, plan: c.plan(dataDir)}
 	d.attacher.Plugins, d.attacher.Netns = s.runner, timedNetns{d.attacher.Netns, &s.look}
-	d.jobs.base = ctx
-	s.hooks = &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
+	s.hooks = newHooks(d, time.Minute)
 	return s, nil
 }
 
@@ -204,13 +203,13 @@ func (s *nadraSide) measure(ctx context.Context, world *sealed.World, i int, p *
 	}
 	p.look, p.runner = s.look, s.runner.took
 	// Once more, as it cannot be seen from outside of the hook.
-	p.report, _ = timed(func() error { s.driver.reportAttach(sandboxOf(pod, nowhere)); return nil })
+	p.report, _ = timed(func() error { s.driver.report.attached(sandboxOf(pod, nowhere)); return nil })
 	s.runner.took = 0
 	if p.nadraDel, err = timed(func() error { return s.hooks.StopPodSandbox(ctx, pod) }); err != nil {
 		return err
 	}
 	p.delRunner = s.runner.took
-	return s.driver.unprepare(ctx, claimOf(pod))
+	return s.driver.unpreparer.unprepare(ctx, claimOf(pod))
 }
 
 // timedNetns adds up the time of inspections.
@@ -290,7 +289,7 @@ func (s *libcniSide) delAll(ctx context.Context, pod *nri.PodSandbox) error {
 	return nil
 }
 
-// confOf is what nadra's runner hands to libcni too.
+// confOf returns what nadra's runner passes to libcni.
 func confOf(pod *nri.PodSandbox, i int) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: pod.Id, NetNS: sandboxOf(pod, nowhere).NetNS, IfName: interfaceNo(i),
@@ -320,8 +319,8 @@ func (c hookCase) plan(dataDir string) []attachment.Attachment {
 
 func interfaceNo(i int) string { return fmt.Sprintf("net%d", i+1) }
 
-// newPod makes a sandbox and says what the runtime would say of it. IDs are as
-// long as real ones.
+// newPod makes a sandbox and returns it as the runtime describes it. IDs are as long as real
+// ones.
 func newPod(world *sealed.World, side string, i int) (*nri.PodSandbox, error) {
 	name := fmt.Sprintf("%s-%d", side, i)
 	netns, err := world.Sandbox(name)
@@ -336,7 +335,7 @@ func newPod(world *sealed.World, side string, i int) (*nri.PodSandbox, error) {
 
 func claimOf(pod *nri.PodSandbox) string { return "claim-of-" + pod.Uid }
 
-// preparedFor is one claim with a request for each attachment.
+// preparedFor returns one claim with a request for each attachment.
 func preparedFor(pod *nri.PodSandbox, plan []attachment.Attachment) []attachment.Prepared {
 	var out []attachment.Prepared
 	for i, a := range plan {
@@ -371,9 +370,9 @@ func timed(f func() error) (time.Duration, error) {
 
 func addTime(sum *time.Duration, start time.Time) { *sum += time.Since(start) }
 
-// quietLog sends the driver's log where it costs what a log costs and disturbs
-// no figures on the terminal.
-func quietLog(b *testing.B) {
+// discardLog discards the driver's log, so that it costs what a log costs and does not mix
+// with the figures on the terminal.
+func discardLog(b *testing.B) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	must(b, err)
 	klog.LogToStderr(false)

@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -19,42 +18,54 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
-	// checkAnnotation on a pod asks for a CHECK of its attachments, once for
-	// each new value.
+	// checkAnnotation on a pod requests a CHECK of its attachments, once for each new value.
 	checkAnnotation = "nadra.dev/check"
-	// checkLimit bounds one CHECK; a plugin that hangs is killed.
+	// checkLimit limits one CHECK. A plugin that hangs is killed.
 	checkLimit = 10 * time.Second
-	// checksAtOnce is how many pods are checked at a time: at the start, and
-	// as many on demand.
+	// checksAtOnce is the number of pods that are checked at a time: at the start, and as
+	// many on demand.
 	checksAtOnce = 4
-	// checkPause is what a check waits that had to give way, or got no answer.
+	// checkPause is the pause before another try of a check that had to yield, or got no
+	// answer.
 	checkPause = time.Second
 )
 
-// checker asks plugins whether attachments are still as ADD has made them (CNI
-// specification, § "CHECK"): of every attached pod when the driver has been
-// started, and of a pod whose owner asks.
+// checkPlugins runs CHECK. It is a cniexec.Runner outside of tests.
+type checkPlugins interface {
+	Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error)
+	HasCheck(a attachment.Attachment) bool
+}
+
+// checker asks plugins whether attachments are still as ADD has made them (CNI specification,
+// § "CHECK"): of every attached pod after the driver was started, and of a pod whose owner
+// requests it.
 //
-// A CHECK that fails is told and nothing else. The pod may still do its work,
-// wholly or over its other networks, and plugins' CHECKs are known to be wrong
-// at times: whether the pod is to be deleted is its owner's decision.
+// It reports a CHECK that fails and does nothing else. The pod may still work, wholly or over
+// its other networks, and plugins' CHECKs are known to be wrong at times: whether the pod is
+// deleted is its owner's decision.
 type checker struct {
-	plugins interface {
-		Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error)
-		HasCheck(a attachment.Attachment) bool
-	}
-	atStart, onDemand slots
-	// began is set when the pods that this driver has found were given to be
-	// checked.
+	plugins     checkPlugins
+	store       *checkpoint.Store
+	attacher    *attach.Attacher
+	locks       *podLocks
+	watch       *podWatch
+	background  *background.Group
+	claimStatus *claimstatus.Writer
+	events      *events.Recorder
+
+	atStart, onDemand *semaphore.Weighted
+	// began is true once the pods of an earlier driver are being checked.
 	began atomic.Bool
 
 	mu sync.Mutex
-	// failed has what the latest CHECK of an attachment has found, where that is
-	// an error.
+	// failed has the latest CHECK of each attachment that has failed.
 	failed map[checkpoint.Key]failedCheck
 }
 
@@ -64,29 +75,29 @@ type failedCheck struct {
 	err     error
 }
 
-// note keeps what a CHECK of these records has found, and forgets records that
-// are not there any more.
-func (c *checker) note(checked []checkpoint.Record, found map[checkpoint.Key]checkResult, all []checkpoint.Record) {
+// record keeps the results of a CHECK of these records, and drops those of records that do
+// not exist any more.
+func (c *checker) record(checked []checkpoint.Record, results map[checkpoint.Key]checkResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.failed
 	c.failed = map[checkpoint.Key]failedCheck{}
-	for _, r := range all {
+	for _, r := range c.store.All() {
 		if f, found := before[r.Key()]; found {
 			c.failed[r.Key()] = f
 		}
 	}
 	for _, r := range checked {
 		delete(c.failed, r.Key())
-		if err := found[r.Key()].err; err != nil {
+		if err := results[r.Key()].err; err != nil {
 			c.failed[r.Key()] = failedCheck{r.Sandbox.ID, err}
 		}
 	}
 }
 
-// found is what the latest CHECK of a record has found, in the sandbox that it
-// is attached in.
-func (c *checker) found(r checkpoint.Record) error {
+// latest returns the error of the latest CHECK of a record, in the sandbox that it is attached
+// in.
+func (c *checker) latest(r checkpoint.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f, failed := c.failed[r.Key()]; failed && checkpoint.InSandbox(f.sandbox)(r) {
@@ -95,14 +106,10 @@ func (c *checker) found(r checkpoint.Record) error {
 	return nil
 }
 
-func newChecker() *checker {
-	return &checker{atStart: make(slots, checksAtOnce), onDemand: make(slots, checksAtOnce)}
-}
-
-// checkAtStart checks a pod that an earlier driver has attached, when the rest
-// of it, if any, is attached.
-func (d *Driver) checkAtStart(s attachment.Sandbox, attaching *job) {
-	d.quiet.start(func(ctx context.Context) {
+// checkAtStart checks a pod that an earlier driver has attached. If the rest of it is being
+// attached, it waits for that.
+func (c *checker) checkAtStart(s attachment.Sandbox, attaching *job) {
+	c.background.Go(func(ctx context.Context) {
 		if attaching != nil {
 			select {
 			case <-attaching.done:
@@ -110,121 +117,117 @@ func (d *Driver) checkAtStart(s attachment.Sandbox, attaching *job) {
 				return
 			}
 		}
-		d.check(ctx, s.Pod, d.checks.atStart, false)
+		c.check(ctx, s.Pod, c.atStart, false)
 	})
 }
 
-// watchChecks has pods checked whose owners ask for it. A value that is there
-// when the driver starts, or when a pod is created, asks for nothing.
-func (d *Driver) watchChecks() error {
-	_, err := d.watch.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
-		if was, is := metaOf(before), metaOf(now); was != nil && is != nil && asksForCheck(was, is) {
-			d.checkOnDemand(podRefOf(is))
-		}
-	}})
-	if err != nil {
-		return fmt.Errorf("watching pods: %w", err)
-	}
-	return nil
-}
-
-func asksForCheck(was, is *metav1.PartialObjectMetadata) bool {
-	value := is.Annotations[checkAnnotation]
-	return was.UID == is.UID && value != "" && value != was.Annotations[checkAnnotation]
-}
-
-// checkOnDemand checks a pod that has networks of ours.
-func (d *Driver) checkOnDemand(pod attachment.PodRef) {
-	if len(d.store.ForPod(pod.UID)) > 0 {
-		d.quiet.start(func(ctx context.Context) { d.check(ctx, pod, d.checks.onDemand, true) })
+// podUpdated checks a pod whose owner requests it. A value that the annotation has when the
+// driver is started, or when the pod is created, requests nothing.
+func (c *checker) podUpdated(before, now *metav1.PartialObjectMetadata) {
+	if requestsCheck(before, now) {
+		c.checkOnDemand(podRefOf(now))
 	}
 }
 
-// check checks a pod when it is its turn, and again when it had to give way to
-// another operation on the pod.
-func (d *Driver) check(ctx context.Context, pod attachment.PodRef, turns slots, asked bool) {
+// requestsCheck reports whether a change of a pod requests a CHECK.
+func requestsCheck(before, now *metav1.PartialObjectMetadata) bool {
+	value := now.Annotations[checkAnnotation]
+	return before.UID == now.UID && value != "" && value != before.Annotations[checkAnnotation]
+}
+
+// checkOnDemand checks a pod if it has networks of nadra's.
+func (c *checker) checkOnDemand(pod attachment.PodRef) {
+	if len(c.store.ForPod(pod.UID)) > 0 {
+		c.background.Go(func(ctx context.Context) { c.check(ctx, pod, c.onDemand, true) })
+	}
+}
+
+// check checks a pod when it is its turn, and again if it had to yield to another operation
+// on the pod.
+func (c *checker) check(ctx context.Context, pod attachment.PodRef, turns *semaphore.Weighted, requested bool) {
 	ctx = podlog.WithPod(ctx, pod)
-	if !turns.take(ctx) {
+	if turns.Acquire(ctx, 1) != nil {
 		return
 	}
-	defer turns.give()
+	defer turns.Release(1)
 	for {
-		err := d.checkPod(ctx, pod, asked)
+		err := c.checkPod(ctx, pod, requested)
 		switch {
 		case err == nil, ctx.Err() != nil:
 			return
 		case !errors.Is(err, errGoesFirst):
 			klog.FromContext(ctx).Error(err, "Checking a pod's networks ended early")
 			return
-		case !sleep(ctx, checkPause):
+		case !background.Sleep(ctx, checkPause):
 			return
 		}
 	}
 }
 
-// checkPod runs CHECK for all attachments of a pod while no other operation on
-// it runs, and tells what came of it. An error says that it was interrupted.
-func (d *Driver) checkPod(ctx context.Context, pod attachment.PodRef, asked bool) error {
-	ctx, unlock, err := d.pods.lockGivingWay(ctx, pod.UID)
+// checkPod runs CHECK for all attachments of a pod while no other operation on it runs, and
+// reports the results. It returns an error if it was interrupted.
+func (c *checker) checkPod(ctx context.Context, pod attachment.PodRef, requested bool) error {
+	ctx, unlock, err := c.locks.lockYielding(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	records := checkpoint.Networks(d.store.ForPod(pod.UID))
-	if len(records) == 0 || d.watch.going(pod) {
+	records := checkpoint.Networks(c.store.ForPod(pod.UID))
+	if len(records) == 0 || c.watch.deleting(pod) {
 		return nil
 	}
-	if i := slices.IndexFunc(records, d.uncheckable); i >= 0 {
-		if asked {
-			d.reportUncheckable(records[i])
+	if i := slices.IndexFunc(records, c.uncheckable); i >= 0 {
+		if requested {
+			c.reportUncheckable(records[i])
 		}
 		return nil
 	}
-	found := map[checkpoint.Key]checkResult{}
+	results := map[checkpoint.Key]checkResult{}
 	for _, r := range records {
-		found[r.Key()] = d.checkOne(ctx, r)
+		results[r.Key()] = c.checkOne(ctx, r)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
-	d.reportCheck(ctx, pod, records, found, asked)
+	c.record(records, results)
+	c.report(ctx, pod, records, results, requested)
 	return nil
 }
 
-// uncheckable reports whether there is nothing to compare with a record: it is
-// not attached, or its sandbox is gone.
-func (d *Driver) uncheckable(r checkpoint.Record) bool {
-	return r.Phase != checkpoint.Attached || !d.attacher.SandboxAlive(r)
+// uncheckable reports whether a record is not attached, or its sandbox is gone.
+func (c *checker) uncheckable(r checkpoint.Record) bool {
+	return r.Phase != checkpoint.Attached || !c.attacher.SandboxAlive(r)
 }
 
-// checkResult is what a CHECK of one attachment has found.
+// checkResult is the result of a CHECK of one attachment.
 type checkResult struct {
-	// err says what is not as ADD has made it.
+	// err is what is not as ADD has made it, or nil.
 	err error
 	// unchecked are the plugins that implement no CHECK.
 	unchecked []string
 }
 
-// checkOne runs CHECK for one record; twice where the first has not come to an
-// answer, which says nothing about the pod.
-func (d *Driver) checkOne(ctx context.Context, r checkpoint.Record) checkResult {
-	found := d.runCheck(ctx, r)
-	if found.err != nil && cniexec.Transient(found.err) && sleep(ctx, checkPause) {
-		found = d.runCheck(ctx, r)
+// checkOne runs CHECK for one record. It runs it twice if the first one gets no answer, which
+// means nothing for the pod.
+func (c *checker) checkOne(ctx context.Context, r checkpoint.Record) checkResult {
+	result := c.runCheck(ctx, r)
+	if result.err != nil && cniexec.Transient(result.err) && background.Sleep(ctx, checkPause) {
+		result = c.runCheck(ctx, r)
 	}
-	return found
+	return result
 }
 
-func (d *Driver) runCheck(ctx context.Context, r checkpoint.Record) checkResult {
+// runCheck runs CHECK once for one record. An error of a plugin gets the code AttachmentChanged.
+func (c *checker) runCheck(ctx context.Context, r checkpoint.Record) checkResult {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, reason.Errorf(reason.AttachmentChanged, "one CHECK may take %s", checkLimit))
 	defer cancel()
 	result := r.Result
-	if slices.ContainsFunc(d.store.ForPod(r.Pod.UID), func(r checkpoint.Record) bool { return r.Attachment.DefaultRoute != nil }) {
+	if slices.ContainsFunc(c.store.ForPod(r.Pod.UID), func(r checkpoint.Record) bool { return r.Attachment.DefaultRoute != nil }) {
 		result = attach.WithoutDefaultRoutes(result)
 	}
-	unchecked, err := d.checks.plugins.Check(ctx, *r.Sandbox, r.Attachment, result)
+	unchecked, err := c.plugins.Check(ctx, *r.Sandbox, r.Attachment, result)
 	if err == nil {
-		err = d.attacher.CheckDefaultRoute(r)
+		err = c.attacher.CheckDefaultRoute(r)
 	}
-	return checkResult{err, unchecked}
+	return checkResult{reason.Wrap(reason.AttachmentChanged, err), unchecked}
 }

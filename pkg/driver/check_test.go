@@ -15,8 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
@@ -44,8 +46,8 @@ func (w *ward) Check(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	return w.Kernel.Check(ctx, s, a, result)
 }
 
-// inAttachedWorld is inWorld with pod web attached in sandbox 1 and nothing
-// told of it.
+// inAttachedWorld runs a test in a world with pod web attached in sandbox 1 and nothing
+// reported of it.
 func inAttachedWorld(t *testing.T, test func(*testing.T, *world)) {
 	t.Helper()
 	inWorld(t, func(t *testing.T, w *world) {
@@ -74,7 +76,7 @@ func (w *world) eachClaim(do func(attachment.ClaimRef)) {
 	}
 }
 
-// synchronize is a runtime's connection, with these sandboxes of pod web.
+// synchronize connects a runtime with these sandboxes of pod web.
 func (w *world) synchronize(t *testing.T, sandboxes ...int) {
 	t.Helper()
 	var pods []*nri.PodSandbox
@@ -86,7 +88,7 @@ func (w *world) synchronize(t *testing.T, sandboxes ...int) {
 	}
 }
 
-// conditions are what claims are to say, by device: "net1 CheckFailed".
+// conditions returns the pending status of claims, by device: "net1 CheckFailed".
 func (w *world) conditions() []string {
 	var out []string
 	w.eachClaim(func(claim attachment.ClaimRef) {
@@ -107,8 +109,8 @@ var bothChecked = []string{
 	`CHECK net1 in sandbox-1 netns "/run/netns/1"`, `CHECK net2 in sandbox-1 netns "/run/netns/1"`,
 }
 
-// A driver that has been started has all attachments checked, once; that they
-// are as they should be is no news.
+// TestCheckAtStart checks that a driver checks all attachments once after it was started,
+// and that success is no event.
 func TestCheckAtStart(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		w.synchronize(t, 1)
@@ -122,15 +124,17 @@ func TestCheckAtStart(t *testing.T) {
 	})
 }
 
-// The second of two attachments is broken: that is told, and that is all.
+// TestCheckAtStartFails checks that a broken attachment is reported, and that nothing else
+// happens.
 func TestCheckAtStartFails(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		w.k.Fail("CHECK net2", drivertest.Final("the address is gone"))
 		w.synchronize(t, 1)
 		synctest.Wait()
 		drivertest.Same(t, "plugins", bothChecked, w.k.Calls)
-		drivertest.Same(t, "events", []string{"Warning FailedCheckNetwork CHECK of network default/blue (net2) fails: the address is gone (CNI code 999); " +
-			"the pod is left as it is: to have it attached anew, delete it"}, eventsOf(t, w.Driver))
+		events := eventsOf(t, w.Driver)
+		drivertest.Same(t, "number of events", 1, len(events))
+		drivertest.WantReasonIn(t, events[0], reason.AttachmentChanged, "Warning FailedCheckNetwork ", "network default/blue (net2)", "the address is gone (CNI code 999)", "delete it")
 		drivertest.Same(t, "conditions", []string{"a net1 Attached repair=true", "a net2 CheckFailed repair=true"}, w.conditions())
 		drivertest.Same(t, "phases", bothAttached, w.phases())
 		if err := w.create(t, 1); err != nil {
@@ -139,8 +143,8 @@ func TestCheckAtStartFails(t *testing.T) {
 	})
 }
 
-// A driver died between two ADDs: the pod is attached again, all of it, and
-// checked. A pod that nothing was attached to is not checked.
+// TestCheckAtStartOfAHalfAttachedPod checks a driver that died between two ADDs: the whole
+// pod is attached again, and checked. A pod without attachments is not checked.
 func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
 	for _, half := range []bool{true, false} {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -165,11 +169,11 @@ func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
 	}
 }
 
-// An owner asks, and is answered in any case.
+// TestCheckOnDemand checks that an owner who requests a CHECK gets an answer in any case.
 func TestCheckOnDemand(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		ask := func() []string {
-			w.checkOnDemand(drivertest.Web)
+			w.checker.checkOnDemand(drivertest.Web)
 			synctest.Wait()
 			return eventsOf(t, w.Driver)
 		}
@@ -180,9 +184,10 @@ func TestCheckOnDemand(t *testing.T) {
 		drivertest.Same(t, "events", good, ask())
 		w.k.Fail("CHECK net1", drivertest.Final("the interface is gone"))
 		events := ask()
-		if len(events) != 2 || events[0] != good[1] || !strings.Contains(events[1], "default/blue (net1) fails: the interface is gone") {
-			t.Errorf("events %q", events)
+		if len(events) != 2 || events[0] != good[1] {
+			t.Fatalf("events %q", events)
 		}
+		drivertest.WantReasonIn(t, events[1], reason.AttachmentChanged, "default/blue (net1)", "the interface is gone")
 		drivertest.Same(t, "conditions", []string{"a net1 CheckFailed repair=true", "a net2 Attached repair=true"}, w.conditions())
 		w.k.Fail("CHECK net1", nil)
 		drivertest.Same(t, "events when it is repaired", good, ask())
@@ -196,8 +201,8 @@ func TestCheckOnDemand(t *testing.T) {
 
 func TestCheckOnDemandOfWhatIsNotAttached(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.checkOnDemand(drivertest.Web)
-		w.checkOnDemand(attachment.PodRef{Namespace: "default", Name: "none of ours", UID: "x"})
+		w.checker.checkOnDemand(drivertest.Web)
+		w.checker.checkOnDemand(attachment.PodRef{Namespace: "default", Name: "none of ours", UID: "x"})
 		synctest.Wait()
 		drivertest.Same(t, "events", []string{"Warning FailedCheckNetwork network default/blue (net1) was not checked: it is not attached, phase Prepared"}, eventsOf(t, w.Driver))
 		drivertest.Same(t, "plugins", nil, w.k.Calls)
@@ -206,12 +211,12 @@ func TestCheckOnDemandOfWhatIsNotAttached(t *testing.T) {
 
 func TestWhatHasNoCheckSaysSo(t *testing.T) {
 	d := newDriver(t)
-	drivertest.WantError(t, fmt.Errorf("%s", d.checkedMessage(attachment.Attachment{Interface: "old0"}, nil)), "old0", "before 0.4.0", "disableCheck")
-	drivertest.WantError(t, fmt.Errorf("%s", d.checkedMessage(attachment.Attachment{Interface: "net1"}, []string{"macvlan"})), "net1", "in part at most", "plugin macvlan, or its IPAM plugin, implements no CHECK")
+	drivertest.WantError(t, fmt.Errorf("%s", d.checker.checkedMessage(attachment.Attachment{Interface: "old0"}, nil)), "old0", "before 0.4.0", "disableCheck")
+	drivertest.WantError(t, fmt.Errorf("%s", d.checker.checkedMessage(attachment.Attachment{Interface: "net1"}, []string{"macvlan"})), "net1", "in part at most", "plugin macvlan, or its IPAM plugin, implements no CHECK")
 }
 
-// Only a new value on the same pod asks.
-func TestWhoAsksForACheck(t *testing.T) {
+// TestRequestsCheck checks that only a new value on the same pod requests a CHECK.
+func TestRequestsCheck(t *testing.T) {
 	meta := func(uid types.UID, value string) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: uid, Annotations: map[string]string{checkAnnotation: value, "other": string(uid)}}}
 	}
@@ -226,17 +231,18 @@ func TestWhoAsksForACheck(t *testing.T) {
 		{meta("a", "1"), meta("a", ""), false},
 		{meta("a", "1"), meta("b", "2"), false},
 	} {
-		if got := asksForCheck(tt.was, tt.is); got != tt.want {
+		if got := requestsCheck(tt.was, tt.is); got != tt.want {
 			t.Errorf("%s -> %s: %t", tt.was.Annotations, tt.is.Annotations, got)
 		}
 	}
 }
 
-// The end of a sandbox does not wait for a CHECK, which is not told of.
-func TestCheckGivesWay(t *testing.T) {
+// TestCheckYields checks that the end of a sandbox does not wait for a CHECK, which is not
+// reported.
+func TestCheckYields(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		hangs := &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
-		w.checks.plugins = hangs
+		w.checker.plugins = hangs
 		w.synchronize(t, 1)
 		synctest.Wait()
 		drivertest.Same(t, "running", 1, hangs.running)
@@ -252,16 +258,16 @@ func TestCheckGivesWay(t *testing.T) {
 	})
 }
 
-// A CHECK that had to give way comes again; two that meet do not disturb each
-// other.
-func TestCheckComesAgain(t *testing.T) {
+// TestCheckIsRetried checks that a CHECK which had to yield is run again, and that two
+// checks of a pod run one after the other.
+func TestCheckIsRetried(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
-		slow := &ward{Kernel: w.k, slow: func(ctx context.Context) error { sleep(ctx, time.Second); return context.Cause(ctx) }}
-		w.checks.plugins = slow
-		w.checkOnDemand(drivertest.Web)
-		w.checkOnDemand(drivertest.Web)
+		slow := &ward{Kernel: w.k, slow: func(ctx context.Context) error { background.Sleep(ctx, time.Second); return context.Cause(ctx) }}
+		w.checker.plugins = slow
+		w.checker.checkOnDemand(drivertest.Web)
+		w.checker.checkOnDemand(drivertest.Web)
 		synctest.Wait()
-		unlock, err := w.pods.lock(t.Context(), drivertest.Web.UID)
+		unlock, err := w.locks.lock(t.Context(), drivertest.Web.UID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,51 +281,52 @@ func TestCheckComesAgain(t *testing.T) {
 
 func TestHangingCheckFails(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
-		w.checks.plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
-		w.checkOnDemand(drivertest.Web)
+		w.checker.plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		w.checker.checkOnDemand(drivertest.Web)
 		after(2 * checkLimit)
 		events := eventsOf(t, w.Driver)
-		if len(events) != 2 || !strings.Contains(events[0], "one CHECK may take 10s") {
-			t.Errorf("events %q", events)
-		}
+		drivertest.Same(t, "number of events", 2, len(events))
+		drivertest.WantReasonIn(t, events[0], reason.AttachmentChanged, "10s")
 	})
 }
 
-// A plugin that was killed, or asks to be asked later, says nothing yet.
-func TestCheckWithoutAnAnswerIsMadeAgain(t *testing.T) {
+// TestCheckWithoutAnAnswerIsRetried checks a plugin that was killed, or asks to be asked
+// later.
+func TestCheckWithoutAnAnswerIsRetried(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		answers := []error{tryLater, nil, tryLater, tryLater} // of net1 twice, and of net2
-		w.checks.plugins = &ward{Kernel: w.k, slow: func(context.Context) error {
+		w.checker.plugins = &ward{Kernel: w.k, slow: func(context.Context) error {
 			err := answers[0]
 			answers = answers[1:]
 			return err
 		}}
-		w.checkOnDemand(drivertest.Web)
+		w.checker.checkOnDemand(drivertest.Web)
 		after(3 * checkPause)
-		drivertest.Same(t, "events", []string{
-			"Normal CheckedNetwork network default/blue (net1) is as it was attached",
-			"Warning FailedCheckNetwork CHECK of network default/blue (net2) fails: no lease yet (CNI code 11); the pod is left as it is: to have it attached anew, delete it",
-		}, eventsOf(t, w.Driver))
+		events := eventsOf(t, w.Driver)
+		if len(events) != 2 || events[0] != "Normal CheckedNetwork network default/blue (net1) is as it was attached" {
+			t.Fatalf("events %q", events)
+		}
+		drivertest.WantReasonIn(t, events[1], reason.AttachmentChanged, "Warning FailedCheckNetwork ", "default/blue (net2)", "no lease yet (CNI code 11)")
 	})
 }
 
-// The driver stops: what is under way says nothing about the pod.
+// TestStopEndsChecks checks that a CHECK which the driver's stop has ended is not
+// reported.
 func TestStopEndsChecks(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
-		base, stop := context.WithCancel(t.Context())
-		w.quiet.base = base
-		w.checks.plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		w.checker.plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
 		w.synchronize(t, 1)
 		synctest.Wait()
 		w.eachClaim(w.claimStatus.Forget)
-		stop()
-		w.quiet.group.Wait()
+		w.background.Cancel(errDriverStop)
+		w.background.Wait()
 		drivertest.Same(t, "events", nil, eventsOf(t, w.Driver))
 		drivertest.Same(t, "conditions", nil, w.conditions())
 	})
 }
 
-// Many pods are checked a few at a time, and hold nobody up.
+// TestManyPodsAreCheckedAFewAtATime checks that many pods are checked a few at a time, and
+// that nothing waits for them.
 func TestManyPodsAreCheckedAFewAtATime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const many = 5 * checksAtOnce
@@ -342,8 +349,8 @@ func TestManyPodsAreCheckedAFewAtATime(t *testing.T) {
 			})
 		}
 		w.k.Calls = nil
-		slow := &ward{Kernel: w.k, slow: func(ctx context.Context) error { sleep(ctx, time.Second); return context.Cause(ctx) }}
-		w.checks.plugins = slow
+		slow := &ward{Kernel: w.k, slow: func(ctx context.Context) error { background.Sleep(ctx, time.Second); return context.Cause(ctx) }}
+		w.checker.plugins = slow
 		started := time.Now()
 		if _, err := w.Synchronize(t.Context(), pods, nil); err != nil {
 			t.Fatal(err)
@@ -355,8 +362,8 @@ func TestManyPodsAreCheckedAFewAtATime(t *testing.T) {
 	})
 }
 
-// Plugins are asked about what nadra has left of their results, and nadra looks
-// after the rest (behaviour B7-3).
+// TestCheckAfterTheDefaultRouteMoved checks that plugins get their results without the
+// routes that nadra has replaced, and that nadra checks its own (behaviour B7-3).
 func TestCheckAfterTheDefaultRouteMoved(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		primary := checkpoint.Route{Family: "IPv4", Hops: []checkpoint.Hop{{Interface: "eth0", Gateway: "10.88.0.1"}}}
@@ -369,18 +376,18 @@ func TestCheckAfterTheDefaultRouteMoved(t *testing.T) {
 		if err := w.store.Put([]attachment.Prepared{r.Prepared}); err != nil {
 			t.Fatal(err)
 		}
-		drivertest.WantError(t, w.runCheck(t.Context(), r).err, "the requested default route is missing: [IPv4 default via 10.1.0.1 dev net1 metric 0]")
+		drivertest.WantReason(t, w.checker.runCheck(t.Context(), r).err, reason.AttachmentChanged, "IPv4 default via 10.1.0.1 dev net1 metric 0")
 		if got := w.k.Checked[0]; strings.Contains(got, "0.0.0.0/0") || !strings.Contains(got, "10.1.0.5/24") {
 			t.Errorf("the plugin was asked about %s", got)
 		}
 		w.k.Routes = []checkpoint.Route{{Family: "IPv4", Hops: []checkpoint.Hop{{Interface: "net1", Gateway: "10.1.0.1"}}}}
-		if err := w.runCheck(t.Context(), r).err; err != nil {
+		if err := w.checker.runCheck(t.Context(), r).err; err != nil {
 			t.Error(err)
 		}
 		if err := w.store.DeleteClaim("asking"); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.runCheck(t.Context(), attachedRecordIn(sandbox, drivertest.BridgeResult)).err; err != nil || w.k.Checked[2] != drivertest.BridgeResult {
+		if err := w.checker.runCheck(t.Context(), attachedRecordIn(sandbox, drivertest.BridgeResult)).err; err != nil || w.k.Checked[2] != drivertest.BridgeResult {
 			t.Errorf("without a request: %v, the plugin was asked about %s", err, w.k.Checked[2])
 		}
 	})

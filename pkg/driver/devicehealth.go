@@ -2,51 +2,52 @@ package driver
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 )
 
-// runtimePatience is how long the runtime may be out of reach before pods are
-// told: it is restarted now and then, and every pod's status would be written
-// twice.
-const runtimePatience = 30 * time.Second
+// runtimeLostAfter is how long the runtime may be disconnected before devices are unhealthy:
+// it is restarted now and then, and every pod's status would be written twice.
+const runtimeLostAfter = 30 * time.Second
 
-// healthFacts are what the health of devices is decided by (KEP-4680): what the
-// driver knows already.
+// maxHealthMessage is the API's limit for a message, in bytes.
+const maxHealthMessage = 1024
+
+// healthFacts has what decides the health of devices (KEP-4680). The driver has all of it in
+// memory.
 type healthFacts struct {
-	// network is a NAD as it was last looked at; false where there is none.
-	network func(attachment.NetworkRef) (candidate, bool)
-	// status is the latest answer of a conflist's plugins to STATUS; nil where
-	// they are well or not asked.
-	status func(conflist json.RawMessage) error
-	// hardware is what stands behind a device; false where that was never seen.
-	hardware func(pool, device string) (hardwareDevice, bool)
-	// check is what the latest CHECK of an attachment has found.
+	// withheld returns why a network is not published, and false if there is no such NAD.
+	withheld func(attachment.NetworkRef) (why error, found bool)
+	// device returns a hardware device, and false if it was never seen.
+	device func(pool, device string) (hwdevices.Device, bool)
+	// check returns the error of the latest CHECK of an attachment.
 	check func(checkpoint.Record) error
-	// runtime says that the runtime is out of reach, and since when; empty
-	// where it is not.
-	runtime string
+	// runtimeLost is since when the runtime is disconnected, as text, or "".
+	runtimeLost string
 }
 
-// healthOf is the health of the devices that claims have, sorted, each device
-// once. The kubelet asks for no others.
+// healthOf returns the health of the devices that claims have, sorted, each device once. The
+// kubelet asks for no others.
 func healthOf(records []checkpoint.Record, f healthFacts) []kubeletplugin.DeviceHealth {
+	type key struct{ pool, device string }
 	var out []kubeletplugin.DeviceHealth
-	seen := map[deviceKey]bool{}
+	done := map[key]bool{}
 	for _, r := range records {
-		key := deviceKey{r.Pool, r.Device}
-		if seen[key] {
+		k := key{r.Pool, r.Device}
+		if done[k] {
 			continue
 		}
-		seen[key] = true
+		done[k] = true
 		health, message := f.of(r)
 		out = append(out, kubeletplugin.DeviceHealth{
 			PoolName: r.Pool, DeviceName: r.Device, Health: health, Message: truncate.Text(message, maxHealthMessage),
@@ -58,87 +59,84 @@ func healthOf(records []checkpoint.Record, f healthFacts) []kubeletplugin.Device
 	return out
 }
 
-// maxHealthMessage is the API's limit for a message, in bytes.
-const maxHealthMessage = 1024
-
-// of is the health of one device: unhealthy where anything says so, and else
-// unknown where anything is.
+// of returns the health of one device: unhealthy if any check finds so, and otherwise unknown
+// if any check cannot tell.
 func (f *healthFacts) of(r checkpoint.Record) (kubeletplugin.HealthStatus, string) {
 	unknown := ""
-	for _, look := range []func(checkpoint.Record) (ill, unknown string){f.ofHardware, f.ofNetwork, f.ofAttachment} {
-		ill, not := look(r)
-		if ill != "" {
-			return kubeletplugin.HealthStatusUnhealthy, ill
+	for _, check := range []func(checkpoint.Record) (unhealthy, unknown string){f.ofHardware, f.ofNetwork, f.ofAttachment} {
+		unhealthy, not := check(r)
+		if unhealthy != "" {
+			return kubeletplugin.HealthStatusUnhealthy, unhealthy
 		}
 		unknown = cmp.Or(unknown, not)
 	}
 	switch {
-	case f.runtime != "":
-		return kubeletplugin.HealthStatusUnhealthy, f.runtime
+	case f.runtimeLost != "":
+		return kubeletplugin.HealthStatusUnhealthy, f.runtimeLost
 	case unknown != "":
 		return kubeletplugin.HealthStatusUnknown, unknown
 	}
 	return kubeletplugin.HealthStatusHealthy, ""
 }
 
-// ofHardware is about the function that a device is. A shared device has
-// several, and is well while it is there.
-func (f *healthFacts) ofHardware(r checkpoint.Record) (ill, unknown string) {
+// ofHardware checks the device's function. A shared device has several functions, and is
+// healthy while it exists.
+func (f *healthFacts) ofHardware(r checkpoint.Record) (unhealthy, unknown string) {
 	if r.Hardware == nil {
 		return "", ""
 	}
-	d, known := f.hardware(r.Pool, r.Device)
+	d, known := f.device(r.Pool, r.Device)
 	switch {
 	case !known:
 		return "", "it was not seen since the driver was started"
 	case d.Gone:
 		return "its function is not on the node any more, or no resource pool has it", ""
-	case !d.shared():
-		return linkDown(d.function()), ""
+	}
+	if err := d.LinkDown(); err != nil {
+		return err.Error(), ""
 	}
 	return "", ""
 }
 
-// ofNetwork is about whether the network could be attached now. Of a NAD that
-// was deleted nobody knows that any more.
-func (f *healthFacts) ofNetwork(r checkpoint.Record) (ill, unknown string) {
+// ofNetwork checks whether the network could be attached now. For a deleted NAD that is
+// unknown. It ignores reasons not to publish a network that do not concern pods which have it.
+func (f *healthFacts) ofNetwork(r checkpoint.Record) (unhealthy, unknown string) {
 	if r.DeviceOnly {
 		return "", ""
 	}
 	ref := r.Attachment.Network
-	c, there := f.network(ref)
-	if !there {
+	withheld, found := f.withheld(ref)
+	if !found {
 		return "", fmt.Sprintf("NetworkAttachmentDefinition %s was deleted; the pod keeps the network", ref)
 	}
-	if c.unusable != nil {
-		return fmt.Sprintf("network %s cannot be attached on this node: %v", ref, c.unusable), ""
+	switch reason.Of(withheld) {
+	case "", reason.PoolDevice, reason.NodeNotOwned, reason.StatusPending:
+		return "", ""
 	}
-	if err := f.status(c.network.Conflist); err != nil {
-		return fmt.Sprintf("network %s: a plugin is not well by its answer to STATUS: %s", ref, cniMessage(err)), ""
-	}
-	return "", ""
+	return fmt.Sprintf("network %s cannot be attached on this node: %v", ref, withheld), ""
 }
 
-// ofAttachment is about what CHECK has found. The kubelet knows a device by its
-// name only: what one claim's attachment lacks says nothing of a device that
-// others share.
-func (f *healthFacts) ofAttachment(r checkpoint.Record) (ill, unknown string) {
+// ofAttachment checks the latest CHECK. The kubelet knows a device only by its name: the CHECK
+// of one claim's attachment says nothing about a device that others share.
+func (f *healthFacts) ofAttachment(r checkpoint.Record) (unhealthy, unknown string) {
 	if r.DeviceOnly || r.ShareID != "" {
 		return "", ""
 	}
 	if err := f.check(r); err != nil {
-		return fmt.Sprintf("CHECK of network %s (%s) fails: %s", r.Attachment.Network, r.Attachment.Interface, cniMessage(err)), ""
+		return fmt.Sprintf("CHECK of network %s (%s) fails: %s", r.Attachment.Network, r.Attachment.Interface, cniresult.Message(err)), ""
 	}
 	return "", ""
 }
 
-// runtimeAway says that the runtime is out of reach for long; empty where not.
-func runtimeAway(up bool, since, begun, now time.Time) string {
-	if since.Before(begun) {
-		since = begun
+// runtimeLost returns since when the runtime is disconnected, as text. It returns "" if the
+// runtime is connected, or was lost only a moment ago.
+func runtimeLost(link linkState, started, now time.Time) string {
+	since := link.since
+	if since.Before(started) {
+		since = started
 	}
-	if up || now.Sub(since) < runtimePatience {
+	if link.up || now.Sub(since) < runtimeLostAfter {
 		return ""
 	}
-	return "the container runtime's NRI is not connected since " + at(since) + ": no container of the pod can be started until it is"
+	return "the container runtime's NRI is not connected since " + timestamp(since) + ": no container of the pod can be started until it is"
 }

@@ -2,8 +2,6 @@ package driver
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,14 +9,16 @@ import (
 
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
 
-// healthRecord is one of network blue on device d.
+// healthRecord returns a record of network blue on device d.
 func healthRecord(change ...func(*checkpoint.Record)) checkpoint.Record {
 	r := checkpoint.Record{Prepared: attachment.Prepared{
 		Claim: attachment.ClaimRef{Namespace: "default", Name: "a", UID: "a-uid"}, Pod: drivertest.Web, Request: "req0", Pool: "p", Device: "d", ShareID: "s",
@@ -34,10 +34,12 @@ func TestHealthOfADevice(t *testing.T) {
 	hardware := func(r *checkpoint.Record) { r.Hardware = &attachment.Hardware{} }
 	deviceOnly := func(r *checkpoint.Record) { r.DeviceOnly = true }
 	exclusive := func(r *checkpoint.Record) { r.ShareID = "" }
-	blue := candidate{definition: &definition{}}
-	function := func(link inventory.LinkState, change ...func(*hardwareDevice)) *hardwareDevice {
+	sick := func(text string) error {
+		return reason.Errorf(reason.PluginUnhealthy, "a plugin answers STATUS with an error: %s", text)
+	}
+	function := func(link inventory.LinkState, change ...func(*hwdevices.Device)) *hwdevices.Device {
 		pf := &inventory.PF{Name: "lan9", PCIAddress: "0000:01:00.0", Link: link}
-		d := &hardwareDevice{Functions: []inventory.Function{{PF: pf}}}
+		d := &hwdevices.Device{Functions: []inventory.Function{{PF: pf}}}
 		for _, c := range change {
 			c(d)
 		}
@@ -46,47 +48,44 @@ func TestHealthOfADevice(t *testing.T) {
 	const healthy, unhealthy, unknown = kubeletplugin.HealthStatusHealthy, kubeletplugin.HealthStatusUnhealthy, kubeletplugin.HealthStatusUnknown
 	for name, tt := range map[string]struct {
 		record         checkpoint.Record
-		network        *candidate
-		device         *hardwareDevice
-		status, check  error
+		deleted        bool  // the NAD
+		withheld       error // the network
+		device         *hwdevices.Device
+		check          error
 		runtime        string
 		want           kubeletplugin.HealthStatus
 		says, saysNone string
 	}{
-		"all is well":        {record: healthRecord(), network: &blue, want: healthy},
-		"not yet attached":   {record: healthRecord(func(r *checkpoint.Record) { r.Phase, r.Sandbox = checkpoint.Prepared, nil }), network: &blue, want: healthy},
-		"the master is gone": {record: healthRecord(), network: &candidate{blue.definition, errors.New(`interface "lan0" is not on the node`)}, want: unhealthy, says: `network default/blue cannot be attached on this node: interface "lan0"`},
-		"STATUS says no":     {record: healthRecord(), network: &blue, status: drivertest.Final("the fabric manager is down"), want: unhealthy, says: "STATUS: the fabric manager is down (CNI code 999)"},
-		"the NAD is gone":    {record: healthRecord(), want: unknown, says: "NetworkAttachmentDefinition default/blue was deleted"},
-		"CHECK fails":        {record: healthRecord(exclusive), network: &blue, check: drivertest.Final("no address"), want: unhealthy, says: "CHECK of network default/blue (net1) fails: no address"},
-		"CHECK fails for one of those that share the device": {record: healthRecord(), network: &blue, check: drivertest.Final("no address"), want: healthy},
+		"all is well":             {record: healthRecord(), want: healthy},
+		"not yet attached":        {record: healthRecord(func(r *checkpoint.Record) { r.Phase, r.Sandbox = checkpoint.Prepared, nil }), want: healthy},
+		"the master is gone":      {record: healthRecord(), withheld: reason.Errorf(reason.MasterMissing, `interface "lan0" is not on the node`), want: unhealthy, says: `network default/blue cannot be attached on this node: [MasterMissing] interface "lan0"`},
+		"STATUS says no":          {record: healthRecord(), withheld: sick("the fabric manager is down"), want: unhealthy, says: "[PluginUnhealthy] a plugin answers STATUS with an error: the fabric manager is down"},
+		"the NAD is gone":         {record: healthRecord(), deleted: true, want: unknown, says: "NetworkAttachmentDefinition default/blue was deleted"},
+		"CHECK fails":             {record: healthRecord(exclusive), check: drivertest.Final("no address"), want: unhealthy, says: "CHECK of network default/blue (net1) fails: no address"},
+		"the node is not nadra's": {record: healthRecord(), withheld: reason.Errorf(reason.NodeNotOwned, "not nadra's"), want: healthy},
+		"STATUS is not answered":  {record: healthRecord(), withheld: reason.Errorf(reason.StatusPending, "not yet"), want: healthy},
+		"CHECK fails for one of those that share the device": {record: healthRecord(), check: drivertest.Final("no address"), want: healthy},
 
-		"a function with a link":           {record: healthRecord(exclusive, hardware), network: &blue, device: function(inventory.LinkUp), want: healthy},
-		"a function without":               {record: healthRecord(exclusive, hardware), network: &blue, device: function(inventory.LinkDown), want: unhealthy, says: "the link of its PF lan9 (0000:01:00.0) is down"},
-		"a function that is gone":          {record: healthRecord(exclusive, hardware), network: &blue, device: function(inventory.LinkUp, func(d *hardwareDevice) { d.Gone = true }), want: unhealthy, says: "not on the node any more"},
-		"a function that was never seen":   {record: healthRecord(exclusive, hardware), network: &blue, want: unknown, says: "not seen since"},
-		"a function without its network":   {record: healthRecord(exclusive, hardware), device: function(inventory.LinkUp), want: unknown, says: "was deleted"},
-		"ill before unknown":               {record: healthRecord(exclusive, hardware), device: function(inventory.LinkDown), want: unhealthy, says: "link", saysNone: "deleted"},
+		"a function with a link":           {record: healthRecord(exclusive, hardware), device: function(inventory.LinkUp), want: healthy},
+		"a function without":               {record: healthRecord(exclusive, hardware), device: function(inventory.LinkDown), want: unhealthy, says: "the link of its PF lan9 (0000:01:00.0) is down"},
+		"a function that is gone":          {record: healthRecord(exclusive, hardware), device: function(inventory.LinkUp, func(d *hwdevices.Device) { d.Gone = true }), want: unhealthy, says: "not on the node any more"},
+		"a function that was never seen":   {record: healthRecord(exclusive, hardware), want: unknown, says: "not seen since"},
+		"a function without its network":   {record: healthRecord(exclusive, hardware), deleted: true, device: function(inventory.LinkUp), want: unknown, says: "was deleted"},
+		"unhealthy before unknown":         {record: healthRecord(exclusive, hardware), deleted: true, device: function(inventory.LinkDown), want: unhealthy, says: "link", saysNone: "deleted"},
 		"a device without a network":       {record: healthRecord(exclusive, hardware, deviceOnly), device: function(inventory.LinkUp), want: healthy},
-		"a shared device, whatever a link": {record: healthRecord(hardware), network: &blue, device: function(inventory.LinkDown, func(d *hardwareDevice) { d.Pool.DeviceType = pools.SharedRDMA }), want: healthy},
+		"a shared device, whatever a link": {record: healthRecord(hardware), device: function(inventory.LinkDown, func(d *hwdevices.Device) { d.Pool.DeviceType = pools.SharedRDMA }), want: healthy},
 
-		"the runtime is away":             {record: healthRecord(), network: &blue, runtime: "NRI is not connected", want: unhealthy, says: "NRI"},
-		"the runtime is away, and STATUS": {record: healthRecord(), network: &blue, runtime: "NRI is not connected", status: drivertest.Final("down"), want: unhealthy, says: "STATUS", saysNone: "NRI"},
-		"more than a message may have":    {record: healthRecord(), network: &blue, status: drivertest.Final(strings.Repeat("é", maxHealthMessage)), want: unhealthy, says: "…"},
+		"the runtime is away":             {record: healthRecord(), runtime: "NRI is not connected", want: unhealthy, says: "NRI"},
+		"the runtime is away, and STATUS": {record: healthRecord(), runtime: "NRI is not connected", withheld: sick("down"), want: unhealthy, says: "STATUS", saysNone: "NRI"},
+		"more than a message may have":    {record: healthRecord(), withheld: sick(strings.Repeat("é", maxHealthMessage)), want: unhealthy, says: "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := healthFacts{runtime: tt.runtime}
-			f.network = func(attachment.NetworkRef) (candidate, bool) {
-				if tt.network == nil {
-					return candidate{}, false
-				}
-				return *tt.network, true
-			}
-			f.status = func(json.RawMessage) error { return tt.status }
+			f := healthFacts{runtimeLost: tt.runtime}
+			f.withheld = func(attachment.NetworkRef) (error, bool) { return tt.withheld, !tt.deleted }
 			f.check = func(checkpoint.Record) error { return tt.check }
-			f.hardware = func(pool, device string) (hardwareDevice, bool) {
+			f.device = func(pool, device string) (hwdevices.Device, bool) {
 				if tt.device == nil || pool != "p" || device != "d" {
-					return hardwareDevice{}, false
+					return hwdevices.Device{}, false
 				}
 				return *tt.device, true
 			}
@@ -105,8 +104,8 @@ func TestHealthOfADevice(t *testing.T) {
 	}
 }
 
-// A runtime that is restarted is no matter for pods' status.
-func TestRuntimeAway(t *testing.T) {
+// TestRuntimeLost checks that a restart of the runtime does not change the pods' status.
+func TestRuntimeLost(t *testing.T) {
 	begun := time.Unix(1000, 0)
 	for name, tt := range map[string]struct {
 		up         bool
@@ -114,54 +113,54 @@ func TestRuntimeAway(t *testing.T) {
 		want       bool
 	}{
 		"up":                             {true, begun.Add(time.Hour), begun.Add(2 * time.Hour), false},
-		"never yet, the driver is young": {false, time.Time{}, begun.Add(runtimePatience - 1), false},
-		"never yet":                      {false, time.Time{}, begun.Add(runtimePatience), true},
-		"just lost":                      {false, begun.Add(time.Hour), begun.Add(time.Hour + runtimePatience - 1), false},
-		"lost":                           {false, begun.Add(time.Hour), begun.Add(time.Hour + runtimePatience), true},
+		"never yet, the driver is young": {false, time.Time{}, begun.Add(runtimeLostAfter - 1), false},
+		"never yet":                      {false, time.Time{}, begun.Add(runtimeLostAfter), true},
+		"just lost":                      {false, begun.Add(time.Hour), begun.Add(time.Hour + runtimeLostAfter - 1), false},
+		"lost":                           {false, begun.Add(time.Hour), begun.Add(time.Hour + runtimeLostAfter), true},
 	} {
-		if got := runtimeAway(tt.up, tt.since, begun, tt.now); (got != "") != tt.want {
+		if got := runtimeLost(linkState{up: tt.up, since: tt.since}, begun, tt.now); (got != "") != tt.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
 }
 
-// What CHECK has found holds for the sandbox that it was found in, and as long
-// as there is a record of it.
-func TestFoundByCheck(t *testing.T) {
-	c := newChecker()
-	one, other := healthRecord(), healthRecord(func(r *checkpoint.Record) { r.Device = "e" })
-	both := []checkpoint.Record{one, other}
-	c.note(both, map[checkpoint.Key]checkResult{one.Key(): {err: drivertest.Final("no address")}, other.Key(): {err: drivertest.Final("no link")}}, both)
-	drivertest.WantError(t, c.found(one), "no address")
-	if err := c.found(healthRecord(func(r *checkpoint.Record) { r.Sandbox.ID = "sandbox-2" })); err != nil {
+// TestLatestCheck checks that the result of a CHECK holds for the sandbox that was checked, and
+// as long as the record exists.
+func TestLatestCheck(t *testing.T) {
+	d, _ := attachedDriver(t)
+	c, one := d.checker, d.store.All()[0]
+	other := healthRecord(func(r *checkpoint.Record) { r.Device = "e" })
+	c.record([]checkpoint.Record{one, other}, map[checkpoint.Key]checkResult{one.Key(): {err: drivertest.Final("no address")}, other.Key(): {err: drivertest.Final("no link")}})
+	drivertest.WantError(t, c.latest(one), "no address")
+	next := one
+	next.Sandbox = &attachment.Sandbox{ID: "sandbox-2"}
+	if err := c.latest(next); err != nil {
 		t.Errorf("in the next sandbox: %v", err)
 	}
-	c.note([]checkpoint.Record{one}, nil, []checkpoint.Record{one})
-	if err := c.found(one); err != nil {
-		t.Errorf("after it was mended: %v", err)
+	c.record([]checkpoint.Record{one}, nil)
+	if err := c.latest(one); err != nil {
+		t.Errorf("after it was repaired: %v", err)
 	}
 	if len(c.failed) > 0 {
 		t.Errorf("of a record that is gone: %v", c.failed)
 	}
 }
 
-// The kubelet is told at once, of every change, and in between often enough for
-// it not to take what it knows for old.
-func TestHealthIsTold(t *testing.T) {
+// TestHealthIsReported checks that health is reported at once, after every change, and in between
+// often enough to stay valid.
+func TestHealthIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver(t, nad("blue", blueConf))
-		d.publisher = &publisher{health: newHealth(&d.quiet, nil)}
-		d.begun, d.prepared = time.Now(), make(chan struct{}, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		reports := make(chan kubeletplugin.DeviceHealthReport)
 		ended := make(chan error, 1)
-		go func() { ended <- plugin{d}.WatchHealthStatus(ctx, reports) }()
+		go func() { ended <- d.plugin.WatchHealthStatus(ctx, reports) }()
 		next := func() (devices []kubeletplugin.DeviceHealth, after time.Duration) {
 			began := time.Now()
 			r := <-reports
 			for _, one := range r.Devices {
 				if !one.LastUpdated.Equal(time.Now()) {
-					t.Errorf("dated %s, told at %s", one.LastUpdated, time.Now())
+					t.Errorf("dated %s, reported at %s", one.LastUpdated, time.Now())
 				}
 			}
 			return r.Devices, time.Since(began)
@@ -183,10 +182,12 @@ func TestHealthIsTold(t *testing.T) {
 				t.Errorf("while nothing changes: %+v after %s", devices, after)
 			}
 		}
-		was := d.networks.byRef
-		d.networks.set(nil)
+		nads := d.nads.(nadCache)
+		_ = nads.Delete(nad("blue", ""))
+		refresh(t, d)
 		changes(kubeletplugin.HealthStatusUnknown, healthEvery)
-		d.networks.set(was)
+		_ = nads.Add(nad("blue", blueConf))
+		refresh(t, d)
 		changes(kubeletplugin.HealthStatusHealthy, healthEvery)
 		cancel()
 		if err := <-ended; err != nil {

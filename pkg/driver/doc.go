@@ -1,31 +1,76 @@
-// Package driver connects the kubelet (DRA) and the container runtime (NRI) to
-// network attachments on this node. Its files are named for who calls:
+// Package driver connects the kubelet (DRA) and the container runtime (NRI) to network
+// attachments on this node. Prepare does everything that needs no network namespace: it finds
+// the NAD, renders the conflist, checks plugins and master, and writes a record with
+// pkg/checkpoint. The sandbox hook reads the record, runs the plugins with pkg/cniexec and
+// records their results. No request to the API server is between the two.
 //
-//	dra.go      the kubelet: Prepare and Unprepare of claims
-//	nri.go      the runtime: sandboxes that start and stop
-//	gatehook.go runc, through nadra-gate: containers wait for their networks
-//	publish.go  nobody; it follows NADs and links and publishes ResourceSlices
-//	owner.go    nobody; it follows the Node, which says whether to publish
-//	health.go   nobody; it asks plugins by STATUS whether they are well
-//	check.go    a pod's owner, and the driver's start: CHECK of what is attached
-//	report.go   the API server is told what happened, behind a queue
+// The driver and its parts:
 //
-// Prepare does everything that needs no network namespace: it finds the NAD,
-// renders the conflist, checks plugins and master, and notes the result in
-// pkg/checkpoint. The sandbox hook then reads that note, runs the plugins with
-// pkg/cniexec and notes what they said. No request to the API server stands
-// between the two.
+//	config.go       settings and clients
+//	environment.go  what the driver works with on its node: state, plugins, namespaces, links
+//	wire.go         makes the parts, each after the parts that it needs
+//	driver.go       starts and stops the parts
+//	statelock.go    one driver at a time has the state directory
+//
+// What the kubelet calls:
+//
+//	kubeletplugin.go      Prepare and Unprepare of claims
+//	prepare.go            records and gates of claims
+//	planner.go            resolves claims against NADs and hardware
+//	claims.go             reads ResourceClaims
+//	extendedresources.go  pairs extended resources with the networks of the pod's annotation
+//	otherdriverdevice.go  finds devices of other DRA drivers
+//	deviceinuse.go        waits until a device is free
+//	containerclaims.go    refuses pods with containers that no gate would hold
+//	unprepare.go          detaches claims and removes their records
+//	unprepared.go         remembers unprepared claims, for calls that were overtaken
+//	firsttimes.go         remembers when something was first seen
+//	metadata.go           describes devices to the kubelet and in containers' files
+//	devicehealth.go       decides the health of devices
+//	devicehealthwatch.go  reports it
+//	podretrigger.go       makes the kubelet retry pods after a registration
+//
+// What the runtime calls:
+//
+//	nri.go              the connection
+//	nrilog.go           its log
+//	runtimelink.go      its state, and waiting for it
+//	hooks.go            sandboxes that start and stop
+//	synchronize.go      sandboxes that exist when the driver, or the runtime, was restarted
+//	createcontainer.go  containers, which the gate may hold
+//	sandbox.go          converts NRI's sandboxes
+//	unclaimed.go        refuses pods that need a claim and have none
+//
+// What they start, and what runs by itself:
+//
+//	attachjobs.go  attaches sandboxes
+//	attachjob.go   one sandbox that is being attached
+//	detach.go      detaches sandboxes and claims
+//	inflight.go    counts operations that run
+//	podlocks.go    one operation on a pod at a time
+//	podwatch.go    the node's pods
+//	owner.go       whether the node is nadra's
+//	sweep.go       finishes what nobody else does
+//	cnicache.go    cleans up the CNI cache, and plugins' garbage
+//	check.go       CHECK of what is attached
+//	checkreport.go  reports its results
+//	report.go      reports everything else, by events and on claims
+//	ready.go       liveness and readiness
+//	measure.go     measures calls
+//	metricsstate.go  the driver's state in metrics
+//
+// Networks are published by internal/publish, functions of cards by internal/hwdevices. Plugins
+// are run, and pending DELs retried, by internal/attach.
 //
 // # For operators
 //
-// The driver needs a container runtime with NRI enabled. Until the runtime has
-// connected, Prepare waits, and refuses after 30 s. NRI gives a hook 2 s by
-// default; networks whose plugins need longer fail with a message that says
-// so: raise plugin_request_timeout in the runtime's NRI configuration.
+// The driver needs a container runtime with NRI enabled. Until the runtime has connected,
+// Prepare waits, and refuses after 30 s. NRI gives a hook 2 s by default (in containerd
+// plugin_request_timeout). Attaching that takes longer goes on behind the gate, which holds
+// the pod's containers.
 //
-// While the driver is down, pods without claims are not concerned. Pods with
-// claims wait in ContainerCreating, and those that end stay Terminating until
-// it is back. Containers of a sandbox that the runtime made meanwhile wait at
-// the gate for a minute, and then fail and are tried again. All that the driver
-// needs to know is in its state directory.
+// While the driver is down, pods without claims are not affected. Pods with claims wait in
+// ContainerCreating, and those that end stay Terminating until it is back. Containers of a
+// sandbox that the runtime made meanwhile wait at the gate for a minute, then fail and are
+// tried again. All that the driver needs is in its state directory.
 package driver

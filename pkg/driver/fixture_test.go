@@ -1,33 +1,231 @@
 package driver
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 )
 
-// newAttacher returns an attacher with an empty store, and its plugins.
-func newAttacher(t *testing.T) (*attach.Attacher, *drivertest.Kernel) {
+const (
+	blueConf = drivertest.BlueConf
+	redConf  = drivertest.RedConf
+)
+
+// nad returns a NetworkAttachmentDefinition.
+func nad(name, config string) *nadv1.NetworkAttachmentDefinition { return drivertest.NAD(name, config) }
+
+// nowhere reports that no namespace is the host's.
+func nowhere(string) bool { return false }
+
+// nadCache has the NADs of a test.
+type nadCache struct{ cache.Indexer }
+
+func newNADCache(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) nadCache {
+	t.Helper()
+	c := nadCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)}
+	for _, n := range nads {
+		if err := c.Add(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func (c nadCache) Lister() nadlisters.NetworkAttachmentDefinitionLister {
+	return nadlisters.NewNetworkAttachmentDefinitionLister(c.Indexer)
+}
+
+func (c nadCache) Start(context.Context, func()) error { return nil }
+
+// lan0 is a host with this one interface.
+type lan0 struct{}
+
+func (lan0) List() (map[string]publish.Link, error) {
+	return map[string]publish.Link{"lan0": {}}, nil
+}
+
+func (lan0) Watch(ctx context.Context, _ func()) error { <-ctx.Done(); return nil }
+
+// setup changes what a test's driver is made from.
+type setup struct {
+	cfg     func(*Config)
+	clients func(*Clients)
+	env     func(*environment)
+	// checkContainers makes Prepare look for containers without a gate.
+	checkContainers bool
+}
+
+// newDriver returns a driver on a node with link lan0 and all plugins but "absent".
+func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver {
+	t.Helper()
+	return newDriverWith(t, setup{}, nads...)
+}
+
+func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefinition) *Driver {
 	t.Helper()
 	store, _, err := checkpoint.Open(t.TempDir(), "boot-1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	k := drivertest.NewKernel()
-	return attach.New(attach.Options{
-		Store: store, Plugins: k, Netns: k, RestoreDevice: func(attachment.Hardware) error { return nil },
-		Limits: attach.Limits{Add: 30 * time.Second, Del: 10 * time.Second}, Metrics: metrics.NewNode(),
-		Deferred: func(r checkpoint.Record, _ error) { _ = k.Record("DEFERRED", *r.Sandbox, r.Attachment) },
-	}), k
+	cfg := Config{
+		DriverName: "net.nadra.dev", NodeName: "node-1", HostRoot: t.TempDir(), CDIDir: t.TempDir(), KubeletPluginsDir: t.TempDir(),
+		CNIBinDirs: []string{"/opt/cni/bin"}, NADConfDir: "/net.d", Attachments: 10, Copies: 1,
+		AddTimeout: 30 * time.Second, DelTimeout: 10 * time.Second, Metrics: metrics.NewNode(),
+	}
+	pod, _ := objects()
+	clients := Clients{Kube: fake.NewClientset(pod), NetworkStatus: fake.NewClientset(), Metadata: nodeClient(t)}
+	env := &environment{
+		store: store, unlock: func() {}, plugins: k, netns: k, defaultNetwork: drivertest.CBR0, isHost: nowhere,
+		nads: newNADCache(t, nads...), links: lan0{}, events: events.NewFake("node-1"),
+	}
+	if s.cfg != nil {
+		s.cfg(&cfg)
+	}
+	if s.clients != nil {
+		s.clients(&clients)
+	}
+	if s.env != nil {
+		s.env(env)
+	}
+	d, err := wire(t.Context(), cfg, clients, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		d.claimStatus.ShutDown()
+		d.networkStatus.ShutDown()
+		d.attacher.PendingDELs.ShutDown()
+		d.operations.Cancel(errDriverStop)
+		d.background.Cancel(errDriverStop)
+	})
+	if !s.checkContainers {
+		d.preparer.checkContainers = func(context.Context, []*resourceapi.ResourceClaim, [][]attachment.Prepared) error { return nil }
+	}
+	d.networkStatus.Late = func(attachment.PodRef, error) {}
+	d.networks.Missing = func(types []string) (out []string) {
+		if slices.Contains(types, "absent") {
+			out = append(out, "absent")
+		}
+		return out
+	}
+	refresh(t, d)
+	d.runtime.connected()
+	return d
+}
+
+// refresh makes a driver see the NADs as they are now.
+func refresh(t *testing.T, d *Driver) {
+	t.Helper()
+	if err := d.networks.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kernelOf returns the plugins of a driver.
+func kernelOf(d *Driver) *drivertest.Kernel { return d.attacher.Plugins.(*drivertest.Kernel) }
+
+// newHooks returns hooks of a driver that wait as long as that.
+func newHooks(d *Driver, budget time.Duration) *hooks {
+	return &hooks{hookParts: d.hookParts, budget: func() time.Duration { return budget }, attachWait: budget}
 }
 
 // attachOnce attaches, and fails the test if a try is repeated.
 func attachOnce(t *testing.T, a *attach.Attacher, s attachment.Sandbox) error {
 	t.Helper()
 	return a.Attach(t.Context(), s, func(err error) { t.Errorf("tried again after: %v", err) })
+}
+
+// after lets time pass, and then waits until all goroutines wait.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// eventsOf returns the events that a driver has recorded.
+func eventsOf(t *testing.T, d *Driver) []string {
+	t.Helper()
+	var out []string
+	for {
+		select {
+		case e := <-d.events.EventRecorder.(*record.FakeRecorder).Events:
+			out = append(out, e)
+		default:
+			slices.Sort(out)
+			return out
+		}
+	}
+}
+
+// claim returns a claim that is allocated for pod web, with a result for each NAD. Request i
+// is called req<i>.
+func claim(name string, nads ...string) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid")}}
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "web", UID: "web-uid"}}
+	c.Status.Allocation = &resourceapi.AllocationResult{}
+	for i, n := range nads {
+		request := fmt.Sprintf("req%d", i)
+		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{Name: request})
+		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+			Request: request, Driver: "net.nadra.dev", Pool: "node-1/networks",
+			Device:  attachment.DeviceName(attachment.NetworkRef{Namespace: "default", Name: n}),
+			ShareID: ptr.To(types.UID(name + request)),
+		})
+	}
+	return c
+}
+
+// configure adds parameters for a request to a claim.
+func configure(c *resourceapi.ResourceClaim, request, parameters string) *resourceapi.ResourceClaim {
+	c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
+		Source: resourceapi.AllocationConfigSourceClaim, Requests: []string{request},
+		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+			Driver:     "net.nadra.dev",
+			Parameters: runtime.RawExtension{Raw: []byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"AttachmentConfig",` + parameters + `}`)},
+		}},
+	})
+	return c
+}
+
+// prepare prepares claims as the kubelet does.
+func prepare(t *testing.T, d *Driver, claims ...*resourceapi.ResourceClaim) map[types.UID]kubeletplugin.PrepareResult {
+	t.Helper()
+	results, err := d.plugin.PrepareResourceClaims(t.Context(), claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != len(claims) {
+		t.Errorf("%d results for %d claims", len(results), len(claims))
+	}
+	return results
+}
+
+// objects returns pod web, and a claim.
+func objects() (*corev1.Pod, *resourceapi.ResourceClaim) {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-uid"}},
+		&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "c-uid"}}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
 	runtimecdi "tags.cncf.io/container-device-interface/pkg/cdi"
@@ -49,7 +48,7 @@ func TestPrepareBringsTheGate(t *testing.T) {
 	if got := results["a-uid"].Devices[0].CDIDeviceIDs; !slices.Equal(got, []string{"net.nadra.dev/gate=a-uid"}) {
 		t.Errorf("CDI devices for the kubelet: %v", got)
 	}
-	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+	if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Fatal(err)
 	}
 	if left := devicesIn(t, d.cdi.SpecDir); len(left) != 1 {
@@ -59,24 +58,25 @@ func TestPrepareBringsTheGate(t *testing.T) {
 
 func TestSynchronizeAttachesWhatIsMissing(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
-	k := d.attacher.Plugins.(*drivertest.Kernel)
+	k := kernelOf(d)
 	prepare(t, d, claim("a", "blue"))
-	h := &hooks{d: d, budget: func() time.Duration { return 0 }}
+	h := newHooks(d, 0)
 	running := &nri.PodSandbox{Id: "sandbox-1", Uid: drivertest.Web.UID, Pid: 7, Linux: &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: "/run/netns/1"}}}}
 	stopped := &nri.PodSandbox{Id: "sandbox-0", Uid: drivertest.Web.UID, Linux: &nri.LinuxPodSandbox{}}
 	for range 2 {
 		if _, err := h.Synchronize(t.Context(), []*nri.PodSandbox{stopped, running}, nil); err != nil {
 			t.Fatal(err)
 		}
-		d.jobs.group.Wait()
+		d.operations.Wait()
 	}
 	if len(k.Calls) != 1 || !k.Has["sandbox-1/net1"] || d.store.All()[0].Phase != checkpoint.Attached {
 		t.Errorf("plugins %v", k.Calls)
 	}
 }
 
-// A runtime that makes no pause process is asked for the namespace instead.
-func TestWhichSandboxesAreAlive(t *testing.T) {
+// TestAlive checks which sandboxes can be attached. The namespace decides for a runtime
+// that makes no pause process.
+func TestAlive(t *testing.T) {
 	const there, gone = "/run/netns/there", "/run/netns/gone"
 	opens := func(netns string) bool { return netns == there }
 	for name, tt := range map[string]struct {
@@ -93,7 +93,7 @@ func TestWhichSandboxesAreAlive(t *testing.T) {
 		"CRI-O, stopped: the namespace is gone":   {"CRI-O", gone, 0, false},
 		"CRI-O, host network":                     {"CRI-O", "", 0, false},
 		"with a process in doubt: attaching says": {"CRI-O", gone, 7, true},
-		"a runtime that has not told its name":    {"", there, 0, false},
+		"a runtime of an unknown name":            {"", there, 0, false},
 	} {
 		if got := alive(tt.runtime, tt.netns, tt.pid, opens); got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
@@ -101,13 +101,13 @@ func TestWhichSandboxesAreAlive(t *testing.T) {
 	}
 }
 
-// CRI-O tells the PID 0 of its sandboxes (drop_infra_ctr), containerd of those
-// whose pause process has died.
+// TestSynchronizeWithoutAPID checks sandboxes with PID 0: CRI-O reports it for all
+// (drop_infra_ctr), containerd for those whose pause process has died.
 func TestSynchronizeWithoutAPID(t *testing.T) {
 	for runtime, want := range map[string]checkpoint.Phase{"containerd": checkpoint.Prepared, "CRI-O": checkpoint.Attached} {
 		d := newDriver(t, nad("blue", blueConf))
 		prepare(t, d, claim("a", "blue"))
-		h := &hooks{d: d, budget: func() time.Duration { return 0 }}
+		h := newHooks(d, 0)
 		if events, err := h.Configure(t.Context(), "", runtime, "1.36.3"); events != 0 || err != nil {
 			t.Fatalf("events %v: %v", events, err)
 		}
@@ -116,13 +116,14 @@ func TestSynchronizeWithoutAPID(t *testing.T) {
 		if _, err := h.Synchronize(t.Context(), []*nri.PodSandbox{sandbox}, nil); err != nil {
 			t.Fatal(err)
 		}
-		d.jobs.group.Wait()
+		d.operations.Wait()
 		drivertest.Same(t, runtime, map[string]checkpoint.Phase{"net1": want}, drivertest.Phases(d.store))
 	}
 }
 
-// What a Prepare that was cut off has noted goes with its gate, also when the
-// next one fails; and Unprepare removes a gate that was left alone.
+// TestNoGateWithoutItsRecords checks that the records of an interrupted Prepare are
+// removed together with their gate, also if the next Prepare fails, and that Unprepare
+// removes a gate without records.
 func TestNoGateWithoutItsRecords(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	prepare(t, d, claim("b", "blue"))
@@ -133,7 +134,7 @@ func TestNoGateWithoutItsRecords(t *testing.T) {
 	if err := d.cdi.Write("alone-uid", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.unprepare(t.Context(), "alone-uid"); err != nil {
+	if err := d.unpreparer.unprepare(t.Context(), "alone-uid"); err != nil {
 		t.Fatal(err)
 	}
 	if left := devicesIn(t, d.cdi.SpecDir); len(left) > 0 {

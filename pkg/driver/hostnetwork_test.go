@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,12 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
 
-// noName is the name of a default network that is unknown.
+// noName returns the name of an unknown default network.
 func noName() string { return "" }
 
 // hostNamespace returns a path of the host's network namespace. The process' own
@@ -29,51 +29,46 @@ func hostNamespace(t *testing.T) string {
 	return fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid())
 }
 
-// A runtime may report a path for the namespace of a pod that uses the host's
-// network, as CRI-O does. No plugin runs there, no route is touched, and a record
-// of it is deleted without a namespace.
+// TestHostNetworkPodIsNotAttached checks a runtime that reports a path for the namespace of a pod with
+// the host's network, as CRI-O does. No plugin runs there and no route is changed.
 func TestHostNetworkPodIsNotAttached(t *testing.T) {
 	for _, path := range []string{"", hostNamespace(t)} {
-		d := newDriver(t, nad("blue", blueConf))
 		namespaces, err := podns.New("/")
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.isHost = namespaces.IsHost
+		d := newDriverWith(t, setup{env: func(env *environment) { env.isHost = namespaces.IsHost }}, nad("blue", blueConf))
 		d.attacher.Netns = podnet.NewReader(namespaces, noName)
 		prepare(t, d, claim("c", "blue"))
 		pod := podNo(1)
 		pod.Linux.Namespaces[0].Path = path
-		h := &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
-		drivertest.WantError(t, h.RunPodSandbox(t.Context(), pod), "pod default/web uses the host's network", "remove spec.hostNetwork")
+		h := newHooks(d, time.Minute)
+		drivertest.WantReason(t, h.RunPodSandbox(t.Context(), pod), reason.HostNetwork, "pod default/web ", "spec.hostNetwork")
 		_, _, err = h.CreateContainer(t.Context(), pod, &nri.Container{})
-		drivertest.WantError(t, err, "pod default/web uses the host's network")
-		drivertest.Same(t, "plugins", nil, d.attacher.Plugins.(*drivertest.Kernel).Calls)
+		drivertest.WantReason(t, err, reason.HostNetwork, "pod default/web ")
+		drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
 		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, drivertest.Phases(d.store))
 		drivertest.Same(t, "sandboxes to attach", 0, len(h.live([]*nri.PodSandbox{pod})))
 	}
 }
 
-// A sandbox without any namespace is not taken for one of the host's network: a pod
-// that containerd has lost the specification of is not told to change its own.
-func TestLostSpecificationIsTold(t *testing.T) {
+// TestLostSpecification checks a sandbox without any namespace, whose specification containerd has
+// lost: it does not count as one of the host's network.
+func TestLostSpecification(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	prepare(t, d, claim("c", "blue"))
 	pod := podNo(1)
 	pod.Linux.Namespaces = nil
-	h := &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
+	h := newHooks(d, time.Minute)
 	err := h.RunPodSandbox(t.Context(), pod)
-	drivertest.WantError(t, err, "has lost the sandbox's specification", "delete the pod")
-	if strings.Contains(err.Error(), "hostNetwork") {
-		t.Error(err)
-	}
+	drivertest.WantReason(t, err, reason.SandboxUnspecified, "delete the pod")
 	_, _, err = h.CreateContainer(t.Context(), pod, &nri.Container{})
-	drivertest.WantError(t, err, "has lost the sandbox's specification")
-	drivertest.Same(t, "plugins", nil, d.attacher.Plugins.(*drivertest.Kernel).Calls)
+	drivertest.WantReason(t, err, reason.SandboxUnspecified)
+	drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
 }
 
-// What enters a namespace by itself is stopped, too, should a path that was a
-// pod's be the host's now.
+// TestNothingEntersTheHostsNamespace checks that everything that enters a namespace refuses the
+// host's, in case a pod's path is the host's now.
 func TestNothingEntersTheHostsNamespace(t *testing.T) {
 	host := hostNamespace(t)
 	namespaces, err := podns.New("/")
@@ -99,7 +94,8 @@ func TestNothingEntersTheHostsNamespace(t *testing.T) {
 	}
 }
 
-// An annotated pod with the host's network has nothing to attach, and is let go.
+// TestUnclaimedHostNetworkPodIsLetGo checks that an annotated pod with the host's network is not
+// refused.
 func TestUnclaimedHostNetworkPodIsLetGo(t *testing.T) {
 	host := hostNamespace(t)
 	namespaces, err := podns.New("/")
@@ -108,7 +104,7 @@ func TestUnclaimedHostNetworkPodIsLetGo(t *testing.T) {
 	}
 	pod := asking("a", "blue")
 	pod.Linux = &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: host}}}
-	if err := (&owner{Ownership: byLabel, node: "node-1"}).judge(pod, sandboxOf(pod, namespaces.IsHost)); err != nil {
+	if err := (&owner{Ownership: byLabel, node: "node-1"}).checkUnclaimed(pod, sandboxOf(pod, namespaces.IsHost)); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -22,36 +23,34 @@ import (
 type world struct {
 	*Driver
 	*hooks
-	k *drivertest.Kernel
+	store *checkpoint.Store
+	k     *drivertest.Kernel
 }
 
-// inWorld runs a test in a bubble of its own time. Nothing may be under way at
-// its end.
+// inWorld runs a test in a bubble of its own time. Nothing may be under way at its end.
 func inWorld(t *testing.T, test func(*testing.T, *world)) {
 	t.Helper()
-	inWorldOf(t, blueConf, test)
+	inWorldWith(t, setup{}, blueConf, test)
 }
 
-// inWorldOf is inWorld with a network of that configuration.
-func inWorldOf(t *testing.T, conf string, test func(*testing.T, *world)) {
+// inWorldWith runs a test as inWorld does, with a setup and a network of that
+// configuration.
+func inWorldWith(t *testing.T, s setup, conf string, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDriver(t, nad("blue", conf))
-		base, stop := context.WithCancelCause(t.Context())
-		d.jobs.base, d.quiet.base = base, base
+		d := newDriverWith(t, s, nad("blue", conf))
 		prepare(t, d, claim("a", "blue", "blue"))
-		d.attacher.Deferred = d.delDeferred
-		go func() { _ = d.retrier.Run(base) }()
-		w := &world{Driver: d, k: d.attacher.Plugins.(*drivertest.Kernel)}
-		w.hooks = &hooks{d: d, budget: func() time.Duration { return time.Second }, attachWait: time.Second}
+		go func() { _ = d.attacher.PendingDELs.Run(d.operations.Context()) }()
+		w := &world{Driver: d, store: d.store, k: kernelOf(d), hooks: newHooks(d, time.Second)}
 		test(t, w)
-		stop(errDriverStop)
-		d.jobs.group.Wait()
-		d.quiet.group.Wait()
+		d.operations.Cancel(errDriverStop)
+		d.background.Cancel(errDriverStop)
+		d.operations.Wait()
+		d.background.Wait()
 	})
 }
 
-// podNo is sandbox number i of pod web as the runtime tells of it.
+// podNo returns sandbox number i of pod web as the runtime describes it.
 func podNo(i int) *nri.PodSandbox {
 	s := drivertest.SandboxNo(i)
 	return &nri.PodSandbox{
@@ -74,7 +73,7 @@ var (
 	tryLater     = types.NewError(types.ErrTryAgainLater, "no lease yet", "")
 )
 
-// The runtime's own limit leaves room for taking down and for the answer.
+// TestHookBudget checks that the runtime's own limit leaves time for the rollback and the answer.
 func TestHookBudget(t *testing.T) {
 	for _, tt := range []struct{ allowed, timeout, want time.Duration }{
 		{time.Second, 2 * time.Second, time.Second},
@@ -104,7 +103,7 @@ func TestHookReturnsAFailureForGood(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.k.Fail("ADD net2", drivertest.Final("no free address"))
 		started := time.Now()
-		drivertest.WantError(t, w.RunPodSandbox(t.Context(), podNo(1)), "attaching pod default/web", "adding network default/blue as net2", "no free address")
+		drivertest.WantReason(t, w.RunPodSandbox(t.Context(), podNo(1)), reason.PluginFailed, "pod default/web", "network default/blue as net2", "no free address")
 		if took := time.Since(started); took > 0 {
 			t.Errorf("returned after %s", took)
 		}
@@ -112,13 +111,14 @@ func TestHookReturnsAFailureForGood(t *testing.T) {
 		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
 		for _, r := range w.store.All() {
 			if r.Refusal != "" {
-				t.Errorf("the gate is told although the sandbox fails: %s", r.Refusal)
+				t.Errorf("the gate refuses although the sandbox fails: %s", r.Refusal)
 			}
 		}
 	})
 }
 
-// What the budget does not cover goes on; the gate holds the containers.
+// TestSlowAttachGoesOnBehindTheGate checks that an attach goes on after the hook's budget while the
+// gate holds the containers.
 func TestSlowAttachGoesOnBehindTheGate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.k.Slow = func(ctx context.Context) error { time.Sleep(3 * time.Second); return ctx.Err() }
@@ -136,15 +136,15 @@ func TestSlowAttachGoesOnBehindTheGate(t *testing.T) {
 	})
 }
 
-// Code 11 is tried again, after all that the attempt has made was taken down: a
-// DEL for one network may release the addresses of all that the sandbox has.
-func TestTransientFailureIsTriedAgain(t *testing.T) {
+// TestTransientFailureIsRetried checks that code 11 is tried again, after everything was deleted
+// that the try has made: the DEL of one network may release the addresses of all.
+func TestTransientFailureIsRetried(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.k.Fail("ADD net2", tryLater)
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		drivertest.WantError(t, w.create(t, 1), "pod default/web", "no lease yet", "being tried again")
+		drivertest.WantReason(t, w.create(t, 1), reason.AttachRunning, "pod default/web", "no lease yet")
 		w.k.Fail("ADD net2", nil)
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
@@ -153,8 +153,8 @@ func TestTransientFailureIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A failure that comes after the hook is the gate's to tell, then
-// CreateContainer's; and that is where the next attempt begins.
+// TestFailureBehindTheGate checks that the gate reports a failure after the hook, then
+// CreateContainer, which attaches again.
 func TestFailureBehindTheGate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.k.Slow = func(context.Context) error { time.Sleep(2 * time.Second); return drivertest.Final("no such VLAN") }
@@ -164,14 +164,14 @@ func TestFailureBehindTheGate(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		for _, r := range w.store.All() {
-			drivertest.WantError(t, errors.New(r.Refusal), "no such VLAN")
+			drivertest.WantReasonIn(t, r.Refusal, reason.PluginFailed, "no such VLAN")
 		}
-		drivertest.WantError(t, w.create(t, 1), "pod default/web", "default/blue (net1)", "phase Prepared", "no such VLAN")
+		drivertest.WantReason(t, w.create(t, 1), reason.PluginFailed, "pod default/web", "default/blue (net1)", "phase Prepared", "no such VLAN")
 		synctest.Wait()
 		drivertest.Same(t, "phases right after", bothPrepared, w.phases())
 		w.k.Slow = nil
 		time.Sleep(2 * freshFailure)
-		drivertest.WantError(t, w.create(t, 1), "no such VLAN") // and begins anew
+		drivertest.WantReason(t, w.create(t, 1), reason.PluginFailed, "no such VLAN") // and attaches again
 		synctest.Wait()
 		drivertest.Same(t, "phases", bothAttached, w.phases())
 		if err := w.create(t, 1); err != nil {
@@ -180,8 +180,9 @@ func TestFailureBehindTheGate(t *testing.T) {
 	})
 }
 
-// Without success the attach ends before the gate does, and says why.
-func TestAttachIsBounded(t *testing.T) {
+// TestAttachIsLimited checks that an attach without success ends before the gate does, with the
+// reason.
+func TestAttachIsLimited(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.k.Fail("ADD net1", tryLater)
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
@@ -190,11 +191,12 @@ func TestAttachIsBounded(t *testing.T) {
 		time.Sleep(attach.AttachTime)
 		synctest.Wait()
 		drivertest.Same(t, "phases", bothPrepared, w.phases())
-		drivertest.WantError(t, errors.New(w.store.All()[0].Refusal), "no lease yet", "no success within 55s")
+		drivertest.WantReasonIn(t, w.store.All()[0].Refusal, reason.AttachTimeout, "no lease yet", "55s")
 	})
 }
 
-// The deletion of a pod ends its attach and releases its containers.
+// TestDeletionReleasesTheGate checks that the deletion of a pod ends its attach and fails its
+// containers.
 func TestDeletionReleasesTheGate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.k.Slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
@@ -202,30 +204,31 @@ func TestDeletionReleasesTheGate(t *testing.T) {
 			t.Fatal(err)
 		}
 		started := time.Now()
-		w.podGone(drivertest.Web)
+		w.jobs.podDeleted(drivertest.Web)
 		synctest.Wait()
 		drivertest.Same(t, "time to release", 0, time.Since(started))
 		drivertest.Same(t, "phases", bothPrepared, w.phases())
 		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
 		for _, r := range w.store.All() {
-			drivertest.Same(t, "refusal", "the pod is being deleted", r.Refusal)
+			drivertest.Same(t, "refusal", errPodDeleting.Error(), r.Refusal)
 		}
 	})
 }
 
-// An attached pod that is deleted costs no write.
+// TestDeletionOfAnAttachedPod checks that the deletion of an attached pod writes nothing.
 func TestDeletionOfAnAttachedPod(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		w.podGone(drivertest.Web)
+		w.jobs.podDeleted(drivertest.Web)
 		synctest.Wait()
 		drivertest.Same(t, "refusal", "", w.store.All()[0].Refusal)
 	})
 }
 
-// The runtime stops a sandbox whose attach goes on: it ends and is taken down.
+// TestStopEndsTheAttach checks that the stop of a sandbox ends its attach and deletes what it has
+// made.
 func TestStopEndsTheAttach(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.k.Slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
@@ -240,7 +243,7 @@ func TestStopEndsTheAttach(t *testing.T) {
 	})
 }
 
-// The pod's new sandbox takes over from the one before.
+// TestNewSandboxEndsTheAttachOfTheOld checks that a pod's new sandbox replaces the earlier one.
 func TestNewSandboxEndsTheAttachOfTheOld(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.k.Slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
@@ -257,11 +260,11 @@ func TestNewSandboxEndsTheAttachOfTheOld(t *testing.T) {
 	})
 }
 
-// The second guard, for a sandbox that no hook has seen: it refuses, and sees
-// to it that the next request succeeds.
-func TestCreateContainerBeginsWhatNobodyBegan(t *testing.T) {
+// TestCreateContainerAttachesWhatNoHookHasSeen checks that CreateContainer refuses, and attaches, so
+// that the next request succeeds.
+func TestCreateContainerAttachesWhatNoHookHasSeen(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		drivertest.WantError(t, w.create(t, 1), "pod default/web", "made without nadra's hook")
+		drivertest.WantReason(t, w.create(t, 1), reason.AttachNotBegun, "pod default/web")
 		synctest.Wait()
 		if err := w.create(t, 1); err != nil {
 			t.Error(err)
@@ -277,13 +280,13 @@ func TestBrokenDelIsDeferred(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.k.Fail("DEL net2", errors.New("daemon is down"))
-		drivertest.WantError(t, w.StopPodSandbox(t.Context(), podNo(1)), "daemon is down")
+		drivertest.WantReason(t, w.StopPodSandbox(t.Context(), podNo(1)), reason.DELUnfinished, "daemon is down")
 		w.k.End(drivertest.SandboxNo(1))
-		drivertest.WantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
-		drivertest.WantError(t, w.unprepare(t.Context(), "a-uid"), "daemon is down")
+		drivertest.WantReason(t, w.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELFailed, "daemon is down")
+		drivertest.WantReason(t, w.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELFailed, "daemon is down")
 		drivertest.Same(t, "pending DELs so far", 0, len(w.store.PendingDELs()))
 		time.Sleep(20 * time.Second)
-		if err := w.unprepare(t.Context(), "a-uid"); err != nil {
+		if err := w.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Errorf("the pod cannot go: %v", err)
 		}
 		drivertest.Same(t, "records", nil, w.store.All())
@@ -301,32 +304,30 @@ func TestBrokenDelIsDeferred(t *testing.T) {
 	})
 }
 
-// The driver stops in the middle: what runs is ended and taken down, and the
-// gate goes on holding the containers for the next driver.
+// TestStopOfTheDriver checks that an attach is ended and rolled back when the driver stops, while
+// the gate holds the containers for the next driver.
 func TestStopOfTheDriver(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.k.Slow = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
-		base, stop := context.WithCancelCause(t.Context())
-		w.jobs.base = base
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		stop(errDriverStop)
+		w.operations.Cancel(errDriverStop)
 		synctest.Wait()
 		drivertest.Same(t, "phases", bothPrepared, w.phases())
 		drivertest.Same(t, "refusal", "", w.store.All()[0].Refusal)
 	})
 }
 
-// A hook leaves to the gate what it may, and waits for pods that would not
-// survive a container that is refused.
-func TestWhoTheHookWaitsFor(t *testing.T) {
+// TestHookWait checks that the hook waits for pods that would not survive a refused container, and
+// leaves other pods to the gate.
+func TestHookWait(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		policy corev1.RestartPolicy
 		want   time.Duration
 	}{
-		{"a pod that is not known", "", time.Second},
+		{"an unknown pod", "", time.Second},
 		{"restartPolicy Never", corev1.RestartPolicyNever, time.Second},
 		{"restartPolicy OnFailure", corev1.RestartPolicyOnFailure, 0},
 		{"restartPolicy Always", corev1.RestartPolicyAlways, 0},
@@ -337,12 +338,13 @@ func TestWhoTheHookWaitsFor(t *testing.T) {
 			if tt.policy != "" {
 				watchingPods(t, d, tt.policy, podMeta(false))
 			}
-			h := &hooks{d: d, budget: func() time.Duration { return time.Second }}
-			if got := h.patience(drivertest.Web); got != tt.want {
+			h := newHooks(d, time.Second)
+			h.attachWait = 0
+			if got := h.hookWait(drivertest.Web); got != tt.want {
 				t.Errorf("waits for %s, want %s", got, tt.want)
 			}
-			d.cfg.DeviceMetadata = true // containers see what their file had when they were made
-			if got := h.patience(drivertest.Web); got != time.Second {
+			h.deviceMetadata = true // containers see what their file had when they were created
+			if got := h.hookWait(drivertest.Web); got != time.Second {
 				t.Errorf("with files about devices it waits for %s", got)
 			}
 		})

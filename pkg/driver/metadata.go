@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -9,54 +10,68 @@ import (
 	metadatav1beta1 "k8s.io/dynamic-resource-allocation/api/metadata/v1beta1"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 )
 
-// metadataOptions have the kubeletplugin helper put a file about each request's
-// devices into containers (KEP-5304).
-func (d *Driver) metadataOptions() []kubeletplugin.Option {
-	if !d.cfg.DeviceMetadata {
+// metadataOptions returns the options with which the kubeletplugin helper gives containers a
+// file about each request's devices (KEP-5304).
+func metadataOptions(cfg Config) []kubeletplugin.Option {
+	if !cfg.DeviceMetadata {
 		return nil
 	}
 	return []kubeletplugin.Option{
-		kubeletplugin.EnableDeviceMetadata(true, metadataVersions),
-		kubeletplugin.CDIDirectory(d.cfg.CDIDir),
+		kubeletplugin.EnableDeviceMetadata(true, []schema.GroupVersion{metadatav1beta1.SchemeGroupVersion}),
+		kubeletplugin.CDIDirectory(cfg.CDIDir),
 	}
 }
 
-var metadataVersions = []schema.GroupVersion{metadatav1beta1.SchemeGroupVersion}
+// metadataFiles describes devices to the kubelet and, if enabled, in the files of the
+// kubeletplugin helper.
+type metadataFiles struct {
+	enabled bool
+	store   *checkpoint.Store
+	// helper writes the files. The library makes it when the driver registers with the
+	// kubelet, which is before the first sandbox is attached.
+	helper atomic.Pointer[kubeletplugin.Helper]
+}
 
-// metadataOf is what a container is told of a record's device: by the names of
-// the device's attributes and, once it is attached, the interface.
-func metadataOf(r checkpoint.Record) *kubeletplugin.DeviceMetadata {
-	text := func(s string) resourceapi.DeviceAttribute {
-		return resourceapi.DeviceAttribute{StringValue: ptr.To(truncate.Text(s, maxAttribute))}
+// start makes the helper write the files, if they are enabled.
+func (m *metadataFiles) start(helper *kubeletplugin.Helper) {
+	if m.enabled {
+		m.helper.Store(helper)
 	}
-	out := &kubeletplugin.DeviceMetadata{Attributes: map[string]resourceapi.DeviceAttribute{}}
-	if h := r.Hardware; h != nil {
-		out.Attributes[attachment.AttributeDeviceID] = text(h.ID)
-		out.Attributes[attachment.AttributeResourceName] = text(h.ResourceName)
-		if h.PCIAddress != "" {
-			out.Attributes["resource.kubernetes.io/pciBusID"] = text(h.PCIAddress)
+}
+
+// kubeletDevices returns the devices of records for the kubelet.
+func (m *metadataFiles) kubeletDevices(records []checkpoint.Record) []kubeletplugin.Device {
+	out := make([]kubeletplugin.Device, len(records))
+	for i, r := range records {
+		out[i] = kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device}
+		if m.enabled {
+			out[i].Metadata = metadataOf(r)
+		}
+		if !failpoint.Off(failpoint.Gate) {
+			out[i].CDIDeviceIDs = cdi.DeviceIDs(r)
+		}
+		if r.ShareID != "" {
+			share := types.UID(r.ShareID)
+			out[i].ShareID = &share
 		}
 	}
-	if !r.DeviceOnly {
-		out.Attributes[attrNamespace] = text(r.Attachment.Network.Namespace)
-		out.Attributes[attrName] = text(r.Attachment.Network.Name)
-	}
-	out.NetworkData = claimstatus.NetworkData(r.Attachment.Interface, r.Result)
 	return out
 }
 
-// tellMetadata adds the interfaces to the files, before the pod's containers
-// are made. A file that cannot be written keeps no pod from its networks.
-func (d *Driver) tellMetadata(ctx context.Context, pod attachment.PodRef) {
-	if d.updateMetadata == nil {
+// update adds the interfaces of an attached pod to its files, before the pod's containers
+// are created. A file that cannot be written keeps no pod from its networks.
+func (m *metadataFiles) update(ctx context.Context, pod attachment.PodRef) {
+	helper := m.helper.Load()
+	if helper == nil {
 		return
 	}
 	type key struct {
@@ -64,13 +79,32 @@ func (d *Driver) tellMetadata(ctx context.Context, pod attachment.PodRef) {
 		request string
 	}
 	byRequest := map[key][]checkpoint.Record{}
-	for _, r := range checkpoint.Networks(d.store.ForPod(pod.UID)) {
+	for _, r := range checkpoint.Networks(m.store.ForPod(pod.UID)) {
 		k := key{r.Claim, r.Request}
 		byRequest[k] = append(byRequest[k], r)
 	}
 	for k, records := range byRequest {
-		if err := d.updateMetadata(ctx, k.claim.Namespace, k.claim.Name, types.UID(k.claim.UID), k.request, d.devicesOf(records)); err != nil {
-			klog.FromContext(ctx).Info("The file about a request's devices has no interface", "claim", klog.KRef(k.claim.Namespace, k.claim.Name), "request", k.request, "reason", err.Error())
+		if err := helper.UpdateRequestMetadata(ctx, k.claim.Namespace, k.claim.Name, types.UID(k.claim.UID), k.request, m.kubeletDevices(records)); err != nil {
+			klog.FromContext(ctx).Info("The file about a request's devices has no interface", "claim", klog.KRef(k.claim.Namespace, k.claim.Name), "request", k.request, "err", err)
 		}
 	}
+}
+
+// metadataOf describes a record's device for a container: by the device's attributes and,
+// once it is attached, the interface.
+func metadataOf(r checkpoint.Record) *kubeletplugin.DeviceMetadata {
+	out := &kubeletplugin.DeviceMetadata{Attributes: map[string]resourceapi.DeviceAttribute{}}
+	if h := r.Hardware; h != nil {
+		out.Attributes[attachment.AttributeDeviceID] = slicewriter.String(h.ID)
+		out.Attributes[attachment.AttributeResourceName] = slicewriter.String(h.ResourceName)
+		if h.PCIAddress != "" {
+			out.Attributes["resource.kubernetes.io/pciBusID"] = slicewriter.String(h.PCIAddress)
+		}
+	}
+	if !r.DeviceOnly {
+		out.Attributes[slicewriter.AttrNamespace] = slicewriter.String(r.Attachment.Network.Namespace)
+		out.Attributes[slicewriter.AttrName] = slicewriter.String(r.Attachment.Network.Name)
+	}
+	out.NetworkData = claimstatus.NetworkData(r.Attachment.Interface, r.Result)
+	return out
 }

@@ -29,7 +29,7 @@ func BenchmarkBesideMultus(b *testing.B) {
 	if namespace == "" {
 		b.Skip("make bench runs it in a node")
 	}
-	quietLog(b)
+	discardLog(b)
 	for _, c := range besideCases {
 		c.binDir = nodePlugins
 		b.Run(c.name, func(b *testing.B) { c.beside(b, namespace) })

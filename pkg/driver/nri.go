@@ -14,32 +14,40 @@ import (
 )
 
 const (
-	// nriIndex orders us among NRI plugins: late, so that others have spoken.
+	// nriIndex orders nadra among NRI plugins: late, after most others.
 	nriIndex = "90"
-	// reconnectMin and reconnectMax bound the pause before the next attempt to
-	// reach the runtime. Until it succeeds Prepare waits and no pod of ours starts.
+	// reconnectMin and reconnectMax limit the pause before the next try to connect to the
+	// runtime. Until it succeeds, Prepare waits and no pod with claims starts.
 	reconnectMin = 100 * time.Millisecond
 	reconnectMax = 5 * time.Second
-	// replyTime is kept from the runtime's request timeout for the answer.
-	// Beyond the timeout the runtime would drop us and start the pod without
-	// its networks: NRI fails open.
+	// replyTime is the part of the runtime's request timeout that is left for the answer.
+	// After the timeout the runtime would drop nadra and start the pod without its networks:
+	// NRI fails open.
 	replyTime = 100 * time.Millisecond
-	// minBudget is for a runtime with a request timeout that leaves nothing.
+	// minBudget is the budget if the runtime's request timeout leaves nothing.
 	minBudget = 50 * time.Millisecond
 )
 
-// runNRI keeps the connection to the runtime until ctx ends.
-func (d *Driver) runNRI(ctx context.Context) error {
+// nriClient connects the hooks to the container runtime.
+type nriClient struct {
+	hookParts
+	socket string
+	// attachWait and hookBudget are the settings of the same names.
+	attachWait, hookBudget time.Duration
+}
+
+// run connects to the runtime, and again after every lost connection, until ctx ends.
+func (c *nriClient) run(ctx context.Context) error {
 	pause := reconnectMin
 	for ctx.Err() == nil {
 		started := time.Now()
-		reason := d.serveNRI(ctx)
-		d.runtime.lost(reason)
+		err := c.serve(ctx)
+		c.runtime.lost(err)
 		if time.Since(started) > reconnectMax {
 			pause = reconnectMin
 		}
 		if ctx.Err() == nil {
-			klog.FromContext(ctx).Error(reason, "Lost the container runtime's NRI; pods with claims wait until it is back", "retryIn", pause)
+			klog.FromContext(ctx).Error(err, "Lost the container runtime's NRI; pods with claims wait until it is back", "retryAfter", pause)
 		}
 		select {
 		case <-ctx.Done():
@@ -50,14 +58,14 @@ func (d *Driver) runNRI(ctx context.Context) error {
 	return nil
 }
 
-// serveNRI serves one connection to the runtime.
-func (d *Driver) serveNRI(ctx context.Context) error {
-	h := &hooks{d: d, attachWait: d.cfg.AttachWait}
+// serve serves one connection to the runtime, and returns why it has ended.
+func (c *nriClient) serve(ctx context.Context) error {
+	h := &hooks{hookParts: c.hookParts, attachWait: c.attachWait}
 	m := &measuredHooks{hooks: h}
 	s, err := stub.New(m,
 		stub.WithPluginName("nadra"),
 		stub.WithPluginIdx(nriIndex),
-		stub.WithSocketPath(d.cfg.NRISocket),
+		stub.WithSocketPath(c.socket),
 		stub.WithLogger(nriLogger{klog.FromContext(ctx).WithName("nri")}),
 		stub.WithFailurePolicy(&nri.FailurePolicy{FailRequest: true, KeepConnected: true}),
 	)
@@ -65,17 +73,17 @@ func (d *Driver) serveNRI(ctx context.Context) error {
 		return fmt.Errorf("making the NRI stub: %w", err)
 	}
 	m.limit = s.RequestTimeout
-	h.budget = func() time.Duration { return hookBudget(d.cfg.HookBudget, s.RequestTimeout()) }
+	h.budget = func() time.Duration { return hookBudget(c.hookBudget, s.RequestTimeout()) }
 	stop := context.AfterFunc(ctx, s.Stop)
 	defer stop()
 	if err := s.Run(ctx); err != nil {
-		return fmt.Errorf("serving NRI on %s: %w", d.cfg.NRISocket, err)
+		return fmt.Errorf("serving NRI on %s: %w", c.socket, err)
 	}
 	return errors.New("the runtime closed the NRI connection")
 }
 
-// hookBudget is how long a hook may wait: what the operator allows, and less
-// than what the runtime does.
+// hookBudget returns how long a hook may wait: as long as the administrator allows, and less
+// than the runtime allows.
 func hookBudget(allowed, requestTimeout time.Duration) time.Duration {
 	return max(min(allowed, requestTimeout-attach.RollbackTime-replyTime), minBudget)
 }

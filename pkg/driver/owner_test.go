@@ -17,6 +17,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	k8stesting "k8s.io/client-go/testing"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -26,7 +27,7 @@ import (
 // byLabel is how nadra-node runs beside Multus.
 var byLabel = Ownership{Label: "nadra.dev/owner", Value: "nadra", Refuse: true, Exempt: []string{"kube-system/dns-*", "default/kept"}}
 
-// asking is a sandbox of a pod without a claim and with this annotation.
+// asking returns a sandbox of a pod without a claim and with this annotation.
 func asking(name, networks string) *nri.PodSandbox {
 	return &nri.PodSandbox{
 		Id: "s", Namespace: "default", Name: name, Uid: name + "-uid", Pid: 7,
@@ -52,16 +53,15 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 		{"a blank one", asking("a", " \n"), nil},
 		{"an empty list", asking("a", " [ ] "), nil},
 		{"one network", asking("a", "blue"), []string{
-			"pod default/a names network default/blue by annotation k8s.v1.cni.cncf.io/networks but has no claim",
-			"node node-1 is nadra's (by its label nadra.dev/owner=nadra)", "would run without them",
+			"pod default/a ", "network default/blue ", "k8s.v1.cni.cncf.io/networks", "node node-1 ", "nadra.dev/owner=nadra",
 			"delete it", "kubectl nadra convert", "nodes without the label", "--exempt-pods",
 		}},
-		{"two", asking("a", `[{"name":"blue"},{"name":"red","namespace":"prod"}]`), []string{"names networks default/blue and prod/red by"}},
-		{"many", asking("a", "n1,n2,n3,n4,n5"), []string{"names networks default/n1, default/n2, default/n3 and 2 more by"}},
-		{"broken", asking("a", `[{"name":"blue"`), []string{"pod default/a has no claim", "cannot be read", "node-1", "parsing annotation k8s.v1.cni.cncf.io/networks"}},
-		{"no such field", asking("a", `[{"name":"blue","mac":"x"}]`), []string{"cannot be read", "networks[0].mac"}},
+		{"two", asking("a", `[{"name":"blue"},{"name":"red","namespace":"prod"}]`), []string{"networks default/blue and prod/red "}},
+		{"many", asking("a", "n1,n2,n3,n4,n5"), []string{"networks default/n1, default/n2, default/n3 and 2 more "}},
+		{"broken", asking("a", `[{"name":"blue"`), []string{"pod default/a ", "node-1", "k8s.v1.cni.cncf.io/networks"}},
+		{"no such field", asking("a", `[{"name":"blue","mac":"x"}]`), []string{"networks[0].mac"}},
 		{"the host's network", with(asking("a", "blue"), func(p *nri.PodSandbox) { p.Linux = nil }), nil},
-		{"static", with(asking("etcd-node-1", "blue"), static), []string{"pod default/etcd-node-1", "A static pod cannot have claims", "DaemonSet", "--exempt-pods"}},
+		{"static", with(asking("etcd-node-1", "blue"), static), []string{"pod default/etcd-node-1 ", "static pod", "DaemonSet", "--exempt-pods"}},
 		{"exempt by name", asking("kept", "blue"), nil},
 		{"exempt by name, and broken", asking("kept", "["), nil},
 		{"longer than the name", asking("kept-2", "blue"), []string{"default/kept-2"}},
@@ -69,11 +69,13 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 		{"the pattern's name elsewhere", asking("dns-node-1", "blue"), []string{"default/dns-node-1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := (&owner{Ownership: byLabel, node: "node-1"}).judge(tt.pod, sandboxOf(tt.pod, nowhere))
+			err := (&owner{Ownership: byLabel, node: "node-1"}).checkUnclaimed(tt.pod, sandboxOf(tt.pod, nowhere))
 			if tt.says == nil && err != nil {
 				t.Error(err)
 			}
-			drivertest.WantError(t, err, tt.says...)
+			if tt.says != nil {
+				drivertest.WantReason(t, err, reason.NoClaim, tt.says...)
+			}
 			if err != nil && len(err.Error()) > events.MaxMessage*3/4 {
 				t.Errorf("the runtime and the kubelet add to %d bytes", len(err.Error()))
 			}
@@ -81,8 +83,8 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 	}
 }
 
-// Whose node it is and what the operator wants decide together; a pod with a
-// claim is never asked.
+// TestRefusalNeedsTheNode checks that the node's owner and the setting decide together,
+// and that a pod with a claim is never refused.
 func TestRefusalNeedsTheNode(t *testing.T) {
 	for _, tt := range []struct {
 		label, refuse, ours, refused bool
@@ -94,13 +96,12 @@ func TestRefusalNeedsTheNode(t *testing.T) {
 		{label: true, refuse: false, ours: true, refused: false},
 	} {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				o := Ownership{Refuse: tt.refuse}
-				if tt.label {
-					o.Label, o.Value = byLabel.Label, byLabel.Value
-				}
-				w.owner = newTestOwner(t, o)
-				w.owner.ours.Store(tt.ours)
+			o := Ownership{Refuse: tt.refuse}
+			if tt.label {
+				o.Label, o.Value = byLabel.Label, byLabel.Value
+			}
+			inWorldWith(t, setup{cfg: func(c *Config) { c.Ownership = o }}, blueConf, func(t *testing.T, w *world) {
+				w.owner.labelled.Store(tt.ours)
 				err := w.RunPodSandbox(t.Context(), asking("a", "blue"))
 				if refused := err != nil; refused != tt.refused {
 					t.Errorf("refused: %v", err)
@@ -109,13 +110,13 @@ func TestRefusalNeedsTheNode(t *testing.T) {
 				if tt.refused {
 					events = 1
 					if !tt.label {
-						drivertest.WantError(t, err, "is nadra's (as all nodes are)")
+						drivertest.WantReason(t, err, reason.NoClaim, "node node-1", "as all nodes are")
 					}
 				}
 				got := eventsOf(t, w.Driver)
 				drivertest.Same(t, "events", events, len(got))
 				if tt.refused {
-					drivertest.WantError(t, errors.New(got[0]), "Warning FailedNoClaim pod default/a names network default/blue")
+					drivertest.WantReasonIn(t, got[0], reason.NoClaim, "Warning FailedNoClaim ", "pod default/a ", "network default/blue")
 				}
 				claimed := podNo(1)
 				claimed.Annotations = map[string]string{attachment.NetworksAnnotation: "blue,blue"}
@@ -128,11 +129,11 @@ func TestRefusalNeedsTheNode(t *testing.T) {
 	}
 }
 
-// What runs when the driver connects is not judged, and neither are containers.
-func TestRunningPodsAreNotJudged(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.owner = newTestOwner(t, byLabel)
-		w.owner.ours.Store(true)
+// TestRunningPodsAreNotRefused checks that sandboxes which run when the driver connects
+// are not refused, and neither are containers.
+func TestRunningPodsAreNotRefused(t *testing.T) {
+	inWorldWith(t, setup{cfg: func(c *Config) { c.Ownership = byLabel }}, blueConf, func(t *testing.T, w *world) {
+		w.owner.labelled.Store(true)
 		pod := asking("a", "blue")
 		if _, err := w.Synchronize(t.Context(), []*nri.PodSandbox{pod}, nil); err != nil {
 			t.Error(err)
@@ -148,15 +149,6 @@ func TestRunningPodsAreNotJudged(t *testing.T) {
 		drivertest.Same(t, "plugins", 0, len(w.k.Calls))
 		drivertest.Same(t, "events", 0, len(eventsOf(t, w.Driver)))
 	})
-}
-
-func newTestOwner(t *testing.T, o Ownership, nodes ...runtime.Object) *owner {
-	t.Helper()
-	w, err := newOwner(nodeClient(t, nodes...), "node-1", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
 }
 
 func nodeClient(t *testing.T, nodes ...runtime.Object) *metadatafake.FakeMetadataClient {
@@ -175,48 +167,8 @@ func nodeMeta(name string, labels map[string]string) *metav1.PartialObjectMetada
 	}
 }
 
-// The publisher follows the owner: everything, nothing, and Prepare sees the
-// networks all the time. Plugins are asked by STATUS only where it matters.
-func TestPublishFollowsTheOwner(t *testing.T) {
-	b := newBench(t)
-	asked := make(chan struct{}) // a plugin answers when the test has heard of it
-	b.health = newHealth(&background{base: t.Context()}, func(ctx context.Context, _ json.RawMessage) error {
-		select {
-		case asked <- struct{}{}:
-		case <-ctx.Done():
-		}
-		return ctx.Err()
-	})
-	o := newTestOwner(t, byLabel)
-	b.offers = o.offers
-	_ = b.nads.Add(nad("red", redConf))
-	_ = b.nads.Add(nad("new", `{"cniVersion":"1.1.0","type":"bridge"}`))
-	b.sync(t)
-	select {
-	case <-asked:
-		t.Error("a plugin is asked on a node that is not ours")
-	default:
-	}
-	drivertest.Same(t, "publications", [][]string{{}}, b.calls)
-	if _, err := b.networks.usable(attachment.NetworkRef{Namespace: "default", Name: "red"}); err != nil {
-		t.Errorf("what is allocated cannot be prepared: %v", err)
-	}
-	o.ours.Store(true)
-	b.sync(t)
-	<-asked
-	for len(b.calls) < 3 { // the answer is noted some time later
-		b.sync(t)
-	}
-	o.ours.Store(false)
-	b.sync(t)
-	b.sync(t)
-	if last := b.calls[len(b.calls)-1]; len(last) > 0 || len(b.calls) != 4 {
-		t.Errorf("publications %v", b.calls)
-	}
-	drivertest.Same(t, "with both", []string{"default-new", "default-red"}, b.calls[2])
-}
-
-// A label that comes and goes is told; what a driver finds at its start is not.
+// TestOwnerFollowsItsNode checks that a changed label is reported, and that what a driver
+// finds when it is started is not.
 func TestOwnerFollowsItsNode(t *testing.T) {
 	mine := map[string]string{"nadra.dev/owner": "nadra"}
 	for _, tt := range []struct {
@@ -234,10 +186,8 @@ func TestOwnerFollowsItsNode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			changes := make(chan [2]bool, 10)
-			w.changed = func(ours, told bool) { changes <- [2]bool{ours, told} }
-			run(t, w)
-			drivertest.Same(t, "at the start", tt.ours, w.mine())
+			changes := run(t, w)
+			drivertest.Same(t, "at the start", tt.ours, w.owned())
 			if tt.ours {
 				drivertest.Same(t, "found", [2]bool{true, false}, <-changes)
 			}
@@ -259,18 +209,24 @@ func TestOwnerFollowsItsNode(t *testing.T) {
 	}
 }
 
-// run begins the watch and ends it with the test.
-func run(t *testing.T, w *owner) {
+// run starts the watch, ends it with the test, and returns a channel that receives the changes.
+func run(t *testing.T, w *owner) chan [2]bool {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	w.begin(ctx, func(watch func() error) { go func() { done <- watch() }() })
+	done, changes := make(chan error, 1), make(chan [2]bool, 10)
+	err := w.start(ctx, func(watch func() error) { go func() { done <- watch() }() }, func(_ context.Context, owned, report bool) {
+		changes <- [2]bool{owned, report}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+	return changes
 }
 
 func patchNode(t *testing.T, client *metadatafake.FakeMetadataClient, labels map[string]string) {
@@ -284,8 +240,8 @@ func patchNode(t *testing.T, client *metadatafake.FakeMetadataClient, labels map
 	}
 }
 
-// Without a look at its Node the driver begins all the same, and takes the node
-// for another's until it can be read.
+// TestOwnerOfAnUnreadableNode checks that the driver starts if it cannot read its Node,
+// which counts as not nadra's until it can be read.
 func TestOwnerOfAnUnreadableNode(t *testing.T) {
 	client := nodeClient(t, nodeMeta("node-1", map[string]string{"nadra.dev/owner": "nadra"}))
 	var allowed atomic.Bool
@@ -297,20 +253,18 @@ func TestOwnerOfAnUnreadableNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wait = 50 * time.Millisecond
-	changes := make(chan [2]bool, 1)
-	w.changed = func(ours, told bool) { changes <- [2]bool{ours, told} }
 	started := time.Now()
-	run(t, w)
+	changes := run(t, w)
 	if took := time.Since(started); took < w.wait {
 		t.Errorf("waited for %s", took)
 	}
-	drivertest.Same(t, "ours", false, w.mine())
+	drivertest.Same(t, "ours", false, w.owned())
 	allowed.Store(true)
 	drivertest.Same(t, "ours, once it can be read", [2]bool{true, false}, <-changes)
 }
 
-// A driver over real sockets: the label's way to the slices, with a pod that
-// runs through both switches.
+// TestLabelComesAndGoes checks over real sockets that the slices follow the label while a
+// pod runs.
 func TestLabelComesAndGoes(t *testing.T) {
 	c := claim("a", "blue")
 	var client *metadatafake.FakeMetadataClient
@@ -330,7 +284,7 @@ func TestLabelComesAndGoes(t *testing.T) {
 	n.publishes(t)
 	patchNode(t, client, map[string]string{"nadra.dev/owner": "nadra"})
 	n.publishes(t, "default-blue")
-	drivertest.WantError(t, n.runSandbox(t, with(asking("next", "blue"), func(p *nri.PodSandbox) { p.Id = "s2" })), "pod default/next", "has no claim")
+	drivertest.WantReasonIn(t, fmt.Sprint(n.runSandbox(t, with(asking("next", "blue"), func(p *nri.PodSandbox) { p.Id = "s2" }))), reason.NoClaim, "pod default/next")
 	patchNode(t, client, nil)
 	n.publishes(t)
 	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(n.store))

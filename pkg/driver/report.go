@@ -8,8 +8,10 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -17,31 +19,39 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 )
 
-// reportPrepareFailure puts the error on the claim's devices and on the pod.
-func (d *Driver) reportPrepareFailure(claim *resourceapi.ResourceClaim, err error) {
-	d.claimStatus.Set(refOf(claim), claimstatus.PrepareFailed(claim, d.cfg.DriverName, err))
+// reporter reports on claims' status and by events. It only queues.
+type reporter struct {
+	cfg         Config
+	store       *checkpoint.Store
+	events      *events.Recorder
+	claimStatus *claimstatus.Writer
+	metrics     *metrics.Node
+}
+
+// prepareFailed puts the error on the claim's devices and on the pod.
+func (r *reporter) prepareFailed(claim *resourceapi.ResourceClaim, err error) {
+	r.claimStatus.Set(refOf(claim), claimstatus.PrepareFailed(claim, r.cfg.DriverName, err))
 	for _, consumer := range claim.Status.ReservedFor {
-		d.events.Pod(consumerOf(claim, consumer), corev1.EventTypeWarning, events.FailedPrepareNetwork, err.Error())
+		r.events.Pod(consumerOf(claim, consumer), corev1.EventTypeWarning, events.FailedPrepareNetwork, err.Error())
 	}
 }
 
-// reportAttach tells that a sandbox is attached: on every claim and as events. It
-// only queues. The pod's network-status, which containers wait for, comes first:
-// see runJob.
-func (d *Driver) reportAttach(sandbox attachment.Sandbox) {
-	records := d.store.ForPod(sandbox.Pod.UID)
+// attached reports that a sandbox is attached: on every claim and by events.
+func (r *reporter) attached(sandbox attachment.Sandbox) {
+	records := r.store.ForPod(sandbox.Pod.UID)
 	for claim, devices := range claimstatus.ByClaim(records, claimstatus.Attached) {
-		d.claimStatus.Set(claim, devices)
+		r.claimStatus.Set(claim, devices)
 	}
-	for _, r := range checkpoint.Networks(records) {
-		d.events.Pod(sandbox.Pod, corev1.EventTypeNormal, events.AddedInterface, addedMessage(r))
+	for _, record := range checkpoint.Networks(records) {
+		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, events.AddedInterface, addedMessage(record))
 	}
 }
 
-// addedMessage returns the text of the AddedInterface event in Multus' words.
+// addedMessage returns the text of the AddedInterface event, which is Multus'.
 func addedMessage(r checkpoint.Record) string {
 	var result types100.Result
 	_ = json.Unmarshal(r.Result, &result) // a result without addresses has the same text
@@ -52,63 +62,90 @@ func addedMessage(r checkpoint.Record) string {
 	return fmt.Sprintf("Add %s %v from %s", r.Attachment.Interface, ips, r.Attachment.Network)
 }
 
-// reportTrouble tells why a sandbox is not attached, for good or for now.
-func (d *Driver) reportTrouble(sandbox attachment.Sandbox, err error) {
-	failed := func(r checkpoint.Record) claimstatus.Device { return claimstatus.AttachFailed(r, err) }
-	for claim, devices := range claimstatus.ByClaim(d.store.ForPod(sandbox.Pod.UID), failed) {
-		d.claimStatus.Set(claim, devices)
+// attachFailed reports why a sandbox is not attached, finally or until the next try.
+func (r *reporter) attachFailed(sandbox attachment.Sandbox, err error) {
+	failed := func(record checkpoint.Record) claimstatus.Device { return claimstatus.AttachFailed(record, err) }
+	for claim, devices := range claimstatus.ByClaim(r.store.ForPod(sandbox.Pod.UID), failed) {
+		r.claimStatus.Set(claim, devices)
 	}
-	d.events.Pod(sandbox.Pod, corev1.EventTypeWarning, events.FailedAttachNetwork, err.Error())
+	r.events.Pod(sandbox.Pod, corev1.EventTypeWarning, events.FailedAttachNetwork, err.Error())
 }
 
-// reportSlow tells that a sandbox is still being attached. A failed attempt
-// has its own event.
-func (d *Driver) reportSlow(ctx context.Context, j *job) {
+// attachSlow reports that a sandbox is still being attached. A failed try has its own event.
+func (r *reporter) attachSlow(ctx context.Context, j *job) {
 	if !j.unfailed() {
 		return
 	}
-	d.events.Pod(j.sandbox.Pod, corev1.EventTypeNormal, events.AttachingNetwork,
+	r.events.Pod(j.sandbox.Pod, corev1.EventTypeNormal, events.AttachingNetwork,
 		reason.AttachRunning.Text("attaching the networks takes longer than "+slowAttach.String()+"; the containers are held until it is done"))
 	klog.FromContext(ctx).Info("Attaching takes long; the gate holds the containers", "sandbox", j.sandbox.ID)
 }
 
-// delDeferred schedules the retries of a DEL that the pod no longer waits for, and reports
-// it on the pod.
-func (d *Driver) delDeferred(r checkpoint.Record, cause error) {
-	d.retrier.Add(r)
-	d.events.Pod(r.Pod, corev1.EventTypeWarning, events.FailedReleaseNetwork, fmt.Sprintf(
-		"%v; what the plugin keeps for sandbox %.12s, such as addresses, stays taken until nadra's retries succeed", cause, r.Sandbox.ID))
+// delDeferred reports a DEL that the pod no longer waits for.
+func (r *reporter) delDeferred(record checkpoint.Record, cause error) {
+	r.events.Pod(record.Pod, corev1.EventTypeWarning, events.FailedReleaseNetwork, fmt.Sprintf(
+		"%v; what the plugin keeps for sandbox %.12s, such as addresses, stays taken until nadra's retries succeed", cause, record.Sandbox.ID))
 }
 
-// reportDamage tells of a file of the driver's state that could not be read.
-func (d *Driver) reportDamage(ctx context.Context, damaged checkpoint.Damaged) {
+// stateDamaged reports a file of the driver's state that could not be read.
+func (r *reporter) stateDamaged(ctx context.Context, damaged checkpoint.Damaged) {
 	klog.FromContext(ctx).Error(damaged.Err, "A file of the state could not be read and was put aside", "name", damaged.Name, "file", damaged.Path)
-	d.events.Node(corev1.EventTypeWarning, events.NetworkStateDamaged, truncate.Text(fmt.Sprintf(
+	r.events.Node(corev1.EventTypeWarning, events.NetworkStateDamaged, truncate.Text(fmt.Sprintf(
 		"the state of claim %s could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err), events.MaxMessage))
 }
 
-// repairStatus has written what an earlier driver attached and did not live to
-// tell.
-func (d *Driver) repairStatus(sandbox attachment.Sandbox) {
-	records := d.store.ForPod(sandbox.Pod.UID)
-	d.networkStatus.Repair(sandbox, records)
-	for claim, devices := range claimstatus.ByClaim(records, claimstatus.AttachedBefore) {
-		d.claimStatus.Repair(claim, devices)
-	}
-}
-
-// reportStatusLate tells that the pod's network-status is late. It is an event of
-// its own: nothing else shows on a pod whose networks are attached.
-func (d *Driver) reportStatusLate(pod attachment.PodRef, err error) {
-	d.metrics.NetworkStatusLate()
+// networkStatusLate reports that the pod's network-status is late. Nothing else shows this on
+// a pod whose networks are attached.
+func (r *reporter) networkStatusLate(pod attachment.PodRef, err error) {
+	r.metrics.NetworkStatusLate()
 	waiting := "the containers wait for it"
-	if !d.cfg.NetworkStatusWait {
+	if !r.cfg.NetworkStatusWait {
 		waiting = "the containers do not wait for it (--network-status-wait=false)"
 	}
 	why := "the API server has not answered"
 	if err != nil {
 		why = err.Error()
 	}
-	d.events.Pod(pod, corev1.EventTypeWarning, events.NetworkStatusLate, reason.StatusNotStored.Text(fmt.Sprintf(
-		"the networks are attached, but network-status is not stored after %s, and %s: %s; nadra goes on trying", networkstatus.Late, waiting, why)))
+	r.events.Pod(pod, corev1.EventTypeWarning, events.NetworkStatusLate, reason.StatusNotStored.Text(fmt.Sprintf(
+		"the networks are attached, but network-status is not stored after %s, and %s: %s; nadra tries again", networkstatus.Late, waiting, why)))
+}
+
+// networkHealth reports that this node withholds a network because of its plugins' answer to
+// STATUS, or offers it again (nil).
+func (r *reporter) networkHealth(ctx context.Context, network attachment.NetworkRef, uid types.UID, why error) {
+	if why == nil {
+		klog.FromContext(ctx).Info("Network is offered again: its plugins are healthy", "network", network)
+		r.events.Network(network, uid, corev1.EventTypeNormal, events.NetworkAvailable, fmt.Sprintf(
+			"node %s offers the network again: its plugins answer STATUS without an error", r.cfg.NodeName))
+		return
+	}
+	klog.FromContext(ctx).Info("Network is withdrawn from this node: a plugin answers STATUS with an error", "network", network, "reason", cniresult.Message(why))
+	r.events.Network(network, uid, corev1.EventTypeWarning, events.NetworkUnavailable, truncate.Text(reason.PluginUnhealthy.Text(fmt.Sprintf(
+		"node %s does not offer the network to new pods: %s; pods that have it keep it; STATUS is asked every %s, and the network is offered again when it succeeds",
+		r.cfg.NodeName, truncate.Text(cniresult.Message(why), events.MaxMessage/2), publish.StatusRetry)), events.MaxMessage))
+}
+
+// poolProblem reports a problem with the definition of a resource pool, or that it is over.
+func (r *reporter) poolProblem(ctx context.Context, problem string, exists bool) {
+	logger := klog.FromContext(ctx)
+	if !exists {
+		logger.Info("A problem with a resource pool is over", "reason", problem)
+		r.events.Node(corev1.EventTypeNormal, events.ResourcePoolServed, truncate.Text("no longer so: "+problem, events.MaxMessage))
+		return
+	}
+	logger.Info("A resource pool is not served as it is defined", "reason", problem)
+	r.events.Node(corev1.EventTypeWarning, events.ResourcePoolRefused, truncate.Text(problem, events.MaxMessage))
+}
+
+// ownerChanged reports that the node's label has changed.
+func (r *reporter) ownerChanged(ctx context.Context, o Ownership, owned bool) {
+	label := o.Label + "=" + o.Value
+	eventReason, message := events.NetworksReleased, fmt.Sprintf(
+		"label %s is gone: nadra withdraws its devices from this node; pods that have networks of nadra keep them until they end", label)
+	if owned {
+		eventReason, message = events.NetworksOwned, fmt.Sprintf(
+			"label %s is here: nadra publishes its devices on this node; pods that run are not touched", label)
+	}
+	klog.FromContext(ctx).Info("The owner of this node's networks has changed", "label", label, "owned", owned)
+	r.events.Node(corev1.EventTypeNormal, eventReason, message)
 }

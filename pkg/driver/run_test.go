@@ -25,6 +25,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
@@ -41,7 +42,7 @@ type node struct {
 	stop func() error
 }
 
-// webWith is pod web, whose container references the claim.
+// webWith returns pod web, whose container references the claim.
 func webWith(claim *resourceapi.ResourceClaim) *corev1.Pod {
 	pod, _ := objects()
 	pod.Spec = corev1.PodSpec{
@@ -98,13 +99,15 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 		change(&cfg, &clients)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	n.Driver, err = New(ctx, cfg, clients)
+	env, err := openEnvironment(ctx, cfg, clients)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, k := newAttacher(t)
-	n.k, n.cache = k, k
-	n.attacher.Plugins, n.attacher.Netns, n.publisher.missing = k, k, k.Missing
+	n.k = drivertest.NewKernel()
+	env.plugins, env.netns = n.k, n.k
+	if n.Driver, err = wire(ctx, cfg, clients, env); err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
 	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "net.nadra.dev", "dra.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -184,20 +187,19 @@ func become(t *testing.T, holds func() error) {
 func (n *node) publishes(t *testing.T, want ...string) {
 	t.Helper()
 	become(t, func() error {
-		n.publisher.mu.Lock()
-		defer n.publisher.mu.Unlock()
+		published := n.networks.Published()
 		var got []string
-		for _, d := range devicesOf(n.publisher.published) {
-			got = append(got, d.Name[:strings.LastIndex(d.Name, "-")])
+		for _, name := range published {
+			got = append(got, name[:strings.LastIndex(name, "-")])
 		}
-		if n.publisher.published == nil || !slices.Equal(got, want) {
+		if published == nil || !slices.Equal(got, want) {
 			return fmt.Errorf("published %q, want %q", got, want)
 		}
 		return nil
 	})
 }
 
-// The successor of a driver that is slow to end waits for it.
+// TestOneDriverAtATime checks that a driver waits for the end of the one before.
 func TestOneDriverAtATime(t *testing.T) {
 	dir := t.TempDir()
 	release, err := lockState(t.Context(), dir)
@@ -231,8 +233,8 @@ func (n *node) runSandbox(t *testing.T, pod *nri.PodSandbox) error {
 	return n.runtime.RunPodSandbox(t.Context(), &nri.RunPodSandboxRequest{Pod: pod})
 }
 
-// A pod's whole life over real sockets; then the driver stops and leaves no
-// goroutine behind.
+// TestRunAndStop runs a pod's whole life over real sockets. Then the driver stops and
+// leaves no goroutine behind.
 func TestRunAndStop(t *testing.T) {
 	here := goleak.IgnoreCurrent()
 	c := claim("a", "blue")
@@ -246,8 +248,8 @@ func TestRunAndStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := n.runtime.CreateContainer(t.Context(), &nri.CreateContainerRequest{Pod: podNo(2), Container: &nri.Container{Id: "d"}})
-	drivertest.WantError(t, err, "pod default/web is not attached to network default/blue (net1) in sandbox sandbox-2")
-	n.jobs.group.Wait()
+	drivertest.WantError(t, err, "["+string(reason.AttachNotBegun)+"]", "pod default/web ", "default/blue (net1)", "sandbox sandbox-2")
+	n.operations.Wait()
 	if err := n.runtime.StopPodSandbox(t.Context(), &nri.StopPodSandboxRequest{Pod: podNo(2)}); err != nil {
 		t.Fatal(err)
 	}
@@ -261,8 +263,8 @@ func TestRunAndStop(t *testing.T) {
 	goleak.VerifyNone(t, here, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-// The driver stops while a plugin runs: it gets a moment, is ended, and what it
-// has begun is taken down.
+// TestStopWhilePluginsRun stops a driver while a plugin runs: the plugin has some time, is
+// ended, and what it has begun is rolled back.
 func TestStopWhilePluginsRun(t *testing.T) {
 	here := goleak.IgnoreCurrent()
 	c := claim("a", "blue")

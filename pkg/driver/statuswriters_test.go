@@ -23,6 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
@@ -35,31 +36,19 @@ func written(t *testing.T, d *Driver, ok func() error) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
-	writers.Go(func() { d.networkStatus.Run(ctx) })
+	writers.Go(func() { d.networkStatus.Run(ctx, d.jobs.attachAgain) })
 	writers.Go(func() { d.claimStatus.Run(ctx) })
 	defer writers.Wait()
 	defer end()
 	become(t, ok)
 }
 
-func objects() (*corev1.Pod, *resourceapi.ResourceClaim) {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-uid"}},
-		&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "c-uid"}}
-}
-
 var claimRef = attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}
 
-// writing is a driver whose writers talk to kube.
+// writing returns a driver whose writers write to kube.
 func writing(t *testing.T, kube *fake.Clientset) *Driver {
 	t.Helper()
-	d := newDriver(t)
-	writeTo(d, kube)
-	return d
-}
-
-// writeTo has a driver's writers talk to kube.
-func writeTo(d *Driver, kube *fake.Clientset) {
-	d.claimStatus, d.networkStatus.Kube = claimstatus.NewWriter(kube, d.cfg.DriverName), kube
+	return newDriverWith(t, setup{clients: func(c *Clients) { c.Kube, c.NetworkStatus = kube, kube }})
 }
 
 func statusOf(t *testing.T, kube *fake.Clientset) string {
@@ -109,7 +98,7 @@ func TestStatusIsWritten(t *testing.T) {
 	})
 }
 
-// Objects that are gone are no reason to try for ever.
+// TestStatusOfGoneObjectsIsDropped checks that the status of deleted objects is not retried.
 func TestStatusOfGoneObjectsIsDropped(t *testing.T) {
 	kube := fake.NewClientset()
 	kube.PrependReactor("patch", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -126,22 +115,22 @@ func TestStatusOfGoneObjectsIsDropped(t *testing.T) {
 	})
 }
 
-// An earlier driver attached and did not live to tell: a missing status is
-// written, and one that is there keeps the time at which it became so.
+// TestStatusIsRepaired checks that the status of attachments which an earlier driver did not report
+// is written, and that an existing one keeps its transition time.
 func TestStatusIsRepaired(t *testing.T) {
 	pod, c := objects()
-	told := c.DeepCopy()
-	told.Name, told.UID = "told", "told-uid"
+	stored := c.DeepCopy()
+	stored.Name, stored.UID = "stored", "stored-uid"
 	record := drivertest.Attached("net1", drivertest.BridgeResult)
 	long := metav1.NewTime(time.Unix(1000, 0))
-	told.Status.Devices = []resourceapi.AllocatedDeviceStatus{{
+	stored.Status.Devices = []resourceapi.AllocatedDeviceStatus{{
 		Driver: "net.nadra.dev", Pool: record.Pool, Device: record.Device, ShareID: ptr.To(record.ShareID),
 		Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Attached", Message: claimstatus.Attached(record).Message, LastTransitionTime: long}},
 	}}
-	kube := fake.NewClientset(pod, c, told)
+	kube := fake.NewClientset(pod, c, stored)
 	d := writing(t, kube)
 	d.claimStatus.Repair(claimRef, []claimstatus.Device{claimstatus.AttachedBefore(record)})
-	d.claimStatus.Repair(attachment.ClaimRef{Namespace: "default", Name: "told", UID: "told-uid"}, []claimstatus.Device{claimstatus.AttachedBefore(record)})
+	d.claimStatus.Repair(attachment.ClaimRef{Namespace: "default", Name: "stored", UID: "stored-uid"}, []claimstatus.Device{claimstatus.AttachedBefore(record)})
 	d.networkStatus.Repair(drivertest.SandboxNo(1), []checkpoint.Record{record})
 	written(t, d, func() error {
 		if got := reportedDevices(t, kube, "c"); len(got) != 1 {
@@ -152,31 +141,26 @@ func TestStatusIsRepaired(t *testing.T) {
 		}
 		return nil
 	})
-	if at := reportedDevices(t, kube, "told")[0].Conditions[0].LastTransitionTime; !at.Equal(&long) {
+	if at := reportedDevices(t, kube, "stored")[0].Conditions[0].LastTransitionTime; !at.Equal(&long) {
 		t.Errorf("the status that was there is written again, at %s", at)
 	}
 }
 
-// statusWorld runs a test in a world whose pod is attached and whose network-status is
-// not stored. write makes the API server store it, or answer with an error.
+// statusWorld runs a test in a world whose pod is attached and whose network-status is not stored.
+// write makes the API server store it, or answer with an error.
 func statusWorld(t *testing.T, restart corev1.RestartPolicy, test func(t *testing.T, w *world, write func(error))) {
 	t.Helper()
 	statusWorldOf(t, restart, blueConf, test)
 }
 
-// statusWorldOf is statusWorld with networks of that configuration.
+// statusWorldOf runs a test as statusWorld does, with networks of that configuration.
 func statusWorldOf(t *testing.T, restart corev1.RestartPolicy, conf string, test func(t *testing.T, w *world, write func(error))) {
 	t.Helper()
-	inWorldOf(t, conf, func(t *testing.T, w *world) {
+	inWorldWith(t, setup{}, conf, func(t *testing.T, w *world) {
 		w.attacher.StatusWait = true
-		watch, err := newPodWatch(fake.NewClientset(), "node-1", w.podGone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.watch = watch
 		pod := &knownPod{restart: restart}
 		pod.Namespace, pod.Name, pod.UID = drivertest.Web.Namespace, drivertest.Web.Name, types.UID(drivertest.Web.UID)
-		if err := watch.informer.GetStore().Add(pod); err != nil {
+		if err := w.watch.informer.GetStore().Add(pod); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
@@ -192,7 +176,7 @@ func statusWorldOf(t *testing.T, restart corev1.RestartPolicy, conf string, test
 		ctx, end := context.WithCancel(t.Context())
 		start := sync.OnceFunc(func() {
 			w.networkStatus.Kube = kube
-			writer.Go(func() { w.networkStatus.Run(ctx) })
+			writer.Go(func() { w.networkStatus.Run(ctx, w.jobs.attachAgain) })
 		})
 		write := func(err error) {
 			start()
@@ -206,8 +190,8 @@ func statusWorldOf(t *testing.T, restart corev1.RestartPolicy, conf string, test
 	})
 }
 
-// The gate holds a container while the status is on its way, and the kubelet is
-// told to come again when it is late.
+// TestContainersWaitForNetworkStatus checks that the gate holds a container while the status is being
+// written, and that the kubelet gets an error, and asks again, when it is late.
 func TestContainersWaitForNetworkStatus(t *testing.T) {
 	statusWorld(t, corev1.RestartPolicyAlways, func(t *testing.T, w *world, write func(error)) {
 		if err := w.create(t, 1); err != nil {
@@ -216,7 +200,7 @@ func TestContainersWaitForNetworkStatus(t *testing.T) {
 		drivertest.Same(t, "held by the gate", true, held(w.store.All()))
 		write(errors.New("etcd has no leader"))
 		time.Sleep(networkstatus.Late)
-		drivertest.WantError(t, w.create(t, 1), "pod default/web has its networks", "has not stored its network-status for 2s", "etcd has no leader")
+		drivertest.WantReason(t, w.create(t, 1), reason.StatusNotStored, "pod default/web", " 2s", "etcd has no leader")
 		write(nil) // too late: the pod is attached again
 		write(nil)
 		if err := w.create(t, 1); err != nil {
@@ -226,12 +210,12 @@ func TestContainersWaitForNetworkStatus(t *testing.T) {
 	})
 }
 
-// The gate's refusal would be the end of a pod that starts no container again: it
-// is given the hook's time, and the kubelet asks again after that.
+// TestNeverPodsWaitForNetworkStatusBeforeTheGate checks pods that restart no container: the gate's
+// refusal would be final, so they wait in the hook, and the kubelet asks again after that.
 func TestNeverPodsWaitForNetworkStatusBeforeTheGate(t *testing.T) {
 	statusWorld(t, corev1.RestartPolicyNever, func(t *testing.T, w *world, write func(error)) {
 		begun := time.Now()
-		drivertest.WantError(t, w.create(t, 1), "has not stored its network-status")
+		drivertest.WantReason(t, w.create(t, 1), reason.StatusNotStored)
 		drivertest.Same(t, "waited", w.budget(), time.Since(begun))
 		go func() {
 			time.Sleep(w.budget() / 2)
@@ -243,22 +227,22 @@ func TestNeverPodsWaitForNetworkStatusBeforeTheGate(t *testing.T) {
 	})
 }
 
-// A deleted pod's containers are let go at once, with an error, although its
-// networks are attached: the kubelet would wait with them.
+// TestDeletedPodsDoNotWaitForNetworkStatus checks that the containers of a deleted pod fail at once,
+// although its networks are attached: the kubelet would wait with them.
 func TestDeletedPodsDoNotWaitForNetworkStatus(t *testing.T) {
 	statusWorld(t, corev1.RestartPolicyAlways, func(t *testing.T, w *world, _ func(error)) {
-		w.podGone(drivertest.Web)
+		w.jobs.podDeleted(drivertest.Web)
 		synctest.Wait()
 		for _, r := range w.store.All() {
-			drivertest.Same(t, "refusal", errPodGoing.Error(), r.Refusal)
+			drivertest.Same(t, "refusal", errPodDeleting.Error(), r.Refusal)
 		}
 	})
 }
 
-// A status that could not be stored for longer than an IPAM plugin's reconciler
-// waits is not believed: the pod is attached again before a container starts. One
-// that was only slow, or failed for a moment, is.
-func TestStaleNetworkStatusIsNotBelieved(t *testing.T) {
+// TestStaleNetworkStatus checks that a pod is attached again before a container starts if its status
+// could not be stored for longer than an IPAM plugin's reconciler waits. A status that was only slow,
+// or failed for a moment, is fine.
+func TestStaleNetworkStatus(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fails time.Duration // for how long writes fail
@@ -291,7 +275,7 @@ func TestStaleNetworkStatusIsNotBelieved(t *testing.T) {
 				w.k.Calls = nil
 				ctx, end := context.WithCancel(t.Context())
 				ended := make(chan struct{})
-				go func() { w.networkStatus.Run(ctx); close(ended) }()
+				go func() { w.networkStatus.Run(ctx, w.jobs.attachAgain); close(ended) }()
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				want := []string(nil)
@@ -307,9 +291,9 @@ func TestStaleNetworkStatusIsNotBelieved(t *testing.T) {
 	}
 }
 
-// The driver before has attached and not stored: nobody knows for how long the
-// pod has not shown its addresses.
-func TestStatusOfAnEarlierDriverIsNotBelieved(t *testing.T) {
+// TestStatusOfAnEarlierDriver checks that a pod whose status an earlier driver has not stored is
+// attached again: it is unknown for how long the pod has not shown its addresses.
+func TestStatusOfAnEarlierDriver(t *testing.T) {
 	statusWorld(t, corev1.RestartPolicyAlways, func(t *testing.T, w *world, write func(error)) {
 		synctest.Wait()
 		w.networkStatus.Forget(drivertest.Web)
@@ -323,12 +307,12 @@ func TestStatusOfAnEarlierDriverIsNotBelieved(t *testing.T) {
 	})
 }
 
-// The runtime connects again while this driver writes: the writer knows for how
-// long the pod has not shown its addresses.
+// TestStatusThatIsBeingWrittenIsLeftToItsWriter checks a runtime that connects again while
+// this driver writes: the writer knows for how long the pod has not shown its addresses.
 func TestStatusThatIsBeingWrittenIsLeftToItsWriter(t *testing.T) {
 	statusWorld(t, corev1.RestartPolicyAlways, func(t *testing.T, w *world, write func(error)) {
 		synctest.Wait()
-		w.checks.began.Store(true) // by the first connection
+		w.checker.began.Store(true) // by the first connection
 		w.k.Calls = nil
 		w.synchronize(t, 1)
 		synctest.Wait()

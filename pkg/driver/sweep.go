@@ -9,187 +9,191 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
-const (
-	// sweepEvery is the interval of the sweep, which also runs at start and
-	// after every connection to the runtime.
-	sweepEvery = 30 * time.Second
-)
+// sweepEvery is the interval of the sweep, which also runs after every connection to the
+// runtime.
+const sweepEvery = 30 * time.Second
 
-// sweeper finishes what nobody else will: DELs of sandboxes whose end was
-// never told, of debts, and of claims that are gone. It never ends an
-// attachment on absence alone: only where the sandbox's network namespace is
-// gone, and so every interface in it.
+// sweeper finishes what nobody else does: DELs of sandboxes whose end the runtime did not
+// report, and claims that are gone. It never ends an attachment only because something is
+// absent: the sandbox's network namespace must be gone, and with it every interface in it.
 type sweeper struct {
-	poked chan struct{} // of capacity 1
-	// gone has the claims that the last sweep found to be gone.
-	gone map[string]bool
+	store         *checkpoint.Store
+	attacher      *attach.Attacher
+	jobs          *attachJobs
+	locks         *podLocks
+	watch         *podWatch
+	networkStatus *networkstatus.Writer
+	unpreparer    *unpreparer
+	cache         *cniCacheCleaner
+	kube          kubernetes.Interface
 
-	pulse pulse
-	// left is what the last sweep could not clear.
-	left atomic.Pointer[leftovers]
+	requests  background.Trigger
+	heartbeat background.Heartbeat
+	// goneClaims has the claims that were gone in the latest sweep of the ticker.
+	goneClaims map[string]bool
+	// leftovers has what the latest sweep could not clean up.
+	leftovers atomic.Pointer[leftovers]
 }
 
-// leftovers are counts of what nobody needs and is still there.
+// leftovers counts what nobody needs and still exists.
 type leftovers struct {
-	// sandboxes are attachments whose DEL is owed for a sandbox that is gone.
+	// sandboxes counts attachments in sandboxes that are gone.
 	sandboxes int
-	// claims are gone, and nobody has unprepared them.
+	// claims counts claims that are gone and not unprepared.
 	claims int
-	// cached are attachments of which only the CNI cache knows.
+	// cached counts attachments that are only in the CNI cache.
 	cached int
-	// damaged are files of the state that were put aside.
+	// damaged counts files of the state that were put aside.
 	damaged int
 }
 
-func newSweeper() *sweeper {
-	return &sweeper{poked: make(chan struct{}, 1), gone: map[string]bool{}}
-}
+// trigger requests a sweep. It never blocks.
+func (s *sweeper) trigger() { s.requests.Set() }
 
-// poke asks for a sweep soon.
-func (s *sweeper) poke() {
-	select {
-	case s.poked <- struct{}{}:
-	default:
-	}
-}
-
-// runSweep sweeps until ctx ends.
-func (d *Driver) runSweep(ctx context.Context) error {
+// run sweeps until ctx ends.
+func (s *sweeper) run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
-		poked := false
+		requested := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-		case <-d.sweeper.poked:
-			poked = true
+		case <-s.requests.C():
+			requested = true
 		}
-		d.sweeper.pulse.beat()
-		d.sweep(ctx, poked)
+		s.heartbeat.Beat()
+		s.sweep(ctx, requested)
 	}
 }
 
-// sweep goes over everything once. A claim counts as gone when two sweeps of
-// the ticker have found it so.
-func (d *Driver) sweep(ctx context.Context, poked bool) {
+// sweep checks everything once. A claim counts as gone if two sweeps of the ticker have found
+// it gone.
+func (s *sweeper) sweep(ctx context.Context, requested bool) {
 	left := &leftovers{}
-	for pod, records := range checkpoint.ByPod(d.store.All()) {
+	for pod, records := range checkpoint.ByPod(s.store.All()) {
 		if ctx.Err() != nil {
 			return
 		}
-		d.sweeper.pulse.beat()
+		s.heartbeat.Beat()
 		ctx := podlog.WithPod(ctx, pod)
-		if err := d.sweepPod(ctx, pod, records); err != nil {
-			klog.FromContext(ctx).Error(err, "Sweeping a pod failed; tried again")
-			left.sandboxes += d.lost(pod)
+		if err := s.sweepPod(ctx, pod, records); err != nil {
+			klog.FromContext(ctx).Error(err, "Sweeping a pod failed; the next sweep tries again")
+			left.sandboxes += s.countOrphaned(pod)
 		}
 	}
-	if !poked {
-		d.sweepGone(ctx)
-		d.sweepNetworkStatus()
+	if !requested {
+		s.sweepClaims(ctx)
+		s.sweepNetworkStatus()
 	}
-	cached, err := d.sweepCache(ctx)
+	cached, err := s.cache.clean(ctx, s.heartbeat.Beat)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cleaning the CNI cache failed; tried again")
+		klog.FromContext(ctx).Error(err, "Cleaning the CNI cache failed; the next sweep tries again")
 	}
-	left.cached, left.claims, left.damaged = cached, len(d.sweeper.gone), d.store.CountDamaged()
-	d.sweeper.left.Store(left)
+	left.cached, left.claims, left.damaged = cached, len(s.goneClaims), s.store.CountDamaged()
+	s.leftovers.Store(left)
 }
 
-// lost counts the attachments of a pod whose sandbox is gone.
-func (d *Driver) lost(pod attachment.PodRef) int {
+// isOrphaned reports whether a record needs a DEL for a sandbox that is gone.
+func (s *sweeper) isOrphaned(r checkpoint.Record) bool {
+	return r.NeedsDEL() && !s.attacher.SandboxAlive(r)
+}
+
+// countOrphaned counts the attachments of a pod whose sandbox is gone.
+func (s *sweeper) countOrphaned(pod attachment.PodRef) int {
 	n := 0
-	for _, r := range d.store.ForPod(pod.UID) {
-		if r.NeedsDEL() && !d.attacher.SandboxAlive(r) {
+	for _, r := range s.store.ForPod(pod.UID) {
+		if s.isOrphaned(r) {
 			n++
 		}
 	}
 	return n
 }
 
-// sweepPod runs the DELs that are owed for sandboxes that do not exist any
-// more: the runtime forgets to tell of sandboxes that it had before its own
-// restart, and a node that was rebooted has none of the old ones.
-func (d *Driver) sweepPod(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record) error {
-	lost := func(r checkpoint.Record) bool { return r.NeedsDEL() && !d.attacher.SandboxAlive(r) }
-	if !slices.ContainsFunc(records, lost) || d.jobs.running(pod.UID) {
-		return nil // an attach that is under way clears the earlier sandbox itself
+// sweepPod runs the DELs for sandboxes that do not exist any more: the runtime does not
+// report sandboxes from before its own restart, and none of them survives a reboot.
+func (s *sweeper) sweepPod(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record) error {
+	if !slices.ContainsFunc(records, s.isOrphaned) || s.jobs.running(pod.UID) {
+		return nil // a running attach detaches the earlier sandbox itself
 	}
-	limit := min(d.attacher.Limits.Detaching(records), silentAfter/2)
+	limit := min(s.attacher.Limits.Detaching(records), silentAfter/2)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.DELUnfinished, "the time for sweeping a pod is over"))
 	defer cancel()
-	unlock, err := d.pods.lock(ctx, pod.UID)
+	unlock, err := s.locks.lock(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return d.attacher.Detach(ctx, pod.UID, lost)
+	return s.attacher.Detach(ctx, pod.UID, s.isOrphaned)
 }
 
-// sweepNetworkStatus has network-status written where a pod, as last seen, does
-// not show what it is attached to: somebody else has overwritten it. A pod whose
-// status is not stored, and which nobody is at, is attached again.
-func (d *Driver) sweepNetworkStatus() {
-	for pod, records := range checkpoint.ByPod(d.store.All()) {
+// sweepNetworkStatus writes network-status again for pods that, as last seen, do not show
+// their attachments: another client has overwritten it. If a pod's status is not stored and
+// nobody stores it, it attaches the pod again.
+func (s *sweeper) sweepNetworkStatus() {
+	for pod, records := range checkpoint.ByPod(s.store.All()) {
 		records = checkpoint.Networks(records)
-		attached := func(r checkpoint.Record) bool { return r.Phase == checkpoint.Attached && d.attacher.SandboxAlive(r) }
-		_, writing := d.networkStatus.Pending(pod)
-		m := d.watch.Find(pod)
+		attached := func(r checkpoint.Record) bool { return r.Phase == checkpoint.Attached && s.attacher.SandboxAlive(r) }
+		_, writing := s.networkStatus.Pending(pod)
+		m := s.watch.Find(pod)
 		switch {
-		case len(records) == 0, !allOf(records, attached), writing, d.jobs.running(pod.UID), m == nil, m.DeletionTimestamp != nil:
+		case len(records) == 0, !all(records, attached), writing, s.jobs.running(pod.UID), m == nil, m.DeletionTimestamp != nil:
 		case slices.ContainsFunc(records, networkstatus.Missing):
-			d.attachAgainSoon(*records[0].Sandbox)
+			s.jobs.attachAgainSoon(*records[0].Sandbox)
 		case !networkstatus.Shows(m.Annotations[nadv1.NetworkStatusAnnot], records):
-			d.networkStatus.Repair(*records[0].Sandbox, records)
+			s.networkStatus.Repair(*records[0].Sandbox, records)
 		}
 	}
 }
 
-func allOf(records []checkpoint.Record, is func(checkpoint.Record) bool) bool {
-	return !slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !is(r) })
+// all reports whether all records match.
+func all(records []checkpoint.Record, match func(checkpoint.Record) bool) bool {
+	return !slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !match(r) })
 }
 
-// sweepGone forgets claims that the API server does not know any more and that
-// the kubelet has not unprepared: its own state was lost.
-func (d *Driver) sweepGone(ctx context.Context) {
-	before := d.sweeper.gone
-	d.sweeper.gone = map[string]bool{}
-	for pod, records := range checkpoint.ByPod(d.store.All()) {
-		if !d.watch.Absent(pod) {
+// sweepClaims unprepares claims that are gone from the API server and that the kubelet has
+// not unprepared, because its own state was lost.
+func (s *sweeper) sweepClaims(ctx context.Context) {
+	before := s.goneClaims
+	s.goneClaims = map[string]bool{}
+	for pod, records := range checkpoint.ByPod(s.store.All()) {
+		if !s.watch.Absent(pod) {
 			continue
 		}
 		for _, r := range records {
 			uid := r.Claim.UID
-			d.sweeper.pulse.beat()
-			if d.sweeper.gone[uid] || d.attacher.SandboxAlive(r) || !d.claimGone(ctx, r.Claim) {
+			s.heartbeat.Beat()
+			if s.goneClaims[uid] || s.attacher.SandboxAlive(r) || !s.isGone(ctx, r.Claim) {
 				continue
 			}
-			d.sweeper.gone[uid] = true
+			s.goneClaims[uid] = true
 			if !before[uid] {
 				continue
 			}
 			logger := klog.LoggerWithValues(klog.FromContext(podlog.WithPod(ctx, pod)), "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name), "claimUID", uid)
-			logger.Info("Forgetting a claim that is gone and that the kubelet has not unprepared")
-			if err := d.unprepare(ctx, uid); err != nil {
-				logger.Error(err, "Forgetting a claim failed; tried again")
+			logger.Info("Unpreparing a claim that is gone and that the kubelet has not unprepared")
+			if err := s.unpreparer.unprepare(ctx, uid); err != nil {
+				logger.Error(err, "Unpreparing a claim that is gone failed; the next sweep tries again")
 			}
 		}
 	}
 }
 
-// claimGone asks the API server; in doubt the claim is there.
-func (d *Driver) claimGone(ctx context.Context, ref attachment.ClaimRef) bool {
-	claim, err := d.clients.Kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+// isGone asks the API server for a claim. It returns false if that is unknown.
+func (s *sweeper) isGone(ctx context.Context, ref attachment.ClaimRef) bool {
+	claim, err := s.kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && string(claim.UID) != ref.UID
 }

@@ -12,6 +12,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -26,34 +28,33 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
 
-// watching has the driver see these pods of its node, which start no container
-// again.
+// watching makes the driver see exactly these pods of its node, which restart no container.
 func watching(t *testing.T, d *Driver, pods ...*metav1.PartialObjectMetadata) {
 	t.Helper()
 	watchingPods(t, d, corev1.RestartPolicyNever, pods...)
 }
 
+// watchingPods makes the driver see exactly these pods of its node.
 func watchingPods(t *testing.T, d *Driver, policy corev1.RestartPolicy, pods ...*metav1.PartialObjectMetadata) {
 	t.Helper()
-	kube := fake.NewClientset()
+	tracker := d.clients.Kube.(*fake.Clientset).Tracker()
+	resource := corev1.SchemeGroupVersion.WithResource("pods")
+	if err := tracker.Delete(resource, drivertest.Web.Namespace, drivertest.Web.Name); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
 	for _, p := range pods {
 		pod := &corev1.Pod{ObjectMeta: p.ObjectMeta, Spec: corev1.PodSpec{RestartPolicy: policy}}
-		if err := kube.Tracker().Add(pod); err != nil {
+		if err := tracker.Add(pod); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w, err := newPodWatch(kube, "node-1", d.podGone)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); w.informer.RunWithContext(ctx) }()
+	go func() { defer close(done); d.watch.informer.RunWithContext(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	if !cache.WaitForCacheSync(t.Context().Done(), w.informer.HasSynced) {
+	if !cache.WaitForCacheSync(t.Context().Done(), d.watch.informer.HasSynced) {
 		t.Fatal("the watch has not synced")
 	}
-	d.watch = w
 }
 
 func podMeta(deleted bool) *metav1.PartialObjectMetadata {
@@ -64,41 +65,43 @@ func podMeta(deleted bool) *metav1.PartialObjectMetadata {
 	return m
 }
 
+// attachedDriver returns a driver with pod web attached, and its plugins.
 func attachedDriver(t *testing.T) (*Driver, *drivertest.Kernel) {
 	t.Helper()
-	d := newDriver(t, nad("blue", blueConf))
+	return attachedDriverWith(t, setup{})
+}
+
+func attachedDriverWith(t *testing.T, s setup) (*Driver, *drivertest.Kernel) {
+	t.Helper()
+	d := newDriverWith(t, s, nad("blue", blueConf))
 	prepare(t, d, claim("a", "blue"))
 	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
-	k := d.attacher.Plugins.(*drivertest.Kernel)
+	k := kernelOf(d)
 	k.Calls = nil
 	return d, k
 }
 
-// The runtime forgets to tell of the end of sandboxes that are older than
-// itself; the namespace's absence tells.
+// TestSweepDetachesFromNamespacesThatAreGone checks sandboxes whose end the runtime does not report,
+// because they are older than itself.
 func TestSweepDetachesFromNamespacesThatAreGone(t *testing.T) {
 	d, k := attachedDriver(t)
-	d.sweep(t.Context(), true)
+	d.sweeper.sweep(t.Context(), true)
 	drivertest.Same(t, "plugins while the namespace is there", nil, k.Calls)
 	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{}, errors.New("too many open files") }}
-	d.sweep(t.Context(), true)
+	d.sweeper.sweep(t.Context(), true)
 	drivertest.Same(t, "plugins while it is not known", nil, k.Calls)
 	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{}, podns.ErrGone }}
-	d.sweep(t.Context(), true)
+	d.sweeper.sweep(t.Context(), true)
 	drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)
 	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, drivertest.Phases(d.store))
 }
 
-// Somebody else has overwritten network-status: it is written again.
+// TestSweepRepairsNetworkStatus checks that a network-status which another client has overwritten is
+// written again.
 func TestSweepRepairsNetworkStatus(t *testing.T) {
 	d, _ := attachedDriver(t)
-	watch, err := newPodWatch(fake.NewClientset(), "node-1", d.podGone)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.watch = watch
 	text, err := networkstatus.Text(nil, d.store.All())
 	if err != nil {
 		t.Fatal(err)
@@ -110,54 +113,54 @@ func TestSweepRepairsNetworkStatus(t *testing.T) {
 		pod := &knownPod{restart: corev1.RestartPolicyAlways}
 		pod.Namespace, pod.Name, pod.UID = drivertest.Web.Namespace, drivertest.Web.Name, types.UID(drivertest.Web.UID)
 		pod.Annotations = map[string]string{nadv1.NetworkStatusAnnot: tt.shown}
-		if err := watch.informer.GetStore().Add(pod); err != nil {
+		if err := d.watch.informer.GetStore().Add(pod); err != nil {
 			t.Fatal(err)
 		}
 		d.networkStatus.Forget(drivertest.Web)
-		d.sweep(t.Context(), false)
+		d.sweeper.sweep(t.Context(), false)
 		drivertest.Same(t, tt.name, tt.want, d.networkStatus.Queue(time.Now()).Length)
 	}
 }
 
-// What a sweep finds and cannot clear is counted until it is cleared.
+// TestOrphansAreCounted checks that what a sweep cannot clean up is counted until it is cleaned up.
 func TestOrphansAreCounted(t *testing.T) {
 	d, k := attachedDriver(t)
 	is := func(what string, want map[string]int) {
 		t.Helper()
 		all := map[string]int{orphanPendingDEL: 0, orphanSandbox: 0, orphanClaim: 0, orphanCache: 0, orphanDamaged: 0}
 		maps.Copy(all, want)
-		drivertest.Same(t, what, all, d.orphans())
+		drivertest.Same(t, what, all, orphans(d.store, d.sweeper.leftovers.Load()))
 	}
 	is("before a sweep", nil)
-	d.sweep(t.Context(), true)
+	d.sweeper.sweep(t.Context(), true)
 	is("while all is well", nil)
 	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{}, podns.ErrGone }}
 	k.Fail("DEL net1", drivertest.Final("busy"))
 	k.Cached = []cniexec.Orphan{{Network: "blue"}, {Network: "red"}}
-	d.sweep(t.Context(), true)
+	d.sweeper.sweep(t.Context(), true)
 	is("with a plugin that fails", map[string]int{orphanSandbox: 1, orphanCache: 2})
 	if err := d.store.DeferDEL(d.store.All()[0].Key(), errors.New("busy")); err != nil {
 		t.Fatal(err)
 	}
-	d.sweep(t.Context(), true)
+	d.sweeper.sweep(t.Context(), true)
 	is("deferred", map[string]int{orphanPendingDEL: 1, orphanCache: 2})
 	k.Cached = nil
-	d.sweep(t.Context(), true)
+	d.sweeper.sweep(t.Context(), true)
 	is("with an empty cache", map[string]int{orphanPendingDEL: 1})
 }
 
-// A path that is another sandbox's namespace by now is not the one meant.
+// TestSweepKnowsANamespaceByItsCookie checks a path that is another sandbox's namespace by now.
 func TestSweepKnowsANamespaceByItsCookie(t *testing.T) {
 	d, k := attachedDriver(t)
 	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{Cookie: 4711}, nil }}
-	d.sweep(t.Context(), true)
+	d.sweeper.sweep(t.Context(), true)
 	drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)
 }
 
-// The kubelet has lost its state: nobody unprepares. A claim is forgotten only
-// when pod and claim are gone from the API server and the namespace from the
-// node, in two sweeps one after the other.
-func TestSweepForgetsWhatIsGone(t *testing.T) {
+// TestSweepUnpreparesClaimsThatAreGone checks a kubelet that has lost its state. A claim
+// is unprepared only if pod and claim are gone from the API server and the namespace from
+// the node, in two sweeps one after the other.
+func TestSweepUnpreparesClaimsThatAreGone(t *testing.T) {
 	there := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a-uid"}}
 	namesake := there.DeepCopy()
 	namesake.UID = "another-uid"
@@ -177,42 +180,43 @@ func TestSweepForgetsWhatIsGone(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d, k := attachedDriver(t)
+			kube := fake.NewClientset()
+			if tt.claim != nil {
+				kube = fake.NewClientset(tt.claim)
+			}
+			d, k := attachedDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }})
 			watching(t, d, tt.pods...)
 			if tt.netns != nil {
 				d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: tt.netns}
 			}
-			d.clients.Kube = fake.NewClientset()
-			if tt.claim != nil {
-				d.clients.Kube = fake.NewClientset(tt.claim)
-			}
-			d.sweep(t.Context(), false)
+			d.sweeper.sweep(t.Context(), false)
 			drivertest.Same(t, "records after one sweep", 1, len(d.store.All()))
-			d.sweep(t.Context(), false)
+			d.sweeper.sweep(t.Context(), false)
 			drivertest.Same(t, "still there", tt.kept, len(d.store.All()) == 1)
 			drivertest.Same(t, "gate still there", tt.kept, len(devicesIn(t, d.cdi.SpecDir)) == 1)
 		})
 	}
 }
 
-// A pod that is being deleted is not attached any more.
+// TestPodUnderDeletionIsNotAttached checks that a pod which is being deleted is not attached.
 func TestPodUnderDeletionIsNotAttached(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	prepare(t, d, claim("a", "blue"))
 	watching(t, d, podMeta(true))
-	h := &hooks{d: d, budget: func() time.Duration { return time.Minute }, attachWait: time.Minute}
-	drivertest.WantError(t, h.RunPodSandbox(t.Context(), podNo(1)), "the pod is being deleted")
-	drivertest.Same(t, "plugins", nil, d.attacher.Plugins.(*drivertest.Kernel).Calls)
+	h := newHooks(d, time.Minute)
+	drivertest.WantReason(t, h.RunPodSandbox(t.Context(), podNo(1)), reason.AttachCancelled, errPodDeleting.Error())
+	drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
 	// A driver that comes back finds its containers at the gate.
 	if _, err := h.Synchronize(t.Context(), []*nri.PodSandbox{podNo(1)}, nil); err != nil {
 		t.Fatal(err)
 	}
-	d.jobs.group.Wait()
-	drivertest.WantError(t, errors.New(d.store.All()[0].Refusal), "the pod is being deleted")
+	d.operations.Wait()
+	drivertest.WantReasonIn(t, d.store.All()[0].Refusal, reason.AttachCancelled, errPodDeleting.Error())
 }
 
-// After the end of a sandbox whose stop was lost, the scheduler may give its
-// device to the next claim before the kubelet has unprepared the first.
+// TestPrepareWaitsForADeviceInUse checks a sandbox whose stop was not reported: the
+// scheduler may allocate its device to the next claim before the kubelet has unprepared
+// the first.
 func TestPrepareWaitsForADeviceInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, k := attachedDriver(t)
@@ -221,21 +225,21 @@ func TestPrepareWaitsForADeviceInUse(t *testing.T) {
 		for _, c := range []*resourceapi.ResourceClaim{next} {
 			c.Status.Allocation.Devices.Results[0].ShareID = ptr.To(types.UID(d.store.All()[0].ShareID))
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 3*releasePoll)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*inUsePoll)
 		defer cancel()
-		results, err := plugin{d}.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{next})
+		results, err := d.plugin.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{next})
 		if err != nil {
 			t.Fatal(err)
 		}
-		drivertest.WantError(t, results["b-uid"].Err, "claim default/b", "in use", "claim default/a", "pod web")
+		drivertest.WantReason(t, results["b-uid"].Err, reason.DeviceInUse, "claim default/b", "claim default/a", "pod web")
 
 		answered := make(chan error, 1)
 		go func() {
-			results, err := plugin{d}.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{next})
+			results, err := d.plugin.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{next})
 			answered <- errors.Join(err, results["b-uid"].Err)
 		}()
-		d.attacher.Plugins.(*drivertest.Kernel).End(drivertest.SandboxNo(1))
-		if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+		kernelOf(d).End(drivertest.SandboxNo(1))
+		if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-answered; err != nil {
@@ -246,21 +250,22 @@ func TestPrepareWaitsForADeviceInUse(t *testing.T) {
 	})
 }
 
-// A claim that a deleted pod still has on this node is not its next pod's yet.
+// TestPrepareOfAClaimThatAnotherPodStillHas checks that the next pod of a claim waits while a deleted
+// pod still has it on this node.
 func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := attachedDriver(t)
 		again := claim("a", "blue")
 		again.Status.ReservedFor[0].Name, again.Status.ReservedFor[0].UID = "next", "next-uid"
-		ctx, cancel := context.WithTimeout(t.Context(), 3*releasePoll)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*inUsePoll)
 		defer cancel()
-		results, err := plugin{d}.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{again})
+		results, err := d.plugin.PrepareResourceClaims(ctx, []*resourceapi.ResourceClaim{again})
 		if err != nil {
 			t.Fatal(err)
 		}
-		drivertest.WantError(t, results["a-uid"].Err, "in use", "for pod web")
-		d.attacher.Plugins.(*drivertest.Kernel).End(drivertest.SandboxNo(1))
-		if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+		drivertest.WantReason(t, results["a-uid"].Err, reason.DeviceInUse, "pod web")
+		kernelOf(d).End(drivertest.SandboxNo(1))
+		if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Fatal(err)
 		}
 		if err := prepare(t, d, again)["a-uid"].Err; err != nil {
@@ -269,37 +274,40 @@ func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 	})
 }
 
-// A Prepare that was overtaken by its Unprepare brings nothing back.
+// TestLatePrepare checks that a Prepare which its Unprepare has overtaken records nothing.
 func TestLatePrepare(t *testing.T) {
 	d, _ := attachedDriver(t)
-	d.attacher.Plugins.(*drivertest.Kernel).End(drivertest.SandboxNo(1))
-	if err := d.unprepare(t.Context(), "a-uid"); err != nil {
+	kernelOf(d).End(drivertest.SandboxNo(1))
+	if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Fatal(err)
 	}
-	drivertest.WantError(t, prepare(t, d, claim("a", "blue"))["a-uid"].Err, "unprepared for this pod already")
+	drivertest.WantReason(t, prepare(t, d, claim("a", "blue"))["a-uid"].Err, reason.ClaimUnprepared, "claim default/a ")
 	drivertest.Same(t, "records", nil, d.store.All())
-	given, cancel := context.WithCancel(t.Context())
+	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	failed := d.prepare(given, []*resourceapi.ResourceClaim{claim("b", "blue")})
+	failed := d.preparer.prepare(ended, []*resourceapi.ResourceClaim{claim("b", "blue")})
 	drivertest.WantError(t, failed["b-uid"], "context canceled")
 	drivertest.Same(t, "records", nil, d.store.All())
 }
 
-func TestGarbageCollectionKnowsWhatIsOwed(t *testing.T) {
+// TestGarbageCollectionKeepsWhatNeedsADEL checks the list of valid attachments.
+func TestGarbageCollectionKeepsWhatNeedsADEL(t *testing.T) {
 	d, k := attachedDriver(t)
 	prepare(t, d, claim("b", "blue"))
-	d.collectGarbage(t.Context())
+	d.cache.collectGarbage(t.Context())
 	conflist := string(d.store.All()[0].Attachment.Conflist)
 	drivertest.Same(t, "plugins", []string{"GC " + conflist + " valid [{sandbox-1 net1}]"}, k.Calls)
 }
 
-func TestTombstonesEnd(t *testing.T) {
-	var ts tombstones
+// TestUnpreparedClaimsAreForgotten checks that an unprepared claim is remembered for its pod,
+// and for a while.
+func TestUnpreparedClaimsAreForgotten(t *testing.T) {
+	ts := unpreparedClaims{times: map[unpreparedClaim]time.Time{}}
 	now := time.Unix(1000, 0)
-	ts.bury("claim", drivertest.Web.UID, now)
+	ts.add("claim", drivertest.Web.UID, now)
 	drivertest.Same(t, "at once", true, ts.has("claim", drivertest.Web.UID, now))
 	drivertest.Same(t, "for another pod", false, ts.has("claim", "api-uid", now))
-	drivertest.Same(t, "later", false, ts.has("claim", drivertest.Web.UID, now.Add(tombstoneLife+1)))
-	ts.bury("other", drivertest.Web.UID, now.Add(tombstoneLife+1))
-	drivertest.Same(t, "kept", 1, len(ts.buried))
+	drivertest.Same(t, "later", false, ts.has("claim", drivertest.Web.UID, now.Add(unpreparedLife+1)))
+	ts.add("other", drivertest.Web.UID, now.Add(unpreparedLife+1))
+	drivertest.Same(t, "kept", 1, len(ts.times))
 }

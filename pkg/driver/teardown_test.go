@@ -21,6 +21,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 	"github.com/nadra-dev/nadra/test/bench/sealed"
@@ -31,7 +32,7 @@ import (
 const realPlugins = "NADRA_TEARDOWN_PLUGINS"
 
 // inOwnMachine runs the test again in a process with a network and mounts of its
-// own, and with real plugins; true is told to that one.
+// own, and with real plugins; it returns true there.
 func inOwnMachine(t *testing.T) (inside bool) {
 	t.Helper()
 	if os.Getenv(realPlugins) != "" {
@@ -82,17 +83,19 @@ type runtimeNode struct {
 	nads               []*nadv1.NetworkAttachmentDefinition
 	runtime            string // its name
 	netns, state, ipam string
+	cdiDir             string
+	store              *checkpoint.Store
 	before             []string // the host's interfaces
 	gone, stopped      bool
 }
 
 const sandboxID = "0123456789abcdef"
 
-// newRuntimeNode has pod web prepared for two networks, macvlan with sbr behind
-// it and a bridge, and its sandbox made, of which the driver was not told.
+// newRuntimeNode prepares pod web for two networks, macvlan with sbr behind it and a
+// bridge, and makes its sandbox, which is not reported to the driver.
 func newRuntimeNode(t *testing.T, runtime string) *runtimeNode {
 	t.Helper()
-	n := &runtimeNode{T: t, runtime: runtime, state: t.TempDir(), ipam: t.TempDir()}
+	n := &runtimeNode{T: t, runtime: runtime, state: t.TempDir(), ipam: t.TempDir(), cdiDir: t.TempDir()}
 	var err error
 	if n.world, err = sealed.Enter(t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -125,7 +128,6 @@ func (n *runtimeNode) attached() {
 // start starts a driver, on what an earlier one has left.
 func (n *runtimeNode) start() {
 	n.Helper()
-	d := newDriver(n.T, n.nads...)
 	store, damaged, err := checkpoint.Open(n.state, "boot-1")
 	n.must(err)
 	drivertest.Same(n.T, "damaged files", nil, damaged)
@@ -133,15 +135,15 @@ func (n *runtimeNode) start() {
 	n.must(err)
 	namespaces, err := podns.New("/")
 	n.must(err)
-	netns := podnet.NewReader(namespaces, noName)
-	d.store, d.cache = store, run
-	d.attacher.Store, d.attacher.Plugins, d.attacher.Netns = store, run, netns
+	d := newDriverWith(n.T, setup{
+		cfg: func(c *Config) { c.CDIDir = n.cdiDir },
+		env: func(env *environment) {
+			env.store, env.plugins, env.netns = store, run, podnet.NewReader(namespaces, noName)
+		},
+	}, n.nads...)
 	d.attacher.Deferred = func(r checkpoint.Record, cause error) { n.Errorf("the DEL of %s was deferred: %v", r.Key(), cause) }
-	if n.Driver != nil {
-		d.cdi = n.cdi
-	}
-	n.Driver = d
-	n.hooks = &hooks{d: d, budget: func() time.Duration { return tolerant }, attachWait: tolerant}
+	n.Driver, n.store = d, store
+	n.hooks = newHooks(d, tolerant)
 	_, err = n.Configure(n.Context(), "", n.runtime, "1")
 	n.must(err)
 	var pods []*nri.PodSandbox
@@ -152,10 +154,10 @@ func (n *runtimeNode) start() {
 	}
 	_, err = n.Synchronize(n.Context(), pods, nil)
 	n.must(err)
-	d.jobs.group.Wait()
+	d.operations.Wait()
 }
 
-// pod is the sandbox as the runtime tells of it: CRI-O without a PID, since it
+// pod returns the sandbox as the runtime describes it: CRI-O without a PID, because it
 // makes no pause process, and containerd without a namespace that is gone.
 func (n *runtimeNode) pod() *nri.PodSandbox {
 	p := &nri.PodSandbox{Id: sandboxID, Namespace: drivertest.Web.Namespace, Name: drivertest.Web.Name, Uid: drivertest.Web.UID, Linux: &nri.LinuxPodSandbox{}}
@@ -168,7 +170,7 @@ func (n *runtimeNode) pod() *nri.PodSandbox {
 	return p
 }
 
-// do is one step of a sandbox's life.
+// do runs one step of a sandbox's life.
 func (n *runtimeNode) do(step string) {
 	n.Helper()
 	switch step {
@@ -186,7 +188,7 @@ func (n *runtimeNode) do(step string) {
 		n.gone = true
 		return
 	case "restart":
-		n.jobs.group.Wait()
+		n.operations.Wait()
 		n.store.WaitSynced()
 		n.start()
 		return
@@ -196,9 +198,9 @@ func (n *runtimeNode) do(step string) {
 	case "remove":
 		n.must(n.RemovePodSandbox(n.Context(), n.pod()))
 	case "sweep":
-		n.sweep(n.Context(), true)
+		n.sweeper.sweep(n.Context(), true)
 	case "unprepare":
-		results, err := plugin{n.Driver}.UnprepareResourceClaims(n.Context(), []kubeletplugin.NamespacedObject{{UID: "a-uid"}})
+		results, err := n.plugin.UnprepareResourceClaims(n.Context(), []kubeletplugin.NamespacedObject{{UID: "a-uid"}})
 		n.must(errors.Join(err, results["a-uid"]))
 	default:
 		n.Fatalf("no step %q", step)
@@ -214,8 +216,7 @@ func (n *runtimeNode) taken() int {
 	return len(leases)
 }
 
-// links are the host's interfaces, but for the bridge, which its plugin never
-// removes.
+// links returns the host's interfaces except the bridge, which its plugin never removes.
 func (n *runtimeNode) links() []string {
 	n.Helper()
 	host, err := net.Interfaces()
@@ -244,7 +245,7 @@ func (n *runtimeNode) nothingLeft() {
 	// The kernel takes what is in a namespace down after the namespace.
 	ctx, cancel := context.WithTimeout(n.Context(), tolerant)
 	defer cancel()
-	for fmt.Sprint(n.links()) != fmt.Sprint(n.before) && sleep(ctx, 10*time.Millisecond) {
+	for fmt.Sprint(n.links()) != fmt.Sprint(n.before) && background.Sleep(ctx, 10*time.Millisecond) {
 	}
 	drivertest.Same(n.T, "the host's interfaces", n.before, n.links())
 }
@@ -256,9 +257,10 @@ func (n *runtimeNode) must(err error) {
 	}
 }
 
-// The lives of sandboxes in the orders of both runtimes, with real namespaces and
-// plugins. CRI-O has removed the namespace before NRI hears of it (cri-o 9905);
-// containerd has not, and does not tell of sandboxes older than itself at all.
+// TestTeardownOrders checks the lives of sandboxes in the orders of both runtimes, with
+// real namespaces and plugins. CRI-O has removed the namespace before NRI reports the stop
+// (cri-o 9905). containerd has not, and does not report sandboxes older than itself at
+// all.
 func TestTeardownOrders(t *testing.T) {
 	if !inOwnMachine(t) {
 		return
@@ -268,7 +270,7 @@ func TestTeardownOrders(t *testing.T) {
 		{"CRI-O, stop twice", "CRI-O", "run namespace stop stop remove remove unprepare"},
 		{"CRI-O, remove without stop", "CRI-O", "run namespace remove unprepare"},
 		{"CRI-O, no driver ran when it was made", "CRI-O", "found namespace stop remove unprepare"},
-		{"CRI-O, nobody tells", "CRI-O", "run namespace unprepare unprepare"},
+		{"CRI-O, no event", "CRI-O", "run namespace unprepare unprepare"},
 		{"CRI-O, the sweep is first", "CRI-O", "run namespace sweep stop remove unprepare"},
 		{"CRI-O, unprepared before it is removed", "CRI-O", "run namespace stop unprepare remove"},
 		{"CRI-O, a driver is started before", "CRI-O", "run restart namespace stop remove unprepare"},
@@ -279,7 +281,7 @@ func TestTeardownOrders(t *testing.T) {
 		{"containerd, stop twice", "containerd", "run stop namespace stop remove unprepare"},
 		{"containerd, remove without stop", "containerd", "run namespace remove unprepare"},
 		{"containerd, no driver ran when it was made", "containerd", "found stop namespace remove unprepare"},
-		{"containerd, nobody tells", "containerd", "run namespace sweep unprepare"},
+		{"containerd, no event", "containerd", "run namespace sweep unprepare"},
 		{"containerd, a driver is started in between", "containerd", "run stop restart namespace remove unprepare"},
 		{"containerd, which was started itself", "containerd", "run namespace restart sweep unprepare"},
 	} {

@@ -9,41 +9,50 @@ import (
 	nri "github.com/containerd/nri/pkg/api"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 )
 
 const (
-	// configSource is the kubelet's annotation for where a pod comes from, and
-	// sourceAPI its value for all but static pods.
+	// configSource is the kubelet's annotation for the source of a pod. sourceAPI is its
+	// value for all but static pods.
 	configSource = "kubernetes.io/config.source"
 	sourceAPI    = "api"
-	// maxNamed is how many networks a message lists.
-	maxNamed = 3
+	// maxListed is the number of networks that a message lists.
+	maxListed = 3
 )
 
-// refuseUnclaimed returns why a sandbox of a pod without a claim must not be
-// made: on a node of ours nobody would attach the networks that its annotation
-// names, and it would start without them. It asks nobody; the pod's event is
-// written in the background.
-func (d *Driver) refuseUnclaimed(pod *nri.PodSandbox) error {
-	if !d.owner.Refuse || !d.owner.mine() {
+// unclaimedPods refuses pods that need a claim and have none.
+type unclaimedPods struct {
+	owner   *owner
+	isHost  func(netns string) bool
+	events  *events.Recorder
+	metrics *metrics.Node
+}
+
+// refuse returns why a sandbox of a pod without a claim must not be made: on a node of nadra's
+// nobody would attach the networks of its annotation, and it would start without them. It
+// sends no request, and queues the pod's event.
+func (u *unclaimedPods) refuse(pod *nri.PodSandbox) error {
+	if !u.owner.Refuse || !u.owner.owned() {
 		return nil
 	}
-	sandbox := sandboxOf(pod, d.isHost)
-	err := d.owner.judge(pod, sandbox)
+	sandbox := sandboxOf(pod, u.isHost)
+	err := u.owner.checkUnclaimed(pod, sandbox)
 	if err != nil {
-		d.metrics.UnclaimedRefused()
-		d.events.Pod(sandbox.Pod, corev1.EventTypeWarning, events.FailedNoClaim, err.Error())
+		u.metrics.UnclaimedRefused()
+		u.events.Pod(sandbox.Pod, corev1.EventTypeWarning, events.FailedNoClaim, err.Error())
 	}
 	return err
 }
 
-// judge decides about a new sandbox of a pod without a claim on a node of ours.
-func (w *owner) judge(pod *nri.PodSandbox, sandbox attachment.Sandbox) error {
+// checkUnclaimed returns why a new sandbox of a pod without a claim must not be made on a node
+// of nadra's, or nil.
+func (w *owner) checkUnclaimed(pod *nri.PodSandbox, sandbox attachment.Sandbox) error {
 	text := pod.GetAnnotations()[attachment.NetworksAnnotation]
-	if strings.TrimSpace(text) == "" || sandbox.NetNS == "" { // a host's network is not attached to
+	if strings.TrimSpace(text) == "" || sandbox.NetNS == "" { // nothing is attached to the host's network
 		return nil
 	}
 	name := sandbox.Pod.Namespace + "/" + sandbox.Pod.Name
@@ -52,18 +61,18 @@ func (w *owner) judge(pod *nri.PodSandbox, sandbox attachment.Sandbox) error {
 	}
 	networks, err := attachment.ParseSelections(text, sandbox.Pod.Namespace)
 	if err != nil {
-		return reason.Errorf(reason.NoClaim, "pod %s has no claim, and what its annotation asks for cannot be read, on node %s, "+
-			"whose networks nadra attaches (%s): %w", name, w.node, w.why(), err)
+		return reason.Errorf(reason.NoClaim, "pod %s has no claim, and its annotation cannot be read, on node %s, "+
+			"whose networks nadra attaches (%s): %w", name, w.node, w.describe(), err)
 	}
 	if len(networks) == 0 {
 		return nil
 	}
 	return reason.Errorf(reason.NoClaim, "pod %s names %s by annotation %s but has no claim, and node %s is nadra's (%s), which attaches networks by claims: "+
 		"the pod would run without them. %s; or except it with nadra-node's --exempt-pods",
-		name, named(networks), attachment.NetworksAnnotation, w.node, w.why(), remedy(pod, w.Ownership))
+		name, listed(networks), attachment.NetworksAnnotation, w.node, w.describe(), remedy(pod, w.Ownership))
 }
 
-// exempts reports whether an operator has named the pod as one to let go.
+// exempts reports whether an administrator has exempted the pod.
 func (o Ownership) exempts(pod string) bool {
 	return slices.ContainsFunc(o.Exempt, func(pattern string) bool {
 		matches, err := path.Match(pattern, pod)
@@ -71,12 +80,12 @@ func (o Ownership) exempts(pod string) bool {
 	})
 }
 
-// remedy is what whoever owns the pod can do.
+// remedy returns what the pod's owner can do.
 func remedy(pod *nri.PodSandbox, o Ownership) string {
 	if source := pod.GetAnnotations()[configSource]; source != "" && source != sourceAPI {
 		return "A static pod cannot have claims: make it a DaemonSet; or remove the annotation"
 	}
-	out := "nadra's webhook has not seen it, or has left it to Multus: delete it, to have the next one given a claim; " +
+	out := "nadra's webhook has not seen it, or has left it to Multus: delete it, so that the next one gets a claim; " +
 		"or convert its manifest (kubectl nadra convert)"
 	if o.Label != "" {
 		out += "; or keep it on nodes without the label"
@@ -84,13 +93,14 @@ func remedy(pod *nri.PodSandbox, o Ownership) string {
 	return out
 }
 
-func named(networks []attachment.Selection) string {
+// listed returns the names of networks for a message.
+func listed(networks []attachment.Selection) string {
 	var out []string
 	for _, n := range networks {
 		out = append(out, n.Network.String())
 	}
-	if len(out) > maxNamed {
-		out = append(out[:maxNamed], fmt.Sprintf("%d more", len(out)-maxNamed))
+	if len(out) > maxListed {
+		out = append(out[:maxListed], fmt.Sprintf("%d more", len(out)-maxListed))
 	}
 	if len(out) == 1 {
 		return "network " + out[0]

@@ -46,12 +46,12 @@ func TestPodsThatWaitForTheDriverAreWoken(t *testing.T) {
 	back()
 	pod, err := f.Ready(f.Ctx, f.NS, "waiting", time.Minute)
 	f.Must(err)
-	if pod.Annotations["nadra.dev/woken"] == "" {
+	if pod.Annotations["nadra.dev/retriggered"] == "" {
 		t.Errorf("the driver has not made the kubelet retry the pod: %v", pod.Annotations)
 	}
 	running, err = f.Ready(f.Ctx, f.NS, running.Name, time.Minute)
 	f.Must(err)
-	if at := running.Annotations["nadra.dev/woken"]; at != "" {
+	if at := running.Annotations["nadra.dev/retriggered"]; at != "" {
 		t.Errorf("a pod that did not wait was retried at %s", at)
 	}
 	f.Must(f.DeletePod(f.Ctx, f.NS, "waiting"))

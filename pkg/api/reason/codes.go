@@ -8,6 +8,9 @@ const (
 	MasterMissing   Code = "MasterMissing"
 	PluginMissing   Code = "PluginMissing"
 	PluginUnhealthy Code = "PluginUnhealthy"
+	StatusPending   Code = "StatusPending"
+	PoolDevice      Code = "PoolDevice"
+	NodeNotOwned    Code = "NodeNotOwned"
 )
 
 // Codes of resource pools that a node does not serve as they are defined.
@@ -15,6 +18,7 @@ const (
 	PoolMissing  Code = "PoolMissing"
 	PoolInvalid  Code = "PoolInvalid"
 	PoolConflict Code = "PoolConflict"
+	LinkDown     Code = "LinkDown"
 )
 
 // Codes of pods that the webhook refuses.

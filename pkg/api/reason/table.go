@@ -55,6 +55,10 @@ var table = []Entry{
 		"Install the plugin, or correct type in the NAD. The driver notices it without a restart."},
 	{PluginUnhealthy, Publish, "A plugin answers STATUS with an error, so the node offers its network to no new pods. Pods that have the network keep it.", OfPlugin,
 		"Repair what the plugin names. The driver calls STATUS again every 5 s, and offers the network when it succeeds."},
+	{StatusPending, Publish, "The plugins of a new network have not answered STATUS yet.", OfPlugin, ""},
+	{PoolDevice, Publish, "The network draws from a resource pool, whose devices are offered instead of one for the network.", OfDriver, ""},
+	{NodeNotOwned, Publish, "The node's label does not give its networks to nadra, so the driver offers none.", OfCluster,
+		"Label the node (kubectl nadra upgrade), or place the pod on a node of nadra's."},
 
 	{PoolMissing, Pools, "A definition of resource pools is missing or cannot be read: a ConfigMap or key of --pool-config, a SriovNetworkNodePolicy, or the node's labels.", OfCluster,
 		"Create the object or key, or correct the flag. If the node's labels are unknown, check that the Node exists."},
@@ -62,6 +66,8 @@ var table = []Entry{
 		"Correct the field that the message names."},
 	{PoolConflict, Pools, "Two resource pools select one device or use one resource name, or a device plugin serves the device. The first keeps it.", OfCluster,
 		"Narrow one of the two, or let only one of them serve the resource on this node."},
+	{LinkDown, Pools, "A card's function has no link. It is tainted, or not offered if the cluster has no device taints. Pods that have it keep it.", OfNode,
+		"Connect the cable, or set the interface up. The driver sees the link at once."},
 
 	{NotConvertible, Admit, "nadra serves the pod and cannot attach its networks. The findings follow, with codes of their own (NADRA-…).", OfManifest,
 		"Follow each finding, or leave the pod to Multus as the message says."},

@@ -54,7 +54,7 @@ type Options struct {
 	// RestoreDevice makes a device of a resource pool what it was before the pod.
 	RestoreDevice func(attachment.Hardware) error
 	Limits        Limits
-	// Deferred is called when a failing DEL becomes a pending DEL.
+	// Deferred reports that a failing DEL becomes a pending DEL.
 	Deferred func(r checkpoint.Record, cause error)
 	// StatusWait makes the gate wait for the pod's network-status.
 	StatusWait bool
@@ -66,11 +66,17 @@ type Options struct {
 // container.
 type Attacher struct {
 	Options
-	failures delFailures
+	// PendingDELs retries the DELs that have failed too often.
+	PendingDELs *DelRetrier
+	failures    delFailures
 }
 
 // New returns an Attacher.
-func New(o Options) *Attacher { return &Attacher{Options: o} }
+func New(o Options) *Attacher {
+	a := &Attacher{Options: o}
+	a.PendingDELs = newDelRetrier(a)
+	return a
+}
 
 // transient marks an error after which the same try may succeed.
 type transient struct{ error }

@@ -53,8 +53,9 @@ func TestCostOfAPod(t *testing.T) {
 	}
 }
 
-// An attempt that fails half way keeps what it has made, and writes that once.
-func TestCostOfAnAttemptThatFails(t *testing.T) {
+// TestCostOfATryThatFails checks that a try which fails halfway records what it has made
+// with one write.
+func TestCostOfATryThatFails(t *testing.T) {
 	a, k := newAttacher(t)
 	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2", "net3", "net4"})
 	k.Failures["ADD net3"] = drivertest.Final("no free address")
@@ -66,8 +67,7 @@ func TestCostOfAnAttemptThatFails(t *testing.T) {
 	}, drivertest.Phases(a.Store))
 }
 
-// A disk that takes no record keeps the plugins from running: nothing is made
-// that nobody knows of.
+// TestNothingIsAttachedUnrecorded checks that no plugin runs if the disk takes no record.
 func TestNothingIsAttachedUnrecorded(t *testing.T) {
 	a, k := newAttacher(t)
 	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})

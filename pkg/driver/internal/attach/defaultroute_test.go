@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -45,8 +46,8 @@ func prepareRoutes(t *testing.T, a *Attacher, asks ...[]string) {
 	}
 }
 
-// The default route goes where it is asked for and comes back (behaviours
-// A2-22, A2-23, B7).
+// TestDefaultRouteMoves checks that the default route moves to the attachment that
+// requests it, and back (behaviours A2-22, A2-23, B7).
 func TestDefaultRouteMoves(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -79,7 +80,8 @@ func TestDefaultRouteMoves(t *testing.T) {
 	}
 }
 
-// An attachment that follows brings a default route of its own, which goes.
+// TestDefaultRouteOfALaterAttachmentGoes checks that the default route which a later
+// attachment brings is removed.
 func TestDefaultRouteOfALaterAttachmentGoes(t *testing.T) {
 	a, k := newAttacher(t)
 	k.Routes = []checkpoint.Route{primary4}
@@ -101,7 +103,8 @@ func TestDefaultRouteOfALaterAttachmentGoes(t *testing.T) {
 	drivertest.Same(t, "detached", []checkpoint.Route{primary4}, k.Routes) // net2 is not there any more
 }
 
-// A gateway that cannot be reached fails the pod, and all is as before.
+// TestUnreachableGateway checks that an unreachable gateway fails the pod, whose routes
+// are then as before.
 func TestUnreachableGateway(t *testing.T) {
 	a, k := newAttacher(t)
 	k.Routes = []checkpoint.Route{primary4, primary6}
@@ -113,13 +116,13 @@ func TestUnreachableGateway(t *testing.T) {
 		return nil
 	}
 	err := attachOnce(t, a, drivertest.SandboxNo(1))
-	drivertest.WantError(t, err, "adding network default/blue as net2: moving the pod's default route: network is unreachable")
+	drivertest.WantError(t, err, "network default/blue as net2: ", "default route", "network is unreachable")
 	drivertest.Same(t, "routes", []checkpoint.Route{primary4, primary6}, ordered(k.Routes))
 	drivertest.Same(t, "interfaces", map[string]bool{}, k.Has)
 }
 
-// The driver died after it had taken the route away; the next attempt of the
-// same sandbox begins by giving it back, and the end does so too.
+// TestDefaultRouteSurvivesACrash checks a driver that died after it had removed the route:
+// the next try in the same sandbox restores it first, and so does the end of the sandbox.
 func TestDefaultRouteSurvivesACrash(t *testing.T) {
 	a, k := newAttacher(t)
 	k.Routes = []checkpoint.Route{primary4}
@@ -142,7 +145,7 @@ func TestDefaultRouteSurvivesACrash(t *testing.T) {
 	drivertest.Same(t, "detached", []checkpoint.Route{primary4}, k.Routes)
 }
 
-// What cannot be put back keeps the DEL owed.
+// TestRestoringFails checks that a DEL is repeated if the routes cannot be restored.
 func TestRestoringFails(t *testing.T) {
 	a, k := newAttacher(t)
 	k.Routes = []checkpoint.Route{primary4}
@@ -151,7 +154,7 @@ func TestRestoringFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Rerouting = func([]checkpoint.Route) error { return errors.New("no memory") }
-	drivertest.WantError(t, a.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")), "deleting network default/blue from net1: restoring the pod's default route: no memory")
+	drivertest.WantReason(t, a.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")), reason.DELFailed, "network default/blue from net1: ", "default route", "no memory")
 	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(a.Store))
 }
 

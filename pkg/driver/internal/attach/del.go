@@ -3,7 +3,6 @@ package attach
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -91,6 +90,7 @@ func (a *Attacher) del(ctx context.Context, r checkpoint.Record, ns namespace) (
 		return false, errors.Join(err, deferErr)
 	}
 	a.failures.forget(r)
+	a.PendingDELs.add(r)
 	a.Deferred(r, err)
 	return false, nil
 }

@@ -30,14 +30,14 @@ type DelRetrier struct {
 	tried map[string]time.Time // the latest try of each
 }
 
-// NewDelRetrier returns a DelRetrier for the pending DELs in the attacher's store.
-func NewDelRetrier(a *Attacher) *DelRetrier {
+// newDelRetrier returns a DelRetrier for the pending DELs in the attacher's store.
+func newDelRetrier(a *Attacher) *DelRetrier {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](shortestRetry, longestRetry)
 	return &DelRetrier{attacher: a, queue: workqueue.NewTypedRateLimitingQueue(limiter), tried: map[string]time.Time{}}
 }
 
-// Add schedules a record's DEL that has just been deferred.
-func (d *DelRetrier) Add(r checkpoint.Record) { d.queue.AddRateLimited(r.DELKey()) }
+// add schedules a record's DEL that has just been deferred.
+func (d *DelRetrier) add(r checkpoint.Record) { d.queue.AddRateLimited(r.DELKey()) }
 
 // HardwareChanged schedules the pending DELs of devices: a DEL may have failed because the
 // device was missing.

@@ -29,7 +29,7 @@ func withRetrier(t *testing.T, hardware *attachment.Hardware, test func(t *testi
 			t.Fatal(err)
 		}
 		k.Fail("DEL net1", errors.New("busy"))
-		d := NewDelRetrier(a)
+		d := a.PendingDELs
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { _ = d.Run(ctx); close(ended) }()

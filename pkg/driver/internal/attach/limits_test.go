@@ -11,8 +11,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
-// A network has the time that its IPAM plugin takes by itself; what waits for
-// several such networks has the time of all of them.
+// TestLimits checks that a network has the time that its IPAM plugin takes by itself, and
+// several such networks the time of all of them.
 func TestLimits(t *testing.T) {
 	flags := Limits{Add: 30 * time.Second, Del: 30 * time.Second}
 	network := func(ipam string) checkpoint.Record {

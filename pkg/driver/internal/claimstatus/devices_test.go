@@ -49,7 +49,8 @@ func TestDeviceStatus(t *testing.T) {
 	}
 }
 
-// The API refuses a status over its limits, and then there would be none.
+// TestDeviceStatusKeepsTheLimits checks the API's limits: the API server would refuse the
+// whole status.
 func TestDeviceStatusKeepsTheLimits(t *testing.T) {
 	var ips []string
 	for i := range 200 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
@@ -35,7 +36,7 @@ func TestConfDir(t *testing.T) {
 		}
 	}
 	_, _, err := dir.Find("green")
-	drivertest.WantError(t, err, `"green"`, "/etc/cni/multus/net.d", "00-broken.conf", "spec.config")
+	drivertest.WantReason(t, err, reason.ConfigMissing, `"green"`, "/etc/cni/multus/net.d", "00-broken.conf", "spec.config")
 	_, _, err = New(root, "/etc/none").Find("blue")
-	drivertest.WantError(t, err, `"blue"`, "/etc/none")
+	drivertest.WantReason(t, err, reason.ConfigMissing, `"blue"`, "/etc/none")
 }

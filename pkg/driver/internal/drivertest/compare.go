@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // Same fails the test if two values differ.
@@ -21,6 +23,28 @@ func WantError(t *testing.T, err error, parts ...string) {
 	for _, p := range parts {
 		if err == nil || !strings.Contains(err.Error(), p) {
 			t.Errorf("error lacks %q: %v", p, err)
+		}
+	}
+}
+
+// WantReason fails the test unless the error has this code and all of these parts.
+func WantReason(t *testing.T, err error, code reason.Code, parts ...string) {
+	t.Helper()
+	if got := reason.Of(err); got != code {
+		t.Errorf("reason %q, want %q: %v", got, code, err)
+	}
+	WantError(t, err, parts...)
+}
+
+// WantReasonIn fails the test unless the text has this code and all of these parts.
+func WantReasonIn(t *testing.T, text string, code reason.Code, parts ...string) {
+	t.Helper()
+	if got := reason.In(text); got != code {
+		t.Errorf("reason %q, want %q: %s", got, code, text)
+	}
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("text lacks %q: %s", p, text)
 		}
 	}
 }

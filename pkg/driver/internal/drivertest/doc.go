@@ -2,5 +2,7 @@
 //
 //	records.go  records, pods and sandboxes
 //	kernel.go   CNI plugins and the network namespaces that they change
+//	nads.go     NetworkAttachmentDefinitions
+//	slices.go   ResourceSlices of another driver
 //	compare.go  comparisons
 package drivertest

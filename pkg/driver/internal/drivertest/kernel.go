@@ -155,7 +155,7 @@ func (k *Kernel) DeviceInfo(attachment.Sandbox, attachment.Attachment) (json.Raw
 	return k.Info, nil
 }
 
-// Open has no namespace to open.
+// Open returns no namespace.
 func (k *Kernel) Open(string) (netns.NsHandle, error) { return netns.None(), nil }
 
 // Inspect describes a namespace with the interfaces of the default network.
@@ -171,6 +171,9 @@ func (k *Kernel) Inspect(netns string) (podnet.Namespace, error) {
 
 // Missing reports that all plugins are installed.
 func (k *Kernel) Missing([]string) []string { return nil }
+
+// Status reports that all plugins are healthy.
+func (k *Kernel) Status(context.Context, json.RawMessage) error { return nil }
 
 // Inspecting is a Kernel whose namespaces are what Func returns.
 type Inspecting struct {

@@ -61,9 +61,6 @@ type Options struct {
 	Pods           Pods
 	// Stored is called with the records of a status that is stored.
 	Stored func([]checkpoint.Record) error
-	// Stale is called instead if the status is stored so late that its addresses may
-	// belong to another pod.
-	Stale func(context.Context, attachment.Sandbox) error
 	// Late is called once for a status that is not stored after the time Late. err is
 	// the error of the latest try, if one has failed.
 	Late func(pod attachment.PodRef, err error)
@@ -148,19 +145,25 @@ func (w *Writer) Forget(pod attachment.PodRef) { w.outbox.Forget(pod) }
 // Queue counts the pods whose status is not stored yet.
 func (w *Writer) Queue(now time.Time) metrics.Queue { return w.outbox.Queue(now) }
 
-// Run writes until ctx ends, and then for a short time what is still queued.
-func (w *Writer) Run(ctx context.Context) { w.outbox.Run(ctx, workers, w.write) }
+// Run writes until ctx ends, and then for a short time what is still queued. It calls stale
+// instead of Stored if a status is stored so late that its addresses may belong to another
+// pod.
+func (w *Writer) Run(ctx context.Context, stale func(context.Context, attachment.Sandbox) error) {
+	w.outbox.Run(ctx, workers, func(ctx context.Context, pod attachment.PodRef, p outbox.Pending[update], tries int) error {
+		return w.write(ctx, pod, p, tries, stale)
+	})
+}
 
 // write stores one pod's status and then opens the gate, or has the pod attached again.
 // It returns an error to be called again, unless the pod or its sandbox is gone.
-func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p outbox.Pending[update], tries int) error {
+func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p outbox.Pending[update], tries int, stale func(context.Context, attachment.Sandbox) error) error {
 	failpoint.Reach(failpoint.BeforeStatusWrite)
 	defer failpoint.Reach(failpoint.AfterStatusWrite)
 	err := w.store(ctx, p.Update)
 	switch {
 	case err != nil:
 	case isStale(p, time.Now()):
-		err = w.Stale(ctx, p.Update.sandbox)
+		err = stale(ctx, p.Update.sandbox)
 	default:
 		err = w.Stored(p.Update.records)
 	}

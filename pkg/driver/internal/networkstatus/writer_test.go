@@ -53,7 +53,6 @@ func TestWriteIsTriedWhileThePodExists(t *testing.T) {
 			w := NewWriter(Options{
 				Kube: kube, Manager: "nadra", DefaultNetwork: drivertest.CBR0, Pods: known,
 				Stored: func([]checkpoint.Record) error { stored++; return nil },
-				Stale:  func(context.Context, attachment.Sandbox) error { return nil },
 				Late: func(_ attachment.PodRef, err error) {
 					if told++; !errors.Is(err, why) {
 						t.Errorf("told of %v", err)
@@ -63,7 +62,7 @@ func TestWriteIsTriedWhileThePodExists(t *testing.T) {
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
 			ended := make(chan struct{})
-			go func() { w.Run(ctx); close(ended) }()
+			go func() { w.Run(ctx, func(context.Context, attachment.Sandbox) error { return nil }); close(ended) }()
 			w.Set(drivertest.SandboxNo(1), []checkpoint.Record{drivertest.Attached("net1", drivertest.BridgeResult)})
 			time.Sleep(time.Hour)
 			synctest.Wait()

@@ -70,7 +70,7 @@ func (o *Outbox[K, U]) Forget(key K) {
 	o.drop(key)
 }
 
-// drop is Forget for callers that hold mu.
+// drop drops the pending update of an object. The caller holds mu.
 func (o *Outbox[K, U]) drop(key K) {
 	if p, found := o.pending[key]; found {
 		close(p.Written)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestInRuntimeOrder has a cluster whose first family is IPv6: the kernel lists IPv4 first.
+// TestInRuntimeOrder checks a cluster whose first family is IPv6: the kernel lists IPv4
+// first.
 func TestInRuntimeOrder(t *testing.T) {
 	for _, tt := range []struct{ ips, runtime, want []string }{
 		{[]string{"10.0.0.5", "fd00::5"}, []string{"fd00::5", "10.0.0.5"}, []string{"fd00::5", "10.0.0.5"}},

@@ -5,13 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // init keeps the tests off the process' first thread, where only TestMain runs: a
@@ -19,8 +20,8 @@ import (
 // end, and /proc/self would show its namespace from then on.
 func init() { runtime.LockOSThread() }
 
-// inOwnNetwork has the test's thread be in a network namespace of its own, which
-// ends with it. It needs the right to make one.
+// inOwnNetwork runs the test's thread in a network namespace of its own, which ends with
+// the test. It needs the right to make one.
 func inOwnNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread() // and never unlocked: nobody else gets this thread
@@ -32,10 +33,10 @@ func inOwnNetwork(t *testing.T) {
 	}
 }
 
-const homeAddress = "0000:01:10.0"
+const vfAddress = "0000:01:10.0"
 
 // returnedLink makes an interface as the kernel gives one back, in a sysfs in
-// which it is that of function homeAddress.
+// which it is that of function vfAddress.
 func returnedLink(t *testing.T, name, mac string, altNames ...string) Restorer {
 	t.Helper()
 	l := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "peer"}
@@ -59,7 +60,7 @@ func returnedLink(t *testing.T, name, mac string, altNames ...string) Restorer {
 		t.Fatal(err)
 	}
 	h := Restorer{sys: t.TempDir()}
-	folder := filepath.Join(h.sys, "bus", "pci", "devices", homeAddress)
+	folder := filepath.Join(h.sys, "bus", "pci", "devices", vfAddress)
 	if err := os.MkdirAll(filepath.Join(folder, "net", name), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +71,12 @@ func returnedLink(t *testing.T, name, mac string, altNames ...string) Restorer {
 }
 
 func function(name, mac string) attachment.Hardware {
-	return attachment.Hardware{ID: homeAddress, PCIAddress: homeAddress, Original: &attachment.OriginalState{Interface: name, MAC: mac, Driver: "igbvf"}}
+	return attachment.Hardware{ID: vfAddress, PCIAddress: vfAddress, Original: &attachment.OriginalState{Interface: name, MAC: mac, Driver: "igbvf"}}
 }
 
-// What the kernel gives back under the pod's name gets its own again, also where
-// that is a further name of the interface already.
+// TestFunctionsAreRestored checks that an interface which the kernel returns with the
+// pod's name gets its own name again, also if that is an alternative name of the interface
+// already.
 func TestFunctionsAreRestored(t *testing.T) {
 	const home, pods = "52:54:00:11:00:01", "02:00:00:00:00:01"
 	for _, tt := range []struct {
@@ -103,8 +105,8 @@ func TestFunctionsAreRestored(t *testing.T) {
 	}
 }
 
-// An administrator's address that the function had not yet taken, and has now, is
-// no pod's: its driver would refuse every other.
+// TestAdministratorsAddressStays checks an administrator's address that the function has
+// taken meanwhile: its driver would refuse every other.
 func TestAdministratorsAddressStays(t *testing.T) {
 	inOwnNetwork(t)
 	const administrators = "02:00:00:00:00:01"
@@ -127,18 +129,13 @@ func TestFunctionsThatCannotBeRestored(t *testing.T) {
 	inOwnNetwork(t)
 	const mac = "52:54:00:11:00:01"
 	h := returnedLink(t, "net1", mac)
-	if err := h.Restore(function("peer", mac)); err == nil || !strings.Contains(err.Error(), "device "+homeAddress+" back to the host as interface peer") {
-		t.Errorf("a name that is taken: %v", err)
-	}
-	// Of a function that is gone, and of one whose driver has changed, there is
-	// nothing to wait for.
-	folder := filepath.Join(h.sys, "bus", "pci", "devices", homeAddress)
+	drivertest.WantReason(t, h.Restore(function("peer", mac)), reason.DeviceNotRestored, "device "+vfAddress+" ", "interface peer")
+	// It does not wait for a function that is gone, or whose driver has changed.
+	folder := filepath.Join(h.sys, "bus", "pci", "devices", vfAddress)
 	if err := os.RemoveAll(filepath.Join(folder, "net")); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Restore(function("ens1v0", mac)); err == nil || !strings.Contains(err.Error(), "another network namespace") {
-		t.Errorf("an interface that does not come: %v", err)
-	}
+	drivertest.WantReason(t, h.Restore(function("ens1v0", mac)), reason.DeviceNotRestored, "device "+vfAddress+" ", "interface ens1v0", "another network namespace")
 	if err := os.Remove(filepath.Join(folder, "driver")); err != nil {
 		t.Fatal(err)
 	}

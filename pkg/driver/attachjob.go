@@ -1,0 +1,151 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// cancelled is why attaching a sandbox was cancelled. It is no failure, and nothing reports
+// it to the pod.
+type cancelled string
+
+// Error returns the text with its code.
+func (c cancelled) Error() string { return c.ReasonCode().Text(string(c)) }
+
+// ReasonCode returns the code of all cancelled attaches.
+func (c cancelled) ReasonCode() reason.Code { return reason.AttachCancelled }
+
+const (
+	errPodDeleting = cancelled("the pod is being deleted")
+	errReplaced    = cancelled("the pod has a newer sandbox")
+	errStopped     = cancelled("the sandbox was stopped")
+	errUnprepared  = cancelled("the claim was unprepared")
+	errDriverStop  = cancelled("the driver was stopped")
+)
+
+// isCancelled reports whether an attach was cancelled.
+func isCancelled(err error) bool { return errors.As(err, new(cancelled)) }
+
+var errNotBegun = reason.Errorf(reason.AttachNotBegun, "its sandbox was made without nadra's hook; it is being attached now")
+
+// job is the attaching of one sandbox. It outlives the hook that began it.
+type job struct {
+	sandbox attachment.Sandbox
+	begun   time.Time
+	limit   time.Duration
+	cancel  context.CancelCauseFunc
+	tried   chan struct{} // closed after the first try
+	done    chan struct{} // closed at the end
+
+	mu sync.Mutex // guards the fields below, and the closing of tried and done
+	// watched is true while a hook waits, which then returns a failure.
+	watched bool
+	err     error // of the end, or of the latest try
+	ended   time.Time
+	held    int // containers that were left to the gate meanwhile
+}
+
+// running reports whether the job may still attach.
+func (j *job) running() bool {
+	select {
+	case <-j.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// failed records a try that will be repeated, and reports whether it was the first.
+func (j *job) failed(err error) (first bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	first, j.err = j.err == nil, err
+	if first {
+		close(j.tried)
+	}
+	return first
+}
+
+// end records the end, and reports whether a hook waits for it.
+func (j *job) end(err error) (watched bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil {
+		close(j.tried)
+	}
+	j.err, j.ended = err, time.Now()
+	close(j.done)
+	return j.watched
+}
+
+// stopWatching records that no hook waits any more. It returns the error of a job that has
+// ended, and nil if the gate is to decide.
+func (j *job) stopWatching() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.watched = false
+	if !j.running() {
+		return j.err
+	}
+	return nil
+}
+
+// hold reports whether the gate is to hold a new container, and counts it: the job runs, and
+// no try of it has failed.
+func (j *job) hold() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.running() || j.err != nil {
+		return false
+	}
+	j.held++
+	return true
+}
+
+// heldAtEnd returns the number of containers that the gate has held. The number does not
+// change any more once the job has ended.
+func (j *job) heldAtEnd() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.held
+}
+
+// unfailed reports whether the job runs and no try of it has failed.
+func (j *job) unfailed() bool {
+	_, err := j.failure()
+	return j.running() && err == nil
+}
+
+// failure returns when and why the job ended without attaching. While it runs, it returns why
+// the latest try failed.
+func (j *job) failure() (ended time.Time, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.ended, j.err
+}
+
+// States of pods whose containers wait for networks.
+const (
+	podAttaching = "attaching" // nothing has failed yet
+	podRetrying  = "retrying"  // a try has failed, and the next one will come
+	podFailed    = "failed"    // the kubelet's next request for a container begins again
+)
+
+// state returns the state of the job's pod. It returns "" if the pod does not wait.
+func (j *job) state() string {
+	ended, err := j.failure()
+	switch {
+	case ended.IsZero() && err == nil:
+		return podAttaching
+	case ended.IsZero():
+		return podRetrying
+	case err == nil, isCancelled(err):
+		return ""
+	}
+	return podFailed
+}

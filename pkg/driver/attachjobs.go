@@ -1,0 +1,287 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+)
+
+const (
+	// slowAttach is the time after which attaching is reported as slow.
+	slowAttach = time.Second
+	// freshFailure is how long a failure is final before the runtime's next request for a
+	// container begins another attach. The kubelet asks every 11–15 s.
+	freshFailure = 5 * time.Second
+)
+
+// attachJobs attaches sandboxes. It has the jobs of sandboxes that are being attached, and of
+// those that could not be: at most one for each pod, that of its latest sandbox.
+type attachJobs struct {
+	store         *checkpoint.Store
+	attacher      *attach.Attacher
+	locks         *podLocks
+	watch         *podWatch
+	networkStatus *networkstatus.Writer
+	metadata      *metadataFiles
+	report        *reporter
+	metrics       *metrics.Node
+	operations    *background.Group
+
+	mu    sync.Mutex
+	byPod map[string]*job
+}
+
+// of returns the job of a sandbox, or nil.
+func (js *attachJobs) of(s attachment.Sandbox) *job {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if j := js.byPod[s.Pod.UID]; j != nil && j.sandbox.ID == s.ID {
+		return j
+	}
+	return nil
+}
+
+// running reports whether the pod is being attached.
+func (js *attachJobs) running(podUID string) bool {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	j := js.byPod[podUID]
+	return j != nil && j.running()
+}
+
+// queue counts the jobs that run, and the pods whose containers wait, by state.
+func (js *attachJobs) queue(now time.Time) (running metrics.Queue, blocked map[string]int) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	blocked = map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 0}
+	for _, j := range js.byPod {
+		state := j.state()
+		if state == "" {
+			continue
+		}
+		blocked[state]++
+		if state != podFailed {
+			running.Length++
+			running.Oldest = max(running.Oldest, now.Sub(j.begun))
+			if (operation{j.begun, j.limit}).stuck(now) {
+				running.Stuck++
+			}
+		}
+	}
+	return running, blocked
+}
+
+// cancel cancels and removes the pod's job, if it is of this sandbox or sandboxID is "".
+func (js *attachJobs) cancel(podUID, sandboxID string, cause cancelled) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	j := js.byPod[podUID]
+	if j == nil || sandboxID != "" && j.sandbox.ID != sandboxID {
+		return
+	}
+	j.cancel(cause)
+	delete(js.byPod, podUID)
+}
+
+// attach returns the running job of the sandbox. If there is none it starts one, which
+// replaces the pod's earlier job. A hook that watches returns a failure, and then nothing else
+// reports it.
+func (js *attachJobs) attach(s attachment.Sandbox, watched bool) *job {
+	limit := js.attacher.Limits.Attaching(js.store.ForPod(s.Pod.UID))
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if old := js.byPod[s.Pod.UID]; old != nil {
+		if old.sandbox.ID == s.ID && old.running() {
+			return old
+		}
+		old.cancel(errReplaced)
+	}
+	ctx, cancel := context.WithCancelCause(js.operations.Context())
+	j := &job{sandbox: s, begun: time.Now(), limit: limit, cancel: cancel, tried: make(chan struct{}), done: make(chan struct{}), watched: watched}
+	js.byPod[s.Pod.UID] = j
+	js.operations.Go(func(context.Context) {
+		defer cancel(nil)
+		js.run(ctx, j)
+	})
+	return j
+}
+
+// remove removes a job that has succeeded.
+func (js *attachJobs) remove(j *job) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if js.byPod[j.sandbox.Pod.UID] == j {
+		delete(js.byPod, j.sandbox.Pod.UID)
+	}
+}
+
+// attachAgain detaches and attaches a sandbox whose network-status is not stored, so that no
+// container of it has started. It leaves a sandbox alone whose status is stored meanwhile.
+func (js *attachJobs) attachAgain(ctx context.Context, s attachment.Sandbox) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, attach.DetachTime, reason.Errorf(reason.DELUnfinished, "the time for attaching a sandbox again is over"))
+	defer cancel()
+	unlock, err := js.locks.lock(ctx, s.Pod.UID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	waiting := slices.DeleteFunc(js.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool {
+		return r.Phase != checkpoint.Attached || !networkstatus.Missing(r) || !checkpoint.InSandbox(s.ID)(r)
+	})
+	if len(waiting) == 0 {
+		return nil // it was detached meanwhile
+	}
+	switch err := js.store.MarkUnlistedDetaching(checkpoint.Keys(waiting)...); {
+	case errors.Is(err, checkpoint.ErrStatusStored):
+		return nil
+	case err != nil:
+		return err
+	}
+	klog.FromContext(podlog.WithPod(ctx, s.Pod)).Info("Attaching a pod again: its network-status could not be stored in time", "sandbox", s.ID)
+	js.attach(s, false)
+	return nil
+}
+
+// attachAgainSoon calls attachAgain in a goroutine. If it fails, the next sweep tries again.
+func (js *attachJobs) attachAgainSoon(s attachment.Sandbox) {
+	js.operations.Go(func(ctx context.Context) {
+		if err := js.attachAgain(ctx, s); err != nil {
+			klog.FromContext(podlog.WithPod(ctx, s.Pod)).Error(err, "Attaching a pod again failed; the next sweep tries again, and the containers wait", "sandbox", s.ID)
+		}
+	})
+}
+
+// run attaches one sandbox while no other operation on its pod runs, and reports the result.
+func (js *attachJobs) run(ctx context.Context, j *job) {
+	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, j.sandbox.Pod), j.limit, reason.Errorf(reason.AttachTimeout, "no success within %s", j.limit))
+	defer cancel()
+	started := time.Now()
+	slow := time.AfterFunc(slowAttach, func() { js.report.attachSlow(ctx, j) })
+	defer slow.Stop()
+	unlock, err := js.locks.lock(ctx, j.sandbox.Pod.UID)
+	if err == nil {
+		defer unlock()
+		err = js.attachPod(ctx, j)
+	}
+	if err != nil {
+		js.fail(ctx, j, fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err))
+		return
+	}
+	js.networkStatus.Set(j.sandbox, js.store.ForPod(j.sandbox.Pod.UID)) // first, because containers wait for it
+	js.metadata.update(ctx, j.sandbox.Pod)
+	klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "took", time.Since(started))
+	js.report.attached(j.sandbox)
+	j.end(nil)
+	js.remove(j)
+	js.measure(j, nil)
+}
+
+// attachPod attaches the sandbox of a job unless its pod is being deleted.
+func (js *attachJobs) attachPod(ctx context.Context, j *job) error {
+	if js.watch.deleting(j.sandbox.Pod) {
+		return errPodDeleting
+	}
+	return js.attacher.Attach(ctx, j.sandbox, func(err error) {
+		klog.FromContext(ctx).Info("Attaching failed; trying again", "sandbox", j.sandbox.ID, "err", err)
+		if j.failed(err) {
+			js.report.attachFailed(j.sandbox, err)
+		}
+	})
+}
+
+// fail reports why a sandbox is not attached: on the pod and its claims, to the hook if one
+// waits, and otherwise to the gate.
+func (js *attachJobs) fail(ctx context.Context, j *job, err error) {
+	if isCancelled(err) {
+		klog.FromContext(ctx).Info("Attaching was cancelled", "sandbox", j.sandbox.ID, "err", err)
+	} else {
+		klog.FromContext(ctx).Error(err, "Attaching failed", "sandbox", j.sandbox.ID)
+		js.report.attachFailed(j.sandbox, err)
+	}
+	watched := j.end(err)
+	js.measure(j, err)
+	if watched { // the hook fails the sandbox
+		return
+	}
+	switch {
+	case errors.Is(err, errPodDeleting):
+		js.refuse(ctx, j.sandbox, errPodDeleting)
+	case !isCancelled(err): // otherwise another sandbox, or driver, may be attaching the same records
+		js.refuse(ctx, j.sandbox, err)
+	}
+}
+
+// refuse makes the gate fail the containers that it holds for a sandbox that will not be
+// attached.
+func (js *attachJobs) refuse(ctx context.Context, s attachment.Sandbox, why error) {
+	missing := js.attacher.Missing(s)
+	var refused []checkpoint.Key
+	for _, r := range js.store.ForPod(s.Pod.UID) {
+		if missing(r) && r.Refusal == "" {
+			refused = append(refused, r.Key())
+		}
+	}
+	if len(refused) == 0 {
+		return
+	}
+	if err := js.store.MarkRefused(refused, why.Error()); err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+		klog.FromContext(ctx).Error(err, "Refusing containers failed; the gate holds them until its time is over", "sandbox", s.ID)
+	}
+}
+
+// podDeleted cancels the attach of a deleted pod, and makes the gate fail its containers:
+// otherwise the kubelet would wait with them before it deletes anything.
+func (js *attachJobs) podDeleted(pod attachment.PodRef) {
+	records := checkpoint.Networks(js.store.ForPod(pod.UID))
+	if len(records) == 0 || !js.running(pod.UID) && !held(records) {
+		return
+	}
+	js.cancel(pod.UID, "", errPodDeleting)
+	js.operations.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, pod), attach.DetachTime, reason.Errorf(reason.DELUnfinished, "the time for the containers of a deleted pod is over"))
+		defer cancel()
+		unlock, err := js.locks.lock(ctx, pod.UID)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Refusing containers failed; the gate holds them until its time is over")
+			return
+		}
+		defer unlock()
+		js.refuse(ctx, attachment.Sandbox{Pod: pod}, errPodDeleting)
+	})
+}
+
+// held reports whether the gate holds containers of a pod with these records.
+func held(records []checkpoint.Record) bool {
+	return slices.ContainsFunc(records, func(r checkpoint.Record) bool {
+		return r.Phase != checkpoint.Attached || networkstatus.Missing(r)
+	})
+}
+
+// measure counts a job that has ended, and the containers that the gate has held meanwhile.
+func (js *attachJobs) measure(j *job, err error) {
+	took := time.Since(j.begun)
+	switch {
+	case err == nil:
+		js.metrics.PodAttached(took)
+		js.metrics.Gate(metrics.Released, j.heldAtEnd())
+	case isCancelled(err):
+		js.metrics.PodWithdrawn(took)
+	default:
+		js.metrics.PodFailed(took)
+		js.metrics.Gate(metrics.Refused, j.heldAtEnd())
+	}
+}

@@ -1,0 +1,102 @@
+package driver
+
+import (
+	"path/filepath"
+	"time"
+
+	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
+)
+
+// Config has the driver's settings. All fields are required but Metrics.
+type Config struct {
+	// DriverName is the DRA driver's name.
+	DriverName string
+	// NodeName is the Node that the driver runs on.
+	NodeName string
+	// HostRoot is the host's root directory as the driver sees it. Plugins run with it as
+	// their root.
+	HostRoot string
+	// StateDir has the records and the CNI cache. It must survive a reboot.
+	StateDir string
+	// CNIBinDirs are searched for plugins. They are paths in the host.
+	CNIBinDirs []string
+	// CNIConfDir is where the runtime finds the default network, a path in the host.
+	CNIConfDir string
+	// NADConfDir has the configurations of NADs that have none, a path in the host.
+	NADConfDir string
+	// NRISocket is the runtime's NRI socket.
+	NRISocket string
+	// HookBudget is how long the runtime's hooks may wait for plugins, if the runtime's own
+	// limit allows. All pods of the node wait with them. Attaching that takes longer goes on
+	// behind the gate.
+	HookBudget time.Duration
+	// AttachWait is how long the hook of a new sandbox waits for its networks, HookBudget at
+	// most. With zero all attaching goes on behind the gate.
+	AttachWait time.Duration
+	// AddTimeout and DelTimeout limit one ADD or DEL of a plugin chain, which is then ended
+	// and tried again. IPAM plugins that wait longer by themselves have more time.
+	AddTimeout, DelTimeout time.Duration
+	// NetworkStatusWait makes containers wait until the pod's network-status is stored.
+	NetworkStatusWait bool
+	// KubeletPluginsDir and KubeletRegistryDir are the kubelet's directories of the same
+	// names. The paths must be the host's.
+	KubeletPluginsDir, KubeletRegistryDir string
+	// CDIDir is where the runtime looks for CDI specs, the same path in the host.
+	CDIDir string
+	// GateBinary is the gate to install on the host, a path in the driver's view.
+	GateBinary string
+	// Isolation determines whose networks a pod may use.
+	Isolation attachment.Isolation
+	// Attachments is the number of attachments that a network takes on this node.
+	Attachments int
+	// Copies is the number of devices for a network if the API server knows no shared
+	// devices (DRAConsumableCapacity is off).
+	Copies int
+	// DeviceMetadata gives containers a file about their devices (KEP-5304).
+	DeviceMetadata bool
+	// Ownership determines whether the node is nadra's. With the zero value it is, and pods
+	// without claims are ignored.
+	Ownership Ownership
+	// Hardware has the places where resource pools are defined. The zero value has none.
+	Hardware Hardware
+	// Metrics measures the driver. With nil nothing is measured.
+	Metrics *metrics.Node
+}
+
+// Hardware has the places where resource pools are defined and hardware is read.
+type Hardware = hwdevices.Sources
+
+// PoolConfig is a ConfigMap with the configuration of a device plugin.
+type PoolConfig = hwdevices.PoolConfig
+
+// pluginDir returns the driver's own directory below the kubelet's plugins directory.
+func (c Config) pluginDir() string { return filepath.Join(c.KubeletPluginsDir, c.DriverName) }
+
+// limits returns the limits of plugins.
+func (c Config) limits() attach.Limits { return attach.Limits{Add: c.AddTimeout, Del: c.DelTimeout} }
+
+// Clients are the driver's clients of the API server.
+type Clients struct {
+	Kube kubernetes.Interface
+	// NetworkStatus stores network-status. It has no rate limit of its own, because
+	// containers wait for it, and so it must not wait for the requests of Kube.
+	NetworkStatus kubernetes.Interface
+	NADs          nadclient.Interface
+	Metadata      metadata.Interface
+	// Dynamic reads SriovNetworkNodePolicies. It may be nil without
+	// Hardware.PolicyNamespace.
+	Dynamic dynamic.Interface
+}
+
+// SpreadOver returns the time over which that many nodes write a change that concerns all
+// of them. Each node writes at a moment of its own in that time.
+func SpreadOver(nodes int64) time.Duration { return publish.SpreadOver(nodes) }

@@ -1,0 +1,73 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+)
+
+// detacher runs the DELs of sandboxes and claims. They have their own time: if the caller's
+// ctx ends first they go on, and the next caller waits for them.
+type detacher struct {
+	store      *checkpoint.Store
+	attacher   *attach.Attacher
+	locks      *podLocks
+	operations *background.Group
+	inFlight   inFlight
+}
+
+// detachSandbox begins to detach one sandbox, and returns a channel that receives the result.
+func (d *detacher) detachSandbox(s attachment.Sandbox) <-chan error {
+	done := make(chan error, 1)
+	d.operations.Go(func(ctx context.Context) { done <- d.runSandbox(ctx, s) })
+	return done
+}
+
+// runSandbox runs the DELs of one sandbox. They are retried when the claims are unprepared.
+func (d *detacher) runSandbox(ctx context.Context, s attachment.Sandbox) error {
+	limit := d.attacher.Limits.Detaching(d.store.ForPod(s.Pod.UID))
+	defer d.inFlight.begin(limit)()
+	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, s.Pod), limit, reason.Errorf(reason.DELUnfinished, "the time for detaching is over"))
+	defer cancel()
+	unlock, err := d.locks.lock(ctx, s.Pod.UID)
+	if err == nil {
+		defer unlock()
+		err = d.attacher.Detach(ctx, s.Pod.UID, checkpoint.InSandbox(s.ID))
+	}
+	if err != nil {
+		return reason.Errorf(reason.DELUnfinished, "detaching pod %s/%s (tried again when its claims are unprepared): %w", s.Pod.Namespace, s.Pod.Name, err)
+	}
+	return nil
+}
+
+// detachClaim detaches what is attached for one claim, and deletes the claim's records.
+func (d *detacher) detachClaim(ctx context.Context, pod attachment.PodRef, uid string) error {
+	done := make(chan error, 1)
+	d.operations.Go(func(ctx context.Context) { done <- d.runClaim(ctx, pod, uid) })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return reason.Errorf(reason.DELUnfinished, "waiting for its DELs, which go on: %w", context.Cause(ctx))
+	}
+}
+
+// runClaim runs the DELs of a claim and deletes its records while no other operation on its
+// pod runs.
+func (d *detacher) runClaim(ctx context.Context, pod attachment.PodRef, uid string) error {
+	limit := d.attacher.Limits.Detaching(d.store.ForClaim(uid))
+	defer d.inFlight.begin(limit)()
+	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, pod), limit, reason.Errorf(reason.DELUnfinished, "the time for detaching a claim is over"))
+	defer cancel()
+	unlock, err := d.locks.lock(ctx, pod.UID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return d.attacher.Release(ctx, uid)
+}

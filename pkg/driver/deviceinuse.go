@@ -1,0 +1,89 @@
+package driver
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+const (
+	// inUseWait is how long Prepare waits until a device is free: after a forced deletion
+	// the scheduler may allocate it again before the kubelet has unprepared it. It is below
+	// the kubelet's 45 s. runtimeWait is not counted: both waits do not come together.
+	inUseWait = 20 * time.Second
+	// inUsePoll is the pause between two checks.
+	inUsePoll = 100 * time.Millisecond
+)
+
+// share belongs to one claim at a time: a device, or a share of a device that several claims
+// have.
+type share struct{ pool, device, id string }
+
+// inUse returns an error if another claim still has a device of these claims. The scheduler
+// allocates each device once, but after a forced deletion sooner than the node is done.
+func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
+	holders := map[share]checkpoint.Record{}
+	for _, r := range records {
+		holders[share{r.Pool, r.Device, r.ShareID}] = r
+	}
+	for _, d := range dels {
+		holders[share{d.Record.Pool, d.Record.Device, d.Record.ShareID}] = d.Record
+	}
+	for _, claim := range claims {
+		if claim.Status.Allocation == nil {
+			continue // the planner refuses it
+		}
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			s := share{pool: r.Pool, device: r.Device}
+			if r.ShareID != nil {
+				s.id = string(*r.ShareID)
+			}
+			holder, found := holders[s]
+			if r.Driver != driver || !found || holder.Claim.UID == string(claim.UID) && reservedFor(claim, holder.Pod) {
+				continue
+			}
+			return reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
+				r.Device, r.Pool, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
+		}
+	}
+	return nil
+}
+
+// reservedFor reports whether the claim is reserved for the pod.
+func reservedFor(claim *resourceapi.ResourceClaim, pod attachment.PodRef) bool {
+	return slices.ContainsFunc(claim.Status.ReservedFor, func(c resourceapi.ResourceClaimConsumerReference) bool {
+		return string(c.UID) == pod.UID
+	})
+}
+
+// waitForDevices waits until no other claim has the claims' devices.
+func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
+	check := func() error {
+		return inUse(claims, p.driverName, p.store.All(), p.store.PendingDELs())
+	}
+	err := check()
+	if err == nil {
+		return nil
+	}
+	p.sweep() // a sandbox that is gone may still have it
+	over := time.NewTimer(inUseWait)
+	defer over.Stop()
+	for {
+		select {
+		case <-time.After(inUsePoll):
+			if err = check(); err == nil {
+				return nil
+			}
+		case <-over.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

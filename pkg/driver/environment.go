@@ -1,0 +1,109 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
+
+	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
+)
+
+// bootIDFile has the kernel's identity of this boot, in the host's root.
+const bootIDFile = "proc/sys/kernel/random/boot_id"
+
+// environment is what a driver works with on its node. Tests have one of their own.
+type environment struct {
+	store   *checkpoint.Store
+	damaged []checkpoint.Damaged
+	// unlock gives the state directory to the next driver.
+	unlock  func()
+	plugins plugins
+	netns   attach.Netns
+	// defaultNetwork describes a sandbox's interface on the default network.
+	defaultNetwork func(attachment.Sandbox) (*nadv1.NetworkStatus, error)
+	// isHost reports whether the network namespace at a path is the host's.
+	isHost func(netns string) bool
+	nads   nadSource
+	links  linkSource
+	events *events.Recorder
+}
+
+// plugins runs CNI plugins. It is a cniexec.Runner outside of tests.
+type plugins interface {
+	attach.Plugins
+	checkPlugins
+	cniCache
+	// Missing returns the plugins that are not installed.
+	Missing(pluginTypes []string) []string
+	Status(ctx context.Context, conflist json.RawMessage) error
+}
+
+// nadSource lists and watches NADs. It is a publish.NADWatch outside of tests.
+type nadSource interface {
+	Lister() nadlisters.NetworkAttachmentDefinitionLister
+	Start(ctx context.Context, changed func()) error
+}
+
+// linkSource lists and watches the host's network interfaces. It is publish.HostLinks
+// outside of tests.
+type linkSource interface {
+	List() (map[string]publish.Link, error)
+	Watch(ctx context.Context, changed func()) error
+}
+
+// openEnvironment opens the state of earlier drivers when the driver before has ended.
+func openEnvironment(ctx context.Context, cfg Config, clients Clients) (_ *environment, err error) {
+	bootID, err := os.ReadFile(filepath.Join(cfg.HostRoot, bootIDFile))
+	if err != nil {
+		return nil, fmt.Errorf("reading the boot ID: %w", err)
+	}
+	env := &environment{}
+	if env.unlock, err = lockState(ctx, cfg.StateDir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			env.unlock()
+		}
+	}()
+	if env.store, env.damaged, err = checkpoint.Open(cfg.StateDir, strings.TrimSpace(string(bootID))); err != nil {
+		return nil, fmt.Errorf("opening the state in %s: %w", cfg.StateDir, err)
+	}
+	namespaces, err := podns.New(cfg.HostRoot)
+	if err != nil {
+		return nil, err
+	}
+	env.isHost = namespaces.IsHost
+	env.plugins, err = cniexec.New(cniexec.Options{
+		HostRoot: cfg.HostRoot,
+		BinDirs:  cfg.CNIBinDirs,
+		CacheDir: filepath.Join(cfg.StateDir, "cni"),
+		IsHost:   namespaces.IsHost,
+		Ran:      cfg.Metrics.Executed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	netns := podnet.NewReader(namespaces, confdir.New(cfg.HostRoot, cfg.CNIConfDir).DefaultName)
+	env.netns, env.defaultNetwork = netns, netns.DefaultNetwork
+	if env.nads, err = publish.NewNADWatch(clients.NADs); err != nil {
+		return nil, err
+	}
+	env.links = publish.NewHostLinks(filepath.Join(cfg.HostRoot, "sys"))
+	env.events = events.NewRecorder(ctx, cfg.NodeName)
+	return env, nil
+}

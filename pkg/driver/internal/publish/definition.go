@@ -1,0 +1,97 @@
+package publish
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// definition is the content of a NAD. It does not change: a NAD whose content changes gets
+// another one.
+type definition struct {
+	network attachment.Network
+	uid     types.UID
+	// config is the NAD's own configuration, which may be empty.
+	config string
+	// device is the name of the network's device.
+	device string
+	// plugins are the names of all programs that the chain needs, sorted, and
+	// programs the same in one string.
+	plugins  []string
+	programs string
+	// err is what is wrong with the NAD, or nil.
+	err error
+}
+
+// newDefinition returns the definition of a NAD with the network, or the error, that
+// reading it has returned.
+func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Network, err error) *definition {
+	network.Ref = attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+	network.ResourceName = attachment.PoolOf(nad.Annotations)
+	d := &definition{
+		network: network, uid: nad.UID, config: nad.Spec.Config, device: attachment.DeviceName(network.Ref),
+		err: reason.Wrap(reason.NetworkInvalid, err),
+	}
+	for _, p := range network.Plugins {
+		d.plugins = append(d.plugins, p.Type)
+		if p.IPAM != "" {
+			d.plugins = append(d.plugins, p.IPAM)
+		}
+	}
+	slices.Sort(d.plugins)
+	d.plugins = slices.Compact(d.plugins)
+	d.programs = strings.Join(d.plugins, ", ")
+	return d
+}
+
+// matches reports whether the definition is that of the NAD as it is now.
+func (d *definition) matches(nad *nadv1.NetworkAttachmentDefinition) bool {
+	return d.uid == nad.UID && d.config == nad.Spec.Config && d.network.ResourceName == attachment.PoolOf(nad.Annotations)
+}
+
+// definitions keeps the definition of each NAD, so that a refresh costs what has changed
+// and not what exists: 10,000 NADs take a second to read, and the publisher refreshes
+// whenever an interface comes or goes on the node.
+type definitions struct {
+	known map[attachment.NetworkRef]*definition
+}
+
+// of returns the definitions of these NADs, and forgets all others. It calls conf, at
+// every call, for NADs without a configuration.
+func (d *definitions) of(nads []*nadv1.NetworkAttachmentDefinition, conf confFinder) []*definition {
+	known := make(map[attachment.NetworkRef]*definition, len(nads))
+	out := make([]*definition, 0, len(nads))
+	for _, nad := range nads {
+		ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+		def := d.known[ref]
+		if def == nil || def.config == "" || !def.matches(nad) {
+			network, err := attachment.ParseNetwork(nad)
+			if errors.Is(err, attachment.ErrNoConfig) {
+				network, err = fromFile(nad, conf)
+			}
+			def = newDefinition(nad, network, err)
+		}
+		known[ref] = def
+		out = append(out, def)
+	}
+	d.known = known
+	return out
+}
+
+// confFinder returns the node's configuration for a NAD that has none, and its file.
+type confFinder func(nad string) (path string, config []byte, err error)
+
+// fromFile reads a NAD that has its configuration in a file of the node.
+func fromFile(nad *nadv1.NetworkAttachmentDefinition, conf confFinder) (attachment.Network, error) {
+	path, config, err := conf(nad.Name)
+	if err != nil {
+		return attachment.Network{}, err
+	}
+	return attachment.ParseNetworkFile(nad, path, config)
+}

@@ -1,0 +1,17 @@
+// Package publish publishes the networks that this node can attach as ResourceSlices:
+//
+//	publisher.go     follows changes and publishes
+//	decide.go        decides whether a network is published, or why it is withheld
+//	definition.go    reads NADs
+//	nads.go          watches NADs
+//	host.go          checks masters and plugins on this node
+//	status.go        asks plugins by STATUS whether they can attach
+//	otherdrivers.go  watches the devices of other drivers for CNI
+//	links.go         lists and watches the host's network interfaces
+//	view.go          the networks as Prepare, metrics and device health see them
+//	offers.go        remembers what the devices of each network are made from
+//	devices.go       makes the devices
+//	attributes.go    makes their attributes
+//	addresses.go     counts the addresses of host-local
+//	spread.go        spreads the nodes' writes over time
+package publish

@@ -1,0 +1,65 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
+	nadinformers "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/informers/externalversions"
+	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// NADWatch watches the cluster's NADs.
+type NADWatch struct {
+	factory  nadinformers.SharedInformerFactory
+	lister   nadlisters.NetworkAttachmentDefinitionLister
+	informer cache.SharedIndexInformer
+}
+
+// NewNADWatch returns a watch that has not started.
+func NewNADWatch(client nadclient.Interface) (*NADWatch, error) {
+	factory := nadinformers.NewSharedInformerFactory(client, 0)
+	nads := factory.K8sCniCncfIo().V1().NetworkAttachmentDefinitions()
+	w := &NADWatch{factory: factory, lister: nads.Lister(), informer: nads.Informer()}
+	if err := w.informer.SetTransform(slimNAD); err != nil {
+		return nil, fmt.Errorf("watching NetworkAttachmentDefinitions: %w", err)
+	}
+	return w, nil
+}
+
+// Lister lists the NADs.
+func (w *NADWatch) Lister() nadlisters.NetworkAttachmentDefinitionLister { return w.lister }
+
+// Start watches until ctx ends, and returns when all NADs were read. It calls changed after
+// every change.
+func (w *NADWatch) Start(ctx context.Context, changed func()) error {
+	handle := func(any) { changed() }
+	if _, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: handle, UpdateFunc: func(_, n any) { handle(n) }, DeleteFunc: handle,
+	}); err != nil {
+		return fmt.Errorf("watching NetworkAttachmentDefinitions: %w", err)
+	}
+	w.factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
+		return errors.New("stopped before the NetworkAttachmentDefinitions were read")
+	}
+	return nil
+}
+
+// slimNAD drops what no definition is made from: with thousands of NADs, their managed
+// fields take more memory than their content.
+func slimNAD(object any) (any, error) {
+	if nad, ok := object.(*nadv1.NetworkAttachmentDefinition); ok {
+		pool := attachment.PoolOf(nad.Annotations)
+		nad.ManagedFields, nad.Labels, nad.Annotations = nil, nil, nil
+		if pool != "" {
+			nad.Annotations = map[string]string{attachment.ResourceNameAnnotation: pool}
+		}
+	}
+	return object, nil
+}

@@ -1,0 +1,329 @@
+package publish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+)
+
+const (
+	// debounce is the time for which changes are gathered before the slices are made
+	// again: a chart brings many NADs at once. debounceMore is added for every hundred
+	// published networks, because every publication copies all of them: 1.2 s with 10,000.
+	debounce     = 200 * time.Millisecond
+	debounceMore = 10 * time.Millisecond
+	// recheck is the pause between looks at what no event announces: plugin binaries.
+	recheck = 15 * time.Second
+)
+
+// Options has what a Publisher needs. All fields are required.
+type Options struct {
+	// Pool is the name of the DRA pool.
+	Pool string
+	NADs nadlisters.NetworkAttachmentDefinitionLister
+	// Links lists the host's interfaces by name.
+	Links func() (map[string]Link, error)
+	// Missing returns the plugins that are not in BinDirs.
+	Missing func(pluginTypes []string) []string
+	BinDirs []string
+	// Conf has the configurations of NADs that have none.
+	Conf confdir.Dir
+	// Owned reports whether the node's networks are nadra's.
+	Owned func() bool
+	// OtherPools returns the resource pools of which other drivers have devices here.
+	OtherPools func() map[string]bool
+	// Status asks the plugins of a conflist whether they can attach.
+	Status func(ctx context.Context, conflist json.RawMessage) error
+	// Attachments is the number of attachments that one network takes on the node, Copies
+	// the number of devices for a network if the API server knows no shared devices.
+	Attachments, Copies int
+	// Background runs the STATUS of plugins.
+	Background *background.Group
+	// HealthChanged is called when a network is withheld because of its plugins' answer to
+	// STATUS, with the error, and with nil when it is published again.
+	HealthChanged func(ctx context.Context, ref attachment.NetworkRef, uid types.UID, why error)
+	// Refreshed is called after every refresh of the View.
+	Refreshed func(*View)
+	// Outcome is called with the result of every attempt to publish.
+	Outcome func(error)
+	// Draw returns a random time below its argument.
+	Draw func(time.Duration) time.Duration
+	// FreeMemory returns unused memory to the node.
+	FreeMemory func()
+}
+
+// Publisher keeps the node's ResourceSlices in step with the NADs and with what this host
+// can attach.
+type Publisher struct {
+	Options
+	// View has the networks of the latest refresh.
+	View *View
+	// Heartbeat beats with every turn of Run.
+	Heartbeat background.Heartbeat
+
+	changed background.Trigger
+	causes  atomic.Uint32 // of the changes since the latest refresh
+	status  *statusWatch
+	spread  spread
+
+	// These are used by the publishing goroutine only.
+	definitions  definitions
+	offers       offers
+	logged       map[attachment.NetworkRef]string // the reasons that were logged
+	unhealthy    map[attachment.NetworkRef]bool   // networks of which HealthChanged has reported an error
+	freeMemoryIn int                              // rechecks until FreeMemory is called; 0 for never
+
+	mu        sync.Mutex
+	devices   deviceOptions
+	published []*offer // nil before the first publication
+}
+
+// freeMemoryAfter is the number of rechecks after a publication until its memory is
+// returned to the node: the library makes several copies of all devices meanwhile.
+const freeMemoryAfter = 2
+
+// New returns a Publisher.
+func New(o Options) *Publisher {
+	p := &Publisher{
+		Options: o, View: &View{}, changed: background.NewTrigger(), spread: spread{draw: o.Draw},
+		unhealthy: map[attachment.NetworkRef]bool{},
+		devices:   deviceOptions{attachments: int64(o.Attachments), copies: o.Copies},
+	}
+	p.status = newStatusWatch(o.Background, o.Status, p.trigger)
+	return p
+}
+
+// Trigger requests a refresh because something on this node may have changed. It never
+// blocks.
+func (p *Publisher) Trigger() { p.trigger(causeHere) }
+
+// NADsChanged requests a refresh because NADs have changed. It never blocks.
+func (p *Publisher) NADsChanged() { p.trigger(causeNADs) }
+
+func (p *Publisher) trigger(why cause) {
+	p.causes.Or(uint32(why))
+	p.changed.Set()
+}
+
+// Run publishes, and publishes again after every change, until ctx ends. It returns an
+// error if the first publication fails.
+func (p *Publisher) Run(ctx context.Context, publish func(context.Context, slicewriter.PoolMaker) error) error {
+	p.status.awaitAnswers(ctx)
+	if err := p.turn(ctx, publish); err != nil && ctx.Err() == nil {
+		return err
+	}
+	ticker := time.NewTicker(recheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			p.countDownToFree()
+		case <-p.spread.moment():
+		case <-p.changed.C():
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(p.debounce()):
+			}
+		}
+		if err := p.turn(ctx, publish); err != nil {
+			klog.FromContext(ctx).Error(err, "Publishing networks failed; trying again", "retryAfter", recheck)
+		}
+	}
+}
+
+// turn publishes once and reports the outcome.
+func (p *Publisher) turn(ctx context.Context, publish func(context.Context, slicewriter.PoolMaker) error) error {
+	err := p.sync(ctx, publish)
+	p.Heartbeat.Beat()
+	p.Outcome(err)
+	return err
+}
+
+func (p *Publisher) debounce() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return debounce + time.Duration(len(p.published)/100)*debounceMore
+}
+
+// sync refreshes the view of the networks and publishes them if they differ from what is
+// published.
+func (p *Publisher) sync(ctx context.Context, publish func(context.Context, slicewriter.PoolMaker) error) error {
+	why := cause(p.causes.Swap(0))
+	offers, err := p.refresh(ctx)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	first, same := p.published == nil, slices.Equal(p.published, offers)
+	p.mu.Unlock()
+	if !first && !same && p.spread.delays(why) {
+		return nil
+	}
+	p.spread.end()
+	if !first && same {
+		return nil
+	}
+	pools := func() map[string]resourceslice.Pool {
+		return map[string]resourceslice.Pool{p.Pool: poolOf(devicesOf(offers))}
+	}
+	if err := publish(ctx, pools); err != nil {
+		return fmt.Errorf("publishing %d networks in pool %s: %w", len(offers), p.Pool, err)
+	}
+	klog.FromContext(ctx).Info("Published networks", "pool", p.Pool, "networks", len(offers))
+	p.freeMemoryIn = freeMemoryAfter
+	p.mu.Lock()
+	p.published = offers
+	p.mu.Unlock()
+	return nil
+}
+
+// countDownToFree returns memory to the node once nothing is published any more.
+func (p *Publisher) countDownToFree() {
+	if p.freeMemoryIn == 0 {
+		return
+	}
+	if p.freeMemoryIn--; p.freeMemoryIn == 0 {
+		p.FreeMemory()
+	}
+}
+
+// Refresh updates the View before Run begins.
+func (p *Publisher) Refresh(ctx context.Context) error {
+	_, err := p.refresh(ctx)
+	return err
+}
+
+// refresh reads the NADs and this host, decides which networks are published, updates the
+// View, and returns what the published devices are made from.
+func (p *Publisher) refresh(ctx context.Context) ([]*offer, error) {
+	links, err := p.Links()
+	if err != nil {
+		return nil, err
+	}
+	nads, err := p.NADs.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("listing NetworkAttachmentDefinitions: %w", err)
+	}
+	h := host{links: links, missing: p.Missing, binDirs: p.BinDirs}
+	owned, others := p.Owned(), p.OtherPools()
+	candidates := make([]candidate, 0, len(nads))
+	for _, d := range p.definitions.of(nads, p.Conf.Find) {
+		candidates = append(candidates, candidate{
+			definition: d, unusable: h.check(d), owned: owned,
+			otherDriver: others[d.network.ResourceName], published: p.isPublished(d.network.Ref),
+		})
+	}
+	p.status.follow(candidates)
+	networks := make(map[attachment.NetworkRef]viewed, len(candidates))
+	var published []*definition
+	for _, c := range candidates {
+		c.status = p.status.of(c.network)
+		withheld := decide(c)
+		p.reportHealth(ctx, c, withheld)
+		networks[c.network.Ref] = viewed{c.definition, c.unusable, withheld}
+		if withheld == nil {
+			published = append(published, c.definition)
+		}
+	}
+	p.logReasons(ctx, networks)
+	for ref := range p.unhealthy {
+		if _, found := networks[ref]; !found {
+			delete(p.unhealthy, ref)
+		}
+	}
+	p.View.set(networks)
+	p.Refreshed(p.View)
+	p.mu.Lock()
+	options := p.devices
+	p.mu.Unlock()
+	return p.offers.of(published, links, options), nil
+}
+
+// isPublished reports whether the latest decision was to publish a network.
+func (p *Publisher) isPublished(ref attachment.NetworkRef) bool {
+	withheld, found := p.View.Withheld(ref)
+	return found && withheld == nil
+}
+
+// reportHealth calls HealthChanged if a network's plugins become unhealthy or healthy. While
+// the network is withheld for another reason, their health is not known.
+func (p *Publisher) reportHealth(ctx context.Context, c candidate, withheld error) {
+	ref := c.network.Ref
+	switch reason.Of(withheld) {
+	case reason.PluginUnhealthy:
+		if !p.unhealthy[ref] {
+			p.unhealthy[ref] = true
+			p.HealthChanged(ctx, ref, c.uid, c.status.err)
+		}
+	case reason.NodeNotOwned, reason.PoolDevice:
+		delete(p.unhealthy, ref)
+	case "":
+		if p.unhealthy[ref] && (c.status.answered || !c.status.asked) {
+			delete(p.unhealthy, ref)
+			p.HealthChanged(ctx, ref, c.uid, nil)
+		}
+	}
+}
+
+// logReasons logs once why this node cannot attach a network, and again when the reason
+// changes. Other reasons are logged elsewhere, or are the same for all networks.
+func (p *Publisher) logReasons(ctx context.Context, networks map[attachment.NetworkRef]viewed) {
+	logged := map[attachment.NetworkRef]string{}
+	for ref, n := range networks {
+		if n.unusable == nil {
+			continue
+		}
+		logged[ref] = n.withheld.Error()
+		if p.logged[ref] != logged[ref] {
+			klog.FromContext(ctx).Info("Network is not offered on this node", "network", ref, "reason", logged[ref])
+		}
+	}
+	p.logged = logged
+}
+
+// FeaturesDropped makes the publisher do without features that the API server does not
+// have. It returns true if that changes the slices.
+func (p *Publisher) FeaturesDropped(features []string) bool {
+	if !slices.Contains(features, slicewriter.FeatureConsumableCapacity) {
+		return false
+	}
+	p.mu.Lock()
+	p.devices.exclusive = true
+	p.published = nil
+	p.mu.Unlock()
+	p.Trigger()
+	return true
+}
+
+// Published returns the devices of the latest publication. It returns nil before the first.
+func (p *Publisher) Published() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.published == nil {
+		return nil
+	}
+	names := []string{}
+	for _, d := range devicesOf(p.published) {
+		names = append(names, d.Name)
+	}
+	return names
+}

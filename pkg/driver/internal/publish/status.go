@@ -1,0 +1,196 @@
+package publish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/version"
+	"golang.org/x/sync/semaphore"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+)
+
+const (
+	// statusLimit limits one STATUS of a network's plugins. A plugin that hangs is killed.
+	statusLimit = 5 * time.Second
+	// statusEvery is the pause between two STATUS of healthy plugins.
+	statusEvery = 30 * time.Second
+	// StatusRetry is the pause after an error, so that the network is soon published again.
+	StatusRetry = 5 * time.Second
+	// statusAtOnce is the number of STATUS that run at a time.
+	statusAtOnce = 4
+	// firstAnswer is the time for which a network waits for its first answer before it is
+	// published without one: a little more than one STATUS may take.
+	firstAnswer = statusLimit + time.Second
+)
+
+// statusWatch asks plugins whether they can attach now (CNI specification 1.1.0, §
+// "STATUS"), so that networks are withdrawn before pods land on them.
+//
+// The answers decide about publishing only. Prepare of an allocated claim goes ahead: an
+// answer may be half a minute old, and the plugin's answer to ADD counts, which is retried
+// if the failure may pass.
+type statusWatch struct {
+	// status is cniexec.Runner.Status outside of tests.
+	status func(ctx context.Context, conflist json.RawMessage) error
+	// changed is called when an answer may change what is published.
+	changed func(cause)
+	work    *background.Group
+	running *semaphore.Weighted
+
+	mu      sync.Mutex
+	answers map[string]*answer // by conflist: equal ones are asked once
+}
+
+// answer is the latest answer of the plugins of one conflist.
+type answer struct {
+	asked time.Time // for the first time
+	stop  context.CancelFunc
+	first chan struct{} // closed by the first answer
+	err   error
+}
+
+// received reports whether the plugins have answered at least once.
+func (a *answer) received() bool {
+	select {
+	case <-a.first:
+		return true
+	default:
+		return false
+	}
+}
+
+func newStatusWatch(work *background.Group, status func(context.Context, json.RawMessage) error, changed func(cause)) *statusWatch {
+	return &statusWatch{
+		work: work, status: status, changed: changed,
+		running: semaphore.NewWeighted(statusAtOnce), answers: map[string]*answer{},
+	}
+}
+
+// hasStatus reports whether a network's CNI version has the verb STATUS.
+func hasStatus(n attachment.Network) bool {
+	known, err := version.GreaterThanOrEqualTo(n.CNIVersion, "1.1.0")
+	return known && err == nil
+}
+
+// follow begins to ask the plugins of new candidates, and stops asking those of networks
+// that are gone or withheld for another reason.
+func (s *statusWatch) follow(candidates []candidate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wanted := map[string]bool{}
+	for _, c := range candidates {
+		if !c.asksStatus() {
+			continue
+		}
+		key := string(c.network.Conflist)
+		wanted[key] = true
+		if s.answers[key] == nil {
+			s.answers[key] = s.start(c.network.Conflist)
+		}
+	}
+	for key, a := range s.answers {
+		if !wanted[key] {
+			a.stop()
+			delete(s.answers, key)
+		}
+	}
+}
+
+func (s *statusWatch) start(conflist json.RawMessage) *answer {
+	a := &answer{asked: time.Now(), first: make(chan struct{})}
+	a.stop = s.work.Start(func(ctx context.Context) { s.ask(ctx, conflist, a) })
+	return a
+}
+
+// of returns the answer of a network's plugins.
+func (s *statusWatch) of(n attachment.Network) pluginStatus {
+	if !hasStatus(n) {
+		return pluginStatus{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.answers[string(n.Conflist)]
+	if a == nil {
+		return pluginStatus{}
+	}
+	return pluginStatus{asked: true, answered: a.received(), overdue: time.Since(a.asked) >= firstAnswer, err: a.err}
+}
+
+// ask asks the plugins of one conflist repeatedly until ctx ends.
+func (s *statusWatch) ask(ctx context.Context, conflist json.RawMessage, a *answer) {
+	overdue := time.AfterFunc(firstAnswer, func() { s.changed(causeNADs) })
+	defer overdue.Stop()
+	for {
+		answered, err := s.askOnce(ctx, conflist)
+		if !answered {
+			return
+		}
+		overdue.Stop()
+		if changed, why := s.record(a, err); changed {
+			s.changed(why)
+		}
+		pause := statusEvery
+		if err != nil {
+			pause = StatusRetry
+		}
+		if !background.Sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// askOnce asks once. It returns false if ctx ends first.
+func (s *statusWatch) askOnce(ctx context.Context, conflist json.RawMessage) (answered bool, err error) {
+	if s.running.Acquire(ctx, 1) != nil {
+		return false, nil
+	}
+	defer s.running.Release(1)
+	limited, cancel := context.WithTimeoutCause(ctx, statusLimit, fmt.Errorf("one STATUS may take %s", statusLimit))
+	defer cancel()
+	err = s.status(limited, conflist)
+	return ctx.Err() == nil, err
+}
+
+// record keeps an answer. It returns whether the answer may change what is published, and
+// the cause: all nodes have the first answers about a new NAD at once.
+func (s *statusWatch) record(a *answer, err error) (changed bool, why cause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed, why = (a.err != nil) != (err != nil), causeHere
+	if !a.received() {
+		changed, why = true, causeNADs
+		close(a.first)
+	}
+	a.err = err
+	return changed, why
+}
+
+// awaitAnswers waits until the plugins of all networks have answered once, or the answers
+// are overdue. A driver that was just started does not withdraw what the one before has
+// published.
+func (s *statusWatch) awaitAnswers(ctx context.Context) {
+	s.mu.Lock()
+	var waiting []chan struct{}
+	for _, a := range s.answers {
+		waiting = append(waiting, a.first)
+	}
+	s.mu.Unlock()
+	over := time.NewTimer(firstAnswer)
+	defer over.Stop()
+	for _, first := range waiting {
+		select {
+		case <-first:
+		case <-over.C:
+			klog.FromContext(ctx).Info("Publishing networks whose plugins have not all answered STATUS", "waited", firstAnswer)
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}

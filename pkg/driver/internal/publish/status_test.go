@@ -1,0 +1,291 @@
+package publish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	cnitypes "github.com/containernetworking/cni/pkg/types"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+)
+
+// clinic is a bench whose plugins answer STATUS as tests want. It follows changes as the
+// driver does.
+type clinic struct {
+	*bench
+	mu sync.Mutex
+	// sick has the answers by the network's CNI name, hangs the plugins that do not answer.
+	sick  map[string]error
+	hangs map[string]bool
+	// asked counts the STATUS by CNI name. most is the number that ran at a time.
+	asked         map[string]int
+	running, most int
+}
+
+// inClinic runs a test in a bubble of its own time.
+func inClinic(t *testing.T, test func(*testing.T, *clinic)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &clinic{sick: map[string]error{}, hangs: map[string]bool{}, asked: map[string]int{}}
+		work := background.NewGroup(t.Context())
+		c.bench = newBench(t, func(o *Options) {
+			o.Background, o.Status = work, c.status
+			healthChanged := o.HealthChanged
+			o.HealthChanged = func(ctx context.Context, ref attachment.NetworkRef, uid types.UID, why error) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				healthChanged(ctx, ref, uid, why)
+			}
+			o.Owned = func() bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return c.owned
+			}
+			o.Links = func() (map[string]Link, error) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return maps.Clone(c.hostLinks), nil
+			}
+		})
+		test(t, c)
+		work.Cancel(nil)
+		work.Wait()
+	})
+}
+
+// begin publishes as a driver does that was just started.
+func (c *clinic) begin(t *testing.T) {
+	t.Helper()
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Background.Go(func(ctx context.Context) {
+		err := c.Run(ctx, func(ctx context.Context, pools slicewriter.PoolMaker) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.take(ctx, pools)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Wait()
+}
+
+func (c *clinic) status(ctx context.Context, conflist json.RawMessage) error {
+	var conf struct{ Name string }
+	if err := json.Unmarshal(conflist, &conf); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.asked[conf.Name]++
+	c.running++
+	c.most = max(c.most, c.running)
+	err, hangs := c.sick[conf.Name], c.hangs[conf.Name]
+	c.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		err = fmt.Errorf("plugin hangs: %w", context.Cause(ctx))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	return err
+}
+
+func (c *clinic) set(name string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sick[name] = err
+}
+
+// master adds or removes the host's interface lan0.
+func (c *clinic) master(there bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hostLinks["lan0"] = (Link{}); !there {
+		delete(c.hostLinks, "lan0")
+	}
+}
+
+// own makes the node nadra's, or not.
+func (c *clinic) own(owned bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owned = owned
+}
+
+// add creates or changes a NAD, and triggers the publisher.
+func (c *clinic) add(name, config string) {
+	n := drivertest.NAD(name, config)
+	n.UID = types.UID(name + "-uid")
+	_ = c.nads.Add(n)
+	c.Trigger()
+}
+
+// after lets time pass, and then waits until all goroutines wait.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (c *clinic) published() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.calls) == 0 {
+		return nil
+	}
+	return c.calls[len(c.calls)-1]
+}
+
+const (
+	newConf = `{"cniVersion":"1.1.0","type":"bridge"}`
+	oldConf = `{"cniVersion":"1.0.0","type":"bridge"}`
+)
+
+var notReady = cnitypes.NewError(cnitypes.ErrPluginNotAvailable, "daemon is down", "")
+
+// TestStatusDecidesWhatIsPublished checks that a network is withdrawn while its plugins are
+// unhealthy, and that each change is reported once.
+func TestStatusDecidesWhatIsPublished(t *testing.T) {
+	inClinic(t, func(t *testing.T, c *clinic) {
+		c.add("old", oldConf)
+		c.add("blue", newConf)
+		c.begin(t)
+		drivertest.Same(t, "at first", []string{"default-blue", "default-old"}, c.published())
+		c.set("blue", notReady)
+		after(statusEvery + debounce)
+		drivertest.Same(t, "while it is sick", []string{"default-old"}, c.published())
+		if _, err := c.View.Usable(attachment.NetworkRef{Namespace: "default", Name: "blue"}); err != nil {
+			t.Errorf("Prepare refuses an allocated claim: %v", err)
+		}
+		after(10 * StatusRetry)
+		c.set("blue", nil)
+		after(StatusRetry + debounce)
+		drivertest.Same(t, "when it is healthy", []string{"default-blue", "default-old"}, c.published())
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.health)
+		drivertest.Same(t, "networks that are asked", map[string]int{"blue": 13}, c.asked)
+		drivertest.Same(t, "publications", 3, len(c.calls))
+	})
+}
+
+// TestNewNetworkIsAskedFirst checks that the plugins of a new network are asked before it
+// is published.
+func TestNewNetworkIsAskedFirst(t *testing.T) {
+	inClinic(t, func(t *testing.T, c *clinic) {
+		c.begin(t)
+		c.set("sick", notReady)
+		c.add("sick", newConf)
+		c.add("well", newConf)
+		after(3 * debounce)
+		drivertest.Same(t, "publications", [][]string{{}, {"default-well"}}, c.calls)
+		drivertest.Same(t, "reported", []string{"default/sick sick-uid: daemon is down"}, c.health)
+	})
+}
+
+// TestHangingPluginIsUnhealthy checks that a plugin that hangs is unhealthy, and that others
+// do not wait for it.
+func TestHangingPluginIsUnhealthy(t *testing.T) {
+	inClinic(t, func(t *testing.T, c *clinic) {
+		c.hangs["stuck"] = true
+		c.add("stuck", newConf)
+		c.add("well", newConf)
+		c.begin(t)
+		drivertest.Same(t, "while it hangs at the start", nil, c.published())
+		after(statusLimit + debounce)
+		drivertest.Same(t, "after its time", []string{"default-well"}, c.published())
+		c.add("late", newConf)
+		after(3 * debounce)
+		drivertest.Same(t, "a later one", []string{"default-late", "default-well"}, c.published())
+		if len(c.health) != 1 || !strings.Contains(c.health[0], "one STATUS may take 5s") {
+			t.Errorf("reported %q", c.health)
+		}
+	})
+}
+
+// TestManyHangingPlugins checks that plugins are asked a few at a time, and that networks
+// whose plugins are not asked in time are published without an answer.
+func TestManyHangingPlugins(t *testing.T) {
+	inClinic(t, func(t *testing.T, c *clinic) {
+		const many = 10 * statusAtOnce
+		for i := range many {
+			name := fmt.Sprintf("n%02d", i)
+			c.hangs[name] = true
+			c.add(name, newConf)
+		}
+		c.begin(t)
+		after(firstAnswer + debounce)
+		drivertest.Same(t, "published without an answer", many-statusAtOnce, len(c.published()))
+		after(10 * statusLimit)
+		drivertest.Same(t, "published in the end", 0, len(c.published()))
+		drivertest.Same(t, "at a time", statusAtOnce, c.most)
+	})
+}
+
+// TestIdenticalConflistsAreAskedOnce checks that equal configurations are asked once.
+func TestIdenticalConflistsAreAskedOnce(t *testing.T) {
+	inClinic(t, func(t *testing.T, c *clinic) {
+		for i := range 5 {
+			c.add(fmt.Sprintf("n%d", i), `{"cniVersion":"1.1.0","name":"shared","type":"bridge"}`)
+		}
+		c.begin(t)
+		drivertest.Same(t, "published", 5, len(c.published()))
+		drivertest.Same(t, "asked", map[string]int{"shared": 1}, c.asked)
+		c.set("shared", notReady)
+		after(statusEvery + debounce)
+		drivertest.Same(t, "published while it is sick", 0, len(c.published()))
+		drivertest.Same(t, "reported", 5, len(c.health))
+	})
+}
+
+// TestStatusFollowsChanges checks that the plugins of a changed configuration are asked
+// again while the network stays published, and that nobody asks for one that is gone or
+// whose CNI version has no STATUS.
+func TestStatusFollowsChanges(t *testing.T) {
+	inClinic(t, func(t *testing.T, c *clinic) {
+		c.add("blue", newConf)
+		c.begin(t)
+		c.set("other", notReady)
+		c.add("blue", `{"cniVersion":"1.1.0","name":"other","type":"bridge"}`)
+		after(3 * debounce)
+		drivertest.Same(t, "publications", [][]string{{"default-blue"}, {}}, c.calls)
+		c.add("blue", oldConf)
+		after(3 * debounce)
+		drivertest.Same(t, "as an old one", []string{"default-blue"}, c.published())
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.health)
+		before := maps.Clone(c.asked)
+		after(10 * statusEvery)
+		drivertest.Same(t, "asked", before, c.asked)
+	})
+}
+
+// TestStatusOutlivesAnotherReason removes and adds the master of an unhealthy network: that
+// it is healthy again is reported once.
+func TestStatusOutlivesAnotherReason(t *testing.T) {
+	inClinic(t, func(t *testing.T, c *clinic) {
+		c.master(true)
+		c.set("blue", notReady)
+		c.add("blue", `{"cniVersion":"1.1.0","type":"macvlan","master":"lan0"}`)
+		c.begin(t)
+		c.master(false)
+		c.Trigger()
+		after(3 * debounce)
+		c.set("blue", nil)
+		c.master(true)
+		c.Trigger()
+		after(3 * debounce)
+		drivertest.Same(t, "published", []string{"default-blue"}, c.published())
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.health)
+	})
+}

@@ -1,0 +1,143 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+)
+
+const (
+	// runtimeWait is how long Prepare waits for the container runtime before it refuses. It
+	// is below the kubelet's 45 s for one call. Waiting is cheaper than failing: the kubelet
+	// retries a failed Prepare only after 60–90 s.
+	runtimeWait = 30 * time.Second
+	// unprepareWait is how long one call waits for its DELs, below the same 45 s. DELs that
+	// take longer go on, and the kubelet calls again.
+	unprepareWait = 35 * time.Second
+)
+
+// plugin answers the kubelet, by way of the kubeletplugin helper.
+type plugin struct {
+	preparer   *preparer
+	unpreparer *unpreparer
+	runtime    *runtimeLink
+	report     *reporter
+	health     *deviceHealth
+	metadata   *metadataFiles
+	slices     *slicewriter.Tracker
+	nriSocket  string
+	// featuresDropped makes the publishers do without features of the API server.
+	featuresDropped func([]string) bool
+	// fail ends the driver.
+	fail func(error)
+}
+
+var _ kubeletplugin.DRAPlugin = plugin{}
+
+// PrepareResourceClaims resolves the claims of one pod against the present NADs and records
+// everything that the sandbox hook will need, and the gate that refers to it. It changes
+// nothing else on the node, and a failure leaves nothing behind. It prepares all claims of
+// the pod or none. A repeated call gives the same answer.
+func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	defer failpoint.Soon(failpoint.AfterPrepared)
+	defer failpoint.Reach(failpoint.BeforePrepared)
+	if err := p.waitForRuntime(ctx); err != nil {
+		return nil, err
+	}
+	failed := p.preparer.prepare(ctx, claims)
+	p.health.prepared.Set()
+	results := map[types.UID]kubeletplugin.PrepareResult{}
+	for _, claim := range claims {
+		if err := failed[claim.UID]; err != nil {
+			p.report.prepareFailed(claim, err)
+			results[claim.UID] = kubeletplugin.PrepareResult{Err: err}
+			continue
+		}
+		results[claim.UID] = kubeletplugin.PrepareResult{Devices: p.metadata.kubeletDevices(p.preparer.store.ForClaim(string(claim.UID)))}
+	}
+	return results, nil
+}
+
+// UnprepareResourceClaims runs the DELs that are left and then removes the records. It uses
+// only what is on this node: the claims may be gone.
+func (p plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	defer failpoint.Soon(failpoint.AfterUnprepared)
+	defer failpoint.Reach(failpoint.BeforeUnprepared)
+	ctx, cancel := context.WithTimeoutCause(ctx, unprepareWait, reason.Errorf(reason.DELUnfinished, "the time for unpreparing is over"))
+	defer cancel()
+	results := map[types.UID]error{}
+	for _, claim := range claims {
+		results[claim.UID] = p.unpreparer.unprepare(ctx, string(claim.UID))
+	}
+	return results, nil
+}
+
+// WatchHealthStatus reports the health of devices to the kubelet (KEP-4680).
+func (p plugin) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
+	return p.health.watch(ctx, reports)
+}
+
+// HandleError handles errors in the background, mostly of publishing.
+func (p plugin) HandleError(ctx context.Context, err error, msg string) {
+	var dropped *resourceslice.DroppedFieldsError
+	if errors.As(err, &dropped) && p.featuresDropped(dropped.DisabledFeatures()) {
+		klog.FromContext(ctx).Info("The API server dropped fields of the slices; publishing without them", "features", dropped.DisabledFeatures())
+		return
+	}
+	utilruntime.HandleErrorWithContext(ctx, err, msg)
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
+		p.fail(fmt.Errorf("%s: %w", msg, err))
+		return
+	}
+	// These are errors of publishing, and of late reports of health. If the slices are
+	// complete, the tracker finds out.
+	p.slices.WriteFailed(fmt.Errorf("%s: %w", msg, err))
+}
+
+// waitForRuntime delays Prepare until the runtime calls the hooks: a pod that is prepared
+// without them would start without its networks.
+func (p plugin) waitForRuntime(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, runtimeWait)
+	defer cancel()
+	if err := p.runtime.wait(ctx); err != nil {
+		return reason.Errorf(reason.RuntimeNotConnected, "the container runtime has not connected nadra's NRI plugin on %s: "+
+			"enable NRI in the runtime's configuration: %w", p.nriSocket, err)
+	}
+	return nil
+}
+
+// startKubeletPlugin registers the driver with the kubelet.
+func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper, error) {
+	dir := d.cfg.pluginDir()
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("making the plugin directory: %w", err)
+	}
+	helper, err := kubeletplugin.Start(ctx, measuredPlugin{d.plugin, d.metrics}, append(metadataOptions(d.cfg),
+		kubeletplugin.DriverName(d.cfg.DriverName),
+		kubeletplugin.KubeClient(d.clients.Kube),
+		kubeletplugin.NodeName(d.cfg.NodeName),
+		kubeletplugin.PluginDataDirectoryPath(dir),
+		kubeletplugin.RegistrarDirectoryPath(d.cfg.KubeletRegistryDir),
+		// Pods are prepared in parallel: a Prepare that waits, or an Unprepare with a slow
+		// plugin, must not delay others. Each pod has its lock.
+		kubeletplugin.Serialize(false),
+		kubeletplugin.GRPCInterceptor(d.retrigger.intercept),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("registering with the kubelet: %w", err)
+	}
+	return helper, nil
+}

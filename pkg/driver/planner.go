@@ -1,0 +1,243 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
+	"github.com/nadra-dev/nadra/pkg/inventory"
+)
+
+// planner resolves the claims of a pod against the present NADs and hardware.
+type planner struct {
+	driverName, nodeName string
+	isolation            attachment.Isolation
+	networks             *publish.View
+	devices              *hwdevices.View
+	// describe returns the state of a function before a pod gets it.
+	describe func(*inventory.Function) (*attachment.OriginalState, error)
+	watch    *podWatch
+	kube     kubernetes.Interface
+	metadata metadata.Interface
+}
+
+// request is a request for one device of nadra's in a claim of a pod.
+type request struct {
+	attachment.Requested
+	claim attachment.ClaimRef
+	pod   attachment.PodRef
+	// pooled is true if the device belongs to a resource pool, extended if the pod has
+	// requested it as an extended resource.
+	pooled, extended bool
+	// otherDevice is the ID of another driver's device that the network uses, or "".
+	otherDevice string
+}
+
+// planned is a request with its attachment and the device of a pool that it has.
+type planned struct {
+	request
+	attachment attachment.Attachment // empty if it is only for a device
+	hardware   *attachment.Hardware
+}
+
+// plan returns what is to be recorded for each claim, or an error for each.
+func (p *planner) plan(ctx context.Context, claims []*resourceapi.ResourceClaim) (prepared [][]attachment.Prepared, failed map[types.UID]error) {
+	failed = map[types.UID]error{}
+	var requests []request
+	for _, claim := range claims {
+		rs, err := p.requestsOf(claim)
+		if err != nil {
+			failed[claim.UID] = fmt.Errorf("preparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
+		requests = append(requests, rs...)
+	}
+	if first := firstError(claims, failed); first != nil {
+		for _, claim := range claims {
+			if failed[claim.UID] == nil {
+				failed[claim.UID] = reason.Errorf(reason.OtherClaimFailed, "claim %s/%s waits for the pod's other claims: %w", claim.Namespace, claim.Name, first)
+			}
+		}
+		return nil, failed
+	}
+	requests, err := p.pairExtended(ctx, requests)
+	if err != nil {
+		return nil, errorForAll(claims, err)
+	}
+	if err := p.findOtherDevices(ctx, requests); err != nil {
+		return nil, errorForAll(claims, err)
+	}
+	plan, err := p.resolve(requests)
+	if err != nil {
+		return nil, errorForAll(claims, err)
+	}
+	byClaim := map[attachment.ClaimRef][]attachment.Prepared{}
+	for i, r := range plan {
+		byClaim[r.claim] = append(byClaim[r.claim], attachment.Prepared{
+			Claim: r.claim, Pod: r.pod, Index: i,
+			Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID,
+			Attachment: r.attachment, Hardware: r.hardware, DeviceOnly: r.DeviceOnly(),
+		})
+	}
+	return slices.Collect(maps.Values(byClaim)), nil
+}
+
+// requestsOf returns a claim's requests for devices of nadra's.
+func (p *planner) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error) {
+	pod, err := podOf(claim)
+	if err != nil {
+		return nil, err
+	}
+	requested, err := attachment.FromClaim(claim, p.networkOf)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]request, len(requested))
+	for i, r := range requested {
+		out[i] = request{Requested: r, claim: refOf(claim), pod: pod, pooled: hwdevices.IsDRAPool(p.nodeName, r.Pool), extended: isExtended(claim)}
+		if r.DeviceOnly() {
+			continue
+		}
+		if err := p.isolation.Allow(pod.Namespace, r.Selection.Network); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// networkOf returns the NAD of a network's device, or none for a device of a resource pool.
+func (p *planner) networkOf(pool, device string) (attachment.NetworkRef, error) {
+	if hwdevices.IsDRAPool(p.nodeName, pool) {
+		return attachment.NetworkRef{}, nil
+	}
+	return p.networks.OfDevice(pool, device)
+}
+
+// resolve makes the plan of a pod's requests: the networks in their order, each with its
+// device, and then the devices without a network.
+func (p *planner) resolve(requests []request) ([]planned, error) {
+	var networks, devices []request
+	for _, r := range requests {
+		if r.DeviceOnly() {
+			devices = append(devices, r)
+			continue
+		}
+		networks = append(networks, r)
+	}
+	plan, err := attachment.NewPlan(selectionsOf(networks), p.networks.Usable)
+	if err != nil {
+		return nil, err
+	}
+	var out []planned
+	for i, r := range networks {
+		one, err := p.bind(r, plan[i])
+		if err != nil {
+			return nil, fmt.Errorf("request %s: %w", r.Request, err)
+		}
+		out = append(out, one)
+	}
+	for _, r := range devices {
+		hardware, err := p.deviceForPod(r, nil)
+		if err != nil {
+			return nil, fmt.Errorf("request %s: %w", r.Request, err)
+		}
+		out = append(out, planned{request: r, hardware: hardware})
+	}
+	return out, nil
+}
+
+// bind makes an attachment use the device that was allocated for it.
+func (p *planner) bind(r request, a attachment.Attachment) (planned, error) {
+	out := planned{request: r, attachment: a}
+	network, err := p.networks.Usable(a.Network)
+	if err != nil {
+		return out, err
+	}
+	if r.otherDevice != "" {
+		out.attachment, err = a.WithDevice(r.otherDevice)
+		return out, err
+	}
+	if !r.pooled {
+		return out, network.DrawsFrom(nil)
+	}
+	if out.hardware, err = p.deviceForPod(r, &network); err != nil {
+		return out, err
+	}
+	if out.hardware.ID == "" { // a share of several functions
+		return out, nil
+	}
+	out.attachment, err = a.WithDevice(out.hardware.ID)
+	return out, err
+}
+
+// deviceForPod describes the allocated device of a pool for its pod. network is nil if the
+// device is not for a network.
+func (p *planner) deviceForPod(r request, network *attachment.Network) (*attachment.Hardware, error) {
+	device, err := p.deviceOf(r)
+	if err != nil {
+		return nil, err
+	}
+	out, err := device.ForPod()
+	if err != nil {
+		return nil, err
+	}
+	out.Extended = r.extended
+	if network == nil {
+		return &out, nil
+	}
+	if err := network.DrawsFrom(&out); err != nil {
+		return nil, err
+	}
+	if err := device.CheckSuitable(*network); err != nil {
+		return nil, err
+	}
+	if !device.IsShared() {
+		out.Original, err = p.describe(device.Function())
+	}
+	return &out, err
+}
+
+// deviceOf returns the allocated device of a pool.
+func (p *planner) deviceOf(r request) (hwdevices.Device, error) {
+	device, ok := p.devices.Lookup(r.Pool, r.Device)
+	if !ok {
+		return device, reason.Errorf(reason.DeviceGone, "device %s of pool %s is not on this node, or no resource pool selects it any more: delete the pod, so that the next one gets another device", r.Device, r.Pool)
+	}
+	if device.Gone {
+		return device, reason.Errorf(reason.DeviceGone, "device %s of pool %s, which was %s of %s, is gone from this node, or from its resource pool: delete the pod, so that the next one gets another device",
+			r.Device, r.Pool, device.Function().ID, device.Pool.ResourceName)
+	}
+	if err := device.Claimed(); err != nil {
+		return device, fmt.Errorf("device %s of pool %s cannot be used: %w: let only one of the two serve resource %s on this node",
+			r.Device, r.Pool, err, device.Pool.ResourceName)
+	}
+	return device, nil
+}
+
+// selectionsOf returns the networks that requests select.
+func selectionsOf(requests []request) []attachment.Selection {
+	out := make([]attachment.Selection, len(requests))
+	for i, r := range requests {
+		out[i] = r.Selection
+	}
+	return out
+}
+
+// firstError returns the error of the first claim that has one.
+func firstError(claims []*resourceapi.ResourceClaim, failed map[types.UID]error) error {
+	for _, claim := range claims {
+		if err := failed[claim.UID]; err != nil {
+			return err
+		}
+	}
+	return nil
+}

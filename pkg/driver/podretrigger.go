@@ -1,0 +1,153 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+)
+
+// retriggerAnnotation on a pod has the time at which the driver last made the kubelet try the
+// pod again.
+const retriggerAnnotation = "nadra.dev/retriggered"
+
+// podRetrigger wins back the minute that a pod loses if the kubelet could not have its claims
+// prepared because no driver was registered: after a reboot, with a new driver or a new
+// kubelet. The kubelet tries such a pod again only when it syncs its pods, every minute. A pod
+// that is changed it tries at once.
+type podRetrigger struct {
+	kube                 kubernetes.Interface
+	driverName, nodeName string
+	store                *checkpoint.Store
+	registered           background.Trigger
+	// latest is the kubelet's latest registration of the driver; nil before.
+	latest atomic.Pointer[registration]
+}
+
+// registration is the kubelet's answer to the driver's registration.
+type registration struct {
+	at time.Time
+	// refused is why the kubelet does not register the driver, or "".
+	refused string
+}
+
+// newPodRetrigger returns a podRetrigger for a driver that is not registered.
+func newPodRetrigger(kube kubernetes.Interface, driverName, nodeName string, store *checkpoint.Store) *podRetrigger {
+	return &podRetrigger{kube: kube, driverName: driverName, nodeName: nodeName, store: store, registered: background.NewTrigger()}
+}
+
+// intercept records that the kubelet has registered, or refused, the driver.
+func (p *podRetrigger) intercept(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	answer, err := handle(ctx, request)
+	status, ok := request.(*registerapi.RegistrationStatus)
+	if ok && !status.PluginRegistered {
+		p.latest.Store(&registration{at: time.Now(), refused: cmp.Or(status.Error, "it gives no reason")})
+	}
+	if ok && err == nil && status.PluginRegistered {
+		p.latest.Store(&registration{at: time.Now()})
+		p.registered.Set()
+	}
+	return answer, err
+}
+
+// run retriggers the pods that wait, after every registration, until ctx ends. A pod that
+// cannot be retriggered starts later.
+func (p *podRetrigger) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.registered.C():
+		}
+		if err := p.retrigger(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Pods that waited for the driver may start a minute later")
+		}
+	}
+}
+
+// retrigger makes the kubelet try again the pods of this node that wait until it prepares
+// claims of this driver.
+func (p *podRetrigger) retrigger(ctx context.Context) error {
+	pods, err := p.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", p.nodeName).String(),
+	})
+	if err != nil {
+		return fmt.Errorf("listing the node's pods: %w", err)
+	}
+	var errs []error
+	for _, pod := range pods.Items {
+		waits, err := p.waitsForDriver(ctx, &pod)
+		if waits {
+			err = p.annotate(ctx, &pod)
+		}
+		if err != nil && !apierrors.IsNotFound(err) { // the pod is gone meanwhile
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// annotate changes a pod, so that the kubelet tries it again.
+func (p *podRetrigger) annotate(ctx context.Context, pod *corev1.Pod) error {
+	ref := attachment.PodRef{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	if err := kube.AnnotatePod(ctx, p.kube, p.driverName, ref, retriggerAnnotation, now); err != nil {
+		return fmt.Errorf("retriggering pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	klog.FromContext(ctx).Info("The kubelet may have waited for the driver; made it try the pod again", "pod", klog.KObj(pod))
+	return nil
+}
+
+// waitsForDriver reports whether a pod waits for claims of this driver: its prepared claims are
+// not attached since the node was started, or no claim is prepared, and one is allocated to the
+// driver.
+func (p *podRetrigger) waitsForDriver(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if over || pod.DeletionTimestamp != nil || len(claimNames(pod)) == 0 {
+		return false, nil
+	}
+	if records := p.store.ForPod(string(pod.UID)); len(records) > 0 {
+		return slices.ContainsFunc(records, p.notInThisBoot), nil
+	}
+	if pod.Status.Phase != corev1.PodPending {
+		return false, nil
+	}
+	for _, name := range claimNames(pod) {
+		claim, err := p.kube.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, fmt.Errorf("reading claim %s of pod %s/%s: %w", name, pod.Namespace, pod.Name, err)
+		}
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			if r.Driver == p.driverName {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// notInThisBoot reports whether a record's device is in no sandbox that was made since the node
+// was started.
+func (p *podRetrigger) notInThisBoot(r checkpoint.Record) bool {
+	return r.Sandbox == nil || r.BootID != p.store.BootID()
+}

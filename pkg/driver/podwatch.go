@@ -1,0 +1,163 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// podWatch watches the node's pods: their deletions while the gate holds their containers,
+// pods that are gone, and restart policies. No start of a pod waits for it.
+type podWatch struct {
+	informer cache.SharedIndexInformer
+}
+
+// knownPod is what is kept of a pod.
+type knownPod struct {
+	metav1.PartialObjectMetadata
+	restart corev1.RestartPolicy
+	// references is nil for a pod without claims.
+	references *podReferences
+}
+
+// newPodWatch returns a watch of the node's pods that has not started.
+func newPodWatch(client kubernetes.Interface, node string) (*podWatch, error) {
+	informer := coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{},
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
+		})
+	if err := informer.SetTransform(slimPod); err != nil {
+		return nil, fmt.Errorf("watching pods: %w", err)
+	}
+	return &podWatch{informer: informer}, nil
+}
+
+// onDeletion adds a handler for every pod that is being, or was, deleted.
+func (w *podWatch) onDeletion(handle func(attachment.PodRef)) error {
+	handleMarked := func(obj any) {
+		if m := metaOf(obj); m != nil && m.DeletionTimestamp != nil {
+			handle(podRefOf(m))
+		}
+	}
+	_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    handleMarked,
+		UpdateFunc: func(_, obj any) { handleMarked(obj) },
+		DeleteFunc: func(obj any) {
+			if m := metaOf(obj); m != nil {
+				handle(podRefOf(m))
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	return nil
+}
+
+// onUpdate adds a handler for every change of a pod.
+func (w *podWatch) onUpdate(handle func(before, now *metav1.PartialObjectMetadata)) error {
+	_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
+		if b, n := metaOf(before), metaOf(now); b != nil && n != nil {
+			handle(b, n)
+		}
+	}})
+	if err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	return nil
+}
+
+// slimPod drops what the driver does not read.
+func slimPod(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	return &knownPod{
+		PartialObjectMetadata: metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Annotations: pod.Annotations, DeletionTimestamp: pod.DeletionTimestamp,
+		}},
+		restart:    pod.Spec.RestartPolicy,
+		references: referencesOf(pod),
+	}, nil
+}
+
+// metaOf returns the metadata of an object of an informer, or nil.
+func metaOf(obj any) *metav1.PartialObjectMetadata {
+	if deleted, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = deleted.Obj
+	}
+	switch m := obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		return m
+	case *knownPod:
+		return &m.PartialObjectMetadata
+	}
+	return nil
+}
+
+// podRefOf returns the reference of a pod.
+func podRefOf(m *metav1.PartialObjectMetadata) attachment.PodRef {
+	return attachment.PodRef{Namespace: m.Namespace, Name: m.Name, UID: string(m.UID)}
+}
+
+// Find returns the pod as last seen. It returns nil if the pod is unknown, or another pod has
+// its name.
+func (w *podWatch) Find(pod attachment.PodRef) *metav1.PartialObjectMetadata {
+	if known := w.known(pod); known != nil {
+		return &known.PartialObjectMetadata
+	}
+	return nil
+}
+
+// known returns what is kept of a pod, or nil.
+func (w *podWatch) known(pod attachment.PodRef) *knownPod {
+	obj, found, err := w.informer.GetStore().GetByKey(pod.Namespace + "/" + pod.Name)
+	if known, ok := obj.(*knownPod); err == nil && found && ok && string(known.UID) == pod.UID {
+		return known
+	}
+	return nil
+}
+
+// restarts reports whether the pod is known to restart a container that could not be
+// started.
+func (w *podWatch) restarts(pod attachment.PodRef) bool {
+	known := w.known(pod)
+	return known != nil && known.restart != "" && known.restart != corev1.RestartPolicyNever
+}
+
+// deleting reports whether the pod is known to be under deletion.
+func (w *podWatch) deleting(pod attachment.PodRef) bool {
+	m := w.Find(pod)
+	return m != nil && m.DeletionTimestamp != nil
+}
+
+// Absent reports whether the API server has no such pod on this node. It returns false while
+// that is unknown.
+func (w *podWatch) Absent(pod attachment.PodRef) bool {
+	return w.informer.HasSynced() && w.Find(pod) == nil
+}
+
+// awaitReferences waits until the watch has the pod with these claims. It returns nil if that
+// takes too long.
+func (w *podWatch) awaitReferences(ctx context.Context, pod attachment.PodRef, claims []*resourceapi.ResourceClaim) *podReferences {
+	var out *podReferences
+	_ = wait.PollUntilContextTimeout(ctx, podSeenPoll, podSeenWait, true, func(context.Context) (bool, error) {
+		if known := w.known(pod); known != nil && known.references.knowsAll(claims) {
+			out = known.references
+		}
+		return out != nil, nil
+	})
+	return out
+}

@@ -1,0 +1,99 @@
+package driver
+
+import (
+	"context"
+	"slices"
+
+	nri "github.com/containerd/nri/pkg/api"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+)
+
+// Synchronize attaches sandboxes that were started while the driver was not connected,
+// behind the gate, which holds their containers. It reports attachments that an earlier
+// driver could not report, and checks once, in the background, those that an earlier
+// driver has made. It is called once after every connection, before any event: after the
+// driver or the runtime was restarted.
+func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nri.Container) ([]*nri.ContainerUpdate, error) {
+	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(pods), "hookBudget", h.budget())
+	first := !h.checker.began.Swap(true)
+	for _, sandbox := range h.live(pods) {
+		_, writing := h.networkStatus.Pending(sandbox.Pod)
+		records := h.store.ForPod(sandbox.Pod.UID)
+		if len(records) == 0 {
+			continue
+		}
+		var attaching *job
+		switch {
+		case !h.attached(sandbox):
+			attaching = h.jobs.attach(sandbox, false)
+		case writing: // by this driver, which was connected before
+		case slices.ContainsFunc(records, networkstatus.Missing):
+			// It is unknown for how long the pod has not shown its addresses.
+			h.jobs.attachAgainSoon(sandbox)
+			continue
+		default:
+			h.repairStatus(sandbox)
+		}
+		if missing := h.attacher.Missing(sandbox); first && slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !missing(r) }) {
+			h.checker.checkAtStart(sandbox, attaching)
+		}
+	}
+	failpoint.Reach(failpoint.BeforeSynchronized)
+	failpoint.Soon(failpoint.AfterSynchronized)
+	h.runtime.connected()
+	h.sweeper.trigger()
+	return nil, nil
+}
+
+// live returns the sandboxes that can be attached, one for each pod. If a pod has two, the one
+// that is attached has the pod's containers.
+func (h *hooks) live(pods []*nri.PodSandbox) map[string]attachment.Sandbox {
+	runtime := h.runtime.name()
+	opens := func(netns string) bool {
+		_, err := h.attacher.Netns.Inspect(netns)
+		return err == nil
+	}
+	out := map[string]attachment.Sandbox{}
+	for _, pod := range pods {
+		s := sandboxOf(pod, h.isHost)
+		if other, found := out[s.Pod.UID]; !alive(runtime, s.NetNS, pod.GetPid(), opens) || found && h.attached(other) {
+			continue
+		}
+		out[s.Pod.UID] = s
+	}
+	return out
+}
+
+// runtimeContainerd is the name of containerd.
+const runtimeContainerd = "containerd"
+
+// alive reports whether a sandbox that the runtime lists can be attached. The runtime lists
+// stopped ones, too, which have no namespace, or none that opens. containerd makes a pause
+// process for every sandbox: without a PID that process has died, whatever is at the path of
+// the namespace. CRI-O makes none (drop_infra_ctr), so only the namespace decides.
+func alive(runtime, netns string, pid uint32, opens func(netns string) bool) bool {
+	if netns == "" || pid != 0 {
+		return netns != ""
+	}
+	return runtime != "" && runtime != runtimeContainerd && opens(netns)
+}
+
+// attached reports whether the sandbox has all attachments of its pod.
+func (h *hooks) attached(s attachment.Sandbox) bool {
+	return !slices.ContainsFunc(h.store.ForPod(s.Pod.UID), h.attacher.Missing(s))
+}
+
+// repairStatus stores the status of attachments that an earlier driver made and did not report.
+func (h *hooks) repairStatus(sandbox attachment.Sandbox) {
+	records := h.store.ForPod(sandbox.Pod.UID)
+	h.networkStatus.Repair(sandbox, records)
+	for claim, devices := range claimstatus.ByClaim(records, claimstatus.AttachedBefore) {
+		h.claimStatus.Repair(claim, devices)
+	}
+}

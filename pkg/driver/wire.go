@@ -1,0 +1,182 @@
+package driver
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/vfrestore"
+	"github.com/nadra-dev/nadra/pkg/inventory"
+)
+
+// wire makes a Driver's parts, each after the parts that it needs.
+func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*Driver, error) {
+	m := cfg.Metrics
+	d := &Driver{
+		environment: env, cfg: cfg, clients: clients, metrics: m, started: time.Now(), drain: drainTime, failed: make(chan error, 1),
+		operations: background.NewGroup(context.WithoutCancel(ctx)), background: background.NewGroup(ctx),
+		runtime: newRuntimeLink(), locks: newPodLocks(), slices: slicewriter.NewTracker(m),
+		claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName),
+		retrigger:   newPodRetrigger(clients.Kube, cfg.DriverName, cfg.NodeName, env.store),
+		cdi: cdi.NewWriter(cdi.Options{
+			SpecDir: cfg.CDIDir, GateSource: cfg.GateBinary, PluginDir: cfg.pluginDir(), Records: env.store.Dir(), Slow: cfg.limits().Slow,
+		}),
+	}
+	var err error
+	if d.owner, err = newOwner(clients.Metadata, cfg.NodeName, cfg.Ownership); err != nil {
+		return nil, err
+	}
+	if d.watch, err = newPodWatch(clients.Kube, cfg.NodeName); err != nil {
+		return nil, err
+	}
+	d.report = &reporter{cfg: cfg, store: env.store, events: env.events, claimStatus: d.claimStatus, metrics: m}
+	if err := d.wirePublishers(); err != nil {
+		return nil, err
+	}
+	d.wireAttaching()
+	d.wirePreparing()
+	if err := d.wireHooks(); err != nil {
+		return nil, err
+	}
+	m.Watch(d.metricsState)
+	return d, nil
+}
+
+// wirePublishers makes the parts that publish ResourceSlices.
+func (d *Driver) wirePublishers() (err error) {
+	cfg, h := d.cfg, d.cfg.Hardware
+	if d.otherDrivers, err = publish.NewOtherDrivers(d.clients.Kube, cfg.DriverName, cfg.NodeName); err != nil {
+		return err
+	}
+	d.networks = publish.New(publish.Options{
+		Pool: cfg.NodeName + "/networks", NADs: d.nads.Lister(), Links: d.links.List, Missing: d.plugins.Missing,
+		BinDirs: cfg.CNIBinDirs, Conf: confdir.New(cfg.HostRoot, cfg.NADConfDir), Owned: d.owner.owned, OtherPools: d.otherDrivers.Pools,
+		Status: d.plugins.Status, Attachments: cfg.Attachments, Copies: cfg.Copies, Background: d.background,
+		HealthChanged: d.report.networkHealth, Refreshed: keepCounters(d.metrics, d.store), Outcome: d.slices.Outcome(slicewriter.Networks),
+		Draw: rand.N[time.Duration], FreeMemory: debug.FreeOSMemory,
+	})
+	d.poolSources = hwdevices.NewPoolSources(hwdevices.Clients{Kube: d.clients.Kube, Metadata: d.clients.Metadata, Dynamic: d.clients.Dynamic}, cfg.NodeName, h)
+	reader := inventory.Reader{Sys: h.SysRoot, Dev: filepath.Join(cfg.HostRoot, "dev"), Kernel: inventory.HostKernel()}
+	d.hardware = hwdevices.New(hwdevices.Options{
+		Node: cfg.NodeName, Driver: cfg.DriverName, Copies: cfg.Copies, Pools: d.poolSources.List, Read: reader.Read,
+		UsedByPlugins: func(ctx context.Context) (map[string]string, error) {
+			return hwdevices.UsedByPlugins(ctx, h.PodResources)
+		},
+		Owned: d.owner.owned, ProblemChanged: d.report.poolProblem, Outcome: d.slices.Outcome(slicewriter.Hardware),
+	})
+	return nil
+}
+
+// wireAttaching makes the parts that attach and detach sandboxes.
+func (d *Driver) wireAttaching() {
+	d.attacher = attach.New(attach.Options{
+		Store: d.store, Plugins: d.plugins, Netns: d.netns, RestoreDevice: vfrestore.New(d.cfg.Hardware.SysRoot).Restore, Limits: d.cfg.limits(),
+		Deferred: d.report.delDeferred, StatusWait: d.cfg.NetworkStatusWait, Metrics: d.metrics,
+	})
+	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
+		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: d.defaultNetwork, Pods: d.watch,
+		Stored: d.store.MarkStatusStored, Late: d.report.networkStatusLate,
+	})
+	d.metadata = &metadataFiles{enabled: d.cfg.DeviceMetadata, store: d.store}
+	d.jobs = &attachJobs{
+		store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
+		metadata: d.metadata, report: d.report, metrics: d.metrics, operations: d.operations, byPod: map[string]*job{},
+	}
+	d.detacher = &detacher{store: d.store, attacher: d.attacher, locks: d.locks, operations: d.operations}
+}
+
+// wirePreparing makes the parts that the kubelet's calls need.
+func (d *Driver) wirePreparing() {
+	records := claimRecords{store: d.store, cdi: d.cdi}
+	unprepared := &unpreparedClaims{times: map[unpreparedClaim]time.Time{}}
+	d.unpreparer = &unpreparer{
+		claimRecords: records, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, unprepared: unprepared, claimStatus: d.claimStatus,
+	}
+	d.cache = &cniCacheCleaner{store: d.store, cache: d.plugins, limits: d.attacher.Limits}
+	d.sweeper = &sweeper{
+		store: d.store, attacher: d.attacher, jobs: d.jobs, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
+		unpreparer: d.unpreparer, cache: d.cache, kube: d.clients.Kube, requests: background.NewTrigger(), goneClaims: map[string]bool{},
+	}
+	d.sweeper.leftovers.Store(&leftovers{damaged: len(d.damaged)})
+	planner := &planner{
+		driverName: d.cfg.DriverName, nodeName: d.cfg.NodeName, isolation: d.cfg.Isolation, networks: d.networks.View, devices: d.hardware.View,
+		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
+	}
+	containers := &containerCheck{driverName: d.cfg.DriverName, watch: d.watch, kube: d.clients.Kube}
+	d.preparer = &preparer{
+		claimRecords: records, driverName: d.cfg.DriverName, locks: d.locks, unprepared: unprepared,
+		sweep: d.sweeper.trigger, planner: planner, checkContainers: containers.check,
+	}
+}
+
+// wireHooks makes the parts that answer the kubelet and the runtime, and their handlers of
+// changes of pods.
+func (d *Driver) wireHooks() error {
+	d.checker = &checker{
+		plugins: d.plugins, store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, background: d.background,
+		claimStatus: d.claimStatus, events: d.events,
+		atStart: semaphore.NewWeighted(checksAtOnce), onDemand: semaphore.NewWeighted(checksAtOnce),
+	}
+	d.health = &deviceHealth{
+		store: d.store, networks: d.networks.View, devices: d.hardware.View, checker: d.checker, runtime: d.runtime,
+		started: d.started, prepared: background.NewTrigger(),
+	}
+	d.plugin = plugin{
+		preparer: d.preparer, unpreparer: d.unpreparer, runtime: d.runtime, report: d.report, health: d.health, slices: d.slices,
+		metadata: d.metadata, nriSocket: d.cfg.NRISocket, fail: d.fail,
+		featuresDropped: func(features []string) bool {
+			networks, hardware := d.networks.FeaturesDropped(features), d.hardware.FeaturesDropped(features)
+			return networks || hardware
+		},
+	}
+	d.hookParts = hookParts{
+		store: d.store, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, networkStatus: d.networkStatus, claimStatus: d.claimStatus,
+		watch: d.watch, runtime: d.runtime, checker: d.checker, sweeper: d.sweeper, metrics: d.metrics, isHost: d.isHost,
+		unclaimed: &unclaimedPods{owner: d.owner, isHost: d.isHost, events: d.events, metrics: d.metrics}, deviceMetadata: d.cfg.DeviceMetadata,
+	}
+	d.nri = &nriClient{hookParts: d.hookParts, socket: d.cfg.NRISocket, attachWait: d.cfg.AttachWait, hookBudget: d.cfg.HookBudget}
+	if err := d.watch.onDeletion(d.jobs.podDeleted); err != nil {
+		return err
+	}
+	return d.watch.onUpdate(d.checker.podUpdated)
+}
+
+// keepCounters returns a function that drops the counters of deleted NADs, unless a pod of
+// this node still has the network.
+func keepCounters(m *metrics.Node, store *checkpoint.Store) func(*publish.View) {
+	return func(networks *publish.View) {
+		m.Keep(func(namespace, name string) (cniType string, there bool) {
+			ref := attachment.NetworkRef{Namespace: namespace, Name: name}
+			if cniType, there = networks.PluginType(ref); !there {
+				there = hasRecord(store, ref)
+			}
+			return cniType, there
+		})
+	}
+}
+
+// hasRecord reports whether there is a record of a network.
+func hasRecord(store *checkpoint.Store, ref attachment.NetworkRef) bool {
+	for _, r := range store.All() {
+		if r.Attachment.Network == ref && !r.DeviceOnly {
+			return true
+		}
+	}
+	return false
+}
