@@ -17,7 +17,7 @@ type Damaged struct {
 	Path string
 	// Name is the file's former name without extension: the UID of a claim.
 	Name string
-	// Err tells why the file could not be read.
+	// Err is why the file could not be read.
 	Err error
 }
 

@@ -36,4 +36,6 @@
 // failure is not a phase: it is an error to the caller, a condition of the claim, and a
 // refusal for the gate (MarkRefused). A DEL that keeps failing becomes a pending DEL, so
 // that neither the pod's deletion nor its next sandbox waits for it.
+//
+// Errors of writing have the code StateNotWritten (pkg/api/reason).
 package checkpoint

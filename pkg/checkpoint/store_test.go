@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -182,8 +183,12 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	if err := os.Rename(claims, claims+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.MarkAttaching([]checkpoint.Key{k}, sandbox); err == nil {
-		t.Fatal("no error from a directory that is gone")
+	for operation, err := range map[string]error{
+		"Put": s.Put([]attachment.Prepared{prepared("b", "web", "net1", 0)}), "MarkAttaching": s.MarkAttaching([]checkpoint.Key{k}, sandbox),
+	} {
+		if reason.Of(err) != reason.StateNotWritten || !strings.HasPrefix(err.Error(), "[StateNotWritten] writing the records of claim ") {
+			t.Errorf("%s without a directory: %v", operation, err)
+		}
 	}
 	if r := s.ForClaim("a-uid")[0]; r.Phase != checkpoint.Prepared {
 		t.Errorf("in memory: phase %s", r.Phase)

@@ -10,8 +10,8 @@ import (
 
 const told = `{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:02.1"}}`
 
-// The plugins that declare the capability are told where to write, what they
-// write is returned, and DEL removes it (behaviours A5-60, A5-62, A5-63, A5-65).
+// Plugins that declare the capability get the path to write to, DeviceInfo returns what
+// they wrote, and DEL removes it (behaviours A5-60, A5-62, A5-63, A5-65).
 func TestDeviceInfo(t *testing.T) {
 	w := newWorld(t)
 	a := conflist("tells")
@@ -42,8 +42,8 @@ func TestDeviceInfo(t *testing.T) {
 	}
 }
 
-// What the device plugin says of the device is there before ADD, for plugins
-// that add to it and for those that know nothing of it (behaviour A5-61).
+// The device plugin's information is there before ADD, for plugins that add to it and for
+// plugins that ignore it (behaviour A5-61).
 func TestDeviceInfoOfTheDevicePlugin(t *testing.T) {
 	w := newWorld(t)
 	w.infoDir = filepath.Join(w.dir, "devinfo")
@@ -66,12 +66,12 @@ func TestDeviceInfoOfTheDevicePlugin(t *testing.T) {
 	}
 }
 
-// A file that is no device information is an error in words.
-func TestDeviceInfoThatIsNone(t *testing.T) {
+// An invalid file of device information is an error that says why.
+func TestInvalidDeviceInfo(t *testing.T) {
 	w := newWorld(t)
 	w.infoDir = filepath.Join(w.dir, "devinfo")
 	a := conflist("any")
-	for text, want := range map[string]string{"{": "is not JSON", strings.Repeat(" ", maxInfo+1): "65537 bytes"} {
+	for text, want := range map[string]string{"{": "not valid JSON", strings.Repeat(" ", maxInfo+1): "65537 bytes"} {
 		path := w.infoPath(sandbox, a)
 		write(t, filepath.Dir(path), filepath.Base(path), text)
 		if _, err := w.DeviceInfo(sandbox, a); err == nil || !strings.Contains(err.Error(), want) {
