@@ -130,7 +130,7 @@ func (d *Driver) measureEnd(j *job, err error) {
 		d.metrics.PodAttached(took)
 		d.metrics.Gate(metrics.Released, j.heldAtEnd())
 	case isWithdrawn(err):
-		d.metrics.PodWithdrawn(took)
+		d.metrics.PodCancelled(took)
 	default:
 		d.metrics.PodFailed(took)
 		d.metrics.Gate(metrics.Refused, j.heldAtEnd())

@@ -14,8 +14,8 @@ const (
 	deviceOffered = "offered"
 	// deviceUnusable is a network that the node cannot attach.
 	deviceUnusable = "unusable"
-	// deviceUnwell is a network whose plugins say that they are not well.
-	deviceUnwell = "unwell"
+	// deviceUnwell is a network whose plugins answer STATUS with an error.
+	deviceUnwell = metrics.DeviceUnhealthy
 	// deviceNotOurs could be offered, was the node nadra's.
 	deviceNotOurs = "not_owned"
 	// deviceWithheld is a function that a device plugin has given away.

@@ -26,8 +26,8 @@ func TestNetworksAreCounted(t *testing.T) {
 		ours bool
 		want map[metrics.Device]int
 	}{
-		{true, map[metrics.Device]int{{Pool: "networks", State: "offered"}: 2, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: "unwell"}: 1, {Pool: "networks", State: "not_owned"}: 0}},
-		{false, map[metrics.Device]int{{Pool: "networks", State: "offered"}: 0, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: "unwell"}: 0, {Pool: "networks", State: "not_owned"}: 3}},
+		{true, map[metrics.Device]int{{Pool: "networks", State: "offered"}: 2, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: metrics.DeviceUnhealthy}: 1, {Pool: "networks", State: "not_owned"}: 0}},
+		{false, map[metrics.Device]int{{Pool: "networks", State: "offered"}: 0, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: metrics.DeviceUnhealthy}: 0, {Pool: "networks", State: "not_owned"}: 3}},
 	} {
 		got := map[metrics.Device]int{}
 		p.count(tt.ours, got)

@@ -20,7 +20,7 @@ var (
 func wrong(known map[string]metric, expr string) (problems []string) {
 	for _, name := range anyMetric.FindAllString(outsideOfStrings(expr), -1) {
 		if _, there := known[name]; !there {
-			problems = append(problems, "nobody tells "+name)
+			problems = append(problems, "no program has metric "+name)
 		}
 	}
 	for _, s := range selection.FindAllStringSubmatch(expr, -1) {
@@ -71,12 +71,12 @@ func TestWrongExpressionsAreFound(t *testing.T) {
 		`sum by (node, state) (nadra_blocked_pods{node=~"$node",state=~"retrying|failed"}) > 0`:           "",
 		`histogram_quantile(0.99, sum by (le, event) (rate(nadra_nri_hook_duration_seconds_bucket[5m])))`: "",
 		`up{job="nadra-node"} == 0`:                                   "",
-		`nadra_blocked_podss > 0`:                                     "nobody tells nadra_blocked_podss",
+		`nadra_blocked_podss > 0`:                                     "no program has metric nadra_blocked_podss",
 		`nadra_blocked_pods{state="stuck"}`:                           "has no state stuck",
 		`nadra_blocked_pods{states="failed"}`:                         "has no label states",
 		`sum by (nad) (nadra_blocked_pods)`:                           "has label nad",
 		`nadra_nri_deadline_margin_seconds_bucket{le="0.2"}`:          "has no le 0.2",
-		`rate(nadra_attach_duration_seconds[5m]) and process_cpu_sec`: "nobody tells process_cpu_sec",
+		`rate(nadra_attach_duration_seconds[5m]) and process_cpu_sec`: "no program has metric process_cpu_sec",
 	} {
 		got := strings.Join(wrong(known, expr), "; ")
 		if (says == "") != (got == "") || !strings.Contains(got, says) {
