@@ -194,7 +194,7 @@ func (a *app) liveCluster() (inspectread.Cluster, error) {
 	if err != nil {
 		return c, fmt.Errorf("finding the cluster: %w", err)
 	}
-	config.QPS, config.Burst = 50, 100 // a few pages of lists; the default is for controllers
+	config.QPS, config.Burst = 50, 100 // the default limit is for controllers
 	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("connecting to the cluster: %w", err)
 	}
