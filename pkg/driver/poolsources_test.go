@@ -106,8 +106,8 @@ func TestConfigSources(t *testing.T) {
 	wants := []string{
 		"ConfigMap x/keyed: data[none] of --pool-config does not exist",
 		"ConfigMap x/missing of --pool-config does not exist",
-		"ConfigMap x/bad: data[config.json].resourceList[1].selectors.x: nadra does not know this field",
-		"ConfigMap x/bad: data[config.json].resourceList[0]: resourceName intel.com/a is that of ConfigMap kube-system/sriovdp-config: data[config.json].resourceList[0], too",
+		"[PoolInvalid] ConfigMap x/bad: data[config.json].resourceList[1].selectors.x: unknown field",
+		"[PoolConflict] ConfigMap x/bad: data[config.json].resourceList[0]: resourceName intel.com/a is also defined by ConfigMap kube-system/sriovdp-config: data[config.json].resourceList[0]",
 	}
 	for _, want := range wants {
 		if !strings.Contains(problems, want) {
