@@ -77,7 +77,7 @@ func run(args []string) error {
 	flags.StringVar(&r.commit, "commit", "", "the commit that it is made of; Git's HEAD of the source unless given")
 	flags.StringVar(&r.registry, "registry", "ghcr.io/nadra-dev", "where the images will be")
 	flags.StringVar(&r.source, "source", ".", "the source tree")
-	flags.StringVar(&r.out, "out", "dist", "folder to write to, which is made anew")
+	flags.StringVar(&r.out, "out", "dist", "directory to write to, which is replaced")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

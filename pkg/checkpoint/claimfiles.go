@@ -20,7 +20,7 @@ import (
 type durability bool
 
 const (
-	onDisk durability = false // before the caller goes on
+	onDisk durability = false // before the call returns
 	soon   durability = true  // in the background
 )
 

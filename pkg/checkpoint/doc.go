@@ -20,7 +20,7 @@
 //
 // Every file is replaced whole (internal/atomicfile). A change that may be lost in a
 // power cut is synced in the background (claimfiles.go). A damaged file costs one claim:
-// it is moved away and reported, and everything else goes on.
+// it is moved away and reported, and everything else is loaded.
 //
 // # Phases
 //

@@ -292,8 +292,8 @@ func TestFormatV1(t *testing.T) {
 	}
 }
 
-// A status that was stored says nothing about what was attached since: the gate
-// opens for what network-status lists, and for nothing else.
+// A stored status covers only the attachments that network-status lists, and not later ones:
+// the gate opens only for the former.
 func TestStatusStored(t *testing.T) {
 	result := func(address string) json.RawMessage { return json.RawMessage(`{"ips":"` + address + `"}`) }
 	stored := func(s *checkpoint.Store) (out []bool) {
@@ -338,8 +338,8 @@ func TestStatusStored(t *testing.T) {
 	}
 }
 
-// What network-status lists is not taken down by somebody who has read before that
-// it does not: the gate may have let containers start.
+// An attachment that network-status lists meanwhile is not deleted by a caller that read it
+// before: the gate may have let containers start.
 func TestListedIsNotTakenDown(t *testing.T) {
 	s := open(t, t.TempDir())
 	keys := slices.Concat(put(t, s, prepared("a", "web", "net1", 0)), put(t, s, prepared("b", "web", "net2", 1)))

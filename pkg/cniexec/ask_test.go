@@ -79,7 +79,7 @@ func TestStatusSaysWhoIsNotReadyAndWhy(t *testing.T) {
 	}
 }
 
-// A plugin that hangs is killed, and the error says after how long.
+// A plugin that hangs is killed, and the error has the time after which.
 func TestStatusIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.plugin(t, "hang", `touch $DIR/begun; exec sleep 600`)
