@@ -64,6 +64,9 @@ lint: ## static checks and formatting
 	$(TOOL) golangci-lint run --allow-serial-runners ./...
 	$(TOOL) golangci-lint fmt --diff ./...
 
+figures: ## the sizes of files, functions and types, and the share of comments that say what something is
+	@$(GO) test ./test/words -run '^TestFigures$$' -count 1 -v | sed -n '/lines of files/,/^---/p' | grep -v '^---'
+
 # The database of vulnerabilities is on the network, and the target says loudly
 # when it cannot be read: then nothing was checked. VULNDB is a mirror of it.
 vulncheck: ## known vulnerabilities in what is linked, by https://vuln.go.dev

@@ -1,4 +1,4 @@
-// Command lanes runs make targets side by side and reports what each of them took.
+// Command lanes runs make targets in parallel and reports their times.
 //
 //	lanes [-logs FOLDER] [-first TARGET] [-clusters N] [-fill TARGETS] [-built TARGETS] TARGET...
 //
@@ -14,6 +14,13 @@
 // it prints the last lines of each failed target, the summary lines of all targets, a
 // table of their times, and the commands that run each failed test alone. It exits
 // with 1 if a target failed.
+//
+//	main.go       flags and the order of the targets
+//	lane.go       one target
+//	supervise.go  the process that measures a target
+//	events.go     the events of a target's tests
+//	board.go      progress of all targets
+//	table.go      the report at the end
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// imageSpec is all that decides about the content of an archive.
+// imageSpec describes the content of an archive.
 type imageSpec struct {
 	name         string
 	architecture string
@@ -23,7 +23,7 @@ type imageSpec struct {
 	layerType    types.MediaType
 }
 
-// write puts the image into the archive at path.
+// write writes the image to an archive.
 func (s imageSpec) write(path string) error {
 	tag, err := name.NewTag(s.name, name.StrictValidation)
 	if err != nil {

@@ -17,15 +17,15 @@ type entry struct {
 	target string // what a link points to
 }
 
-// parseEntries reads DEST=SRC and DEST=@TARGET arguments and sorts them, so
-// that the order of the arguments does not change the image.
+// parseEntries parses arguments DEST=SRC and DEST=@TARGET and sorts them, so that their order
+// does not change the image.
 func parseEntries(args []string) ([]entry, error) {
 	var entries []entry
 	for _, arg := range args {
 		dest, source, ok := strings.Cut(arg, "=")
 		dest = strings.TrimPrefix(path.Clean("/"+dest), "/")
 		if !ok || dest == "" || source == "" {
-			return nil, fmt.Errorf("reading %q: want DEST=SRC or DEST=@TARGET", arg)
+			return nil, fmt.Errorf("reading %q: write DEST=SRC or DEST=@TARGET", arg)
 		}
 		if target, link := strings.CutPrefix(source, "@"); link {
 			entries = append(entries, entry{dest: dest, target: target})
@@ -36,14 +36,14 @@ func parseEntries(args []string) ([]entry, error) {
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.dest, b.dest) })
 	for i := 1; i < len(entries); i++ {
 		if entries[i].dest == entries[i-1].dest {
-			return nil, fmt.Errorf("/%s is given twice", entries[i].dest)
+			return nil, fmt.Errorf("/%s occurs twice: leave one out", entries[i].dest)
 		}
 	}
 	return entries, nil
 }
 
-// layer returns the uncompressed tar of the entries. Times and owners are left
-// zero: they would make two builds of the same content differ.
+// layer returns the uncompressed tar of the entries. Times and owners are zero, because they
+// would make two builds of the same content differ.
 func layer(entries []entry) ([]byte, error) {
 	var buffer bytes.Buffer
 	archive := tar.NewWriter(&buffer)
@@ -68,7 +68,7 @@ func layer(entries []entry) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-// directories lists every directory the entries need, parents first, and /tmp.
+// directories lists the directories that the entries need, parents first, and /tmp.
 func directories(entries []entry) []string {
 	dirs := []string{"tmp"}
 	for _, e := range entries {

@@ -1,14 +1,18 @@
-// Command mkimage writes a container image archive of one layer, from nothing
-// but files: no daemon, no base image, no registry.
+// Command mkimage writes a container image archive of one layer, without a daemon, a base
+// image or a registry.
 //
 //	mkimage -o OUT.tar -t NAME [-entrypoint A,B] [-env K=V]... DEST=SRC...
 //	mkimage -oci -arch amd64,arm64 -o OUT.tar -t NAME ... DEST=bin/{arch}/SRC...
 //
-// Each file SRC becomes DEST in the image and keeps its executable bit.
-// DEST=@TARGET makes a symbolic link instead. The directories above a DEST are
-// made, and so is /tmp. The same input gives the same archive, byte for byte,
-// which `ctr images import` stores under exactly NAME. With -oci it is an OCI
-// image layout for several architectures.
+// Each file SRC becomes DEST in the image and keeps its executable bit. DEST=@TARGET adds a
+// symbolic link. mkimage adds the directories above each DEST, and /tmp. The same input gives
+// the same archive, byte for byte, which `ctr images import` stores under exactly NAME. With
+// -oci the archive is an OCI image layout for several architectures.
+//
+//	main.go   flags
+//	image.go  one image
+//	layer.go  its layer
+//	oci.go    images for several architectures
 package main
 
 import (
@@ -21,7 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// repeated is a flag that may be given several times.
+// repeated is the value of a flag that may be repeated.
 type repeated []string
 
 func (r *repeated) String() string { return strings.Join(*r, ",") }

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// writeOCI puts an image for several architectures into an OCI image layout, as
-// a tar. {arch} in the source of an entry is each of them.
+// writeOCI writes an image for several architectures as an OCI image layout, as a tar. {arch}
+// in the source of an entry stands for each architecture.
 func (s imageSpec) writeOCI(path string, architectures []string) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range architectures {
@@ -45,7 +45,7 @@ func (s imageSpec) writeOCI(path string, architectures []string) error {
 	return writeTar(path, os.DirFS(dir))
 }
 
-// forArch is the image with the sources for an architecture.
+// forArch returns the image with the sources for an architecture.
 func (s imageSpec) forArch(arch string) imageSpec {
 	s.architecture = arch
 	entries := make([]entry, len(s.entries))
@@ -57,7 +57,7 @@ func (s imageSpec) forArch(arch string) imageSpec {
 	return s
 }
 
-// writeTar writes the files of a folder, sorted and without times.
+// writeTar writes the files of a directory, sorted and without times.
 func writeTar(path string, files fs.FS) error {
 	out, err := os.Create(path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 const versionPackage = "github.com/nadra-dev/nadra/internal/version"
 
-// build builds all programs, each below work/OS_ARCH.
+// build builds all programs below work/OS_ARCH.
 func (r *release) build() error {
 	for _, p := range r.clients {
 		if err := r.compile(p, "kubectl-nadra"); err != nil {
@@ -43,7 +43,7 @@ func (r *release) compile(p platform, programs ...string) error {
 	return r.run([]string{"GOOS=" + p.os, "GOARCH=" + p.arch}, "go", args...)
 }
 
-// run runs a program with none of the caller's settings for the compiler.
+// run runs a program without the caller's settings for the compiler.
 func (r *release) run(env []string, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool {
@@ -55,8 +55,8 @@ func (r *release) run(env []string, name string, args ...string) error {
 	return nil
 }
 
-// images writes an OCI archive of each for all architectures, and an SBOM for
-// each architecture.
+// images writes an OCI archive of each image for all architectures, and an SBOM for each
+// architecture.
 func (r *release) images() error {
 	mkimage := filepath.Join(r.work, "mkimage")
 	if err := r.run(nil, "go", "-C", filepath.Join(r.source, "build", "mkimage"), "build", "-o", mkimage, "."); err != nil {
@@ -82,10 +82,10 @@ func (r *release) images() error {
 	return nil
 }
 
-// image is what a manifest calls it.
+// image returns an image's reference for manifests.
 func (r *release) image(name string) string { return r.registry + "/" + name + ":" + r.version }
 
-// archiveName is that of kubectl-nadra for a platform.
+// archiveName returns the name of kubectl-nadra's archive for a platform.
 func (p platform) archiveName() string {
 	if p.os == "windows" {
 		return "kubectl-nadra_" + p.String() + ".zip"
@@ -93,7 +93,7 @@ func (p platform) archiveName() string {
 	return "kubectl-nadra_" + p.String() + ".tar.gz"
 }
 
-// file is one of an archive.
+// file is a file in an archive.
 type file struct {
 	name    string
 	mode    int64
@@ -129,7 +129,7 @@ func (r *release) archives() error {
 	return nil
 }
 
-// tarball has no times and no owners.
+// tarball returns a compressed tar without times and owners.
 func tarball(files []file) ([]byte, error) {
 	var out bytes.Buffer
 	compressed := gzip.NewWriter(&out)

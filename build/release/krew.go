@@ -11,7 +11,7 @@ import (
 
 const home = "https://github.com/nadra-dev/nadra"
 
-// plugin is krew's manifest, as far as it is used.
+// plugin is the used part of krew's manifest.
 type plugin struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -38,8 +38,8 @@ type pluginSelector struct {
 	MatchLabels map[string]string `json:"matchLabels"`
 }
 
-// krew writes the manifest for `kubectl krew install --manifest`, and for krew's
-// index, by what the archives are.
+// krew writes the manifest for `kubectl krew install --manifest` and for krew's index, with the
+// archives' checksums.
 func (r *release) krew() error {
 	out := plugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: map[string]string{"name": "nadra"},

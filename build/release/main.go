@@ -1,10 +1,15 @@
-// Command release makes all that is released of one version, from a source tree
-// and nothing else:
+// Command release builds all artifacts of one version from a source tree:
 //
 //	release -version v0.1.0 [-commit HASH] [-registry R] [-source .] [-out dist]
 //
-// The same tree, version and commit give the same bytes, whatever folder it is
-// in: no file has a time or a path of the machine.
+// The same tree, version and commit give the same bytes in any directory: no file has a time
+// or a path of the machine.
+//
+//	main.go       flags, platforms and checksums
+//	build.go      programs, images and archives
+//	manifests.go  manifests and the chart
+//	krew.go       krew's manifest
+//	sbom.go       SBOMs
 package main
 
 import (
@@ -26,12 +31,12 @@ func main() {
 	}
 }
 
-// platform is what a program is built for.
+// platform is an operating system with an architecture.
 type platform struct{ os, arch string }
 
 func (p platform) String() string { return p.os + "_" + p.arch }
 
-// exe is a program's name there.
+// exe returns a program's file name on the platform.
 func (p platform) exe(name string) string {
 	if p.os == "windows" {
 		return name + ".exe"
@@ -39,7 +44,7 @@ func (p platform) exe(name string) string {
 	return name
 }
 
-// release is one in the making.
+// release is the state of a release while it is built.
 type release struct {
 	version, commit, registry string
 	// source is the tree, out where the results go, and work what they are made of.
@@ -72,7 +77,7 @@ func run(args []string) error {
 	flags.StringVar(&r.commit, "commit", "", "the commit that it is made of; Git's HEAD of the source unless given")
 	flags.StringVar(&r.registry, "registry", "ghcr.io/nadra-dev", "where the images will be")
 	flags.StringVar(&r.source, "source", ".", "the source tree")
-	flags.StringVar(&r.out, "out", "dist", "folder to write to, which is made anew")
+	flags.StringVar(&r.out, "out", "dist", "directory to write to, which is replaced")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -86,12 +91,12 @@ func run(args []string) error {
 	return r.make()
 }
 
-// head is the commit of a tree in which all is committed.
+// head returns the tree's commit. It rejects a tree with uncommitted changes.
 func (r *release) head() (string, error) {
 	git := func(args ...string) (string, error) {
 		out, err := exec.Command("git", append([]string{"-C", r.source}, args...)...).Output()
 		if err != nil {
-			return "", fmt.Errorf("asking git for the commit: %w: -commit says it", err)
+			return "", fmt.Errorf("reading the commit from git: %w: name it with -commit", err)
 		}
 		return strings.TrimSpace(string(out)), nil
 	}
@@ -100,7 +105,7 @@ func (r *release) head() (string, error) {
 		return "", err
 	}
 	if changed != "" {
-		return "", fmt.Errorf("%s has changes that no commit has: commit them first:\n%s", r.source, changed)
+		return "", fmt.Errorf("%s has uncommitted changes: commit them first:\n%s", r.source, changed)
 	}
 	return git("rev-parse", "HEAD")
 }
@@ -138,7 +143,7 @@ func (r *release) write(name string, content []byte) error {
 	return nil
 }
 
-// sums writes SHA256SUMS, as sha256sum -c reads it.
+// sums writes SHA256SUMS for sha256sum -c.
 func (r *release) sums() error {
 	entries, err := os.ReadDir(r.out) // sorted
 	if err != nil {

@@ -13,10 +13,11 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// localImage is how the tree calls an image, which somebody has to build first.
+// localImage returns the reference of an image in the tree's manifests, for images that were
+// built locally.
 func localImage(name string) string { return "localhost/" + name + ":dev" }
 
-// withImages names the images of the version; each text must name at least one.
+// withImages replaces local images by those of the version. It fails if the text has none.
 func (r *release) withImages(name string, text []byte) ([]byte, error) {
 	found := false
 	for _, image := range images {
@@ -26,9 +27,9 @@ func (r *release) withImages(name string, text []byte) ([]byte, error) {
 	}
 	switch {
 	case !found:
-		return nil, fmt.Errorf("%s names no image like %s", name, localImage("nadra-node"))
+		return nil, fmt.Errorf("%s has no image such as %s", name, localImage("nadra-node"))
 	case bytes.Contains(text, []byte("localhost/")):
-		return nil, fmt.Errorf("%s names an image that is not released", name)
+		return nil, fmt.Errorf("%s has an image that is not released", name)
 	}
 	return text, nil
 }
@@ -58,7 +59,7 @@ func (r *release) manifests() error {
 
 var chartVersions = regexp.MustCompile(`(?m)^(version|appVersion): .*$`)
 
-// chart packs the chart as helm package would, but without times.
+// chart packs the chart as helm package does, but without times.
 func (r *release) chart() error {
 	number := strings.TrimPrefix(r.version, "v")
 	root := os.DirFS(filepath.Join(r.source, "manifests", "chart"))

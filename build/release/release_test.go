@@ -300,7 +300,7 @@ func krewRefuses(p plugin) []string {
 	return out
 }
 
-// All platforms of a real release are told to krew.
+// krew's manifest has all platforms of a real release.
 func TestKrewPlatforms(t *testing.T) {
 	r := newRelease()
 	r.version, r.out = testVersion, t.TempDir()

@@ -12,9 +12,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom writes a CycloneDX file of what is linked into programs, by what the
-// linker has noted in them. Without a serial number and a time it is the same
-// each time.
+// sbom writes a CycloneDX file with the modules that are linked into programs, which the
+// linker has recorded in them. It has no serial number and time, so it is reproducible.
 func (r *release) sbom(name string, p platform, programs ...string) error {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{
@@ -26,7 +25,7 @@ func (r *release) sbom(name string, p platform, programs ...string) error {
 	for _, program := range programs {
 		info, err := buildinfo.ReadFile(filepath.Join(r.work, p.String(), p.exe(program)))
 		if err != nil {
-			return fmt.Errorf("reading what %s is made of: %w", program, err)
+			return fmt.Errorf("reading the modules of %s: %w", program, err)
 		}
 		std := part("std", strings.TrimPrefix(info.GoVersion, "go"), "")
 		parts[std.BOMRef] = std
@@ -43,7 +42,7 @@ func (r *release) sbom(name string, p platform, programs ...string) error {
 	bom.Components = &components
 	var out bytes.Buffer
 	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
-		return fmt.Errorf("writing what %s is made of: %w", name, err)
+		return fmt.Errorf("writing the SBOM of %s: %w", name, err)
 	}
 	return r.write(name+"_"+p.String()+".cdx.json", out.Bytes())
 }

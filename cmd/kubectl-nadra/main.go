@@ -1,5 +1,5 @@
-// Command kubectl-nadra is the plugin behind `kubectl nadra`: it says what
-// moving to claims means for a cluster or its manifests, and converts them.
+// Command kubectl-nadra is the plugin behind `kubectl nadra`: it reports what a migration to
+// claims means for a cluster or its manifests, and performs it. See internal/cli.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends what can be ended in order, the second one all.
+	// The first signal cancels ctx, and a second one ends the process.
 	context.AfterFunc(ctx, stop)
 	code := cli.Run(ctx, os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	stop()

@@ -1,10 +1,14 @@
-// Command nadra-controller is the part of nadra that is one for a cluster: it
-// admits pods, so that those with the networks annotation get claims, and keeps
-// the classes, templates and certificates that this stands on. See
-// internal/controller and internal/webhook.
+// Command nadra-controller serves nadra's webhooks, which give claims to pods with the networks
+// annotation, and maintains the classes, templates and certificates for them. One of its
+// replicas leads. See internal/controller and internal/webhook.
 //
 //	nadra-controller [flags]             run
-//	nadra-controller uninstall [flags]   delete what it has made and is not in use
+//	nadra-controller uninstall [flags]   delete the objects that it has created and that are not in use
+//
+//	main.go       entry
+//	options.go    flags
+//	run.go        runs webhooks and controllers
+//	uninstall.go  the command uninstall
 package main
 
 import (
@@ -25,6 +29,7 @@ func main() {
 	}
 }
 
+// command runs the command that the arguments name.
 func command(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "uninstall" {
 		return uninstall(ctx, args[1:])

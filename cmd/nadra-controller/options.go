@@ -25,7 +25,7 @@ type options struct {
 	metrics, health              string
 }
 
-// common are the flags of all commands.
+// common adds the flags of all commands.
 func common(fs *flag.FlagSet, o *options) {
 	klog.InitFlags(fs)
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
@@ -33,21 +33,22 @@ func common(fs *flag.FlagSet, o *options) {
 	fs.StringVar(&o.Secret, "cert-secret", controller.DefaultSecret, "name of the Secret with the webhooks' certificate")
 }
 
+// parse parses the flags and rejects invalid values.
 func parse(args []string) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("nadra-controller", flag.ContinueOnError)
 	common(fs, &o)
-	fs.StringVar(&o.webhook.DefaultOwner, "default-owner", v1alpha1.OwnerMultus, "who serves pods of which no label of their own or of their namespace says it: multus or nadra")
-	fs.BoolVar(&o.webhook.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces than the pod's and the global ones; as nadra-node has it")
-	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; as nadra-node has it")
-	fs.BoolVar(&o.Pools, "pools", true, "nadra's nodes serve resource pools, of VFs for one: make classes for them, and convert pods that need one; false leaves such pods to device plugins")
-	podInfo := fs.Bool("pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, as the network resources injector does")
-	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "how long a ResourceClaimTemplate of admission stays that no pod refers to")
-	fs.BoolVar(&o.OwnCertificate, "cert-self-signed", true, "make the webhooks' certificate and write its CA into their configurations; off where cert-manager does")
-	fs.StringVar(&o.Service, "cert-service", controller.DefaultService, "name of the Service that the certificate is for")
+	fs.StringVar(&o.webhook.DefaultOwner, "default-owner", v1alpha1.OwnerMultus, "owner of pods without a label nadra.dev/owner on the pod and its namespace: multus or nadra")
+	fs.BoolVar(&o.webhook.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces, except those of --global-namespaces; the same as for nadra-node")
+	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; the same as for nadra-node")
+	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins")
+	podInfo := fs.Bool("pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
+	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "time after which a ResourceClaimTemplate of the webhook is deleted if no pod refers to it")
+	fs.BoolVar(&o.OwnCertificate, "cert-self-signed", true, "create the webhooks' certificate and write its CA into their configurations; false if cert-manager does")
+	fs.StringVar(&o.Service, "cert-service", controller.DefaultService, "name of the Service in the certificate")
 	fs.IntVar(&o.port, "port", 9443, "port of the webhooks")
-	fs.StringVar(&o.metrics, "metrics", ":8080", "address of the metrics; 0 for none")
-	fs.StringVar(&o.health, "health", ":8081", "address of /healthz and /readyz; 0 for none")
+	fs.StringVar(&o.metrics, "metrics", ":8080", "address of the metrics; 0 serves none")
+	fs.StringVar(&o.health, "health", ":8081", "address of /healthz and /readyz; 0 serves none")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -56,10 +57,11 @@ func parse(args []string) (options, error) {
 	return o, o.check(fs.Args())
 }
 
+// check rejects unknown commands and invalid values.
 func (o options) check(rest []string) error {
 	switch owner := o.webhook.DefaultOwner; {
 	case len(rest) > 0:
-		return fmt.Errorf("%q is no command: there is uninstall, and no command to run", rest[0])
+		return fmt.Errorf("%q is not a command of nadra-controller: use uninstall, or only flags to run the controller", rest[0])
 	case owner != v1alpha1.OwnerMultus && owner != v1alpha1.OwnerNadra:
 		return fmt.Errorf("--default-owner is %q: it must be %s or %s", owner, v1alpha1.OwnerMultus, v1alpha1.OwnerNadra)
 	case o.TemplateGrace <= 0:
@@ -70,8 +72,8 @@ func (o options) check(rest []string) error {
 	return nil
 }
 
-// config has no rate limit of its own: a pod that waits for admission must not
-// queue behind 10,000 classes. The API server has its own way to be fair.
+// config returns the client configuration, without a rate limit: a pod that waits for
+// admission must not queue behind 10,000 classes, and the API server has its own fairness.
 func (o options) config() (*rest.Config, error) {
 	config, err := o.access()
 	if err != nil {
@@ -82,6 +84,7 @@ func (o options) config() (*rest.Config, error) {
 	return config, nil
 }
 
+// access returns the configuration of the kubeconfig file, or that of the pod.
 func (o options) access() (*rest.Config, error) {
 	if o.kubeconfig == "" {
 		return rest.InClusterConfig()

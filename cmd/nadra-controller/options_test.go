@@ -29,16 +29,16 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-func TestFlagsThatMakeNoSense(t *testing.T) {
-	for arg, says := range map[string]string{
+func TestInvalidFlags(t *testing.T) {
+	for arg, want := range map[string]string{
 		"--default-owner=both":  `--default-owner is "both"`,
 		"--template-grace=0s":   "--template-grace is 0s",
 		"--namespace=":          "must have a value",
-		"uninstal":              `"uninstal" is no command`,
+		"uninstal":              `"uninstal" is not a command`,
 		"--template-grace=soon": "invalid value",
 	} {
-		if _, err := parse([]string{arg}); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want %q", arg, err, says)
+		if _, err := parse([]string{arg}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", arg, err, want)
 		}
 	}
 }

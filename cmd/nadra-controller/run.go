@@ -16,7 +16,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/webhook"
 )
 
-// run serves admission, and leads where no other replica does.
+// run serves the webhooks, and runs the controllers while this replica leads.
 func run(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {
@@ -49,9 +49,9 @@ func run(ctx context.Context, args []string) error {
 	return m.Start(ctx)
 }
 
-// checks are those of this program; webhook.Register adds that its caches are
-// filled. Ready means that an API server would be answered. Alive is whoever was
-// never ready, for which a restart is no cure, and whoever still answers.
+// checks adds the health checks of this program; webhook.Register adds one for its caches. A
+// replica is ready if it would answer an API server. It is alive if it answers, or was never
+// ready, because a restart would not help then.
 func checks(m manager.Manager, serving *controller.Serving) error {
 	started := m.GetWebhookServer().StartedChecker()
 	if err := m.AddReadyzCheck("certificate", serving.Ready); err != nil {

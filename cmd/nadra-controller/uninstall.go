@@ -13,7 +13,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/uninstallrun"
 )
 
-// uninstall says on standard output what it deletes, and what it keeps and why.
+// uninstall deletes the controller's objects that are not in use. It prints what it deletes,
+// and what it keeps and why.
 func uninstall(ctx context.Context, args []string) error {
 	var o options
 	fs := flag.NewFlagSet("nadra-controller uninstall", flag.ContinueOnError)

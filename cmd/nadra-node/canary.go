@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/canary"
 	"github.com/nadra-dev/nadra/internal/canaryecho"
 )
 
-// runCanary serves until ctx ends, which a canary's pod runs. Inspect and ping are run in
-// the pod by exec.
+// runCanary runs serve, inspect or ping. A canary's pod runs serve, which ends with ctx; inspect
+// and ping run in the pod by exec.
 func runCanary(ctx context.Context, args []string, out io.Writer) error {
 	verb := ""
 	if len(args) > 0 {
@@ -30,9 +31,13 @@ func runCanary(ctx context.Context, args []string, out io.Writer) error {
 	case "ping":
 		return pingCanaries(ctx, args, out)
 	}
-	return fmt.Errorf("%q is not a command of nadra-node canary: give serve, inspect or ping", verb)
+	if strings.TrimLeft(verb, "-") == "h" || verb == "--help" {
+		return &helpRequest{newFlagSet("canary")}
+	}
+	return fmt.Errorf("%q is not a command of nadra-node canary: use serve, inspect or ping", verb)
 }
 
+// serveCanary answers pings.
 func serveCanary(ctx context.Context, args []string) error {
 	fs := newFlagSet("canary serve")
 	port := fs.Int("port", canary.Port, "UDP port to answer on")
@@ -42,6 +47,7 @@ func serveCanary(ctx context.Context, args []string) error {
 	return canaryecho.Serve(ctx, *port)
 }
 
+// pingCanaries pings addresses and writes the answers.
 func pingCanaries(ctx context.Context, args []string, out io.Writer) error {
 	var o canaryecho.Options
 	fs := newFlagSet("canary ping")
@@ -49,7 +55,7 @@ func pingCanaries(ctx context.Context, args []string, out io.Writer) error {
 	fs.IntVar(&o.Count, "count", 3, "number of requests to each address")
 	fs.DurationVar(&o.Wait, "wait", time.Second, "time to wait for each answer")
 	fs.IntVar(&o.Port, "port", canary.Port, "UDP port on which canaries answer if ICMP is not permitted")
-	if err := fs.Parse(args); err != nil {
+	if err := parseArgs(fs, args); err != nil {
 		return err
 	}
 	var targets []netip.Addr

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -14,7 +16,9 @@ import (
 
 // command is a subcommand of nadra-node. kubectl nadra runs each in a pod.
 type command struct {
-	name, summary string
+	name string
+	// args are the arguments for the help text, and summary what the command does.
+	args, summary string
 	// usedBy names the commands of kubectl nadra that run it.
 	usedBy string
 	// run writes its report to out as lines of JSON.
@@ -24,48 +28,123 @@ type command struct {
 // commands returns the subcommands. Without one, nadra-node is the driver.
 func commands() []command {
 	return []command{
-		{"probe", "report what the node has: runtime, NRI, CDI, CNI plugins and configurations, or the interfaces of its pods", "doctor --probe, snapshot --from-nodes", runProbe},
-		{"cleanup", "report what pods that are gone have left on the node; --apply frees it", "cleanup", runCleanup},
-		{"multus", "take Multus' configuration from the container runtime (off), give it back (on), or wait until it is there (await)", "upgrade", runMultus},
-		{"uninstall", "report what nadra has on the node; --remove removes it", "uninstall", runUninstall},
-		{canary.Command, "answer pings (serve), report the pod's interfaces (look), or ping other canaries (ping)", "verify --canary", runCanary},
+		{"probe", "[flags]", "report what the node has: runtime, NRI, CDI, CNI plugins and configurations, or the interfaces of its pods", "doctor --probe, snapshot --from-nodes", runProbe},
+		{"cleanup", "[flags]", "report what deleted pods have left on the node; --apply frees it", "cleanup", runCleanup},
+		{"multus", "[flags] (off | on | await)", "hide Multus' configuration from the container runtime (off), restore it (on), or wait until it is there (await)", "upgrade", runMultus},
+		{"uninstall", "[flags]", "report nadra's files on the node; --remove removes them", "uninstall", runUninstall},
+		{canary.Command, "(serve | look | ping) [flags] [ADDRESS ...]", "answer pings (serve), report the pod's interfaces (look), or ping other canaries (ping)", "verify --canary", runCanary},
 	}
 }
 
-// run runs the subcommand that the first argument names, or the driver.
+// driverCommand describes nadra-node without a subcommand.
+var driverCommand = command{
+	args: "[flags]", summary: "publish the node's networks and attach pods to them: the node driver",
+	run: func(ctx context.Context, args []string, _ io.Writer) error { return runDriver(ctx, args) },
+}
+
+// run runs the subcommand that the first argument names, or the driver. Help is written to
+// out and is not an error.
 func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-		return runDriver(ctx, args)
+	c, args, err := find(args)
+	if err != nil {
+		return err
 	}
-	for _, c := range commands() {
-		if c.name == args[0] {
-			return c.run(ctx, args[1:], out)
-		}
-	}
-	if args[0] == "help" {
+	if c == nil {
 		return writeHelp(out)
 	}
-	return fmt.Errorf("%q is not a command of nadra-node: see nadra-node help", args[0])
+	err = c.run(ctx, args, out)
+	if h := (*helpRequest)(nil); errors.As(err, &h) {
+		return c.writeHelp(out, h.flags)
+	}
+	return err
+}
+
+// find returns the command for the arguments, and the command's own arguments. The command
+// is nil for help.
+func find(args []string) (*command, []string, error) {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return &driverCommand, args, nil
+	}
+	name, rest := args[0], args[1:]
+	if name == "help" {
+		if len(rest) == 0 {
+			return nil, nil, nil
+		}
+		name, rest = rest[0], []string{"-h"} // help probe is probe -h
+	}
+	all := commands()
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
+	if i < 0 {
+		var names []string
+		for _, c := range all {
+			names = append(names, c.name)
+		}
+		return nil, nil, fmt.Errorf("%q is not a command of nadra-node: use one of %s and help, or only flags to run the driver", name, strings.Join(names, ", "))
+	}
+	return &all[i], rest, nil
 }
 
 // writeHelp lists the subcommands.
 func writeHelp(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "nadra-node [flags]\tattach pods to networks: the node driver (see nadra-node -h)")
+	fmt.Fprintf(w, "%s\t%s\n", driverCommand.usage(), driverCommand.summary)
 	for _, c := range commands() {
-		fmt.Fprintf(w, "nadra-node %s [flags]\t%s (for kubectl nadra %s)\n", c.name, c.summary, c.usedBy)
+		fmt.Fprintf(w, "%s\t%s (for kubectl nadra %s)\n", c.usage(), c.summary, c.usedBy)
 	}
+	fmt.Fprintln(w, "nadra-node help\tprint this list; nadra-node COMMAND -h prints the flags of a command, nadra-node -h those of the driver")
 	return w.Flush()
 }
 
-// newFlagSet returns the flags of a subcommand.
+// usage returns the command line.
+func (c command) usage() string {
+	return strings.Join(strings.Fields("nadra-node "+c.name+" "+c.args), " ")
+}
+
+// writeHelp describes one command and its flags.
+func (c command) writeHelp(out io.Writer, fs *flag.FlagSet) error {
+	fmt.Fprintf(out, "%s\n\n%s.\n", c.usage(), strings.ToUpper(c.summary[:1])+c.summary[1:])
+	if c.usedBy != "" {
+		fmt.Fprintf(out, "It is for kubectl nadra %s.\n", c.usedBy)
+	}
+	flags := 0
+	fs.VisitAll(func(*flag.Flag) { flags++ })
+	if flags == 0 {
+		return nil
+	}
+	fmt.Fprintf(out, "\nFlags of %s:\n", fs.Name())
+	fs.SetOutput(out)
+	fs.PrintDefaults()
+	return nil
+}
+
+// helpRequest is the error of arguments that ask for help.
+type helpRequest struct{ flags *flag.FlagSet }
+
+// Error implements error.
+func (*helpRequest) Error() string { return flag.ErrHelp.Error() }
+
+// newFlagSet returns a set for the flags of a subcommand, or of the driver if name is "".
 func newFlagSet(name string) *flag.FlagSet {
-	return flag.NewFlagSet("nadra-node "+name, flag.ContinueOnError)
+	fs := flag.NewFlagSet(strings.TrimSpace("nadra-node "+name), flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // standard output is for reports, and run writes help
+	return fs
+}
+
+// parseArgs parses flags. The caller handles the other arguments.
+func parseArgs(fs *flag.FlagSet, args []string) error {
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return &helpRequest{fs}
+	case err != nil:
+		return fmt.Errorf("%w: %s -h lists the flags", err, fs.Name())
+	}
+	return nil
 }
 
 // parseFlags parses arguments that must all be flags.
 func parseFlags(fs *flag.FlagSet, args []string) error {
-	if err := fs.Parse(args); err != nil {
+	if err := parseArgs(fs, args); err != nil {
 		return err
 	}
 	if fs.NArg() > 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"path"
@@ -52,7 +51,7 @@ const defaultHTTP = ":9078"
 // parse reads the driver's flags and rejects values that contradict each other.
 func parse(args []string) (options, error) {
 	o := options{Config: driver.Config{DriverName: v1alpha1.DriverName}}
-	fs := flag.NewFlagSet("nadra-node", flag.ContinueOnError)
+	fs := newFlagSet("")
 	klog.InitFlags(fs)
 	fs.StringVar(&o.NodeName, "node-name", "", "name of this Node (required)")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
@@ -83,7 +82,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.pprof, "pprof", false, "serve profiles at /debug/pprof/ of --http-address, for clients on the node")
 	o.verbosity = verbosity{fs.Lookup("v").Value}
 	o.addHardwareFlags(fs)
-	if err := fs.Parse(args); err != nil {
+	if err := parseArgs(fs, args); err != nil {
 		return o, err
 	}
 	o.CNIBinDirs = strings.Split(o.binDirs, ",")

@@ -88,7 +88,7 @@ func TestLogLevel(t *testing.T) {
 	for _, tt := range []struct {
 		method, body, from, host string
 		status                   int
-		says                     string
+		want                     string
 	}{
 		{http.MethodGet, "", here, "127.0.0.1:9078", http.StatusOK, "2\n"},
 		{http.MethodPut, "4\n", here, "localhost:9078", http.StatusOK, "4\n"},
@@ -106,7 +106,7 @@ func TestLogLevel(t *testing.T) {
 		{http.MethodGet, "", here, "localhost", http.StatusOK, "5\n"},
 	} {
 		status, text := ask(h, tt.method, "/loglevel", tt.body, tt.from, tt.host)
-		if status != tt.status || !strings.Contains(text, tt.says) {
+		if status != tt.status || !strings.Contains(text, tt.want) {
 			t.Errorf("%s %q from %s to %s: %d %q", tt.method, tt.body, tt.from, tt.host, status, text)
 		}
 	}
@@ -131,11 +131,11 @@ func TestHTTPFlags(t *testing.T) {
 	if o := parsed(t, ""); o.httpAddress != ":9078" || o.pprof {
 		t.Errorf("the defaults are %q, %v", o.httpAddress, o.pprof)
 	}
-	for args, says := range map[string]string{
+	for args, want := range map[string]string{
 		"--http-address=9078":     `--http-address is "9078": it must be [address]:port`,
 		"--http-address= --pprof": "--pprof needs an --http-address",
 	} {
-		if _, err := parse(append([]string{"--node-name=n"}, strings.Fields(args)...)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := parse(append([]string{"--node-name=n"}, strings.Fields(args)...)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", args, err)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -19,9 +20,9 @@ import (
 func TestOwnershipFlags(t *testing.T) {
 	const label, value = "nadra.dev/owner", "nadra"
 	for _, tt := range []struct {
-		args string
-		want driver.Ownership
-		says []string
+		args  string
+		want  driver.Ownership
+		names []string
 	}{
 		{args: "", want: driver.Ownership{}},
 		{args: "--unclaimed=refuse", want: driver.Ownership{Refuse: true}},
@@ -30,19 +31,19 @@ func TestOwnershipFlags(t *testing.T) {
 		{args: "--owned-nodes=labelled --exempt-pods=kube-system/*,default/a-?", want: driver.Ownership{
 			Label: label, Value: value, Refuse: true, Exempt: []string{"kube-system/*", "default/a-?"},
 		}},
-		{args: "--owned-nodes=some", says: []string{`--owned-nodes is "some"`, "all or labelled"}},
-		{args: "--unclaimed=maybe", says: []string{`--unclaimed is "maybe"`, "refuse or allow"}},
-		{args: "--exempt-pods=dns", says: []string{`--exempt-pods has "dns"`, "namespace/name"}},
-		{args: "--exempt-pods=a/b/c", says: []string{`--exempt-pods has "a/b/c"`}},
-		{args: "--exempt-pods=a/[", says: []string{`--exempt-pods has "a/["`}},
-		{args: "--node-name=", says: []string{"--node-name is required"}},
+		{args: "--owned-nodes=some", names: []string{`--owned-nodes is "some"`, "all or labelled"}},
+		{args: "--unclaimed=maybe", names: []string{`--unclaimed is "maybe"`, "refuse or allow"}},
+		{args: "--exempt-pods=dns", names: []string{`--exempt-pods has "dns"`, "namespace/name"}},
+		{args: "--exempt-pods=a/b/c", names: []string{`--exempt-pods has "a/b/c"`}},
+		{args: "--exempt-pods=a/[", names: []string{`--exempt-pods has "a/["`}},
+		{args: "--node-name=", names: []string{"--node-name is required"}},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			o, err := parse(append([]string{"--node-name=n"}, strings.Fields(tt.args)...))
-			if (err != nil) != (tt.says != nil) {
+			if (err != nil) != (tt.names != nil) {
 				t.Fatal(err)
 			}
-			for _, s := range tt.says {
+			for _, s := range tt.names {
 				if !strings.Contains(err.Error(), s) {
 					t.Errorf("error lacks %q: %v", s, err)
 				}
@@ -106,7 +107,8 @@ func TestProbeFlags(t *testing.T) {
 	}
 }
 
-// The report is one line that the command line finds in the pod's log.
+// TestProbeWritesALine checks that the report is one line, which kubectl nadra finds in the
+// pod's log.
 func TestProbeWritesALine(t *testing.T) {
 	var out strings.Builder
 	if err := runProbe(t.Context(), []string{"--host-root=" + t.TempDir()}, &out); err != nil {
@@ -118,7 +120,7 @@ func TestProbeWritesALine(t *testing.T) {
 	}
 }
 
-// The command line parses the output of a canary.
+// TestCanary checks that kubectl nadra can decode the reports of a canary.
 func TestCanary(t *testing.T) {
 	var out strings.Builder
 	if err := runCanary(t.Context(), []string{"inspect"}, &out); err != nil {
@@ -134,24 +136,24 @@ func TestCanary(t *testing.T) {
 	if pings, err := canary.DecodePings([]byte(out.String())); err != nil || len(pings.Pings) != 2 || pings.Pings[1].Address != "fd00::1" || pings.Pings[0].Sent != 0 {
 		t.Errorf("%+v, %v", pings, err)
 	}
-	for says, args := range map[string][]string{
+	for want, args := range map[string][]string{
 		`"" is not a command`:     nil,
 		`"sing" is not a command`: {"sing"},
 		"reading the addresses":   {"ping", "me"},
 		"not defined: -x":         {"serve", "-x"},
 	} {
-		if err := runCanary(t.Context(), args, &out); err == nil || !strings.Contains(err.Error(), says) {
+		if err := runCanary(t.Context(), args, &out); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v", args, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := runCanary(ctx, []string{"serve", "--port=0"}, &out); err != nil {
-		t.Errorf("serving until it is told to end: %v", err)
+		t.Errorf("serving until ctx ends: %v", err)
 	}
 }
 
-// Each pod is a line, and the end is one.
+// TestProbeOfPods checks that the end of the report is a line of its own.
 func TestProbeOfPods(t *testing.T) {
 	root := t.TempDir()
 	if err := errors.Join(os.MkdirAll(root+"/proc", 0o755), os.MkdirAll(root+"/sys", 0o755)); err != nil {
@@ -167,22 +169,75 @@ func TestProbeOfPods(t *testing.T) {
 	}
 }
 
-// TestCommands checks that help lists every subcommand, that each rejects an unknown
-// flag, and that an unknown subcommand is not taken for the driver.
+// TestCommands checks that help lists every subcommand, that each has help of its own and
+// rejects an unknown flag, and that an unknown subcommand is not taken for the driver.
 func TestCommands(t *testing.T) {
-	var help strings.Builder
-	if err := run(t.Context(), []string{"help"}, &help); err != nil {
-		t.Fatal(err)
-	}
+	help := output(t, "help")
 	for _, c := range commands() {
-		if !strings.Contains(help.String(), "nadra-node "+c.name+" ") {
-			t.Errorf("the help lacks %s:\n%s", c.name, help.String())
+		if !strings.Contains(help, "nadra-node "+c.name+" ") || !strings.Contains(help, "(for kubectl nadra "+c.usedBy+")") {
+			t.Errorf("the help lacks %s:\n%s", c.name, help)
 		}
-		if err := run(t.Context(), []string{c.name, "--absent"}, &help); err == nil {
-			t.Errorf("nadra-node %s --absent succeeds", c.name)
+		own := output(t, c.name, "-h")
+		if !strings.HasPrefix(own, c.usage()+"\n") || !strings.Contains(own, c.summary[1:]) || !strings.Contains(own, c.usedBy) {
+			t.Errorf("nadra-node %s -h:\n%s", c.name, own)
+		}
+		if other := output(t, "help", c.name); other != own {
+			t.Errorf("nadra-node help %s:\n%s", c.name, other)
+		}
+		if long := output(t, c.name, "--help"); long != own {
+			t.Errorf("nadra-node %s --help:\n%s", c.name, long)
+		}
+		var out strings.Builder
+		if err := run(t.Context(), []string{c.name, "--absent"}, &out); err == nil || out.Len() > 0 {
+			t.Errorf("nadra-node %s --absent: %v, output %q", c.name, err, out.String())
 		}
 	}
-	if err := run(t.Context(), []string{"prove"}, &help); err == nil || !strings.Contains(err.Error(), `"prove" is not a command of nadra-node`) {
-		t.Errorf("nadra-node prove: %v", err)
+	for _, args := range [][]string{{"prove"}, {"help", "prove"}, {"prove", "-h"}} {
+		err := run(t.Context(), args, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), `"prove" is not a command of nadra-node`) {
+			t.Errorf("nadra-node %s: %v", strings.Join(args, " "), err)
+			continue
+		}
+		for _, c := range commands() {
+			if !strings.Contains(err.Error(), c.name) {
+				t.Errorf("the error lacks command %s: %v", c.name, err)
+			}
+		}
 	}
+}
+
+// TestHelpHasFlags checks that help lists the flags of the driver and of subcommands.
+func TestHelpHasFlags(t *testing.T) {
+	for args, want := range map[string][]string{
+		"-h":               {"nadra-node [flags]\n", "-node-name", "-hook-budget", "-pool-config"},
+		"--help":           {"-node-name"},
+		"probe -h":         {"-cni-conf-dirs", "-pod-uids"},
+		"cleanup -h":       {"-apply"},
+		"multus -h":        {"(off | on | await)", "-keep-in"},
+		"uninstall -h":     {"-remove"},
+		"canary ping -h":   {"Flags of nadra-node canary ping:", "-count"},
+		"canary serve -h":  {"Flags of nadra-node canary serve:", "-port"},
+		"probe --pods --h": {"-pod-uids"},
+	} {
+		got := output(t, strings.Fields(args)...)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("nadra-node %s lacks %q:\n%s", args, w, got)
+			}
+		}
+	}
+	err := run(t.Context(), []string{"probe", "--absent"}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "not defined: -absent: nadra-node probe -h lists the flags") {
+		t.Errorf("an unknown flag: %v", err)
+	}
+}
+
+// output returns the output of nadra-node, which must succeed.
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	var out strings.Builder
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Fatalf("nadra-node %s: %v", strings.Join(args, " "), err)
+	}
+	return out.String()
 }

@@ -176,7 +176,7 @@ func (n *node) readCache(c cache) error {
 		n.cached[path] = entry{c.owner, e}
 		n.facts.Attachments = append(n.facts.Attachments, cleanup.Attachment{
 			Owner: c.owner, File: path, Network: e.Network, ID: e.ContainerID, IfName: e.Interface,
-			Pod: e.Pod, Age: time.Since(e.Written), NetNS: e.There, Device: deviceOf(e.Config),
+			Pod: e.Pod, Age: time.Since(e.Written), NetNS: e.NetNSExists, Device: deviceOf(e.Config),
 		})
 	}
 	return nil

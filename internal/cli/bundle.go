@@ -15,25 +15,25 @@ import (
 	"github.com/nadra-dev/nadra/internal/doctorread"
 )
 
-const bundleHelp = `Write an archive for support: what doctor says, nadra's own objects, logs and
-metrics, networks, claims, the pods that have networks with their events, what is
-attached, and how far an upgrade is.
+const bundleHelp = `Write a redacted support archive: the report of doctor, nadra's own objects, logs
+and metrics, networks, claims, pods with networks and their events, attachments,
+and the progress of an upgrade.
 
-Secrets are never read. Of pods there is nothing that is not about networks: no
-variables, no arguments, no other annotations. Values under names that look like
-credentials, tokens, keys, certificates and the users of URLs are replaced by
-` + bundle.Mark + `; --hide-addresses puts pseudonyms in place of IP and MAC addresses.
-README.md in the archive says what is in it, what was taken out, and what could
-not be read and why. Look through it before you send it.
+It never reads Secrets. It leaves out everything about pods except their networks:
+variables, arguments, other annotations. It replaces values under names that look
+like credentials, tokens, keys, certificates and the users of URLs by
+` + bundle.Mark + `; --hide-addresses replaces IP and MAC addresses by pseudonyms.
+README.md in the archive lists its contents, what was removed, and what could not
+be read and why. Check it before you send it.
 
-It only reads, unless --probe has a short-lived pod look at each node.`
+It only reads, unless --probe runs a short-lived pod on each node.`
 
-const bundleExamples = `  # of the current namespace, or of all
+const bundleExamples = `  # the current namespace, or all namespaces
   kubectl nadra bundle -o bundle.tar.gz
   kubectl nadra bundle -A -o bundle.tar.gz --hide-addresses
-  # of a large cluster, only some nodes, from inside of them, too
+  # only some nodes of a large cluster, with probe pods on them
   kubectl nadra bundle -A --nodes worker-3,worker-4 --probe --since 15m
-  # look at it at once
+  # read the summary at once
   kubectl nadra bundle -o - | tar -xzO nadra-bundle/README.md`
 
 type bundleOptions struct {
@@ -50,7 +50,7 @@ func (a *app) bundle() *cobra.Command {
 	o := &bundleOptions{app: a}
 	command := &cobra.Command{
 		Use:     "bundle",
-		Short:   "Write an archive for support, without credentials",
+		Short:   "Write a redacted support archive",
 		Long:    bundleHelp,
 		Example: bundleExamples,
 		Args:    cobra.NoArgs,
@@ -58,14 +58,14 @@ func (a *app) bundle() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVarP(&o.out, "output", "o", "nadra-bundle.tar.gz", "file to write to; - is standard output")
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "pods, claims and networks of all namespaces")
-	flags.DurationVar(&o.since, "since", time.Hour, "how far back logs go")
-	flags.StringSliceVar(&o.nodes, "nodes", nil, "look only at these nodes, and at the driver on them")
-	flags.BoolVar(&o.hide, "hide-addresses", false, "put pseudonyms in place of IP and MAC addresses")
-	flags.BoolVar(&o.probed, "probe", false, "look from inside of each node, too, by a short-lived pod")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "include pods, claims and networks of all namespaces")
+	flags.DurationVar(&o.since, "since", time.Hour, "age of the oldest logs")
+	flags.StringSliceVar(&o.nodes, "nodes", nil, "include only these nodes and the driver on them")
+	flags.BoolVar(&o.hide, "hide-addresses", false, "replace IP and MAC addresses by pseudonyms")
+	flags.BoolVar(&o.probed, "probe", false, "also run a short-lived pod on each node that reports what it has")
 	o.pods.addPods(flags)
-	flags.StringVar(&o.stateNamespace, "state-namespace", "nadra-system", "namespace that keeps how far an upgrade is")
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "tell no totals and no progress")
+	flags.StringVar(&o.stateNamespace, "state-namespace", "nadra-system", "namespace of the upgrade's state")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no totals and no progress")
 	return command
 }
 
@@ -83,7 +83,7 @@ func (o *bundleOptions) run(ctx context.Context) error {
 	archive := &bundle.Bundle{Head: bundle.Head{
 		Client: clientVersions().Client, Namespace: cluster.Namespace, Since: o.since.String(), Nodes: o.nodes, HiddenAddresses: o.hide,
 	}}
-	if err := archive.AddValue("version.json", "of the client", clientVersions()); err != nil {
+	if err := archive.AddValue("version.json", "the client's version", clientVersions()); err != nil {
 		return err
 	}
 	progress := newProgress(o.ErrOut, o.quiet)
@@ -105,11 +105,12 @@ func (o *bundleOptions) run(ctx context.Context) error {
 		return err
 	}
 	if !o.quiet {
-		o.tell(index, content.Len())
+		o.summarize(index, content.Len())
 	}
 	return nil
 }
 
+// reader returns the reader of the cluster for the flags.
 func (o *bundleOptions) reader() (bundleread.Cluster, error) {
 	c := bundleread.Cluster{Since: o.since, StateNamespace: o.stateNamespace}
 	var err error
@@ -127,7 +128,7 @@ func (o *bundleOptions) reader() (bundleread.Cluster, error) {
 	return c, nil
 }
 
-// write keeps the archive from other users of the machine: it is about a cluster.
+// write writes the archive. Other users of the machine cannot read the file.
 func (o *bundleOptions) write(content []byte) error {
 	var err error
 	if o.out == "-" {
@@ -141,16 +142,17 @@ func (o *bundleOptions) write(content []byte) error {
 	return nil
 }
 
-func (o *bundleOptions) tell(index *bundle.Index, size int) {
-	taken := 0
+// summarize prints the archive's size and gaps.
+func (o *bundleOptions) summarize(index *bundle.Index, size int) {
+	removed := 0
 	for _, n := range index.Redacted {
-		taken += n
+		removed += n
 	}
 	say := func(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
 	if o.out != "-" {
 		say(o.ErrOut, "Wrote %s: %s, %d bytes.", o.out, plural(len(index.Files), "file"), size)
 	}
-	say(o.ErrOut, "Taken out: %s. Look through it before you send it.", plural(taken, "value"))
+	say(o.ErrOut, "Removed %s. Check the archive before you send it.", plural(removed, "value"))
 	for _, g := range index.Gaps {
 		remedy := ""
 		if g.Remedy != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// readCapabilities reads what doctor --save has written.
+// readCapabilities reads a file of doctor --save.
 func readCapabilities(path string) (doctor.Capabilities, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -21,7 +21,7 @@ func readCapabilities(path string) (doctor.Capabilities, error) {
 	return c, nil
 }
 
-// nodeFacts are those of the probed nodes in a file of --caps; none without a
+// nodeFacts returns the facts about the probed nodes in the file of --caps, or nil without a
 // file.
 func nodeFacts(path string) ([]translate.NodeFacts, error) {
 	if path == "" {
@@ -46,7 +46,7 @@ func nodeFacts(path string) ([]translate.NodeFacts, error) {
 		out = append(out, facts)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("reading capabilities of %s: nobody has looked into a node: save them with doctor --probe", path)
+		return nil, fmt.Errorf("reading capabilities of %s: no node was probed: save them with doctor --probe", path)
 	}
 	return out, nil
 }

@@ -16,25 +16,24 @@ import (
 	"github.com/nadra-dev/nadra/internal/report"
 )
 
-const cleanupHelp = `Find what pods that are gone have left behind, and free it if asked to: claims,
-templates that admission has made, addresses of whereabouts and host-local,
+const cleanupHelp = `Find orphans, which deleted pods have left behind, and free them with --apply:
+claims, templates of the webhook, addresses of whereabouts and host-local,
 attachments in the caches of libcni, files of Multus. Settings that virtual
-functions still have are told only.
+functions still have are only reported.
 
 Without --apply nothing is changed. A short-lived pod on each node asks the
-container runtime by NRI which sandboxes there are, and the kernel which
-addresses; a node whose runtime does not answer is refused. What a sandbox that
-runs may use is never touched, nor what the cluster's default network has left,
-unless --all-cni says so.
+container runtime by NRI for its sandboxes, and the kernel for its addresses; a
+node whose runtime does not answer is refused. Resources that a running sandbox
+may use are never touched, and those of the cluster's default network only with
+--all-cni.
 
-With -n only what is of one namespace is listed, and what is on nodes is not
-freed.`
+With -n only orphans of one namespace are listed, and none on nodes are freed.`
 
-const cleanupExamples = `  # what there is
+const cleanupExamples = `  # list all orphans
   kubectl nadra cleanup
-  # free it
+  # free them
   kubectl nadra cleanup --apply
-  # without pods on nodes: addresses of whereabouts are then told only
+  # without pods on nodes; addresses of whereabouts are then only reported
   kubectl nadra cleanup --no-nodes -o json`
 
 type cleanupOptions struct {
@@ -53,7 +52,7 @@ func (a *app) cleanup() *cobra.Command {
 	o := &cleanupOptions{app: a}
 	command := &cobra.Command{
 		Use:     "cleanup",
-		Short:   "Find what pods that are gone have left behind, and free it if asked to",
+		Short:   "Find and free what deleted pods have left behind",
 		Long:    cleanupHelp,
 		Example: cleanupExamples,
 		Args:    cobra.NoArgs,
@@ -61,15 +60,15 @@ func (a *app) cleanup() *cobra.Command {
 	}
 	flags := command.Flags()
 	o.nodes.addPods(flags)
-	flags.StringSliceVar(&o.only, "node", nil, "look only at these nodes")
-	flags.BoolVar(&o.noNodes, "no-nodes", false, "look only at the cluster's objects")
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "all namespaces, which is so unless -n is given")
-	flags.BoolVar(&o.allCNI, "all-cni", false, "free also what the cluster's default network has left")
-	flags.BoolVar(&o.dryRun, "dry-run", true, "only say what would be done; --apply is its opposite")
-	flags.BoolVar(&o.apply, "apply", false, "free what is found")
-	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	flags.DurationVar(&o.olderThan, "older-than", 10*time.Minute, "leave alone what is younger")
-	flags.StringVarP(&o.format, "output", "o", "table", "form of the report: "+strings.Join(report.CleanupFormats(), ", "))
+	flags.StringSliceVar(&o.only, "node", nil, "search only these nodes")
+	flags.BoolVar(&o.noNodes, "no-nodes", false, "search only the cluster's objects")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "search all namespaces, which is the default without -n")
+	flags.BoolVar(&o.allCNI, "all-cni", false, "also free orphans of the cluster's default network")
+	flags.BoolVar(&o.dryRun, "dry-run", true, "only report what would be freed; the opposite of --apply")
+	flags.BoolVar(&o.apply, "apply", false, "free the orphans")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	flags.DurationVar(&o.olderThan, "older-than", 10*time.Minute, "ignore orphans that are younger")
+	flags.StringVarP(&o.format, "output", "o", "table", "output format: "+strings.Join(report.CleanupFormats(), ", "))
 	o.failOn.addFlag(flags)
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.CleanupFormats(), cobra.ShellCompDirectiveNoFileComp))
 	command.PreRunE = func(command *cobra.Command, _ []string) error {
@@ -96,7 +95,7 @@ func (o *cleanupOptions) check() error {
 	return o.nodes.check()
 }
 
-// namespace is that of -n; empty means all.
+// namespace returns the namespace of -n, or "" for all.
 func (o *cleanupOptions) namespace() string {
 	if n := o.cluster.Namespace; n != nil {
 		return *n
@@ -117,10 +116,10 @@ func (o *cleanupOptions) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return o.tell(found)
+		return o.report(found)
 	}
 	if !o.yes {
-		if err := o.agreed(ctx, cleaner); err != nil {
+		if err := o.confirm(ctx, cleaner); err != nil {
 			return err
 		}
 	}
@@ -128,11 +127,11 @@ func (o *cleanupOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.tell(freed)
+	return o.report(freed)
 }
 
-// agreed shows what there is, and asks.
-func (o *cleanupOptions) agreed(ctx context.Context, cleaner *cleanuprun.Cleaner) error {
+// confirm shows the orphans and asks for confirmation.
+func (o *cleanupOptions) confirm(ctx context.Context, cleaner *cleanuprun.Cleaner) error {
 	ask := &runFlags{app: o.app, dryRun: "none"}
 	if err := ask.askable(); err != nil {
 		return err
@@ -144,11 +143,11 @@ func (o *cleanupOptions) agreed(ctx context.Context, cleaner *cleanuprun.Cleaner
 	if err := report.WriteCleanup(o.ErrOut, "table", found); err != nil {
 		return err
 	}
-	return ask.confirm("Free what can be?")
+	return ask.confirm("Free these orphans?")
 }
 
-// tell writes the report, and has the exit code say how it is.
-func (o *cleanupOptions) tell(r cleanup.Report) error {
+// report writes the report and returns an error with the exit code.
+func (o *cleanupOptions) report(r cleanup.Report) error {
 	if err := report.WriteCleanup(o.Out, o.format, r); err != nil {
 		return err
 	}
@@ -156,18 +155,19 @@ func (o *cleanupOptions) tell(r cleanup.Report) error {
 	case n > 0:
 		return fmt.Errorf("%d of %d orphans could not be freed: the report says why", n, len(r.Orphans))
 	case len(r.Refused) > 0:
-		_, _ = fmt.Fprintf(o.ErrOut, "refused: nodes that could not be judged: %d\n", len(r.Refused))
+		_, _ = fmt.Fprintf(o.ErrOut, "refused: nodes that could not be checked: %d\n", len(r.Refused))
 		return exitError(CodeRefused)
 	}
 	left := 0
-	for _, one := range r.Orphans {
-		if !one.Done {
+	for _, orphan := range r.Orphans {
+		if !orphan.Done {
 			left++
 		}
 	}
 	return o.failOn.verdict(left, 0)
 }
 
+// cleaner returns the cleaner for the flags.
 func (o *cleanupOptions) cleaner(ctx context.Context) (*cleanuprun.Cleaner, error) {
 	readiness := doctorOptions{app: o.app}
 	cluster, err := readiness.connect()
@@ -191,7 +191,7 @@ func (o *cleanupOptions) cleaner(ctx context.Context) (*cleanuprun.Cleaner, erro
 	return out, err
 }
 
-// nodeArgs are the driver's own flags about where things are.
+// nodeArgs returns the driver's flags for sockets and directories on the node.
 func nodeArgs(driver *doctor.Nadra) []string {
 	var out []string
 	for _, name := range []string{"nri-socket", "cni-bin-dirs", "state-dir"} {

@@ -12,23 +12,23 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-const convertHelp = `Convert workloads that ask for networks by annotation into ones that ask by
-claim. Manifests keep their form: only what must change is edited, and what is
-created goes to a file of its own.
+const convertHelp = `Convert workloads that request networks by annotation to claims. Manifests keep
+their form: only the necessary parts are edited, and created objects go to a file
+of their own.
 
-Without --in-place and --output-dir the manifests are written to standard
-output, what is created first. Of a live cluster only what changes is written.
+Without --in-place and --output-dir the manifests are written to standard output,
+created objects first. For a live cluster, only changed objects are written.
 
-With -k and --output-dir, an overlay of the kustomization is written: patches,
-and what is created.`
+With -k and --output-dir, an overlay of the kustomization is written: patches and
+created objects.`
 
-const convertExamples = `  # look, then apply
+const convertExamples = `  # check the result, then apply it
   kubectl nadra convert -f deploy.yaml -f networks.yaml | kubectl apply --dry-run=server -f -
   # edit the manifests in Git, and review
   kubectl nadra convert -R -f deploy/ --in-place && git diff
   # an overlay beside a kustomization
   kubectl nadra convert -k base --output-dir overlays/nadra
-  # all or nothing: write only if there is nothing to look at
+  # write only if there are no warnings and blockers
   kubectl nadra convert -R -f deploy/ --in-place --strict`
 
 type convertOptions struct {
@@ -46,7 +46,7 @@ func (a *app) convert() *cobra.Command {
 	o := &convertOptions{}
 	command := &cobra.Command{
 		Use:     "convert [TYPE/NAME ...]",
-		Short:   "Convert annotations of workloads into claims",
+		Short:   "Convert network annotations of workloads to claims",
 		Long:    convertHelp,
 		Example: convertExamples,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -56,9 +56,9 @@ func (a *app) convert() *cobra.Command {
 	}
 	o.input = a.input(command)
 	flags := command.Flags()
-	flags.BoolVar(&o.inPlace, "in-place", false, "edit the files; what is created goes to "+createdFile+" in their folder")
-	flags.StringVar(&o.outputDir, "output-dir", "", "folder to write the converted files to")
-	flags.StringVarP(&o.format, "output", "o", "yaml", "form on standard output: yaml, or json for one list")
+	flags.BoolVar(&o.inPlace, "in-place", false, "edit the files; created objects go to "+createdFile+" in their directory")
+	flags.StringVar(&o.outputDir, "output-dir", "", "directory to write the converted files to")
+	flags.StringVarP(&o.format, "output", "o", "yaml", "format on standard output: yaml, or json for one list")
 	flags.BoolVar(&o.strict, "strict", false, "write nothing if there are warnings or blockers")
 	o.addConversionFlags(command)
 	o.failOn.addFlag(flags)
@@ -66,10 +66,10 @@ func (a *app) convert() *cobra.Command {
 	return command
 }
 
-// addConversionFlags adds those that change what the conversion says.
+// addConversionFlags adds the flags that change the conversion's result.
 func (o *convertOptions) addConversionFlags(command *cobra.Command) {
-	command.Flags().BoolVar(&o.drop, "drop-annotation", false, "remove the annotation from what was converted; Multus can then not serve it any more")
-	command.Flags().BoolVar(&o.networks, "render-networks", false, "create the networks, too, that network operators would make of objects in the input")
+	command.Flags().BoolVar(&o.drop, "drop-annotation", false, "remove the annotation from converted workloads, which Multus can then no longer serve")
+	command.Flags().BoolVar(&o.networks, "render-networks", false, "also create the networks that network operators would create for objects in the input")
 }
 
 func (o *convertOptions) run(ctx context.Context) error {
@@ -83,11 +83,11 @@ func (o *convertOptions) run(ctx context.Context) error {
 	if err := o.writable(set); err != nil {
 		return err
 	}
-	tell(o.app.ErrOut, result.Findings, o.quiet)
+	printFindings(o.app.ErrOut, result.Findings, o.quiet)
 	warnings, blockers := count(result.Findings, translate.Warning), count(result.Findings, translate.Blocker)
 	if o.strict {
 		if err := failWarning.verdict(warnings, blockers); err != nil {
-			_, _ = fmt.Fprintln(o.app.ErrOut, "Nothing was written, as --strict asks for.")
+			_, _ = fmt.Fprintln(o.app.ErrOut, "Nothing was written because of --strict.")
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (o *convertOptions) run(ctx context.Context) error {
 	return o.failOn.verdict(warnings, blockers)
 }
 
-// converted reads and converts.
+// converted reads the input and converts it.
 func (o *convertOptions) converted(ctx context.Context) (*source.Set, translate.Result, error) {
 	set, err := o.read(ctx)
 	if err != nil {
@@ -119,21 +119,22 @@ func (o *convertOptions) converted(ctx context.Context) (*source.Set, translate.
 	return set, o.convert(set), nil
 }
 
-// writable refuses what could not be written, before anything is said.
+// writable rejects input that --in-place cannot write.
 func (o *convertOptions) writable(set *source.Set) error {
 	if !o.inPlace {
 		return nil
 	}
 	if o.files.Kustomize != "" {
-		return errors.New("editing in place: what kustomize builds is in no file: use --output-dir for an overlay")
+		return errors.New("editing in place: the output of kustomize is not in a file: use --output-dir for an overlay")
 	}
 	i := slices.IndexFunc(set.Files, func(f source.File) bool { return !f.OnDisk })
 	if i >= 0 {
-		return fmt.Errorf("editing in place: %s is no file: use standard output or --output-dir", set.Files[i].Name)
+		return fmt.Errorf("editing in place: %s is not a file: use standard output or --output-dir", set.Files[i].Name)
 	}
 	return nil
 }
 
+// write writes the result to where the flags say.
 func (o *convertOptions) write(set *source.Set, result translate.Result) error {
 	switch {
 	case o.inPlace:
@@ -148,28 +149,23 @@ func (o *convertOptions) write(set *source.Set, result translate.Result) error {
 	return writeStream(o.app.Out, set, result)
 }
 
-// summary says what was done, also when that is nothing.
+// summary returns the counts of workloads, which add up, and of objects.
 func summary(result translate.Result) string {
-	changed, stays := 0, 0
+	converted, notNeeded, blocked := 0, 0, 0
 	for _, w := range result.Workloads {
-		if w.Changed {
-			changed++
-		}
-		if w.Readiness == translate.Stays {
-			stays++
+		switch {
+		case w.Changed:
+			converted++
+		case w.Readiness == translate.Stays:
+			blocked++
+		default:
+			notNeeded++
 		}
 	}
 	objects := 0
 	for _, n := range result.Looked {
 		objects += n
 	}
-	return fmt.Sprintf("Converted %d of %s with additional networks; %d stay as they are because of blockers. Created %s. Looked at %s in %s.",
-		changed, many(len(result.Workloads), "workload"), stays, many(len(result.Created), "object"), many(objects, "object"), many(len(result.Files), "file"))
-}
-
-func many(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("Converted %d, not needed %d, blocked %d. Created %s. Read %s in %s.",
+		converted, notNeeded, blocked, plural(len(result.Created), "object"), plural(objects, "object"), plural(len(result.Files), "file"))
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// addCreated stages what is created: in a file of its own in the folder of the
-// file that needs it, which is also named by the kustomization that has that
-// file, if there is one. beside says which file it is for, and the folder above
-// which nothing is touched.
+// addCreated stages created objects: in a file of their own in the directory of the file that
+// needs them, which it adds to the kustomization of that file, if there is one. beside returns
+// the file that needs an object, and the directory above which nothing is changed.
 func addCreated(files staging, created []translate.Created, beside func(translate.Created) (file, root string)) error {
 	var targets []string
 	objects := map[string][]addition{}
@@ -45,15 +44,16 @@ func addCreated(files staging, created []translate.Created, beside func(translat
 	return nil
 }
 
-// addition is an object for a file.
+// addition is an object to add to a file.
 type addition struct {
 	id   id
 	text []byte
 }
 
-// id is what no two objects may share.
+// id identifies an object.
 type id struct{ kind, namespace, name string }
 
+// idOf returns the ID of a created object.
 func idOf(c translate.Created) id {
 	out := id{kind: c.Object.GetObjectKind().GroupVersionKind().Kind}
 	if o, ok := c.Object.(metav1.Object); ok {
@@ -62,26 +62,26 @@ func idOf(c translate.Created) id {
 	return out
 }
 
-// idIn is that of a document. One that cannot be read is no object of ours.
+// idIn returns the ID of the object in a document, or an empty one if it cannot be read.
 func idIn(document []byte) id {
 	var o metav1.PartialObjectMetadata
 	_ = yaml.Unmarshal(document, &o)
 	return id{o.Kind, o.Namespace, o.Name}
 }
 
-// append adds objects to a file, but for those that it has already.
+// append adds objects to a file, except those that it has already.
 func (s staging) append(name string, objects []addition) error {
 	text, err := s.read(name)
 	if err != nil {
 		return fmt.Errorf("adding to %s: %w", name, err)
 	}
-	there := map[id]bool{}
+	existing := map[id]bool{}
 	for _, document := range translate.Documents(text) {
-		there[idIn(document)] = true
+		existing[idIn(document)] = true
 	}
 	var added [][]byte
 	for _, o := range objects {
-		if !there[o.id] {
+		if !existing[o.id] {
 			added = append(added, o.text)
 		}
 	}
@@ -95,11 +95,11 @@ func (s staging) append(name string, objects []addition) error {
 	return nil
 }
 
-// kustomizations are the names that kustomize looks for.
+// kustomizations are the file names that kustomize looks for.
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// name adds a file to the resources of the nearest kustomization that has its
-// sibling, so that it is applied with it.
+// name adds a file to the resources of the nearest kustomization that has its sibling, so
+// that both are applied together.
 func (s staging) name(file, sibling, root string) error {
 	for folder := filepath.Dir(file); ; folder = filepath.Dir(folder) {
 		for _, name := range kustomizations {
@@ -117,7 +117,7 @@ func (s staging) name(file, sibling, root string) error {
 	}
 }
 
-// addResource adds a file to a kustomization.
+// addResource adds a file to a kustomization that has its sibling.
 func (s staging) addResource(name string, text []byte, file, sibling string) error {
 	var content struct {
 		Resources []string `json:"resources"`
@@ -141,12 +141,12 @@ func (s staging) addResource(name string, text []byte, file, sibling string) err
 	return nil
 }
 
-// lists reports whether resources have a file.
+// lists reports whether resources include a file.
 func lists(resources []string, file string) bool {
 	return slices.ContainsFunc(resources, func(r string) bool { return path.Clean(r) == file })
 }
 
-// relative is the way from a kustomization to a file.
+// relative returns a file's path relative to a kustomization.
 func relative(kustomization, file string) string {
 	rel, err := filepath.Rel(filepath.Dir(kustomization), file)
 	if err != nil {

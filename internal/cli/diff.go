@@ -24,16 +24,16 @@ const (
 	diffTrouble = 2
 )
 
-const diffHelp = `Show what convert would change, as kubectl diff shows it.
+const diffHelp = `Show what convert would change, in the form of kubectl diff.
 
-Against the input, the texts of the manifests are compared before and after.
-Against the live cluster, all that convert writes is compared with what is
-there, by a dry run of the API server.
+With --against input, the manifests are compared before and after the conversion.
+With --against live, the output of convert is compared with the live cluster, by a
+dry run of the API server.
 
-KUBECTL_EXTERNAL_DIFF names another program than diff.
+KUBECTL_EXTERNAL_DIFF replaces the program diff.
 
-Exit codes, as of kubectl diff:
-  0   no difference
+Exit codes, as with kubectl diff:
+  0   no differences
   1   differences
   >1  an error`
 
@@ -56,7 +56,7 @@ func (a *app) diff() *cobra.Command {
 	}
 	o.input = a.input(command)
 	o.addConversionFlags(command)
-	command.Flags().StringVar(&o.against, "against", "input", "what to compare with: input, or live for the live cluster")
+	command.Flags().StringVar(&o.against, "against", "input", "base of the comparison: input, or live for the live cluster")
 	cmdutil.AddServerSideApplyFlags(command)
 	cmdutil.AddFieldManagerFlagVar(command, new(string), "kubectl-client-side-apply")
 	command.Flags().Bool("prune", false, "")
@@ -72,7 +72,7 @@ func (o *diffOptions) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	tell(o.app.ErrOut, result.Findings, true)
+	printFindings(o.app.ErrOut, result.Findings, true)
 	folder, err := os.MkdirTemp("", "nadra-diff-")
 	if err != nil {
 		return fmt.Errorf("comparing: %w", err)
@@ -88,7 +88,7 @@ func (o *diffOptions) run(command *cobra.Command) error {
 	return diffCode((&kdiff.DiffProgram{Exec: exec.New(), IOStreams: o.app.IOStreams}).Run(before, after))
 }
 
-// writeBoth writes what changes, and what is created, as it was and as it is.
+// writeBoth writes the changed files before and after the conversion, and created objects.
 func writeBoth(folder string, set *source.Set, result translate.Result) (before, after string, err error) {
 	before, after = filepath.Join(folder, "INPUT"), filepath.Join(folder, "CONVERTED")
 	if err := errors.Join(os.Mkdir(before, 0o700), os.Mkdir(after, 0o700)); err != nil {
@@ -97,7 +97,7 @@ func writeBoth(folder string, set *source.Set, result translate.Result) (before,
 	files := staging{}
 	for i, f := range result.Files {
 		if from := set.Files[i]; !bytes.Equal(f.Data, from.Data) {
-			// diff compares folders, but not their folders.
+			// diff does not compare subdirectories.
 			name := strings.ReplaceAll(from.Rel, "/", "_")
 			if _, taken := files[filepath.Join(after, name)]; taken {
 				name = fmt.Sprintf("%d_%s", i, name)
@@ -111,8 +111,7 @@ func writeBoth(folder string, set *source.Set, result translate.Result) (before,
 	return before, after, files.write()
 }
 
-// live compares all that convert would write with the cluster, as `kubectl diff
-// -f -` would.
+// live compares the output of convert with the cluster, as `kubectl diff -f -` does.
 func (o *diffOptions) live(command *cobra.Command, folder string, set *source.Set, result translate.Result) error {
 	all := joined(stream(set, result))
 	if len(all) == 0 {
@@ -132,7 +131,7 @@ func (o *diffOptions) live(command *cobra.Command, folder string, set *source.Se
 	return diffCode(k.Run())
 }
 
-// diffCode is the exit code of an error of kubectl's.
+// diffCode converts an error of kubectl to one with diff's exit code.
 func diffCode(err error) error {
 	var exit exec.ExitError
 	switch {

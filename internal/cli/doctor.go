@@ -19,22 +19,22 @@ import (
 	"github.com/nadra-dev/nadra/internal/report"
 )
 
-const doctorHelp = `Say whether the cluster and its nodes are ready for nadra: versions, feature
+const doctorHelp = `Check whether the cluster and its nodes are ready for nadra: versions, feature
 gates, container runtimes, the kubelets' NUMA policies, schedulers, autoscalers,
-Multus and what it is set to, static pods, and the state of IPAM plugins.
+Multus and its settings, static pods, and the state of IPAM plugins.
 
-It only reads. What the user may not read is unknown, with the right that would
-be needed. What can only be seen from inside of a node is unknown without
---probe: NRI and its request timeout, CDI, CNI plugins, interfaces and
-configurations. For that a pod is made on each node, which sees the host's files
-read-only, and deleted again in every case.`
+It only reads. Facts that the user may not read are unknown, with the missing
+right. Facts that only a node has are unknown without --probe: NRI and its request
+timeout, CDI, CNI plugins, interfaces and configurations. --probe creates a pod on
+each node, which can read the host's files and not write them, and always deletes
+it again.`
 
-const doctorExamples = `  # from outside
+const doctorExamples = `  # the cluster's objects only
   kubectl nadra doctor
-  # with a look from inside of each node; before nadra is installed, say where and what
+  # with a pod on each node; before nadra is installed, name its namespace and image
   kubectl nadra doctor --probe
   kubectl nadra doctor --probe --probe-namespace kube-system --image registry.example.com/nadra-node:v1
-  # take it to where the cluster cannot be reached
+  # save the facts for a place that cannot reach the cluster
   kubectl nadra doctor --probe --save caps.yaml
   kubectl nadra doctor --from caps.yaml
   kubectl nadra scan -R -f deploy/ --caps caps.yaml`
@@ -53,23 +53,21 @@ func (a *app) doctor() *cobra.Command {
 	o := &doctorOptions{app: a}
 	command := &cobra.Command{
 		Use:     "doctor",
-		Short:   "Say whether the cluster and its nodes are ready",
+		Short:   "Check whether the cluster and its nodes are ready for nadra",
 		Long:    doctorHelp,
 		Example: doctorExamples,
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringSliceVar(&o.nodes, "node", nil, "look only at these nodes")
-	flags.BoolVar(&o.withProbe, "probe", false, "look from inside of each node, too, by a short-lived pod")
-	flags.StringVar(&o.namespace, "probe-namespace", "nadra", "namespace of these pods; it must be there, and let pods see the host")
-	flags.StringVar(&o.image, "image", "", "image of these pods, with nadra-node; the running driver's unless given")
-	flags.StringVar(&o.binDirs, "cni-bin-dirs", "", "comma-separated directories of CNI plugins in the hosts; the running driver's, or /opt/cni/bin, unless given")
-	flags.DurationVar(&o.timeout, "probe-timeout", time.Minute, "how long the pod of a node may take")
-	flags.StringVar(&o.save, "save", "", "file to write to what was read, for --from and for scan --caps")
-	flags.StringVar(&o.from, "from", "", "file that --save has written, to look at instead of the cluster")
-	flags.StringVarP(&o.format, "output", "o", "table", "form of the report: "+strings.Join(report.DoctorFormats(), ", "))
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "tell no progress")
+	flags.StringSliceVar(&o.nodes, "node", nil, "check only these nodes")
+	flags.BoolVar(&o.withProbe, "probe", false, "also run a short-lived pod on each node that reports what it has")
+	addPodFlags(flags, &o.namespace, &o.image, &o.timeout)
+	flags.StringVar(&o.binDirs, "cni-bin-dirs", "", "comma-separated directories of CNI plugins in the hosts (default the running driver's, or /opt/cni/bin)")
+	flags.StringVar(&o.save, "save", "", "file to save the facts to, for --from and for scan --caps")
+	flags.StringVar(&o.from, "from", "", "file of --save to check instead of the cluster")
+	flags.StringVarP(&o.format, "output", "o", "table", "output format: "+strings.Join(report.DoctorFormats(), ", "))
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress")
 	o.failOn.addFlag(flags)
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.DoctorFormats(), cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -80,7 +78,7 @@ func (o *doctorOptions) check() error {
 	case !slices.Contains(report.DoctorFormats(), o.format):
 		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(report.DoctorFormats(), ", "))
 	case o.from != "" && (o.withProbe || o.save != ""):
-		return errors.New("--from looks at a file: leave out --probe and --save")
+		return errors.New("--from checks a file: leave out --probe and --save")
 	case o.timeout <= 0:
 		return fmt.Errorf("--probe-timeout is %s: it must be more than zero", o.timeout)
 	}
@@ -107,7 +105,7 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)
 }
 
-// capabilities reads them from the file or the cluster.
+// capabilities reads the facts from the file or the cluster.
 func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, error) {
 	if o.from != "" {
 		c, err := readCapabilities(o.from)
@@ -125,7 +123,7 @@ func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, 
 		return caps, err
 	}
 	if !o.withProbe {
-		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Reason: "it can only be seen from inside of the node", Remedy: "--probe"})
+		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Reason: "only a pod on the node can read it", Remedy: "--probe"})
 		return caps, nil
 	}
 	progress.say("Probing %d nodes", len(caps.Nodes))
@@ -137,6 +135,7 @@ func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, 
 	return caps, err
 }
 
+// saveCapabilities writes the facts to a file.
 func saveCapabilities(path string, c *doctor.Capabilities) error {
 	text, err := c.YAML()
 	if err != nil {
@@ -148,14 +147,14 @@ func saveCapabilities(path string, c *doctor.Capabilities) error {
 	return nil
 }
 
-// connect prepares the live cluster's clients.
+// connect returns clients for the live cluster.
 func (o *doctorOptions) connect() (doctorread.Cluster, error) {
 	c := doctorread.Cluster{Nodes: o.nodes, Name: o.contextName()}
 	config, err := o.cluster.ToRESTConfig()
 	if err != nil {
 		return c, fmt.Errorf("finding the cluster: %w: give a kubeconfig, or a saved file with --from", err)
 	}
-	config.QPS, config.Burst = 50, 100 // a few pages of lists; the default is for controllers
+	config.QPS, config.Burst = 50, 100 // the default limit is for controllers
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return c, fmt.Errorf("connecting to the cluster: %w", err)

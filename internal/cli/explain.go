@@ -5,43 +5,55 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nadra-dev/nadra/internal/snapshot"
 	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-const explainHelp = `Say in plain words what a code of a finding or a difference means or, for a pod
-of the live cluster, where the chain from its networks to its interfaces breaks,
-whose job that is, and what to do.
+const explainHelp = `Explain a code: of a finding (NADRA-001), of a difference (NADRA-V01), of an
+obstacle to an upgrade (NADRA-U01), or of a reason that events, conditions and
+refusals have in brackets ([PluginTimeout]).
+
+For a pod of the live cluster, show where the chain from its networks to its
+interfaces breaks, whose job that is, and what to do.
 
 Without arguments, list all codes.
 
-Exit codes for a pod: 0 nothing fails, 3 a step fails.`
+Exit codes for a pod: 0 no step fails, 3 a step fails.`
+
+const explainExamples = `  kubectl nadra explain NADRA-018
+  kubectl nadra explain PluginTimeout
+  kubectl nadra explain pod/web -n shop`
 
 func (a *app) explain() *cobra.Command {
-	var format string
+	var flags *printFlags
 	command := &cobra.Command{
 		Use:     "explain [CODE | pod/NAME]",
-		Short:   "Say what a finding means, or why a pod has no network",
+		Short:   "Explain a code, or why a pod has no network",
 		Long:    explainHelp,
-		Example: "  kubectl nadra explain NADRA-018\n  kubectl nadra explain pod/web -n shop",
+		Example: explainExamples,
 		Args:    cobra.MaximumNArgs(2),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var codes []string
 			for _, r := range allRules() {
 				codes = append(codes, r.code+"\t"+r.title)
 			}
+			for _, e := range reason.All() {
+				codes = append(codes, string(e.Code)+"\t"+e.Meaning)
+			}
 			return codes, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listRules(a.Out)
+				return listCodes(a.Out)
 			}
 			if _, isPod := podOf(args); isPod {
-				return a.explainPod(command.Context(), args, format)
+				return a.explainPod(command.Context(), args, flags)
 			}
 			if len(args) > 1 {
 				return fmt.Errorf("explaining %q: give one code, or pod/NAME", args)
@@ -49,15 +61,16 @@ func (a *app) explain() *cobra.Command {
 			return explainCode(a.Out, args[0])
 		},
 	}
-	command.Flags().StringVarP(&format, "output", "o", "text", "for a pod: text, json or yaml")
+	flags = addPrintFlags(command, "text")
+	command.Flags().Lookup("output").Usage = "for a pod: " + strings.TrimPrefix(command.Flags().Lookup("output").Usage, "output ")
 	return command
 }
 
-// rule is one of a finding's, of a difference's, or of what is in an upgrade's way.
+// rule is the rule of a finding, a difference, or an obstacle to an upgrade.
 type rule struct{ code, severity, title, what, why, fix, anchor string }
 
-// allRules are those of findings, of differences, and of upgrades. The last have
-// no severity and no fix of their own: a plan gives both for each object.
+// allRules returns the rules of findings, of differences, and of upgrades. The last have no
+// severity and no fix of their own: a plan has both for each object.
 func allRules() []rule {
 	var out []rule
 	for _, r := range translate.Rules() {
@@ -72,33 +85,64 @@ func allRules() []rule {
 	return out
 }
 
-func listRules(w io.Writer) error {
+// listCodes lists the codes of rules, and then those of reasons.
+func listCodes(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range allRules() {
-		if _, err := fmt.Fprintf(w, "%s  %-8s  %s\n", r.code, r.severity, r.title); err != nil {
-			return err
-		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", r.code, r.severity, r.title)
 	}
-	return nil
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, e := range reason.All() {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", e.Code, e.Stage, e.Meaning)
+	}
+	return t.Flush()
 }
 
+// explainCode explains the code of a rule or a reason, in any case and with or without
+// brackets.
 func explainCode(w io.Writer, text string) error {
+	code := strings.Trim(text, "[]")
+	if i := slices.IndexFunc(reason.All(), func(e reason.Entry) bool { return strings.EqualFold(string(e.Code), code) }); i >= 0 {
+		return explainReason(w, reason.All()[i])
+	}
 	all := allRules()
-	i := slices.IndexFunc(all, func(r rule) bool { return strings.EqualFold(r.code, text) })
+	i := slices.IndexFunc(all, func(r rule) bool { return strings.EqualFold(r.code, code) })
 	if i < 0 {
 		return fmt.Errorf("explaining %q: there is no such code: kubectl nadra explain lists all", text)
 	}
 	r := all[i]
+	return writeParts(w, fmt.Sprintf("%s (%s): %s", r.code, r.severity, r.title), r.anchor,
+		part{"What", r.what}, part{"Why", r.why}, part{"Fix", r.fix})
+}
+
+// explainReason explains the code of a reason.
+func explainReason(w io.Writer, e reason.Entry) error {
+	remedy := e.Remedy
+	if remedy == "" {
+		remedy = "Nothing: it passes by itself."
+	}
+	return writeParts(w, fmt.Sprintf("%s (%s)", e.Code, e.Stage), "docs/troubleshooting.md#"+strings.ToLower(string(e.Code)),
+		part{"What", e.Meaning}, part{"Who", string(e.Owner)}, part{"Fix", remedy})
+}
+
+// part is a paragraph with its name.
+type part struct{ name, text string }
+
+// writeParts writes a title, the parts that have a text, and a link.
+func writeParts(w io.Writer, title, anchor string, parts ...part) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s): %s\n\n", r.code, r.severity, r.title)
-	for _, part := range []struct{ name, text string }{{"What: ", r.what}, {"Why:  ", r.why}, {"Fix:  ", r.fix}} {
-		if part.text != "" {
-			b.WriteString(part.name + part.text + "\n")
+	b.WriteString(title + "\n\n")
+	for _, p := range parts {
+		if p.text != "" {
+			fmt.Fprintf(&b, "%-6s%s\n", p.name+":", p.text)
 		}
 	}
-	fmt.Fprintf(&b, "\nMore: %s\n", docs+r.anchor)
+	fmt.Fprintf(&b, "\nMore: %s\n", docs+anchor)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// docs is where the documentation is.
+// docs is the address of the documentation.
 const docs = "https://github.com/nadra-dev/nadra/blob/main/"

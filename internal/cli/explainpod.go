@@ -9,11 +9,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/inspect"
 )
 
-// explainFormats are those of explain pod/NAME.
-var explainFormats = []string{"text", "json", "yaml"}
-
-// podOf returns the pod that the arguments name as kubectl takes them: pod/NAME
-// or pod NAME. explain's other arguments are codes.
+// podOf returns the pod that the arguments name in kubectl's form: pod/NAME or pod NAME.
+// The other arguments of explain are codes.
 func podOf(args []string) (name string, found bool) {
 	if len(args) == 0 {
 		return "", false
@@ -28,15 +25,16 @@ func podOf(args []string) (name string, found bool) {
 	return name, true
 }
 
-// explainPod says where the chain from a pod's wish to its interfaces breaks.
-// It ends with CodeBlockers when it does.
-func (a *app) explainPod(ctx context.Context, args []string, format string) error {
+// explainPod shows where the chain from a pod's request to its interfaces breaks. Its exit
+// code is CodeBlockers if it does.
+func (a *app) explainPod(ctx context.Context, args []string, flags *printFlags) error {
 	name, found := podOf(args)
 	if !found || name == "" || strings.Contains(args[0], "/") && len(args) > 1 {
 		return fmt.Errorf("reading %q: write pod/NAME", strings.Join(args, " "))
 	}
-	if !slices.Contains(explainFormats, format) {
-		return fmt.Errorf("reading --output %q: use text, json or yaml", format)
+	printer, err := flags.toPrinter(false)
+	if err != nil {
+		return err
 	}
 	cluster, err := a.liveCluster()
 	if err != nil {
@@ -47,10 +45,10 @@ func (a *app) explainPod(ctx context.Context, args []string, format string) erro
 		return err
 	}
 	c := inspect.Explain(in)
-	if format == "text" {
+	if printer == nil {
 		err = c.Text(a.Out)
 	} else {
-		err = inspect.Encode(a.Out, format, c)
+		err = printObject(a.Out, printer, c, c.Namespace, c.Pod)
 	}
 	if err == nil && c.Verdict == inspect.ChainFailed {
 		err = exitError(CodeBlockers)

@@ -14,7 +14,7 @@ import (
 // failOn is the value of --fail-on.
 type failOn string
 
-// Its values.
+// The values of --fail-on.
 const (
 	failNever   failOn = "never"
 	failWarning failOn = "warning"
@@ -23,10 +23,13 @@ const (
 
 var _ pflag.Value = (*failOn)(nil)
 
+// String implements pflag.Value.
 func (f *failOn) String() string { return string(*f) }
-func (f *failOn) Type() string   { return "severity" }
 
-// Set reads it.
+// Type implements pflag.Value.
+func (f *failOn) Type() string { return "severity" }
+
+// Set implements pflag.Value.
 func (f *failOn) Set(text string) error {
 	if !slices.Contains([]failOn{failNever, failWarning, failBlocker}, failOn(text)) {
 		return fmt.Errorf("use one of %s, %s, %s", failNever, failWarning, failBlocker)
@@ -35,12 +38,13 @@ func (f *failOn) Set(text string) error {
 	return nil
 }
 
+// addFlag adds --fail-on.
 func (f *failOn) addFlag(flags *pflag.FlagSet) {
 	*f = failBlocker
-	flags.Var(f, "fail-on", "mildest severity for which the exit code is not 0: never, warning (exit code 2) or blocker (exit code 3)")
+	flags.Var(f, "fail-on", "lowest severity with an exit code other than 0: never, warning (exit code 2) or blocker (exit code 3)")
 }
 
-// verdict returns the error that has the exit code.
+// verdict returns an error with the exit code, or nil.
 func (f failOn) verdict(warnings, blockers int) error {
 	switch {
 	case f == failNever:
@@ -53,7 +57,7 @@ func (f failOn) verdict(warnings, blockers int) error {
 	return nil
 }
 
-// count returns how many findings are of a severity.
+// count returns the number of findings with a severity.
 func count(findings []translate.Finding, severity translate.Severity) int {
 	n := 0
 	for _, f := range findings {
@@ -64,8 +68,8 @@ func count(findings []translate.Finding, severity translate.Severity) int {
 	return n
 }
 
-// tell writes findings, one a line, and what their codes mean once each.
-func tell(w io.Writer, findings []translate.Finding, quiet bool) {
+// printFindings prints a line for each finding, and the meaning of each code once.
+func printFindings(w io.Writer, findings []translate.Finding, quiet bool) {
 	var codes []translate.Code
 	for _, f := range findings {
 		if quiet && f.Severity != translate.Blocker {

@@ -10,11 +10,10 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// createdFile is the name of the file that what is created goes to.
+// createdFile is the name of the file for created objects.
 const createdFile = "nadra.yaml"
 
-// writeInPlace writes the files that change to where they were read, and what
-// is created beside them.
+// writeInPlace writes changed files back, and created objects beside them.
 func writeInPlace(set *source.Set, result translate.Result) error {
 	files := staging{}
 	for i, f := range result.Files {
@@ -33,8 +32,8 @@ func writeInPlace(set *source.Set, result translate.Result) error {
 	return files.write()
 }
 
-// addNeighbours has the conversion know what earlier ones have created beside
-// the files, where that is not in the input.
+// addNeighbours adds the files of created objects that earlier conversions wrote beside the
+// input and that are not part of it.
 func addNeighbours(set *source.Set) error {
 	known := map[string]bool{}
 	for _, f := range set.Files {
@@ -55,13 +54,13 @@ func addNeighbours(set *source.Set) error {
 	return nil
 }
 
-// folderOf is the folder that a file was found under.
+// folderOf returns the directory in which a file was found.
 func folderOf(f source.File) string {
 	return filepath.Clean(strings.TrimSuffix(filepath.Clean(f.Name), filepath.FromSlash(f.Rel)))
 }
 
-// writeFolder writes all files to another folder, below which they are where
-// they were below theirs. Of a live cluster, it writes those that change.
+// writeFolder writes all files to another directory, with the same relative paths. For a live
+// cluster, it writes only changed files.
 func writeFolder(folder string, set *source.Set, result translate.Result) error {
 	files := staging{}
 	for i, f := range result.Files {
@@ -71,7 +70,7 @@ func writeFolder(folder string, set *source.Set, result translate.Result) error 
 		}
 		name := filepath.Join(folder, filepath.FromSlash(from.Rel))
 		if _, taken := files[name]; taken {
-			return fmt.Errorf("writing %s: several of the input's folders have a file of that name: convert one folder at a time", name)
+			return fmt.Errorf("writing %s: several directories of the input have a file with this name: convert one directory at a time", name)
 		}
 		files[name] = f.Data
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,49 +9,59 @@ import (
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/inspect"
 	"github.com/nadra-dev/nadra/internal/inspectread"
 )
 
-const getHelp = `List what is attached to which pod: one row for every network of every pod.
+const getHelp = `List the networks of pods, one row for every network of every pod.
 
 States:
-  Waiting      there is no claim, or nothing is allocated for it
-  Allocated    a device is allocated, the pod not bound to a node yet
-  Preparing    the node has not said yet what became of it
+  Waiting      there is no claim, or no device is allocated to it
+  Allocated    a device is allocated, and the pod is not bound to a node yet
+  Preparing    the node has not reported a result yet
   Attached     the interface is in the pod
-  CheckFailed  attached, but a CHECK says that it is not as it was made
-  Failed       preparing or attaching has failed; -o wide says why
-  Multus       there is no claim, and Multus has attached it
-  Unserved     the pod runs, and nobody has attached it
-  Unclaimed    network-status has it, and nobody asked for it
+  CheckFailed  the interface is attached, but a CHECK found that it has changed
+  Failed       preparing or attaching failed; -o wide shows why
+  Multus       there is no claim, and Multus attached the network
+  Unserved     the pod runs, and the network is not attached
+  Unclaimed    the network is in network-status, and the pod did not request it
   Ended        the pod has ended
-  Gone         with --watch: the row is not there any more`
+  Gone         with --watch: the row no longer exists
 
-const getExamples = `  # of the current namespace, with device, claim, MAC and message
+-o name and other formats for objects name an attachment POD.INTERFACE, or
+POD.NETWORK before it has an interface.`
+
+const getExamples = `  # networks in the current namespace, with device, claim, MAC and message
   kubectl nadra get attachments -o wide
-  # everything on one node
+  # all networks on one node
   kubectl nadra get attachments -A --node worker-3
   # who uses a network, and as it changes
-  kubectl nadra get attachments -A --nad storage/fast -w`
-
-var getFormats = []string{"table", "wide", "json", "yaml"}
+  kubectl nadra get attachments -A --nad storage/fast -w
+  # a table of your own, and only the addresses of one pod
+  kubectl nadra get attachments -o custom-columns=POD:.pod,MAC:.mac
+  kubectl nadra get attachments web -o jsonpath='{.items[*].ips}'`
 
 type getOptions struct {
 	*app
 	allNamespaces, watch, noHeaders bool
-	selector, format                string
+	selector                        string
 	filter                          inspect.Filter
-	cluster                         inspectread.Cluster
-	table                           inspect.Table
-	changes                         inspect.Changes
+	print                           *printFlags
+
+	cluster inspectread.Cluster
+	// printer is nil for tables.
+	printer printers.ResourcePrinter
+	table   inspect.Table
+	changes inspect.Changes
 }
 
 func (a *app) get() *cobra.Command {
-	command := &cobra.Command{Use: "get", Short: "List what there is in the cluster"}
+	command := &cobra.Command{Use: "get", Short: "List objects that only nadra knows"}
 	command.AddCommand(a.getAttachments())
 	return command
 }
@@ -60,7 +71,7 @@ func (a *app) getAttachments() *cobra.Command {
 	command := &cobra.Command{
 		Use:     "attachments [POD ...]",
 		Aliases: []string{"attachment", "att"},
-		Short:   "List what is attached to which pod",
+		Short:   "List the networks of pods",
 		Long:    getHelp,
 		Example: getExamples,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -69,22 +80,21 @@ func (a *app) getAttachments() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "of all namespaces")
-	flags.BoolVarP(&o.watch, "watch", "w", false, "after listing, print rows again as they change")
-	flags.BoolVar(&o.noHeaders, "no-headers", false, "print no headers")
-	flags.StringVarP(&o.selector, "selector", "l", "", "only of pods that have these labels")
-	flags.StringVar(&o.filter.Node, "node", "", "only of pods on this node")
-	flags.StringVar(&o.filter.Network, "nad", "", "only of this NetworkAttachmentDefinition, as [NAMESPACE/]NAME")
-	flags.StringVarP(&o.format, "output", "o", "table", "table, wide, json or yaml")
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(getFormats, cobra.ShellCompDirectiveNoFileComp))
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "list pods of all namespaces")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "after listing, print rows again when they change")
+	flags.BoolVar(&o.noHeaders, "no-headers", false, "do not print headers")
+	flags.StringVarP(&o.selector, "selector", "l", "", "list only pods with these labels")
+	flags.StringVar(&o.filter.Node, "node", "", "list only pods on this node")
+	flags.StringVar(&o.filter.Network, "nad", "", "list only this NetworkAttachmentDefinition, as [NAMESPACE/]NAME")
+	o.print = addPrintFlags(command, "table", "wide")
 	return command
 }
 
 func (o *getOptions) run(ctx context.Context) error {
-	if !slices.Contains(getFormats, o.format) {
-		return fmt.Errorf("reading --output %q: use table, wide, json or yaml", o.format)
-	}
 	var err error
+	if o.printer, err = o.print.toPrinter(o.noHeaders); err != nil {
+		return err
+	}
 	if o.filter.Labels, err = labels.Parse(o.selector); err != nil {
 		return fmt.Errorf("reading --selector: %w", err)
 	}
@@ -94,25 +104,25 @@ func (o *getOptions) run(ctx context.Context) error {
 	if o.allNamespaces {
 		o.cluster.Namespace = ""
 	}
-	o.table = inspect.Table{Namespaces: o.allNamespaces, Wide: o.format == "wide", NoHeaders: o.noHeaders}
+	o.table = inspect.Table{Namespaces: o.allNamespaces, Wide: o.print.format() == "wide", NoHeaders: o.noHeaders}
 	if o.watch {
-		o.changes.Narrow = o.format == "table"
+		o.changes.Narrow = o.print.format() == "table"
 		return o.cluster.Watch(ctx, o.printChanges)
 	}
 	in, err := o.cluster.Read(ctx)
 	if err != nil {
 		return err
 	}
-	return o.print(in)
+	return o.printAll(in)
 }
 
+// rows returns the attachments that pass the filter.
 func (o *getOptions) rows(in inspect.Input) []inspect.Attachment {
 	return o.filter.Apply(inspect.Attachments(in), in.Pods)
 }
 
-func (o *getOptions) isTable() bool { return o.format == "table" || o.format == "wide" }
-
-func (o *getOptions) print(in inspect.Input) error {
+// printAll prints the attachments of the input.
+func (o *getOptions) printAll(in inspect.Input) error {
 	for _, name := range o.filter.Pods {
 		if !slices.ContainsFunc(in.Pods, func(p *corev1.Pod) bool { return p.Name == name }) {
 			return fmt.Errorf("listing attachments: pod %q does not exist%s", name, o.where())
@@ -120,8 +130,8 @@ func (o *getOptions) print(in inspect.Input) error {
 	}
 	rows := o.rows(in)
 	switch {
-	case !o.isTable():
-		return inspect.Encode(o.Out, o.format, inspect.NewList(rows))
+	case o.printer != nil:
+		return o.printList(rows)
 	case len(rows) == 0:
 		_, err := fmt.Fprintf(o.ErrOut, "No attachments found%s.\n", o.where())
 		return err
@@ -129,6 +139,30 @@ func (o *getOptions) print(in inspect.Input) error {
 	return o.table.Print(o.Out, rows)
 }
 
+// printList prints attachments as one list.
+func (o *getOptions) printList(rows []inspect.Attachment) error {
+	items := make([]unstructured.Unstructured, 0, len(rows))
+	for _, a := range rows {
+		object, err := asObject(inspect.NewOne(a), a.Namespace, attachmentName(a))
+		if err != nil {
+			return err
+		}
+		items = append(items, *object)
+	}
+	return printRuntimeObject(o.Out, o.printer, asList(inspect.NewList(nil).TypeMeta, items))
+}
+
+// attachmentName returns a name for an attachment: those of its pod and its interface, or of
+// its network while it has no interface. A claim without a pod gives its own.
+func attachmentName(a inspect.Attachment) string {
+	network := ""
+	if a.Network != nil {
+		network = a.Network.Name
+	}
+	return cmp.Or(a.Pod, a.Claim) + "." + cmp.Or(a.Interface, network, a.Request)
+}
+
+// where returns the namespace for a message, or "" for all.
 func (o *getOptions) where() string {
 	if o.cluster.Namespace == "" {
 		return ""
@@ -136,35 +170,31 @@ func (o *getOptions) where() string {
 	return " in namespace " + o.cluster.Namespace
 }
 
+// printChanges prints the rows that have changed since the last call.
 func (o *getOptions) printChanges(in inspect.Input) error {
 	rows := o.changes.Next(o.rows(in))
 	if len(rows) == 0 {
 		return nil
 	}
-	if o.isTable() {
+	if o.printer == nil {
 		return o.table.Print(o.Out, rows)
 	}
 	for _, a := range rows {
-		if o.format == "yaml" {
-			if _, err := fmt.Fprintln(o.Out, "---"); err != nil {
-				return fmt.Errorf("writing attachments: %w", err)
-			}
-		}
-		if err := inspect.Encode(o.Out, o.format, inspect.NewOne(a)); err != nil {
+		if err := printObject(o.Out, o.printer, inspect.NewOne(a), a.Namespace, attachmentName(a)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// liveCluster is the one of the flags, in their namespace.
+// liveCluster returns clients for the cluster and namespace of the flags.
 func (a *app) liveCluster() (inspectread.Cluster, error) {
 	var c inspectread.Cluster
 	config, err := a.cluster.ToRESTConfig()
 	if err != nil {
 		return c, fmt.Errorf("finding the cluster: %w", err)
 	}
-	config.QPS, config.Burst = 50, 100 // a few pages of lists; the default is for controllers
+	config.QPS, config.Burst = 50, 100 // the default limit is for controllers
 	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("connecting to the cluster: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// input are the flags that say what to look at.
+// input has the flags for the manifests or objects to read.
 type input struct {
 	app           *app
 	files         source.Files
@@ -29,29 +29,30 @@ type input struct {
 	pools         poolFlag
 	podInfo       bool
 	quiet         bool
-	// args are TYPE/NAME arguments; they are of the live cluster.
+	// args are TYPE/NAME arguments, which name objects of the live cluster.
 	args []string
 }
 
+// input adds the flags to a command.
 func (a *app) input(command *cobra.Command) *input {
 	in := &input{app: a}
 	flags := command.Flags()
-	flags.StringSliceVarP(&in.files.Names, "filename", "f", nil, "file, folder or URL of manifests to look at; - is standard input")
-	flags.BoolVarP(&in.files.Recursive, "recursive", "R", false, "look into the subfolders of -f, too")
-	flags.StringVarP(&in.files.Kustomize, "kustomize", "k", "", "folder of a kustomization to build and look at")
-	flags.BoolVarP(&in.allNamespaces, "all-namespaces", "A", false, "look at all namespaces of the live cluster")
-	flags.StringVarP(&in.selector, "selector", "l", "", "look only at workloads of the live cluster that have these labels")
-	flags.BoolVar(&in.withCluster, "with-cluster", false, "judge the manifests of -f and -k by the networks of the live cluster")
-	flags.StringSliceVar(&in.podTemplates, "pod-template", nil, "where a custom kind has its pod template, as KIND.GROUP:PATH, e.g. Trainer.example.com:spec.workers.*.template")
-	flags.StringVar(&in.operators.ResourcePrefix, "resource-prefix", "", "RESOURCE_PREFIX of sriov-network-operator, for the networks that it would make")
-	flags.StringVar(&in.operators.OperatorNamespace, "operator-namespace", "", "namespace that sriov-network-operator runs in")
-	flags.Var(&in.pools, "pools", "names of resource pools that nadra's nodes are to serve besides those that manifests define or, of a live cluster, nodes publish; false leaves workloads that draw from pools, as nadra-controller --pools=false does")
-	flags.BoolVar(&in.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, as the network resources injector does")
-	flags.BoolVarP(&in.quiet, "quiet", "q", false, "say only what is an error or a blocker, and no progress")
+	flags.StringSliceVarP(&in.files.Names, "filename", "f", nil, "file, directory or URL of manifests; - is standard input")
+	flags.BoolVarP(&in.files.Recursive, "recursive", "R", false, "also read the subdirectories of -f")
+	flags.StringVarP(&in.files.Kustomize, "kustomize", "k", "", "directory of a kustomization to build")
+	flags.BoolVarP(&in.allNamespaces, "all-namespaces", "A", false, "read all namespaces of the live cluster")
+	flags.StringVarP(&in.selector, "selector", "l", "", "read only workloads of the live cluster with these labels")
+	flags.BoolVar(&in.withCluster, "with-cluster", false, "check the manifests of -f and -k against the networks of the live cluster")
+	flags.StringSliceVar(&in.podTemplates, "pod-template", nil, "path of the pod template in a custom kind, as KIND.GROUP:PATH, for example Trainer.example.com:spec.workers.*.template")
+	flags.StringVar(&in.operators.ResourcePrefix, "resource-prefix", "", "RESOURCE_PREFIX of sriov-network-operator, for the networks that it would create")
+	flags.StringVar(&in.operators.OperatorNamespace, "operator-namespace", "", "namespace in which sriov-network-operator runs")
+	flags.Var(&in.pools, "pools", "names of resource pools that nadra's nodes will serve, in addition to those that manifests define or nodes of a live cluster publish; false does not convert workloads that draw from pools, like nadra-controller --pools=false")
+	flags.BoolVar(&in.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
+	flags.BoolVarP(&in.quiet, "quiet", "q", false, "print only errors and blockers, and no progress")
 	return in
 }
 
-// read reads what the flags say.
+// read reads the input that the flags select.
 func (in *input) read(ctx context.Context) (*source.Set, error) {
 	templates, err := parseTemplates(in.podTemplates)
 	if err != nil {
@@ -71,8 +72,8 @@ func (in *input) read(ctx context.Context) (*source.Set, error) {
 	return set, nil
 }
 
-// readPools finds out who serves the pools that networks draw from: a live
-// cluster says it by its nodes.
+// readPools finds out who serves the pools that networks draw from. The nodes of a live
+// cluster show it.
 func (in *input) readPools(ctx context.Context, set *source.Set, templates []translate.TemplatePath) error {
 	set.Options.PoolServer = in.pools.server(nil)
 	live := set.Live || in.withCluster
@@ -96,15 +97,17 @@ func (in *input) readPools(ctx context.Context, set *source.Set, templates []tra
 	return nil
 }
 
+// fromFiles reports whether the input is manifests.
 func (in *input) fromFiles() bool { return len(in.files.Names) > 0 || in.files.Kustomize != "" }
 
+// readSource reads manifests or the live cluster.
 func (in *input) readSource(ctx context.Context, templates []translate.TemplatePath) (*source.Set, error) {
 	if !in.fromFiles() {
 		return in.readCluster(ctx, templates)
 	}
 	switch {
 	case len(in.args) > 0:
-		return nil, fmt.Errorf("%s is of the live cluster, and -f and -k are not: use one of both", in.args[0])
+		return nil, fmt.Errorf("%s names an object of the live cluster: leave it out with -f and -k", in.args[0])
 	case in.allNamespaces || in.selector != "":
 		return nil, errors.New("-A and -l select workloads of the live cluster: leave them out with -f and -k")
 	}
@@ -127,6 +130,7 @@ func (in *input) readSource(ctx context.Context, templates []translate.TemplateP
 	return set, nil
 }
 
+// readCluster reads the live cluster.
 func (in *input) readCluster(ctx context.Context, templates []translate.TemplatePath) (*source.Set, error) {
 	if in.withCluster {
 		return nil, errors.New("--with-cluster is for manifests: give some with -f or -k, or leave it out")
@@ -144,14 +148,14 @@ func (in *input) readCluster(ctx context.Context, templates []translate.Template
 	return cluster.Read(ctx)
 }
 
-// connect prepares the live cluster's clients.
+// connect returns a source for the live cluster.
 func (in *input) connect(templates []translate.TemplatePath) (source.Cluster, error) {
 	c := source.Cluster{Selector: in.selector, Templates: templates}
 	config, err := in.app.cluster.ToRESTConfig()
 	if err != nil {
 		return c, fmt.Errorf("finding the cluster: %w: give manifests with -f or -k, or a kubeconfig", err)
 	}
-	// The few requests are pages of lists; the default limit is for controllers.
+	// The default limit is for controllers. A command reads a few pages of lists.
 	config.QPS, config.Burst = 50, 100
 	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("connecting to the cluster: %w", err)
@@ -168,7 +172,7 @@ func (in *input) connect(templates []translate.TemplatePath) (source.Cluster, er
 	return c, nil
 }
 
-// find asks the cluster for what the arguments name, as kubectl get does.
+// find returns the objects that the arguments name, as kubectl get does.
 func (in *input) find(namespace string) *resource.Result {
 	return resource.NewBuilder(in.app.cluster).Unstructured().
 		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(in.allNamespaces).
@@ -176,13 +180,13 @@ func (in *input) find(namespace string) *resource.Result {
 		ContinueOnError().Latest().Flatten().Do()
 }
 
-// parseTemplates reads KIND.GROUP:PATH.
+// parseTemplates parses KIND.GROUP:PATH.
 func parseTemplates(flags []string) ([]translate.TemplatePath, error) {
 	var out []translate.TemplatePath
 	for _, flag := range flags {
 		name, path, found := strings.Cut(flag, ":")
 		if !found || name == "" || path == "" {
-			return nil, fmt.Errorf("reading --pod-template %q: write KIND.GROUP:PATH, e.g. Trainer.example.com:spec.workers.*.template", flag)
+			return nil, fmt.Errorf("reading --pod-template %q: write KIND.GROUP:PATH, for example Trainer.example.com:spec.workers.*.template", flag)
 		}
 		kind := schema.ParseGroupKind(name)
 		out = append(out, translate.TemplatePath{Group: kind.Group, Kind: kind.Kind, Path: strings.Split(path, ".")})

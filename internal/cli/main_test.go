@@ -9,7 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// The scripts run the program itself, each in a folder of its own.
+// TestMain lets the scripts run the program itself, each in a directory of its own.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"kubectl-nadra": func() {

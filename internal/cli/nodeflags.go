@@ -14,10 +14,10 @@ import (
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
-// podPoll is how often a pod that was made is asked for.
+// podPoll is the pause between reads of a created pod.
 const podPoll = 500 * time.Millisecond
 
-// nodeFlags are those of commands that look into pods from their nodes.
+// nodeFlags are the flags of commands that run pods on nodes.
 type nodeFlags struct {
 	fromNodes bool
 	namespace string
@@ -25,18 +25,25 @@ type nodeFlags struct {
 	timeout   time.Duration
 }
 
+// add adds --from-nodes and the flags of the pods.
 func (n *nodeFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&n.fromNodes, "from-nodes", false, "look into the pods from inside of their nodes, too, by a short-lived pod on each")
+	flags.BoolVar(&n.fromNodes, "from-nodes", false, "also read the pods' network namespaces by a short-lived pod on each node")
 	n.addPods(flags)
 }
 
-// addPods are those of the pods that are made.
+// addPods adds the flags of the pods.
 func (n *nodeFlags) addPods(flags *pflag.FlagSet) {
-	flags.StringVar(&n.namespace, "probe-namespace", "nadra", "namespace of these pods; it must be there, and let pods see the host")
-	flags.StringVar(&n.image, "image", "", "image of pods that are made, with nadra-node; the running driver's unless given")
-	flags.DurationVar(&n.timeout, "probe-timeout", time.Minute, "how long the pod of a node may take")
+	addPodFlags(flags, &n.namespace, &n.image, &n.timeout)
 }
 
+// addPodFlags adds the flags of pods that the command runs on nodes.
+func addPodFlags(flags *pflag.FlagSet, namespace, image *string, timeout *time.Duration) {
+	flags.StringVar(namespace, "probe-namespace", "nadra", "namespace of the pods that the command creates; it must exist and allow host access")
+	flags.StringVar(image, "image", "", "image with nadra-node for the pods that the command creates (default the running driver's)")
+	flags.DurationVar(timeout, "probe-timeout", time.Minute, "time limit for the pod of each node")
+}
+
+// check rejects invalid values.
 func (n *nodeFlags) check() error {
 	if n.timeout <= 0 {
 		return fmt.Errorf("--probe-timeout is %s: it must be more than zero", n.timeout)
@@ -44,7 +51,7 @@ func (n *nodeFlags) check() error {
 	return nil
 }
 
-// runner is what looks at nodes; nil where none is to be looked at.
+// runner returns a runner of pods on nodes, or nil without --from-nodes.
 func (n *nodeFlags) runner(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, error) {
 	if !n.fromNodes {
 		return nil, nil
@@ -52,7 +59,7 @@ func (n *nodeFlags) runner(ctx context.Context, kube kubernetes.Interface) (*nod
 	return n.pods(ctx, kube)
 }
 
-// pods runs pods on nodes.
+// pods returns a runner of pods on nodes.
 func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, error) {
 	driver, image, err := driverImage(ctx, kube, n.image)
 	if err != nil {
@@ -70,16 +77,17 @@ func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*nodep
 	return out, nil
 }
 
-// driverImage is the image that was given, or else that of the driver that runs.
-func driverImage(ctx context.Context, kube kubernetes.Interface, given string) (*doctor.Nadra, string, error) {
+// driverImage returns the image of --image, or that of the running driver. The driver is nil
+// if there is none.
+func driverImage(ctx context.Context, kube kubernetes.Interface, image string) (*doctor.Nadra, string, error) {
 	driver, err := doctorread.Driver(ctx, kube)
 	switch {
-	case given != "":
-		return driver, given, nil // the driver is only good for its Secrets
+	case image != "":
+		return driver, image, nil // only the driver's pull secrets are needed
 	case err != nil:
 		return nil, "", err
 	case driver == nil:
-		return nil, "", errors.New("there is no image to run, since nadra's driver was not found: --image names one with nadra-node")
+		return nil, "", errors.New("finding an image for the pods: nadra's driver is not installed: name an image with nadra-node by --image")
 	}
 	return driver, driver.Image, nil
 }

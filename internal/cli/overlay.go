@@ -12,7 +12,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// overlay is a kustomization, in the order that people write one.
+// overlay is a kustomization, with fields in the usual order.
 type overlay struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -33,8 +33,8 @@ type overlayTarget struct {
 	Name      string `json:"name"`
 }
 
-// writeOverlay writes a kustomization over another one: a patch for each
-// workload that changes, and what is created.
+// writeOverlay writes a kustomization over another one: a patch for each changed workload,
+// and created objects.
 func writeOverlay(folder, base string, result translate.Result) error {
 	files := staging{}
 	rel, err := relativeFolder(folder, base)
@@ -65,7 +65,7 @@ func writeOverlay(folder, base string, result translate.Result) error {
 	return files.write()
 }
 
-// relativeFolder is the way from the overlay to its base, as kustomize wants it.
+// relativeFolder returns the path of the base relative to the overlay, in kustomize's form.
 func relativeFolder(folder, base string) (string, error) {
 	from, err := filepath.Abs(folder)
 	if err != nil {
@@ -80,13 +80,13 @@ func relativeFolder(folder, base string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("writing the overlay: %w", err)
 	case rel == ".":
-		return "", fmt.Errorf("writing the overlay: %s is the kustomization itself: give another folder", folder)
+		return "", fmt.Errorf("writing the overlay: %s is the kustomization itself: choose another directory", folder)
 	}
 	return filepath.ToSlash(rel), nil
 }
 
-// ambiguous reports whether only the namespace tells a workload from another
-// one. Else it is left out: the manifest may state none.
+// ambiguous reports whether only the namespace distinguishes a workload from another one.
+// Otherwise patches leave the namespace out, because the manifest may have none.
 func ambiguous(w translate.Verdict, all []translate.Verdict) bool {
 	same := 0
 	for _, other := range all {
@@ -97,6 +97,7 @@ func ambiguous(w translate.Verdict, all []translate.Verdict) bool {
 	return same > 1
 }
 
+// patchFor returns a workload's patch without its text.
 func patchFor(w translate.Verdict) overlayPatch {
 	group, version, found := strings.Cut(w.Object.APIVersion, "/")
 	if !found {
@@ -108,12 +109,12 @@ func patchFor(w translate.Verdict) overlayPatch {
 	}
 	return overlayPatch{
 		Path: name + ".patch.yaml",
-		// Names are regular expressions there.
+		// kustomize takes the name for a regular expression.
 		Target: overlayTarget{Group: group, Version: version, Kind: w.Object.Kind, Name: regexp.QuoteMeta(w.Object.Name)},
 	}
 }
 
-// patchText is the workload's JSON Patch, as YAML.
+// patchText returns the workload's JSON Patch, as YAML.
 func patchText(w translate.Verdict) ([]byte, error) {
 	text, err := json.Marshal(w.Edits)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// poolFlag is the value of --pools: true, false, or the names of pools that
-// nadra's nodes serve besides those that are defined or published.
+// poolFlag is the value of --pools: true, false, or the names of pools that nadra's nodes
+// serve in addition to those that are defined or published.
 type poolFlag struct {
 	off   bool
 	named []string
@@ -34,7 +34,7 @@ func (f *poolFlag) Set(text string) error {
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.TrimSpace(name)
 		if domain, rest, found := strings.Cut(name, "/"); !found || domain == "" || rest == "" {
-			return fmt.Errorf("%q is no resource: write true, false, or names such as intel.com/sriov", name)
+			return fmt.Errorf("%q is not a resource: write true, false, or names such as intel.com/sriov", name)
 		}
 		f.named = append(f.named, name)
 	}
@@ -44,7 +44,8 @@ func (f *poolFlag) Set(text string) error {
 // Type implements pflag.Value.
 func (f *poolFlag) Type() string { return "pools" }
 
-// server judges pools by the flag and, if a cluster was read, by what it has.
+// server returns a function that reports who serves a pool: by the flag, and by the cluster
+// if one was read.
 func (f *poolFlag) server(cluster *source.Pools) func(string) translate.PoolFacts {
 	return func(pool string) translate.PoolFacts {
 		switch {

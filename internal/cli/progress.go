@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// progressAfter is how long something takes before it says so, and between
-// what it says.
+// progressAfter is the time before the first line of progress, and between lines.
 const progressAfter = time.Second
 
-// progress tells people that something goes on.
+// progress prints lines while a command works.
 type progress struct {
 	w     io.Writer
 	quiet bool
@@ -22,12 +21,14 @@ type progress struct {
 	text string
 }
 
+// newProgress starts the printing, unless quiet is true.
 func newProgress(w io.Writer, quiet bool) *progress {
 	p := &progress{w: w, quiet: quiet, done: make(chan struct{})}
 	p.group.Go(p.run)
 	return p
 }
 
+// run prints the text from time to time.
 func (p *progress) run() {
 	ticker := time.NewTicker(progressAfter)
 	defer ticker.Stop()
@@ -46,14 +47,14 @@ func (p *progress) run() {
 	}
 }
 
-// say changes what the next line will be.
+// say sets the next line.
 func (p *progress) say(format string, args ...any) {
 	p.mu.Lock()
 	p.text = fmt.Sprintf(format, args...)
 	p.mu.Unlock()
 }
 
-// stop ends it; nothing is written afterwards.
+// stop ends the printing.
 func (p *progress) stop() {
 	close(p.done)
 	p.group.Wait()

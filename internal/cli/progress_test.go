@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// clocked notes when it is written to. It is read after the writer has ended.
+// clocked records when each line is written. It is read after the writer has ended.
 type clocked struct {
 	start time.Time
 	lines []string
@@ -19,8 +19,7 @@ func (c *clocked) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// What takes no longer than a second says nothing; then there is a line a
-// second, and none after the end.
+// The first line comes after a second, then one each second, and none after the end.
 func TestProgress(t *testing.T) {
 	for quiet, want := range map[bool][]string{
 		false: {"1s Reading 1 …\n", "2s Reading 2 …\n"},
@@ -36,7 +35,7 @@ func TestProgress(t *testing.T) {
 			p.stop()
 			time.Sleep(10 * progressAfter)
 			if !slices.Equal(out.lines, want) {
-				t.Errorf("quiet %v: it says %q, want %q", quiet, out.lines, want)
+				t.Errorf("quiet %v: printed %q, want %q", quiet, out.lines, want)
 			}
 		})
 	}

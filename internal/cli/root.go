@@ -1,7 +1,40 @@
-// Package cli has the commands of kubectl-nadra. They read, call the pure
-// packages that decide, and write.
+// Package cli implements the commands of kubectl-nadra. They read, call the pure packages that
+// decide, and write. Standard output has data only; findings and progress go to standard
+// error.
 //
-// Standard output has data only; findings and progress go to standard error.
+//	root.go           the root command and exit codes
+//	input.go          flags of commands that read manifests or workloads
+//	nodeflags.go      flags of commands that run pods on nodes
+//	pools.go          the flag --pools
+//	capabilities.go   files of doctor --save
+//	findings.go       findings on standard error, and --fail-on
+//	print.go          output as kubectl get has it
+//	progress.go       lines of progress
+//	scan.go           scan
+//	convert.go        convert
+//	stream.go         convert's output on standard output
+//	folder.go         convert's output to files
+//	created.go        convert's created objects in files and kustomizations
+//	overlay.go        convert's overlays
+//	staging.go        replacing several files at once
+//	diff.go           diff
+//	explain.go        explain CODE
+//	explainpod.go     explain pod/NAME
+//	get.go            get attachments
+//	doctor.go         doctor
+//	snapshot.go       snapshot
+//	verify.go         verify --against
+//	verifycanary.go   verify --canary
+//	upgrade.go        upgrade and its subcommands
+//	upgradeplan.go    upgrade plan
+//	upgraderun.go     upgrade run
+//	upgradestatus.go  upgrade status, pause, resume and rollback
+//	upgradefinish.go  upgrade finish
+//	upgradecanary.go  canaries of upgrade run
+//	cleanup.go        cleanup
+//	uninstall.go      uninstall
+//	bundle.go         bundle
+//	version.go        version
 package cli
 
 import (
@@ -18,35 +51,36 @@ import (
 	_ "github.com/nadra-dev/nadra/internal/cli/english" // before kubectl's libraries
 )
 
-// The exit codes, as users script against them. diff has kubectl's instead.
+// The exit codes, on which scripts rely. diff has kubectl's instead.
 const (
 	CodeOK       = 0
 	CodeError    = 1
 	CodeWarnings = 2 // only with --fail-on=warning, or --strict
 	CodeBlockers = 3
-	// CodeRefused is for what is not safe: something is in the way, or in use.
+	// CodeRefused is for an unsafe change: there are obstacles, or nadra is in use.
 	CodeRefused = 4
-	// CodeInterrupted says that the state is saved and it can go on.
+	// CodeInterrupted is for a change that can be continued: its state is saved.
 	CodeInterrupted = 5
 )
 
 const rootHelp = `Move a cluster from Multus to Dynamic Resource Allocation.
 
 Without -f or -k the commands read the live cluster of the current context.
-Nothing is changed unless a flag says so.
+Commands change nothing without a flag that asks for it.
 
 Exit codes:
   0  nothing to report
   1  error
   2  warnings, with --fail-on=warning or --strict
   3  blockers, unless --fail-on=never
-  4  refused or stopped, as it would not be safe
+  4  refused or stopped because it would not be safe
   5  interrupted or paused; the state is saved
-diff has those of kubectl diff: 0 no difference, 1 differences, more for errors.`
+diff has the exit codes of kubectl diff: 0 no differences, 1 differences, more for
+errors.`
 
 // Run runs a command line and returns its exit code.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	// What the libraries log is in the errors that they return, too.
+	// The errors of the libraries repeat their log messages.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	root := newRoot(streams)
@@ -55,6 +89,7 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	return exitCode(command, err, streams)
 }
 
+// newRoot returns the root command with all others.
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:          "kubectl-nadra",
@@ -76,13 +111,13 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	return root
 }
 
-// app is what all commands share.
+// app has the streams and flags that all commands share.
 type app struct {
 	genericiooptions.IOStreams
 	cluster *genericclioptions.ConfigFlags
 }
 
-// contextName is that of the cluster's context, for people.
+// contextName returns the name of the cluster's context, for people.
 func (a *app) contextName() string {
 	if name := a.cluster.Context; name != nil && *name != "" {
 		return *name
@@ -94,11 +129,13 @@ func (a *app) contextName() string {
 	return raw.CurrentContext
 }
 
-// exitError ends the program with a code; whoever returns it has said why.
+// exitError ends the program with an exit code. The command has printed the cause.
 type exitError int
 
+// Error implements error.
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
+// exitCode returns the exit code for a command's error, and prints the error.
 func exitCode(command *cobra.Command, err error, streams genericiooptions.IOStreams) int {
 	var exit exitError
 	switch {

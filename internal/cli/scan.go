@@ -14,29 +14,28 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-const scanHelp = `Say which workloads use which networks, and what becomes of each with nadra:
-ready, ready with notes, or stays on Multus. Reads only.
+const scanHelp = `Report which workloads use which networks, and whether nadra can serve each of
+them: ready, ready with notes, or stays on Multus. It only reads.
 
-With --caps, the file that kubectl nadra doctor --probe --save has written, it is
-also said which nodes lack a plugin or the master of a network. This needs no
-cluster.
+With --caps, a file of kubectl nadra doctor --probe --save, it also reports which
+nodes lack a plugin or the master of a network. This needs no cluster.
 
-The baseline is the JSON of an earlier scan: what it has is not reported again,
-and does not count for --fail-on.`
+The baseline is the JSON of an earlier scan: its findings are not reported again
+and do not count for --fail-on.`
 
-const scanExamples = `  # the whole live cluster
+const scanExamples = `  # the live cluster
   kubectl nadra scan -A
-  # manifests in Git, judged by the networks of the live cluster
+  # manifests in Git, checked against the networks of the live cluster
   kubectl nadra scan -R -f deploy/ --with-cluster
-  # what a chart or a kustomization would install
+  # the manifests of a chart or a kustomization
   helm template upf ./chart | kubectl nadra scan -f - -n core5g
   kubectl nadra scan -k overlays/prod
-  # a page for those who decide
+  # a page for decision makers
   kubectl nadra scan -A -o html > report.html
-  # with what the nodes have, and without the cluster
+  # with the nodes' plugins and interfaces, and without the cluster
   kubectl nadra doctor --probe --save caps.yaml
   kubectl nadra scan -R -f deploy/ --caps caps.yaml
-  # in CI: fail on what is new
+  # in CI: fail on new findings
   kubectl nadra scan -R -f deploy/ -o sarif --baseline known.json --fail-on warning`
 
 type scanOptions struct {
@@ -51,7 +50,7 @@ func (a *app) scan() *cobra.Command {
 	o := &scanOptions{}
 	command := &cobra.Command{
 		Use:     "scan [TYPE/NAME ...]",
-		Short:   "Say what would become of each workload, without changing anything",
+		Short:   "Report which workloads can move to nadra",
 		Long:    scanHelp,
 		Example: scanExamples,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -60,9 +59,9 @@ func (a *app) scan() *cobra.Command {
 		},
 	}
 	o.input = a.input(command)
-	command.Flags().StringVarP(&o.format, "output", "o", "table", "form of the report: "+strings.Join(report.Formats(), ", "))
+	command.Flags().StringVarP(&o.format, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
 	command.Flags().StringVar(&o.baseline, "baseline", "", "file with the JSON of an earlier scan, whose findings are left out")
-	command.Flags().StringVar(&o.caps, "caps", "", "file that doctor --probe --save has written, to judge networks by what the nodes have")
+	command.Flags().StringVar(&o.caps, "caps", "", "file of doctor --probe --save, to check networks against the nodes' plugins and interfaces")
 	o.failOn.addFlag(command.Flags())
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.Formats(), cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -93,6 +92,7 @@ func (o *scanOptions) run(ctx context.Context) error {
 	return o.failOn.verdict(r.Summary.Findings.Warning, r.Summary.Findings.Blocker)
 }
 
+// readBaseline reads the file of --baseline, if there is one.
 func (o *scanOptions) readBaseline() (*report.Report, error) {
 	if o.baseline == "" {
 		return nil, nil
@@ -108,7 +108,7 @@ func (o *scanOptions) readBaseline() (*report.Report, error) {
 	return baseline, nil
 }
 
-// convert converts what was read.
+// convert converts the input.
 func (in *input) convert(set *source.Set) translate.Result {
 	progress := newProgress(in.app.ErrOut, in.quiet)
 	defer progress.stop()
@@ -117,7 +117,7 @@ func (in *input) convert(set *source.Set) translate.Result {
 	if !set.Live {
 		return result
 	}
-	// Nobody has the text that the lines would be of.
+	// Objects of a live cluster have no lines.
 	for i := range result.Findings {
 		result.Findings[i].Position = result.Findings[i].Position.WithoutLine()
 	}

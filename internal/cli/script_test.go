@@ -19,7 +19,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// code runs a program and demands an exit code: code 3 kubectl-nadra scan …
+// code runs a program and checks its exit code: code 3 kubectl-nadra scan …
 func code(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)

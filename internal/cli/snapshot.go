@@ -17,24 +17,23 @@ import (
 	"github.com/nadra-dev/nadra/internal/source"
 )
 
-const snapshotHelp = `Record what networks the running pods have: interfaces in their order, addresses,
-MACs, MTUs, gateways, devices, who attached them, the devices of claims and the
-variables of device plugins. kubectl nadra verify --against compares later.
+const snapshotHelp = `Record the networks of running pods: interfaces in their order, addresses, MACs,
+MTUs, gateways, devices, who attached them, the devices of claims and the variables
+of device plugins. kubectl nadra verify --against compares them later.
 
-It only reads statuses. With --from-nodes a short-lived pod on each node looks
-into the pods' network namespaces, too: links, addresses, routes of all tables,
-rules, virtual functions, sysctls, and of the environment those variables that
-are about networks. It works on nodes of Multus as well as on nadra's, changes
-nothing, and is deleted again in every case.
+It only reads statuses. With --from-nodes a short-lived pod on each node also reads
+the pods' network namespaces: links, addresses, routes of all tables, rules, virtual
+functions, sysctls, and environment variables about networks. It works on nodes of
+Multus and of nadra, changes nothing, and is always deleted again.
 
-Two snapshots of the same state are equal but for the time in them.`
+Two snapshots of the same state differ only in their time.`
 
-const snapshotExamples = `  # before and after the move
+const snapshotExamples = `  # before and after the migration
   kubectl nadra snapshot -A --from-nodes --out before.json
   kubectl nadra verify --against before.json --from-nodes
-  # before nadra is installed, say what to look with, and where
+  # before nadra is installed, name the namespace and image of the pods
   kubectl nadra snapshot -A --from-nodes --probe-namespace kube-system --image registry.example.com/nadra-node:v1
-  # of what somebody else has printed
+  # from objects that kubectl printed
   kubectl get pods,replicasets,resourceclaims,net-attach-def -A -o json > objects.json
   kubectl nadra snapshot -f objects.json`
 
@@ -52,19 +51,19 @@ func (a *app) snapshot() *cobra.Command {
 	o := &snapshotOptions{app: a}
 	command := &cobra.Command{
 		Use:     "snapshot",
-		Short:   "Record what networks the running pods have",
+		Short:   "Record the networks of running pods",
 		Long:    snapshotHelp,
 		Example: snapshotExamples,
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file or folder with objects as kubectl get prints them, to look at instead of the cluster; - is standard input")
-	flags.BoolVarP(&o.files.Recursive, "recursive", "R", false, "look into the subfolders of -f, too")
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "of all namespaces")
-	flags.StringVarP(&o.selector, "selector", "l", "", "only of pods that have these labels")
-	flags.StringVar(&o.out, "out", "", "file to write to; standard output unless given")
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "tell no totals and no progress")
+	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file or directory with objects in the form of kubectl get, to read instead of the cluster; - is standard input")
+	flags.BoolVarP(&o.files.Recursive, "recursive", "R", false, "also read the subdirectories of -f")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "record pods of all namespaces")
+	flags.StringVarP(&o.selector, "selector", "l", "", "record only pods with these labels")
+	flags.StringVar(&o.out, "out", "", "file to write to (default standard output)")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no totals and no progress")
 	o.nodes.add(flags)
 	return command
 }
@@ -90,11 +89,12 @@ func (o *snapshotOptions) run(ctx context.Context) error {
 		return fmt.Errorf("writing the snapshot: %w", err)
 	}
 	if !o.quiet {
-		tellTotals(o.ErrOut, s)
+		printTotals(o.ErrOut, s)
 	}
 	return nil
 }
 
+// take takes a snapshot of the cluster or of objects in files.
 func (o *snapshotOptions) take(ctx context.Context) (*snapshot.Snapshot, error) {
 	if len(o.files.Names) == 0 {
 		namespace := ""
@@ -107,7 +107,7 @@ func (o *snapshotOptions) take(ctx context.Context) (*snapshot.Snapshot, error) 
 		return o.takeLive(ctx, scope{namespace: namespace, selector: o.selector}, &o.nodes, o.quiet)
 	}
 	if o.allNamespaces || o.selector != "" || o.nodes.fromNodes {
-		return nil, errors.New("-A, -l and --from-nodes are about the live cluster: leave them out with -f")
+		return nil, errors.New("-A, -l and --from-nodes read the live cluster: leave them out with -f")
 	}
 	o.files.Stdin = o.In
 	set, err := o.files.Read(ctx)
@@ -120,17 +120,17 @@ func (o *snapshotOptions) take(ctx context.Context) (*snapshot.Snapshot, error) 
 			return nil, fmt.Errorf("reading %s: %w", file.Name, err)
 		}
 	}
-	if len(in.Networks) == 0 { // nobody has looked for them
+	if len(in.Networks) == 0 { // the files have none
 		in.Unread = map[inspect.Kind]bool{inspect.Networks: true}
 	}
 	return snapshot.Build(in), nil
 }
 
-// scope says of which pods a snapshot of the live cluster is.
+// scope selects the pods of a snapshot of the live cluster.
 type scope struct {
 	// namespace is empty for all.
 	namespace, selector string
-	// known are networks to record also if no pod uses them.
+	// known lists networks to record even if no pod uses them.
 	known []string
 }
 
@@ -151,8 +151,8 @@ func (a *app) takeLive(ctx context.Context, of scope, nodes *nodeFlags, quiet bo
 	return c.Take(ctx, time.Now())
 }
 
-// tellTotals says what a snapshot has.
-func tellTotals(w io.Writer, s *snapshot.Snapshot) {
+// printTotals prints the counts of a snapshot.
+func printTotals(w io.Writer, s *snapshot.Snapshot) {
 	t := s.Totals()
 	line := fmt.Sprintf("Recorded %s with %s of %s", plural(t.Pods, "pod"), plural(t.Interfaces, "interface"), plural(t.Networks, "network"))
 	var by []string
@@ -167,13 +167,13 @@ func tellTotals(w io.Writer, s *snapshot.Snapshot) {
 	}
 	_, _ = fmt.Fprintln(w, line+".")
 	if t.Lacking > 0 {
-		_, _ = fmt.Fprintf(w, "Asked for, and not there: %s; kubectl nadra get attachments says why.\n", plural(t.Lacking, "network"))
+		_, _ = fmt.Fprintf(w, "Requested but missing: %s; kubectl nadra get attachments shows why.\n", plural(t.Lacking, "network"))
 	}
 	if t.NotRunning > 0 {
-		_, _ = fmt.Fprintf(w, "Not running, and so left out: %s.\n", plural(t.NotRunning, "pod"))
+		_, _ = fmt.Fprintf(w, "Left out because they do not run: %s.\n", plural(t.NotRunning, "pod"))
 	}
 	if len(s.Nodes) > 0 {
-		_, _ = fmt.Fprintf(w, "%d of them seen from inside of %s.\n", t.Observed, plural(len(s.Nodes), "node"))
+		_, _ = fmt.Fprintf(w, "Read the network namespaces of %s on %s.\n", plural(t.Observed, "pod"), plural(len(s.Nodes), "node"))
 	}
 	for _, n := range s.Nodes {
 		for _, e := range n.Errors {
@@ -182,7 +182,7 @@ func tellTotals(w io.Writer, s *snapshot.Snapshot) {
 	}
 }
 
-// plural is a number with its noun.
+// plural returns a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

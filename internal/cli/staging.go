@@ -10,11 +10,10 @@ import (
 	"slices"
 )
 
-// staging are files to write, all or none: what fails is found before the
-// first of them is replaced.
+// staging is a set of files to write. Most errors occur before the first file is replaced.
 type staging map[string][]byte
 
-// read returns a file as it will be; nil where there is none.
+// read returns the new content of a file, or nil if there is none.
 func (s staging) read(name string) ([]byte, error) {
 	if text, staged := s[name]; staged {
 		return text, nil
@@ -26,8 +25,7 @@ func (s staging) read(name string) ([]byte, error) {
 	return text, err
 }
 
-// write replaces the files. A file that is a link stays one: what it leads to
-// is replaced. Modes stay.
+// write replaces the files. It replaces the target of a symbolic link, and keeps modes.
 func (s staging) write() (err error) {
 	temporary := map[string]string{}
 	defer func() {
@@ -43,14 +41,14 @@ func (s staging) write() (err error) {
 	}
 	for _, name := range names {
 		if err := os.Rename(temporary[name], target(name)); err != nil {
-			return fmt.Errorf("writing %s: %w: files before it in the alphabet are written, others are not", name, err)
+			return fmt.Errorf("writing %s: %w: files before it in alphabetical order are written, others are not", name, err)
 		}
 		delete(temporary, name)
 	}
 	return nil
 }
 
-// target is the file that a name leads to.
+// target resolves symbolic links.
 func target(name string) string {
 	if resolved, err := filepath.EvalSymlinks(name); err == nil {
 		return resolved
@@ -58,7 +56,7 @@ func target(name string) string {
 	return name
 }
 
-// stage writes a text beside the file that it is for.
+// stage writes a text to a temporary file beside the file that it will replace.
 func stage(name string, text []byte) (string, error) {
 	name = target(name)
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

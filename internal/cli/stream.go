@@ -15,9 +15,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// stream are the documents to write on standard output: what is created, then
-// the files. Of a live cluster, they are those that change. A kustomization is
-// for kustomize, and nothing that can be applied.
+// stream returns the documents for standard output: created objects, then the files. For a
+// live cluster, it returns only changed files. It leaves out kustomizations, which cannot be
+// applied.
 func stream(set *source.Set, result translate.Result) [][]byte {
 	out := translate.Texts(result.Created)
 	for i, f := range result.Files {
@@ -29,7 +29,7 @@ func stream(set *source.Set, result translate.Result) [][]byte {
 	return out
 }
 
-// writeStream writes them as one stream of YAML.
+// writeStream writes the documents as one stream of YAML.
 func writeStream(w io.Writer, set *source.Set, result translate.Result) error {
 	buffered := bufio.NewWriter(w)
 	join(buffered, stream(set, result))
@@ -39,14 +39,14 @@ func writeStream(w io.Writer, set *source.Set, result translate.Result) error {
 	return nil
 }
 
-// writer is what remembers its errors, or has none.
+// writer is a writer that keeps its first error, or has none.
 type writer interface {
 	io.Writer
 	io.StringWriter
 	io.ByteWriter
 }
 
-// join puts a line between documents, where they have none.
+// join writes documents, with a separator before each that does not begin with one.
 func join(w writer, texts [][]byte) {
 	for i, text := range texts {
 		if i > 0 && !startsDocument(text) {
@@ -59,14 +59,14 @@ func join(w writer, texts [][]byte) {
 	}
 }
 
+// joined returns the documents as one text.
 func joined(texts [][]byte) []byte {
 	var b bytes.Buffer
 	join(&b, texts)
 	return b.Bytes()
 }
 
-// startsDocument reports whether a text says itself that a document begins,
-// before any content.
+// startsDocument reports whether a text begins with a document separator.
 func startsDocument(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		switch trimmed := bytes.TrimSpace(line); {
@@ -99,7 +99,7 @@ func writeList(w io.Writer, set *source.Set, result translate.Result) error {
 	return nil
 }
 
-// decode reads the objects of a text.
+// decode decodes the objects of a text.
 func decode(text []byte) ([]any, error) {
 	var out []any
 	for _, part := range translate.Documents(text) {

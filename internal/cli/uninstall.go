@@ -16,15 +16,15 @@ import (
 	"github.com/nadra-dev/nadra/internal/uninstallrun"
 )
 
-const uninstallHelp = `Take nadra away: webhooks, controller, what they have made, the driver, and what
-is nadra's on each node. It refuses while nadra is in use and says by whom, since
-without the driver no pod with networks of nadra could be deleted. A short-lived
-pod on each node looks whether anything is still to be given back.
+const uninstallHelp = `Remove nadra: webhooks, controller, the objects that they have created, the driver,
+and nadra's files on each node. It refuses and lists users while nadra is in use,
+because without the driver no pod with networks of nadra could be deleted. A
+short-lived pod on each node checks whether anything is still to be released.
 
-NetworkAttachmentDefinitions and their CRD stay, as do Multus, manifests for
-monitoring, and templates and classes that people have made. What Helm has
-installed is left to helm uninstall. After an interruption the same command goes
-on.`
+NetworkAttachmentDefinitions and their CRD stay, and so do Multus, manifests for
+monitoring, and templates and classes that people have created. It refuses to
+remove a Helm release: use helm uninstall. After an interruption, repeat the
+command.`
 
 const uninstallExamples = `  kubectl nadra uninstall --dry-run=server
   kubectl nadra uninstall`
@@ -38,7 +38,7 @@ func (a *app) uninstall() *cobra.Command {
 	o := &uninstallOptions{runFlags: runFlags{app: a}}
 	command := &cobra.Command{
 		Use:     "uninstall",
-		Short:   "Take nadra away, if nobody uses it",
+		Short:   "Remove nadra; refuses while it is in use",
 		Long:    uninstallHelp,
 		Example: uninstallExamples,
 		Args:    cobra.NoArgs,
@@ -46,12 +46,12 @@ func (a *app) uninstall() *cobra.Command {
 	}
 	flags := command.Flags()
 	o.nodes.addPods(flags)
-	flags.Lookup("probe-namespace").Usage = "namespace of the driver, and of pods that are made"
+	flags.Lookup("probe-namespace").Usage = "namespace of the driver, and of the pods that the command creates"
 	flags.StringVar(&o.stateNamespace, "controller-namespace", "nadra-system", "namespace of the controller")
-	flags.StringSliceVar(&o.exclude, "exclude-node", nil, "leave these nodes as they are, as they cannot be reached")
-	flags.StringVar(&o.dryRun, "dry-run", "none", "none, server to have the API server check all that would be deleted, or client to only say it")
-	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	flags.DurationVar(&o.gateTimeout, "gate-timeout", defaultGate, "how long anything may take that is waited for")
+	flags.StringSliceVar(&o.exclude, "exclude-node", nil, "do not clean up these nodes, for example because they cannot be reached")
+	flags.StringVar(&o.dryRun, "dry-run", "none", "none, server (the API server checks all deletions), or client (only print them)")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	flags.DurationVar(&o.gateTimeout, "gate-timeout", defaultGate, "time limit for each wait")
 	o.drainTimeout = defaultGate // not a flag: nothing is drained
 	return command
 }
@@ -71,23 +71,23 @@ func (o *uninstallOptions) run(ctx context.Context) error {
 	for _, note := range notes {
 		_, _ = fmt.Fprintln(o.ErrOut, "note:", note)
 	}
-	if err := o.confirm("Nobody uses nadra. Take it away?"); err != nil {
+	if err := o.confirm("nadra is not in use. Remove it?"); err != nil {
 		return err
 	}
 	if err := u.Run(ctx); err != nil {
 		if ctx.Err() != nil {
-			_, _ = fmt.Fprintln(o.ErrOut, "interrupted: kubectl nadra uninstall goes on")
+			_, _ = fmt.Fprintln(o.ErrOut, "interrupted: kubectl nadra uninstall continues")
 			return exitError(CodeInterrupted)
 		}
 		return o.refusal(err)
 	}
 	if o.dryRun == "none" {
-		_, _ = fmt.Fprintln(o.Out, "nadra is gone.")
+		_, _ = fmt.Fprintln(o.Out, "nadra is removed.")
 	}
 	return nil
 }
 
-// refusal tells who is in the way.
+// refusal prints why nadra is not removed, and returns the exit code.
 func (o *uninstallOptions) refusal(err error) error {
 	var inUse *uninstallrun.InUseError
 	var helm *uninstallrun.HelmError
@@ -105,6 +105,7 @@ func (o *uninstallOptions) refusal(err error) error {
 	return err
 }
 
+// uninstaller returns the uninstaller for the flags.
 func (o *uninstallOptions) uninstaller(ctx context.Context) (*uninstallrun.Uninstaller, error) {
 	readiness := doctorOptions{app: o.app}
 	cluster, err := readiness.connect()
@@ -144,7 +145,7 @@ func (o *uninstallOptions) uninstaller(ctx context.Context) (*uninstallrun.Unins
 	return u, err
 }
 
-// hostArgs are the driver's own flags about where things are that it leaves.
+// hostArgs returns the driver's flags for directories on the node.
 func hostArgs(driver *doctor.Nadra) []string {
 	var out []string
 	for _, name := range []string{"state-dir", "cdi-dir", "kubelet-plugins-dir", "kubelet-registry-dir"} {

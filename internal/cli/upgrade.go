@@ -6,8 +6,8 @@ import (
 
 const upgradeHelp = `Move the cluster's nodes and namespaces from Multus to nadra, in waves.
 
-A plan says which nodes and namespaces move together, which pods are evicted by
-it, and what is in the way. It is a file for people to review.`
+A plan lists which nodes and namespaces move together, which pods are evicted, and
+the obstacles. It is a file for people to review.`
 
 func (a *app) upgrade() *cobra.Command {
 	command := &cobra.Command{

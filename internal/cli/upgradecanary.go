@@ -16,8 +16,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// canaries tries every network that a node offers, on that node and served by
-// nadra.
+// canaries returns a function that tests every network that a node offers, by canaries of
+// nadra on that node.
 func (o *runFlags) canaries() func(ctx context.Context, node string) error {
 	return func(ctx context.Context, node string) error {
 		config, err := o.cluster.ToRESTConfig()
@@ -53,14 +53,14 @@ func (o *runFlags) canaries() func(ctx context.Context, node string) error {
 	}
 }
 
-// offeredOn are the networks that a node offers: others cannot be tried on it.
+// offeredOn returns the networks that a node offers. Others cannot be tested on it.
 func offeredOn(node string, nads []*nadv1.NetworkAttachmentDefinition, offers map[attachment.NetworkRef][]string) []*nadv1.NetworkAttachmentDefinition {
 	return slices.DeleteFunc(nads, func(nad *nadv1.NetworkAttachmentDefinition) bool {
 		return !slices.Contains(offers[attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}], node)
 	})
 }
 
-// failures says which canaries are not well; nil if all are.
+// failures returns an error with the canaries that failed, or nil.
 func failures(r *canary.Report) error {
 	var bad []string
 	for _, n := range r.Networks {
@@ -73,5 +73,5 @@ func failures(r *canary.Report) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	return errors.New("canaries have not got their networks: " + strings.Join(bad, ", "))
+	return errors.New("canaries lack their networks: " + strings.Join(bad, ", "))
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
 
-const upgradeFinishHelp = `Prove that nothing needs Multus any more: that all nodes are nadra's, that Multus
-has attached no pod that runs, that no node's runtime would ask it, and that
-nothing new would be left to it. For the runtimes a pod looks at each node.
+const upgradeFinishHelp = `Check that nothing needs Multus any more: nadra owns all nodes, no running pod has
+networks of Multus, no node's runtime calls Multus, and no new pod would be served
+by it. A pod on each node checks the runtime's configuration.
 
-With --remove-multus, Multus' DaemonSets are then deleted, with their ConfigMaps
-and rights. NetworkAttachmentDefinitions stay, as does the CRD.`
+With --remove-multus, delete Multus' DaemonSets with their ConfigMaps and RBAC.
+NetworkAttachmentDefinitions and their CRD stay.`
 
 func (a *app) upgradeFinish() *cobra.Command {
 	o := &runFlags{app: a}
@@ -25,17 +25,18 @@ func (a *app) upgradeFinish() *cobra.Command {
 	var multus []string
 	command := &cobra.Command{
 		Use:   "finish",
-		Short: "Prove that nothing needs Multus any more, and remove it if asked to",
+		Short: "Check that nothing needs Multus any more, and remove it with --remove-multus",
 		Long:  upgradeFinishHelp,
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return o.finish(command.Context(), multus, remove) },
 	}
 	o.add(command.Flags())
 	command.Flags().BoolVar(&remove, "remove-multus", false, "remove Multus if nothing needs it")
-	command.Flags().StringSliceVar(&multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets; those that are recognized, unless given")
+	command.Flags().StringSliceVar(&multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets (default those that are recognized)")
 	return command
 }
 
+// finish checks that nothing needs Multus, and removes it if remove is true.
 func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) error {
 	if err := o.check(); err != nil {
 		return err
@@ -55,11 +56,11 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 		return err
 	}
 	if needs := upgrade.Needs(facts, configured); len(needs) > 0 {
-		p.tell(&upgrade.Plan{Problems: needs})
+		p.printProblems(&upgrade.Plan{Problems: needs})
 		_, _ = fmt.Fprintln(o.ErrOut, "refused: Multus is needed")
 		return exitError(CodeRefused)
 	}
-	_, _ = fmt.Fprintf(o.Out, "Nothing needs Multus: %d nodes and %d pods with networks are nadra's.\n", len(configured), len(facts.Pods))
+	_, _ = fmt.Fprintf(o.Out, "Nothing needs Multus: nadra serves %d nodes and %d pods with networks.\n", len(configured), len(facts.Pods))
 	if !remove {
 		return nil
 	}
@@ -69,6 +70,7 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 	return o.remove(ctx, p, caps)
 }
 
+// remove removes Multus and the upgrade's state.
 func (o *runFlags) remove(ctx context.Context, p planOptions, caps doctor.Capabilities) error {
 	refs, err := p.multusOf(caps)
 	if err != nil {
@@ -91,8 +93,8 @@ func (o *runFlags) remove(ctx context.Context, p planOptions, caps doctor.Capabi
 	return store.Forget(ctx)
 }
 
-// configuredBy are Multus' configurations that the nodes' runtimes have. A node
-// that could not be looked at proves nothing.
+// configuredBy returns Multus' configurations in the runtimes' directories, by node. It fails
+// if a node was not probed.
 func configuredBy(caps doctor.Capabilities) (map[string][]string, error) {
 	out := map[string][]string{}
 	for _, n := range caps.Nodes {
@@ -102,10 +104,10 @@ func configuredBy(caps doctor.Capabilities) (map[string][]string, error) {
 		case n.Probe == nil || len(n.Probe.ConfDirs) == 0:
 			for _, g := range caps.Gaps {
 				if g.Part == doctor.PartProbe && (g.Node == n.Name || g.Node == "") {
-					return nil, fmt.Errorf("looking at node %s: %s: %s", n.Name, g.Reason, g.Remedy)
+					return nil, fmt.Errorf("probing node %s: %s: %s", n.Name, g.Reason, g.Remedy)
 				}
 			}
-			return nil, errors.New("looking at node " + n.Name + ": it has said nothing")
+			return nil, errors.New("probing node " + n.Name + ": the pod has reported nothing")
 		}
 		out[n.Name] = []string{}
 		for _, file := range n.Probe.ConfDirs[0].Files {

@@ -18,24 +18,24 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-const upgradePlanHelp = `Say in which waves nodes and namespaces would move, which pods are evicted by it,
-and what is in the way. It only reads.
+const upgradePlanHelp = `Plan the waves in which nodes and namespaces move, with the pods that are evicted and
+the obstacles. It only reads.
 
-The first wave is one node, the one whose move disturbs the fewest pods, and no
-namespace. Every other wave has nodes of one failure domain, as many as may be
-unavailable at a time, and never two whose pods a PodDisruptionBudget would not
-let go together. Namespaces follow, those with few pods first, so that nadra at
-no time serves a greater share of the pods than of the nodes.
+The first wave has no namespace and one node: the one whose move disturbs the fewest
+pods. Every other wave has nodes of one failure domain, up to --max-unavailable, and
+never two nodes whose pods a PodDisruptionBudget protects from eviction at the same
+time. Namespaces follow, those with few pods first, so that nadra never serves a
+greater share of the pods than of the nodes.
 
-The plan is YAML to be reviewed, edited and kept. With -o markdown it is a page
-for the change ticket. What is in the way is in it, and on standard error.`
+The plan is YAML to review, edit and keep. With -o markdown it is a page for the
+change ticket. It includes the obstacles, which are also printed on standard error.`
 
 const upgradePlanExamples = `  kubectl nadra upgrade plan > plan.yaml
   # two nodes at a time, of the same rack
   kubectl nadra upgrade plan --max-unavailable 2 --domain-label example.com/rack
-  # begin with one, and leave two nodes to what must stay with Multus
+  # begin with one node, and leave two nodes to Multus
   kubectl nadra upgrade plan --first node-7 --exclude node-1,node-2
-  # the page for the change ticket, of a plan that was made before
+  # the page for the change ticket, from an existing plan
   kubectl nadra upgrade plan --from plan.yaml -o markdown`
 
 type planOptions struct {
@@ -52,21 +52,21 @@ func (a *app) upgradePlan() *cobra.Command {
 	o := &planOptions{app: a}
 	command := &cobra.Command{
 		Use:     "plan",
-		Short:   "Say in which waves the cluster would move, without changing anything",
+		Short:   "Plan the waves of an upgrade, without changing anything",
 		Long:    upgradePlanHelp,
 		Example: upgradePlanExamples,
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.maxUnavailable, "max-unavailable", "1", "how many nodes a wave has at most, or how many percent of them")
-	flags.StringSliceVar(&o.First, "first", nil, "nodes that go first, in this order")
+	flags.StringVar(&o.maxUnavailable, "max-unavailable", "1", "largest number of nodes in a wave, or percentage of all nodes")
+	flags.StringSliceVar(&o.First, "first", nil, "nodes of the first waves, in this order")
 	flags.StringSliceVar(&o.Exclude, "exclude", nil, "nodes that stay with Multus")
 	flags.StringVar(&o.DomainLabel, "domain-label", corev1.LabelTopologyZone, "node label whose values are failure domains")
-	flags.StringSliceVar(&o.multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets; those that are recognized, unless given")
-	flags.StringVar(&o.from, "from", "", "file with a plan, to check and write in another form")
-	flags.StringVarP(&o.format, "output", "o", "yaml", "form of the plan: "+strings.Join(report.UpgradePlanFormats(), ", "))
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "tell no progress, and only blockers of what is in the way")
+	flags.StringSliceVar(&o.multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets (default those that are recognized)")
+	flags.StringVar(&o.from, "from", "", "file with a plan, to check and to write in another format")
+	flags.StringVarP(&o.format, "output", "o", "yaml", "output format: "+strings.Join(report.UpgradePlanFormats(), ", "))
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress, and only obstacles that are blockers")
 	o.failOn.addFlag(flags)
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.UpgradePlanFormats(), cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -83,10 +83,11 @@ func (o *planOptions) run(ctx context.Context) error {
 	if err := report.WriteUpgradePlan(o.Out, o.format, plan); err != nil {
 		return err
 	}
-	o.tell(plan)
+	o.printProblems(plan)
 	return o.failOn.verdict(plan.Summary.Warnings, plan.Summary.Blockers)
 }
 
+// plan makes a plan for the cluster, or reads the one of --from.
 func (o *planOptions) plan(ctx context.Context) (*upgrade.Plan, error) {
 	if o.from != "" {
 		return readPlan(o.from)
@@ -104,6 +105,7 @@ func (o *planOptions) plan(ctx context.Context) (*upgrade.Plan, error) {
 	return upgrade.NewPlan(facts, o.Options), nil
 }
 
+// readPlan reads a plan from a file.
 func readPlan(path string) (*upgrade.Plan, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -116,8 +118,7 @@ func readPlan(path string) (*upgrade.Plan, error) {
 	return plan, nil
 }
 
-// nodesAtOnce reads a number of nodes, or a part of them in percent, rounded
-// down but never to none.
+// nodesAtOnce parses a number or a percentage of nodes. It rounds down, but not to zero.
 func nodesAtOnce(text string, nodes int) (int, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(number)
@@ -130,24 +131,24 @@ func nodesAtOnce(text string, nodes int) (int, error) {
 	return n, nil
 }
 
-// checkNames refuses names of nodes that there are none of: a plan that leaves
-// out another node than was meant is not to be had by a slip.
+// checkNames rejects names of nodes that do not exist, so that a typo cannot leave out another
+// node.
 func (o *planOptions) checkNames(f upgrade.Facts) error {
-	for _, given := range []struct {
+	for _, list := range []struct {
 		flag  string
 		names []string
 	}{{"--first", o.First}, {"--exclude", o.Exclude}} {
-		for _, name := range given.names {
+		for _, name := range list.names {
 			if !slices.ContainsFunc(f.Nodes, func(n upgrade.Node) bool { return n.Name == name }) {
-				return fmt.Errorf("reading %s: the cluster has no node %q", given.flag, name)
+				return fmt.Errorf("reading %s: the cluster has no node %q", list.flag, name)
 			}
 		}
 	}
 	return nil
 }
 
-// facts reads the cluster three times over: as doctor and scan do, for their
-// blockers, and what only a plan needs to know.
+// facts reads the cluster as doctor and scan do, for their blockers, and reads the objects
+// that only a plan needs.
 func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 	readiness := doctorOptions{app: o.app, quiet: o.quiet}
 	caps, err := readiness.capabilities(ctx)
@@ -183,7 +184,7 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 	return facts, nil
 }
 
-// scanned are the verdicts of scan over the whole cluster.
+// scanned returns the verdicts of a scan of the whole cluster.
 func (o *planOptions) scanned(ctx context.Context) ([]translate.Verdict, error) {
 	in := &input{app: o.app, allNamespaces: true, podInfo: true, quiet: o.quiet}
 	set, err := in.read(ctx)
@@ -198,7 +199,7 @@ func (o *planOptions) scanned(ctx context.Context) ([]translate.Verdict, error) 
 	return out, nil
 }
 
-// multusOf are the DaemonSets that were named, or else recognized.
+// multusOf returns the DaemonSets of --multus, or those that were recognized.
 func (o *planOptions) multusOf(caps doctor.Capabilities) ([]upgrade.MultusRef, error) {
 	var out []upgrade.MultusRef
 	for _, text := range o.multus {
@@ -217,17 +218,17 @@ func (o *planOptions) multusOf(caps doctor.Capabilities) ([]upgrade.MultusRef, e
 	return out, nil
 }
 
-// tell says on standard error what is in the way.
-func (o *planOptions) tell(p *upgrade.Plan) {
-	for _, one := range p.Problems {
-		if o.quiet && one.Severity != upgrade.Blocker || one.Severity == upgrade.Note {
+// printProblems prints a plan's obstacles on standard error.
+func (o *planOptions) printProblems(p *upgrade.Plan) {
+	for _, problem := range p.Problems {
+		if o.quiet && problem.Severity != upgrade.Blocker || problem.Severity == upgrade.Note {
 			continue
 		}
 		about := ""
-		if one.Object != "" {
-			about = one.Object + ": "
+		if problem.Object != "" {
+			about = problem.Object + ": "
 		}
-		_, _ = fmt.Fprintf(o.ErrOut, "%s %s: %s%s\n  %s\n", one.Severity, one.Code, about, one.What, one.Do)
+		_, _ = fmt.Fprintf(o.ErrOut, "%s %s: %s%s\n  %s\n", problem.Severity, problem.Code, about, problem.What, problem.Do)
 	}
 	if !o.quiet {
 		_, _ = fmt.Fprintln(o.ErrOut, p.Summary)

@@ -18,28 +18,28 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
 
-const upgradeRunHelp = `Carry a plan out, one wave at a time: its namespaces become nadra's, and each of
-its nodes is cordoned, drained of the pods with networks that Multus has
-attached, taken from Multus, given to nadra, tried by canaries and uncordoned.
-Then as many pods must be ready as were before.
+const upgradeRunHelp = `Run a plan, one wave at a time. nadra becomes the owner of its namespaces. Each of its
+nodes is cordoned and drained of pods with networks of Multus; then Multus is
+disabled on the node, nadra becomes its owner, canaries test the networks, and the
+node is uncordoned. At the end of a wave, as many pods must be ready as before.
 
-A step that does not come to its end stops it; what it waits for is in the
-error. How far it is, is kept in the cluster: after an interruption at any point
-the same command, or resume, goes on. Nobody else can carry one out meanwhile.
+A step that does not finish stops the upgrade; the error names what it waited for.
+The state is kept in the cluster: after an interruption at any point the same
+command, or resume, continues. Only one upgrade can run at a time.
 
-A plan that something is in the way of is refused, as the cluster is now.`
+A plan that has blockers in the current cluster is refused.`
 
 const upgradeRunExamples = `  kubectl nadra upgrade plan > plan.yaml
   kubectl nadra upgrade run -f plan.yaml --dry-run=server
-  # the first wave only; look around, and go on
+  # only the first wave; check the result, and continue
   kubectl nadra upgrade run -f plan.yaml --wave wave-1
   kubectl nadra upgrade status
   kubectl nadra upgrade resume`
 
-// defaultGate is how long anything may take that is waited for.
+// defaultGate is the default time limit for each wait.
 const defaultGate = 5 * time.Minute
 
-// runFlags are those of all that carries something out.
+// runFlags are the flags of commands that change the cluster.
 type runFlags struct {
 	*app
 	nodes                     nodeFlags
@@ -49,18 +49,25 @@ type runFlags struct {
 	drainTimeout, gateTimeout time.Duration
 }
 
+// add adds the flags.
 func (o *runFlags) add(flags *pflag.FlagSet) {
 	o.nodes.addPods(flags)
-	flags.StringVar(&o.stateNamespace, "state-namespace", "nadra-system", "namespace that keeps how far the upgrade is")
-	flags.StringVar(&o.confDir, "cni-conf-dir", "/etc/cni/net.d", "where the nodes' container runtimes look for CNI configurations")
-	flags.StringVar(&o.dryRun, "dry-run", "none", "none, server to have the API server check all that would be written, or client to only say it")
-	flags.BoolVar(&o.force, "force", false, "delete pods that nobody makes again")
-	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	flags.BoolVar(&o.noCanary, "no-canary", false, "do not try networks by canaries on a node that has changed hands")
-	flags.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Minute, "how long the pods of a node may take to go")
-	flags.DurationVar(&o.gateTimeout, "gate-timeout", defaultGate, "how long anything else may take that is waited for")
+	o.addStateNamespace(flags)
+	flags.StringVar(&o.confDir, "cni-conf-dir", "/etc/cni/net.d", "directory of CNI configurations of the nodes' container runtimes")
+	flags.StringVar(&o.dryRun, "dry-run", "none", "none, server (the API server checks all changes), or client (only print them)")
+	flags.BoolVar(&o.force, "force", false, "delete pods that no controller recreates")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	flags.BoolVar(&o.noCanary, "no-canary", false, "do not test networks by canaries on a node that has moved")
+	flags.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Minute, "time limit for draining a node")
+	flags.DurationVar(&o.gateTimeout, "gate-timeout", defaultGate, "time limit for each other wait")
 }
 
+// addStateNamespace adds --state-namespace.
+func (o *runFlags) addStateNamespace(flags *pflag.FlagSet) {
+	flags.StringVar(&o.stateNamespace, "state-namespace", "nadra-system", "namespace of the upgrade's state")
+}
+
+// check rejects invalid values.
 func (o *runFlags) check() error {
 	if !slices.Contains([]string{"none", "server", "client"}, o.dryRun) {
 		return fmt.Errorf("reading --dry-run %q: use one of none, server, client", o.dryRun)
@@ -71,14 +78,14 @@ func (o *runFlags) check() error {
 	return o.nodes.check()
 }
 
-// store is where the cluster keeps the state.
+// store returns the store of the upgrade's state in the cluster.
 func (o *runFlags) store() (upgraderun.Store, error) {
 	readiness := doctorOptions{app: o.app}
 	cluster, err := readiness.connect()
 	return upgraderun.Store{Kube: cluster.Kube, Namespace: o.stateNamespace}, err
 }
 
-// runner carries out what the flags say.
+// runner returns a runner for the flags.
 func (o *runFlags) runner(ctx context.Context, store upgraderun.Store) (*upgraderun.Runner, error) {
 	pods, err := o.nodes.pods(ctx, store.Kube)
 	if err != nil {
@@ -100,7 +107,7 @@ func (o *runFlags) runner(ctx context.Context, store upgraderun.Store) (*upgrade
 	return out, nil
 }
 
-// confirm asks a person at a terminal, and wants --yes of all others.
+// confirm asks for confirmation at a terminal, and requires --yes without one.
 func (o *runFlags) confirm(question string) error {
 	if o.yes || o.dryRun != "none" {
 		return nil
@@ -119,16 +126,17 @@ func (o *runFlags) confirm(question string) error {
 	return nil
 }
 
-// askable says that a person is at a terminal.
+// askable returns an error unless standard input is a terminal.
 func (o *runFlags) askable() error {
 	in, isFile := o.In.(*os.File)
 	if !isFile || !term.IsTerminal(int(in.Fd())) {
-		return errors.New("nobody can be asked here: say --yes")
+		return errors.New("asking for confirmation: standard input is not a terminal: use --yes")
 	}
 	return nil
 }
 
-// carryOut does something alone, and says with which code it ended.
+// carryOut runs do while it holds the upgrade's lock, and returns an error with the exit
+// code.
 func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgraderun.Runner) error) error {
 	store, err := o.store()
 	if err != nil {
@@ -149,7 +157,7 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		_, _ = fmt.Fprintln(o.ErrOut, "interrupted; the state is saved: kubectl nadra upgrade resume goes on")
+		_, _ = fmt.Fprintln(o.ErrOut, "interrupted; the state is saved: kubectl nadra upgrade resume continues")
 		return exitError(CodeInterrupted)
 	case errors.Is(err, upgraderun.ErrPaused):
 		_, _ = fmt.Fprintln(o.ErrOut, err)
@@ -161,9 +169,9 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 	return err
 }
 
-// identity is who holds the Lease, for people.
+// identity returns the name of this process in the Lease, for people.
 func identity() string {
-	host, _ := os.Hostname() // an empty one is told apart by the process
+	host, _ := os.Hostname() // the process ID is enough without it
 	return fmt.Sprintf("%s@%s (process %d)", os.Getenv("USER"), host, os.Getpid())
 }
 
@@ -172,13 +180,13 @@ func (a *app) upgradeRun() *cobra.Command {
 	var file, wave string
 	command := &cobra.Command{
 		Use:     "run",
-		Short:   "Carry a plan out, one wave at a time",
+		Short:   "Run a plan, one wave at a time",
 		Long:    upgradeRunHelp,
 		Example: upgradeRunExamples,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if file == "" {
-				return errors.New("-f is missing: kubectl nadra upgrade plan > plan.yaml makes the plan")
+				return errors.New("-f is required: kubectl nadra upgrade plan > plan.yaml writes a plan")
 			}
 			return o.run(command.Context(), file, wave)
 		},
@@ -200,10 +208,10 @@ func (o *runFlags) run(ctx context.Context, file, wave string) error {
 	if wave != "" && !slices.ContainsFunc(plan.Waves, func(w upgrade.Wave) bool { return w.Name == wave }) {
 		return fmt.Errorf("reading --wave: the plan has no wave %q", wave)
 	}
-	if err := o.inTheWay(ctx, plan); err != nil {
+	if err := o.refuseBlocked(ctx, plan); err != nil {
 		return err
 	}
-	if err := o.confirm(fmt.Sprintf("Carry the plan out on %s (%s)?", plan.Source, plan.Summary)); err != nil {
+	if err := o.confirm(fmt.Sprintf("Run the plan on %s (%s)?", plan.Source, plan.Summary)); err != nil {
 		return err
 	}
 	return o.carryOut(ctx, func(ctx context.Context, r *upgraderun.Runner) error {
@@ -215,8 +223,7 @@ func (o *runFlags) run(ctx context.Context, file, wave string) error {
 	})
 }
 
-// stateOf is what the cluster knows of an upgrade, or the state of one with
-// which nobody has begun.
+// stateOf returns the upgrade's state in the cluster, or the state of a new upgrade.
 func (o *runFlags) stateOf(ctx context.Context, store upgraderun.Store) (*upgrade.State, error) {
 	_, state, _, err := store.Load(ctx)
 	switch {
@@ -225,15 +232,15 @@ func (o *runFlags) stateOf(ctx context.Context, store upgraderun.Store) (*upgrad
 	case err != nil:
 		return nil, err
 	case state.Target != "":
-		return nil, fmt.Errorf("%s is being rolled back: kubectl nadra upgrade resume goes on with that", state.Target)
+		return nil, fmt.Errorf("%s is being rolled back: kubectl nadra upgrade resume continues the rollback", state.Target)
 	case o.dryRun == "none":
-		err = store.Pause(ctx, false) // whoever says run does not want to pause
+		err = store.Pause(ctx, false) // run ends a pause
 	}
 	return state, err
 }
 
-// inTheWay refuses a plan that has blockers as the cluster is now.
-func (o *runFlags) inTheWay(ctx context.Context, plan *upgrade.Plan) error {
+// refuseBlocked returns an error if the plan has blockers in the current cluster.
+func (o *runFlags) refuseBlocked(ctx context.Context, plan *upgrade.Plan) error {
 	p := planOptions{app: o.app, quiet: true, Options: upgrade.Options{DomainLabel: plan.DomainLabel}}
 	for _, m := range plan.Multus {
 		p.multus = append(p.multus, m.Namespace+"/"+m.DaemonSet)
@@ -243,13 +250,13 @@ func (o *runFlags) inTheWay(ctx context.Context, plan *upgrade.Plan) error {
 		return err
 	}
 	now := upgrade.Check(plan, facts)
-	blocked := slices.DeleteFunc(now, func(one upgrade.Problem) bool {
-		return one.Severity != upgrade.Blocker || o.force && one.Code == upgrade.CodeBare
+	blocked := slices.DeleteFunc(now, func(p upgrade.Problem) bool {
+		return p.Severity != upgrade.Blocker || o.force && p.Code == upgrade.CodeBare
 	})
 	if len(blocked) == 0 {
 		return nil
 	}
-	p.tell(&upgrade.Plan{Problems: blocked})
+	p.printProblems(&upgrade.Plan{Problems: blocked})
 	_, _ = fmt.Fprintln(o.ErrOut, "refused: the plan has blockers")
 	return exitError(CodeRefused)
 }

@@ -18,7 +18,7 @@ func (a *app) upgradeStatus() *cobra.Command {
 	var format string
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Say how far the upgrade is",
+		Short: "Show the progress of the upgrade",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			store, err := o.store()
@@ -30,13 +30,13 @@ func (a *app) upgradeStatus() *cobra.Command {
 				return err
 			}
 			if paused && state.Phase == upgrade.Running {
-				state.Reason = "a pause was asked for; it comes before the next step"
+				state.Reason = "a pause was requested; the upgrade pauses before its next step"
 			}
 			return report.WriteUpgradeStatus(o.Out, format, report.UpgradeStatus{State: state, Lines: state.Lines(plan)})
 		},
 	}
-	command.Flags().StringVar(&o.stateNamespace, "state-namespace", "nadra-system", "namespace that keeps how far the upgrade is")
-	command.Flags().StringVarP(&format, "output", "o", "table", "form of the report: "+strings.Join(report.UpgradeStatusFormats(), ", "))
+	o.addStateNamespace(command.Flags())
+	command.Flags().StringVarP(&format, "output", "o", "table", "output format: "+strings.Join(report.UpgradeStatusFormats(), ", "))
 	return command
 }
 
@@ -44,7 +44,7 @@ func (a *app) upgradePause() *cobra.Command {
 	o := &runFlags{app: a}
 	command := &cobra.Command{
 		Use:   "pause",
-		Short: "Have the upgrade stop before its next step, whoever carries it out",
+		Short: "Pause a running upgrade before its next step",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			store, err := o.store()
@@ -54,7 +54,7 @@ func (a *app) upgradePause() *cobra.Command {
 			return store.Pause(command.Context(), true)
 		},
 	}
-	command.Flags().StringVar(&o.stateNamespace, "state-namespace", "nadra-system", "namespace that keeps how far the upgrade is")
+	o.addStateNamespace(command.Flags())
 	return command
 }
 
@@ -62,7 +62,7 @@ func (a *app) upgradeResume() *cobra.Command {
 	o := &runFlags{app: a}
 	command := &cobra.Command{
 		Use:   "resume",
-		Short: "Go on with an upgrade, or a rollback, that was paused, stopped or interrupted",
+		Short: "Continue an upgrade, or a rollback, that was paused, stopped or interrupted",
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return o.resume(command.Context()) },
 	}
@@ -70,6 +70,7 @@ func (a *app) upgradeResume() *cobra.Command {
 	return command
 }
 
+// resume continues an upgrade or a rollback.
 func (o *runFlags) resume(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
@@ -89,20 +90,20 @@ func (o *runFlags) resume(ctx context.Context) error {
 		case state.Target != "":
 			return r.RollBack(ctx, plan, state, state.Target)
 		case state.Phase == upgrade.Done || state.Phase == upgrade.RolledBack:
-			return fmt.Errorf("there is nothing to go on with: the upgrade is %s", state.Phase)
+			return fmt.Errorf("there is nothing to continue: the upgrade is %s", state.Phase)
 		}
 		return r.Run(ctx, plan, state, "")
 	})
 }
 
-const upgradeRollbackHelp = `Give a node, a namespace, a workload or everything back to Multus.
+const upgradeRollbackHelp = `Move a node, a namespace, a workload or everything back to Multus.
 
-A node is cordoned and drained of the pods whose networks nadra has attached; then
-its runtime has Multus' configuration again, the label is taken off, Multus' pod
-comes back, and it is uncordoned. Of a namespace, the label is what it was, and
-its pods are evicted, to come back on nodes of Multus. With --pod, the pod template
-of the Deployment or StatefulSet that has made the pod is labelled for Multus,
-which makes all of its pods anew; take the label off to have it move again.`
+A node is cordoned and drained of pods with networks of nadra; then the runtime gets
+Multus' configuration again, the label is removed, Multus' pod is recreated, and the
+node is uncordoned. A namespace gets its former label, and its pods are evicted and
+recreated on nodes of Multus. With --pod, the pod template of the pod's Deployment or
+StatefulSet is labelled for Multus, which recreates all of its pods; remove the label
+to let the workload move again.`
 
 func (a *app) upgradeRollback() *cobra.Command {
 	o := &runFlags{app: a}
@@ -110,7 +111,7 @@ func (a *app) upgradeRollback() *cobra.Command {
 	var all bool
 	command := &cobra.Command{
 		Use:   "rollback (--node NODE | -n NAMESPACE | --pod NAMESPACE/NAME | --all)",
-		Short: "Give a node, a namespace, a workload or everything back to Multus",
+		Short: "Move a node, a namespace, a workload or everything back to Multus",
 		Long:  upgradeRollbackHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -122,13 +123,13 @@ func (a *app) upgradeRollback() *cobra.Command {
 		},
 	}
 	o.add(command.Flags())
-	command.Flags().StringVar(&node, "node", "", "node to give back")
-	command.Flags().StringVar(&pod, "pod", "", "NAMESPACE/NAME of a pod whose workload to give back")
-	command.Flags().BoolVar(&all, "all", false, "give everything back")
+	command.Flags().StringVar(&node, "node", "", "node to roll back")
+	command.Flags().StringVar(&pod, "pod", "", "NAMESPACE/NAME of a pod whose workload to roll back")
+	command.Flags().BoolVar(&all, "all", false, "roll everything back")
 	return command
 }
 
-// target is what to roll back; one of four.
+// target returns the target of a rollback. Exactly one must be set.
 func (o *runFlags) target(node, pod string, all bool) (string, error) {
 	var targets []string
 	if node != "" {
@@ -144,11 +145,12 @@ func (o *runFlags) target(node, pod string, all bool) (string, error) {
 		targets = append(targets, "all")
 	}
 	if len(targets) != 1 {
-		return "", errors.New("say what to give back, by one of --node, -n, --pod and --all")
+		return "", errors.New("choosing the target: use one of --node, -n, --pod and --all")
 	}
 	return targets[0], nil
 }
 
+// rollBack rolls a target back.
 func (o *runFlags) rollBack(ctx context.Context, target string) error {
 	if err := o.check(); err != nil {
 		return err

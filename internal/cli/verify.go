@@ -14,28 +14,28 @@ import (
 	"github.com/nadra-dev/nadra/internal/snapshot"
 )
 
-const verifyHelp = `Say what has become of the pods' networks.
+const verifyHelp = `Compare the networks of pods with an earlier snapshot, or test networks by canaries.
 
-With --against, compare now with an earlier kubectl nadra snapshot, or with
---now two snapshots. Pods are brought together by name; else by their workload
-and their number, or their node for a DaemonSet. A difference is expected (what
-comes with a pod's being made anew), a warning, or a blocker: the pod does not
-have what it had. kubectl nadra explain says what each code means.
+With --against, compare the cluster with an earlier kubectl nadra snapshot, or with
+--now two snapshots. Pods match by name, or otherwise by their workload and ordinal
+(for a DaemonSet, their node). A difference is expected (a pod was recreated), a
+warning, or a blocker: the pod lacks something that it had. kubectl nadra explain
+explains each code.
 
-With --canary, run a small pod for each network and node that offers it, look
-whether the interface is there, and have the canaries of a network ping each
-other over it. They go the way of a workload: through the webhook, or to Multus,
-whoever serves their namespace. They take addresses while they run; --dry-run
-says how many. They are deleted again in every case.`
+With --canary, run a small pod for each network and node that offers it, check that
+the interface exists, and let the canaries of a network ping each other. Canaries are
+treated like a workload: the webhook converts them, or Multus serves them, by the
+owner of their namespace. They use addresses while they run; --dry-run prints how
+many. They are always deleted again.`
 
-const verifyExamples = `  # the difference after the move, from inside of the nodes, too
+const verifyExamples = `  # the difference after the migration, with pods on the nodes
   kubectl nadra verify --against before.json --from-nodes
-  # for the change ticket, and for a pipeline
+  # a page for the change ticket, and a report for a pipeline
   kubectl nadra verify --against before.json -o markdown > difference.md
   kubectl nadra verify --against before.json --now after.json -o junit --fail-on warning
-  # leave out what was changed on purpose
+  # ignore intended changes
   kubectl nadra verify --against before.json --ignore NADRA-V02,NADRA-V61
-  # try all networks of a namespace, or one on some nodes
+  # test all networks of a namespace, or one network on some nodes
   kubectl nadra verify --canary -n core5g --dry-run
   kubectl nadra verify --canary --nad core5g/n3 --node worker-1,worker-2`
 
@@ -56,20 +56,20 @@ func (a *app) verify() *cobra.Command {
 	o := &verifyOptions{app: a}
 	command := &cobra.Command{
 		Use:     "verify",
-		Short:   "Compare networks with a snapshot, or try them by canaries",
+		Short:   "Compare networks with a snapshot, or test them by canaries",
 		Long:    verifyHelp,
 		Example: verifyExamples,
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.against, "against", "", "file that kubectl nadra snapshot has written, to compare with")
-	flags.StringVar(&o.now, "now", "", "another such file, to compare instead of the live cluster")
-	flags.StringSliceVar(&o.nodes, "node", nil, "only pods that are, or were, on these nodes; with --canary the nodes to run on")
-	flags.StringSliceVar(&o.ignore, "ignore", nil, "codes of differences to leave out")
-	flags.BoolVar(&o.strict, "strict", false, "count expected differences, too: exit code 2 where there are any")
-	flags.StringVarP(&o.format, "output", "o", "table", "form of the report: "+strings.Join(report.VerifyFormats(), ", "))
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "tell no progress")
+	flags.StringVar(&o.against, "against", "", "snapshot to compare with, a file of kubectl nadra snapshot")
+	flags.StringVar(&o.now, "now", "", "second snapshot, to compare instead of the live cluster")
+	flags.StringSliceVar(&o.nodes, "node", nil, "compare only pods that are, or were, on these nodes; with --canary, run canaries only there")
+	flags.StringSliceVar(&o.ignore, "ignore", nil, "codes of differences to ignore")
+	flags.BoolVar(&o.strict, "strict", false, "also count expected differences: exit code 2 if there are any")
+	flags.StringVarP(&o.format, "output", "o", "table", "output format: "+strings.Join(report.VerifyFormats(), ", "))
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress")
 	o.look.add(flags)
 	o.canary.add(flags)
 	o.failOn.addFlag(flags)
@@ -82,13 +82,13 @@ func (o *verifyOptions) check() error {
 	case !slices.Contains(report.VerifyFormats(), o.format):
 		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(report.VerifyFormats(), ", "))
 	case o.canary.on == (o.against != ""):
-		return errors.New("give one of --against, with a snapshot, and --canary")
+		return errors.New("use either --against, with a snapshot, or --canary")
 	case o.now != "" && (o.canary.on || o.look.fromNodes):
-		return errors.New("--now looks at a file: leave out --canary and --from-nodes")
+		return errors.New("--now compares a file: leave out --canary and --from-nodes")
 	case o.canary.on && (o.look.fromNodes || o.strict || len(o.ignore) > 0):
-		return errors.New("--from-nodes, --strict and --ignore are about --against: leave them out with --canary")
-	case !o.canary.on && o.canary.given():
-		return errors.New("-l, --nad, --canary-namespace, --canary-timeout, --parallel, --per-node and --dry-run are about --canary: leave them out with --against")
+		return errors.New("--from-nodes, --strict and --ignore need --against: leave them out with --canary")
+	case !o.canary.on && o.canary.set():
+		return errors.New("-l, --nad, --canary-namespace, --canary-timeout, --parallel, --per-node and --dry-run need --canary: leave them out with --against")
 	}
 	for i, text := range o.ignore {
 		o.ignore[i] = strings.ToUpper(text)
@@ -134,7 +134,7 @@ func (o *verifyOptions) run(ctx context.Context) error {
 	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)
 }
 
-// readNow is the file of --now, or the live cluster as far as the snapshot goes.
+// readNow reads the file of --now, or takes a snapshot of the same part of the live cluster.
 func (o *verifyOptions) readNow(ctx context.Context, was *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 	if o.now != "" {
 		return readSnapshot(o.now)
@@ -149,6 +149,7 @@ func (o *verifyOptions) readNow(ctx context.Context, was *snapshot.Snapshot) (*s
 	return o.takeLive(ctx, of, &o.look, o.quiet)
 }
 
+// readSnapshot reads a snapshot from a file.
 func readSnapshot(path string) (*snapshot.Snapshot, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/report"
 )
 
-// canaryFlags are those of verify --canary.
+// canaryFlags are the flags of verify --canary.
 type canaryFlags struct {
 	on, allNamespaces, dryRun bool
 	selector, namespace       string
@@ -25,27 +25,29 @@ type canaryFlags struct {
 	flags                     *pflag.FlagSet
 }
 
-// canaryOnly are those that mean nothing without --canary.
+// canaryOnly lists the flags that need --canary.
 var canaryOnly = []string{"selector", "nad", "canary-namespace", "canary-timeout", "parallel", "per-node", "dry-run"}
 
+// add adds the flags.
 func (c *canaryFlags) add(flags *pflag.FlagSet) {
 	c.flags = flags
-	flags.BoolVar(&c.on, "canary", false, "run a pod for each network and node, and have them ping each other")
-	flags.BoolVarP(&c.allNamespaces, "all-namespaces", "A", false, "with --canary: try the networks of all namespaces; --against compares what the snapshot is of")
-	flags.StringVarP(&c.selector, "selector", "l", "", "with --canary: try only networks that have these labels")
-	flags.StringSliceVar(&c.nads, "nad", nil, "with --canary: try these NetworkAttachmentDefinitions, as [NAMESPACE/]NAME")
-	flags.StringVar(&c.namespace, "canary-namespace", "", "namespace of the canaries; each network's own unless given")
-	flags.DurationVar(&c.timeout, "canary-timeout", 2*time.Minute, "how long a canary may take until it is ready")
-	flags.IntVar(&c.parallel, "parallel", 20, "how many canaries there are at a time; those of one network are always there together")
-	flags.IntVar(&c.perNode, "per-node", 1, "how many canaries of a network run on a node")
-	flags.BoolVar(&c.dryRun, "dry-run", false, "say which canaries would be run, and how many addresses they take, and make none")
+	flags.BoolVar(&c.on, "canary", false, "run a pod for each network and node, and let them ping each other")
+	flags.BoolVarP(&c.allNamespaces, "all-namespaces", "A", false, "with --canary: test the networks of all namespaces; --against uses the snapshot's namespaces")
+	flags.StringVarP(&c.selector, "selector", "l", "", "with --canary: test only networks with these labels")
+	flags.StringSliceVar(&c.nads, "nad", nil, "with --canary: test these NetworkAttachmentDefinitions, as [NAMESPACE/]NAME")
+	flags.StringVar(&c.namespace, "canary-namespace", "", "namespace of the canaries (default each network's own)")
+	flags.DurationVar(&c.timeout, "canary-timeout", 2*time.Minute, "time limit until a canary is ready")
+	flags.IntVar(&c.parallel, "parallel", 20, "number of canaries at a time; those of one network always run together")
+	flags.IntVar(&c.perNode, "per-node", 1, "number of canaries of a network on each node")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "print the canaries and the number of addresses that they use, and run none")
 }
 
-// given reports whether one of the flags is set that are about canaries only.
-func (c *canaryFlags) given() bool {
+// set reports whether a flag that needs --canary is set.
+func (c *canaryFlags) set() bool {
 	return slices.ContainsFunc(canaryOnly, func(name string) bool { return c.flags.Changed(name) })
 }
 
+// check rejects invalid values.
 func (c *canaryFlags) check() error {
 	switch {
 	case c.timeout <= 0:
@@ -55,12 +57,12 @@ func (c *canaryFlags) check() error {
 	case c.perNode < 1:
 		return fmt.Errorf("--per-node is %d: it must be at least 1", c.perNode)
 	case len(c.nads) > 0 && (c.allNamespaces || c.selector != ""):
-		return errors.New("--nad names networks: leave out -A and -l")
+		return errors.New("--nad selects networks by name: leave out -A and -l")
 	}
 	return nil
 }
 
-// runCanaries tries networks, or says how it would.
+// runCanaries tests networks, or prints the plan with --dry-run.
 func (o *verifyOptions) runCanaries(ctx context.Context) error {
 	config, err := o.cluster.ToRESTConfig()
 	if err != nil {
@@ -86,7 +88,7 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 	switch {
 	case err == nil:
 		settings.Image = image
-	case !o.canary.dryRun: // for which no image is needed
+	case !o.canary.dryRun: // a dry run needs no image
 		return err
 	}
 	if driver != nil {
@@ -100,7 +102,7 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 		return report.WritePlan(o.Out, o.format, plan)
 	}
 	progress := newProgress(o.ErrOut, o.quiet)
-	progress.say("Trying %d networks by %d canaries", len(plan.Networks), plan.Pods)
+	progress.say("Testing %d networks by %d canaries", len(plan.Networks), plan.Pods)
 	runner := canaryrun.Runner{
 		Kube: cluster.Kube, Exec: canaryrun.NewExec(config, cluster.Kube), Parallel: o.canary.parallel, Poll: podPoll,
 		Progress: func(what string) { progress.say("%s", what) },

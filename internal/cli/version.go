@@ -12,14 +12,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// versions is what version says.
+// versions is the output of the command version.
 type versions struct {
 	Client string `json:"client"`
 	Commit string `json:"commit,omitempty"`
 	Go     string `json:"go"`
-	// Server is Kubernetes'; empty where none was asked.
+	// Server is the version of Kubernetes, or empty with --client.
 	Server string `json:"server,omitempty"`
-	// Schemas are the formats that this client writes.
+	// Schemas are the versions of the formats that this client writes.
 	Schemas map[string]string `json:"schemas"`
 }
 
@@ -28,29 +28,30 @@ func (a *app) version() *cobra.Command {
 	var format string
 	command := &cobra.Command{
 		Use:   "version",
-		Short: "Say the versions of the client, its formats and the cluster",
+		Short: "Print the versions of the client, its formats and the cluster",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := clientVersions()
 			if !clientOnly {
 				client, err := a.cluster.ToDiscoveryClient()
 				if err != nil {
-					return fmt.Errorf("asking the cluster: %w: --client asks none", err)
+					return fmt.Errorf("reading the cluster's version: %w: use --client without a cluster", err)
 				}
 				server, err := client.ServerVersion()
 				if err != nil {
-					return fmt.Errorf("asking the cluster: %w: --client asks none", err)
+					return fmt.Errorf("reading the cluster's version: %w: use --client without a cluster", err)
 				}
 				v.Server = server.GitVersion
 			}
 			return a.printVersions(v, format)
 		},
 	}
-	command.Flags().BoolVar(&clientOnly, "client", false, "ask no cluster")
-	command.Flags().StringVarP(&format, "output", "o", "", "json or yaml")
+	command.Flags().BoolVar(&clientOnly, "client", false, "print only the client's version")
+	command.Flags().StringVarP(&format, "output", "o", "", "output format: json, yaml (default text)")
 	return command
 }
 
+// clientVersions returns the versions of this client.
 func clientVersions() versions {
 	v := versions{Schemas: map[string]string{
 		"report": report.APIVersion, "claim": v1alpha1.GroupVersion.String(),
@@ -60,6 +61,7 @@ func clientVersions() versions {
 	return v
 }
 
+// printVersions prints versions in a format.
 func (a *app) printVersions(v versions, format string) error {
 	var text []byte
 	var err error

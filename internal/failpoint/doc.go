@@ -1,19 +1,21 @@
-// Package failpoint lets the fault suite end the driver at named places of its
-// own code, and switch off one of its guards to prove that the suite sees it.
+// Package failpoint lets the fault suite end the driver at named points of its code, and
+// switch off one of its guards to prove that the suite notices.
 //
-// In an ordinary build every function here is empty and inlined away. With the
-// build tag "failpoints" (`make faults`) they look at files below Dir, which
-// the suite writes on the node:
+//	doc.go  points and guards
+//	off.go  the functions of ordinary builds, which do nothing and are inlined away
+//	on.go   the functions of builds with the tag "failpoints" (make faults)
 //
-//	Dir/kill/<point>   the next to reach this point removes the file and dies as by SIGKILL
-//	Dir/off/<guard>    this guard is off for as long as the file is there
+// With the tag, the functions look for files below Dir, which the suite writes on the node:
+//
+//	Dir/kill/<point>   the next process at this point removes the file and dies as by SIGKILL
+//	Dir/off/<guard>    the guard is off while the file exists
 package failpoint
 
-// Dir is where the suite's orders are, a path in the host.
+// Dir is the directory of the suite's files, a path in the host.
 const Dir = "/var/lib/nadra-failpoints"
 
-// A Point is a place in the driver's code. There is one before and one after
-// every persistent write, every run of a plugin and every reply.
+// A Point is a place in the driver's code. There is one before and one after every write to
+// disk, every run of a plugin and every reply.
 type Point string
 
 // The points.
@@ -48,7 +50,7 @@ const (
 	AfterSandboxRemove    Point = "remove-sandbox-reply.after"
 )
 
-// Points are all of them, for the suite to draw from.
+// Points lists all points, for the suite to choose from.
 var Points = []Point{
 	BeforeRecordWrite, AfterRecordWrite, BeforeRecordDelete, AfterRecordDelete,
 	BeforeCDIWrite, AfterCDIWrite, BeforeCDIRemove, AfterCDIRemove,
@@ -59,17 +61,17 @@ var Points = []Point{
 	BeforeSandboxRemove, AfterSandboxRemove,
 }
 
-// A Guard is one of the things that keep a pod from running without its
-// network, or a node from leaking.
+// A Guard is a mechanism that keeps a pod from running without its network, or a node from
+// leaking resources.
 type Guard string
 
-// The guards (design D4) and the DEL of last resort (design D7).
+// The guards.
 const (
-	// Reference is Prepare's refusal of pods with a container that no claim
-	// brings the gate to.
+	// Reference is Prepare's refusal of pods with a container that references no claim
+	// with networks, and so has no gate.
 	Reference Guard = "reference"
-	// Gate is the OCI hook that claims bring by CDI.
+	// Gate is the OCI hook that containers get by CDI.
 	Gate Guard = "gate"
-	// UnprepareDEL is the DEL that Unprepare runs when one is owed.
+	// UnprepareDEL is the DEL that Unprepare runs for records that need one.
 	UnprepareDEL Guard = "unprepare-del"
 )

@@ -8,5 +8,5 @@ func Reach(Point) {}
 // Soon does nothing in this build.
 func Soon(Point) {}
 
-// Off is false in this build.
+// Off returns false in this build.
 func Off(Guard) bool { return false }

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// hostRoot is where the driver's container has the host, as in manifests/base.
+// hostRoot is the path of the host's root in the driver's container, as in manifests/base.
 const hostRoot = "/host"
 
-// replyTime is about how long a reply takes to be sent once its handler has
-// returned; nothing can be called after it.
+// replyTime is about the time from the end of a handler until its reply is sent. No code can
+// run after that.
 const replyTime = 2 * time.Millisecond
 
-// exitStatus is that of a process that was killed.
+// exitStatus is the status of a killed process.
 const exitStatus = 128 + 9
 
-// Reach ends the process when the suite has ordered so: at once, as SIGKILL
-// would, which the first process of a container cannot send to itself.
+// Reach ends the process if the suite has written the point's file. It ends at once, as by
+// SIGKILL, which the first process of a container cannot send to itself.
 func Reach(p Point) {
 	if os.Remove(filepath.Join(hostRoot, Dir, "kill", string(p))) == nil {
 		syscall.Exit(exitStatus)
 	}
 }
 
-// Soon is Reach for the moment after the caller's reply was sent.
+// Soon calls Reach after the caller's reply was sent.
 func Soon(p Point) {
 	time.AfterFunc(replyTime, func() { Reach(p) })
 }

@@ -1,5 +1,5 @@
-// Package jsontext says to authors of JSON where their text is wrong, and how
-// to mend what is commonly wrong.
+// Package jsontext finds the place of a syntax error in JSON and suggests a repair. The pure
+// packages that read JSON of people use it. jsontext.go is its only file.
 package jsontext
 
 import (
@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Offender is the index of the byte at which the text stops being JSON, the
-// text's length when it ends too early.
+// Offender returns the index of the byte at which the text stops being JSON. It is the text's
+// length if the text ends too early.
 func Offender(text []byte, err *json.SyntaxError) int {
 	if strings.HasPrefix(err.Error(), "unexpected end") {
 		return len(text)
@@ -18,7 +18,7 @@ func Offender(text []byte, err *json.SyntaxError) int {
 	return max(int(err.Offset)-1, 0)
 }
 
-// Position is the line and column of an index, both from 1; columns count
+// Position returns the line and column of an index. Both begin at 1; columns count
 // characters.
 func Position(text []byte, at int) (line, column int) {
 	before := text[:at]
@@ -26,8 +26,8 @@ func Position(text []byte, at int) (line, column int) {
 	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[start:])
 }
 
-// Hint is a sentence to append to the error, or nothing. It covers what authors
-// of public NetworkAttachmentDefinitions got wrong.
+// Hint returns a sentence to append to the error, or "". It covers the mistakes in public
+// NetworkAttachmentDefinitions.
 func Hint(text []byte, at int, err *json.SyntaxError) string {
 	if at == len(text) {
 		return ": is a closing bracket or quote missing?"

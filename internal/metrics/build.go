@@ -8,11 +8,11 @@ import (
 	"github.com/nadra-dev/nadra/internal/version"
 )
 
-// buildInfo is always 1; what it says is in its labels.
+// buildInfo returns a gauge that is always 1 and has the facts in its labels.
 func buildInfo() prometheus.Collector {
 	info := version.Get()
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "nadra_build_info", Help: "The program that runs.",
+		Name: "nadra_build_info", Help: "The version of the running program, in labels.",
 		ConstLabels: prometheus.Labels{
 			"version": info.Version, "revision": cmp.Or(info.Commit, "unknown"), "go_version": cmp.Or(info.Go, "unknown"),
 		},

@@ -1,17 +1,21 @@
-// Package metrics has all that nadra tells Prometheus: Node for the driver on a
-// node, Controller for the webhooks and what counts the migration. Names,
-// labels and their values are here and in docs/operations.md, and a test keeps
-// the two the same.
+// Package metrics defines nadra's Prometheus metrics: Node for the driver on a node,
+// Controller for the webhooks and the progress of the migration. docs/operations.md lists
+// the same names, labels and values, which a test checks.
 //
-// Two kinds of series, by what they cost. Events are counted where they happen,
-// by methods of Node: a pod's networks wait for them, and so labels are resolved
-// once. What is so at a moment is a State, which is asked for when somebody
-// scrapes.
+//	node.go        the driver's metrics and their registry
+//	events.go      counting events of the driver
+//	network.go     counting ADDs and DELs of networks, and plugins
+//	state.go       the driver's state at the time of a scrape
+//	controller.go  the controller's metrics
+//	build.go       the version of the program
 //
-// No label has a pod or a claim. What a network is attached by has the names of
-// the NAD, in counters only; they are those that this node has attached, and go
-// when the NAD goes. Histograms have the type of the plugin instead.
+// There are two kinds of series. Methods of Node count events where they happen: because a
+// pod's networks wait for them, they resolve labels once. A scrape reads the rest as a State.
 //
-// There is no registry of the package's own making that is global: the driver
-// has one, the controller is given that of controller-runtime.
+// No label names a pod or a claim. Only counters name a NAD: one that this node has attached
+// and that exists. Histograms have the plugin's type instead. Label values are fixed lists,
+// and never a message.
+//
+// The package has no global registry: the driver has its own, and the controller uses that of
+// controller-runtime.
 package metrics

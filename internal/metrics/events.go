@@ -2,7 +2,7 @@ package metrics
 
 import "time"
 
-// The hooks, by NRI's names of their events.
+// Values of the label event: NRI's names of the events with hooks.
 const (
 	Synchronize      = "Synchronize"
 	RunPodSandbox    = "RunPodSandbox"
@@ -11,12 +11,12 @@ const (
 	RemovePodSandbox = "RemovePodSandbox"
 )
 
-// Events are all of them.
+// Events returns the events with hooks.
 func Events() []string {
 	return []string{Synchronize, RunPodSandbox, CreateContainer, StopPodSandbox, RemovePodSandbox}
 }
 
-// Hooked measures a hook that the runtime would have waited for up to limit.
+// Hooked measures a hook, which the runtime waits for until limit.
 func (n *Node) Hooked(event string, took, limit time.Duration) {
 	if n == nil {
 		return
@@ -32,22 +32,23 @@ func (n *Node) Connected() {
 	}
 }
 
-// PodAttached measures the attaching of a sandbox, which has come to its end.
+// PodAttached measures a sandbox whose networks were attached.
 func (n *Node) PodAttached(took time.Duration) { n.podEnded(success, took) }
 
-// PodFailed is for one whose networks could not be attached.
+// PodFailed measures a sandbox whose networks could not be attached.
 func (n *Node) PodFailed(took time.Duration) { n.podEnded(failure, took) }
 
-// PodWithdrawn is for one that was not wanted any more.
-func (n *Node) PodWithdrawn(took time.Duration) { n.podEnded(withdrawn, took) }
+// PodCancelled measures a sandbox whose attach was cancelled.
+func (n *Node) PodCancelled(took time.Duration) { n.podEnded(cancelled, took) }
 
+// podEnded measures the attach of a sandbox.
 func (n *Node) podEnded(result string, took time.Duration) {
 	if n != nil {
 		n.podTook.WithLabelValues(result).Observe(took.Seconds())
 	}
 }
 
-// Prepared counts the claims of one call of the kubelet.
+// Prepared counts the claims of one NodePrepareResources call.
 func (n *Node) Prepared(claims, failed int, took time.Duration) {
 	if n == nil {
 		return
@@ -57,7 +58,7 @@ func (n *Node) Prepared(claims, failed int, took time.Duration) {
 	n.prepareTook.Observe(took.Seconds())
 }
 
-// Unprepared counts the claims of one call of the kubelet.
+// Unprepared counts the claims of one NodeUnprepareResources call.
 func (n *Node) Unprepared(claims, failed int, took time.Duration) {
 	if n == nil {
 		return
@@ -67,20 +68,19 @@ func (n *Node) Unprepared(claims, failed int, took time.Duration) {
 	n.unprepareTook.Observe(took.Seconds())
 }
 
-// Outcome is what becomes of a container at the gate, as the driver sees it.
+// Outcome is the gate's decision on a container, from the driver's point of view.
 type Outcome string
 
-// The outcomes. A container that is held is counted again when its pod's
-// networks come (Released) or do not (Refused); one whose pod goes away
-// meanwhile is not.
+// The outcomes. A held container is counted again when its pod's networks are attached
+// (Released) or have failed (Refused), but not if its pod is deleted meanwhile.
 const (
-	// Passed had all networks when it was created.
+	// Passed is for a container whose pod had all networks when it was created.
 	Passed Outcome = "passed"
-	// Held was created while its pod was being attached: the gate waits.
+	// Held is for a container that was created during its pod's attach: the gate waits.
 	Held Outcome = "held"
-	// Released was held, and its pod is attached.
+	// Released is for a held container whose pod is attached.
 	Released Outcome = "released"
-	// Refused lacks a network that could not be attached.
+	// Refused is for a container without a network that could not be attached.
 	Refused Outcome = "refused"
 )
 
@@ -91,21 +91,21 @@ func (n *Node) Gate(o Outcome, containers int) {
 	}
 }
 
-// NetworkStatusLate counts a pod whose containers wait for its network-status.
+// NetworkStatusLate counts a pod whose containers wait long for its network-status.
 func (n *Node) NetworkStatusLate() {
 	if n != nil {
 		n.statusLate.Inc()
 	}
 }
 
-// UnclaimedRefused counts a sandbox of a pod without a claim.
+// UnclaimedRefused counts a refused sandbox of a pod without a claim.
 func (n *Node) UnclaimedRefused() {
 	if n != nil {
 		n.unclaimed.Inc()
 	}
 }
 
-// PublishFailed counts an attempt to publish slices that failed.
+// PublishFailed counts a failed attempt to publish slices.
 func (n *Node) PublishFailed() {
 	if n != nil {
 		n.publishFails.Inc()

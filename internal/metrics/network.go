@@ -9,8 +9,7 @@ import (
 
 type networkKey struct{ namespace, name string }
 
-// Network has the meters of one network on this node. A nil *Network measures
-// nothing.
+// Network is the metrics of one network on this node. A nil *Network measures nothing.
 type Network struct {
 	cniType                 string
 	added, notAdded, notYet prometheus.Counter
@@ -18,9 +17,8 @@ type Network struct {
 	addTook, delTook        prometheus.Observer
 }
 
-// Network returns the meters of the network of a NAD, which it makes when they
-// are asked for the first time. conflist is its configuration: the type of the
-// chain's first plugin is a label.
+// Network returns the metrics of a NAD's network and creates them at the first call. The type
+// of the first plugin in conflist is a label.
 func (n *Node) Network(namespace, name string, conflist []byte) *Network {
 	if n == nil {
 		return nil
@@ -35,6 +33,7 @@ func (n *Node) Network(namespace, name string, conflist []byte) *Network {
 	return n.newNetwork(key, cniType(conflist))
 }
 
+// newNetwork creates the metrics of a network, unless another goroutine has.
 func (n *Node) newNetwork(key networkKey, cniType string) *Network {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -54,8 +53,7 @@ func (n *Node) newNetwork(key networkKey, cniType string) *Network {
 	return m
 }
 
-// Added counts an attempt to attach. passing says of an error that the same is
-// tried again.
+// Added counts an ADD. passing is true if the ADD is retried after the error.
 func (m *Network) Added(took time.Duration, err error, passing bool) {
 	switch {
 	case m == nil:
@@ -69,7 +67,7 @@ func (m *Network) Added(took time.Duration, err error, passing bool) {
 	}
 }
 
-// Deleted counts an attempt to detach.
+// Deleted counts a DEL.
 func (m *Network) Deleted(took time.Duration, err error) {
 	switch {
 	case m == nil:
@@ -81,18 +79,17 @@ func (m *Network) Deleted(took time.Duration, err error) {
 	}
 }
 
-// Keep drops the counters of networks that are no more, or have come to be of
-// another type. known tells of one whether it is still there, and its type;
-// an empty type is any.
-func (n *Node) Keep(known func(namespace, name string) (cniType string, there bool)) {
+// Keep removes the counters of networks that no longer exist, or whose type has changed.
+// known reports whether a network exists, and its type, or "" if the type is not known.
+func (n *Node) Keep(known func(namespace, name string) (cniType string, exists bool)) {
 	if n == nil {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for key, m := range n.networks {
-		now, there := known(key.namespace, key.name)
-		if there && (now == "" || now == m.cniType) {
+		now, exists := known(key.namespace, key.name)
+		if exists && (now == "" || now == m.cniType) {
 			continue
 		}
 		delete(n.networks, key)
@@ -102,8 +99,7 @@ func (n *Node) Keep(known func(namespace, name string) (cniType string, there bo
 	}
 }
 
-// cniType is the type of a configuration's first plugin; "unknown" where it has
-// none that can be read.
+// cniType returns the type of a configuration's first plugin, or "unknown" if there is none.
 func cniType(conflist []byte) string {
 	var list struct {
 		Type    string
@@ -122,7 +118,7 @@ func cniType(conflist []byte) string {
 
 type execKey struct{ plugin, verb string }
 
-// Executed measures one process of a plugin. verb is CNI's.
+// Executed measures one process of a plugin. verb is the CNI verb.
 func (n *Node) Executed(plugin, verb string, took time.Duration) {
 	if n == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// series are those of a metric, as the values of their labels.
+// series returns the series of a metric, each as its label values.
 func series(t *testing.T, from prometheus.Gatherer, name string) []string {
 	t.Helper()
 	families, err := from.Gather()
@@ -42,7 +42,7 @@ func same(t *testing.T, what string, want, got any) {
 	}
 }
 
-// The driver need not ask whether it is measured.
+// A nil *Node measures nothing, so that the driver needs no checks.
 func TestNilMeasuresNothing(t *testing.T) {
 	var n *Node
 	n.Network("a", "b", nil).Added(time.Second, nil, false)
@@ -53,7 +53,7 @@ func TestNilMeasuresNothing(t *testing.T) {
 	n.Connected()
 	n.PodAttached(time.Second)
 	n.PodFailed(time.Second)
-	n.PodWithdrawn(time.Second)
+	n.PodCancelled(time.Second)
 	n.Prepared(1, 0, time.Second)
 	n.Unprepared(1, 0, time.Second)
 	n.Gate(Held, 1)
@@ -62,14 +62,13 @@ func TestNilMeasuresNothing(t *testing.T) {
 	n.Watch(func() State { return State{} })
 }
 
-// A network has all of its series from its first event on, and none when it is
-// gone.
+// A network has all of its series from its first event on, and none when it no longer exists.
 func TestNetworks(t *testing.T) {
 	n := NewNode()
 	conf := []byte(`{"plugins": [{"type": "macvlan"}, {"type": "tuning"}]}`)
 	blue := n.Network("a", "blue", conf)
 	if n.Network("a", "blue", nil) != blue {
-		t.Error("it is made twice")
+		t.Error("the metrics are created twice")
 	}
 	n.Network("b", "blue", []byte(`{"type": "ipvlan"}`)).Added(time.Second, nil, false)
 	n.Network("a", "red", []byte(`{`)).Deleted(time.Second, nil)
@@ -81,32 +80,32 @@ func TestNetworks(t *testing.T) {
 	n.Keep(func(namespace, name string) (string, bool) {
 		return map[string]string{"a": "macvlan", "b": "macvlan"}[namespace], name == "blue"
 	})
-	same(t, "attaching what there still is, and of the same type", []string{
+	same(t, "attaching networks that exist with the same type", []string{
 		"macvlan,blue,a,error", "macvlan,blue,a,success", "macvlan,blue,a,transient",
 	}, series(t, n.Gather(), "nadra_attach_total"))
 	same(t, "detaching", []string{"macvlan,blue,a,error", "macvlan,blue,a,success"}, series(t, n.Gather(), "nadra_detach_total"))
 	if n.Network("a", "blue", conf) != blue {
-		t.Error("one that stays is made anew")
+		t.Error("the metrics of a network that stays are recreated")
 	}
-	n.Keep(func(string, string) (string, bool) { return "", true }) // a NAD that cannot be read has no type
+	n.Keep(func(string, string) (string, bool) { return "", true }) // an unreadable NAD has no type
 	same(t, "with a broken NAD", 3, len(series(t, n.Gather(), "nadra_attach_total")))
 }
 
-// What can be had without an event is there from the start.
+// Series with fixed label values exist from the start.
 func TestSeriesBeginAtZero(t *testing.T) {
 	n := NewNode()
 	for name, want := range map[string][]string{
 		"nadra_gate_containers_total":       {"held", "passed", "refused", "released"},
 		"nadra_prepare_total":               {"error", "success"},
 		"nadra_nri_hook_duration_seconds":   {"CreateContainer", "RemovePodSandbox", "RunPodSandbox", "StopPodSandbox", "Synchronize"},
-		"nadra_pod_attach_duration_seconds": {"error", "success", "withdrawn"},
+		"nadra_pod_attach_duration_seconds": {"cancelled", "error", "success"},
 	} {
 		same(t, name, want, series(t, n.Gather(), name))
 	}
 }
 
-// A controller has one registry for all managers of its process, and does not
-// tell of what it does not know yet.
+// All managers of a controller's process share one registry, and a value that is not known
+// has no series.
 func TestController(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	first, err := NewController(registry)
@@ -126,6 +125,6 @@ func TestController(t *testing.T) {
 	other := prometheus.NewRegistry()
 	other.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "nadra_migration_pods", Help: "other"}))
 	if _, err := NewController(other); err == nil || !strings.Contains(err.Error(), "registering metrics") {
-		t.Errorf("a name that is taken: %v", err)
+		t.Errorf("a name that is in use: %v", err)
 	}
 }

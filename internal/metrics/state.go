@@ -6,60 +6,61 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// State is how things are on a node at the moment of a scrape. Its maps have
-// their zeros, too: what is not there cannot be told from what is not known.
+// State is the state of the driver at the time of a scrape. Its maps include zeros, because a
+// missing series looks like an unknown value.
 type State struct {
-	// Connected says that the container runtime's NRI is connected and
-	// synchronised, Registered that the kubelet knows the driver, and Owned that
-	// the node's networks are nadra's.
+	// Connected is true if the container runtime's NRI is connected and synchronised,
+	// Registered if the kubelet has registered the driver, and Owned if nadra owns the
+	// node.
 	Connected, Registered, Owned bool
-	// RequestTimeout is the runtime's limit for a hook; zero while it is not
-	// known.
+	// RequestTimeout is the runtime's limit for a hook, or zero while it is not known.
 	RequestTimeout time.Duration
-	// Unpublished is for how long the API server has not had what the node
-	// offers; zero when it has.
+	// Unpublished is the time for which the API server has lacked the node's current
+	// ResourceSlices, or zero if it has them.
 	Unpublished time.Duration
 	// Ready has the checks of /readyz.
 	Ready map[string]bool
-	// Blocked are the pods whose containers wait for networks, by PodState.
+	// Blocked counts pods whose containers wait for networks, by the attach's state.
 	Blocked map[string]int
-	// Attachments are the records, by phase.
+	// Attachments counts records by phase.
 	Attachments map[string]int
-	// Devices are networks and functions of hardware.
+	// Devices counts networks and functions of hardware.
 	Devices map[Device]int
-	// Orphans are what is left over and not cleared yet, by kind.
+	// Orphans counts what deleted pods have left, by kind.
 	Orphans map[string]int
-	// Queues are what waits or is being done.
+	// Queues are queues of operations, by name.
 	Queues map[string]Queue
-	// Writes are files of the state that were written, and Waited those of them
-	// that somebody waited for until they were on disk.
+	// Writes is the number of written files of the driver's state, and Waited the number
+	// of those that a caller waited for until they were on disk.
 	Writes, Waited uint64
 }
 
-// Device is a group of devices: the last part of their DRA pool's name, and
-// what is to be said of them.
+// Device is a group of devices: the last part of their DRA pool's name, and their state.
 type Device struct{ Pool, State string }
 
-// Queue is work that was asked for and is not done.
+// DeviceUnhealthy is the state of networks whose plugins answer STATUS with an error.
+const DeviceUnhealthy = "unhealthy"
+
+// Queue is a queue of operations that wait or run.
 type Queue struct {
 	Length int
-	// Oldest is for how long the oldest of it has been there.
+	// Oldest is the time for which the oldest operation has been in the queue.
 	Oldest time.Duration
-	// Stuck counts work that has outlived its own limit.
+	// Stuck is the number of operations that have exceeded their own limit.
 	Stuck int
 }
 
-// Watch has every scrape ask for the state. It is called once at most.
+// Watch makes every scrape call state. It may be called once.
 func (n *Node) Watch(state func() State) {
 	if n != nil {
 		n.registry.MustRegister(&watched{state: state})
 	}
 }
 
-// watched collects a State.
+// watched is the collector of a State.
 type watched struct{ state func() State }
 
-// emit tells one value, with those of its labels.
+// emit adds one value with its label values.
 type emit func(value float64, labels ...string)
 
 // reading is one metric of a State.
@@ -69,20 +70,21 @@ type reading struct {
 	read func(State, emit)
 }
 
+// gauge returns a gauge of a State.
 func gauge(name, help string, read func(State, emit), labels ...string) reading {
 	return reading{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue, read}
 }
 
-// one reads a single value.
+// one returns a function that emits a single value.
 func one(value func(State) float64) func(State, emit) {
-	return func(s State, tell emit) { tell(value(s)) }
+	return func(s State, add emit) { add(value(s)) }
 }
 
-// each reads a value for each key.
+// each returns a function that emits a value for each key.
 func each(values func(State) map[string]int) func(State, emit) {
-	return func(s State, tell emit) {
+	return func(s State, add emit) {
 		for key, value := range values(s) {
-			tell(float64(value), key)
+			add(float64(value), key)
 		}
 	}
 }
@@ -94,64 +96,64 @@ var readings = []reading{
 		one(func(s State) float64 { return s.RequestTimeout.Seconds() })),
 	gauge("nadra_kubelet_registered", "Whether the kubelet has registered the driver.",
 		one(func(s State) float64 { return truth(s.Registered) })),
-	gauge("nadra_node_owned", "Whether the node's networks are nadra's.",
+	gauge("nadra_node_owned", "Whether nadra owns the node.",
 		one(func(s State) float64 { return truth(s.Owned) })),
-	gauge("nadra_ready", "The checks of /readyz: 1 for one that passes.",
-		func(s State, tell emit) {
+	gauge("nadra_ready", "The checks of /readyz: 1 if the check passes.",
+		func(s State, add emit) {
 			for check, ok := range s.Ready {
-				tell(truth(ok), check)
+				add(truth(ok), check)
 			}
 		}, "check"),
-	gauge("nadra_blocked_pods", "Pods whose containers are kept waiting for networks.",
+	gauge("nadra_blocked_pods", "Pods whose containers wait for networks, by the state of the attach.",
 		each(func(s State) map[string]int { return s.Blocked }), "state"),
-	gauge("nadra_attachments", "Attachments that claims are prepared for, by how far they have come.",
+	gauge("nadra_attachments", "Attachments of prepared claims, by phase.",
 		each(func(s State) map[string]int { return s.Attachments }), "phase"),
-	gauge("nadra_devices", "Networks (pool networks) and functions of resource pools on the node, by whether they are offered.",
-		func(s State, tell emit) {
+	gauge("nadra_devices", "Networks (pool networks) and functions of resource pools on the node, by state.",
+		func(s State, add emit) {
 			for d, n := range s.Devices {
-				tell(float64(n), d.Pool, d.State)
+				add(float64(n), d.Pool, d.State)
 			}
 		}, "pool", "state"),
-	gauge("nadra_orphans", "What pods that are gone have left, and that is not cleared yet.",
+	gauge("nadra_orphans", "Leftovers of deleted pods that are not cleared yet, by kind.",
 		each(func(s State) map[string]int { return s.Orphans }), "kind"),
-	gauge("nadra_queue_length", "Operations that were asked for and are not done.",
-		func(s State, tell emit) {
+	gauge("nadra_queue_length", "Operations in a queue that wait or run.",
+		func(s State, add emit) {
 			for name, q := range s.Queues {
-				tell(float64(q.Length), name)
+				add(float64(q.Length), name)
 			}
 		}, "queue"),
-	gauge("nadra_queue_oldest_seconds", "For how long the oldest operation of a queue has been in it; 0 when there is none.",
-		func(s State, tell emit) {
+	gauge("nadra_queue_oldest_seconds", "Time for which the oldest operation has been in a queue; 0 if the queue is empty.",
+		func(s State, add emit) {
 			for name, q := range s.Queues {
-				tell(q.Oldest.Seconds(), name)
+				add(q.Oldest.Seconds(), name)
 			}
 		}, "queue"),
-	gauge("nadra_queue_stuck", "Operations of a queue that have outlived their own limit.",
-		func(s State, tell emit) {
+	gauge("nadra_queue_stuck", "Operations in a queue that have exceeded their own limit.",
+		func(s State, add emit) {
 			for name, q := range s.Queues {
-				tell(float64(q.Stuck), name)
+				add(float64(q.Stuck), name)
 			}
 		}, "queue"),
-	gauge("nadra_slices_unpublished_seconds", "For how long the API server has not had the ResourceSlices that the node wants; 0 when it has.",
+	gauge("nadra_slices_unpublished_seconds", "Time for which the API server has lacked the node's current ResourceSlices; 0 if it has them.",
 		one(func(s State) float64 { return s.Unpublished.Seconds() })),
 	{
-		desc: prometheus.NewDesc("nadra_checkpoint_writes_total", "Files of the driver's state that were written.", []string{"waited"}, nil),
+		desc: prometheus.NewDesc("nadra_checkpoint_writes_total", "Written files of the driver's state, by whether a caller waited until the file was on disk.", []string{"waited"}, nil),
 		kind: prometheus.CounterValue,
-		read: func(s State, tell emit) {
-			tell(float64(s.Waited), "true")
-			tell(float64(s.Writes-s.Waited), "false")
+		read: func(s State, add emit) {
+			add(float64(s.Waited), "true")
+			add(float64(s.Writes-s.Waited), "false")
 		},
 	},
 }
 
-// Describe tells what there may be.
+// Describe implements prometheus.Collector.
 func (*watched) Describe(to chan<- *prometheus.Desc) {
 	for _, r := range readings {
 		to <- r.desc
 	}
 }
 
-// Collect asks once and tells all.
+// Collect reads the state once and emits all of it.
 func (w *watched) Collect(to chan<- prometheus.Metric) {
 	s := w.state()
 	for _, r := range readings {
@@ -161,8 +163,9 @@ func (w *watched) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func truth(is bool) float64 {
-	if is {
+// truth returns 1 for true and 0 for false.
+func truth(value bool) float64 {
+	if value {
 		return 1
 	}
 	return 0

@@ -1,6 +1,5 @@
-// Package version says which nadra runs. A release is told by the linker, as
-// build/release does; what somebody has built otherwise knows only what the Go
-// command notes.
+// Package version identifies the running build of nadra. build/release sets version and
+// commit by the linker; any other build only has what the Go command records.
 package version
 
 import "runtime/debug"
@@ -8,17 +7,17 @@ import "runtime/debug"
 // release and commit are set by the linker's -X.
 var release, commit string
 
-// Info is what is known of a build; what is not is empty, but the version.
+// Info describes a build. Commit and Go are empty if they are not known.
 type Info struct {
-	// Version is a release's, e.g. v0.1.0, or the Go command's word for it.
+	// Version is a release, for example v0.1.0, or the Go command's version of the module.
 	Version string
-	// Commit is that of Git.
+	// Commit is the Git commit.
 	Commit string
 	// Go is the version of the compiler.
 	Go string
 }
 
-// Get returns what is known of this program.
+// Get returns the description of this program's build.
 func Get() Info {
 	out := Info{Version: "(devel)"}
 	if build, ok := debug.ReadBuildInfo(); ok {

@@ -13,13 +13,14 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// durability tells when a change must be on disk.
+// durability is when a change must be on disk.
 type durability bool
 
 const (
-	onDisk durability = false // before the caller goes on
+	onDisk durability = false // before the call returns
 	soon   durability = true  // in the background
 )
 
@@ -109,7 +110,7 @@ func (f *claimFiles) remove(uid string) error {
 	failpoint.Reach(failpoint.BeforeRecordDelete)
 	f.dropSynced(uid) // first, so that a crash leaves the latest version
 	if err := atomicfile.Remove(f.path(uid)); err != nil {
-		return fmt.Errorf("forgetting claim %s: %w", uid, err)
+		return reason.Errorf(reason.StateNotWritten, "forgetting claim %s: %w", uid, err)
 	}
 	failpoint.Reach(failpoint.AfterRecordDelete)
 	return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// What a power cut may leave of a change that nobody waited for.
+// A power cut may leave a change torn that was not synced before the call returned.
 func TestPowerCutAfterAChangeThatIsNotSynced(t *testing.T) {
 	whole := func(latest []byte) []byte { return latest }
 	for name, tt := range map[string]struct {
@@ -41,7 +41,7 @@ func TestPowerCutAfterAChangeThatIsNotSynced(t *testing.T) {
 			for range 2 { // also a start that is cut off
 				r := open(t, cut).ForClaim("a-uid")
 				if len(r) != 1 || r[0].Phase != tt.want || !r[0].NeedsDEL() {
-					t.Errorf("records %+v, want one that is %s and owes a DEL", r, tt.want)
+					t.Errorf("records %+v, want one that is %s and needs a DEL", r, tt.want)
 				}
 			}
 			wantFiles(t, cut, "a-uid.json")

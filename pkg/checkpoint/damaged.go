@@ -17,7 +17,7 @@ type Damaged struct {
 	Path string
 	// Name is the file's former name without extension: the UID of a claim.
 	Name string
-	// Err tells why the file could not be read.
+	// Err is why the file could not be read.
 	Err error
 }
 
@@ -60,7 +60,7 @@ func (f damagedFiles) moveAway(path, name string, why error) Damaged {
 	return Damaged{Path: target, Name: name, Err: why}
 }
 
-// count returns the number of files that nobody has removed yet.
+// count returns the number of files that have not been removed yet.
 func (f damagedFiles) count() int {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {

@@ -20,7 +20,7 @@
 //
 // Every file is replaced whole (internal/atomicfile). A change that may be lost in a
 // power cut is synced in the background (claimfiles.go). A damaged file costs one claim:
-// it is moved away and reported, and everything else goes on.
+// it is moved away and reported, and everything else is loaded.
 //
 // # Phases
 //
@@ -36,4 +36,6 @@
 // failure is not a phase: it is an error to the caller, a condition of the claim, and a
 // refusal for the gate (MarkRefused). A DEL that keeps failing becomes a pending DEL, so
 // that neither the pod's deletion nor its next sandbox waits for it.
+//
+// Errors of writing have the code StateNotWritten (pkg/api/reason).
 package checkpoint

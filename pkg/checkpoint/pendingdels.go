@@ -14,6 +14,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // PendingDEL is a CNI DEL that has failed for so long that the pod no longer waits for
@@ -63,10 +64,10 @@ func (p *pendingDELs) add(del PendingDEL) error {
 	}
 	failpoint.Reach(failpoint.BeforeRecordWrite)
 	if err := atomicfile.Write(p.path(del), data, fileMode); err != nil {
-		return fmt.Errorf("writing the pending DEL of %s: %w", del.Record.Key(), err)
+		return reason.Errorf(reason.StateNotWritten, "writing the pending DEL of %s: %w", del.Record.Key(), err)
 	}
 	if err := atomicfile.SyncDir(p.dir); err != nil {
-		return fmt.Errorf("writing the pending DEL of %s: %w", del.Record.Key(), err)
+		return reason.Errorf(reason.StateNotWritten, "writing the pending DEL of %s: %w", del.Record.Key(), err)
 	}
 	failpoint.Reach(failpoint.AfterRecordWrite)
 	p.mu.Lock()
@@ -79,7 +80,7 @@ func (p *pendingDELs) add(del PendingDEL) error {
 func (p *pendingDELs) remove(del PendingDEL) error {
 	failpoint.Reach(failpoint.BeforeRecordDelete)
 	if err := atomicfile.Remove(p.path(del)); err != nil {
-		return fmt.Errorf("forgetting the pending DEL of %s: %w", del.Record.Key(), err)
+		return reason.Errorf(reason.StateNotWritten, "forgetting the pending DEL of %s: %w", del.Record.Key(), err)
 	}
 	failpoint.Reach(failpoint.AfterRecordDelete)
 	p.mu.Lock()

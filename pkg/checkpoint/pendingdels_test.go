@@ -68,7 +68,7 @@ func TestDamagedPendingDEL(t *testing.T) {
 	}
 }
 
-// The gate is told at once, until the next attempt.
+// The gate refuses at once, until the next attempt.
 func TestRefusal(t *testing.T) {
 	s := open(t, t.TempDir())
 	put(t, s, prepared("a", "web", "net1", 0))

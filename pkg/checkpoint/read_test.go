@@ -9,8 +9,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Reading tells of records beside files that cannot be read, and moves none of
-// them away.
+// Read returns the records besides files that cannot be read, and moves none of these away.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	if records, dels, err := Read(filepath.Join(dir, "absent")); err != nil || len(records)+len(dels) > 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -62,7 +63,7 @@ func Open(dir, bootID string) (*Store, []Damaged, error) {
 	}
 	for _, d := range []string{claimsDir(dir), pendingDir(dir), damagedDir(dir)} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, nil, fmt.Errorf("making the state directory: %w", err)
+			return nil, nil, reason.Errorf(reason.StateNotWritten, "making the state directory: %w", err)
 		}
 	}
 	if err := s.files.restore(); err != nil {
@@ -126,7 +127,7 @@ func (s *Store) Put(prepared []attachment.Prepared) error {
 	if err := s.replace(uid, records, onDisk); err != nil {
 		return err
 	}
-	return atomicfile.SyncDir(claimsDir(s.dir))
+	return s.syncDir(uid)
 }
 
 // DeleteClaim forgets one claim. The caller makes sure that no record of it needs a DEL.
@@ -142,7 +143,15 @@ func (s *Store) DeleteClaim(uid string) error {
 	s.mu.Lock()
 	s.set(uid, nil)
 	s.mu.Unlock()
-	return atomicfile.SyncDir(claimsDir(s.dir))
+	return s.syncDir(uid)
+}
+
+// syncDir makes the name of a claim's new or removed file survive a power cut.
+func (s *Store) syncDir(uid string) error {
+	if err := atomicfile.SyncDir(claimsDir(s.dir)); err != nil {
+		return reason.Errorf(reason.StateNotWritten, "syncing the directory of claim %s: %w", uid, err)
+	}
+	return nil
 }
 
 // ForClaim returns the records of one claim in the order of its requests.
@@ -226,7 +235,7 @@ func (s *Store) replace(uid string, records []Record, when durability) error {
 	}
 	failpoint.Reach(failpoint.BeforeRecordWrite)
 	if err := s.files.write(uid, data, when); err != nil {
-		return fmt.Errorf("writing the records of claim %s: %w", uid, err)
+		return reason.Errorf(reason.StateNotWritten, "writing the records of claim %s: %w", uid, err)
 	}
 	failpoint.Reach(failpoint.AfterRecordWrite)
 	s.mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -182,8 +183,12 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	if err := os.Rename(claims, claims+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.MarkAttaching([]checkpoint.Key{k}, sandbox); err == nil {
-		t.Fatal("no error from a directory that is gone")
+	for operation, err := range map[string]error{
+		"Put": s.Put([]attachment.Prepared{prepared("b", "web", "net1", 0)}), "MarkAttaching": s.MarkAttaching([]checkpoint.Key{k}, sandbox),
+	} {
+		if reason.Of(err) != reason.StateNotWritten || !strings.HasPrefix(err.Error(), "[StateNotWritten] writing the records of claim ") {
+			t.Errorf("%s without a directory: %v", operation, err)
+		}
 	}
 	if r := s.ForClaim("a-uid")[0]; r.Phase != checkpoint.Prepared {
 		t.Errorf("in memory: phase %s", r.Phase)
@@ -287,8 +292,8 @@ func TestFormatV1(t *testing.T) {
 	}
 }
 
-// A status that was stored says nothing about what was attached since: the gate
-// opens for what network-status lists, and for nothing else.
+// A stored status covers only the attachments that network-status lists, and not later ones:
+// the gate opens only for the former.
 func TestStatusStored(t *testing.T) {
 	result := func(address string) json.RawMessage { return json.RawMessage(`{"ips":"` + address + `"}`) }
 	stored := func(s *checkpoint.Store) (out []bool) {
@@ -333,8 +338,8 @@ func TestStatusStored(t *testing.T) {
 	}
 }
 
-// What network-status lists is not taken down by somebody who has read before that
-// it does not: the gate may have let containers start.
+// An attachment that network-status lists meanwhile is not deleted by a caller that read it
+// before: the gate may have let containers start.
 func TestListedIsNotTakenDown(t *testing.T) {
 	s := open(t, t.TempDir())
 	keys := slices.Concat(put(t, s, prepared("a", "web", "net1", 0)), put(t, s, prepared("b", "web", "net2", 1)))

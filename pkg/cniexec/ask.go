@@ -12,19 +12,20 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Status asks the plugins of a conflist, in order, whether they could serve an
-// ADD now (CNI specification 1.1.0, § "STATUS"), and returns the first that
-// says no: its name and, in a *types.Error, its own words. It is nothing for a
-// conflist of an earlier version, and a plugin that does not know the verb.
+// Status asks the plugins of a conflist, in order, whether they could serve an ADD now
+// (CNI specification 1.1.0, § "STATUS"). It returns the error of the first plugin that
+// could not: with the plugin's name and, in a *types.Error, its message. It asks nothing
+// if the conflist has an earlier version, and skips plugins without this verb.
 //
-// It concerns no sandbox and changes nothing, and so does not hold GC back.
+// Status concerns no sandbox and changes nothing, so it does not hold GC back.
 func (r *Runner) Status(ctx context.Context, conflist json.RawMessage) error {
 	list, err := libcni.NetworkConfFromBytes(conflist)
 	if err != nil {
-		return fmt.Errorf("reading the conflist: %w", err)
+		return invalidConflist(err)
 	}
 	if known, err := speaks(list, "1.1.0"); err != nil || !known {
 		return err
@@ -32,21 +33,21 @@ func (r *Runner) Status(ctx context.Context, conflist json.RawMessage) error {
 	return r.asking(&optional{hostExec: r.exec, verb: "STATUS"}).GetStatusNetworkList(ctx, list)
 }
 
-// Check asks the plugins of the chain whether an attachment is still as ADD has
-// made it (§ "CHECK"), and returns the error of the first that says no, as Status
-// does. It changes nothing. It asks nothing where HasCheck reports false, and
-// passes over plugins that implement no CHECK, or whose IPAM plugin implements
-// none (whereabouts 0.8, for example); unchecked has their names.
+// Check asks the plugins of the chain whether an attachment is still as ADD made it
+// (§ "CHECK"), and returns the error of the first plugin that finds a difference, as
+// Status does. It changes nothing. It asks nothing if HasCheck reports false, and skips
+// plugins that do not implement CHECK or whose IPAM plugin does not (whereabouts 0.8, for
+// example); unchecked has their names.
 //
-// result is what ADD returned, as JSON. Plugins get it as prevResult, in the
-// conflist's version; what libcni has in its cache does not matter.
+// result is what ADD returned, as JSON. Plugins get it as prevResult in the conflist's
+// version. libcni's cache is not used.
 func (r *Runner) Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error) {
 	if r.isHost(s.NetNS) {
 		return nil, ErrHostNetwork
 	}
 	list, err := libcni.NetworkConfFromBytes(a.Conflist)
 	if err != nil {
-		return nil, fmt.Errorf("reading the conflist: %w", err)
+		return nil, invalidConflist(err)
 	}
 	if known, err := hasCheck(list); err != nil || !known {
 		return nil, err
@@ -70,29 +71,34 @@ func (r *Runner) Check(ctx context.Context, s attachment.Sandbox, a attachment.A
 func (r *Runner) HasCheck(a attachment.Attachment) bool {
 	list, err := libcni.NetworkConfFromBytes(a.Conflist)
 	if err != nil {
-		return true // Check says why not
+		return true // Check returns the error
 	}
 	known, err := hasCheck(list)
 	return known || err != nil
 }
 
+// hasCheck reports whether Check asks the plugins of a conflist.
 func hasCheck(list *libcni.NetworkConfigList) (bool, error) {
 	known, err := speaks(list, "0.4.0")
 	return known && !list.DisableCheck, err
+}
+
+// invalidConflist returns the error for a conflist that cannot be read.
+func invalidConflist(err error) error {
+	return reason.Errorf(reason.NetworkInvalid, "reading the conflist: %w", err)
 }
 
 // speaks reports whether the list is of this version or a later one.
 func speaks(list *libcni.NetworkConfigList, since string) (bool, error) {
 	known, err := version.GreaterThanOrEqualTo(list.CNIVersion, since)
 	if err != nil {
-		return false, fmt.Errorf("reading the conflist: %w", err)
+		return false, invalidConflist(err)
 	}
 	return known, nil
 }
 
-// asking is libcni for a verb that plugins need not know. It has no cache, and
-// so neither attachments to delete in a GC nor a prevResult of its own for a
-// CHECK.
+// asking returns a libcni for a verb that plugins need not know. Its cache is empty, so
+// it has no attachments to delete in a GC and no prevResult of its own for a CHECK.
 func (r *Runner) asking(plugins *optional) *libcni.CNIConfig {
 	noCache := filepath.Join(r.cacheDir, "none")
 	return libcni.NewCNIConfigWithCacheDir(r.dirs, noCache, plugins)
@@ -102,12 +108,13 @@ func (r *Runner) asking(plugins *optional) *libcni.CNIConfig {
 type optional struct {
 	*hostExec
 	verb string
-	// lacking are the names of the plugins that do not know it.
+	// lacking are the names of the plugins that do not know the verb.
 	lacking []string
 }
 
-// ExecPlugin runs one plugin; that it does not know the verb is no failure. Any
-// other gets the plugin's name, as libcni has it for ADD, DEL and GC only.
+// ExecPlugin runs one plugin and ignores an error that means that the plugin does not
+// know the verb. It adds the plugin's name to other errors, as libcni does for ADD, DEL
+// and GC only.
 func (e *optional) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
 	out, err := e.hostExec.ExecPlugin(ctx, path, stdin, environ)
 	switch {
@@ -122,23 +129,25 @@ func (e *optional) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 	return nil, fmt.Errorf("plugin type=%q failed (%s): %w", filepath.Base(path), strings.ToLower(e.verb), err)
 }
 
-// lacksVerb reports whether a plugin has answered that it does not know the
-// verb that it was run with. Those built with the CNI project's skeleton
-// (pkg/skel/skel.go) say "unknown CNI_COMMAND: GC", with code 4 or, in old
-// ones, code 100; or, with a skeleton that knows the verb and a plugin that
-// supports no version that has it, "plugin version does not allow GC", with
-// code 1. One that supports the version and has no function for the verb
-// succeeds. Others have a function that only says so, in words of their own and
-// with a code for any failure: "CNI CHECK method is not implemented" (whereabouts
-// 0.8, code 999), also by way of the plugin that they are the IPAM plugin of, or
-// "not implemented" (the CNI project's sample, which others begin with).
+// lacksVerb reports whether a plugin's error means that the plugin does not know the
+// verb. The answers differ:
+//
+//   - Plugins built with the CNI project's skeleton (pkg/skel/skel.go) return "unknown
+//     CNI_COMMAND: GC" with code 4, or with code 100 if they are old.
+//   - If the skeleton knows the verb and the plugin supports no version that has it, they
+//     return "plugin version does not allow GC" with code 1. A plugin that supports the
+//     version without a function for the verb succeeds.
+//   - Other plugins have a function that only returns an error, with a code for any
+//     failure: "CNI CHECK method is not implemented" (whereabouts 0.8, code 999, also
+//     through the plugin that delegates to it), or "not implemented" (the CNI project's
+//     sample, from which others were made).
 func lacksVerb(err error, verb string) bool {
 	var reported *types.Error
 	if !errors.As(err, &reported) {
 		return false
 	}
-	said := strings.ToLower(reported.Msg + " " + reported.Details)
-	if strings.Contains(said, "not implemented") || strings.Contains(said, "not supported") && strings.Contains(said, strings.ToLower(verb)) {
+	text := strings.ToLower(reported.Msg + " " + reported.Details)
+	if strings.Contains(text, "not implemented") || strings.Contains(text, "not supported") && strings.Contains(text, strings.ToLower(verb)) {
 		return true
 	}
 	return reported.Code == types.ErrInvalidEnvironmentVariables && strings.Contains(reported.Msg, "CNI_COMMAND") ||

@@ -19,7 +19,7 @@ import (
 const (
 	// answer is a plugin that answers with a CNI error.
 	answer = `cat >/dev/null; echo '{"cniVersion":"1.1.0","code":%d,"msg":%q,"details":%q}'; exit 1`
-	// asked is a plugin that notes what it was asked for.
+	// asked is a plugin that logs the verb.
 	asked = `echo "$CNI_COMMAND NAME" >>$DIR/log; cat >$DIR/NAME.$CNI_COMMAND`
 )
 
@@ -79,7 +79,7 @@ func TestStatusSaysWhoIsNotReadyAndWhy(t *testing.T) {
 	}
 }
 
-// A plugin that hangs is killed, and the error says after how long.
+// A plugin that hangs is killed, and the error has the time after which.
 func TestStatusIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.plugin(t, "hang", `touch $DIR/begun; exec sleep 600`)
@@ -89,7 +89,7 @@ func TestStatusIsBounded(t *testing.T) {
 	}
 }
 
-// The verbs may be unknown to a plugin in many words; any other answer is one.
+// Plugins answer an unknown verb in several ways; any other error counts.
 func TestPluginsThatDoNotKnowAVerb(t *testing.T) {
 	for verb, ask := range map[string]func(*world) error{
 		"STATUS": func(w *world) error { return w.Status(t.Context(), version11("blue", "p", "next").Conflist) },
@@ -211,8 +211,8 @@ func TestCheckNeedsAResult(t *testing.T) {
 	}
 }
 
-// A plugin whose function for CHECK only says that there is none counts as having
-// none, and is named; those behind it are asked all the same.
+// A plugin whose function for CHECK only returns that it is not implemented counts as a
+// plugin without CHECK and is named; later plugins are asked all the same.
 func TestCheckPassesOverPluginsThatImplementNone(t *testing.T) {
 	for _, said := range []string{"CNI CHECK method is not implemented", "not implemented", "CHECK is not supported by this plugin"} {
 		w := newWorld(t)
@@ -236,8 +236,8 @@ func TestCheckPassesOverPluginsThatImplementNone(t *testing.T) {
 	}
 }
 
-// A plugin that is over its time is asked to end first: it may hold a lock for
-// which others wait.
+// A plugin that exceeds its time limit gets SIGTERM first: it may hold a lock for which
+// others wait.
 func TestPluginsAreAskedToEnd(t *testing.T) {
 	w := newWorld(t)
 	w.plugin(t, "p", `trap 'echo gave it back >>$DIR/log; exit 1' TERM; echo begun >$DIR/begun; sleep 60 & wait`)

@@ -13,13 +13,12 @@ import (
 	"github.com/containernetworking/cni/libcni"
 )
 
-// foreignCaches are the well-known libcni caches of other runtimes, paths in
-// the host: that of containerd, CRI-O and whoever else keeps libcni's default,
-// and that of Multus.
+// foreignCaches are the well-known libcni caches of other runtimes, as paths in the host:
+// libcni's default, which containerd and CRI-O use, and that of Multus.
 var foreignCaches = []string{"/var/lib/cni/results", "/var/lib/cni/multus/results"}
 
-// cached is one attachment as libcni's cache has it: the fields of libcni's
-// own, unexported type (libcni/api.go, cachedInfo) that are needed here.
+// cached is one attachment in libcni's cache: the fields of libcni's unexported type
+// (libcni/api.go, cachedInfo) that this package needs.
 type cached struct {
 	Kind           string                     `json:"kind"`
 	ContainerID    string                     `json:"containerId"`
@@ -30,11 +29,11 @@ type cached struct {
 	Args           [][2]string                `json:"cniArgs"`
 	CapabilityArgs map[string]json.RawMessage `json:"capabilityArgs"`
 
-	file    string    // its path
-	written time.Time // when
+	file    string    // path of its file
+	written time.Time // when the file was written
 }
 
-// runtimeConf has what ADD was given, with another network namespace.
+// runtimeConf returns what ADD was given, with another network namespace.
 func (c cached) runtimeConf(netns string) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: c.ContainerID, NetNS: netns, IfName: c.IfName, Args: c.Args,
@@ -42,10 +41,9 @@ func (c cached) runtimeConf(netns string) *libcni.RuntimeConf {
 	}
 }
 
-// readCache returns the attachments in a libcni cache directory whose files'
-// names begin with prefix. libcni passes over files that it cannot read; here
-// each is an error, joined with the others, beside the attachments that could
-// be read.
+// readCache returns the attachments in a libcni cache directory whose file names begin
+// with prefix. libcni skips files that it cannot read; readCache joins an error for each
+// of them and returns it together with the other attachments.
 func readCache(dir, prefix string) ([]cached, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +59,7 @@ func readCache(dir, prefix string) ([]cached, error) {
 		switch {
 		case err == nil:
 			all = append(all, c)
-		case !errors.Is(err, fs.ErrNotExist): // a DEL may have taken it just now
+		case !errors.Is(err, fs.ErrNotExist): // a DEL may have removed it just now
 			errs = append(errs, err)
 		}
 	}

@@ -12,30 +12,30 @@ import (
 	"github.com/containernetworking/cni/libcni"
 	securejoin "github.com/cyphar/filepath-securejoin"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// infoDir is the device information specification's directory, a path in the
-// host: device plugins write to dp in it, CNI plugins to cni (behaviours A5-59
-// and A5-60).
+// infoDir is the directory of the device information specification, a path in the host.
+// Device plugins write below dp in it, CNI plugins below cni (behaviours A5-59 and
+// A5-60).
 const infoDir = "/var/run/k8s.cni.cncf.io/devinfo"
 
 // infoCapability hands plugins the path of their device information file.
 const infoCapability = "CNIDeviceInfoFile"
 
-// maxInfo is far more than any device information has, in bytes.
+// maxInfo limits the size of device information in bytes. It is far more than any has.
 const maxInfo = 64 << 10
 
-// infoPath is where the plugins of one attachment say what its device is; a
-// path in the host, with Multus' name (behaviour A5-60).
+// infoPath returns the path in the host at which the plugins of one attachment describe
+// its device. The file has the name that Multus gives it (behaviour A5-60).
 func (r *Runner) infoPath(s attachment.Sandbox, a attachment.Attachment) string {
 	network := a.Network.Namespace + "-" + a.Network.Name
 	return filepath.Join(r.infoDir, "cni", fmt.Sprintf("%s-%s_%s", network, s.ID, a.Interface))
 }
 
-// prepareInfo makes the directory for a chain that declares the capability,
-// and puts there what the device plugin says about the device (behaviour
-// A5-61). That it says nothing is no error.
+// prepareInfo makes the directory for a chain that declares the capability and copies the
+// device plugin's device information into it, if there is any (behaviour A5-61).
 func (r *Runner) prepareInfo(list *libcni.NetworkConfigList, s attachment.Sandbox, a attachment.Attachment) error {
 	known, err := r.devicePluginInfo(a)
 	if err != nil || !declaresInfo(list) && known == nil {
@@ -46,19 +46,19 @@ func (r *Runner) prepareInfo(list *libcni.NetworkConfigList, s attachment.Sandbo
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the directory for device information: %w", err)
+		return reason.Errorf(reason.StateNotWritten, "making the directory for device information: %w", err)
 	}
 	if known == nil {
 		return nil
 	}
 	if err := os.WriteFile(path, known, 0o600); err != nil {
-		return fmt.Errorf("copying the device plugin's device information: %w", err)
+		return reason.Errorf(reason.StateNotWritten, "copying the device plugin's device information: %w", err)
 	}
 	return nil
 }
 
-// devicePluginInfo returns what the device plugin says about the attachment's
-// device; nil where it has none, or says nothing.
+// devicePluginInfo returns the device plugin's device information about the attachment's
+// device, or nil if the attachment has no device or there is no such information.
 func (r *Runner) devicePluginInfo(a attachment.Attachment) ([]byte, error) {
 	raw, ok := a.CapabilityArgs["deviceID"]
 	if !ok || a.ResourceName == "" {
@@ -76,8 +76,8 @@ func (r *Runner) devicePluginInfo(a attachment.Attachment) ([]byte, error) {
 	return readInfo(path)
 }
 
-// DeviceInfo returns what the plugins of an attachment have said about its
-// device, as JSON; nil when they said nothing.
+// DeviceInfo returns the plugins' device information about the device of an attachment,
+// as JSON, or nil if they wrote none.
 func (r *Runner) DeviceInfo(s attachment.Sandbox, a attachment.Attachment) (json.RawMessage, error) {
 	path, err := r.inHost(r.infoPath(s, a))
 	if err != nil {
@@ -86,8 +86,8 @@ func (r *Runner) DeviceInfo(s attachment.Sandbox, a attachment.Attachment) (json
 	return readInfo(path)
 }
 
-// removeInfo removes what prepareInfo or a plugin has left at a path in the
-// host (behaviour A5-62).
+// removeInfo removes the device information at a path in the host, which prepareInfo or a
+// plugin wrote (behaviour A5-62).
 func (r *Runner) removeInfo(path string) error {
 	path, err := r.inHost(path)
 	if err != nil {
@@ -99,13 +99,14 @@ func (r *Runner) removeInfo(path string) error {
 	return nil
 }
 
+// readInfo reads a file of device information, or returns nil if there is none.
 func readInfo(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err == nil && info.Size() > maxInfo {
-		err = fmt.Errorf("%s has %d bytes, %d at most are allowed", path, info.Size(), maxInfo)
+		err = fmt.Errorf("%s has %d bytes, more than the limit of %d", path, info.Size(), maxInfo)
 	}
 	var data []byte
 	if err == nil {
@@ -115,11 +116,12 @@ func readInfo(path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading device information: %w", err)
 	}
 	if !json.Valid(data) {
-		return nil, fmt.Errorf("reading device information: %s is not JSON", path)
+		return nil, fmt.Errorf("reading device information: %s is not valid JSON", path)
 	}
 	return data, nil
 }
 
+// declaresInfo reports whether a plugin of the chain declares the capability.
 func declaresInfo(list *libcni.NetworkConfigList) bool {
 	for _, p := range list.Plugins {
 		if p.Network.Capabilities[infoCapability] {
@@ -129,7 +131,7 @@ func declaresInfo(list *libcni.NetworkConfigList) bool {
 	return false
 }
 
-// inHost is a path of the host as the driver sees it.
+// inHost returns the driver's path for a path in the host.
 func (r *Runner) inHost(path string) (string, error) {
 	inside, err := securejoin.SecureJoin(r.exec.root, path)
 	if err != nil {

@@ -8,26 +8,26 @@ import (
 	"testing"
 )
 
-const told = `{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:02.1"}}`
+const deviceInfo = `{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:02.1"}}`
 
-// The plugins that declare the capability are told where to write, what they
-// write is returned, and DEL removes it (behaviours A5-60, A5-62, A5-63, A5-65).
+// Plugins that declare the capability get the path to write to, DeviceInfo returns what
+// they wrote, and DEL removes it (behaviours A5-60, A5-62, A5-63, A5-65).
 func TestDeviceInfo(t *testing.T) {
 	w := newWorld(t)
-	a := conflist("tells")
+	a := conflist("writes")
 	a.Conflist = json.RawMessage(strings.Replace(string(a.Conflist), `"ips"`, `"CNIDeviceInfoFile"`, 1))
 	if want := "/var/run/k8s.cni.cncf.io/devinfo/cni/default-blue-0123456789ab_net1"; w.infoPath(sandbox, a) != want {
 		t.Errorf("the path is %s, want %s", w.infoPath(sandbox, a), want)
 	}
 	w.infoDir = filepath.Join(w.dir, "devinfo")
 	path := w.infoPath(sandbox, a)
-	w.plugin(t, "tells", `cat >>$DIR/log; echo >>$DIR/log; [ $CNI_COMMAND = ADD ] && echo '`+told+`' >"$(sed -n 's/.*"CNIDeviceInfoFile":"\([^"]*\)".*/\1/p' $DIR/log)" && echo '`+result+`' || true`)
+	w.plugin(t, "writes", `cat >>$DIR/log; echo >>$DIR/log; [ $CNI_COMMAND = ADD ] && echo '`+deviceInfo+`' >"$(sed -n 's/.*"CNIDeviceInfoFile":"\([^"]*\)".*/\1/p' $DIR/log)" && echo '`+result+`' || true`)
 	if _, err := w.Add(t.Context(), sandbox, a, nil); err != nil {
 		t.Fatal(err)
 	}
 	info, err := w.DeviceInfo(sandbox, a)
-	if err != nil || strings.TrimSpace(string(info)) != told {
-		t.Errorf("told %s, %v", info, err)
+	if err != nil || strings.TrimSpace(string(info)) != deviceInfo {
+		t.Errorf("device information %s, %v", info, err)
 	}
 	if err := w.Del(t.Context(), sandbox, a, nil); err != nil {
 		t.Fatal(err)
@@ -42,12 +42,12 @@ func TestDeviceInfo(t *testing.T) {
 	}
 }
 
-// What the device plugin says of the device is there before ADD, for plugins
-// that add to it and for those that know nothing of it (behaviour A5-61).
+// The device plugin's information is there before ADD, for plugins that add to it and for
+// plugins that ignore it (behaviour A5-61).
 func TestDeviceInfoOfTheDevicePlugin(t *testing.T) {
 	w := newWorld(t)
 	w.infoDir = filepath.Join(w.dir, "devinfo")
-	write(t, filepath.Join(w.infoDir, "dp"), "intel.com-sriov-0000:03:02.1-device.json", told)
+	write(t, filepath.Join(w.infoDir, "dp"), "intel.com-sriov-0000:03:02.1-device.json", deviceInfo)
 	w.plugin(t, "silent", `cat >/dev/null; [ $CNI_COMMAND = ADD ] && echo '`+result+`' || true`)
 	a := conflist("silent")
 	a.ResourceName = "intel.com/sriov"
@@ -55,8 +55,8 @@ func TestDeviceInfoOfTheDevicePlugin(t *testing.T) {
 	if _, err := w.Add(t.Context(), sandbox, a, nil); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := w.DeviceInfo(sandbox, a); err != nil || string(info) != told {
-		t.Errorf("told %s, %v", info, err)
+	if info, err := w.DeviceInfo(sandbox, a); err != nil || string(info) != deviceInfo {
+		t.Errorf("device information %s, %v", info, err)
 	}
 	if err := w.Del(t.Context(), sandbox, a, nil); err != nil {
 		t.Fatal(err)
@@ -66,12 +66,12 @@ func TestDeviceInfoOfTheDevicePlugin(t *testing.T) {
 	}
 }
 
-// A file that is no device information is an error in words.
-func TestDeviceInfoThatIsNone(t *testing.T) {
+// An invalid file of device information is an error that says why.
+func TestInvalidDeviceInfo(t *testing.T) {
 	w := newWorld(t)
 	w.infoDir = filepath.Join(w.dir, "devinfo")
 	a := conflist("any")
-	for text, want := range map[string]string{"{": "is not JSON", strings.Repeat(" ", maxInfo+1): "65537 bytes"} {
+	for text, want := range map[string]string{"{": "not valid JSON", strings.Repeat(" ", maxInfo+1): "65537 bytes"} {
 		path := w.infoPath(sandbox, a)
 		write(t, filepath.Dir(path), filepath.Base(path), text)
 		if _, err := w.DeviceInfo(sandbox, a); err == nil || !strings.Contains(err.Error(), want) {

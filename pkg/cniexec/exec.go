@@ -15,47 +15,49 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 const (
 	// busyRetry is the pause between attempts while a plugin's binary is being
 	// written ("text file busy").
 	busyRetry = 50 * time.Millisecond
-	// busyLimit ends these attempts.
+	// busyLimit is the time after which these attempts end.
 	busyLimit = 5 * time.Second
-	// pipeWait is how long output may stay open after a plugin was ended; a
-	// process that left the group and kept the pipe must not hold us.
+	// pipeWait limits the wait for output after a plugin has ended: a process that left
+	// the group may keep the pipe open.
 	pipeWait = 200 * time.Millisecond
-	// endWait is how long a plugin that is asked to end, by SIGTERM, may take to
-	// give back a lock or an address before it is killed.
+	// endWait is the time that a plugin has after SIGTERM to release a lock or an
+	// address before it is killed.
 	endWait = time.Second
-	// maxOutput bounds what of a plugin's output goes into an error.
+	// maxOutput limits the part of a plugin's output in an error.
 	maxOutput = 1024
 )
 
-// hostExec is libcni's door to the operating system (invoke.Exec).
+// hostExec starts plugins for libcni (invoke.Exec).
 type hostExec struct {
 	version.PluginDecoder
 	root string
 	// ran is Options.Ran.
 	ran func(plugin, verb string, took time.Duration)
-	// held is what the plugins' input waits for; nil where for nothing.
+	// held is the work that the plugins' input waits for, or nil.
 	held *held
-	// gone says that the sandbox's network namespace is; see nothingLeft.
+	// gone is true if the sandbox's network namespace is gone; see nothingLeft.
 	gone bool
-	// kept is the sandbox's network namespace, which plugins get at keptPath; nil where
-	// it has a path of its own.
+	// kept is the sandbox's network namespace, which plugins get at keptPath, or nil if
+	// the namespace has a path of its own.
 	kept *os.File
 }
 
-// keptPath is where a plugin finds the first file that it inherits. The plugins that it
-// starts inherit that, too.
+// keptPath is the path of the first file that a plugin inherits. The plugins that it
+// starts inherit the file, too.
 const keptPath = "/proc/self/fd/3"
 
-// ExecPlugin runs one plugin to its end or to the end of ctx, whichever comes
-// first; then its whole process group is asked to end, and soon after killed. A failure that the plugin
-// reports keeps its CNI code; any other gets what it wrote. libcni puts the
-// plugin's name before all of them.
+// ExecPlugin runs one plugin until it ends or ctx does. When ctx ends, it sends SIGTERM to
+// the plugin's process group, and SIGKILL soon after. The error is the plugin's own, with
+// its CNI code, if the plugin returned one, and otherwise has the plugin's output. libcni
+// adds the plugin's name.
 func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	start := time.Now()
@@ -68,8 +70,8 @@ func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, &trouble{fmt.Errorf("ended after %s: %w%s",
-			time.Since(start).Round(time.Millisecond), context.Cause(ctx), quoted("stderr", stderr.Bytes()))}
+		return nil, &noAnswer{fmt.Errorf("ended after %s: %w%s",
+			time.Since(start).Round(time.Millisecond), causeOf(ctx), quoted("stderr", stderr.Bytes()))}
 	case err != nil:
 		err = pluginError(err, stdout.Bytes(), stderr.Bytes())
 		if e.gone && nothingLeft(filepath.Base(path), err) {
@@ -77,15 +79,24 @@ func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 		}
 		return nil, err
 	}
-	// Only ADD has a result that anybody reads.
+	// The result is used for ADD only.
 	if verbOf(environ) == "ADD" && !json.Valid(stdout.Bytes()) {
-		return nil, &trouble{fmt.Errorf("it succeeded but its result is not JSON%s%s",
+		return nil, &noAnswer{fmt.Errorf("it succeeded but its result is not JSON%s%s",
 			quoted("stdout", stdout.Bytes()), quoted("stderr", stderr.Bytes()))}
 	}
 	return stdout.Bytes(), nil
 }
 
-// verbOf is CNI's verb in a plugin's environment.
+// causeOf returns why a context has ended. An expired time limit has the code
+// PluginTimeout, unless the caller gave another cause.
+func causeOf(ctx context.Context) error {
+	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return reason.Errorf(reason.PluginTimeout, "the time limit has expired: %w", context.DeadlineExceeded)
+}
+
+// verbOf returns CNI's verb in a plugin's environment.
 func verbOf(environ []string) string {
 	for _, v := range environ {
 		if verb, is := strings.CutPrefix(v, "CNI_COMMAND="); is {
@@ -95,6 +106,7 @@ func verbOf(environ []string) string {
 	return ""
 }
 
+// run starts a plugin and waits for it, as ExecPlugin does, without a retry.
 func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ []string, stdout, stderr *bytes.Buffer) error {
 	stdout.Reset()
 	stderr.Reset()
@@ -119,15 +131,15 @@ func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ [
 	ended := endWith(ctx, c)
 	err := c.Wait()
 	ended()
-	orphans.collect(c.Process.Pid, ctx.Err() != nil)
+	leftBehind.collect(c.Process.Pid, ctx.Err() != nil)
 	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		return nil // it succeeded and left a daemon that keeps the pipe open
+		return nil // the plugin succeeded and left a daemon that keeps the pipe open
 	}
 	return err
 }
 
-// endWith ends a plugin when ctx does. The function returned is to be called when
-// the plugin has ended, and kills what is left of its process group then.
+// endWith ends a plugin when ctx does. The caller calls the returned function when the
+// plugin has ended; if ctx has ended, too, it kills the rest of the process group.
 func endWith(ctx context.Context, c *exec.Cmd) (ended func()) {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -146,21 +158,21 @@ func endWith(ctx context.Context, c *exec.Cmd) (ended func()) {
 	}
 }
 
-// signal sends a signal to a plugin's process group: IPAM plugins are children
-// of the plugin. A group that has ended is no error.
+// signal sends a signal to a plugin's process group, because IPAM plugins are children of
+// the plugin. It ignores a group that has ended.
 func signal(c *exec.Cmd, s syscall.Signal) { _ = syscall.Kill(-c.Process.Pid, s) }
 
-// pluginError makes the error of a plugin that exited unsuccessfully: its own
-// words where it spoke CNI, otherwise everything that it wrote.
+// pluginError returns the error of a plugin that exited unsuccessfully: the plugin's CNI
+// error, or otherwise one with all of its output.
 func pluginError(err error, stdout, stderr []byte) error {
 	var reported types.Error
 	if json.Unmarshal(stdout, &reported) == nil && (reported.Code != 0 || reported.Msg != "") {
 		return &reported
 	}
-	return &trouble{fmt.Errorf("%w%s%s", err, quoted("stdout", stdout), quoted("stderr", stderr))}
+	return &noAnswer{fmt.Errorf("%w%s%s", err, quoted("stdout", stdout), quoted("stderr", stderr))}
 }
 
-// quoted renders output for an error message; nothing when there is none.
+// quoted renders output for an error message, or returns "" if there is none.
 func quoted(name string, out []byte) string {
 	s := strings.TrimSpace(string(out))
 	if s == "" {
@@ -172,6 +184,7 @@ func quoted(name string, out []byte) string {
 	return fmt.Sprintf(", %s: %q", name, s)
 }
 
+// pause waits, and reports whether ctx has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -16,18 +16,17 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 )
 
-// Errors of GC that say that nothing was done, and why.
+// Errors of GC if it did nothing.
 var (
-	// ErrForeignAttachments means that another runtime of this node has, or
-	// may have, attachments of the network. Their plugins would take them for
-	// stale.
+	// ErrForeignAttachments means that another runtime of this node has, or may have,
+	// attachments of the network. The plugins would take these for stale.
 	ErrForeignAttachments = errors.New("another runtime has attachments of this network")
-	// ErrPluginsRunning means that an ADD or DEL was under way, of which GC
-	// cannot know whether the attachment is valid. It may be tried again.
+	// ErrPluginsRunning means that an ADD or DEL is running, and GC cannot know whether
+	// its attachment is valid. The caller may retry.
 	ErrPluginsRunning = errors.New("CNI plugins are running")
 )
 
-// Orphan is an attachment that the cache still has and nobody else.
+// Orphan is an attachment that only the cache still has.
 type Orphan struct {
 	// Network is the name in the CNI configuration.
 	Network     string
@@ -40,52 +39,53 @@ type Orphan struct {
 	cached cached
 }
 
-// Orphans returns the attachments of our own cache that valid does not know
-// and whose network namespace is gone. One whose namespace is still there may
-// be of a running pod whose record was damaged; it is left alone.
+// Orphans returns the attachments in this Runner's cache that valid rejects and whose
+// network namespace is gone. It leaves out attachments whose namespace still exists: they
+// may belong to a running pod whose record was damaged.
 //
-// A file of the cache that cannot be read is left as it is and reported in the
-// error; the orphans returned beside it are good. An ADD that is under way may
-// be seen as such a file.
+// The error is about files of the cache that cannot be read; they stay as they are, and
+// the other orphans are returned all the same. The file of a running ADD may be one of
+// them.
 func (r *Runner) Orphans(valid func(containerID, ifName string) bool) ([]Orphan, error) {
 	all, err := r.Cached()
 	var orphans []Orphan
 	for _, c := range all {
-		if !c.There && !valid(c.ContainerID, c.Interface) {
+		if !c.NetNSExists && !valid(c.ContainerID, c.Interface) {
 			orphans = append(orphans, c.Orphan)
 		}
 	}
 	return orphans, err
 }
 
-// Cached is an attachment of our own cache, for which DelOrphan can be asked
-// once it is known to be an orphan.
+// Cached is an attachment in a Runner's cache. DelOrphan deletes it if the caller knows
+// that it is an orphan.
 type Cached struct {
 	Orphan
-	// File is the path of its file in the cache, Written when it was written.
-	File    string
+	// File is the path of its file in the cache.
+	File string
+	// Written is when the file was written.
 	Written time.Time
-	// There says that its network namespace exists.
-	There bool
-	// Pod is whose it is, as namespace/name; empty where that is not known.
+	// NetNSExists is true if its network namespace exists.
+	NetNSExists bool
+	// Pod is the pod as namespace/name, or empty if it is not known.
 	Pod string
 }
 
-// Cached returns the attachments of our own cache. A file that cannot be read is
-// reported in the error; the attachments returned beside it are good.
+// Cached returns the attachments in this Runner's cache. The error is about files that
+// cannot be read; the other attachments are returned all the same.
 func (r *Runner) Cached() ([]Cached, error) {
 	all, err := readCache(r.results(), "")
 	out := make([]Cached, 0, len(all))
 	for _, c := range all {
 		out = append(out, Cached{
 			Orphan: Orphan{Network: c.Network, ContainerID: c.ContainerID, Interface: c.IfName, Config: c.Config, cached: c},
-			File:   c.file, Written: c.written, There: r.netnsExists(c.NetNS), Pod: c.pod(),
+			File:   c.file, Written: c.written, NetNSExists: r.netnsExists(c.NetNS), Pod: c.pod(),
 		})
 	}
 	return out, err
 }
 
-// pod is whose attachment it is, by what the runtime has told the plugins.
+// pod returns the attachment's pod as namespace/name from the plugins' arguments, or "".
 func (c cached) pod() string {
 	args := map[string]string{}
 	for _, arg := range c.Args {
@@ -97,10 +97,9 @@ func (c cached) pod() string {
 	return args["K8S_POD_NAMESPACE"] + "/" + args["K8S_POD_NAME"]
 }
 
-// DelOrphan runs DEL with what ADD was given: configuration, arguments and
-// capability arguments from the cache, and the result, which libcni takes from
-// there itself. There is no network namespace. Success removes the orphan from
-// the cache.
+// DelOrphan runs DEL with what ADD was given, without a network namespace. Configuration,
+// arguments and capability arguments come from the cache, and so does the result, which
+// libcni reads itself. Success removes the orphan from the cache.
 func (r *Runner) DelOrphan(ctx context.Context, o Orphan) error {
 	list, err := libcni.NetworkConfFromBytes(o.cached.Config)
 	if err != nil {
@@ -113,29 +112,28 @@ func (r *Runner) DelOrphan(ctx context.Context, o Orphan) error {
 	}
 	var info string
 	if json.Unmarshal(o.cached.CapabilityArgs[infoCapability], &info) != nil {
-		return nil // of a cache from before nadra gave it
+		return nil // written before nadra passed this capability
 	}
 	return r.removeInfo(info)
 }
 
-// GC tells the plugins of a conflist which attachments of its network there
-// are, for them to release whatever else they hold (CNI specification 1.1.0,
-// § "GC"): those in valid and all that are in our own cache. It is nothing
-// for a conflist of an earlier version, one with disableGC, and a plugin that
-// does not know the verb. It deletes no attachment: see Orphans.
+// GC runs the plugins of a conflist with the attachments of its network that exist, so
+// that they release everything else (CNI specification 1.1.0, § "GC"). These are the
+// attachments in valid and all in this Runner's cache. GC does nothing if the conflist
+// has an earlier version or disableGC, and skips plugins without this verb. It deletes no
+// attachment: see Orphans.
 //
-// valid must have every attachment of a network of this CNI name, also those
-// that were begun and never finished. It may have others.
+// valid must have every attachment of a network with this CNI name, also those that were
+// begun and never finished. It may have others.
 //
-// GC does nothing and returns ErrForeignAttachments when the cache of another
-// runtime on this node has an attachment of this CNI name; ErrPluginsRunning
-// when this Runner is at work, and makes work that comes wait until it is done;
-// and another error when a file of our cache cannot be read, as that may be an
-// attachment too.
+// GC does nothing and returns ErrForeignAttachments if the cache of another runtime on
+// this node has an attachment with this CNI name, ErrPluginsRunning if this Runner runs
+// plugins, and another error if a file of this Runner's cache cannot be read, because it
+// may be an attachment, too. Plugins that are to run meanwhile wait until GC has ended.
 func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types.GCAttachment) error {
 	list, err := libcni.NetworkConfFromBytes(conflist)
 	if err != nil {
-		return fmt.Errorf("reading the conflist: %w", err)
+		return invalidConflist(err)
 	}
 	if known, err := speaks(list, "1.1.0"); err != nil || !known || list.DisableGC {
 		return err
@@ -150,14 +148,13 @@ func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types
 	if valid, err = r.withCached(valid, list.Name); err != nil {
 		return fmt.Errorf("finding the valid attachments of CNI network %s: %w", list.Name, err)
 	}
-	// libcni begins its GC by DELs of what is cached and not valid, with a
-	// configuration that may be another NAD's. It gets no cache, and so nothing
-	// to delete.
+	// libcni begins its GC with DELs of attachments that are cached and not valid, with a
+	// configuration that may belong to another NAD. Without a cache it finds none.
 	return r.asking(&optional{hostExec: r.exec, verb: "GC"}).GCNetworkList(ctx, list, &libcni.GCArgs{ValidAttachments: valid})
 }
 
-// withCached adds the cached attachments of the network, sorted, each once.
-// The result is never nil, which libcni would render as null.
+// withCached adds the cached attachments of the network, sorted and without duplicates.
+// It never returns nil, which libcni would render as null.
 func (r *Runner) withCached(valid []types.GCAttachment, network string) ([]types.GCAttachment, error) {
 	ours, err := readCache(r.results(), network+"-")
 	if err != nil {
@@ -175,10 +172,9 @@ func (r *Runner) withCached(valid []types.GCAttachment, network string) ([]types
 	return slices.Compact(all), nil
 }
 
-// noForeign returns ErrForeignAttachments, with the file that says so, when
-// the cache of another runtime has an attachment of the network. A file in it
-// that cannot be read, or is of the form before cniCacheV1, counts by its
-// name, which begins with the network's.
+// noForeign returns ErrForeignAttachments with the name of a file if the cache of another
+// runtime has an attachment of the network. A file that cannot be read, or has the form
+// before cniCacheV1, counts by its name, which begins with the network's.
 func (r *Runner) noForeign(network string) error {
 	for _, dir := range r.foreign {
 		inside, err := r.inHost(dir)
@@ -202,5 +198,5 @@ func (r *Runner) noForeign(network string) error {
 	return nil
 }
 
-// results is where libcni keeps our attachments.
+// results returns the directory in which libcni keeps this Runner's attachments.
 func (r *Runner) results() string { return filepath.Join(r.cacheDir, "results") }

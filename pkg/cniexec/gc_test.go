@@ -56,8 +56,8 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-// Only what nobody knows and what has no namespace any more is an orphan; its
-// DEL has all that its ADD had.
+// An orphan is unknown to the caller and its namespace is gone. Its DEL gets everything
+// that its ADD got.
 func TestOrphansAreDeletedWithWhatAddHad(t *testing.T) {
 	w := newWorld(t)
 	w.plugin(t, "p", `if [ $CNI_COMMAND = ADD ]; then cat >/dev/null; echo '`+result+`'; else echo "$CNI_CONTAINERID $CNI_IFNAME netns=$CNI_NETNS $CNI_ARGS" >>$DIR/log; cat >$DIR/p.DEL; fi`)
@@ -109,7 +109,7 @@ func TestNoCacheHasNoOrphans(t *testing.T) {
 	}
 }
 
-// gcPlugin notes what GC was given, and ADDs and DELs.
+// gcPlugin logs what GC was given, and ADDs and DELs.
 const gcPlugin = `echo "$CNI_COMMAND NAME" >>$DIR/log; cat >$DIR/NAME.$CNI_COMMAND; [ $CNI_COMMAND != ADD ] || echo '` + result + `'`
 
 func (w *world) gcPlugins(t *testing.T, names ...string) {
@@ -119,8 +119,8 @@ func (w *world) gcPlugins(t *testing.T, names ...string) {
 	}
 }
 
-// Plugins hear of what the caller knows and of what our cache has, of this
-// network only, and nothing is deleted.
+// Plugins get the attachments of this network that the caller knows or the cache has, and
+// GC deletes none.
 func TestGCNamesAllAttachments(t *testing.T) {
 	w := newWorld(t)
 	w.gcPlugins(t, "first", "second")
@@ -285,7 +285,7 @@ func foreign(t *testing.T, dir, network, id, ifName string) {
 		`{"kind":"cniCacheV1","containerId":%q,"config":"e30=","ifName":%q,"networkName":%q,"netns":"/run/netns/x","result":{}}`, id, ifName, network))
 }
 
-// A network whose name only begins alike is another one.
+// A network whose name has the same beginning is another network.
 func TestGCGoesOnBesideOtherNetworks(t *testing.T) {
 	w := newWorld(t)
 	w.gcPlugins(t, "p")

@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// held is work that is done while a plugin's process starts: the plugin does
-// nothing before it has read its configuration (CNI specification § "Execution
-// Protocol"), which it gets when the work is done, and not at all when that has
-// failed. Starting a process takes longer than syncing a file.
+// held is work that is done while a plugin's process starts. The plugin does nothing
+// before it has read its configuration (CNI specification § "Execution Protocol"), which
+// it gets when the work is done, and not at all if the work has failed. Starting a
+// process takes longer than syncing a file.
 type held struct {
 	done chan struct{}
 	err  error
 }
 
-// hold begins the work; with none nothing is held.
+// hold begins the work in the background. before may be nil.
 func hold(before func() error) *held {
 	h := &held{done: make(chan struct{})}
 	if before == nil {
@@ -28,14 +28,14 @@ func hold(before func() error) *held {
 	return h
 }
 
-// wait returns when the work is done.
+// wait returns the work's error when the work is done.
 func (h *held) wait() error {
 	<-h.done
 	return h.err
 }
 
-// input is a plugin's configuration. Where it is not to have it, refuse is
-// called before anything of it, even its end, can be read.
+// input returns a reader of a plugin's configuration that waits for the work. If the work
+// has failed, it calls refuse before the plugin can read anything, even the end of file.
 func (h *held) input(config []byte, refuse func()) io.Reader {
 	return &heldInput{h: h, config: bytes.NewReader(config), refuse: refuse}
 }
@@ -46,6 +46,7 @@ type heldInput struct {
 	refuse func()
 }
 
+// Read implements io.Reader.
 func (i *heldInput) Read(p []byte) (int, error) {
 	if err := i.h.wait(); err != nil {
 		i.refuse()

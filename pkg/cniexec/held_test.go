@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// reader is a plugin that says when it runs and when it has read its input.
+// reader is a plugin that records that it runs and that it has read its input.
 const reader = `touch $DIR/runs; cat >$DIR/config.part; touch $DIR/read; echo '` + result + `'`
 
 // started waits for a plugin's process, and fails should it have its input.

@@ -7,28 +7,27 @@ import (
 	"time"
 )
 
-// reaper collects what plugins leave behind. The driver is the first process of
-// its container, and so the parent of every process there that loses its own;
-// nobody else would collect them when they end. They are known by their process
-// group, which is the plugin's: waiting for groups takes no process from those
-// who wait for their own, and a group's number is not given away before its
-// last process is collected.
+// reaper collects the processes that plugins leave behind. The driver is the first process
+// of its container and becomes the parent of every process there whose parent ends, so
+// nothing else would collect them. The reaper knows them by their process group, which is
+// the plugin's: waiting for a group takes no process from code that waits for its own, and
+// the kernel does not reuse a group's number before its last process is collected.
 type reaper struct {
 	mu     sync.Mutex
 	groups map[int]bool
 }
 
-// orphans are those of all plugins of this process.
-var orphans = reaper{groups: map[int]bool{}}
+// leftBehind collects the processes that all plugins of this process leave behind.
+var leftBehind = reaper{groups: map[int]bool{}}
 
 const (
-	// dyingLimit is how long killed processes are waited for.
+	// dyingLimit limits the wait for killed processes.
 	dyingLimit = 200 * time.Millisecond
 	dyingPoll  = 5 * time.Millisecond
 )
 
-// collect collects those of a group that have ended, and those of groups before
-// it. Who was killed ends soon, and is waited for.
+// collect collects the processes of a group, and of earlier groups, that have ended. It
+// waits for killed processes, which end soon.
 func (r *reaper) collect(group int, killed bool) {
 	r.mu.Lock()
 	r.groups[group] = true
@@ -38,7 +37,7 @@ func (r *reaper) collect(group int, killed bool) {
 	}
 }
 
-// left collects what has ended, and reports whether others of the group go on.
+// left collects processes that have ended, and reports whether others of the group run.
 func (r *reaper) left(group int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,8 +49,8 @@ func (r *reaper) left(group int) bool {
 	return r.groups[group]
 }
 
-// ended collects a group's children that have ended, and reports whether there
-// are no others.
+// ended collects the children in a group that have ended, and reports whether there are
+// no others.
 func ended(group int) bool {
 	for {
 		pid, err := syscall.Wait4(-group, nil, syscall.WNOHANG, nil)

@@ -20,29 +20,30 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Options say where plugins are and where they leave their results.
+// Options are the directories of a Runner and its callbacks.
 type Options struct {
-	// HostRoot is the host's root directory as the driver sees it. Plugins run
-	// with it as their root. "/" runs them as the driver's own children see it.
+	// HostRoot is the driver's path of the host's root directory, with which plugins run
+	// as their root. With "/" they run in the driver's own root.
 	HostRoot string
-	// BinDirs are searched in order for plugin binaries; paths in the host.
+	// BinDirs are searched in order for plugin binaries. They are paths in the host.
 	BinDirs []string
-	// CacheDir is libcni's cache; a path in the driver's own view.
+	// CacheDir is libcni's cache, a path in the driver's root.
 	CacheDir string
-	// IsHost reports whether the network namespace at a path in the host is the
-	// host's own. No plugin runs in that; nil where no sandbox has it.
+	// IsHost reports whether the network namespace at a path in the host is the host's.
+	// No plugin runs in that namespace. It may be nil if no sandbox has it.
 	IsHost func(netns string) bool
-	// Ran is told how long each process of a plugin has run, by the plugin's
-	// name and CNI's verb; nil for nobody.
+	// Ran is called after each process of a plugin, with the plugin's name, CNI's verb
+	// and the time that the process took. It may be nil.
 	Ran func(plugin, verb string, took time.Duration)
 }
 
-// Runner runs CNI plugins. It keeps no state of its own and is safe for
-// concurrent use, as long as no two calls concern the same sandbox: the CNI
-// specification forbids parallel operations on one container (§ "Lifecycle").
+// Runner runs CNI plugins. It keeps no state and is safe for concurrent use, as long as no
+// two calls concern the same sandbox: the CNI specification forbids parallel operations on
+// one container (§ "Lifecycle").
 type Runner struct {
 	cni      *libcni.CNIConfig
 	exec     *hostExec
@@ -50,19 +51,19 @@ type Runner struct {
 	cacheDir string
 	// isHost is Options.IsHost.
 	isHost func(netns string) bool
-	// foreign are the caches of other runtimes; paths in the host.
+	// foreign are the caches of other runtimes, paths in the host.
 	foreign []string
-	// infoDir is where devices are described; a path in the host.
+	// infoDir is the directory of device information, a path in the host.
 	infoDir string
-	// running is held for reading by what concerns one sandbox, and for
-	// writing by GC, which concerns a whole network.
+	// running is held for reading by operations on one sandbox, and for writing by GC,
+	// which concerns a whole network.
 	running sync.RWMutex
 }
 
 // ErrHostNetwork means that a plugin was to run in the host's network namespace.
-var ErrHostNetwork = errors.New("the sandbox has the host's network namespace, in which no plugin is run for a pod")
+var ErrHostNetwork = reason.Errorf(reason.HostNetwork, "the sandbox has the host's network namespace, in which no plugin is run for a pod")
 
-// New returns a Runner. It fails when the cache directory cannot be made.
+// New returns a Runner. It makes the cache directory.
 func New(o Options) (*Runner, error) {
 	if err := os.MkdirAll(o.CacheDir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the CNI cache directory: %w", err)
@@ -82,14 +83,14 @@ func New(o Options) (*Runner, error) {
 	}, nil
 }
 
-// Add runs the chain with ADD and returns the last plugin's result, converted
-// to the newest result version. When it fails, plugins may have left something
-// behind: the caller owes a Del. A CNI error keeps its type (*types.Error), so
-// that its code can be had with errors.As.
+// Add runs the chain with ADD and returns the last plugin's result, converted to the newest
+// result version. If it fails, plugins may have left something behind: the caller must call
+// Del. A plugin's error keeps its type (*types.Error), so that errors.As finds its CNI
+// code.
 //
-// before, if any, is done while the first plugin's process starts, and has
-// returned when Add does. When it fails no plugin has had its configuration, and
-// nothing is owed. Add refuses the host's network namespace with ErrHostNetwork.
+// Add calls before, unless it is nil, while the first plugin's process starts, and waits
+// for it. If before fails, no plugin has received its configuration, and no Del is needed.
+// Add refuses the host's network namespace with ErrHostNetwork.
 func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
 	if r.isHost(s.NetNS) {
 		return nil, ErrHostNetwork
@@ -102,16 +103,16 @@ func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	return result, err
 }
 
-// add is Add with what the first plugin waits for.
+// add runs the chain with ADD. The first plugin's input waits for h.
 func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, h *held) (*types100.Result, error) {
 	list, err := libcni.NetworkConfFromBytes(a.Conflist)
 	if err != nil {
-		return nil, fmt.Errorf("reading the conflist: %w", err)
+		return nil, invalidConflist(err)
 	}
 	r.running.RLock()
 	defer r.running.RUnlock()
 	if err := r.prepareInfo(list, s, a); err != nil {
-		return nil, &trouble{err}
+		return nil, &noAnswer{err}
 	}
 	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, held: h})
 	res, err := cni.AddNetworkList(ctx, list, r.runtimeConf(s, a))
@@ -125,24 +126,22 @@ func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	return out, nil
 }
 
-// Del runs the chain in reverse with DEL. It may be repeated, also for an
-// attachment whose ADD never ran. When the sandbox's network namespace is gone
-// the plugins get an empty one, as the CNI specification allows, and release
-// what they keep elsewhere: addresses, files, host-side links. They get an empty
-// one, too, in place of the host's.
+// Del runs the chain in reverse with DEL. It may be repeated, also for an attachment whose
+// ADD never ran. If the sandbox's network namespace is gone, plugins get an empty path, as
+// the CNI specification allows, and release what they keep elsewhere: addresses, files,
+// links on the host. They also get an empty path instead of the host's namespace.
 //
-// If the namespace goes from its path meanwhile, and the caller keeps it by NetNSFD,
-// the chain runs again with the namespace kept: plugins learn from the pod's interface
-// what they have to undo in the host (bridge: the rules of ipMasq).
+// If the namespace disappears from its path meanwhile and the caller keeps it by NetNSFD,
+// Del runs the chain again with the kept namespace: plugins learn from the pod's interface
+// what to undo on the host (bridge: the rules of ipMasq).
 //
-// result is what ADD returned, as JSON; empty when it never succeeded. Plugins
-// get it as prevResult where libcni's cache of it is lost or damaged. One that
-// cannot be had in the configuration's version is left out: a DEL must cope
-// without (CNI specification, § "DEL").
+// result is what ADD returned, as JSON, or empty if it never succeeded. Plugins get it as
+// prevResult if libcni's cache lost it. Del leaves out a result that cannot be converted
+// to the configuration's version: a DEL must work without (CNI specification, § "DEL").
 func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
 	list, err := libcni.NetworkConfFromBytes(a.Conflist)
 	if err != nil {
-		return fmt.Errorf("reading the conflist: %w", err)
+		return invalidConflist(err)
 	}
 	if err := injectPrevResult(list, result); err != nil {
 		return fmt.Errorf("adding the result to the conflist: %w", err)
@@ -158,9 +157,9 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if !r.netnsExists(path) || r.isHost(path) {
 		s.NetNS = ""
 	}
-	// As with Multus, what was asked for is left out of CNI_ARGS: plugins that
-	// ADD failed in for such a value would fail in DEL, too, for ever. It is
-	// still in runtimeConfig, where they need it to find what they made.
+	// As with Multus, CNI_ARGS lack the requested values: a plugin whose ADD failed for
+	// such a value would fail in DEL, too, for ever. They are still in runtimeConfig,
+	// where plugins need them to find what they made.
 	a.CNIArgs = nil
 	r.running.RLock()
 	defer r.running.RUnlock()
@@ -179,8 +178,8 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	return r.removeInfo(r.infoPath(s, a))
 }
 
-// del runs the chain, and where there is no network namespace makes sure of the
-// addresses, whatever the chain says.
+// del runs the chain. Without a network namespace it also releases the addresses, even if
+// the chain has failed.
 func (r *Runner) del(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
 	if rt.NetNS != "" {
 		return r.cni.DelNetworkList(ctx, list, rt)
@@ -189,8 +188,8 @@ func (r *Runner) del(ctx context.Context, list *libcni.NetworkConfigList, rt *li
 	return errors.Join(cni.DelNetworkList(ctx, list, rt), r.releaseAddresses(ctx, list, rt))
 }
 
-// keep returns a file of the runner's own for the namespace that the caller keeps; nil
-// where it keeps none.
+// keep returns a duplicate of the file by which the caller keeps the namespace, or nil if
+// there is none.
 func keep(s attachment.Sandbox) (*os.File, error) {
 	if s.NetNSFD == 0 {
 		return nil, nil
@@ -202,8 +201,8 @@ func keep(s attachment.Sandbox) (*os.File, error) {
 	return os.NewFile(uintptr(own), s.NetNS), nil
 }
 
-// moved reports whether a namespace that is kept is not at its path any more. The file
-// that it was mounted on may be there still.
+// moved reports whether a kept namespace is no longer at its path. The file that it was
+// mounted on may still exist.
 func (r *Runner) moved(path string, kept *os.File) bool {
 	if kept == nil {
 		return false
@@ -216,19 +215,19 @@ func (r *Runner) moved(path string, kept *os.File) bool {
 	return err != nil || !os.SameFile(ours, there)
 }
 
-// delKept runs the chain in a network namespace that has no path any more.
+// delKept runs the chain in a network namespace that no longer has a path.
 func (r *Runner) delKept(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf, kept *os.File) error {
 	rt.NetNS = keptPath
 	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, kept: kept})
 	return cni.DelNetworkList(ctx, list, rt)
 }
 
-// injectPrevResult puts the result into the configuration of every plugin of
-// the list, in the list's version. libcni replaces it by what its cache has.
+// injectPrevResult puts the result into the configuration of every plugin of the list, in
+// the list's version. libcni replaces it if its cache has a result.
 func injectPrevResult(list *libcni.NetworkConfigList, result json.RawMessage) error {
-	// Earlier versions know no prevResult in a DEL.
+	// Earlier versions have no prevResult in a DEL.
 	if ok, err := version.GreaterThanOrEqualTo(list.CNIVersion, "0.4.0"); len(result) == 0 || !ok || err != nil {
-		return nil //nolint:nilerr // libcni says the same about the version, in a moment
+		return nil //nolint:nilerr // libcni returns the same error about the version next
 	}
 	prev, err := resultAs(list.CNIVersion, result)
 	if err != nil {
@@ -246,7 +245,7 @@ func resultAs(cniVersion string, result json.RawMessage) (types.Result, error) {
 	return res.GetAsVersion(cniVersion)
 }
 
-// setPrevResult gives the result to every plugin of the list.
+// setPrevResult puts the result into the configuration of every plugin of the list.
 func setPrevResult(list *libcni.NetworkConfigList, prev types.Result) (err error) {
 	for i, plugin := range list.Plugins {
 		if list.Plugins[i], err = libcni.InjectConf(plugin, map[string]any{"prevResult": prev}); err != nil {
@@ -256,8 +255,8 @@ func setPrevResult(list *libcni.NetworkConfigList, prev types.Result) (err error
 	return nil
 }
 
-// Missing returns those of the plugin types that no directory has an
-// executable for, in the order given.
+// Missing returns the plugin types for which no directory has an executable, in the given
+// order.
 func (r *Runner) Missing(pluginTypes []string) []string {
 	var missing []string
 	for _, t := range pluginTypes {
@@ -268,15 +267,16 @@ func (r *Runner) Missing(pluginTypes []string) []string {
 	return missing
 }
 
+// netnsExists reports whether a network namespace exists at a path in the host.
 func (r *Runner) netnsExists(path string) bool {
 	if path == "" {
 		return false
 	}
 	_, err := r.stat(path)
-	return !errors.Is(err, fs.ErrNotExist) // in doubt it does
+	return !errors.Is(err, fs.ErrNotExist) // after any other error it may exist
 }
 
-// stat describes what is at a path in the host.
+// stat describes the file at a path in the host.
 func (r *Runner) stat(path string) (fs.FileInfo, error) {
 	dir, err := securejoin.SecureJoin(r.exec.root, filepath.Dir(path))
 	if err != nil {
@@ -286,8 +286,8 @@ func (r *Runner) stat(path string) (fs.FileInfo, error) {
 	return os.Stat(filepath.Join(dir, filepath.Base(path)))
 }
 
-// FindInPath is libcni's search for a plugin, made in the host's root; it
-// returns the path in the host.
+// FindInPath searches the host's root for a plugin as libcni does, and returns its path in
+// the host.
 func (e *hostExec) FindInPath(plugin string, dirs []string) (string, error) {
 	if plugin == "" || strings.ContainsRune(plugin, filepath.Separator) {
 		return "", fmt.Errorf("plugin type %q is not a file name", plugin)
@@ -301,5 +301,5 @@ func (e *hostExec) FindInPath(plugin string, dirs []string) (string, error) {
 			return filepath.Join(dir, plugin), nil
 		}
 	}
-	return "", &trouble{fmt.Errorf("finding plugin %q in %s: %w", plugin, strings.Join(dirs, ", "), fs.ErrNotExist)}
+	return "", &noAnswer{reason.Errorf(reason.PluginMissing, "finding plugin %q in %s: %w", plugin, strings.Join(dirs, ", "), fs.ErrNotExist)}
 }

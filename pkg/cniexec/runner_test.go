@@ -25,7 +25,7 @@ type world struct {
 	dir, bin string
 
 	mu  sync.Mutex
-	ran []string // what Options.Ran was told
+	ran []string // calls of Options.Ran
 }
 
 func newWorld(t *testing.T) *world {
@@ -193,8 +193,8 @@ func TestDelGoesOnInTheNamespaceThatIsKept(t *testing.T) {
 	}
 }
 
-// Some plugins do nothing for a namespace that is gone, and others fail: the
-// addresses come back all the same.
+// Some plugins do nothing for a namespace that is gone, and others fail: the addresses are
+// released all the same.
 func TestDelOfAGoneNamespaceReleasesAddresses(t *testing.T) {
 	w := newWorld(t)
 	w.plugin(t, "idle", `[ "$CNI_NETNS" ] && echo unexpected >>$DIR/log; exit 0`)
@@ -212,8 +212,8 @@ func TestDelOfAGoneNamespaceReleasesAddresses(t *testing.T) {
 	}
 }
 
-// sbr works in the namespace only and fails where there is none. That is no
-// reason to leave out the plugins before it, and no debt.
+// sbr changes only the namespace and fails without one. The plugins before it run all the
+// same, and no DEL is pending.
 func TestDelOfAGoneNamespaceHasNothingLeftForSBR(t *testing.T) {
 	const failure = `echo '{"cniVersion":"1.0.0","code":999,"msg":"open : no such file or directory"}'; exit 1`
 	for name, tt := range map[string]struct {

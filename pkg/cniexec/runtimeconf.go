@@ -8,8 +8,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// runtimeConf is what libcni needs besides the conflist. CNI_ARGS have the
-// keys, order and values that Multus sends (behaviour B10).
+// runtimeConf returns what libcni needs besides the conflist. CNI_ARGS have the keys,
+// order and values that Multus sends (behaviour B10).
 func (r *Runner) runtimeConf(s attachment.Sandbox, a attachment.Attachment) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: s.ID,
@@ -26,9 +26,9 @@ func (r *Runner) runtimeConf(s attachment.Sandbox, a attachment.Attachment) *lib
 	}
 }
 
-// withInfo adds the device information file, which is for every plugin that
-// declares the capability (device information specification; Multus gives it
-// only where a device is known, behaviour A5-63).
+// withInfo adds the path of the device information file, which every plugin gets that
+// declares the capability (device information specification). Multus passes it only if it
+// knows a device (behaviour A5-63).
 func withInfo(args map[string]any, path string) map[string]any {
 	if args == nil {
 		args = map[string]any{}
@@ -37,7 +37,7 @@ func withInfo(args map[string]any, path string) map[string]any {
 	return args
 }
 
-// capabilityArgs are values in libcni's form; nil when there are none.
+// capabilityArgs converts values to libcni's form. It returns nil if there are none.
 func capabilityArgs(values map[string]json.RawMessage) map[string]any {
 	if len(values) == 0 {
 		return nil

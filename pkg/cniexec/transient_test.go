@@ -80,7 +80,7 @@ func TestTransient(t *testing.T) {
 				err, wrapped,
 				errors.Join(wrapped, types.NewError(types.ErrTryAgainLater, "rollback", "")),
 				errors.Join(wrapped, types.NewError(types.ErrInternal, "rollback", "")),
-				errors.Join(wrapped, &trouble{errors.New("rollback")}),
+				errors.Join(wrapped, &noAnswer{errors.New("rollback")}),
 			} {
 				if got := Transient(err); got != tt.want {
 					t.Errorf("%t for %v", got, err)

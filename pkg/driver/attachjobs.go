@@ -279,7 +279,7 @@ func (js *attachJobs) measure(j *job, err error) {
 		js.metrics.PodAttached(took)
 		js.metrics.Gate(metrics.Released, j.heldAtEnd())
 	case isCancelled(err):
-		js.metrics.PodWithdrawn(took)
+		js.metrics.PodCancelled(took)
 	default:
 		js.metrics.PodFailed(took)
 		js.metrics.Gate(metrics.Refused, j.heldAtEnd())

@@ -214,7 +214,7 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 	gate("refused", map[string]float64{refused: 1}, func() {
 		drivertest.WantReason(t, create(2), reason.PluginFailed, "network default/blue")
 	})
-	gate("held, and the pod goes", map[string]float64{held: 1, "pod_attach_duration_seconds{withdrawn}": 1}, func() {
+	gate("held, and the pod goes", map[string]float64{held: 1, "pod_attach_duration_seconds{cancelled}": 1}, func() {
 		slowly(nil)
 		err := errors.Join(h.RunPodSandbox(t.Context(), podNo(3)), create(3))
 		<-running

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// addScalable adds the scalable functions: the auxiliary devices that are named
-// <driver>.sf.<number>. Others of that bus are parts of a driver.
+// addScalable adds the scalable functions: the auxiliary devices named
+// <driver>.sf.<number>. Other devices of that bus are parts of a driver.
 func (s *scan) addScalable() {
 	for _, id := range s.names(auxDevices) {
 		parts := strings.Split(id, ".")
@@ -23,6 +23,7 @@ func (s *scan) addScalable() {
 	}
 }
 
+// scalableFunction reads a scalable function of a PCI function.
 func (s *scan) scalableFunction(id string, parent Function) Function {
 	dir := auxDevices + id + "/"
 	f := Function{
@@ -38,7 +39,7 @@ func (s *scan) scalableFunction(id string, parent Function) Function {
 	return f
 }
 
-// addVDPA finds the vDPA devices that were made on functions.
+// addVDPA finds the vDPA devices of functions.
 func (s *scan) addVDPA() {
 	const dir = "bus/vdpa/devices/"
 	for _, name := range s.names(dir) {

@@ -1,12 +1,22 @@
-// Package inventory reads what network hardware a host has: physical and virtual
-// functions, scalable functions and plain network cards, from sysfs and, for what
-// sysfs does not tell, from netlink. It starts no processes and changes nothing.
+// Package inventory reads the network hardware of a host: physical and virtual functions,
+// scalable functions and plain network cards, from sysfs and, for facts that sysfs lacks,
+// from netlink. It starts no processes and changes nothing.
 //
-// What is absent is not an error: a virtual function whose interface is in a pod
-// has none on the host and still is a function, and an old kernel knows less.
+//	function.go  the inventory and its functions
+//	reader.go    reading all of it
+//	pci.go       PCI functions
+//	aux.go       scalable functions and vDPA devices
+//	netdev.go    interfaces, the host's uplinks, representors
+//	rdma.go      RDMA devices
+//	kernel.go    facts that only netlink has
+//	sysfs.go     reading small files
+//	remember.go  facts about functions that are in a pod now
+//	watch.go     waiting for changes
 //
-// Neither sriovnet nor rdmamap is used. Both read /sys of the machine that they
-// run on, with no other root, and so neither recorded trees nor a host's sysfs
-// that is mounted elsewhere; and both read the same directories again for each
-// question, where one walk has all the answers.
+// A missing fact is not an error: a virtual function whose interface is in a pod has no
+// interface on the host and is still a function, and an old kernel reports less.
+//
+// The package uses neither sriovnet nor rdmamap. Both read /sys of the machine that they run
+// on, so they can read neither recorded trees nor a host's sysfs that is mounted elsewhere,
+// and both read the same directories again for each question. One walk answers all of them.
 package inventory

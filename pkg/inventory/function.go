@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Kind says what a function is.
+// Kind is the kind of a function.
 type Kind string
 
 // The kinds of functions.
 const (
-	// KindNIC is a PCI function that can have no virtual functions: also a
-	// virtual function that a virtual machine was given.
+	// KindNIC is a PCI function that cannot have virtual functions. In a virtual machine
+	// it may be a virtual function of the machine's host.
 	KindNIC Kind = "nic"
 	// KindPF is a physical function, which can have virtual ones.
 	KindPF Kind = "pf"
@@ -27,103 +27,103 @@ const (
 	LinkInfiniband = "infiniband"
 )
 
-// RDMA modes: whether RDMA devices are seen by all network namespaces.
+// RDMA modes: RDMA devices belong to all network namespaces, or to one.
 const (
 	RDMAShared    = "shared"
 	RDMAExclusive = "exclusive"
 )
 
-// EswitchSwitchdev is the mode in which functions have representors.
+// EswitchSwitchdev is the eswitch mode in which functions have representors.
 const EswitchSwitchdev = "switchdev"
 
-// DriverVFIO is the driver that hands a function to user space.
+// DriverVFIO is the driver by which user space drives a function.
 const DriverVFIO = "vfio-pci"
 
-// Inventory is what a host has at one moment.
+// Inventory is the network hardware of a host at one moment.
 type Inventory struct {
-	// Functions are sorted by PCI address; scalable functions follow theirs.
+	// Functions are sorted by PCI address. Scalable functions follow their parent.
 	Functions []Function
-	// RDMAMode is RDMAShared, RDMAExclusive, or empty where it is not known.
+	// RDMAMode is RDMAShared, RDMAExclusive, or empty if it is not known.
 	RDMAMode string
-	// VhostNet is the device by which user space drives a virtio network
-	// device, a path in the host; empty where there is none.
+	// VhostNet is the path in the host of the device by which user space drives a virtio
+	// network device, or empty if there is none.
 	VhostNet string
 }
 
-// Function is a part of a network card, or of an accelerator, that can be given
-// to a pod as a whole. Fields that do not apply, or are not known, are empty.
+// Function is a part of a network card, or of an accelerator, that a pod can get as a whole.
+// Fields that do not apply, or are not known, are empty.
 type Function struct {
-	// ID is what the CNI plugins know as deviceID: the PCI address, or the name
-	// of the auxiliary device, e.g. mlx5_core.sf.4.
+	// ID is the CNI plugins' deviceID: the PCI address, or the name of the auxiliary
+	// device, for example mlx5_core.sf.4.
 	ID   string
 	Kind Kind
-	// PCIAddress is the function's, and a scalable function's parent's.
+	// PCIAddress is the address of the function, or of a scalable function's parent.
 	PCIAddress string
-	// Class is that of PCI: base class, subclass and interface, e.g. 0x020000.
+	// Class is the PCI base class, subclass and interface, for example 0x020000.
 	Class uint32
-	// Vendor and Device are PCI's numbers in four lower-case hexadecimal digits;
-	// of a scalable function, its parent's.
+	// Vendor and Device are PCI's numbers in four lower-case hexadecimal digits. A
+	// scalable function has its parent's.
 	Vendor, Device string
-	// Driver is bound to the PCI function; of a scalable function, to its parent.
+	// Driver is bound to the PCI function, or to a scalable function's parent.
 	Driver string
-	// ACPIIndex is the number that the firmware gives to the function.
+	// ACPIIndex is the firmware's number of the function.
 	ACPIIndex string
-	// NUMANode is -1 where there is none.
+	// NUMANode is -1 if there is none.
 	NUMANode int
-	// PCIeRoot is e.g. pci0000:3a.
+	// PCIeRoot is, for example, pci0000:3a.
 	PCIeRoot string
 
-	// PF is the physical function of a VF or SF; nil otherwise.
+	// PF is the physical function of a VF or SF, and nil otherwise.
 	PF *PF
 	// Index is the number of a VF or SF on its PF, and -1 otherwise.
 	Index int
-	// TotalVFs and NumVFs are how many a PF may have, and how many it has.
+	// TotalVFs is the number of VFs that a PF may have, NumVFs the number that it has.
 	TotalVFs, NumVFs int
 
-	// Netdevs are the function's own interfaces on the host, sorted by name,
-	// without the representors of others.
+	// Netdevs are the function's own interfaces on the host, sorted by name, without
+	// representors of other functions.
 	Netdevs []Netdev
-	// LinkType is that of the function's interface or else of its PF's.
+	// LinkType is the type of the function's interface, or otherwise of its PF's.
 	LinkType string
-	// Uplink says that the host's default route goes through the function.
+	// Uplink is true if the host's default route uses the function.
 	Uplink bool
-	// EswitchMode is that of the function or of its PF: legacy, switchdev.
+	// EswitchMode is the mode of the function or of its PF: legacy or switchdev.
 	EswitchMode string
-	// Representor is the interface that stands for a VF or SF on the host.
+	// Representor is the interface that represents a VF or SF on the host.
 	Representor string
-	// DDPProfile names what is loaded into the card's parser, of an Intel card.
+	// DDPProfile is the name of the package in an Intel card's parser.
 	DDPProfile string
 	// PKey is the first InfiniBand partition key.
 	PKey string
 
 	// RDMA are the function's RDMA devices on the host.
 	RDMA []RDMA
-	// RDMACapable holds also while the devices are in a pod's namespace.
+	// RDMACapable is true also while the RDMA devices are in a pod's namespace.
 	RDMACapable bool
-	// VFIODevice is where user space opens a function bound to vfio-pci, a path
-	// in the host; VFIOContainerDevice is what it must be called in a container.
-	// They differ without an IOMMU only.
+	// VFIODevice is the path in the host at which user space opens a function bound to
+	// vfio-pci. VFIOContainerDevice is its path in a container, which differs only
+	// without an IOMMU.
 	VFIODevice, VFIOContainerDevice string
-	// UIODevice is the same for the older drivers.
+	// UIODevice is the path in the host for a function bound to one of the older drivers.
 	UIODevice string
-	// VDPA is the vDPA device that was made on the function; nil without.
+	// VDPA is the vDPA device on the function, or nil.
 	VDPA *VDPA
 }
 
-// PF is what a virtual or scalable function needs to know of its physical one.
+// PF is the part of a physical function that its virtual and scalable functions share.
 type PF struct {
 	PCIAddress, Device string
-	// Name is the PF's own interface, or its uplink's representor; AltNames are
-	// other names of that.
+	// Name is the PF's own interface or, in switchdev mode, that of its physical port.
+	// AltNames are other names of this interface.
 	Name     string
 	AltNames []string
 	Link     LinkState
 }
 
-// LinkState says whether a link carries traffic.
+// LinkState is the state of a link, or empty if it is not known.
 type LinkState string
 
-// The states of a link; empty where none is known.
+// The states of a link.
 const (
 	LinkUp   LinkState = "up"
 	LinkDown LinkState = "down"
@@ -132,23 +132,22 @@ const (
 // Netdev is a network interface.
 type Netdev struct {
 	Name string
-	// MAC is the permanent address, where the kernel knows it, and else the
-	// present one.
+	// MAC is the permanent address if the kernel knows it, and otherwise the current one.
 	MAC string
-	// Type is LinkEther, LinkInfiniband, or the kernel's number of another.
+	// Type is LinkEther, LinkInfiniband, or the kernel's number of another type.
 	Type string
-	// AltNames are further names.
+	// AltNames are alternative names.
 	AltNames []string
-	// Link is the state of the link, down also while the interface is not set up.
+	// Link is the state of the link. It is down while the interface is not up.
 	Link LinkState
-	// Up says that the interface is set up.
+	// Up is true if the interface is up.
 	Up bool
 }
 
-// RDMA is an RDMA device and how user space opens it.
+// RDMA is an RDMA device with the files by which user space opens it.
 type RDMA struct {
 	Name string
-	// CharDevices are paths in the host, sorted, with rdma_cm last if it is there.
+	// CharDevices are paths in the host, sorted, except that rdma_cm is last.
 	CharDevices []string
 }
 
@@ -157,14 +156,14 @@ type VDPA struct {
 	Name string
 	// Driver is vhost_vdpa or virtio_vdpa.
 	Driver string
-	// Path is the device file of the former, in the host.
+	// Path is the device file of vhost_vdpa in the host.
 	Path string
 }
 
-// VFIOBound says that user space drives the function.
+// VFIOBound reports whether user space drives the function.
 func (f *Function) VFIOBound() bool { return f.Driver == DriverVFIO }
 
-// PFName is the interface of the function's PF; empty for one that has none.
+// PFName returns the interface of the function's PF, or "" if there is none.
 func (f *Function) PFName() string {
 	if f.PF == nil {
 		return ""
@@ -172,7 +171,7 @@ func (f *Function) PFName() string {
 	return f.PF.Name
 }
 
-// PFAddress is the PCI address of the function's PF; empty for one that has none.
+// PFAddress returns the PCI address of the function's PF, or "" if it has none.
 func (f *Function) PFAddress() string {
 	if f.PF == nil {
 		return ""
@@ -180,7 +179,7 @@ func (f *Function) PFAddress() string {
 	return f.PF.PCIAddress
 }
 
-// sortFunctions puts every function in its one place.
+// sortFunctions sorts functions by address, kind, index and ID.
 func sortFunctions(functions []Function) {
 	slices.SortFunc(functions, func(a, b Function) int {
 		return cmp.Or(
@@ -191,6 +190,7 @@ func sortFunctions(functions []Function) {
 	})
 }
 
+// compareBool orders false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:

@@ -9,38 +9,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Link is what netlink tells of an interface and sysfs does not.
+// Link has the facts about an interface that netlink has and sysfs lacks.
 type Link struct {
-	// PermanentMAC is the address that the card came with; empty if not known.
+	// PermanentMAC is the card's original address, or empty if it is not known.
 	PermanentMAC string
 	AltNames     []string
-	// DefaultRoute says that the host's IPv4 default route goes through it. As
-	// with the device plugin, IPv6 does not count: a router's announcement gives
-	// such a route to every interface that is up.
+	// DefaultRoute is true if the host's IPv4 default route uses the interface. As with
+	// the device plugin, IPv6 does not count: a router's advertisement gives such a route
+	// to every interface that is up.
 	DefaultRoute bool
 }
 
-// Kernel has the questions that sysfs does not answer. A nil one is not asked.
-// Those with one answer give the empty one for what is not known.
+// Kernel has functions for facts that sysfs lacks. Each function may be nil, and returns the
+// zero value for a fact that is not known.
 type Kernel struct {
-	// Links are the host's interfaces by name.
+	// Links returns the host's interfaces by name.
 	Links func() (map[string]Link, error)
-	// EswitchMode is legacy or switchdev, of a PF by its PCI address.
+	// EswitchMode returns legacy or switchdev for a PF's PCI address.
 	EswitchMode func(address string) string
-	// DDPProfile is the name of the package in a PF's parser.
+	// DDPProfile returns the name of the package in a PF's parser.
 	DDPProfile func(address string) string
-	// RDMAMode is RDMAShared or RDMAExclusive.
+	// RDMAMode returns RDMAShared or RDMAExclusive.
 	RDMAMode func() string
-	// RDMAParam reports whether devlink's enable_rdma is on, of a device by its
-	// bus, pci or auxiliary, and name.
+	// RDMAParam reports whether devlink's enable_rdma is on for a device, by its bus (pci
+	// or auxiliary) and name.
 	RDMAParam func(bus, device string) bool
 }
 
-// HostKernel asks the kernel, in the network namespace of the process.
+// HostKernel returns functions that use netlink in the network namespace of the process.
 func HostKernel() Kernel {
 	return Kernel{Links: hostLinks, EswitchMode: eswitchMode, DDPProfile: ddpProfile, RDMAMode: rdmaMode, RDMAParam: rdmaParam}
 }
 
+// hostLinks lists the host's interfaces by name.
 func hostLinks() (map[string]Link, error) {
 	links, err := whole(linkList)
 	if err != nil {
@@ -67,8 +68,8 @@ func hostLinks() (map[string]Link, error) {
 	return out, nil
 }
 
-// whole repeats a listing that a change in between has made incomplete: what is
-// missing from it might be the default route.
+// whole repeats a listing that the kernel interrupted because something changed: the missing
+// part might be the default route.
 func whole[T any](list func() ([]T, error)) ([]T, error) {
 	const attempts = 5
 	for i := 1; ; i++ {
@@ -79,9 +80,9 @@ func whole[T any](list func() ([]T, error)) ([]T, error) {
 	}
 }
 
-// linkList lists the interfaces without what they say of their VFs, as package
-// netlink would have it: of a card with some 200 that is more than fits in a
-// message, and the kernel answers with an error.
+// linkList lists the interfaces without the details of their VFs, which package netlink
+// requests: for a card with some 200 VFs they do not fit into a message, and the kernel
+// returns an error.
 func linkList() ([]netlink.Link, error) {
 	const skipStatistics = 1 << 3 // RTEXT_FILTER_SKIP_STATS
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
@@ -102,7 +103,7 @@ func linkList() ([]netlink.Link, error) {
 	return out, nil
 }
 
-// defaultRoutes are the indexes of interfaces that default routes go through.
+// defaultRoutes returns the indexes of interfaces that default routes use.
 func defaultRoutes(routes []netlink.Route) []int {
 	var out []int
 	for _, r := range routes {
@@ -119,6 +120,7 @@ func defaultRoutes(routes []netlink.Route) []int {
 	return out
 }
 
+// eswitchMode returns the eswitch mode of a PF, or "".
 func eswitchMode(address string) string {
 	device, err := netlink.DevLinkGetDeviceByName("pci", address)
 	if err != nil {
@@ -127,6 +129,7 @@ func eswitchMode(address string) string {
 	return device.Attrs.Eswitch.Mode
 }
 
+// ddpProfile returns the name of the package in a PF's parser, or "".
 func ddpProfile(address string) string {
 	info, err := netlink.DevlinkGetDeviceInfoByNameAsMap("pci", address)
 	if err != nil {
@@ -135,6 +138,7 @@ func ddpProfile(address string) string {
 	return info["fw.app.name"]
 }
 
+// rdmaMode returns the mode of the RDMA subsystem, or "".
 func rdmaMode() string {
 	mode, err := netlink.RdmaSystemGetNetnsMode()
 	if err != nil {
@@ -143,6 +147,7 @@ func rdmaMode() string {
 	return mode
 }
 
+// rdmaParam reports whether a device's parameter enable_rdma is on.
 func rdmaParam(bus, device string) bool {
 	param, err := netlink.DevlinkGetDeviceParamByName(bus, device, "enable_rdma")
 	if err != nil {
@@ -156,6 +161,7 @@ func rdmaParam(bus, device string) bool {
 	return false
 }
 
+// links calls Links, unless it is nil.
 func (k Kernel) links() (map[string]Link, error) {
 	if k.Links == nil {
 		return nil, nil
@@ -163,6 +169,7 @@ func (k Kernel) links() (map[string]Link, error) {
 	return k.Links()
 }
 
+// eswitchMode calls EswitchMode, unless it is nil.
 func (k Kernel) eswitchMode(address string) string {
 	if k.EswitchMode == nil {
 		return ""
@@ -170,6 +177,7 @@ func (k Kernel) eswitchMode(address string) string {
 	return k.EswitchMode(address)
 }
 
+// ddpProfile calls DDPProfile, unless it is nil.
 func (k Kernel) ddpProfile(address string) string {
 	if k.DDPProfile == nil {
 		return ""
@@ -177,6 +185,7 @@ func (k Kernel) ddpProfile(address string) string {
 	return k.DDPProfile(address)
 }
 
+// rdmaMode calls RDMAMode, unless it is nil.
 func (k Kernel) rdmaMode() string {
 	if k.RDMAMode == nil {
 		return ""
@@ -184,6 +193,7 @@ func (k Kernel) rdmaMode() string {
 	return k.RDMAMode()
 }
 
+// rdmaParam calls RDMAParam, unless it is nil.
 func (k Kernel) rdmaParam(bus, device string) bool {
 	return k.RDMAParam != nil && k.RDMAParam(bus, device)
 }

@@ -8,8 +8,8 @@ import (
 
 const classNet = "class/net/"
 
-// netdevNames are the interfaces below a device's directory. Those of virtio
-// have one level more.
+// netdevNames returns the interfaces below a device's directory. Virtio devices have them one
+// level deeper.
 func (s *scan) netdevNames(dir, driver string) []string {
 	if driver != "virtio-pci" {
 		return s.names(dir + "net")
@@ -23,9 +23,9 @@ func (s *scan) netdevNames(dir, driver string) []string {
 	return out
 }
 
-// netdevs reads interfaces, without those that stand for other functions: a
-// card in switchdev mode has them in its own directory. A VF has none of those,
-// and the state of its link is its PF's.
+// netdevs reads interfaces. If full is true, it leaves out representors of other functions,
+// which a card in switchdev mode has in its own directory, and reads the interfaces' state.
+// A VF has no representors in its directory, and its link has the state of its PF's.
 func (s *scan) netdevs(names []string, full bool) []Netdev {
 	var out []Netdev
 	for _, name := range names {
@@ -45,8 +45,8 @@ func (s *scan) netdevs(names []string, full bool) []Netdev {
 	return out
 }
 
-// state reads whether the interface is set up and carries traffic. Some drivers
-// leave the state at unknown for ever.
+// state reads whether the interface is up and its link carries traffic. With some drivers the
+// state is always unknown.
 func (s *scan) state(n *Netdev, dir string) {
 	const iffUp = 1
 	flags, err := strconv.ParseUint(s.value(dir+"flags"), 0, 32)
@@ -60,8 +60,8 @@ func (s *scan) state(n *Netdev, dir string) {
 	}
 }
 
-// linkType is the kernel's number of a kind of link (ARPHRD_*) as netlink's
-// libraries name it.
+// linkType returns the name that netlink's libraries have for the kernel's number of a link
+// type (ARPHRD_*).
 func linkType(number string) string {
 	switch number {
 	case "1":
@@ -73,15 +73,15 @@ func linkType(number string) string {
 }
 
 var (
-	// representorPort is the port's name of an interface that stands for a
-	// function: pf0vf3, pf0sf88, and with another host's number in front.
+	// representorPort matches the port name of a representor: pf0vf3, pf0sf88, or with
+	// another host's number in front.
 	representorPort = regexp.MustCompile(`^(?:c\d+)?pf\d+(vf|sf)(\d+)$`)
-	// uplinkPort is that of the card's own way out.
+	// uplinkPort matches the port name of a card's physical port.
 	uplinkPort = regexp.MustCompile(`^p\d+(s\d+)?$`)
 )
 
-// uplinkOf is the interface by which a PF is known: in switchdev mode, the one
-// of its physical port, and else the first.
+// uplinkOf returns the interface that gives a PF its name: that of its physical port in
+// switchdev mode, and otherwise the first.
 func uplinkOf(s *scan, netdevs []Netdev) *Netdev {
 	if len(netdevs) == 0 {
 		return nil
@@ -96,9 +96,9 @@ func uplinkOf(s *scan, netdevs []Netdev) *Netdev {
 	return &netdevs[0]
 }
 
-// findUplinks collects the interfaces that the host's default routes go through,
-// with those below a bond, bridge or VLAN. The device plugin looks at the
-// interface alone; to give away a bond's member cuts the node off as well.
+// findUplinks collects the interfaces that the host's default routes use, and those below a
+// bond, bridge or VLAN. The device plugin ignores the latter, but a node that loses a bond's
+// member may lose its connection as well.
 func (s *scan) findUplinks() {
 	for name, l := range s.links {
 		if l.DefaultRoute {
@@ -107,6 +107,7 @@ func (s *scan) findUplinks() {
 	}
 }
 
+// addUplink adds an interface and those below it.
 func (s *scan) addUplink(name string) {
 	if s.uplinks[name] {
 		return
@@ -119,9 +120,8 @@ func (s *scan) addUplink(name string) {
 	}
 }
 
-// addRepresentors finds, for cards in switchdev mode, the interfaces that stand
-// for their functions: those with the card's switch ID, and the function's
-// number in the port's name.
+// addRepresentors finds the representors of functions on cards in switchdev mode: the
+// interfaces with the card's switch ID and the function's number in the port name.
 func (s *scan) addRepresentors() {
 	type port struct{ switchID, kind, number string }
 	places := map[port]int{}

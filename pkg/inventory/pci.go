@@ -7,16 +7,16 @@ import (
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 )
 
-// PCI's base classes of what pools are made of.
+// PCI base classes of functions that pools can have.
 const (
 	classNetwork     = 0x02
 	classAccelerator = 0x12
 )
 
-// IsNetwork says that the PCI class is that of a network card.
+// IsNetwork reports whether the function is a network card by its PCI class.
 func (f *Function) IsNetwork() bool { return f.Class>>16 == classNetwork }
 
-// IsAccelerator says that the PCI class is that of a processing accelerator.
+// IsAccelerator reports whether the function is a processing accelerator by its PCI class.
 func (f *Function) IsAccelerator() bool { return f.Class>>16 == classAccelerator }
 
 // wanted reports whether the PCI function is a network card or an accelerator.
@@ -29,8 +29,7 @@ func (s *scan) wanted(address string) (class uint32, ok bool) {
 	return class, class>>16 == classNetwork || class>>16 == classAccelerator
 }
 
-// pciFunction reads all that is of the function alone; joinPFs adds what is of
-// its PF.
+// pciFunction reads the function's own facts. joinPFs adds those of its PF.
 func (s *scan) pciFunction(address string, class uint32) Function {
 	dir := pciDevices + address + "/"
 	f := Function{
@@ -61,11 +60,11 @@ func (s *scan) pciFunction(address string, class uint32) Function {
 	return f
 }
 
-// readPF reads what only a physical function has.
+// readPF reads the facts that only a physical function has.
 func (s *scan) readPF(f *Function, dir string) {
 	f.NumVFs = s.number(dir+"sriov_numvfs", 0)
 	f.EswitchMode = s.kernel.eswitchMode(f.PCIAddress)
-	if f.Vendor == vendorIntel { // nobody else has any, and asking costs a firmware command
+	if f.Vendor == vendorIntel { // only Intel cards have a profile, and reading it costs a firmware command
 		f.DDPProfile = s.kernel.ddpProfile(f.PCIAddress)
 	}
 	for i := range f.NumVFs {
@@ -77,7 +76,7 @@ func (s *scan) readPF(f *Function, dir string) {
 
 const vendorIntel = "8086"
 
-// link sets what follows from the function's own interfaces.
+// link sets the facts that follow from the function's own interfaces.
 func (s *scan) link(f *Function) {
 	for _, n := range f.Netdevs {
 		f.Uplink = f.Uplink || s.uplinks[n.Name]
@@ -87,7 +86,7 @@ func (s *scan) link(f *Function) {
 	}
 }
 
-// userspace reads by which device file user space drives the function.
+// userspace reads the device file by which user space drives the function.
 func (s *scan) userspace(f *Function, dir string) {
 	switch f.Driver {
 	case DriverVFIO:
@@ -97,7 +96,7 @@ func (s *scan) userspace(f *Function, dir string) {
 		}
 		f.VFIOContainerDevice = "/dev/vfio/" + group
 		f.VFIODevice = f.VFIOContainerDevice
-		// Without an IOMMU, the kernel puts another name on the host's file.
+		// Without an IOMMU, the kernel gives the host's file another name.
 		if s.value(dir+"iommu_group/name") == "vfio-noiommu" {
 			f.VFIODevice = "/dev/vfio/noiommu-" + group
 		}
@@ -108,7 +107,7 @@ func (s *scan) userspace(f *Function, dir string) {
 	}
 }
 
-// joinPFs gives virtual and scalable functions what they share with their PF.
+// joinPFs adds the facts that virtual and scalable functions share with their PF.
 func (s *scan) joinPFs() {
 	for i := range s.out {
 		f := &s.out[i]
@@ -133,7 +132,7 @@ func (s *scan) joinPFs() {
 	}
 }
 
-// pf is shared by all functions of one PF.
+// pf returns the PF with an address. All its functions share the value.
 func (s *scan) pf(address string) *PF {
 	if pf, ok := s.pfs[address]; ok {
 		return pf
@@ -150,5 +149,5 @@ func (s *scan) pf(address string) *PF {
 	return pf
 }
 
-// hexID is PCI's number as the device plugins write it.
+// hexID returns a PCI number in the form of the device plugins.
 func hexID(value string) string { return strings.ToLower(strings.TrimPrefix(value, "0x")) }

@@ -2,9 +2,9 @@ package inventory
 
 import "slices"
 
-// rdma reads the function's RDMA devices and how user space opens them. In
-// exclusive mode they leave the host with the pod that has them; then, the
-// kernel still knows that the function can have some.
+// rdma reads the function's RDMA devices and their files. In exclusive mode the devices are
+// in the network namespace of the pod that uses them; the kernel still reports that the
+// function can have some.
 func (s *scan) rdma(f *Function, bus, dir string) {
 	names := s.names(dir + "infiniband")
 	if len(names) == 0 {
@@ -26,9 +26,10 @@ func (s *scan) rdma(f *Function, bus, dir string) {
 	}
 }
 
-// charDevice is a file of umadN, issmN or uverbsN and the RDMA device it is of.
+// charDevice is a file umadN, issmN or uverbsN and its RDMA device.
 type charDevice struct{ name, device string }
 
+// charDevices returns the paths of an RDMA device's files.
 func (s *scan) charDevices(device string, files []charDevice) []string {
 	var out []string
 	for _, f := range files {

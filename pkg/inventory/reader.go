@@ -15,19 +15,18 @@ const (
 
 // Reader reads the inventory of a host.
 type Reader struct {
-	// Sys is where the host's sysfs is mounted; /sys if empty. Interfaces are
-	// those of the network namespace in which it was mounted.
+	// Sys is the mount point of the host's sysfs, /sys if empty. It shows the interfaces
+	// of the network namespace in which it was mounted.
 	Sys string
-	// Dev is where the host's /dev is seen; /dev if empty. Paths in the
-	// inventory are the host's all the same.
+	// Dev is the path of the host's /dev, /dev if empty. The inventory has the paths in
+	// the host all the same.
 	Dev string
-	// Kernel answers what sysfs does not; the zero value, nothing.
+	// Kernel has the functions for facts that sysfs lacks.
 	Kernel Kernel
 }
 
-// Read looks at all there is. Two calls with nothing changed between them
-// return equal values. An error is one of the whole: there is no sysfs there, or
-// netlink does not answer.
+// Read returns the whole inventory. Two calls return equal values if nothing has changed
+// between them. It fails only if there is no sysfs or netlink fails.
 func (r Reader) Read() (Inventory, error) {
 	if r.Sys == "" {
 		r.Sys = "/sys"
@@ -50,7 +49,7 @@ func (r Reader) Read() (Inventory, error) {
 	return s.run(), nil
 }
 
-// scan is one reading.
+// scan is the state of one Read.
 type scan struct {
 	*sysfs
 	dev    *sysfs
@@ -62,13 +61,14 @@ type scan struct {
 	rdmaCM   bool
 	uplinks  map[string]bool // by interface
 	out      []Function
-	// byID has the places in out.
+	// byID has the indexes in out.
 	byID map[string]int
-	// pfs and vfIndex are by PCI address, of the PF and of the VF.
+	// pfs has the PFs, and vfIndex the indexes of VFs, by PCI address.
 	pfs     map[string]*PF
 	vfIndex map[string]int
 }
 
+// run reads everything.
 func (s *scan) run() Inventory {
 	s.rdmaMode = s.kernel.rdmaMode()
 	s.findUplinks()
@@ -90,6 +90,7 @@ func (s *scan) run() Inventory {
 	return inventory
 }
 
+// add adds a function.
 func (s *scan) add(f Function) {
 	s.byID[f.ID] = len(s.out)
 	s.out = append(s.out, f)

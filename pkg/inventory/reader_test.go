@@ -104,7 +104,7 @@ func TestReadExclusiveRDMA(t *testing.T) {
 	}
 }
 
-// What carries the default route is marked, through a VLAN on a bond as well.
+// Interfaces that the default route uses are marked, also below a VLAN on a bond.
 func TestReadUplink(t *testing.T) {
 	tr := newTree(t)
 	for i := range 3 {

@@ -1,9 +1,9 @@
 package inventory
 
-// Remember fills in what cannot be seen of functions that a pod has now, from
-// an earlier inventory: their interfaces and, in exclusive mode, RDMA devices are
-// in the pod's namespace. Without it such a function would change its pool while
-// it is used. A function with another driver is not the same any more.
+// Remember adds facts from an earlier inventory to functions that a pod has now: their
+// interfaces and, in exclusive mode, their RDMA devices are in the pod's namespace. Without
+// these facts the function would change its pool while it is in use. A function with another
+// driver gets none.
 func (i Inventory) Remember(earlier Inventory) {
 	before := make(map[string]*Function, len(earlier.Functions))
 	for k := range earlier.Functions {

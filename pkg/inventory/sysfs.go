@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysfs reads a tree of small files. All of it answers with nothing for what is
-// not there or cannot be read: sysfs has files that exist and yet say "not
-// supported", and functions go while they are read.
+// sysfs reads a tree of small files. Its methods return a zero value for a file that does not
+// exist or cannot be read: sysfs has files that only return "not supported", and functions
+// disappear while they are read.
 type sysfs struct {
 	root string
-	// buf is of one page, which no file of sysfs exceeds: a scan of a thousand
-	// functions would else leave tens of megabytes for the collector.
+	// buf has the size of a page, which no file of sysfs exceeds. Without it, a scan of a
+	// thousand functions would leave tens of megabytes of garbage.
 	buf [4096]byte
 }
 
-// value is the content of a file without the newline.
+// value returns the content of a file without the newline.
 func (s *sysfs) value(path string) string {
 	path = s.root + "/" + path
 	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
@@ -35,7 +35,7 @@ func (s *sysfs) value(path string) string {
 	return strings.TrimSpace(string(s.buf[:n]))
 }
 
-// retry repeats a call that a signal interrupted: the Go runtime sends some.
+// retry repeats a call that a signal interrupted. The Go runtime sends signals.
 func retry(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
@@ -45,7 +45,7 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// number is the value of a file, and otherwise where it has none.
+// number returns the number in a file, or otherwise if there is none.
 func (s *sysfs) number(path string, otherwise int) int {
 	n, err := strconv.Atoi(s.value(path))
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *sysfs) number(path string, otherwise int) int {
 	return n
 }
 
-// target is where a symbolic link points to, as it is written.
+// target returns the target of a symbolic link without resolving it.
 func (s *sysfs) target(path string) string {
 	n, err := unix.Readlink(s.root+"/"+path, s.buf[:])
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *sysfs) target(path string) string {
 	return string(s.buf[:n])
 }
 
-// base is the last element of where a symbolic link points to.
+// base returns the last element of a symbolic link's target.
 func (s *sysfs) base(path string) string {
 	target := s.target(path)
 	if target == "" {
@@ -72,8 +72,8 @@ func (s *sysfs) base(path string) string {
 	return filepath.Base(target)
 }
 
-// names are those in a directory, sorted. It asks the kernel itself: package os
-// takes twice the calls, and most directories of a function are short.
+// names returns the sorted names in a directory. It uses system calls: package os makes twice
+// as many of them, and most directories of a function are short.
 func (s *sysfs) names(path string) []string {
 	path = s.root + "/" + path
 	fd, err := retry(func() (int, error) {
@@ -95,7 +95,7 @@ func (s *sysfs) names(path string) []string {
 	return names
 }
 
-// exists says whether there is such a file.
+// exists reports whether a file exists.
 func (s *sysfs) exists(path string) bool {
 	var stat unix.Stat_t
 	return unix.Lstat(s.root+"/"+path, &stat) == nil

@@ -14,78 +14,79 @@ import (
 )
 
 const (
-	// quiet is how long nothing must happen before changes are told of: a card
-	// that gets VFs announces each several times.
-	quiet = 500 * time.Millisecond
-	// patience is how long they are held back at most.
-	patience = 5 * time.Second
+	// settleTime is the time without events after which debounce calls changed: a card
+	// that gets VFs announces each of them several times.
+	settleTime = 500 * time.Millisecond
+	// maxDelay is the longest time for which debounce delays the call.
+	maxDelay = 5 * time.Second
 )
 
-// Watch calls changed some time after the host's hardware may have changed,
-// until ctx ends: after devices of interest come, go, or get another driver, by
-// the kernel's uevents, and after links of hardware go up or down, by netlink.
-// Changes in quick succession are one. A subscription that is lost ends Watch
-// with an error; the caller starts it anew, and looks for itself what it missed.
+// Watch calls changed some time after the host's hardware may have changed, until ctx ends:
+// after relevant devices are added, removed or bound to another driver, by the kernel's
+// uevents, and after links of hardware go up or down, by netlink. It combines changes in
+// quick succession. If a subscription is lost, Watch returns an error: the caller calls it
+// again and reads the inventory to find missed changes.
 func (r Reader) Watch(ctx context.Context, changed func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	poke := make(chan struct{}, 1)
-	stir := func() {
+	events := make(chan struct{}, 1)
+	notify := func() {
 		select {
-		case poke <- struct{}{}:
+		case events <- struct{}{}:
 		default:
 		}
 	}
-	events, err := openEvents()
+	uevents, err := openUevents()
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = events.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = uevents.Close() })
 	defer stop()
 	links, done := make(chan netlink.LinkUpdate), make(chan struct{})
 	if err := netlink.LinkSubscribe(links, done); err != nil {
-		return errors.Join(fmt.Errorf("subscribing to link changes: %w", err), events.Close())
+		return errors.Join(fmt.Errorf("subscribing to link changes: %w", err), uevents.Close())
 	}
-	var following sync.WaitGroup
-	following.Go(func() { cancel(followEvents(events, stir)) })
-	following.Go(func() { cancel(r.followLinks(links, stir)) })
-	debounce(ctx, poke, changed)
+	var readers sync.WaitGroup
+	readers.Go(func() { cancel(readUevents(uevents, notify)) })
+	readers.Go(func() { cancel(r.readLinks(links, notify)) })
+	debounce(ctx, events, changed)
 	close(done)
-	following.Wait()
+	readers.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
 	return nil
 }
 
-// debounce calls changed when, after a poke, none has come for a while.
-func debounce(ctx context.Context, poke <-chan struct{}, changed func()) {
+// debounce calls changed when no further event has followed an event for settleTime, and at
+// the latest after maxDelay.
+func debounce(ctx context.Context, events <-chan struct{}, changed func()) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-poke:
+		case <-events:
 		}
-		latest := time.After(patience)
-	settling:
+		latest := time.After(maxDelay)
+	waiting:
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-poke:
+			case <-events:
 			case <-latest:
-				break settling
-			case <-time.After(quiet):
-				break settling
+				break waiting
+			case <-time.After(settleTime):
+				break waiting
 			}
 		}
 		changed()
 	}
 }
 
-// openEvents subscribes to what the kernel tells udev. The file's reads are
-// messages; Close ends one that waits.
-func openEvents() (*os.File, error) {
+// openUevents subscribes to the kernel's uevents. Each Read of the file returns a message;
+// Close ends a Read that waits.
+func openUevents() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
 		return nil, fmt.Errorf("subscribing to the kernel's uevents: %w", err)
@@ -98,27 +99,27 @@ func openEvents() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "uevents"), nil
 }
 
-// followEvents reads until the file is closed.
-func followEvents(events *os.File, stir func()) error {
+// readUevents calls notify after each relevant uevent, until the file is closed.
+func readUevents(uevents *os.File, notify func()) error {
 	buf := make([]byte, 16<<10) // the kernel's messages have 2 KiB at most
 	for {
-		n, err := events.Read(buf)
+		n, err := uevents.Read(buf)
 		switch {
-		case errors.Is(err, unix.ENOBUFS): // some were lost; what they said is read from sysfs
-			stir()
+		case errors.Is(err, unix.ENOBUFS): // messages were lost; sysfs has the facts
+			notify()
 		case errors.Is(err, os.ErrClosed):
 			return nil
 		case err != nil:
 			return fmt.Errorf("reading the kernel's uevents: %w", err)
-		case concerns(string(buf[:n])):
-			stir()
+		case relevant(string(buf[:n])):
+			notify()
 		}
 	}
 }
 
-// concerns reports whether a uevent is about hardware of this package. Pods
-// bring virtual interfaces up and down all the time.
-func concerns(event string) bool {
+// relevant reports whether a uevent is about hardware of the inventory. Pods add and remove
+// virtual interfaces all the time.
+func relevant(event string) bool {
 	var subsystem, path string
 	for field := range strings.SplitSeq(event, "\x00") {
 		if value, ok := strings.CutPrefix(field, "SUBSYSTEM="); ok {
@@ -136,14 +137,14 @@ func concerns(event string) bool {
 	return false
 }
 
-// followLinks reads until the subscription ends. It also ends with Watch.
-func (r Reader) followLinks(links <-chan netlink.LinkUpdate, stir func()) error {
+// readLinks calls notify after each relevant change of a link, until the subscription ends.
+func (r Reader) readLinks(links <-chan netlink.LinkUpdate, notify func()) error {
 	known := map[int32]state{}
 	for u := range links {
 		a := u.Link.Attrs()
 		if u.Header.Type == unix.RTM_DELLINK {
 			delete(known, u.Index)
-			continue // a uevent says the same
+			continue // there is a uevent, too
 		}
 		now := state{a.OperState, a.RawFlags&unix.IFF_UP != 0}
 		if before, ok := known[u.Index]; ok && before == now {
@@ -151,13 +152,13 @@ func (r Reader) followLinks(links <-chan netlink.LinkUpdate, stir func()) error 
 		}
 		known[u.Index] = now
 		if r.physical(a.Name) {
-			stir()
+			notify()
 		}
 	}
 	return errors.New("the subscription to link changes was lost")
 }
 
-// state is what of a link matters here.
+// state is the part of a link's state that matters here.
 type state struct {
 	oper netlink.LinkOperState
 	up   bool

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestConcerns(t *testing.T) {
+func TestRelevantUevents(t *testing.T) {
 	for event, want := range map[string]bool{
 		"add@/devices/pci0000:00/0000:03:00.2\x00ACTION=add\x00DEVPATH=/devices/pci0000:00/0000:03:00.2\x00SUBSYSTEM=pci\x00": true,
 		"bind@…\x00ACTION=bind\x00DEVPATH=/devices/pci0000:00/0000:03:00.2\x00SUBSYSTEM=pci\x00DRIVER=vfio-pci\x00":           true,
@@ -20,46 +20,46 @@ func TestConcerns(t *testing.T) {
 		"libudev\x00garbage": false,
 		"":                   false,
 	} {
-		if got := concerns(event); got != want {
+		if got := relevant(event); got != want {
 			t.Errorf("%s: %v", strings.ReplaceAll(event, "\x00", " "), got)
 		}
 	}
 }
 
-// Many changes are told of once, when there are no more; endless ones from time
-// to time all the same.
+// Changes in quick succession cause one call when they have ended, and endless changes
+// cause a call from time to time.
 func TestDebounce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		poke, told := make(chan struct{}), make(chan time.Duration, 10)
+		events, calls := make(chan struct{}), make(chan time.Duration, 10)
 		start := time.Now()
-		go debounce(ctx, poke, func() { told <- time.Since(start) })
+		go debounce(ctx, events, func() { calls <- time.Since(start) })
 		for range 3 {
-			poke <- struct{}{}
-			time.Sleep(quiet / 2)
+			events <- struct{}{}
+			time.Sleep(settleTime / 2)
 		}
 		synctest.Wait()
-		if len(told) != 0 {
-			t.Errorf("told after %s, while changes came", <-told)
+		if len(calls) != 0 {
+			t.Errorf("called after %s, while changes came", <-calls)
 		}
-		time.Sleep(quiet)
+		time.Sleep(settleTime)
 		synctest.Wait()
-		if n, at := len(told), <-told; n != 1 || at != 2*quiet {
-			t.Errorf("told %d times, first after %s, want once, %s after the last change", n, at, quiet)
+		if n, at := len(calls), <-calls; n != 1 || at != 2*settleTime {
+			t.Errorf("called %d times, first after %s, want once, %s after the last change", n, at, settleTime)
 		}
-		for begin := time.Now(); time.Since(begin) < 2*patience; time.Sleep(quiet / 2) {
-			poke <- struct{}{}
+		for begin := time.Now(); time.Since(begin) < 2*maxDelay; time.Sleep(settleTime / 2) {
+			events <- struct{}{}
 		}
 		synctest.Wait()
-		if n := len(told); n != 1 && n != 2 {
-			t.Errorf("told %d times, want once or twice with changes that never end", n)
+		if n := len(calls); n != 1 && n != 2 {
+			t.Errorf("called %d times, want once or twice with changes that never end", n)
 		}
 		cancel()
 		synctest.Wait()
 	})
 }
 
-// The subscriptions can be had, and end with the context.
+// Watch subscribes, and ends with its context.
 func TestWatchEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -7,9 +7,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
-// offered reports whether a pool of the type may have the function at all, by
-// the device plugins' rules: a driver is bound to it; a physical function with
-// virtual ones is not given away, nor is the host's own way out.
+// offered reports whether a pool of the type may have the function at all, by the device
+// plugins' rules: a driver must be bound to it, it must not be a physical function with
+// virtual ones, and the host's default route must not use it.
 func offered(t DeviceType, f *inventory.Function) bool {
 	if f.Driver == "" {
 		return false
@@ -21,14 +21,14 @@ func offered(t DeviceType, f *inventory.Function) bool {
 		return f.Kind == inventory.KindSF && f.IsNetwork() && !f.Uplink
 	case Accelerator:
 		return f.Kind != inventory.KindSF && f.IsAccelerator()
-	case SharedRDMA: // what is shared is not taken from the host
+	case SharedRDMA: // the host keeps a shared device
 		return f.Kind != inventory.KindSF && f.IsNetwork() && hasSharedFiles(f)
 	}
 	return false
 }
 
-// hasSharedFiles reports whether the function has the files that the RDMA
-// shared device plugin wants of one.
+// hasSharedFiles reports whether the function has the files that the RDMA shared device
+// plugin requires.
 func hasSharedFiles(f *inventory.Function) bool {
 	for _, want := range []string{"rdma_cm", "umad", "uverbs"} {
 		if !slices.ContainsFunc(f.RDMA, func(d inventory.RDMA) bool {
@@ -40,7 +40,7 @@ func hasSharedFiles(f *inventory.Function) bool {
 	return true
 }
 
-// Matches reports whether the function is selected.
+// Matches reports whether the selector selects the function.
 func (s *Selector) Matches(f *inventory.Function) bool {
 	return in(s.Vendors, f.Vendor) &&
 		in(s.Devices, f.Device) &&
@@ -56,8 +56,8 @@ func (s *Selector) Matches(f *inventory.Function) bool {
 		s.matchesVDPA(f)
 }
 
-// matchesPF selects by the PF. A function without one, a PF as well, is selected
-// by none of the lists, as in the device plugin.
+// matchesPF reports whether the function's PF is selected. No list of PFs selects a function
+// without a PF, as in the device plugin; a PF has none either.
 func (s *Selector) matchesPF(f *inventory.Function) bool {
 	if s.NoPF && f.Kind == inventory.KindPF {
 		return false
@@ -76,18 +76,20 @@ func (s *Selector) matchesPF(f *inventory.Function) bool {
 	return inRanges(s.PFNames, names, f.Index) && inRanges(s.RootDevices, []string{f.PFAddress()}, f.Index)
 }
 
+// matchesVDPA reports whether the function has a vDPA device of the requested type.
 func (s *Selector) matchesVDPA(f *inventory.Function) bool {
 	drivers := map[string]string{"virtio": "virtio_vdpa", "vhost": "vhost_vdpa"}
 	return s.VDPAType == "" || f.VDPA != nil && f.VDPA.Driver == drivers[s.VDPAType]
 }
 
-// in is true of an empty list.
+// in reports whether a list contains the value or is empty.
 func in(list []string, value string) bool {
 	return len(list) == 0 || slices.Contains(list, value)
 }
 
-// inRanges is true of an empty list. Of several items for one PF, the first
-// counts; the case of names does not.
+// inRanges reports whether an item of the list selects the function with this index of a PF
+// with these names, or the list is empty. Only the first item for a PF counts. Names match
+// in any case.
 func inRanges(list, names []string, index int) bool {
 	if len(list) == 0 {
 		return true

@@ -14,26 +14,26 @@ import (
 // PolicyKind is the kind of sriov-network-operator's policies.
 const PolicyKind = "SriovNetworkNodePolicy"
 
-// PolicyResource is their resource in the API.
+// PolicyResource is the policies' resource in the API.
 var PolicyResource = schema.GroupVersionResource{Group: "sriovnetwork.openshift.io", Version: "v1", Resource: "sriovnetworknodepolicies"}
 
-// Policy is what a SriovNetworkNodePolicy says about a pool. What it says about
-// how cards are to be configured is the operator's.
+// Policy is the part of a SriovNetworkNodePolicy that defines a pool. The operator follows
+// the rest, which configures cards.
 type Policy struct {
 	Name string
-	// Priority orders policies; the highest comes first.
+	// Priority orders policies: the one with the highest has precedence.
 	Priority int
-	// NodeSelector are labels that a node must have.
+	// NodeSelector has the labels that a node must have.
 	NodeSelector map[string]string
 	Pool         Pool
 }
 
-// defaultPolicy is an object of the operator's own that selects nothing.
+// defaultPolicy is the name of an object that the operator creates and that selects nothing.
 const defaultPolicy = "default"
 
-// ParsePolicy reads a SriovNetworkNodePolicy of sriovnetwork.openshift.io/v1 in
-// JSON. Prefix is the domain of its resources; DefaultOperatorPrefix if empty. ok
-// is false for one that makes no pool.
+// ParsePolicy parses a SriovNetworkNodePolicy of sriovnetwork.openshift.io/v1 in JSON. prefix
+// is the domain of its resources, or empty for DefaultOperatorPrefix. ok is false if the
+// policy defines no pool.
 func ParsePolicy(raw []byte, prefix string) (_ Policy, ok bool, _ error) {
 	var meta struct{ Name, Namespace string }
 	o, err := newObject(Source{Object: "SriovNetworkNodePolicy"}, raw)
@@ -57,6 +57,7 @@ func ParsePolicy(raw []byte, prefix string) (_ Policy, ok bool, _ error) {
 	return p, err == nil, err
 }
 
+// parseSpec parses a policy's spec.
 func parseSpec(o *object, prefix string) (Policy, error) {
 	p := Policy{Pool: Pool{Source: Source{Object: o.source.Object}, DeviceType: NetDevice}}
 	var s Selector
@@ -73,7 +74,7 @@ func parseSpec(o *object, prefix string) (Policy, error) {
 	o.get("vdpaType", &s.VDPAType)
 	o.get("excludeTopology", &p.Pool.ExcludeTopology)
 	for _, field := range []string{"mtu", "eSwitchMode", "externallyManaged", "bridge"} {
-		o.take(field) // how the operator is to configure the card
+		o.take(field) // for the operator, which configures cards
 	}
 	o.checkVDPA(s)
 	if err := checkResourceName(prefix, name); err != nil {
@@ -81,17 +82,20 @@ func parseSpec(o *object, prefix string) (Policy, error) {
 	}
 	o.kind(&s, deviceType, linkType)
 	if nic := o.take("nicSelector"); nic == nil {
-		o.fail("nicSelector", "it is missing: say which cards the policy is for")
+		o.fail("nicSelector", "missing: select the policy's cards")
 	} else if err := parseNICSelector(o.source.at("nicSelector"), nic, vfs, &s); err != nil {
 		o.errs = append(o.errs, err)
 	}
 	p.Pool.ResourceName = prefix + "/" + name
 	p.Pool.Selectors = []Selector{s}
-	return p, o.end("remove it, or have the pool from the operator's ConfigMap by --pool-config")
+	return p, o.end(remedyPolicy)
 }
 
-// kind reads which driver the functions have. Their link cannot be seen while
-// user space drives them.
+// remedyPolicy is what to do about a policy with a field that nadra does not know.
+const remedyPolicy = "remove it, or use --pool-config with the operator's ConfigMap"
+
+// kind selects the functions' driver and link type. The link type is unknown while user
+// space drives a function.
 func (o *object) kind(s *Selector, deviceType, linkType string) {
 	types := map[string]string{"": "", "eth": inventory.LinkEther, "ib": inventory.LinkInfiniband}
 	link, ok := types[strings.ToLower(linkType)]
@@ -100,7 +104,7 @@ func (o *object) kind(s *Selector, deviceType, linkType string) {
 	}
 	switch deviceType {
 	case inventory.DriverVFIO:
-		// Until the operator has bound them they are not what the policy promises.
+		// Functions are not part of the pool before the operator has bound them.
 		s.Drivers = []string{inventory.DriverVFIO}
 	case "", "netdevice":
 		if link != "" {
@@ -111,6 +115,7 @@ func (o *object) kind(s *Selector, deviceType, linkType string) {
 	}
 }
 
+// parseNICSelector parses a policy's nicSelector into s.
 func parseNICSelector(source Source, raw []byte, vfs int, s *Selector) error {
 	o, err := newObject(source, raw)
 	if err != nil {
@@ -123,8 +128,8 @@ func parseNICSelector(source Source, raw []byte, vfs int, s *Selector) error {
 	o.get("pfNames", &s.PFNames)
 	o.get("netFilter", &filter)
 	if filter != "" {
-		o.fail("netFilter", "%q: nadra does not ask the cloud which network a card is in: "+
-			"select by vendor, deviceID, rootDevices or pfNames, or have the pool from the operator's ConfigMap by --pool-config", filter)
+		o.fail("netFilter", "%q: nadra cannot select a card by the cloud's network: "+
+			"select by vendor, deviceID, rootDevices or pfNames, or use --pool-config with the operator's ConfigMap", filter)
 	}
 	o.checkRanges("pfNames", s.PFNames)
 	o.checkRanges("rootDevices", s.RootDevices)
@@ -134,16 +139,16 @@ func parseNICSelector(source Source, raw []byte, vfs int, s *Selector) error {
 	}
 	s.NoPF = vfs > 0
 	switch {
-	case device != "" && vfs > 0: // the number is that of the PF
+	case device != "" && vfs > 0: // the PF's device number
 		s.PFDevices = []string{device}
 	case device != "":
 		s.Devices = []string{device}
 	}
-	return o.end("remove it, or have the pool from the operator's ConfigMap by --pool-config")
+	return o.end(remedyPolicy)
 }
 
-// FromPolicies makes the pools of a node with these labels. Policies for one
-// resource are one pool of the functions that any of them selects.
+// FromPolicies returns the pools of a node with these labels. It merges policies for the
+// same resource into one pool with the functions that any of them selects.
 func FromPolicies(policies []Policy, node map[string]string) []Pool {
 	policies = slices.Clone(policies)
 	slices.SortFunc(policies, func(a, b Policy) int {
@@ -168,6 +173,7 @@ func FromPolicies(policies []Policy, node map[string]string) []Pool {
 	return out
 }
 
+// selected reports whether the labels match a policy's node selector.
 func selected(selector, labels map[string]string) bool {
 	for key, value := range selector {
 		if got, ok := labels[key]; !ok || got != value {

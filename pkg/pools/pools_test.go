@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
@@ -128,7 +129,7 @@ func TestSharedPools(t *testing.T) {
 			t.Errorf("%s: selected %q of %d shares, want %q", entry, got, pools[0].Share, want)
 		}
 		host.RDMAMode = inventory.RDMAExclusive
-		if assigned, err := Assign(host, pools); len(assigned) != 0 || err == nil || !strings.Contains(err.Error(), "exclusive") {
+		if assigned, err := Assign(host, pools); len(assigned) != 0 || reason.Of(err) != reason.PoolInvalid || !strings.Contains(err.Error(), "rdma/hca") {
 			t.Errorf("%s: in exclusive mode: %v, %v", entry, assigned, err)
 		}
 	}
@@ -141,48 +142,48 @@ func TestRefusals(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		config string
-		says   []string
+		names  []string // what the error must name
 	}{
-		{"{\n\"resourceList\": [{\"resourceName\": \"a\",}]}", []string{"data[config.json]", "no JSON object", "line 2"}},
-		{``, []string{"no JSON object"}},
+		{"{\n\"resourceList\": [{\"resourceName\": \"a\",}]}", []string{"data[config.json]", "line 2"}},
+		{``, []string{"data[config.json]"}},
 		{`null`, []string{"null"}},
-		{`{} {}`, []string{"more follows"}},
-		{`{"pools": []}`, []string{"neither resourceList", "nor configList", "--pool-config"}},
-		{`{"resourceList": 3}`, []string{"resourceList", "3 is no list"}},
+		{`{} {}`, []string{"data[config.json]"}},
+		{`{"pools": []}`, []string{"resourceList", "configList", "--pool-config"}},
+		{`{"resourceList": 3}`, []string{"data[config.json].resourceList", "3"}},
 		{`{"resourceList": [], "more": 1}`, []string{"data[config.json].more", "1", "remove it"}},
-		{sriov(`{"resourceName": "a", "selectors": {"numas": ["0"]}}`), []string{"resourceList[0].selectors.numas", `["0"]`, "does not know", "not served", "remove it"}},
-		{sriov(`{"resourceName": "a", "selectors": [{}, {"vendors": "8086"}]}`), []string{"resourceList[0].selectors[1].vendors", `"8086" is no list of strings`}},
-		{sriov(`{"resourceName": "a", "selectors": [{}, {"isRdma": "yes"}]}`), []string{"selectors[1].isRdma", `"yes" is no bool`}},
-		{sriov(`{"resourceName": "a"}`), []string{"resourceList[0].selectors", "missing"}},
-		{sriov(`{"resourceName": "a", "selectors": []}`), []string{"resourceList[0].selectors", "empty"}},
-		{sriov(`{"selectors": {}}`), []string{"resourceList[0].resourceName", "missing"}},
-		{sriov(`{"resourceName": "a.b", "selectors": {}}`), []string{`"a.b" has '.'`}},
-		{sriov(`{"resourceName": "a", "resourcePrefix": "not a domain", "selectors": {}}`), []string{"not a domain/a", "no name of a resource"}},
+		{sriov(`{"resourceName": "a", "selectors": {"numas": ["0"]}}`), []string{"resourceList[0].selectors.numas", `["0"]`, "remove it"}},
+		{sriov(`{"resourceName": "a", "selectors": [{}, {"vendors": "8086"}]}`), []string{"resourceList[0].selectors[1].vendors", `"8086"`, "list of strings"}},
+		{sriov(`{"resourceName": "a", "selectors": [{}, {"isRdma": "yes"}]}`), []string{"selectors[1].isRdma", `"yes"`, "bool"}},
+		{sriov(`{"resourceName": "a"}`), []string{"resourceList[0].selectors:"}},
+		{sriov(`{"resourceName": "a", "selectors": []}`), []string{"resourceList[0].selectors:"}},
+		{sriov(`{"selectors": {}}`), []string{"resourceList[0].resourceName:"}},
+		{sriov(`{"resourceName": "a.b", "selectors": {}}`), []string{`"a.b"`, `'.'`}},
+		{sriov(`{"resourceName": "a", "resourcePrefix": "not a domain", "selectors": {}}`), []string{"not a domain/a"}},
 		{sriov(`{"resourceName": "` + strings.Repeat("a", 60) + `", "selectors": {}}`), []string{"70 characters", "64", "shorter"}},
 		{sriov(`{"resourceName": "a", "deviceType": "gpu", "selectors": {}}`), []string{"deviceType", `"gpu"`, "netDevice, accelerator and auxNetDevice"}},
-		{sriov(`{"resourceName": "a", "deviceType": "accelerator", "selectors": {"pfNames": ["eno1"]}}`), []string{"selectors.pfNames", "does not know"}},
+		{sriov(`{"resourceName": "a", "deviceType": "accelerator", "selectors": {"pfNames": ["eno1"]}}`), []string{"selectors.pfNames:", `["eno1"]`}},
 		{sriov(`{"resourceName": "a", "deviceType": "auxNetDevice", "selectors": {}}`), []string{"auxTypes", `["sf"]`}},
 		{sriov(`{"resourceName": "a", "deviceType": "auxNetDevice", "selectors": {"auxTypes": ["sf"], "acpiIndexes": ["1"]}}`), []string{"acpiIndexes"}},
 		{sriov(`{"resourceName": "a", "selectors": {"pfNames": ["eno1#3-1"]}}`), []string{"pfNames[0]", `"eno1#3-1"`, `"3-1"`, "first-last"}},
-		{sriov(`{"resourceName": "a", "selectors": {"pfNames": ["eno1#a"]}}`), []string{"pfNames[0]", "neither"}},
-		{sriov(`{"resourceName": "a", "selectors": {"rootDevices": ["#1"]}}`), []string{"rootDevices[0]", "names no PF"}},
-		{sriov(`{"resourceName": "a", "selectors": {"pfNames": ["eno1#1", "ENO1#3"]}}`), []string{"pfNames[1]", "only the first counts", "#0-3,7"}},
+		{sriov(`{"resourceName": "a", "selectors": {"pfNames": ["eno1#a"]}}`), []string{"pfNames[0]", `"a"`, "first-last"}},
+		{sriov(`{"resourceName": "a", "selectors": {"rootDevices": ["#1"]}}`), []string{"rootDevices[0]", `"#1"`}},
+		{sriov(`{"resourceName": "a", "selectors": {"pfNames": ["eno1#1", "ENO1#3"]}}`), []string{"pfNames[1]", `"ENO1#3"`, "ENO1#0-3,7"}},
 		{sriov(`{"resourceName": "a", "selectors": {"vdpaType": "scsi"}}`), []string{"vdpaType", `"scsi"`, "virtio or vhost"}},
 		{sriov(`{"resourceName": "a", "selectors": {"vdpaType": "vhost", "isRdma": true}}`), []string{"vdpaType", "isRdma"}},
 		{rdma(`"devices": ["ib0"], "selectors": {"vendors": ["15b3"]}`), []string{"configList[0].devices", "ifNames"}},
-		{rdma(`"selectors": {}`), []string{"configList[0].selectors", "neither selectors nor devices"}},
-		{rdma(`"selectors": {"pfNames": ["ib0"]}`), []string{"selectors.pfNames", "does not know"}},
+		{rdma(`"selectors": {}`), []string{"configList[0].selectors:", "devices"}},
+		{rdma(`"selectors": {"pfNames": ["ib0"]}`), []string{"selectors.pfNames:", `["ib0"]`}},
 		{`{"configList": [{"resourceName": "hca", "devices": ["ib0"]}]}`, []string{"rdmaHcaMax", "at least 1"}},
 	} {
 		pools, err := ParseConfig(testMap, []byte(tt.config), Options{})
-		if err == nil {
-			t.Errorf("%s: no error", tt.config)
+		if reason.Of(err) != reason.PoolInvalid {
+			t.Errorf("%s: code %q of %v", tt.config, reason.Of(err), err)
 			continue
 		}
 		if len(pools) != 0 {
 			t.Errorf("%s: a refused pool is served: %v", tt.config, pools)
 		}
-		for _, want := range append(tt.says, "ConfigMap kube-system/sriovdp-config") {
+		for _, want := range append(tt.names, "[PoolInvalid] ConfigMap kube-system/sriovdp-config: ") {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: the error lacks %q: %v", tt.config, want, err)
 			}
@@ -197,7 +198,7 @@ func TestGoodPoolsBesideABadOne(t *testing.T) {
 		 "additionalInfo": {"*": {"token": "x"}}, "selectors": {"vendors": ["15b3"], "needVhostNet": true}},
 		{"resourceName": "bad", "selectors": {"colour": ["red"]}}
 	]}`), Options{SRIOVPrefix: "openshift.io"})
-	if err == nil || !strings.Contains(err.Error(), "resourceList[1].selectors.colour") {
+	if reason.Of(err) != reason.PoolInvalid || !strings.Contains(err.Error(), "resourceList[1].selectors.colour") {
 		t.Errorf("error %v", err)
 	}
 	want := []Pool{{
@@ -210,7 +211,7 @@ func TestGoodPoolsBesideABadOne(t *testing.T) {
 	}
 }
 
-// Two pools that select one VF: the first has it, and the other is told of.
+// If two pools select one VF, the first gets it, and an error names the other.
 func TestConflict(t *testing.T) {
 	pools, err := ParseConfig(testMap, []byte(`{"resourceList": [
 		{"resourceName": "a", "selectors": {"pfNames": ["eno1#0-1"]}},
@@ -221,7 +222,7 @@ func TestConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	pools, err = Unique(pools)
-	if len(pools) != 2 || err == nil || !strings.Contains(err.Error(), "resourceList[2]") || !strings.Contains(err.Error(), "resourceList[0]") {
+	if len(pools) != 2 || reason.Of(err) != reason.PoolConflict || !strings.Contains(err.Error(), "resourceList[2]") || !strings.Contains(err.Error(), "resourceList[0]") {
 		t.Fatalf("%d pools, error %v", len(pools), err)
 	}
 	assigned, err := Assign(node(), pools)
@@ -229,9 +230,12 @@ func TestConflict(t *testing.T) {
 	if diff := cmp.Diff(want, assigned); diff != "" {
 		t.Errorf("assignments (-want +got):\n%s", diff)
 	}
-	for _, says := range []string{"resourceList[1]", "pool intel.com/b selects 2 devices (0000:3b:02.0 first)", "pool intel.com/a", "resourceList[0]", "narrow"} {
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("the error lacks %q: %v", says, err)
+	if reason.Of(err) != reason.PoolConflict {
+		t.Fatalf("code %q of %v", reason.Of(err), err)
+	}
+	for _, name := range []string{"resourceList[1]", "pool intel.com/b", "2 devices (0000:3b:02.0 first)", "pool intel.com/a", "resourceList[0]"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("the error lacks %q: %v", name, err)
 		}
 	}
 }
@@ -290,7 +294,7 @@ func TestPolicies(t *testing.T) {
 }
 
 func TestPolicyRefusals(t *testing.T) {
-	for spec, says := range map[string]string{
+	for spec, field := range map[string]string{
 		`"resourceName": "a", "nicSelector": {"netFilter": "aws/NetworkID:1"}`: "spec.nicSelector.netFilter",
 		`"resourceName": "a", "nicSelector": {"speed": 100}`:                   "spec.nicSelector.speed",
 		`"resourceName": "a"`: "spec.nicSelector",
@@ -302,7 +306,7 @@ func TestPolicyRefusals(t *testing.T) {
 		`"resourceName": "a", "nicSelector": {}, "vdpaType": "vhost", "isRdma": true, "mtu": 1500`: "spec.vdpaType",
 	} {
 		_, ok, err := ParsePolicy([]byte(policy("p", spec)), "example.com")
-		if ok || err == nil || !strings.Contains(err.Error(), "SriovNetworkNodePolicy sriov/p: "+says) {
+		if ok || reason.Of(err) != reason.PoolInvalid || !strings.Contains(err.Error(), "[PoolInvalid] SriovNetworkNodePolicy sriov/p: "+field) {
 			t.Errorf("%s: ok %v, error %v", spec, ok, err)
 		}
 	}

@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-const remedySelector = "remove it, or write the selection with the selectors of docs/operations.md"
+// remedySelector is what to do about a selector that nadra does not know.
+const remedySelector = "remove it, or use the selectors in docs/operations.md"
 
-// parseSelectors reads a selector, or a list of them.
+// parseSelectors parses a selector, or a list of them.
 func parseSelectors(source Source, deviceType DeviceType, raw json.RawMessage) ([]Selector, []error) {
 	if raw == nil || string(raw) == "null" {
-		return nil, []error{source.errorf("it is missing: say which devices belong to the pool")}
+		return nil, []error{source.errorf("missing: select the pool's devices")}
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
@@ -24,7 +25,7 @@ func parseSelectors(source Source, deviceType DeviceType, raw json.RawMessage) (
 		return []Selector{s}, nil
 	}
 	if len(list) == 0 {
-		return nil, []error{source.errorf("the list is empty: say which devices belong to the pool")}
+		return nil, []error{source.errorf("empty list: select the pool's devices")}
 	}
 	var out []Selector
 	var errs []error
@@ -38,8 +39,8 @@ func parseSelectors(source Source, deviceType DeviceType, raw json.RawMessage) (
 	return out, errs
 }
 
-// parseSelector reads the selectors that the device type has in the SR-IOV
-// device plugin; others of that plugin are refused with the rest.
+// parseSelector parses the selectors that the SR-IOV device plugin has for the device type,
+// and rejects all others.
 func parseSelector(source Source, deviceType DeviceType, raw []byte) (Selector, error) {
 	o, err := newObject(source, raw)
 	if err != nil {
@@ -65,12 +66,13 @@ func parseSelector(source Source, deviceType DeviceType, raw []byte) (Selector, 
 	case AuxNetDevice:
 		o.get("auxTypes", &s.AuxTypes)
 		if !slices.Equal(slices.Compact(slices.Sorted(slices.Values(s.AuxTypes))), []string{"sf"}) {
-			o.fail("auxTypes", "%q: scalable functions are the only auxiliary devices that can be given to pods: make it [\"sf\"]", s.AuxTypes)
+			o.fail("auxTypes", "%q: pods can only use auxiliary devices that are scalable functions: set it to [\"sf\"]", s.AuxTypes)
 		}
 	}
 	return s, o.end(remedySelector)
 }
 
+// network parses the selectors of network devices.
 func (o *object) network(s *Selector) {
 	o.get("pfNames", &s.PFNames)
 	o.get("rootDevices", &s.RootDevices)
@@ -81,16 +83,17 @@ func (o *object) network(s *Selector) {
 	o.checkRanges("rootDevices", s.RootDevices)
 }
 
+// checkVDPA rejects an unknown vdpaType, and RDMA together with vDPA.
 func (o *object) checkVDPA(s Selector) {
 	switch {
 	case s.VDPAType != "" && s.VDPAType != "virtio" && s.VDPAType != "vhost":
 		o.fail("vdpaType", "%q: it must be virtio or vhost", s.VDPAType)
 	case s.VDPAType != "" && s.IsRDMA:
-		o.fail("vdpaType", "%q: a function with a vDPA device has no RDMA for pods: remove this or isRdma", s.VDPAType)
+		o.fail("vdpaType", "%q: pods cannot use RDMA of a function with a vDPA device: remove vdpaType or isRdma", s.VDPAType)
 	}
 }
 
-// checkRanges refuses what the device plugin takes and then selects nothing by.
+// checkRanges rejects items that the device plugin accepts although they select nothing.
 func (o *object) checkRanges(field string, items []string) {
 	seen := map[string]bool{}
 	for i, item := range items {
@@ -103,7 +106,7 @@ func (o *object) checkRanges(field string, items []string) {
 			o.fail(at, "%q: %w", item, err)
 		}
 		if key := strings.ToLower(name); seen[key] {
-			o.fail(at, "%q: of several items for one PF only the first counts: put all ranges in one, %s#0-3,7", item, name)
+			o.fail(at, "%q: only the first item for a PF counts: put all ranges into one item, for example %s#0-3,7", item, name)
 		} else {
 			seen[key] = true
 		}
@@ -113,7 +116,7 @@ func (o *object) checkRanges(field string, items []string) {
 // span is a range of functions, with both ends.
 type span struct{ first, last int }
 
-// parseRanges reads what follows the # of an item; nil is all functions.
+// parseRanges parses the ranges after the # of an item. It returns nil for all functions.
 func parseRanges(item string) ([]span, error) {
 	_, list, ok := strings.Cut(item, "#")
 	if !ok {

@@ -7,24 +7,23 @@ import (
 	"slices"
 )
 
-// Options are what the device plugins are told on their command lines.
+// Options are flags of the device plugins.
 type Options struct {
-	// SRIOVPrefix is the domain of resources of the SR-IOV device plugin that
-	// name none; DefaultSRIOVPrefix if empty.
+	// SRIOVPrefix is the domain of resources of the SR-IOV device plugin without
+	// resourcePrefix, or empty for DefaultSRIOVPrefix.
 	SRIOVPrefix string
 }
 
-// The device plugins' own defaults.
+// The device plugins' default domains.
 const (
 	DefaultSRIOVPrefix    = "intel.com"
 	DefaultOperatorPrefix = "openshift.io"
 	DefaultRDMAPrefix     = "rdma"
 )
 
-// ParseConfig reads the configuration of a device plugin: that of the SR-IOV
-// device plugin by its field resourceList, or that of the RDMA shared device plugin
-// by its field configList. Pools with an error are left out; the error is that of
-// all of them, and has each as errors.Join does.
+// ParseConfig parses the configuration of the SR-IOV device plugin, which has the field
+// resourceList, or of the RDMA shared device plugin, which has the field configList. It
+// leaves out pools with an error and joins these errors.
 func ParseConfig(source Source, raw []byte, o Options) ([]Pool, error) {
 	top, err := newObject(source, raw)
 	if err != nil {
@@ -34,18 +33,18 @@ func ParseConfig(source Source, raw []byte, o Options) ([]Pool, error) {
 		return parseList(top, "resourceList", list, func(s Source, raw []byte) (Pool, error) { return parseSRIOV(s, raw, o) })
 	}
 	if list := top.take("configList"); list != nil {
-		top.take("periodicUpdateInterval") // nadra is told of changes
+		top.take("periodicUpdateInterval") // nadra watches for changes
 		return parseList(top, "configList", list, parseRDMA)
 	}
-	return nil, source.errorf("there is neither resourceList, as the SR-IOV device plugin has it, nor configList, as the RDMA shared device plugin has it: " +
+	return nil, source.errorf("neither resourceList (SR-IOV device plugin) nor configList (RDMA shared device plugin) is set: " +
 		"name another key with --pool-config")
 }
 
-// parseList reads each pool of a list.
+// parseList parses each pool of a list.
 func parseList(top *object, field string, raw json.RawMessage, parse func(Source, []byte) (Pool, error)) ([]Pool, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		top.fail(field, "%s is no list", brief(raw))
+		top.fail(field, "%s is not a list", brief(raw))
 	}
 	var out []Pool
 	for i, raw := range list {
@@ -60,7 +59,7 @@ func parseList(top *object, field string, raw json.RawMessage, parse func(Source
 	return out, err
 }
 
-// parseSRIOV reads an entry of the SR-IOV device plugin's resourceList.
+// parseSRIOV parses an entry of the SR-IOV device plugin's resourceList.
 func parseSRIOV(source Source, raw []byte, options Options) (Pool, error) {
 	o, err := newObject(source, raw)
 	if err != nil {
@@ -85,7 +84,7 @@ func parseSRIOV(source Source, raw []byte, options Options) (Pool, error) {
 	}
 	if known := []DeviceType{NetDevice, Accelerator, AuxNetDevice}; !slices.Contains(known, p.DeviceType) {
 		o.fail("deviceType", "%q: it must be one of %s, %s and %s", deviceType, NetDevice, Accelerator, AuxNetDevice)
-		o.take("selectors") // which there are depends on the type
+		o.take("selectors") // they depend on the type
 		return Pool{}, o.end(remedySelector)
 	}
 	var errs []error
@@ -94,7 +93,7 @@ func parseSRIOV(source Source, raw []byte, options Options) (Pool, error) {
 	return p, o.end(remedySelector)
 }
 
-// prefix reads resourcePrefix; an empty one is none.
+// prefix replaces the default domain by resourcePrefix, unless that is empty.
 func (o *object) prefix(into *string) {
 	var own string
 	if o.get("resourcePrefix", &own); own != "" {
@@ -102,7 +101,7 @@ func (o *object) prefix(into *string) {
 	}
 }
 
-// parseRDMA reads an entry of the RDMA shared device plugin's configList.
+// parseRDMA parses an entry of the RDMA shared device plugin's configList.
 func parseRDMA(source Source, raw []byte) (Pool, error) {
 	o, err := newObject(source, raw)
 	if err != nil {
@@ -120,7 +119,7 @@ func parseRDMA(source Source, raw []byte) (Pool, error) {
 	}
 	p.ResourceName = prefix + "/" + name
 	if p.Share < 1 {
-		o.fail("rdmaHcaMax", "%d: say how many pods may share the devices, at least 1", p.Share)
+		o.fail("rdmaHcaMax", "%d: the number of pods that may share the devices must be at least 1", p.Share)
 	}
 	s, err := parseRDMASelector(source.at("selectors"), o.take("selectors"))
 	if err != nil {
@@ -128,9 +127,9 @@ func parseRDMA(source Source, raw []byte) (Pool, error) {
 	}
 	switch {
 	case len(ifNames) > 0 && !s.empty():
-		o.fail("devices", "%q: there are selectors, too: put the names in selectors.ifNames", ifNames)
+		o.fail("devices", "%q: the pool also has selectors: move the names to selectors.ifNames", ifNames)
 	case len(ifNames) == 0 && s.empty() && err == nil:
-		o.fail("selectors", "there are neither selectors nor devices: say which devices belong to the pool")
+		o.fail("selectors", "neither selectors nor devices are set: select the pool's devices")
 	case s.empty():
 		s.IfNames = ifNames
 	}
@@ -139,6 +138,7 @@ func parseRDMA(source Source, raw []byte) (Pool, error) {
 	return p, o.end("remove it")
 }
 
+// parseRDMASelector parses the selectors of the RDMA shared device plugin.
 func parseRDMASelector(source Source, raw json.RawMessage) (Selector, error) {
 	if raw == nil || string(raw) == "null" {
 		return Selector{}, nil
@@ -153,22 +153,23 @@ func parseRDMASelector(source Source, raw json.RawMessage) (Selector, error) {
 	o.get("drivers", &s.Drivers)
 	o.get("ifNames", &s.IfNames)
 	o.get("linkTypes", &s.LinkTypes)
-	return s, o.end("remove it, or write the selection with the selectors of docs/operations.md")
+	return s, o.end(remedySelector)
 }
 
-// empty says that none of the RDMA shared device plugin's selectors is set.
+// empty reports whether none of the RDMA shared device plugin's selectors is set.
 func (s Selector) empty() bool {
 	return len(s.Vendors)+len(s.Devices)+len(s.Drivers)+len(s.IfNames)+len(s.LinkTypes) == 0
 }
 
-// Unique refuses every pool of which the name was taken by one before it.
+// Unique returns the pools without those whose name an earlier pool has, and an error for
+// each of these.
 func Unique(pools []Pool) ([]Pool, error) {
 	var out []Pool
 	var errs []error
 	first := map[string]Source{}
 	for _, p := range pools {
 		if of, ok := first[p.ResourceName]; ok {
-			errs = append(errs, p.Source.conflict("resourceName %s is that of %s, too, which is served: choose another name, or put both into one", p.ResourceName, of))
+			errs = append(errs, p.Source.conflict("resourceName %s is also defined by %s, which has precedence: choose another name, or merge the two pools", p.ResourceName, of))
 			continue
 		}
 		first[p.ResourceName] = p.Source
@@ -177,7 +178,7 @@ func Unique(pools []Pool) ([]Pool, error) {
 	return out, errors.Join(errs...)
 }
 
-// count is a number with its noun.
+// count returns a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

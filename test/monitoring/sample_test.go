@@ -22,7 +22,7 @@ func ill() metrics.State {
 		Blocked:        map[string]int{"attaching": 3, "retrying": 1, "failed": 2},
 		Attachments:    map[string]int{"Prepared": 3, "Attaching": 2, "Attached": 40},
 		Devices: map[metrics.Device]int{
-			{Pool: "networks", State: "offered"}: 12, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: "unwell"}: 1, {Pool: "networks", State: "not_owned"}: 0,
+			{Pool: "networks", State: "offered"}: 12, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: metrics.DeviceUnhealthy}: 1, {Pool: "networks", State: "not_owned"}: 0,
 			{Pool: "pf-0000-3b-00-0", State: "offered"}: 7, {Pool: "pf-0000-3b-00-0", State: "withheld"}: 1, {Pool: "pf-0000-3b-00-0", State: "link_down"}: 0, {Pool: "pf-0000-3b-00-0", State: "not_owned"}: 0,
 		},
 		Orphans: map[string]int{"pending_del": 2, "sandbox": 1, "claim": 1, "cache": 1, "damaged": 1},
@@ -55,7 +55,7 @@ func nodeSample(state func() metrics.State) (n *metrics.Node, happens func()) {
 		n.Connected()
 		n.PodAttached(50 * time.Millisecond)
 		n.PodFailed(time.Second)
-		n.PodWithdrawn(time.Second)
+		n.PodCancelled(time.Second)
 		n.Prepared(2, 1, 5*time.Millisecond)
 		n.Unprepared(2, 1, 5*time.Millisecond)
 		for _, o := range []metrics.Outcome{metrics.Passed, metrics.Held, metrics.Released, metrics.Refused} {

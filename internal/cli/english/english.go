@@ -1,8 +1,8 @@
-// Package english keeps kubectl's libraries from loading their translations,
-// which takes a third of the start of kubectl-nadra: its own texts are English.
+// Package english keeps kubectl's libraries from loading their translations, which takes a
+// third of the start of kubectl-nadra: its own texts are English.
 //
-// kubectl loads them in package initialization, so that this must be a package
-// of its own, which is initialized before any of kubectl's that has texts.
+// kubectl loads them during package initialization. This must therefore be a package of its
+// own, which is initialized before kubectl's packages with texts.
 package english
 
 import "k8s.io/kubectl/pkg/util/i18n"

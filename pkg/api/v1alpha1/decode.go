@@ -8,9 +8,12 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Decode reads opaque parameters and fills in the defaults; it does not
-// validate. A field that does not exist, in this spelling, or that occurs twice
-// is an error: a request that nobody reads must not look granted (design D1).
+// Decode decodes opaque parameters and sets the defaults. It does not validate. It rejects
+// unknown fields, also those that differ from a known field in case only, and fields that
+// occur twice: a request that is ignored must not look granted.
+//
+// Its errors, and those of Validate, have no code, because the same mistake is ClaimInvalid
+// in a claim and something else in a pod's annotation: the caller knows.
 func Decode(raw []byte) (*AttachmentConfig, error) {
 	c := &AttachmentConfig{}
 	strict, err := kjson.UnmarshalStrict(raw, c)
@@ -28,6 +31,7 @@ func Decode(raw []byte) (*AttachmentConfig, error) {
 	return c, nil
 }
 
+// decodeError returns an error that names the field of a value with the wrong type.
 func decodeError(err error) error {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) && wrongType.Field != "" {
@@ -36,6 +40,7 @@ func decodeError(err error) error {
 	return fmt.Errorf("decoding JSON: %w", err)
 }
 
+// checkType rejects an unknown apiVersion or kind.
 func checkType(c *AttachmentConfig) error {
 	if want := GroupVersion.String(); c.APIVersion != want {
 		return fmt.Errorf("apiVersion: %q is not known: use %q", c.APIVersion, want)

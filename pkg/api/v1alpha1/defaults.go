@@ -1,10 +1,9 @@
 package v1alpha1
 
-// DefaultProtocol is the protocol of a port mapping that names none
-// (behaviour A2-20).
+// DefaultProtocol is the protocol of a port mapping without one (behaviour A2-20).
 const DefaultProtocol = "tcp"
 
-// SetDefaults fills in what a config may leave out.
+// SetDefaults sets the defaults of optional fields.
 func SetDefaults(c *AttachmentConfig) {
 	for i := range c.PortMappings {
 		if c.PortMappings[i].Protocol == "" {

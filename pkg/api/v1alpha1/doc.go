@@ -1,13 +1,22 @@
-// Package v1alpha1 defines the parameters a claim passes to the driver for one
-// network attachment.
+// Package v1alpha1 defines the parameters that a claim passes to the driver for one network
+// attachment, and the labels of nadra:
 //
-// An AttachmentConfig stands in the opaque parameters of a ResourceClaim, a
-// ResourceClaimTemplate or a DeviceClass, for the driver net.nadra.dev. It
-// names a NetworkAttachmentDefinition and carries, typed, every field of the
-// NPWG network selection element ("Kubernetes Network Custom Resource
-// Definition De-facto Standard" v1.3, §4.1.2). It never carries CNI
-// configuration: a claim cannot run a plugin that no
-// NetworkAttachmentDefinition names (design D1).
+//	types.go               AttachmentConfig
+//	defaults.go            its defaults
+//	decode.go              decoding it strictly
+//	validation.go          validating it
+//	validation_address.go  validating addresses, ports and rates
+//	overlay.go             merging a claim's config over a class's
+//	register.go            its API group, kind and driver
+//	labels.go              labels
+//	zz_generated.deepcopy.go  generated copies
+//
+// An AttachmentConfig is in the opaque parameters of a ResourceClaim, a
+// ResourceClaimTemplate or a DeviceClass for the driver net.nadra.dev. It names a
+// NetworkAttachmentDefinition and has a typed field for every field of the NPWG network
+// selection element ("Kubernetes Network Custom Resource Definition De-facto Standard"
+// v1.3, §4.1.2). It never has CNI configuration: a claim cannot run a plugin that no
+// NetworkAttachmentDefinition names.
 //
 // +k8s:deepcopy-gen=package
 // +groupName=nadra.dev

@@ -5,10 +5,9 @@ import (
 	"maps"
 )
 
-// Overlay lays one config over another: a class's under a claim's (design D1).
-// Each field that over has replaces base's whole; of CNIArgs each key does. An
-// empty string, list or map does not count as had, a DefaultRoute does. The
-// result shares nothing with either.
+// Overlay merges a claim's config over a class's. Each field that is set in over replaces the
+// field in base, and each key of CNIArgs that key. An empty string, list or map is not set;
+// an empty DefaultRoute is. The result shares no memory with the arguments.
 func Overlay(base, over AttachmentConfig) AttachmentConfig {
 	out := *base.DeepCopy()
 	over = *over.DeepCopy()
@@ -28,6 +27,7 @@ func Overlay(base, over AttachmentConfig) AttachmentConfig {
 	return out
 }
 
+// overlayValue replaces base by over, unless over is the zero value.
 func overlayValue[T comparable](base *T, over T) {
 	var zero T
 	if over != zero {
@@ -35,12 +35,14 @@ func overlayValue[T comparable](base *T, over T) {
 	}
 }
 
+// overlayList replaces base by over, unless over is empty.
 func overlayList[T any](base *[]T, over []T) {
 	if len(over) > 0 {
 		*base = over
 	}
 }
 
+// overlayKeys returns base with the keys of over.
 func overlayKeys(base, over map[string]json.RawMessage) map[string]json.RawMessage {
 	if len(base) == 0 {
 		return over

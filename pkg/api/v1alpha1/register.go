@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// DriverName is the DRA driver that these parameters are for.
+	// DriverName is the name of the DRA driver.
 	DriverName = "net.nadra.dev"
 	// GroupName is the API group of these parameters.
 	GroupName = "nadra.dev"
@@ -18,12 +18,12 @@ const (
 // GroupVersion is the group and version of these parameters.
 var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
-// TypeMeta is what every AttachmentConfig must say of itself.
+// TypeMeta returns the apiVersion and kind that every AttachmentConfig must have.
 func TypeMeta() metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: Kind}
 }
 
-// AddToScheme makes the types known to a scheme.
+// AddToScheme adds the types to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &AttachmentConfig{})
 	return nil

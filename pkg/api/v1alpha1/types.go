@@ -6,34 +6,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AttachmentConfig says how one network is attached to a pod. Every field is
-// optional; what is absent is left to the network and its plugins.
+// AttachmentConfig configures the attachment of one network to a pod. Every field is
+// optional: without it, the network and its plugins decide.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type AttachmentConfig struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Network is the NetworkAttachmentDefinition. When absent, the one that
-	// the allocated device stands for is meant; when present, it must be that one.
+	// Network is the NetworkAttachmentDefinition. It must be that of the allocated device,
+	// which is also the default.
 	Network *NetworkReference `json:"network,omitempty"`
 
-	// Interface is the interface's name in the pod, 1 to 15 bytes. When
-	// absent, it is net<n>, where n is the attachment's position in the pod,
-	// counted from 1.
+	// Interface is the interface's name in the pod, 1 to 15 bytes. The default is net<n>,
+	// where n is the attachment's position in the pod, counted from 1.
 	Interface string `json:"interface,omitempty"`
 
-	// IPs are the addresses to ask for, each with or without a prefix length,
-	// e.g. "10.1.2.3/24". Not together with IPAMClaimReference.
+	// IPs are the requested addresses, each with or without a prefix length, for example
+	// "10.1.2.3/24". They exclude IPAMClaimReference.
 	IPs []string `json:"ips,omitempty"`
 
-	// MAC is the hardware address to ask for, 6 bytes, e.g. "02:00:5e:10:00:01".
+	// MAC is the requested hardware address, 6 bytes, for example "02:00:5e:10:00:01".
 	MAC string `json:"mac,omitempty"`
 
-	// InfinibandGUID is the GUID to ask for, 8 bytes, e.g. "02:00:5e:10:00:01:00:01".
+	// InfinibandGUID is the requested GUID, 8 bytes, for example
+	// "02:00:5e:10:00:01:00:01".
 	InfinibandGUID string `json:"infinibandGUID,omitempty"`
 
-	// CNIArgs go into "args.cni" of every plugin of the network's chain. A key
-	// given here replaces that key of the network's own configuration.
+	// CNIArgs are added to "args.cni" of every plugin of the network's chain. A key here
+	// replaces the same key in the network's configuration.
 	CNIArgs map[string]json.RawMessage `json:"cniArgs,omitempty"`
 
 	// PortMappings are forwarded from the node to the interface.
@@ -42,22 +42,22 @@ type AttachmentConfig struct {
 	// Bandwidth limits the interface's traffic.
 	Bandwidth *Bandwidth `json:"bandwidth,omitempty"`
 
-	// DefaultRoute are the gateways of the pod's default route, which then
-	// leaves by this interface. Absent and empty differ: an empty list takes
-	// the default route away from the pod's primary network and gives no other.
+	// DefaultRoute has the gateways of the pod's default route, which then uses this
+	// interface. An empty list removes the default route of the pod's primary network
+	// without a replacement; an absent one does not.
 	DefaultRoute *[]string `json:"defaultRoute,omitempty"`
 
-	// DeviceID names the hardware device to use, e.g. a PCI address.
+	// DeviceID is the ID of the hardware device to use, for example a PCI address.
 	DeviceID string `json:"deviceID,omitempty"`
 
-	// IPAMClaimReference is the name of an IPAMClaim in the pod's namespace.
-	// The network's IPAM plugin reads it; nadra only carries it.
+	// IPAMClaimReference is the name of an IPAMClaim in the pod's namespace. nadra passes
+	// it to the network's IPAM plugin.
 	IPAMClaimReference string `json:"ipamClaimReference,omitempty"`
 }
 
 // NetworkReference names a NetworkAttachmentDefinition.
 type NetworkReference struct {
-	// Namespace is the claim's own when absent.
+	// Namespace defaults to the claim's namespace.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
@@ -75,9 +75,9 @@ type PortMapping struct {
 	HostIP string `json:"hostIP,omitempty"`
 }
 
-// Bandwidth limits traffic. Rates are in bits per second, bursts in bits; zero
-// is no limit. Its JSON form is also that of the CNI capability "bandwidth",
-// to which Multus always sends all four values (behaviour A2-21).
+// Bandwidth limits traffic. Rates are in bits per second, bursts in bits; zero means no
+// limit. Its JSON form is also that of the CNI capability "bandwidth", for which Multus
+// always sends all four values (behaviour A2-21).
 type Bandwidth struct {
 	IngressRate  int64 `json:"ingressRate"`
 	IngressBurst int64 `json:"ingressBurst"`

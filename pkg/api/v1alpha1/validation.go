@@ -14,10 +14,9 @@ import (
 // maxInterfaceName is the kernel's IFNAMSIZ without the terminating zero byte.
 const maxInterfaceName = 15
 
-// Validate reports everything that is wrong with a config on its own. It is
-// stricter than Multus where that would pass a value on for a plugin to trip
-// over (behaviours A2-15 to A2-25): hardware addresses of another length, port
-// mappings and bandwidths out of range, interface names in the JSON form.
+// Validate returns all errors of a config. It is stricter than Multus, which passes some
+// invalid values to plugins (behaviours A2-15 to A2-25): hardware addresses of another
+// length, port mappings and bandwidths out of range, interface names in the JSON form.
 func (c *AttachmentConfig) Validate(path *field.Path) field.ErrorList {
 	errs := validateNetwork(c.Network, path.Child("network"))
 	errs = append(errs, validateInterface(c.Interface, path.Child("interface"))...)
@@ -32,9 +31,8 @@ func (c *AttachmentConfig) Validate(path *field.Path) field.ErrorList {
 	return append(errs, validateIPAMClaim(c, path.Child("ipamClaimReference"))...)
 }
 
-// validateNetwork asks for an object name, which may be a DNS subdomain, rather
-// than for the standard's DNS label: Multus does so in the JSON form (behaviour
-// A1-5).
+// validateNetwork requires an object name, which may be a DNS subdomain, and not the
+// standard's DNS label, as Multus does in the JSON form (behaviour A1-5).
 func validateNetwork(n *NetworkReference, path *field.Path) field.ErrorList {
 	if n == nil {
 		return nil
@@ -51,6 +49,7 @@ func validateNetwork(n *NetworkReference, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// invalid returns an error for each message of a check.
 func invalid(path *field.Path, value string, check func(string) []string) field.ErrorList {
 	var errs field.ErrorList
 	for _, message := range check(value) {
@@ -59,8 +58,8 @@ func invalid(path *field.Path, value string, check func(string) []string) field.
 	return errs
 }
 
-// validateInterface holds the kernel's rules for names of network devices
-// (dev_valid_name), which are CNI's too.
+// validateInterface applies the kernel's rules for names of network devices
+// (dev_valid_name), which are also CNI's.
 func validateInterface(name string, path *field.Path) field.ErrorList {
 	switch {
 	case name == "":
@@ -77,12 +76,13 @@ func validateInterface(name string, path *field.Path) field.ErrorList {
 	return nil
 }
 
+// forbiddenInInterface reports whether an interface name must not contain r.
 func forbiddenInInterface(r rune) bool {
 	return r == '/' || r == ':' || unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
 }
 
-// validateCNIArgs looks at what only Go code can get wrong: decoded JSON has
-// values.
+// validateCNIArgs rejects empty keys and invalid values. Only Go code can make invalid
+// values: decoded JSON has none.
 func validateCNIArgs(args map[string]json.RawMessage, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(args)) {
@@ -96,8 +96,8 @@ func validateCNIArgs(args map[string]json.RawMessage, path *field.Path) field.Er
 	return errs
 }
 
-// validateDeviceID keeps out what could leave the directory in which plugins
-// look a device up.
+// validateDeviceID rejects IDs that lead out of the directory in which plugins look up a
+// device.
 func validateDeviceID(id string, path *field.Path) field.ErrorList {
 	if id == "." || id == ".." || strings.ContainsFunc(id, forbiddenInDeviceID) {
 		return field.ErrorList{field.Invalid(path, id, "must be the name of one device, without '/' or white space, e.g. 0000:03:00.1")}
@@ -105,10 +105,12 @@ func validateDeviceID(id string, path *field.Path) field.ErrorList {
 	return nil
 }
 
+// forbiddenInDeviceID reports whether a device ID must not contain r.
 func forbiddenInDeviceID(r rune) bool {
 	return r == '/' || unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
 }
 
+// validateIPAMClaim rejects an IPAMClaim together with addresses.
 func validateIPAMClaim(c *AttachmentConfig, path *field.Path) field.ErrorList {
 	if c.IPAMClaimReference == "" {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// validateIPs rejects invalid and repeated addresses.
 func validateIPs(ips []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[netip.Addr]bool{}
@@ -27,8 +28,8 @@ func validateIPs(ips []string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ParseIP reads an entry of AttachmentConfig.IPs: an address with or without a
-// prefix length. With one it must be a host's address, not the network's.
+// ParseIP parses an entry of AttachmentConfig.IPs: an address with or without a prefix
+// length. It rejects the address of a network.
 func ParseIP(s string) (netip.Addr, error) {
 	if !strings.Contains(s, "/") {
 		return parseAddr(s)
@@ -37,13 +38,14 @@ func ParseIP(s string) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, errors.New("must be an IP address with or without a prefix length, e.g. 10.1.2.3/24 or fd00::3")
 	}
-	// The last two lengths have no network address (RFC 3021, RFC 6164).
+	// Networks with the two longest prefixes have no network address (RFC 3021, RFC 6164).
 	if prefix == prefix.Masked() && prefix.Bits() < prefix.Addr().BitLen()-1 {
 		return netip.Addr{}, errors.New("is the address of a network: give a host's address in it")
 	}
 	return prefix.Addr().Unmap(), nil
 }
 
+// parseAddr parses an address and rejects one with a zone.
 func parseAddr(s string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(s)
 	if err != nil || addr.Zone() != "" {
@@ -52,6 +54,7 @@ func parseAddr(s string) (netip.Addr, error) {
 	return addr.Unmap(), nil
 }
 
+// validateHardwareAddress rejects hardware addresses of another size.
 func validateHardwareAddress(s string, size int, path *field.Path) field.ErrorList {
 	if s == "" {
 		return nil
@@ -62,6 +65,7 @@ func validateHardwareAddress(s string, size int, path *field.Path) field.ErrorLi
 	return nil
 }
 
+// validateDefaultRoute rejects gateways that are not addresses.
 func validateDefaultRoute(gateways *[]string, path *field.Path) field.ErrorList {
 	if gateways == nil {
 		return nil
@@ -75,6 +79,7 @@ func validateDefaultRoute(gateways *[]string, path *field.Path) field.ErrorList 
 	return errs
 }
 
+// validatePortMappings rejects ports out of range, unknown protocols and invalid host IPs.
 func validatePortMappings(mappings []PortMapping, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, m := range mappings {
@@ -91,6 +96,7 @@ func validatePortMappings(mappings []PortMapping, path *field.Path) field.ErrorL
 	return errs
 }
 
+// validatePort rejects ports out of range.
 func validatePort(port int32, path *field.Path) field.ErrorList {
 	if port < 1 || port > 65535 {
 		return field.ErrorList{field.Invalid(path, port, "must be between 1 and 65535")}
@@ -98,8 +104,7 @@ func validatePort(port int32, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateBandwidth holds the standard's rule that a burst needs a rate
-// (behaviour A2-21).
+// validateBandwidth applies the standard's rule that a burst needs a rate (behaviour A2-21).
 func validateBandwidth(b *Bandwidth, path *field.Path) field.ErrorList {
 	if b == nil {
 		return nil
@@ -108,6 +113,7 @@ func validateBandwidth(b *Bandwidth, path *field.Path) field.ErrorList {
 	return append(errs, validateRate(b.EgressRate, b.EgressBurst, "egress", path)...)
 }
 
+// validateRate rejects negative values and a burst without a rate.
 func validateRate(rate, burst int64, direction string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if rate < 0 {

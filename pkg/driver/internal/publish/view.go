@@ -106,10 +106,10 @@ func (v *View) OfDevice(pool, device string) (attachment.NetworkRef, error) {
 
 // States of networks, in metrics.
 const (
-	stateOffered  = "offered"
-	stateUnusable = "unusable"  // the node cannot attach it
-	stateUnwell   = "unwell"    // its plugins answer STATUS with an error
-	stateNotOwned = "not_owned" // it would be published if the node were nadra's
+	stateOffered   = "offered"
+	stateUnusable  = "unusable"              // the node cannot attach it
+	stateUnhealthy = metrics.DeviceUnhealthy // its plugins answer STATUS with an error
+	stateNotOwned  = "not_owned"             // it would be published if the node were nadra's
 )
 
 // stateOf returns the state of a network in metrics. A new network whose plugins have not
@@ -121,7 +121,7 @@ func stateOf(withheld error) string {
 	case reason.NodeNotOwned:
 		return stateNotOwned
 	case reason.PluginUnhealthy:
-		return stateUnwell
+		return stateUnhealthy
 	}
 	return stateUnusable
 }
@@ -130,7 +130,7 @@ func stateOf(withheld error) string {
 // their devices are counted as functions.
 func (v *View) Count(to map[metrics.Device]int) {
 	of := func(state string) metrics.Device { return metrics.Device{Pool: slicewriter.Networks, State: state} }
-	for _, state := range []string{stateOffered, stateUnusable, stateUnwell, stateNotOwned} {
+	for _, state := range []string{stateOffered, stateUnusable, stateUnhealthy, stateNotOwned} {
 		to[of(state)] = 0
 	}
 	v.mu.RLock()
