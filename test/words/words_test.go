@@ -118,11 +118,11 @@ func TestPackageComments(t *testing.T) {
 // logKeys are the keys of structured log messages. Use one of them before adding another: one
 // word for one concept. Objects are klog.KObj or klog.KRef.
 var logKeys = []string{
-	"action", "address", "authorityExpires", "claim", "claimUID", "class", "configMap", "configuration", "device", "devices", "dir", "driver",
-	"duration", "err", "event", "expires", "features", "file", "from", "hookBudget", "interface", "kind", "label", "name", "network",
-	"networks", "next", "node", "nodes", "owned", "owner", "panic", "pending", "phase", "plugin", "pod", "podUID", "pool", "pools", "pprof", "queue",
-	"reason", "request", "resource", "retryAfter", "rollback", "sandbox", "sandboxes", "secret", "since", "stack", "template", "timeout",
-	"to", "verb", "version", "webhook",
+	"action", "address", "authorityExpires", "claim", "claimUID", "class", "configMap", "configuration",
+	"device", "devices", "dir", "duration", "err", "expires", "features", "file", "from", "hookBudget",
+	"interface", "kind", "label", "name", "network", "networks", "node", "nodes", "owned", "plugin", "pod",
+	"podUID", "pool", "pools", "pprof", "reason", "request", "retryAfter", "sandbox", "sandboxes", "secret",
+	"since", "stack", "template", "timeout", "to",
 }
 
 // loggers maps functions and methods of klog and logr to the index of their first key.
