@@ -118,11 +118,11 @@ func TestPackageComments(t *testing.T) {
 // logKeys are the keys of structured log messages. Use one of them before adding another: one
 // word for one concept. Objects are klog.KObj or klog.KRef.
 var logKeys = []string{
-	"action", "address", "authorityExpires", "claim", "claimUID", "class", "configMap", "configuration", "device", "devices", "dir", "driver",
-	"duration", "err", "event", "expires", "features", "file", "from", "hookBudget", "interface", "kind", "label", "name", "network",
-	"networks", "next", "node", "nodes", "owned", "owner", "panic", "pending", "phase", "plugin", "pod", "podUID", "pool", "pools", "pprof", "queue",
-	"reason", "request", "resource", "retryAfter", "rollback", "sandbox", "sandboxes", "secret", "since", "stack", "template", "timeout",
-	"to", "verb", "version", "webhook",
+	"action", "address", "authorityExpires", "claim", "claimUID", "class", "configMap", "configuration",
+	"device", "devices", "dir", "duration", "err", "expires", "features", "file", "from", "hookBudget",
+	"interface", "kind", "label", "name", "network", "networks", "node", "nodes", "owned", "plugin", "pod",
+	"podUID", "pool", "pools", "pprof", "reason", "request", "retryAfter", "sandbox", "sandboxes", "secret",
+	"since", "stack", "template", "timeout", "to",
 }
 
 // loggers maps functions and methods of klog and logr to the index of their first key.
@@ -142,7 +142,7 @@ func TestLogKeys(t *testing.T) {
 				return true
 			}
 			for _, key := range keysOf(call) {
-				text, err := literal(key)
+				text, err := keyLiteral(key)
 				switch {
 				case err != nil:
 					t.Errorf("%s: a log key that is not a string literal", s.position(key))
@@ -190,56 +190,13 @@ func keysOf(call *ast.CallExpr) []ast.Expr {
 	return keys
 }
 
-// literal returns the value of a string literal.
-func literal(key ast.Expr) (string, error) {
+// keyLiteral returns the value of a string literal.
+func keyLiteral(key ast.Expr) (string, error) {
 	basic, ok := key.(*ast.BasicLit)
 	if !ok {
 		return "", strconv.ErrSyntax
 	}
 	return strconv.Unquote(basic.Value)
-}
-
-// othersTexts lists the files that may match sentences, because other projects have no codes
-// for them.
-var othersTexts = map[string]string{
-	"pkg/cniexec/ask.go":            "answers of CNI plugins to a verb that they do not know",
-	"pkg/translate/element.go":      "errors of Go's JSON decoder",
-	"internal/jsontext/jsontext.go": "errors of Go's JSON decoder",
-	"internal/webhook/templates.go": "the API server's refusal by a quota",
-}
-
-// sentence matches a literal with at least two words.
-var sentence = regexp.MustCompile(`[A-Za-z]{2,} [A-Za-z]`)
-
-// TestNoProgramMatchesSentences checks that programs go by codes (pkg/api/reason, finding
-// codes, types of errors) and not by the words of a message.
-func TestNoProgramMatchesSentences(t *testing.T) {
-	s := readSource(t, product)
-	matchers := []string{"Contains", "HasPrefix", "HasSuffix", "Index", "Cut", "CutPrefix", "CutSuffix", "EqualFold"}
-	for _, f := range s.files {
-		if othersTexts[f.dir+"/"+f.name] != "" {
-			continue
-		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) != 2 {
-				return true
-			}
-			function, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || !isIdent(function.X, "strings") || !slices.Contains(matchers, function.Sel.Name) {
-				return true
-			}
-			if text, err := literal(call.Args[1]); err == nil && sentence.MatchString(text) {
-				t.Errorf("%s: strings.%s with %q: go by a code, and not by the words of a message", s.position(call), function.Sel.Name, text)
-			}
-			return true
-		})
-	}
-	for name := range othersTexts {
-		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name))); err != nil {
-			t.Errorf("the list of exceptions has %s: %v", name, err)
-		}
-	}
 }
 
 // isIdent reports whether an expression is an identifier with a name.
