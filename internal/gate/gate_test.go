@@ -55,10 +55,14 @@ func TestDecide(t *testing.T) {
 		{"the second is refused", refused, nil, Refuse, reason.AttachCancelled, "pod default/web: network default/blue (net2), phase Attaching: " + deleted},
 		{"the second is refused while the first may come", both, nil, Refuse, reason.AttachCancelled, "(net2), phase Attaching: " + deleted},
 		{"attached here in spite of a refusal", refusing(attached, "Attached", "x"), nil, Go, "", ""},
-		{"refused and attached elsewhere", refusing(attached, "Attached", "[PluginFailed] no address is left"), func(w *Where) { w.Cookie++ },
-			Refuse, reason.PluginFailed, "(net1), phase Attached: [PluginFailed] no address is left"},
-		{"refused with two codes", refusing(file, "Attaching", "attaching: [AttachTimeout] no success within 55s: [PluginFailed] x"), nil,
-			Refuse, reason.AttachTimeout, "(net2), phase Attaching: attaching: [AttachTimeout] "},
+		{
+			"refused and attached elsewhere", refusing(attached, "Attached", "[PluginFailed] no address is left"), func(w *Where) { w.Cookie++ },
+			Refuse, reason.PluginFailed, "(net1), phase Attached: [PluginFailed] no address is left",
+		},
+		{
+			"refused with two codes", refusing(file, "Attaching", "attaching: [AttachTimeout] no success within 55s: [PluginFailed] x"), nil,
+			Refuse, reason.AttachTimeout, "(net2), phase Attaching: attaching: [AttachTimeout] ",
+		},
 		{"refused without a code", refusing(file, "Attaching", "no address is left"), nil, Refuse, reason.GateNotAttached, "(net2), phase Attaching: no address is left"},
 		{"an empty refusal", refusing(file, "Attaching", ""), nil, Wait, reason.AttachRunning, ""},
 		{"a later format", strings.ReplaceAll(attached, `"version": 1`, `"version": 2`), nil, Refuse, reason.GateRecordUnreadable, "format version 2"},
