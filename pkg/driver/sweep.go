@@ -92,7 +92,7 @@ func (s *sweeper) sweep(ctx context.Context, requested bool) {
 		ctx := podlog.WithPod(ctx, pod)
 		if err := s.sweepPod(ctx, pod, records); err != nil {
 			klog.FromContext(ctx).Error(err, "Sweeping a pod failed; the next sweep tries again")
-			left.sandboxes += s.countOrphaned(pod)
+			left.sandboxes += s.countLateDELs(pod)
 		}
 	}
 	if !requested {
@@ -107,16 +107,16 @@ func (s *sweeper) sweep(ctx context.Context, requested bool) {
 	s.leftovers.Store(left)
 }
 
-// isOrphaned reports whether a record needs a DEL for a sandbox that is gone.
-func (s *sweeper) isOrphaned(r checkpoint.Record) bool {
+// needsLateDEL reports whether a record needs a DEL and its sandbox is gone.
+func (s *sweeper) needsLateDEL(r checkpoint.Record) bool {
 	return r.NeedsDEL() && !s.attacher.SandboxAlive(r)
 }
 
-// countOrphaned counts the attachments of a pod whose sandbox is gone.
-func (s *sweeper) countOrphaned(pod attachment.PodRef) int {
+// countLateDELs counts the attachments of a pod whose sandbox is gone.
+func (s *sweeper) countLateDELs(pod attachment.PodRef) int {
 	n := 0
 	for _, r := range s.store.ForPod(pod.UID) {
-		if s.isOrphaned(r) {
+		if s.needsLateDEL(r) {
 			n++
 		}
 	}
@@ -126,7 +126,7 @@ func (s *sweeper) countOrphaned(pod attachment.PodRef) int {
 // sweepPod runs the DELs for sandboxes that do not exist any more: the runtime does not
 // report sandboxes from before its own restart, and none of them survives a reboot.
 func (s *sweeper) sweepPod(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record) error {
-	if !slices.ContainsFunc(records, s.isOrphaned) || s.jobs.running(pod.UID) {
+	if !slices.ContainsFunc(records, s.needsLateDEL) || s.jobs.running(pod.UID) {
 		return nil // a running attach detaches the earlier sandbox itself
 	}
 	limit := min(s.attacher.Limits.Detaching(records), silentAfter/2)
@@ -137,7 +137,7 @@ func (s *sweeper) sweepPod(ctx context.Context, pod attachment.PodRef, records [
 		return err
 	}
 	defer unlock()
-	return s.attacher.Detach(ctx, pod.UID, s.isOrphaned)
+	return s.attacher.Detach(ctx, pod.UID, s.needsLateDEL)
 }
 
 // sweepNetworkStatus writes network-status again for pods that, as last seen, do not show

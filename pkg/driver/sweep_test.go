@@ -122,8 +122,8 @@ func TestSweepRepairsNetworkStatus(t *testing.T) {
 	}
 }
 
-// TestOrphansAreCounted checks that what a sweep cannot clean up is counted until it is cleaned up.
-func TestOrphansAreCounted(t *testing.T) {
+// TestLeftoversAreCounted checks that what a sweep cannot clean up is counted until it is cleaned up.
+func TestLeftoversAreCounted(t *testing.T) {
 	d, k := attachedDriver(t)
 	is := func(what string, want map[string]int) {
 		t.Helper()
