@@ -29,6 +29,8 @@ var stageTexts = []struct {
 	{reason.Attach, "The driver does not attach the pod's networks, or not yet."},
 	{reason.Gate, "The gate does not let a container start."},
 	{reason.Detach, "A network is not detached yet, or has changed."},
+	{reason.Upgrade, "`kubectl nadra upgrade` stops, or refuses."},
+	{reason.Tools, "Another command of `kubectl nadra` stops, or refuses."},
 }
 
 // TestReasonsAreDocumented compares the generated part of docs/troubleshooting.md with

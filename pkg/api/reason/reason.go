@@ -11,6 +11,7 @@
 //	codes.go       the codes
 //	table.go       what each code means, who acts on it and how: `kubectl nadra explain`
 //	               and docs/troubleshooting.md show it
+//	tools.go       the same for codes of kubectl nadra's commands
 //	owner.go       who can act
 //	kubernetes.go  reasons of Events and of the conditions of claims
 package reason

@@ -29,7 +29,7 @@ func TestTable(t *testing.T) {
 		}
 		return true
 	})
-	stages := []Stage{Publish, Pools, Admit, Prepare, Attach, Gate, Detach}
+	stages := []Stage{Publish, Pools, Admit, Prepare, Attach, Gate, Detach, Upgrade, Tools}
 	at := 0
 	seen := map[Code]bool{}
 	for _, e := range All() {
