@@ -65,7 +65,7 @@ func TestErrors(t *testing.T) {
 		t.Errorf("%v: code %s", err, Of(err))
 	}
 	outer := fmt.Errorf("preparing claim a/b: %w", err)
-	if got := Wrap(PluginFailed, outer); got != outer || Of(got) != MasterMissing {
+	if got := Wrap(PluginFailed, outer); !errors.Is(got, outer) || got.Error() != outer.Error() || Of(got) != MasterMissing {
 		t.Errorf("an error with a code became %v", got)
 	}
 	if got := Wrap(PluginFailed, cause); Of(got) != PluginFailed || got.Error() != "[PluginFailed] file exists" {
