@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -279,20 +280,23 @@ func (s slowDEL) Del(ctx context.Context, sandbox attachment.Sandbox, a attachme
 // TestRunningDELIsNotInterrupted checks that the end of the time for all DELs does not end
 // a DEL that runs: bridge would lose the rules of ipMasq. No DEL begins after it.
 func TestRunningDELIsNotInterrupted(t *testing.T) {
-	a, k := newAttacher(t)
-	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
-	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errors.New("the time is over"))
-	defer cancel()
-	a.Plugins = slowDEL{k, func(own context.Context) error {
-		<-ctx.Done()
-		return own.Err()
-	}}
-	all := func(checkpoint.Record) bool { return true }
-	drivertest.WantReason(t, a.Detach(ctx, drivertest.Web.UID, all), reason.DELUnfinished, "network default/blue ", "net1", "the time is over")
-	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached, "net2": checkpoint.Prepared}, drivertest.Phases(a.Store))
+	synctest.Test(t, func(t *testing.T) {
+		a, k := newAttacher(t)
+		drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
+		if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("the time is over"))
+		defer cancel()
+		a.Plugins = slowDEL{k, func(own context.Context) error {
+			<-ctx.Done()
+			return own.Err()
+		}}
+		all := func(checkpoint.Record) bool { return true }
+		drivertest.WantReason(t, a.Detach(ctx, drivertest.Web.UID, all), reason.DELUnfinished, "network default/blue ", "net1", "the time is over")
+		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached, "net2": checkpoint.Prepared}, drivertest.Phases(a.Store))
+		a.Store.WaitSynced()
+	})
 }
 
 // TestDELEndsWithTheDriver checks that a driver that stops ends the DEL that runs.
