@@ -227,7 +227,7 @@ func TestRepair(t *testing.T) {
 	}
 	if len(recorder.Events) != 1 {
 		t.Errorf("%d events, want one about the pod without annotation", len(recorder.Events))
-	} else if event := <-recorder.Events; !strings.HasPrefix(event, "Warning TemplateMissing ") || reason.In(event) != reason.TemplateMissing || !strings.Contains(event, template.Name) {
+	} else if event := <-recorder.Events; !strings.HasPrefix(event, "Warning TemplateMissing ") || reason.In(event) != reason.TemplateNotFound || !strings.Contains(event, template.Name) {
 		t.Errorf("got event %s", event)
 	}
 	reconcile("p")

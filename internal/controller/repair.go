@@ -154,7 +154,7 @@ func (r *repairer) templatesFor(ctx context.Context, pod *corev1.Pod) (map[strin
 // repair creates a template, or emits an event if its content is unknown.
 func (r *repairer) repair(ctx context.Context, pod *corev1.Pod, name string, template *resourceapi.ResourceClaimTemplate) error {
 	if template == nil {
-		err := reason.Errorf(reason.TemplateMissing, "ResourceClaimTemplate %s does not exist, and the pod's annotation does not determine its content: "+
+		err := reason.Errorf(reason.TemplateNotFound, "ResourceClaimTemplate %s does not exist, and the pod's annotation does not determine its content: "+
 			"create the template, or delete the pod so that its successor is admitted again", name)
 		r.events.Eventf(pod, nil, corev1.EventTypeWarning, "TemplateMissing", "RepairTemplate", "%v", err)
 		return nil

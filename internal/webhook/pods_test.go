@@ -165,11 +165,13 @@ func TestErrors(t *testing.T) {
 	}{
 		"quota": {
 			"create", apierrors.NewForbidden(templates, "x", errors.New("exceeded quota: few, requested: 1, used: 3, limited: 3")),
-			reason.TemplateNotCreated, []string{"ResourceClaimTemplate shop/nadra-lan-", "exceeded quota: few", "count/resourceclaimtemplates.resource.k8s.io", "namespace shop"},
+			reason.TemplateNotCreated,
+			[]string{"ResourceClaimTemplate shop/nadra-lan-", "exceeded quota: few", "count/resourceclaimtemplates.resource.k8s.io", "namespace shop"},
 		},
 		"RBAC": {
 			"create", apierrors.NewForbidden(templates, "x", errors.New("cannot create resource")),
-			reason.TemplateNotCreated, []string{"cannot create resource", "nadra-controller's service account", "resourceclaimtemplates"},
+			reason.TemplateNotCreated,
+			[]string{"cannot create resource", "nadra-controller's service account", "resourceclaimtemplates"},
 		},
 		"another webhook": {"create", apierrors.NewInternalError(errors.New("no such luck")), reason.TemplateNotCreated, []string{"no such luck"}},
 		"reading":         {"get", apierrors.NewServiceUnavailable("etcd is away"), reason.ObjectNotRead, []string{"NetworkAttachmentDefinition shop/lan: etcd is away"}},

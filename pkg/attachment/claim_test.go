@@ -245,7 +245,8 @@ func TestClaimSpecRefuses(t *testing.T) {
 		{"no namespace", []Selection{{Network: ref("", "a")}}, "", `networks[0] (/a): … namespace`},
 		{"invalid", []Selection{{Network: ref("default", "a"), MAC: "x"}}, "", `networks[0] (default/a): mac: Invalid value: "x": … 6 bytes`},
 		{
-			"same interface", []Selection{{Network: ref("default", "a"), Interface: "net2"}, {Network: ref("default", "b")}},
+			"same interface",
+			[]Selection{{Network: ref("default", "a"), Interface: "net2"}, {Network: ref("default", "b")}},
 			reason.InterfaceConflict, `networks[0] (default/a) … networks[1] (default/b) … "net2"`,
 		},
 	} {

@@ -183,7 +183,7 @@ func (js *attachJobs) run(ctx context.Context, j *job) {
 	}
 	js.networkStatus.Set(j.sandbox, js.store.ForPod(j.sandbox.Pod.UID)) // first, because containers wait for it
 	js.metadata.update(ctx, j.sandbox.Pod)
-	klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "took", time.Since(started))
+	klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "duration", time.Since(started))
 	js.report.attached(j.sandbox)
 	j.end(nil)
 	js.remove(j)

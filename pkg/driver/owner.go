@@ -99,10 +99,10 @@ func (w *owner) start(ctx context.Context, run func(func() error), changed func(
 	logger := klog.FromContext(ctx)
 	switch {
 	case cache.WaitForCacheSync(limited.Done(), registration.HasSynced):
-		logger.Info("Read the owner of the node's networks", "label", w.Label, "wanted", w.Value, "owned", w.owned())
+		logger.Info("Read the owner of the node's networks", "label", w.Label+"="+w.Value, "owned", w.owned())
 	case ctx.Err() == nil:
 		logger.Error(nil, "The Node could not be read yet, and nothing is published until it is: may the driver list and watch nodes?",
-			"node", w.node, "waited", w.wait)
+			"node", w.node, "timeout", w.wait)
 	}
 	return nil
 }

@@ -285,7 +285,7 @@ type hook struct {
 
 // attachedLine finds the driver's log entry of an attached pod: its time in UTC, the pod, and
 // how long it took. No other entry has the key took.
-var attachedLine = regexp.MustCompile(`(?m)^I(\d{4} [0-9:.]+) .* pod="([^"/]+)/([^"]+)".* took="([^"]+)"`)
+var attachedLine = regexp.MustCompile(`(?m)^I(\d{4} [0-9:.]+) .* pod="([^"/]+)/([^"]+)".* duration="([^"]+)"`)
 
 // attached returns the attachings of the namespace's pods, by pod.
 func (s *starter) attached(b *testing.B) map[string]hook {

@@ -27,7 +27,7 @@ const (
 	OwnerContradiction Code = "OwnerContradiction"
 	OwnerUnclear       Code = "OwnerUnclear"
 	TemplateNotCreated Code = "TemplateNotCreated"
-	TemplateMissing    Code = "TemplateMissing"
+	TemplateNotFound   Code = "TemplateNotFound"
 	ObjectNotRead      Code = "ObjectNotRead"
 	ControllerBug      Code = "ControllerBug"
 )

@@ -107,7 +107,7 @@ func TestConfigSources(t *testing.T) {
 		"[PoolMissing] ConfigMap x/keyed: data[none] of --pool-config ",
 		"[PoolMissing] ConfigMap x/missing of --pool-config ",
 		"[PoolInvalid] ConfigMap x/bad: data[config.json].resourceList[1].selectors.x: ",
-		"[PoolConflict] ConfigMap x/bad: data[config.json].resourceList[0]: resourceName intel.com/a is that of ConfigMap kube-system/sriovdp-config: data[config.json].resourceList[0]",
+		"[PoolConflict] ConfigMap x/bad: data[config.json].resourceList[0]: resourceName intel.com/a is also defined by ConfigMap kube-system/sriovdp-config: data[config.json].resourceList[0]",
 	}
 	for _, want := range wants {
 		if !strings.Contains(problems, want) {

@@ -187,7 +187,7 @@ func (s *statusWatch) awaitAnswers(ctx context.Context) {
 		select {
 		case <-first:
 		case <-over.C:
-			klog.FromContext(ctx).Info("Publishing networks whose plugins have not all answered STATUS", "waited", firstAnswer)
+			klog.FromContext(ctx).Info("Publishing networks whose plugins have not all answered STATUS", "timeout", firstAnswer)
 			return
 		case <-ctx.Done():
 			return
