@@ -69,5 +69,5 @@ func (d *detacher) runClaim(ctx context.Context, pod attachment.PodRef, uid stri
 		return err
 	}
 	defer unlock()
-	return d.attacher.Release(ctx, uid)
+	return d.attacher.DetachClaim(ctx, uid)
 }

@@ -32,9 +32,9 @@ func (a *Attacher) Detach(ctx context.Context, podUID string, match func(checkpo
 	return err
 }
 
-// Release runs the DELs of one claim and then forgets the claim. If all of them succeed it
+// DetachClaim runs the DELs of one claim and then deletes its records. If all DELs succeed it
 // records nothing in between, so that a full disk keeps no pod from being deleted.
-func (a *Attacher) Release(ctx context.Context, claimUID string) error {
+func (a *Attacher) DetachClaim(ctx context.Context, claimUID string) error {
 	wanted := func(checkpoint.Record) bool { return !failpoint.Off(failpoint.UnprepareDEL) }
 	done, err := a.delAll(ctx, a.Store.ForClaim(claimUID), wanted)
 	if err != nil {
