@@ -23,7 +23,7 @@ const (
 	deferAfterTime     = 20 * time.Second
 )
 
-// Detach runs the DELs of those of the pod's records that match.
+// Detach runs the DELs of the pod's records that match.
 func (a *Attacher) Detach(ctx context.Context, podUID string, match func(checkpoint.Record) bool) error {
 	done, err := a.delAll(ctx, a.Store.ForPod(podUID), match)
 	if len(done) > 0 {
@@ -43,12 +43,12 @@ func (a *Attacher) DetachClaim(ctx context.Context, claimUID string) error {
 	return a.Store.DeleteClaim(claimUID)
 }
 
-// delAll runs the DELs of those of the records that need one and match, the last attached
-// first. It returns the keys of the records whose DEL has succeeded. One failure does not
-// stop the others (behaviour A4-50). When ctx ends it begins no more of them.
+// delAll runs the DELs of the records that need one and match, the last attached first. It
+// returns the keys of the records whose DEL has succeeded. A failure does not stop the
+// other DELs (behaviour A4-50). When ctx ends it begins no further DEL.
 func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, match func(checkpoint.Record) bool) (done []checkpoint.Key, err error) {
 	var errs []error
-	kept := map[string]namespace{} // by sandbox; one that is gone does not come back
+	kept := map[string]namespace{} // by sandbox ID; a namespace that is gone does not come back
 	defer func() {
 		for _, ns := range kept {
 			ns.close()
@@ -142,12 +142,12 @@ func whole(ctx context.Context, limit time.Duration) (context.Context, context.C
 // exists until they have ended.
 type namespace struct {
 	alive bool
-	// kept is open only while alive, and not where it could not be opened.
+	// kept is open only if the namespace is alive and could be opened.
 	kept netns.NsHandle
 }
 
-// keep opens the network namespace of a record's sandbox. What was opened before the
-// cookie is right is the sandbox's.
+// keep opens the network namespace of a record's sandbox. It opens the namespace before it
+// compares the cookie, so that another namespace of the same path is never used.
 func (a *Attacher) keep(r checkpoint.Record) namespace {
 	ns, err := a.Netns.Open(r.Sandbox.NetNS)
 	if err != nil {
