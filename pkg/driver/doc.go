@@ -66,7 +66,7 @@
 //
 // The driver needs a container runtime with NRI enabled. Until the runtime has connected,
 // Prepare waits, and refuses after 30 s. NRI gives a hook 2 s by default (in containerd
-// plugin_request_timeout). Attaching that takes longer goes on behind the gate, which holds
+// plugin_request_timeout). Attaching that takes longer continues behind the gate, which holds
 // the pod's containers.
 //
 // While the driver is down, pods without claims are not affected. Pods with claims wait in
