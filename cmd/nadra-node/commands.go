@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/nadra-dev/nadra/internal/canary"
 )
@@ -29,10 +28,10 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"probe", "[flags]", "report what the node has: runtime, NRI, CDI, CNI plugins and configurations, or the interfaces of its pods", "doctor --probe, snapshot --from-nodes", runProbe},
-		{"cleanup", "[flags]", "report what deleted pods have left on the node; --apply frees it", "cleanup", runCleanup},
+		{"cleanup", "[flags]", "report what deleted pods have left behind on the node; --apply frees it", "cleanup", runCleanup},
 		{"multus", "[flags] (off | on | await)", "hide Multus' configuration from the container runtime (off), restore it (on), or wait until it is there (await)", "upgrade", runMultus},
 		{"uninstall", "[flags]", "report nadra's files on the node; --remove removes them", "uninstall", runUninstall},
-		{canary.Command, "(serve | look | ping) [flags] [ADDRESS ...]", "answer pings (serve), report the pod's interfaces (look), or ping other canaries (ping)", "verify --canary", runCanary},
+		{canary.Command, "(serve | inspect | ping) [flags] [ADDRESS ...]", "answer pings (serve), report the pod's interfaces (inspect), or ping other canaries (ping)", "verify --canary", runCanary},
 	}
 }
 
@@ -86,13 +85,12 @@ func find(args []string) (*command, []string, error) {
 
 // writeHelp lists the subcommands.
 func writeHelp(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s\t%s\n", driverCommand.usage(), driverCommand.summary)
+	fmt.Fprintf(out, "%s\n    %s\n", driverCommand.usage(), driverCommand.summary)
 	for _, c := range commands() {
-		fmt.Fprintf(w, "%s\t%s (for kubectl nadra %s)\n", c.usage(), c.summary, c.usedBy)
+		fmt.Fprintf(out, "%s\n    %s (for kubectl nadra %s)\n", c.usage(), c.summary, c.usedBy)
 	}
-	fmt.Fprintln(w, "nadra-node help\tprint this list; nadra-node COMMAND -h prints the flags of a command, nadra-node -h those of the driver")
-	return w.Flush()
+	_, err := fmt.Fprint(out, "nadra-node help [COMMAND]\n    print this list, or the flags of a command\nnadra-node -h\n    print the flags of the driver\n")
+	return err
 }
 
 // usage returns the command line.

@@ -18,11 +18,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver"
 )
 
-// patient is a driver of which the checks are made up.
-type patient struct{ live, ready []driver.Check }
+// fakeDriver is a driver whose checks a test sets.
+type fakeDriver struct{ live, ready []driver.Check }
 
-func (p patient) Live() []driver.Check  { return p.live }
-func (p patient) Ready() []driver.Check { return p.ready }
+func (p fakeDriver) Live() []driver.Check  { return p.live }
+func (p fakeDriver) Ready() []driver.Check { return p.ready }
 
 func parsed(t *testing.T, args string) options {
 	t.Helper()
@@ -45,8 +45,8 @@ func ask(h http.Handler, method, path, body, from, host string) (status int, tex
 
 const elsewhere, here, node = "192.0.2.7:40000", "127.0.0.1:40000", "192.0.2.1:9078"
 
-func TestChecksAreTold(t *testing.T) {
-	p := patient{
+func TestChecksAreReported(t *testing.T) {
+	p := fakeDriver{
 		live: []driver.Check{{Name: "sweep", OK: true, Detail: "last turn 1s ago"}},
 		ready: []driver.Check{
 			{Name: "kubelet", OK: true, Detail: "registered"},
@@ -75,7 +75,7 @@ func TestChecksAreTold(t *testing.T) {
 	if status, _ := ask(h, http.MethodPost, "/metrics", "", elsewhere, node); status != http.StatusMethodNotAllowed {
 		t.Errorf("metrics can be posted to: %d", status)
 	}
-	if status, text := ask(parsed(t, "").handler(patient{}), http.MethodGet, "/healthz", "", elsewhere, node); status != http.StatusOK || text != "alive\n" {
+	if status, text := ask(parsed(t, "").handler(fakeDriver{}), http.MethodGet, "/healthz", "", elsewhere, node); status != http.StatusOK || text != "alive\n" {
 		t.Errorf("a driver that starts: %d %q", status, text)
 	}
 }
@@ -84,7 +84,7 @@ func TestChecksAreTold(t *testing.T) {
 func TestLogLevel(t *testing.T) {
 	o := parsed(t, "-v=2")
 	t.Cleanup(func() { _ = o.verbosity.Set("0") })
-	h := o.handler(patient{})
+	h := o.handler(fakeDriver{})
 	for _, tt := range []struct {
 		method, body, from, host string
 		status                   int
@@ -116,7 +116,7 @@ func TestLogLevel(t *testing.T) {
 }
 
 func TestProfiles(t *testing.T) {
-	h := parsed(t, "--pprof").handler(patient{})
+	h := parsed(t, "--pprof").handler(fakeDriver{})
 	if status, text := ask(h, http.MethodGet, "/debug/pprof/goroutine?debug=1", "", here, "localhost"); status != http.StatusOK || !strings.Contains(text, "goroutine profile") {
 		t.Errorf("from the node: %d\n%s", status, text)
 	}
@@ -168,12 +168,12 @@ func TestPort(t *testing.T) {
 	o := parsed(t, "--http-address="+before.Addr().String())
 	ctx, cancel := context.WithTimeout(t.Context(), 2*portPoll)
 	defer cancel()
-	_, err = o.serveHTTP(ctx, patient{})
+	_, err = o.serveHTTP(ctx, fakeDriver{})
 	if err == nil || !strings.Contains(err.Error(), before.Addr().String()) || !strings.Contains(err.Error(), "free the port, choose another one") {
 		t.Fatalf("the port of another: %v", err)
 	}
 	time.AfterFunc(portPoll/2, func() { before.Close() })
-	stop, err := o.serveHTTP(t.Context(), patient{})
+	stop, err := o.serveHTTP(t.Context(), fakeDriver{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestPort(t *testing.T) {
 		again.Close()
 	}
 	none := parsed(t, "--http-address=")
-	if stop, err = none.serveHTTP(t.Context(), patient{}); err != nil {
+	if stop, err = none.serveHTTP(t.Context(), fakeDriver{}); err != nil {
 		t.Error(err)
 	}
 	stop()

@@ -52,12 +52,12 @@ func (c Cleaner) nodes(ctx context.Context, apply bool) ([]cleanup.NodeReport, e
 	nodes = slices.DeleteFunc(nodes, func(name string) bool { return !c.on(name) })
 	apply = apply && c.Namespace == "" // a node cannot tell the namespace of its orphans
 	var out []cleanup.NodeReport
-	for _, a := range nodepod.Ask(ctx, *c.Pods, nodes, func(node string) (cleanup.NodeReport, error) { return c.node(ctx, node, dirs, apply) }) {
-		if a.Err != nil {
-			a.Reported = cleanup.NodeReport{Refused: a.Err.Error()}
+	for _, r := range nodepod.OnEach(ctx, *c.Pods, nodes, func(node string) (cleanup.NodeReport, error) { return c.node(ctx, node, dirs, apply) }) {
+		if r.Err != nil {
+			r.Report = cleanup.NodeReport{Refused: r.Err.Error()}
 		}
-		a.Reported.Node = a.Node
-		out = append(out, a.Reported)
+		r.Report.Node = r.Node
+		out = append(out, r.Report)
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("inspecting the nodes: %w", ctx.Err())

@@ -163,7 +163,7 @@ func summary(result translate.Result) string {
 		}
 	}
 	objects := 0
-	for _, n := range result.Looked {
+	for _, n := range result.Kinds {
 		objects += n
 	}
 	return fmt.Sprintf("Converted %d, not needed %d, blocked %d. Created %s. Read %s in %s.",

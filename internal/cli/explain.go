@@ -15,12 +15,12 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-const explainHelp = `Explain a code: of a finding (NADRA-001), of a difference (NADRA-V01), of an
-obstacle to an upgrade (NADRA-U01), or of a reason that events, conditions and
-refusals have in brackets ([PluginTimeout]).
+const explainHelp = `Explain a code: a finding (NADRA-001), a difference (NADRA-V01), an obstacle to an
+upgrade (NADRA-U01), or a reason (PluginTimeout), which events, conditions and
+refusals show in brackets.
 
-For a pod of the live cluster, show where the chain from its networks to its
-interfaces breaks, whose job that is, and what to do.
+For a pod of the live cluster, show the first step from its networks to its
+interfaces that fails, whose job it is, and what to do.
 
 Without arguments, list all codes.
 

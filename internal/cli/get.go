@@ -40,7 +40,7 @@ const getExamples = `  # networks in the current namespace, with device, claim, 
   kubectl nadra get attachments -o wide
   # all networks on one node
   kubectl nadra get attachments -A --node worker-3
-  # who uses a network, and as it changes
+  # watch which pods use a network
   kubectl nadra get attachments -A --nad storage/fast -w
   # a table of your own, and only the addresses of one pod
   kubectl nadra get attachments -o custom-columns=POD:.pod,MAC:.mac

@@ -66,7 +66,9 @@ const (
 const rootHelp = `Move a cluster from Multus to Dynamic Resource Allocation.
 
 Without -f or -k the commands read the live cluster of the current context.
-Commands change nothing without a flag that asks for it.
+Only upgrade, uninstall and cleanup --apply change the cluster, and they ask for
+confirmation. Pods with which commands inspect nodes or test networks are always
+deleted again.
 
 Exit codes:
   0  nothing to report

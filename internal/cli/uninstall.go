@@ -19,12 +19,13 @@ import (
 const uninstallHelp = `Remove nadra: webhooks, controller, the objects that they have created, the driver,
 and nadra's files on each node. It refuses and lists users while nadra is in use,
 because without the driver no pod with networks of nadra could be deleted. A
-short-lived pod on each node checks whether anything is still to be released.
+short-lived pod on each node checks whether networks are still attached there, or
+a DEL is still pending.
 
 NetworkAttachmentDefinitions and their CRD stay, and so do Multus, manifests for
 monitoring, and templates and classes that people have created. It refuses to
-remove a Helm release: use helm uninstall. After an interruption, repeat the
-command.`
+remove a Helm release: run helm uninstall instead. After an interruption, run the
+command again.`
 
 const uninstallExamples = `  kubectl nadra uninstall --dry-run=server
   kubectl nadra uninstall`

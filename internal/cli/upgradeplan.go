@@ -124,7 +124,7 @@ func nodesAtOnce(text string, nodes int) (int, error) {
 	n, err := strconv.Atoi(number)
 	switch {
 	case err != nil || n < 1:
-		return 0, fmt.Errorf("reading --max-unavailable %q: it must be a number from 1, or one with %%", text)
+		return 0, fmt.Errorf("reading --max-unavailable %q: it must be a positive number or percentage", text)
 	case percent:
 		return max(n*nodes/100, 1), nil
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
 
-const upgradeRunHelp = `Run a plan, one wave at a time. nadra becomes the owner of its namespaces. Each of its
-nodes is cordoned and drained of pods with networks of Multus; then Multus is
-disabled on the node, nadra becomes its owner, canaries test the networks, and the
-node is uncordoned. At the end of a wave, as many pods must be ready as before.
+const upgradeRunHelp = `Run a plan, one wave at a time. nadra becomes the owner of the wave's namespaces.
+Each node of the wave is cordoned and drained of pods with networks of Multus; then
+Multus is disabled on the node, nadra becomes its owner, canaries test the networks,
+and the node is uncordoned. At the end of a wave, as many pods must be ready as before.
 
 A step that does not finish stops the upgrade; the error names what it waited for.
 The state is kept in the cluster: after an interruption at any point the same

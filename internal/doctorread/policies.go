@@ -45,7 +45,7 @@ func (r *reader) readUnseen(ctx context.Context, out *doctor.Policies) error {
 	claiming := map[string]bool{}
 	claims := r.Kube.ResourceV1().ResourceClaims("")
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(claims.List), func(c *resourceapi.ResourceClaim) {
-		if len(attachment.AskedBy(c.Spec, c.Namespace, nil).Requests) == 0 || !allocatedByNadra(c) {
+		if len(attachment.RequestsOfClaim(c.Spec, c.Namespace, nil).Names) == 0 || !allocatedByNadra(c) {
 			return
 		}
 		for _, consumer := range c.Status.ReservedFor {

@@ -53,12 +53,12 @@ func (p Probe) Run(ctx context.Context, caps *doctor.Capabilities) error {
 			names = append(names, node.Name)
 		}
 	}
-	for _, a := range nodepod.Ask(ctx, p.runner(caps.Nadra), names, func(node string) (*probe.Report, error) { return p.node(ctx, node, caps.Nadra) }) {
-		if a.Err == nil {
-			nodes[a.Node].Probe = a.Reported
+	for _, r := range nodepod.OnEach(ctx, p.runner(caps.Nadra), names, func(node string) (*probe.Report, error) { return p.node(ctx, node, caps.Nadra) }) {
+		if r.Err == nil {
+			nodes[r.Node].Probe = r.Report
 			continue
 		}
-		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Node: a.Node, Reason: "probing: " + firstLine(a.Err), Remedy: remedyNamespace})
+		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Node: r.Node, Reason: "probing: " + firstLine(r.Err), Remedy: remedyNamespace})
 	}
 	slices.SortStableFunc(caps.Gaps, func(a, b doctor.Gap) int { return strings.Compare(a.Part+a.Node, b.Part+b.Node) })
 	if ctx.Err() != nil {

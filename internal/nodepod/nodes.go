@@ -12,31 +12,31 @@ import (
 	"github.com/nadra-dev/nadra/internal/kube"
 )
 
-// atOnce limits the number of nodes that are asked at a time.
+// atOnce limits the number of nodes on which pods run at a time.
 const atOnce = 10
 
-// Answer is the answer of a node, or why it did not answer.
-type Answer[T any] struct {
-	Node     string
-	Reported T
-	Err      error
+// Result is the report of a node, or the error for a node without one.
+type Result[T any] struct {
+	Node   string
+	Report T
+	Err    error
 }
 
-// Ask calls ask for each node, for several at a time. The answers are in the order of the
-// nodes. It first deletes pods that other processes abandoned.
-func Ask[T any](ctx context.Context, r Runner, nodes []string, ask func(node string) (T, error)) []Answer[T] {
+// OnEach calls run for each node, for several at a time, and returns the results in the order
+// of the nodes. It first deletes pods that other processes abandoned.
+func OnEach[T any](ctx context.Context, r Runner, nodes []string, run func(node string) (T, error)) []Result[T] {
 	_ = r.Sweep(ctx, Abandoned) // a user without the right to list pods leaves them
-	out := make([]Answer[T], len(nodes))
+	out := make([]Result[T], len(nodes))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, node := range nodes {
 		group.Go(func() error {
 			out[i].Node = node
-			out[i].Reported, out[i].Err = ask(node)
+			out[i].Report, out[i].Err = run(node)
 			return nil
 		})
 	}
-	_ = group.Wait() // errors are in the answers
+	_ = group.Wait() // the results have the errors
 	return out
 }
 

@@ -29,7 +29,7 @@ func Build(in Input) *Report {
 		Workloads: workloads, Networks: networks, Findings: findings, Namespaces: namespacesOf(workloads),
 		Summary: Summary{Files: in.Files, Kinds: map[string]int{}, Known: known},
 	}
-	maps.Copy(r.Summary.Kinds, in.Result.Looked)
+	maps.Copy(r.Summary.Kinds, in.Result.Kinds)
 	r.Summary.count(r)
 	return r
 }

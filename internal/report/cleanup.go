@@ -52,7 +52,7 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 	}
 	s.println(line + ".")
 	if r.Kept > 0 {
-		s.println(fmt.Sprintf("Left alone, of sandboxes that no runtime knows: %s. Too young, or a record, a network namespace or an address speaks for it.", count(r.Kept, "thing")))
+		s.println(fmt.Sprintf("Kept %s of sandboxes that no runtime lists: younger than --older-than, or perhaps still used, by a record, a network namespace or an address.", count(r.Kept, "object")))
 	}
 	return s.err
 }

@@ -16,7 +16,7 @@ func reports() map[string]*Report {
 	known.Baseline.Findings = known.Baseline.Findings[2:]
 	return map[string]*Report{
 		"files": Build(small(false)), "cluster": Build(small(true)), "baseline": Build(known),
-		"empty": Build(Input{Source: "manifests/", Files: 3, Result: translate.Result{Looked: map[string]int{"ConfigMap": 4, "Deployment": 2}}}),
+		"empty": Build(Input{Source: "manifests/", Files: 3, Result: translate.Result{Kinds: map[string]int{"ConfigMap": 4, "Deployment": 2}}}),
 	}
 }
 

@@ -46,7 +46,7 @@ func hostile(v string) *Report {
 	}
 	return Build(Input{Source: v, Files: 1, Result: translate.Result{
 		Findings: []translate.Finding{f, other, network, strange}, Workloads: []translate.Verdict{w}, Networks: []translate.NetworkVerdict{n},
-		Looked: map[string]int{v: 1},
+		Kinds: map[string]int{v: 1},
 	}})
 }
 

@@ -36,10 +36,10 @@ func (s *sampler) at(o translate.ObjectRef, line, column int) translate.Position
 }
 
 func (s *sampler) look(kind string, n int) {
-	if s.result.Looked == nil {
-		s.result.Looked = map[string]int{}
+	if s.result.Kinds == nil {
+		s.result.Kinds = map[string]int{}
 	}
-	s.result.Looked[kind] += n
+	s.result.Kinds[kind] += n
 }
 
 // find adds a finding and returns the resulting verdict and codes.

@@ -102,9 +102,9 @@ func (c Cluster) inspectNodes(ctx context.Context, s *snapshot.Snapshot, pods []
 	}
 	c.progress(fmt.Sprintf("Inspecting the pods of %d nodes", len(uids)))
 	out := make(map[string]snapshot.NodeObservation, len(uids))
-	ask := func(node string) (*probe.NodePods, error) { return c.inspectNode(ctx, node, uids[node]) }
-	for _, a := range nodepod.Ask(ctx, *c.Nodes, slices.Collect(maps.Keys(uids)), ask) {
-		out[a.Node] = snapshot.NodeObservation{Pods: a.Reported, Err: a.Err}
+	inspect := func(node string) (*probe.NodePods, error) { return c.inspectNode(ctx, node, uids[node]) }
+	for _, r := range nodepod.OnEach(ctx, *c.Nodes, slices.Collect(maps.Keys(uids)), inspect) {
+		out[r.Node] = snapshot.NodeObservation{Pods: r.Report, Err: r.Err}
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("inspecting the nodes: %w", ctx.Err())

@@ -1,7 +1,7 @@
 // Package source reads manifests for the commands.
 //
 //	source.go   the manifests that were read
-//	files.go    reads files, folders, standard input, addresses and kustomizations
+//	files.go    reads files, folders, standard input, URLs and kustomizations
 //	cluster.go  reads a live cluster
 //	pools.go    reads which resource pools a cluster has
 package source

@@ -143,11 +143,11 @@ func (u Uninstaller) ask(ctx context.Context, remove bool) (map[string]cleanup.R
 	}
 	nodes = slices.DeleteFunc(nodes, func(name string) bool { return slices.Contains(u.Exclude, name) })
 	out := map[string]cleanup.Remains{}
-	for _, a := range nodepod.Ask(ctx, *u.Pods, nodes, func(node string) (cleanup.Remains, error) { return u.node(ctx, node, remove) }) {
-		if a.Err == nil {
-			out[a.Node] = a.Reported
+	for _, r := range nodepod.OnEach(ctx, *u.Pods, nodes, func(node string) (cleanup.Remains, error) { return u.node(ctx, node, remove) }) {
+		if r.Err == nil {
+			out[r.Node] = r.Report
 		}
-		err = errors.Join(err, a.Err)
+		err = errors.Join(err, r.Err)
 	}
 	return out, err
 }

@@ -21,8 +21,8 @@ type handClaim struct {
 	// name is the name by which containers refer to the entry.
 	name string
 	// source is the object with the claim's spec: "template lan" or "ResourceClaim lan".
-	source string
-	asked  attachment.Asked
+	source   string
+	requests attachment.ClaimRequests
 }
 
 func (c handClaim) String() string {
@@ -38,9 +38,9 @@ func handClaimsOf(pod *corev1.Pod, namespace string, l Lookups) []handClaim {
 		if spec == nil {
 			continue
 		}
-		asked := attachment.AskedBy(*spec, namespace, l.Class)
-		if len(asked.Requests) > 0 {
-			out = append(out, handClaim{index: i, name: c.Name, source: source, asked: asked})
+		requests := attachment.RequestsOfClaim(*spec, namespace, l.Class)
+		if len(requests.Names) > 0 {
+			out = append(out, handClaim{index: i, name: c.Name, source: source, requests: requests})
 		}
 	}
 	return out
@@ -112,7 +112,7 @@ func (a admitted) complete() Decision {
 // networksOf returns the networks of all claims, in the order in which the driver attaches them.
 // unknown says why the list is incomplete, if it is.
 func networksOf(claims []handClaim) (selections []attachment.Selection, unknown string) {
-	return attachment.AskedByAll(claims, func(c handClaim) (attachment.Asked, string) { return c.asked, c.source })
+	return attachment.SelectionsOfClaims(claims, func(c handClaim) (attachment.ClaimRequests, string) { return c.requests, c.source })
 }
 
 // annotate returns the edit that adds the annotation to a pod. It adds missing parent objects, because
@@ -157,7 +157,7 @@ func (a admitted) references() (edits []translate.Edit, err error) {
 // networks, or to a request for a network.
 func (a admitted) gates(r corev1.ResourceClaim) bool {
 	return slices.ContainsFunc(a.hand, func(c handClaim) bool {
-		return c.name == r.Name && (r.Request == "" || slices.Contains(c.asked.Requests, r.Request))
+		return c.name == r.Name && (r.Request == "" || slices.Contains(c.requests.Names, r.Request))
 	})
 }
 
@@ -170,8 +170,8 @@ func (a admitted) missing(there []corev1.ResourceClaim) []corev1.ResourceClaim {
 			continue
 		}
 		r := corev1.ResourceClaim{Name: c.name}
-		if c.asked.Others {
-			r.Request = c.asked.Requests[0]
+		if c.requests.Others {
+			r.Request = c.requests.Names[0]
 		}
 		out = append(out, r)
 	}

@@ -32,18 +32,18 @@
 //	selection_json.go   its JSON form
 //	selection_names.go  its comma form
 //	config.go           selections as configs of claims, and back
-//	asked.go            networks that an unallocated claim requests
+//	claimrequests.go    networks that the spec of an unallocated claim requests
 //	claim.go            networks that an allocated claim requests
-//	claimspec.go        claims that request given networks
+//	claimspec.go        the spec of a claim for a list of networks
 //
 // Attachments:
 //
-//	plan.go        a pod's attachments, with the checks across networks
-//	attachment.go  one attachment: what CNI ADD and DEL need besides the sandbox
-//	hardware.go    devices of resource pools, and which network gets which
-//	lend.go        devices that another driver publishes for CNI
-//	prepared.go    attachments with the allocated device, as records keep them
-//	sandbox.go     a pod's sandbox
+//	plan.go               a pod's attachments, with the checks across networks
+//	attachment.go         one attachment: what CNI ADD and DEL need besides the sandbox
+//	hardware.go           devices of resource pools, and which network gets which
+//	otherdriverdevice.go  devices that another driver publishes for CNI
+//	prepared.go           attachments with the allocated device, as records keep them
+//	sandbox.go            a pod's sandbox
 //
 // Helpers:
 //

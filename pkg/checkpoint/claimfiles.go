@@ -33,9 +33,9 @@ const fileMode = 0o600
 
 // claimFiles are the claims' files in one directory. The caller serializes all changes.
 //
-// Some changes may be lost in a power cut: a record is Attaching then that was Attached,
-// or needs a DEL that has succeeded, and each costs one more DEL after the boot. Nobody
-// waits for the disk with such a change. Until the new file is synced, the last synced
+// A power cut may lose some changes: after the boot an Attached record is Attaching again,
+// or a record needs a DEL that has succeeded already. Each costs one more DEL, so callers do
+// not wait for the disk with such a change. Until the new file is synced, the last synced
 // version has a second name. If the new file is torn, the next start goes back to that
 // version.
 type claimFiles struct {

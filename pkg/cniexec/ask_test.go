@@ -232,7 +232,7 @@ func TestCheckPassesOverPluginsThatImplementNone(t *testing.T) {
 	w := newWorld(t)
 	w.plugin(t, "sick", fmt.Sprintf(answer, 999, "the address is not there", ""))
 	if err := w.check(t.Context(), sandbox, version11("blue", "sick"), json.RawMessage(`{"cniVersion":"1.0.0"}`)); err == nil {
-		t.Error("what a plugin finds is passed over")
+		t.Error("what a plugin finds is ignored")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // detacher runs the DELs of sandboxes and claims. They have their own time: if the caller's
-// ctx ends first they go on, and the next caller waits for them.
+// ctx ends first they continue, and the next caller waits for them.
 type detacher struct {
 	store      *checkpoint.Store
 	attacher   *attach.Attacher
@@ -28,7 +28,7 @@ func (d *detacher) detachSandbox(s attachment.Sandbox) <-chan error {
 	return done
 }
 
-// runSandbox runs the DELs of one sandbox. They are retried when the claims are unprepared.
+// runSandbox runs the DELs of one sandbox. Unprepare retries those that fail.
 func (d *detacher) runSandbox(ctx context.Context, s attachment.Sandbox) error {
 	limit := d.attacher.Limits.Detaching(d.store.ForPod(s.Pod.UID))
 	defer d.inFlight.begin(limit)()
@@ -40,7 +40,7 @@ func (d *detacher) runSandbox(ctx context.Context, s attachment.Sandbox) error {
 		err = d.attacher.Detach(ctx, s.Pod.UID, checkpoint.InSandbox(s.ID))
 	}
 	if err != nil {
-		return reason.Errorf(reason.DELUnfinished, "detaching pod %s/%s (tried again when its claims are unprepared): %w", s.Pod.Namespace, s.Pod.Name, err)
+		return reason.Errorf(reason.DELUnfinished, "detaching pod %s/%s (retried when its claims are unprepared): %w", s.Pod.Namespace, s.Pod.Name, err)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (d *detacher) detachClaim(ctx context.Context, pod attachment.PodRef, uid s
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return reason.Errorf(reason.DELUnfinished, "waiting for its DELs, which go on: %w", context.Cause(ctx))
+		return reason.Errorf(reason.DELUnfinished, "waiting for its DELs, which continue: %w", context.Cause(ctx))
 	}
 }
 
@@ -69,5 +69,5 @@ func (d *detacher) runClaim(ctx context.Context, pod attachment.PodRef, uid stri
 		return err
 	}
 	defer unlock()
-	return d.attacher.Release(ctx, uid)
+	return d.attacher.DetachClaim(ctx, uid)
 }

@@ -50,10 +50,10 @@
 //	podlocks.go    one operation on a pod at a time
 //	podwatch.go    the node's pods
 //	owner.go       whether the node is nadra's
-//	sweep.go       finishes what nobody else does
+//	sweep.go       runs DELs that no call of kubelet or runtime triggers
 //	cnicache.go    cleans up the CNI cache, and plugins' garbage
 //	check.go       CHECK of what is attached
-//	checkreport.go  reports its results
+//	checkreport.go  reports the results of CHECKs
 //	report.go      reports everything else, by events and on claims
 //	ready.go       liveness and readiness
 //	measure.go     measures calls
@@ -66,11 +66,11 @@
 //
 // The driver needs a container runtime with NRI enabled. Until the runtime has connected,
 // Prepare waits, and refuses after 30 s. NRI gives a hook 2 s by default (in containerd
-// plugin_request_timeout). Attaching that takes longer goes on behind the gate, which holds
+// plugin_request_timeout). Attaching that takes longer continues behind the gate, which holds
 // the pod's containers.
 //
 // While the driver is down, pods without claims are not affected. Pods with claims wait in
 // ContainerCreating, and those that end stay Terminating until it is back. Containers of a
 // sandbox that the runtime made meanwhile wait at the gate for a minute, then fail and are
-// tried again. All that the driver needs is in its state directory.
+// retried. All that the driver needs is in its state directory.
 package driver

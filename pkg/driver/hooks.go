@@ -56,7 +56,7 @@ func (h *hooks) Configure(_ context.Context, _, runtime, _ string) (nri.EventMas
 
 // RunPodSandbox attaches the pod's networks. A final failure while it waits fails the sandbox,
 // and the kubelet makes a new one some seconds later. An attach that takes longer, or may yet
-// succeed, goes on behind the gate. It refuses a pod that needs a claim and has none.
+// succeed, continues behind the gate. It refuses a pod that needs a claim and has none.
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Soon(failpoint.AfterSandboxRun)
 	defer failpoint.Reach(failpoint.BeforeSandboxRun)
@@ -123,6 +123,6 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 	case <-over.C:
 	case <-ctx.Done():
 	}
-	klog.FromContext(podlog.WithPod(ctx, sandbox.Pod)).Info("Detaching goes on", "sandbox", sandbox.ID)
+	klog.FromContext(podlog.WithPod(ctx, sandbox.Pod)).Info("Detaching continues", "sandbox", sandbox.ID)
 	return nil
 }

@@ -25,7 +25,7 @@ const (
 	// retries a failed Prepare only after 60–90 s.
 	runtimeWait = 30 * time.Second
 	// unprepareWait is how long one call waits for its DELs, below the same 45 s. DELs that
-	// take longer go on, and the kubelet calls again.
+	// take longer continue, and the kubelet calls again.
 	unprepareWait = 35 * time.Second
 )
 

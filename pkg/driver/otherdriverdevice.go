@@ -34,7 +34,7 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 	if err != nil || len(devices) == 0 { // bind refuses a network without a device
 		return err
 	}
-	assigned, err := attachment.Lend(networks, devices)
+	assigned, err := attachment.AssignOtherDevices(networks, devices)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 }
 
 // otherDevicesOf reads the devices of other drivers that were allocated for a pod.
-func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]attachment.Lent, error) {
+func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]attachment.OtherDriverDevice, error) {
 	pod, err := p.kube.CoreV1().Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its claims: %w", ref, err)
@@ -54,7 +54,7 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]
 		return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its claims: it is another pod of this name", ref)
 	}
 	published := map[string]map[string]resourceapi.Device{}
-	var out []attachment.Lent
+	var out []attachment.OtherDriverDevice
 	for _, name := range claimNames(pod) {
 		claim, err := p.kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -74,7 +74,7 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]
 			}
 			resourceName, id := publish.CNIDevice(published[r.Driver][r.Pool+"/"+r.Device])
 			if resourceName != "" && id != "" {
-				out = append(out, attachment.Lent{ResourceName: resourceName, ID: id, Claim: name, Driver: r.Driver, Device: r.Device})
+				out = append(out, attachment.OtherDriverDevice{ResourceName: resourceName, ID: id, Claim: name, Driver: r.Driver, Device: r.Device})
 			}
 		}
 	}

@@ -101,7 +101,7 @@ func (w *owner) start(ctx context.Context, run func(func() error), changed func(
 	case cache.WaitForCacheSync(limited.Done(), registration.HasSynced):
 		logger.Info("Read the owner of the node's networks", "label", w.Label+"="+w.Value, "owned", w.owned())
 	case ctx.Err() == nil:
-		logger.Error(nil, "The Node could not be read yet, and nothing is published until it is: may the driver list and watch nodes?",
+		logger.Error(nil, "The Node could not be read yet, and nothing is published until it is: check that the driver may list and watch nodes",
 			"node", w.node, "timeout", w.wait)
 	}
 	return nil

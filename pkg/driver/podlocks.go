@@ -8,7 +8,7 @@ import (
 )
 
 // podLocks has a lock for each pod, so that the stop of a sandbox cannot overtake its start
-// while other pods go on.
+// while other pods continue.
 type podLocks struct {
 	mu    sync.Mutex
 	locks map[string]*podLock

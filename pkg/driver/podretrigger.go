@@ -111,7 +111,7 @@ func (p *podRetrigger) annotate(ctx context.Context, pod *corev1.Pod) error {
 	if err := kube.AnnotatePod(ctx, p.kube, p.driverName, ref, retriggerAnnotation, now); err != nil {
 		return fmt.Errorf("retriggering pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	klog.FromContext(ctx).Info("The kubelet may have waited for the driver; made it try the pod again", "pod", klog.KObj(pod))
+	klog.FromContext(ctx).Info("The kubelet may have waited for the driver; made it retry the pod", "pod", klog.KObj(pod))
 	return nil
 }
 

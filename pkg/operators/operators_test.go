@@ -258,7 +258,7 @@ func TestMetadata(t *testing.T) {
 		notes            []string
 	}{
 		{
-			"the default prefix is told", "SriovIBNetwork", `{resourceName: r}`,
+			"the default prefix is reported", "SriovIBNetwork", `{resourceName: r}`,
 			map[string]any{"name": "net", "namespace": "a"},
 			Options{},
 			metav1.ObjectMeta{Namespace: "a", Name: "net", Annotations: map[string]string{attachment.ResourceNameAnnotation: "openshift.io/r", owner: "SriovIBNetwork.sriovnetwork.openshift.io/a/net"}},

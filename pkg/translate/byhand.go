@@ -15,7 +15,7 @@ type handClaim struct {
 	path     Path
 	node     *yaml.Node
 	template string
-	asked    attachment.Asked
+	requests attachment.ClaimRequests
 }
 
 // handClaims returns the handwritten claims of a pod in their order. It skips claims whose
@@ -31,8 +31,8 @@ func (e *environment) handClaims(p pod) []handClaim {
 		if t == nil {
 			continue
 		}
-		if asked := attachment.AskedBy(t.Spec, p.object.ref.Namespace, e.class); len(asked.Requests) > 0 {
-			out = append(out, handClaim{p.at.Child("spec", "resourceClaims").Index(i), item, name, asked})
+		if requests := attachment.RequestsOfClaim(t.Spec, p.object.ref.Namespace, e.class); len(requests.Names) > 0 {
+			out = append(out, handClaim{p.at.Child("spec", "resourceClaims").Index(i), item, name, requests})
 		}
 	}
 	return out
@@ -53,7 +53,7 @@ func classOf(spec *yaml.Node) *resourceapi.DeviceClass {
 // handNetworks returns the networks of handwritten claims. unknown says why the list is
 // incomplete, if it is.
 func handNetworks(claims []handClaim) (selections []attachment.Selection, unknown string) {
-	return attachment.AskedByAll(claims, func(c handClaim) (attachment.Asked, string) { return c.asked, "template " + c.template })
+	return attachment.SelectionsOfClaims(claims, func(c handClaim) (attachment.ClaimRequests, string) { return c.requests, "template " + c.template })
 }
 
 // claimedByHand reports whether handwritten claims request exactly the networks of the

@@ -35,8 +35,8 @@ type Result struct {
 	Networks []NetworkVerdict
 	// Accounts has the outcome of each field that had to be converted.
 	Accounts []Account
-	// Looked counts the objects of the input by kind.
-	Looked map[string]int
+	// Kinds counts the objects of the input by kind.
+	Kinds map[string]int
 }
 
 // Convert converts manifests. It returns no error: an object that cannot be converted stays as it
@@ -46,7 +46,7 @@ type Result struct {
 // by file, so that few parsed documents are in memory at any time.
 func Convert(in Input) Result {
 	env := newEnvironment(in.Options)
-	result := Result{Files: slices.Clone(in.Files), Looked: map[string]int{}}
+	result := Result{Files: slices.Clone(in.Files), Kinds: map[string]int{}}
 	for _, n := range env.index(in.Context).networks {
 		env.present[refOf(n.verdict.Object)] = true
 	}
@@ -63,8 +63,8 @@ func Convert(in Input) Result {
 	order := map[string]int{}
 	for i, out := range outcomes {
 		order[in.Files[i].Name] = i
-		for kind, n := range out.looked {
-			result.Looked[kind] += n
+		for kind, n := range out.kinds {
+			result.Kinds[kind] += n
 		}
 		result.Findings = append(result.Findings, out.findings...)
 		result.Workloads = append(result.Workloads, out.workloads...)

@@ -14,7 +14,7 @@ import (
 // not fit into memory.
 type fileResult struct {
 	data      []byte
-	looked    map[string]int
+	kinds     map[string]int
 	findings  []Finding
 	workloads []Verdict
 	accounts  []Account
@@ -40,7 +40,7 @@ type work struct {
 
 // convertFile converts a file, document by document. It only reads the environment.
 func convertFile(f File, env *environment) fileResult {
-	out := fileResult{looked: map[string]int{}}
+	out := fileResult{kinds: map[string]int{}}
 	changed := false
 	for _, part := range yamledit.Split(f.Data) {
 		text := out.document(f.Name, part, env)
@@ -68,7 +68,7 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 	}
 	var all []*work
 	for _, o := range objects(d, env.options.namespace()) {
-		out.looked[o.ref.Kind]++
+		out.kinds[o.ref.Kind]++
 		r := &reporter{doc: d, object: o}
 		env.checkQuota(o, r)
 		w := &work{object: o, reporter: r, ledger: newLedger(o)}

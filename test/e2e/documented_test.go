@@ -16,7 +16,7 @@ import (
 var (
 	// ofTheMoment matches lines that count objects of other tests, too, or report for what
 	// a container waits at the moment.
-	ofTheMoment = regexp.MustCompile(`^(\d+ |Left alone|not reached containers)`)
+	ofTheMoment = regexp.MustCompile(`^(\d+ |Kept |not reached containers)`)
 	// madeUp matches texts that differ in each run: the ends of claims' names, and pods'
 	// addresses.
 	madeUp = regexp.MustCompile(`-[0-9a-z]{5},|\d+/24`)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestNamespaceIsolation checks that with namespace isolation the node refuses a network of
-// a namespace that is neither the pod's nor global, whoever has created the claim
+// a namespace that is neither the pod's nor global, regardless of who created the claim
 // (behaviours A4-52, B1-11, B1-12).
 func TestNamespaceIsolation(t *testing.T) {
 	f := setup(t, "isolated")

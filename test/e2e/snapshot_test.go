@@ -71,7 +71,7 @@ func TestSnapshot(t *testing.T) {
 
 	f.part("two snapshots of one state are equal", s.of((*snapshots).same))
 	f.part("a snapshot has the node's facts", s.of((*snapshots).seen))
-	f.part("recreated pods have no important difference", s.of((*snapshots).anew))
+	f.part("recreated pods have no important difference", s.of((*snapshots).recreated))
 	f.part("changes have their codes", s.of((*snapshots).changed))
 	f.part("canaries reach each other", s.of((*snapshots).canaries))
 	f.part("interrupted canaries are deleted", s.of((*snapshots).interrupted))
@@ -211,7 +211,7 @@ func (s *snapshots) seen() {
 	}
 }
 
-func (s *snapshots) anew() {
+func (s *snapshots) recreated() {
 	s.Must(s.DeletePod(s.Ctx, s.NS, "named"))
 	s.named("n3", "10.86.0.5/24", "02:00:00:00:86:05")
 	s.Kubectl("-n", s.NS, "rollout", "restart", "deployment/web")

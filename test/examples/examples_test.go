@@ -212,10 +212,10 @@ func TestSameNetworks(t *testing.T) {
 			continue
 		}
 		template := templates[*pod.Spec.ResourceClaims[0].ResourceClaimTemplateName]
-		asked := attachment.AskedBy(template.Spec.Spec, namespace, func(name string) *resourceapi.DeviceClass { return classes[name] })
-		if asked.Unknown != "" || !attachment.SameNetworks(want, asked.Selections) {
+		requests := attachment.RequestsOfClaim(template.Spec.Spec, namespace, func(name string) *resourceapi.DeviceClass { return classes[name] })
+		if requests.Unknown != "" || !attachment.SameNetworks(want, requests.Selections) {
 			t.Errorf("%s: the annotation requests %s, the claim %s (unknown: %q)",
-				file, attachment.NetworksValue(want), attachment.NetworksValue(asked.Selections), asked.Unknown)
+				file, attachment.NetworksValue(want), attachment.NetworksValue(requests.Selections), requests.Unknown)
 		}
 		for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
 			if len(c.Resources.Claims) != 1 {
@@ -230,17 +230,17 @@ func TestSameNetworks(t *testing.T) {
 
 // TestByHand checks the network that the handwritten claim selects.
 func TestByHand(t *testing.T) {
-	asked := map[string]attachment.Asked{}
+	requests := map[string]attachment.ClaimRequests{}
 	each(t, read(t, "by-hand"), func(_ string, object metav1.Object) {
 		if o, ok := object.(*resourceapi.ResourceClaimTemplate); ok {
-			asked[o.Name] = attachment.AskedBy(o.Spec.Spec, namespace, nil)
+			requests[o.Name] = attachment.RequestsOfClaim(o.Spec.Spec, namespace, nil)
 		}
 	})
-	got := asked["macvlan-by-hand"]
+	got := requests["macvlan-by-hand"]
 	if value := attachment.NetworksValue(got.Selections); value != namespace+"/macvlan@data0" || got.Unknown != "" {
 		t.Errorf("the claim by hand requests %q (unknown: %q)", value, got.Unknown)
 	}
-	if _, found := asked["aligned"]; !found {
+	if _, found := requests["aligned"]; !found {
 		t.Error("by-hand has no template aligned")
 	}
 }

@@ -104,7 +104,7 @@ func (s *suite) recovered(staying map[string]life) []string {
 	err := lab.Eventually(s.ctx, recovery, func(ctx context.Context) error {
 		clear(wrong)
 		for name, l := range staying {
-			why := s.unwell(l)
+			why := s.trouble(l)
 			if why == "" {
 				continue
 			}
@@ -153,10 +153,10 @@ func (s *suite) recovered(staying map[string]life) []string {
 	return stuck
 }
 
-// unwell describes what is wrong with a pod that stays, or returns "". A pod that is never
+// trouble describes what is wrong with a pod that stays, or returns "". A pod that is never
 // restarted may have failed, because the kubelet gives it up if a container cannot be
 // started.
-func (s *suite) unwell(l life) string {
+func (s *suite) trouble(l life) string {
 	p := s.pod(l.name)
 	switch {
 	case p == nil:

@@ -49,7 +49,7 @@ func newInjector(s *suite) *injector {
 }
 
 // errNothing means that a fault had no target.
-var errNothing = errors.New("there is nothing to do it to")
+var errNothing = errors.New("the fault has no target")
 
 // inject makes a fault happen. Faults with a length are healed in the background.
 func (in *injector) inject(f fault) {

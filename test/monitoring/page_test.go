@@ -27,13 +27,13 @@ func read(t *testing.T, parts ...string) string {
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-// documented matches a row of the page's table, `name{labels}` | type | of whom | …
+// documented matches a row of the page's table, `name{labels}` | type | component | …
 var documented = regexp.MustCompile("(?m)^\\| `(nadra_\\w+)(?:\\{([\\w,]*)\\})?` \\| (\\w+) \\| (\\w+) \\| (.+) \\|$")
 
 // TestPageHasAllMetrics checks that the page has every metric of nadra with its type and
 // labels, and no other.
 func TestPageHasAllMetrics(t *testing.T) {
-	n, nodeHappens := nodeSample(ill)
+	n, nodeHappens := nodeSample(failing)
 	c, controllerHappens := controllerSample(t)
 	nodeHappens()
 	controllerHappens()
@@ -98,7 +98,7 @@ func TestPageHasValues(t *testing.T) {
 
 // TestNamesAreLinted checks the names by Prometheus' rules.
 func TestNamesAreLinted(t *testing.T) {
-	n, nodeHappens := nodeSample(ill)
+	n, nodeHappens := nodeSample(failing)
 	c, controllerHappens := controllerSample(t)
 	nodeHappens()
 	controllerHappens()

@@ -115,7 +115,7 @@ func TestDashboardsAreParsed(t *testing.T) {
 // ours serves the metrics of a node and a controller while everything fails.
 func ours(t *testing.T) (node, controller string) {
 	t.Helper()
-	n, nodeHappens := nodeSample(ill)
+	n, nodeHappens := nodeSample(failing)
 	registry, controllerHappens := controllerSample(t)
 	serve := func(h http.Handler, happens func()) string {
 		mux := http.NewServeMux()

@@ -11,9 +11,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/metrics"
 )
 
-// ill returns the state of a node on which everything fails, with all values that are
+// failing returns the state of a node on which everything fails, with all values that are
 // possible.
-func ill() metrics.State {
+func failing() metrics.State {
 	return metrics.State{
 		RequestTimeout: 500 * time.Millisecond,
 		Unpublished:    time.Hour,
@@ -133,7 +133,7 @@ var kinds = map[string]string{"COUNTER": "counter", "GAUGE": "gauge", "HISTOGRAM
 // everything returns the metrics of both, and those that a scrape adds.
 func everything(t *testing.T) map[string]metric {
 	t.Helper()
-	n, nodeHappens := nodeSample(ill)
+	n, nodeHappens := nodeSample(failing)
 	c, controllerHappens := controllerSample(t)
 	nodeHappens()
 	controllerHappens()

@@ -71,7 +71,7 @@ var varying = []struct {
 	{regexp.MustCompile(`(?m)^NADRA-V(04|24) .*\n`), ""}, // on another node, another address
 	{regexp.MustCompile(`\d+ expected\.`), "N expected."},
 	{regexp.MustCompile(`(?m)^Looked at \d+ objects.*\n`), ""},   // with ReplicaSets and classes that come and go
-	{regexp.MustCompile(`(?m)^Left alone, .*\n`), ""},            // how old it is
+	{regexp.MustCompile(`(?m)^Kept \d+ objects? .*\n`), ""},      // how old it is
 	{regexp.MustCompile(`(?m)^deleted ResourceClaim.*\n`), ""},   // the controller may have been first
 	{regexp.MustCompile(`(?m)^deleted ResourceSlice .*\n`), ""},  // in the order of names made up
 	{regexp.MustCompile(`(?m)^node node-[ab]: removed.*\n`), ""}, // in any order

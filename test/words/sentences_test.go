@@ -1,4 +1,3 @@
-// Package words checks how the product uses words.
 package words
 
 import (

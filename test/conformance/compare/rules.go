@@ -30,8 +30,8 @@ var rules = []rule{
 	{number: "B4-early", path: `^failed: plugins that ran$`},
 	{number: "B4-6", path: `^failed: DEL `, multus: `^called$`, nadra: `^not called$`},
 	{number: "B5-stuck", path: `^failed: end$`, nadra: `^success$`},
-	{number: "B5-owed", path: `^failed twice: left\.files\..*/conformance/(state|cdi)/`, multus: `^\(absent\)$`},
-	{number: "B5-owed", path: `^failed twice: DEL `, multus: `^not called$`, nadra: `^called$`},
+	{number: "B5-pending-del", path: `^failed twice: left\.files\..*/conformance/(state|cdi)/`, multus: `^\(absent\)$`},
+	{number: "B5-pending-del", path: `^failed twice: DEL `, multus: `^not called$`, nadra: `^called$`},
 	{number: "B4-6", path: `^failed twice: DEL `, multus: `^called$`, nadra: `^not called$`},
 
 	// The target of the default route, and where it is reported.

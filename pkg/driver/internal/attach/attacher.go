@@ -78,7 +78,7 @@ func New(o Options) *Attacher {
 	return a
 }
 
-// transient marks an error after which the same try may succeed.
+// transient marks an error after which a retry may succeed.
 type transient struct{ error }
 
 func (t transient) Unwrap() error { return t.error }

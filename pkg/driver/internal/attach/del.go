@@ -23,7 +23,7 @@ const (
 	deferAfterTime     = 20 * time.Second
 )
 
-// Detach runs the DELs of those of the pod's records that match.
+// Detach runs the DELs of the pod's records that match.
 func (a *Attacher) Detach(ctx context.Context, podUID string, match func(checkpoint.Record) bool) error {
 	done, err := a.delAll(ctx, a.Store.ForPod(podUID), match)
 	if len(done) > 0 {
@@ -32,9 +32,9 @@ func (a *Attacher) Detach(ctx context.Context, podUID string, match func(checkpo
 	return err
 }
 
-// Release runs the DELs of one claim and then forgets the claim. If all of them succeed it
+// DetachClaim runs the DELs of one claim and then deletes its records. If all DELs succeed it
 // records nothing in between, so that a full disk keeps no pod from being deleted.
-func (a *Attacher) Release(ctx context.Context, claimUID string) error {
+func (a *Attacher) DetachClaim(ctx context.Context, claimUID string) error {
 	wanted := func(checkpoint.Record) bool { return !failpoint.Off(failpoint.UnprepareDEL) }
 	done, err := a.delAll(ctx, a.Store.ForClaim(claimUID), wanted)
 	if err != nil {
@@ -43,12 +43,12 @@ func (a *Attacher) Release(ctx context.Context, claimUID string) error {
 	return a.Store.DeleteClaim(claimUID)
 }
 
-// delAll runs the DELs of those of the records that need one and match, the last attached
-// first. It returns the keys of the records whose DEL has succeeded. One failure does not
-// stop the others (behaviour A4-50). When ctx ends it begins no more of them.
+// delAll runs the DELs of the records that need one and match, the last attached first. It
+// returns the keys of the records whose DEL has succeeded. A failure does not stop the
+// other DELs (behaviour A4-50). When ctx ends it begins no further DEL.
 func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, match func(checkpoint.Record) bool) (done []checkpoint.Key, err error) {
 	var errs []error
-	kept := map[string]namespace{} // by sandbox; one that is gone does not come back
+	kept := map[string]namespace{} // by sandbox ID; a namespace that is gone does not come back
 	defer func() {
 		for _, ns := range kept {
 			ns.close()
@@ -142,12 +142,12 @@ func whole(ctx context.Context, limit time.Duration) (context.Context, context.C
 // exists until they have ended.
 type namespace struct {
 	alive bool
-	// kept is open only while alive, and not where it could not be opened.
+	// kept is open only if the namespace is alive and could be opened.
 	kept netns.NsHandle
 }
 
-// keep opens the network namespace of a record's sandbox. What was opened before the
-// cookie is right is the sandbox's.
+// keep opens the network namespace of a record's sandbox. It opens the namespace before it
+// compares the cookie, so that another namespace of the same path is never used.
 func (a *Attacher) keep(r checkpoint.Record) namespace {
 	ns, err := a.Netns.Open(r.Sandbox.NetNS)
 	if err != nil {

@@ -143,7 +143,7 @@ func (s *PoolSources) Start(ctx context.Context, start func(func() error), chang
 	}
 	for i, informer := range s.configs {
 		if !cache.WaitForCacheSync(limited.Done(), informer.HasSynced) && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(nil, "The ConfigMap of resource pools could not be read yet: may the driver get, list and watch it?",
+			klog.FromContext(ctx).Error(nil, "The ConfigMap of resource pools could not be read yet: check that the driver may get, list and watch it",
 				"configMap", s.Configs[i].String(), "timeout", poolsWait)
 		}
 	}

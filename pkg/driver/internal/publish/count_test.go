@@ -11,7 +11,7 @@ import (
 // TestNetworksAreCounted checks that networks are counted by what keeps them from being
 // offered.
 func TestNetworksAreCounted(t *testing.T) {
-	inClinic(t, func(t *testing.T, c *clinic) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
 		c.master(true)
 		c.Missing = func(types []string) (out []string) {
 			if types[0] == "absent" {
@@ -21,14 +21,14 @@ func TestNetworksAreCounted(t *testing.T) {
 		}
 		for name, config := range map[string]string{
 			"blue": drivertest.BlueConf, "red": drivertest.RedConf, "absent": `{"cniVersion":"1.0.0","type":"absent"}`,
-			"unwell": `{"cniVersion":"1.1.0","type":"bridge"}`,
+			"failing": `{"cniVersion":"1.1.0","type":"bridge"}`,
 		} {
 			c.add(name, config)
 		}
 		vf := drivertest.NAD("vf", drivertest.RedConf)
 		vf.Annotations = map[string]string{attachment.ResourceNameAnnotation: "intel.com/sriov"}
 		_ = c.nads.Add(vf)
-		c.set("unwell", notReady)
+		c.set("failing", notReady)
 		c.begin(t)
 		of := func(state string) metrics.Device { return metrics.Device{Pool: "networks", State: state} }
 		count := func() map[metrics.Device]int {

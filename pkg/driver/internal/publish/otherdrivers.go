@@ -20,7 +20,7 @@ import (
 // they come later, their networks are offered later.
 const otherDriversWait = 5 * time.Second
 
-// OtherDrivers watches the devices for CNI (attachment.Lent) that other DRA drivers publish
+// OtherDrivers watches the devices for CNI (attachment.OtherDriverDevice) that other DRA drivers publish
 // on this node. A network that draws from a pool of theirs is published without a device of
 // nadra's: its pods have the device by a claim of their own.
 type OtherDrivers struct {

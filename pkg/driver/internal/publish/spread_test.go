@@ -10,7 +10,7 @@ import (
 )
 
 // written returns what was published so far.
-func (c *clinic) written() [][]string {
+func (c *statusBench) written() [][]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([][]string{}, c.calls...)
@@ -24,7 +24,7 @@ func TestNodesWriteOneAfterAnother(t *testing.T) {
 		over  time.Duration
 	}{{0, 0}, {1, perNode}, {100, 3 * time.Second}, {5000, maxSpread}, {20000, maxSpread}} {
 		t.Run(fmt.Sprint(tt.nodes), func(t *testing.T) {
-			inClinic(t, func(t *testing.T, c *clinic) {
+			inStatusBench(t, func(t *testing.T, c *statusBench) {
 				c.spread.nodes.Store(tt.nodes)
 				drivertest.Same(t, "the nodes take", tt.over, c.spread.over())
 				c.begin(t)
@@ -47,7 +47,7 @@ func TestNodesWriteOneAfterAnother(t *testing.T) {
 // a change which is undone is never written, and that Prepare sees at once what is written
 // later.
 func TestSpreadEnds(t *testing.T) {
-	inClinic(t, func(t *testing.T, c *clinic) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
 		c.spread.nodes.Store(5000)
 		c.begin(t)
 		_ = c.nads.Add(drivertest.NAD("red", drivertest.RedConf))

@@ -20,24 +20,24 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 )
 
-// clinic is a bench whose plugins answer STATUS as tests want. It follows changes as the
+// statusBench is a bench whose plugins answer STATUS as tests want. It follows changes as the
 // driver does.
-type clinic struct {
+type statusBench struct {
 	*bench
 	mu sync.Mutex
-	// sick has the answers by the network's CNI name, hangs the plugins that do not answer.
-	sick  map[string]error
-	hangs map[string]bool
+	// answers has the answers by the network's CNI name, hangs the plugins that do not answer.
+	answers map[string]error
+	hangs   map[string]bool
 	// asked counts the STATUS by CNI name. most is the number that ran at a time.
 	asked         map[string]int
 	running, most int
 }
 
-// inClinic runs a test in a bubble of its own time.
-func inClinic(t *testing.T, test func(*testing.T, *clinic)) {
+// inStatusBench runs a test in a bubble of its own time.
+func inStatusBench(t *testing.T, test func(*testing.T, *statusBench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &clinic{sick: map[string]error{}, hangs: map[string]bool{}, asked: map[string]int{}}
+		c := &statusBench{answers: map[string]error{}, hangs: map[string]bool{}, asked: map[string]int{}}
 		work := background.NewGroup(t.Context())
 		c.bench = newBench(t, func(o *Options) {
 			o.Background, o.Status = work, c.status
@@ -65,7 +65,7 @@ func inClinic(t *testing.T, test func(*testing.T, *clinic)) {
 }
 
 // begin publishes as a driver does that was just started.
-func (c *clinic) begin(t *testing.T) {
+func (c *statusBench) begin(t *testing.T) {
 	t.Helper()
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func (c *clinic) begin(t *testing.T) {
 	synctest.Wait()
 }
 
-func (c *clinic) status(ctx context.Context, conflist json.RawMessage) error {
+func (c *statusBench) status(ctx context.Context, conflist json.RawMessage) error {
 	var conf struct{ Name string }
 	if err := json.Unmarshal(conflist, &conf); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *clinic) status(ctx context.Context, conflist json.RawMessage) error {
 	c.asked[conf.Name]++
 	c.running++
 	c.most = max(c.most, c.running)
-	err, hangs := c.sick[conf.Name], c.hangs[conf.Name]
+	err, hangs := c.answers[conf.Name], c.hangs[conf.Name]
 	c.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
@@ -104,14 +104,14 @@ func (c *clinic) status(ctx context.Context, conflist json.RawMessage) error {
 	return err
 }
 
-func (c *clinic) set(name string, err error) {
+func (c *statusBench) set(name string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sick[name] = err
+	c.answers[name] = err
 }
 
 // master adds or removes the host's interface lan0.
-func (c *clinic) master(there bool) {
+func (c *statusBench) master(there bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.hostLinks["lan0"] = (Link{}); !there {
@@ -120,14 +120,14 @@ func (c *clinic) master(there bool) {
 }
 
 // own makes the node nadra's, or not.
-func (c *clinic) own(owned bool) {
+func (c *statusBench) own(owned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.owned = owned
 }
 
 // add creates or changes a NAD, and triggers the publisher.
-func (c *clinic) add(name, config string) {
+func (c *statusBench) add(name, config string) {
 	n := drivertest.NAD(name, config)
 	n.UID = types.UID(name + "-uid")
 	_ = c.nads.Add(n)
@@ -140,7 +140,7 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-func (c *clinic) published() []string {
+func (c *statusBench) published() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.calls) == 0 {
@@ -159,14 +159,14 @@ var notReady = cnitypes.NewError(cnitypes.ErrPluginNotAvailable, "daemon is down
 // TestStatusDecidesWhatIsPublished checks that a network is withdrawn while its plugins are
 // unhealthy, and that each change is reported once.
 func TestStatusDecidesWhatIsPublished(t *testing.T) {
-	inClinic(t, func(t *testing.T, c *clinic) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
 		c.add("old", oldConf)
 		c.add("blue", newConf)
 		c.begin(t)
 		drivertest.Same(t, "at first", []string{"default-blue", "default-old"}, c.published())
 		c.set("blue", notReady)
 		after(statusEvery + debounce)
-		drivertest.Same(t, "while it is sick", []string{"default-old"}, c.published())
+		drivertest.Same(t, "while it is unhealthy", []string{"default-old"}, c.published())
 		if _, err := c.View.Usable(attachment.NetworkRef{Namespace: "default", Name: "blue"}); err != nil {
 			t.Errorf("Prepare refuses an allocated claim: %v", err)
 		}
@@ -183,21 +183,21 @@ func TestStatusDecidesWhatIsPublished(t *testing.T) {
 // TestNewNetworkIsAskedFirst checks that the plugins of a new network are asked before it
 // is published.
 func TestNewNetworkIsAskedFirst(t *testing.T) {
-	inClinic(t, func(t *testing.T, c *clinic) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
 		c.begin(t)
-		c.set("sick", notReady)
-		c.add("sick", newConf)
+		c.set("failing", notReady)
+		c.add("failing", newConf)
 		c.add("well", newConf)
 		after(3 * debounce)
 		drivertest.Same(t, "publications", [][]string{{}, {"default-well"}}, c.calls)
-		drivertest.Same(t, "reported", []string{"default/sick sick-uid: daemon is down"}, c.health)
+		drivertest.Same(t, "reported", []string{"default/failing failing-uid: daemon is down"}, c.health)
 	})
 }
 
 // TestHangingPluginIsUnhealthy checks that a plugin that hangs is unhealthy, and that others
 // do not wait for it.
 func TestHangingPluginIsUnhealthy(t *testing.T) {
-	inClinic(t, func(t *testing.T, c *clinic) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
 		c.hangs["stuck"] = true
 		c.add("stuck", newConf)
 		c.add("well", newConf)
@@ -217,7 +217,7 @@ func TestHangingPluginIsUnhealthy(t *testing.T) {
 // TestManyHangingPlugins checks that plugins are asked a few at a time, and that networks
 // whose plugins are not asked in time are published without an answer.
 func TestManyHangingPlugins(t *testing.T) {
-	inClinic(t, func(t *testing.T, c *clinic) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
 		const many = 10 * statusAtOnce
 		for i := range many {
 			name := fmt.Sprintf("n%02d", i)
@@ -235,7 +235,7 @@ func TestManyHangingPlugins(t *testing.T) {
 
 // TestIdenticalConflistsAreAskedOnce checks that equal configurations are asked once.
 func TestIdenticalConflistsAreAskedOnce(t *testing.T) {
-	inClinic(t, func(t *testing.T, c *clinic) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
 		for i := range 5 {
 			c.add(fmt.Sprintf("n%d", i), `{"cniVersion":"1.1.0","name":"shared","type":"bridge"}`)
 		}
@@ -244,7 +244,7 @@ func TestIdenticalConflistsAreAskedOnce(t *testing.T) {
 		drivertest.Same(t, "asked", map[string]int{"shared": 1}, c.asked)
 		c.set("shared", notReady)
 		after(statusEvery + debounce)
-		drivertest.Same(t, "published while it is sick", 0, len(c.published()))
+		drivertest.Same(t, "published while it is unhealthy", 0, len(c.published()))
 		drivertest.Same(t, "reported", 5, len(c.health))
 	})
 }
@@ -253,7 +253,7 @@ func TestIdenticalConflistsAreAskedOnce(t *testing.T) {
 // again while the network stays published, and that nobody asks for one that is gone or
 // whose CNI version has no STATUS.
 func TestStatusFollowsChanges(t *testing.T) {
-	inClinic(t, func(t *testing.T, c *clinic) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
 		c.add("blue", newConf)
 		c.begin(t)
 		c.set("other", notReady)
@@ -273,7 +273,7 @@ func TestStatusFollowsChanges(t *testing.T) {
 // TestStatusOutlivesAnotherReason removes and adds the master of an unhealthy network: that
 // it is healthy again is reported once.
 func TestStatusOutlivesAnotherReason(t *testing.T) {
-	inClinic(t, func(t *testing.T, c *clinic) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
 		c.master(true)
 		c.set("blue", notReady)
 		c.add("blue", `{"cniVersion":"1.1.0","type":"macvlan","master":"lan0"}`)

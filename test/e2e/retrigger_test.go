@@ -12,14 +12,14 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// TestPodsThatWaitForTheDriverAreWoken creates a pod while no driver is registered, so that
+// TestWaitingPodsAreRetriggered creates a pod while no driver is registered, so that
 // the kubelet gives up on it for a while. The driver must make the kubelet retry as soon as
 // it is registered.
-func TestPodsThatWaitForTheDriverAreWoken(t *testing.T) {
-	f := setup(t, "woken")
-	f.bridge("br-woken")
-	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-woken","ipam":{"type":"host-local","subnet":"10.77.0.0/24"}}`)
-	f.Must(f.Published(f.Ctx, "woken/blue"))
+func TestWaitingPodsAreRetriggered(t *testing.T) {
+	f := setup(t, "retrigger")
+	f.bridge("br-retrig")
+	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-retrig","ipam":{"type":"host-local","subnet":"10.77.0.0/24"}}`)
+	f.Must(f.Published(f.Ctx, "retrigger/blue"))
 	running := f.start("running", lab.Want{Network: "blue"})
 	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "waiting", lab.Want{Network: "blue"})))
 

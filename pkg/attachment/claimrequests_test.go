@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestAskedBy(t *testing.T) {
+func TestRequestsOfClaim(t *testing.T) {
 	const lan = `{exactly: {deviceClassName: lan.shop.nad.nadra.dev}, name: lan}`
 	config := func(requests, more string) string {
 		return fmt.Sprintf(`{requests: %s, opaque: {driver: net.nadra.dev, parameters: {apiVersion: nadra.dev/v1alpha1, kind: AttachmentConfig%s}}}`, requests, more)
@@ -58,12 +58,12 @@ func TestAskedBy(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(text), &spec); err != nil {
 				t.Fatal(err)
 			}
-			got := AskedBy(spec, "shop", classes)
+			got := RequestsOfClaim(spec, "shop", classes)
 			if tc.unknown == "" && NetworksValue(got.Selections) != tc.networks {
 				t.Errorf("networks %s, want %s", NetworksValue(got.Selections), tc.networks)
 			}
-			if !slices.Equal(got.Requests, tc.of) || got.Others != tc.others || got.Unknown != tc.unknown {
-				t.Errorf("requests %v, others %v, unknown %q; want %v, %v, %q", got.Requests, got.Others, got.Unknown, tc.of, tc.others, tc.unknown)
+			if !slices.Equal(got.Names, tc.of) || got.Others != tc.others || got.Unknown != tc.unknown {
+				t.Errorf("requests %v, others %v, unknown %q; want %v, %v, %q", got.Names, got.Others, got.Unknown, tc.of, tc.others, tc.unknown)
 			}
 		})
 	}

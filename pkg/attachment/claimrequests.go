@@ -11,34 +11,35 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// Asked is what the spec of a claim requests from nadra's driver before the claim is allocated.
-type Asked struct {
+// ClaimRequests is what the spec of a claim requests from nadra's driver, before the claim is
+// allocated.
+type ClaimRequests struct {
 	// Selections are the networks of the claim, in the order in which the driver attaches them.
 	Selections []Selection
-	// Requests are the names of the requests for networks.
-	Requests []string
-	// Others is set if the claim has other requests, too.
+	// Names are the names of the requests for networks.
+	Names []string
+	// Others is set if the claim also has requests for something else than networks.
 	Others bool
 	// Unknown is the first request for networks whose names or number the spec does not state.
 	// Selections is incomplete if it is set.
 	Unknown string
 }
 
-// AskedBy reads the spec of a claim of a namespace. class returns a DeviceClass by its name, nil if
-// it is unknown; a nil function knows no classes.
+// RequestsOfClaim reads the spec of a claim of a namespace. class returns a DeviceClass by its
+// name, nil if it is unknown; a nil function knows no classes.
 //
 // A request is for a network by its DeviceClass (DeviceClassName, or a config of the class), by a
 // config of the claim that names a network, or by a selector in the form of
 // manifests/base/deviceclass.yaml.
-func AskedBy(spec resourceapi.ResourceClaimSpec, namespace string, class func(name string) *resourceapi.DeviceClass) Asked {
-	var out Asked
+func RequestsOfClaim(spec resourceapi.ResourceClaimSpec, namespace string, class func(name string) *resourceapi.DeviceClass) ClaimRequests {
+	var out ClaimRequests
 	for _, r := range spec.Devices.Requests {
-		one, isNetwork := askedBy(r, spec, namespace, class)
+		one, isNetwork := readRequest(r, spec, namespace, class)
 		if !isNetwork {
 			out.Others = true
 			continue
 		}
-		out.Requests = append(out.Requests, r.Name)
+		out.Names = append(out.Names, r.Name)
 		if !one.known && out.Unknown == "" {
 			out.Unknown = r.Name
 		}
@@ -49,30 +50,30 @@ func AskedBy(spec resourceapi.ResourceClaimSpec, namespace string, class func(na
 	return out
 }
 
-// AskedByAll returns the networks that claims request together, in their order. unknown says why
-// the list is incomplete, if it is. of returns what a claim requests, and the name of the object
-// that has its spec.
-func AskedByAll[C any](claims []C, of func(C) (asked Asked, source string)) (selections []Selection, unknown string) {
+// SelectionsOfClaims returns the networks that claims request together, in their order. If the list
+// is incomplete, unknown says why. of returns what a claim requests, and the name of the object that
+// has its spec.
+func SelectionsOfClaims[C any](claims []C, of func(C) (requests ClaimRequests, source string)) (selections []Selection, unknown string) {
 	for _, c := range claims {
-		asked, source := of(c)
-		if asked.Unknown != "" && unknown == "" {
-			unknown = fmt.Sprintf("the allocation decides the networks of request %q of %s", asked.Unknown, source)
+		requests, source := of(c)
+		if requests.Unknown != "" && unknown == "" {
+			unknown = fmt.Sprintf("the allocation decides the networks of request %q of %s", requests.Unknown, source)
 		}
-		selections = append(selections, asked.Selections...)
+		selections = append(selections, requests.Selections...)
 	}
 	return selections, unknown
 }
 
-// askedOnce is what one request is for.
-type askedOnce struct {
+// requested is the network that one request is for.
+type requested struct {
 	selection Selection
 	count     int64
 	// known is false if the allocation decides the network or the count.
 	known bool
 }
 
-// askedBy reads one request. The network is known only if all alternatives of the request agree.
-func askedBy(r resourceapi.DeviceRequest, spec resourceapi.ResourceClaimSpec, namespace string, class func(string) *resourceapi.DeviceClass) (out askedOnce, isNetwork bool) {
+// readRequest reads one request. The network is known only if all alternatives of the request agree.
+func readRequest(r resourceapi.DeviceRequest, spec resourceapi.ResourceClaimSpec, namespace string, class func(string) *resourceapi.DeviceClass) (out requested, isNetwork bool) {
 	options := optionsOf(r)
 	networks := 0
 	out.known = true

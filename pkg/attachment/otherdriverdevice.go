@@ -9,25 +9,25 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// Lent is a device of another DRA driver that a pod has by a claim of its own. The other driver
+// OtherDriverDevice is a device of another DRA driver that a pod has by a claim of its own. The other driver
 // publishes it for CNI, with AttributeResourceName and AttributeDeviceID.
-type Lent struct {
+type OtherDriverDevice struct {
 	// ResourceName and ID are the two attributes.
 	ResourceName, ID string
 	// Claim is the name of the ResourceClaim. Driver and Device are from the allocation.
 	Claim, Driver, Device string
 }
 
-func (l Lent) String() string {
-	return fmt.Sprintf("%s (device %s of driver %s, by ResourceClaim %s)", l.ID, l.Device, l.Driver, l.Claim)
+func (d OtherDriverDevice) String() string {
+	return fmt.Sprintf("%s (device %s of driver %s, by ResourceClaim %s)", d.ID, d.Device, d.Driver, d.Claim)
 }
 
-// Lend assigns to each network, in their order, a device of its pool, and returns the devices in
-// the order of the networks. As Multus does, it takes the devices of a pool in the order of their
-// IDs. Unlike Multus, it returns an error unless each network gets exactly one device and no device
-// of its pool is left.
-func Lend(networks []Network, devices []Lent) ([]Lent, error) {
-	byPool := map[string][]Lent{}
+// AssignOtherDevices assigns a device of its pool to each network, and returns the devices in the
+// order of the networks. As Multus does, it takes the devices of a pool in the order of their IDs.
+// Unlike Multus, it returns an error unless each network gets exactly one device and no device of
+// its pool is left.
+func AssignOtherDevices(networks []Network, devices []OtherDriverDevice) ([]OtherDriverDevice, error) {
+	byPool := map[string][]OtherDriverDevice{}
 	for _, d := range devices {
 		byPool[d.ResourceName] = append(byPool[d.ResourceName], d)
 	}
@@ -40,9 +40,9 @@ func Lend(networks []Network, devices []Lent) ([]Lent, error) {
 		if err := enough(pool, users[pool], byPool[pool]); err != nil {
 			return nil, err
 		}
-		slices.SortFunc(byPool[pool], func(a, b Lent) int { return cmp.Compare(a.ID, b.ID) })
+		slices.SortFunc(byPool[pool], func(a, b OtherDriverDevice) int { return cmp.Compare(a.ID, b.ID) })
 	}
-	var out []Lent
+	var out []OtherDriverDevice
 	for _, n := range networks {
 		out = append(out, byPool[n.ResourceName][0])
 		byPool[n.ResourceName] = byPool[n.ResourceName][1:]
@@ -51,7 +51,7 @@ func Lend(networks []Network, devices []Lent) ([]Lent, error) {
 }
 
 // enough returns an error unless one pool has exactly one device for each network.
-func enough(pool string, networks []string, devices []Lent) error {
+func enough(pool string, networks []string, devices []OtherDriverDevice) error {
 	seen := map[string]bool{}
 	var named []string
 	for _, d := range devices {
