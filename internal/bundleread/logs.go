@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 )
 
@@ -48,8 +49,7 @@ func (r *collector) logs(ctx context.Context) error {
 
 // readiness returns 1 for pods that are ready, which come last, and 0 for others.
 func readiness(p *corev1.Pod) int {
-	ready := func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }
-	if slices.ContainsFunc(p.Status.Conditions, ready) {
+	if podutils.IsPodReady(p) {
 		return 1
 	}
 	return 0

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/canary"
 	"github.com/nadra-dev/nadra/internal/nodepod"
@@ -55,7 +56,7 @@ func (r Runner) start(ctx context.Context, plan *canary.Plan, n *canary.NetworkP
 			return false, fmt.Errorf("it cannot be read: %w", err)
 		case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
 			return false, fmt.Errorf("it ended: %s%s", ended(pod), r.lastEvent(ctx, c.Pod))
-		case isReady(pod):
+		case podutils.IsPodReady(pod):
 			c.Ready = cmp.Or(c.Ready, time.Since(began))
 			c.Claimed = len(pod.Spec.ResourceClaims) > 0
 			if c.Status = statusOf(pod, n.Network); c.Status != nil || time.Since(began) > c.Ready+statusTimeout {

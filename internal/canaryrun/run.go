@@ -168,10 +168,3 @@ func (r Runner) remove(ctx context.Context, pods []canary.Pod) (left []string, e
 	}
 	return left, errors.Join(append(errs, ctx.Err())...)
 }
-
-// isReady reports whether a pod is ready.
-func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}

@@ -25,12 +25,6 @@ const (
 	remove action = "delete"
 )
 
-// The reasons of events about classes.
-const (
-	eventNoDeviceClass            = "NoDeviceClass"
-	eventDeviceClassNameShortened = "DeviceClassNameShortened"
-)
-
 // remark is an event about the class of a NAD.
 type remark struct {
 	warning      bool
@@ -39,7 +33,7 @@ type remark struct {
 
 // noClass returns the event about a missing class. Its message begins with the code of the error.
 func noClass(err error) *remark {
-	return &remark{true, eventNoDeviceClass, reason.Of(err).Text("no DeviceClass is created: " + reason.Message(err))}
+	return &remark{true, reason.EventNoDeviceClass, reason.Of(err).Text("no DeviceClass is created: " + reason.Message(err))}
 }
 
 // networkClass returns the class that a NAD should have, or nil.
@@ -54,7 +48,7 @@ func networkClass(nad *nadv1.NetworkAttachmentDefinition, pools bool) (*resource
 	own(class)
 	ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
 	if plain := ref.Name + "." + ref.Namespace + classSuffix; class.Name != plain {
-		return class, &remark{false, eventDeviceClassNameShortened, fmt.Sprintf(
+		return class, &remark{false, reason.EventDeviceClassNameShortened, fmt.Sprintf(
 			"the DeviceClass is named %s, because %d characters exceed the length of a name", class.Name, len(plain))}
 	}
 	return class, nil

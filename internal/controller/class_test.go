@@ -94,12 +94,12 @@ func TestNetworkClass(t *testing.T) {
 	}{
 		{"a network", nad("a", "net", bridge), false, "net.a.nad.nadra.dev", ""},
 		{"its configuration is a file of the nodes", nad("a", "net", ""), false, "net.a.nad.nadra.dev", ""},
-		{"no JSON", nad("a", "net", "{"), false, "", eventNoDeviceClass},
-		{"attached by an agent", nad("a", "net", `{"cniVersion":"1.0.0","type":"antrea","networkType":"vlan"}`), false, "", eventNoDeviceClass},
+		{"no JSON", nad("a", "net", "{"), false, "", reason.EventNoDeviceClass},
+		{"attached by an agent", nad("a", "net", `{"cniVersion":"1.0.0","type":"antrea","networkType":"vlan"}`), false, "", reason.EventNoDeviceClass},
 		{"draws from a pool", pooled("a", "vf", "intel.com/sriov"), false, "", ""},
 		{"draws from a pool that is served", pooled("a", "vf", "intel.com/sriov"), true, "vf.a.nad.nadra.dev", ""},
 		{"names a capacity of nodes", pooled("a", "ovs", "ovs-cni.network.kubevirt.io/br1"), false, "ovs.a.nad.nadra.dev", ""},
-		{"a name that is too long", nad("a", long, bridge), false, attachment.DeviceClassName(attachment.NetworkRef{Namespace: "a", Name: long}), eventDeviceClassNameShortened},
+		{"a name that is too long", nad("a", long, bridge), false, attachment.DeviceClassName(attachment.NetworkRef{Namespace: "a", Name: long}), reason.EventDeviceClassNameShortened},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			class, remark := networkClass(c.nad, c.pools)
@@ -152,7 +152,7 @@ func TestPoolClass(t *testing.T) {
 					t.Errorf("it serves %s", *class.Spec.ExtendedResourceName)
 				}
 			}
-			if name != c.class || (remark != nil) != c.warns || remark != nil && (remark.reason != eventNoDeviceClass || reason.In(remark.text) != reason.PoolInvalid) {
+			if name != c.class || (remark != nil) != c.warns || remark != nil && (remark.reason != reason.EventNoDeviceClass || reason.In(remark.text) != reason.PoolInvalid) {
 				t.Errorf("class %q, event %v; want %q, %v", name, remark, c.class, c.warns)
 			}
 		})

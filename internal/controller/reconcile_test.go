@@ -76,7 +76,7 @@ func TestClassesConverge(t *testing.T) {
 	}
 	select {
 	case event := <-recorder.Events:
-		if !strings.HasPrefix(event, "Warning "+eventNoDeviceClass+" ") || reason.In(event) != reason.NetworkInvalid {
+		if !strings.HasPrefix(event, "Warning "+reason.EventNoDeviceClass+" ") || reason.In(event) != reason.NetworkInvalid {
 			t.Errorf("got event %s", event)
 		}
 	default:

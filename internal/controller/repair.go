@@ -156,7 +156,7 @@ func (r *repairer) repair(ctx context.Context, pod *corev1.Pod, name string, tem
 	if template == nil {
 		err := reason.Errorf(reason.TemplateNotFound, "ResourceClaimTemplate %s does not exist, and the pod's annotation does not determine its content: "+
 			"create the template, or delete the pod so that its successor is admitted again", name)
-		r.events.Eventf(pod, nil, corev1.EventTypeWarning, "TemplateMissing", "RepairTemplate", "%v", err)
+		r.events.Eventf(pod, nil, corev1.EventTypeWarning, reason.EventTemplateMissing, "RepairTemplate", "%v", err)
 		return nil
 	}
 	template.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.Controller}

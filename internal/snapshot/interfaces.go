@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/inspect"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -216,7 +217,7 @@ func requestedOf(s attachment.Selection) *Requested {
 // devicesOf returns the devices of all drivers in the status of the pod's claims.
 func (in *Input) devicesOf(pod *corev1.Pod) []Device {
 	var out []Device
-	for _, name := range claimsOf(pod) {
+	for _, name := range attachment.ClaimNames(pod) {
 		i := slices.IndexFunc(in.Claims, func(c *resourceapi.ResourceClaim) bool { return c.Namespace == pod.Namespace && c.Name == name })
 		if i < 0 {
 			continue
@@ -231,29 +232,13 @@ func (in *Input) devicesOf(pod *corev1.Pod) []Device {
 	return out
 }
 
-// claimsOf returns the names of a pod's claims.
-func claimsOf(pod *corev1.Pod) []string {
-	var out []string
-	for _, c := range pod.Spec.ResourceClaims {
-		if c.ResourceClaimName != nil {
-			out = append(out, *c.ResourceClaimName)
-		}
-	}
-	for _, s := range pod.Status.ResourceClaimStatuses {
-		if s.ResourceClaimName != nil {
-			out = append(out, *s.ResourceClaimName)
-		}
-	}
-	return out
-}
-
 func deviceOf(claim *resourceapi.ResourceClaim, d resourceapi.AllocatedDeviceStatus) Device {
 	out := Device{Claim: claim.Name, Driver: d.Driver, Pool: d.Pool, Device: d.Device}
 	if n := d.NetworkData; n != nil {
 		out.Interface, out.MAC, out.IPs = n.InterfaceName, n.HardwareAddress, n.IPs
 	}
 	for _, c := range d.Conditions {
-		if c.Type == "Ready" {
+		if c.Type == reason.ConditionReady {
 			out.Ready = string(c.Status)
 		}
 	}

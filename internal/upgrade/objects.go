@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -71,7 +72,7 @@ func (o *Objects) pods() []Pod {
 	for i := range o.Pods {
 		if p := &o.Pods[i]; hasNetworks(p) {
 			pod := podOf(p, parents)
-			pod.Nadra = slices.ContainsFunc(claimsOf(p), func(name string) bool { return attached[p.Namespace+"/"+name] })
+			pod.Nadra = slices.ContainsFunc(attachment.ClaimNames(p), func(name string) bool { return attached[p.Namespace+"/"+name] })
 			out = append(out, pod)
 		}
 	}
@@ -89,19 +90,12 @@ func hasNetworks(p *corev1.Pod) bool {
 	return networks != "" && networks != "[]" || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
 }
 
-// PodReady reports whether a pod's condition Ready is true.
-func PodReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
 func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Static: static,
 		Pinned: p.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus,
-		Ready:  PodReady(p) && p.DeletionTimestamp == nil,
+		Ready:  podutils.IsPodReady(p) && p.DeletionTimestamp == nil,
 	}
 	if owner := metav1.GetControllerOf(p); owner != nil && !static {
 		out.Workload = Workload{Kind: owner.Kind, Namespace: p.Namespace, Name: owner.Name}
@@ -147,22 +141,6 @@ func (o *Objects) attachedByNadra() map[string]bool {
 			if r.Driver == v1alpha1.DriverName {
 				out[c.Namespace+"/"+c.Name] = true
 			}
-		}
-	}
-	return out
-}
-
-// claimsOf returns the names of a pod's claims.
-func claimsOf(p *corev1.Pod) []string {
-	var out []string
-	for _, c := range p.Spec.ResourceClaims {
-		if c.ResourceClaimName != nil {
-			out = append(out, *c.ResourceClaimName)
-		}
-	}
-	for _, s := range p.Status.ResourceClaimStatuses {
-		if s.ResourceClaimName != nil {
-			out = append(out, *s.ResourceClaimName)
 		}
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -108,7 +109,7 @@ func (s *steps) giveBack(ctx context.Context, name string, _ *upgrade.NodeState)
 			return "Multus has no pod on the node", nil
 		}
 		for _, p := range pods {
-			if !upgrade.PodReady(&p) {
+			if !podutils.IsPodReady(&p) {
 				return fmt.Sprintf("pod %s/%s of Multus is not ready", p.Namespace, p.Name), nil
 			}
 		}
@@ -144,7 +145,7 @@ func (s *steps) serve(ctx context.Context, name string, _ *upgrade.NodeState) er
 		switch {
 		case driver < 0:
 			return "nadra's driver has no pod on the node", nil
-		case !upgrade.PodReady(&pods[driver]):
+		case !podutils.IsPodReady(&pods[driver]):
 			return fmt.Sprintf("pod %s/%s of nadra's driver is not ready", pods[driver].Namespace, pods[driver].Name), nil
 		}
 		list, err := s.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.AndSelectors(

@@ -62,7 +62,7 @@ func (r *reader) getLive(ctx context.Context, kind, namespace, name string, into
 // isMissing reports whether an object does not exist. The cluster may not even know its kind.
 func isMissing(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
-// named adds the object's kind and name to an error.
+// named adds the object's kind and name to an error, and its code.
 func named(kind string, key types.NamespacedName, err error) error {
 	if err == nil {
 		return nil
@@ -71,8 +71,18 @@ func named(kind string, key types.NamespacedName, err error) error {
 	if key.Namespace != "" {
 		name = key.String()
 	}
-	return reason.Errorf(reason.ObjectNotRead, "reading %s %s: %w", kind, name, err)
+	code := reason.ObjectNotRead
+	if kind == kindNamespace || kind == kindNode {
+		code = reason.OwnerUnclear // only their labels are read
+	}
+	return reason.Errorf(code, "reading %s %s: %w", kind, name, err)
 }
+
+// The kinds whose labels decide whether nadra or Multus serves a pod.
+const (
+	kindNamespace = "Namespace"
+	kindNode      = "Node"
+)
 
 // lookups reads objects for one request. The functions of pkg/admission take no errors, so the caller
 // must check err before it uses the decision.
@@ -91,8 +101,8 @@ type lookups struct {
 func (l *lookups) admission() admission.Lookups {
 	return admission.Lookups{
 		Network: l.network, Template: l.template, RuntimeClass: l.runtimeClass, Claim: l.claim, Class: l.class,
-		NamespaceLabels: func(name string) map[string]string { return l.labels("Namespace", name) },
-		NodeLabels:      func(name string) map[string]string { return l.labels("Node", name) },
+		NamespaceLabels: func(name string) map[string]string { return l.labels(kindNamespace, name) },
+		NodeLabels:      func(name string) map[string]string { return l.labels(kindNode, name) },
 		PoolServer:      l.poolServer,
 		MultusNodes:     l.multusNodes,
 	}
@@ -183,7 +193,7 @@ func (l *lookups) multusNodes() bool {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := l.reader.cached.List(l.ctx, nodes); err != nil {
-		l.err = errors.Join(l.err, reason.Errorf(reason.ObjectNotRead, "listing nodes: %w", err))
+		l.err = errors.Join(l.err, reason.Errorf(reason.OwnerUnclear, "listing nodes: %w", err))
 	}
 	return slices.ContainsFunc(nodes.Items, func(n metav1.PartialObjectMetadata) bool {
 		return n.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra

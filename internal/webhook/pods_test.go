@@ -335,6 +335,31 @@ func TestPoolsAreRead(t *testing.T) {
 	}
 }
 
+// TestOwnerUnclear checks the refusal if an object that decides the owner cannot be read, and that
+// it names the object.
+func TestOwnerUnclear(t *testing.T) {
+	onNode := []byte(strings.Replace(string(podWith("lan")), `"spec": {`, `"spec": {"nodeName": "n1", `, 1))
+	for name, c := range map[string]struct {
+		pod  []byte
+		want string
+	}{
+		"namespace": {podWith("lan"), "Namespace shop: etcd is away"},
+		"node":      {onNode, "Node n1: etcd is away"},
+	} {
+		w := newWorld(t, Options{}, true, network("shop", "lan"))
+		w.fails = func(request string) error {
+			if strings.HasPrefix(request, "get") {
+				return apierrors.NewServiceUnavailable("etcd is away")
+			}
+			return nil
+		}
+		r := w.handler.Handle(context.Background(), creating(c.pod, "Pod"))
+		if r.Allowed || reason.In(r.Result.Message) != reason.OwnerUnclear || !strings.Contains(r.Result.Message, c.want) {
+			t.Errorf("%s: got %+v after %v", name, r.Result, w.requests)
+		}
+	}
+}
+
 func TestStaysOnMultus(t *testing.T) {
 	w := newWorld(t, Options{}, true, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	got := patched(t, podWith("lan"), w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod")))

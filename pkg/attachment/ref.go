@@ -1,5 +1,7 @@
 package attachment
 
+import corev1 "k8s.io/api/core/v1"
+
 // NetworkRef names a NetworkAttachmentDefinition.
 type NetworkRef struct {
 	Namespace string `json:"namespace"`
@@ -28,3 +30,23 @@ type ClaimRef struct {
 
 // String returns namespace/name.
 func (r ClaimRef) String() string { return r.Namespace + "/" + r.Name }
+
+// ClaimNames returns the names of a pod's ResourceClaims, that for its extended resources last.
+// Claims that do not exist yet are not among them.
+func ClaimNames(pod *corev1.Pod) []string {
+	var names []string
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimName != nil {
+			names = append(names, *c.ResourceClaimName)
+		}
+	}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		if s.ResourceClaimName != nil {
+			names = append(names, *s.ResourceClaimName)
+		}
+	}
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		names = append(names, s.ResourceClaimName)
+	}
+	return names
+}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
@@ -34,11 +35,11 @@ func (c *checker) report(ctx context.Context, pod attachment.PodRef, records []c
 		switch err := results[r.Key()].err; {
 		case err != nil:
 			podlog.ForRecord(ctx, r).Info("CHECK of an attachment fails", "reason", cniresult.Message(err))
-			c.events.Pod(pod, corev1.EventTypeWarning, events.FailedCheckNetwork, fmt.Sprintf(
+			c.events.Pod(pod, corev1.EventTypeWarning, reason.EventFailedCheckNetwork, fmt.Sprintf(
 				"CHECK of network %s (%s) fails: %s; the pod is left as it is: to have it attached again, delete it",
 				at.Network, at.Interface, truncate.Text(cniresult.Message(err), events.MaxMessage/2)))
 		case requested:
-			c.events.Pod(pod, corev1.EventTypeNormal, events.CheckedNetwork, c.checkedMessage(at, results[r.Key()].unchecked))
+			c.events.Pod(pod, corev1.EventTypeNormal, reason.EventCheckedNetwork, c.checkedMessage(at, results[r.Key()].unchecked))
 		}
 	}
 }
@@ -61,6 +62,6 @@ func (c *checker) reportUncheckable(r checkpoint.Record) {
 	if r.Phase != checkpoint.Attached {
 		why = "it is not attached, phase " + string(r.Phase)
 	}
-	c.events.Pod(r.Pod, corev1.EventTypeWarning, events.FailedCheckNetwork, fmt.Sprintf(
+	c.events.Pod(r.Pod, corev1.EventTypeWarning, reason.EventFailedCheckNetwork, fmt.Sprintf(
 		"network %s (%s) was not checked: %s", r.Attachment.Network, r.Attachment.Interface, why))
 }

@@ -3,7 +3,6 @@ package driver
 import (
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -49,24 +48,4 @@ func podOf(claim *resourceapi.ResourceClaim) (attachment.PodRef, error) {
 	}
 	return pod, reason.Errorf(reason.ClaimShared, "status.reservedFor: the claim is shared by the pods %s; a network attachment belongs to one pod: "+
 		"use a ResourceClaimTemplate, which gives each pod a claim of its own", strings.Join(pods, ", "))
-}
-
-// claimNames returns the names of a pod's ResourceClaims, that for its extended resources
-// last.
-func claimNames(pod *corev1.Pod) []string {
-	var names []string
-	for _, c := range pod.Spec.ResourceClaims {
-		if c.ResourceClaimName != nil {
-			names = append(names, *c.ResourceClaimName)
-		}
-	}
-	for _, s := range pod.Status.ResourceClaimStatuses {
-		if s.ResourceClaimName != nil {
-			names = append(names, *s.ResourceClaimName)
-		}
-	}
-	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
-		names = append(names, s.ResourceClaimName)
-	}
-	return names
 }

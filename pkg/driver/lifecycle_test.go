@@ -109,12 +109,40 @@ func TestHookReturnsAFailureForGood(t *testing.T) {
 		}
 		drivertest.Same(t, "phases", bothPrepared, w.phases())
 		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
+		w.wantFailed(t, "net2", reason.PluginFailed, "pod default/web", "no free address")
 		for _, r := range w.store.All() {
 			if r.Refusal != "" {
 				t.Errorf("the gate refuses although the sandbox fails: %s", r.Refusal)
 			}
 		}
 	})
+}
+
+// wantFailed fails the test unless the claims' status has the failure of one network, and
+// names that network for the others.
+func (w *world) wantFailed(t *testing.T, ifName string, code reason.Code, parts ...string) {
+	t.Helper()
+	failed, others := 0, 0
+	for _, r := range w.store.All() {
+		devices, _, _ := w.claimStatus.Pending(r.Claim)
+		for _, d := range devices {
+			switch {
+			case d.Pool != r.Pool || d.Device != r.Device || d.ShareID != r.ShareID:
+				continue
+			case d.Reason != reason.ConditionAttachFailed:
+				t.Errorf("%s has condition %s: %s", r.Attachment.Interface, d.Reason, d.Message)
+			case r.Attachment.Interface == ifName:
+				failed++
+				drivertest.WantReasonIn(t, d.Message, code, parts...)
+			default:
+				others++
+				drivertest.WantReasonIn(t, d.Message, reason.OtherNetworkFailed, " as "+ifName+" fails: ", code.Text(""))
+			}
+		}
+	}
+	if failed != 1 || others == 0 {
+		t.Errorf("the status has %d failed and %d other networks", failed, others)
+	}
 }
 
 // TestSlowAttachGoesOnBehindTheGate checks that an attach goes on after the hook's budget while the
@@ -145,6 +173,7 @@ func TestTransientFailureIsRetried(t *testing.T) {
 			t.Fatal(err)
 		}
 		drivertest.WantReason(t, w.create(t, 1), reason.AttachRunning, "pod default/web", "no lease yet")
+		w.wantFailed(t, "net2", reason.PluginFailed, "no lease yet")
 		w.k.Fail("ADD net2", nil)
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()

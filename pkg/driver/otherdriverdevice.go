@@ -55,7 +55,7 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]
 	}
 	published := map[string]map[string]resourceapi.Device{}
 	var out []attachment.OtherDriverDevice
-	for _, name := range claimNames(pod) {
+	for _, name := range attachment.ClaimNames(pod) {
 		claim, err := p.kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, reason.Errorf(reason.PodNotRead, "reading ResourceClaim %s/%s of the pod: %w", ref.Namespace, name, err)

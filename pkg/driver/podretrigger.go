@@ -120,7 +120,7 @@ func (p *podRetrigger) annotate(ctx context.Context, pod *corev1.Pod) error {
 // driver.
 func (p *podRetrigger) waitsForDriver(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	if over || pod.DeletionTimestamp != nil || len(claimNames(pod)) == 0 {
+	if over || pod.DeletionTimestamp != nil || len(attachment.ClaimNames(pod)) == 0 {
 		return false, nil
 	}
 	if records := p.store.ForPod(string(pod.UID)); len(records) > 0 {
@@ -129,7 +129,7 @@ func (p *podRetrigger) waitsForDriver(ctx context.Context, pod *corev1.Pod) (boo
 	if pod.Status.Phase != corev1.PodPending {
 		return false, nil
 	}
-	for _, name := range claimNames(pod) {
+	for _, name := range attachment.ClaimNames(pod) {
 		claim, err := p.kube.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, fmt.Errorf("reading claim %s of pod %s/%s: %w", name, pod.Namespace, pod.Name, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
@@ -36,7 +37,7 @@ type reporter struct {
 func (r *reporter) prepareFailed(claim *resourceapi.ResourceClaim, err error) {
 	r.claimStatus.Set(refOf(claim), claimstatus.PrepareFailed(claim, r.cfg.DriverName, err))
 	for _, consumer := range claim.Status.ReservedFor {
-		r.events.Pod(consumerOf(claim, consumer), corev1.EventTypeWarning, events.FailedPrepareNetwork, err.Error())
+		r.events.Pod(consumerOf(claim, consumer), corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())
 	}
 }
 
@@ -47,7 +48,7 @@ func (r *reporter) attached(sandbox attachment.Sandbox) {
 		r.claimStatus.Set(claim, devices)
 	}
 	for _, record := range checkpoint.Networks(records) {
-		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, events.AddedInterface, addedMessage(record))
+		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
 	}
 }
 
@@ -62,13 +63,16 @@ func addedMessage(r checkpoint.Record) string {
 	return fmt.Sprintf("Add %s %v from %s", r.Attachment.Interface, ips, r.Attachment.Network)
 }
 
-// attachFailed reports why a sandbox is not attached, finally or until the next try.
+// attachFailed reports why a sandbox is not attached, finally or until the next try. If one
+// network fails, the status of the pod's other networks names it.
 func (r *reporter) attachFailed(sandbox attachment.Sandbox, err error) {
-	failed := func(record checkpoint.Record) claimstatus.Device { return claimstatus.AttachFailed(record, err) }
+	failed := func(record checkpoint.Record) claimstatus.Device {
+		return claimstatus.AttachFailed(record, attach.ErrorOf(record, err))
+	}
 	for claim, devices := range claimstatus.ByClaim(r.store.ForPod(sandbox.Pod.UID), failed) {
 		r.claimStatus.Set(claim, devices)
 	}
-	r.events.Pod(sandbox.Pod, corev1.EventTypeWarning, events.FailedAttachNetwork, err.Error())
+	r.events.Pod(sandbox.Pod, corev1.EventTypeWarning, reason.EventFailedAttachNetwork, err.Error())
 }
 
 // attachSlow reports that a sandbox is still being attached. A failed try has its own event.
@@ -76,22 +80,22 @@ func (r *reporter) attachSlow(ctx context.Context, j *job) {
 	if !j.unfailed() {
 		return
 	}
-	r.events.Pod(j.sandbox.Pod, corev1.EventTypeNormal, events.AttachingNetwork,
+	r.events.Pod(j.sandbox.Pod, corev1.EventTypeNormal, reason.EventAttachingNetwork,
 		reason.AttachRunning.Text("attaching the networks takes longer than "+slowAttach.String()+"; the containers are held until it is done"))
 	klog.FromContext(ctx).Info("Attaching takes long; the gate holds the containers", "sandbox", j.sandbox.ID)
 }
 
 // delDeferred reports a DEL that the pod no longer waits for.
 func (r *reporter) delDeferred(record checkpoint.Record, cause error) {
-	r.events.Pod(record.Pod, corev1.EventTypeWarning, events.FailedReleaseNetwork, fmt.Sprintf(
+	r.events.Pod(record.Pod, corev1.EventTypeWarning, reason.EventFailedReleaseNetwork, fmt.Sprintf(
 		"%v; what the plugin keeps for sandbox %.12s, such as addresses, stays taken until nadra's retries succeed", cause, record.Sandbox.ID))
 }
 
 // stateDamaged reports a file of the driver's state that could not be read.
 func (r *reporter) stateDamaged(ctx context.Context, damaged checkpoint.Damaged) {
 	klog.FromContext(ctx).Error(damaged.Err, "A file of the state could not be read and was put aside", "name", damaged.Name, "file", damaged.Path)
-	r.events.Node(corev1.EventTypeWarning, events.NetworkStateDamaged, truncate.Text(fmt.Sprintf(
-		"the state of claim %s could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err), events.MaxMessage))
+	r.events.Node(corev1.EventTypeWarning, reason.EventNetworkStateDamaged, truncate.Text(reason.StateDamaged.Text(fmt.Sprintf(
+		"the state of claim %s could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err)), events.MaxMessage))
 }
 
 // networkStatusLate reports that the pod's network-status is late. Nothing else shows this on
@@ -106,7 +110,7 @@ func (r *reporter) networkStatusLate(pod attachment.PodRef, err error) {
 	if err != nil {
 		why = err.Error()
 	}
-	r.events.Pod(pod, corev1.EventTypeWarning, events.NetworkStatusLate, reason.StatusNotStored.Text(fmt.Sprintf(
+	r.events.Pod(pod, corev1.EventTypeWarning, reason.EventNetworkStatusLate, reason.StatusNotStored.Text(fmt.Sprintf(
 		"the networks are attached, but network-status is not stored after %s, and %s: %s; nadra tries again", networkstatus.Late, waiting, why)))
 }
 
@@ -115,12 +119,12 @@ func (r *reporter) networkStatusLate(pod attachment.PodRef, err error) {
 func (r *reporter) networkHealth(ctx context.Context, network attachment.NetworkRef, uid types.UID, why error) {
 	if why == nil {
 		klog.FromContext(ctx).Info("Network is offered again: its plugins are healthy", "network", network)
-		r.events.Network(network, uid, corev1.EventTypeNormal, events.NetworkAvailable, fmt.Sprintf(
+		r.events.Network(network, uid, corev1.EventTypeNormal, reason.EventNetworkAvailable, fmt.Sprintf(
 			"node %s offers the network again: its plugins answer STATUS without an error", r.cfg.NodeName))
 		return
 	}
 	klog.FromContext(ctx).Info("Network is withdrawn from this node: a plugin answers STATUS with an error", "network", network, "reason", cniresult.Message(why))
-	r.events.Network(network, uid, corev1.EventTypeWarning, events.NetworkUnavailable, truncate.Text(reason.PluginUnhealthy.Text(fmt.Sprintf(
+	r.events.Network(network, uid, corev1.EventTypeWarning, reason.EventNetworkUnavailable, truncate.Text(reason.PluginUnhealthy.Text(fmt.Sprintf(
 		"node %s does not offer the network to new pods: %s; pods that have it keep it; STATUS is asked every %s, and the network is offered again when it succeeds",
 		r.cfg.NodeName, truncate.Text(cniresult.Message(why), events.MaxMessage/2), publish.StatusRetry)), events.MaxMessage))
 }
@@ -130,20 +134,20 @@ func (r *reporter) poolProblem(ctx context.Context, problem string, exists bool)
 	logger := klog.FromContext(ctx)
 	if !exists {
 		logger.Info("A problem with a resource pool is over", "reason", problem)
-		r.events.Node(corev1.EventTypeNormal, events.ResourcePoolServed, truncate.Text("no longer so: "+problem, events.MaxMessage))
+		r.events.Node(corev1.EventTypeNormal, reason.EventResourcePoolServed, truncate.Text("no longer so: "+problem, events.MaxMessage))
 		return
 	}
 	logger.Info("A resource pool is not served as it is defined", "reason", problem)
-	r.events.Node(corev1.EventTypeWarning, events.ResourcePoolRefused, truncate.Text(problem, events.MaxMessage))
+	r.events.Node(corev1.EventTypeWarning, reason.EventResourcePoolRefused, truncate.Text(problem, events.MaxMessage))
 }
 
 // ownerChanged reports that the node's label has changed.
 func (r *reporter) ownerChanged(ctx context.Context, o Ownership, owned bool) {
 	label := o.Label + "=" + o.Value
-	eventReason, message := events.NetworksReleased, fmt.Sprintf(
+	eventReason, message := reason.EventNetworksReleased, fmt.Sprintf(
 		"label %s is gone: nadra withdraws its devices from this node; pods that have networks of nadra keep them until they end", label)
 	if owned {
-		eventReason, message = events.NetworksOwned, fmt.Sprintf(
+		eventReason, message = reason.EventNetworksOwned, fmt.Sprintf(
 			"label %s is here: nadra publishes its devices on this node; pods that run are not touched", label)
 	}
 	klog.FromContext(ctx).Info("The owner of this node's networks has changed", "label", label, "owned", owned)

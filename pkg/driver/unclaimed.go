@@ -43,7 +43,7 @@ func (u *unclaimedPods) refuse(pod *nri.PodSandbox) error {
 	err := u.owner.checkUnclaimed(pod, sandbox)
 	if err != nil {
 		u.metrics.UnclaimedRefused()
-		u.events.Pod(sandbox.Pod, corev1.EventTypeWarning, events.FailedNoClaim, err.Error())
+		u.events.Pod(sandbox.Pod, corev1.EventTypeWarning, reason.EventFailedNoClaim, err.Error())
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package docs
 import (
 	"fmt"
 	"go/ast"
-	"go/constant"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -15,7 +14,7 @@ import (
 	"testing"
 )
 
-// A folder is what the sources of one package say, without its tests.
+// folder has the source of one package, without its tests.
 type folder struct {
 	path  string
 	files map[string]*ast.File // by path from the project's root
@@ -52,8 +51,11 @@ func folders(t *testing.T) []folder {
 	return all
 }
 
-// reasons are those of the events that the package sends, and the places of
-// which it cannot be seen.
+// eventsPackage has the driver's recorder of Events.
+const eventsPackage = `"github.com/nadra-dev/nadra/pkg/driver/internal/events"`
+
+// reasons returns the reasons of the events that the package sends, without "Event", and the
+// places at which the reason is not a constant of pkg/api/reason.
 func (f folder) reasons() (known, unclear []string) {
 	for name, file := range f.files {
 		for _, decl := range file.Decls {
@@ -66,12 +68,12 @@ func (f folder) reasons() (known, unclear []string) {
 				if !ok {
 					return true
 				}
-				reason := reasonOf(call)
+				reason := reasonOf(file, call)
 				if reason == nil || isParameter(function, reason) {
-					return true // no event, or one of whoever calls the function
+					return true // not an event, or the function's caller determines the reason
 				}
-				values := f.values(function, reason)
-				if len(values) == 0 {
+				values, all := f.values(function, reason)
+				if !all || len(values) == 0 {
 					unclear = append(unclear, fmt.Sprintf("%s: %s", name, function.Name.Name))
 				}
 				known = append(known, values...)
@@ -82,22 +84,36 @@ func (f folder) reasons() (known, unclear []string) {
 	return known, unclear
 }
 
-// reasonOf is the reason in a call that sends an event: client-go's two
-// recorders, and the driver's method `event`.
-func reasonOf(call *ast.CallExpr) ast.Expr {
+// reasonOf returns the reason in a call that sends an event, or nil. It knows client-go's two
+// recorders, methods `event`, and the methods of the driver's recorder.
+func reasonOf(file *ast.File, call *ast.CallExpr) ast.Expr {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
 		return nil
 	}
-	switch {
-	case (method.Sel.Name == "Event" || method.Sel.Name == "event") && len(call.Args) == 4:
-		return call.Args[2] // object, type, reason, message
-	case method.Sel.Name == "Eventf" && len(call.Args) >= 6:
-		return call.Args[3] // object, related, type, reason, action, note
+	args := call.Args
+	switch name := method.Sel.Name; {
+	case (name == "Event" || name == "event") && len(args) == 4:
+		return args[2] // object, type, reason, message
+	case name == "Eventf" && len(args) >= 6:
+		return args[3] // object, related, type, reason, action, note
+	case name == "Eventf" && len(args) >= 4:
+		return args[2] // object, type, reason, format
+	case name == "AnnotatedEventf" && len(args) >= 5:
+		return args[3] // object, annotations, type, reason, format
+	case !slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == eventsPackage }):
+		return nil
+	case name == "Node" && len(args) == 3:
+		return args[1] // type, reason, message
+	case name == "Pod" && len(args) == 4:
+		return args[2] // pod, type, reason, message
+	case name == "Network" && len(args) == 5:
+		return args[3] // network, uid, type, reason, message
 	}
 	return nil
 }
 
+// isParameter reports whether an expression is a parameter of a function.
 func isParameter(function *ast.FuncDecl, e ast.Expr) bool {
 	name, ok := e.(*ast.Ident)
 	return ok && slices.ContainsFunc(function.Type.Params.List, func(p *ast.Field) bool {
@@ -105,59 +121,51 @@ func isParameter(function *ast.FuncDecl, e ast.Expr) bool {
 	})
 }
 
-// values are what an expression can be: a literal, a constant of the package, what
-// the function assigns to a variable, or what any literal of a struct has in a
-// field.
-func (f folder) values(function *ast.FuncDecl, e ast.Expr) []string {
+// values returns the values that an expression can have: a constant reason.Event…, what the
+// function assigns to a variable, or what the composite literals of a struct have in a field.
+// all is false if a value is anything else.
+func (f folder) values(function *ast.FuncDecl, e ast.Expr) (values []string, all bool) {
+	all = true
+	add := func(e ast.Expr) {
+		more, known := f.values(function, e)
+		values, all = append(values, more...), all && known
+	}
 	switch e := e.(type) {
-	case *ast.BasicLit:
-		return []string{constant.StringVal(constant.MakeFromLiteral(e.Value, e.Kind, 0))}
 	case *ast.Ident:
-		if value := f.constant(e.Name); value != nil {
-			return f.values(function, value)
-		}
-		var all []string
 		ast.Inspect(function, func(n ast.Node) bool {
 			assign, ok := n.(*ast.AssignStmt)
-			if !ok || len(assign.Lhs) != len(assign.Rhs) {
+			if !ok {
 				return true
 			}
 			for i, left := range assign.Lhs {
-				if name, ok := left.(*ast.Ident); ok && name.Name == e.Name {
-					all = append(all, f.values(function, assign.Rhs[i])...)
+				if name, ok := left.(*ast.Ident); !ok || name.Name != e.Name {
+					continue
+				}
+				if all = all && len(assign.Lhs) == len(assign.Rhs); all {
+					add(assign.Rhs[i])
 				}
 			}
 			return true
 		})
-		return all
+		return values, all && len(values) > 0
 	case *ast.SelectorExpr:
-		return f.fieldValues(function, e.Sel.Name)
-	}
-	return nil
-}
-
-func (f folder) constant(name string) ast.Expr {
-	var found ast.Expr
-	f.inspect(func(n ast.Node) {
-		decl, ok := n.(*ast.GenDecl)
-		if !ok || decl.Tok != token.CONST {
-			return
-		}
-		for _, spec := range decl.Specs {
-			values := spec.(*ast.ValueSpec) //nolint:forcetypeassert // constants have no others
-			for i, id := range values.Names {
-				if id.Name == name && i < len(values.Values) {
-					found = values.Values[i]
-				}
+		if of, ok := e.X.(*ast.Ident); ok && of.Name == "reason" {
+			if name, isEvent := strings.CutPrefix(e.Sel.Name, "Event"); isEvent {
+				return []string{name}, true
 			}
+			return nil, false
 		}
-	})
-	return found
+		for _, element := range f.fieldValues(e.Sel.Name) {
+			add(element)
+		}
+		return values, all && len(values) > 0
+	}
+	return nil, false
 }
 
-// fieldValues are what composite literals of the package's structs have in the
-// field of this name.
-func (f folder) fieldValues(function *ast.FuncDecl, field string) []string {
+// fieldValues returns what the composite literals of the package's structs have in the field
+// of this name.
+func (f folder) fieldValues(field string) []ast.Expr {
 	index := map[string]int{} // of the field, by type
 	f.inspect(func(n ast.Node) {
 		spec, ok := n.(*ast.TypeSpec)
@@ -178,7 +186,7 @@ func (f folder) fieldValues(function *ast.FuncDecl, field string) []string {
 			}
 		}
 	})
-	var all []string
+	var all []ast.Expr
 	f.inspect(func(n ast.Node) {
 		literal, ok := n.(*ast.CompositeLit)
 		if !ok {
@@ -195,16 +203,17 @@ func (f folder) fieldValues(function *ast.FuncDecl, field string) []string {
 		for i, element := range literal.Elts {
 			if keyed, ok := element.(*ast.KeyValueExpr); !ok {
 				if i == at {
-					all = append(all, f.values(function, element)...)
+					all = append(all, element)
 				}
 			} else if key, ok := keyed.Key.(*ast.Ident); ok && key.Name == field {
-				all = append(all, f.values(function, keyed.Value)...)
+				all = append(all, keyed.Value)
 			}
 		}
 	})
 	return all
 }
 
+// inspect visits all nodes of the package.
 func (f folder) inspect(visit func(ast.Node)) {
 	for _, file := range f.files {
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -215,31 +224,6 @@ func (f folder) inspect(visit func(ast.Node)) {
 }
 
 const troubleshooting = "docs/troubleshooting.md"
-
-// driverEvents returns the reasons in the driver's package of Events that the driver
-// sends.
-func driverEvents(t *testing.T) map[string]bool {
-	t.Helper()
-	const declared = "pkg/driver/internal/events/events.go"
-	sent := map[string]bool{}
-	used := regexp.MustCompile(`\bevents\.([A-Z]\w+)\b`)
-	files := sources(t, []string{"pkg/driver"}, ".go")
-	for name, text := range files {
-		if !strings.HasSuffix(name, "_test.go") {
-			for _, m := range used.FindAllStringSubmatch(text, -1) {
-				sent[m[1]] = true
-			}
-		}
-	}
-	out := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) += "(\w+)"$`).FindAllStringSubmatch(files[declared], -1) {
-		if m[1] != m[2] || !sent[m[1]] {
-			t.Errorf("%s: %s = %q: the two must be the same, and the driver must send it", declared, m[1], m[2])
-		}
-		out[m[2]] = true
-	}
-	return out
-}
 
 // TestEventReasonsAreShared checks that pkg/api/reason, which other programs use, has the
 // reason of every event that nadra sends, and no other.
@@ -275,11 +259,8 @@ func allEvents(t *testing.T) map[string]bool {
 			sent[reason] = true
 		}
 		for _, place := range unclear {
-			t.Errorf("%s sends an event whose reason this test cannot see: make it a constant", place)
+			t.Errorf("%s sends an event whose reason this test cannot see: use a constant reason.Event…", place)
 		}
-	}
-	for reason := range driverEvents(t) {
-		sent[reason] = true
 	}
 	return sent
 }
@@ -315,31 +296,48 @@ func TestEventsAreExplained(t *testing.T) {
 	}
 }
 
+// TestReasons finds the reasons in a source, and every place that hides one.
 func TestReasons(t *testing.T) {
 	const source = `package p
-const eventA, eventB = "A", "B"
+import "github.com/nadra-dev/nadra/pkg/driver/internal/events"
+const eventX = "X"
 type note struct { bad bool; reason, text string }
 func (d *d) event(pod p, kind, reason, message string) { d.events.Event(pod, kind, reason, message) }
-func (d *d) f() {
-	d.event(pod, warning, eventA, "x")
-	reason, message := eventB, "y"
-	if z { reason = "C" }
-	d.events.Event(node, normal, reason, message)
-	n := &note{true, "D", "…"}
-	m := note{text: "…", reason: "E"}
+func (d *d) seen() {
+	d.event(pod, warning, reason.EventA, "x")
+	eventReason, message := reason.EventB, "y"
+	if z { eventReason = reason.EventC }
+	d.events.Event(node, normal, eventReason, message)
+	n := &note{true, reason.EventD, "…"}
+	m := note{text: "…", reason: reason.EventE}
 	d.events.Eventf(nad, nil, kind, n.reason, "Keep", "%s", m.text)
-	d.events.Event(node, normal, other(), message)
-}`
+	d.events.Eventf(nad, kind, reason.EventF, "%s")
+	d.events.Node(kind, reason.EventG, message)
+	d.events.Pod(pod, kind, reason.EventH, message)
+	d.events.Network(network, uid, kind, reason.EventI, message)
+	d.events.AnnotatedEventf(nad, nil, kind, reason.EventJ, "%s")
+}
+func (d *d) literal() { d.events.Event(node, normal, "X", message) }
+func (d *d) own() { d.events.Node(normal, eventX, message) }
+func (d *d) called() { d.events.Pod(pod, normal, other(), message) }
+func (d *d) code() { d.events.Pod(pod, normal, reason.PluginFailed, message) }
+func (d *d) sometimes() { r := reason.EventA; if z { r = "X" }; d.events.Node(normal, r, message) }
+func (d *d) returned() { r, m := other(); d.events.Node(normal, r, m) }`
 	file, err := parser.ParseFile(token.NewFileSet(), "p.go", source, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, unclear := folder{files: map[string]*ast.File{"p.go": file}}.reasons()
+	f := folder{files: map[string]*ast.File{"p.go": file}}
+	known, unclear := f.reasons()
 	slices.Sort(known)
-	if got := strings.Join(known, ""); got != "ABCDE" {
+	if got := strings.Join(slices.Compact(known), ""); got != "ABCDEFGHIJ" {
 		t.Errorf("known: %v", known)
 	}
-	if len(unclear) != 1 {
+	if want := []string{"p.go: literal", "p.go: own", "p.go: called", "p.go: code", "p.go: sometimes", "p.go: returned"}; !slices.Equal(unclear, want) {
 		t.Errorf("unclear: %v", unclear)
+	}
+	file.Imports = nil
+	if known, _ := f.reasons(); slices.Contains(known, "H") {
+		t.Error("a package without the driver's recorder calls its methods")
 	}
 }

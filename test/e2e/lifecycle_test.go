@@ -127,7 +127,9 @@ func TestDamagedRecord(t *testing.T) {
 	f.sh(fmt.Sprintf("echo '{\"version\":1,' >/var/lib/nadra/claims/%s.json && kill -9 %s", claim.UID, first))
 	f.Eventually(time.Minute, func(ctx context.Context) error {
 		list, err := f.Kube.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=NetworkStateDamaged"})
-		if err == nil && !slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, string(claim.UID)) }) {
+		if err == nil && !slices.ContainsFunc(list.Items, func(e corev1.Event) bool {
+			return reason.In(e.Message) == reason.StateDamaged && strings.Contains(e.Message, string(claim.UID))
+		}) {
 			err = errors.New("no Event of the node reports the damage")
 		}
 		return err

@@ -57,6 +57,7 @@ const (
 	DeviceMismatch        Code = "DeviceMismatch"
 	DeviceUnsuitable      Code = "DeviceUnsuitable"
 	StateNotWritten       Code = "StateNotWritten"
+	StateDamaged          Code = "StateDamaged"
 )
 
 // Codes of sandboxes and containers whose networks are not attached.

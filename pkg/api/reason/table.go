@@ -194,6 +194,10 @@ var table = []Entry{
 		StateNotWritten, Prepare, "The driver cannot write its records, and attaches nothing that it cannot record first.", OfNode,
 		"Free space on the node's disk, or repair its file system.",
 	},
+	{
+		StateDamaged, Prepare, "The driver cannot read a file of its state, and has moved it to /var/lib/nadra/damaged. The claim has no record any more, and its pod runs on.", OfNode,
+		"Delete the claim's pod. If more files are damaged, check the node's disk.",
+	},
 
 	{
 		NoClaim, Attach, "The pod's annotation names networks, the pod has no claim, and its node is nadra's, which attaches networks by claims.", OfConversion,

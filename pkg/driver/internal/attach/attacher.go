@@ -146,6 +146,26 @@ func (a *Attacher) try(ctx context.Context, sandbox attachment.Sandbox) error {
 	return a.addAll(ctx, sandbox, todo)
 }
 
+// networkError is the failure of one of a pod's networks, because of which the pod has none.
+type networkError struct {
+	record checkpoint.Record
+	error
+}
+
+// Unwrap returns the network's own error.
+func (e *networkError) Unwrap() error { return e.error }
+
+// ErrorOf returns why a record's network is not attached, given why its pod is not. It is that
+// error, unless another network of the pod fails, which it then names with its error.
+func ErrorOf(r checkpoint.Record, err error) error {
+	var failed *networkError
+	if !errors.As(err, &failed) || failed.record.Key() == r.Key() {
+		return err
+	}
+	at := failed.record.Attachment
+	return reason.Errorf(reason.OtherNetworkFailed, "network %s as %s fails: %w", at.Network, at.Interface, failed.error)
+}
+
 // addAll runs ADD for records. It marks them attaching while the first plugin's process
 // starts, and records all results with one write, because every pod with many networks
 // waits for each write. A crash before that write costs one DEL and one ADD more.
@@ -166,6 +186,7 @@ func (a *Attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo 
 			return transient{err}
 		}
 		if err != nil {
+			err = &networkError{r, err}
 			return errors.Join(err, a.Store.MarkAttached(added...), a.Store.MarkDetached(checkpoint.Keys(todo[i+1:])...))
 		}
 		added = append(added, one)
@@ -203,14 +224,19 @@ func (a *Attacher) Missing(sandbox attachment.Sandbox) func(checkpoint.Record) b
 
 // checkNames refuses interface names that the sandbox has already. It runs before the
 // records need a DEL, because a DEL would remove an interface that is not nadra's, such as
-// eth0. If the interface is nadra's, left by a try whose DEL is pending, the error has
-// that DEL's cause.
+// eth0.
 func (a *Attacher) checkNames(links []string, todo []checkpoint.Record, sandboxID string) error {
 	i := slices.IndexFunc(todo, func(r checkpoint.Record) bool { return slices.Contains(links, r.Attachment.Interface) })
 	if i < 0 {
 		return nil
 	}
-	at := todo[i].Attachment
+	return &networkError{todo[i], a.nameError(todo[i].Attachment, sandboxID)}
+}
+
+// nameError returns why a network cannot get its interface name, which the sandbox has
+// already. If the interface is nadra's, left by a try whose DEL is pending, the error has
+// that DEL's cause.
+func (a *Attacher) nameError(at attachment.Attachment, sandboxID string) error {
 	for _, del := range a.Store.PendingDELs() {
 		if checkpoint.InSandbox(sandboxID)(del.Record) && del.Record.Attachment.Interface == at.Interface {
 			return reason.Errorf(reason.PendingDEL, "adding network %s as %s: the pod still has this interface from an earlier try, whose DEL is pending: %s",

@@ -108,12 +108,50 @@ func TestRolledBackOnAFullDisk(t *testing.T) {
 	}
 }
 
+// wantBlamed fails the test unless ErrorOf returns the pod's error for the network of one
+// interface, and for the others an error that names this network and has the same cause.
+func wantBlamed(t *testing.T, store *checkpoint.Store, err error, ifName string) {
+	t.Helper()
+	others := 0
+	for _, r := range store.ForPod(drivertest.Web.UID) {
+		got := ErrorOf(r, err)
+		if r.Attachment.Interface == ifName {
+			drivertest.Same(t, "the error of "+ifName, err.Error(), got.Error())
+			continue
+		}
+		others++
+		drivertest.WantReason(t, got, reason.OtherNetworkFailed, "network default/blue as "+ifName+" fails: ")
+		if cause := reason.Cause(got.Error()); cause == "" || cause != reason.Cause(err.Error()) {
+			t.Errorf("cause %q, want %q: %v", cause, reason.Cause(err.Error()), got)
+		}
+	}
+	if others == 0 {
+		t.Error("the pod has no other network")
+	}
+}
+
+// TestErrorOfThePod checks that a failure of the whole pod is the failure of each network.
+func TestErrorOfThePod(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
+	s := drivertest.SandboxNo(1)
+	s.NetNS = ""
+	err := attachOnce(t, a, s)
+	for _, r := range a.Store.ForPod(drivertest.Web.UID) {
+		drivertest.WantReason(t, ErrorOf(r, err), reason.HostNetwork)
+	}
+	if len(k.Calls) > 0 {
+		t.Errorf("plugins %v", k.Calls)
+	}
+}
+
 func TestFailedAddIsRolledBack(t *testing.T) {
 	a, k := newAttacher(t)
 	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2", "net3"})
 	k.Failures["ADD net2"] = drivertest.Final("no free address")
 	err := attachOnce(t, a, drivertest.SandboxNo(1))
 	drivertest.WantReason(t, err, reason.PluginFailed, "network default/blue as net2: ", "no free address")
+	wantBlamed(t, a.Store, err, "net2")
 	want := []string{
 		`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`,
 		`DEL net2 in sandbox-1 netns "/run/netns/1"`, `DEL net1 in sandbox-1 netns "/run/netns/1"`,
@@ -243,6 +281,7 @@ func TestTakenInterfaceNameIsRefusedBeforeAnyPlugin(t *testing.T) {
 	drivertest.PrepareWeb(t, a.Store, []string{"net1", "eth0"})
 	err := attachOnce(t, a, drivertest.SandboxNo(1))
 	drivertest.WantReason(t, err, reason.InterfaceExists, "network default/blue as eth0")
+	wantBlamed(t, a.Store, err, "eth0")
 	if len(k.Calls) > 0 || drivertest.Phases(a.Store)["eth0"] != checkpoint.Prepared {
 		t.Errorf("plugins %v, phases %v", k.Calls, drivertest.Phases(a.Store))
 	}

@@ -14,20 +14,11 @@ import (
 	resourceac "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
-)
-
-// The condition of a claim's device (KEP-4817), and its reasons.
-const (
-	conditionReady = "Ready"
-
-	reasonAttached      = "Attached"
-	reasonPrepareFailed = "PrepareFailed"
-	reasonAttachFailed  = "AttachFailed"
-	reasonCheckFailed   = "CheckFailed"
 )
 
 // Limits of the API for the status of one device, from k8s.io/api resource/v1.
@@ -37,7 +28,7 @@ const (
 	maxMessage = 32 << 10 // bytes, metav1.Condition
 )
 
-// Device is the status of one allocated device.
+// Device is the status of one allocated device. Reason is that of its condition Ready.
 type Device struct {
 	Pool, Device, ShareID string
 	Reason, Message       string
@@ -50,7 +41,7 @@ type Device struct {
 // Attached returns the status of a record that is attached, or of a device that is in
 // the pod's containers.
 func Attached(r checkpoint.Record) Device {
-	d := Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reasonAttached}
+	d := Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reason.ConditionAttached}
 	if r.DeviceOnly {
 		d.Message = fmt.Sprintf("device %s of %s is given to the pod's containers", r.Hardware.ID, r.Hardware.ResourceName)
 		return d
@@ -72,13 +63,13 @@ func AttachedBefore(r checkpoint.Record) Device {
 // with this message.
 func CheckFailed(r checkpoint.Record, message string) Device {
 	d := Attached(r)
-	d.Reason, d.Message = reasonCheckFailed, fmt.Sprintf("%s, but its CHECK fails: %s", d.Message, message)
+	d.Reason, d.Message = reason.ConditionCheckFailed, fmt.Sprintf("%s, but its CHECK fails: %s", d.Message, message)
 	return d
 }
 
 // AttachFailed returns the status of a record that could not be attached.
 func AttachFailed(r checkpoint.Record, err error) Device {
-	return Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reasonAttachFailed, Message: err.Error()}
+	return Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reason.ConditionAttachFailed, Message: err.Error()}
 }
 
 // PrepareFailed returns the status of the driver's devices in a claim that could not be
@@ -89,7 +80,7 @@ func PrepareFailed(claim *resourceapi.ResourceClaim, driver string, err error) [
 		if r.Driver != driver {
 			continue
 		}
-		d := Device{Pool: r.Pool, Device: r.Device, Reason: reasonPrepareFailed, Message: err.Error()}
+		d := Device{Pool: r.Pool, Device: r.Device, Reason: reason.ConditionPrepareFailed, Message: err.Error()}
 		if r.ShareID != nil {
 			d.ShareID = string(*r.ShareID)
 		}
@@ -114,8 +105,8 @@ func isStored(claim *resourceapi.ResourceClaim, driver string, devices []Device)
 		if !slices.ContainsFunc(claim.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
 			return s.Driver == driver && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID &&
 				slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool {
-					return c.Type == conditionReady && (c.Reason == d.Reason && c.Message == truncate.Text(d.Message, maxMessage) ||
-						c.Reason == reasonCheckFailed && d.KeepCheckFailed)
+					return c.Type == reason.ConditionReady && (c.Reason == d.Reason && c.Message == truncate.Text(d.Message, maxMessage) ||
+						c.Reason == reason.ConditionCheckFailed && d.KeepCheckFailed)
 				})
 		}) {
 			return false
@@ -127,10 +118,10 @@ func isStored(claim *resourceapi.ResourceClaim, driver string, devices []Device)
 // apply returns the status for a server-side apply.
 func (d Device) apply(driver string, now time.Time) *resourceac.AllocatedDeviceStatusApplyConfiguration {
 	ready := metav1.ConditionFalse
-	if d.Reason == reasonAttached {
+	if d.Reason == reason.ConditionAttached {
 		ready = metav1.ConditionTrue
 	}
-	condition := metaac.Condition().WithType(conditionReady).WithStatus(ready).WithReason(d.Reason).
+	condition := metaac.Condition().WithType(reason.ConditionReady).WithStatus(ready).WithReason(d.Reason).
 		WithMessage(truncate.Text(d.Message, maxMessage)).WithLastTransitionTime(metav1.NewTime(now))
 	out := resourceac.AllocatedDeviceStatus().WithDriver(driver).WithPool(d.Pool).WithDevice(d.Device).
 		WithConditions(condition)

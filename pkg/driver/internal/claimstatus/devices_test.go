@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
@@ -70,7 +71,7 @@ func TestCheckFailedStands(t *testing.T) {
 	failed := CheckFailed(record, "the address is gone (CNI code 999)")
 	c := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Devices: []resourceapi.AllocatedDeviceStatus{{
 		Driver: "net.nadra.dev", Pool: record.Pool, Device: record.Device, ShareID: ptr.To(record.ShareID),
-		Conditions: []metav1.Condition{{Type: conditionReady, Status: metav1.ConditionFalse, Reason: failed.Reason, Message: failed.Message}},
+		Conditions: []metav1.Condition{{Type: reason.ConditionReady, Status: metav1.ConditionFalse, Reason: failed.Reason, Message: failed.Message}},
 	}}}}
 	for name, tt := range map[string]struct {
 		state Device

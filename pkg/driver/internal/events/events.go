@@ -1,4 +1,4 @@
-// Package events sends the driver's Events.
+// Package events sends the driver's Events. Their reasons are in package reason.
 package events
 
 import (
@@ -17,29 +17,6 @@ import (
 
 // MaxMessage is the API's limit for the message of an Event, in bytes.
 const MaxMessage = 1024
-
-// Reasons of Events. AddedInterface is Multus' (behaviour B4-5).
-const (
-	// On pods.
-	AddedInterface       = "AddedInterface"
-	FailedPrepareNetwork = "FailedPrepareNetwork"
-	AttachingNetwork     = "AttachingNetwork"
-	FailedAttachNetwork  = "FailedAttachNetwork"
-	FailedReleaseNetwork = "FailedReleaseNetwork"
-	FailedNoClaim        = "FailedNoClaim"
-	NetworkStatusLate    = "NetworkStatusLate"
-	FailedCheckNetwork   = "FailedCheckNetwork"
-	CheckedNetwork       = "CheckedNetwork"
-	// On NetworkAttachmentDefinitions.
-	NetworkUnavailable = "NetworkUnavailable"
-	NetworkAvailable   = "NetworkAvailable"
-	// On the Node.
-	NetworksOwned       = "NetworksOwned"
-	NetworksReleased    = "NetworksReleased"
-	NetworkStateDamaged = "NetworkStateDamaged"
-	ResourcePoolRefused = "ResourcePoolRefused"
-	ResourcePoolServed  = "ResourcePoolServed"
-)
 
 // Recorder queues Events; a broadcaster sends them in the background.
 type Recorder struct {
