@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -255,7 +256,11 @@ func (in *injector) forceDelete(pick int) error {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	p := pods[pick%len(pods)]
 	in.note("the pod is %s", p.Name)
-	return in.Kube.CoreV1().Pods(in.ns).Delete(in.ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+	err := in.Kube.CoreV1().Pods(in.ns).Delete(in.ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+	if apierrors.IsNotFound(err) {
+		return errNothing // its life has just ended, and the list was older
+	}
+	return err
 }
 
 const filler = stateDir + "/.filler"
