@@ -108,7 +108,7 @@ func (s *suite) recovered(staying map[string]life) []string {
 			if why == "" {
 				continue
 			}
-			if lost, err := s.endLostSpecification(ctx, name); err != nil {
+			if lost, err := s.endUpstream(ctx, name); err != nil {
 				return err
 			} else if lost {
 				delete(staying, name)

@@ -39,13 +39,16 @@ type upstream struct {
 	lostContainers int
 	// lostSpecifications counts sandboxes whose specification a killed containerd lost.
 	lostSpecifications int
+	// neverStarted counts pods that are never restarted, and that the kubelet leaves with a
+	// created container in a sandbox that has ended.
+	neverStarted int
 	// torn has addresses that a killed host-local reserved for nobody, likewise.
 	torn []string
 }
 
 func (u *upstream) String() string {
-	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d containerd-lost-containers=%d containerd-lost-specifications=%d containerd-forgot-namespaces=%d host-local-torn-leases=%d",
-		u.lostClaims.Load(), u.lostContainers, u.lostSpecifications, len(u.forgotten), len(u.torn))
+	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d kubelet-never-started=%d containerd-lost-containers=%d containerd-lost-specifications=%d containerd-forgot-namespaces=%d host-local-torn-leases=%d",
+		u.lostClaims.Load(), u.neverStarted, u.lostContainers, u.lostSpecifications, len(u.forgotten), len(u.torn))
 }
 
 // startCancelled is the end of containerd's message about a container that it was
@@ -123,19 +126,66 @@ func TestLostSpecification(t *testing.T) {
 	}
 }
 
-// endLostSpecification deletes a pod whose sandbox containerd cannot describe any more, as
-// the driver's message recommends. It reports whether the pod was one.
-func (s *suite) endLostSpecification(ctx context.Context, name string) (bool, error) {
-	p := s.pod(name)
-	if !s.runtimeKilled.Load() || !noNamespaces.MatchString(state(p)) {
+// neverStarted reports whether the kubelet leaves a pod that is never restarted with a
+// container that was created and not started before its sandbox ended, in a reboot. The
+// kubelet makes no second sandbox for such a pod once it has a container (computePodActions,
+// 1.36): it stops the old sandbox every few seconds, and containerd's log says that the
+// container has never run.
+func neverStarted(p *corev1.Pod, containerd string) bool {
+	return p != nil && p.Spec.RestartPolicy == corev1.RestartPolicyNever && slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		id, found := strings.CutPrefix(c.ContainerID, "containerd://")
+		return found && c.State.Waiting != nil && c.State.Waiting.Reason == "" &&
+			strings.Contains(containerd, id+`\" must be in running or unknown state, current state \"CONTAINER_CREATED`)
+	})
+}
+
+func TestNeverStarted(t *testing.T) {
+	pod := func(policy corev1.RestartPolicy, id, waits string) *corev1.Pod {
+		return &corev1.Pod{
+			Spec: corev1.PodSpec{RestartPolicy: policy},
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+				{ContainerID: id, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: waits}}},
+			}},
+		}
+	}
+	const log = `level=info msg="Container to stop \"c846ee2fc0dd\" must be in running or unknown state, current state \"CONTAINER_CREATED\""`
+	if !neverStarted(pod(corev1.RestartPolicyNever, "containerd://c846ee2fc0dd", ""), log) {
+		t.Error("the kubelet's sign is not recognised")
+	}
+	for what, taken := range map[string]bool{
+		"the kubelet restarts the pod": neverStarted(pod(corev1.RestartPolicyAlways, "containerd://c846ee2fc0dd", ""), log),
+		"the pod waits at the gate":    neverStarted(pod(corev1.RestartPolicyNever, "containerd://c846ee2fc0dd", ""), ""),
+		"of another container":         neverStarted(pod(corev1.RestartPolicyNever, "containerd://000000000000", ""), log),
+		"the kubelet reports an error": neverStarted(pod(corev1.RestartPolicyNever, "containerd://c846ee2fc0dd", "CreateContainerError"), log),
+		"the pod has no container":     neverStarted(pod(corev1.RestartPolicyNever, "", ""), log),
+		"the pod is gone":              neverStarted(nil, log),
+	} {
+		if taken {
+			t.Errorf("taken for the kubelet's: %s", what)
+		}
+	}
+}
+
+// endUpstream deletes a pod that cannot run any more by a fault of the kubelet or of
+// containerd, and counts it. It reports whether the pod was one.
+func (s *suite) endUpstream(ctx context.Context, name string) (bool, error) {
+	if !s.runtimeKilled.Load() {
 		return false, nil
 	}
 	log, err := os.ReadFile(filepath.Join(s.Cluster.LogDir(), "node-1", "containerd.log"))
-	if err != nil || !lostSpecification(p, string(log)) {
+	if err != nil {
 		return false, err
 	}
-	s.note("containerd has lost the specification of the sandbox of pod %s; the pod is deleted", name)
-	s.upstream.lostSpecifications++
+	switch p := s.pod(name); {
+	case lostSpecification(p, string(log)):
+		s.note("containerd has lost the specification of the sandbox of pod %s; the pod is deleted", name)
+		s.upstream.lostSpecifications++
+	case neverStarted(p, string(log)):
+		s.note("the kubelet leaves pod %s with a container that was never started; the pod is deleted", name)
+		s.upstream.neverStarted++
+	default:
+		return false, nil
+	}
 	return true, s.Kube.CoreV1().Pods(s.ns).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
