@@ -198,7 +198,7 @@ func (u Uninstaller) await(ctx context.Context, what string, check kube.Check) e
 	err := kube.Await(ctx, u.Poll, u.Timeout, func(ctx context.Context) (string, error) {
 		missing, err := check(ctx)
 		if err != nil {
-			return err.Error(), nil
+			missing = err.Error()
 		}
 		return missing, nil
 	})
