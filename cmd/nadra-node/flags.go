@@ -76,8 +76,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.unclaimed, "unclaimed", "", "on such a node, refuse or allow new pods that name networks by annotation and have no claim (default refuse with --owned-nodes=labelled, else allow)")
 	fs.StringVar(&o.exemptPods, "exempt-pods", "", "comma-separated namespace/name patterns of pods that --unclaimed=refuse allows; * and ? match within namespace and name")
 	fs.BoolVar(&o.DeviceMetadata, "device-metadata", false, "add a file about its devices to each container with a claim: IDs, interfaces and addresses (KEP-5304)")
-	fs.IntVar(&o.Attachments, "attachments-per-network", 1000, "number of attachments that a network takes on this node")
-	fs.IntVar(&o.Copies, "copies-per-network", 16, "number of devices for each network if the cluster has no consumable capacity (Kubernetes 1.34 and 1.35)")
+	fs.IntVar(&o.Copies, "copies", 128, "number of copies of each shared device if the cluster has no consumable capacity (Kubernetes 1.34 and 1.35): that many attachments to the networks of the device can exist on the node")
 	fs.StringVar(&o.httpAddress, "http-address", defaultHTTP, "address of /metrics, /healthz and /readyz, and of /loglevel for clients on the node; empty serves nothing")
 	fs.BoolVar(&o.pprof, "pprof", false, "serve profiles at /debug/pprof/ of --http-address, for clients on the node")
 	o.verbosity = verbosity{fs.Lookup("v").Value}
@@ -110,8 +109,6 @@ func (o options) check() error {
 	switch {
 	case o.NodeName == "":
 		return errors.New("--node-name is required: set it from spec.nodeName")
-	case o.Attachments < 1:
-		return fmt.Errorf("--attachments-per-network is %d: it must be at least 1", o.Attachments)
 	case o.HookBudget <= 0:
 		return fmt.Errorf("--hook-budget is %s: it must be more than zero", o.HookBudget)
 	case o.AttachWait < 0:
@@ -121,7 +118,7 @@ func (o options) check() error {
 	case o.DelTimeout <= 0 || o.DelTimeout > maxTimeout:
 		return fmt.Errorf("--del-timeout is %s: it must be more than zero and at most %s", o.DelTimeout, maxTimeout)
 	case o.Copies < 1:
-		return fmt.Errorf("--copies-per-network is %d: it must be at least 1", o.Copies)
+		return fmt.Errorf("--copies is %d: it must be at least 1", o.Copies)
 	case o.ownedNodes != allNodes && o.ownedNodes != labelledNodes:
 		return fmt.Errorf("--owned-nodes is %q: it must be %s or %s", o.ownedNodes, allNodes, labelledNodes)
 	case o.pprof && o.httpAddress == "":

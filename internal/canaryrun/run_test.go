@@ -281,10 +281,12 @@ func TestRunLeavesBehind(t *testing.T) {
 }
 
 func TestReadNetworks(t *testing.T) {
+	lists := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+	attachment.NetworkIDOf(attachment.NetworkRef{Namespace: "a", Name: "blue"}).AddTo(lists)
 	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourceapi.ResourceSliceSpec{
 		Driver: "net.nadra.dev", NodeName: ptr.To("n1"), Pool: resourceapi.ResourcePool{Name: "n1"},
 		Devices: []resourceapi.Device{
-			{Name: "d", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"nadNamespace": {StringValue: ptr.To("a")}, "nadName": {StringValue: ptr.To("blue")}}},
+			{Name: "d", Attributes: lists},
 			{Name: "v", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{attachment.AttributeResourceName: {StringValue: ptr.To("intel.com/vf")}}},
 		},
 	}}

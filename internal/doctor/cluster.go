@@ -36,7 +36,7 @@ func kubernetesVersion(c *Capabilities) finding {
 	case !v.AtLeast(firstVersion):
 		return found(Blocker, upgradeKubernetes, "%s is older than 1.34", c.Server.Version)
 	case !v.AtLeast(sharedDevices):
-		return found(Note, "Nothing needs to be done. --copies-per-network sets the number of copies.", "%s has no shared devices by default", c.Server.Version)
+		return found(Note, "Nothing needs to be done. --copies sets the number of copies.", "%s has no shared devices by default", c.Server.Version)
 	}
 	return fine("%s", c.Server.Version)
 }

@@ -1,9 +1,6 @@
 package inspect
 
 import (
-	"regexp"
-	"strings"
-
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +17,16 @@ type index struct {
 	templates map[string]*resourceapi.ResourceClaimTemplate
 	classes   map[string]*resourceapi.DeviceClass
 	networks  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition
-	published map[string]attachment.NetworkRef // by pool/device
-	offers    map[attachment.NetworkRef][]string
-	pools     map[string][]string // nodes with devices of a resource pool
-	drivers   map[string]bool     // nodes with a slice of nadra, which may be empty
+	published map[string]publishedDevice        // by pool/device
+	offers    map[attachment.NetworkID][]string // nodes with devices that list the network
+	pools     map[string][]string               // nodes with devices of a resource pool
+	drivers   map[string]bool                   // nodes with a slice of nadra, which may be empty
+}
+
+// publishedDevice is a device of a slice: one of a resource pool, or one that lists networks.
+type publishedDevice struct {
+	node   string
+	pooled bool
 }
 
 // createdFor is the claim's annotation with the name of the pod's entry.
@@ -35,7 +38,7 @@ func newIndex(in Input) *index {
 		claims: map[string]*resourceapi.ResourceClaim{}, created: map[string]*resourceapi.ResourceClaim{},
 		templates: map[string]*resourceapi.ResourceClaimTemplate{}, classes: map[string]*resourceapi.DeviceClass{},
 		networks:  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition{},
-		published: map[string]attachment.NetworkRef{}, offers: map[attachment.NetworkRef][]string{},
+		published: map[string]publishedDevice{}, offers: map[attachment.NetworkID][]string{},
 		pools: map[string][]string{}, drivers: map[string]bool{},
 	}
 	for _, c := range in.Claims {
@@ -69,53 +72,13 @@ func (x *index) addSlice(s *resourceapi.ResourceSlice) {
 		x.drivers[node] = true
 	}
 	for _, d := range s.Spec.Devices {
-		if pool := d.Attributes[attachment.AttributeResourceName].StringValue; pool != nil {
+		pool := d.Attributes[attachment.AttributeResourceName].StringValue
+		x.published[s.Spec.Pool.Name+"/"+d.Name] = publishedDevice{node, pool != nil}
+		if pool != nil {
 			x.pools[*pool] = append(x.pools[*pool], node)
-			continue
 		}
-		ref, known := published(d)
-		if !known {
-			ref, known = x.named(d.Name)
-		}
-		if !known {
-			continue
-		}
-		x.published[s.Spec.Pool.Name+"/"+d.Name] = ref
-		x.offers[ref] = append(x.offers[ref], node)
-	}
-}
-
-// published returns the network that a device names in its attributes, unless the name is
-// shortened.
-func published(d resourceapi.Device) (attachment.NetworkRef, bool) {
-	namespace, name := d.Attributes["nadNamespace"].StringValue, d.Attributes["nadName"].StringValue
-	if namespace == nil || name == nil || strings.HasSuffix(*name, "…") {
-		return attachment.NetworkRef{}, false
-	}
-	return attachment.NetworkRef{Namespace: *namespace, Name: *name}, true
-}
-
-// numbered matches the names of devices if a network has several.
-var numbered = regexp.MustCompile(`^(.+)-\d+$`)
-
-// named returns the network whose device has this name, even if no slice has it now.
-func (x *index) named(device string) (attachment.NetworkRef, bool) {
-	base := device
-	if m := numbered.FindStringSubmatch(device); m != nil {
-		base = m[1] // the driver shortens it from the left, because the hash is at the end
-	}
-	for ref := range x.networks {
-		if name := attachment.DeviceName(ref); name == device || strings.HasSuffix(name, base) && len(base) > 10 {
-			return ref, true
+		for id := range attachment.NetworkIDs(d.Attributes) {
+			x.offers[id] = append(x.offers[id], node)
 		}
 	}
-	return attachment.NetworkRef{}, false
-}
-
-// networkOf returns the network of an allocated device.
-func (x *index) networkOf(pool, device string) (attachment.NetworkRef, bool) {
-	if ref, ok := x.published[pool+"/"+device]; ok {
-		return ref, true
-	}
-	return x.named(device)
 }

@@ -15,13 +15,15 @@ type Offers struct {
 	Pools map[string][]string
 }
 
-// OffersOf reads the offers from the slices of an input.
+// OffersOf reads the offers of an input's networks from its slices.
 func OffersOf(in Input) Offers {
 	x := newIndex(in)
-	out := Offers{Networks: x.offers, Pools: x.pools}
+	out := Offers{Networks: map[attachment.NetworkRef][]string{}, Pools: x.pools}
 	unknown := func(node string) bool { return node == "" }
-	for ref, nodes := range out.Networks {
-		out.Networks[ref] = slices.DeleteFunc(nodes, unknown)
+	for ref := range x.networks {
+		if nodes := slices.DeleteFunc(slices.Clone(x.offers[attachment.NetworkIDOf(ref)]), unknown); len(nodes) > 0 {
+			out.Networks[ref] = nodes
+		}
 	}
 	for pool, nodes := range out.Pools {
 		out.Pools[pool] = slices.DeleteFunc(nodes, unknown)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // readiness returns the driver's condition of an allocated device, or nil if the driver
@@ -99,8 +100,12 @@ func (x *index) notes(state State, w want, hasStatus bool) []string {
 	var out []string
 	note := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if r := w.result; r != nil && !x.unread[Slices] {
-		if _, there := x.published[r.Pool+"/"+r.Device]; !there {
+		device, there := x.published[r.Pool+"/"+r.Device]
+		switch {
+		case !there:
 			note("device %s is no longer in any ResourceSlice", r.Device)
+		case !device.pooled && w.network != nil && !slices.Contains(x.offers[attachment.NetworkIDOf(*w.network)], device.node):
+			note("node %s no longer offers network %s", device.node, w.network)
 		}
 	}
 	if w.unlinked {

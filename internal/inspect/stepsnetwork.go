@@ -71,7 +71,7 @@ func (s networkSteps) network(w want) (n attachment.Network, found bool, err err
 // definition explains whether the NAD exists and can be read.
 func (s networkSteps) definition(w want) Step {
 	if w.network == nil {
-		return notUsed("the request does not select by a network's name: the allocation decides which network it is")
+		return notUsed("neither the request's DeviceClass nor a config of the claim names a network")
 	}
 	_, found, err := s.network(w)
 	switch {
@@ -189,7 +189,7 @@ func (s networkSteps) nodes(w want) Step {
 // resource pool that it uses. If another driver has the pool's devices, nodes offer the
 // network itself.
 func (s networkSteps) offering(w want) []string {
-	offers := s.x.offers[*w.network]
+	offers := s.x.offers[attachment.NetworkIDOf(*w.network)]
 	if n, found, err := s.network(w); found && err == nil && n.ResourceName != "" {
 		return slices.Concat(s.x.pools[n.ResourceName], offers)
 	}

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -112,12 +111,9 @@ func statusOf(claim *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAlloc
 	return nil
 }
 
-var errUnknown = errors.New("the network is unknown")
-
 // readConfigs sets the network of each want and the interface that it asks for. It reads
 // the claim as the driver does.
 func (x *index) readConfigs(claim *resourceapi.ResourceClaim, results []resourceapi.DeviceRequestAllocationResult, wants []want) {
-	at := 0 // FromClaim calls back in the order of the results
 	read := claim
 	if claim.Status.Allocation == nil {
 		read = claim.DeepCopy()
@@ -125,41 +121,26 @@ func (x *index) readConfigs(claim *resourceapi.ResourceClaim, results []resource
 			Results: results, Config: x.configsOf(claim.Spec, wants),
 		}}
 	}
-	requested, err := attachment.FromClaim(read, func(_, _ string) (attachment.NetworkRef, error) {
-		ref, ok := x.networkOfWant(read, wants[at])
-		if at++; !ok {
-			return ref, errUnknown
-		}
-		return ref, nil
-	})
+	// Whether the claim may choose the network is the node's decision.
+	requested, err := attachment.FromClaim(read, func(_, _ string, _ attachment.NetworkRef) error { return nil })
 	for i := range wants {
-		if ref, ok := x.networkOfWant(read, wants[i]); ok {
-			wants[i].network = &ref
+		w := &wants[i]
+		if err == nil {
+			w.iface = requested[i].Selection.Interface
+		} else {
+			w.problem = err
 		}
-		switch {
-		case err == nil:
-			wants[i].iface = requested[i].Selection.Interface
-		case !errors.Is(err, errUnknown):
-			wants[i].problem = err
+		if err == nil && requested[i].Selection.Network != (attachment.NetworkRef{}) {
+			w.network = &requested[i].Selection.Network
+		} else if ref, ok := x.ofClass(w.request.class); ok {
+			w.network = &ref
+		} else if ref, ok := configured(read, w.request.name); ok {
+			w.network = &ref
 		}
-		if s := wants[i].status; s != nil && s.NetworkData != nil {
-			wants[i].iface = s.NetworkData.InterfaceName
-		}
-	}
-}
-
-// networkOfWant returns the network of the allocated device or, if the device is gone or
-// not allocated yet, the network of the request.
-func (x *index) networkOfWant(claim *resourceapi.ResourceClaim, w want) (attachment.NetworkRef, bool) {
-	if w.result != nil {
-		if ref, ok := x.networkOf(w.result.Pool, w.result.Device); ok {
-			return ref, true
+		if s := w.status; s != nil && s.NetworkData != nil {
+			w.iface = s.NetworkData.InterfaceName
 		}
 	}
-	if ref, ok := x.networkOfRequest(w.request); ok {
-		return ref, true
-	}
-	return configured(claim, w.request.name)
 }
 
 // configured returns the network that a config names.

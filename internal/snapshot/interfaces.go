@@ -184,14 +184,7 @@ func (in *Input) requestedByClaims(requested map[string]*Requested, namespace st
 			continue
 		}
 		// A claim's rows and its requests are both in the order of its results.
-		selections, err := attachment.FromClaim(claim, func(pool, device string) (attachment.NetworkRef, error) {
-			for _, r := range of {
-				if r.Pool == pool && r.Device == device && r.Network != nil {
-					return *r.Network, nil
-				}
-			}
-			return attachment.NetworkRef{}, nil
-		})
+		selections, err := attachment.FromClaim(claim, func(_, _ string, _ attachment.NetworkRef) error { return nil })
 		if err != nil || len(selections) != len(of) {
 			continue
 		}

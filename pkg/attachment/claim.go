@@ -1,6 +1,7 @@
 package attachment
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -24,21 +25,22 @@ type Requested struct {
 // DeviceOnly reports whether the claim requests the device without a network.
 func (r Requested) DeviceOnly() bool { return r.Selection.Network == NetworkRef{} }
 
-// FromClaim returns what a claim requests from this driver, in the order of its allocation
-// results. networkOf returns the network of a device, or the zero value for a device of a resource
-// pool, whose network the config names.
+// FromClaim returns what a claim requests from this driver, in the order of its allocation results.
 //
 // FromClaim overlays the configs that cover a request: first those of the class, then those of the
-// claim. Every config for this driver must be valid on its own, even if it covers no request.
-func FromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device string) (NetworkRef, error)) ([]Requested, error) {
-	requested, err := fromClaim(claim, networkOf)
+// claim. Every config for this driver must be valid on its own, even if it covers no request. The
+// network is that of the class: a config of the claim that names another one is refused. If the class
+// names none, the claim chooses, and mayChoose returns an error if the allocated device is not for that
+// network. It gets the zero value if the claim names no network either.
+func FromClaim(claim *resourceapi.ResourceClaim, mayChoose func(pool, device string, network NetworkRef) error) ([]Requested, error) {
+	requested, err := fromClaim(claim, mayChoose)
 	if err != nil {
 		return nil, reason.Wrap(reason.ClaimInvalid, fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, err))
 	}
 	return requested, nil
 }
 
-func fromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device string) (NetworkRef, error)) ([]Requested, error) {
+func fromClaim(claim *resourceapi.ResourceClaim, mayChoose func(pool, device string, network NetworkRef) error) ([]Requested, error) {
 	if claim.Status.Allocation == nil {
 		return nil, reason.Errorf(reason.ClaimNotAllocated, "status.allocation is missing: the claim is not allocated")
 	}
@@ -51,15 +53,16 @@ func fromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device str
 		if result.Driver != v1alpha1.DriverName {
 			continue
 		}
-		network, err := networkOf(result.Pool, result.Device)
-		if err != nil {
-			return nil, fmt.Errorf("request %s: finding the network of device %s/%s: %w", result.Request, result.Pool, result.Device, err)
-		}
-		config, err := overlaid(configs, result.Request, claim.Namespace, network)
+		config, ofClass, err := overlaid(configs, result.Request, claim.Namespace)
 		if err != nil {
 			return nil, fmt.Errorf("request %s: %w", result.Request, err)
 		}
 		r := Requested{Request: result.Request, Pool: result.Pool, Device: result.Device, Selection: FromConfig(config)}
+		if !ofClass {
+			if err := mayChoose(r.Pool, r.Device, r.Selection.Network); err != nil {
+				return nil, fmt.Errorf("request %s: %w", result.Request, err)
+			}
+		}
 		if result.ShareID != nil {
 			r.ShareID = string(*result.ShareID)
 		}
@@ -68,42 +71,49 @@ func fromClaim(claim *resourceapi.ResourceClaim, networkOf func(pool, device str
 	return out, nil
 }
 
-// overlaid returns the overlay of all configs that cover a request. network is the network of its
-// device, or zero. The returned config has no network only if it is empty.
-func overlaid(configs []claimConfig, request, claimNamespace string, network NetworkRef) (v1alpha1.AttachmentConfig, error) {
-	config := v1alpha1.AttachmentConfig{TypeMeta: v1alpha1.TypeMeta()}
+// overlaid returns the overlay of all configs that cover a request. ofClass is true if the class names
+// the network. The returned config has no network only if it is empty.
+func overlaid(configs []claimConfig, request, claimNamespace string) (config v1alpha1.AttachmentConfig, ofClass bool, err error) {
+	config = v1alpha1.AttachmentConfig{TypeMeta: v1alpha1.TypeMeta()}
+	var network NetworkRef
 	for _, c := range configs {
-		if c.covers(request) {
-			config = v1alpha1.Overlay(config, c.config)
+		if !c.covers(request) {
+			continue
 		}
-	}
-	named := network
-	if config.Network != nil {
-		named = NetworkRef{Namespace: config.Network.Namespace, Name: config.Network.Name}
-	}
-	if named == (NetworkRef{}) {
-		if !reflect.DeepEqual(FromConfig(config), Selection{}) {
-			return config, errOnlyDevice
+		named := networkIn(c.config, claimNamespace)
+		if c.class && named != (NetworkRef{}) {
+			network, ofClass = named, true
 		}
-		return config, nil
+		if ofClass && named != (NetworkRef{}) && named != network {
+			return config, true, reason.Errorf(reason.ClaimInvalid, "a config names network %s, but the request's DeviceClass is for network %s: "+
+				"request DeviceClass %s, or leave network out of the config", named, network, DeviceClassName(named))
+		}
+		config = v1alpha1.Overlay(config, c.config)
 	}
-	if named.Namespace == "" {
-		named.Namespace = claimNamespace
-	}
+	network = networkIn(config, claimNamespace)
 	if network == (NetworkRef{}) {
-		network = named
-	}
-	if named != network {
-		return config, reason.Errorf(reason.ClaimInvalid, "the config names network %s, but the allocated device is for network %s: "+
-			"request DeviceClass %s, or leave network out of the config", named, network, DeviceClassName(named))
+		if !reflect.DeepEqual(FromConfig(config), Selection{}) {
+			return config, false, errNoNetwork
+		}
+		return config, false, nil
 	}
 	config.Network = &v1alpha1.NetworkReference{Namespace: network.Namespace, Name: network.Name}
 	// Two valid configs can contradict each other.
-	return config, config.Validate(field.NewPath("config")).ToAggregate()
+	return config, ofClass, config.Validate(field.NewPath("config")).ToAggregate()
+}
+
+// networkIn returns the network that a config names, or the zero value.
+func networkIn(c v1alpha1.AttachmentConfig, claimNamespace string) NetworkRef {
+	if c.Network == nil {
+		return NetworkRef{}
+	}
+	return NetworkRef{Namespace: cmp.Or(c.Network.Namespace, claimNamespace), Name: c.Network.Name}
 }
 
 // claimConfig is one config for this driver.
 type claimConfig struct {
+	// class is true if the config is the DeviceClass's.
+	class    bool
 	requests []string
 	config   v1alpha1.AttachmentConfig
 }
@@ -130,7 +140,7 @@ func claimConfigs(claim *resourceapi.ResourceClaim) ([]claimConfig, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Source == resourceapi.AllocationConfigSourceClass {
+		if config.class {
 			class = append(class, config)
 		} else {
 			own = append(own, config)
@@ -152,7 +162,7 @@ func readConfig(c resourceapi.DeviceAllocationConfiguration, known []string, pat
 	if err != nil {
 		return claimConfig{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return claimConfig{requests: c.Requests, config: *config}, config.Validate(path).ToAggregate()
+	return claimConfig{c.Source == resourceapi.AllocationConfigSourceClass, c.Requests, *config}, config.Validate(path).ToAggregate()
 }
 
 // requestNames returns the names of a claim's requests and subrequests.

@@ -2,7 +2,6 @@ package attachment
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,13 +62,20 @@ func config(source resourceapi.AllocationConfigSource, fields string, requests .
 	}
 }
 
-// networkOf reads the network off the test's device names.
-func networkOf(_, device string) (NetworkRef, error) {
-	namespace, name, ok := strings.Cut(device, "/")
-	if !ok {
-		return NetworkRef{}, errors.New("no such device")
+// ofClasses adds the configs of the classes of net1 and net2, which name their networks.
+func ofClasses(configs ...resourceapi.DeviceAllocationConfiguration) []resourceapi.DeviceAllocationConfiguration {
+	return append([]resourceapi.DeviceAllocationConfiguration{
+		config(fromClass, `, "network": {"namespace": "storage", "name": "red"}`, "net2/vf"),
+		config(fromClass, `, "network": {"namespace": "default", "name": "blue"}`, "net1"),
+	}, configs...)
+}
+
+// mayChoose allows the networks in the test's device names, and no network for the device "any".
+func mayChoose(_, device string, network NetworkRef) error {
+	if network.String() != device && (device != "any" || network != NetworkRef{}) {
+		return reason.Errorf(reason.ClaimInvalid, "device %s is not for network %q", device, network)
 	}
-	return ref(namespace, name), nil
+	return nil
 }
 
 const fromClass, ofClaim = resourceapi.AllocationConfigSourceClass, resourceapi.AllocationConfigSourceClaim
@@ -85,7 +91,7 @@ func TestFromClaim(t *testing.T) {
 		configs   []resourceapi.DeviceAllocationConfiguration
 		red, blue Selection
 	}{
-		{"no config: the devices' networks", nil, red, blue},
+		{"the classes' networks", nil, red, blue},
 		{"another driver's config", []resourceapi.DeviceAllocationConfiguration{foreign}, red, blue},
 		{
 			"no requests means all",
@@ -117,7 +123,7 @@ func TestFromClaim(t *testing.T) {
 			s.CNIArgs = map[string]json.RawMessage{"a": json.RawMessage("1"), "b": json.RawMessage("2")}
 		})},
 		{"network named, with and without namespace", []resourceapi.DeviceAllocationConfiguration{
-			config(fromClass, `, "network": {"namespace": "storage", "name": "red"}`, "net2/vf"),
+			config(ofClaim, `, "network": {"namespace": "storage", "name": "red"}`, "net2/vf"),
 			config(ofClaim, `, "network": {"name": "blue"}`, "net1"),
 		}, red, blue},
 		{
@@ -130,7 +136,7 @@ func TestFromClaim(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := FromClaim(claim(tc.configs...), networkOf)
+			got, err := FromClaim(claim(ofClasses(tc.configs...)...), mayChoose)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,15 +151,50 @@ func TestFromClaim(t *testing.T) {
 	}
 }
 
+// TestFromClaimWithoutNetworksOfClasses checks claims whose classes name no network.
+func TestFromClaimWithoutNetworksOfClasses(t *testing.T) {
+	named := claim(
+		config(fromClass, `, "deviceID": "d"`, "net1"),
+		config(ofClaim, `, "network": {"namespace": "storage", "name": "red"}`, "net2"),
+		config(ofClaim, `, "network": {"name": "blue"}`, "net1"),
+	)
+	unnamed := claim(config(ofClaim, ``))
+	for i := range unnamed.Status.Allocation.Devices.Results {
+		unnamed.Status.Allocation.Devices.Results[i].Device = "any"
+	}
+	for name, tc := range map[string]struct {
+		claim *resourceapi.ResourceClaim
+		want  []Selection
+	}{
+		"the claim's networks": {named, []Selection{{Network: ref("storage", "red")}, {Network: ref("default", "blue"), DeviceID: "d"}}},
+		"devices only":         {unnamed, []Selection{{}, {}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requested, err := FromClaim(tc.claim, mayChoose)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []Selection
+			for _, r := range requested {
+				got = append(got, r.Selection)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFromClaimRefuses also checks claims that try to get another network than their class's.
 func TestFromClaimRefuses(t *testing.T) {
-	const at = "status.allocation.devices.config[1].opaque.parameters"
+	const at = "status.allocation.devices.config[3].opaque.parameters"
 	notAllocated := claim()
 	notAllocated.Status.Allocation = nil
-	strangeDevice := claim()
-	strangeDevice.Status.Allocation.Devices.Results[0].Device = "strange"
 	second := func(c resourceapi.DeviceAllocationConfiguration) *resourceapi.ResourceClaim {
-		return claim(config(ofClaim, ``), c)
+		return claim(ofClasses(config(ofClaim, ``), c)...)
 	}
+	alike := claim(ofClasses(config(ofClaim, `, "network": {"name": "blue"}`))...)
+	alike.Status.Allocation.Devices.Results[0].Device = "default/blue" // one device is for both networks
 	for _, tc := range []struct {
 		name  string
 		claim *resourceapi.ResourceClaim
@@ -161,25 +202,36 @@ func TestFromClaimRefuses(t *testing.T) {
 		want  string
 	}{
 		{"not allocated", notAllocated, reason.ClaimNotAllocated, `status.allocation`},
-		{"device without network", strangeDevice, reason.ClaimInvalid, `request net2/vf: … device node1/strange: no such device`},
 		{"unknown field", second(config(ofClaim, `, "vlan": 7`)), reason.ClaimInvalid, at + `: … "vlan"`},
 		{"unknown field for another driver's request", second(config(ofClaim, `, "vlan": 7`, "other")), reason.ClaimInvalid, at + `: … "vlan"`},
 		{"invalid field", second(config(ofClaim, `, "mac": "x"`)), reason.ClaimInvalid, at + `.mac: Invalid value: "x": … 6 bytes`},
 		{
 			"request that does not exist", second(config(ofClaim, ``, "net1", "net7")), reason.ClaimInvalid,
-			`status.allocation.devices.config[1].requests[1]: … "net7" … net1, net2, net2/vf, net2/pf, other`,
+			`status.allocation.devices.config[3].requests[1]: … "net7" … net1, net2, net2/vf, net2/pf, other`,
 		},
 		{
-			"another network", second(config(ofClaim, `, "network": {"name": "red"}`, "net2")), reason.ClaimInvalid,
+			"another network than the class's", second(config(ofClaim, `, "network": {"name": "red"}`, "net2")), reason.ClaimInvalid,
 			`request net2/vf: … network default/red, … network storage/red: … DeviceClass red.default.nad.nadra.dev`,
 		},
 		{
-			"configs that contradict each other", claim(config(fromClass, `, "ips": ["10.0.0.1"]`), config(ofClaim, `, "ipamClaimReference": "c"`)), reason.ClaimInvalid,
+			"another network by a config of the alternative", second(config(ofClaim, `, "network": {"name": "blue"}`, "net2/vf")), reason.ClaimInvalid,
+			`request net2/vf: … network default/blue, … network storage/red`,
+		},
+		{"another network by a config of all requests", alike, reason.ClaimInvalid, `request net2/vf: … network default/blue, … network storage/red`},
+		{
+			"another network first, then the class's",
+			second(config(ofClaim, `, "network": {"namespace": "storage", "name": "blue"}`)), reason.ClaimInvalid, `request net2/vf: … network storage/blue, …`,
+		},
+		{"no network, for a device of networks", claim(config(ofClaim, ``)), reason.ClaimInvalid, `request net2/vf: … device storage/red`},
+		{"a network that the device is not for", claim(config(ofClaim, `, "network": {"name": "blue"}`)), reason.ClaimInvalid, `request net2/vf: … device storage/red … "default/blue"`},
+		{"arguments without a network", claim(config(ofClaim, `, "mac": "02:00:00:00:00:01"`)), reason.ClaimInvalid, `request net2/vf: … network`},
+		{
+			"configs that contradict each other", claim(config(fromClass, `, "network": {"name": "blue"}, "ips": ["10.0.0.1"]`), config(ofClaim, `, "ipamClaimReference": "c"`)), reason.ClaimInvalid,
 			`request net2/vf: config.ipamClaimReference: Forbidden: … ips`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := FromClaim(tc.claim, networkOf)
+			_, err := FromClaim(tc.claim, mayChoose)
 			checkRefused(t, err, tc.code, "claim default/nets: … "+tc.want)
 		})
 	}
@@ -272,7 +324,7 @@ func checkClaimRoundTrip(t *testing.T, selections []Selection) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requested, err := FromClaim(allocate(spec, selections), networkOf)
+	requested, err := FromClaim(allocate(spec, selections), mayChoose)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package attachment
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -28,9 +27,8 @@ type ClaimRequests struct {
 // RequestsOfClaim reads the spec of a claim of a namespace. class returns a DeviceClass by its
 // name, nil if it is unknown; a nil function knows no classes.
 //
-// A request is for a network by its DeviceClass (DeviceClassName, or a config of the class), by a
-// config of the claim that names a network, or by a selector in the form of
-// manifests/base/deviceclass.yaml.
+// A request is for a network by its DeviceClass (DeviceClassName, or a config of the class) or by a
+// config of the claim that names a network.
 func RequestsOfClaim(spec resourceapi.ResourceClaimSpec, namespace string, class func(name string) *resourceapi.DeviceClass) ClaimRequests {
 	var out ClaimRequests
 	for _, r := range spec.Devices.Requests {
@@ -133,7 +131,7 @@ func (o option) selection(spec resourceapi.ResourceClaimSpec, namespace string, 
 		}
 	}
 	ours := len(configs) > 0 || o.class == v1alpha1.DriverName || len(spec.Devices.Requests) == 1
-	if _, ofNetwork := ClassNetwork(o.class); ofNetwork || o.byAttribute() {
+	if _, ofNetwork := ClassNetwork(o.class); ofNetwork || o.selectsOurs() {
 		ours = true
 	}
 	for _, one := range spec.Devices.Config {
@@ -151,14 +149,19 @@ func (o option) selection(spec resourceapi.ResourceClaimSpec, namespace string, 
 	byClass, ofNetwork := ClassNetwork(o.class)
 	if ofNetwork && DeviceClassName(byClass) == o.class {
 		s.Network = byClass
-	} else if s.Network.Name == "" {
-		s.Network = o.selected()
 	}
 	if s.Network.Namespace == "" {
 		s.Network.Namespace = namespace
 	}
 	known := s.Network.Name != ""
-	return s, ofNetwork || known || o.byAttribute(), known
+	return s, ofNetwork || known, known
+}
+
+// selectsOurs reports whether a selector of the option reads attributes of the driver's devices.
+func (o option) selectsOurs() bool {
+	return slices.ContainsFunc(o.selectors, func(s resourceapi.DeviceSelector) bool {
+		return s.CEL != nil && strings.Contains(s.CEL.Expression, `"`+v1alpha1.DriverName+`"`)
+	})
 }
 
 // appendConfig appends a config if it is for nadra's driver and valid.
@@ -171,41 +174,6 @@ func appendConfig(to []claimConfig, c resourceapi.DeviceConfiguration, requests 
 		return to // the driver refuses it when it prepares the claim
 	}
 	return append(to, claimConfig{requests: requests, config: *config})
-}
-
-// The attributes by which a selector names a network, in the form of the manifests.
-var (
-	selectsName      = regexp.MustCompile(`device\.attributes\["` + regexp.QuoteMeta(v1alpha1.DriverName) + `"\]\.nadName *== *"([^"]+)"`)
-	selectsNamespace = regexp.MustCompile(`device\.attributes\["` + regexp.QuoteMeta(v1alpha1.DriverName) + `"\]\.nadNamespace *== *"([^"]+)"`)
-)
-
-// selected returns the network that the selectors of an option name. It skips expressions that
-// are more than a conjunction of comparisons, and returns the zero value if no network is named.
-func (o option) selected() NetworkRef {
-	var ref NetworkRef
-	for _, s := range o.selectors {
-		if s.CEL == nil || strings.ContainsAny(s.CEL.Expression, "|!?") {
-			continue
-		}
-		if m := selectsName.FindStringSubmatch(s.CEL.Expression); m != nil {
-			ref.Name = m[1]
-		}
-		if m := selectsNamespace.FindStringSubmatch(s.CEL.Expression); m != nil {
-			ref.Namespace = m[1]
-		}
-	}
-	if ref.Name == "" || ref.Namespace == "" || strings.HasSuffix(ref.Name, "…") {
-		return NetworkRef{}
-	}
-	return ref
-}
-
-// byAttribute reports whether a selector reads attributes that only network devices of the driver
-// have.
-func (o option) byAttribute() bool {
-	return slices.ContainsFunc(o.selectors, func(s resourceapi.DeviceSelector) bool {
-		return s.CEL != nil && strings.Contains(s.CEL.Expression, `"`+v1alpha1.DriverName+`"`) && strings.Contains(s.CEL.Expression, ".nad")
-	})
 }
 
 // NetworksValue returns the value of the networks annotation that names selections, each with its

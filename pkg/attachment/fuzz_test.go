@@ -124,17 +124,16 @@ func FuzzFromClaim(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	blue := func(string, string) (NetworkRef, error) { return network.Ref, nil }
 	f.Fuzz(func(t *testing.T, parameters string) {
 		claim := allocate(resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
 			Requests: []resourceapi.DeviceRequest{{Name: "net1"}},
 		}}, []Selection{{Network: network.Ref}})
-		claim.Status.Allocation.Devices.Config = []resourceapi.DeviceAllocationConfiguration{{
+		claim.Status.Allocation.Devices.Config = append(claim.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
 			Source: ofClaim, DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
 				Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: []byte(parameters)},
 			}},
-		}}
-		requested, err := FromClaim(claim, blue)
+		})
+		requested, err := FromClaim(claim, mayChoose)
 		if err != nil {
 			return
 		}

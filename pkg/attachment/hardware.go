@@ -173,5 +173,5 @@ func (n Network) DrawsFrom(device *Hardware) error {
 	return nil
 }
 
-// errOnlyDevice refuses a config without a network that has other fields.
-var errOnlyDevice = reason.Errorf(reason.ClaimInvalid, "the config has arguments for a network but no network: name the network, or remove the config to get only the device")
+// errNoNetwork refuses a config without a network that has other fields.
+var errNoNetwork = reason.Errorf(reason.ClaimInvalid, "the config has arguments for a network but no network: name the network, or remove the config to get only the device")

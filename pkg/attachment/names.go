@@ -13,12 +13,13 @@ const (
 	classSuffix  = ".nad.nadra.dev"
 )
 
-// DeviceName returns the name of the device that represents a network: a DNS label of a readable
-// part and a hash. It is the same on every node and is never parsed; a device's attributes name
-// the network.
+// DeviceName returns the name of the device of a network that has one of its own: a readable part and a
+// hash. With the number of a copy after it, it is a DNS label. It is the same on every node and is never
+// parsed; a device's attributes list its networks.
 func DeviceName(r NetworkRef) string {
+	const copyNumber = len("-99999")
 	readable := strings.ReplaceAll(r.Namespace+"-"+r.Name, ".", "-")
-	return cut(readable, maxLabel-1-hashDigits) + "-" + hash(r)
+	return cut(readable, maxLabel-copyNumber-1-hashDigits) + "-" + hash(r)
 }
 
 // DeviceClassName returns the name of a network's DeviceClass, <name>.<namespace>.nad.nadra.dev. A

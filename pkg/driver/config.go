@@ -56,9 +56,7 @@ type Config struct {
 	GateBinary string
 	// Isolation determines whose networks a pod may use.
 	Isolation attachment.Isolation
-	// Attachments is the number of attachments that a network takes on this node.
-	Attachments int
-	// Copies is the number of devices for a network if the API server knows no shared
+	// Copies is the number of devices for a shared one if the API server knows no shared
 	// devices (DRAConsumableCapacity is off).
 	Copies int
 	// DeviceMetadata gives containers a file about their devices (KEP-5304).

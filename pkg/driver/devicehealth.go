@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -40,17 +41,24 @@ type healthFacts struct {
 // kubelet asks for no others.
 func healthOf(records []checkpoint.Record, f healthFacts) []kubeletplugin.DeviceHealth {
 	type key struct{ pool, device string }
-	var out []kubeletplugin.DeviceHealth
-	done := map[key]bool{}
+	type inUse struct {
+		key
+		network attachment.NetworkRef
+	}
+	seen := map[inUse]bool{}
+	of := map[key][]finding{}
 	for _, r := range records {
 		k := key{r.Pool, r.Device}
-		if done[k] {
-			continue
+		if u := (inUse{k, r.Attachment.Network}); !seen[u] {
+			seen[u] = true
+			of[k] = append(of[k], f.of(r))
 		}
-		done[k] = true
-		health, message := f.of(r)
+	}
+	var out []kubeletplugin.DeviceHealth
+	for k, findings := range of {
+		one := ofDevice(findings)
 		out = append(out, kubeletplugin.DeviceHealth{
-			PoolName: r.Pool, DeviceName: r.Device, Health: health, Message: truncate.Text(message, maxHealthMessage),
+			PoolName: k.pool, DeviceName: k.device, Health: one.health, Message: truncate.Text(one.message, maxHealthMessage),
 		})
 	}
 	slices.SortFunc(out, func(a, b kubeletplugin.DeviceHealth) int {
@@ -59,24 +67,52 @@ func healthOf(records []checkpoint.Record, f healthFacts) []kubeletplugin.Device
 	return out
 }
 
-// of returns the health of one device: unhealthy if any check finds so, and otherwise unknown
+// finding is the health of a device as far as one of its networks goes.
+type finding struct {
+	health  kubeletplugin.HealthStatus
+	message string
+}
+
+// ofDevice returns the health of a device with these findings about the networks that claims have with it.
+// The kubelet knows a device only by its name, and writes its health into the status of all these pods. So
+// if networks differ, the health is unknown, and the message names those that are not healthy.
+func ofDevice(findings []finding) finding {
+	var messages []string
+	for _, f := range findings {
+		if f.message != "" && !slices.Contains(messages, f.message) {
+			messages = append(messages, f.message)
+		}
+	}
+	slices.Sort(messages)
+	out := finding{findings[0].health, strings.Join(messages, "; ")}
+	for _, f := range findings {
+		if f.health != out.health {
+			out.health = kubeletplugin.HealthStatusUnknown
+			out.message += "; the device has other networks, which are not concerned"
+			break
+		}
+	}
+	return out
+}
+
+// of returns the health by one record: unhealthy if any check finds so, and otherwise unknown
 // if any check cannot tell.
-func (f *healthFacts) of(r checkpoint.Record) (kubeletplugin.HealthStatus, string) {
+func (f *healthFacts) of(r checkpoint.Record) finding {
 	unknown := ""
 	for _, check := range []func(checkpoint.Record) (unhealthy, unknown string){f.ofHardware, f.ofNetwork, f.ofAttachment} {
 		unhealthy, not := check(r)
 		if unhealthy != "" {
-			return kubeletplugin.HealthStatusUnhealthy, unhealthy
+			return finding{kubeletplugin.HealthStatusUnhealthy, unhealthy}
 		}
 		unknown = cmp.Or(unknown, not)
 	}
 	switch {
 	case f.runtimeLost != "":
-		return kubeletplugin.HealthStatusUnhealthy, f.runtimeLost
+		return finding{kubeletplugin.HealthStatusUnhealthy, f.runtimeLost}
 	case unknown != "":
-		return kubeletplugin.HealthStatusUnknown, unknown
+		return finding{kubeletplugin.HealthStatusUnknown, unknown}
 	}
-	return kubeletplugin.HealthStatusHealthy, ""
+	return finding{health: kubeletplugin.HealthStatusHealthy}
 }
 
 // ofHardware checks the device's function. A shared device has several functions, and is

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,47 @@ func TestHealthOfADevice(t *testing.T) {
 			}
 			if tt.saysNone != "" && strings.Contains(g.Message, tt.saysNone) {
 				t.Errorf("message %q", g.Message)
+			}
+		})
+	}
+}
+
+// TestHealthOfANetworkAmongOthers checks what is reported of a device with several networks, each of which
+// several claims have.
+func TestHealthOfANetworkAmongOthers(t *testing.T) {
+	const healthy, unhealthy, unknown = kubeletplugin.HealthStatusHealthy, kubeletplugin.HealthStatusUnhealthy, kubeletplugin.HealthStatusUnknown
+	for name, tt := range map[string]struct {
+		sick []string
+		want kubeletplugin.HealthStatus
+		says []string
+	}{
+		"none is unhealthy":                {nil, healthy, nil},
+		"one is unhealthy":                 {[]string{"red"}, unknown, []string{"network default/red cannot", "other networks, which are not concerned"}},
+		"all are unhealthy":                {[]string{"red", "blue"}, unhealthy, []string{"network default/blue cannot", "network default/red cannot"}},
+		"another of the NADs is unhealthy": {[]string{"green"}, healthy, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var records []checkpoint.Record
+			for _, network := range []string{"blue", "red", "blue", "red"} {
+				records = append(records, healthRecord(func(r *checkpoint.Record) { r.Attachment.Network.Name = network }))
+			}
+			f := healthFacts{
+				check: func(checkpoint.Record) error { return nil },
+				withheld: func(ref attachment.NetworkRef) (error, bool) {
+					if slices.Contains(tt.sick, ref.Name) {
+						return reason.Errorf(reason.MasterMissing, "no master"), true
+					}
+					return nil, true
+				},
+			}
+			got := healthOf(records, f)
+			if len(got) != 1 || got[0].Health != tt.want || (len(tt.says) == 0) != (got[0].Message == "") {
+				t.Fatalf("%+v, want %s", got, tt.want)
+			}
+			for _, text := range tt.says {
+				if strings.Count(got[0].Message, text) != 1 {
+					t.Errorf("message %q, want %q once", got[0].Message, text)
+				}
 			}
 		})
 	}

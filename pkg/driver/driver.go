@@ -49,6 +49,7 @@ type Driver struct {
 	attacher      *attach.Attacher
 	cdi           *cdi.Writer
 	networks      *publish.Publisher
+	nodePods      *publish.NodePods
 	otherDrivers  *publish.OtherDrivers
 	hardware      *hwdevices.Publisher
 	poolSources   *hwdevices.PoolSources
@@ -135,6 +136,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	if err := d.otherDrivers.Start(ctx, g.Go, d.networks.Trigger); err != nil {
 		return err
 	}
+	d.nodePods.Start(ctx, g.Go, d.networks.Trigger)
 	d.cache.collectGarbage(ctx)
 	// The kubelet may ask as soon as it can, and must then find the networks.
 	if err := d.networks.Refresh(ctx); err != nil {

@@ -94,7 +94,7 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	k := drivertest.NewKernel()
 	cfg := Config{
 		DriverName: "net.nadra.dev", NodeName: "node-1", HostRoot: t.TempDir(), CDIDir: t.TempDir(), KubeletPluginsDir: t.TempDir(),
-		CNIBinDirs: []string{"/opt/cni/bin"}, NADConfDir: "/net.d", Attachments: 10, Copies: 1,
+		CNIBinDirs: []string{"/opt/cni/bin"}, NADConfDir: "/net.d", Copies: 1,
 		AddTimeout: 30 * time.Second, DelTimeout: 10 * time.Second, Metrics: metrics.NewNode(),
 	}
 	pod, _ := objects()
@@ -181,8 +181,8 @@ func eventsOf(t *testing.T, d *Driver) []string {
 	}
 }
 
-// claim returns a claim that is allocated for pod web, with a result for each NAD. Request i
-// is called req<i>.
+// claim returns a claim that is allocated for pod web, with a result for each NAD, by the NADs' classes.
+// Request i is called req<i>. The class of "" names no network.
 func claim(name string, nads ...string) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid")}}
 	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "web", UID: "web-uid"}}
@@ -192,17 +192,25 @@ func claim(name string, nads ...string) *resourceapi.ResourceClaim {
 		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{Name: request})
 		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
 			Request: request, Driver: "net.nadra.dev", Pool: "node-1/networks",
-			Device:  attachment.DeviceName(attachment.NetworkRef{Namespace: "default", Name: n}),
+			Device:  "node-0-0",
 			ShareID: ptr.To(types.UID(name + request)),
 		})
+		if n != "" {
+			parametrize(c, resourceapi.AllocationConfigSourceClass, request, fmt.Sprintf(`"network":{"namespace":"default","name":%q}`, n))
+		}
 	}
 	return c
 }
 
-// configure adds parameters for a request to a claim.
+// configure adds the claim's own parameters for a request.
 func configure(c *resourceapi.ResourceClaim, request, parameters string) *resourceapi.ResourceClaim {
+	return parametrize(c, resourceapi.AllocationConfigSourceClaim, request, parameters)
+}
+
+// parametrize adds parameters for a request to an allocated claim.
+func parametrize(c *resourceapi.ResourceClaim, source resourceapi.AllocationConfigSource, request, parameters string) *resourceapi.ResourceClaim {
 	c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
-		Source: resourceapi.AllocationConfigSourceClaim, Requests: []string{request},
+		Source: source, Requests: []string{request},
 		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
 			Driver:     "net.nadra.dev",
 			Parameters: runtime.RawExtension{Raw: []byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"AttachmentConfig",` + parameters + `}`)},

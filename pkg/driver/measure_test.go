@@ -289,7 +289,7 @@ func TestScrapeOfADriverThatRuns(t *testing.T) {
 	c := claim("a", "blue")
 	n := startNode(t, c, func(cfg *Config, _ *Clients) { cfg.Metrics = m })
 	n.prepare(t, c)
-	n.publishes(t, "default-blue")
+	n.publishes(t, "node-0-0")
 	if err := n.runSandbox(t, podNo(1)); err != nil {
 		t.Fatal(err)
 	}

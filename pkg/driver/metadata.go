@@ -90,6 +90,13 @@ func (m *metadataFiles) update(ctx context.Context, pod attachment.PodRef) {
 	}
 }
 
+// Names of attributes with the NAD of a request, in the driver's domain. They are in these files only: a
+// published device has many networks.
+const (
+	attrNADNamespace = "nadNamespace"
+	attrNADName      = "nadName"
+)
+
 // metadataOf describes a record's device for a container: by the device's attributes and,
 // once it is attached, the interface.
 func metadataOf(r checkpoint.Record) *kubeletplugin.DeviceMetadata {
@@ -102,8 +109,8 @@ func metadataOf(r checkpoint.Record) *kubeletplugin.DeviceMetadata {
 		}
 	}
 	if !r.DeviceOnly {
-		out.Attributes[slicewriter.AttrNamespace] = slicewriter.String(r.Attachment.Network.Namespace)
-		out.Attributes[slicewriter.AttrName] = slicewriter.String(r.Attachment.Network.Name)
+		out.Attributes[attrNADNamespace] = slicewriter.String(r.Attachment.Network.Namespace)
+		out.Attributes[attrNADName] = slicewriter.String(r.Attachment.Network.Name)
 	}
 	out.NetworkData = claimstatus.NetworkData(r.Attachment.Interface, r.Result)
 	return out

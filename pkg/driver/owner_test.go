@@ -283,7 +283,7 @@ func TestLabelComesAndGoes(t *testing.T) {
 	}
 	n.publishes(t)
 	patchNode(t, client, map[string]string{"nadra.dev/owner": "nadra"})
-	n.publishes(t, "default-blue")
+	n.publishes(t, "node-0-0")
 	drivertest.WantReasonIn(t, fmt.Sprint(n.runSandbox(t, with(asking("next", "blue"), func(p *nri.PodSandbox) { p.Id = "s2" }))), reason.NoClaim, "pod default/next")
 	patchNode(t, client, nil)
 	n.publishes(t)

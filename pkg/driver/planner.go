@@ -97,7 +97,7 @@ func (p *planner) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error
 	if err != nil {
 		return nil, err
 	}
-	requested, err := attachment.FromClaim(claim, p.networkOf)
+	requested, err := attachment.FromClaim(claim, p.mayChoose)
 	if err != nil {
 		return nil, err
 	}
@@ -110,16 +110,20 @@ func (p *planner) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error
 		if err := p.isolation.Allow(pod.Namespace, r.Selection.Network); err != nil {
 			return nil, err
 		}
+		if _, err := p.networks.Usable(r.Selection.Network); err != nil {
+			return nil, fmt.Errorf("request %s: %w", r.Request, err)
+		}
 	}
 	return out, nil
 }
 
-// networkOf returns the NAD of a network's device, or none for a device of a resource pool.
-func (p *planner) networkOf(pool, device string) (attachment.NetworkRef, error) {
+// mayChoose returns an error if a claim may not choose a network with its allocated device. A device of a
+// resource pool may be without a network, and bind checks whether it suits the chosen one.
+func (p *planner) mayChoose(pool, device string, network attachment.NetworkRef) error {
 	if hwdevices.IsDRAPool(p.nodeName, pool) {
-		return attachment.NetworkRef{}, nil
+		return nil
 	}
-	return p.networks.OfDevice(pool, device)
+	return p.networks.MayChoose(device, network)
 }
 
 // resolve makes the plan of a pod's requests: the networks in their order, each with its

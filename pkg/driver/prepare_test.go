@@ -87,7 +87,10 @@ func TestPrepareRefuses(t *testing.T) {
 		{"long name", configure(claim("c", "blue"), "req0", `"interface":"a-name-of-over-15"`), reason.ClaimInvalid, []string{"claim default/c", "interface", "a-name-of-over-15"}},
 		{"same name twice", configure(claim("c", "blue", "red"), "req0", `"interface":"net2"`), reason.InterfaceConflict, []string{"net2", "default/blue", "default/red"}},
 		{"another NAD", configure(claim("c", "blue"), "req0", `"network":{"name":"red"}`), reason.ClaimInvalid, []string{"default/red", "default/blue"}},
-		{"NAD gone", claim("c", "gone"), reason.NetworkDeleted, []string{"claim default/c", "default-gone-", "node-1/networks"}},
+		{"NAD gone", claim("c", "gone"), reason.NetworkNotFound, []string{"claim default/c", "NetworkAttachmentDefinition default/gone "}},
+		{"no NAD named", chosen("c", "node-0-0", `"interface":"net5"`), reason.ClaimInvalid, []string{"claim default/c", "network"}},
+		{"a NAD with the device of another", chosen("c", attachment.DeviceName(attachment.NetworkRef{Namespace: "default", Name: "blue"}), `"network":{"name":"red"}`), reason.ClaimInvalid, []string{"default/red", "default-blue-"}},
+		{"a NAD whose addresses the scheduler has not counted", chosen("c", "node-0-0", `"network":{"name":"tiny"}`), reason.ClaimInvalid, []string{"default/tiny", "node-0-0"}},
 		{"not JSON", claim("c", "broken"), reason.NetworkInvalid, []string{"default/broken", "spec.config"}},
 		{"plugin missing", claim("c", "noplugin"), reason.PluginMissing, []string{"default/noplugin", "absent", "/opt/cni/bin"}},
 		{"master missing", claim("c", "nomaster"), reason.MasterMissing, []string{"default/nomaster", `"lan9"`, "master"}},
@@ -100,6 +103,7 @@ func TestPrepareRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDriver(t, nad("blue", blueConf), nad("red", redConf), nad("broken", `{"type":`), pooled,
+				nad("tiny", `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/29"}}`),
 				nad("noplugin", `{"type":"absent"}`), nad("nomaster", strings.ReplaceAll(blueConf, "lan0", "lan9")))
 			drivertest.WantReason(t, prepare(t, d, tt.claim)["c-uid"].Err, tt.code, tt.want...)
 			if left := interfacesOf(d.store); len(left) > 0 {
@@ -132,13 +136,32 @@ func TestPrepareIsolatesNamespaces(t *testing.T) {
 	}
 }
 
-// TestPrepareNamesADeletedNAD checks that a deleted NAD is named although the claim only has the
-// name of its device.
-func TestPrepareNamesADeletedNAD(t *testing.T) {
-	d := newDriver(t, nad("blue", blueConf))
-	_ = d.nads.(nadCache).Delete(nad("blue", ""))
-	refresh(t, d)
-	drivertest.WantReason(t, prepare(t, d, claim("c", "blue"))["c-uid"].Err, reason.NetworkDeleted, "NetworkAttachmentDefinition default/blue ")
+// chosen returns a claim of the class of all devices, which names its network itself.
+func chosen(name, device, parameters string) *resourceapi.ResourceClaim {
+	c := claim(name, "any")
+	c.Status.Allocation.Devices.Config = nil
+	c.Status.Allocation.Devices.Results[0].Device = device
+	return configure(c, "req0", parameters)
+}
+
+// TestPrepareAttachesWhatTheClaimChooses checks a claim whose class names no network.
+func TestPrepareAttachesWhatTheClaimChooses(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf), nad("red", redConf))
+	if err := prepare(t, d, chosen("c", "node-0-0", `"network":{"name":"red"}`))["c-uid"].Err; err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"net1 default/red"}, interfacesOf(d.store)); diff != "" {
+		t.Errorf("attachments (-want +got):\n%s", diff)
+	}
+}
+
+// TestPrepareAfterTheNetworkHasMoved checks that a claim of the network's class is prepared although the
+// network has another device since: its range has shrunk after the allocation.
+func TestPrepareAfterTheNetworkHasMoved(t *testing.T) {
+	d := newDriver(t, nad("tiny", `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/29"}}`))
+	if err := prepare(t, d, claim("c", "tiny"))["c-uid"].Err; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestUnprepare(t *testing.T) {

@@ -92,7 +92,7 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 	cfg := Config{
 		DriverName: "net.nadra.dev", NodeName: "node-1", HostRoot: filepath.Join(dir, "root"), StateDir: filepath.Join(dir, "state"),
 		CDIDir: filepath.Join(dir, "cdi"), NRISocket: filepath.Join(dir, "nri.sock"), GateBinary: filepath.Join(dir, "nadra-gate"),
-		KubeletPluginsDir: dir, KubeletRegistryDir: filepath.Join(dir, "registry"), Attachments: 10, Copies: 1, HookBudget: tolerant, AttachWait: tolerant, AddTimeout: tolerant, DelTimeout: tolerant,
+		KubeletPluginsDir: dir, KubeletRegistryDir: filepath.Join(dir, "registry"), Copies: 1, HookBudget: tolerant, AttachWait: tolerant, AddTimeout: tolerant, DelTimeout: tolerant,
 	}
 	clients.NetworkStatus = clients.Kube
 	for _, change := range changes {
@@ -187,12 +187,7 @@ func become(t *testing.T, holds func() error) {
 func (n *node) publishes(t *testing.T, want ...string) {
 	t.Helper()
 	become(t, func() error {
-		published := n.networks.Published()
-		var got []string
-		for _, name := range published {
-			got = append(got, name[:strings.LastIndex(name, "-")])
-		}
-		if published == nil || !slices.Equal(got, want) {
+		if got := n.networks.Published(); got == nil || !slices.Equal(got, want) {
 			return fmt.Errorf("published %q, want %q", got, want)
 		}
 		return nil

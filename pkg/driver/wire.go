@@ -64,10 +64,11 @@ func (d *Driver) wirePublishers() (err error) {
 	if d.otherDrivers, err = publish.NewOtherDrivers(d.clients.Kube, cfg.DriverName, cfg.NodeName); err != nil {
 		return err
 	}
+	d.nodePods = publish.NewNodePods(d.clients.Kube, cfg.NodeName)
 	d.networks = publish.New(publish.Options{
 		Pool: cfg.NodeName + "/networks", NADs: d.nads.Lister(), Links: d.links.List, Missing: d.plugins.Missing,
 		BinDirs: cfg.CNIBinDirs, Conf: confdir.New(cfg.HostRoot, cfg.NADConfDir), Owned: d.owner.owned, OtherPools: d.otherDrivers.Pools,
-		Status: d.plugins.Status, Attachments: cfg.Attachments, Copies: cfg.Copies, Background: d.background,
+		Status: d.plugins.Status, Pods: d.nodePods.Count, Copies: cfg.Copies, Background: d.background,
 		HealthChanged: d.report.networkHealth, Refreshed: keepCounters(d.metrics, d.store), Outcome: d.slices.Outcome(slicewriter.Networks),
 		Draw: rand.N[time.Duration], FreeMemory: debug.FreeOSMemory,
 	})

@@ -75,10 +75,8 @@ func templatesFor(selections []attachment.Selection, deviceless []bool, namespac
 // withoutDevice changes a request to one for the network alone. The network's DeviceClass is for
 // devices of its pool.
 func withoutDevice(r *resourceapi.ExactDeviceRequest, network attachment.NetworkRef) {
-	// Devices of pools lack the attributes, and reading a missing attribute is an error.
-	expression := fmt.Sprintf("%q in device.attributes[%q] && ", "nadHash", v1alpha1.DriverName) + selects(network)
 	r.DeviceClassName = v1alpha1.DriverName
-	r.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+	r.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: attachment.NetworkIDOf(network).Selector()}}}
 }
 
 // templateName returns a readable name that ends in a hash of the content.

@@ -1,8 +1,6 @@
 package translate
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -15,11 +13,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// DeviceClass returns the class of a network. It selects the network's devices by the attributes
-// that the node driver publishes, or the devices of the resource pool from which the network
-// draws. Its config names the network, so that a claim need not.
+// DeviceClass returns the class of a network. It selects the devices that list the network, or the
+// devices of the resource pool from which the network draws. Its config names the network: the node
+// attaches that one, and no other.
 func DeviceClass(ref attachment.NetworkRef, pool string) *resourceapi.DeviceClass {
-	expression := selects(ref)
+	expression := attachment.NetworkIDOf(ref).Selector()
 	if pool != "" {
 		expression = PoolDevices(pool)
 	}
@@ -51,18 +49,6 @@ func ClassOf(nad *nadv1.NetworkAttachmentDefinition, o Options) (*resourceapi.De
 func PoolDevices(pool string) string {
 	const attributes = `device.attributes["k8s.cni.cncf.io"]` // of attachment.AttributeResourceName
 	return fmt.Sprintf(`device.driver == %q && "resourceName" in %[2]s && %[2]s.resourceName == %[3]q`, v1alpha1.DriverName, attributes, pool)
-}
-
-// selects returns a CEL expression that selects the devices of one network. A name that exceeds
-// an attribute is published shortened, so the expression compares the hash of the whole name.
-func selects(ref attachment.NetworkRef) string {
-	attribute := fmt.Sprintf("device.attributes[%q].", v1alpha1.DriverName)
-	expression := fmt.Sprintf("device.driver == %q && %snadNamespace == %q && ", v1alpha1.DriverName, attribute, ref.Namespace)
-	if len(ref.Name) > resourceapi.DeviceAttributeMaxValueLength {
-		sum := sha256.Sum256([]byte(ref.String()))
-		return expression + fmt.Sprintf("%snadHash == %q", attribute, hex.EncodeToString(sum[:8]))
-	}
-	return expression + fmt.Sprintf("%snadName == %q", attribute, ref.Name)
 }
 
 // networkOnly returns the parameters of a config that only names a network.

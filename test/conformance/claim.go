@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,20 +15,23 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 const poolName = nodeName + "/networks"
 
-// devices returns the devices that nadra publishes, by name.
-func (w *world) devices(ctx context.Context) (map[string]resourceapi.Device, error) {
+// devices returns the devices that nadra publishes, by the networks that they list.
+func (w *world) devices(ctx context.Context) (map[attachment.NetworkID]resourceapi.Device, error) {
 	list, err := w.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + v1alpha1.DriverName})
 	if err != nil {
 		return nil, fmt.Errorf("listing nadra's devices: %w", err)
 	}
-	out := map[string]resourceapi.Device{}
+	out := map[attachment.NetworkID]resourceapi.Device{}
 	for _, slice := range list.Items {
 		for _, d := range slice.Spec.Devices {
-			out[d.Name] = d
+			for id := range attachment.NetworkIDs(d.Attributes) {
+				out[id] = d
+			}
 		}
 	}
 	return out, nil
@@ -99,16 +103,22 @@ type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// allocation gives every request the device of its network, also if nadra does not publish
-// it, because nadra's error says more than that no node has the device.
-func allocation(claim *resourceapi.ResourceClaim, selections []attachment.Selection, devices map[string]resourceapi.Device) *resourceapi.AllocationResult {
+// allocation gives every request a device and the config of its class, as the scheduler does, but also a
+// request whose network nadra does not publish: nadra's error says more than that no node has a device.
+func allocation(claim *resourceapi.ResourceClaim, selections []attachment.Selection, devices map[attachment.NetworkID]resourceapi.Device) *resourceapi.AllocationResult {
 	var out resourceapi.AllocationResult
 	for i, request := range claim.Spec.Devices.Requests {
-		device := attachment.DeviceName(selections[i].Network)
+		network := selections[i].Network
+		published, ok := devices[attachment.NetworkIDOf(network)]
 		result := resourceapi.DeviceRequestAllocationResult{
-			Request: request.Name, Driver: v1alpha1.DriverName, Pool: poolName, Device: device,
+			Request: request.Name, Driver: v1alpha1.DriverName, Pool: poolName, Device: cmp.Or(published.Name, "none"),
 		}
-		if published, ok := devices[device]; ok && ptr.Deref(published.AllowMultipleAllocations, false) {
+		for _, config := range translate.DeviceClass(network, "").Spec.Config {
+			out.Devices.Config = append(out.Devices.Config, resourceapi.DeviceAllocationConfiguration{
+				Source: resourceapi.AllocationConfigSourceClass, Requests: []string{request.Name}, DeviceConfiguration: config.DeviceConfiguration,
+			})
+		}
+		if ok && ptr.Deref(published.AllowMultipleAllocations, false) {
 			result.ShareID = ptr.To(uuid.NewUUID())
 			result.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{}
 			for name := range published.Capacity {
@@ -160,8 +170,8 @@ func (w *world) published(ctx context.Context) error {
 	if err := w.createNetwork(ctx, last); err != nil {
 		return err
 	}
-	w.nadra.offered = map[string]bool{}
-	device := attachment.DeviceName(attachment.NetworkRef{Namespace: last.Namespace, Name: last.Name})
+	w.nadra.offered = map[attachment.NetworkID]bool{}
+	lastID := attachment.NetworkIDOf(attachment.NetworkRef{Namespace: last.Namespace, Name: last.Name})
 	return eventually(ctx, time.Minute, func(ctx context.Context) error {
 		if err := w.nadra.running(); err != nil {
 			return err
@@ -170,11 +180,11 @@ func (w *world) published(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, ok := devices[device]; !ok {
+		if _, ok := devices[lastID]; !ok {
 			return errors.New("nadra-node does not publish the latest NAD")
 		}
-		for name := range devices {
-			w.nadra.offered[name] = true
+		for id := range devices {
+			w.nadra.offered[id] = true
 		}
 		return nil
 	})
@@ -189,8 +199,8 @@ func (w *world) offered(ctx context.Context, c Case) error {
 			return err
 		}
 		for _, n := range c.Networks {
-			name := attachment.DeviceName(attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name})
-			if _, now := devices[name]; w.nadra.offered[name] && !now {
+			id := attachment.NetworkIDOf(attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name})
+			if _, now := devices[id]; w.nadra.offered[id] && !now {
 				return fmt.Errorf("nadra-node does not publish %s/%s any more", n.Namespace, n.Name)
 			}
 		}

@@ -32,8 +32,8 @@ type nadra struct {
 	ended   chan struct{}
 	err     error // of the end
 
-	// offered has the devices that were published when all networks were created.
-	offered map[string]bool
+	// offered has the networks that were published when all networks were created.
+	offered map[attachment.NetworkID]bool
 	waves   int
 }
 

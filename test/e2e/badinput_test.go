@@ -108,7 +108,7 @@ func badCases() []badCase {
 			name:      "nad-gone",
 			breakIt:   func(f *fixture) { f.Must(f.deleteNAD("blue")) },
 			condition: "PrepareFailed",
-			code:      reason.NetworkDeleted,
+			code:      reason.NetworkNotFound,
 			parts:     []string{"bad-nad-gone/blue"},
 		},
 		{

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -101,17 +102,18 @@ func (f *fixture) published() {
 		if err != nil {
 			return err
 		}
-		offers := map[string]int{}
+		offers := map[attachment.NetworkID]int{}
 		for _, s := range list.Items {
 			for _, d := range s.Spec.Devices {
-				if ns := d.Attributes["nadNamespace"].StringValue; ns != nil && *ns == f.NS {
-					offers[*d.Attributes["nadName"].StringValue]++
+				for id := range attachment.NetworkIDs(d.Attributes) {
+					offers[id]++
 				}
 			}
 		}
 		for _, name := range names {
-			if want := len(f.Cluster.Nodes()); offers[name] < want {
-				return fmt.Errorf("NAD %s/%s is offered by %d of %d nodes", f.NS, name, offers[name], want)
+			offered := offers[attachment.NetworkIDOf(attachment.NetworkRef{Namespace: f.NS, Name: name})]
+			if want := len(f.Cluster.Nodes()); offered < want {
+				return fmt.Errorf("NAD %s/%s is offered by %d of %d nodes", f.NS, name, offered, want)
 			}
 		}
 		return nil

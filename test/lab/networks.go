@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,11 +11,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Devices returns the published devices by their NAD, "namespace/name". If a NAD has
-// several, it returns the last one.
+// Devices returns the published devices by their NADs, "namespace/name". If a NAD has
+// several, it returns the last one. A NAD that does not exist any more has its ID as its name.
 func (l *Lab) Devices(ctx context.Context) (map[string]resourceapi.Device, error) {
+	nads, err := l.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	names := map[attachment.NetworkID]string{}
+	for _, n := range nads.Items {
+		ref := attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}
+		names[attachment.NetworkIDOf(ref)] = ref.String()
+	}
 	list, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + DriverName})
 	if err != nil {
 		return nil, err
@@ -22,7 +34,9 @@ func (l *Lab) Devices(ctx context.Context) (map[string]resourceapi.Device, error
 	out := map[string]resourceapi.Device{}
 	for _, s := range list.Items {
 		for _, d := range s.Spec.Devices {
-			out[*d.Attributes["nadNamespace"].StringValue+"/"+*d.Attributes["nadName"].StringValue] = d
+			for id := range attachment.NetworkIDs(d.Attributes) {
+				out[cmp.Or(names[id], string(id))] = d
+			}
 		}
 	}
 	return out, nil

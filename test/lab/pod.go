@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Want is a network that a pod requests.
@@ -28,7 +31,8 @@ type Want struct {
 }
 
 // Template makes a ResourceClaimTemplate with one request for each network, in
-// order, the requests named net1, net2, …
+// order, the requests named net1, net2, … The requests are of the class of all
+// devices, so that the claims choose their networks.
 func Template(namespace, name string, wants ...Want) *resourceapi.ResourceClaimTemplate {
 	var devices resourceapi.DeviceClaim
 	for i, w := range wants {
@@ -37,22 +41,22 @@ func Template(namespace, name string, wants ...Want) *resourceapi.ResourceClaimT
 			ns, nad = namespace, w.Network
 		}
 		request := fmt.Sprintf("net%d", i+1)
+		selector := attachment.NetworkIDOf(attachment.NetworkRef{Namespace: ns, Name: nad}).Selector()
 		devices.Requests = append(devices.Requests, resourceapi.DeviceRequest{
 			Name: request,
 			Exactly: &resourceapi.ExactDeviceRequest{
 				DeviceClassName: DriverName,
-				Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf(
-					"device.attributes[%[1]q].nadNamespace == %[2]q && device.attributes[%[1]q].nadName == %[3]q", DriverName, ns, nad)}}},
+				Selectors:       []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: selector}}},
 			},
 		})
-		if w.Config != nil {
-			devices.Config = append(devices.Config, resourceapi.DeviceClaimConfiguration{
-				Requests: []string{request},
-				DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
-					Driver: DriverName, Parameters: runtime.RawExtension{Raw: Opaque(w.Config)},
-				}},
-			})
-		}
+		config := map[string]any{"network": map[string]any{"namespace": ns, "name": nad}}
+		maps.Copy(config, w.Config)
+		devices.Config = append(devices.Config, resourceapi.DeviceClaimConfiguration{
+			Requests: []string{request},
+			DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+				Driver: DriverName, Parameters: runtime.RawExtension{Raw: Opaque(config)},
+			}},
+		})
 	}
 	return &resourceapi.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},

@@ -37,7 +37,6 @@ const (
 const (
 	RuntimeNotConnected   Code = "RuntimeNotConnected"
 	NetworkNotFound       Code = "NetworkNotFound"
-	NetworkDeleted        Code = "NetworkDeleted"
 	ClaimInvalid          Code = "ClaimInvalid"
 	ClaimNotAllocated     Code = "ClaimNotAllocated"
 	ClaimNotReserved      Code = "ClaimNotReserved"

@@ -123,12 +123,8 @@ var table = []Entry{
 		"Enable NRI in the container runtime's configuration. After a start of the driver, wait some seconds.",
 	},
 	{
-		NetworkNotFound, Prepare, "The NAD that the claim names does not exist.", OfNetwork,
-		"Create the NetworkAttachmentDefinition, or remove the claim's request for it.",
-	},
-	{
-		NetworkDeleted, Prepare, "The NAD was deleted after one of its devices was allocated.", OfNetwork,
-		"Create the NetworkAttachmentDefinition again, or delete the pod if it no longer needs the network.",
+		NetworkNotFound, Prepare, "The NAD of the claim does not exist: it was deleted after a device was allocated, or the claim names one that never existed.", OfNetwork,
+		"Create the NetworkAttachmentDefinition, or delete the pod if it does not need the network.",
 	},
 	{ClaimInvalid, Prepare, "The claim's configuration is wrong, or is for another network than the allocated device.", OfManifest, fixClaim},
 	{

@@ -219,7 +219,6 @@ func TestHardwareAttributes(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"nadNamespace": "", "nadName": "",
 		"k8s.cni.cncf.io/resourceName": "intel.com/sriov", "k8s.cni.cncf.io/deviceID": "0000:11:00.1",
 		"resource.kubernetes.io/pciBusID": "0000:11:00.1", "resource.kubernetes.io/pcieRoot": "pci0000:00", "resource.kubernetes.io/numaNode": "0",
 		"kind": "vf", "pfName": "eno0", "pfPCIAddress": "0000:10:00.0", "vfIndex": "1", "vendor": "8086", "deviceCode": "154c",

@@ -114,9 +114,6 @@ func publishedAs(d *Device, o sliceOptions) []resourceapi.Device {
 func attributesOf(d *Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 		attrResourceName: slicewriter.String(d.Pool.ResourceName),
-		// The scheduler fails if an expression reads an attribute that a device lacks, and
-		// it evaluates the selectors of networks for these devices, too.
-		slicewriter.AttrNamespace: slicewriter.String(""), slicewriter.AttrName: slicewriter.String(""),
 	}
 	if len(d.Functions) > 1 { // their attributes differ
 		out[attrRDMA] = slicewriter.Bool(true)

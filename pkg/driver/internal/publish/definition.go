@@ -19,8 +19,11 @@ type definition struct {
 	uid     types.UID
 	// config is the NAD's own configuration, which may be empty.
 	config string
-	// device is the name of the network's device.
-	device string
+	// id identifies the network in the attributes of devices.
+	id attachment.NetworkID
+	// addresses is the number of attachments for which host-local has addresses, or nil if another IPAM
+	// provides them or they cannot be counted.
+	addresses *int64
 	// plugins are the names of all programs that the chain needs, sorted, and
 	// programs the same in one string.
 	plugins  []string
@@ -35,8 +38,11 @@ func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Ne
 	network.Ref = attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
 	network.ResourceName = attachment.PoolOf(nad.Annotations)
 	d := &definition{
-		network: network, uid: nad.UID, config: nad.Spec.Config, device: attachment.DeviceName(network.Ref),
+		network: network, uid: nad.UID, config: nad.Spec.Config, id: attachment.NetworkIDOf(network.Ref),
 		err: reason.Wrap(reason.NetworkInvalid, err),
+	}
+	if count, ok := addressCount(network); ok {
+		d.addresses = &count
 	}
 	for _, p := range network.Plugins {
 		d.plugins = append(d.plugins, p.Type)

@@ -51,7 +51,7 @@ func TestDefinitionsAreKept(t *testing.T) {
 			drivertest.Same(t, "kept", tt.kept, before == after)
 			drivertest.Same(t, "its network", attachment.NetworkRef{Namespace: "default", Name: "blue"}, after.network.Ref)
 			drivertest.Same(t, "its pool", now.Annotations[attachment.ResourceNameAnnotation], after.network.ResourceName)
-			drivertest.Same(t, "its device", before.device, after.device)
+			drivertest.Same(t, "its ID", before.id, after.id)
 			known.of(nil, files)
 			drivertest.Same(t, "definitions of NADs that are gone", 0, len(known.known))
 		})

@@ -15,88 +15,85 @@ import (
 // sliceLimit is the API's limit of devices in one ResourceSlice.
 const sliceLimit = resourceapi.ResourceSliceMaxDevices
 
-// Names of the attributes and capacities of a network device, in the driver's domain.
 const (
-	attrNamespace = slicewriter.AttrNamespace
-	attrName      = slicewriter.AttrName
-	attrInstance  = slicewriter.AttrInstance
-	attrHash      = "nadHash" // of namespace/name; selects if nadName had to be truncated
-	attrPlugin    = "pluginType"
-	attrIPAM      = "ipamType"
-	attrMaster    = "master"
-	attrMode      = "mode"
-	attrVLAN      = "vlan"
-	attrSubnet    = "subnet"
-
-	capAttachments = "attachments"
-	capAddresses   = "addresses"
+	// attrMaster is the attribute with the interface of a place, in the driver's domain.
+	attrMaster = "master"
+	// capAddresses is the capacity of a network that has a device of its own.
+	capAddresses = "addresses"
 )
 
-// deviceOptions determine how networks become devices.
+// device describes one device of this node. If the API server knows no shared devices, it stands for a
+// number of copies.
+type device struct {
+	name string
+	// attributes list the networks, and align the device with others.
+	attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+	// addresses is the number of attachments that the only network of the device has addresses for, or
+	// nil if nothing limits them.
+	addresses *int64
+}
+
+// newDevice returns a device of a place that lists no network yet.
+func newDevice(name string, p place) *device {
+	d := &device{name: name, attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}}
+	for attribute, value := range p.pci {
+		d.attributes[attribute] = value
+	}
+	if p.master != "" {
+		d.attributes[attrMaster] = slicewriter.String(p.master)
+	}
+	return d
+}
+
+// add lists a network. It returns false if the device has no room.
+func (d *device) add(id attachment.NetworkID) bool { return id.AddTo(d.attributes) }
+
+func byName(a, b *device) int { return strings.Compare(a.name, b.name) }
+
+// deviceOptions determine how devices are published.
 type deviceOptions struct {
-	// attachments is the number of attachments that one network takes on a node.
-	attachments int64
-	// copies is the number of devices for a network if exclusive is set.
+	// copies is the number of devices for one that is shared, if exclusive is set.
 	copies int
 	// exclusive publishes copies, because the API server knows no shared devices.
 	exclusive bool
 }
 
-// devicesOf makes the devices of all offers, sorted by name.
-func devicesOf(all []*offer) []resourceapi.Device {
-	devices := make([]resourceapi.Device, 0, len(all))
-	for _, o := range all {
-		devices = append(devices, o.devices()...)
-	}
-	slices.SortFunc(devices, func(a, b resourceapi.Device) int { return strings.Compare(a.Name, b.Name) })
-	return devices
-}
-
-// devices makes the devices of one network.
-func (o *offer) devices() []resourceapi.Device {
-	if !o.options.exclusive {
-		return []resourceapi.Device{o.shared()}
-	}
-	var out []resourceapi.Device
-	for i := range o.options.copies {
-		one := resourceapi.Device{Name: slicewriter.IndexedName(o.device, i), Attributes: attributes(o.network, o.pci)}
-		one.Attributes[attrInstance] = slicewriter.Int(int64(i))
-		out = append(out, one)
-	}
-	return out
-}
-
-// shared makes one device for many claims (KEP-5075). Each claim takes one attachment and,
-// from a host-local range, one address.
-func (o *offer) shared() resourceapi.Device {
-	one := resourceapi.Device{
-		Name:                     o.device,
-		Attributes:               attributes(o.network, o.pci),
-		AllowMultipleAllocations: ptr.To(true),
-		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
-			capAttachments: slicewriter.OneEach(o.options.attachments),
-		},
-	}
-	if addresses, ok := addressCount(o.network); ok {
-		one.Capacity[capAddresses] = slicewriter.OneEach(addresses)
-	}
-	return one
-}
-
-// copyName returns the name of one of the copies of a network's device.
-func copyName(ref attachment.NetworkRef, i int) string {
-	return slicewriter.IndexedName(attachment.DeviceName(ref), i)
-}
-
-// poolOf divides the devices into slices. It returns at least one slice, even without
-// devices: the slice shows that the driver runs.
-func poolOf(devices []resourceapi.Device) resourceslice.Pool {
+// pool makes the slices of a publication. It returns at least one slice, even without devices: the slice
+// shows that the driver runs.
+func (p *publication) pool() resourceslice.Pool {
 	var pool resourceslice.Pool
-	for part := range slices.Chunk(devices, sliceLimit) {
-		pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: part})
+	for _, devices := range p.devices {
+		var made []resourceapi.Device
+		for _, d := range devices {
+			made = append(made, d.publishedAs(p.options)...)
+		}
+		for part := range slices.Chunk(made, sliceLimit) {
+			pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: part})
+		}
 	}
 	if len(pool.Slices) == 0 {
 		pool.Slices = []resourceslice.Slice{{}}
 	}
 	return pool
+}
+
+// publishedAs makes the API's devices: one for many claims (KEP-5075), or copies. From a limited range each
+// claim takes one address.
+func (d *device) publishedAs(o deviceOptions) []resourceapi.Device {
+	if !o.exclusive {
+		one := resourceapi.Device{Name: d.name, Attributes: d.attributes, AllowMultipleAllocations: ptr.To(true)}
+		if d.addresses != nil {
+			one.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{capAddresses: slicewriter.OneEach(*d.addresses)}
+		}
+		return []resourceapi.Device{one}
+	}
+	copies := int64(o.copies)
+	if d.addresses != nil {
+		copies = min(copies, *d.addresses)
+	}
+	var out []resourceapi.Device
+	for i := range copies {
+		out = append(out, resourceapi.Device{Name: slicewriter.IndexedName(d.name, int(i)), Attributes: d.attributes})
+	}
+	return out
 }

@@ -9,9 +9,9 @@
 //	otherdrivers.go  watches the devices of other drivers for CNI
 //	links.go         lists and watches the host's network interfaces
 //	view.go          the networks as Prepare, metrics and device health see them
-//	offers.go        remembers what the devices of each network are made from
+//	places.go        divides the networks into devices and slices
 //	devices.go       makes the devices
-//	attributes.go    makes their attributes
+//	nodepods.go      reads how many pods the node takes
 //	addresses.go     counts the addresses of host-local
 //	spread.go        spreads the nodes' writes over time
 package publish

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/klog/v2"
 
@@ -24,8 +25,13 @@ type HostLinks struct {
 // host's network namespace.
 func NewHostLinks(sysRoot string) HostLinks { return HostLinks{sysRoot} }
 
+// pciAttributes are the standard attributes of a PCI function.
+type pciAttributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+
 // Link describes one interface.
 type Link struct {
+	// name is the interface's name, also if it is found by another one.
+	name string
 	// pci has the standard attributes of the interface's PCI function, none for a virtual
 	// interface.
 	pci pciAttributes
@@ -40,7 +46,7 @@ func (h HostLinks) List() (map[string]Link, error) {
 	out := make(map[string]Link, len(links))
 	for _, l := range links {
 		attrs := l.Attrs()
-		found := Link{pci: h.pciAttributes(attrs.Name)}
+		found := Link{name: attrs.Name, pci: h.pciAttributes(attrs.Name)}
 		out[attrs.Name] = found
 		for _, alt := range attrs.AltNames {
 			out[alt] = found

@@ -32,17 +32,16 @@ func TestOfferedWithoutMasterAndDevice(t *testing.T) {
 			if err := b.nads.Add(tt.nad); err != nil {
 				t.Fatal(err)
 			}
-			offers, err := b.refresh(t.Context())
+			published, err := b.refresh(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			drivertest.Same(t, "is offered", tt.offered, len(offers) == 1)
+			drivertest.Same(t, "is offered", tt.offered, published.networks == 1)
 			if tt.offered {
 				n, err := b.View.Usable(attachment.NetworkRef{Namespace: "default", Name: "blue"})
 				drivertest.Same(t, "Prepare's error", nil, err)
 				drivertest.Same(t, "Prepare's pool", "", n.ResourceName)
-				_, attribute := offers[0].devices()[0].Attributes[attrMaster]
-				drivertest.Same(t, "the attribute master", false, attribute)
+				drivertest.Same(t, "its place", nodePlace+"-0-0", published.devices[0][0].name)
 			}
 		})
 	}

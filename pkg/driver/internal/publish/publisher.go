@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -50,9 +51,10 @@ type Options struct {
 	OtherPools func() map[string]bool
 	// Status asks the plugins of a conflist whether they can attach.
 	Status func(ctx context.Context, conflist json.RawMessage) error
-	// Attachments is the number of attachments that one network takes on the node, Copies
-	// the number of devices for a network if the API server knows no shared devices.
-	Attachments, Copies int
+	// Pods returns the number of pods that the node takes.
+	Pods func() int64
+	// Copies is the number of copies of a device if the API server knows no shared devices.
+	Copies int
 	// Background runs the STATUS of plugins.
 	Background *background.Group
 	// HealthChanged is called when a network is withheld because of its plugins' answer to
@@ -84,14 +86,20 @@ type Publisher struct {
 
 	// These are used by the publishing goroutine only.
 	definitions  definitions
-	offers       offers
 	logged       map[attachment.NetworkRef]string // the reasons that were logged
 	unhealthy    map[attachment.NetworkRef]bool   // networks of which HealthChanged has reported an error
 	freeMemoryIn int                              // rechecks until FreeMemory is called; 0 for never
 
 	mu        sync.Mutex
-	devices   deviceOptions
-	published []*offer // nil before the first publication
+	options   deviceOptions
+	published *publication // nil before the first
+}
+
+// publication is what a node publishes.
+type publication struct {
+	networks int
+	devices  [][]*device
+	options  deviceOptions
 }
 
 // freeMemoryAfter is the number of rechecks after a publication until its memory is
@@ -103,7 +111,7 @@ func New(o Options) *Publisher {
 	p := &Publisher{
 		Options: o, View: &View{}, changed: background.NewTrigger(), spread: spread{draw: o.Draw},
 		unhealthy: map[attachment.NetworkRef]bool{},
-		devices:   deviceOptions{attachments: int64(o.Attachments), copies: o.Copies},
+		options:   deviceOptions{copies: o.Copies},
 	}
 	p.status = newStatusWatch(o.Background, o.Status, p.trigger)
 	return p
@@ -161,19 +169,23 @@ func (p *Publisher) turn(ctx context.Context, publish func(context.Context, slic
 func (p *Publisher) debounce() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return debounce + time.Duration(len(p.published)/100)*debounceMore
+	networks := 0
+	if p.published != nil {
+		networks = p.published.networks
+	}
+	return debounce + time.Duration(networks/100)*debounceMore
 }
 
 // sync refreshes the view of the networks and publishes them if they differ from what is
 // published.
 func (p *Publisher) sync(ctx context.Context, publish func(context.Context, slicewriter.PoolMaker) error) error {
 	why := cause(p.causes.Swap(0))
-	offers, err := p.refresh(ctx)
+	wanted, err := p.refresh(ctx)
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
-	first, same := p.published == nil, slices.Equal(p.published, offers)
+	first, same := p.published == nil, reflect.DeepEqual(p.published, wanted)
 	p.mu.Unlock()
 	if !first && !same && p.spread.delays(why) {
 		return nil
@@ -183,15 +195,15 @@ func (p *Publisher) sync(ctx context.Context, publish func(context.Context, slic
 		return nil
 	}
 	pools := func() map[string]resourceslice.Pool {
-		return map[string]resourceslice.Pool{p.Pool: poolOf(devicesOf(offers))}
+		return map[string]resourceslice.Pool{p.Pool: wanted.pool()}
 	}
 	if err := publish(ctx, pools); err != nil {
-		return fmt.Errorf("publishing %d networks in pool %s: %w", len(offers), p.Pool, err)
+		return fmt.Errorf("publishing %d networks in pool %s: %w", wanted.networks, p.Pool, err)
 	}
-	klog.FromContext(ctx).Info("Published networks", "pool", p.Pool, "networks", len(offers))
+	klog.FromContext(ctx).Info("Published networks", "pool", p.Pool, "networks", wanted.networks)
 	p.freeMemoryIn = freeMemoryAfter
 	p.mu.Lock()
-	p.published = offers
+	p.published = wanted
 	p.mu.Unlock()
 	return nil
 }
@@ -213,8 +225,8 @@ func (p *Publisher) Refresh(ctx context.Context) error {
 }
 
 // refresh reads the NADs and this host, decides which networks are published, updates the
-// View, and returns what the published devices are made from.
-func (p *Publisher) refresh(ctx context.Context) ([]*offer, error) {
+// View, and returns what is to be published.
+func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 	links, err := p.Links()
 	if err != nil {
 		return nil, err
@@ -224,7 +236,7 @@ func (p *Publisher) refresh(ctx context.Context) ([]*offer, error) {
 		return nil, fmt.Errorf("listing NetworkAttachmentDefinitions: %w", err)
 	}
 	h := host{links: links, missing: p.Missing, binDirs: p.BinDirs}
-	owned, others := p.Owned(), p.OtherPools()
+	owned, others, pods := p.Owned(), p.OtherPools(), p.Pods()
 	candidates := make([]candidate, 0, len(nads))
 	for _, d := range p.definitions.of(nads, p.Conf.Find) {
 		candidates = append(candidates, candidate{
@@ -239,7 +251,7 @@ func (p *Publisher) refresh(ctx context.Context) ([]*offer, error) {
 		c.status = p.status.of(c.network)
 		withheld := decide(c)
 		p.reportHealth(ctx, c, withheld)
-		networks[c.network.Ref] = viewed{c.definition, c.unusable, withheld}
+		networks[c.network.Ref] = viewed{c.definition, c.unusable, withheld, c.baseOf(links, pods)}
 		if withheld == nil {
 			published = append(published, c.definition)
 		}
@@ -253,9 +265,9 @@ func (p *Publisher) refresh(ctx context.Context) ([]*offer, error) {
 	p.View.set(networks)
 	p.Refreshed(p.View)
 	p.mu.Lock()
-	options := p.devices
+	options := p.options
 	p.mu.Unlock()
-	return p.offers.of(published, links, options), nil
+	return &publication{len(published), arrange(published, links, pods), options}, nil
 }
 
 // isPublished reports whether the latest decision was to publish a network.
@@ -307,7 +319,7 @@ func (p *Publisher) FeaturesDropped(features []string) bool {
 		return false
 	}
 	p.mu.Lock()
-	p.devices.exclusive = true
+	p.options.exclusive = true
 	p.published = nil
 	p.mu.Unlock()
 	p.Trigger()
@@ -322,8 +334,10 @@ func (p *Publisher) Published() []string {
 		return nil
 	}
 	names := []string{}
-	for _, d := range devicesOf(p.published) {
-		names = append(names, d.Name)
+	for _, s := range p.published.pool().Slices {
+		for _, d := range s.Devices {
+			names = append(names, d.Name)
+		}
 	}
 	return names
 }

@@ -2,9 +2,6 @@ package publish
 
 import (
 	"fmt"
-	"maps"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
@@ -16,12 +13,8 @@ import (
 // View has the cluster's networks as this node sees them. Prepare resolves claims against
 // it. Every refresh of the publisher replaces its content.
 type View struct {
-	mu      sync.RWMutex
-	byRef   map[attachment.NetworkRef]viewed
-	devices deviceIndex
-	// gone has the devices of deleted NADs, so that the error for a claim that still has
-	// one can name the NAD.
-	gone deviceIndex
+	mu    sync.RWMutex
+	byRef map[attachment.NetworkRef]viewed
 }
 
 // viewed is a network in a View.
@@ -30,26 +23,15 @@ type viewed struct {
 	// unusable is why the node cannot attach the network, withheld why it does not publish
 	// it. They are nil if it does.
 	unusable, withheld error
+	// devices is what the names of its devices begin with.
+	devices string
 }
 
 // set replaces the content.
 func (v *View) set(networks map[attachment.NetworkRef]viewed) {
-	devices := make(deviceIndex, len(networks))
-	for ref, n := range networks {
-		devices[lastPart(n.device)] = ref
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.gone == nil {
-		v.gone = deviceIndex{}
-	}
-	for hash, ref := range v.devices {
-		if _, there := devices[hash]; !there {
-			v.gone[hash] = ref
-		}
-	}
-	maps.DeleteFunc(v.gone, func(hash string, _ attachment.NetworkRef) bool { _, there := devices[hash]; return there })
-	v.byRef, v.devices = networks, devices
+	v.byRef = networks
 }
 
 // Usable returns a network that this node can attach now. Answers of plugins to STATUS do
@@ -57,7 +39,7 @@ func (v *View) set(networks map[attachment.NetworkRef]viewed) {
 func (v *View) Usable(ref attachment.NetworkRef) (attachment.Network, error) {
 	n, found := v.find(ref)
 	if !found {
-		return attachment.Network{}, reason.Errorf(reason.NetworkNotFound, "NetworkAttachmentDefinition %s does not exist: create it, or remove the claim's request for it", ref)
+		return attachment.Network{}, reason.Errorf(reason.NetworkNotFound, "NetworkAttachmentDefinition %s does not exist: create it, or delete the pod", ref)
 	}
 	if n.unusable != nil {
 		return attachment.Network{}, fmt.Errorf("NetworkAttachmentDefinition %s cannot be attached on this node: %w", ref, n.unusable)
@@ -89,19 +71,17 @@ func (v *View) find(ref attachment.NetworkRef) (viewed, bool) {
 	return n, found
 }
 
-// OfDevice returns the NAD of a device of this node.
-func (v *View) OfDevice(pool, device string) (attachment.NetworkRef, error) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	if ref, ok := v.devices.find(device); ok {
-		return ref, nil
+// MayChoose returns an error if a claim may not choose a network with its allocated device, because the
+// device is not one of those that the network has here. It accepts a network that is unknown or withheld,
+// which Usable and decide are for.
+func (v *View) MayChoose(device string, ref attachment.NetworkRef) error {
+	if ref == (attachment.NetworkRef{}) {
+		return reason.Errorf(reason.ClaimInvalid, "neither its DeviceClass nor a config of the claim names a network: request the DeviceClass of a network, or add network to the config")
 	}
-	if ref, ok := v.gone.find(device); ok {
-		return attachment.NetworkRef{}, reason.Errorf(reason.NetworkDeleted, "NetworkAttachmentDefinition %s was deleted after device %q of pool %q was allocated: "+
-			"create it again, or delete the pod", ref, device, pool)
+	if n, found := v.find(ref); found && !belongs(device, n.devices) {
+		return reason.Errorf(reason.ClaimInvalid, "the config names network %s, but the allocated device %q has other networks: request DeviceClass %s", ref, device, attachment.DeviceClassName(ref))
 	}
-	return attachment.NetworkRef{}, reason.Errorf(reason.NetworkDeleted, "the NetworkAttachmentDefinition of device %q of pool %q was deleted: "+
-		"create it again, or delete the pod", device, pool)
+	return nil
 }
 
 // States of networks, in metrics.
@@ -141,21 +121,3 @@ func (v *View) Count(to map[metrics.Device]int) {
 		}
 	}
 }
-
-// deviceIndex finds networks by the hash in the names of their devices. It finds the
-// network of a claim however the device was published: shared, or as one of many copies.
-type deviceIndex map[string]attachment.NetworkRef
-
-func (x deviceIndex) find(device string) (attachment.NetworkRef, bool) {
-	if ref, ok := x[lastPart(device)]; ok && attachment.DeviceName(ref) == device {
-		return ref, true
-	}
-	base, number := device, lastPart(device)
-	base = strings.TrimSuffix(base, "-"+number)
-	i, err := strconv.Atoi(number)
-	ref, ok := x[lastPart(base)]
-	return ref, ok && err == nil && copyName(ref, i) == device
-}
-
-// lastPart returns the text after the last hyphen of a name: the hash of a device's name.
-func lastPart(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }

@@ -17,13 +17,9 @@ const MaxAttribute = resourceapi.DeviceAttributeMaxValueLength
 // (KEP-5075).
 const FeatureConsumableCapacity = "DRAConsumableCapacity"
 
-// Names of attributes in the driver's domain.
-const (
-	AttrNamespace = "nadNamespace"
-	AttrName      = "nadName"
-	// AttrInstance is the number of a copy, if devices cannot be shared.
-	AttrInstance = "instance"
-)
+// AttrInstance is the attribute with the number of a copy, if devices cannot be shared. It is in the
+// driver's domain.
+const AttrInstance = "instance"
 
 // String returns a string attribute. It truncates what the API does not accept.
 func String(s string) resourceapi.DeviceAttribute {
