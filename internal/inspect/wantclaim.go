@@ -1,11 +1,13 @@
 package inspect
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -161,15 +163,30 @@ func configured(claim *resourceapi.ResourceClaim, request string) (attachment.Ne
 	return attachment.NetworkRef{}, false
 }
 
+// classConfigs returns the configs of a class. One of a network that is missing, or may not be read, names
+// its network.
+func (x *index) classConfigs(class string) []resourceapi.DeviceClassConfiguration {
+	if c := x.classes[class]; c != nil {
+		return c.Spec.Config
+	}
+	ref, ok := x.ofClass(class)
+	if !ok {
+		return nil
+	}
+	raw, err := json.Marshal(attachment.ToConfig(attachment.Selection{Network: ref}))
+	if err != nil {
+		return nil
+	}
+	return []resourceapi.DeviceClassConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
+		Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: raw}},
+	}}}
+}
+
 // configsOf returns the configs that an allocation will have.
 func (x *index) configsOf(spec resourceapi.ResourceClaimSpec, wants []want) []resourceapi.DeviceAllocationConfiguration {
 	var out []resourceapi.DeviceAllocationConfiguration
 	for _, w := range wants {
-		class := x.classes[w.request.class]
-		if class == nil {
-			continue
-		}
-		for _, c := range class.Spec.Config {
+		for _, c := range x.classConfigs(w.request.class) {
 			out = append(out, resourceapi.DeviceAllocationConfiguration{
 				Source: resourceapi.AllocationConfigSourceClass, Requests: []string{w.request.name}, DeviceConfiguration: c.DeviceConfiguration,
 			})
