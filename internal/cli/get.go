@@ -62,7 +62,7 @@ type getOptions struct {
 
 func (a *app) get() *cobra.Command {
 	command := &cobra.Command{Use: "get", Short: "List objects that only nadra knows"}
-	command.AddCommand(a.getAttachments())
+	command.AddCommand(a.getAttachments(), a.getNetworks())
 	return command
 }
 

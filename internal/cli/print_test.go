@@ -93,7 +93,7 @@ func TestGetAttachmentsFormats(t *testing.T) {
 		{[]string{"-o", "table"}, table},
 		{[]string{"--no-headers"}, "web   data0   default/blue   Attached   10.1.0.2/24   n1\n"},
 		{[]string{"-o", "wide"}, "POD   INTERFACE   NETWORK        STATE      IPS           NODE   MAC                 DEVICE                    POOL   CLAIM               REQUEST   MESSAGE\n" +
-			"web   data0       default/blue   Attached   10.1.0.2/24   n1     ba:5a:17:00:00:01   default-blue-562ef55a60   n1     web-nadra-x7k2p     data0     -\n"},
+			"web   data0       default/blue   Attached   10.1.0.2/24   n1     ba:5a:17:00:00:01   node-0-0   n1     web-nadra-x7k2p     data0     -\n"},
 		{[]string{"-o", "name"}, "attachment.nadra.dev/web.data0\n"},
 		{[]string{"-o", "jsonpath={.items[*].ips[0]}"}, "10.1.0.2/24"},
 		{[]string{"-o", "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{\"\\n\"}{end}"}, "default/web.data0\n"},
@@ -136,7 +136,7 @@ func TestGetAttachmentsAsObjects(t *testing.T) {
 		"apiVersion": "nadra.dev/v1alpha1", "kind": "AttachmentList", "items": []any{map[string]any{
 			"apiVersion": "nadra.dev/v1alpha1", "kind": "Attachment", "metadata": map[string]any{"namespace": "default", "name": "web.data0"},
 			"namespace": "default", "pod": "web", "node": "n1", "interface": "data0", "network": map[string]any{"namespace": "default", "name": "blue"},
-			"claim": "web-nadra-x7k2p", "request": "data0", "device": "default-blue-562ef55a60", "pool": "n1", "state": "Attached",
+			"claim": "web-nadra-x7k2p", "request": "data0", "device": "node-0-0", "pool": "n1", "state": "Attached",
 			"ips": []any{"10.1.0.2/24"}, "mac": "ba:5a:17:00:00:01",
 		}},
 	}

@@ -21,6 +21,7 @@
 //	explain.go        explain CODE
 //	explainpod.go     explain pod/NAME
 //	get.go            get attachments
+//	getnetworks.go    get networks
 //	doctor.go         doctor
 //	snapshot.go       snapshot
 //	verify.go         verify --against

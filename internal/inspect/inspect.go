@@ -14,6 +14,7 @@
 //	filter.go        selects attachments
 //	changes.go       finds changed attachments, for a watch
 //	offers.go        which nodes offer which networks
+//	networks.go      `kubectl nadra get networks`
 //	chain.go         `kubectl nadra explain`: the steps of a pod and the one that blocks it
 //	chaintext.go     prints a chain
 //	steps.go         one step, and a list of steps

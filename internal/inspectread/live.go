@@ -54,12 +54,24 @@ func (c Cluster) readDRA(ctx context.Context, in *inspect.Input) (noDRA bool, er
 	case err != nil:
 		return false, fmt.Errorf("listing resourceclaims: %w", err)
 	}
-	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
 	return noDRA, firstOf(
 		optional(ctx, in.Unread, inspect.Templates, all, kube.PagesOf(resources.ResourceClaimTemplates(c.Namespace).List), &in.Templates),
-		optional(ctx, in.Unread, inspect.Slices, ours, kube.PagesOf(resources.ResourceSlices().List), &in.Slices),
-		optional(ctx, in.Unread, inspect.Classes, all, kube.PagesOf(resources.DeviceClasses().List), &in.Classes),
-		c.readNetworks(ctx, in),
+		c.readOffers(ctx, in), c.readNetworks(ctx, in),
+	)
+}
+
+// ReadNetworks reads the input of OfferedNetworks.
+func (c Cluster) ReadNetworks(ctx context.Context) (inspect.Input, error) {
+	in := inspect.Input{Unread: map[inspect.Kind]bool{}}
+	return in, firstOf(c.readOffers(ctx, &in), c.readNetworks(ctx, &in))
+}
+
+// readOffers reads slices and classes.
+func (c Cluster) readOffers(ctx context.Context, in *inspect.Input) error {
+	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
+	return firstOf(
+		optional(ctx, in.Unread, inspect.Slices, ours, kube.PagesOf(c.Kube.ResourceV1().ResourceSlices().List), &in.Slices),
+		optional(ctx, in.Unread, inspect.Classes, metav1.ListOptions{}, kube.PagesOf(c.Kube.ResourceV1().DeviceClasses().List), &in.Classes),
 	)
 }
 

@@ -1,0 +1,105 @@
+package inspect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/liggitt/tabwriter"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// Network is a NetworkAttachmentDefinition and the nodes that offer it.
+type Network struct {
+	metav1.TypeMeta `json:",inline"`
+	Namespace       string `json:"namespace"`
+	Name            string `json:"name"`
+	// Plugins are the types of the chain, IPAM the first IPAM plugin of the chain.
+	Plugins []string `json:"plugins,omitempty"`
+	IPAM    string   `json:"ipam,omitempty"`
+	// Pool is the resource pool from which the network draws.
+	Pool string `json:"pool,omitempty"`
+	// ID is the network's ID in the attributes of devices, Class the name of its DeviceClass.
+	ID    string `json:"id"`
+	Class string `json:"class"`
+	// ClassMissing is true if the class does not exist.
+	ClassMissing bool `json:"classMissing,omitempty"`
+	// Nodes are the nodes on which a device lists the network, or has a device of its pool.
+	Nodes []string `json:"nodes,omitempty"`
+	// Problem is why the definition cannot be read.
+	Problem string `json:"problem,omitempty"`
+}
+
+// OfferedNetworks returns the networks of an input with the nodes that offer them, sorted by namespace and name.
+func OfferedNetworks(in Input) []Network {
+	x := newIndex(in)
+	var out []Network
+	for ref, nad := range x.networks {
+		n := Network{
+			TypeMeta: typeMeta("Network"), Namespace: ref.Namespace, Name: ref.Name,
+			ID: string(attachment.NetworkIDOf(ref)), Class: attachment.DeviceClassName(ref), Pool: attachment.PoolOf(nad.Annotations),
+		}
+		parsed, err := attachment.ParseNetwork(nad)
+		if err != nil && !errors.Is(err, attachment.ErrNoConfig) {
+			n.Problem = err.Error()
+		}
+		for _, p := range parsed.Plugins {
+			n.Plugins = append(n.Plugins, p.Type)
+			n.IPAM = cmp.Or(n.IPAM, p.IPAM)
+		}
+		n.ClassMissing = x.classes[n.Class] == nil && !x.unread[Classes]
+		n.Nodes = slices.Clone(x.offers[attachment.NetworkIDOf(ref)])
+		if n.Pool != "" {
+			n.Nodes = append(n.Nodes, x.pools[n.Pool]...)
+		}
+		slices.Sort(n.Nodes)
+		n.Nodes = slices.Compact(n.Nodes)
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b Network) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// NetworkList is the type of a list of networks.
+func NetworkList() metav1.TypeMeta { return typeMeta("NetworkList") }
+
+// PrintNetworks writes a table of networks. With namespaces it has their namespaces, and with wide their IDs,
+// classes and nodes.
+func PrintNetworks(w io.Writer, networks []Network, namespaces, wide, noHeaders bool) error {
+	out := tabwriter.NewWriter(w, 6, 4, 3, ' ', tabwriter.RememberWidths)
+	line := func(namespace string, always, more []string) {
+		cells := always
+		if namespaces {
+			cells = append([]string{namespace}, cells...)
+		}
+		if wide {
+			cells = append(cells, more...)
+		}
+		for i, c := range cells {
+			cells[i] = cmp.Or(c, "-")
+		}
+		_, _ = fmt.Fprintln(out, strings.Join(cells, "\t")) // Flush returns its error
+	}
+	if !noHeaders {
+		line("NAMESPACE", []string{"NAME", "PLUGINS", "IPAM", "POOL", "NODES"}, []string{"ID", "CLASS", "OFFERED BY", "MESSAGE"})
+	}
+	for _, n := range networks {
+		message := n.Problem
+		if message == "" && n.ClassMissing {
+			message = "the DeviceClass does not exist"
+		}
+		line(n.Namespace, []string{n.Name, strings.Join(n.Plugins, ","), n.IPAM, n.Pool, fmt.Sprint(len(n.Nodes))},
+			[]string{n.ID, n.Class, strings.Join(n.Nodes, ","), message})
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("writing the table: %w", err)
+	}
+	return nil
+}
