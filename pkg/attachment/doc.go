@@ -22,6 +22,7 @@
 //	ipam.go       IPAM plugins of an attachment
 //	merge.go      edits keys of a network's plugins
 //	names.go      names of devices and DeviceClasses of networks
+//	networkid.go  IDs by which devices list networks
 //	pool.go       the resource pool of a network
 //	isolation.go  which networks a pod may use
 //	ref.go        names of networks, pods and claims

@@ -59,7 +59,7 @@ func (p *NodePods) Start(ctx context.Context, run func(func() error), changed fu
 func (p *NodePods) read(ctx context.Context) bool {
 	count, err := p.allocatable(ctx)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "The number of pods that the node takes is not known; using the latest", "pods", p.Count(), "retryAfter", nodePodsEvery)
+		klog.FromContext(ctx).Error(err, "The number of pods that the node takes is not known; using the latest", "node", p.node, "retryAfter", nodePodsEvery)
 		return false
 	}
 	return p.count.Swap(count) != count
