@@ -245,8 +245,8 @@ func (f *fixture) published(ctx context.Context, nad string) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := devices[nad]; !ok {
-		return fmt.Errorf("no device for NAD %s", nad)
+	if _, ok := devices[lab.NetworkID(nad)]; !ok {
+		return fmt.Errorf("no device lists NAD %s", nad)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestSlicesFollowTheNode(t *testing.T) {
 	f.Eventually(2*time.Minute, present)
 	devices, err := f.Devices(f.Ctx)
 	f.Must(err)
-	d := devices[nad]
+	d := devices[lab.NetworkID(nad)]
 	if len(d.Attributes) != 1 {
 		t.Errorf("attributes %v, want only the network: lan7 has no PCI function", d.Attributes)
 	}

@@ -64,6 +64,8 @@ func TestInspect(t *testing.T) {
 	row := regexp.MustCompile(`(?m)^web +data0 +inspect/blue +Attached +10\.83\.0\.\d+/24 +` + f.node.Name() + `\s*$`)
 	f.Eventually(2*time.Minute, func(context.Context) error { return matches(row, watched.String()) })
 	f.Eventually(time.Minute, f.printing(cli.CodeOK, row, "get", "attachments", "--nad", "blue"))
+	offered := regexp.MustCompile(`(?m)^blue +bridge +host-local +- +1 +\S+ +blue\.inspect\.nad\.nadra\.dev +` + f.node.Name() + `\b`)
+	f.Eventually(time.Minute, f.printing(cli.CodeOK, offered, "get", "networks", "blue", "-o", "wide"))
 	f.Eventually(time.Minute, f.printing(cli.CodeOK, regexp.MustCompile(`(?m)^novf .* Failed .*`+failed), "get", "att", "-o", "wide"))
 	for pod, want := range map[string]struct {
 		parts string
@@ -175,6 +177,7 @@ func (f *fixture) createOfClass(name, class string) {
 	template := lab.Template(f.NS, name, lab.Want{Network: "any"})
 	exactly := template.Spec.Spec.Devices.Requests[0].Exactly
 	exactly.DeviceClassName, exactly.Selectors = class, nil
+	template.Spec.Spec.Devices.Config = nil
 	f.Must(f.CreateTemplate(f.Ctx, template))
 	f.create(lab.Pod(f.NS, name, name))
 }

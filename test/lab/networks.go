@@ -1,10 +1,10 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -15,31 +15,28 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Devices returns the published devices by their NADs, "namespace/name". If a NAD has
-// several, it returns the last one. A NAD that does not exist any more has its ID as its name.
-func (l *Lab) Devices(ctx context.Context) (map[string]resourceapi.Device, error) {
-	nads, err := l.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	names := map[attachment.NetworkID]string{}
-	for _, n := range nads.Items {
-		ref := attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}
-		names[attachment.NetworkIDOf(ref)] = ref.String()
-	}
+// Devices returns the published devices by the networks that they list. If several list a
+// network, it returns the last one.
+func (l *Lab) Devices(ctx context.Context) (map[attachment.NetworkID]resourceapi.Device, error) {
 	list, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + DriverName})
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]resourceapi.Device{}
+	out := map[attachment.NetworkID]resourceapi.Device{}
 	for _, s := range list.Items {
 		for _, d := range s.Spec.Devices {
 			for id := range attachment.NetworkIDs(d.Attributes) {
-				out[cmp.Or(names[id], string(id))] = d
+				out[id] = d
 			}
 		}
 	}
 	return out, nil
+}
+
+// NetworkID returns the ID of a NAD, "namespace/name".
+func NetworkID(nad string) attachment.NetworkID {
+	namespace, name, _ := strings.Cut(nad, "/")
+	return attachment.NetworkIDOf(attachment.NetworkRef{Namespace: namespace, Name: name})
 }
 
 // Published waits until all these NADs are published.
@@ -50,8 +47,8 @@ func (l *Lab) Published(ctx context.Context, nads ...string) error {
 			return err
 		}
 		for _, nad := range nads {
-			if _, ok := devices[nad]; !ok {
-				return fmt.Errorf("no device for NAD %s", nad)
+			if _, ok := devices[NetworkID(nad)]; !ok {
+				return fmt.Errorf("no device lists NAD %s", nad)
 			}
 		}
 		return nil

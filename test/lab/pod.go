@@ -16,8 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
-
-	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Want is a network that a pod requests.
@@ -41,7 +39,7 @@ func Template(namespace, name string, wants ...Want) *resourceapi.ResourceClaimT
 			ns, nad = namespace, w.Network
 		}
 		request := fmt.Sprintf("net%d", i+1)
-		selector := attachment.NetworkIDOf(attachment.NetworkRef{Namespace: ns, Name: nad}).Selector()
+		selector := NetworkID(ns + "/" + nad).Selector()
 		devices.Requests = append(devices.Requests, resourceapi.DeviceRequest{
 			Name: request,
 			Exactly: &resourceapi.ExactDeviceRequest{
