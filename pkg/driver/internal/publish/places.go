@@ -16,7 +16,8 @@ import (
 
 // place is where networks are attached: an interface of the host with a PCI function, with which claims
 // may align other devices, or the node. Interfaces without a function, such as VLANs, are nothing to
-// align with. They do not make places, because the scheduler's time grows with the devices of a node.
+// align with. They are no places of their own, because the scheduler's time grows with the devices of a
+// node (docs/decisions/0020).
 type place struct {
 	// name begins the names of the place's devices.
 	name string
