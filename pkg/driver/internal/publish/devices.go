@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -56,6 +57,35 @@ type deviceOptions struct {
 	copies int
 	// exclusive publishes copies, because the API server knows no shared devices.
 	exclusive bool
+}
+
+// arrangement is what devices are made from.
+type arrangement struct {
+	networks []*definition
+	links    map[string]Link
+	pods     int64
+}
+
+// publication is what a node publishes.
+type publication struct {
+	arrangement
+	devices [][]*device
+	options deviceOptions
+}
+
+// of returns the publication of an arrangement: p itself, which may be nil, if nothing has changed. With
+// thousands of networks, making the devices again takes half a second.
+func (p *publication) of(a arrangement, options deviceOptions) *publication {
+	slices.SortFunc(a.networks, byID)
+	if p != nil && p.options == options && p.pods == a.pods && slices.Equal(p.networks, a.networks) && reflect.DeepEqual(p.links, a.links) {
+		return p
+	}
+	return &publication{a, arrange(a), options}
+}
+
+// same reports whether two publications have the same devices.
+func (p *publication) same(other *publication) bool {
+	return p == other || p != nil && p.options == other.options && reflect.DeepEqual(p.devices, other.devices)
 }
 
 // pool makes the slices of a publication. It returns at least one slice, even without devices: the slice

@@ -36,7 +36,7 @@ func TestOfferedWithoutMasterAndDevice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			drivertest.Same(t, "is offered", tt.offered, published.networks == 1)
+			drivertest.Same(t, "is offered", tt.offered, len(published.networks) == 1)
 			if tt.offered {
 				n, err := b.View.Usable(attachment.NetworkRef{Namespace: "default", Name: "blue"})
 				drivertest.Same(t, "Prepare's error", nil, err)

@@ -92,18 +92,17 @@ const (
 )
 
 // arrange makes the devices of networks, divided into slices. The same networks give the same slices on
-// every node, and networks that come or go change few of them. pods is the number of pods that the node
-// takes: a network with fewer addresses has a device of its own, whose capacity keeps the scheduler from
-// allocating more.
-func arrange(networks []*definition, links map[string]Link, pods int64) [][]*device {
+// every node, and networks that come or go change few of them. A network with fewer addresses than the node
+// takes pods has a device of its own, whose capacity keeps the scheduler from allocating more.
+func arrange(a arrangement) [][]*device {
 	of, places := map[string][]*definition{}, map[string]place{}
 	var limited []*definition
-	for _, n := range networks {
-		if n.isLimited(pods) {
+	for _, n := range a.networks {
+		if n.isLimited(a.pods) {
 			limited = append(limited, n)
 			continue
 		}
-		p := placeOf(n.network, links)
+		p := placeOf(n.network, a.links)
 		places[p.name] = p
 		of[p.name] = append(of[p.name], n)
 	}
@@ -114,7 +113,7 @@ func arrange(networks []*definition, links map[string]Link, pods int64) [][]*dev
 	slices.SortFunc(shared, byName)
 	own := make([][]*device, groups(len(limited), limitedInSlice))
 	for _, n := range limited {
-		d := newDevice(n.ownDevice(), placeOf(n.network, links))
+		d := newDevice(n.ownDevice(), placeOf(n.network, a.links))
 		d.add(n.id)
 		d.addresses = n.addresses
 		g := n.groupOf(len(own))
@@ -132,12 +131,17 @@ func arrange(networks []*definition, links map[string]Link, pods int64) [][]*dev
 // groups returns the number of groups of a size.
 func groups(n, size int) int { return (n + size - 1) / size }
 
-// group makes the devices of a place: one for each group of its networks, and further ones for networks
-// whose attribute is full.
+// byID sorts networks by their IDs.
+func byID(a, b *definition) int {
+	if order := cmp.Compare(a.id, b.id); order != 0 {
+		return order
+	}
+	return cmp.Compare(a.network.Ref.String(), b.network.Ref.String())
+}
+
+// group makes the devices of a place from its networks, sorted by ID: one for each group, and further ones
+// for networks whose attribute is full.
 func group(p place, networks []*definition) []*device {
-	slices.SortFunc(networks, func(a, b *definition) int {
-		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.network.Ref.String(), b.network.Ref.String()))
-	})
 	grouped := make([][]*device, groups(len(networks), groupSize))
 	for _, n := range networks {
 		g := n.groupOf(len(grouped))

@@ -45,15 +45,25 @@ func card(name, address string) Link {
 	return Link{name: name, pci: pciAttributes{"resource.kubernetes.io/pciBusID": slicewriter.String(address)}}
 }
 
+// arranged returns the devices of networks in slices.
+func arranged(networks []*definition, links map[string]Link, pods int64) [][]*device {
+	return published(networks, links, pods, deviceOptions{}).devices
+}
+
+func published(networks []*definition, links map[string]Link, pods int64, options deviceOptions) *publication {
+	var first *publication
+	return first.of(arrangement{slices.Clone(networks), links, pods}, options)
+}
+
 // described returns the slices of an arrangement: of each device its name, the attributes that align it,
 // its networks out of those that are known, and its addresses.
-func described(arranged [][]*device, known []*definition) [][]string {
+func described(made [][]*device, known []*definition) [][]string {
 	names := map[attachment.NetworkID]string{}
 	for _, d := range known {
 		names[d.id] = d.network.Ref.Name
 	}
 	var out [][]string
-	for _, devices := range arranged {
+	for _, devices := range made {
 		var slice []string
 		for _, d := range devices {
 			text := d.name
@@ -93,7 +103,7 @@ func TestArrange(t *testing.T) {
 	})
 	ens1, second := card("ens1", "0000:01:00.0"), card("ens1-0", "0000:02:00.0")
 	links := map[string]Link{"ens1": ens1, "fabric": ens1, "ens1-0": second, "ens1.100": {name: "ens1.100"}}
-	got := described(arrange(networks, links, usualPods), networks)
+	got := described(arranged(networks, links, usualPods), networks)
 	want := [][]string{
 		{"ens1-0-0 ens1 0000:01:00.0 [alias card]", "ens1-0-xdb80101d-0-0 ens1-0 0000:02:00.0 [second]", "ens1-ens1-0-x763d0f61-0-0 ens1 0000:02:00.0 [chain]"},
 		{"node-0-0 [bridge vlan wide]"},
@@ -104,7 +114,7 @@ func TestArrange(t *testing.T) {
 	}
 	want = [][]string{{"default-limited-eb937ad1c8 [limited] 13", "default-wide-9f28af99ab [wide] 253"}}
 	few := slices.DeleteFunc(slices.Clone(networks), func(d *definition) bool { return d.network.Ref.Name != "wide" && d.network.Ref.Name != "limited" })
-	got = described(arrange(few, links, 300), networks)
+	got = described(arranged(few, links, 300), networks)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("one slice, on a node of 300 pods (-want +got):\n%s", diff)
 	}
@@ -115,7 +125,7 @@ func TestArrange(t *testing.T) {
 func TestArrangeMany(t *testing.T) {
 	for n, devices := range map[int]int{0: 0, 1: 1, 100: 2, 200: 4, 1000: 14, 10_000: 134} {
 		networks := many(t, n)
-		pool := (&publication{devices: arrange(networks, nil, usualPods)}).pool()
+		pool := published(networks, nil, usualPods, deviceOptions{}).pool()
 		seen, names := map[attachment.NetworkID]int{}, map[string]bool{}
 		for _, s := range pool.Slices {
 			if size := (&resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Devices: s.Devices}}).Size(); size > 7<<10 {
@@ -146,9 +156,9 @@ func TestArrangeMany(t *testing.T) {
 func TestArrangeChangesLittle(t *testing.T) {
 	networks := many(t, 1_000)
 	changed := map[int]int{}
-	before := arrange(networks, nil, usualPods)
+	before := arranged(networks, nil, usualPods)
 	for i := range 100 {
-		after := arrange(slices.Delete(slices.Clone(networks), i, i+1), nil, usualPods)
+		after := arranged(slices.Delete(slices.Clone(networks), i, i+1), nil, usualPods)
 		count := 0
 		for s := range max(len(before), len(after)) {
 			if s >= len(before) || s >= len(after) || !cmp.Equal(before[s], after[s], cmp.AllowUnexported(device{})) {
@@ -162,7 +172,7 @@ func TestArrangeChangesLittle(t *testing.T) {
 	}
 	shuffled := slices.Clone(networks)
 	slices.Reverse(shuffled)
-	if diff := cmp.Diff(before, arrange(shuffled, nil, usualPods), cmp.AllowUnexported(device{})); diff != "" {
+	if diff := cmp.Diff(before, arranged(shuffled, nil, usualPods), cmp.AllowUnexported(device{})); diff != "" {
 		t.Errorf("the order of the NADs matters (-before +after):\n%s", diff)
 	}
 }
@@ -207,7 +217,7 @@ func TestCopiesWhereDevicesAreExclusive(t *testing.T) {
 	networks := defined(t, map[string]string{
 		"red": drivertest.RedConf, long: `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/28"}}`,
 	})
-	p := publication{devices: arrange(networks, nil, usualPods), options: deviceOptions{copies: 150, exclusive: true}}
+	p := published(networks, nil, usualPods, deviceOptions{copies: 150, exclusive: true})
 	count, seen := map[attachment.NetworkID]int{}, map[string]bool{}
 	for _, s := range p.pool().Slices {
 		if len(s.Devices) > sliceLimit {
@@ -245,7 +255,7 @@ func TestCopiesWhereDevicesAreExclusive(t *testing.T) {
 // TestLimitedDevice checks that each claim takes one address of a range that may run out.
 func TestLimitedDevice(t *testing.T) {
 	networks := defined(t, map[string]string{"blue": `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/28"}}`})
-	d := (&publication{devices: arrange(networks, nil, usualPods)}).pool().Slices[0].Devices[0]
+	d := published(networks, nil, usualPods, deviceOptions{}).pool().Slices[0].Devices[0]
 	capacity := d.Capacity[capAddresses]
 	if d.Name != attachment.DeviceName(networks[0].network.Ref) || len(d.Capacity) != 1 || capacity.Value.Value() != 13 || capacity.RequestPolicy.Default.Value() != 1 {
 		t.Errorf("device %+v: without a default of 1, the first claim takes all", d)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -86,6 +85,7 @@ type Publisher struct {
 
 	// These are used by the publishing goroutine only.
 	definitions  definitions
+	arranged     *publication                     // the latest
 	logged       map[attachment.NetworkRef]string // the reasons that were logged
 	unhealthy    map[attachment.NetworkRef]bool   // networks of which HealthChanged has reported an error
 	freeMemoryIn int                              // rechecks until FreeMemory is called; 0 for never
@@ -93,13 +93,6 @@ type Publisher struct {
 	mu        sync.Mutex
 	options   deviceOptions
 	published *publication // nil before the first
-}
-
-// publication is what a node publishes.
-type publication struct {
-	networks int
-	devices  [][]*device
-	options  deviceOptions
 }
 
 // freeMemoryAfter is the number of rechecks after a publication until its memory is
@@ -171,7 +164,7 @@ func (p *Publisher) debounce() time.Duration {
 	defer p.mu.Unlock()
 	networks := 0
 	if p.published != nil {
-		networks = p.published.networks
+		networks = len(p.published.networks)
 	}
 	return debounce + time.Duration(networks/100)*debounceMore
 }
@@ -185,7 +178,7 @@ func (p *Publisher) sync(ctx context.Context, publish func(context.Context, slic
 		return err
 	}
 	p.mu.Lock()
-	first, same := p.published == nil, reflect.DeepEqual(p.published, wanted)
+	first, same := p.published == nil, p.published.same(wanted)
 	p.mu.Unlock()
 	if !first && !same && p.spread.delays(why) {
 		return nil
@@ -198,9 +191,9 @@ func (p *Publisher) sync(ctx context.Context, publish func(context.Context, slic
 		return map[string]resourceslice.Pool{p.Pool: wanted.pool()}
 	}
 	if err := publish(ctx, pools); err != nil {
-		return fmt.Errorf("publishing %d networks in pool %s: %w", wanted.networks, p.Pool, err)
+		return fmt.Errorf("publishing %d networks in pool %s: %w", len(wanted.networks), p.Pool, err)
 	}
-	klog.FromContext(ctx).Info("Published networks", "pool", p.Pool, "networks", wanted.networks)
+	klog.FromContext(ctx).Info("Published networks", "pool", p.Pool, "networks", len(wanted.networks))
 	p.freeMemoryIn = freeMemoryAfter
 	p.mu.Lock()
 	p.published = wanted
@@ -267,7 +260,8 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 	p.mu.Lock()
 	options := p.options
 	p.mu.Unlock()
-	return &publication{len(published), arrange(published, links, pods), options}, nil
+	p.arranged = p.arranged.of(arrangement{published, links, pods}, options)
+	return p.arranged, nil
 }
 
 // isPublished reports whether the latest decision was to publish a network.
