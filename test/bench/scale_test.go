@@ -47,6 +47,8 @@ type scale struct {
 	*lab.Lab
 	before, after offer
 	fleet         *fleet
+	// scheduler is profiled.
+	scheduler endpoint
 }
 
 // BenchmarkScale loads a real control plane with many nodes that exist only as objects, and
@@ -91,7 +93,7 @@ func newScale(b *testing.B) *scale {
 		SchedulerArgs:         []string{"--kube-api-qps=1000", "--kube-api-burst=1000"},
 	}, os.Stderr)
 	must(b, err)
-	s := &scale{Lab: l}
+	s := &scale{Lab: l, scheduler: schedulerEndpoint(b, l.Cluster)}
 	b.Cleanup(func() {
 		if s.fleet != nil {
 			s.fleet.stop()

@@ -77,7 +77,8 @@ func (s *scale) schedule(b *testing.B, kind string, pod func(string) *corev1.Pod
 	for i := range scalePods {
 		pods = append(pods, pod(fmt.Sprintf("%s-%04d", kind, i)))
 	}
-	f := s.bind(b, events, pods...)
+	var f schedulingFigures
+	s.profiled(b, fmt.Sprintf("%d-nodes-%s", s.fleet.nodes, kind), func() { f = s.bind(b, events, pods...) })
 	s.clear(b)
 	return f
 }
