@@ -31,6 +31,16 @@ type endpoint struct {
 	url    string
 }
 
+// apiEndpoint returns the API server's endpoint.
+func apiEndpoint(b *testing.B, c *cluster.Cluster) endpoint {
+	b.Helper()
+	config, err := c.RESTConfig()
+	must(b, err)
+	client, err := rest.HTTPClientFor(config)
+	must(b, err)
+	return endpoint{client, config.Host}
+}
+
 // schedulerEndpoint returns the scheduler's endpoint, whose certificate nobody has signed.
 func schedulerEndpoint(b *testing.B, c *cluster.Cluster) endpoint {
 	b.Helper()
