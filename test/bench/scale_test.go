@@ -145,7 +145,6 @@ func (s *scale) measure(b *testing.B, nodes int) scaleFigures {
 	s.publish(b, s.usual, &f.with(usualNADs).Slices)
 	f.Change = s.change(b)
 	s.progress("one NAD changes: %d writes of %d drivers, sent in %.1f s", f.Change.Writes, f.Change.Nodes, f.Change.Sent)
-	b.Logf("%+v", f)
 	return f
 }
 
