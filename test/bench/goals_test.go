@@ -35,6 +35,14 @@ func atMost(measured, limit float64, unit string) goal {
 	return g
 }
 
+// atLeast returns the goal that a figure reaches a limit. It is not met if nothing was measured.
+func atLeast(measured, limit float64, unit string) goal {
+	g := atMost(measured, limit, unit)
+	g.Goal = fmt.Sprintf("at least %.4g%s", limit, unit)
+	g.Met = g.Measured != nil && measured >= limit
+	return g
+}
+
 // exactly returns the goal that all figures equal one value.
 func exactly(measured stats.Sample, wanted float64) goal {
 	worst := wanted
@@ -92,11 +100,7 @@ func (r *report) Goals() map[string]goal {
 	if r.Webhook != nil {
 		out["webhook, 99th percentile"] = atMost(r.Webhook.Within, webhookGoal, " ms")
 	}
-	for _, s := range r.Scale {
-		change := fmt.Sprintf("one NAD changes in a cluster of %d nodes", s.Nodes)
-		out[change+", slice writes"] = atMost(s.Change.PerNode(), 1, " a driver")
-		out[change+", time in which they are sent"] = atMost(s.Change.Sent, changeSeconds, " s")
-	}
+	r.scaleGoals(out)
 	for _, c := range r.Commands {
 		if c.Goal() != "–" {
 			out["kubectl nadra "+c.Command+", time"] = less(c.Seconds.Median(), commandSeconds, " s")

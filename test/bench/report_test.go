@@ -45,6 +45,8 @@ type report struct {
 	Commands      []commandFigures
 	Webhook       *webhookFigures
 	Scale         []scaleFigures
+	// Unseen is the number of slice writes after a change of a NAD that devices do not show.
+	Unseen *int
 }
 
 // machine describes where the figures were measured.

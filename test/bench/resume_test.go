@@ -93,6 +93,6 @@ func (r *report) finish() error {
 		return err
 	}
 	docs := filepath.Join(lab.Root(), "docs")
-	return errors.Join(os.WriteFile(filepath.Join(docs, "performance.md"), text, 0o644),
+	return errors.Join(r.writeSizes(), os.WriteFile(filepath.Join(docs, "performance.md"), text, 0o644),
 		os.WriteFile(filepath.Join(docs, "performance.json"), raw, 0o644))
 }

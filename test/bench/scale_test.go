@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -17,52 +18,70 @@ import (
 
 const (
 	scaleNamespace = "scale"
-	// scaleNADs is the number of NADs on every node.
-	scaleNADs = 100
-	// scalePods is the number of claims that are allocated.
-	scalePods = 1_000
+	// scaleRounds is how often each offer is published and pods are scheduled with it.
+	scaleRounds = 3
+	// scalePods is the number of pods that are created at once.
+	scalePods = 200
+	// usualNADs is the number of NADs on every node for which the goals are set, and otherNADs
+	// are the numbers that are compared with it.
+	usualNADs = 100
 )
+
+var otherNADs = []int{1, 200}
 
 // scaleFigures has the figures of a cluster of a number of simulated nodes.
 type scaleFigures struct {
-	Nodes, NADs int
-	Slices      sliceFigures
-	Change      changeFigures
-	// Plain has the figures of pods without claims, Claims of as many pods with one claim
-	// each.
-	Plain, Claims schedulingFigures
-	// APIServer and Scheduler are their resident memory at the end, in MiB.
-	APIServer, Scheduler float64
+	Nodes int
+	// Offers has the figures of each offer, in the order of the first round.
+	Offers []offerFigures
+	Change changeFigures
+	// Etcd is the size of etcd's file after the first round, in MiB.
+	Etcd float64
 }
 
-// Scheduling returns both, for the document.
-func (f scaleFigures) Scheduling() []schedulingFigures { return []schedulingFigures{f.Plain, f.Claims} }
+// offerFigures has the figures of a cluster whose nodes have one kind of slices.
+type offerFigures struct {
+	Title string
+	// NADs is the number of NADs on every node that the slices stand for.
+	NADs   int
+	Slices sliceFigures
+	// Pods has the figures of scheduling, by the number of networks or devices of a pod.
+	Pods []podRates
+	// Memory was measured in the first round, in the offers that are compared; nil in others.
+	Memory *scaleMemory
+}
 
-// SchedulingTime returns the limit of scheduling, for the document.
-func (r *report) SchedulingTime() string { return schedulingTime.String() }
-
-// scale has a real control plane, a real node whose driver publishes the model of all
-// slices, and the fleet of simulated nodes.
+// scale has a real control plane, the slices that a real driver made on a real node, and the
+// fleet of simulated nodes that publish the same.
 type scale struct {
 	*lab.Lab
-	before, after offer
-	fleet         *fleet
+	offers []*offer
+	usual  *offer
+	// without is the usual offer after one NAD was deleted.
+	without pools
+	// unseen is the number of slice writes after a change of a NAD that devices do not show.
+	unseen int
+	fleet  *fleet
+
+	apiServer, scheduler component
 }
 
-// BenchmarkScale loads a real control plane with many nodes that exist only as objects, and
-// with drivers that only publish. The cluster grows from one size to the next.
+// BenchmarkScale loads a real control plane with many nodes that exist only as objects. The
+// cluster grows from one size to the next.
 func BenchmarkScale(b *testing.B) {
 	figures.begin(b, "scale")
 	noLab(b)
 	s := newScale(b)
+	figures.Scale, figures.Unseen = nil, &s.unseen
 	for _, nodes := range scaleSizes(b) {
 		figures.Scale = append(figures.Scale, s.measure(b, nodes))
 	}
 	b.ReportMetric(0, "ns/op")
 	for _, f := range figures.Scale {
 		b.ReportMetric(f.Change.PerNode(), fmt.Sprintf("writes/node-%d", f.Nodes))
-		b.ReportMetric(f.Change.Stored, fmt.Sprintf("s-change-%d", f.Nodes))
-		b.ReportMetric(f.Claims.Rate(), fmt.Sprintf("claims/s-%d", f.Nodes))
+		for _, networks := range []int{1, 3} {
+			b.ReportMetric(f.Share(networks), fmt.Sprintf("of-bare-%d-networks-%d", networks, f.Nodes))
+		}
 	}
 }
 
@@ -91,37 +110,69 @@ func newScale(b *testing.B) *scale {
 		SchedulerArgs:         []string{"--kube-api-qps=1000", "--kube-api-burst=1000"},
 	}, os.Stderr)
 	must(b, err)
-	s := &scale{Lab: l}
+	s := &scale{Lab: l, fleet: newFleet(b, l)}
 	b.Cleanup(func() {
-		if s.fleet != nil {
-			s.fleet.stop()
-		}
+		s.fleet.stop()
 		if err := l.Cluster.Stop(context.WithoutCancel(b.Context())); err != nil {
 			b.Error(err)
 		}
 	})
-	must(b, s.capture(b.Context()))
-	must(b, s.fence(b.Context()))
-	must(b, s.claims(b.Context()))
-	s.fleet = newFleet(b, l)
+	s.capture(b)
+	must(b, s.isolate(b.Context()))
+	s.templates(b)
 	return s
 }
 
-// measure grows the cluster to a number of nodes and returns its figures.
+// measure grows the cluster to a number of nodes and returns its figures. Offers take turns,
+// each round begins with another one, so that slow minutes of the machine do not hit one alone.
 func (s *scale) measure(b *testing.B, nodes int) scaleFigures {
-	f := scaleFigures{Nodes: nodes, NADs: scaleNADs}
-	f.Slices = s.grow(b, nodes)
-	written := s.sliceWrites(b)
+	f := scaleFigures{Nodes: nodes}
+	for _, o := range s.offers {
+		f.Offers = append(f.Offers, newOfferFigures(o))
+	}
+	s.fleet.withdraw(b)
+	must(b, s.fleet.join(nodes))
+	s.restart(b)
+	for round := range scaleRounds {
+		for i := range s.offers {
+			n := (round + i) % len(s.offers)
+			s.round(b, s.offers[n], &f.Offers[n], round)
+		}
+		if round == 0 {
+			f.Etcd = s.etcdSize(b)
+		}
+	}
+	s.publish(b, s.usual, &f.with(usualNADs).Slices)
 	f.Change = s.change(b)
-	f.Change.Within = s.sliceWrites(b).within.since(written.within).bound(0.99) * 1000
-	f.Plain = s.schedule(b, "plain", plainPod)
-	f.Claims = s.schedule(b, "claim", claimPod)
-	// Not earlier: the library checks its slices half a minute and a minute after it has
-	// written them, and must find nothing to do.
-	now := s.sliceWrites(b)
-	f.Change.Writes, f.Change.Refused = int(now.done-written.done), int(now.refused-written.refused)
-	f.APIServer = findProcess(b, s.Cluster.ControlPlane(), cluster.APIServer).status(b, "VmRSS")
-	f.Scheduler = findProcess(b, s.Cluster.ControlPlane(), cluster.Scheduler).status(b, "VmRSS")
-	b.Logf("%+v", f)
+	s.progress("one NAD changes: %d writes of %d drivers, sent in %.1f s", f.Change.Writes, f.Change.Nodes, f.Change.Sent)
 	return f
+}
+
+// round publishes an offer, schedules pods and, in the first round, reads the memory. Before
+// the first round the components were restarted, and the offers follow each other in their
+// order, so that nothing of a larger offer counts for a smaller one.
+func (s *scale) round(b *testing.B, o *offer, f *offerFigures, round int) {
+	s.apiServer.resetPeak(b)
+	s.scheduler.resetPeak(b)
+	s.publish(b, o, &f.Slices)
+	for i, r := range o.requests {
+		measure := func() { f.Pods[i].Rounds = append(f.Pods[i].Rounds, s.schedule(b, r)) }
+		if round == 0 && r.template != "" {
+			s.profiled(b, fmt.Sprintf("%d-nodes-%s-%d", s.fleet.size(), o.name, r.networks), measure)
+		} else {
+			measure()
+		}
+		last := f.Pods[i].Rounds[round]
+		s.progress("round %d of %d, %s: %d of %d pods with %d networks bound in %.1f s (%.1f a second)",
+			round+1, scaleRounds, o.title, last.Bound, scalePods, r.networks, last.Seconds, last.Rate())
+	}
+	if round == 0 && o.weighed {
+		f.Memory = &scaleMemory{s.apiServer.memory(b), s.scheduler.memory(b)}
+		s.progress("%s: API server %+v, scheduler %+v", o.title, f.Memory.APIServer, f.Memory.Scheduler)
+	}
+}
+
+// progress prints a line at once.
+func (s *scale) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s %d nodes: %s\n", time.Now().Format(time.TimeOnly), s.fleet.size(), fmt.Sprintf(format, args...))
 }

@@ -5,10 +5,14 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
+	"testing"
 	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
@@ -16,87 +20,113 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// offer has the pools that nadra's driver publishes on a node, by their names without the
-// node's.
-type offer map[string]resourceslice.Pool
+// deletedNAD is the NAD that is deleted and created again, and changedNAD the one whose mode
+// changes, which devices do not show.
+const (
+	deletedNAD = usualNADs - 1
+	changedNAD = usualNADs / 2
+)
 
-// on returns the same offer on another node.
-func (o offer) on(node string) *resourceslice.DriverResources {
-	out := &resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{}}
-	for name, pool := range o {
-		out.Pools[node+name] = pool
+// capture makes the real driver publish one NAD, then more, and records its slices. Simulated
+// nodes publish exactly the same devices.
+func (s *scale) capture(b *testing.B) {
+	must(b, s.CreateNamespace(b.Context(), scaleNamespace))
+	nads := 0
+	captured := map[int]pools{}
+	for _, n := range slices.Sorted(slices.Values(append(slices.Clone(otherNADs), usualNADs))) {
+		for ; nads < n; nads++ {
+			must(b, s.CreateNAD(b.Context(), scaleNamespace, networkNo(nads), scaleConfig(nads)))
+		}
+		captured[n] = s.published(b, n)
+		if n == usualNADs {
+			s.captureChanges(b, captured[n])
+		}
 	}
+	s.usual = nadraOffer(usualNADs, captured[usualNADs])
+	s.offers = []*offer{noOffer(), bareOffer(), s.usual}
+	for _, n := range otherNADs {
+		s.offers = append(s.offers, nadraOffer(n, captured[n]))
+	}
+}
+
+// captureChanges records the slices without a NAD, and counts the writes of the driver after a
+// change that devices do not show. The driver handles changes in their order, so it has
+// handled that one when it has published a later one. The count is the number of additional
+// writes, and at least 1 if the slices differ.
+func (s *scale) captureChanges(b *testing.B, before pools) {
+	once := s.sliceWrites(b).done
+	s.without = s.recreate(b)
+	twice := s.sliceWrites(b).done
+	s.changeMode(b)
+	s.recreate(b)
+	s.unseen = int(s.sliceWrites(b).done-twice) - int(twice-once)
+	if !apiequality.Semantic.DeepEqual(s.published(b, usualNADs), before) {
+		s.unseen = max(s.unseen, 1)
+	}
+}
+
+// recreate deletes a NAD and creates it again. It returns the slices in between.
+func (s *scale) recreate(b *testing.B) pools {
+	must(b, s.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(scaleNamespace).Delete(b.Context(), networkNo(deletedNAD), metav1.DeleteOptions{}))
+	out := s.published(b, deletedNAD)
+	must(b, s.CreateNAD(b.Context(), scaleNamespace, networkNo(deletedNAD), scaleConfig(deletedNAD)))
+	s.published(b, usualNADs)
 	return out
 }
 
-// changedNAD is the network that changes and that pods request. It is in the middle of
-// those that the scheduler examines until it finds the right one.
-var changedNAD = attachment.NetworkRef{Namespace: scaleNamespace, Name: networkNo(scaleNADs / 2)}
-
-// capture makes the real driver publish the networks, and again after a change of one.
-// Simulated nodes publish exactly the same devices.
-func (s *scale) capture(ctx context.Context) (err error) {
-	if err := s.CreateNamespace(ctx, scaleNamespace); err != nil {
-		return err
-	}
-	for i := range scaleNADs {
-		if err := s.CreateNAD(ctx, scaleNamespace, networkNo(i), macvlan(lan, i)); err != nil {
-			return err
-		}
-	}
-	if s.before, err = s.published(ctx, "bridge"); err != nil {
-		return err
-	}
+// changeMode changes the mode of a macvlan network.
+func (s *scale) changeMode(b *testing.B) {
 	nads := s.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(scaleNamespace)
-	nad, err := nads.Get(ctx, changedNAD.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
+	nad, err := nads.Get(b.Context(), networkNo(changedNAD), metav1.GetOptions{})
+	must(b, err)
+	changed := strings.Replace(nad.Spec.Config, `"bridge"`, `"private"`, 1)
+	if changed == nad.Spec.Config {
+		b.Fatalf("NAD %s has no mode to change: %s", nad.Name, nad.Spec.Config)
 	}
-	nad.Spec.Config = strings.Replace(nad.Spec.Config, "bridge", "private", 1)
-	if _, err := nads.Update(ctx, nad, metav1.UpdateOptions{}); err != nil {
-		return err
-	}
-	s.after, err = s.published(ctx, "private")
-	return err
+	nad.Spec.Config = changed
+	_, err = nads.Update(b.Context(), nad, metav1.UpdateOptions{})
+	must(b, err)
 }
 
-// published waits until the node publishes all networks, and the changing one with that
-// mode.
-func (s *scale) published(ctx context.Context, mode string) (offer, error) {
+// published waits until the node publishes exactly the first n NADs, and returns its pools.
+func (s *scale) published(b *testing.B, n int) pools {
 	node := s.Cluster.Node(1).Name()
-	var out offer
-	err := lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
+	wanted := map[attachment.NetworkID]bool{}
+	for i := range n {
+		wanted[attachment.NetworkIDOf(scaleNAD(i))] = true
+	}
+	var out pools
+	must(b, lab.Eventually(b.Context(), time.Minute, func(ctx context.Context) error {
 		list, err := s.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
 		if err != nil {
 			return err
 		}
-		devices, changed := 0, false
-		out = offer{}
+		found := map[attachment.NetworkID]bool{}
+		out = pools{}
 		for _, slice := range list.Items { // sorted by name, which begins with the number
 			name := strings.TrimPrefix(slice.Spec.Pool.Name, node)
 			out[name] = resourceslice.Pool{Slices: append(out[name].Slices, resourceslice.Slice{Devices: slice.Spec.Devices})}
-			devices += len(slice.Spec.Devices)
 			for _, d := range slice.Spec.Devices {
-				changed = changed || *d.Attributes["nadName"].StringValue == changedNAD.Name && *d.Attributes["mode"].StringValue == mode
+				for id := range attachment.NetworkIDs(d.Attributes) {
+					found[id] = true
+				}
 			}
 		}
-		if devices != scaleNADs || !changed {
-			return fmt.Errorf("the driver publishes %d devices, %s's mode being %s: %t", devices, changedNAD, mode, changed)
+		if !maps.Equal(found, wanted) {
+			return fmt.Errorf("the driver publishes %d networks, want the first %d", len(found), n)
 		}
 		return nil
-	})
-	return out, err
+	}))
+	return out
 }
 
-// fence keeps the driver's pods on the real node, and all others off it, and makes the API
-// server check each write of a slice as in a cluster with the controller.
-func (s *scale) fence(ctx context.Context) error {
-	node := s.Cluster.Node(1).Name()
-	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":%q}}}}}`, node)
+// isolate removes the real driver, so that only simulated nodes publish, keeps pods off the real
+// node, and makes the API server check each write of a slice as in a cluster with the controller.
+func (s *scale) isolate(ctx context.Context) error {
 	for _, args := range [][]string{
-		{"-n", "nadra", "patch", "daemonset/nadra-node", "-p", patch},
-		{"-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s"},
-		{"cordon", node},
+		{"-n", "nadra", "delete", "daemonset/nadra-node", "--cascade=foreground", "--timeout=120s"},
+		{"cordon", s.Cluster.Node(1).Name()},
+		{"delete", "resourceslices", "--all"},
 		{"apply", "-f", filepath.Join(lab.Root(), "manifests", "slices-policy", "slices-policy.yaml")},
 	} {
 		if _, err := s.Cluster.Kubectl(ctx, args...); err != nil {

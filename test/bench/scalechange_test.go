@@ -9,26 +9,38 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
 	"github.com/nadra-dev/nadra/pkg/driver"
 )
 
-// changeSeconds is the goal for the time in which all nodes write.
-const changeSeconds = 30
+const (
+	// changeSeconds is the goal for the time in which all nodes write.
+	changeSeconds = 30
+	// changeKiB is the goal for the size of the slices that a node writes.
+	changeKiB = 8
+)
 
 // changeFigures has the writes that one changed NAD causes.
 type changeFigures struct {
 	// Nodes is the number of nodes with a driver that writes.
 	Nodes int
+	// Watches is the live heap of the API server that these drivers' watches take, in MiB.
+	Watches float64
 	// Over is the time over which the drivers spread their writes, in seconds.
 	Over float64
-	// Writes and Refused are the API server's counts, from the change until the end of the
-	// measurement on a cluster of that size. Refused are writes that it rejected as too
-	// many at a time; the drivers retry them.
+	// Writes and Refused are the API server's counts, from before the drivers start until
+	// they have looked at their slices again. Refused are writes that it rejected as too many
+	// at a time; the drivers retry them.
 	Writes, Refused int
+	// JSON, Stored and Sent are the sizes of the slices that a driver writes: as a client
+	// reads them, as etcd stores them, and in the requests; in KiB.
+	JSON, Stored, Request float64
 	// Sent is the time in seconds from the first driver's write to the last one's, Peak the
-	// most writes in one second, and Stored the time until the last is answered.
-	Sent, Stored float64
-	Peak         int
+	// most writes in one second, and Answered the time until the last is answered.
+	Sent, Answered float64
+	Peak           int
 	// P50 and P99 are percentiles of the time until a driver's write was stored, in
 	// milliseconds. Within is the bound of the API server's own histogram that 99 of 100
 	// writes did not exceed.
@@ -38,28 +50,51 @@ type changeFigures struct {
 // PerNode returns the writes of one change per node.
 func (f changeFigures) PerNode() float64 { return float64(f.Writes) / float64(f.Nodes) }
 
-// change changes one NAD. Each driver writes at a random moment, within the time that the
-// real driver has for a cluster of that size.
+// change deletes one NAD. Each driver writes at a random moment, within the time that the real
+// driver has for a cluster of that size. Before that, all drivers are given the slices that they
+// have published already, as after a change that devices do not show.
 func (s *scale) change(b *testing.B) changeFigures {
-	s.before, s.after = s.after, s.before // the next size begins with this state
-	over := driver.SpreadOver(int64(s.fleet.nodes))
-	f := changeFigures{Nodes: len(s.fleet.drivers), Over: over.Seconds()}
+	over := driver.SpreadOver(int64(s.fleet.size()))
+	f := changeFigures{Over: over.Seconds()}
+	written, live := s.sliceWrites(b), s.apiServer.live(b)
+	must(b, s.fleet.drive(s.usual.pools))
+	f.Nodes, f.Watches = len(s.fleet.drivers), s.apiServer.live(b)-live
 	s.fleet.log.reset()
-	updated := map[*simulated]int64{}
 	for _, d := range s.fleet.drivers {
-		updated[d] = d.controller.GetStats().NumUpdates
+		d.controller.Update(s.usual.pools.on(d.node))
 	}
 	for _, d := range s.fleet.drivers {
-		time.AfterFunc(rand.N(over), func() { d.controller.Update(s.before.on(d.node)) })
+		time.AfterFunc(rand.N(over), func() { d.controller.Update(s.without.on(d.node)) })
 	}
-	s.fleet.await(b, func(d *simulated) bool { return d.controller.GetStats().NumUpdates > updated[d] })
+	s.fleet.offer = nil
+	s.fleet.await(b, func(d *simulated) bool { return d.controller.GetStats().NumUpdates > 0 })
 	s.fleet.report(b)
 	all := s.fleet.log.all()
 	f.Sent = all[len(all)-1].sent.Sub(all[0].sent).Seconds()
-	f.Stored = lastAnswer(all).Sub(all[0].sent).Seconds()
+	f.Answered = lastAnswer(all).Sub(all[0].sent).Seconds()
 	took := answered(all)
 	f.Peak, f.P50, f.P99 = peak(all), took.Median(), took.Percentile(99)
+	s.weighWrites(b, &f)
+	// The library looks at its slices again that long after it has written them, and must find
+	// nothing to write.
+	<-time.After(resourceslice.DefaultSyncDelay + 5*time.Second)
+	now := s.sliceWrites(b)
+	f.Writes, f.Refused = int(now.done-written.done), int(now.refused-written.refused)
+	f.Within = now.within.since(written.within).bound(0.99) * 1000
+	s.fleet.rest(b)
 	return f
+}
+
+// weighWrites sets the sizes of what one driver has written.
+func (s *scale) weighWrites(b *testing.B, f *changeFigures) {
+	for name, u := range s.fleet.log.of(s.fleet.drivers[0].node) {
+		slice, err := s.fleet.kube.ResourceV1().ResourceSlices().Get(b.Context(), name, metav1.GetOptions{})
+		must(b, err)
+		text, stored := weigh(b, slice)
+		f.JSON += text
+		f.Stored += stored
+		f.Request += float64(u.bytes) / 1024
+	}
 }
 
 // sliceWrites has the API server's own figures of the writes of slices.

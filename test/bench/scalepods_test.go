@@ -10,13 +10,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/translate"
+	"github.com/nadra-dev/nadra/test/bench/stats"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -24,58 +22,57 @@ import (
 // known by then.
 const schedulingTime = time.Minute
 
-// schedulingFigures has the figures of pods that are created at once and bound to nodes.
-type schedulingFigures struct {
-	// Bound of Pods were bound within schedulingTime.
-	Pods, Bound int
+// SchedulingTime returns the limit of scheduling, for the document.
+func (r *report) SchedulingTime() string { return schedulingTime.String() }
+
+// podRates has the figures of pods with a number of networks, or devices of the bare driver, in
+// all rounds.
+type podRates struct {
+	Networks, Pods int
+	Rounds         []bound
+}
+
+// bound has the figures of pods that are created at once and bound to nodes.
+type bound struct {
+	// Bound pods were bound within schedulingTime.
+	Bound int
 	// Seconds is the time from the first create to the last binding.
 	Seconds float64
 }
 
 // Rate returns the number of pods that are bound per second.
-func (f schedulingFigures) Rate() float64 { return float64(f.Bound) / f.Seconds }
+func (f bound) Rate() float64 { return float64(f.Bound) / f.Seconds }
 
-// scaleTemplate asks for one device of the changed NAD's class.
-const scaleTemplate = "one"
-
-// claims creates the class of the network that pods request, as the controller does, and
-// the template of their claims.
-func (s *scale) claims(ctx context.Context) error {
-	class := translate.DeviceClass(changedNAD, "")
-	if _, err := s.Kube.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating class %s: %w", class.Name, err)
+// rates returns the rates of all rounds.
+func (f podRates) rates() stats.Sample {
+	var out stats.Sample
+	for _, r := range f.Rounds {
+		out = append(out, r.Rate())
 	}
-	return s.CreateTemplate(ctx, &resourceapi.ResourceClaimTemplate{
-		ObjectMeta: metav1.ObjectMeta{Namespace: scaleNamespace, Name: scaleTemplate},
-		Spec: resourceapi.ResourceClaimTemplateSpec{Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
-			Requests: []resourceapi.DeviceRequest{{
-				Name: "net1", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: attachment.DeviceClassName(changedNAD)},
-			}},
-		}}},
-	})
+	return out
 }
 
-// claimPod returns a pod with a claim, and plainPod one without.
-func claimPod(name string) *corev1.Pod { return lab.Pod(scaleNamespace, name, scaleTemplate) }
+// Rate returns the number of pods that are bound per second, the median of the rounds, and
+// Slowest and Fastest those of the extreme rounds.
+func (f podRates) Rate() float64    { return f.rates().Median() }
+func (f podRates) Slowest() float64 { return f.rates().Percentile(0) }
+func (f podRates) Fastest() float64 { return f.rates().Percentile(100) }
 
-func plainPod(name string) *corev1.Pod {
-	p := claimPod(name)
-	p.Spec.ResourceClaims, p.Spec.Containers[0].Resources.Claims = nil, nil
-	return p
-}
-
-// schedule creates pods, waits until they are bound, and deletes them. A first pod, which
-// does not count, waits until the scheduler knows the nodes.
-func (s *scale) schedule(b *testing.B, kind string, pod func(string) *corev1.Pod) schedulingFigures {
+// schedule creates pods, waits until they are bound, and deletes them. A first pod, which does
+// not count, must run on the node that has published last: it is bound when the scheduler knows
+// all slices.
+func (s *scale) schedule(b *testing.B, r request) bound {
 	w := watchPods(b, s.fleet.kube, scaleNamespace)
 	defer w.Stop()
 	events := buffered(w.ResultChan())
-	if first := s.bind(b, events, pod(kind+"-first")); first.Bound == 0 {
-		b.Fatalf("the first pod (%s) was not bound in %s: %q", kind, schedulingTime, s.Events(b.Context(), scaleNamespace, kind+"-first"))
+	first := r.pod("first")
+	first.Spec.NodeSelector = map[string]string{corev1.LabelHostname: s.fleet.lastNode()}
+	if f := s.bind(b, events, first); f.Bound == 0 {
+		b.Fatalf("the first pod was not bound in %s: %q", schedulingTime, s.Events(b.Context(), scaleNamespace, first.Name))
 	}
 	var pods []*corev1.Pod
 	for i := range scalePods {
-		pods = append(pods, pod(fmt.Sprintf("%s-%04d", kind, i)))
+		pods = append(pods, r.pod(fmt.Sprintf("pod-%04d", i)))
 	}
 	f := s.bind(b, events, pods...)
 	s.clear(b)
@@ -83,8 +80,7 @@ func (s *scale) schedule(b *testing.B, kind string, pod func(string) *corev1.Pod
 }
 
 // bind creates pods and waits until all are bound, or schedulingTime has passed.
-func (s *scale) bind(b *testing.B, events <-chan watch.Event, pods ...*corev1.Pod) schedulingFigures {
-	f := schedulingFigures{Pods: len(pods)}
+func (s *scale) bind(b *testing.B, events <-chan watch.Event, pods ...*corev1.Pod) (f bound) {
 	start := time.Now()
 	over := time.After(schedulingTime)
 	waiting := map[string]bool{}

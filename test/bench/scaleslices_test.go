@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/test/bench/stats"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -19,26 +21,50 @@ const writingTime = 5 * time.Minute
 
 // sliceFigures has the figures of the slices of all nodes.
 type sliceFigures struct {
+	// Count is the number of slices.
 	Count int
-	// New is the number of them that were published, in Seconds from the first driver's
-	// start.
-	New     int
-	Seconds float64
-	// JSON is the size of one as a client reads it, Stored that of all in etcd, in
-	// KiB and MiB; Etcd is the whole database, with what is not compacted yet.
-	JSON, Stored, Etcd float64
+	// Published has the times in which all were created, in milliseconds.
+	Published stats.Sample
+	// JSON and Stored are the sizes of a node's slices as a client reads them and as etcd
+	// stores them (protobuf), in KiB.
+	JSON, Stored float64
 }
 
-// grow adds nodes and waits until all have published.
-func (s *scale) grow(b *testing.B, nodes int) sliceFigures {
-	f := sliceFigures{New: nodes - s.fleet.nodes}
+// MiB returns what the slices of all nodes take in etcd.
+func (f offerFigures) MiB(nodes int) float64 { return f.Slices.Stored * float64(nodes) / 1024 }
+
+// publish makes all nodes publish an offer, and records how long that takes.
+func (s *scale) publish(b *testing.B, o *offer, f *sliceFigures) {
+	if s.fleet.offer == o {
+		return
+	}
+	s.fleet.withdraw(b)
+	if o.driver == "" {
+		s.fleet.offer = o
+		return
+	}
 	start := time.Now()
-	must(b, s.fleet.join(nodes, s.before))
-	s.fleet.await(b, func(d *simulated) bool { return d.controller.GetStats().NumCreates > 0 })
-	f.Seconds = time.Since(start).Seconds()
-	s.fleet.report(b)
-	s.weigh(b, &f)
-	return f
+	f.Count = s.fleet.publish(b, o)
+	f.Published.Add(time.Since(start))
+	f.JSON, f.Stored = 0, 0
+	list, err := s.fleet.kube.ResourceV1().ResourceSlices().List(b.Context(), metav1.ListOptions{
+		FieldSelector: "spec.nodeName=" + s.fleet.lastNode() + ",spec.driver=" + o.driver,
+	})
+	must(b, err)
+	for i := range list.Items {
+		text, stored := weigh(b, &list.Items[i])
+		f.JSON += text
+		f.Stored += stored
+	}
+	s.progress("%s: %d slices published in %.1f s", o.title, f.Count, time.Since(start).Seconds())
+}
+
+// weigh returns the size of a slice as JSON and as etcd stores it, in KiB.
+func weigh(b *testing.B, slice *resourceapi.ResourceSlice) (text, stored float64) {
+	b.Helper()
+	encoded, err := json.Marshal(slice)
+	must(b, err)
+	return float64(len(encoded)) / 1024, float64(slice.Size()) / 1024
 }
 
 // await waits until all drivers have done something.
@@ -57,26 +83,13 @@ func (f *fleet) await(b *testing.B, ok func(*simulated) bool) {
 	}))
 }
 
-// weigh reads all slices, in pages, and sets their sizes.
-func (s *scale) weigh(b *testing.B, f *sliceFigures) {
-	options := metav1.ListOptions{Limit: 500, FieldSelector: "spec.driver=" + lab.DriverName}
-	for {
-		list, err := s.fleet.kube.ResourceV1().ResourceSlices().List(b.Context(), options)
-		must(b, err)
-		f.Count += len(list.Items)
-		for i := range list.Items {
-			f.Stored += float64(list.Items[i].Size()) / (1 << 20)
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			text, err := json.Marshal(list.Items[0])
-			must(b, err)
-			f.JSON = float64(len(text)) / 1024
-			break
-		}
-	}
+// etcdSize returns the size of etcd's file, with what is not compacted yet, in MiB.
+func (s *scale) etcdSize(b *testing.B) float64 {
 	for _, m := range apiMetrics(b, s.fleet.kube) {
 		if m.name == "apiserver_storage_size_bytes" {
-			f.Etcd = m.value / (1 << 20)
+			return m.value / (1 << 20)
 		}
 	}
+	b.Fatal("the API server has no metric of etcd's size")
+	return 0
 }

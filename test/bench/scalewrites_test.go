@@ -5,6 +5,7 @@ package bench
 import (
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,10 +22,11 @@ type writeLog struct {
 	updates map[string]*update // by path
 }
 
-// update has when a slice's update was first sent and when it was answered. The API server
-// may reject requests that wait too long, and they are sent again.
+// update has when a slice's update was first sent and when it was answered, and its size. The
+// API server may reject requests that wait too long, and they are sent again.
 type update struct {
 	sent, answered time.Time
+	bytes          int64
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -38,7 +40,7 @@ func (l *writeLog) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer l.mu.Unlock()
 	u := l.updates[r.URL.Path]
 	if u == nil {
-		u = &update{sent: sent}
+		u = &update{sent: sent, bytes: r.ContentLength}
 		l.updates[r.URL.Path] = u
 	}
 	u.answered = time.Now()
@@ -57,6 +59,19 @@ func (l *writeLog) all() []*update {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.SortedFunc(maps.Values(l.updates), func(a, b *update) int { return a.sent.Compare(b.sent) })
+}
+
+// of returns the updates of a node's slices, by their names.
+func (l *writeLog) of(node string) map[string]*update {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[string]*update{}
+	for path, u := range l.updates {
+		if name := filepath.Base(path); strings.Contains(name, "-"+node+"-") {
+			out[name] = u
+		}
+	}
+	return out
 }
 
 // answered returns how long each update took until it was stored.

@@ -109,7 +109,15 @@ func TestNamedCases(t *testing.T) {
 
 // othersFlags lists flags of other programs on the pages whose flags are checked.
 var othersFlags = []string{
+	"--concurrent-resourceclaim-syncs",     // kube-controller-manager
 	"--enable-dynamic-resource-allocation", // cluster-autoscaler
+	"--etcd-compaction-interval",           // kube-apiserver
+	"--etcd-servers-overrides",             // kube-apiserver
+	"--kube-api-burst",                     // kube-controller-manager
+	"--kube-api-qps",                       // kube-controller-manager
+	"--max-mutating-requests-inflight",     // kube-apiserver
+	"--max-requests-inflight",              // kube-apiserver
+	"--quota-backend-bytes",                // etcd
 	"--root-dir",                           // kubelet
 	"--set",                                // helm
 }
