@@ -237,6 +237,7 @@ func TestFromClaimRefuses(t *testing.T) {
 	}
 }
 
+// TestClaimSpec checks that only a selection with more than its network has a config.
 func TestClaimSpec(t *testing.T) {
 	selections, err := ParseSelections("blue,storage/red@A_b.1", "default")
 	if err != nil {
@@ -257,7 +258,6 @@ func TestClaimSpec(t *testing.T) {
 			{Name: "a-b-1", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "red.storage.nad.nadra.dev"}},
 		},
 		Config: []resourceapi.DeviceClaimConfiguration{
-			{Requests: []string{"net1"}, DeviceConfiguration: opaque(`"kind":"AttachmentConfig","network":{"name":"blue","namespace":"default"}`)},
 			{Requests: []string{"a-b-1"}, DeviceConfiguration: opaque(`"interface":"A_b.1","kind":"AttachmentConfig","network":{"name":"red","namespace":"storage"}`)},
 		},
 	}}

@@ -3,6 +3,7 @@ package attachment
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -12,8 +13,9 @@ import (
 )
 
 // ClaimSpec returns the claim that requests selections: one request for each, in their order and
-// named after its interface, with a config of its own. FromClaim returns the same selections from
-// the allocated claim, without their unknown keys. Networks must have a namespace.
+// named after its interface, of the network's class. A selection that only names its network has no
+// config, because the class has one, and the API server keeps each config twice. FromClaim returns the
+// same selections from the allocated claim, without their unknown keys. Networks must have a namespace.
 func ClaimSpec(selections []Selection) (resourceapi.ResourceClaimSpec, error) {
 	var spec resourceapi.ResourceClaimSpec
 	if n := len(selections); n > resourceapi.DeviceRequestsMaxSize {
@@ -25,28 +27,42 @@ func ClaimSpec(selections []Selection) (resourceapi.ResourceClaimSpec, error) {
 	}
 	taken := map[string]bool{}
 	for i, s := range selections {
-		parameters, err := parametersOf(s)
+		request := requestName(interfaces[i], taken)
+		config, err := ClaimConfig(request, s)
 		if err != nil {
 			return resourceapi.ResourceClaimSpec{}, fmt.Errorf("making a claim: %s: %w", title(selections, i), err)
 		}
-		request := requestName(interfaces[i], taken)
 		spec.Devices.Requests = append(spec.Devices.Requests, resourceapi.DeviceRequest{
 			Name:    request,
 			Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: DeviceClassName(s.Network)},
 		})
-		spec.Devices.Config = append(spec.Devices.Config, resourceapi.DeviceClaimConfiguration{
-			Requests: []string{request},
-			DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
-				Driver:     v1alpha1.DriverName,
-				Parameters: parameters,
-			}},
-		})
+		if !s.isItsClass() {
+			spec.Devices.Config = append(spec.Devices.Config, config)
+		}
 	}
 	return spec, nil
 }
 
-// parametersOf returns the selection's config. It returns an error if FromClaim or the API server
-// would refuse it.
+// isItsClass reports whether the class of a selection's network has all that the selection has. The
+// network of a class whose name is shortened cannot be read from a manifest, so it counts as more.
+func (s Selection) isItsClass() bool {
+	named, _ := ClassNetwork(DeviceClassName(s.Network))
+	return named == s.Network && reflect.DeepEqual(ToConfig(s), ToConfig(Selection{Network: s.Network}))
+}
+
+// ClaimConfig returns the config for a request of a selection. It returns an error if FromClaim or the API
+// server would refuse it.
+func ClaimConfig(request string, s Selection) (resourceapi.DeviceClaimConfiguration, error) {
+	parameters, err := parametersOf(s)
+	return resourceapi.DeviceClaimConfiguration{
+		Requests: []string{request},
+		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+			Driver: v1alpha1.DriverName, Parameters: parameters,
+		}},
+	}, err
+}
+
+// parametersOf returns the parameters of a selection's config.
 func parametersOf(s Selection) (runtime.RawExtension, error) {
 	if s.Network.Namespace == "" || s.Network.Name == "" {
 		return runtime.RawExtension{}, errors.New("the network must have a namespace and a name")

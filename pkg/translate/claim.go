@@ -59,7 +59,9 @@ func templatesFor(selections []attachment.Selection, deviceless []bool, namespac
 		}
 		for i, s := range part {
 			if i < len(deviceless) && deviceless[i] {
-				withoutDevice(spec.Devices.Requests[i].Exactly, s.Network)
+				if err := withoutDevice(&spec.Devices, i, s); err != nil {
+					return nil, err
+				}
 			}
 		}
 		deviceless = deviceless[min(len(part), len(deviceless)):]
@@ -73,10 +75,19 @@ func templatesFor(selections []attachment.Selection, deviceless []bool, namespac
 }
 
 // withoutDevice changes a request to one for the network alone. The network's DeviceClass is for
-// devices of its pool.
-func withoutDevice(r *resourceapi.ExactDeviceRequest, network attachment.NetworkRef) {
-	r.DeviceClassName = v1alpha1.DriverName
-	r.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: attachment.NetworkIDOf(network).Selector()}}}
+// devices of its pool, so a config of the claim names the network.
+func withoutDevice(claim *resourceapi.DeviceClaim, i int, s attachment.Selection) error {
+	r := claim.Requests[i]
+	r.Exactly.DeviceClassName = v1alpha1.DriverName
+	r.Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: attachment.NetworkIDOf(s.Network).Selector()}}}
+	config, err := attachment.ClaimConfig(r.Name, s)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(claim.Config, func(c resourceapi.DeviceClaimConfiguration) bool { return slices.Contains(c.Requests, r.Name) }) {
+		claim.Config = append(claim.Config, config)
+	}
+	return nil
 }
 
 // templateName returns a readable name that ends in a hash of the content.

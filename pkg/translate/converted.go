@@ -8,7 +8,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/internal/yamledit"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -64,16 +63,7 @@ func (s subject) planClaimAlone() plan {
 
 // selectionsOf returns the selections of which a conversion made a template.
 func selectionsOf(template *resourceapi.ResourceClaimTemplateSpec) []attachment.Selection {
-	var out []attachment.Selection
-	for _, c := range template.Spec.Devices.Config {
-		if c.Opaque == nil || c.Opaque.Driver != v1alpha1.DriverName {
-			continue
-		}
-		if config, err := v1alpha1.Decode(c.Opaque.Parameters.Raw); err == nil && config.Network != nil {
-			out = append(out, attachment.FromConfig(*config))
-		}
-	}
-	return out
+	return attachment.RequestsOfClaim(template.Spec, "", nil).Selections
 }
 
 // checkMatchedBefore reports devices of a pod whose annotation has changed since it was
