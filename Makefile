@@ -90,7 +90,7 @@ release: ## VERSION=v0.1.0: images, kubectl-nadra, chart, manifests, SBOMs and s
 	$(GO) -C build/release run . -version '$(VERSION)' -commit '$(COMMIT)' -registry '$(REGISTRY)' -source $(CURDIR) -out $(CURDIR)/dist
 
 release-check: ## build a release in two folders, compare them, and check the result
-	$(GO) -C build/release test -count=1 ./...
+	$(GO) -C build/release test -count=1 -timeout 40m ./...
 
 # The driver with fail points and the race detector, only for the fault suite.
 $(BIN)/faults/nadra-node.tar: image libc
