@@ -18,7 +18,8 @@ import (
 
 const (
 	scaleNamespace = "scale"
-	// scaleRounds is how often each offer is published and pods are scheduled with it.
+	// scaleRounds is how often each offer is published and pods are scheduled with it, unless
+	// BENCH_ROUNDS is set.
 	scaleRounds = 3
 	// scalePods is the number of pods that are created at once.
 	scalePods = 200
@@ -62,6 +63,7 @@ type scale struct {
 	// unseen is the number of slice writes after a change of a NAD that devices do not show.
 	unseen int
 	fleet  *fleet
+	rounds int
 
 	apiServer, scheduler component
 }
@@ -110,7 +112,11 @@ func newScale(b *testing.B) *scale {
 		SchedulerArgs:         []string{"--kube-api-qps=1000", "--kube-api-burst=1000"},
 	}, os.Stderr)
 	must(b, err)
-	s := &scale{Lab: l, fleet: newFleet(b, l)}
+	s := &scale{Lab: l, fleet: newFleet(b, l), rounds: scaleRounds}
+	if text := os.Getenv("BENCH_ROUNDS"); text != "" {
+		s.rounds, err = strconv.Atoi(text)
+		must(b, err)
+	}
 	b.Cleanup(func() {
 		s.fleet.stop()
 		if err := l.Cluster.Stop(context.WithoutCancel(b.Context())); err != nil {
@@ -132,8 +138,7 @@ func (s *scale) measure(b *testing.B, nodes int) scaleFigures {
 	}
 	s.fleet.withdraw(b)
 	must(b, s.fleet.join(nodes))
-	s.restart(b)
-	for round := range scaleRounds {
+	for round := range s.rounds {
 		for i := range s.offers {
 			n := (round + i) % len(s.offers)
 			s.round(b, s.offers[n], &f.Offers[n], round)
@@ -148,13 +153,13 @@ func (s *scale) measure(b *testing.B, nodes int) scaleFigures {
 	return f
 }
 
-// round publishes an offer, schedules pods and, in the first round, reads the memory. Before
-// the first round the components were restarted, and the offers follow each other in their
-// order, so that nothing of a larger offer counts for a smaller one.
+// round publishes an offer and schedules pods.
 func (s *scale) round(b *testing.B, o *offer, f *offerFigures, round int) {
-	s.apiServer.resetPeak(b)
-	s.scheduler.resetPeak(b)
 	s.publish(b, o, &f.Slices)
+	if round == 0 && o.weighed {
+		s.restart(b)
+		f.Memory = &scaleMemory{s.apiServer.memory(b), s.scheduler.memory(b)}
+	}
 	for i, r := range o.requests {
 		measure := func() { f.Pods[i].Rounds = append(f.Pods[i].Rounds, s.schedule(b, r)) }
 		if round == 0 && r.template != "" {
@@ -164,11 +169,11 @@ func (s *scale) round(b *testing.B, o *offer, f *offerFigures, round int) {
 		}
 		last := f.Pods[i].Rounds[round]
 		s.progress("round %d of %d, %s: %d of %d pods with %d networks bound in %.1f s (%.1f a second)",
-			round+1, scaleRounds, o.title, last.Bound, scalePods, r.networks, last.Seconds, last.Rate())
+			round+1, s.rounds, o.title, last.Bound, scalePods, r.networks, last.Seconds, last.Rate())
 	}
 	if round == 0 && o.weighed {
-		f.Memory = &scaleMemory{s.apiServer.memory(b), s.scheduler.memory(b)}
-		s.progress("%s: API server %+v, scheduler %+v", o.title, f.Memory.APIServer, f.Memory.Scheduler)
+		f.Memory.APIServer.Peak, f.Memory.Scheduler.Peak = s.apiServer.peak(b), s.scheduler.peak(b)
+		s.progress("%s: MiB at rest / peak: API server %s, scheduler %s", o.title, f.Memory.APIServer, f.Memory.Scheduler)
 	}
 }
 

@@ -15,8 +15,10 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// ScaleRounds returns a constant for the document, and so do the following methods.
-func (r *report) ScaleRounds() int    { return scaleRounds }
+// ScaleRounds returns the number of rounds.
+func (r *report) ScaleRounds() int { return len(r.Scale[0].Offers[0].Pods[0].Rounds) }
+
+// ScalePods returns a constant for the document, and so do the following methods.
 func (r *report) ScalePods() int      { return scalePods }
 func (r *report) ShareGoal() float64  { return shareGoal }
 func (r *report) MemoryGoal() float64 { return memoryGoal }
@@ -109,11 +111,13 @@ func calculate(first, last size) size {
 	// Time adds up, rates do not.
 	rate := func(value func(size) float64) float64 { return 1 / on(func(s size) float64 { return 1 / value(s) }) }
 	memory := func(value func(size) processMemory) processMemory {
-		return processMemory{
+		m := processMemory{
 			Live: on(func(s size) float64 { return value(s).Live }),
 			RSS:  on(func(s size) float64 { return value(s).RSS }),
 			Peak: on(func(s size) float64 { return value(s).Peak }),
 		}
+		m.Peak = max(m.Peak, m.RSS)
+		return m
 	}
 	return size{
 		nodes: calculatedNodes, nads: last.nads,
@@ -134,15 +138,15 @@ func (s size) String() string {
 		nodes += ", calculated"
 	}
 	return fmt.Sprintf("| %s | %d | %s | %s | %s | %s | %s | %s |\n", nodes, s.nads,
-		cell(s.plain, "%.0f"), share(s.one, s.ofOne), share(s.three, s.ofThree), s.apiServer, s.scheduler, cell(s.slices, "%.0f"))
+		cell(s.plain, "%.3g"), share(s.one, s.ofOne), share(s.three, s.ofThree), s.apiServer, s.scheduler, cell(s.slices, "%.0f"))
 }
 
 // share returns a rate and, in brackets, the share of the bare driver's.
 func share(rate, of float64) string {
 	if math.IsNaN(of) {
-		return cell(rate, "%.0f")
+		return cell(rate, "%.3g")
 	}
-	return fmt.Sprintf("%.0f (%.2f)", rate, of)
+	return fmt.Sprintf("%.3g (%.2f)", rate, of)
 }
 
 // String returns the resident memory and its peak.
@@ -246,7 +250,7 @@ func TestSizes(t *testing.T) {
 		"| 1000 | 1 | – | 20 (1.00) | – | – | – | 2 |\n",
 		"| 1000 | 100 | 20 | 20 (1.00) | 10 (0.50) | 200 / 300 | 90 / 70 | 2 |\n",
 		"| 5000 | 100 | 4 | 4 (1.00) | 2 (0.50) | 1000 / 1500 | 450 / 350 | 10 |\n",
-		"| 15000, calculated | 100 | 1 | 1 | 1 | 3000 / 4500 | 1350 / 1050 | 29 |\n",
+		"| 15000, calculated | 100 | 1.33 | 1.33 | 0.667 | 3000 / 4500 | 1350 / 1350 | 29 |\n",
 	} {
 		if !strings.Contains(text, row) {
 			t.Errorf("no row %q in\n%s", row, r.sizes())

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // scaleMemory has the memory of both components that hold all slices.
@@ -18,10 +20,11 @@ type scaleMemory struct{ APIServer, Scheduler processMemory }
 
 // processMemory has the memory of a process in one state of the cluster, in MiB.
 type processMemory struct {
-	// Live is the heap in use right after garbage collection, RSS the resident memory once
-	// the runtime has returned what was free, and Peak the most resident memory while slices
-	// were published and pods were scheduled.
-	Live, RSS, Peak float64
+	// Live is the heap in use right after garbage collection, and RSS the resident memory once
+	// the runtime has returned what was free, both soon after the process has started.
+	Live, RSS float64
+	// Peak is the most resident memory while pods were scheduled after that.
+	Peak float64
 }
 
 // component is a process of the control plane with its own endpoints.
@@ -30,8 +33,9 @@ type component struct {
 	endpoint
 }
 
-// restart restarts the API server and the scheduler, so that they hold only what is in the
-// cluster now: the API server keeps recent events of each resource, with objects that are gone.
+// restart restarts the API server and the scheduler, so that they hold what is in the cluster now
+// and nothing else: the API server keeps recent events of each resource, with objects that are
+// gone. It returns when both have read everything.
 func (s *scale) restart(b *testing.B) {
 	machine := s.Cluster.ControlPlane()
 	for _, name := range []string{cluster.APIServer, cluster.Scheduler} {
@@ -39,12 +43,16 @@ func (s *scale) restart(b *testing.B) {
 	}
 	s.apiServer = component{findProcess(b, machine, cluster.APIServer), apiEndpoint(b, s.Cluster)}
 	s.scheduler = component{findProcess(b, machine, cluster.Scheduler), schedulerEndpoint(b, s.Cluster)}
+	must(b, lab.Eventually(b.Context(), time.Minute, func(ctx context.Context) error {
+		_, err := s.scheduler.get(ctx, "/readyz")
+		return err
+	}))
 }
 
-// resetPeak makes the kernel count the most resident memory from now on.
-func (c component) resetPeak(b *testing.B) {
+// peak returns the most resident memory since memory was called, in MiB.
+func (c component) peak(b *testing.B) float64 {
 	b.Helper()
-	must(b, os.WriteFile(filepath.Join(string(c.process), "clear_refs"), []byte("5"), 0))
+	return c.status(b, "VmHWM")
 }
 
 // liveHeap matches what a heap profile as text says about the heap.
@@ -64,11 +72,11 @@ func (c component) live(b *testing.B) float64 {
 	return bytes / (1 << 20)
 }
 
-// memory returns the memory of the process. It collects garbage once a second until the
-// resident memory does not shrink any more: the runtime returns free memory bit by bit.
-func (c component) memory(b *testing.B) processMemory {
+// memory returns the memory of the process, and makes the kernel count the peak from then on. It
+// collects garbage once a second until the resident memory does not shrink any more: the runtime
+// returns free memory bit by bit.
+func (c component) memory(b *testing.B) (m processMemory) {
 	b.Helper()
-	m := processMemory{Peak: c.status(b, "VmHWM")}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for range 20 {
@@ -79,5 +87,6 @@ func (c component) memory(b *testing.B) processMemory {
 		}
 		<-tick.C
 	}
+	must(b, os.WriteFile(filepath.Join(string(c.process), "clear_refs"), []byte("5"), 0))
 	return m
 }
