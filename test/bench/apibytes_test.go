@@ -33,6 +33,12 @@ func (t *trio) apiBytes(b *testing.B) apiBytes {
 			continue
 		}
 		found[m.name] = true
+		if verb := m.label("verb"); m.name == "apiserver_response_sizes_sum" {
+			way = "responses to " + verb + " of"
+		}
+		if sub := m.label("subresource"); sub != "" {
+			resource += "/" + sub
+		}
 		out[way+" "+resource] += m.value
 	}
 	if len(found) != len(apiSizes) {
