@@ -25,7 +25,7 @@ func TestDocuments(t *testing.T) {
 		}}}},
 		Commands: []commandFigures{{Command: "scan", Seconds: ms, MiB: ms}},
 		Webhook:  &webhookFigures{Plain: ms, Converted: ms, Within: 30},
-		Delay:    []delayFigures{{What: "a sandbox", Beside: ms, Alone: ms, Delay: ms}},
+		Delay:    []delayFigures{{What: "a sandbox", Beside: ms, BesideBrief: ms, Alone: ms, Delay: ms, Start: ms}},
 	}
 	for _, nodes := range []int{1000, 5000} {
 		r.Scale = append(r.Scale, scaleFigures{
@@ -44,7 +44,9 @@ func TestDocuments(t *testing.T) {
 	r.Requests = append(r.Requests, f)
 	for _, size := range []int{rebooted, crowd} {
 		for _, kind := range podKinds {
-			r.Bursts = append(r.Bursts, burstFigures{Kind: kind.title, Pods: size, Seconds: 3, Ready: ms, Messages: []string{"no"}})
+			r.Bursts = append(r.Bursts, burstFigures{Kind: kind.title, Pods: size, Seconds: 3, Ready: ms, Messages: []string{"no"}, KiB: 100, Clients: []clientFigures{
+				{Client: "kubelet", Sent: 2, Received: 3, Requests: map[string]float64{"get pods": 2}},
+			}})
 		}
 	}
 	r.LatePods = r.Bursts[:1]
@@ -75,15 +77,17 @@ func TestDocuments(t *testing.T) {
 		t.Fatalf("%v in\n%s", err, raw)
 	}
 	for name, met := range map[string]bool{
-		"overhead over bare libcni, macvlan-3":                                    true,  // 1.5 ms of 1.6
-		"share of thick Multus' overhead, macvlan-3":                              true,  // 0.075
-		"hook over libcni, macvlan-1":                                             false, // 3 ms
-		"API requests between Prepare and first container, " + podKinds[1].title:  false, // one
-		"burst of 100 pods with 3 networks":                                       true,
-		"webhook, 99th percentile":                                                false,
-		"one NAD changes in a cluster of 1000 nodes, slice writes":                true,
-		"one NAD changes in a cluster of 5000 nodes, slice writes":                false, // one too many
-		"one NAD changes in a cluster of 5000 nodes, time in which they are sent": true,
+		"overhead over bare libcni, macvlan-3":                                          true,  // 1.5 ms of 1.6
+		"share of thick Multus' overhead, macvlan-3":                                    true,  // 0.075
+		"hook over libcni, macvlan-1":                                                   false, // 3 ms
+		"API requests between Prepare and first container, " + podKinds[1].title:        false, // one
+		"burst of 100 pods with 3 networks":                                             true,
+		"burst of 100 pods with 3 networks, beside thick Multus":                        true,
+		"burst of 50 pods with 3 networks, KiB of API traffic over a bare DRA driver's": true,
+		"webhook, 99th percentile":                                                      false,
+		"one NAD changes in a cluster of 1000 nodes, slice writes":                      true,
+		"one NAD changes in a cluster of 5000 nodes, slice writes":                      false, // one too many
+		"one NAD changes in a cluster of 5000 nodes, time in which they are sent":       true,
 	} {
 		if g, ok := parsed.Goals[name]; !ok || g.Measured == nil || g.Met != met {
 			t.Errorf("goal for %s: %+v, want met=%t", name, g, met)
