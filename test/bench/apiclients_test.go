@@ -146,12 +146,3 @@ func (e auditEvent) program() string {
 	name, _, _ := strings.Cut(e.UserAgent, "/")
 	return name[:min(15, len(name))]
 }
-
-// logClients logs the clients that cost something.
-func logClients(b *testing.B, kind string, clients []clientFigures) {
-	for _, c := range clients {
-		if c.Sent+c.Received >= 0.5 || c.All() >= 0.1 {
-			b.Logf("%s: %-15s sent %5.1f, received %6.1f KiB, %4.1f requests: %s", kind, c.Client, c.Sent, c.Received, c.All(), c.Most(12))
-		}
-	}
-}

@@ -98,7 +98,6 @@ func BenchmarkBurst(b *testing.B) {
 			s.setWait(b, "")
 			figures.Bursts = append(figures.Bursts, f)
 			b.ReportMetric(f.Seconds, fmt.Sprintf("s-%d-%s", size, kind.name))
-			logClients(b, fmt.Sprintf("%d pods, %s", size, f.Kind), f.Clients)
 			b.Logf("%d pods, %s: %.0f KiB each (%s), Prepare failed for %d, %d late; back %.0f s after a reboot, Prepare failed for %d: %q",
 				size, f.Kind, f.KiB, f.Passed, f.Refused, f.Late, f.Back, f.BackRefused, f.BackMessages)
 		}

@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	helper, err := kubeletplugin.Start(ctx, plugin{}, kubeletplugin.DriverName(driver), kubeletplugin.KubeClient(kube),
 		kubeletplugin.NodeName(args[1]), kubeletplugin.PluginDataDirectoryPath(pluginDir),
-		kubeletplugin.RegistrarDirectoryPath(registryDir), kubeletplugin.Serialize(false))
+		kubeletplugin.RegistrarDirectoryPath(registryDir), kubeletplugin.Serialize(false), kubeletplugin.HealthService(false))
 	if err != nil {
 		return fmt.Errorf("registering with the kubelet: %w", err)
 	}
