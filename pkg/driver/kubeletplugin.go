@@ -34,8 +34,8 @@ const (
 
 // plugin answers the kubelet, by way of the kubeletplugin helper.
 type plugin struct {
-	// loaded is closed when the driver has read what its answers depend on, and retry is called
-	// for a call that did not live to see that.
+	// loaded is closed when the driver has read what its answers depend on. retry makes the
+	// kubelet try again the pod of a Prepare whose time was over before that.
 	loaded     <-chan struct{}
 	retry      func()
 	preparer   *preparer
@@ -62,6 +62,7 @@ func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi
 	defer failpoint.Soon(failpoint.AfterPrepared)
 	defer failpoint.Reach(failpoint.BeforePrepared)
 	if err := p.waitForLoad(ctx); err != nil {
+		p.retry()
 		return nil, err
 	}
 	if err := p.waitForRuntime(ctx); err != nil {
@@ -100,8 +101,8 @@ func (p plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplu
 
 // WatchHealthStatus reports the health of devices to the kubelet (KEP-4680).
 func (p plugin) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
-	if p.waitForLoad(ctx) != nil {
-		return nil // the kubelet has closed the stream
+	if err := p.waitForLoad(ctx); err != nil {
+		return err
 	}
 	return p.health.watch(ctx, reports)
 }
@@ -131,7 +132,6 @@ func (p plugin) waitForLoad(ctx context.Context) error {
 	case <-p.loaded:
 		return nil
 	case <-ctx.Done():
-		p.retry()
 		return fmt.Errorf("waiting until the driver has read the networks: %w", context.Cause(ctx))
 	}
 }
