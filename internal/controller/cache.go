@@ -12,6 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -26,13 +30,12 @@ const (
 )
 
 // CacheOptions returns options of a cache that only keeps what the controllers read. There may be tens
-// of thousands of pods and NADs.
+// of thousands of NADs. It is not for pods, which have a cache of their own.
 func CacheOptions(o Options) cache.Options {
 	own := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", Name)}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:                        {Transform: slimPod},
 			&resourceapi.ResourceClaimTemplate{}: {Transform: slimTemplate},
 			&corev1.Secret{}: {
 				Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", o.Secret)}},
@@ -41,6 +44,41 @@ func CacheOptions(o Options) cache.Options {
 			&admissionv1.ValidatingWebhookConfiguration{}: own,
 		},
 	}
+}
+
+// podCache is a cache of all pods of the cluster, slim, that a manager fills only while it leads. The
+// API server sends each of its watchers every change of every pod, and the webhooks, for which there
+// are several replicas, need no pods.
+type podCache struct{ cache.Cache }
+
+// NeedLeaderElection makes the manager start the cache when it leads.
+func (podCache) NeedLeaderElection() bool { return true }
+
+// newPodCache returns a cache with the indexes of pods, and has the manager run it.
+func newPodCache(ctx context.Context, m manager.Manager) (podCache, error) {
+	made, err := cache.New(m.GetConfig(), cache.Options{
+		Scheme: m.GetScheme(), HTTPClient: m.GetHTTPClient(), Mapper: m.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: slimPod}},
+	})
+	if err != nil {
+		return podCache{}, fmt.Errorf("making the cache of pods: %w", err)
+	}
+	if err := made.IndexField(ctx, &corev1.Pod{}, byTemplate, podTemplates); err != nil {
+		return podCache{}, fmt.Errorf("indexing pods: %w", err)
+	}
+	pods := podCache{made}
+	if err := m.Add(pods); err != nil {
+		return podCache{}, fmt.Errorf("adding the cache of pods: %w", err)
+	}
+	return pods, nil
+}
+
+// podSource returns a source of pods for a controller.
+type podSource func(handler.EventHandler, ...predicate.Predicate) source.Source
+
+// source returns a source of the cache's pods for a controller.
+func (c podCache) source(h handler.EventHandler, predicates ...predicate.Predicate) source.Source {
+	return source.Kind[client.Object](c.Cache, &corev1.Pod{}, h, predicates...)
 }
 
 // slimPod reduces a pod to its identity, the templates to which it refers, its node, and what attaches
@@ -78,14 +116,11 @@ func slimTemplate(object any) (any, error) {
 	return object, nil
 }
 
-// addIndexes adds the indexes to the cache.
+// addIndexes adds the index of NADs to the cache.
 func addIndexes(ctx context.Context, indexer client.FieldIndexer, pools bool) error {
 	classNames := func(o client.Object) []string { return classesOf(o, pools) }
 	if err := indexer.IndexField(ctx, &nadv1.NetworkAttachmentDefinition{}, byClass, classNames); err != nil {
 		return fmt.Errorf("indexing NADs: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &corev1.Pod{}, byTemplate, podTemplates); err != nil {
-		return fmt.Errorf("indexing pods: %w", err)
 	}
 	return nil
 }

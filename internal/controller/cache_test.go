@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // BenchmarkPodCache measures the memory of 10,000 pods in the cache, whole and slim. The pods have managed
@@ -48,4 +49,17 @@ func heap() uint64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
+}
+
+// TestOnlyTheLeaderWatchesPods checks that a manager starts the cache of pods when it leads.
+func TestOnlyTheLeaderWatchesPods(t *testing.T) {
+	runnable, ok := any(podCache{}).(manager.LeaderElectionRunnable)
+	if !ok || !runnable.NeedLeaderElection() {
+		t.Error("every replica watches all pods of the cluster")
+	}
+	for object := range CacheOptions(Options{}).ByObject {
+		if _, pod := object.(*corev1.Pod); pod {
+			t.Error("the cache of every replica is for pods, too")
+		}
+	}
 }

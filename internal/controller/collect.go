@@ -27,8 +27,10 @@ import (
 // a missing template, which repairer recreates.
 type collector struct {
 	client.Client
-	grace time.Duration
-	now   func() time.Time
+	pods      client.Reader
+	podSource podSource
+	grace     time.Duration
+	now       func() time.Time
 
 	// idle has the time since when no pod refers to a template. Only the single worker uses it.
 	// After a restart it is empty, and the templates stay a while longer.
@@ -39,7 +41,7 @@ func (r *collector) setUp(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("templates").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		For(&resourceapi.ResourceClaimTemplate{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return owned.Managed(o) }))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(templateKeys), builder.WithPredicates(createdOrDeleted)).
+		WatchesRawSource(r.podSource(handler.EnqueueRequestsFromMapFunc(templateKeys), createdOrDeleted)).
 		Complete(r)
 }
 
@@ -63,7 +65,7 @@ func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (recon
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	var pods corev1.PodList
-	if err := r.List(ctx, &pods, client.InNamespace(req.Namespace), client.MatchingFields{byTemplate: req.Name}); err != nil {
+	if err := r.pods.List(ctx, &pods, client.InNamespace(req.Namespace), client.MatchingFields{byTemplate: req.Name}); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing the pods of ResourceClaimTemplate %s: %w", req, err)
 	}
 	if len(pods.Items) > 0 || !owned.Collectable(&template) {

@@ -32,6 +32,7 @@ import (
 // It skips pods that have ended, and pods on the host's network.
 type migration struct {
 	templates client.Reader
+	pods      podCache
 	meters    *metrics.Controller
 
 	mu     sync.Mutex
@@ -39,18 +40,19 @@ type migration struct {
 	counts map[string]int
 }
 
-func newMigration(templates client.Reader, meters *metrics.Controller) *migration {
+func newMigration(templates client.Reader, pods podCache, meters *metrics.Controller) *migration {
 	m := &migration{
-		templates: templates, meters: meters, owners: map[types.UID]string{},
+		templates: templates, pods: pods, meters: meters, owners: map[types.UID]string{},
 		counts: map[string]int{metrics.OfNadra: 0, metrics.OfMultus: 0, metrics.OfNobody: 0},
 	}
 	m.publish()
 	return m
 }
 
-// setUp handles the events of the pods in the cache, on every replica.
-func (m *migration) setUp(mgr manager.Manager) error {
-	informer, err := mgr.GetCache().GetInformer(context.Background(), &corev1.Pod{}, cache.BlockUntilSynced(false))
+// setUp handles the events of the pods in the cache. A replica that does not lead has no pods, and
+// counts none.
+func (m *migration) setUp(manager.Manager) error {
+	informer, err := m.pods.GetInformer(context.Background(), &corev1.Pod{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}

@@ -67,7 +67,7 @@ func counted(t *testing.T, templates ...*resourceapi.ResourceClaimTemplate) (*mi
 			t.Fatal(err)
 		}
 	}
-	return newMigration(c, meters), func() map[string]float64 {
+	return newMigration(c, podCache{}, meters), func() map[string]float64 {
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)

@@ -114,7 +114,7 @@ func TestCollect(t *testing.T) {
 	pod, template := annotated(t, "p", start.Add(-time.Hour))
 	c := cluster(pod, template)
 	now := start
-	r := &collector{Client: c, grace: 10 * time.Minute, now: func() time.Time { return now }}
+	r := &collector{Client: c, pods: c, grace: 10 * time.Minute, now: func() time.Time { return now }}
 	reconcile := func() time.Duration {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), request("a", template.Name))
@@ -164,7 +164,8 @@ func TestCollect(t *testing.T) {
 func TestCollectLeavesTheNew(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	_, template := annotated(t, "p", start)
-	r := &collector{Client: cluster(template), grace: time.Minute, now: func() time.Time { return start }}
+	c := cluster(template)
+	r := &collector{Client: c, pods: c, grace: time.Minute, now: func() time.Time { return start }}
 	r.idle = map[client.ObjectKey]time.Time{client.ObjectKeyFromObject(template): start.Add(-time.Hour)}
 	if result, err := r.Reconcile(t.Context(), request("a", template.Name)); err != nil || result.RequeueAfter != time.Minute {
 		t.Errorf("it is reconciled again after %s (%v), want a minute", result.RequeueAfter, err)
@@ -207,7 +208,7 @@ func TestRepair(t *testing.T) {
 	running.Spec.NodeName = "node-1"
 	c := cluster(pod, stripped, running, nad("a", "net", bridge))
 	recorder := events.NewFakeRecorder(5)
-	r := &repairer{Client: c, live: c, events: recorder, now: func() time.Time { return now }}
+	r := &repairer{Client: c, pods: c, live: c, events: recorder, now: func() time.Time { return now }}
 	reconcile := func(name string) time.Duration {
 		t.Helper()
 		result, err := r.Reconcile(context.Background(), request("a", name))

@@ -33,6 +33,8 @@ import (
 // the content.
 type repairer struct {
 	client.Client
+	pods      client.Reader
+	podSource podSource
 	// live reads from the API server, because the cache has no whole pods.
 	live   client.Reader
 	pools  bool
@@ -46,7 +48,7 @@ const cacheLag = 2 * time.Second
 
 func (r *repairer) setUp(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("repair").
-		For(&corev1.Pod{}, builder.WithPredicates(createdOrDeleted, predicate.NewPredicateFuncs(waits))).
+		WatchesRawSource(r.podSource(&handler.EnqueueRequestForObject{}, createdOrDeleted, predicate.NewPredicateFuncs(waits))).
 		Watches(&resourceapi.ResourceClaimTemplate{}, handler.EnqueueRequestsFromMapFunc(r.podsOf), builder.WithPredicates(deleted)).
 		Complete(r)
 }
@@ -66,7 +68,7 @@ func waits(o client.Object) bool {
 // podsOf returns the pods that refer to a template.
 func (r *repairer) podsOf(ctx context.Context, template client.Object) []reconcile.Request {
 	var pods corev1.PodList
-	if err := r.List(ctx, &pods, client.InNamespace(template.GetNamespace()), client.MatchingFields{byTemplate: template.GetName()}); err != nil {
+	if err := r.pods.List(ctx, &pods, client.InNamespace(template.GetNamespace()), client.MatchingFields{byTemplate: template.GetName()}); err != nil {
 		log.FromContext(ctx).Error(err, "Listing the pods of a deleted ResourceClaimTemplate failed", "template", klog.KObj(template))
 		return nil
 	}
@@ -80,7 +82,7 @@ func (r *repairer) podsOf(ctx context.Context, template client.Object) []reconci
 // Reconcile recreates the missing templates of one pod.
 func (r *repairer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var pod corev1.Pod
-	if err := r.Get(ctx, req.NamespacedName, &pod); err != nil || !waits(&pod) {
+	if err := r.pods.Get(ctx, req.NamespacedName, &pod); err != nil || !waits(&pod) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	missing, err := r.missing(ctx, &pod)

@@ -51,9 +51,13 @@ func Scheme() *runtime.Scheme {
 }
 
 // Setup adds the controllers to a manager whose cache has CacheOptions. All run only on the leader,
-// except the one that reads the certificate and the counter of pods.
+// except the one that reads the certificate.
 func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) error {
 	if err := addIndexes(ctx, m.GetFieldIndexer(), o.Pools); err != nil {
+		return err
+	}
+	pods, err := newPodCache(ctx, m)
+	if err != nil {
 		return err
 	}
 	meters, err := metrics.NewController(ctrlmetrics.Registry)
@@ -63,10 +67,10 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) 
 	events := m.GetEventRecorder(Name)
 	all := []interface{ setUp(manager.Manager) error }{
 		&classes{Client: m.GetClient(), pools: o.Pools, events: events},
-		&collector{Client: m.GetClient(), grace: o.TemplateGrace, now: time.Now},
-		&repairer{Client: m.GetClient(), live: m.GetAPIReader(), pools: o.Pools, events: events, now: time.Now},
+		&collector{Client: m.GetClient(), pods: pods, podSource: pods.source, grace: o.TemplateGrace, now: time.Now},
+		&repairer{Client: m.GetClient(), pods: pods, podSource: pods.source, live: m.GetAPIReader(), pools: o.Pools, events: events, now: time.Now},
 		&servingReader{Client: m.GetClient(), secret: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, serving: serving, expires: meters.CertificateExpires},
-		newMigration(m.GetClient(), meters),
+		newMigration(m.GetClient(), pods, meters),
 	}
 	if o.OwnCertificate {
 		all = append(all, newCertificates(m.GetClient(), o))

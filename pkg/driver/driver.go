@@ -38,9 +38,11 @@ type Driver struct {
 	metrics *metrics.Node
 	started time.Time
 	drain   time.Duration // drainTime, shorter in tests
-	// nadsRead is true once the NADs were read, which comes before everything else.
+	// nadsRead is true once the NADs were read.
 	nadsRead atomic.Bool
-	failed   chan error // of capacity 1: why Run must end
+	// loaded is closed when everything was read that answers depend on.
+	loaded chan struct{}
+	failed chan error // of capacity 1: why Run must end
 
 	// operations has attaches and detaches, which have some time to end when the driver
 	// stops. background has work that nobody waits for, which ends at once.
@@ -123,27 +125,9 @@ func (d *Driver) serve(ctx context.Context) error {
 	defer d.background.Cancel(nil)
 	stop := context.AfterFunc(ctx, func() { d.background.Cancel(context.Cause(ctx)) })
 	defer stop()
-	if err := d.nads.Start(ctx, d.networks.NADsChanged); err != nil {
-		return err
-	}
-	d.nadsRead.Store(true)
-	if err := d.owner.start(ctx, g.Go, d.ownerChanged); err != nil {
-		return err
-	}
+	// Once the driver is registered, the kubelet starts containers of claims that were prepared
+	// before a reboot without another call.
 	if err := d.cdi.Install(d.store.All()); err != nil {
-		return err
-	}
-	if err := d.otherDrivers.Start(ctx, g.Go, d.networks.Trigger); err != nil {
-		return err
-	}
-	d.nodePods.Start(ctx, g.Go, d.networks.Trigger)
-	d.cache.collectGarbage(ctx)
-	// The kubelet may ask as soon as it can, and must then find the networks.
-	if err := d.networks.Refresh(ctx); err != nil {
-		return err
-	}
-	hardware, err := d.readHardware(ctx, g.Go)
-	if err != nil {
 		return err
 	}
 	helper, err := d.startKubeletPlugin(ctx)
@@ -152,12 +136,17 @@ func (d *Driver) serve(ctx context.Context) error {
 	}
 	defer helper.Stop()
 	d.metadata.start(helper)
+	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
+	hardware, err := d.load(ctx, g.Go)
+	if err != nil {
+		return err
+	}
+	close(d.loaded)
 	writer := slicewriter.New(helper.PublishResources, d.slices)
 	if hardware != nil {
 		writer.Put(slicewriter.Hardware, hardware)
 	}
 
-	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
 	g.Go(func() error { return d.networks.CountNodes(ctx, d.clients.Metadata) })
 	g.Go(func() error { return d.networks.Run(ctx, writer.Part(slicewriter.Networks)) })
 	g.Go(func() error { return d.links.Watch(ctx, d.networks.Trigger) })
@@ -184,6 +173,28 @@ func (d *Driver) serve(ctx context.Context) error {
 		}
 	})
 	return g.Wait()
+}
+
+// load reads what the answers to the kubelet and to the runtime depend on. It returns the first
+// devices of hardware, or nil.
+func (d *Driver) load(ctx context.Context, start func(func() error)) (slicewriter.PoolMaker, error) {
+	var reads errgroup.Group
+	reads.Go(func() error {
+		err := d.nads.Start(ctx, d.networks.NADsChanged)
+		d.nadsRead.Store(err == nil)
+		return err
+	})
+	reads.Go(func() error { return d.owner.start(ctx, start, d.ownerChanged) })
+	reads.Go(func() error { return d.otherDrivers.Start(ctx, start, d.networks.Trigger) })
+	reads.Go(func() error { d.nodePods.Start(ctx, start, d.networks.Trigger); return nil })
+	if err := reads.Wait(); err != nil {
+		return nil, err
+	}
+	d.cache.collectGarbage(ctx)
+	if err := d.networks.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return d.readHardware(ctx, start)
 }
 
 // readHardware reads the pools and the hardware for the first time. The first publication,

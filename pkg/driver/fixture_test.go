@@ -116,6 +116,7 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	if err != nil {
 		t.Fatal(err)
 	}
+	close(d.loaded)
 	t.Cleanup(func() {
 		d.claimStatus.ShutDown()
 		d.networkStatus.ShutDown()

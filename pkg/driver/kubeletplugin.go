@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -31,6 +34,10 @@ const (
 
 // plugin answers the kubelet, by way of the kubeletplugin helper.
 type plugin struct {
+	// loaded is closed when the driver has read what its answers depend on. retry makes the
+	// kubelet try again the pod of a Prepare whose time was over before that.
+	loaded     <-chan struct{}
+	retry      func()
 	preparer   *preparer
 	unpreparer *unpreparer
 	runtime    *runtimeLink
@@ -54,6 +61,10 @@ var _ kubeletplugin.DRAPlugin = plugin{}
 func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	defer failpoint.Soon(failpoint.AfterPrepared)
 	defer failpoint.Reach(failpoint.BeforePrepared)
+	if err := p.waitForLoad(ctx); err != nil {
+		p.retry()
+		return nil, err
+	}
 	if err := p.waitForRuntime(ctx); err != nil {
 		return nil, err
 	}
@@ -76,6 +87,9 @@ func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi
 func (p plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	defer failpoint.Soon(failpoint.AfterUnprepared)
 	defer failpoint.Reach(failpoint.BeforeUnprepared)
+	if err := p.waitForLoad(ctx); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, unprepareWait, reason.Errorf(reason.DELUnfinished, "the time for unpreparing is over"))
 	defer cancel()
 	results := map[types.UID]error{}
@@ -87,6 +101,9 @@ func (p plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplu
 
 // WatchHealthStatus reports the health of devices to the kubelet (KEP-4680).
 func (p plugin) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
+	if err := p.waitForLoad(ctx); err != nil {
+		return err
+	}
 	return p.health.watch(ctx, reports)
 }
 
@@ -107,6 +124,18 @@ func (p plugin) HandleError(ctx context.Context, err error, msg string) {
 	p.slices.WriteFailed(fmt.Errorf("%s: %w", msg, err))
 }
 
+// waitForLoad delays a call until the driver has read the networks and its node. The driver
+// registers before that: the kubelet fails the pods that it starts meanwhile, and tries them
+// again only after 60–90 s.
+func (p plugin) waitForLoad(ctx context.Context) error {
+	select {
+	case <-p.loaded:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting until the driver has read the networks: %w", context.Cause(ctx))
+	}
+}
+
 // waitForRuntime delays Prepare until the runtime calls the hooks: a pod that is prepared
 // without them would start without its networks.
 func (p plugin) waitForRuntime(ctx context.Context) error {
@@ -120,10 +149,20 @@ func (p plugin) waitForRuntime(ctx context.Context) error {
 }
 
 // startKubeletPlugin registers the driver with the kubelet.
+//
+// Each start has a registration socket of its own name. A socket that a driver leaves when the
+// node loses its power is in the directory when the kubelet starts, and the kubelet dials it for
+// 10 s, with pauses of up to 4 s (pluginmanager/operationexecutor: dial). It takes a new socket
+// of the same name only within these pauses, and then registers it once more, for which it first
+// closes the connection of the first pods (pluginmanager/reconciler). It dials a socket of a new
+// name within a second.
 func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper, error) {
 	dir := d.cfg.pluginDir()
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("making the plugin directory: %w", err)
+	}
+	if err := removeStaleRegistrars(d.cfg.KubeletRegistryDir, d.cfg.DriverName); err != nil {
+		return nil, err
 	}
 	helper, err := kubeletplugin.Start(ctx, measuredPlugin{d.plugin, d.metrics}, append(metadataOptions(d.cfg),
 		kubeletplugin.DriverName(d.cfg.DriverName),
@@ -131,6 +170,7 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 		kubeletplugin.NodeName(d.cfg.NodeName),
 		kubeletplugin.PluginDataDirectoryPath(dir),
 		kubeletplugin.RegistrarDirectoryPath(d.cfg.KubeletRegistryDir),
+		kubeletplugin.RegistrarSocketFilename(registrarName(d.cfg.DriverName, d.started)),
 		// Pods are prepared in parallel: a Prepare that waits, or an Unprepare with a slow
 		// plugin, must not delay others. Each pod has its lock.
 		kubeletplugin.Serialize(false),
@@ -140,4 +180,30 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 		return nil, fmt.Errorf("registering with the kubelet: %w", err)
 	}
 	return helper, nil
+}
+
+// registrarName returns the name of the registration socket of a driver that was started at a
+// time.
+func registrarName(driver string, started time.Time) string {
+	return fmt.Sprintf("%s-%016x-reg.sock", driver, started.UnixNano())
+}
+
+// removeStaleRegistrars removes the registration sockets of earlier drivers, which did not end in
+// an orderly way, also those without the time in their names. The state directory's lock ensures
+// that none of them runs.
+func removeStaleRegistrars(dir, driver string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("looking for registration sockets of earlier drivers: %w", err)
+	}
+	stale := regexp.MustCompile("^" + regexp.QuoteMeta(driver) + "(-[0-9a-f]{16})?-reg\\.sock$")
+	for _, e := range entries {
+		if !stale.MatchString(e.Name()) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing the registration socket of an earlier driver: %w", err)
+		}
+	}
+	return nil
 }

@@ -6,16 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/nadra-dev/nadra/internal/kube"
@@ -39,7 +43,15 @@ type podRetrigger struct {
 	registered           background.Trigger
 	// latest is the kubelet's latest registration of the driver; nil before.
 	latest atomic.Pointer[registration]
+
+	mu sync.Mutex
+	// preparing counts the calls of the kubelet that prepare a claim, by the claim's namespace
+	// and name.
+	preparing map[types.NamespacedName]int
 }
+
+// retriggersAtOnce is the number of pods that are read and changed at a time.
+const retriggersAtOnce = 8
 
 // registration is the kubelet's answer to the driver's registration.
 type registration struct {
@@ -50,11 +62,16 @@ type registration struct {
 
 // newPodRetrigger returns a podRetrigger for a driver that is not registered.
 func newPodRetrigger(kube kubernetes.Interface, driverName, nodeName string, store *checkpoint.Store) *podRetrigger {
-	return &podRetrigger{kube: kube, driverName: driverName, nodeName: nodeName, store: store, registered: background.NewTrigger()}
+	return &podRetrigger{kube: kube, driverName: driverName, nodeName: nodeName, store: store, registered: background.NewTrigger(), preparing: map[types.NamespacedName]int{}}
 }
 
-// intercept records that the kubelet has registered, or refused, the driver.
+// intercept records that the kubelet has registered, or refused, the driver, and the claims that
+// the kubelet is having prepared.
 func (p *podRetrigger) intercept(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if prepare, ok := request.(*drapb.NodePrepareResourcesRequest); ok {
+		p.count(prepare, 1)
+		defer p.count(prepare, -1)
+	}
 	answer, err := handle(ctx, request)
 	status, ok := request.(*registerapi.RegistrationStatus)
 	if ok && !status.PluginRegistered {
@@ -65,6 +82,27 @@ func (p *podRetrigger) intercept(ctx context.Context, request any, _ *grpc.Unary
 		p.registered.Set()
 	}
 	return answer, err
+}
+
+// count adds n to the number of calls for each of the claims.
+func (p *podRetrigger) count(request *drapb.NodePrepareResourcesRequest, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range request.Claims {
+		key := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+		if p.preparing[key] += n; p.preparing[key] == 0 {
+			delete(p.preparing, key)
+		}
+	}
+}
+
+// isPreparing reports whether the kubelet waits for the answer about one of these claims.
+func (p *podRetrigger) isPreparing(namespace string, names []string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(names, func(name string) bool {
+		return p.preparing[types.NamespacedName{Namespace: namespace, Name: name}] > 0
+	})
 }
 
 // run retriggers the pods that wait, after every registration, until ctx ends. A pod that
@@ -91,17 +129,29 @@ func (p *podRetrigger) retrigger(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listing the node's pods: %w", err)
 	}
-	var errs []error
-	for _, pod := range pods.Items {
-		waits, err := p.waitsForDriver(ctx, &pod)
-		if waits {
-			err = p.annotate(ctx, &pod)
-		}
-		if err != nil && !apierrors.IsNotFound(err) { // the pod is gone meanwhile
-			errs = append(errs, err)
-		}
+	errs := make([]error, len(pods.Items))
+	var group errgroup.Group
+	group.SetLimit(retriggersAtOnce)
+	for i := range pods.Items {
+		group.Go(func() error {
+			errs[i] = p.retriggerPod(ctx, &pods.Items[i])
+			return nil
+		})
 	}
+	_ = group.Wait() // no function returns an error
 	return errors.Join(errs...)
+}
+
+// retriggerPod annotates a pod if it waits.
+func (p *podRetrigger) retriggerPod(ctx context.Context, pod *corev1.Pod) error {
+	waits, err := p.waitsForDriver(ctx, pod)
+	if waits {
+		err = p.annotate(ctx, pod)
+	}
+	if apierrors.IsNotFound(err) { // the pod is gone meanwhile
+		return nil
+	}
+	return err
 }
 
 // annotate changes a pod, so that the kubelet tries it again.
@@ -117,10 +167,11 @@ func (p *podRetrigger) annotate(ctx context.Context, pod *corev1.Pod) error {
 
 // waitsForDriver reports whether a pod waits for claims of this driver: its prepared claims are
 // not attached since the node was started, or no claim is prepared, and one is allocated to the
-// driver.
+// driver. A pod does not wait whose claims the kubelet is having prepared.
 func (p *podRetrigger) waitsForDriver(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	if over || pod.DeletionTimestamp != nil || len(attachment.ClaimNames(pod)) == 0 {
+	claims := attachment.ClaimNames(pod)
+	if over || pod.DeletionTimestamp != nil || len(claims) == 0 || p.isPreparing(pod.Namespace, claims) {
 		return false, nil
 	}
 	if records := p.store.ForPod(string(pod.UID)); len(records) > 0 {
@@ -129,7 +180,7 @@ func (p *podRetrigger) waitsForDriver(ctx context.Context, pod *corev1.Pod) (boo
 	if pod.Status.Phase != corev1.PodPending {
 		return false, nil
 	}
-	for _, name := range attachment.ClaimNames(pod) {
+	for _, name := range claims {
 		claim, err := p.kube.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, fmt.Errorf("reading claim %s of pod %s/%s: %w", name, pod.Namespace, pod.Name, err)

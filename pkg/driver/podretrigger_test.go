@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 	"k8s.io/utils/ptr"
 
@@ -40,9 +41,13 @@ func TestRetrigger(t *testing.T) {
 		noClaim bool
 		claim   *resourceapi.ResourceClaim
 		before  func(*testing.T, *Driver)
-		want    bool
+		// preparing has the claim that the kubelet is having prepared.
+		preparing string
+		want      bool
 	}{
 		"new":                        {phase: corev1.PodPending, claim: allocated("net.nadra.dev"), want: true},
+		"new, in a call":             {phase: corev1.PodPending, claim: allocated("net.nadra.dev"), preparing: "c"},
+		"new, beside a call":         {phase: corev1.PodPending, claim: allocated("net.nadra.dev"), preparing: "b", want: true},
 		"new, of another driver":     {phase: corev1.PodPending, claim: allocated("gpu.example.com")},
 		"new, not allocated":         {phase: corev1.PodPending, claim: none},
 		"new, its claim is gone":     {phase: corev1.PodPending},
@@ -71,8 +76,13 @@ func TestRetrigger(t *testing.T) {
 			if tt.before != nil {
 				tt.before(t, d)
 			}
-			if err := d.retrigger.retrigger(t.Context()); err != nil {
+			retrigger := func(context.Context, any) (any, error) { return nil, d.retrigger.retrigger(t.Context()) }
+			request := &drapb.NodePrepareResourcesRequest{Claims: []*drapb.Claim{{Namespace: "default", Name: tt.preparing}}}
+			if _, err := d.retrigger.intercept(t.Context(), request, nil, retrigger); err != nil {
 				t.Fatal(err)
+			}
+			if n := len(d.retrigger.preparing); n > 0 {
+				t.Errorf("%d claims count as being prepared after the call", n)
 			}
 			now, err := d.clients.Kube.CoreV1().Pods("default").Get(t.Context(), "web", metav1.GetOptions{})
 			if err != nil {

@@ -29,7 +29,7 @@ import (
 func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*Driver, error) {
 	m := cfg.Metrics
 	d := &Driver{
-		environment: env, cfg: cfg, clients: clients, metrics: m, started: time.Now(), drain: drainTime, failed: make(chan error, 1),
+		environment: env, cfg: cfg, clients: clients, metrics: m, started: time.Now(), drain: drainTime, failed: make(chan error, 1), loaded: make(chan struct{}),
 		operations: background.NewGroup(context.WithoutCancel(ctx)), background: background.NewGroup(ctx),
 		runtime: newRuntimeLink(), locks: newPodLocks(), slices: slicewriter.NewTracker(m),
 		claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName),
@@ -139,6 +139,7 @@ func (d *Driver) wireHooks() error {
 		started: d.started, prepared: background.NewTrigger(),
 	}
 	d.plugin = plugin{
+		loaded: d.loaded, retry: d.retrigger.registered.Set,
 		preparer: d.preparer, unpreparer: d.unpreparer, runtime: d.runtime, report: d.report, health: d.health, slices: d.slices,
 		metadata: d.metadata, nriSocket: d.cfg.NRISocket, fail: d.fail,
 		featuresDropped: func(features []string) bool {

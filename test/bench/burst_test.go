@@ -52,6 +52,8 @@ type burstFigures struct {
 	KiB float64
 	// Passed describes the largest parts of KiB.
 	Passed string
+	// Clients has the same traffic by client, and the clients' requests.
+	Clients []clientFigures
 	// Back is the time in seconds from a reboot of the node until all pods were Ready
 	// again, and BackReady the part of it after the node was Ready; zero without a reboot.
 	Back, BackReady float64
@@ -86,18 +88,18 @@ func BenchmarkBurst(b *testing.B) {
 	figures.begin(b, "burst")
 	s := newStarter(b, threeNodes(b), "burst")
 	for _, size := range []int{rebooted, crowd} {
-		for _, kind := range []podKind{kindNamed("plain"), kindNamed("three"), inHook, kindNamed("thickthree")} {
+		for _, kind := range []podKind{kindNamed("plain"), kindNamed("three"), inHook, kindNamed("thickthree"), kindNamed("barethree")} {
 			s.setWait(b, kind.wait)
 			f := s.burst(b, kind, size)
-			if size == rebooted {
+			if size == rebooted && kind.node != bareNode {
 				s.reboot(b, kind.node, &f)
 			}
 			s.clear(b, size)
 			s.setWait(b, "")
 			figures.Bursts = append(figures.Bursts, f)
 			b.ReportMetric(f.Seconds, fmt.Sprintf("s-%d-%s", size, kind.name))
-			b.Logf("%d pods, %s: %.0f KiB each, Prepare failed for %d, %d late; back %.0f s after a reboot, Prepare failed for %d: %q",
-				size, f.Kind, f.KiB, f.Refused, f.Late, f.Back, f.BackRefused, f.BackMessages)
+			b.Logf("%d pods, %s: %.0f KiB each (%s), Prepare failed for %d, %d late; back %.0f s after a reboot, Prepare failed for %d: %q",
+				size, f.Kind, f.KiB, f.Passed, f.Refused, f.Late, f.Back, f.BackRefused, f.BackMessages)
 		}
 	}
 	b.ReportMetric(0, "ns/op")
@@ -126,7 +128,7 @@ func kindNamed(name string) podKind {
 // burst creates pods and returns when all are Ready.
 func (s *starter) burst(b *testing.B, kind podKind, size int) burstFigures {
 	f := burstFigures{Kind: kind.title, Pods: size}
-	bytes := s.apiBytes(b)
+	bytes, wire := s.apiBytes(b), s.connections(b)
 	started := time.Now()
 	created := make([]time.Time, size)
 	var creating errgroup.Group
@@ -143,6 +145,7 @@ func (s *starter) burst(b *testing.B, kind podKind, size int) burstFigures {
 	f.Seconds = slices.MaxFunc(slices.Collect(maps.Values(ready)), time.Time.Compare).Sub(started).Seconds()
 	passed := s.apiBytes(b).since(bytes, size)
 	f.KiB, f.Passed = passed.sum(), passed.most(6)
+	f.Clients = s.clientsSince(b, wire, started, size)
 	for i := range size {
 		f.Ready.Add(ready[burstPod(kind, i)].Sub(created[i]))
 	}

@@ -20,32 +20,39 @@ import (
 const (
 	sandboxRounds = 40
 	delayRounds   = 8
-	// slowPlugin is the duration of the slow network's plugin.
-	slowPlugin = "1s"
-	// slowBegan is a file that the plugin creates on the node when it begins.
+	// slowPlugin is the duration of the slow network's plugin, and briefPlugin that of a
+	// network which tells what the start of a pod costs by itself.
+	slowPlugin, briefPlugin = "1s", "1ms"
+	// slowBegan is a file that these plugins create on the node when they begin.
 	slowBegan = "/var/lib/cni/slow-began"
 )
 
-// delayFigures has how long an operation takes with and without another pod of the node
-// that waits for a slow plugin, in milliseconds.
+// delayFigures has how long an operation takes, in milliseconds, while another pod of the node
+// waits for a slow plugin, while another pod is started whose plugin is brief, and alone.
 type delayFigures struct {
-	What          string
-	Beside, Alone stats.Sample
-	// Delay has the difference of the two in each round.
-	Delay stats.Sample
+	What                       string
+	Beside, BesideBrief, Alone stats.Sample
+	// Delay has the difference of the first two in each round, which is what the plugin
+	// costs, and Start that of the last two, which is what the start of a pod costs.
+	Delay, Start stats.Sample
 }
 
 // SlowPlugin returns the slow plugin's duration, for the document.
 func (r *report) SlowPlugin() string { return slowPlugin }
 
+// BriefPlugin returns the brief plugin's duration.
+func (r *report) BriefPlugin() string { return briefPlugin }
+
 // BenchmarkDelay measures whether a pod waits for the plugins of another pod.
 func BenchmarkDelay(b *testing.B) {
 	figures.begin(b, "delay")
 	s := newStarter(b, threeNodes(b), "delay")
-	config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"slow","type":"nothing","delay":%q,"began":%q}`, slowPlugin, slowBegan)
-	must(b, s.CreateNAD(b.Context(), s.namespace, "slow", config))
-	must(b, s.Published(b.Context(), s.namespace+"/slow"))
-	must(b, s.CreateTemplate(b.Context(), lab.Template(s.namespace, "slow", lab.Want{Network: "slow"})))
+	for name, delay := range map[string]string{"slow": slowPlugin, "brief": briefPlugin} {
+		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":"nothing","delay":%q,"began":%q}`, name, delay, slowBegan)
+		must(b, s.CreateNAD(b.Context(), s.namespace, name, config))
+		must(b, s.Published(b.Context(), s.namespace+"/"+name))
+		must(b, s.CreateTemplate(b.Context(), lab.Template(s.namespace, name, lab.Want{Network: name})))
+	}
 	sandbox := func(name string) time.Duration {
 		took, err := s.Cluster.Node(nadraNode).TimeSandbox(b.Context(), name)
 		must(b, err)
@@ -69,42 +76,52 @@ func BenchmarkDelay(b *testing.B) {
 	for i, unit := range []string{"sandbox", "sandbox-in-hook", "one", "thickone"} {
 		b.ReportMetric(figures.Delay[i].Delay.Median(), "ms-delay-"+unit)
 		b.ReportMetric(figures.Delay[i].Delay.Percentile(100), "ms-delay-max-"+unit)
-		b.Logf("%s: beside %.0f, alone %.0f", figures.Delay[i].What, figures.Delay[i].Beside, figures.Delay[i].Alone)
+		b.ReportMetric(figures.Delay[i].Start.Median(), "ms-start-"+unit)
+		b.Logf("%s: beside a slow plugin %.0f, beside a brief one %.0f, alone %.0f", figures.Delay[i].What,
+			figures.Delay[i].Beside, figures.Delay[i].BesideBrief, figures.Delay[i].Alone)
 	}
 }
 
-// delay measures in turn with and without a slow pod on the node.
+// delay measures in turn beside a pod with a slow plugin, beside one with a brief plugin, and
+// alone. Each round begins with another one.
 func (s *starter) delay(b *testing.B, what string, node, rounds int, measure func(name string) time.Duration) delayFigures {
 	f := delayFigures{What: what}
 	measure("warm-up")
 	for round := range rounds {
-		var beside, alone time.Duration
+		var beside, brief, alone time.Duration
 		turns := []func(){
 			func() { alone = measure(fmt.Sprintf("alone-%d", round)) },
-			func() {
-				slow := s.startSlow(b, node, round)
-				beside = measure(fmt.Sprintf("beside-%d", round))
-				s.endSlow(b, slow)
-			},
+			func() { brief = s.besidePod(b, node, round, "brief", measure) },
+			func() { beside = s.besidePod(b, node, round, "slow", measure) },
 		}
-		turns[round%2]()
-		turns[1-round%2]()
+		for i := range turns {
+			turns[(round+i)%len(turns)]()
+		}
 		f.Beside.Add(beside)
+		f.BesideBrief.Add(brief)
 		f.Alone.Add(alone)
-		f.Delay.Add(beside - alone)
+		f.Delay.Add(beside - brief)
+		f.Start.Add(brief - alone)
 	}
 	return f
 }
 
-// startSlow creates a pod with the slow network and returns when its plugin is
-// at work.
-func (s *starter) startSlow(b *testing.B, node, round int) (name string) {
+// besidePod measures while a pod with a network is started, from the beginning of its plugin.
+func (s *starter) besidePod(b *testing.B, node, round int, network string, measure func(name string) time.Duration) time.Duration {
+	pod := s.startPod(b, node, round, network)
+	took := measure(fmt.Sprintf("beside-%s-%d", network, round))
+	s.endPod(b, pod)
+	return took
+}
+
+// startPod creates a pod with a network and returns when its plugin has begun.
+func (s *starter) startPod(b *testing.B, node, round int, network string) (name string) {
 	began, err := s.Cluster.Node(node).HostPath(slowBegan)
 	must(b, err)
 	if err := os.Remove(began); err != nil && !errors.Is(err, os.ErrNotExist) {
 		b.Fatal(err)
 	}
-	pod := s.podWith(node, fmt.Sprintf("slow-%d-%d", node, round), "slow", []string{"slow"})
+	pod := s.podWith(node, fmt.Sprintf("%s-%d-%d", network, node, round), network, []string{network})
 	_, err = s.CreatePod(b.Context(), pod)
 	must(b, err)
 	must(b, lab.Eventually(b.Context(), podTime, func(context.Context) error {
@@ -114,8 +131,8 @@ func (s *starter) startSlow(b *testing.B, node, round int) (name string) {
 	return pod.Name
 }
 
-// endSlow waits for the slow pod, so that nothing of it is left.
-func (s *starter) endSlow(b *testing.B, name string) {
+// endPod waits for the pod and deletes it, so that nothing of it is left.
+func (s *starter) endPod(b *testing.B, name string) {
 	_, err := s.Ready(b.Context(), s.namespace, name, podTime)
 	must(b, err)
 	must(b, s.Kube.CoreV1().Pods(s.namespace).Delete(b.Context(), name, metav1.DeleteOptions{}))

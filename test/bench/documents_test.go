@@ -25,7 +25,7 @@ func TestDocuments(t *testing.T) {
 		}}}},
 		Commands: []commandFigures{{Command: "scan", Seconds: ms, MiB: ms}},
 		Webhook:  &webhookFigures{Plain: ms, Converted: ms, Within: 30},
-		Delay:    []delayFigures{{What: "a sandbox", Beside: ms, Alone: ms, Delay: ms}},
+		Delay:    []delayFigures{{What: "a sandbox", Beside: ms, BesideBrief: ms, Alone: ms, Delay: ms, Start: ms}},
 	}
 	for _, nodes := range []int{1000, 5000} {
 		r.Scale = append(r.Scale, scaleExample(nodes))
@@ -41,7 +41,9 @@ func TestDocuments(t *testing.T) {
 	r.Requests = append(r.Requests, f)
 	for _, size := range []int{rebooted, crowd} {
 		for _, kind := range podKinds {
-			r.Bursts = append(r.Bursts, burstFigures{Kind: kind.title, Pods: size, Seconds: 3, Ready: ms, Messages: []string{"no"}})
+			r.Bursts = append(r.Bursts, burstFigures{Kind: kind.title, Pods: size, Seconds: 3, Ready: ms, Messages: []string{"no"}, KiB: 100, Clients: []clientFigures{
+				{Client: "kubelet", Sent: 2, Received: 3, Requests: map[string]float64{"get pods": 2}},
+			}})
 		}
 	}
 	r.LatePods = r.Bursts[:1]
@@ -87,6 +89,8 @@ func TestDocuments(t *testing.T) {
 		"1000 nodes, 100 NADs, pods with 1 network bound a second, difference to 200 NADs":    true,
 		"1000 nodes, 100 NADs, memory of the API server, times that without slices":           true,
 		"1000 nodes, 100 NADs, memory of the scheduler, times that without slices":            false, // 1.5
+		"burst of 100 pods with 3 networks, beside thick Multus":                              true,
+		"burst of 50 pods with 3 networks, KiB of API traffic over a bare DRA driver's":       true,
 	} {
 		if g, ok := parsed.Goals[name]; !ok || g.Measured == nil || g.Met != met {
 			t.Errorf("goal for %s: %+v, want met=%t", name, g, met)

@@ -86,6 +86,7 @@ func (r *report) Goals() map[string]goal {
 		}
 	}
 	r.lagGoals(out)
+	r.trafficGoals(out)
 	if g, ok := r.burstGoal(); ok {
 		out[fmt.Sprintf("burst of %d pods with 3 networks", crowd)] = g
 	}

@@ -41,7 +41,8 @@ type podFigures struct {
 }
 
 // podKind is a pod with a number of networks on a node. It requests them by a claim on
-// nadra's node, and by Multus' annotation on the others.
+// nadra's node, by Multus' annotation on Multus' nodes, and has as many devices of the bare
+// driver on that one's node.
 type podKind struct {
 	name, title string
 	node        int
@@ -58,6 +59,8 @@ var podKinds = []podKind{
 	{"thickone", "thick Multus, 1 network", thickNode, 1, ""},
 	{"thickthree", "thick Multus, 3 networks", thickNode, 3, ""},
 	{"thinthree", "thin Multus, 3 networks", thinNode, 3, ""},
+	{"bareplain", "no networks, a bare DRA driver's node", bareNode, 0, ""},
+	{"barethree", "a bare DRA driver, 3 devices", bareNode, 3, ""},
 }
 
 // flag returns the driver's flag for this kind.
@@ -136,6 +139,7 @@ func newStarter(b *testing.B, t *trio, namespace string) *starter {
 		must(b, t.Published(b.Context(), namespace+"/"+networkNo(i)))
 		wants = append(wants, lab.Want{Network: networkNo(i)})
 		must(b, t.CreateTemplate(b.Context(), lab.Template(namespace, claimTemplate(len(wants)), wants...)))
+		must(b, t.CreateTemplate(b.Context(), bareTemplate(namespace, len(wants))))
 	}
 	w := watchPods(b, t.Kube, namespace)
 	b.Cleanup(func() {
@@ -178,15 +182,19 @@ func (s *starter) pod(kind podKind, name string) *corev1.Pod {
 	for i := range kind.networks {
 		names = append(names, networkNo(i))
 	}
-	return s.podWith(kind.node, name, claimTemplate(kind.networks), names)
+	template := claimTemplate(kind.networks)
+	if kind.node == bareNode {
+		template = bareTemplateName(kind.networks)
+	}
+	return s.podWith(kind.node, name, template, names)
 }
 
 // podWith makes a pod with networks on a node. It requests them by a claim from the
-// template on nadra's node, and by the annotation on the others.
+// template on nadra's node and the bare driver's, and by the annotation on Multus' nodes.
 func (s *starter) podWith(node int, name, template string, networks []string) *corev1.Pod {
 	pod := lab.Pod(s.namespace, name, template)
 	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: s.Cluster.Node(node).Name()}
-	if node == nadraNode && len(networks) > 0 {
+	if (node == nadraNode || node == bareNode) && len(networks) > 0 {
 		return pod
 	}
 	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
@@ -219,7 +227,7 @@ func (s *starter) lead(b *testing.B, kind podKind, round int) podLife {
 
 // check fails the benchmark unless the pod has the networks that are measured.
 func (s *starter) check(b *testing.B, kind podKind, name string) {
-	if kind.networks == 0 {
+	if kind.networks == 0 || kind.node == bareNode {
 		return
 	}
 	statuses, err := s.NetworkStatus(b.Context(), s.namespace, name)

@@ -51,10 +51,6 @@ type request struct {
 	template string
 }
 
-// bareDriver is the name of a driver, and of its class, that publishes a single device without
-// attributes on each node: the least that DRA costs.
-const bareDriver = "bare.example.com"
-
 // bareOffer returns the slices of the bare driver.
 func bareOffer() *offer {
 	device := resourceapi.Device{Name: "device", AllowMultipleAllocations: ptr.To(true)}

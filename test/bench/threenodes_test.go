@@ -17,17 +17,19 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// The nodes of the cluster that nadra and Multus are compared on, by number.
+// The nodes of the cluster that nadra, Multus and a bare DRA driver are compared on, by
+// number.
 const (
 	nadraNode = 1
 	thickNode = 2
 	thinNode  = 3
+	bareNode  = 4
 )
 
-// lan is the master of macvlan networks on all three nodes.
+// lan is the master of macvlan networks on all nodes.
 const lan = "lan0"
 
-// trio is the cluster of three nodes.
+// trio is the cluster of these nodes.
 type trio struct {
 	*lab.Lab
 	// multus is the folder of thick Multus' programs.
@@ -37,8 +39,9 @@ type trio struct {
 }
 
 // threeNodes starts the cluster: nadra on the first node, thick Multus, as most clusters
-// have it, on the second, Multus without a daemon on the third. The kubelets are configured
-// as in other lanes, except that they retry at the kubelet's own default intervals.
+// have it, on the second, Multus without a daemon on the third, and on the fourth a DRA
+// driver that does nothing. The kubelets are configured as in other lanes, except that they
+// retry at the kubelet's own default intervals.
 func threeNodes(b *testing.B) *trio {
 	b.Helper()
 	t := &trio{}
@@ -51,13 +54,17 @@ func threeNodes(b *testing.B) *trio {
 	must(b, err)
 	must(b, writeAuditPolicy())
 	t.Lab = useLab(b, cluster.Options{
-		Nodes:         3,
+		Nodes:         4,
 		KubeletConfig: map[string]any{"syncFrequency": "1m"},
 		APIServerArgs: auditArgs(),
 		OnBoot:        makeMaster,
 	}, func(l *lab.Lab) error {
 		t.Lab = l
-		return t.install(b.Context())
+		if err := t.install(b.Context()); err != nil {
+			return err
+		}
+		t.startBare(b)
+		return nil
 	})
 	return t
 }
@@ -68,7 +75,7 @@ func makeMaster(ctx context.Context, n *cluster.Node) error {
 	return err
 }
 
-// install restricts nadra to the first node and installs Multus on the others.
+// install restricts nadra to the first node and installs Multus on the next ones.
 func (t *trio) install(ctx context.Context) error {
 	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":%q}}}}}`, t.Cluster.Node(nadraNode).Name())
 	if _, err := t.Cluster.Kubectl(ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "-p", patch); err != nil {

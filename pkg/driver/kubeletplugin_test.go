@@ -1,0 +1,74 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+)
+
+// TestRemoveStaleRegistrars checks that the sockets of earlier drivers go, and no others.
+func TestRemoveStaleRegistrars(t *testing.T) {
+	dir := t.TempDir()
+	own := registrarName("net.nadra.dev", time.Unix(1700000000, 0))
+	stale := []string{own, "net.nadra.dev-reg.sock"}
+	others := []string{"gpu-reg.sock", "net.nadra.dev-other-reg.sock", "net.nadra.dev.sock", "xnet.nadra.dev-reg.sock"}
+	for _, name := range append(stale, others...) {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removeStaleRegistrars(dir, "net.nadra.dev"); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	drivertest.Same(t, "left", others, left)
+}
+
+// TestCallsWaitForLoad checks that the kubelet's calls wait until the driver has read the
+// networks, and that a call which ends before makes the kubelet try its pod again.
+func TestCallsWaitForLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDriver(t, nad("blue", blueConf))
+		loaded := make(chan struct{})
+		d.plugin.loaded = loaded
+
+		ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+		defer cancel()
+		_, err := d.plugin.PrepareResourceClaims(ctx, nil)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Prepare: %v, want the end of its time", err)
+		}
+		drivertest.Same(t, "triggered", 1, len(d.retrigger.registered.C()))
+		if _, err := d.plugin.UnprepareResourceClaims(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Unprepare: %v, want the end of its time", err)
+		}
+
+		d.runtime.connected()
+		answered := make(chan error, 1)
+		go func() {
+			_, err := d.plugin.PrepareResourceClaims(t.Context(), nil)
+			answered <- err
+		}()
+		synctest.Wait()
+		if len(answered) > 0 {
+			t.Fatalf("an answer before the networks were read: %v", <-answered)
+		}
+		close(loaded)
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,79 @@
+//go:build e2e
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// bareDriver is the DRA driver that does nothing. Its claims show what claims cost by
+// themselves.
+const bareDriver = "bare.nadra.dev"
+
+// startBare runs the bare driver on its node, with a device for each network of a pod.
+func (t *trio) startBare(b *testing.B) {
+	b.Helper()
+	program, err := cluster.Program{
+		Suite: "bench", Name: "bare", Package: "./test/bench/bare", Sources: []string{"test/bench/bare/*.go"},
+	}.Build(b.Context(), os.Stderr)
+	must(b, err)
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: bareDriver}}
+	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", bareDriver)}}}
+	_, err = t.Kube.ResourceV1().DeviceClasses().Create(b.Context(), class, metav1.CreateOptions{})
+	must(b, err)
+
+	node := t.Cluster.Node(bareNode)
+	args := []string{t.Cluster.Kubeconfig(), node.Name()}
+	for i := range starterNetworks {
+		args = append(args, networkNo(i))
+	}
+	// The cluster's end ends the driver.
+	cmd := node.Command(context.WithoutCancel(b.Context()), program, args...)
+	cmd.Stderr = os.Stderr
+	go func() {
+		if err := node.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) {
+			fmt.Fprintln(os.Stderr, "running the bare DRA driver:", err)
+		}
+	}()
+	must(b, lab.Eventually(b.Context(), podTime, func(ctx context.Context) error {
+		slices, err := t.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + bareDriver})
+		if err == nil && len(slices.Items) == 0 {
+			err = errors.New("the bare DRA driver has not published its devices")
+		}
+		return err
+	}))
+}
+
+// bareTemplate makes a template of the same form as lab.Template, for the bare driver's
+// devices.
+func bareTemplate(namespace string, networks int) *resourceapi.ResourceClaimTemplate {
+	var devices resourceapi.DeviceClaim
+	for i := range networks {
+		devices.Requests = append(devices.Requests, resourceapi.DeviceRequest{
+			Name: fmt.Sprintf("net%d", i+1),
+			Exactly: &resourceapi.ExactDeviceRequest{
+				DeviceClassName: bareDriver,
+				Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+					Expression: fmt.Sprintf("device.attributes[%q].name == %q", bareDriver, networkNo(i)),
+				}}},
+			},
+		})
+	}
+	return &resourceapi.ResourceClaimTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: bareTemplateName(networks)},
+		Spec:       resourceapi.ResourceClaimTemplateSpec{Spec: resourceapi.ResourceClaimSpec{Devices: devices}},
+	}
+}
+
+func bareTemplateName(networks int) string { return fmt.Sprintf("bare-%d", networks) }
