@@ -55,25 +55,5 @@ func (t *trio) startBare(b *testing.B) {
 	}))
 }
 
-// bareTemplate makes a template of the same form as lab.Template, for the bare driver's
-// devices.
-func bareTemplate(namespace string, networks int) *resourceapi.ResourceClaimTemplate {
-	var devices resourceapi.DeviceClaim
-	for i := range networks {
-		devices.Requests = append(devices.Requests, resourceapi.DeviceRequest{
-			Name: fmt.Sprintf("net%d", i+1),
-			Exactly: &resourceapi.ExactDeviceRequest{
-				DeviceClassName: bareDriver,
-				Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
-					Expression: fmt.Sprintf("device.attributes[%q].name == %q", bareDriver, networkNo(i)),
-				}}},
-			},
-		})
-	}
-	return &resourceapi.ResourceClaimTemplate{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: bareTemplateName(networks)},
-		Spec:       resourceapi.ResourceClaimTemplateSpec{Spec: resourceapi.ResourceClaimSpec{Devices: devices}},
-	}
-}
-
+// bareTemplateName returns the name of the template with that many of the bare driver's devices.
 func bareTemplateName(networks int) string { return fmt.Sprintf("bare-%d", networks) }

@@ -14,12 +14,15 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/bench/stats"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -131,15 +134,30 @@ func claimTemplate(networks int) string { return fmt.Sprintf("networks-%d", netw
 func newStarter(b *testing.B, t *trio, namespace string) *starter {
 	b.Helper()
 	must(b, t.CreateNamespace(b.Context(), namespace))
-	var wants []lab.Want
+	var selections []attachment.Selection
 	for i := range starterNetworks {
 		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"%[1]s-%[2]d","type":"macvlan","master":"lan0","mode":"bridge",
 			"ipam":{"type":"host-local","subnet":"10.%[3]d.0.0/16"}}`, namespace, i, 110+i)
 		must(b, t.CreateNAD(b.Context(), namespace, networkNo(i), config))
 		must(b, t.Published(b.Context(), namespace+"/"+networkNo(i)))
-		wants = append(wants, lab.Want{Network: networkNo(i)})
-		must(b, t.CreateTemplate(b.Context(), lab.Template(namespace, claimTemplate(len(wants)), wants...)))
-		must(b, t.CreateTemplate(b.Context(), bareTemplate(namespace, len(wants))))
+		network := attachment.NetworkRef{Namespace: namespace, Name: networkNo(i)}
+		class := translate.DeviceClass(network, "")
+		_, err := t.Kube.ResourceV1().DeviceClasses().Create(b.Context(), class, metav1.CreateOptions{})
+		must(b, err)
+		b.Cleanup(func() {
+			must(b, t.Kube.ResourceV1().DeviceClasses().Delete(context.WithoutCancel(b.Context()), class.Name, metav1.DeleteOptions{}))
+		})
+		selections = append(selections, attachment.Selection{Network: network})
+		ours, err := attachment.ClaimSpec(selections)
+		must(b, err)
+		for name, spec := range map[string]resourceapi.ResourceClaimSpec{
+			claimTemplate(len(selections)): ours, bareTemplateName(len(selections)): bareClaim(len(selections)),
+		} {
+			must(b, t.CreateTemplate(b.Context(), &resourceapi.ResourceClaimTemplate{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+				Spec:       resourceapi.ResourceClaimTemplateSpec{Spec: spec},
+			}))
+		}
 	}
 	w := watchPods(b, t.Kube, namespace)
 	b.Cleanup(func() {
