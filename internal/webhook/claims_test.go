@@ -22,7 +22,7 @@ import (
 // spec returns a claim for network infra/wan, with an invalid config if mistake is set.
 func spec(t *testing.T, mistake bool) resourceapi.ResourceClaimSpec {
 	t.Helper()
-	s, err := attachment.ClaimSpec([]attachment.Selection{{Network: attachment.NetworkRef{Namespace: "infra", Name: "wan"}}})
+	s, err := attachment.ClaimSpec([]attachment.Selection{{Network: attachment.NetworkRef{Namespace: "infra", Name: "wan"}, Interface: "up"}})
 	if err != nil {
 		t.Fatal(err)
 	}
