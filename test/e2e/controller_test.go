@@ -70,10 +70,10 @@ func (f *fixture) class(nad string) (*resourceapi.DeviceClass, error) {
 	return f.Kube.ResourceV1().DeviceClasses().Get(f.Ctx, nad+"."+f.NS+".nad.nadra.dev", metav1.GetOptions{})
 }
 
-// hasClass waits until a NAD has a class that selects by its name, or no longer has one.
+// hasClass waits until a NAD has a class that selects by its ID, or no longer has one.
 func (f *fixture) hasClass(nad string, want bool) {
 	f.Helper()
-	f.hasClassFor(nad, nad, want)
+	f.hasClassFor(nad, lab.NetworkID(f.NS+"/"+nad).Selector(), want)
 }
 
 // hasClassFor does the same for a class that selects by another text.
