@@ -135,6 +135,11 @@ func (f *fleet) createNode(number int) error {
 		return fmt.Errorf("creating node %s: %w", name, err)
 	}
 	f.nodes[number] = created.UID
+	// The API server taints each new node. The controller manager would remove the taints of a thousand
+	// nodes in some minutes.
+	if _, err := f.kube.CoreV1().Nodes().Patch(f.ctx, name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("removing the taints of node %s: %w", name, err)
+	}
 	return nil
 }
 
