@@ -73,8 +73,8 @@ func badCases() []badCase {
 			name:      "other-nad",
 			config:    map[string]any{"network": map[string]any{"name": "red"}},
 			condition: "PrepareFailed",
-			code:      reason.ClaimInvalid,
-			parts:     []string{"bad-other-nad/red", "bad-other-nad/blue"},
+			code:      reason.NetworkNotFound,
+			parts:     []string{"bad-other-nad/red"},
 		},
 		{
 			name:      "host-network",
