@@ -230,7 +230,7 @@ func TestStatusOfParametersInAnyForm(t *testing.T) {
 	f.Must(f.Published(f.Ctx, "forms/blue"))
 	template := lab.Template(f.NS, "odd", lab.Want{Network: "blue", Config: map[string]any{"interface": "x0"}})
 	template.Spec.Spec.Devices.Config[0].Opaque.Parameters.Raw = []byte(
-		`{"kind":"AttachmentConfig","interface":"x0","cniArgs":{"z":1.0,"a":"<&>"},"apiVersion":"nadra.dev/v1alpha1"}`)
+		`{"kind":"AttachmentConfig","interface":"x0","cniArgs":{"z":1.0,"a":"<&>"},"network":{"name":"blue"},"apiVersion":"nadra.dev/v1alpha1"}`)
 	f.Must(f.CreateTemplate(f.Ctx, template))
 	_, err := f.CreatePod(f.Ctx, lab.Pod(f.NS, "odd", "odd"))
 	f.Must(err)
