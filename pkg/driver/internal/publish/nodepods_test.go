@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,8 +28,10 @@ func TestNodePods(t *testing.T) {
 		return n
 	}
 	kube := fake.NewSimpleClientset(node("250"))
-	var fails error
-	kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return fails != nil, nil, fails })
+	var fails atomic.Bool
+	kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return fails.Load(), nil, errors.New("no API server")
+	})
 	set := func(pods string) {
 		if err := kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), node(pods), ""); err != nil {
 			t.Fatal(err)
@@ -36,20 +39,20 @@ func TestNodePods(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		p, changes := NewNodePods(kube, "a"), 0
+		p, changes := NewNodePods(kube, "a"), atomic.Int32{}
 		drivertest.Same(t, "before the Node is read", int64(usualPods), p.Count())
-		p.Start(ctx, func(f func() error) { go func() { _ = f() }() }, func() { changes++ })
+		p.Start(ctx, func(f func() error) { go func() { _ = f() }() }, func() { changes.Add(1) })
 		for _, step := range []struct {
 			name    string
 			do      func()
 			pods    int64
-			changes int
+			changes int32
 		}{
 			{"at first", func() {}, 250, 0},
 			{"unchanged", func() {}, 250, 0},
 			{"changed", func() { set("64") }, 64, 1},
-			{"not readable", func() { fails = errors.New("no API server") }, 64, 1},
-			{"without a number", func() { fails = nil; set("") }, 64, 1},
+			{"not readable", func() { fails.Store(true) }, 64, 1},
+			{"without a number", func() { fails.Store(false); set("") }, 64, 1},
 			{"with a number again", func() { set("110") }, 110, 2},
 		} {
 			step.do()
@@ -57,7 +60,7 @@ func TestNodePods(t *testing.T) {
 				time.Sleep(nodePodsEvery)
 			}
 			synctest.Wait()
-			drivertest.Same(t, step.name, []any{step.pods, step.changes}, []any{p.Count(), changes})
+			drivertest.Same(t, step.name, []any{step.pods, step.changes}, []any{p.Count(), changes.Load()})
 		}
 		cancel()
 		synctest.Wait()

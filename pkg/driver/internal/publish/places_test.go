@@ -183,10 +183,17 @@ func TestBelongs(t *testing.T) {
 		device, name string
 		want         bool
 	}{
-		{"node-0-0", "node", true}, {"node-12-3", "node", true}, {"node-0-0-7", "node", true}, {"nodes-0-0", "node", false},
-		{"ens1-0-0", "ens1", true}, {"ens10-0-0", "ens1", false}, {placeName("ens1-0") + "-0-0", "ens1", false},
-		{placeName("node") + "-0-0", "node", false}, {"ens1-0-0", placeName("ens1-0"), false},
-		{"default-blue-0123456789", "default-blue-0123456789", true}, {"default-blue-0123456789-4", "default-blue-0123456789", true},
+		{"node-0-0", "node", true},
+		{"node-12-3", "node", true},
+		{"node-0-0-7", "node", true},
+		{"nodes-0-0", "node", false},
+		{"ens1-0-0", "ens1", true},
+		{"ens10-0-0", "ens1", false},
+		{placeName("ens1-0") + "-0-0", "ens1", false},
+		{placeName("node") + "-0-0", "node", false},
+		{"ens1-0-0", placeName("ens1-0"), false},
+		{"default-blue-0123456789", "default-blue-0123456789", true},
+		{"default-blue-0123456789-4", "default-blue-0123456789", true},
 		{"node-0-0", "", false},
 	} {
 		if got := belongs(tt.device, tt.name); got != tt.want {
