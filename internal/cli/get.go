@@ -9,7 +9,6 @@ import (
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
@@ -141,15 +140,9 @@ func (o *getOptions) printAll(in inspect.Input) error {
 
 // printList prints attachments as one list.
 func (o *getOptions) printList(rows []inspect.Attachment) error {
-	items := make([]unstructured.Unstructured, 0, len(rows))
-	for _, a := range rows {
-		object, err := asObject(inspect.NewOne(a), a.Namespace, attachmentName(a))
-		if err != nil {
-			return err
-		}
-		items = append(items, *object)
-	}
-	return printRuntimeObject(o.Out, o.printer, asList(inspect.NewList(nil).TypeMeta, items))
+	return printItems(o.Out, o.printer, inspect.NewList(nil).TypeMeta, rows, func(a inspect.Attachment) (any, string, string) {
+		return inspect.NewOne(a), a.Namespace, attachmentName(a)
+	})
 }
 
 // attachmentName returns a name for an attachment: those of its pod and its interface, or of

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nadra-dev/nadra/internal/inspect"
 )
@@ -83,13 +82,7 @@ func (a *app) printNetworks(ctx context.Context, names []string, allNamespaces, 
 		}
 		return inspect.PrintNetworks(a.Out, networks, allNamespaces, format.format() == "wide", noHeaders)
 	}
-	items := make([]unstructured.Unstructured, 0, len(networks))
-	for _, n := range networks {
-		object, err := asObject(n, n.Namespace, n.Name)
-		if err != nil {
-			return err
-		}
-		items = append(items, *object)
-	}
-	return printRuntimeObject(a.Out, printer, asList(inspect.NetworkList(), items))
+	return printItems(a.Out, printer, inspect.NetworkList(), networks, func(n inspect.Network) (any, string, string) {
+		return n, n.Namespace, n.Name
+	})
 }

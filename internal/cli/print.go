@@ -109,6 +109,19 @@ func asObject(value any, namespace, name string) (*unstructured.Unstructured, er
 	return out, nil
 }
 
+// printItems prints values as one list. of returns a value with apiVersion and kind, and its name.
+func printItems[T any](w io.Writer, printer printers.ResourcePrinter, list metav1.TypeMeta, items []T, of func(T) (value any, namespace, name string)) error {
+	objects := make([]unstructured.Unstructured, 0, len(items))
+	for _, item := range items {
+		object, err := asObject(of(item))
+		if err != nil {
+			return err
+		}
+		objects = append(objects, *object)
+	}
+	return printRuntimeObject(w, printer, asList(list, objects))
+}
+
 // asList makes a list of objects.
 func asList(meta metav1.TypeMeta, items []unstructured.Unstructured) *unstructured.UnstructuredList {
 	out := &unstructured.UnstructuredList{Items: items}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -24,17 +25,9 @@ func poolClassName(pool string) string {
 	if !strings.Contains(name, ".") && len(validation.IsDNS1123Subdomain(plain)) == 0 {
 		return plain
 	}
-	readable := strings.Trim(strings.Map(nameRune, strings.ToLower(name)), "-")
+	readable := strings.Trim(strings.Map(attachment.LabelRune, strings.ToLower(name)), "-")
 	sum := sha256.Sum256([]byte(pool))
 	return strings.TrimLeft(readable[:min(len(readable), 63)]+"-", "-") + hex.EncodeToString(sum[:])[:10] + poolSuffix
-}
-
-// nameRune replaces the characters that a name cannot have.
-func nameRune(r rune) rune {
-	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-		return r
-	}
-	return '-'
 }
 
 // poolClass returns the class that serves a pool's extended resource, so that pods which request it get

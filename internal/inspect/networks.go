@@ -53,12 +53,7 @@ func OfferedNetworks(in Input) []Network {
 			n.IPAM = cmp.Or(n.IPAM, p.IPAM)
 		}
 		n.ClassMissing = x.classes[n.Class] == nil && !x.unread[Classes]
-		n.Nodes = slices.Clone(x.offers[attachment.NetworkIDOf(ref)])
-		if n.Pool != "" {
-			n.Nodes = append(n.Nodes, x.pools[n.Pool]...)
-		}
-		slices.Sort(n.Nodes)
-		n.Nodes = slices.Compact(n.Nodes)
+		n.Nodes = x.offering(ref, n.Pool)
 		out = append(out, n)
 	}
 	slices.SortFunc(out, func(a, b Network) int {
@@ -67,7 +62,7 @@ func OfferedNetworks(in Input) []Network {
 	return out
 }
 
-// NetworkList is the type of a list of networks.
+// NetworkList returns the type of a list of networks.
 func NetworkList() metav1.TypeMeta { return typeMeta("NetworkList") }
 
 // PrintNetworks writes a table of networks. With namespaces it has their namespaces, and with wide their IDs,

@@ -15,6 +15,18 @@ type Offers struct {
 	Pools map[string][]string
 }
 
+// offering returns the nodes with devices for a network: those that list it, and those of the resource pool
+// that it uses, or none for "". If another driver has the pool's devices, nodes list the network itself. It
+// returns each node once, sorted.
+func (x *index) offering(network attachment.NetworkRef, pool string) []string {
+	nodes := slices.Clone(x.offers[attachment.NetworkIDOf(network)])
+	if pool != "" {
+		nodes = append(nodes, x.pools[pool]...)
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
 // OffersOf reads the offers of an input's networks from its slices.
 func OffersOf(in Input) Offers {
 	x := newIndex(in)

@@ -170,8 +170,6 @@ func (s networkSteps) nodes(w want) Step {
 		return notReached()
 	}
 	nodes := s.offering(w)
-	slices.Sort(nodes)
-	nodes = slices.Compact(nodes)
 	switch {
 	case len(nodes) > 0:
 		return ok("offered by " + strings.Join(nodes, ", ") + s.owned())
@@ -185,15 +183,10 @@ func (s networkSteps) nodes(w want) Step {
 	return s.offeredByNone(w)
 }
 
-// offering returns the nodes with devices for a network: its own, or those of the
-// resource pool that it uses. If another driver has the pool's devices, nodes offer the
-// network itself.
+// offering returns the nodes with devices for a network.
 func (s networkSteps) offering(w want) []string {
-	offers := s.x.offers[attachment.NetworkIDOf(*w.network)]
-	if n, found, err := s.network(w); found && err == nil && n.ResourceName != "" {
-		return slices.Concat(s.x.pools[n.ResourceName], offers)
-	}
-	return slices.Clone(offers)
+	n, _, _ := s.network(w) // without a pool if it cannot be read
+	return s.x.offering(*w.network, n.ResourceName)
 }
 
 // offeredByNone explains why no node offers a network, as far as the API server knows.

@@ -1,13 +1,11 @@
 package inspect
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -123,8 +121,7 @@ func (x *index) readConfigs(claim *resourceapi.ResourceClaim, results []resource
 			Results: results, Config: x.configsOf(claim.Spec, wants),
 		}}
 	}
-	// Whether the claim may choose the network is the node's decision.
-	requested, err := attachment.FromClaim(read, func(_, _ string, _ attachment.NetworkRef) error { return nil })
+	requested, err := attachment.FromClaim(read, attachment.AnyNetwork)
 	for i := range wants {
 		w := &wants[i]
 		if err == nil {
@@ -173,13 +170,11 @@ func (x *index) classConfigs(class string) []resourceapi.DeviceClassConfiguratio
 	if !ok {
 		return nil
 	}
-	raw, err := json.Marshal(attachment.ToConfig(attachment.Selection{Network: ref}))
+	config, err := attachment.ClaimConfig("", attachment.Selection{Network: ref})
 	if err != nil {
 		return nil
 	}
-	return []resourceapi.DeviceClassConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
-		Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: raw}},
-	}}}
+	return []resourceapi.DeviceClassConfiguration{{DeviceConfiguration: config.DeviceConfiguration}}
 }
 
 // configsOf returns the configs that an allocation will have.

@@ -184,7 +184,7 @@ func (in *Input) requestedByClaims(requested map[string]*Requested, namespace st
 			continue
 		}
 		// A claim's rows and its requests are both in the order of its results.
-		selections, err := attachment.FromClaim(claim, func(_, _ string, _ attachment.NetworkRef) error { return nil })
+		selections, err := attachment.FromClaim(claim, attachment.AnyNetwork)
 		if err != nil || len(selections) != len(of) {
 			continue
 		}

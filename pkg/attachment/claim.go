@@ -40,6 +40,9 @@ func FromClaim(claim *resourceapi.ResourceClaim, mayChoose func(pool, device str
 	return requested, nil
 }
 
+// AnyNetwork lets FromClaim accept each choice of a claim, where the node has decided or will decide.
+func AnyNetwork(_, _ string, _ NetworkRef) error { return nil }
+
 func fromClaim(claim *resourceapi.ResourceClaim, mayChoose func(pool, device string, network NetworkRef) error) ([]Requested, error) {
 	if claim.Status.Allocation == nil {
 		return nil, reason.Errorf(reason.ClaimNotAllocated, "status.allocation is missing: the claim is not allocated")

@@ -81,7 +81,7 @@ func parametersOf(s Selection) (runtime.RawExtension, error) {
 
 // requestName turns an interface name into a DNS label that is not taken yet.
 func requestName(iface string, taken map[string]bool) string {
-	label := strings.Trim(strings.Map(labelRune, strings.ToLower(iface)), "-")
+	label := strings.Trim(strings.Map(LabelRune, strings.ToLower(iface)), "-")
 	if label == "" {
 		label = "net"
 	}
@@ -93,8 +93,8 @@ func requestName(iface string, taken map[string]bool) string {
 	return name
 }
 
-// labelRune replaces the characters that a DNS label cannot have.
-func labelRune(r rune) rune {
+// LabelRune replaces the characters that a DNS label cannot have with hyphens, for strings.Map.
+func LabelRune(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 		return r
 	}

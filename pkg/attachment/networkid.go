@@ -21,14 +21,12 @@ type NetworkID string
 
 const (
 	idAttributePrefix = "n_"
-	idLetters         = 26
-	idLength          = 1 + 6
+	// idLetters is the number of letters, and so of attributes that list IDs.
+	idLetters = 26
+	idLength  = 1 + 6
 	// idsPerAttribute is how many IDs a string attribute holds: each has a space after it.
 	idsPerAttribute = resourceapi.DeviceAttributeMaxValueLength / idLength
 )
-
-// MaxIDAttributes is the number of attributes that hold IDs, one for each letter.
-const MaxIDAttributes = idLetters
 
 // NetworkIDOf returns the ID of a network.
 func NetworkIDOf(r NetworkRef) NetworkID {

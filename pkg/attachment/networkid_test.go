@@ -36,7 +36,7 @@ func TestNetworkIDsInAttributes(t *testing.T) {
 			out = append(out, id)
 		}
 	}
-	if len(out) == 0 || len(in) < 9*MaxIDAttributes*2/3 {
+	if len(out) == 0 || len(in) < 9*idLetters*2/3 {
 		t.Errorf("%d IDs have room, %d have not", len(in), len(out))
 	}
 	for name, a := range attributes {
@@ -44,7 +44,7 @@ func TestNetworkIDsInAttributes(t *testing.T) {
 			t.Errorf("%s has %d bytes", name, len(*a.StringValue))
 		}
 	}
-	if len(attributes) > 1+MaxIDAttributes {
+	if len(attributes) > 1+idLetters {
 		t.Errorf("%d attributes", len(attributes))
 	}
 	selected := func(id NetworkID) bool {
@@ -77,7 +77,7 @@ func TestNetworkIDsDiffer(t *testing.T) {
 		seen[id] = true
 		of[id.Attribute()]++
 	}
-	if len(seen) != 5_000 || len(of) != MaxIDAttributes {
+	if len(seen) != 5_000 || len(of) != idLetters {
 		t.Errorf("%d IDs in %d attributes", len(seen), len(of))
 	}
 	if counts := slices.Sorted(maps.Values(of)); counts[0] < 130 || counts[len(counts)-1] > 260 {

@@ -80,7 +80,7 @@ func countNADs(n int) string {
 	return fmt.Sprintf("%d NADs", n)
 }
 
-// noOffer has no slices.
+// noOffer returns an offer without slices.
 func noOffer() *offer {
 	return &offer{name: "none", title: "no slices", requests: []request{{}}, weighed: true}
 }

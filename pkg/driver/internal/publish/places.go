@@ -63,16 +63,8 @@ func placeName(master string) string {
 		return master
 	}
 	sum := sha256.Sum256([]byte(master))
-	readable := strings.Trim(strings.Map(nameRune, strings.ToLower(master)), "-")
+	readable := strings.Trim(strings.Map(attachment.LabelRune, strings.ToLower(master)), "-")
 	return strings.TrimLeft(readable[:min(len(readable), maxPlace)]+"-x", "-") + hex.EncodeToString(sum[:4])
-}
-
-// nameRune replaces the characters that the name of a device cannot have.
-func nameRune(r rune) rune {
-	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-		return r
-	}
-	return '-'
 }
 
 // belongs reports whether a device is one of those whose names begin with a place's name, or a copy of the
