@@ -17,10 +17,8 @@ func TestClassSelectsWhatIsPublished(t *testing.T) {
 		expression := translate.DeviceClass(attachment.NetworkRef{Namespace: "default", Name: name}, "").Spec.Selectors[0].CEL.Expression
 		selected := 0
 		for attribute, value := range d.attributes {
-			for id := range strings.FieldsSeq(*value.StringValue) {
-				if strings.HasSuffix(expression, `.`+string(attribute)+`.contains("`+id+`")`) {
-					selected++
-				}
+			if strings.HasSuffix(expression, `[?"`+string(attribute)+`"].orValue("").contains("`+*value.StringValue+`")`) {
+				selected++
 			}
 		}
 		if selected != 1 || len(d.attributes) != 1 {

@@ -77,7 +77,7 @@ func belongs(device, name string) bool {
 const (
 	// groupSize is the number of networks for which a place has one device, on average. Few of their
 	// attributes overflow.
-	groupSize = 150
+	groupSize = 110
 	// groupsInSlice and limitedInSlice are how many devices a slice has, on average for the latter. A
 	// slice with so many has less than 8 KiB, which is what a change of one network writes.
 	groupsInSlice, limitedInSlice = 3, 20

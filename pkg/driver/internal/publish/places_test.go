@@ -123,7 +123,7 @@ func TestArrange(t *testing.T) {
 // TestArrangeMany checks that devices and slices keep the API's limits, that each network is listed once, and
 // that the number of devices stays small.
 func TestArrangeMany(t *testing.T) {
-	for n, devices := range map[int]int{0: 0, 1: 1, 100: 2, 200: 4, 1000: 14, 10_000: 134} {
+	for n, devices := range map[int]int{0: 0, 1: 1, 100: 2, 200: 4, 1000: 18, 10_000: 160} {
 		networks := many(t, n)
 		pool := published(networks, nil, usualPods, deviceOptions{}).pool()
 		seen, names := map[attachment.NetworkID]int{}, map[string]bool{}
