@@ -56,7 +56,7 @@ func (id NetworkID) Attribute() resourceapi.QualifiedName {
 // Selector returns the CEL expression for devices on which a network can be attached. Devices of other
 // drivers may have attributes of the same names, so it compares the driver, too.
 func (id NetworkID) Selector() string {
-	return fmt.Sprintf(`device.driver == %[1]q && device.attributes[%[1]q][?%[2]q].orValue("").contains(%[3]q)`,
+	return fmt.Sprintf(`device.driver == %[1]q && %[2]q in device.attributes[%[1]q] && device.attributes[%[1]q].%[2]s.contains(%[3]q)`,
 		v1alpha1.DriverName, id.Attribute(), id[1:])
 }
 

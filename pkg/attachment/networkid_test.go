@@ -17,7 +17,7 @@ func TestNetworkID(t *testing.T) {
 	if want := NetworkID("bU%;)*"); id != want {
 		t.Errorf("ID %s, want %s", id, want)
 	}
-	want := `device.driver == "net.nadra.dev" && device.attributes["net.nadra.dev"][?"n_b"].orValue("").contains("U%;)*")`
+	want := `device.driver == "net.nadra.dev" && "n_b" in device.attributes["net.nadra.dev"] && device.attributes["net.nadra.dev"].n_b.contains("U%;)*")`
 	if diff := cmp.Diff(want, id.Selector()); diff != "" {
 		t.Errorf("selector (-want +got):\n%s", diff)
 	}
