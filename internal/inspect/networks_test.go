@@ -52,10 +52,10 @@ func TestPrintNetworks(t *testing.T) {
 	}
 	want := `
 NAMESPACE NAME PLUGINS IPAM POOL NODES ID CLASS OFFERED BY MESSAGE
-default blue bridge - - 1 bU%;)* blue.default.nad.nadra.dev n1 the DeviceClass does not exist
-default broken - - - 0 kB_f]f broken.default.nad.nadra.dev - [NetworkInvalid] parsing network default/broken: spec.config: line 1, column 9: unexpected end of JSON input: is a closing bracket or quote missing?
-default red bridge,tuning host-local - 2 aW|8k# red.default.nad.nadra.dev n1,n2 -
-default vf sriov - intel.com/vf 1 gH,~g+ vf.default.nad.nadra.dev n1 the DeviceClass does not exist
+default blue bridge - - 1 cU%;)* blue.default.nad.nadra.dev n1 the DeviceClass does not exist
+default broken - - - 0 sB_f]f broken.default.nad.nadra.dev - [NetworkInvalid] parsing network default/broken: spec.config: line 1, column 9: unexpected end of JSON input: is a closing bracket or quote missing?
+default red bridge,tuning host-local - 2 oW|8k# red.default.nad.nadra.dev n1,n2 -
+default vf sriov - intel.com/vf 1 aH,~g+ vf.default.nad.nadra.dev n1 the DeviceClass does not exist
 `
 	if diff := cmp.Diff(want, "\n"+regexp.MustCompile(" +").ReplaceAllString(got.String(), " ")); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)

@@ -17,14 +17,14 @@ import (
 // NetworkID identifies a network in the attributes of devices: a letter that names the attribute, and a
 // mark, from a hash of the network's name. Devices list the marks of their networks in few attributes,
 // because the scheduler's time grows with the number of attributes (docs/decisions/0020). Of 10,000
-// networks two have the same ID with a probability of 1:76; then a node that offers one of them gets pods of
+// networks two have the same ID with a probability of 1:118; then a node that offers one of them gets pods of
 // both, and Prepare refuses those of the other.
 type NetworkID string
 
 const (
 	idAttributePrefix = "n_"
 	// idLetters is the number of letters, and so of attributes that list marks.
-	idLetters = 13
+	idLetters = 20
 	// markLength is the length of a mark. Marks follow each other without a separator: only their first
 	// character is a capital letter, so that none is found across two others.
 	markLength = 5

@@ -14,10 +14,10 @@ import (
 // TestNetworkID pins an ID: classes in clusters and in manifests contain it.
 func TestNetworkID(t *testing.T) {
 	id := NetworkIDOf(ref("default", "blue"))
-	if want := NetworkID("bU%;)*"); id != want {
+	if want := NetworkID("cU%;)*"); id != want {
 		t.Errorf("ID %s, want %s", id, want)
 	}
-	want := `device.driver == "net.nadra.dev" && "n_b" in device.attributes["net.nadra.dev"] && device.attributes["net.nadra.dev"].n_b.contains("U%;)*")`
+	want := `device.driver == "net.nadra.dev" && "n_c" in device.attributes["net.nadra.dev"] && device.attributes["net.nadra.dev"].n_c.contains("U%;)*")`
 	if diff := cmp.Diff(want, id.Selector()); diff != "" {
 		t.Errorf("selector (-want +got):\n%s", diff)
 	}
@@ -80,7 +80,7 @@ func TestNetworkIDsDiffer(t *testing.T) {
 	if len(seen) != 5_000 || len(of) != idLetters {
 		t.Errorf("%d IDs in %d attributes", len(seen), len(of))
 	}
-	if counts := slices.Sorted(maps.Values(of)); counts[0] < 300 || counts[len(counts)-1] > 470 {
+	if counts := slices.Sorted(maps.Values(of)); counts[0] < 180 || counts[len(counts)-1] > 330 {
 		t.Errorf("IDs in an attribute: %v", counts)
 	}
 }

@@ -161,13 +161,12 @@ func (s *scale) round(b *testing.B, o *offer, f *offerFigures, round int) {
 		f.Memory = &scaleMemory{s.apiServer.memory(b), s.scheduler.memory(b)}
 	}
 	for i, r := range o.requests {
-		measure := func() { f.Pods[i].Rounds = append(f.Pods[i].Rounds, s.schedule(b, r)) }
+		profile := ""
 		if round == 0 && r.template != "" {
-			s.profiled(b, fmt.Sprintf("%d-nodes-%s-%d", s.fleet.size(), o.name, r.networks), measure)
-		} else {
-			measure()
+			profile = fmt.Sprintf("%d-nodes-%s-%d", s.fleet.size(), o.name, r.networks)
 		}
-		last := f.Pods[i].Rounds[round]
+		last := s.schedule(b, r, profile)
+		f.Pods[i].Rounds = append(f.Pods[i].Rounds, last)
 		s.progress("round %d of %d, %s: %d of %d pods with %d networks bound in %.1f s (%.1f a second)",
 			round+1, s.rounds, o.title, last.Bound, scalePods, r.networks, last.Seconds, last.Rate())
 	}

@@ -60,8 +60,8 @@ func (f podRates) Fastest() float64 { return f.rates().Percentile(100) }
 
 // schedule creates pods, waits until they are bound, and deletes them. A first pod, which does
 // not count, must run on the node that has published last: it is bound when the scheduler knows
-// all slices.
-func (s *scale) schedule(b *testing.B, r request) bound {
+// all slices. The profile of the scheduler has the name that is given, if any.
+func (s *scale) schedule(b *testing.B, r request, profile string) (f bound) {
 	w := watchPods(b, s.fleet.kube, scaleNamespace)
 	defer w.Stop()
 	events := buffered(w.ResultChan())
@@ -74,7 +74,7 @@ func (s *scale) schedule(b *testing.B, r request) bound {
 	for i := range scalePods {
 		pods = append(pods, r.pod(fmt.Sprintf("pod-%04d", i)))
 	}
-	f := s.bind(b, events, pods...)
+	s.profiled(b, profile, func() { f = s.bind(b, events, pods...) })
 	s.clear(b)
 	return f
 }

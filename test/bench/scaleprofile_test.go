@@ -72,11 +72,11 @@ func (e endpoint) get(ctx context.Context, path string) ([]byte, error) {
 	return content, nil
 }
 
-// profiled runs a measurement. If BENCH_PROFILE names a folder, it saves a CPU profile of the
-// scheduler during the measurement in scheduler-<name>.pprof there.
+// profiled runs a measurement. If BENCH_PROFILE names a folder and the profile has a name, it saves a
+// CPU profile of the scheduler during the measurement in scheduler-<name>.pprof there.
 func (s *scale) profiled(b *testing.B, name string, measure func()) {
 	dir := os.Getenv("BENCH_PROFILE")
-	if dir == "" {
+	if dir == "" || name == "" {
 		measure()
 		return
 	}

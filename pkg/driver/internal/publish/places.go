@@ -77,9 +77,9 @@ func belongs(device, name string) bool {
 const (
 	// groupSize is the number of networks for which a place has one device, on average. Few of their
 	// attributes overflow.
-	groupSize = 110
-	// groupsInSlice and limitedInSlice are how many devices a slice has, on average for the latter. A
-	// slice with so many has less than 8 KiB, which is what a change of one network writes.
+	groupSize = 200
+	// groupsInSlice and limitedInSlice are how many groups and devices of their own a slice has, on average
+	// for the latter. A slice with so many has less than 8 KiB, which is what a change of one network writes.
 	groupsInSlice, limitedInSlice = 3, 20
 )
 
@@ -98,11 +98,10 @@ func arrange(a arrangement) [][]*device {
 		places[p.name] = p
 		of[p.name] = append(of[p.name], n)
 	}
-	var shared []*device
-	for name, networks := range of {
-		shared = append(shared, group(places[name], networks)...)
+	var shared [][]*device
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		shared = append(shared, group(places[name], of[name])...)
 	}
-	slices.SortFunc(shared, byName)
 	own := make([][]*device, groups(len(limited), limitedInSlice))
 	for _, n := range limited {
 		d := newDevice(n.ownDevice(), placeOf(n.network, a.links))
@@ -114,10 +113,16 @@ func arrange(a arrangement) [][]*device {
 	for _, devices := range own {
 		slices.SortFunc(devices, byName)
 	}
-	if len(shared) < groupsInSlice && len(limited) < limitedInSlice/2 {
-		return [][]*device{slices.Concat(shared, slices.Concat(own...))}
+	if len(shared) <= groupsInSlice && len(limited) < limitedInSlice/2 {
+		return [][]*device{slices.Concat(slices.Concat(shared...), slices.Concat(own...))}
 	}
-	return slices.AppendSeq(slices.Collect(slices.Chunk(shared, groupsInSlice)), slices.Values(own))
+	var out [][]*device
+	for chunk := range slices.Chunk(shared, groupsInSlice) {
+		devices := slices.Concat(chunk...)
+		slices.SortFunc(devices, byName)
+		out = append(out, devices)
+	}
+	return append(out, own...)
 }
 
 // groups returns the number of groups of a size.
@@ -132,18 +137,19 @@ func byID(a, b *definition) int {
 }
 
 // group makes the devices of a place from its networks, sorted by ID: one for each group, and further ones
-// for networks whose attribute is full.
-func group(p place, networks []*definition) []*device {
+// for networks whose attribute is full. Their names sort behind those of the first ones: the scheduler
+// examines them last.
+func group(p place, networks []*definition) [][]*device {
 	grouped := make([][]*device, groups(len(networks), groupSize))
 	for _, n := range networks {
 		g := n.groupOf(len(grouped))
 		if !slices.ContainsFunc(grouped[g], func(d *device) bool { return d.add(n.id) }) {
-			more := newDevice(fmt.Sprintf("%s-%d-%d", p.name, g, len(grouped[g])), p)
+			more := newDevice(fmt.Sprintf("%s-%d-%d", p.name, len(grouped[g]), g), p)
 			more.add(n.id)
 			grouped[g] = append(grouped[g], more)
 		}
 	}
-	return slices.Concat(grouped...)
+	return slices.DeleteFunc(grouped, func(devices []*device) bool { return len(devices) == 0 })
 }
 
 // baseOf returns what the names of a network's devices begin with.
