@@ -109,11 +109,6 @@ func (o *convertOptions) converted(ctx context.Context) (*source.Set, translate.
 	if err != nil {
 		return nil, translate.Result{}, err
 	}
-	if o.inPlace {
-		if err := addNeighbours(set); err != nil {
-			return nil, translate.Result{}, err
-		}
-	}
 	set.Options.DropAnnotation = o.drop
 	set.Options.RenderNetworks = o.networks
 	return set, o.convert(set), nil
@@ -151,13 +146,15 @@ func (o *convertOptions) write(set *source.Set, result translate.Result) error {
 
 // summary returns the counts of workloads, which add up, and of objects.
 func summary(result translate.Result) string {
-	converted, notNeeded, blocked := 0, 0, 0
+	converted, notNeeded, blocked, unjudged := 0, 0, 0, 0
 	for _, w := range result.Workloads {
 		switch {
 		case w.Changed:
 			converted++
 		case w.Readiness == translate.Stays:
 			blocked++
+		case w.Readiness == translate.NotJudged:
+			unjudged++
 		default:
 			notNeeded++
 		}
@@ -166,6 +163,6 @@ func summary(result translate.Result) string {
 	for _, n := range result.Kinds {
 		objects += n
 	}
-	return fmt.Sprintf("Converted %d, not needed %d, blocked %d. Created %s. Read %s in %s.",
-		converted, notNeeded, blocked, plural(len(result.Created), "object"), plural(objects, "object"), plural(len(result.Files), "file"))
+	return fmt.Sprintf("Converted %d, not needed %d, blocked %d, not judged %d. Created %s. Read %s in %s.",
+		converted, notNeeded, blocked, unjudged, plural(len(result.Created), "object"), plural(objects, "object"), plural(len(result.Files), "file"))
 }

@@ -13,27 +13,30 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// addCreated stages created objects: in a file of their own in the directory of the file that
-// needs them, which it adds to the kustomization of that file, if there is one. beside returns
-// the file that needs an object, and the directory above which nothing is changed.
-func addCreated(files staging, created []translate.Created, beside func(translate.Created) (file, root string)) error {
+// addCreated stages created objects: in a file of their own in the directory of each file that
+// needs them, which it adds to the kustomization of that file, if there is one. beside returns, for
+// a file that needs an object, the file in whose directory the object goes, and the directory above
+// which nothing is changed.
+func addCreated(files staging, created []translate.Created, beside func(file string) (sibling, root string)) error {
 	var targets []string
 	objects := map[string][]addition{}
 	named := map[string]bool{}
 	texts := translate.Texts(created)
 	for i, c := range created {
-		file, root := beside(c)
-		target := filepath.Join(filepath.Dir(file), createdFile)
-		if objects[target] == nil {
-			targets = append(targets, target)
-		}
-		objects[target] = append(objects[target], addition{idOf(c), texts[i]})
-		if named[file] {
-			continue
-		}
-		named[file] = true
-		if err := files.name(target, file, root); err != nil {
-			return err
+		for _, needs := range c.For {
+			file, root := beside(needs)
+			target := filepath.Join(filepath.Dir(file), createdFile)
+			if objects[target] == nil {
+				targets = append(targets, target)
+			}
+			objects[target] = append(objects[target], addition{idOf(c), texts[i]})
+			if named[file] {
+				continue
+			}
+			named[file] = true
+			if err := files.name(target, file, root); err != nil {
+				return err
+			}
 		}
 	}
 	for _, target := range targets {
@@ -82,6 +85,7 @@ func (s staging) append(name string, objects []addition) error {
 	var added [][]byte
 	for _, o := range objects {
 		if !existing[o.id] {
+			existing[o.id] = true
 			added = append(added, o.text)
 		}
 	}
@@ -95,14 +99,11 @@ func (s staging) append(name string, objects []addition) error {
 	return nil
 }
 
-// kustomizations are the file names that kustomize looks for.
-var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
-
 // name adds a file to the resources of the nearest kustomization that has its sibling, so
 // that both are applied together.
 func (s staging) name(file, sibling, root string) error {
 	for folder := filepath.Dir(file); ; folder = filepath.Dir(folder) {
-		for _, name := range kustomizations {
+		for _, name := range translate.KustomizationFiles() {
 			text, err := s.read(filepath.Join(folder, name))
 			if err != nil {
 				return fmt.Errorf("adding %s to the kustomization: %w", file, err)

@@ -108,13 +108,23 @@ func explainCode(w io.Writer, text string) error {
 		return explainReason(w, reason.All()[i])
 	}
 	all := allRules()
-	i := slices.IndexFunc(all, func(r rule) bool { return strings.EqualFold(r.code, code) })
+	i := slices.IndexFunc(all, func(r rule) bool { return strings.EqualFold(r.code, code) || sameNumber(r.code, code) })
 	if i < 0 {
 		return fmt.Errorf("explaining %q: there is no such code: kubectl nadra explain lists all", text)
 	}
 	r := all[i]
 	return writeParts(w, fmt.Sprintf("%s (%s): %s", r.code, r.severity, r.title), r.anchor,
 		part{"What", r.what}, part{"Why", r.why}, part{"Fix", r.fix})
+}
+
+// sameNumber reports whether two codes differ in case and in zeros before their numbers alone, such as
+// NADRA-016 and nadra-16.
+func sameNumber(a, b string) bool {
+	short := func(code string) string {
+		at := strings.LastIndexAny(code, "-VvUu") + 1
+		return strings.ToUpper(code[:at]) + strings.TrimLeft(code[at:], "0")
+	}
+	return short(a) == short(b)
 }
 
 // explainReason explains the code of a reason.

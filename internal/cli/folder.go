@@ -25,31 +25,38 @@ func writeInPlace(set *source.Set, result translate.Result) error {
 	for _, f := range set.Files {
 		roots[f.Name] = folderOf(f)
 	}
-	beside := func(c translate.Created) (file, root string) { return c.For, roots[c.For] }
+	beside := func(file string) (sibling, root string) { return file, roots[file] }
 	if err := addCreated(files, result.Created, beside); err != nil {
 		return err
 	}
 	return files.write()
 }
 
-// addNeighbours adds the files of created objects that earlier conversions wrote beside the
-// input and that are not part of it.
+// addNeighbours adds files of the input's folders that are not part of the input: kustomizations, and the
+// objects that earlier conversions created.
 func addNeighbours(set *source.Set) error {
 	known := map[string]bool{}
 	for _, f := range set.Files {
 		known[filepath.Clean(f.Name)] = true
 	}
 	for _, f := range set.Files {
-		name := filepath.Join(filepath.Dir(f.Name), createdFile)
-		if !f.OnDisk || known[name] {
+		if !f.OnDisk {
 			continue
 		}
-		known[name] = true
-		text, err := staging{}.read(name)
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", name, err)
+		for _, base := range append([]string{createdFile}, translate.KustomizationFiles()...) {
+			name := filepath.Join(filepath.Dir(f.Name), base)
+			if known[name] {
+				continue
+			}
+			known[name] = true
+			text, err := staging{}.read(name)
+			if err != nil {
+				return fmt.Errorf("reading %s: %w", name, err)
+			}
+			if text != nil {
+				set.Beside = append(set.Beside, translate.File{Name: name, Data: text})
+			}
 		}
-		set.Context = append(set.Context, translate.File{Name: name, Data: text})
 	}
 	return nil
 }
@@ -74,7 +81,7 @@ func writeFolder(folder string, set *source.Set, result translate.Result) error 
 		}
 		files[name] = f.Data
 	}
-	beside := func(translate.Created) (file, root string) { return filepath.Join(folder, createdFile), folder }
+	beside := func(string) (sibling, root string) { return filepath.Join(folder, createdFile), folder }
 	if err := addCreated(files, result.Created, beside); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (in *input) read(ctx context.Context) (*source.Set, error) {
 		return nil, err
 	}
 	set.Options.NoPodInfo = !in.podInfo
-	return set, nil
+	return set, addNeighbours(set)
 }
 
 // readPools finds out who serves the pools that networks draw from. The nodes of a live

@@ -59,7 +59,7 @@ func writeOverlay(folder, base string, result translate.Result) error {
 		}
 		top.Patches = append(top.Patches, patch)
 	}
-	if files[filepath.Join(folder, kustomizations[0])], err = yaml.Marshal(top); err != nil {
+	if files[filepath.Join(folder, translate.KustomizationFiles()[0])], err = yaml.Marshal(top); err != nil {
 		return fmt.Errorf("writing the overlay: %w", err)
 	}
 	return files.write()

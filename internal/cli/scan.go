@@ -15,7 +15,13 @@ import (
 )
 
 const scanHelp = `Report which workloads use which networks, and whether nadra can serve each of
-them: ready, ready with notes, or stays on Multus. It only reads.
+them. It only reads. The verdicts:
+
+  ready               converted as it is
+  ready with notes    converted, with something to decide or to lose
+  stays               left on Multus; a finding says why
+  not judged          must be rendered first (charts, templates, HelmReleases …)
+  nothing to convert  no network is attached by it
 
 With --caps, a file of kubectl nadra doctor --probe --save, it also reports which
 nodes lack a plugin or the master of a network. This needs no cluster.
@@ -112,8 +118,8 @@ func (o *scanOptions) readBaseline() (*report.Report, error) {
 func (in *input) convert(set *source.Set) translate.Result {
 	progress := newProgress(in.app.ErrOut, in.quiet)
 	defer progress.stop()
-	progress.say("Converting %d files", len(set.Files))
-	result := translate.Convert(translate.Input{Files: set.Manifests(), Context: set.Context, Options: set.Options})
+	progress.say("Judging %d files", len(set.Files))
+	result := translate.Convert(translate.Input{Files: set.Manifests(), Context: set.Context, Beside: set.Beside, Options: set.Options})
 	if !set.Live {
 		return result
 	}

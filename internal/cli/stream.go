@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"path"
-	"slices"
 
 	"sigs.k8s.io/yaml"
 
@@ -21,7 +19,7 @@ import (
 func stream(set *source.Set, result translate.Result) [][]byte {
 	out := translate.Texts(result.Created)
 	for i, f := range result.Files {
-		if set.Live && bytes.Equal(f.Data, set.Files[i].Data) || slices.Contains(kustomizations, path.Base(set.Files[i].Rel)) {
+		if set.Live && bytes.Equal(f.Data, set.Files[i].Data) || translate.IsKustomization(set.Files[i].Rel) {
 			continue
 		}
 		out = append(out, f.Data)
@@ -79,15 +77,12 @@ func startsDocument(text []byte) bool {
 	return false
 }
 
-// writeList writes all objects as one JSON list.
+// writeList writes all objects as one JSON list. It leaves out documents that are not YAML, of which a
+// finding tells.
 func writeList(w io.Writer, set *source.Set, result translate.Result) error {
 	items := []any{}
 	for _, text := range stream(set, result) {
-		objects, err := decode(text)
-		if err != nil {
-			return err
-		}
-		items = append(items, objects...)
+		items = append(items, decode(text)...)
 	}
 	text, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, "", "    ")
 	if err != nil {
@@ -100,16 +95,13 @@ func writeList(w io.Writer, set *source.Set, result translate.Result) error {
 }
 
 // decode decodes the objects of a text.
-func decode(text []byte) ([]any, error) {
+func decode(text []byte) []any {
 	var out []any
 	for _, part := range translate.Documents(text) {
 		var object any
-		if err := yaml.Unmarshal(part, &object); err != nil {
-			return nil, fmt.Errorf("writing manifests as JSON: %w: use -o yaml, which keeps texts as they are", err)
-		}
-		if object != nil {
+		if yaml.Unmarshal(part, &object) == nil && object != nil {
 			out = append(out, object)
 		}
 	}
-	return out, nil
+	return out
 }

@@ -13,7 +13,7 @@ func segments(v Verdicts, of int) []segment {
 	for _, part := range []struct {
 		n     int
 		class string
-	}{{v.Ready, "ready"}, {v.ReadyNotes, "notes"}, {v.Stays, "stays"}} {
+	}{{v.Ready, "ready"}, {v.ReadyNotes, "notes"}, {v.Stays, "stays"}, {v.NotJudged, "unjudged"}, {v.NothingToConvert, "nothing"}} {
 		if part.n > 0 {
 			out = append(out, segment{percent(at, of), percent(part.n, of), part.class})
 			at += part.n

@@ -26,7 +26,7 @@ func Build(in Input) *Report {
 	networks := networksOf(in.Result.Networks, workloads)
 	r := &Report{
 		APIVersion: APIVersion, Kind: Kind, Source: in.Source,
-		Workloads: workloads, Networks: networks, Findings: findings, Namespaces: namespacesOf(workloads),
+		Workloads: workloads, Networks: networks, Findings: findings, Namespaces: namespacesOf(workloads), Unrendered: in.Result.Unrendered,
 		Summary: Summary{Files: in.Files, Kinds: map[string]int{}, Known: known},
 	}
 	maps.Copy(r.Summary.Kinds, in.Result.Kinds)
@@ -60,6 +60,10 @@ func (v *Verdicts) add(r translate.Readiness) {
 		v.ReadyNotes++
 	case translate.Stays:
 		v.Stays++
+	case translate.NotJudged:
+		v.NotJudged++
+	case translate.NothingToConvert:
+		v.NothingToConvert++
 	}
 }
 
@@ -103,8 +107,12 @@ func networksOf(verdicts []translate.NetworkVerdict, workloads []Workload) []Net
 	out := make([]Network, 0, len(verdicts))
 	for _, v := range verdicts {
 		n := Network{NetworkVerdict: v, Users: []translate.ObjectRef{}}
-		// Workloads are sorted, so equal users are neighbours.
-		n.Users = append(n.Users, slices.Compact(users[v.Object.Namespace+"/"+v.Object.Name])...)
+		for _, u := range users[v.Object.Namespace+"/"+v.Object.Name] {
+			// Workloads are sorted, so equal users are neighbours.
+			if last := len(n.Users) - 1; last < 0 || n.Users[last] != u {
+				n.Users = append(n.Users, u)
+			}
+		}
 		out = append(out, n)
 	}
 	slices.SortStableFunc(out, func(a, b Network) int { return compareRefs(a.Object, b.Object) })

@@ -37,6 +37,8 @@ type htmlView struct {
 	Title  string
 	Input  string
 	Known  []string
+	// Unread has a sentence about what is not rendered and does not mention networks.
+	Unread []string
 	Groups []htmlGroup
 	shown  map[translate.Code]bool
 }
@@ -74,7 +76,7 @@ func writeHTML(w io.Writer, r *Report) error {
 	v := htmlView{
 		Report: r, Style: template.CSS(htmlStyle), Script: template.JS(htmlScript),
 		Policy: policy(), Title: "Networks: what moves to DRA, and what stays",
-		Input: inputSentence(r), Known: knownWords(r.Summary.Known),
+		Input: inputSentence(r), Known: knownWords(r.Summary.Known), Unread: unrenderedWords(r),
 		shown: map[translate.Code]bool{},
 	}
 	for _, g := range groups(r.Findings) {
@@ -98,8 +100,13 @@ func digest(s string) string {
 
 // verdictKey returns a verdict for the page's addresses and classes.
 func verdictKey(r translate.Readiness) string {
-	if r == translate.ReadyNotes {
+	switch r {
+	case translate.ReadyNotes:
 		return "notes"
+	case translate.NotJudged:
+		return "unjudged"
+	case translate.NothingToConvert:
+		return "nothing"
 	}
 	return visible(string(r))
 }

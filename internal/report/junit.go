@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/xml"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -41,6 +42,11 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
+// unread reports whether a finding says that the object was not judged.
+func unread(f Finding) bool {
+	return slices.Contains([]translate.Code{translate.NotYAML, translate.Unrendered, translate.StrayAnnotation}, f.Code)
+}
+
 type junitSkipped struct {
 	Message string `xml:"message,attr"`
 }
@@ -63,6 +69,11 @@ func junitOf(r *Report) *junitSuites {
 	for _, other := range s.others {
 		out.suite("other objects").add(other.object, short(other.object), other.findings[0].Position, other.findings)
 	}
+	for _, u := range r.Unrendered {
+		if !u.Mentions {
+			out.suite("not judged").skip(u)
+		}
+	}
 	for _, suite := range out.Suites {
 		out.Tests += suite.Tests
 		out.Failures += suite.Failures
@@ -76,6 +87,16 @@ func (s *junitSuites) suite(name string) *junitSuite {
 		s.Suites = append(s.Suites, &junitSuite{Name: visible(name)})
 	}
 	return s.Suites[len(s.Suites)-1]
+}
+
+// skip adds a case that was not run, for something that is not rendered.
+func (s *junitSuite) skip(u translate.UnrenderedUnit) {
+	s.Tests++
+	s.Skipped++
+	s.Cases = append(s.Cases, junitCase{
+		Name: visible(short(u.Object)), File: visible(u.Position.File), Line: u.Position.Line,
+		Skipped: &junitSkipped{Message: "not judged: it must be rendered first"},
+	})
 }
 
 // add adds a case for an object.
@@ -96,6 +117,10 @@ func (s *junitSuite) add(o translate.ObjectRef, name string, at translate.Positi
 	if len(failures) > 0 {
 		c.Failure = &junitFailure{Message: first, Type: "blocker", Text: strings.Join(failures, "\n")}
 		s.Failures++
+	}
+	if c.Failure == nil && slices.ContainsFunc(findings, unread) {
+		c.Skipped = &junitSkipped{Message: "not judged: " + visible(findings[0].Title)}
+		s.Skipped++
 	}
 	c.SystemOut = strings.Join(notes, "\n")
 	s.Tests++

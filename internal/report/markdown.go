@@ -50,13 +50,21 @@ func (p *page) namespaces(r *Report) {
 		return
 	}
 	p.heading("## Namespaces")
-	p.row("Namespace", "Workloads", "Ready", "Ready with notes", "Stays")
-	p.row("---", "---:", "---:", "---:", "---:")
+	p.row("Namespace", "Workloads", "Ready", "Ready with notes", "Stays", "Not judged", "Nothing to convert")
+	p.row("---", "---:", "---:", "---:", "---:", "---:", "---:")
 	for _, n := range r.Namespaces {
-		p.row(code(n.Name), fmt.Sprint(n.Workloads.Total()), fmt.Sprint(n.Workloads.Ready), fmt.Sprint(n.Workloads.ReadyNotes), fmt.Sprint(n.Workloads.Stays))
+		p.row(append([]string{code(n.Name)}, verdictCells(n.Workloads)...)...)
 	}
-	t := r.Summary.Workloads
-	p.row("**all**", fmt.Sprint(t.Total()), fmt.Sprint(t.Ready), fmt.Sprint(t.ReadyNotes), fmt.Sprint(t.Stays))
+	p.row(append([]string{"**all**"}, verdictCells(r.Summary.Workloads)...)...)
+}
+
+// verdictCells returns the counts of verdicts, their sum first.
+func verdictCells(v Verdicts) []string {
+	var out []string
+	for _, n := range []int{v.Total(), v.Ready, v.ReadyNotes, v.Stays, v.NotJudged, v.NothingToConvert} {
+		out = append(out, fmt.Sprint(n))
+	}
+	return out
 }
 
 // workloads writes a row for each workload.

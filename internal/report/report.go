@@ -45,7 +45,10 @@ type Report struct {
 	Namespaces []Namespace `json:"namespaces"`
 	Workloads  []Workload  `json:"workloads"`
 	Networks   []Network   `json:"networks"`
-	Findings   []Finding   `json:"findings"`
+	// Unrendered has what stands for manifests that are not in the input, whether it mentions networks
+	// or not. What does is in Workloads, too.
+	Unrendered []translate.UnrenderedUnit `json:"unrendered,omitempty"`
+	Findings   []Finding                  `json:"findings"`
 }
 
 // Summary has the totals. A report without findings has them, too.
@@ -66,13 +69,17 @@ type Summary struct {
 
 // Verdicts counts by verdict.
 type Verdicts struct {
-	Ready      int `json:"ready"`
-	ReadyNotes int `json:"readyWithNotes"`
-	Stays      int `json:"stays"`
+	Ready            int `json:"ready"`
+	ReadyNotes       int `json:"readyWithNotes"`
+	Stays            int `json:"stays"`
+	NotJudged        int `json:"notJudged,omitempty"`
+	NothingToConvert int `json:"nothingToConvert,omitempty"`
 }
 
 // Total returns the sum.
-func (v Verdicts) Total() int { return v.Ready + v.ReadyNotes + v.Stays }
+func (v Verdicts) Total() int {
+	return v.Ready + v.ReadyNotes + v.Stays + v.NotJudged + v.NothingToConvert
+}
 
 // Severities counts by severity.
 type Severities struct {

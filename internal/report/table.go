@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -19,19 +20,25 @@ const listed, cellWidth = 3, 60
 // codes mean in a line each, and the totals.
 func writeTable(w io.Writer, r *Report) error {
 	s := sheet{w: w}
-	s.table("NAMESPACE\tWORKLOAD\tNETWORKS\tVERDICT\tFINDINGS", len(r.Workloads), func(i int) []string {
+	file, at := "\tFILE", fileOf
+	if !slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Position.Line > 0 }) { // a cluster
+		file, at = "", nil
+	}
+	s.table("NAMESPACE\tWORKLOAD\tNETWORKS\tVERDICT\tFINDINGS"+file, len(r.Workloads), func(i int) []string {
 		one := r.Workloads[i]
-		return []string{
+		cells := []string{
 			cut(one.Object.Namespace), withPods(cut(short(one.Object)), one.Pods), some(locals(one)),
 			string(one.Readiness), some(worstFirst(one.Codes)),
 		}
+		return appendPlace(cells, at, one.Position)
 	})
 	rest := elsewhere(r)
-	s.table("NAMESPACE\tALSO\tSEVERITY\tFINDINGS", len(rest), func(i int) []string {
-		return []string{
+	s.table("NAMESPACE\tALSO\tSEVERITY\tFINDINGS"+file, len(rest), func(i int) []string {
+		cells := []string{
 			cut(rest[i].object.Namespace), cut(short(rest[i].object)), cut(string(worst(rest[i].findings))),
 			some(worstFirst(rest[i].codes())),
 		}
+		return appendPlace(cells, at, rest[i].findings[0].Position)
 	})
 	s.legend(r)
 	s.totals(r)
@@ -121,6 +128,27 @@ func worst(findings []Finding) translate.Severity {
 		}
 	}
 	return out
+}
+
+// appendPlace adds the cell of a position, unless the table has no such column.
+func appendPlace(cells []string, at func(translate.Position) string, p translate.Position) []string {
+	if at == nil {
+		return cells
+	}
+	return append(cells, at(p))
+}
+
+// fileOf returns the end of a file's name, which tells more than its beginning, and the line. Objects of a
+// cluster have no file.
+func fileOf(p translate.Position) string {
+	if p.Line == 0 {
+		return ""
+	}
+	name := []rune(visible(p.File))
+	if len(name) > cellWidth {
+		name = append([]rune("…"), name[len(name)-cellWidth+1:]...)
+	}
+	return fmt.Sprintf("%s:%d", string(name), p.Line)
 }
 
 // withPods adds the number of pods to a name.

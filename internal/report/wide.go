@@ -25,20 +25,27 @@ func writeWide(w io.Writer, r *Report) error {
 			string(one.Readiness), strings.Join(worstFirst(one.Codes), ","), strings.Join(userNames(one), ","),
 		}
 	})
-	s.findings(r.Findings)
+	s.findings(groups(r.Findings))
 	s.legend(r)
 	s.totals(r)
 	return s.err
 }
 
-// findings writes findings like a compiler's errors, so that editors find the place.
-func (s *sheet) findings(findings []Finding) {
-	if len(findings) == 0 {
-		return
-	}
-	s.gap()
-	for _, f := range findings {
-		s.println(visible(sentence(f)))
+// folded is how many findings of one code the wide table has; -o json and -o csv have all.
+const folded = 20
+
+// findings writes findings like a compiler's errors, so that editors find the place, the worst codes first.
+func (s *sheet) findings(all []group) {
+	for i, g := range all {
+		if i == 0 {
+			s.gap()
+		}
+		for _, f := range g.findings[:min(folded, len(g.findings))] {
+			s.println(visible(sentence(f)))
+		}
+		if more := len(g.findings) - folded; more > 0 {
+			s.println(fmt.Sprintf("%s: and %d more (-o json or -o csv)", cut(string(g.Code)), more))
+		}
 	}
 }
 

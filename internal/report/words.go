@@ -129,7 +129,29 @@ func (v Verdicts) words() string {
 	if v.Stays == 1 {
 		stay = "stays"
 	}
-	return fmt.Sprintf("%d ready, %d ready with notes, %d %s", v.Ready, v.ReadyNotes, v.Stays, stay)
+	out := fmt.Sprintf("%d ready, %d ready with notes, %d %s", v.Ready, v.ReadyNotes, v.Stays, stay)
+	if v.NotJudged > 0 {
+		out += fmt.Sprintf(", %d not judged", v.NotJudged)
+	}
+	if v.NothingToConvert > 0 {
+		out += fmt.Sprintf(", %d with nothing to convert", v.NothingToConvert)
+	}
+	return out
+}
+
+// unrenderedWords names what is not rendered and does not mention networks.
+func unrenderedWords(r *Report) []string {
+	var names []string
+	for _, u := range r.Unrendered {
+		if !u.Mentions {
+			names = append(names, visible(short(u.Object)))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	line := fmt.Sprintf("Not judged, and without a word about networks: %s", some(names))
+	return []string{line + "."}
 }
 
 // words returns the counts in words.
@@ -191,7 +213,7 @@ func outcome(r *Report) []string {
 	if n := s.Findings.Total(); n > 0 {
 		out = append(out, count(n, "finding")+": "+s.Findings.words()+".")
 	}
-	return append(out, knownWords(s.Known)...)
+	return slices.Concat(out, unrenderedWords(r), knownWords(s.Known))
 }
 
 // knownWords counts the findings that the baseline has.

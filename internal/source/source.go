@@ -19,6 +19,9 @@ type Set struct {
 	Live bool
 	// Context has other manifests, which must not be converted.
 	Context []translate.File
+	// Beside has files of the same folders that are not part of the input: kustomizations, and the
+	// objects that earlier conversions created.
+	Beside []translate.File
 	// Options are what the source knows besides its manifests.
 	Options translate.Options
 }

@@ -33,6 +33,20 @@ func DeviceClass(ref attachment.NetworkRef, pool string) *resourceapi.DeviceClas
 	}
 }
 
+// sameClass reports whether two classes select the same devices and attach the same network. It compares
+// configs by value, because the API server may reorder keys.
+func sameClass(got, want resourceapi.DeviceClassSpec) bool {
+	if len(got.Selectors) != len(want.Selectors) || len(got.Config) != len(want.Config) {
+		return false
+	}
+	for i, s := range got.Selectors {
+		if s.CEL == nil || s.CEL.Expression != want.Selectors[i].CEL.Expression {
+			return false
+		}
+	}
+	return sameJSON(got.Config, want.Config)
+}
+
 // ClassOf returns the class of a definition, or nil if nodes would not publish its network. The
 // error says why its configuration cannot be used.
 func ClassOf(nad *nadv1.NetworkAttachmentDefinition, o Options) (*resourceapi.DeviceClass, error) {

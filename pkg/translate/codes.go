@@ -11,7 +11,7 @@ type Code string
 // The codes. Numbers below 10 are about the annotation, below 20 about the networks that it
 // names, below 30 about the pod, below 40 about resources, quotas and claims, below 50 about the
 // manifest, below 60 about network operators, below 70 more about networks and their pools,
-// below 80 about the nodes.
+// below 80 about the nodes, below 90 more about the annotation.
 const (
 	BadAnnotation        Code = "NADRA-001"
 	SlashInName          Code = "NADRA-002"
@@ -55,11 +55,15 @@ const (
 	ResourceNotMatched Code = "NADRA-037"
 	ClaimUnseen        Code = "NADRA-038"
 
-	NotYAML            Code = "NADRA-040"
-	SharedByAnchor     Code = "NADRA-041"
-	NotEditable        Code = "NADRA-042"
-	TemplateChanged    Code = "NADRA-043"
-	TemplateNotInInput Code = "NADRA-044"
+	NotYAML             Code = "NADRA-040"
+	SharedByAnchor      Code = "NADRA-041"
+	NotEditable         Code = "NADRA-042"
+	TemplateChanged     Code = "NADRA-043"
+	TemplateNotInInput  Code = "NADRA-044"
+	Unrendered          Code = "NADRA-045"
+	NameInvalid         Code = "NADRA-046"
+	ClassChanged        Code = "NADRA-047"
+	KustomizationAlters Code = "NADRA-048"
 
 	NetworkRendered      Code = "NADRA-050"
 	OperatorFieldUnknown Code = "NADRA-051"
@@ -81,11 +85,14 @@ const (
 	NodeSelectorUnread Code = "NADRA-066"
 	PoolUnserved       Code = "NADRA-067"
 	PoolOfOther        Code = "NADRA-068"
+	NetworkMayDraw     Code = "NADRA-069"
 
 	PluginOnNoNode    Code = "NADRA-070"
 	PluginOnSomeNodes Code = "NADRA-071"
 	MasterOnNoNode    Code = "NADRA-072"
 	MasterOnSomeNodes Code = "NADRA-073"
+
+	CapabilityMissing Code = "NADRA-080"
 )
 
 // Rule explains a code.

@@ -16,6 +16,9 @@ type Input struct {
 	// Context has manifests that the rules read but do not convert, such as the objects of a
 	// cluster. An object of Files takes precedence over the same object of Context.
 	Context []File
+	// Beside has manifests of the same folders that are not converted: kustomizations, and the objects
+	// that earlier conversions created.
+	Beside  []File
 	Options Options
 }
 
@@ -27,9 +30,12 @@ type Result struct {
 	// Created has the objects that the converted input needs and does not have, in the order of
 	// the objects that need them.
 	Created []Created
+	// Unrendered has what must be rendered before its pods can be judged. Those that mention networks
+	// are in Workloads and Findings, too.
+	Unrendered []UnrenderedUnit
 	// Findings are sorted by position.
 	Findings []Finding
-	// Workloads has the workloads that use networks, in the input's order.
+	// Workloads has the workloads that use networks, in the input's order, and then what is not rendered.
 	Workloads []Verdict
 	// Networks has the networks of the input, in its order.
 	Networks []NetworkVerdict
@@ -46,11 +52,13 @@ type Result struct {
 // by file, so that few parsed documents are in memory at any time.
 func Convert(in Input) Result {
 	env := newEnvironment(in.Options)
+	env.units = newUnits(in.Files, newKustomizations(slices.Concat(in.Beside, in.Files)))
 	result := Result{Files: slices.Clone(in.Files), Kinds: map[string]int{}}
-	for _, n := range env.index(in.Context).networks {
+	for _, n := range env.index(in.Context, true).networks {
 		env.present[refOf(n.verdict.Object)] = true
 	}
-	known := env.index(in.Files)
+	env.index(in.Beside, false)
+	known := env.index(in.Files, false)
 	result.Findings = known.findings
 	for _, n := range known.networks {
 		result.Networks = append(result.Networks, n.verdict)
@@ -61,7 +69,9 @@ func Convert(in Input) Result {
 		result.Files[i].Data = outcomes[i].data
 	})
 	order := map[string]int{}
+	var unrendered []UnrenderedUnit
 	for i, out := range outcomes {
+		unrendered = append(unrendered, out.unrendered...)
 		order[in.Files[i].Name] = i
 		for kind, n := range out.kinds {
 			result.Kinds[kind] += n
@@ -70,6 +80,7 @@ func Convert(in Input) Result {
 		result.Workloads = append(result.Workloads, out.workloads...)
 		result.Accounts = append(result.Accounts, out.accounts...)
 	}
+	result.addUnrendered(unrendered, env.units)
 	result.Created = env.created(in.Files, known, outcomes)
 	sortFindings(result.Findings, order)
 	return result
@@ -80,29 +91,33 @@ func Convert(in Input) Result {
 func (e *environment) created(files []File, known index, outcomes []fileResult) []Created {
 	var out []Created
 	for _, n := range known.networks {
-		at := n.verdict.Position.File
 		if n.definition != nil {
-			out = append(out, Created{Object: n.definition, For: at})
+			out = append(out, Created{Object: n.definition, For: n.files})
 		}
 		if class := n.verdict.Class; class != "" && !e.classes[class] {
 			e.classes[class] = true
-			out = append(out, Created{Object: DeviceClass(refOf(n.verdict.Object), n.verdict.Pool), For: at})
+			out = append(out, Created{Object: DeviceClass(refOf(n.verdict.Object), n.verdict.Pool), For: e.units.spread(n.files)})
 		}
 	}
-	made := map[string]bool{}
+	made := map[string]int{}
 	for i := range outcomes {
 		out = append(out, e.classesFor(outcomes[i].workloads, files[i].Name)...)
 		for _, t := range outcomes[i].templates {
 			key := t.object.Namespace + "/" + t.object.Name
-			if made[key] || e.template(t.object.Namespace, t.object.Name) != nil {
+			if e.hasTemplate(key, files[i].Name) {
 				continue
 			}
-			made[key] = true
+			e.placeTemplate(key, files[i].Name)
+			if at, there := made[key]; there {
+				out[at].For = append(out[at].For, files[i].Name)
+				continue
+			}
+			made[key] = len(out)
 			if t.unstated && e.options.Namespace == "" {
 				// The template goes to the workload's namespace.
 				t.object.Namespace = ""
 			}
-			out = append(out, Created{Object: t.object, For: files[i].Name})
+			out = append(out, Created{Object: t.object, For: []string{files[i].Name}})
 		}
 	}
 	return out
@@ -122,7 +137,7 @@ func (e *environment) classesFor(workloads []Verdict, file string) []Created {
 			n := e.networks[ref]
 			if class := DeviceClass(ref, n.resourceName); e.present[ref] && e.servable(n) && !e.classes[class.Name] {
 				e.classes[class.Name] = true
-				out = append(out, Created{Object: class, For: file})
+				out = append(out, Created{Object: class, For: []string{file}})
 			}
 		}
 	}

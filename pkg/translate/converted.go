@@ -43,8 +43,10 @@ func (s subject) planClaimAlone() plan {
 	var out plan
 	if s.env.unseen(s.pod) {
 		out.networks, out.features = s.planUnseen()
+		out.attaches = true
 	}
 	for _, c := range s.pod.convertedClaims() {
+		out.attaches = true
 		template := s.env.template(s.object.ref.Namespace, c.template)
 		if template == nil {
 			s.add(TemplateNotInInput, c.path, s.doc.at(c.node), "%s/%s is not in the input", s.object.ref.Namespace, c.template)

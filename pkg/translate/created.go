@@ -13,8 +13,9 @@ import (
 // Created is an object that the conversion adds.
 type Created struct {
 	Object runtime.Object
-	// For is the name of the file with the first object that needs it.
-	For string
+	// For has the names of files with an object that needs it: one of each kustomization, or of each
+	// folder without one.
+	For []string
 }
 
 // YAML returns the object as a document, without the separating line. It does not fold long

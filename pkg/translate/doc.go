@@ -42,6 +42,9 @@
 //	index.go          records networks, classes, templates and other objects
 //	kinds.go          the kinds that the rules read
 //	manifest.go       files and documents
+//	names.go          names that the API server refuses
+//	unrendered.go     manifests that must be rendered first
+//	kustomization.go  what kustomizations do to the files that they name
 //	node.go           reads values of YAML nodes
 //	workload.go       objects and their pod templates
 //	network.go        NetworkAttachmentDefinitions

@@ -1,6 +1,9 @@
 package translate
 
 import (
+	"fmt"
+	"strings"
+
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -83,6 +86,9 @@ type environment struct {
 	templates map[string]*resourceapi.ResourceClaimTemplateSpec
 	// classSpecs has the specs of the input's classes.
 	classSpecs map[string]*resourceapi.DeviceClass
+	// places has where each template is defined.
+	places map[string][]string
+	units  units
 }
 
 func newEnvironment(o Options) *environment {
@@ -91,7 +97,7 @@ func newEnvironment(o Options) *environment {
 		networks: map[attachment.NetworkRef]network{}, present: map[attachment.NetworkRef]bool{},
 		pools: map[string]bool{}, defined: map[string]bool{}, handlers: map[string]string{}, policies: map[string]bool{},
 		classes: map[string]bool{}, templates: map[string]*resourceapi.ResourceClaimTemplateSpec{},
-		classSpecs: map[string]*resourceapi.DeviceClass{},
+		classSpecs: map[string]*resourceapi.DeviceClass{}, places: map[string][]string{},
 	}
 }
 
@@ -109,6 +115,24 @@ func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
 	}
 	n, _ := networkOf(nad)
 	return n, true
+}
+
+// namesakes returns a hint at networks of the input with the same name in other namespaces, or "".
+func (e *environment) namesakes(ref attachment.NetworkRef) string {
+	var others []string
+	for other, n := range e.networks {
+		switch {
+		case other.Name != ref.Name || other.Namespace == ref.Namespace:
+		case n.unstated:
+			others = append(others, fmt.Sprintf("%s, which states no namespace (give its namespace with -n)", ref.Name))
+		default:
+			others = append(others, other.String())
+		}
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	return "; there is " + strings.Join(sortedSet(others), " and ")
 }
 
 // servable reports whether nodes would publish a network or devices for it.

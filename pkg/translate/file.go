@@ -1,7 +1,10 @@
 package translate
 
 import (
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
@@ -19,6 +22,8 @@ type fileResult struct {
 	workloads []Verdict
 	accounts  []Account
 	templates []neededTemplate
+	// unrendered has what must be rendered first, once for each document.
+	unrendered []UnrenderedUnit
 }
 
 type neededTemplate struct {
@@ -36,11 +41,18 @@ type work struct {
 	templates []*resourceapi.ResourceClaimTemplate
 	networks  []string
 	features  []string
+	// attaches is set if one of the object's pods gets a network.
+	attaches bool
 }
 
 // convertFile converts a file, document by document. It only reads the environment.
 func convertFile(f File, env *environment) fileResult {
 	out := fileResult{kinds: map[string]int{}}
+	if unit, unrendered := env.units.ofFile(f.Name); unrendered {
+		out.data = f.Data
+		out.unrender(unit, f.Name, f.Data, 0)
+		return out
+	}
 	changed := false
 	for _, part := range yamledit.Split(f.Data) {
 		text := out.document(f.Name, part, env)
@@ -60,14 +72,22 @@ func convertFile(f File, env *environment) fileResult {
 func (out *fileResult) document(file string, part yamledit.Part, env *environment) []byte {
 	d, err := parseDocument(file, part)
 	if err != nil {
-		out.findings = append(out.findings, Finding{
-			Code: NotYAML, Severity: severityOf(NotYAML), Object: ObjectRef{Kind: "Document"},
-			Position: Position{File: file, Line: part.Line + 1, Column: 1}, Message: err.Error(),
-		})
+		if unit, template := ofText(file, part.Text); template {
+			out.unrender(unit, file, part.Text, part.Line)
+			return nil
+		}
+		out.findings = append(out.findings, notYAML(file, part, err))
 		return nil
 	}
 	var all []*work
-	for _, o := range objects(d, env.options.namespace()) {
+	for _, o := range env.objects(d) {
+		if IsKustomization(file) && o.ref.Kind == "" {
+			o.ref.Kind = "Kustomization" // it may leave its kind out
+		}
+		if unit, unrendered := ofObject(o); unrendered {
+			out.unrender(unit, file, part.Text, part.Line)
+			continue
+		}
 		out.kinds[o.ref.Kind]++
 		r := &reporter{doc: d, object: o}
 		env.checkQuota(o, r)
@@ -85,6 +105,23 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 	return text
 }
 
+// yamlLine finds the line in an error of the YAML parser.
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+
+// notYAML returns the finding about a document that cannot be parsed. The parser counts lines from the
+// beginning of the document.
+func notYAML(file string, part yamledit.Part, err error) Finding {
+	line, message := 1, err.Error()
+	if match := yamlLine.FindStringSubmatch(message); match != nil {
+		line, _ = strconv.Atoi(match[1])
+		message = strings.TrimPrefix(message, match[0])
+	}
+	return Finding{
+		Code: NotYAML, Severity: severityOf(NotYAML), Object: ObjectRef{Kind: "Document", Name: file},
+		Position: Position{File: file, Line: part.Line + line, Column: 1}, Message: message,
+	}
+}
+
 // planPods plans the pods of an object. It reports whether the object uses networks.
 func (w *work) planPods(env *environment) bool {
 	o, r := w.object, w.reporter
@@ -93,6 +130,7 @@ func (w *work) planPods(env *environment) bool {
 		if first != nil {
 			r.add(VirtualMachines, o.path.Child("spec"), o.doc.at(first), "KubeVirt and Multus keep its networks")
 			w.networks = networks
+			w.checkMachine(env, first)
 		}
 		return first != nil
 	}
@@ -100,11 +138,7 @@ func (w *work) planPods(env *environment) bool {
 	if !known {
 		return strayAnnotation(o, r)
 	}
-	uses := false
-	if n := annotation(o.node, attachment.NetworksAnnotation); n != nil && o.ref.Kind != "Pod" {
-		r.add(ControllerAnnotation, o.path.Child("metadata", "annotations", attachment.NetworksAnnotation), o.doc.at(n), "it attaches nothing")
-		uses = true
-	}
+	uses := misplacedAnnotations(o, pods, r)
 	for _, p := range pods {
 		if annotation(p.template, attachment.NetworksAnnotation) != nil || annotation(p.template, attachment.DefaultNetworkAnnotation) != nil ||
 			len(p.convertedClaims()) > 0 || env.unseen(p) {
@@ -113,9 +147,29 @@ func (w *work) planPods(env *environment) bool {
 		}
 	}
 	if uses {
+		r.checkName()
+		env.units.checkAltered(r)
 		r.owned(OwnedWorkload)
 	}
 	return uses
+}
+
+// misplacedAnnotations reports annotations at places from which no pod gets them: the controller's own
+// metadata, or a wrong level of the pod template. It reports whether there are any.
+func misplacedAnnotations(o object, pods []pod, r *reporter) bool {
+	places := map[string]bool{}
+	for _, p := range pods {
+		places[p.annotationPath(attachment.NetworksAnnotation).String()] = true
+	}
+	found := false
+	walkPaths(o.node, o.path, func(n *yaml.Node, at Path) {
+		path := at.Child(attachment.NetworksAnnotation)
+		if i := yamledit.KeyIndex(n, attachment.NetworksAnnotation); i >= 0 && !places[path.String()] {
+			r.add(ControllerAnnotation, path, o.doc.at(n.Content[i+1]), "it attaches nothing")
+			found = true
+		}
+	})
+	return found
 }
 
 // plan plans one pod and adds the result.
@@ -125,6 +179,7 @@ func (w *work) plan(p pod, env *environment) {
 	w.templates = append(w.templates, done.templates...)
 	w.networks = append(w.networks, done.networks...)
 	w.features = append(w.features, done.features...)
+	w.attaches = w.attaches || done.attaches
 }
 
 // strayAnnotation reports annotations in objects of kinds without a known pod template. It
@@ -168,6 +223,19 @@ func splice(d *document, all []*work) []byte {
 	return nil
 }
 
+// readiness returns the verdict on the object.
+func (w *work) readiness() Readiness {
+	r := readiness(w.reporter.findings)
+	switch {
+	case r == Stays:
+	case w.reporter.has(StrayAnnotation):
+		return NotJudged
+	case !w.attaches:
+		return NothingToConvert
+	}
+	return r
+}
+
 // kept returns the code of the finding that keeps the object as it is, if there is one.
 func (w *work) kept() (Code, bool) {
 	if code, blocked := w.reporter.blocker(); blocked {
@@ -184,7 +252,7 @@ func (out *fileResult) add(w *work) {
 	findings := w.reporter.findings
 	out.findings = append(out.findings, findings...)
 	out.workloads = append(out.workloads, Verdict{
-		Object: w.object.ref, Position: w.object.doc.at(w.object.node), Readiness: readiness(findings),
+		Object: w.object.ref, Position: w.object.doc.at(w.object.node), Readiness: w.readiness(),
 		Networks: w.networks, Changed: len(w.edits) > 0, Codes: codesOf(findings),
 		Features: sortedSet(w.features), Owner: ownerOf(w.object), Edits: relative(w.object.path, w.edits),
 	})

@@ -77,9 +77,15 @@ type Readiness string
 
 // The verdicts.
 const (
-	Ready      Readiness = "ready"
+	Ready Readiness = "ready"
+	// ReadyNotes: somebody has something to decide, or to lose.
 	ReadyNotes Readiness = "ready with notes"
 	Stays      Readiness = "stays"
+	// NotJudged: the manifests must be rendered first, or nadra does not know where the object has its
+	// pod template.
+	NotJudged Readiness = "not judged"
+	// NothingToConvert: the object names networks, or has the annotation, and none is attached by it.
+	NothingToConvert Readiness = "nothing to convert"
 )
 
 // Verdict is the result for one workload that uses networks.
@@ -120,13 +126,16 @@ type NetworkVerdict struct {
 	Codes        []Code     `json:"codes,omitempty"`
 }
 
+// readiness returns the verdict that findings give by their severity.
 func readiness(findings []Finding) Readiness {
 	r := Ready
 	for _, f := range findings {
-		if f.Severity == Blocker {
+		switch f.Severity {
+		case Blocker:
 			return Stays
+		case Warning:
+			r = ReadyNotes
 		}
-		r = ReadyNotes
 	}
 	return r
 }

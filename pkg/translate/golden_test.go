@@ -137,7 +137,7 @@ func results(in Input, got Result) []section {
 	}
 	var created, findings bytes.Buffer
 	for _, c := range got.Created {
-		fmt.Fprintf(&created, "---\n%s", c.YAML())
+		fmt.Fprintf(&created, "--- # %s\n%s", strings.Join(c.For, ", "), c.YAML())
 	}
 	for _, f := range got.Findings {
 		fmt.Fprintln(&findings, f)
@@ -151,6 +151,9 @@ func results(in Input, got Result) []section {
 			fmt.Fprintf(&findings, "; of %s %s", w.Owner.APIVersion, w.Owner)
 		}
 		findings.WriteByte('\n')
+	}
+	for _, u := range got.Unrendered {
+		fmt.Fprintf(&findings, "%s: not rendered; mentions networks: %v\n", u.Object, u.Mentions)
 	}
 	for _, n := range got.Networks {
 		fmt.Fprintf(&findings, "%s: %s; class %q; %s; ipam %q; pool %q", n.Object, n.Readiness, n.Class, n.Plugins, n.IPAM, n.Pool)

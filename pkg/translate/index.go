@@ -22,15 +22,21 @@ type index struct {
 
 type indexedNetwork struct {
 	verdict NetworkVerdict
+	// files has the files that define the network, all in the same way.
+	files []string
 	// definition is a definition to create, or nil.
 	definition *nadv1.NetworkAttachmentDefinition
 }
 
 // index records all objects to which the rules refer, and checks the networks among them. It
-// skips documents that cannot be parsed, which convertFile reports.
-func (e *environment) index(files []File) index {
+// skips documents that cannot be parsed or that must be rendered first, which convertFile reports. The
+// objects of a cluster are there for all files of the input, and others for those of their place.
+func (e *environment) index(files []File, cluster bool) index {
 	docs := make([][]*document, len(files))
 	parallel(len(files), func(i int) {
+		if _, unrendered := e.units.ofFile(files[i].Name); unrendered && !cluster {
+			return
+		}
 		for _, part := range yamledit.Split(files[i].Data) {
 			if !mayBeIndexed(part.Text) {
 				continue
@@ -42,28 +48,34 @@ func (e *environment) index(files []File) index {
 	})
 	var networks []inputNetwork
 	for _, d := range slices.Concat(docs...) {
-		for _, o := range objects(d, e.options.namespace()) {
+		for _, o := range e.objects(d) {
+			if _, unrendered := ofObject(o); unrendered {
+				continue
+			}
 			if isNetwork(o) || makesNetwork(o) {
 				networks = append(networks, inputNetwork{reporter: &reporter{doc: d, object: o}, ref: refOf(o.ref)})
 			} else {
-				e.indexObject(o)
+				e.indexObject(o, cluster)
 			}
 		}
 	}
-	configs := map[attachment.NetworkRef]string{}
+	defined := map[attachment.NetworkRef]*inputNetwork{}
 	for i := range networks {
 		if n := &networks[i]; isNetwork(n.object) {
-			n.read(e, configs)
+			n.read(e, defined)
 		}
 	}
 	// Networks of the input take precedence over those that operators would make.
 	for i := range networks {
 		if n := &networks[i]; makesNetwork(n.object) {
-			n.render(e, configs)
+			n.render(e, defined)
 		}
 	}
 	var out index
 	for i := range networks {
+		if !networks[i].duplicate {
+			networks[i].checkClass(e)
+		}
 		out.add(&networks[i], e)
 	}
 	return out
@@ -73,9 +85,14 @@ func (e *environment) index(files []File) index {
 func (x *index) add(n *inputNetwork, e *environment) {
 	x.findings = append(x.findings, n.findings...)
 	if n.duplicate {
+		for i := range x.networks {
+			if first := &x.networks[i]; isNetwork(n.object) && refOf(first.verdict.Object) == n.ref {
+				first.files = append(first.files, n.doc.file)
+			}
+		}
 		return
 	}
-	one := indexedNetwork{verdict: n.verdict(e)}
+	one := indexedNetwork{verdict: n.verdict(e), files: []string{n.doc.file}}
 	if e.options.RenderNetworks {
 		one.definition = n.definition
 	}
@@ -102,7 +119,7 @@ func mayBeIndexed(text []byte) bool {
 }
 
 // indexObject records an object to which the rules for other objects refer.
-func (e *environment) indexObject(o object) {
+func (e *environment) indexObject(o object, cluster bool) {
 	switch {
 	case definesPools(o):
 		e.indexPools(o)
@@ -114,6 +131,12 @@ func (e *environment) indexObject(o object) {
 		e.classes[o.ref.Name] = true
 		e.classSpecs[o.ref.Name] = classOf(get(o.node, "spec"))
 	case o.group == resourceapi.GroupName && o.ref.Kind == "ResourceClaimTemplate":
-		e.templates[o.ref.Namespace+"/"+o.ref.Name] = templateSpec(get(o.node, "spec"))
+		key := o.ref.Namespace + "/" + o.ref.Name
+		e.templates[key] = templateSpec(get(o.node, "spec"))
+		if cluster {
+			e.places[key] = append(e.places[key], everywhere)
+		} else {
+			e.placeTemplate(key, o.doc.file)
+		}
 	}
 }

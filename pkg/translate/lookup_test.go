@@ -55,7 +55,7 @@ func TestLookupTemplateOfConverted(t *testing.T) {
 		if len(got.Workloads) != 1 || !slices.Equal(got.Workloads[0].Networks, []string{"shop/lan"}) || got.Workloads[0].Changed {
 			t.Errorf("got %+v", got.Workloads)
 		}
-		if drop != (got.Workloads[0].Readiness == Ready) {
+		if got.Workloads[0].Readiness != Ready || drop != (len(got.Findings) == 0) {
 			t.Errorf("drop %v: got %v", drop, got.Findings)
 		}
 	}

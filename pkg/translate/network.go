@@ -1,7 +1,9 @@
 package translate
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -22,6 +24,10 @@ type network struct {
 	binaries, masters []string
 	// poolless is the plugin that needs a device if no pool provides one, or empty.
 	poolless string
+	// capabilities has the capabilities that a plugin of the chain declares.
+	capabilities map[string]bool
+	// unstated is set if the definition is in the input and states no namespace.
+	unstated bool
 	// blocked is set if the configuration cannot be used.
 	blocked error
 }
@@ -61,7 +67,28 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		n.masters = append(n.masters, p.Master)
 	}
 	n.binaries, n.masters = nonEmptySet(n.binaries), nonEmptySet(n.masters)
+	n.capabilities = capabilitiesOf(nad.Spec.Config)
 	return n, err
+}
+
+// capabilitiesOf returns the capabilities that a plugin of a configuration declares, none if it cannot be
+// read.
+func capabilitiesOf(config string) map[string]bool {
+	type plugin struct {
+		Capabilities map[string]bool `json:"capabilities"`
+	}
+	var all struct {
+		plugin
+		Plugins []plugin `json:"plugins"`
+	}
+	_ = json.Unmarshal([]byte(config), &all)
+	out := map[string]bool{}
+	for _, p := range append(all.Plugins, all.plugin) {
+		for name, declared := range p.Capabilities {
+			out[name] = out[name] || declared
+		}
+	}
+	return out
 }
 
 // inputNetwork is an object of the input that is a network, or of which an operator makes one.
@@ -69,25 +96,53 @@ type inputNetwork struct {
 	*reporter
 	network
 	ref attachment.NetworkRef
+	// config is spec.config of a definition.
+	config string
 	// duplicate is set if another object of the input is the network.
 	duplicate bool
 	// definition is the definition that an operator would make of the object.
 	definition *nadv1.NetworkAttachmentDefinition
 }
 
-// read checks a NetworkAttachmentDefinition and records its configuration. The last definition of
-// a name is effective, as it is when they are applied.
-func (n *inputNetwork) read(e *environment, configs map[attachment.NetworkRef]string) {
-	config := str(get(n.object.node, "spec", "config"))
-	if earlier, twice := configs[n.ref]; twice && len(differences(earlier, config)) > 0 {
-		n.add(NetworkTwice, n.object.path, n.doc.at(n.object.node), "an earlier definition of %s has another %s in spec.config; this one was used", n.ref, strings.Join(differences(earlier, config), ", "))
-	}
-	configs[n.ref] = config
+// read checks a NetworkAttachmentDefinition and records its configuration. defined has the first
+// definition of each name.
+func (n *inputNetwork) read(e *environment, defined map[attachment.NetworkRef]*inputNetwork) {
 	pool := n.object.path.Child("metadata", "annotations", attachment.ResourceNameAnnotation)
+	n.config = str(get(n.object.node, "spec", "config"))
 	n.resourceName = str(annotation(n.object.node, attachment.ResourceNameAnnotation))
+	if first := defined[n.ref]; first != nil {
+		n.duplicate = true
+		n.compareWith(first, e)
+		return
+	}
+	defined[n.ref] = n
 	n.readConfig()
+	n.checkName()
+	n.checkAltered(e)
 	n.checkNodes(e, n.object.path.Child("spec", "config"))
 	n.index(e, pool)
+}
+
+// compareWith reports a second definition that differs from the first one. Nobody can know which of the
+// two a cluster has, so that no workload can be judged by either.
+func (n *inputNetwork) compareWith(first *inputNetwork, e *environment) {
+	var others []string
+	for _, key := range differences(first.config, n.config) {
+		others = append(others, "spec.config "+key)
+	}
+	if first.resourceName != n.resourceName {
+		others = append(others, attachment.ResourceNameAnnotation)
+	}
+	if str(annotation(first.object.node, attachment.NodeSelectorAnnotation)) != str(annotation(n.object.node, attachment.NodeSelectorAnnotation)) {
+		others = append(others, attachment.NodeSelectorAnnotation)
+	}
+	if len(others) == 0 {
+		return
+	}
+	at := n.doc.at(n.object.node)
+	n.add(NetworkTwice, n.object.path, at, "%s defines %s, too, with another value of %s", first.doc.at(first.object.node), n.ref, strings.Join(others, ", "))
+	first.blocked = reason.Errorf(reason.NetworkInvalid, "%s and %s define network %s differently", first.doc.at(first.object.node), at, n.ref)
+	e.networks[n.ref] = first.network
 }
 
 // readConfig checks spec.config and the annotations.
@@ -100,7 +155,7 @@ func (n *inputNetwork) readConfig() {
 		n.add(NetworkNotJSON, at, n.doc.at(config), "must be a string that contains JSON")
 		return
 	}
-	nad := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: str(config)}}
+	nad := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: n.config}}
 	nad.Namespace, nad.Name = n.ref.Namespace, n.ref.Name
 	nad.Annotations = map[string]string{
 		attachment.ResourceNameAnnotation: n.resourceName,
@@ -108,6 +163,7 @@ func (n *inputNetwork) readConfig() {
 	}
 	var err error
 	n.network, err = networkOf(nad)
+	n.unstated = o.stated == ""
 	switch {
 	case n.blocked != nil && err == nil:
 		n.add(NetworkOfAgent, at, n.doc.at(config), "%s", reason.Message(n.blocked))
@@ -141,6 +197,49 @@ func (n *inputNetwork) index(e *environment, pool Path) {
 		return
 	}
 	n.checkServer(e, pool)
+}
+
+// checkName reports a network with a name that the API server refuses, for itself or for its class.
+func (n *inputNetwork) checkName() {
+	n.reporter.checkName()
+	if n.has(NameInvalid) {
+		n.blocked = reason.Errorf(reason.NetworkInvalid, "the name of network %s is invalid", n.ref)
+	} else if str(get(n.object.node, "metadata", "name")) == "" {
+		n.add(NameInvalid, n.object.path.Child("metadata"), n.doc.at(n.object.node), "it has no metadata.name by which pods could name it")
+		n.blocked = reason.Errorf(reason.NetworkInvalid, "a network has no name")
+	}
+}
+
+// checkAltered reports a network whose name or namespace a kustomization changes.
+func (n *inputNetwork) checkAltered(e *environment) {
+	e.units.checkAltered(n.reporter)
+	if n.has(KustomizationAlters) && n.blocked == nil {
+		n.blocked = reason.Errorf(reason.NetworkInvalid, "a kustomization changes the name or namespace of network %s", n.ref)
+	}
+}
+
+// checkClass reports an existing DeviceClass of the network that selects other devices, or attaches
+// another network, than the definition asks for. It is called when all objects of the input are recorded.
+func (n *inputNetwork) checkClass(e *environment) {
+	if n.blocked != nil || !e.servable(n.network) {
+		return
+	}
+	want := DeviceClass(n.ref, n.resourceName)
+	have := e.classSpecs[want.Name]
+	if have == nil || sameClass(have.Spec, want.Spec) {
+		return
+	}
+	n.add(ClassChanged, n.object.path, n.doc.at(n.object.node), "DeviceClass %s does not select %s", want.Name, devicesOf(n.resourceName))
+	n.blocked = fmt.Errorf("DeviceClass %s does not fit network %s", want.Name, n.ref)
+	e.networks[n.ref] = n.network
+}
+
+// devicesOf names the devices of which a network takes one.
+func devicesOf(pool string) string {
+	if pool == "" {
+		return "the devices that list the network"
+	}
+	return "the devices of pool " + pool
 }
 
 // verdict returns the result for the network, after all objects of the input are recorded. A

@@ -36,6 +36,9 @@ type plan struct {
 	templates []*resourceapi.ResourceClaimTemplate
 	networks  []string
 	features  []string
+	// attaches is set if the pod gets a network, by the annotation or by a claim of an earlier
+	// conversion.
+	attaches bool
 }
 
 // planPod applies all rules to a pod or pod template. The plan has no edits if a finding
@@ -76,6 +79,7 @@ func (r *request) plan() plan {
 		r.ledger.recordRest(Kept, HostNetwork)
 		return out
 	}
+	out.attaches = true
 	templates, err := templatesFor(r.selections, devices.deviceless(), r.object.ref.Namespace)
 	if err != nil {
 		r.add(Contradiction, r.path(), r.at(), "%s", reason.Message(err))

@@ -26,6 +26,7 @@ func (r podRules) check() {
 	r.checkPod()
 	r.checkHandClaims()
 	r.checkNetworks()
+	r.checkCapabilities()
 }
 
 func (r podRules) checkPod() {
@@ -69,9 +70,11 @@ func (r podRules) checkNetworks() {
 		n, found := r.network(s.Network)
 		switch {
 		case !found && r.env.options.AllNetworks:
-			r.add(NetworkMissing, path, r.place(i), "%s does not exist", s.Network)
+			r.add(NetworkMissing, path, r.place(i), "%s does not exist%s", s.Network, r.env.namesakes(s.Network))
+		case !found && r.mayDraw() != "":
+			r.add(NetworkMayDraw, path, r.place(i), "%s is not in the input, and may draw from %s, which the pod requests%s", s.Network, r.mayDraw(), r.env.namesakes(s.Network))
 		case !found:
-			r.add(NetworkNotInInput, path, r.place(i), "%s is not in the input%s", s.Network, r.mayDraw())
+			r.add(NetworkNotInInput, path, r.place(i), "%s is not in the input%s", s.Network, r.env.namesakes(s.Network))
 		case n.blocked != nil:
 			r.add(NetworkUnusable, path, r.place(i), "%s", reason.Message(n.blocked))
 		case n.resourceName != "" && !r.env.options.Pools:
@@ -104,8 +107,23 @@ func (r podRules) mayDraw() string {
 			})
 		}
 	}
-	if len(names) == 0 {
-		return ""
+	return strings.Join(sortedSet(names), " or ")
+}
+
+// checkCapabilities reports arguments of a network that no plugin of its chain takes.
+func (r podRules) checkCapabilities() {
+	for i, s := range r.selections {
+		n, found := r.network(s.Network)
+		if !found || n.blocked != nil || len(n.plugins) == 0 {
+			continue
+		}
+		for _, argument := range []struct {
+			key   string
+			given bool
+		}{{"bandwidth", s.Bandwidth != nil}, {"portMappings", len(s.PortMappings) > 0}} {
+			if argument.given && !n.capabilities[argument.key] {
+				r.add(CapabilityMissing, r.path(), r.place(i), "networks[%d].%s: no plugin of %s has the capability %s", i, argument.key, s.Network, argument.key)
+			}
+		}
 	}
-	return "; it may draw from " + strings.Join(sortedSet(names), " or ") + ", which the pod requests"
 }

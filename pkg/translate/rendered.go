@@ -24,9 +24,9 @@ import (
 // makesNetwork reports whether a network operator makes a NetworkAttachmentDefinition of an object.
 func makesNetwork(o object) bool { return operators.Knows(o.ref.APIVersion, o.ref.Kind) }
 
-// render checks the network that an operator would make of an object. configs has the
-// configurations of the networks in the input, which take precedence.
-func (n *inputNetwork) render(e *environment, configs map[attachment.NetworkRef]string) {
+// render checks the network that an operator would make of an object. defined has the networks of the
+// input, which take precedence.
+func (n *inputNetwork) render(e *environment, defined map[attachment.NetworkRef]*inputNetwork) {
 	o := e.options.Operators
 	if o.Namespace == "" {
 		o.Namespace = e.options.namespace()
@@ -38,9 +38,9 @@ func (n *inputNetwork) render(e *environment, configs map[attachment.NetworkRef]
 	if err == nil {
 		made, notes, err = operators.Render(values, o)
 	}
-	if config, there := configs[n.ref]; there {
+	if there := defined[n.ref]; there != nil {
 		n.duplicate = true
-		n.compare(config, made, err)
+		n.compare(there.config, made, err)
 		return
 	}
 	n.addNotes(notes)

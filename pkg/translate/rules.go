@@ -22,10 +22,10 @@ var rules = []Rule{
 		"Remove the key, or use the intended one: default-route for a gateway, cni-args for arguments of a plugin.",
 	},
 	{
-		ControllerAnnotation, Warning, "The annotation is on the controller's own metadata",
-		"The annotation is in metadata.annotations of a controller, where it has no effect.",
-		"Multus reads the annotations of pods, and a controller does not pass its own annotations on to its pods. nadra does not attach a network that was never attached.",
-		"Move the annotation to the metadata of the pod template if the pods need the network. Remove it otherwise.",
+		ControllerAnnotation, Warning, "The annotation is where no pod gets it",
+		"The annotation is in metadata.annotations of a controller, or at another place of the object from which pods get no annotations.",
+		"Multus reads the annotations of pods, and a controller passes on those of its pod template's metadata alone. nadra does not attach a network that was never attached.",
+		"Move the annotation to metadata.annotations of the pod template if the pods need the network. Remove it otherwise.",
 	},
 	{
 		DefaultNetwork, Blocker, "The pod replaces its default network",
@@ -61,7 +61,7 @@ var rules = []Rule{
 		NetworkNotInInput, Warning, "A network is not in the input",
 		"The workload names a NetworkAttachmentDefinition that the input does not contain.",
 		"The claim's class follows from the name alone. Whether the network exists, has a valid configuration and draws from a device pool is unknown.",
-		"Add its manifest to the input, or read the live cluster.",
+		"Add its manifest to the input, or use --with-cluster.",
 	},
 	{
 		NetworkMissing, Blocker, "A network does not exist",
@@ -97,7 +97,7 @@ var rules = []Rule{
 		NamespaceAssumed, Info, "The namespace was assumed",
 		"Neither the object nor its networks state a namespace.",
 		"The names of networks and of their classes contain the namespace, so the given namespace was assumed, or \"default\".",
-		"State metadata.namespace, or give the namespace to which the manifests will be applied.",
+		"State metadata.namespace, or give the namespace to which the manifests will be applied with -n.",
 	},
 	{
 		PoolsNotServed, Warning, "A network draws from a device pool",
@@ -233,9 +233,9 @@ var rules = []Rule{
 	},
 	{
 		NotYAML, Warning, "A document is not valid YAML",
-		"The document cannot be parsed, or is a template that must be rendered first.",
-		"The conversion left the document as it is and read nothing in it.",
-		"Render it first.",
+		"The document cannot be parsed at the given line.",
+		"The conversion left the document as it is and read nothing in it, so its workloads are not judged.",
+		"Correct the document.",
 	},
 	{
 		SharedByAnchor, Blocker, "A YAML anchor shares the place to change",
@@ -262,10 +262,34 @@ var rules = []Rule{
 		"Add the manifest of the template to the input, or read the live cluster.",
 	},
 	{
+		Unrendered, Warning, "Manifests must be rendered first",
+		"A chart, a template, a file without kind such as a chart's values, a patch of a kustomization, or an object of a GitOps controller mentions networks. The manifests that it stands for are not in the input.",
+		"Its pods depend on values that the conversion does not have, so they are not judged.",
+		"Render it as the message says, and scan or convert the result. For an installation by Helm, kubectl nadra convert can be the post-renderer.",
+	},
+	{
+		NameInvalid, Blocker, "A name is invalid",
+		"metadata.name or metadata.namespace is missing or is not a name of Kubernetes. A placeholder such as <NAME> is a frequent cause.",
+		"The API server refuses the object, or the DeviceClass that would have its name.",
+		"Fill in the placeholder, or correct the name.",
+	},
+	{
+		ClassChanged, Blocker, "The DeviceClass of a network does not fit",
+		"The input or the cluster has a DeviceClass of the network's name that selects other devices, or attaches another network. The annotation k8s.v1.cni.cncf.io/resourceName was perhaps added or removed after an earlier conversion.",
+		"Pods would get another device than the network needs, or none.",
+		"Remove the DeviceClass from the manifests and convert again. In a cluster, nadra's controller corrects the classes that it has created.",
+	},
+	{
+		KustomizationAlters, Blocker, "A kustomization changes names or namespaces",
+		"A kustomization of the input sets namePrefix, nameSuffix or transformers, or several kustomizations give the file different namespaces.",
+		"The names of classes and templates contain the names and namespaces of networks. Converted from this file, they would not fit what the kustomization builds.",
+		"Convert what the kustomization builds: kubectl nadra convert -k FOLDER --output-dir OVERLAY.",
+	},
+	{
 		NetworkRendered, Info, "A network operator makes the network",
 		"The input has the operator's object and not the NetworkAttachmentDefinition. The conversion used the definition that the operator would make.",
 		"Workloads use the definition, and its DeviceClass follows it. While the operator runs, it makes the definition as before.",
-		"Nothing needs to be done while the operator stays. Before you remove the operator, let the conversion create the definition, and apply it after the operator is gone: the operator would adopt it and delete it with its own object.",
+		"Nothing needs to be done while the operator stays. Before you remove the operator, let the conversion create the definition (--render-networks), and apply it after the operator is gone: the operator would adopt it and delete it with its own object.",
 	},
 	{
 		OperatorFieldUnknown, Warning, "A field is unknown to the network operator",
@@ -283,7 +307,7 @@ var rules = []Rule{
 		OperatorAssumed, Info, "A value of a network operator was assumed",
 		"The network depends on something that the operator's object does not state: a default, a namespace, or how the operator was installed.",
 		"The conversion assumed the value that the message names.",
-		"Compare it with the cluster. You can give the prefix of resource names.",
+		"Compare it with the cluster. --resource-prefix gives the prefix of resource names, --operator-namespace the operator's namespace.",
 	},
 	{
 		OperatorNewer, Warning, "A field is newer than some network operators",
@@ -334,10 +358,10 @@ var rules = []Rule{
 		"Leave the network and its workloads as they are.",
 	},
 	{
-		NetworkTwice, Warning, "A network is defined twice",
-		"The input has several NetworkAttachmentDefinitions with one name and namespace and different configurations.",
-		"Only one of them can exist. The conversion used the last one.",
-		"Convert only manifests that belong to one cluster.",
+		NetworkTwice, Blocker, "A network is defined differently twice",
+		"The input has NetworkAttachmentDefinitions with one name and namespace that differ in their configuration, their resource pool or their nodeSelector.",
+		"Only one of them can exist in a cluster, and nobody can know which. Pods would perhaps get another physical network.",
+		"Give only manifests that belong to one cluster, or remove the wrong definition.",
 	},
 	{
 		NetworkWithoutPool, Warning, "The device of a network is not named",
@@ -376,6 +400,12 @@ var rules = []Rule{
 		"Nothing needs to be done.",
 	},
 	{
+		NetworkMayDraw, Blocker, "A network that is not in the input may draw from a pool",
+		"The workload names a NetworkAttachmentDefinition that the input does not contain, and requests a device in limits or requests.",
+		"If the network draws from that pool, the claim requests the device, and limits must not request it a second time. The conversion cannot know.",
+		"Add the network's manifest to the input, or use --with-cluster.",
+	},
+	{
 		PluginOnNoNode, Warning, "No node has a plugin of the network",
 		"The file of --caps has the facts of inspected nodes. None of them has a plugin of the network's chain, or its IPAM plugin, in the plugin directories of the container runtime.",
 		"nadra offers a network on nodes that have all its plugins. Pods that use this network stay pending; with Multus they fail when they start.",
@@ -398,5 +428,11 @@ var rules = []Rule{
 		"The file of --caps has the facts of inspected nodes. Some of them lack the interface that the configuration names as master.",
 		"nadra offers the network on the other nodes, and the scheduler places pods there. With Multus, pods on the wrong nodes fail.",
 		"Nothing needs to be done if the other nodes are those that should serve the network. You can remove the nodeSelectors that kept pods on them.",
+	},
+	{
+		CapabilityMissing, Warning, "No plugin of the network takes an argument",
+		"An element of the annotation has bandwidth or portMappings, and no plugin of the network's chain declares the capability of that name.",
+		"With Multus, as with nadra, the argument has no effect: the pod has no limit, and no port is mapped.",
+		"Add the plugin bandwidth or portmap, with \"capabilities\": {\"bandwidth\": true} or {\"portMappings\": true}, to the network's chain, or remove the key.",
 	},
 }

@@ -3,6 +3,8 @@ package translate
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
@@ -18,6 +20,33 @@ func (e *environment) template(namespace, name string) *resourceapi.ResourceClai
 		return &t.Spec
 	}
 	return nil
+}
+
+// everywhere is the place of what a cluster has.
+const everywhere = "cluster"
+
+// placeTemplate records that a template is defined where a file is.
+func (e *environment) placeTemplate(key, file string) {
+	e.places[key] = append(e.places[key], e.units.places(file)...)
+}
+
+// hasTemplate reports whether a template is there wherever a file is applied. A folder includes the folders
+// inside of it.
+func (e *environment) hasTemplate(key, file string) bool {
+	if e.templates[key] == nil {
+		namespace, name, _ := strings.Cut(key, "/")
+		if e.template(namespace, name) != nil {
+			return true // the lookup has found it
+		}
+	}
+	for _, place := range e.units.places(file) {
+		if !slices.ContainsFunc(e.places[key], func(has string) bool {
+			return has == everywhere || has == place || has == "folder ." || strings.HasPrefix(place, has+"/")
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // templateSpec decodes the spec of a manifest. It returns an empty spec if it is invalid.
@@ -48,12 +77,13 @@ func sameSpec(got, want resourceapi.ResourceClaimSpec) bool {
 			return false
 		}
 	}
-	return sameConfigs(got.Devices.Config, want.Devices.Config)
+	return sameJSON(got.Devices.Config, want.Devices.Config)
 }
 
-func sameConfigs(a, b []resourceapi.DeviceClaimConfiguration) bool {
-	values := func(configs []resourceapi.DeviceClaimConfiguration) any {
-		text, err := json.Marshal(configs)
+// sameJSON reports whether two values have the same JSON form but for the order of keys.
+func sameJSON(a, b any) bool {
+	values := func(value any) any {
+		text, err := json.Marshal(value)
 		var v any
 		if err != nil || json.Unmarshal(text, &v) != nil {
 			return err

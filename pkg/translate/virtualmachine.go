@@ -17,6 +17,23 @@ func isVirtualMachine(o object) bool {
 	return (o.group == "kubevirt.io" || o.group == "pool.kubevirt.io") && strings.HasPrefix(o.ref.Kind, "VirtualMachine")
 }
 
+// checkMachine reports networks of a virtual machine that do not exist, or are not in the input. at is the
+// node by which the machine requests the first one.
+func (w *work) checkMachine(env *environment, at *yaml.Node) {
+	for _, name := range sortedSet(w.networks) {
+		namespace, name, _ := strings.Cut(name, "/")
+		ref := attachment.NetworkRef{Namespace: namespace, Name: name}
+		if _, found := env.network(ref); found {
+			continue
+		}
+		code, what := NetworkNotInInput, "is not in the input"
+		if env.options.AllNetworks {
+			code, what = NetworkMissing, "does not exist"
+		}
+		w.reporter.add(code, w.object.path.Child("spec"), w.object.doc.at(at), "%s %s%s", ref, what, env.namesakes(ref))
+	}
+}
+
 // multusOf returns the networks of Multus that a virtual machine's spec names, and the first node
 // by which the machine requests one, nil if it requests none.
 func multusOf(o object) (first *yaml.Node, networks []string) {

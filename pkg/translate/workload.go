@@ -22,6 +22,20 @@ type object struct {
 	stated string
 }
 
+// objects returns the objects of a document. A kustomization may give them a namespace.
+func (e *environment) objects(d *document) []object {
+	if forced := e.units.namespace(d.file); forced != "" {
+		all := objects(d, forced)
+		for i := range all {
+			if all[i].ref.Namespace != "" {
+				all[i].stated, all[i].ref.Namespace = forced, forced
+			}
+		}
+		return all
+	}
+	return objects(d, e.options.namespace())
+}
+
 // objects returns the objects of a document: the items of a List, or the document's object.
 func objects(d *document, namespace string) []object {
 	if !isMapping(d.Root) {
