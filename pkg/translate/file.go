@@ -226,7 +226,10 @@ func splice(d *document, all []*work) []byte {
 // readiness returns the verdict on the object.
 func (w *work) readiness() Readiness {
 	r := readiness(w.reporter.findings)
+	unknown := func(f Finding) bool { return f.Severity != Blocker || f.Code == NetworkMayDraw }
 	switch {
+	case r == Stays && slices.IndexFunc(w.reporter.findings, func(f Finding) bool { return !unknown(f) }) < 0:
+		return NotJudged
 	case r == Stays:
 	case w.reporter.has(StrayAnnotation):
 		return NotJudged

@@ -81,8 +81,8 @@ const (
 	// ReadyNotes: somebody has something to decide, or to lose.
 	ReadyNotes Readiness = "ready with notes"
 	Stays      Readiness = "stays"
-	// NotJudged: the manifests must be rendered first, or nadra does not know where the object has its
-	// pod template.
+	// NotJudged: the manifests must be rendered first, nadra does not know where the object has its pod
+	// template, or whether a network that is not in the input draws from a pool.
 	NotJudged Readiness = "not judged"
 	// NothingToConvert: the object names networks, or has the annotation, and none is attached by it.
 	NothingToConvert Readiness = "nothing to convert"

@@ -139,9 +139,12 @@ func (n *inputNetwork) compareWith(first *inputNetwork, e *environment) {
 	if len(others) == 0 {
 		return
 	}
-	at := n.doc.at(n.object.node)
-	n.add(NetworkTwice, n.object.path, at, "%s defines %s, too, with another value of %s", first.doc.at(first.object.node), n.ref, strings.Join(others, ", "))
-	first.blocked = reason.Errorf(reason.NetworkInvalid, "%s and %s define network %s differently", first.doc.at(first.object.node), at, n.ref)
+	at, firstAt, keys := n.doc.at(n.object.node), first.doc.at(first.object.node), strings.Join(others, ", ")
+	n.add(NetworkTwice, n.object.path, at, "%s defines %s, too, with another value of %s", firstAt, n.ref, keys)
+	if !first.has(NetworkTwice) {
+		first.add(NetworkTwice, first.object.path, firstAt, "%s defines %s, too, with another value of %s", at, n.ref, keys)
+	}
+	first.blocked = reason.Errorf(reason.NetworkInvalid, "%s and %s define network %s differently", firstAt, at, n.ref)
 	e.networks[n.ref] = first.network
 }
 

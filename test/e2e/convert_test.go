@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
+	"github.com/nadra-dev/nadra/test/repository"
 )
 
 // TestConvertedCorpusIsAccepted checks that the API server accepts the converted manifests
@@ -34,10 +36,49 @@ func TestConvertedCorpusIsAccepted(t *testing.T) {
 	projects, err := readProjects(dir)
 	f.Must(err)
 	f.createNamespacesOf(projects)
-	workloads, created, accepted, foreign := 0, 0, 0, 0
+	a := f.accepts(projects)
+	t.Logf("%d workloads converted; a server-side dry run accepts all %d created objects and %d of the converted files' objects; "+
+		"%d complaints, all of which the originals have, too", a.workloads, a.created, a.accepted, a.foreign)
+	if a.workloads < 80 || a.accepted < 80 {
+		t.Errorf("%d workloads and %d accepted objects are fewer than the corpus has", a.workloads, a.accepted)
+	}
+}
+
+// TestConvertedRepositoriesAreAccepted checks the same of random repositories, about which the API
+// server may report nothing.
+func TestConvertedRepositoriesAreAccepted(t *testing.T) {
+	f := setup(t, "accepted-random")
+	var projects []project
+	pods := 0
+	for seed := range uint64(20) {
+		r := repository.New(seed)
+		pods += r.Pods
+		p := project{name: fmt.Sprintf("seed %d", seed)}
+		for _, name := range slices.Sorted(maps.Keys(r.Files)) {
+			p.files = append(p.files, translate.File{Name: name, Data: []byte(r.Files[name])})
+		}
+		projects = append(projects, p)
+	}
+	f.createNamespacesOf(projects)
+	if a := f.accepts(projects); a.workloads != pods || a.foreign > 0 {
+		t.Errorf("%d of %d workloads were converted, with %d complaints", a.workloads, pods, a.foreign)
+	}
+}
+
+// accepted counts what the API server accepts.
+type accepted struct {
+	workloads, created, accepted int
+	// foreign complaints are about the originals, too.
+	foreign int
+}
+
+// accepts converts projects, and checks that the API server accepts the created objects and the changed
+// files.
+func (f *fixture) accepts(projects []project) (a accepted) {
+	f.Helper()
 	for _, project := range projects {
-		result := translate.Convert(translate.Input{Files: project.files})
-		created += f.acceptsCreated(project.name, result.Created)
+		result := translate.Convert(translate.Input{Files: project.files, Options: translate.Options{Pools: true}})
+		a.created += f.acceptsCreated(project.name, result.Created)
 		for i, file := range result.Files {
 			changed := 0
 			for _, w := range result.Workloads {
@@ -48,17 +89,13 @@ func TestConvertedCorpusIsAccepted(t *testing.T) {
 			if changed == 0 {
 				continue
 			}
-			workloads += changed
+			a.workloads += changed
 			ok, complaints := f.dryRun(file.Data)
-			accepted, foreign = accepted+ok, foreign+len(complaints)
+			a.accepted, a.foreign = a.accepted+ok, a.foreign+len(complaints)
 			f.hasAll(file.Name, project.files[i].Data, complaints)
 		}
 	}
-	t.Logf("%d workloads converted; a server-side dry run accepts all %d created objects and %d of the converted files; "+
-		"%d complaints, all of which the originals have, too", workloads, created, accepted, foreign)
-	if workloads < 100 || accepted < 100 {
-		t.Errorf("%d workloads and %d accepted objects are fewer than the corpus has", workloads, accepted)
-	}
+	return a
 }
 
 // acceptsCreated checks that the API server accepts all of a project's created objects, and
