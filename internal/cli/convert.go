@@ -29,7 +29,11 @@ const convertExamples = `  # check the result, then apply it
   # an overlay beside a kustomization
   kubectl nadra convert -k base --output-dir overlays/nadra
   # write only if there are no warnings and blockers
-  kubectl nadra convert -R -f deploy/ --in-place --strict`
+  kubectl nadra convert -R -f deploy/ --in-place --strict
+  # a chart, on its way into a cluster in which nadra's controller runs
+  helm upgrade --install upf ./chart -n core5g --post-renderer kubectl-nadra \
+    --post-renderer-args convert --post-renderer-args -f --post-renderer-args - \
+    --post-renderer-args -n --post-renderer-args core5g --post-renderer-args --classes=false`
 
 type convertOptions struct {
 	*input
@@ -40,6 +44,7 @@ type convertOptions struct {
 	format    string
 	drop      bool
 	networks  bool
+	classes   bool
 }
 
 func (a *app) convert() *cobra.Command {
@@ -69,6 +74,7 @@ func (a *app) convert() *cobra.Command {
 // addConversionFlags adds the flags that change the conversion's result.
 func (o *convertOptions) addConversionFlags(command *cobra.Command) {
 	command.Flags().BoolVar(&o.drop, "drop-annotation", false, "remove the annotation from converted workloads, which Multus can then no longer serve")
+	command.Flags().BoolVar(&o.classes, "classes", true, "create the DeviceClasses of networks; false where nadra's controller runs, which creates them")
 	command.Flags().BoolVar(&o.networks, "render-networks", false, "also create the networks that network operators would create for objects in the input")
 }
 
@@ -111,6 +117,7 @@ func (o *convertOptions) converted(ctx context.Context) (*source.Set, translate.
 	}
 	set.Options.DropAnnotation = o.drop
 	set.Options.RenderNetworks = o.networks
+	set.Options.NoClasses = !o.classes
 	return set, o.convert(set), nil
 }
 

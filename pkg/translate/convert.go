@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -82,6 +84,12 @@ func Convert(in Input) Result {
 	}
 	result.addUnrendered(unrendered, env.units)
 	result.Created = env.created(in.Files, known, outcomes)
+	if in.Options.NoClasses {
+		result.Created = slices.DeleteFunc(result.Created, func(c Created) bool {
+			_, class := c.Object.(*resourceapi.DeviceClass)
+			return class
+		})
+	}
 	sortFindings(result.Findings, order)
 	return result
 }

@@ -34,6 +34,8 @@ type Options struct {
 	// RenderNetworks adds the networks that operators would make to the created objects, for a
 	// cluster without these operators.
 	RenderNetworks bool
+	// NoClasses leaves out DeviceClasses, for a cluster in which nadra's controller creates them.
+	NoClasses bool
 	// Lookup finds networks that are not in the input; nil finds none. Several goroutines may
 	// call it, and several times for one network.
 	Lookup func(attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition

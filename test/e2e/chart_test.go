@@ -18,7 +18,8 @@ import (
 )
 
 // TestChart installs, upgrades and uninstalls the chart with the real Helm on a cluster
-// without nadra. An annotated pod must run, and the CRD of NADs must stay.
+// without nadra. An annotated pod must run, and the CRD of NADs must stay. Another chart, to which
+// kubectl nadra convert is the post-renderer, must run with its network, too.
 func TestChart(t *testing.T) {
 	helm := buildHelm(t) // before the time limit: without caches, the build alone takes minutes
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -51,6 +52,27 @@ func TestChart(t *testing.T) {
 		f.Must(f.DeletePod(ctx, f.NS, name))
 	}
 
+	// Another chart, converted on its way into a namespace that the webhook leaves alone.
+	app := filepath.Join(t.TempDir(), "app")
+	f.Must(os.MkdirAll(filepath.Join(app, "templates"), 0o755))
+	for name, text := range map[string]string{"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "templates/app.yaml": appTemplate} {
+		f.Must(os.WriteFile(filepath.Join(app, name), []byte(text), 0o644))
+	}
+	install := []string{"upgrade", "--install", "app", app, "-n", "rendered", "--create-namespace", "--timeout=120s", "--set", "network=lan,image=" + cluster.TestImage}
+	for _, arg := range []string{"convert", "-f", "-", "-n", "rendered", "--classes=false", "-q"} {
+		install = append(install, "--post-renderer-args", arg)
+	}
+	install = append(install, "--post-renderer", filepath.Join(lab.Root(), "bin", "kubectl-nadra"))
+	for range 2 { // an upgrade changes nothing
+		run(install...)
+		f.Kubectl("-n", "rendered", "rollout", "status", "deployment/app", "--timeout=120s")
+	}
+	f.Kubectl("-n", "rendered", "exec", "deployment/app", "--", "ip", "link", "show", "data")
+	if revisions := strings.Fields(f.Kubectl("-n", "rendered", "get", "replicasets", "-o", "name")); len(revisions) != 1 {
+		t.Errorf("the upgrade made another ReplicaSet: %v", revisions)
+	}
+	run("uninstall", "app", "-n", "rendered", "--wait", "--timeout=120s")
+
 	run("uninstall", "nadra", "--wait", "--timeout=120s")
 	left := f.Kubectl("get", "daemonsets,deployments,clusterroles,mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies",
 		"-A", "-o", "name")
@@ -61,6 +83,28 @@ func TestChart(t *testing.T) {
 		t.Errorf("a NetworkAttachmentDefinition after helm uninstall: %v", err)
 	}
 }
+
+// appTemplate is a chart's template whose network is a value.
+const appTemplate = `apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: {{ .Values.network }}}
+spec:
+  config: '{"cniVersion":"1.0.0","type":"bridge","bridge":"br-rendered","ipam":{"type":"host-local","subnet":"10.69.0.0/24"}}'
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: {{ .Release.Name }}}
+spec:
+  selector: {matchLabels: {app: app}}
+  template:
+    metadata:
+      labels: {app: app}
+      annotations: {k8s.v1.cni.cncf.io/networks: "{{ .Values.network }}@data"}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - {name: main, image: "{{ .Values.image }}", command: [sleep, infinity]}
+`
 
 // startBare starts a cluster for the test, with nadra's images but without nadra.
 func startBare(ctx context.Context, t *testing.T) *fixture {

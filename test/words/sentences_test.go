@@ -33,6 +33,7 @@ var foreign = []struct {
 	{"pkg/cniexec/ask.go", "unknown CNI_COMMAND", "containernetworking/cni, pkg/skel"},
 	{"pkg/cniexec/ask.go", "strings.ToLower(verb)", "the verb in a CNI plugin's message"},
 	{"pkg/translate/element.go", "unexpected end", "encoding/json"},
+	{"pkg/translate/file.go", `^yaml: line (\d+): `, "go.yaml.in/yaml"},
 }
 
 // names lists expressions whose values are names, and not words of a message.
