@@ -118,10 +118,10 @@ func TestBuildIsComplete(t *testing.T) {
 	}
 	in := small(false)
 	r := Build(in)
-	if got, want := r.Summary.Workloads, (Verdicts{Ready: 2, ReadyNotes: 2, Stays: 2}); got != want {
+	if got, want := r.Summary.Workloads, (Verdicts{Ready: 3, ReadyNotes: 1, Stays: 2, NotJudged: 1, NothingToConvert: 1}); got != want {
 		t.Errorf("the verdicts are %+v, want %+v; %s", got, want, shape(r))
 	}
-	if r.Summary.Pods != 3 || r.Summary.Objects != 27 || r.Summary.Files != 9 {
+	if r.Summary.Pods != 3 || r.Summary.Objects != 28 || r.Summary.Files != 9 {
 		t.Errorf("the summary is %+v", r.Summary)
 	}
 	for _, f := range r.Findings {
@@ -138,7 +138,7 @@ func TestUsers(t *testing.T) {
 		users[n.Object.Namespace+"/"+n.Object.Name] = strings.Join(userNames(n), " ")
 	}
 	want := map[string]string{
-		"core5g/n3": "deploy/smf sts/upf ran/deploy/du storage/po/debug", "core5g/n4": "deploy/smf sts/upf",
+		"core5g/n3": "deploy/smf sts/upf ran/deploy/du storage/deploy/idle storage/po/debug", "core5g/n4": "deploy/smf sts/upf",
 		"core5g/n6": "deploy/smf sts/upf", "ran/f1u": "deploy/du", "default/broken": "",
 	}
 	if diff := cmp.Diff(want, users); diff != "" {

@@ -50,9 +50,10 @@ func (s *sampler) find(o translate.ObjectRef, codes []translate.Code, message st
 		s.result.Findings = append(s.result.Findings, translate.Finding{
 			Code: c, Severity: rule.Severity, Object: o, Field: "spec.template.spec", Position: s.at(o, 12+i, 7), Message: message,
 		})
-		if rule.Severity == translate.Blocker {
+		switch {
+		case rule.Severity == translate.Blocker:
 			verdict = translate.Stays
-		} else if verdict == translate.Ready {
+		case rule.Severity == translate.Warning && verdict == translate.Ready:
 			verdict = translate.ReadyNotes
 		}
 	}
@@ -87,6 +88,20 @@ func (s *sampler) network(namespace, name string, plugins []string, ipam string,
 	return &s.result.Networks[len(s.result.Networks)-1]
 }
 
+// unrendered adds something that must be rendered first.
+func (s *sampler) unrendered(kind, name string, mentions bool) {
+	u := translate.UnrenderedUnit{Object: translate.ObjectRef{Kind: kind, Name: name}, Position: translate.Position{File: name, Line: 4, Column: 1}, Mentions: mentions}
+	s.result.Unrendered = append(s.result.Unrendered, u)
+	if !mentions {
+		return
+	}
+	rule, _ := translate.RuleOf(translate.Unrendered)
+	s.result.Findings = append(s.result.Findings, translate.Finding{Code: rule.Code, Severity: rule.Severity, Object: u.Object, Position: u.Position, Message: "render it"})
+	s.result.Workloads = append(s.result.Workloads, translate.Verdict{
+		Object: u.Object, Position: u.Position, Readiness: translate.NotJudged, Codes: []translate.Code{rule.Code},
+	})
+}
+
 // small returns an input with one of everything, for the golden files.
 func small(live bool) Input {
 	s := sampler{live: live}
@@ -105,6 +120,13 @@ func small(live bool) Input {
 	s.workload(ref("DaemonSet", "storage", "osd"), []string{"storage/ceph-pub"})
 	s.workload(ref("Pod", "storage", "debug"), []string{"core5g/n3"})
 	s.workload(ref("VirtualMachine", "vms", "db"), nil, translate.VirtualMachines)
+	idle := s.workload(ref("Deployment", "storage", "idle"), []string{"core5g/n3"}, translate.HostNetwork)
+	idle.Readiness, idle.Changed = translate.NothingToConvert, false
+	if !live {
+		s.unrendered("Chart", "charts/upf", true)
+		s.unrendered("Chart", "charts/web", false)
+		s.unrendered("Values", "values.yaml", false)
+	}
 	s.find(ref("ResourceQuota", "ran", "devices"), []translate.Code{translate.QuotaOldName}, "requests.intel.com/f1u")
 	s.look("ConfigMap", 12)
 	s.look("ResourceQuota", 1)

@@ -93,6 +93,7 @@ const (
 	MasterOnSomeNodes Code = "NADRA-073"
 
 	CapabilityMissing Code = "NADRA-080"
+	PodFieldMisplaced Code = "NADRA-081"
 )
 
 // Rule explains a code.

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -39,6 +40,22 @@ func (r podRules) checkPod() {
 	}
 	r.checkRuntime()
 	r.checkStatic()
+	r.checkPlaces()
+}
+
+// podFields are fields of a pod's spec that change what the rules say about the pod.
+var podFields = []string{"containers", "initContainers", "hostNetwork", "nodeName", "nodeSelector", "resourceClaims", "runtimeClassName"}
+
+// checkPlaces reports fields of the pod's spec that are beside it.
+func (r podRules) checkPlaces() {
+	for _, at := range []Path{nil, {"metadata"}} {
+		for _, key := range podFields {
+			if n := get(r.pod.template, append(slices.Clone(at), key)...); n != nil {
+				path := r.pod.at.Child(at...).Child(key)
+				r.add(PodFieldMisplaced, path, r.doc.at(n), "it belongs to %s", r.pod.at.Child("spec", key)[len(r.object.path):])
+			}
+		}
+	}
 }
 
 // checkStatic reports a static pod, by its annotations, its owner or its file.

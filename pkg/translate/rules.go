@@ -435,4 +435,10 @@ var rules = []Rule{
 		"With Multus, as with nadra, the argument has no effect: the pod has no limit, and no port is mapped.",
 		"Add the plugin bandwidth or portmap, with \"capabilities\": {\"bandwidth\": true} or {\"portMappings\": true}, to the network's chain, or remove the key.",
 	},
+	{
+		PodFieldMisplaced, Warning, "A field of the pod is at the wrong place",
+		"A field of the pod's spec, such as hostNetwork, is beside spec or in metadata.",
+		"The API server ignores it or refuses the object, and the conversion did not go by it.",
+		"Move the field into spec of the pod template.",
+	},
 }
