@@ -157,6 +157,15 @@ func (w *work) planPods(env *environment) bool {
 // misplacedAnnotations reports annotations at places from which no pod gets them: the controller's own
 // metadata, or a wrong level of the pod template. It reports whether there are any.
 func misplacedAnnotations(o object, pods []pod, r *reporter) bool {
+	right := 0
+	for _, p := range pods {
+		if annotation(p.template, attachment.NetworksAnnotation) != nil {
+			right++
+		}
+	}
+	if countKeys(o.node, attachment.NetworksAnnotation) <= right {
+		return false
+	}
 	places := map[string]bool{}
 	for _, p := range pods {
 		places[p.annotationPath(attachment.NetworksAnnotation).String()] = true

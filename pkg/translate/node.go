@@ -23,6 +23,19 @@ func walkPaths(n *yaml.Node, at Path, visit func(*yaml.Node, Path)) {
 	}
 }
 
+// countKeys returns how many mappings in a node have a key. Unlike walkPaths it makes no paths, which takes
+// most of the time in large objects.
+func countKeys(n *yaml.Node, key string) int {
+	count := 0
+	if n.Kind == yaml.MappingNode && yamledit.KeyIndex(n, key) >= 0 {
+		count++
+	}
+	for _, child := range n.Content {
+		count += countKeys(child, key)
+	}
+	return count
+}
+
 // get returns the value to which keys lead from a mapping, or nil. The mapping's own entries
 // take precedence over those of a merge key.
 func get(m *yaml.Node, keys ...string) *yaml.Node {
