@@ -192,6 +192,7 @@ test: $(BIN)/run-lanes $(CLUSTER) ## everything that CI runs
 # One lane after another, because the benchmark measures. It takes a night.
 test-long: export FAULT_PODS := 1000
 test-long: export FAULT_HANDLE_LIVES := 1000
+test-long: export CONVERT_REPOSITORIES := 3000
 test-long: export BURST_PODS := 100
 test-long: export FUZZTIME := 10m
 test-long: export FUZZCACHE :=

@@ -34,7 +34,7 @@ import (
 // everything by the API's types, and compares what the driver would attach to each pod with what Multus
 // would: the annotation, read by Multus' rules. CONVERT_REPOSITORIES is the number of repositories.
 func TestConvertedRepositories(t *testing.T) {
-	count := 150
+	count := 60
 	if text := os.Getenv("CONVERT_REPOSITORIES"); text != "" {
 		var err error
 		if count, err = strconv.Atoi(text); err != nil {
