@@ -192,12 +192,12 @@ test: $(BIN)/run-lanes $(CLUSTER) ## everything that CI runs
 # One lane after another, because the benchmark measures. It takes a night.
 test-long: export FAULT_PODS := 1000
 test-long: export FAULT_HANDLE_LIVES := 1000
-test-long: export CONVERT_REPOSITORIES := 3000
+test-long: export CONVERT_REPOSITORIES := 1000
 test-long: export BURST_PODS := 100
 test-long: export FUZZTIME := 10m
 test-long: export FUZZCACHE :=
-test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, long fuzzing, the benchmark
-	@exec $(LANES) faults faults-newest-nri e2e-ipam fuzz bench
+test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, 1,000 converted repositories, long fuzzing, the benchmark
+	@exec $(LANES) faults faults-newest-nri e2e-ipam race fuzz bench
 
 prune: $(CLUSTER) ## remove built components that nothing has used for a week, and show the size of the caches
 	@$(CLUSTER) prune
