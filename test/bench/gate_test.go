@@ -88,6 +88,6 @@ func attachedHere(b *testing.B) string {
 	defer unix.Close(socket)
 	cookie, err := unix.GetsockoptUint64(socket, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	must(b, err)
-	return fmt.Sprintf(`{"version":1,"records":[{"phase":"Attached","bootID":%q,"sandbox":{"id":"sandbox-1","netNSCookie":%d}}]}`,
+	return fmt.Sprintf(`{"version":1,"records":[{"phase":"Attached","statusStored":true,"bootID":%q,"sandbox":{"id":"sandbox-1","netNSCookie":%d}}]}`,
 		strings.TrimSpace(string(boot)), cookie)
 }

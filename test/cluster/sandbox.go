@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -27,7 +28,12 @@ func (n *Node) TimeSandbox(ctx context.Context, name string) (took time.Duration
 		if err != nil {
 			return err
 		}
-		_, stopErr := runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: made.PodSandboxId})
+		// The kubelet, which does not know the sandbox, may stop it at the same time. Then one of the two
+		// DELs finds the interface gone while it deletes it, and fails.
+		stopErr := wait.PollUntilContextTimeout(ctx, time.Second, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+			_, err := runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: made.PodSandboxId})
+			return err == nil, nil
+		})
 		_, err = runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: made.PodSandboxId})
 		return errors.Join(stopErr, err)
 	})
