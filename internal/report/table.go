@@ -20,9 +20,15 @@ const listed, cellWidth = 3, 60
 // codes mean in a line each, and the totals.
 func writeTable(w io.Writer, r *Report) error {
 	s := sheet{w: w}
-	file, at := "\tFILE", fileOf
-	if !slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Position.Line > 0 }) { // a cluster
-		file, at = "", nil
+	file := ""
+	if slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Position.Line > 0 }) { // not of a cluster
+		file = "\tFILE"
+	}
+	placed := func(cells []string, p translate.Position) []string {
+		if file == "" {
+			return cells
+		}
+		return append(cells, fileOf(p))
 	}
 	s.table("NAMESPACE\tWORKLOAD\tNETWORKS\tVERDICT\tFINDINGS"+file, len(r.Workloads), func(i int) []string {
 		one := r.Workloads[i]
@@ -30,7 +36,7 @@ func writeTable(w io.Writer, r *Report) error {
 			cut(one.Object.Namespace), withPods(cut(short(one.Object)), one.Pods), some(locals(one)),
 			string(one.Readiness), some(worstFirst(one.Codes)),
 		}
-		return appendPlace(cells, at, one.Position)
+		return placed(cells, one.Position)
 	})
 	rest := elsewhere(r)
 	s.table("NAMESPACE\tALSO\tSEVERITY\tFINDINGS"+file, len(rest), func(i int) []string {
@@ -38,7 +44,7 @@ func writeTable(w io.Writer, r *Report) error {
 			cut(rest[i].object.Namespace), cut(short(rest[i].object)), cut(string(worst(rest[i].findings))),
 			some(worstFirst(rest[i].codes())),
 		}
-		return appendPlace(cells, at, rest[i].findings[0].Position)
+		return placed(cells, rest[i].findings[0].Position)
 	})
 	s.legend(r)
 	s.totals(r)
@@ -128,14 +134,6 @@ func worst(findings []Finding) translate.Severity {
 		}
 	}
 	return out
-}
-
-// appendPlace adds the cell of a position, unless the table has no such column.
-func appendPlace(cells []string, at func(translate.Position) string, p translate.Position) []string {
-	if at == nil {
-		return cells
-	}
-	return append(cells, at(p))
 }
 
 // fileOf returns the end of a file's name, which tells more than its beginning, and the line. Objects of a

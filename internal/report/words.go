@@ -150,8 +150,7 @@ func unrenderedWords(r *Report) []string {
 	if len(names) == 0 {
 		return nil
 	}
-	line := fmt.Sprintf("Not judged, and without a word about networks: %s", some(names))
-	return []string{line + "."}
+	return []string{fmt.Sprintf("Not judged, and without a word about networks: %s.", some(names))}
 }
 
 // words returns the counts in words.

@@ -171,10 +171,9 @@ func misplacedAnnotations(o object, pods []pod, r *reporter) bool {
 		places[p.annotationPath(attachment.NetworksAnnotation).String()] = true
 	}
 	found := false
-	walkPaths(o.node, o.path, func(n *yaml.Node, at Path) {
-		path := at.Child(attachment.NetworksAnnotation)
-		if i := yamledit.KeyIndex(n, attachment.NetworksAnnotation); i >= 0 && !places[path.String()] {
-			r.add(ControllerAnnotation, path, o.doc.at(n.Content[i+1]), "it attaches nothing")
+	eachAnnotation(o, func(value *yaml.Node, path Path) {
+		if !places[path.String()] {
+			r.add(ControllerAnnotation, path, o.doc.at(value), "it attaches nothing")
 			found = true
 		}
 	})
@@ -235,9 +234,9 @@ func splice(d *document, all []*work) []byte {
 // readiness returns the verdict on the object.
 func (w *work) readiness() Readiness {
 	r := readiness(w.reporter.findings)
-	unknown := func(f Finding) bool { return f.Severity != Blocker || f.Code == NetworkMayDraw }
+	judged := func(f Finding) bool { return f.Severity == Blocker && f.Code != NetworkMayDraw }
 	switch {
-	case r == Stays && slices.IndexFunc(w.reporter.findings, func(f Finding) bool { return !unknown(f) }) < 0:
+	case r == Stays && !slices.ContainsFunc(w.reporter.findings, judged):
 		return NotJudged
 	case r == Stays:
 	case w.reporter.has(StrayAnnotation):

@@ -215,8 +215,5 @@ func (k kustomizations) places(file string) []string {
 	if b := k.built[file]; b != nil {
 		return b.roots
 	}
-	if one := k.byFolder[path.Dir(file)]; one != nil && slices.Contains(one.resources, file) {
-		return []string{one.folder}
-	}
 	return []string{"folder " + path.Dir(file)}
 }

@@ -6,6 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/nadra-dev/nadra/internal/yamledit"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // walkPaths visits the mappings in a node, with their paths.
@@ -21,6 +22,15 @@ func walkPaths(n *yaml.Node, at Path, visit func(*yaml.Node, Path)) {
 			walkPaths(item, at.Index(i), visit)
 		}
 	}
+}
+
+// eachAnnotation visits the values of networks annotations anywhere in an object, with their paths.
+func eachAnnotation(o object, visit func(value *yaml.Node, path Path)) {
+	walkPaths(o.node, o.path, func(n *yaml.Node, at Path) {
+		if i := yamledit.KeyIndex(n, attachment.NetworksAnnotation); i >= 0 {
+			visit(n.Content[i+1], at.Child(attachment.NetworksAnnotation))
+		}
+	})
 }
 
 // countKeys returns how many mappings in a node have a key. Unlike walkPaths it makes no paths, which takes

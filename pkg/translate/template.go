@@ -80,7 +80,7 @@ func sameSpec(got, want resourceapi.ResourceClaimSpec) bool {
 	return sameJSON(got.Devices.Config, want.Devices.Config)
 }
 
-// sameJSON reports whether two values have the same JSON form but for the order of keys.
+// sameJSON reports whether two values have the same JSON form, whatever the order of keys.
 func sameJSON(a, b any) bool {
 	values := func(value any) any {
 		text, err := json.Marshal(value)

@@ -9,7 +9,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -32,11 +31,13 @@ type UnrenderedUnit struct {
 	Mentions bool `json:"mentionsNetworks"`
 }
 
+const renderChart = "render its chart with its values (helm template), or scan the namespace to which it is deployed"
+
 // deployers are the kinds of objects that make controllers render manifests, with how to judge these.
 var deployers = map[GroupKind]string{
-	{"helm.toolkit.fluxcd.io", "HelmRelease"}: "render its chart with its values (helm template), or scan the namespace to which it is deployed",
-	{"helm.cattle.io", "HelmChart"}:           "render its chart with its values (helm template), or scan the namespace to which it is deployed",
-	{"helm.cattle.io", "HelmChartConfig"}:     "render its chart with its values (helm template), or scan the namespace to which it is deployed",
+	{"helm.toolkit.fluxcd.io", "HelmRelease"}: renderChart,
+	{"helm.cattle.io", "HelmChart"}:           renderChart,
+	{"helm.cattle.io", "HelmChartConfig"}:     renderChart,
 	{"argoproj.io", "Application"}:            "scan what it deploys (argocd app manifests, or the namespace of the cluster)",
 	{"argoproj.io", "ApplicationSet"}:         "scan what its applications deploy (argocd app manifests, or the namespaces of the cluster)",
 }
@@ -101,11 +102,7 @@ func isTemplated(o object) bool {
 	if isNetwork(o) {
 		return found || is(get(o.node, "spec", "config")) || is(annotation(o.node, attachment.ResourceNameAnnotation))
 	}
-	walkPaths(o.node, o.path, func(n *yaml.Node, _ Path) {
-		if i := yamledit.KeyIndex(n, attachment.NetworksAnnotation); i >= 0 {
-			found = found || is(n.Content[i+1])
-		}
-	})
+	eachAnnotation(o, func(value *yaml.Node, _ Path) { found = found || is(value) })
 	return found
 }
 
@@ -154,7 +151,7 @@ func (r *Result) addUnrendered(all []UnrenderedUnit, u units) {
 	}
 }
 
-// way says how to judge the pods of a unit.
+// way returns what to do so that the pods of a unit can be judged.
 func (u units) way(unit ObjectRef) string {
 	switch unit.Kind {
 	case unitChart:
