@@ -49,7 +49,7 @@ type memoryFigures struct {
 func (f memoryFigures) Goal() float64 {
 	switch {
 	case f.NADs == 10_000:
-		return 150
+		return 120
 	case f.NADs == manyNADs && f.Attachments > 0:
 		return 60
 	}

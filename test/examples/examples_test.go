@@ -115,9 +115,7 @@ func TestObjects(t *testing.T) {
 				t.Errorf("%s: %v", file, err)
 			}
 		case *resourceapi.DeviceClass:
-			for _, c := range o.Spec.Config {
-				checkParameters(t, file, c.Opaque)
-			}
+			checkClass(t, file, o)
 		case *resourceapi.ResourceClaimTemplate:
 			for _, c := range o.Spec.Spec.Devices.Config {
 				checkParameters(t, file, c.Opaque)
@@ -133,6 +131,23 @@ func TestObjects(t *testing.T) {
 	})
 	if count < 30 {
 		t.Errorf("found only %d objects", count)
+	}
+}
+
+// checkClass compares a class with the one that nadra creates for its network, unless it is of a pool.
+func checkClass(t *testing.T, file string, class *resourceapi.DeviceClass) {
+	t.Helper()
+	for _, c := range class.Spec.Config {
+		checkParameters(t, file, c.Opaque)
+	}
+	ref, found := attachment.ClassNetwork(class.Name)
+	if !found {
+		t.Errorf("%s: class %s is no network's", file, class.Name)
+		return
+	}
+	want := translate.DeviceClass(ref, "").Spec.Selectors[0].CEL.Expression
+	if got := class.Spec.Selectors[0].CEL.Expression; got != want && !strings.Contains(got, "resourceName") {
+		t.Errorf("%s: class %s selects\n%s, not\n%s", file, class.Name, got, want)
 	}
 }
 
