@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nadra-dev/nadra/internal/report"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -33,7 +35,14 @@ import (
 // TestConvertedRepositories converts random repositories in place, builds their kustomizations, decodes
 // everything by the API's types, and compares what the driver would attach to each pod with what Multus
 // would: the annotation, read by Multus' rules. CONVERT_REPOSITORIES is the number of repositories.
-func TestConvertedRepositories(t *testing.T) {
+func TestConvertedRepositories(t *testing.T) { eachRepository(t, checkInPlace) }
+
+// TestRenderedRepositories builds the kustomizations of random repositories first, and scans and converts
+// the stream, as in "kubectl kustomize | kubectl nadra convert -f -". Otherwise it does the same.
+func TestRenderedRepositories(t *testing.T) { eachRepository(t, checkRendered) }
+
+// eachRepository checks random repositories. A check returns the number of converted pods.
+func eachRepository(t *testing.T, check func(t *testing.T, r repository.Repository, dir string) int) {
 	count := 60
 	if text := os.Getenv("CONVERT_REPOSITORIES"); text != "" {
 		var err error
@@ -43,7 +52,23 @@ func TestConvertedRepositories(t *testing.T) {
 	}
 	pods := 0
 	for seed := range count {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { pods += checkRepository(t, uint64(seed)) })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			r, dir := repository.New(uint64(seed)), t.TempDir()
+			for name, text := range r.Files {
+				path := filepath.Join(dir, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			converted := check(t, r, dir)
+			if converted != r.Pods {
+				t.Errorf("%d pods, want %d", converted, r.Pods)
+			}
+			pods += converted
+		})
 	}
 	t.Logf("%d pods of %d repositories", pods, count)
 	if pods < count {
@@ -51,26 +76,37 @@ func TestConvertedRepositories(t *testing.T) {
 	}
 }
 
-// checkRepository converts one repository and returns the number of its converted pods.
-func checkRepository(t *testing.T, seed uint64) int {
-	r := repository.New(seed)
-	dir := t.TempDir()
-	for name, text := range r.Files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+// runOK runs kubectl nadra with the pools that the repositories use.
+func runOK(t *testing.T, stdin string, args ...string) (out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	streams := genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &stdout, ErrOut: &stderr}
+	args = append(args, "--pools", strings.Join(repository.Pools(), ","))
+	if code := Run(t.Context(), args, streams); code != CodeOK {
+		t.Fatalf("kubectl nadra %v: exit code %d\n%s", args, code, stderr.String())
 	}
+	return stdout.String(), stderr.String()
+}
+
+// kustomized returns what the kustomization of a folder builds.
+func kustomized(t *testing.T, dir string) []byte {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := resources.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// checkInPlace converts the files of a repository.
+func checkInPlace(t *testing.T, r repository.Repository, dir string) int {
 	convert := func() string {
-		var out, errs bytes.Buffer
-		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}
-		if code := Run(t.Context(), []string{"convert", "-R", "-f", dir, "--in-place", "--pools", strings.Join(repository.Pools(), ",")}, streams); code != CodeOK {
-			t.Fatalf("exit code %d\n%s", code, errs.String())
-		}
-		return errs.String()
+		_, errs := runOK(t, "", "convert", "-R", "-f", dir, "--in-place")
+		return errs
 	}
 	convert()
 	before := read(t, dir)
@@ -83,16 +119,8 @@ func checkRepository(t *testing.T, seed uint64) int {
 	classes := map[string]*resourceapi.DeviceClass{}
 	applied := map[string]*builtObjects{} // by folder
 	for _, root := range r.Roots {
-		resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(dir, root))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := resources.AsYaml()
-		if err != nil {
-			t.Fatal(err)
-		}
 		applied[root] = newBuilt(classes)
-		applied[root].add(t, text)
+		applied[root].add(t, kustomized(t, filepath.Join(dir, root)))
 	}
 	for name, text := range before {
 		folder := filepath.Dir(name)
@@ -106,15 +134,39 @@ func checkRepository(t *testing.T, seed uint64) int {
 	}
 	pods := 0
 	for _, b := range applied {
-		pods += len(b.pods)
-		for _, p := range b.pods {
-			b.check(t, p)
-		}
-	}
-	if pods != r.Pods {
-		t.Errorf("%d pods, want %d", pods, r.Pods)
+		pods += b.check(t)
 	}
 	return pods
+}
+
+// checkRendered converts the stream of what a repository's kustomizations build and of its other files.
+func checkRendered(t *testing.T, r repository.Repository, dir string) int {
+	var stream bytes.Buffer
+	for _, root := range r.Roots {
+		stream.WriteString("---\n")
+		stream.Write(kustomized(t, filepath.Join(dir, root)))
+	}
+	for name, text := range r.Files {
+		if !slices.Contains(r.Roots, filepath.Dir(name)) {
+			stream.WriteString("---\n" + text)
+		}
+	}
+	var scanned report.Report
+	out, _ := runOK(t, stream.String(), "scan", "-f", "-", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &scanned); err != nil {
+		t.Fatal(err)
+	}
+	if v := scanned.Summary.Workloads; v.Ready+v.ReadyNotes != r.Pods || v.Stays+v.NotJudged+v.NothingToConvert != 0 {
+		t.Errorf("%d pods have the verdicts %+v", r.Pods, v)
+	}
+	converted, _ := runOK(t, stream.String(), "convert", "-f", "-")
+	again, _ := runOK(t, converted, "convert", "-f", "-")
+	if diff := cmp.Diff(converted, again); diff != "" {
+		t.Errorf("converting again (-before +after):\n%s", diff)
+	}
+	built := newBuilt(map[string]*resourceapi.DeviceClass{})
+	built.add(t, []byte(converted))
+	return built.check(t)
 }
 
 // read returns the files of a folder.
@@ -205,8 +257,17 @@ func (b *builtObjects) add(t *testing.T, text []byte) {
 	}
 }
 
-// check compares what the driver would attach to a pod with what the annotation asks for.
-func (b *builtObjects) check(t *testing.T, p builtPod) {
+// check checks every pod and returns their number.
+func (b *builtObjects) check(t *testing.T) int {
+	t.Helper()
+	for _, p := range b.pods {
+		b.checkPod(t, p)
+	}
+	return len(b.pods)
+}
+
+// checkPod compares what the driver would attach to a pod with what the annotation requests.
+func (b *builtObjects) checkPod(t *testing.T, p builtPod) {
 	t.Helper()
 	want, err := attachment.ParseSelections(p.metadata.Annotations[attachment.NetworksAnnotation], p.namespace)
 	if err != nil {

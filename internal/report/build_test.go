@@ -146,6 +146,21 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+// TestUsersOfNetworkDefinedTwice checks that each definition of a name has all users, once.
+func TestUsersOfNetworkDefinedTwice(t *testing.T) {
+	net := translate.NetworkVerdict{Object: translate.ObjectRef{Kind: "NetworkAttachmentDefinition", Namespace: "a", Name: "net"}}
+	first, second := translate.ObjectRef{Kind: "Pod", Namespace: "a", Name: "first"}, translate.ObjectRef{Kind: "Pod", Namespace: "a", Name: "second"}
+	workloads := []Workload{
+		{Verdict: translate.Verdict{Object: first, Networks: []string{"a/net", "a/net"}}},
+		{Verdict: translate.Verdict{Object: second, Networks: []string{"a/net"}}},
+	}
+	for i, n := range networksOf([]translate.NetworkVerdict{net, net}, workloads) {
+		if diff := cmp.Diff([]translate.ObjectRef{first, second}, n.Users); diff != "" {
+			t.Errorf("definition %d: got (+), want (-):\n%s", i, diff)
+		}
+	}
+}
+
 // TestOrder checks that the order of the files does not matter.
 func TestOrder(t *testing.T) {
 	in := large(60)

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/internal/report"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -58,8 +60,10 @@ func TestChart(t *testing.T) {
 	for name, text := range map[string]string{"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "templates/app.yaml": appTemplate} {
 		f.Must(os.WriteFile(filepath.Join(app, name), []byte(text), 0o644))
 	}
-	install := []string{"upgrade", "--install", "app", app, "-n", "rendered", "--create-namespace", "--timeout=120s", "--set", "network=lan,image=" + cluster.TestImage}
-	for _, arg := range []string{"convert", "-f", "-", "-n", "rendered", "--classes=false", "-q"} {
+	values := "network=lan,image=" + cluster.TestImage
+	convert := []string{"convert", "-n", "rendered", "--classes=false", "-q", "-f"}
+	install := []string{"upgrade", "--install", "app", app, "-n", "rendered", "--create-namespace", "--timeout=120s", "--set", values}
+	for _, arg := range append(convert, "-") {
 		install = append(install, "--post-renderer-args", arg)
 	}
 	install = append(install, "--post-renderer", filepath.Join(lab.Root(), "bin", "kubectl-nadra"))
@@ -71,6 +75,14 @@ func TestChart(t *testing.T) {
 	if revisions := strings.Fields(f.Kubectl("-n", "rendered", "get", "replicasets", "-o", "name")); len(revisions) != 1 {
 		t.Errorf("the upgrade made another ReplicaSet: %v", revisions)
 	}
+	// The pipeline of a GitOps controller, which renders without installing, makes the same manifests.
+	rendered := filepath.Join(t.TempDir(), "rendered.yaml")
+	f.Must(os.WriteFile(rendered, []byte(run("template", "app", app, "-n", "rendered", "--set", values)), 0o644))
+	piped := f.nadra(0, append(convert, rendered)...).Out
+	if diff := cmp.Diff(strings.TrimSpace(run("get", "manifest", "app", "-n", "rendered")), strings.TrimSpace(piped)); diff != "" {
+		t.Errorf("helm template and convert (-post-renderer +pipeline):\n%s", diff)
+	}
+	f.nadra(0, "scan", "-n", "rendered", "-f", rendered, "-o", "json").scanned(report.Verdicts{Ready: 1})
 	run("uninstall", "app", "-n", "rendered", "--wait", "--timeout=120s")
 
 	run("uninstall", "nadra", "--wait", "--timeout=120s")

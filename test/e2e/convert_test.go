@@ -236,6 +236,12 @@ spec:
 	f.nadra(0, "scan", "-A", "-o", "json", "--fail-on=never").prints(`"kind": "ScanReport"`, `"name": "web"`)
 	f.nadra(0, "scan", "deploy/web", "-n", "converted", "-o", "json").scanned(report.Verdicts{Ready: 1})
 
+	// Live objects in a file, as kubectl gets them, are the same to scan and convert.
+	live := filepath.Join(t.TempDir(), "live.yaml")
+	f.Must(os.WriteFile(live, []byte(f.Kubectl("get", "deployments,network-attachment-definitions", "-o", "yaml")), 0o644))
+	f.nadra(0, "scan", "-f", live, "-o", "json").scanned(report.Verdicts{Ready: 1})
+	f.nadra(0, "convert", "-f", live).prints("resourceClaims:", "kind: ResourceClaimTemplate", "kind: DeviceClass")
+
 	// Show the changes, then apply them.
 	f.nadra(1, "diff", "deploy/web", "-n", "converted").prints("+      resourceClaims:", "+kind: ResourceClaimTemplate", "+kind: DeviceClass")
 	converted := f.nadra(0, "convert", "deploy/web", "-n", "converted")
