@@ -160,9 +160,12 @@ func (in *input) connect(templates []translate.TemplatePath) (source.Cluster, er
 	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	if c.Discovery, err = in.app.cluster.ToDiscoveryClient(); err != nil {
+	kinds, err := in.app.cluster.ToDiscoveryClient()
+	if err != nil {
 		return c, fmt.Errorf("connecting to the cluster: %w", err)
 	}
+	kinds.Invalidate() // kubectl keeps them for hours: networks would be missing if their CRD is newer
+	c.Discovery = kinds
 	if !in.allNamespaces {
 		if c.Namespace, _, err = in.app.cluster.ToRawKubeConfigLoader().Namespace(); err != nil {
 			return c, fmt.Errorf("finding the namespace: %w", err)
