@@ -295,21 +295,24 @@ func TestLabelComesAndGoes(t *testing.T) {
 	n.unprepare(t, c)
 	drivertest.Same(t, "interfaces", map[string]bool{}, n.k.Has)
 	drivertest.Same(t, "records", nil, n.store.All())
+	become(t, func() error { // before the driver's end, which drops events that are not sent yet
+		events, err := n.clients.Kube.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var reasons []string
+		for _, e := range events.Items {
+			reasons = append(reasons, e.InvolvedObject.Kind+" "+e.InvolvedObject.Name+" "+e.Reason)
+		}
+		for _, want := range []string{"Node node-1 NetworksOwned", "Node node-1 NetworksReleased", "Pod next FailedNoClaim"} {
+			if !slices.Contains(reasons, want) {
+				return fmt.Errorf("no event %q: %q", want, reasons)
+			}
+		}
+		return nil
+	})
 	if err := n.stop(); err != nil {
 		t.Error(err)
 	}
 	n.runtime.Stop()
-	events, err := n.clients.Kube.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var reasons []string
-	for _, e := range events.Items {
-		reasons = append(reasons, e.InvolvedObject.Kind+" "+e.InvolvedObject.Name+" "+e.Reason)
-	}
-	for _, want := range []string{"Node node-1 NetworksOwned", "Node node-1 NetworksReleased", "Pod next FailedNoClaim"} {
-		if !slices.Contains(reasons, want) {
-			t.Errorf("no event %q: %q", want, reasons)
-		}
-	}
 }
