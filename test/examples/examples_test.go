@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -115,7 +116,9 @@ func TestObjects(t *testing.T) {
 				t.Errorf("%s: %v", file, err)
 			}
 		case *resourceapi.DeviceClass:
-			checkClass(t, file, o)
+			for _, c := range o.Spec.Config {
+				checkParameters(t, file, c.Opaque)
+			}
 		case *resourceapi.ResourceClaimTemplate:
 			for _, c := range o.Spec.Spec.Devices.Config {
 				checkParameters(t, file, c.Opaque)
@@ -131,23 +134,6 @@ func TestObjects(t *testing.T) {
 	})
 	if count < 30 {
 		t.Errorf("found only %d objects", count)
-	}
-}
-
-// checkClass compares a class with the one that nadra creates for its network, unless it is of a pool.
-func checkClass(t *testing.T, file string, class *resourceapi.DeviceClass) {
-	t.Helper()
-	for _, c := range class.Spec.Config {
-		checkParameters(t, file, c.Opaque)
-	}
-	ref, found := attachment.ClassNetwork(class.Name)
-	if !found {
-		t.Errorf("%s: class %s is no network's", file, class.Name)
-		return
-	}
-	want := translate.DeviceClass(ref, "").Spec.Selectors[0].CEL.Expression
-	if got := class.Spec.Selectors[0].CEL.Expression; got != want && !strings.Contains(got, "resourceName") {
-		t.Errorf("%s: class %s selects\n%s, not\n%s", file, class.Name, got, want)
 	}
 }
 
@@ -243,11 +229,23 @@ func TestSameNetworks(t *testing.T) {
 	}
 }
 
-// TestByHand checks the network that the handwritten claim selects.
+// TestByHand checks the network that the handwritten claim selects, and that handwritten classes equal those
+// of the conversion.
 func TestByHand(t *testing.T) {
+	converted := map[string]*resourceapi.DeviceClass{}
+	each(t, read(t, "claims"), func(_ string, object metav1.Object) {
+		if o, ok := object.(*resourceapi.DeviceClass); ok {
+			converted[o.Name] = o
+		}
+	})
 	requests := map[string]attachment.ClaimRequests{}
-	each(t, read(t, "by-hand"), func(_ string, object metav1.Object) {
-		if o, ok := object.(*resourceapi.ResourceClaimTemplate); ok {
+	each(t, read(t, "by-hand"), func(file string, object metav1.Object) {
+		switch o := object.(type) {
+		case *resourceapi.DeviceClass:
+			if diff := cmp.Diff(converted[o.Name], o); diff != "" {
+				t.Errorf("%s: class %s (-converted +by hand):\n%s", file, o.Name, diff)
+			}
+		case *resourceapi.ResourceClaimTemplate:
 			requests[o.Name] = attachment.RequestsOfClaim(o.Spec.Spec, namespace, nil)
 		}
 	})
