@@ -43,10 +43,11 @@ unit: ## the quick loop: all tests that need no cluster
 	$(TESTSUM) standard-quiet -- $(TESTS) $(or $(PKG),./...)
 	$(modules-of-their-own)
 
-# CI runs the same under the race detector, which needs cgo, and skips no test.
+# CI runs the same under the race detector, which needs cgo, and skips no test. Beside
+# three clusters a package has taken more than go test's ten minutes.
 race: libc chromium ## the quick loop under the race detector
 	@mkdir -p $(BIN)/lanes
-	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- -race $(TESTS) $(or $(PKG),./...)
+	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- -race -timeout 40m $(TESTS) $(or $(PKG),./...)
 	$(modules-of-their-own)
 
 # FUZZTIME is how long each target runs, two at a time: a number of inputs, such as

@@ -40,7 +40,7 @@ func TestConvertedRepositories(t *testing.T) { eachRepository(t, repositories(t)
 
 // TestRenderedRepositories builds the kustomizations of random repositories first, and scans and converts
 // the stream, as in "kubectl kustomize | kubectl nadra convert -f -". Otherwise it does the same, for a third of the repositories:
-// under the race detector and load they take minutes of the package's ten.
+// a build of a kustomization takes most of the time.
 func TestRenderedRepositories(t *testing.T) { eachRepository(t, repositories(t)/3, checkRendered) }
 
 // repositories returns how many repositories to convert.
