@@ -56,6 +56,7 @@ type Driver struct {
 	hardware      *hwdevices.Publisher
 	poolSources   *hwdevices.PoolSources
 	slices        *slicewriter.Tracker
+	features      *sliceFeatures
 	networkStatus *networkstatus.Writer
 	claimStatus   *claimstatus.Writer
 	owner         *owner
@@ -159,6 +160,7 @@ func (d *Driver) serve(ctx context.Context) error {
 			}, d.hardware.Trigger)
 		})
 	}
+	g.Go(func() error { return d.features.run(ctx) })
 	g.Go(func() error { return d.slices.Run(ctx, listSlices(d.clients.Kube, d.cfg.DriverName, d.cfg.NodeName)) })
 	g.Go(func() error { return d.retrigger.run(ctx) })
 	g.Go(func() error { return d.nri.run(ctx) })
@@ -187,6 +189,7 @@ func (d *Driver) load(ctx context.Context, start func(func() error)) (slicewrite
 	reads.Go(func() error { return d.owner.start(ctx, start, d.ownerChanged) })
 	reads.Go(func() error { return d.otherDrivers.Start(ctx, start, d.networks.Trigger) })
 	reads.Go(func() error { d.nodePods.Start(ctx, start, d.networks.Trigger); return nil })
+	reads.Go(func() error { d.features.start(ctx); return nil })
 	if err := reads.Wait(); err != nil {
 		return nil, err
 	}

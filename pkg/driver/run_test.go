@@ -83,7 +83,9 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	clients := Clients{Kube: fake.NewClientset(claim, webWith(claim), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}), NADs: nadfake.NewSimpleClientset(), Metadata: metadatafake.NewSimpleMetadataClient(scheme)}
+	kube := fake.NewClientset(claim, webWith(claim), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}})
+	drivertest.AnswerDryRuns(kube, nil)
+	clients := Clients{Kube: kube, NADs: nadfake.NewSimpleClientset(), Metadata: metadatafake.NewSimpleMetadataClient(scheme)}
 	blue := nad("blue", `{"cniVersion":"1.0.0","type":"bridge"}`)
 	if _, err := clients.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("default").Create(t.Context(), blue, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

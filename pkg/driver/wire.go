@@ -81,6 +81,16 @@ func (d *Driver) wirePublishers() (err error) {
 		},
 		Owned: d.owner.owned, ProblemChanged: d.report.poolProblem, Outcome: d.slices.Outcome(slicewriter.Hardware),
 	})
+	d.features = &sliceFeatures{
+		known: slicewriter.AllFeatures,
+		ask: func(ctx context.Context) (slicewriter.Features, error) {
+			return slicewriter.AskFeatures(ctx, d.clients.Kube, cfg.DriverName, cfg.NodeName)
+		},
+		use: func(features slicewriter.Features) {
+			d.networks.UseFeatures(features)
+			d.hardware.UseFeatures(features)
+		},
+	}
 	return nil
 }
 
@@ -142,10 +152,7 @@ func (d *Driver) wireHooks() error {
 		loaded: d.loaded, retry: d.retrigger.registered.Set,
 		preparer: d.preparer, unpreparer: d.unpreparer, runtime: d.runtime, report: d.report, health: d.health, slices: d.slices,
 		metadata: d.metadata, nriSocket: d.cfg.NRISocket, fail: d.fail,
-		featuresDropped: func(features []string) bool {
-			networks, hardware := d.networks.FeaturesDropped(features), d.hardware.FeaturesDropped(features)
-			return networks || hardware
-		},
+		featuresDropped: d.features.dropped,
 	}
 	d.hookParts = hookParts{
 		store: d.store, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, networkStatus: d.networkStatus, claimStatus: d.claimStatus,

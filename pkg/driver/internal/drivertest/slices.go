@@ -3,6 +3,9 @@ package drivertest
 import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -24,4 +27,22 @@ func OtherDriversSlice(ids ...string) *resourceapi.ResourceSlice {
 	}
 	s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: "gpu"})
 	return s
+}
+
+// AnswerDryRuns makes a fake API server keep no slice of a request that is a dry run, as a real one does. drop
+// removes the fields of a device whose feature gates are off; nil removes none.
+func AnswerDryRuns(kube *fake.Clientset, drop func(*resourceapi.Device)) {
+	kube.PrependReactor("create", "resourceslices", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		create := action.(k8stesting.CreateActionImpl)
+		if len(create.CreateOptions.DryRun) == 0 {
+			return false, nil, nil
+		}
+		slice := create.GetObject().(*resourceapi.ResourceSlice).DeepCopy()
+		for i := range slice.Spec.Devices {
+			if drop != nil {
+				drop(&slice.Spec.Devices[i])
+			}
+		}
+		return true, slice, nil
+	})
 }

@@ -24,8 +24,6 @@ const (
 	// recheck is the pause between looks at what no event announces: the functions that
 	// device plugins have given to pods.
 	recheck = 15 * time.Second
-	// featureDeviceTaints is the feature gate of taints (KEP-5055).
-	featureDeviceTaints = "DRADeviceTaints"
 )
 
 // Options has what a Publisher needs. All fields are required.
@@ -187,16 +185,12 @@ func (p *Publisher) reportProblems(ctx context.Context, problems []error) {
 	}
 }
 
-// FeaturesDropped makes the publisher do without features that the API server does not
-// have. It returns true if that changes the slices.
-func (p *Publisher) FeaturesDropped(features []string) bool {
-	capacity, taints := slices.Contains(features, slicewriter.FeatureConsumableCapacity), slices.Contains(features, featureDeviceTaints)
+// UseFeatures makes the publisher use the features that the API server has, and no others.
+func (p *Publisher) UseFeatures(features slicewriter.Features) {
 	p.mu.Lock()
-	p.slices.exclusive = p.slices.exclusive || capacity
-	p.slices.noTaints = p.slices.noTaints || taints
+	p.slices.exclusive, p.slices.noTaints = !features.SharedDevices, !features.Taints
 	p.mu.Unlock()
 	p.Trigger()
-	return capacity || taints
 }
 
 // flatten returns each of the errors that were joined.

@@ -248,11 +248,7 @@ func TestLinkDown(t *testing.T) {
 	if taints := r.device(t, healthy).Taints; len(taints) != 0 {
 		t.Errorf("taints of the other card's VF: %v", taints)
 	}
-	for range 2 { // each slice with taints is reported
-		if !r.FeaturesDropped([]string{featureDeviceTaints}) {
-			t.Fatal("the publisher ignores that taints were dropped")
-		}
-	}
+	r.UseFeatures(slicewriter.Features{SharedDevices: true})
 	r.sync(t)
 	if r.has(tainted) || !r.has(healthy) {
 		t.Errorf("published %v", r.made)
@@ -260,8 +256,10 @@ func TestLinkDown(t *testing.T) {
 	if _, ok := r.View.Lookup("node-1/pf-0000-10-00-0", tainted); !ok {
 		t.Error("Prepare does not know the device")
 	}
-	if r.FeaturesDropped([]string{"DRAPartitionableDevices"}) {
-		t.Error("another publication does not help against a feature that is not used")
+	r.UseFeatures(slicewriter.AllFeatures)
+	r.sync(t)
+	if !r.has(tainted) {
+		t.Error("after an upgrade of the cluster the device is not published with its taint")
 	}
 }
 
@@ -285,9 +283,7 @@ func TestSharedHardware(t *testing.T) {
 	if _, ok := d.Attributes[attrDeviceID]; ok {
 		t.Error("a device of several functions has the ID of one")
 	}
-	if !r.FeaturesDropped([]string{slicewriter.FeatureConsumableCapacity}) {
-		t.Fatal("the publisher ignores that consumable capacity was dropped")
-	}
+	r.UseFeatures(slicewriter.Features{Taints: true})
 	r.sync(t)
 	if n := len(r.made["node-1/functions"].Slices[0].Devices); n != 3 {
 		t.Errorf("%d copies", n)

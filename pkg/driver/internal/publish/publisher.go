@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -306,18 +305,13 @@ func (p *Publisher) logReasons(ctx context.Context, networks map[attachment.Netw
 	p.logged = logged
 }
 
-// FeaturesDropped makes the publisher do without features that the API server does not
-// have. It returns true if that changes the slices.
-func (p *Publisher) FeaturesDropped(features []string) bool {
-	if !slices.Contains(features, slicewriter.FeatureConsumableCapacity) {
-		return false
-	}
+// UseFeatures makes the publisher use the features that the API server has, and no others.
+func (p *Publisher) UseFeatures(features slicewriter.Features) {
 	p.mu.Lock()
-	p.options.exclusive = true
+	p.options.exclusive = !features.SharedDevices
 	p.published = nil
 	p.mu.Unlock()
 	p.Trigger()
-	return true
 }
 
 // Published returns the devices of the latest publication. It returns nil before the first.

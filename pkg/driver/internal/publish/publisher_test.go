@@ -155,16 +155,11 @@ func TestPublishIsRetried(t *testing.T) {
 	}
 }
 
-func TestDroppedFeatureTurnsIntoCopies(t *testing.T) {
+func TestFeatures(t *testing.T) {
 	b := newBench(t)
 	_ = b.nads.Add(drivertest.NAD("red", drivertest.RedConf))
 	b.sync(t)
-	if b.FeaturesDropped([]string{"DRADeviceTaints"}) {
-		t.Error("another publication does not help against missing taints")
-	}
-	if !b.FeaturesDropped([]string{slicewriter.FeatureConsumableCapacity}) {
-		t.Error("the publisher ignores that consumable capacity was dropped")
-	}
+	b.UseFeatures(slicewriter.Features{Taints: true})
 	select {
 	case <-b.changed.C():
 	default:
@@ -173,6 +168,11 @@ func TestDroppedFeatureTurnsIntoCopies(t *testing.T) {
 	b.sync(t)
 	if last := b.calls[len(b.calls)-1]; !slices.Equal(last, []string{"default-red", "default-red"}) {
 		t.Errorf("devices of %v, want 2 copies", last)
+	}
+	b.UseFeatures(slicewriter.AllFeatures)
+	b.sync(t)
+	if last := b.calls[len(b.calls)-1]; !slices.Equal(last, []string{"default-red"}) {
+		t.Errorf("devices of %v after an upgrade of the cluster, want one", last)
 	}
 }
 

@@ -13,10 +13,6 @@ import (
 // MaxAttribute is the API's limit for a string attribute, in bytes.
 const MaxAttribute = resourceapi.DeviceAttributeMaxValueLength
 
-// FeatureConsumableCapacity is the feature gate of devices that several claims share
-// (KEP-5075).
-const FeatureConsumableCapacity = "DRAConsumableCapacity"
-
 // AttrInstance is the attribute with the number of a copy, if devices cannot be shared. It is in the
 // driver's domain.
 const AttrInstance = "instance"

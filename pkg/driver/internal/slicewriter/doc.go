@@ -3,5 +3,6 @@
 //
 //	writer.go      hands the pools to the library
 //	tracker.go     tracks whether the API server has them
+//	features.go    asks the API server which fields it keeps
 //	attributes.go  attributes, capacities and names that all publishers use
 package slicewriter
