@@ -36,6 +36,9 @@ type Capabilities struct {
 // Server describes the API server.
 type Server struct {
 	Version string `json:"version,omitempty"`
+	// Emulated is the minor version that the API server emulates (KEP-4330), for example
+	// 1.34. It is empty if that is its own.
+	Emulated string `json:"emulatedVersion,omitempty"`
 	// ResourceVersions are the versions of resource.k8s.io, the preferred one first.
 	ResourceVersions []string `json:"resourceVersions,omitempty"`
 	// Resources are the resources of resource.k8s.io/v1, sorted.

@@ -16,12 +16,14 @@ var changes = []struct {
 	change func(*Capabilities)
 }{
 	{"kubernetes-version", Blocker, "v1.33.1 is older than 1.34", func(c *Capabilities) { c.Server.Version = "v1.33.1" }},
-	{"kubernetes-version", Note, "v1.35.0+k3s1 has no shared devices", func(c *Capabilities) { c.Server.Version = "v1.35.0+k3s1" }},
+	{"kubernetes-version", Note, "v1.35.0+k3s1 has no shared devices", func(c *Capabilities) { c.Server.Version, c.Server.Gates = "v1.35.0+k3s1", nil }},
+	{"kubernetes-version", OK, "v1.35.0", func(c *Capabilities) { c.Server.Version = "v1.35.0" }},
+	{"kubernetes-version", Blocker, "v1.36.3, which emulates 1.33 is older", func(c *Capabilities) { c.Server.Emulated = "1.33" }},
 	{"kubernetes-version", Unknown, `"dev" is not a version`, func(c *Capabilities) { c.Server.Version = "dev" }},
 	{"dra-api", Blocker, "is not served", func(c *Capabilities) { c.Server.ResourceVersions = nil }},
 	{"dra-api", Blocker, "served as v1beta1, not as v1", func(c *Capabilities) { c.Server.ResourceVersions = []string{"v1beta1"} }},
 	{"dra-api", Blocker, "lacks deviceclasses", func(c *Capabilities) { c.Server.Resources = c.Server.Resources[1:] }},
-	{"feature-gates", Note, "off: DRAConsumableCapacity (networks are copies", func(c *Capabilities) { c.Server.Gates["DRAConsumableCapacity"] = false }},
+	{"feature-gates", Note, "off: DRAConsumableCapacity (a device is a number of copies", func(c *Capabilities) { c.Server.Gates["DRAConsumableCapacity"] = false }},
 	{"feature-gates", Blocker, "DynamicResourceAllocation (nothing works)", func(c *Capabilities) { c.Server.Gates["DynamicResourceAllocation"] = false }},
 	{"schedulers", Warning, "kueue (API group kueue.x-k8s.io)", func(c *Capabilities) {
 		c.Components = []Component{{Name: "kueue", Kind: Scheduler, Where: "API group kueue.x-k8s.io"}}

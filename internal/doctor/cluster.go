@@ -27,18 +27,23 @@ func missing(c *Capabilities, part, node string) finding {
 
 // kubernetesVersion checks that the API server serves what nadra uses.
 func kubernetesVersion(c *Capabilities) finding {
+	text := c.Server.Version
 	v, err := version.ParseGeneric(c.Server.Version)
+	if err == nil && c.Server.Emulated != "" {
+		text += ", which emulates " + c.Server.Emulated
+		v, err = version.ParseGeneric(c.Server.Emulated)
+	}
 	switch {
 	case c.Server.Version == "":
 		return missing(c, PartVersion, "")
 	case err != nil:
-		return found(Unknown, "Look at the version that the API server reports: kubectl version.", "%q is not a version", c.Server.Version)
+		return found(Unknown, "Look at the version that the API server reports: kubectl version.", "%q is not a version", text)
 	case !v.AtLeast(firstVersion):
-		return found(Blocker, upgradeKubernetes, "%s is older than 1.34", c.Server.Version)
-	case !v.AtLeast(sharedDevices):
-		return found(Note, "Nothing needs to be done. --copies sets the number of copies.", "%s has no shared devices by default", c.Server.Version)
+		return found(Blocker, upgradeKubernetes, "%s is older than 1.34", text)
+	case !v.AtLeast(sharedDevices) && c.Server.Gates == nil:
+		return found(Note, "Find out whether the feature gate DRAConsumableCapacity is on; the check feature-gates says what it changes.", "%s has no shared devices by default", text)
 	}
-	return fine("%s", c.Server.Version)
+	return fine("%s", text)
 }
 
 // draResources are the resources of resource.k8s.io/v1 that nadra uses.
@@ -75,7 +80,9 @@ var gates = []struct {
 }{
 	{"DynamicResourceAllocation", Blocker, "nothing works"},
 	{"DRAResourceClaimDeviceStatus", Warning, "claims have no status of their devices"},
-	{"DRAConsumableCapacity", Note, "networks are copies instead of shared devices"},
+	{"DRAConsumableCapacity", Note, "a device is a number of copies, --copies of nadra-node, and addresses are not counted: a pod stays pending if its node has no copy left, so --copies must be at least the number of attachments that the pods of a node have to the networks of one master"},
+	{"DRADeviceTaints", Note, "functions whose PF has no link are withdrawn, and the scheduler does not say why"},
+	{"ResourceHealthStatus", Note, "the status of pods lacks the health of their networks"},
 	{"DRAExtendedResource", Note, "a pool's DeviceClass does not serve requests for its extended resource"},
 }
 

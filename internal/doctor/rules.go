@@ -5,7 +5,7 @@ package doctor
 var rules = []rule{
 	{
 		id: "kubernetes-version", area: AreaCluster, cluster: kubernetesVersion,
-		why: "nadra uses resource.k8s.io/v1, which Kubernetes serves since 1.34. Since 1.36, a network is one device that many pods share; before, each network has several copies.",
+		why: "nadra uses resource.k8s.io/v1, which Kubernetes serves since 1.34. Since 1.36, many pods share one device by default; before, a device is a number of copies.",
 	},
 	{
 		id: "dra-api", area: AreaCluster, cluster: draAPI,

@@ -23,6 +23,7 @@ import (
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -67,6 +68,7 @@ func (c Cluster) Read(ctx context.Context) (doctor.Capabilities, error) {
 	}
 	if !r.failed(doctor.PartVersion, "", err, "the right to get /version") {
 		r.caps.Server.Version = v.GitVersion
+		r.caps.Server.Emulated = emulated(v)
 	}
 	for _, step := range []struct {
 		what string
@@ -90,6 +92,15 @@ func (c Cluster) Read(ctx context.Context) (doctor.Capabilities, error) {
 		}
 	}
 	return r.caps, r.checkNodes()
+}
+
+// emulated returns the minor version that an API server emulates, if that is not its own.
+// Older API servers do not report it.
+func emulated(v *version.Info) string {
+	if v.EmulationMinor == "" || v.EmulationMajor == v.Major && v.EmulationMinor == strings.TrimSuffix(v.Minor, "+") {
+		return ""
+	}
+	return v.EmulationMajor + "." + v.EmulationMinor
 }
 
 // checkNodes returns an error for a name that no node has, if the nodes could be read.

@@ -79,7 +79,7 @@ func thick() []runtime.Object {
 func world(objects ...runtime.Object) (Cluster, *fake.Clientset) {
 	kube := fake.NewClientset(objects...)
 	d := kube.Discovery().(*fakediscovery.FakeDiscovery)
-	d.FakedServerVersion = &version.Info{GitVersion: "v1.36.3"}
+	d.FakedServerVersion = &version.Info{GitVersion: "v1.36.3", Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "35"}
 	d.Resources = []*metav1.APIResourceList{
 		{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "resourceslices"}, {Name: "resourceclaims"}, {Name: "resourceclaims/status"}}},
 		{GroupVersion: "kueue.x-k8s.io/v1beta1"},
@@ -148,7 +148,7 @@ func TestRead(t *testing.T) {
 	want := doctor.Capabilities{
 		APIVersion: doctor.APIVersion, Kind: doctor.CapabilitiesKind, Source: "cluster lab",
 		Server: doctor.Server{
-			Version: "v1.36.3", ResourceVersions: []string{"v1"}, Resources: []string{"resourceclaims", "resourceslices"},
+			Version: "v1.36.3", Emulated: "1.35", ResourceVersions: []string{"v1"}, Resources: []string{"resourceclaims", "resourceslices"},
 			Gates: map[string]bool{"DRAConsumableCapacity": true, "DRADeviceTaints": false},
 		},
 		Nodes: []doctor.Node{one, two},
