@@ -81,7 +81,9 @@ func (f *fixture) cleanUp(before lab.Snapshot) {
 		f.Errorf("deleting the test's NADs: %v", err)
 	}
 	for _, command := range slices.Backward(f.undo) {
-		f.sh(command)
+		if _, err := f.node.Exec(f.Ctx, "sh", "-c", command); err != nil {
+			f.Errorf("cleaning the node up by %q: %v", command, err)
+		}
 	}
 	if err := lab.NothingAdded(f.Ctx, f.node, before); err != nil {
 		f.Errorf("after the test: %v", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -28,8 +29,9 @@ func Eventually(ctx context.Context, limit time.Duration, check func(context.Con
 		if err == nil {
 			return nil
 		}
-		// After the end, an error only reports that.
-		if last == nil || ctx.Err() == nil {
+		// After the end, an error only reports that, and before it client-go sends no request
+		// that would have to wait longer.
+		if last == nil || ctx.Err() == nil && !strings.Contains(err.Error(), "would exceed context deadline") {
 			last = err
 		}
 		waited := time.Since(began)

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,9 @@ func TestEventuallyReturnsTheLastError(t *testing.T) {
 		err := Eventually(t.Context(), 2*time.Second, func(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
+			}
+			if left, _ := ctx.Deadline(); time.Until(left) < time.Second {
+				return fmt.Errorf("listing pods: client rate limiter Wait returned an error: %w", errors.New("rate: Wait(n=1) would exceed context deadline"))
 			}
 			return errors.New("3 of 4 pods are Ready")
 		})
