@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-beside e2e-dropin e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-beside e2e-dropin e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,6 +137,26 @@ e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl 
 e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods move to nadra unchanged, and back
 	$(call on-clusters,./test/dropin/...,-timeout 20m)
 
+# The tests whose outcome may depend on the version of Kubernetes, or on its feature gates.
+CORE := ^Test(BadInput|Burst|Check|Controller|ConvertOnALiveCluster|DaemonSetOnBothNodes|DefaultRoute|DeviceHealth|Doctor|FullRange|Gate|KubectlFinds|ManyNetworks|NodeChangesHands|OrderOverTwoClaims|Path|Pools|RequestedValues|SameDeployment|SameNetworkTwice|SlicesFollow|StatusWithdraws|SwitchTouches|Ungated)
+
+# NADRA_FEATURE_GATES=NAME=false,... does the same for gates.
+e2e-emulated: export NADRA_EMULATE := 1.34
+e2e-emulated: image ## the core of e2e and of drop-in, on a control plane that emulates Kubernetes 1.34
+	$(call on-clusters,./test/e2e ./test/dropin,-p 1 -timeout 30m $(if $(RUN),,-run '$(CORE)'))
+
+# Each version is built first, which takes two cores 12 minutes and more.
+VERSIONS := 1.34 1.35 1.36
+e2e-kubernetes: image ## the core of e2e and of drop-in on the older versions of Kubernetes, VERSIONS
+	@mkdir -p $(BIN)/lanes; code=0; line=; failures=0; \
+	for minor in $(VERSIONS); do \
+		json=$(BIN)/lanes/$@-$$minor.json; \
+		NADRA_KUBERNETES=$$minor $(TESTSUM) $(FORMAT) --jsonfile $$json -- $(E2E) -count=1 -vet=off -ldflags='-s -w' -p 1 -timeout 60m -run '$(or $(RUN),$(CORE))' ./test/e2e ./test/dropin || code=$$?; \
+		ended() { grep -cE '"Action":"('$$1')".*"Test":"[^/"]*"' $$json || true; }; \
+		version=$$(sed -n 's|^.k8s.io/kubernetes v||p' test/cluster/components/kubernetes/v$$minor.mod); \
+		line="$$line $$version=$$(ended pass)/$$(ended 'pass|fail|skip')"; failures=$$((failures + $$(ended fail))); \
+	done; echo "kubernetes:$$line failures=$$failures"; exit $$code
+
 # BURST_PODS is the number of pods of a burst.
 e2e-ipam: image ## two nodes with the real whereabouts and the real dhcp: no address is given twice, lost or left over
 	$(call on-clusters,./test/ipam,-timeout 40m -parallel 5,dhcp|multus|nadra|whereabouts)
@@ -180,7 +200,7 @@ parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, 
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
-CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-beside e2e-ipam conformance faults-newest-nri e2e-dropin
+CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-beside e2e-ipam conformance faults-newest-nri e2e-emulated e2e-dropin
 COMPUTE_LANES := race lint release-check fuzz monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -first parts -built '$(PARTS)'
 $(BIN)/run-lanes: FORCE
@@ -197,8 +217,8 @@ test-long: export CONVERT_REPOSITORIES := 1000
 test-long: export BURST_PODS := 100
 test-long: export FUZZTIME := 10m
 test-long: export FUZZCACHE :=
-test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, 1,000 converted repositories, long fuzzing, the benchmark
-	@exec $(LANES) faults faults-newest-nri e2e-ipam race fuzz bench
+test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, 1,000 converted repositories, older versions of Kubernetes, long fuzzing, the benchmark
+	@exec $(LANES) faults faults-newest-nri e2e-ipam e2e-kubernetes race fuzz bench
 
 prune: $(CLUSTER) ## remove built components that nothing has used for a week, and show the size of the caches
 	@$(CLUSTER) prune

@@ -12,6 +12,7 @@ import (
 // each component.
 type Artifacts struct {
 	Kubernetes string // etcd, kube-apiserver, …, kubelet: all links to one program
+	Kubelet    string // kubelet; the same folder as Kubernetes, unless an option asks for another version
 	Kubectl    string // kubectl
 	Containerd string // containerd, containerd-shim-runc-v2, ctr
 	Runc       string // runc
@@ -29,7 +30,7 @@ const (
 
 // programFolders lists the folders that are on the PATH inside a machine.
 func (a Artifacts) programFolders() []string {
-	return []string{a.Kubernetes, a.Kubectl, a.Containerd, a.Runc, a.Tool}
+	return []string{a.Kubernetes, a.Kubelet, a.Kubectl, a.Containerd, a.Runc, a.Tool}
 }
 
 // folders lists all folders of the cache that the cluster uses.

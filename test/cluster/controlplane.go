@@ -63,7 +63,7 @@ func (c *Cluster) apiServer(m *Machine) component {
 		// Node names are not in DNS.
 		"--kubelet-preferred-address-types=InternalIP",
 	)
-	p.args = append(p.args, c.options.APIServerArgs...)
+	p.args = append(append(p.args, c.options.versionArgs()...), c.options.APIServerArgs...)
 	p.check = func(ctx context.Context) error { return c.get(ctx, "/readyz", nil) }
 	return p
 }
@@ -88,14 +88,14 @@ func (c *Cluster) scheduler(m *Machine) component {
 // clientArgs returns the common arguments of components that are clients of the API server.
 func (c *Cluster) clientArgs(user string) []string {
 	kubeconfig := c.secrets.kubeconfig(user)
-	return []string{
+	return append([]string{
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
 		"--bind-address=127.0.0.1",
 		"--leader-elect=false",
 		"--cert-dir=" + string(c.secrets),
-	}
+	}, c.options.versionArgs()...)
 }
 
 // program describes a component that is a program from a cache folder.

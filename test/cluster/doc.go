@@ -56,6 +56,7 @@
 //	guest.go          a node that the caller runs, such as a virtual machine
 //	images.go         the pause and the test image
 //	kit.go            programs and folders that suites build
+//	kubernetes.go     builds Kubernetes, and chooses its version and feature gates
 //	lock.go           locks folders of the cache
 //	logs.go           the logs of a cluster
 //	machine.go        boots a machine, and ends it

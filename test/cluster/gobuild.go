@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,11 +13,14 @@ import (
 	"syscall"
 )
 
+const goMod = "go.mod"
+
 // goBuild is a component made by one run of the go command.
 type goBuild struct {
 	name, version string
 	dir           string   // of the module
-	sources       []string // patterns of the files that count, besides go.mod and go.sum; default all .go files in dir
+	modfile       string   // in dir; default go.mod
+	sources       []string // patterns of the files that count, besides modfile and its sums; default all .go files in dir
 	cgo           bool
 	tags, ldflags string
 	output        string // name of the program, if not its package's
@@ -27,6 +31,9 @@ type goBuild struct {
 // args returns the arguments of the go command, without the output.
 func (g goBuild) args() []string {
 	args := []string{"build", "-trimpath"}
+	if g.modfile != "" {
+		args = append(args, "-modfile="+g.modfile)
+	}
 	if g.tags != "" {
 		args = append(args, "-tags", g.tags)
 	}
@@ -62,7 +69,8 @@ func (g goBuild) inputs() ([]string, error) {
 		patterns = []string{"*.go"}
 	}
 	var inputs []string
-	for _, pattern := range append([]string{"go.mod", "go.sum"}, patterns...) {
+	modfile := cmp.Or(g.modfile, goMod)
+	for _, pattern := range append([]string{modfile, strings.TrimSuffix(modfile, ".mod") + ".sum"}, patterns...) {
 		found, err := filepath.Glob(filepath.Join(g.dir, pattern))
 		if err != nil {
 			return nil, err

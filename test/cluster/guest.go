@@ -90,7 +90,7 @@ func (g *Guest) Files() (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rendering the configuration of containerd: %w", err)
 	}
-	kubelet, err := json.MarshalIndent(kubeletConfig(g.IP(), "/", g.cluster.options.KubeletConfig), "", "  ")
+	kubelet, err := json.MarshalIndent(kubeletConfig(g.IP(), "/", g.cluster.options.kubeletFields()), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("rendering the configuration of kubelet: %w", err)
 	}

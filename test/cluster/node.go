@@ -63,7 +63,7 @@ func (n *Node) containerd() component {
 }
 
 func (n *Node) kubelet() component {
-	c := n.program(n.artifacts.Kubernetes, Kubelet,
+	c := n.program(n.artifacts.Kubelet, Kubelet,
 		"--config="+n.configFile("kubelet.json"),
 		"--kubeconfig="+n.cluster.secrets.kubeconfig(n.name),
 		"--cert-dir="+filepath.Join(n.folder, "pki"),

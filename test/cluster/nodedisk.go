@@ -41,7 +41,7 @@ func (n *Node) createDisk(options Options) error {
 	if err != nil {
 		return fmt.Errorf("rendering the configuration of containerd: %w", err)
 	}
-	kubelet, err := json.MarshalIndent(kubeletConfig(n.IP(), string(n.group), options.KubeletConfig), "", "  ")
+	kubelet, err := json.MarshalIndent(kubeletConfig(n.IP(), string(n.group), options.kubeletFields()), "", "  ")
 	if err != nil {
 		return fmt.Errorf("rendering the configuration of kubelet: %w", err)
 	}

@@ -25,6 +25,14 @@ type Options struct {
 	// Containerd is a folder with another build of containerd; by default it is
 	// the one that Build makes, with the libraries that containerd ships.
 	Containerd string
+	// KubeletFrom is a folder with Kubernetes of another version, which BuildKubernetes
+	// makes, for the nodes' kubelets.
+	KubeletFrom string
+	// EmulatedVersion is a minor version such as 1.34 whose APIs and feature gates the
+	// control plane has; by default that of NADRA_EMULATE, or its own.
+	EmulatedVersion string
+	// FeatureGates are those of all components, besides those of NADRA_FEATURE_GATES.
+	FeatureGates map[string]bool
 	// NRITimeout is how long containerd waits for an NRI plugin; 5 s by default.
 	NRITimeout time.Duration
 	// ImageArchives are imported on every node.
@@ -87,6 +95,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Out == nil {
 		o.Out = io.Discard
+	}
+	if err := o.readEnvironment(); err != nil {
+		return o, err
 	}
 	o.ImageArchives = slices.Clone(o.ImageArchives)
 	for i, archive := range o.ImageArchives {

@@ -29,23 +29,18 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 	p := &plan{folder: filepath.Join(cache, "components")}
 	b := &planner{ctx: ctx}
 
-	kubernetes := filepath.Join(components, "kubernetes")
-	version := b.moduleVersion(kubernetes, "k8s.io/kubernetes")
-	p.kubernetes = b.add(goBuild{
-		name: "kubernetes", version: version, dir: kubernetes,
-		ldflags: kubernetesVersionFlags(version), output: "hyper", packages: []string{"."},
-		links: []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"},
-	})
+	kubernetes := b.kubernetesBuild(components, os.Getenv(kubernetesVariable))
+	p.kubernetes = b.add(kubernetes)
 	// Tests run kubectl more than a thousand times. On its own it starts in half the time.
 	p.kubectl = b.add(goBuild{
-		name: "kubectl", version: version, dir: kubernetes,
-		ldflags: kubernetesVersionFlags(version), packages: []string{"k8s.io/kubernetes/cmd/kubectl"},
+		name: "kubectl", version: kubernetes.version, dir: kubernetes.dir, modfile: kubernetes.modfile,
+		ldflags: kubernetes.ldflags, packages: []string{"k8s.io/kubernetes/cmd/kubectl"},
 	})
 
 	p.containerd = b.add(containerdBuild(b, filepath.Join(components, "containerd")))
 
 	runc := filepath.Join(components, "runc")
-	version = b.moduleVersion(runc, "github.com/opencontainers/runc")
+	version := b.moduleVersion(runc, "github.com/opencontainers/runc")
 	p.runc = b.add(goBuild{
 		name: "runc", version: version, dir: runc, cgo: true, tags: "seccomp netgo osusergo",
 		ldflags:  " -linkmode external -extldflags -static -X main.version=" + strings.TrimPrefix(version, "v"),
@@ -77,6 +72,7 @@ func mkimageBuild(root string) goBuild {
 func (p *plan) artifacts() Artifacts {
 	return Artifacts{
 		Kubernetes: p.kubernetes.folder(p.folder),
+		Kubelet:    p.kubernetes.folder(p.folder),
 		Kubectl:    p.kubectl.folder(p.folder),
 		Containerd: p.containerd.folder(p.folder),
 		Runc:       p.runc.folder(p.folder),
@@ -93,14 +89,6 @@ func (p *plan) complete() bool {
 		}
 	}
 	return true
-}
-
-// kubernetesVersionFlags returns the flags by which the components report their version.
-// Without them the API server claims to be v0.0.0, which clients refuse.
-func kubernetesVersionFlags(version string) string {
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	const variable = " -X k8s.io/component-base/version."
-	return variable + "gitVersion=" + version + variable + "gitMajor=" + parts[0] + variable + "gitMinor=" + parts[1]
 }
 
 func prefixed(prefix string, names ...string) []string {
@@ -137,7 +125,12 @@ func (b *planner) addRecipe(r *recipe) *recipe {
 // moduleVersion reads the version of a module from the go.mod in dir, the only
 // place where it is written.
 func (b *planner) moduleVersion(dir, module string) string {
-	content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	return b.requiredVersion(filepath.Join(dir, goMod), module)
+}
+
+// requiredVersion reads the version of a module from a file like go.mod.
+func (b *planner) requiredVersion(modfile, module string) string {
+	content, err := os.ReadFile(modfile)
 	if err != nil {
 		b.err = err
 		return "v0.0"
@@ -148,6 +141,6 @@ func (b *planner) moduleVersion(dir, module string) string {
 			return fields[1]
 		}
 	}
-	b.err = fmt.Errorf("%s/go.mod does not require %s", dir, module)
+	b.err = fmt.Errorf("%s does not require %s", modfile, module)
 	return "v0.0"
 }

@@ -146,9 +146,8 @@ func TestRestarts(t *testing.T) {
 func TestWithoutConsumableCapacity(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	const gate = "--feature-gates=DRAConsumableCapacity=false"
 	old, err := lab.Start(ctx, cluster.Options{
-		Dir: t.TempDir(), APIServerArgs: []string{gate}, SchedulerArgs: []string{gate},
+		Dir: t.TempDir(), FeatureGates: map[string]bool{"DRAConsumableCapacity": false},
 	}, testWriter{t})
 	if err != nil {
 		t.Fatal(err)

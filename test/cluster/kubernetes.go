@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Variables of the environment choose the Kubernetes of every cluster, so that all suites
+// run on each version, and with each setting, without a word about it.
+const (
+	// kubernetesVariable is a minor version such as 1.35, one of those that
+	// components/kubernetes has a file for. The default is go.mod's.
+	kubernetesVariable = "NADRA_KUBERNETES"
+	// emulateVariable is an older minor version: the control plane has its APIs and feature
+	// gates (KEP-4330).
+	emulateVariable = "NADRA_EMULATE"
+	// gatesVariable switches feature gates of all components: DRADeviceTaints=false,…
+	gatesVariable = "NADRA_FEATURE_GATES"
+)
+
+// kubernetesBuild describes etcd and the components of Kubernetes, which are one program.
+func (b *planner) kubernetesBuild(components, minor string) goBuild {
+	dir, modfile := filepath.Join(components, "kubernetes"), goMod
+	if minor != "" {
+		modfile = "v" + minor + ".mod"
+	}
+	version := b.requiredVersion(filepath.Join(dir, modfile), "k8s.io/kubernetes")
+	return goBuild{
+		name: "kubernetes", version: version, dir: dir, modfile: modfile,
+		ldflags: kubernetesVersionFlags(version), output: "hyper", packages: []string{"."},
+		links: []string{Etcd, APIServer, ControllerManager, Scheduler, Kubelet},
+	}
+}
+
+// BuildKubernetes builds the components of another minor version, such as 1.35, and returns
+// their folder, for Options.KubeletFrom.
+func BuildKubernetes(ctx context.Context, minor string, out io.Writer) (string, error) {
+	root, err := sourceRoot()
+	if err != nil {
+		return "", err
+	}
+	b := &planner{ctx: ctx}
+	r := b.add(b.kubernetesBuild(filepath.Join(root, "test/cluster/components"), minor))
+	if b.err != nil {
+		return "", fmt.Errorf("planning to build Kubernetes %s: %w", minor, b.err)
+	}
+	return r.provide(ctx, "components", out)
+}
+
+// kubernetesVersionFlags returns the flags by which the components report their version.
+// Without them the API server claims to be v0.0.0, which clients refuse.
+func kubernetesVersionFlags(version string) string {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	const variable = " -X k8s.io/component-base/version."
+	return variable + "gitVersion=" + version + variable + "gitMajor=" + parts[0] + variable + "gitMinor=" + parts[1]
+}
+
+// readEnvironment sets what the environment chooses and the options do not.
+func (o *Options) readEnvironment() error {
+	if o.EmulatedVersion == "" {
+		o.EmulatedVersion = os.Getenv(emulateVariable)
+	}
+	gates := map[string]bool{}
+	for setting := range strings.SplitSeq(os.Getenv(gatesVariable), ",") {
+		if setting == "" {
+			continue
+		}
+		name, text, _ := strings.Cut(setting, "=")
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("reading %s: %q is not NAME=true or NAME=false", gatesVariable, setting)
+		}
+		gates[name] = on
+	}
+	maps.Copy(gates, o.FeatureGates)
+	o.FeatureGates = gates
+	return nil
+}
+
+// versionArgs returns the arguments of a component of the control plane for its emulated
+// version and feature gates.
+func (o Options) versionArgs() []string {
+	var args []string
+	if o.EmulatedVersion != "" {
+		args = append(args, "--emulated-version="+o.EmulatedVersion)
+	}
+	for name, on := range o.FeatureGates {
+		args = append(args, fmt.Sprintf("--feature-gates=%s=%t", name, on))
+	}
+	return args
+}
+
+// kubeletFields returns the fields of the KubeletConfiguration that the options set.
+func (o Options) kubeletFields() object {
+	gates := maps.Clone(o.FeatureGates)
+	if gates == nil {
+		gates = map[string]bool{}
+	}
+	// Kubernetes 1.34 refuses the field without its gate.
+	if _, ok := o.KubeletConfig["crashLoopBackOff"]; ok {
+		gates["KubeletCrashLoopBackOffMax"] = true
+	}
+	fields := object{"featureGates": gates}
+	maps.Copy(fields, o.KubeletConfig)
+	return fields
+}
