@@ -11,6 +11,9 @@ import (
 
 const multusModule = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"
 
+// commitDigits is the number of a commit's digits in a pseudo-version.
+const commitDigits = 12
+
 // MultusVariable is the environment variable with a folder of built programs of another
 // Multus. They take the place of those of the version in components/multus. Multus' main is
 // not available as a Go module.
@@ -78,8 +81,8 @@ func multusComponent(root string) string {
 	return filepath.Join(root, "test/cluster/components/multus")
 }
 
-// MultusVersion returns the version of a built program of Multus: a release, or the
-// pseudo-version of a commit.
+// MultusVersion returns the version of a built program of Multus: a release, or the first
+// twelve digits of the commit if it was built in a clone of the repository.
 func MultusVersion(program string) (string, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -88,5 +91,16 @@ func MultusVersion(program string) (string, error) {
 	if info.Main.Path != multusModule {
 		return "", fmt.Errorf("reading the version of a program of Multus: %s is of the module %s, not %s", program, info.Main.Path, multusModule)
 	}
-	return info.Main.Version, nil
+	if info.Main.Version != "(devel)" {
+		return info.Main.Version, nil
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	commit := settings["vcs.revision"]
+	if len(commit) < commitDigits || settings["vcs.modified"] != "false" {
+		return "", fmt.Errorf("reading the version of a program of Multus: %s was not built from a clean clone with -buildvcs=true", program)
+	}
+	return commit[:commitDigits], nil
 }

@@ -12,16 +12,15 @@ import (
 )
 
 // otherMultus lists the versions of Multus that may be named beside the one that the tests
-// build: the last release that moved the default route, the first that did not, and the
-// commit of main that docs/compatibility.md describes.
-var otherMultus = []string{"v4.2.1", "v4.2.2", "v4.3.1-0.20260820133905-95a0932350f0"}
+// build: the last release that moved the default route, and the first that did not.
+var otherMultus = []string{"v4.2.1", "v4.2.2"}
 
 // ofAnyMultus lists the pages that name versions of another time: what was measured, and
 // what was released.
 var ofAnyMultus = []string{"docs/performance.md", "CHANGELOG.md"}
 
 // multusVersion matches a version of Multus 4. No other program here has such a version.
-var multusVersion = regexp.MustCompile(`\bv4\.\d+\.\d+(-0\.\d{14}-[0-9a-f]{12})?\b`)
+var multusVersion = regexp.MustCompile(`\bv4\.\d+\.\d+\b`)
 
 // TestMultusIsOfAVersion checks that each page about Multus, or the README.md of its folder,
 // says which version its statements are about, and that no page and no source names a
