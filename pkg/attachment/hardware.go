@@ -9,8 +9,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// Attributes of the devices of resource pools. Multus' own DRA client and
-// KubeVirt read them, too.
+// Attributes of the devices of resource pools. KubeVirt reads them, too, and Multus since
+// commit 7235e831c, which no release up to v4.3.0 has.
 const (
 	// AttributeResourceName is the pool's name.
 	AttributeResourceName = "k8s.cni.cncf.io/resourceName"

@@ -20,11 +20,40 @@ func (r Row) differs() bool {
 	return slices.Contains([]string{"better", "different", "not supported"}, r.Verdict)
 }
 
-// header is the header of the tables that Page reads.
-const header = "| no | behaviour | nadra | how or why | shown by |"
+// The headers of the tables on the page: of the version of Multus that the page describes,
+// and of the behaviours that a newer commit has changed.
+const (
+	header      = "| no | behaviour | nadra | how or why | shown by |"
+	newerHeader = "| no | newer behaviour | nadra | changed by | shown by |"
+)
 
-// Page returns the rows of all tables with that header, by number.
-func Page(text string) (map[string]Row, error) {
+// Page returns the rows of all tables that describe the page's own version of Multus, by
+// number.
+func Page(text string) (map[string]Row, error) { return tables(text, header) }
+
+// NewerPage returns the rows for the newer Multus of the page: those of Page, some of which
+// the page replaces. A row of the suite's own that the page does not replace must hold for
+// both.
+func NewerPage(text string) (map[string]Row, error) {
+	out, err := Page(text)
+	if err != nil {
+		return nil, err
+	}
+	newer, err := tables(text, newerHeader)
+	if err != nil {
+		return nil, err
+	}
+	for number, row := range newer {
+		if _, ok := out[number]; !ok {
+			return nil, fmt.Errorf("reading docs/compatibility.md: a newer Multus changes %s, which has no row", number)
+		}
+		out[number] = row
+	}
+	return out, nil
+}
+
+// tables returns the rows of all tables with a header, by number.
+func tables(text, header string) (map[string]Row, error) {
 	out := map[string]Row{}
 	inTable := false
 	for line := range strings.Lines(text) {

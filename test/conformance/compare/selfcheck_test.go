@@ -119,6 +119,33 @@ func TestPage(t *testing.T) {
 	}
 }
 
+const newer = `
+| no | newer behaviour | nadra | changed by | shown by |
+| --- | --- | --- | --- | --- |
+| B5-6 | DEL gets ports | same | abc | conformance |
+`
+
+func TestNewerPage(t *testing.T) {
+	old, err := Page(page + newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Row{"B5-6", "better", true}); old["B5-6"] != want {
+		t.Errorf("the page's own version has the row %v, want %v", old["B5-6"], want)
+	}
+	got, err := NewerPage(page + newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old["B5-6"] = Row{"B5-6", "same", true}
+	if diff := cmp.Diff(old, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := NewerPage(page + strings.Replace(newer, "B5-6", "B5-7", 1)); err == nil {
+		t.Error("a row that replaces none is accepted")
+	}
+}
+
 var (
 	portsOnDel = Difference{"DEL net1 bridge.stdin.runtimeConfig", Absent, `{"portMappings":[]}`}
 	leak       = Difference{"ADD net1 bridge.stdin.runtimeConfig", `{"portMappings":[]}`, Absent}

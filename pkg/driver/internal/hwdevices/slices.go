@@ -16,8 +16,8 @@ import (
 // all slices, because a link that goes down must not move a device to another slice.
 const sliceLimit = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 
-// Names of a device's attributes. Those without a domain are in the driver's. Multus,
-// KubeVirt and other drivers know the others.
+// Names of a device's attributes. Those without a domain are in the driver's.
+// KubeVirt, Multus' main and other drivers know the others.
 const (
 	attrResourceName = attachment.AttributeResourceName
 	attrDeviceID     = attachment.AttributeDeviceID
