@@ -25,7 +25,7 @@ type Options struct {
 	// Containerd is a folder with another build of containerd; by default it is
 	// the one that Build makes, with the libraries that containerd ships.
 	Containerd string
-	// NRITimeout is how long containerd waits for an NRI plugin; 5 s by default.
+	// NRITimeout is how long the container runtime waits for an NRI plugin; 5 s by default.
 	NRITimeout time.Duration
 	// ImageArchives are imported on every node.
 	ImageArchives []string
@@ -42,7 +42,7 @@ type Options struct {
 	// KubeletConfig has top-level fields of the KubeletConfiguration of every
 	// node.
 	KubeletConfig map[string]any
-	// OnBoot is called at each boot of a node, before containerd and the kubelet
+	// OnBoot is called at each boot of a node, before its container runtime and the kubelet
 	// are started.
 	OnBoot func(context.Context, *Node) error `json:"-"`
 	// Out gets messages about the progress; none by default.
