@@ -97,7 +97,7 @@ func TestRuntimeRestartKeepsPods(t *testing.T) {
 			t.Errorf("pod %s was restarted (-before +after):\n%s", name, diff)
 			continue
 		}
-		got, err := f.Exec(f.Ctx, f.NS, name, "ip", "route", "show", "default")
+		got, err := f.Exec(f.Ctx, f.NS, name, "ip", "-4", "route", "show", "default")
 		f.Must(err)
 		if got := strings.TrimSpace(got); got != routes[template] {
 			t.Errorf("pod %s has the default route %q, want %q", name, got, routes[template])
