@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-beside e2e-dropin e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-beside e2e-dropin e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +131,12 @@ e2e: image ## tests on a real cluster of one node
 e2e-node: image ## the tests of e2e about the driver on a node
 	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -timeout 30m -skip '$(BESIDE_NODES)')
 
+# With CI's other lanes only the tests in which runtimes differ; RUN=. runs all.
+OF_RUNTIMES := ^Test(Path|OrderOverTwoClaims|Restarts|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|BadInput|Doctor|DeviceHealth|DeletionReleasesTheGate|BrokenDelLetsThePodGo|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Snapshot|Burst)$$
+e2e-crio: export NADRA_RUNTIME := crio
+e2e-crio: image ## one node with CRI-O in place of containerd: the tests of e2e in which runtimes differ
+	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_RUNTIMES)'),crio)
+
 e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
 	$(call on-clusters,./test/e2e/...,-timeout 30m $(if $(RUN),,-run '$(BESIDE_NODES)'))
 
@@ -195,12 +201,13 @@ bench: image ## measure nadra beside Multus; writes docs/performance.md and .jso
 PARTS := build image $(BIN)/faults/nadra-node.tar libc chromium
 parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, images, Kubernetes and containerd
 	$(CLUSTER) build
+	NADRA_RUNTIME=crio $(CLUSTER) build
 
 # Lanes with clusters wait more than they compute, so several of them run side by side,
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
-CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-beside e2e-ipam conformance faults-newest-nri e2e-emulated e2e-dropin
+CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-crio e2e-beside e2e-ipam conformance faults-newest-nri e2e-emulated e2e-dropin
 COMPUTE_LANES := race lint release-check fuzz monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -first parts -built '$(PARTS)'
 $(BIN)/run-lanes: FORCE

@@ -60,10 +60,12 @@ func kubeletVersion(_ *Capabilities, n *Node) finding {
 	return fine("%s", n.Kubelet)
 }
 
-// Versions of containerd: the first with NRI, and the first on which nadra was tested.
+// Versions of container runtimes: the first containerd with NRI, and the oldest of each that
+// nadra is for.
 var (
 	firstNRI   = version.MustParseGeneric("1.7.0")
 	containerd = version.MustParseGeneric("2.2.6")
+	crio       = version.MustParseGeneric("1.36.0")
 )
 
 const upgradeContainerd = "Upgrade containerd to 2.2.6 or later."
@@ -77,7 +79,7 @@ func runtimeVersion(_ *Capabilities, n *Node) finding {
 	case "containerd":
 		return containerdVersion(text)
 	case "cri-o":
-		return found(Warning, "Test one pod of each kind before you move workloads.", "cri-o %s has NRI; nadra's tests do not cover it", text)
+		return crioVersion(text)
 	}
 	return found(Blocker, "Use containerd 2.2.6 or later.", "%s is not known to have NRI", n.Runtime)
 }
@@ -95,6 +97,18 @@ func containerdVersion(text string) finding {
 		return found(Warning, upgradeContainerd+" In 1.7, NRI is off by default.", "containerd %s is older than 2.2.6", text)
 	}
 	return fine("containerd %s", text)
+}
+
+// crioVersion checks CRI-O's version.
+func crioVersion(text string) finding {
+	const tryFirst = "Test one pod of each kind before you move workloads."
+	switch enough, known := atLeast(text, crio); {
+	case !known:
+		return found(Unknown, tryFirst, "%q is not a version of CRI-O", text)
+	case !enough:
+		return found(Warning, tryFirst, "cri-o %s is older than 1.36, and nadra's tests do not cover it", text)
+	}
+	return fine("cri-o %s", text)
 }
 
 // firstCookie is the first kernel with SO_NETNS_COOKIE.

@@ -35,9 +35,9 @@ func (r Runner) Pod(node string, args []string, capabilities ...corev1.Capabilit
 				Name: "probe", Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args:            args,
 				SecurityContext: confined(capabilities),
-				VolumeMounts: []corev1.VolumeMount{{
-					Name: "host", MountPath: HostRoot, ReadOnly: true, RecursiveReadOnly: ptr.To(corev1.RecursiveReadOnlyIfPossible),
-				}},
+				// Not recursively read-only: CRI-O refuses that for a directory that
+				// contains its storage.
+				VolumeMounts: []corev1.VolumeMount{{Name: "host", MountPath: HostRoot, ReadOnly: true}},
 			}},
 			Volumes: []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}},
 		},

@@ -15,7 +15,10 @@ import (
 
 // foreignCaches are the well-known libcni caches of other runtimes, as paths in the host:
 // libcni's default, which containerd and CRI-O use, and that of Multus.
-var foreignCaches = []string{"/var/lib/cni/results", "/var/lib/cni/multus/results"}
+var foreignCaches = []string{ofRuntime: "/var/lib/cni/results", "/var/lib/cni/multus/results"}
+
+// ofRuntime is the position of the container runtime's cache among the foreign ones.
+const ofRuntime = 0
 
 // cached is one attachment in libcni's cache: the fields of libcni's unexported type
 // (libcni/api.go, cachedInfo) that this package needs.

@@ -398,3 +398,21 @@ func attachedRecordIn(s attachment.Sandbox, result string) checkpoint.Record {
 	r.Pod, r.Sandbox = s.Pod, &s
 	return r
 }
+
+// TestRuntimesThatMissRoutes checks that the runtime's result of eth0 loses the default routes
+// that have moved, unless the runtime is containerd, which runs no CHECK.
+func TestRuntimesThatMissRoutes(t *testing.T) {
+	for runtime, want := range map[string][]string{"containerd": nil, "CRI-O": {"sandbox-1"}, "other": {"sandbox-1"}} {
+		d := newDriver(t, nad("blue", blueConf))
+		prepare(t, d, configure(claim("c", "blue"), "req0", `"network":{"name":"blue"},"defaultRoute":["10.1.0.1"]`))
+		h := newHooks(d, time.Minute)
+		if _, err := h.Configure(t.Context(), "", runtime, "1.36.3"); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		d.operations.Wait()
+		drivertest.Same(t, runtime, want, kernelOf(d).Forgotten)
+	}
+}

@@ -50,6 +50,8 @@ type plugins interface {
 	// Missing returns the plugins that are not installed.
 	Missing(pluginTypes []string) []string
 	Status(ctx context.Context, conflist json.RawMessage) error
+	// ForgetDefaultRoutes removes the default routes from the runtime's result of eth0.
+	ForgetDefaultRoutes(sandboxID string) error
 }
 
 // nadSource lists and watches NADs. It is a publish.NADWatch outside of tests.

@@ -23,7 +23,7 @@ func devicesIn(t *testing.T, dir string) map[string]string {
 	}
 	out := map[string]string{}
 	for _, name := range cache.ListDevices() {
-		hook := cache.GetDevice(name).ContainerEdits.Hooks[0]
+		hook := cache.GetDevice(name).GetSpec().ContainerEdits.Hooks[0]
 		out[name] = strings.Join(hook.Args, " ")
 		if hook.HookName != "createRuntime" || *hook.Timeout <= int(cdi.GateWait.Seconds()) {
 			t.Errorf("%s: hook %s with timeout %d", name, hook.HookName, *hook.Timeout)
@@ -39,13 +39,12 @@ func TestPrepareBringsTheGate(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	results := prepare(t, d, claim("a", "blue"), claim("b", "blue"))
 	devices := devicesIn(t, d.cdi.SpecDir)
-	for _, uid := range []string{"a-uid", "b-uid"} {
-		name := "net.nadra.dev/gate=" + uid
+	for _, name := range []string{"net.nadra.dev/gate=a-uid.0", "net.nadra.dev/gate=b-uid.1"} {
 		if args := devices[name]; !strings.Contains(args, "-claims=a-uid,b-uid ") || !strings.Contains(args, d.store.Dir()) {
 			t.Errorf("%s has arguments %q; a container may reference one claim only, and must wait for both", name, args)
 		}
 	}
-	if got := results["a-uid"].Devices[0].CDIDeviceIDs; !slices.Equal(got, []string{"net.nadra.dev/gate=a-uid"}) {
+	if got := results["a-uid"].Devices[0].CDIDeviceIDs; !slices.Equal(got, []string{"net.nadra.dev/gate=a-uid.0"}) {
 		t.Errorf("CDI devices for the kubelet: %v", got)
 	}
 	if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {

@@ -134,7 +134,7 @@ func TestPrepareBindsDevices(t *testing.T) {
 	if got, want := readCDI(t, d, "net.nadra.dev/gate=c-uid.1").files, "/dev/infiniband/uverbs3 /dev/infiniband/rdma_cm"; got != want {
 		t.Errorf("RDMA files %q, want %q", got, want)
 	}
-	if got := prepare(t, d, c)["c-uid"].Devices[0].CDIDeviceIDs; !slices.Equal(got, []string{"net.nadra.dev/gate=c-uid.0", "net.nadra.dev/gate=c-uid"}) {
+	if got := prepare(t, d, c)["c-uid"].Devices[0].CDIDeviceIDs; !slices.Equal(got, []string{"net.nadra.dev/gate=c-uid.0"}) {
 		t.Errorf("CDI devices for the kubelet: %v", got)
 	}
 }

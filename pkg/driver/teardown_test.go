@@ -259,8 +259,8 @@ func (n *runtimeNode) must(err error) {
 
 // TestTeardownOrders checks the lives of sandboxes in the orders of both runtimes, with
 // real namespaces and plugins. CRI-O has removed the namespace before NRI reports the stop
-// (cri-o 9905). containerd has not, and does not report sandboxes older than itself at
-// all.
+// (cri-o 9905), and will not have with its pull request 9943. containerd has not, and does not
+// report sandboxes older than itself at all.
 func TestTeardownOrders(t *testing.T) {
 	if !inOwnMachine(t) {
 		return
@@ -277,6 +277,12 @@ func TestTeardownOrders(t *testing.T) {
 		{"CRI-O, a driver is started in between", "CRI-O", "run namespace restart stop remove unprepare"},
 		{"CRI-O, a driver is started after stop", "CRI-O", "run namespace stop restart remove unprepare"},
 		{"CRI-O, a driver is started after all", "CRI-O", "run namespace stop remove unprepare restart sweep"},
+		{"CRI-O with 9943", "CRI-O", "run stop namespace remove unprepare"},
+		{"CRI-O with 9943, stop twice", "CRI-O", "run stop stop namespace remove unprepare"},
+		{"CRI-O with 9943, no driver ran when it was made", "CRI-O", "found stop namespace remove unprepare"},
+		{"CRI-O with 9943, a driver is started in between", "CRI-O", "run stop restart namespace remove unprepare"},
+		{"CRI-O with 9943, a driver is started in between and asked again", "CRI-O", "run stop restart stop namespace remove unprepare"},
+		{"CRI-O with 9943, unprepared before it is removed", "CRI-O", "run stop namespace unprepare remove"},
 		{"containerd", "containerd", "run stop namespace remove unprepare"},
 		{"containerd, stop twice", "containerd", "run stop namespace stop remove unprepare"},
 		{"containerd, remove without stop", "containerd", "run namespace remove unprepare"},

@@ -97,8 +97,14 @@ func (d *Driver) wirePublishers() (err error) {
 // wireAttaching makes the parts that attach and detach sandboxes.
 func (d *Driver) wireAttaching() {
 	d.attacher = attach.New(attach.Options{
-		Store: d.store, Plugins: d.plugins, Netns: d.netns, RestoreDevice: vfrestore.New(d.cfg.Hardware.SysRoot).Restore, Limits: d.cfg.limits(),
-		Deferred: d.report.delDeferred, StatusWait: d.cfg.NetworkStatusWait, Metrics: d.metrics,
+		Store: d.store, Plugins: d.plugins, Netns: d.netns, RestoreDevice: vfrestore.New(d.cfg.Hardware.SysRoot).Restore,
+		ForgetDefaultRoutes: func(sandboxID string) error {
+			if d.runtime.name() == runtimeContainerd { // it runs no CHECK
+				return nil
+			}
+			return d.plugins.ForgetDefaultRoutes(sandboxID)
+		},
+		Limits: d.cfg.limits(), Deferred: d.report.delDeferred, StatusWait: d.cfg.NetworkStatusWait, Metrics: d.metrics,
 	})
 	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
 		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: d.defaultNetwork, Pods: d.watch,

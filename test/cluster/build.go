@@ -15,6 +15,7 @@ type Artifacts struct {
 	Kubelet    string // kubelet; the same folder as Kubernetes, unless an option asks for another version
 	Kubectl    string // kubectl
 	Containerd string // containerd, containerd-shim-runc-v2, ctr
+	CRIO       string // crio, crio-images, pinns; empty unless nodes run it
 	Runc       string // runc
 	CNI        string // CNI plugins
 	Tool       string // nadra-cluster
@@ -30,7 +31,7 @@ const (
 
 // programFolders lists the folders that are on the PATH inside a machine.
 func (a Artifacts) programFolders() []string {
-	return []string{a.Kubernetes, a.Kubelet, a.Kubectl, a.Containerd, a.Runc, a.Tool}
+	return append(a.runtime().folders(), a.Kubernetes, a.Kubelet, a.Kubectl, a.Runc, a.Tool)
 }
 
 // folders lists all folders of the cache that the cluster uses.

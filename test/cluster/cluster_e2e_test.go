@@ -300,11 +300,11 @@ func (f fixture) testRestart(t *testing.T) {
 	if err := node.StartComponent(f.ctx, cluster.Kubelet); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Restart(f.ctx, cluster.Containerd); err != nil {
+	if err := node.Restart(f.ctx, node.Runtime().Name()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := node.Sandboxes(f.ctx); err != nil {
-		t.Errorf("containerd counts as working, but its CRI fails: %v", err)
+		t.Errorf("the runtime counts as working, but its CRI fails: %v", err)
 	}
 	for _, component := range f.c.ControlPlane().Components() {
 		// SIGKILL, because after SIGTERM the API server waits for all its clients.

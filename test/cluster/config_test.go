@@ -28,19 +28,21 @@ func TestContainerdConfig(t *testing.T) {
 }
 
 func TestKubeletConfigOverride(t *testing.T) {
-	config := kubeletConfig("10.99.0.7", "/nadra-x/node-7", map[string]any{"syncFrequency": "1m", "maxPods": 5})
+	config := kubeletConfig("10.99.0.7", "/nadra-x/node-7", "/run/r.sock", map[string]any{"syncFrequency": "1m", "maxPods": 5})
 	for field, want := range map[string]any{
 		"address":       "10.99.0.7",
 		"cgroupRoot":    "/nadra-x/node-7",
 		"syncFrequency": "1m",
 		"maxPods":       5,
 		"failCgroupV1":  false,
+
+		"containerRuntimeEndpoint": "unix:///run/r.sock",
 	} {
 		if config[field] != want {
 			t.Errorf("%s is %v, want %v", field, config[field], want)
 		}
 	}
-	if again := kubeletConfig("10.99.0.7", "/", nil); again["syncFrequency"] != "2s" {
+	if again := kubeletConfig("10.99.0.7", "/", "", nil); again["syncFrequency"] != "2s" {
 		t.Errorf("the default of syncFrequency has become %v", again["syncFrequency"])
 	}
 }

@@ -3,8 +3,8 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -18,6 +18,9 @@ type PodSandbox struct {
 	NetNS string
 }
 
+// ErrNoSandbox means that a pod has no running sandbox.
+var ErrNoSandbox = errors.New("the pod has no running sandbox")
+
 // PodSandbox returns the running sandbox of a pod, as the runtime knows it.
 func (n *Node) PodSandbox(ctx context.Context, podUID string) (PodSandbox, error) {
 	var found PodSandbox
@@ -29,7 +32,10 @@ func (n *Node) PodSandbox(ctx context.Context, podUID string) (PodSandbox, error
 		if err != nil {
 			return err
 		}
-		if len(list.Items) != 1 {
+		if len(list.Items) == 0 {
+			return ErrNoSandbox
+		}
+		if len(list.Items) > 1 {
 			return fmt.Errorf("pod %s has %d running sandboxes", podUID, len(list.Items))
 		}
 		found.ID = list.Items[0].Id
@@ -61,8 +67,7 @@ func (n *Node) Sandboxes(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// netnsOf reads the path of the network namespace from containerd's verbose status of a
-// sandbox.
+// netnsOf reads the path of the network namespace from the verbose status of a sandbox.
 func netnsOf(info string) (string, error) {
 	var sandbox struct {
 		RuntimeSpec struct {
@@ -82,19 +87,8 @@ func netnsOf(info string) (string, error) {
 	return "", fmt.Errorf("the sandbox has no network namespace of its own")
 }
 
-// RuntimeUses reports whether a plugin is in the CNI configuration that the runtime will
-// use for the next sandbox.
-func (n *Node) RuntimeUses(ctx context.Context, plugin string) (uses bool, err error) {
-	err = n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
-		status, err := runtime.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
-		uses = strings.Contains(status.GetInfo()["cniconfig"], plugin)
-		return err
-	})
-	return uses, err
-}
-
 func (n *Node) askRuntime(ask func(runtimeapi.RuntimeServiceClient) error) error {
-	socket, err := n.HostPath("/run/containerd/containerd.sock")
+	socket, err := n.HostPath(n.artifacts.runtime().socket())
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,8 @@
 // its namespaces and keeps its disk. The real Multus, daemon and shim, can be installed as a
 // node's CNI, and removed again.
 //
+// NADRA_RUNTIME=crio makes CRI-O the container runtime of all nodes, instead of containerd.
+//
 // # Files
 //
 //	build.go          builds the components of a cluster
@@ -47,9 +49,10 @@
 //	client.go         access to the API server
 //	cluster.go        a running cluster
 //	component.go      starts and stops the programs of a machine
-//	containerd.go     builds containerd
+//	containerd.go     builds and configures containerd
 //	controlplane.go   the components of the control plane
-//	cri.go            asks a node's containerd about sandboxes
+//	cri.go            asks a node's container runtime about sandboxes
+//	crio.go           builds and configures CRI-O
 //	diskuse.go        the size of the cache
 //	enter.go          enters namespaces
 //	gobuild.go        builds Go programs
@@ -68,7 +71,7 @@
 //	namespaces.go     runs commands in a machine, opens its network, finds its files
 //	network.go        the cluster's network
 //	node.go           a node and its components
-//	nodeconfig.go     configurations of containerd, kubelet and the default network
+//	nodeconfig.go     configurations of kubelet and the default network
 //	nodedisk.go       the files of a node
 //	nodelife.go       boots a node
 //	nodenet.go        the network namespaces of a node and its pods
@@ -82,6 +85,7 @@
 //	progress.go       reports long steps
 //	prune.go          removes outdated folders of the cache
 //	recipe.go         makes a folder of the cache
+//	runtime.go        what differs between container runtimes
 //	sandbox.go        measures how long a sandbox takes
 //	start.go          starts a cluster
 //	teardown.go       ends a cluster from its run folder alone

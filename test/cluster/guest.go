@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Guest is a node that is no machine of this package, such as a virtual machine. The
+// Guest is a node that is no machine of this package, such as a virtual machine, with
+// containerd. The
 // cluster has a cable to it, and a token for it. The caller decides what runs on it, and
 // when.
 type Guest struct {
@@ -84,13 +85,13 @@ const (
 // Files renders the files that configure the guest like any other node, by path. The
 // guest's root file system must support overlays, and runc must be in its PATH.
 func (g *Guest) Files() (map[string][]byte, error) {
-	containerd, err := containerdConfig(containerdSettings{
+	runtime, err := containerdConfig(containerdSettings{
 		Snapshotter: "overlayfs", PauseImage: PauseImage, Runc: "runc", NRITimeout: g.cluster.options.NRITimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("rendering the configuration of containerd: %w", err)
 	}
-	kubelet, err := json.MarshalIndent(kubeletConfig(g.IP(), "/", g.cluster.options.kubeletFields()), "", "  ")
+	kubelet, err := json.MarshalIndent(kubeletConfig(g.IP(), "/", containerd{}.socket(), g.cluster.options.kubeletFields()), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("rendering the configuration of kubelet: %w", err)
 	}
@@ -103,7 +104,7 @@ func (g *Guest) Files() (map[string][]byte, error) {
 		return nil, fmt.Errorf("reading the access of guest %s: %w", g.Name(), err)
 	}
 	return map[string][]byte{
-		guestContainerd: containerd, guestKubelet: kubelet, guestAccess: access, guestNetwork: network,
+		guestContainerd: runtime, guestKubelet: kubelet, guestAccess: access, guestNetwork: network,
 	}, nil
 }
 

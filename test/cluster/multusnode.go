@@ -67,7 +67,7 @@ func (m Multus) Remove(ctx context.Context) error {
 		return fmt.Errorf("removing Multus from %s: %w", n.name, err)
 	}
 	return poll(ctx, startLimit, "waiting until the runtime does without Multus", func(ctx context.Context) (bool, error) {
-		uses, err := n.RuntimeUses(ctx, multusShim)
+		uses, err := n.Runtime().Uses(ctx, multusShim)
 		return err == nil && !uses, err
 	})
 }
@@ -155,7 +155,7 @@ func (m Multus) daemon(folder string) component {
 		if err := m.ready(ctx); err != nil {
 			return err
 		}
-		uses, err := n.RuntimeUses(ctx, multusShim)
+		uses, err := n.Runtime().Uses(ctx, multusShim)
 		if err == nil && !uses {
 			err = errors.New("the runtime has not read its configuration yet")
 		}

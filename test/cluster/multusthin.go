@@ -18,7 +18,7 @@ func (m Multus) InstallThin(ctx context.Context, program string) error {
 		return fmt.Errorf("installing Multus on %s: %w", m.node.name, err)
 	}
 	return poll(ctx, startLimit, "waiting until the runtime uses Multus", func(ctx context.Context) (bool, error) {
-		return m.node.RuntimeUses(ctx, thinMultus)
+		return m.node.Runtime().Uses(ctx, thinMultus)
 	})
 }
 

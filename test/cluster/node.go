@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // The components of a node.
 const (
 	Containerd = "containerd"
+	CRIO       = "crio"
 	Kubelet    = "kubelet"
 )
 
@@ -33,7 +32,6 @@ func (c *Cluster) newNode(number int) *Node {
 	disk := func(name string) string { return filepath.Join(n.folder, "disk", name) }
 	n.folders = map[string]string{
 		"/var/lib/kubelet":    disk("kubelet"),
-		"/var/lib/containerd": disk("containerd"),
 		"/var/lib/cni":        disk("cni-state"),
 		"/var/lib/nadra":      disk("nadra"),
 		"/etc/cni":            disk("cni-config"),
@@ -45,21 +43,13 @@ func (c *Cluster) newNode(number int) *Node {
 	for _, s := range sysctls {
 		n.files = append(n.files, bind{Source: n.sysctlFile(s.path), Target: s.path})
 	}
-	n.components = []component{n.containerd(), n.kubelet()}
-	return n
-}
-
-func (n *Node) containerd() component {
-	c := n.program(n.artifacts.Containerd, Containerd, "--config", n.configFile("containerd.toml"))
-	// containerd listens before it has recovered its containers. Until then CRI
-	// answers "server is not initialized yet", and a kubelet that asks ends.
-	c.check = func(ctx context.Context) error {
-		return n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
-			_, err := runtime.Version(ctx, &runtimeapi.VersionRequest{})
-			return err
-		})
+	runtime := n.artifacts.runtime()
+	for path, name := range runtime.disk() {
+		n.folders[path] = disk(name)
 	}
-	return c
+	n.files = append(n.files, runtime.files(n)...)
+	n.components = []component{n.runtimeComponent(), n.kubelet()}
+	return n
 }
 
 func (n *Node) kubelet() component {

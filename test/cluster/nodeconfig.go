@@ -1,41 +1,12 @@
 package cluster
 
-import (
-	"bytes"
-	_ "embed"
-	"maps"
-	"text/template"
-	"time"
-)
-
-//go:embed templates/containerd.toml
-var containerdTemplate string
-
-// containerdSettings has the settings that differ between containerd configurations.
-type containerdSettings struct {
-	Snapshotter string
-	PauseImage  string
-	Runc        string
-	NRITimeout  time.Duration
-}
-
-func containerdConfig(settings containerdSettings) ([]byte, error) {
-	parsed, err := template.New("containerd.toml").Parse(containerdTemplate)
-	if err != nil {
-		return nil, err
-	}
-	var rendered bytes.Buffer
-	if err := parsed.Execute(&rendered, settings); err != nil {
-		return nil, err
-	}
-	return rendered.Bytes(), nil
-}
+import "maps"
 
 type object = map[string]any
 
-// kubeletConfig returns a KubeletConfiguration. An override replaces a whole top-level
-// field.
-func kubeletConfig(ip, group string, overrides object) object {
+// kubeletConfig returns a KubeletConfiguration for the container runtime at a socket. An
+// override replaces a whole top-level field.
+func kubeletConfig(ip, group, socket string, overrides object) object {
 	config := object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
 		"kind":       "KubeletConfiguration",
@@ -47,7 +18,7 @@ func kubeletConfig(ip, group string, overrides object) object {
 		"cgroupDriver":             "cgroupfs",
 		"cgroupRoot":               group,
 		"failCgroupV1":             false,
-		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+		"containerRuntimeEndpoint": "unix://" + socket,
 
 		"enableControllerAttachDetach": false,
 		"evictionHard": object{

@@ -32,16 +32,11 @@ func (n *Node) configFile(name string) string { return filepath.Join(n.folder, "
 
 // createDisk fills the disk of a new node.
 func (n *Node) createDisk(options Options) error {
-	containerd, err := containerdConfig(containerdSettings{
-		Snapshotter: snapshotter(n.folder),
-		PauseImage:  PauseImage,
-		Runc:        filepath.Join(n.artifacts.Runc, "runc"),
-		NRITimeout:  options.NRITimeout,
-	})
-	if err != nil {
-		return fmt.Errorf("rendering the configuration of containerd: %w", err)
+	runtime := n.artifacts.runtime()
+	if err := runtime.configure(n, options); err != nil {
+		return err
 	}
-	kubelet, err := json.MarshalIndent(kubeletConfig(n.IP(), string(n.group), options.kubeletFields()), "", "  ")
+	kubelet, err := json.MarshalIndent(kubeletConfig(n.IP(), string(n.group), runtime.socket(), options.kubeletFields()), "", "  ")
 	if err != nil {
 		return fmt.Errorf("rendering the configuration of kubelet: %w", err)
 	}
@@ -50,7 +45,6 @@ func (n *Node) createDisk(options Options) error {
 		return fmt.Errorf("rendering the default network: %w", err)
 	}
 	for path, content := range map[string][]byte{
-		n.configFile("containerd.toml"):                                      containerd,
 		n.configFile("kubelet.json"):                                         kubelet,
 		filepath.Join(n.folders["/etc/cni"], "net.d", "10-default.conflist"): network,
 	} {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// bootUp boots the machine, connects it and starts containerd.
+// bootUp boots the machine, connects it and starts its container runtime.
 func (n *Node) bootUp(ctx context.Context) error {
 	if err := n.writeBootFiles(); err != nil {
 		return fmt.Errorf("preparing %s: %w", n.name, err)
@@ -23,7 +23,7 @@ func (n *Node) bootUp(ctx context.Context) error {
 			return err
 		}
 	}
-	return n.StartComponent(ctx, Containerd)
+	return n.StartComponent(ctx, n.Runtime().Name())
 }
 
 // Reboot cuts the node's power and boots it: no process or namespace survives, the boot ID
@@ -48,9 +48,7 @@ func (n *Node) ImportImage(ctx context.Context, archive string) error {
 	if err != nil {
 		return err
 	}
-	_, err = n.Exec(ctx, "ctr", "--namespace=k8s.io", "images", "import", "--local",
-		"--snapshotter="+snapshotter(n.folder), archive)
-	if err != nil {
+	if err := n.artifacts.runtime().importImage(ctx, n, archive); err != nil {
 		return fmt.Errorf("importing image %s: %w", archive, err)
 	}
 	return nil

@@ -33,7 +33,7 @@ type Options struct {
 	EmulatedVersion string
 	// FeatureGates are those of all components, besides those of NADRA_FEATURE_GATES.
 	FeatureGates map[string]bool
-	// NRITimeout is how long containerd waits for an NRI plugin; 5 s by default.
+	// NRITimeout is how long the container runtime waits for an NRI plugin; 5 s by default.
 	NRITimeout time.Duration
 	// ImageArchives are imported on every node.
 	ImageArchives []string
@@ -50,7 +50,7 @@ type Options struct {
 	// KubeletConfig has top-level fields of the KubeletConfiguration of every
 	// node.
 	KubeletConfig map[string]any
-	// OnBoot is called at each boot of a node, before containerd and the kubelet
+	// OnBoot is called at each boot of a node, before its container runtime and the kubelet
 	// are started.
 	OnBoot func(context.Context, *Node) error `json:"-"`
 	// Out gets messages about the progress; none by default.

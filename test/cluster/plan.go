@@ -14,6 +14,7 @@ type plan struct {
 	recipes []*recipe
 
 	kubernetes, kubectl, containerd, runc, cni, tool, images *recipe
+	crio                                                     *recipe // nil unless nodes run it
 }
 
 const cniPlugins = "github.com/containernetworking/plugins/plugins"
@@ -21,6 +22,9 @@ const cniPlugins = "github.com/containernetworking/plugins/plugins"
 // newPlan describes how every component is built and computes the keys. All have the same
 // flags, so that packages are compiled once.
 func newPlan(ctx context.Context, root string) (*plan, error) {
+	if err := checkRuntimeVariable(); err != nil {
+		return nil, err
+	}
 	cache, err := cacheFolder()
 	if err != nil {
 		return nil, err
@@ -61,6 +65,9 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 		name: "nadra-cluster", dir: root, packages: []string{"./test/cluster/cmd/nadra-cluster"},
 		sources: []string{"test/cluster/*.go", "test/cluster/templates/*", "test/cluster/cmd/nadra-cluster/*.go"},
 	})
+	if wantsCRIO() {
+		p.crio = crioBuild(b, filepath.Join(components, "crio"))
+	}
 	p.recipes = b.recipes
 	return p, b.err
 }
@@ -70,7 +77,7 @@ func mkimageBuild(root string) goBuild {
 }
 
 func (p *plan) artifacts() Artifacts {
-	return Artifacts{
+	a := Artifacts{
 		Kubernetes: p.kubernetes.folder(p.folder),
 		Kubelet:    p.kubernetes.folder(p.folder),
 		Kubectl:    p.kubectl.folder(p.folder),
@@ -80,6 +87,10 @@ func (p *plan) artifacts() Artifacts {
 		Tool:       p.tool.folder(p.folder),
 		Images:     p.images.folder(p.folder),
 	}
+	if p.crio != nil {
+		a.CRIO = p.crio.folder(p.folder)
+	}
+	return a
 }
 
 func (p *plan) complete() bool {

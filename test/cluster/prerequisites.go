@@ -21,7 +21,7 @@ type prerequisite struct {
 
 // prerequisites lists the requirements that a machine with only Go and git may lack.
 func prerequisites() []prerequisite {
-	return []prerequisite{
+	all := []prerequisite{
 		{packages: []string{"gcc", "libc6-dev", "libseccomp-dev"}, building: true, missing: compileSeccomp},
 		{packages: []string{"busybox-static"}, building: true, missing: func(context.Context) error {
 			_, err := findBusybox()
@@ -40,6 +40,13 @@ func prerequisites() []prerequisite {
 			return err
 		}},
 	}
+	if wantsCRIO() {
+		all = append(all, prerequisite{packages: []string{"conmon"}, missing: func(context.Context) error {
+			_, err := exec.LookPath("conmon")
+			return err
+		}})
+	}
+	return all
 }
 
 // installPrerequisites installs missing packages for building or for running a cluster. It

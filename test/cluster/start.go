@@ -87,7 +87,7 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	if err := together(ctx, steps...); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.options.Out, "API server and containerd work after %s\n", time.Since(start).Round(100*time.Millisecond))
+	fmt.Fprintf(c.options.Out, "API server and %s work after %s\n", c.artifacts.runtime().name(), time.Since(start).Round(100*time.Millisecond))
 	steps = []func(context.Context) error{c.waitUsable}
 	for _, n := range c.nodes {
 		steps = append(steps, func(ctx context.Context) error {

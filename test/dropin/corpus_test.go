@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/conformance/compare"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -138,8 +139,7 @@ func (f *fixture) nameTestImage(manifest string) {
 	f.Helper()
 	for _, m := range imageField.FindAllStringSubmatch(manifest, -1) {
 		for _, n := range f.Cluster.Nodes() {
-			_, err := n.Exec(f.Ctx, "ctr", "--namespace=k8s.io", "images", "tag", "--force", "localhost/test:1", m[1])
-			f.Must(err)
+			f.Must(n.Runtime().TagImage(f.Ctx, cluster.TestImage, m[1]))
 		}
 	}
 }

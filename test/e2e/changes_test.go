@@ -124,8 +124,8 @@ func TestRestarts(t *testing.T) {
 	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-re","ipam":{"type":"host-local","subnet":"10.68.0.0/24"}}`)
 	f.start("before", lab.Want{Network: "blue"})
 
-	f.Must(f.node.Restart(f.Ctx, "containerd"))
-	f.start("after-containerd", lab.Want{Network: "blue"})
+	f.Must(f.node.Restart(f.Ctx, f.node.Runtime().Name()))
+	f.start("after-runtime", lab.Want{Network: "blue"})
 
 	out, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "delete", "pod", "-l", "app.kubernetes.io/name=nadra-node", "--wait=true")
 	if err != nil {
@@ -136,7 +136,7 @@ func TestRestarts(t *testing.T) {
 	f.Must(f.node.Kill(f.Ctx, "kubelet", unix.SIGKILL))
 	f.Must(f.node.StartComponent(f.Ctx, "kubelet"))
 	f.start("after-kubelet", lab.Want{Network: "blue"})
-	for _, name := range []string{"before", "after-containerd", "after-driver", "after-kubelet"} {
+	for _, name := range []string{"before", "after-runtime", "after-driver", "after-kubelet"} {
 		f.Must(f.DeletePod(f.Ctx, f.NS, name))
 	}
 }

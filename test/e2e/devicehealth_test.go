@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,11 @@ func TestDeviceHealth(t *testing.T) {
 		f.becomes(name, corev1.ResourceHealthStatusHealthy)
 	}
 
+	f.start("both", lab.Want{Network: "mac"}, lab.Want{Network: "asked"})
+	f.healthOfEach("both", corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusHealthy)
+
 	f.sh("ip link del lan9")
+	f.healthOfEach("both", corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusUnhealthy)
 	f.becomes("one", corev1.ResourceHealthStatusUnhealthy, "ill/mac", lab.Code(reason.MasterMissing), `"lan9"`)
 	f.sh("touch /run/nadra-ill")
 	f.undo = append(f.undo, "rm -f /run/nadra-ill")
@@ -42,9 +47,34 @@ func TestDeviceHealth(t *testing.T) {
 	f.sh("rm /run/nadra-ill; ip link add lan9 type veth peer name lan9p && ip link set lan9 up && ip link set lan9p up")
 	f.becomes("one", corev1.ResourceHealthStatusHealthy)
 	f.becomes("two", corev1.ResourceHealthStatusHealthy)
-	for _, name := range []string{"one", "two"} {
+	for _, name := range []string{"one", "two", "both"} {
 		f.Must(f.DeletePod(f.Ctx, f.NS, name))
 	}
+}
+
+// healthOfEach waits until a pod's networks, all of one claim, have these health values, in
+// alphabetical order, each under a resource ID of its own.
+func (f *fixture) healthOfEach(pod string, want ...corev1.ResourceHealthStatus) {
+	f.Helper()
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		p, err := f.Kube.CoreV1().Pods(f.NS).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		var got []corev1.ResourceHealthStatus
+		ids := map[corev1.ResourceID]bool{}
+		for _, of := range p.Status.ContainerStatuses[0].AllocatedResourcesStatus {
+			for _, r := range of.Resources {
+				got = append(got, r.Health)
+				ids[r.ResourceID] = true
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) || len(ids) != len(want) {
+			return fmt.Errorf("the networks of %s are %q with the IDs %v, want %q", pod, got, ids, want)
+		}
+		return nil
+	})
 }
 
 // becomes waits until the pod's only network has a health in the pod's status, with all

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/cli"
 	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -44,7 +45,7 @@ func TestDoctor(t *testing.T) {
 		status doctor.Status
 		detail string
 	}{
-		"nri":                 {doctor.OK, "containerd"},
+		"nri":                 {doctor.OK, runtimeNames[f.node.Runtime().Name()]},
 		"nri-request-timeout": {doctor.OK, "s"},
 		"cdi":                 {doctor.OK, "/var/run/cdi"},
 		"cni-configuration":   {doctor.OK, "/etc/cni/net.d/"},
@@ -62,6 +63,9 @@ func TestDoctor(t *testing.T) {
 	f.Must(hasCheck(absent, "nri", doctor.Unknown, "ImagePull"))
 	f.Must(f.noProbes())
 }
+
+// runtimeNames has the names that runtimes give themselves, by their components.
+var runtimeNames = map[string]string{cluster.Containerd: "containerd", cluster.CRIO: "cri-o"}
 
 // doctor runs the command with JSON output and returns the report.
 func (f *fixture) doctor(args ...string) *doctor.Report {

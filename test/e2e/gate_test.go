@@ -4,15 +4,17 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -39,7 +41,7 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	f.Must(err)
 	_, err = f.Ready(f.Ctx, f.NS, "web", time.Minute)
 	f.Must(err)
-	before := f.pausePID("web")
+	before := f.sandbox("web")
 
 	// After the second death the kubelet waits at least 10 s before a restart.
 	first := f.driverPIDs()
@@ -51,7 +53,7 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 		return nil
 	})
 	f.sh("kill -9 " + f.driverPIDs())
-	f.sh("kill -9 " + before)
+	f.Must(f.node.Runtime().EndSandbox(f.Ctx, before))
 	f.Eventually(2*time.Minute, func(context.Context) error {
 		if f.gatesWaiting() > 0 {
 			return nil
@@ -76,7 +78,7 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	if s := pod.Status.ContainerStatuses[0]; s.LastTerminationState.Terminated != nil && s.LastTerminationState.Terminated.ExitCode == 42 {
 		t.Errorf("a container has run without net1")
 	}
-	if after := f.pausePID("web"); after == before {
+	if after := f.sandbox("web"); after == before {
 		t.Errorf("the sandbox is still the old one")
 	}
 }
@@ -97,8 +99,9 @@ func TestGateIsInEveryContainer(t *testing.T) {
 	ready, err := f.Ready(f.Ctx, f.NS, "web", time.Minute)
 	f.Must(err)
 	for _, s := range ready.Status.ContainerStatuses {
-		id := strings.TrimPrefix(s.ContainerID, "containerd://")
-		config := f.sh("cat /run/containerd/io.containerd.runtime.v2.task/k8s.io/" + id + "/config.json")
+		_, id, _ := strings.Cut(s.ContainerID, "://")
+		bundles := f.node.Runtime().Bundles()
+		config := f.sh("cat " + filepath.Join(bundles.Dir, id, bundles.Config))
 		if got := strings.Count(config, "/nadra-gate\""); got != 1 {
 			t.Errorf("container %s has the gate %d times", s.Name, got)
 		}
@@ -131,40 +134,22 @@ func TestUngatedPodIsRefused(t *testing.T) {
 	f.Eventually(time.Minute, func(context.Context) error {
 		return f.hasEvent("web", lab.Code(reason.ContainerWithoutClaim), "no-reference")
 	})
-	if n := len(f.sandboxes("web")); n != 0 {
-		t.Errorf("the pod has %d sandboxes", n)
+	p, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, "web", metav1.GetOptions{})
+	f.Must(err)
+	if s, err := f.node.PodSandbox(f.Ctx, string(p.UID)); !errors.Is(err, cluster.ErrNoSandbox) {
+		t.Errorf("the pod has sandbox %s (%v)", s.ID, err)
 	}
 	f.Must(f.hasRun("web"))
 }
 
-// sandboxes returns the pod's ready sandboxes and their pause processes, as
-// containerd knows them.
-func (f *fixture) sandboxes(pod string) map[string]string {
+// sandbox returns the ID of the pod's running sandbox.
+func (f *fixture) sandbox(pod string) string {
 	f.Helper()
-	out := map[string]string{}
-	for _, line := range strings.Split(strings.TrimSpace(f.sh("ctr -n k8s.io tasks ls | tail -n +2")), "\n") {
-		fields := strings.Fields(line)
-		if len(fields) < 3 || fields[2] != "RUNNING" {
-			continue
-		}
-		var info struct{ Labels map[string]string }
-		if json.Unmarshal([]byte(f.sh("ctr -n k8s.io containers info "+fields[0])), &info) != nil {
-			continue
-		}
-		if info.Labels["io.cri-containerd.kind"] == "sandbox" && info.Labels["io.kubernetes.pod.name"] == pod && info.Labels["io.kubernetes.pod.namespace"] == f.NS {
-			out[fields[0]] = fields[1]
-		}
-	}
-	return out
-}
-
-func (f *fixture) pausePID(pod string) string {
-	f.Helper()
-	for _, pid := range f.sandboxes(pod) {
-		return pid
-	}
-	f.Fatalf("pod %s has no running sandbox", pod)
-	return ""
+	p, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, pod, metav1.GetOptions{})
+	f.Must(err)
+	s, err := f.node.PodSandbox(f.Ctx, string(p.UID))
+	f.Must(err)
+	return s.ID
 }
 
 // gatesWaiting counts gate processes on the node.

@@ -177,8 +177,8 @@ func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 	if record := f.sh("cat /var/lib/nadra/claims/" + string(claim.UID) + ".json"); !strings.Contains(record, `"phase":"Attached"`) || strings.Contains(record, `"statusStored":true`) {
 		t.Errorf("the pod is to be attached, with no network-status stored: %s", record)
 	}
-	if n := f.tasks("never"); n != 1 {
-		t.Errorf("%d processes of the pod run, want the sandbox's alone", n)
+	if n := f.running("never"); n != 0 {
+		t.Errorf("%d containers of the pod run, want none", n)
 	}
 	goOn()
 	ready, err := f.Ready(f.Ctx, f.NS, "never", 2*time.Minute)
@@ -188,16 +188,12 @@ func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 	}
 }
 
-// tasks returns the number of the pod's processes that containerd runs, including its
-// sandbox's.
-func (f *fixture) tasks(pod string) int {
+// running returns the number of the pod's containers that run.
+func (f *fixture) running(pod string) int {
 	f.Helper()
-	n := 0
-	for _, line := range strings.Split(strings.TrimSpace(f.sh("ctr -n k8s.io tasks ls | tail -n +2")), "\n") {
-		fields := strings.Fields(line)
-		if len(fields) == 3 && fields[2] == "RUNNING" && strings.Contains(f.sh("ctr -n k8s.io containers info "+fields[0]+" || true"), `"io.kubernetes.pod.name": "`+pod+`"`) {
-			n++
-		}
-	}
+	p, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, pod, metav1.GetOptions{})
+	f.Must(err)
+	n, err := f.node.Runtime().RunningContainers(f.Ctx, string(p.UID))
+	f.Must(err)
 	return n
 }

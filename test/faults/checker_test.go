@@ -156,21 +156,20 @@ func (c *checker) seen() (samples, containers int) {
 	return c.samples, len(c.started)
 }
 
-// sandboxes returns the sandboxes of the namespace that have a pause process,
-// by ID, with its PID.
-func (c *checker) sandboxes() map[string]sandbox {
+// sandboxes returns the pods of the namespace's sandboxes, by the sandbox's ID: those with a
+// pause process, if the runtime makes one.
+func (c *checker) sandboxes() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := map[string]sandbox{}
+	pauses := c.node.Runtime().Bundles().Pause
+	out := map[string]string{}
 	for _, at := range c.containers.List() {
 		if !at.IsSandbox || at.Namespace != c.namespace {
 			continue
 		}
-		if pid, ok := lab.StartedProcess(c.node, at.ID); ok {
-			out[at.ID] = sandbox{pod: at.Pod, pid: pid}
+		if _, ok := lab.StartedProcess(c.node, at.ID); ok || !pauses {
+			out[at.ID] = at.Pod
 		}
 	}
 	return out
 }
-
-type sandbox struct{ pod, pid string }

@@ -92,15 +92,15 @@ func (in *injector) do(f fault) error {
 	case chaosADD, chaosDEL:
 		command := strings.TrimPrefix(string(f.kind), "chaos ")
 		return in.during(f, func() error { return orderChaos(n, command, f.what) }, func() error { return orderChaos(n, command, "") })
-	case killContainerd:
+	case killRuntime:
 		in.runtimeKilled.Store(true)
-		return bringDown(ctx, n.Machine, cluster.Containerd, unix.SIGKILL)
-	case restartContainerd:
-		return bringDown(ctx, n.Machine, cluster.Containerd, unix.SIGTERM)
+		return bringDown(ctx, n.Machine, n.Runtime().Name(), unix.SIGKILL)
+	case restartRuntime:
+		return bringDown(ctx, n.Machine, n.Runtime().Name(), unix.SIGTERM)
 	case killKubelet:
 		return bringDown(ctx, n.Machine, cluster.Kubelet, unix.SIGKILL)
-	case killPause:
-		return in.killPause(f.pick)
+	case endSandbox:
+		return in.endSandbox(f.pick)
 	case forceDelete:
 		return in.forceDelete(f.pick)
 	case fillDisk:
@@ -230,15 +230,15 @@ func (in *injector) killPlugin(pick int) error {
 	return errNothing
 }
 
-func (in *injector) killPause(pick int) error {
+func (in *injector) endSandbox(pick int) error {
 	sandboxes := in.checker.sandboxes()
 	if len(sandboxes) == 0 {
 		return errNothing
 	}
-	ids := slices.SortedFunc(maps.Keys(sandboxes), func(a, b string) int { return strings.Compare(sandboxes[a].pod, sandboxes[b].pod) })
-	it := sandboxes[ids[pick%len(ids)]]
-	in.note("the pause process is that of pod %s", it.pod)
-	return kill(in.ctx, in.node, "KILL", it.pid)
+	ids := slices.SortedFunc(maps.Keys(sandboxes), func(a, b string) int { return strings.Compare(sandboxes[a], sandboxes[b]) })
+	id := ids[pick%len(ids)]
+	in.note("the sandbox is that of pod %s", sandboxes[id])
+	return in.node.Runtime().EndSandbox(in.ctx, id)
 }
 
 // forceDelete removes a pod from the API without its life knowing. It spares pods that stay

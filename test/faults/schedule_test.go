@@ -42,23 +42,23 @@ func (f fault) String() string {
 type kind string
 
 const (
-	failPoint         kind = "arm fail point"
-	killDriver        kind = "kill driver"
-	termDriver        kind = "terminate driver"
-	rollOut           kind = "roll driver out"
-	killPlugin        kind = "kill plugin"
-	chaosADD          kind = "chaos ADD"
-	chaosDEL          kind = "chaos DEL"
-	killContainerd    kind = "kill containerd"
-	restartContainerd kind = "restart containerd"
-	killKubelet       kind = "kill kubelet"
-	killPause         kind = "kill pause"
-	forceDelete       kind = "force-delete pod"
-	fillDisk          kind = "fill state directory"
-	writeProtect      kind = "write-protect state directory"
-	takePlugin        kind = "take away plugin"
-	stopAPIServer     kind = "stop API server"
-	reboot            kind = "reboot node"
+	failPoint      kind = "arm fail point"
+	killDriver     kind = "kill driver"
+	termDriver     kind = "terminate driver"
+	rollOut        kind = "roll driver out"
+	killPlugin     kind = "kill plugin"
+	chaosADD       kind = "chaos ADD"
+	chaosDEL       kind = "chaos DEL"
+	killRuntime    kind = "kill runtime"
+	restartRuntime kind = "restart runtime"
+	killKubelet    kind = "kill kubelet"
+	endSandbox     kind = "end sandbox"
+	forceDelete    kind = "force-delete pod"
+	fillDisk       kind = "fill state directory"
+	writeProtect   kind = "write-protect state directory"
+	takePlugin     kind = "take away plugin"
+	stopAPIServer  kind = "stop API server"
+	reboot         kind = "reboot node"
 )
 
 // often has how often each fault happens in livesOfOften lives, and at least once in any
@@ -76,10 +76,10 @@ var often = []struct {
 	{kind: chaosADD, what: []string{"again", "refuse", "garbage", "die"}, times: 6, low: time.Second, high: 3 * time.Second},
 	{kind: chaosADD, what: []string{"hang", "slow2", "slow3"}, times: 6, low: time.Second, high: 3 * time.Second},
 	{kind: chaosDEL, what: []string{"again", "refuse", "hang", "slow2", "die"}, times: 5, low: time.Second, high: 4 * time.Second},
-	{kind: killContainerd, times: 3},
-	{kind: restartContainerd, times: 1},
+	{kind: killRuntime, times: 3},
+	{kind: restartRuntime, times: 1},
 	{kind: killKubelet, times: 3},
-	{kind: killPause, times: 7},
+	{kind: endSandbox, times: 7},
 	{kind: forceDelete, times: 4},
 	{kind: fillDisk, times: 3, low: time.Second, high: 4 * time.Second},
 	{kind: writeProtect, times: 2, low: time.Second, high: 4 * time.Second},

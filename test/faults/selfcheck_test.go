@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
-	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -82,12 +82,15 @@ func (s *suite) observed(guard string) int {
 func (s *suite) provokeGate(guard string) int {
 	l := life{name: "held-1", claims: []string{"b"}, grace: 1}
 	s.start(l)
-	old := s.sandboxOf(l.name)
+	old := s.sandboxesOf(l.name)
+	if len(old) != 1 {
+		s.t.Fatalf("pod %s has sandboxes %q, want one", l.name, old)
+	}
 	revive := s.keepDead()
 	defer revive()
-	s.must(kill(s.ctx, s.node, "KILL", old.pid))
+	s.must(s.node.Runtime().EndSandbox(s.ctx, old[0]))
 	s.eventually(time.Minute, func() error {
-		if now, there := s.trySandboxOf(l.name); !there || now.pid == old.pid {
+		if !slices.ContainsFunc(s.sandboxesOf(l.name), func(id string) bool { return id != old[0] }) {
 			return errors.New("the pod has no new sandbox")
 		}
 		gates, err := lab.Processes(s.node, "nadra-gate")
@@ -119,7 +122,7 @@ func (s *suite) provokeReference(guard string) int {
 	n := s.observed(guard)
 	s.must(orderChaos(s.node, "ADD", ""))
 	if guard == on {
-		if _, there := s.trySandboxOf(l.name); there {
+		if len(s.sandboxesOf(l.name)) > 0 {
 			s.t.Error("the pod has a sandbox, although Prepare has refused it")
 		}
 		return n
@@ -145,7 +148,7 @@ func (s *suite) provokeUnprepareDEL(guard string) int {
 	for range 3 {
 		l := life{name: "leaky-2", claims: []string{"b", "m"}, grace: 1}
 		s.start(l)
-		s.must(bringDown(s.ctx, s.node.Machine, cluster.Containerd, unix.SIGTERM))
+		s.must(bringDown(s.ctx, s.node.Machine, s.node.Runtime().Name(), unix.SIGTERM))
 		canary := life{name: "canary-1", claims: []string{"b"}, grace: 1}
 		s.start(canary) // so the driver is connected again
 		s.must(s.DeletePod(s.ctx, s.ns, canary.name))
@@ -184,22 +187,15 @@ func (s *suite) ready(l life) *corev1.Pod {
 	return p
 }
 
-func (s *suite) trySandboxOf(pod string) (sandbox, bool) {
-	for _, at := range s.checker.sandboxes() {
-		if at.pod == pod {
-			return at, true
+// sandboxesOf returns the IDs of a pod's sandboxes.
+func (s *suite) sandboxesOf(pod string) []string {
+	var ids []string
+	for id, of := range s.checker.sandboxes() {
+		if of == pod {
+			ids = append(ids, id)
 		}
 	}
-	return sandbox{}, false
-}
-
-func (s *suite) sandboxOf(pod string) sandbox {
-	s.t.Helper()
-	at, there := s.trySandboxOf(pod)
-	if !there {
-		s.t.Fatalf("pod %s has no sandbox", pod)
-	}
-	return at
+	return ids
 }
 
 func (s *suite) eventually(limit time.Duration, check func() error) {

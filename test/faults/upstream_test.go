@@ -172,7 +172,7 @@ func (s *suite) endUpstream(ctx context.Context, name string) (bool, error) {
 	if !s.runtimeKilled.Load() {
 		return false, nil
 	}
-	log, err := os.ReadFile(filepath.Join(s.Cluster.LogDir(), "node-1", "containerd.log"))
+	log, err := os.ReadFile(filepath.Join(s.Cluster.LogDir(), "node-1", s.node.Runtime().Name()+".log"))
 	if err != nil {
 		return false, err
 	}

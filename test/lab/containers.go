@@ -11,10 +11,6 @@ import (
 	"github.com/nadra-dev/nadra/test/cluster"
 )
 
-// bundles is the folder in which containerd keeps one folder for each container
-// that has a process, or is about to have one.
-const bundles = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
-
 // Container is a container as its OCI configuration describes it.
 type Container struct {
 	ID, Name, Namespace, Pod, PodUID, Sandbox string
@@ -37,7 +33,8 @@ func NewContainers(n *cluster.Node) *Containers {
 // List returns all containers that the node has now. A configuration is read
 // once; List must not be called concurrently.
 func (c *Containers) List() []Container {
-	dir, err := c.node.HostPath(bundles)
+	bundles := c.node.Runtime().Bundles()
+	dir, err := c.node.HostPath(bundles.Dir)
 	if err != nil {
 		return nil // the node is booting
 	}
@@ -49,7 +46,7 @@ func (c *Containers) List() []Container {
 	for _, e := range entries {
 		at, known := c.known[e.Name()]
 		if !known {
-			if at, err = readContainer(dir, e.Name()); err != nil {
+			if at, err = readContainer(dir, e.Name(), bundles); err != nil {
 				continue // it is being created or removed
 			}
 			c.known[e.Name()] = at
@@ -59,8 +56,8 @@ func (c *Containers) List() []Container {
 	return out
 }
 
-func readContainer(dir, id string) (Container, error) {
-	content, err := os.ReadFile(filepath.Join(dir, id, "config.json"))
+func readContainer(dir, id string, bundles cluster.Bundles) (Container, error) {
+	content, err := os.ReadFile(filepath.Join(dir, id, bundles.Config))
 	if err != nil {
 		return Container{}, err
 	}
@@ -68,10 +65,10 @@ func readContainer(dir, id string) (Container, error) {
 	if err := json.Unmarshal(content, &config); err != nil {
 		return Container{}, err
 	}
-	a := func(key string) string { return config.Annotations["io.kubernetes.cri."+key] }
+	a := config.Annotations
 	return Container{
-		ID: id, Name: a("container-name"), Namespace: a("sandbox-namespace"), Pod: a("sandbox-name"), PodUID: a("sandbox-uid"),
-		Sandbox: a("sandbox-id"), IsSandbox: a("container-type") == "sandbox",
+		ID: id, Name: a[bundles.Name], Namespace: a[bundles.Namespace], Pod: a[bundles.Pod], PodUID: a[bundles.PodUID],
+		Sandbox: a[bundles.Sandbox], IsSandbox: a[bundles.Kind] == "sandbox",
 	}, nil
 }
 
@@ -83,7 +80,8 @@ func StartedProcess(n *cluster.Node, id string) (pid string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	content, err := os.ReadFile(filepath.Join(root, bundles, id, "init.pid"))
+	bundles := n.Runtime().Bundles()
+	content, err := os.ReadFile(filepath.Join(root, bundles.Dir, id, bundles.PID))
 	if err != nil {
 		return "", false
 	}

@@ -88,7 +88,7 @@ func install(ctx context.Context, c *cluster.Cluster) (err error) {
 	}
 	for _, n := range c.Nodes() {
 		if err := lab.Eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
-			uses, err := n.RuntimeUses(ctx, "multus-shim")
+			uses, err := n.Runtime().Uses(ctx, "multus-shim")
 			if err == nil && !uses {
 				err = fmt.Errorf("the runtime of %s does not use Multus yet", n.Name())
 			}

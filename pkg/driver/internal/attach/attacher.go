@@ -53,7 +53,10 @@ type Options struct {
 	Netns   Netns
 	// RestoreDevice makes a device of a resource pool what it was before the pod.
 	RestoreDevice func(attachment.Hardware) error
-	Limits        Limits
+	// ForgetDefaultRoutes is called when a sandbox's default routes have moved, so that the
+	// container runtime does not miss them.
+	ForgetDefaultRoutes func(sandboxID string) error
+	Limits              Limits
 	// Deferred reports that a failing DEL becomes a pending DEL.
 	Deferred func(r checkpoint.Record, cause error)
 	// StatusWait makes the gate wait for the pod's network-status.

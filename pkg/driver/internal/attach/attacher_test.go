@@ -28,7 +28,7 @@ func newAttacher(t *testing.T) (*Attacher, *drivertest.Kernel) {
 	}
 	k := drivertest.NewKernel()
 	a := New(Options{
-		Store: store, Plugins: k, Netns: k, RestoreDevice: func(attachment.Hardware) error { return nil },
+		Store: store, Plugins: k, Netns: k, RestoreDevice: func(attachment.Hardware) error { return nil }, ForgetDefaultRoutes: k.ForgetDefaultRoutes,
 		Limits: Limits{Add: 30 * time.Second, Del: 10 * time.Second}, Metrics: metrics.NewNode(),
 		Deferred: func(r checkpoint.Record, _ error) { _ = k.Record("DEFERRED", *r.Sandbox, r.Attachment) },
 	})

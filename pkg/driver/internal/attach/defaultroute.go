@@ -48,6 +48,9 @@ func (a *Attacher) moveDefaultRoute(sandbox attachment.Sandbox, added []checkpoi
 	if err := a.Netns.Reroute(sandbox.NetNS, remove, add); err != nil {
 		return fmt.Errorf("moving the pod's default route: %w", err)
 	}
+	if err := a.ForgetDefaultRoutes(sandbox.ID); err != nil {
+		return transient{fmt.Errorf("moving the pod's default route: %w", err)}
+	}
 	return nil
 }
 

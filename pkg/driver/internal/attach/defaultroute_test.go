@@ -69,6 +69,8 @@ func TestDefaultRouteMoves(t *testing.T) {
 				t.Fatal(err)
 			}
 			drivertest.Same(t, "attached", tc.want, ordered(k.Routes))
+			asked := slices.ContainsFunc(tc.asks, func(gateways []string) bool { return gateways != nil })
+			drivertest.Same(t, "the runtime forgets the routes", asked, slices.Contains(k.Forgotten, "sandbox-1"))
 			if err := a.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")); err != nil {
 				t.Fatal(err)
 			}
@@ -101,6 +103,24 @@ func TestDefaultRouteOfALaterAttachmentGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	drivertest.Same(t, "detached", []checkpoint.Route{primary4}, k.Routes) // net2 is not there any more
+}
+
+// TestRuntimeResultNotEdited checks that a pod is not attached while the runtime's result still has
+// the routes that are gone: the runtime would miss them at its next start.
+func TestRuntimeResultNotEdited(t *testing.T) {
+	a, k := newAttacher(t)
+	k.Routes = []checkpoint.Route{primary4}
+	k.ForgetErr = errors.New("the disk is full")
+	prepareRoutes(t, a, []string{"10.1.0.1"})
+	err := a.Attach(t.Context(), drivertest.SandboxNo(1), func(err error) {
+		drivertest.WantError(t, err, "network default/blue as net1: ", "default route", "the disk is full")
+		k.ForgetErr = nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Same(t, "routes", []checkpoint.Route{route("IPv4", 0, "net1", "10.1.0.1")}, k.Routes)
+	drivertest.Same(t, "edits", []string{"sandbox-1", "sandbox-1"}, k.Forgotten)
 }
 
 // TestUnreachableGateway checks that an unreachable gateway fails the pod, whose routes

@@ -10,48 +10,46 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// kind is the CDI kind of all devices of nadra. The gate's device is named by the
-// claim's UID, a device of a resource pool <claim UID>.<index>.
+// kind is the CDI kind of all devices of nadra. A device is named <claim UID>.<index>.
 const kind = "net.nadra.dev/gate"
 
-// DeviceIDs returns the CDI devices that the kubelet adds to a container for a record:
-// the device of a resource pool, if there is one, and the gate. The kubelet reports a
-// device's health under the first. It adds each device once to a container, and all
-// devices of a claim have the same gate.
-func DeviceIDs(r checkpoint.Record) []string {
-	gate := kind + "=" + r.Claim.UID
-	if r.Hardware != nil {
-		return []string{kind + "=" + deviceName(r), gate}
-	}
-	return []string{gate}
-}
+// DeviceIDs returns the CDI devices that the kubelet adds to a container for a record. It
+// is one for each network, because the kubelet reports the network's health under the
+// first, and lists each name once for a claim and container.
+func DeviceIDs(r checkpoint.Record) []string { return []string{kind + "=" + deviceName(r)} }
 
-// deviceName returns the name of a pool's device in a claim. Each request of a claim
-// has a name of its own, so that a container which names a single request gets only
-// that request's device files.
+// deviceName returns the name of a record's device. Each request of a claim has a name of
+// its own, so that a container which names a single request gets only that request's
+// device files.
 func deviceName(r checkpoint.Record) string {
 	return fmt.Sprintf("%s.%d", r.Claim.UID, r.Index)
 }
 
-// hardwareDevices returns the CDI devices for the resource pools' devices of a claim.
-// ofPod are all records of the claim's pod.
-func hardwareDevices(claimUID string, ofPod []checkpoint.Record) ([]specs.Device, error) {
+// devicesOf returns the CDI devices of a claim. ofPod are all records of the claim's pod.
+func devicesOf(claimUID string, ofPod []checkpoint.Record) ([]specs.Device, error) {
 	ofPod = slices.SortedStableFunc(slices.Values(ofPod), func(a, b checkpoint.Record) int { return a.Index - b.Index })
 	var out []specs.Device
 	for _, r := range ofPod {
-		if r.Claim.UID != claimUID || r.Hardware == nil {
+		if r.Claim.UID != claimUID {
 			continue
 		}
-		env, err := attachment.Environment(visibleWith(r, ofPod))
+		edits, err := editsOf(r, ofPod)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, specs.Device{
-			Name:           deviceName(r),
-			ContainerEdits: specs.ContainerEdits{Env: env, DeviceNodes: deviceNodes(r.Hardware.Files)},
-		})
+		out = append(out, specs.Device{Name: deviceName(r), ContainerEdits: edits})
 	}
 	return out, nil
+}
+
+// editsOf returns what a record's device changes in a container. CDI rejects a device that
+// changes nothing, so that of a network without hardware sets a variable.
+func editsOf(r checkpoint.Record, ofPod []checkpoint.Record) (specs.ContainerEdits, error) {
+	if r.Hardware == nil {
+		return specs.ContainerEdits{Env: []string{"NADRA_CLAIM=" + r.Claim.UID}}, nil
+	}
+	env, err := attachment.Environment(visibleWith(r, ofPod))
+	return specs.ContainerEdits{Env: env, DeviceNodes: deviceNodes(r.Hardware.Files)}, err
 }
 
 // visibleWith returns the devices that the environment of a container with r's device

@@ -53,11 +53,14 @@ func (w *Writer) specFile(claimUID string) string {
 	return filepath.Join(w.SpecDir, specName(claimUID)+".json")
 }
 
-// Write writes the spec of one claim: the gate and the devices of the claim's
-// hardware. ofPod are all records of the claim's pod: a container may reference only
-// one of the pod's claims, and its gate waits for the networks of all of them.
+// Write writes the spec of one claim: its devices, and the gate. ofPod are all records of
+// the claim's pod: a container may reference only one of the pod's claims, and its gate
+// waits for the networks of all of them.
+//
+// The gate belongs to the spec and not to its devices, because a runtime applies the edits
+// of a spec once for a container, and those of a device for every request that has it.
 func (w *Writer) Write(claimUID string, ofPod []checkpoint.Record) error {
-	devices, err := hardwareDevices(claimUID, ofPod)
+	devices, err := devicesOf(claimUID, ofPod)
 	if err != nil {
 		return fmt.Errorf("making the CDI spec of claim %s: %w", claimUID, err)
 	}
@@ -65,10 +68,10 @@ func (w *Writer) Write(claimUID string, ofPod []checkpoint.Record) error {
 	if w.Slow(ofPod) {
 		wait = SlowGateWait
 	}
-	gate := specs.Device{Name: claimUID, ContainerEdits: specs.ContainerEdits{
-		Hooks: []*specs.Hook{w.gateHook(checkpoint.ClaimUIDs(ofPod), wait)},
-	}}
-	data, err := json.Marshal(&specs.Spec{Version: "0.6.0", Kind: kind, Devices: append([]specs.Device{gate}, devices...)})
+	data, err := json.Marshal(&specs.Spec{
+		Version: "0.6.0", Kind: kind, Devices: devices,
+		ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{w.gateHook(checkpoint.ClaimUIDs(ofPod), wait)}},
+	})
 	if err != nil {
 		return fmt.Errorf("encoding the CDI spec of claim %s: %w", claimUID, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	oci "github.com/opencontainers/runtime-spec/specs-go"
 	runtimecdi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -64,7 +65,7 @@ func TestInstallRestoresSpecs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := devices(t, w).ListDevices(); !slices.Equal(got, []string{"net.nadra.dev/gate=a-uid"}) {
+	if got := devices(t, w).ListDevices(); !slices.Equal(got, []string{"net.nadra.dev/gate=a-uid.0"}) {
 		t.Errorf("devices %v", got)
 	}
 	if files, err := filepath.Glob(filepath.Join(w.SpecDir, "*")); len(files) != 1 {
@@ -83,12 +84,38 @@ func TestGateWait(t *testing.T) {
 		if err := w.Write("a-uid", ofPod); err != nil {
 			t.Fatal(err)
 		}
-		hook := devices(t, w).GetDevice("net.nadra.dev/gate=a-uid").ContainerEdits.Hooks[0]
+		hook := devices(t, w).GetDevice("net.nadra.dev/gate=a-uid.0").GetSpec().ContainerEdits.Hooks[0]
 		if !slices.Contains(hook.Args, "-wait="+wait.String()) || *hook.Timeout != int((wait+gateMargin).Seconds()) {
 			t.Errorf("%d records: arguments %q, timeout %d s; want a wait of %s", len(ofPod), hook.Args, *hook.Timeout, wait)
 		}
 	}
 	if SlowGateWait+gateMargin >= 2*time.Minute {
 		t.Errorf("the kubelet gives up starting a container after 2 minutes, the gate after %s", SlowGateWait+gateMargin)
+	}
+}
+
+// TestGateOnceForAContainer checks that each network has a device of its own, under which
+// the kubelet reports its health, and that a container gets the gate once: CRI-O applies
+// every device that the kubelet names, also the same one twice.
+func TestGateOnceForAContainer(t *testing.T) {
+	w := newWriter(t)
+	a, b := recordOf("a-uid"), recordOf("a-uid")
+	b.Index = 1
+	if err := w.Write("a-uid", []checkpoint.Record{a, b}); err != nil {
+		t.Fatal(err)
+	}
+	named := slices.Concat(DeviceIDs(a), DeviceIDs(b), DeviceIDs(a))
+	if want := []string{"net.nadra.dev/gate=a-uid.0", "net.nadra.dev/gate=a-uid.1"}; !slices.Equal(named[:2], want) {
+		t.Fatalf("devices %q, want %q", named, want)
+	}
+	container := &oci.Spec{}
+	if _, err := devices(t, w).InjectDevices(container, named...); err != nil {
+		t.Fatal(err)
+	}
+	if hooks := container.Hooks.CreateRuntime; len(hooks) != 1 {
+		t.Errorf("the container has the gate %d times, want once", len(hooks))
+	}
+	if want := []string{"NADRA_CLAIM=a-uid"}; !slices.Equal(container.Process.Env, want) {
+		t.Errorf("the container's environment is %q, want %q", container.Process.Env, want)
 	}
 }

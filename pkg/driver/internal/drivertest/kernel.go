@@ -43,6 +43,10 @@ type Kernel struct {
 	Deleted func()
 	// Inspections counts the calls of Inspect.
 	Inspections int
+	// Forgotten has the sandboxes of which the runtime is to forget the default routes, and
+	// ForgetErr is the error of that.
+	Forgotten []string
+	ForgetErr error
 	// Gone has the network namespaces that do not exist any more.
 	Gone map[string]bool
 	// Cached are attachments in the CNI cache; no DEL of theirs succeeds.
@@ -153,6 +157,14 @@ func (k *Kernel) DeviceInfo(attachment.Sandbox, attachment.Attachment) (json.Raw
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.Info, nil
+}
+
+// ForgetDefaultRoutes records the sandbox in Forgotten.
+func (k *Kernel) ForgetDefaultRoutes(sandboxID string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Forgotten = append(k.Forgotten, sandboxID)
+	return k.ForgetErr
 }
 
 // Open returns no namespace.

@@ -1,0 +1,110 @@
+package cniexec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// ForgetDefaultRoutes removes the default routes from the result that the container runtime
+// keeps for a sandbox's interface eth0. CRI-O runs CHECK with that result when it starts, and
+// plugins look for every route of it: a sandbox that fails has no addresses then, and the
+// kubelet replaces its pod. It is no error if there is no result, and routes that the sandbox
+// has and the result has not fail no CHECK. So nobody puts the routes back.
+func (r *Runner) ForgetDefaultRoutes(sandboxID string) error {
+	dir, err := r.inHost(r.foreign[ofRuntime])
+	if err != nil {
+		return err
+	}
+	// libcni names a file <network>-<container ID>-<interface>.
+	files, err := filepath.Glob(filepath.Join(dir, "*-"+sandboxID+"-eth0"))
+	if err != nil {
+		return fmt.Errorf("finding the runtime's result of sandbox %s: %w", sandboxID, err)
+	}
+	for _, file := range files {
+		if err := forgetDefaultRoutes(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing default routes from the runtime's result %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// forgetDefaultRoutes edits one file of a cache. It overwrites the file with one write of the
+// same length, padded with spaces: for the runtime, a temporary file beside it would be
+// another attachment.
+func forgetDefaultRoutes(path string) error {
+	before, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	after, err := withoutDefaultRoutes(before)
+	if err != nil || after == nil {
+		return err
+	}
+	if len(after) > len(before) {
+		return fmt.Errorf("the shorter result has %d bytes, and the file only %d", len(after), len(before))
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(append(after, bytes.Repeat([]byte(" "), len(before)-len(after))...), 0)
+	return errors.Join(err, file.Close())
+}
+
+// withoutDefaultRoutes returns a file of a cache without the default routes of its result, or
+// nil if it has none. It keeps everything else.
+func withoutDefaultRoutes(content []byte) ([]byte, error) {
+	var info, result map[string]json.RawMessage
+	if err := json.Unmarshal(content, &info); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(info["result"], &result); err != nil {
+		return nil, fmt.Errorf("decoding the result: %w", err)
+	}
+	var routes []json.RawMessage
+	if result["routes"] != nil {
+		if err := json.Unmarshal(result["routes"], &routes); err != nil {
+			return nil, fmt.Errorf("decoding the routes: %w", err)
+		}
+	}
+	left := slices.DeleteFunc(slices.Clone(routes), isDefaultRoute)
+	if len(left) == len(routes) {
+		return nil, nil
+	}
+	var err error
+	if result["routes"], err = encode(left); err != nil {
+		return nil, err
+	}
+	if info["result"], err = encode(result); err != nil {
+		return nil, err
+	}
+	return encode(info)
+}
+
+// isDefaultRoute reports whether a route of a result has a destination such as 0.0.0.0/0.
+func isDefaultRoute(route json.RawMessage) bool {
+	var r struct {
+		Dst string `json:"dst"`
+	}
+	if json.Unmarshal(route, &r) != nil {
+		return false
+	}
+	dst, err := netip.ParsePrefix(r.Dst)
+	return err == nil && dst.Bits() == 0
+}
+
+// encode returns JSON with <, > and & as they are: escapes would make it longer.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSpace(out.Bytes()), err
+}
