@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-beside e2e-dropin e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,22 +146,18 @@ e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pod
 # The tests whose outcome may depend on the version of Kubernetes, or on its feature gates.
 CORE := ^Test(BadInput|Burst|Check|Controller|ConvertOnALiveCluster|DaemonSetOnBothNodes|DefaultRoute|DeviceHealth|Doctor|FullRange|Gate|KubectlFinds|ManyNetworks|NodeChangesHands|OrderOverTwoClaims|Path|Pools|RequestedValues|SameDeployment|SameNetworkTwice|SlicesFollow|StatusWithdraws|SwitchTouches|Ungated)
 
-# NADRA_FEATURE_GATES=NAME=false,... does the same for gates.
+# NADRA_KUBERNETES, NADRA_KUBELET, NADRA_EMULATE and NADRA_FEATURE_GATES choose what it runs on.
+e2e-core: image ## the tests of e2e and of drop-in that depend on the version of Kubernetes
+	$(call on-clusters,./test/e2e ./test/dropin,-p 1 -timeout 60m $(if $(RUN),,-run '$(CORE)'))
+
 e2e-emulated: export NADRA_EMULATE := 1.34
-e2e-emulated: image ## the core of e2e and of drop-in, on a control plane that emulates Kubernetes 1.34
+e2e-emulated: image ## e2e-core on a control plane that emulates Kubernetes 1.34
 	$(call on-clusters,./test/e2e ./test/dropin,-p 1 -timeout 30m $(if $(RUN),,-run '$(CORE)'))
 
 # Each version is built first, which takes two cores 12 minutes and more.
-VERSIONS := 1.34 1.35 1.36
-e2e-kubernetes: image ## the core of e2e and of drop-in on the older versions of Kubernetes, VERSIONS
-	@mkdir -p $(BIN)/lanes; code=0; line=; failures=0; \
-	for minor in $(VERSIONS); do \
-		json=$(BIN)/lanes/$@-$$minor.json; \
-		NADRA_KUBERNETES=$$minor $(TESTSUM) $(FORMAT) --jsonfile $$json -- $(E2E) -count=1 -vet=off -ldflags='-s -w' -p 1 -timeout 60m -run '$(or $(RUN),$(CORE))' ./test/e2e ./test/dropin || code=$$?; \
-		ended() { grep -cE '"Action":"('$$1')".*"Test":"[^/"]*"' $$json || true; }; \
-		version=$$(sed -n 's|^.k8s.io/kubernetes v||p' test/cluster/components/kubernetes/v$$minor.mod); \
-		line="$$line $$version=$$(ended pass)/$$(ended 'pass|fail|skip')"; failures=$$((failures + $$(ended fail))); \
-	done; echo "kubernetes:$$line failures=$$failures"; exit $$code
+VERSIONS := 1.34 1.35 1.36 kubelet-1.36 kubelet-1.35
+e2e-kubernetes: image ## e2e-core on each of VERSIONS of Kubernetes, older control planes and older kubelets
+	@build/kubernetes-versions e2e-core $(VERSIONS)
 
 # BURST_PODS is the number of pods of a burst.
 e2e-ipam: image ## two nodes with the real whereabouts and the real dhcp: no address is given twice, lost or left over

@@ -12,7 +12,7 @@ import (
 // each component.
 type Artifacts struct {
 	Kubernetes string // etcd, kube-apiserver, …, kubelet: all links to one program
-	Kubelet    string // kubelet; the same folder as Kubernetes, unless an option asks for another version
+	Kubelet    string // kubelet; the same folder as Kubernetes, unless its version is another
 	Kubectl    string // kubectl
 	Containerd string // containerd, containerd-shim-runc-v2, ctr
 	CRIO       string // crio, crio-images, pinns; empty unless nodes run it

@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +15,8 @@ const (
 	// kubernetesVariable is a minor version such as 1.35, one of those that
 	// components/kubernetes has a file for. The default is go.mod's.
 	kubernetesVariable = "NADRA_KUBERNETES"
+	// kubeletVariable is the minor version of the kubelets, if it is not that of the rest.
+	kubeletVariable = "NADRA_KUBELET"
 	// emulateVariable is an older minor version: the control plane has its APIs and feature
 	// gates (KEP-4330).
 	emulateVariable = "NADRA_EMULATE"
@@ -36,21 +36,6 @@ func (b *planner) kubernetesBuild(components, minor string) goBuild {
 		ldflags: kubernetesVersionFlags(version), output: "hyper", packages: []string{"."},
 		links: []string{Etcd, APIServer, ControllerManager, Scheduler, Kubelet},
 	}
-}
-
-// BuildKubernetes builds the components of another minor version, such as 1.35, and returns
-// their folder, for Options.KubeletFrom.
-func BuildKubernetes(ctx context.Context, minor string, out io.Writer) (string, error) {
-	root, err := sourceRoot()
-	if err != nil {
-		return "", err
-	}
-	b := &planner{ctx: ctx}
-	r := b.add(b.kubernetesBuild(filepath.Join(root, "test/cluster/components"), minor))
-	if b.err != nil {
-		return "", fmt.Errorf("planning to build Kubernetes %s: %w", minor, b.err)
-	}
-	return r.provide(ctx, "components", out)
 }
 
 // kubernetesVersionFlags returns the flags by which the components report their version.

@@ -25,9 +25,6 @@ type Options struct {
 	// Containerd is a folder with another build of containerd; by default it is
 	// the one that Build makes, with the libraries that containerd ships.
 	Containerd string
-	// KubeletFrom is a folder with Kubernetes of another version, which BuildKubernetes
-	// makes, for the nodes' kubelets.
-	KubeletFrom string
 	// EmulatedVersion is a minor version such as 1.34 whose APIs and feature gates the
 	// control plane has; by default that of NADRA_EMULATE, or its own.
 	EmulatedVersion string

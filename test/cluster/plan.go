@@ -13,8 +13,8 @@ type plan struct {
 	folder  string // of the cache
 	recipes []*recipe
 
-	kubernetes, kubectl, containerd, runc, cni, tool, images *recipe
-	crio                                                     *recipe // nil unless nodes run it
+	kubernetes, kubelet, kubectl, containerd, runc, cni, tool, images *recipe
+	crio                                                              *recipe // nil unless nodes run it
 }
 
 const cniPlugins = "github.com/containernetworking/plugins/plugins"
@@ -35,6 +35,10 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 
 	kubernetes := b.kubernetesBuild(components, os.Getenv(kubernetesVariable))
 	p.kubernetes = b.add(kubernetes)
+	p.kubelet = p.kubernetes
+	if minor := os.Getenv(kubeletVariable); minor != "" {
+		p.kubelet = b.add(b.kubernetesBuild(components, minor))
+	}
 	// Tests run kubectl more than a thousand times. On its own it starts in half the time.
 	p.kubectl = b.add(goBuild{
 		name: "kubectl", version: kubernetes.version, dir: kubernetes.dir, modfile: kubernetes.modfile,
@@ -79,7 +83,7 @@ func mkimageBuild(root string) goBuild {
 func (p *plan) artifacts() Artifacts {
 	a := Artifacts{
 		Kubernetes: p.kubernetes.folder(p.folder),
-		Kubelet:    p.kubernetes.folder(p.folder),
+		Kubelet:    p.kubelet.folder(p.folder),
 		Kubectl:    p.kubectl.folder(p.folder),
 		Containerd: p.containerd.folder(p.folder),
 		Runc:       p.runc.folder(p.folder),

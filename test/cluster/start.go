@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +42,6 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Containerd != "" {
 		artifacts.Containerd = options.Containerd
 	}
-	artifacts.Kubelet = cmp.Or(options.KubeletFrom, artifacts.Kubelet)
 	d := description{Options: options, Artifacts: artifacts}
 	c := newCluster(d)
 	if err := c.bringUp(ctx); err != nil {

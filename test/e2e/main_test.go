@@ -105,6 +105,14 @@ func (f *fixture) cleanUp(before lab.Snapshot) {
 	}
 }
 
+// sharedDevices reports whether several claims can have one device. If not, devices are copies.
+func (f *fixture) sharedDevices() bool {
+	f.Helper()
+	on, err := f.FeatureOn(f.Ctx, "DRAConsumableCapacity")
+	f.Must(err)
+	return on
+}
+
 // nad creates a NAD in the test's namespace.
 func (f *fixture) nad(name, config string) {
 	f.Helper()

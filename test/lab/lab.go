@@ -4,6 +4,7 @@
 //	containers.go  containers and processes of a node, without asking nadra
 //	controller.go  installs and removes the controller
 //	eventually.go  waits for a condition
+//	features.go    the feature gates of the cluster
 //	fixture.go     a test with a namespace of its own
 //	lab.go         a cluster with nadra
 //	main.go        runs the tests of a suite on a cluster

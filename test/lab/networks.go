@@ -15,18 +15,18 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Devices returns the published devices by the networks that they list. If several list a
-// network, it returns the last one.
-func (l *Lab) Devices(ctx context.Context) (map[attachment.NetworkID]resourceapi.Device, error) {
+// Devices returns the published devices by the networks that they list. Several list a
+// network if several nodes offer it, or if they are copies.
+func (l *Lab) Devices(ctx context.Context) (map[attachment.NetworkID][]resourceapi.Device, error) {
 	list, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + DriverName})
 	if err != nil {
 		return nil, err
 	}
-	out := map[attachment.NetworkID]resourceapi.Device{}
+	out := map[attachment.NetworkID][]resourceapi.Device{}
 	for _, s := range list.Items {
 		for _, d := range s.Spec.Devices {
 			for id := range attachment.NetworkIDs(d.Attributes) {
-				out[id] = d
+				out[id] = append(out[id], d)
 			}
 		}
 	}

@@ -1,0 +1,18 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+)
+
+// FeatureOn reports whether the API server has a feature gate on, by its metrics, so that
+// tests can state what a version of Kubernetes lacks.
+func (l *Lab) FeatureOn(ctx context.Context, gate string) (bool, error) {
+	metrics, err := l.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return false, fmt.Errorf("reading the API server's metrics for the feature gate %s: %w", gate, err)
+	}
+	found := regexp.MustCompile(`(?m)^kubernetes_feature_enabled\{name="` + gate + `",[^}]*\} (\d)`).FindSubmatch(metrics)
+	return found != nil && string(found[1]) == "1", nil
+}
