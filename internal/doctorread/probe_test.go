@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +106,30 @@ func TestProbeFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestProbeWithoutATurn checks that the pod's state is reported when client-go's rate limiter
+// has no turn left before the deadline.
+func TestProbeWithoutATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, kube := probing(t, corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+		}}})
+		var gets atomic.Int32
+		kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if gets.Add(1) <= 2 { // once for each node
+				return false, nil, nil
+			}
+			return true, nil, errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline")
+		})
+		caps := twoNodes()
+		if err := p.Run(t.Context(), caps); err != nil {
+			t.Fatal(err)
+		}
+		if len(caps.Gaps) == 0 || !strings.Contains(caps.Gaps[0].Reason, "ImagePullBackOff") {
+			t.Errorf("gaps %+v", caps.Gaps)
+		}
+	})
 }
 
 // TestProbeIsInterrupted checks that an interrupted probe leaves no pods behind.

@@ -85,6 +85,8 @@ func (r Runner) awaitEnd(ctx context.Context, name string) error {
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
+		case err != nil && strings.Contains(err.Error(), "would exceed context deadline"):
+			return false, context.DeadlineExceeded // client-go's rate limiter has no turn left
 		case err != nil:
 			return false, err
 		case pod.Status.Phase == corev1.PodSucceeded:

@@ -17,6 +17,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -127,10 +128,16 @@ func (f *fixture) poolsAndRemarks() {
 metadata: {name: vf, namespace: dropin, annotations: {k8s.v1.cni.cncf.io/resourceName: example.com/sriov}},
 spec: {config: '{"cniVersion":"1.0.0","type":"sriov"}'}}`))
 	f.hasClassFor("vf", "example.com/sriov", true)
+	serves := ""
+	on, err := f.FeatureOn(f.Ctx, "DRAExtendedResource")
+	f.Must(err)
+	if on {
+		serves = "example.com/sriov"
+	}
 	f.Eventually(2*time.Minute, func(context.Context) error {
 		class, err := f.Kube.ResourceV1().DeviceClasses().Get(f.Ctx, "sriov.example.com.pool.nadra.dev", metav1.GetOptions{})
-		if err == nil && (class.Spec.ExtendedResourceName == nil || *class.Spec.ExtendedResourceName != "example.com/sriov") {
-			err = fmt.Errorf("the pool's class serves %v", class.Spec.ExtendedResourceName)
+		if err == nil && ptr.Deref(class.Spec.ExtendedResourceName, "") != serves {
+			err = fmt.Errorf("the pool's class serves %q, want %q", ptr.Deref(class.Spec.ExtendedResourceName, ""), serves)
 		}
 		return err
 	})
