@@ -116,6 +116,8 @@ func (c containerd) endSandbox(ctx context.Context, n *Node, id string) error {
 
 func (containerd) removesNamespaceFirst() bool { return false }
 
+func (containerd) reportsOlderSandboxes() bool { return false }
+
 // bundles describes containerd's tasks: a folder exists while its container has a process, or is
 // about to have one.
 func (containerd) bundles(*Node) Bundles {
