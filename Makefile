@@ -132,7 +132,7 @@ e2e-node: image ## the tests of e2e about the driver on a node
 	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -timeout 30m -skip '$(BESIDE_NODES)')
 
 # With CI's other lanes only the tests in which runtimes differ; RUN=. runs all.
-OF_RUNTIMES := ^Test(Path|OrderOverTwoClaims|Restarts|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|BadInput|Doctor|DeviceHealth|DeletionReleasesTheGate|BrokenDelLetsThePodGo|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Snapshot|Burst)$$
+OF_RUNTIMES := ^Test(Path|OrderOverTwoClaims|Restarts|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|Doctor|DeviceHealth|DeletionReleasesTheGate|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Burst)$$
 e2e-crio: export NADRA_RUNTIME := crio
 e2e-crio: image ## one node with CRI-O in place of containerd: the tests of e2e in which runtimes differ
 	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_RUNTIMES)'),crio)

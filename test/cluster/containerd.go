@@ -114,6 +114,10 @@ func (c containerd) endSandbox(ctx context.Context, n *Node, id string) error {
 	return err
 }
 
+func (containerd) removesNamespaceFirst() bool { return false }
+
+func (containerd) reportsOlderSandboxes() bool { return false }
+
 // bundles describes containerd's tasks: a folder exists while its container has a process, or is
 // about to have one.
 func (containerd) bundles(*Node) Bundles {

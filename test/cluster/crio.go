@@ -239,6 +239,11 @@ func (crio) endSandbox(ctx context.Context, n *Node, id string) error {
 	})
 }
 
+// removesNamespaceFirst is true until CRI-O has its pull request 9943.
+func (crio) removesNamespaceFirst() bool { return true }
+
+func (crio) reportsOlderSandboxes() bool { return true }
+
 // bundles describes CRI-O's containers: a folder exists until the kubelet has the container
 // removed.
 func (crio) bundles(n *Node) Bundles {

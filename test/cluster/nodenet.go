@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/vishvananda/netns"
 )
@@ -25,19 +27,31 @@ func (n *Node) PodNetNS(path string) (netns.NsHandle, error) {
 	return netns.GetFromPath(outside)
 }
 
-// PodNetNSPaths lists the network namespaces of the pods on the node.
+// PodNetNSPaths lists the network namespaces of the pods on the node. It leaves out the
+// node's own, of which CRI-O makes a path for each pod with the host's network.
 func (n *Node) PodNetNSPaths() ([]string, error) {
-	folder, err := n.HostPath("/run/netns")
+	root, err := n.HostPath("/")
 	if err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(folder)
+	node, err := os.Stat(filepath.Join(root, "proc/1/ns/net"))
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(filepath.Join(root, "run/netns"))
 	if err != nil {
 		return nil, err
 	}
 	paths := make([]string, 0, len(entries))
 	for _, entry := range entries {
-		paths = append(paths, "/run/netns/"+entry.Name())
+		path := filepath.Join("/run/netns", entry.Name())
+		switch at, err := os.Stat(filepath.Join(root, path)); {
+		case errors.Is(err, os.ErrNotExist): // removed just now
+		case err != nil:
+			return nil, err
+		case !os.SameFile(at, node):
+			paths = append(paths, path)
+		}
 	}
 	return paths, nil
 }

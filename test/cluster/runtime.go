@@ -36,6 +36,12 @@ type containerRuntime interface {
 	usesPlugin(ctx context.Context, n *Node, plugin string) (bool, error)
 	// endSandbox ends a sandbox without the kubelet.
 	endSandbox(ctx context.Context, n *Node, id string) error
+	// removesNamespaceFirst reports whether a sandbox's network namespace is gone when NRI
+	// reports the sandbox's end.
+	removesNamespaceFirst() bool
+	// reportsOlderSandboxes reports whether NRI reports the end of sandboxes that are older
+	// than the runtime's process.
+	reportsOlderSandboxes() bool
 	// bundles returns where the runtime keeps its containers.
 	bundles(n *Node) Bundles
 }
@@ -85,6 +91,14 @@ func (r Runtime) Name() string { return r.kind.name() }
 
 // Bundles returns where the runtime keeps its containers.
 func (r Runtime) Bundles() Bundles { return r.kind.bundles(r.node) }
+
+// RemovesNamespaceFirst reports whether a sandbox's network namespace is gone when NRI
+// reports the sandbox's end.
+func (r Runtime) RemovesNamespaceFirst() bool { return r.kind.removesNamespaceFirst() }
+
+// ReportsOlderSandboxes reports whether NRI reports the end of sandboxes that are older than
+// the runtime's process.
+func (r Runtime) ReportsOlderSandboxes() bool { return r.kind.reportsOlderSandboxes() }
 
 // TagImage gives an image another name.
 func (r Runtime) TagImage(ctx context.Context, image, name string) error {

@@ -50,7 +50,7 @@ func run(ctx context.Context) error {
 
 // start starts the default cluster, or uses the running one.
 func start(ctx context.Context) (*lab.Lab, error) {
-	title("A real cluster: etcd, API server, scheduler, kubelet, containerd, runc, CNI plugins")
+	title("A real cluster: etcd, API server, scheduler, kubelet, container runtime, runc, CNI plugins")
 	l, err := lab.Start(ctx, cluster.Options{}, os.Stdout)
 	if !errors.Is(err, cluster.ErrRunning) {
 		return l, err

@@ -47,8 +47,13 @@ func TestSuiteSeesMissingGuards(t *testing.T) {
 			s.must(order(failPointFile(s.node, "off", string(guard.name)), "x"))
 			n := guard.provoke(s, off)
 			s.must(order(failPointFile(s.node, "off", string(guard.name)), ""))
-			if n == 0 {
+			// A runtime that reports the end of older sandboxes has them detached without Unprepare.
+			spare := guard.name == failpoint.UnprepareDEL && s.node.Runtime().ReportsOlderSandboxes()
+			switch {
+			case n == 0 && !spare:
 				t.Error("the suite finds nothing: it cannot see what this guard is for")
+			case n > 0 && spare:
+				t.Errorf("%d leftovers, although the runtime reports the end of sandboxes that are older than itself", n)
 			}
 			s.cleanUp()
 		})
@@ -140,8 +145,8 @@ func (s *suite) refused(pod string) error {
 	return err
 }
 
-// provokeUnprepareDEL restarts the runtime, which then reports the end of older sandboxes
-// to nobody, and deletes a pod. Without the guard the driver's sweep soon finds the
+// provokeUnprepareDEL restarts the runtime, and deletes a pod, whose end containerd then
+// reports to nobody. Without the guard the driver's sweep soon finds the
 // leftovers, possibly before the suite does, so the suite tries three times.
 func (s *suite) provokeUnprepareDEL(guard string) int {
 	var left []string

@@ -43,11 +43,13 @@ func TakeSnapshot(n *cluster.Node) (Snapshot, error) {
 			s.links = append(s.links, l.Attrs().Name)
 		}
 	}
+	if s.netns, err = n.PodNetNSPaths(); err != nil {
+		return s, err
+	}
 	for _, d := range []struct {
 		pattern string
 		into    *[]string
 	}{
-		{"/run/netns/*", &s.netns},
 		{"/var/lib/cni/networks/*/*", &s.addresses},
 		{"/var/lib/nadra/cni/results/*", &s.cache},
 		{"/var/lib/nadra/claims/*", &s.records},
