@@ -24,6 +24,7 @@
 //	containerclaims.go    refuses pods with containers that no gate would hold
 //	unprepare.go          detaches claims and removes their records
 //	unprepared.go         remembers unprepared claims, for calls that were overtaken
+//	features.go           what the API server keeps of slices
 //	firsttimes.go         remembers when something was first seen
 //	metadata.go           describes devices to the kubelet and in containers' files
 //	devicehealth.go       decides the health of devices

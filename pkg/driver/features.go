@@ -53,7 +53,7 @@ func (s *sliceFeatures) askAgain(ctx context.Context) {
 		return
 	}
 	if s.set(features) {
-		klog.FromContext(ctx).Info("The API server's features of slices", "sharedDevices", features.SharedDevices, "taints", features.Taints)
+		klog.FromContext(ctx).Info("The API server's features of slices have changed", "features", features)
 	}
 }
 

@@ -110,6 +110,7 @@ func TestNamedCases(t *testing.T) {
 // othersFlags lists flags of other programs on the pages whose flags are checked.
 var othersFlags = []string{
 	"--concurrent-resourceclaim-syncs",     // kube-controller-manager
+	"--emulated-version",                   // kube-apiserver
 	"--enable-dynamic-resource-allocation", // cluster-autoscaler
 	"--etcd-compaction-interval",           // kube-apiserver
 	"--etcd-servers-overrides",             // kube-apiserver

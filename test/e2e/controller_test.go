@@ -129,7 +129,7 @@ metadata: {name: vf, namespace: dropin, annotations: {k8s.v1.cni.cncf.io/resourc
 spec: {config: '{"cniVersion":"1.0.0","type":"sriov"}'}}`))
 	f.hasClassFor("vf", "example.com/sriov", true)
 	serves := ""
-	on, err := f.FeatureOn(f.Ctx, "DRAExtendedResource")
+	on, err := lab.FeatureOn(f.Ctx, f.Kube, "DRAExtendedResource")
 	f.Must(err)
 	if on {
 		serves = "example.com/sriov"

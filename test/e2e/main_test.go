@@ -108,7 +108,7 @@ func (f *fixture) cleanUp(before lab.Snapshot) {
 // sharedDevices reports whether several claims can have one device. If not, devices are copies.
 func (f *fixture) sharedDevices() bool {
 	f.Helper()
-	on, err := f.FeatureOn(f.Ctx, "DRAConsumableCapacity")
+	on, err := lab.FeatureOn(f.Ctx, f.Kube, "DRAConsumableCapacity")
 	f.Must(err)
 	return on
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+
+	"k8s.io/client-go/kubernetes"
 )
 
 // FeatureOn reports whether the API server has a feature gate on, by its metrics, so that
 // tests can state what a version of Kubernetes lacks.
-func (l *Lab) FeatureOn(ctx context.Context, gate string) (bool, error) {
-	metrics, err := l.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+func FeatureOn(ctx context.Context, kube kubernetes.Interface, gate string) (bool, error) {
+	metrics, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return false, fmt.Errorf("reading the API server's metrics for the feature gate %s: %w", gate, err)
 	}
