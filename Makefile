@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,6 +137,11 @@ e2e-crio: export NADRA_RUNTIME := crio
 e2e-crio: image ## one node with CRI-O in place of containerd: the tests of e2e in which runtimes differ
 	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_RUNTIMES)'),crio)
 
+# An older release's newest version, which is built first.
+e2e-containerd-2.3 e2e-containerd-2.2: export NADRA_CONTAINERD = v$(@:e2e-containerd-%=%)
+e2e-containerd-2.3 e2e-containerd-2.2: image
+	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_RUNTIMES)'))
+
 e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
 	$(call on-clusters,./test/e2e/...,-timeout 30m $(if $(RUN),,-run '$(BESIDE_NODES)'))
 
@@ -173,7 +178,7 @@ conformance: build ## give the same pods to Multus and nadra, and compare their 
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
 	$(call on-clusters,./test/faults/...,-timeout 90m,fault-suite|upstream)
 
-faults-newest-nri: export FAULT_NRI := newest
+faults-newest-nri: export NADRA_CONTAINERD := newest-nri
 faults-newest-nri: export FAULT_PODS := $(or $(FAULT_PODS),60)
 faults-newest-nri: $(BIN)/faults/nadra-node.tar ## the same with the newest NRI in containerd, with fewer pods
 	$(call on-clusters,./test/faults/...,-timeout 60m -run 'TestFaults$$',fault-suite|upstream)
@@ -220,8 +225,8 @@ test-long: export CONVERT_REPOSITORIES := 1000
 test-long: export BURST_PODS := 100
 test-long: export FUZZTIME := 10m
 test-long: export FUZZCACHE :=
-test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, 1,000 converted repositories, older versions of Kubernetes, long fuzzing, the benchmark
-	@exec $(LANES) faults faults-newest-nri e2e-ipam e2e-kubernetes race fuzz bench
+test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, 1,000 converted repositories, older Kubernetes and containerd, long fuzzing, the benchmark
+	@exec $(LANES) faults faults-newest-nri e2e-ipam e2e-containerd-2.3 e2e-containerd-2.2 e2e-kubernetes race fuzz bench
 
 prune: $(CLUSTER) ## remove built components that nothing has used for a week, and show the size of the caches
 	@$(CLUSTER) prune

@@ -2,10 +2,10 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,29 +129,19 @@ func (containerd) bundles(*Node) Bundles {
 	}
 }
 
-// containerdBuild describes containerd with the libraries of the go.mod in dir.
-func containerdBuild(b *planner, dir string) goBuild {
-	version := b.moduleVersion(dir, containerdModule)
+// containerdVariable chooses another containerd for every cluster: the name of a file in
+// components/containerd, such as v2.3 or newest-nri. The default is go.mod, a release with the
+// libraries that it ships.
+const containerdVariable = "NADRA_CONTAINERD"
+
+// containerdBuild describes the containerd of a file in components/containerd.
+func (b *planner) containerdBuild(components, file string) goBuild {
+	dir, modfile := filepath.Join(components, "containerd"), cmp.Or(file, "go")+".mod"
+	version := b.requiredVersion(filepath.Join(dir, modfile), containerdModule)
 	return goBuild{
-		name: filepath.Base(dir), version: version, dir: dir,
+		name: "containerd", version: version, dir: dir, modfile: modfile,
 		tags:     "no_btrfs no_zfs no_devmapper no_tracing no_systemd no_rdt urfave_cli_no_docs netgo osusergo",
 		ldflags:  " -X " + containerdModule + "/version.Version=" + strings.TrimPrefix(version, "v"),
 		packages: prefixed(containerdModule+"/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
 	}
-}
-
-// BuildContainerdWithNewestNRI builds containerd with the newest release of NRI
-// instead of the one that it ships, and returns its folder, for
-// Options.Containerd. It is no part of a cluster, so Build does not build it.
-func BuildContainerdWithNewestNRI(ctx context.Context, out io.Writer) (string, error) {
-	root, err := sourceRoot()
-	if err != nil {
-		return "", err
-	}
-	b := &planner{ctx: ctx}
-	r := b.add(containerdBuild(b, filepath.Join(root, "test/cluster/components/containerd-newest-nri")))
-	if b.err != nil {
-		return "", fmt.Errorf("planning to build containerd with the newest NRI: %w", b.err)
-	}
-	return r.provide(ctx, "components", out)
 }

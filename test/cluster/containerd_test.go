@@ -17,8 +17,8 @@ func TestContainerdShipsItsNRI(t *testing.T) {
 	}
 	components := filepath.Join(root, "test/cluster/components")
 	b := &planner{ctx: t.Context()}
-	version := func(dir, module string) string { return b.moduleVersion(dir, module) }
-	shipped := filepath.Join(components, "containerd")
+	version := b.requiredVersion
+	shipped := filepath.Join(components, "containerd", goMod)
 	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", containerdModule+"@"+version(shipped, containerdModule)).Output()
 	if err != nil {
 		t.Fatalf("looking up containerd's go.mod: %v", err)
@@ -27,14 +27,14 @@ func TestContainerdShipsItsNRI(t *testing.T) {
 	if err := json.Unmarshal(out, &module); err != nil {
 		t.Fatal(err)
 	}
-	if want, got := version(module.Dir, nriModule), version(shipped, nriModule); want != got {
+	if want, got := version(filepath.Join(module.Dir, goMod), nriModule), version(shipped, nriModule); want != got {
 		t.Errorf("the lanes' containerd has NRI %s, the go.mod that it was released with %s", got, want)
 	}
-	newest := filepath.Join(components, "containerd-newest-nri")
+	newest := filepath.Join(components, "containerd", "newest-nri.mod")
 	if want, got := version(shipped, containerdModule), version(newest, containerdModule); want != got {
 		t.Errorf("the second build is of containerd %s, the first of %s", got, want)
 	}
-	if want, got := version(root, nriModule), version(newest, nriModule); want != got {
+	if want, got := version(filepath.Join(root, goMod), nriModule), version(newest, nriModule); want != got {
 		t.Errorf("the second build has NRI %s, nadra %s", got, want)
 	}
 	if b.err != nil {

@@ -22,9 +22,6 @@ type Options struct {
 	Nodes int
 	// Guests is the number of nodes that the caller runs, after the others.
 	Guests int
-	// Containerd is a folder with another build of containerd; by default it is
-	// the one that Build makes, with the libraries that containerd ships.
-	Containerd string
 	// EmulatedVersion is a minor version such as 1.34 whose APIs and feature gates the
 	// control plane has; by default that of NADRA_EMULATE, or its own.
 	EmulatedVersion string

@@ -45,7 +45,7 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 		ldflags: kubernetes.ldflags, packages: []string{"k8s.io/kubernetes/cmd/kubectl"},
 	})
 
-	p.containerd = b.add(containerdBuild(b, filepath.Join(components, "containerd")))
+	p.containerd = b.add(b.containerdBuild(components, os.Getenv(containerdVariable)))
 
 	runc := filepath.Join(components, "runc")
 	version := b.moduleVersion(runc, "github.com/opencontainers/runc")

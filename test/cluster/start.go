@@ -39,9 +39,6 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := tearDown(ctx, options.Dir); err != nil {
 		return nil, fmt.Errorf("removing the remains of an earlier cluster: %w", err)
 	}
-	if options.Containerd != "" {
-		artifacts.Containerd = options.Containerd
-	}
 	d := description{Options: options, Artifacts: artifacts}
 	c := newCluster(d)
 	if err := c.bringUp(ctx); err != nil {

@@ -8,7 +8,6 @@
 //
 //	FAULT_PODS          how many pods, 150 by default
 //	FAULT_SEED          which schedule; drawn and printed by default
-//	FAULT_NRI           newest for containerd with the newest NRI, not its own
 //	FAULT_HANDLE_LIVES  lives of the test of file descriptors, 100 by default
 package faults
 
@@ -40,12 +39,7 @@ func TestMain(m *testing.M) {
 func run(ctx context.Context, dir string, m *testing.M) int {
 	interrupted = ctx
 	var err error
-	o := options(dir)
-	if o.Containerd, err = containerd(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	theLab, err = lab.StartImage(ctx, filepath.Join(lab.Root(), "bin", "faults", "nadra-node.tar"), o, os.Stderr)
+	theLab, err = lab.StartImage(ctx, filepath.Join(lab.Root(), "bin", "faults", "nadra-node.tar"), options(dir), os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the cluster:", err)
 		return 1
@@ -68,19 +62,6 @@ func run(ctx context.Context, dir string, m *testing.M) int {
 		fmt.Println(lastLines)
 	}
 	return code
-}
-
-// containerd returns the folder of the containerd that FAULT_NRI asks for; empty
-// for the usual one.
-func containerd(ctx context.Context) (string, error) {
-	switch nri := os.Getenv("FAULT_NRI"); nri {
-	case "":
-		return "", nil
-	case "newest":
-		return cluster.BuildContainerdWithNewestNRI(ctx, os.Stderr)
-	default:
-		return "", fmt.Errorf("FAULT_NRI is %q: it must be newest, or empty", nri)
-	}
 }
 
 func options(dir string) cluster.Options {

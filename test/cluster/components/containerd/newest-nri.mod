@@ -1,4 +1,4 @@
-module github.com/nadra-dev/nadra/test/cluster/components/containerd-newest-nri
+module github.com/nadra-dev/nadra/test/cluster/components/containerd
 
 go 1.26.6
 
