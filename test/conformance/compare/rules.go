@@ -51,6 +51,8 @@ var rules = []rule{
 	{number: "A2-12-empty", path: `^ADD .*\.CNI_ARGS\.IP$`, multus: `^$`},
 	{number: "B5-6", path: `^DEL .*\.runtimeConfig(\.(portMappings|bandwidth).*)?$`},
 	{number: "B5-stripped", path: `^end$`, multus: `no IP ranges specified`, nadra: `^success$`},
+	{number: "B5-version", path: `^DEL .*\.stdin\.cniVersion$`, multus: `^1\.0\.0$`, nadra: `^$`},
+	{number: "B5-version", path: `^DEL .*\.stdin\.prevResult$`, multus: `^\{"cniVersion":"1\.0\.0"`, nadra: `^\(absent\)$`},
 
 	// nadra does nothing for a pod without additional networks, because it has no claim.
 	{number: "A3-33-alone", path: `^status$`, multus: `cluster-net`, nadra: `^\(absent\)$`},
