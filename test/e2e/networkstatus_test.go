@@ -177,7 +177,9 @@ func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 	if record := f.sh("cat /var/lib/nadra/claims/" + string(claim.UID) + ".json"); !strings.Contains(record, `"phase":"Attached"`) || strings.Contains(record, `"statusStored":true`) {
 		t.Errorf("the pod is to be attached, with no network-status stored: %s", record)
 	}
-	if n := f.running("never"); n != 0 {
+	n, err := f.node.Runtime().RunningContainers(f.Ctx, string(pod.UID))
+	f.Must(err)
+	if n != 0 {
 		t.Errorf("%d containers of the pod run, want none", n)
 	}
 	goOn()
@@ -186,14 +188,4 @@ func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 	if n := ready.Status.ContainerStatuses[0].RestartCount; n != 0 || len(f.statuses(ready)) != 2 {
 		t.Errorf("restarts %d, network-status %+v", n, f.statuses(ready))
 	}
-}
-
-// running returns the number of the pod's containers that run.
-func (f *fixture) running(pod string) int {
-	f.Helper()
-	p, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, pod, metav1.GetOptions{})
-	f.Must(err)
-	n, err := f.node.Runtime().RunningContainers(f.Ctx, string(p.UID))
-	f.Must(err)
-	return n
 }
