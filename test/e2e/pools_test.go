@@ -187,12 +187,16 @@ spec: {spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: neighbo
 		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "vf"}}
 		return pod
 	}
-	// The webhook caches slices for some seconds.
-	f.Eventually(time.Minute, func(context.Context) error {
-		_, err := f.dry(claiming("dry", "theirs@data"))
-		return err
-	})
-	ready := f.runs(claiming("web", "theirs@data"))
+	// Each replica of the webhook caches slices for some seconds.
+	admitted := func(pod *corev1.Pod) {
+		f.Eventually(time.Minute, func(ctx context.Context) error {
+			_, err := f.CreatePod(ctx, pod)
+			return err
+		})
+	}
+	admitted(claiming("web", "theirs@data"))
+	ready, err := f.Ready(f.Ctx, f.NS, "web", 3*time.Minute)
+	f.Must(err)
 	if len(ready.Spec.ResourceClaims) != 2 {
 		f.Errorf("the pod has claims %+v", ready.Spec.ResourceClaims)
 	}
@@ -202,8 +206,7 @@ spec: {spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: neighbo
 	}
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 
-	_, err := f.CreatePod(f.Ctx, claiming("two", "theirs,theirs"))
-	f.Must(err)
+	admitted(claiming("two", "theirs,theirs"))
 	// It has one device for two networks.
 	f.Eventually(time.Minute, f.podEvent("two", lab.Code(reason.DeviceMismatch), "others/theirs", "example.com/vf"))
 	f.Must(f.DeletePod(f.Ctx, f.NS, "two"))

@@ -18,28 +18,6 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// TestUserNamespace runs a pod in a user namespace of its own (hostUsers: false): its
-// networks are in its network namespace as in any other pod's, and are gone after it.
-func TestUserNamespace(t *testing.T) {
-	f := setup(t, "users")
-	f.bridge("br-users")
-	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-users","ipam":{"type":"host-local","subnet":"10.70.0.0/24"}}`)
-	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "mapped", lab.Want{Network: "blue"})))
-	pod := lab.Pod(f.NS, "mapped", "mapped")
-	pod.Spec.HostUsers = ptr.To(false)
-	_, err := f.CreatePod(f.Ctx, pod)
-	f.Must(err)
-	_, err = f.Ready(f.Ctx, f.NS, "mapped", time.Minute)
-	f.Must(err)
-	if ids := f.Kubectl("exec", "mapped", "--", "cat", "/proc/self/uid_map"); strings.Fields(ids)[1] == "0" {
-		t.Errorf("the pod has the node's users: %s", ids)
-	}
-	if links := f.Kubectl("exec", "mapped", "--", "ip", "-4", "addr", "show", "net1"); !strings.Contains(links, "10.70.0.") {
-		t.Errorf("the pod has no network: %s", links)
-	}
-	f.Must(f.DeletePod(f.Ctx, f.NS, "mapped"))
-}
-
 // TestTaintRule takes the device of a master out of service by a DeviceTaintRule (KEP-5055):
 // new pods wait, and pods that run leave only if the rule says so.
 func TestTaintRule(t *testing.T) {
