@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -85,8 +86,8 @@ func (r Runner) awaitEnd(ctx context.Context, name string) error {
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case err != nil && strings.Contains(err.Error(), "would exceed context deadline"):
-			return false, context.DeadlineExceeded // client-go's rate limiter has no turn left
+		case kube.NoTurnLeft(err):
+			return false, context.DeadlineExceeded
 		case err != nil:
 			return false, err
 		case pod.Status.Phase == corev1.PodSucceeded:

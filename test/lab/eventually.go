@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 const (
@@ -29,9 +30,8 @@ func Eventually(ctx context.Context, limit time.Duration, check func(context.Con
 		if err == nil {
 			return nil
 		}
-		// After the end, an error only reports that, and before it client-go sends no request
-		// that would have to wait longer.
-		if last == nil || ctx.Err() == nil && !strings.Contains(err.Error(), "would exceed context deadline") {
+		// After the end, an error only reports that, and shortly before it perhaps, too.
+		if last == nil || ctx.Err() == nil && !kube.NoTurnLeft(err) {
 			last = err
 		}
 		waited := time.Since(began)

@@ -27,7 +27,7 @@ var foreign = []struct {
 	{"internal/jsontext/jsontext.go", "after array element", "encoding/json"},
 	{"internal/jsontext/jsontext.go", "looking for beginning of object key string", "encoding/json"},
 	{"internal/jsontext/jsontext.go", "unexpected end", "encoding/json"},
-	{"internal/nodepod/run.go", "would exceed context deadline", "golang.org/x/time/rate, in client-go's rate limiter"},
+	{"internal/kube/ratelimit.go", "would exceed context deadline", "golang.org/x/time/rate, in client-go's rate limiter"},
 	{"internal/webhook/templates.go", "exceeded quota", "the API server's ResourceQuota"},
 	{"pkg/cniexec/ask.go", "not implemented", "CNI plugins without STATUS or CHECK"},
 	{"pkg/cniexec/ask.go", "not supported", "CNI plugins without STATUS or CHECK"},
