@@ -178,14 +178,15 @@ func (r *reader) readGroups(ctx context.Context) {
 func (r *reader) readGates(ctx context.Context) {
 	text, err := r.Raw(ctx, "/metrics")
 	if !r.failed(doctor.PartGates, "", err, "the right to get the non-resource URL /metrics") {
-		r.caps.Server.Gates = gatesOf(string(text))
+		r.caps.Server.Gates = FeatureGates(string(text))
 	}
 }
 
-// gatesOf parses lines such as
+// FeatureGates returns the feature gates about DRA from the API server's metrics. It parses
+// lines such as
 //
 //	kubernetes_feature_enabled{name="DRAPrioritizedList",stage="BETA"} 1
-func gatesOf(metrics string) map[string]bool {
+func FeatureGates(metrics string) map[string]bool {
 	gates := map[string]bool{}
 	for line := range strings.Lines(metrics) {
 		rest, found := strings.CutPrefix(line, `kubernetes_feature_enabled{name="`)
@@ -193,7 +194,7 @@ func gatesOf(metrics string) map[string]bool {
 			continue
 		}
 		name, rest, _ := strings.Cut(rest, `"`)
-		if strings.HasPrefix(name, "DRA") || strings.HasPrefix(name, "DynamicResource") {
+		if strings.HasPrefix(name, "DRA") || strings.HasPrefix(name, "DynamicResource") || strings.HasPrefix(name, "ResourceHealth") {
 			gates[name] = strings.HasSuffix(strings.TrimSpace(rest), "} 1")
 		}
 	}

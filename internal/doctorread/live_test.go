@@ -43,6 +43,7 @@ func (s served) get(_ context.Context, path string) ([]byte, error) {
 const metrics = `# HELP kubernetes_feature_enabled [BETA] ...
 kubernetes_feature_enabled{name="DRAConsumableCapacity",stage="BETA"} 1
 kubernetes_feature_enabled{name="DRADeviceTaints",stage="BETA"} 0
+kubernetes_feature_enabled{name="ResourceHealthStatus",stage="ALPHA"} 0
 kubernetes_feature_enabled{name="InPlacePodVerticalScaling",stage="BETA"} 1
 process_cpu_seconds_total 3
 `
@@ -149,7 +150,7 @@ func TestRead(t *testing.T) {
 		APIVersion: doctor.APIVersion, Kind: doctor.CapabilitiesKind, Source: "cluster lab",
 		Server: doctor.Server{
 			Version: "v1.36.3", Emulated: "1.35", ResourceVersions: []string{"v1"}, Resources: []string{"resourceclaims", "resourceslices"},
-			Gates: map[string]bool{"DRAConsumableCapacity": true, "DRADeviceTaints": false},
+			Gates: map[string]bool{"DRAConsumableCapacity": true, "DRADeviceTaints": false, "ResourceHealthStatus": false},
 		},
 		Nodes: []doctor.Node{one, two},
 		Networks: []doctor.Network{

@@ -3,9 +3,10 @@ package lab
 import (
 	"context"
 	"fmt"
-	"regexp"
 
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/internal/doctorread"
 )
 
 // FeatureOn reports whether the API server has a feature gate on, by its metrics, so that
@@ -15,6 +16,5 @@ func FeatureOn(ctx context.Context, kube kubernetes.Interface, gate string) (boo
 	if err != nil {
 		return false, fmt.Errorf("reading the API server's metrics for the feature gate %s: %w", gate, err)
 	}
-	found := regexp.MustCompile(`(?m)^kubernetes_feature_enabled\{name="` + gate + `",[^}]*\} (\d)`).FindSubmatch(metrics)
-	return found != nil && string(found[1]) == "1", nil
+	return doctorread.FeatureGates(string(metrics))[gate], nil
 }
