@@ -134,13 +134,11 @@ e2e-node: image ## the tests of e2e about the driver on a node
 # With CI's other lanes only the tests in which runtimes differ; RUN=. runs all.
 OF_RUNTIMES := ^Test(Path|OrderOverTwoClaims|Restarts|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|Doctor|DeviceHealth|DeletionReleasesTheGate|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Burst)$$
 e2e-crio: export NADRA_RUNTIME := crio
-e2e-crio: image ## one node with CRI-O in place of containerd: the tests of e2e in which runtimes differ
-	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_RUNTIMES)'),crio)
-
+e2e-crio: ## one node with CRI-O in place of containerd: the tests of e2e in which runtimes differ
 # An older release's newest version, which is built first.
 e2e-containerd-2.3 e2e-containerd-2.2: export NADRA_CONTAINERD = v$(@:e2e-containerd-%=%)
-e2e-containerd-2.3 e2e-containerd-2.2: image
-	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_RUNTIMES)'))
+e2e-crio e2e-containerd-2.3 e2e-containerd-2.2: image
+	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_RUNTIMES)'),crio|containerd)
 
 e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
 	$(call on-clusters,./test/e2e/...,-timeout 30m $(if $(RUN),,-run '$(BESIDE_NODES)'))
@@ -152,12 +150,13 @@ e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pod
 CORE := ^Test(BadInput|Burst|Check|Controller|ConvertOnALiveCluster|DaemonSetOnBothNodes|DefaultRoute|DeviceHealth|Doctor|FullRange|Gate|KubectlFinds|ManyNetworks|NodeChangesHands|OrderOverTwoClaims|Path|Pools|RequestedValues|SameDeployment|SameNetworkTwice|SlicesFollow|StatusWithdraws|SwitchTouches|Ungated)
 
 # NADRA_KUBERNETES, NADRA_KUBELET, NADRA_EMULATE and NADRA_FEATURE_GATES choose what it runs on.
-e2e-core: image ## the tests of e2e and of drop-in that depend on the version of Kubernetes
-	$(call on-clusters,./test/e2e ./test/dropin,-p 1 -timeout 60m $(if $(RUN),,-run '$(CORE)'))
-
+e2e-core: ## the tests of e2e and of drop-in that depend on the version of Kubernetes
+e2e-core: LIMIT := 60m
+e2e-emulated: LIMIT := 30m
 e2e-emulated: export NADRA_EMULATE := 1.34
-e2e-emulated: image ## e2e-core on a control plane that emulates Kubernetes 1.34
-	$(call on-clusters,./test/e2e ./test/dropin,-p 1 -timeout 30m $(if $(RUN),,-run '$(CORE)'))
+e2e-emulated: ## e2e-core on a control plane that emulates Kubernetes 1.34
+e2e-core e2e-emulated: image
+	$(call on-clusters,./test/e2e ./test/dropin,-p 1 -timeout $(LIMIT) $(if $(RUN),,-run '$(CORE)'))
 
 # Each version is built first, which takes two cores 12 minutes and more.
 VERSIONS := 1.34 1.35 1.36 kubelet-1.36 kubelet-1.35

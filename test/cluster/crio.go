@@ -231,7 +231,7 @@ func (crio) usesPlugin(_ context.Context, n *Node, plugin string) (bool, error) 
 	return false, nil
 }
 
-// endSandbox has CRI-O stop the sandbox, which has no process that could be killed.
+// endSandbox stops the sandbox by CRI-O: it has no process that could be killed.
 func (crio) endSandbox(ctx context.Context, n *Node, id string) error {
 	return n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
 		_, err := runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
@@ -239,7 +239,7 @@ func (crio) endSandbox(ctx context.Context, n *Node, id string) error {
 	})
 }
 
-// removesNamespaceFirst is true until CRI-O has its pull request 9943.
+// removesNamespaceFirst returns true until CRI-O has its pull request 9943.
 func (crio) removesNamespaceFirst() bool { return true }
 
 func (crio) reportsOlderSandboxes() bool { return true }

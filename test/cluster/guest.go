@@ -12,9 +12,8 @@ import (
 )
 
 // Guest is a node that is no machine of this package, such as a virtual machine, with
-// containerd. The
-// cluster has a cable to it, and a token for it. The caller decides what runs on it, and
-// when.
+// containerd. The cluster has a cable to it, and a token for it. The caller decides what
+// runs on it, and when.
 type Guest struct {
 	cluster *Cluster
 	number  int

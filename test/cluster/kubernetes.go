@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -75,18 +76,20 @@ func (o Options) versionArgs() []string {
 	if o.EmulatedVersion != "" {
 		args = append(args, "--emulated-version="+o.EmulatedVersion)
 	}
-	for name, on := range o.FeatureGates {
-		args = append(args, fmt.Sprintf("--feature-gates=%s=%t", name, on))
+	var gates []string
+	for _, name := range slices.Sorted(maps.Keys(o.FeatureGates)) {
+		gates = append(gates, fmt.Sprintf("%s=%t", name, o.FeatureGates[name]))
+	}
+	if len(gates) > 0 {
+		args = append(args, "--feature-gates="+strings.Join(gates, ","))
 	}
 	return args
 }
 
 // kubeletFields returns the fields of the KubeletConfiguration that the options set.
 func (o Options) kubeletFields() object {
-	gates := maps.Clone(o.FeatureGates)
-	if gates == nil {
-		gates = map[string]bool{}
-	}
+	gates := map[string]bool{}
+	maps.Copy(gates, o.FeatureGates)
 	// Kubernetes 1.34 refuses the field without its gate.
 	if _, ok := o.KubeletConfig["crashLoopBackOff"]; ok {
 		gates["KubeletCrashLoopBackOffMax"] = true
