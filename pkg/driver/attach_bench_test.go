@@ -229,7 +229,7 @@ type timedRunner struct {
 	took time.Duration
 }
 
-func (r *timedRunner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
+func (r *timedRunner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (cniexec.Added, error) {
 	defer addTime(&r.took, time.Now())
 	return r.Plugins.Add(ctx, s, a, before)
 }

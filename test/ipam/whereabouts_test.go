@@ -46,6 +46,7 @@ func TestWhereabouts(t *testing.T) {
 		{"RetriedNetwork", retriedNetwork},
 		{"Check", check},
 		{"StatusRefused", statusRefused},
+		{"SlowChain", slowChain},
 		{"DriverKilled", driverKilled},
 		{"Burst", burst},
 		{"Reboot", reboot},
