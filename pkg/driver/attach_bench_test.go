@@ -17,7 +17,6 @@ import (
 	nri "github.com/containerd/nri/pkg/api"
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/invoke"
-	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
