@@ -33,7 +33,7 @@ func (r Run) VersionsOf(row Row) []string {
 	for _, ran := range r.Ran {
 		text, found := strings.CutPrefix(ran, string(row.Component))
 		text = strings.TrimSpace(text)
-		if found && slices.Contains(row.Lanes, r.Lane) && (text == "") == (row.versions() == "") && row.has(text) {
+		if found && slices.Contains(row.Lanes, r.Lane) && (text == "") == (row.versions() == "") && row.Has(text) {
 			out = append(out, text)
 		}
 	}

@@ -69,7 +69,7 @@ type Row struct {
 // not a version.
 func Find(component Component, text string) (Row, bool) {
 	for _, row := range table() {
-		if row.Component == component && row.has(text) {
+		if row.Component == component && row.Has(text) {
 			return row, true
 		}
 	}
@@ -87,8 +87,8 @@ func OfRuntime(name string) Component {
 	return OtherRuntime
 }
 
-// has reports whether the row has a version.
-func (r Row) has(text string) bool {
+// Has reports whether the row has a version.
+func (r Row) Has(text string) bool {
 	if r.From == "" && r.Before == "" {
 		return true
 	}

@@ -50,7 +50,7 @@ func TestTable(t *testing.T) {
 			for minor := range 60 {
 				for patch := range 10 {
 					v := fmt.Sprintf("%d.%d.%d", major, minor, patch)
-					if !slices.ContainsFunc(rows, func(r Row) bool { return r.has(v) }) {
+					if !slices.ContainsFunc(rows, func(r Row) bool { return r.Has(v) }) {
 						t.Fatalf("%s %s has no row", c, v)
 					}
 				}
