@@ -111,17 +111,34 @@ cluster-down: $(CLUSTER) ## stop the cluster and leave nothing behind
 demo: image $(CLUSTER) ## start a cluster and show a pod with its macvlan from an unchanged NAD
 	@$(GO) run ./test/demo
 
+# RECORD=1 writes the result of each lane with a cluster into RUNS, for docs/support.md. The
+# result is that of a commit and of a whole lane, so changes and parts are refused.
+RUNS := docs/support-runs.json
+ifdef RECORD
+ifndef RECORD_COMMIT
+ifneq ($(strip $(RUN) $(PKG) $(MULTUS) $(NADRA_FEATURE_GATES)),)
+$(error RECORD=1 records whole lanes: leave out RUN, PKG, MULTUS and NADRA_FEATURE_GATES)
+endif
+ifneq ($(shell git status --porcelain -- . ':!$(RUNS)'),)
+$(error RECORD=1 records the result of a commit: commit your changes first)
+endif
+export RECORD_COMMIT := $(shell git rev-parse --short=10 HEAD)
+endif
+endif
+
 # Runs tests on clusters: those of $(1), with go test's arguments $(2). Their whole output is
 # in bin/lanes/TARGET.json; FORMAT is gotestsum's format of the printed part, and `make test`
 # prints names and failures only. The lanes lint and race vet and keep debug information.
-# $(3) is the beginning of the lines with a lane's figures, which are printed again at the end.
+# $(3) is the beginning of the lines with a lane's figures, which are printed again at the end,
+# before the number of its tests.
 # LIMIT ends a lane that hangs. Busy machines need four times the minutes of an idle one.
 FORMAT ?= standard-verbose
 LIMIT ?= 75m
 define on-clusters
 @mkdir -p $(BIN)/lanes; code=0; \
 	$(TESTSUM) $(FORMAT) --jsonfile $(BIN)/lanes/$@.json -- $(E2E) -count=1 -vet=off -timeout $(LIMIT) -ldflags='-s -w' $(2) $(TESTS) $(or $(PKG),$(1)) || code=$$?; \
-	$(if $(3),sed -nE 's/.*"Output":"(($(3)): [a-z]+=.*)\\n"\}$$/\1/p' $(BIN)/lanes/$@.json | tail -n 4;) exit $$code
+	$(if $(3),sed -nE 's/.*"Output":"(($(3)): [a-z]+=.*)\\n"\}$$/\1/p' $(BIN)/lanes/$@.json | tail -n 4;) \
+	flock $(BIN)/lanes $(GO) run ./build/record -code $$code $(if $(RECORD),-runs $(RUNS) -commit $(RECORD_COMMIT)) $(BIN)/lanes/$@.json; exit $$code
 endef
 
 # The tests of ./test/e2e take 10 minutes one after another: they change the only node
@@ -138,9 +155,9 @@ OF_RUNTIMES := ^Test(Path|OrderOverTwoClaims|Restarts|ManyNetworks|DefaultRoute|
 e2e-crio: export NADRA_RUNTIME := crio
 e2e-crio: ## one node with CRI-O in place of containerd: the tests of e2e in which runtimes differ
 # An older release's newest version, which is built first.
-e2e-containerd-2.3 e2e-containerd-2.2: export NADRA_CONTAINERD = v$(@:e2e-containerd-%=%)
+e2e-containerd-2.3 e2e-containerd-2.2: export NADRA_CONTAINERD = $(@:e2e-containerd-%=%)
 e2e-crio e2e-containerd-2.3 e2e-containerd-2.2: image
-	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_RUNTIMES)'),crio|containerd)
+	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_RUNTIMES)'))
 
 e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
 	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)'))

@@ -17,7 +17,7 @@ const linesShown = 40
 const widestReason = 400
 
 // summaryLine matches the line with which a lane reports its figures.
-var summaryLine = regexp.MustCompile(`^[a-z0-9-]+: [a-z-]+=\S`)
+var summaryLine = regexp.MustCompile(`^[a-z0-9.-]+: [a-z-]+=\S`)
 
 // summaryLines returns the lines with a lane's figures. Some are printed twice: by the
 // tests, and by the target at its end.

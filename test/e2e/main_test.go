@@ -22,23 +22,17 @@ import (
 // staticPods is the folder of the kubelet's own pods, in the node.
 const staticPods = "/var/lib/kubelet/static-pods"
 
-var (
-	// theLab is the cluster of all tests.
-	theLab *lab.Lab
-	// finished and failed count the tests that have called setup.
-	finished, failed int
-)
+// theLab is the cluster of all tests.
+var theLab *lab.Lab
 
 func TestMain(m *testing.M) {
-	runtime := ""
 	lab.Suite{Name: "e2e", Start: start, Tests: func() int {
-		runtime = theLab.Cluster.Node(1).Runtime().Name()
 		code := m.Run()
 		if code != 0 {
 			fmt.Fprintln(os.Stderr, theLab.DriverLog(context.Background()))
 		}
 		return code
-	}, Finally: func() { fmt.Printf("%s: tests=%d/%d failures=%d\n", runtime, finished-failed, finished, failed) }}.Main()
+	}}.Main()
 }
 
 func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
@@ -68,12 +62,6 @@ type fixture struct {
 // that the node has no more resources than before.
 func setup(t *testing.T, namespace string) *fixture {
 	t.Helper()
-	t.Cleanup(func() {
-		finished++
-		if t.Failed() {
-			failed++
-		}
-	})
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}, node: theLab.Cluster.Node(1)}
