@@ -5,6 +5,9 @@ package ipam
 import (
 	"fmt"
 	"strings"
+	"testing"
+
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // network returns a NAD of a macvlan with whereabouts as its IPAM plugin, keys for
@@ -26,37 +29,35 @@ func inRange(name, cidr string, chain ...string) string {
 	return network(name, fmt.Sprintf(`"range":%q`, cidr), chain...)
 }
 
-// flaky is a CNI plugin for the end of a chain. It dies in its first three ADDs, as a
-// plugin does that the kernel kills or that is being replaced, and later passes on the
-// result of the previous plugin.
-const flaky = `#!/bin/sh
+// installPlugin installs a CNI plugin for the end of a chain on all nodes. Its ADD runs a
+// script, and then passes on the result of the previous plugin.
+func installPlugin(t *testing.T, name, add string) {
+	t.Helper()
+	// libcni writes the configuration with its keys in order; type follows prevResult.
+	script := `#!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 input=$(cat)
 case $CNI_COMMAND in
 VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
 ADD)
-	echo >>` + flakyRuns + `
-	[ $(wc -l <` + flakyRuns + `) -gt 3 ] || kill -9 $$
-	# libcni writes the configuration with its keys in order; type follows prevResult.
-	echo "$input" | sed 's/.*"prevResult"://; s/,"type":"flaky"}$//' ;;
+	` + add + `
+	echo "$input" | sed 's/.*"prevResult"://; s/,"type":"` + name + `"}$//' ;;
 esac
 `
+	for _, n := range theLab.Cluster.Nodes() {
+		if err := lab.WriteHostFile(n, "/opt/cni/bin/"+name, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
-// flakyRuns has a line for each ADD of flaky on the node.
-const flakyRuns = "/run/nadra-ipam-flaky"
-
-// held is a CNI plugin for the end of a chain. Its ADD passes on the result of the previous
-// plugin once the node has no file heldBy.
-const held = `#!/bin/sh
-PATH=/usr/sbin:/usr/bin:/sbin:/bin
-input=$(cat)
-case $CNI_COMMAND in
-VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
-ADD)
-	while [ -e ` + heldBy + ` ]; do sleep 0.1; done
-	echo "$input" | sed 's/.*"prevResult"://; s/,"type":"held"}$//' ;;
-esac
-`
-
-// heldBy is the file that holds the plugin held.
-const heldBy = "/run/nadra-ipam-held"
+const (
+	// flaky dies in its first three ADDs, as a plugin does that the kernel kills or that is
+	// being replaced.
+	flaky = "echo >>" + flakyRuns + "; [ $(wc -l <" + flakyRuns + ") -gt 3 ] || kill -9 $$"
+	// flakyRuns has a line for each ADD of flaky on the node.
+	flakyRuns = "/run/nadra-ipam-flaky"
+	// held waits while the node has the file heldBy.
+	held   = "while [ -e " + heldBy + " ]; do sleep 0.1; done"
+	heldBy = "/run/nadra-ipam-held"
+)

@@ -98,10 +98,11 @@ func (f *fixture) allocates(pod, iface string) (address netip.Addr) {
 // and runs the reconciler. The first network is in network-status by then, and keeps its address. The
 // second one loses its address, and must not keep it in the pod.
 func slowChain(t *testing.T) {
+	installPlugin(t, "held", held)
 	for _, n := range theLab.Cluster.Nodes() {
-		f := lab.Fixture{Lab: theLab, T: t}
-		f.Must(lab.WriteHostFile(n, "/opt/cni/bin/held", []byte(held), 0o755))
-		f.Must(lab.WriteHostFile(n, heldBy, nil, 0o644))
+		if err := lab.WriteHostFile(n, heldBy, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	release := func() {
 		for _, n := range theLab.Cluster.Nodes() {

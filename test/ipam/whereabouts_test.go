@@ -146,11 +146,7 @@ func statefulSet(t *testing.T) {
 // whereabouts 0.8 releases by the container's ID alone, so a DEL of the second
 // network may free the first one's address.
 func retriedNetwork(t *testing.T) {
-	for _, n := range theLab.Cluster.Nodes() {
-		if err := lab.WriteHostFile(n, "/opt/cni/bin/flaky", []byte(flaky), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	installPlugin(t, "flaky", flaky)
 	f := setup(t, "wa-retry", inRange("first", "10.155.0.0/24")+inRange("second", "10.155.0.0/24", `{"type":"flaky"}`))
 	f.pod("two", "first,second")
 	p := f.ready("two")
