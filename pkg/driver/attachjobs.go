@@ -175,10 +175,11 @@ func (js *attachJobs) run(ctx context.Context, j *job) {
 	unlock, err := js.locks.lock(ctx, j.sandbox.Pod.UID)
 	if err == nil {
 		defer unlock()
-		err = js.attachPod(ctx, j)
+		if err = js.attachPod(ctx, j); err != nil {
+			js.networkStatus.Forget(j.sandbox.Pod)
+		}
 	}
 	if err != nil {
-		js.networkStatus.Forget(j.sandbox.Pod)
 		js.fail(ctx, j, fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err))
 		return
 	}

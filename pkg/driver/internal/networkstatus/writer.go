@@ -168,7 +168,8 @@ func (w *Writer) Queue(now time.Time) metrics.Queue { return w.outbox.Queue(now)
 
 // Run writes until ctx ends, and then for a short time what is still queued. It calls stale
 // instead of Stored if addresses were listed so late that they may belong to another pod. If
-// the pod then gets the same addresses anew, they are listed from their beginning.
+// the pod then gets the same addresses again, its status has listed them since they were
+// given.
 func (w *Writer) Run(ctx context.Context, stale func(context.Context, attachment.Sandbox) error) {
 	w.outbox.Run(ctx, workers, func(ctx context.Context, pod attachment.PodRef, p outbox.Pending[update], tries int) error {
 		return w.write(ctx, pod, p, tries, stale)
