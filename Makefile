@@ -131,7 +131,7 @@ endif
 # prints names and failures only. The lanes lint and race vet and keep debug information.
 # $(3) is the beginning of the lines with a lane's figures, which are printed again at the end,
 # before the number of its tests.
-# LIMIT ends a lane that hangs. Busy machines need four times the minutes of an idle one.
+# LIMIT ends a lane that hangs. On a busy machine a lane has taken more than 30 minutes.
 FORMAT ?= standard-verbose
 LIMIT ?= 75m
 define on-clusters
