@@ -14,76 +14,76 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 )
 
 // CreateContainer refuses a container whose pod lacks an attachment in this very sandbox, or
 // whose network-status is late, unless the gate is to hold it: the pod is being attached and
 // nothing has failed yet, or the status has just been sent. After a refusal here the kubelet
-// asks again every 11–15 s, also for pods that are never restarted, for which a refusal by the
-// gate is final.
+// asks again every 11–15 s, also for pods that are never restarted. For those a refusal by the
+// gate is final, so their containers do not reach it before all is there: CreateContainer
+// waits for that, for the hook's budget, and then refuses.
 func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
 	defer failpoint.Soon(failpoint.AfterContainerCreate)
 	defer failpoint.Reach(failpoint.BeforeContainerCreate)
-	records := h.store.ForPod(pod.GetUid())
-	if len(records) == 0 {
+	if len(h.store.ForPod(pod.GetUid())) == 0 {
 		return nil, nil, nil
 	}
 	sandbox := sandboxOf(pod, h.isHost)
-	outcome := metrics.Held
-	if j := h.jobs.of(sandbox); j == nil || !h.outlasts(j) || !j.hold() {
-		records = h.store.ForPod(sandbox.Pod.UID)
-		if i := slices.IndexFunc(records, h.attacher.Missing(sandbox)); i >= 0 {
-			h.metrics.Gate(metrics.Refused, 1)
-			return nil, nil, notAttachedError(records[i], sandbox, h.notAttached(sandbox, j, records))
-		}
-		stored, err := h.awaitNetworkStatus(ctx, sandbox, records)
-		if err != nil {
-			h.metrics.Gate(metrics.Refused, 1)
-			return nil, nil, err
-		}
-		if stored {
-			outcome = metrics.Passed
-		}
-	}
+	outcome, err := h.admit(ctx, sandbox)
 	h.metrics.Gate(outcome, 1)
-	return nil, nil, nil
+	return nil, nil, err
 }
 
-// outlasts reports whether the gate may hold a container for a job: the gate waits as long as
-// the job may take, or the kubelet restarts what the gate fails.
-func (h *hooks) outlasts(j *job) bool {
-	return j.limit < cdi.GateWait || h.watch.restarts(j.sandbox.Pod)
-}
-
-// awaitNetworkStatus reports whether the network-status of an attached pod is stored. It returns
-// an error if the status is late. For a pod that restarts no container it waits for the hook's
-// budget before it returns an error: a refusal by the gate would be final.
-func (h *hooks) awaitNetworkStatus(ctx context.Context, sandbox attachment.Sandbox, records []checkpoint.Record) (stored bool, err error) {
+// admit decides about a new container in a sandbox of a pod with claims. It returns an error if
+// the container is refused.
+func (h *hooks) admit(ctx context.Context, sandbox attachment.Sandbox) (metrics.Outcome, error) {
+	j, restarts := h.jobs.of(sandbox), h.watch.restarts(sandbox.Pod)
+	if !restarts {
+		h.awaitStatus(ctx, sandbox.Pod, j)
+	} else if j != nil && j.hold() {
+		return metrics.Held, nil
+	}
+	records := h.store.ForPod(sandbox.Pod.UID)
+	if i := slices.IndexFunc(records, h.attacher.Missing(sandbox)); i >= 0 {
+		return metrics.Refused, notAttachedError(records[i], sandbox, h.notAttached(sandbox, j, records))
+	}
 	if !slices.ContainsFunc(records, networkstatus.Missing) {
-		return true, nil
+		return metrics.Passed, nil
 	}
 	status, found := h.networkStatus.Pending(sandbox.Pod)
-	if !found { // it is to be attached again
-		return false, nil
-	}
 	waited := time.Since(status.Since)
-	if h.watch.restarts(sandbox.Pod) {
-		if waited < networkstatus.Late {
-			return false, nil
+	switch {
+	case restarts && (!found || waited < networkstatus.Late):
+		return metrics.Held, nil
+	case !found:
+		return metrics.Refused, reason.Errorf(reason.AttachRunning, "pod %s/%s is attached again: its network-status could not be stored in time",
+			sandbox.Pod.Namespace, sandbox.Pod.Name)
+	}
+	return metrics.Refused, statusError(sandbox.Pod, waited, status.Err)
+}
+
+// awaitStatus waits until the first try of a job has ended, and then until the API server has
+// stored the pod's network-status, for the hook's budget at most. j is nil if nothing attaches
+// the pod.
+func (h *hooks) awaitStatus(ctx context.Context, pod attachment.PodRef, j *job) {
+	ctx, end := context.WithTimeout(ctx, h.budget())
+	defer end()
+	if j != nil {
+		select {
+		case <-j.tried:
+		case <-ctx.Done():
 		}
-		return false, statusError(sandbox.Pod, waited, status.Err)
 	}
-	over := time.NewTimer(h.budget())
-	defer over.Stop()
-	select {
-	case <-status.Stored:
-		return true, nil
-	case <-over.C:
-	case <-ctx.Done():
+	if !slices.ContainsFunc(h.store.ForPod(pod.UID), networkstatus.Missing) {
+		return
 	}
-	return false, statusError(sandbox.Pod, time.Since(status.Since), status.Err)
+	if status, found := h.networkStatus.Pending(pod); found {
+		select {
+		case <-status.Stored:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // statusError returns the error for a pod whose network-status is not stored.

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
-	"github.com/containernetworking/cni/pkg/types"
+	cnitypes "github.com/containernetworking/cni/pkg/types"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -59,6 +60,16 @@ func podNo(i int) *nri.PodSandbox {
 	}
 }
 
+// knowsPod makes a driver know pod web and its restart policy.
+func knowsPod(t *testing.T, d *Driver, restart corev1.RestartPolicy) {
+	t.Helper()
+	pod := &knownPod{restart: restart}
+	pod.Namespace, pod.Name, pod.UID = drivertest.Web.Namespace, drivertest.Web.Name, types.UID(drivertest.Web.UID)
+	if err := d.watch.informer.GetStore().Add(pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (w *world) create(t *testing.T, i int) error {
 	t.Helper()
 	_, _, err := w.CreateContainer(t.Context(), podNo(i), &nri.Container{})
@@ -70,7 +81,7 @@ func (w *world) phases() map[string]checkpoint.Phase { return drivertest.Phases(
 var (
 	bothAttached = map[string]checkpoint.Phase{"net1": checkpoint.Attached, "net2": checkpoint.Attached}
 	bothPrepared = map[string]checkpoint.Phase{"net1": checkpoint.Prepared, "net2": checkpoint.Prepared}
-	tryLater     = types.NewError(types.ErrTryAgainLater, "no lease yet", "")
+	tryLater     = cnitypes.NewError(cnitypes.ErrTryAgainLater, "no lease yet", "")
 )
 
 // TestHookBudget checks that the runtime's own limit leaves time for the rollback and the answer.
@@ -149,6 +160,7 @@ func (w *world) wantFailed(t *testing.T, ifName string, code reason.Code, parts 
 // gate holds the containers.
 func TestSlowAttachGoesOnBehindTheGate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
+		knowsPod(t, w.Driver, corev1.RestartPolicyAlways)
 		w.k.Slow = func(ctx context.Context) error { time.Sleep(3 * time.Second); return ctx.Err() }
 		started := time.Now()
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
@@ -161,6 +173,27 @@ func TestSlowAttachGoesOnBehindTheGate(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		drivertest.Same(t, "phases", bothAttached, w.phases())
+	})
+}
+
+// TestNeverPodsWaitForAttachBeforeTheGate checks a pod that restarts no container and whose attach
+// outlasts the hook: a refusal by the gate would be final, also if only network-status were missing
+// in the end. So CreateContainer waits, and refuses until the pod is attached.
+func TestNeverPodsWaitForAttachBeforeTheGate(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		knowsPod(t, w.Driver, corev1.RestartPolicyNever)
+		w.k.Slow = func(ctx context.Context) error { time.Sleep(1400 * time.Millisecond); return ctx.Err() }
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		started := time.Now()
+		drivertest.WantReason(t, w.create(t, 1), reason.AttachRunning, "pod default/web")
+		drivertest.Same(t, "time in the hook", time.Second, time.Since(started))
+		started = time.Now()
+		if err := w.create(t, 1); err != nil {
+			t.Errorf("attached meanwhile: %v", err)
+		}
+		drivertest.Same(t, "time in the hook until it is attached", 800*time.Millisecond, time.Since(started))
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	nri "github.com/containerd/nri/pkg/api"
 	cnitypes "github.com/containernetworking/cni/pkg/types"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
@@ -157,6 +158,7 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	values := measured(d)
 	prepare(t, d, claim("c", "blue"))
+	knowsPod(t, d, corev1.RestartPolicyAlways)
 	k := kernelOf(d)
 	h := newHooks(d, time.Millisecond)
 	h.attachWait = 0

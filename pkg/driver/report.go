@@ -82,7 +82,7 @@ func (r *reporter) attachSlow(ctx context.Context, j *job) {
 	}
 	r.events.Pod(j.sandbox.Pod, corev1.EventTypeNormal, reason.EventAttachingNetwork,
 		reason.AttachRunning.Text("attaching the networks takes longer than "+slowAttach.String()+"; the containers are held until it is done"))
-	klog.FromContext(ctx).Info("Attaching takes long; the gate holds the containers", "sandbox", j.sandbox.ID)
+	klog.FromContext(ctx).Info("Attaching takes long; the containers wait", "sandbox", j.sandbox.ID)
 }
 
 // delDeferred reports a DEL that the pod no longer waits for.

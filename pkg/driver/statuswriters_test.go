@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
@@ -158,11 +157,7 @@ func statusWorldOf(t *testing.T, restart corev1.RestartPolicy, conf string, test
 	t.Helper()
 	inWorldWith(t, setup{}, conf, func(t *testing.T, w *world) {
 		w.attacher.StatusWait = true
-		pod := &knownPod{restart: restart}
-		pod.Namespace, pod.Name, pod.UID = drivertest.Web.Namespace, drivertest.Web.Name, types.UID(drivertest.Web.UID)
-		if err := w.watch.informer.GetStore().Add(pod); err != nil {
-			t.Fatal(err)
-		}
+		knowsPod(t, w.Driver, restart)
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
