@@ -9,7 +9,7 @@ import (
 
 func TestContainerdConfig(t *testing.T) {
 	rendered, err := containerdConfig(containerdSettings{
-		Snapshotter: "native", PauseImage: PauseImage, Runc: "/x/runc", NRITimeout: 1500 * time.Millisecond,
+		Snapshotter: "native", PauseImage: PauseImage, Runc: "/x/runc", NRITimeout: 1500 * time.Millisecond, Layout: layouts[Elsewhere],
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -20,6 +20,10 @@ func TestContainerdConfig(t *testing.T) {
 		`BinaryName = "/x/runc"`,
 		`plugin_request_timeout = "1.5s"`,
 		`restrict_oom_score_adj = true`,
+		`socket_path = "/run/elsewhere/nri.sock"`,
+		`bin_dirs = ["/srv/cni/bin"]`,
+		`conf_dir = "/srv/cni/net.d"`,
+		`cdi_spec_dirs = ["/etc/cdi", "/run/elsewhere-cdi"]`,
 	} {
 		if !strings.Contains(string(rendered), want) {
 			t.Errorf("the configuration lacks %s:\n%s", want, rendered)
@@ -28,7 +32,7 @@ func TestContainerdConfig(t *testing.T) {
 }
 
 func TestKubeletConfigOverride(t *testing.T) {
-	config := kubeletConfig("10.99.0.7", "/nadra-x/node-7", "/run/r.sock", map[string]any{"syncFrequency": "1m", "maxPods": 5})
+	config := kubeletConfig("10.99.0.7", "/nadra-x/node-7", "/run/r.sock", "/srv/kubelet", map[string]any{"syncFrequency": "1m", "maxPods": 5})
 	for field, want := range map[string]any{
 		"address":       "10.99.0.7",
 		"cgroupRoot":    "/nadra-x/node-7",
@@ -36,13 +40,15 @@ func TestKubeletConfigOverride(t *testing.T) {
 		"maxPods":       5,
 		"failCgroupV1":  false,
 
+		"volumePluginDir": "/srv/kubelet/volume-plugins",
+
 		"containerRuntimeEndpoint": "unix:///run/r.sock",
 	} {
 		if config[field] != want {
 			t.Errorf("%s is %v, want %v", field, config[field], want)
 		}
 	}
-	if again := kubeletConfig("10.99.0.7", "/", "", nil); again["syncFrequency"] != "2s" {
+	if again := kubeletConfig("10.99.0.7", "/", "", "", nil); again["syncFrequency"] != "2s" {
 		t.Errorf("the default of syncFrequency has become %v", again["syncFrequency"])
 	}
 }

@@ -41,6 +41,7 @@
 // node's CNI, and removed again.
 //
 // NADRA_RUNTIME=crio makes CRI-O the container runtime of all nodes, instead of containerd.
+// NADRA_LAYOUT=elsewhere gives nodes a read-only root and other directories.
 //
 // # Files
 //
@@ -60,6 +61,7 @@
 //	images.go         the pause and the test image
 //	kit.go            programs and folders that suites build
 //	kubernetes.go     builds Kubernetes, and chooses its version and feature gates
+//	layout.go         where a node has its directories
 //	lock.go           locks folders of the cache
 //	logs.go           the logs of a cluster
 //	machine.go        boots a machine, and ends it

@@ -85,12 +85,12 @@ const (
 // guest's root file system must support overlays, and runc must be in its PATH.
 func (g *Guest) Files() (map[string][]byte, error) {
 	runtime, err := containerdConfig(containerdSettings{
-		Snapshotter: "overlayfs", PauseImage: PauseImage, Runc: "runc", NRITimeout: g.cluster.options.NRITimeout,
+		Snapshotter: "overlayfs", PauseImage: PauseImage, Runc: "runc", NRITimeout: g.cluster.options.NRITimeout, Layout: g.cluster.Layout(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("rendering the configuration of containerd: %w", err)
 	}
-	kubelet, err := json.MarshalIndent(kubeletConfig(g.IP(), "/", containerd{}.socket(), g.cluster.options.kubeletFields()), "", "  ")
+	kubelet, err := json.MarshalIndent(kubeletConfig(g.IP(), "/", containerd{}.socket(), g.cluster.Layout().Kubelet, g.cluster.options.kubeletFields()), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("rendering the configuration of kubelet: %w", err)
 	}

@@ -52,6 +52,9 @@ func (o *Options) readEnvironment() error {
 	if o.EmulatedVersion == "" {
 		o.EmulatedVersion = os.Getenv(emulateVariable)
 	}
+	if o.Layout == "" {
+		o.Layout = os.Getenv(layoutVariable)
+	}
 	gates := map[string]bool{}
 	for setting := range strings.SplitSeq(os.Getenv(gatesVariable), ",") {
 		if setting == "" {

@@ -17,6 +17,8 @@ type machineConfig struct {
 	Scratch  string // an empty folder
 	Folders  []bind // private folders at usual places
 	Files    []bind // private files in place of machine-wide ones
+	// Writable makes the root file system read-only, except for these folders and the mounts.
+	Writable []string
 }
 
 // bind makes Source appear at Target.

@@ -4,9 +4,9 @@ import "maps"
 
 type object = map[string]any
 
-// kubeletConfig returns a KubeletConfiguration for the container runtime at a socket. An
-// override replaces a whole top-level field.
-func kubeletConfig(ip, group, socket string, overrides object) object {
+// kubeletConfig returns a KubeletConfiguration for the container runtime at a socket and a
+// root directory. An override replaces a whole top-level field.
+func kubeletConfig(ip, group, socket, root string, overrides object) object {
 	config := object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
 		"kind":       "KubeletConfiguration",
@@ -34,7 +34,7 @@ func kubeletConfig(ip, group, socket string, overrides object) object {
 		// The kubelet retries failures at this interval; the default is a minute.
 		"syncFrequency": "2s",
 		// The default is below /usr of the real machine.
-		"volumePluginDir": "/var/lib/kubelet/volume-plugins",
+		"volumePluginDir": root + "/volume-plugins",
 	}
 	maps.Copy(config, overrides)
 	return config

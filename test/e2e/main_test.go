@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -20,7 +21,7 @@ import (
 )
 
 // staticPods is the folder of the kubelet's own pods, in the node.
-const staticPods = "/var/lib/kubelet/static-pods"
+const staticPods = "/var/tmp/static-pods"
 
 var (
 	// theLab is the cluster of all tests.
@@ -30,15 +31,15 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	runtime := ""
+	name := ""
 	lab.Suite{Name: "e2e", Start: start, Tests: func() int {
-		runtime = theLab.Cluster.Node(1).Runtime().Name()
+		name = cmp.Or(theLab.Cluster.Layout().Name, theLab.Cluster.Node(1).Runtime().Name())
 		code := m.Run()
 		if code != 0 {
 			fmt.Fprintln(os.Stderr, theLab.DriverLog(context.Background()))
 		}
 		return code
-	}, Finally: func() { fmt.Printf("%s: tests=%d/%d failures=%d\n", runtime, finished-failed, finished, failed) }}.Main()
+	}, Finally: func() { fmt.Printf("%s: tests=%d/%d failures=%d\n", name, finished-failed, finished, failed) }}.Main()
 }
 
 func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
@@ -60,6 +61,8 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 type fixture struct {
 	lab.Fixture
 	node *cluster.Node
+	// at has the directories of the node.
+	at cluster.Layout
 	// undo has commands that run on the node once the test's pods are gone.
 	undo []string
 }
@@ -76,7 +79,7 @@ func setup(t *testing.T, namespace string) *fixture {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
-	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}, node: theLab.Cluster.Node(1)}
+	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}, node: theLab.Cluster.Node(1), at: theLab.Cluster.Layout()}
 	before, err := lab.TakeSnapshot(f.node)
 	f.Must(err)
 	f.Must(f.CreateNamespace(ctx, namespace))
