@@ -54,18 +54,18 @@ func TestKubeletConfigOverride(t *testing.T) {
 }
 
 func TestDefaultNetwork(t *testing.T) {
-	rendered, err := json.Marshal(defaultNetwork(podCIDR(3)))
+	rendered, err := json.Marshal(defaultNetwork(familiesOf["dual"].podCIDRs(3)...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `"ranges":[[{"subnet":"10.98.3.0/24"}]]`; !strings.Contains(string(rendered), want) {
+	if want := `"ranges":[[{"subnet":"10.98.3.0/24"}],[{"subnet":"fd00:98:0:3::/64"}]]`; !strings.Contains(string(rendered), want) {
 		t.Errorf("the network lacks %s:\n%s", want, rendered)
 	}
 }
 
 func TestUsers(t *testing.T) {
 	dir := secrets(t.TempDir())
-	if err := dir.create(2); err != nil {
+	if err := dir.create(2, familiesOf[""]); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{tokenFile, accountKey, certificateKey, "node-2.kubeconfig"} {

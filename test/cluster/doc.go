@@ -42,6 +42,7 @@
 //
 // NADRA_RUNTIME=crio makes CRI-O the container runtime of all nodes, instead of containerd.
 // NADRA_LAYOUT=elsewhere gives nodes a read-only root and other directories.
+// NADRA_FAMILIES=ipv6 or dual gives nodes, services and pods addresses of these families.
 //
 // # Files
 //
@@ -56,6 +57,7 @@
 //	crio.go           builds and configures CRI-O
 //	diskuse.go        the size of the cache
 //	enter.go          enters namespaces
+//	families.go       the addresses of a cluster
 //	gobuild.go        builds Go programs
 //	guest.go          a node that the caller runs, such as a virtual machine
 //	images.go         the pause and the test image

@@ -22,8 +22,8 @@ type Node struct {
 
 func nodeName(number int) string { return fmt.Sprintf("node-%d", number) }
 
-// IP returns the node's address in the cluster's own network.
-func (n *Node) IP() string { return nodeIP(n.number) }
+// IP returns the node's first address in the cluster's own network.
+func (n *Node) IP() string { return n.cluster.options.families()[0].nodeIP(n.number) }
 
 // newNode describes a node. It has its own copies of the folders that pods and components
 // write to, and shares all others with the real machine.
@@ -59,7 +59,7 @@ func (n *Node) kubelet() component {
 		"--root-dir="+n.Layout().Kubelet,
 		"--kubeconfig="+n.cluster.secrets.kubeconfig(n.name),
 		"--cert-dir="+filepath.Join(n.folder, "pki"),
-		"--node-ip="+n.IP(),
+		"--node-ip="+n.cluster.options.families().nodeIPs(n.number),
 		"--hostname-override="+n.name,
 	)
 	c.check = func(ctx context.Context) error { return n.getHealth(ctx, "http://127.0.0.1:10248/healthz") }

@@ -40,9 +40,13 @@ func kubeletConfig(ip, group, socket, root string, overrides object) object {
 	return config
 }
 
-// defaultNetwork returns the CNI configuration of the pods' first interface. It keeps
-// addresses below /run, because a reboot ends the pods.
-func defaultNetwork(subnet string) object {
+// defaultNetwork returns the CNI configuration of the pods' first interface, which has an
+// address of each subnet. It keeps addresses below /run, because a reboot ends the pods.
+func defaultNetwork(subnets ...string) object {
+	var ranges [][]object
+	for _, subnet := range subnets {
+		ranges = append(ranges, []object{{"subnet": subnet}})
+	}
 	return object{
 		"cniVersion": "1.0.0",
 		"name":       "default",
@@ -53,7 +57,7 @@ func defaultNetwork(subnet string) object {
 			"ipam": object{
 				"type":    "host-local",
 				"dataDir": "/run/cni-addresses",
-				"ranges":  [][]object{{{"subnet": subnet}}},
+				"ranges":  ranges,
 			},
 		}},
 	}

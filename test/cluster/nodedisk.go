@@ -40,7 +40,7 @@ func (n *Node) createDisk(options Options) error {
 	if err != nil {
 		return fmt.Errorf("rendering the configuration of kubelet: %w", err)
 	}
-	network, err := json.MarshalIndent(defaultNetwork(podCIDR(n.number)), "", "  ")
+	network, err := json.MarshalIndent(defaultNetwork(options.families().podCIDRs(n.number)...), "", "  ")
 	if err != nil {
 		return fmt.Errorf("rendering the default network: %w", err)
 	}

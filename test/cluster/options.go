@@ -27,6 +27,8 @@ type Options struct {
 	EmulatedVersion string
 	// Layout says where nodes have their directories; by default NADRA_LAYOUT's.
 	Layout string
+	// Families are "ipv6", "dual" or empty for IPv4; by default NADRA_FAMILIES'.
+	Families string
 	// FeatureGates are those of all components, besides those of NADRA_FEATURE_GATES.
 	FeatureGates map[string]bool
 	// NRITimeout is how long the container runtime waits for an NRI plugin; 5 s by default.
@@ -95,7 +97,7 @@ func (o Options) withDefaults() (Options, error) {
 	if err := o.readEnvironment(); err != nil {
 		return o, err
 	}
-	if err := checkLayout(o); err != nil {
+	if err := errors.Join(checkLayout(o), checkFamilies(o)); err != nil {
 		return o, err
 	}
 	o.ImageArchives = slices.Clone(o.ImageArchives)

@@ -33,7 +33,7 @@ var (
 func TestMain(m *testing.M) {
 	name := ""
 	lab.Suite{Name: "e2e", Start: start, Tests: func() int {
-		name = cmp.Or(theLab.Cluster.Layout().Name, theLab.Cluster.Node(1).Runtime().Name())
+		name = cmp.Or(theLab.Cluster.Layout().Name, theLab.Cluster.Families(), theLab.Cluster.Node(1).Runtime().Name())
 		code := m.Run()
 		if code != 0 {
 			fmt.Fprintln(os.Stderr, theLab.DriverLog(context.Background()))
