@@ -29,11 +29,11 @@ func TestHostNetwork(t *testing.T) {
 	f.bridge("br-hostnet")
 	installPlugin(t, "nadra-called", `echo "$CNI_COMMAND" >>/run/nadra-called; `+passOn)
 	family := "-4"
-	if strings.Contains(f.Cluster.Gateway(), ":") {
+	if strings.Contains(f.node.Gateway(), ":") {
 		family = "-6"
 	}
 	f.undo = append(f.undo, "rm -f /run/nadra-called", "ip "+family+" route del default metric 4242")
-	f.sh("ip " + family + " route add default via " + f.Cluster.Gateway() + " metric 4242")
+	f.sh("ip " + family + " route add default via " + f.node.Gateway() + " metric 4242")
 	f.nad("blue", chained("br-hostnet", "10.86.0.0/24", "nadra-called"))
 	f.Must(f.Published(f.Ctx, "hostnet/blue"))
 	state := func() string {
