@@ -95,6 +95,3 @@ func (f families) server() string { return "https://" + net.JoinHostPort(f[0].co
 
 // Families returns the cluster's families of IP: "", "ipv6" or "dual".
 func (c *Cluster) Families() string { return c.options.Families }
-
-// Gateway returns the node's default gateway, in the first family, which is the control plane.
-func (n *Node) Gateway() string { return n.cluster.options.families()[0].controlPlane }
