@@ -141,7 +141,7 @@ e2e-crio e2e-containerd-2.3 e2e-containerd-2.2: image
 	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_RUNTIMES)'),crio|containerd)
 
 # With the tests that name directories.
-OF_LAYOUTS := $(OF_RUNTIMES)|^Test(APIServerAway.*|BadInput|BrokenDelLetsThePodGo|Cleanup|DamagedRecord|Layout|NetworkOfAFile)$$
+OF_LAYOUTS := $(OF_RUNTIMES)|^Test(APIServerAway.*|BadInput|BrokenDelLetsThePodGo|Chart|Cleanup|DamagedRecord|Layout|NetworkOfAFile)$$
 e2e-elsewhere: export NADRA_LAYOUT := elsewhere
 e2e-elsewhere: image ## one node with a read-only root, with the directories of kubelet, NRI, CDI, CNI and nadra elsewhere
 	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_LAYOUTS)'),elsewhere)
