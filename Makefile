@@ -111,40 +111,59 @@ cluster-down: $(CLUSTER) ## stop the cluster and leave nothing behind
 demo: image $(CLUSTER) ## start a cluster and show a pod with its macvlan from an unchanged NAD
 	@$(GO) run ./test/demo
 
+# RECORD=1 writes the result of each lane with a cluster into RUNS, for docs/support.md. The
+# result is that of a commit and of a whole lane, so changes and parts are refused.
+RUNS := docs/support-runs.json
+ifdef RECORD
+ifndef RECORD_COMMIT
+ifneq ($(strip $(RUN) $(PKG) $(MULTUS) $(NADRA_FEATURE_GATES)),)
+$(error RECORD=1 records whole lanes: leave out RUN, PKG, MULTUS and NADRA_FEATURE_GATES)
+endif
+ifneq ($(shell git status --porcelain -- . ':!$(RUNS)'),)
+$(error RECORD=1 records the result of a commit: commit your changes first)
+endif
+export RECORD_COMMIT := $(shell git rev-parse --short=10 HEAD)
+endif
+endif
+
 # Runs tests on clusters: those of $(1), with go test's arguments $(2). Their whole output is
 # in bin/lanes/TARGET.json; FORMAT is gotestsum's format of the printed part, and `make test`
 # prints names and failures only. The lanes lint and race vet and keep debug information.
-# $(3) is the beginning of the lines with a lane's figures, which are printed again at the end.
+# $(3) is the beginning of the lines with a lane's figures, which are printed again at the end,
+# before the number of its tests.
+# LIMIT ends a lane that hangs. Busy machines need four times the minutes of an idle one.
 FORMAT ?= standard-verbose
+LIMIT ?= 75m
 define on-clusters
 @mkdir -p $(BIN)/lanes; code=0; \
-	$(TESTSUM) $(FORMAT) --jsonfile $(BIN)/lanes/$@.json -- $(E2E) -count=1 -vet=off -ldflags='-s -w' $(2) $(TESTS) $(or $(PKG),$(1)) || code=$$?; \
-	$(if $(3),sed -nE 's/.*"Output":"(($(3)): [a-z]+=.*)\\n"\}$$/\1/p' $(BIN)/lanes/$@.json | tail -n 4;) exit $$code
+	$(TESTSUM) $(FORMAT) --jsonfile $(BIN)/lanes/$@.json -- $(E2E) -count=1 -vet=off -timeout $(LIMIT) -ldflags='-s -w' $(2) $(TESTS) $(or $(PKG),$(1)) || code=$$?; \
+	$(if $(3),sed -nE 's/.*"Output":"(($(3)): [a-z]+=.*)\\n"\}$$/\1/p' $(BIN)/lanes/$@.json | tail -n 4;) \
+	flock $(BIN)/lanes $(GO) run ./build/record -code $$code $(if $(RECORD),-runs $(RUNS) -commit $(RECORD_COMMIT)) $(BIN)/lanes/$@.json; exit $$code
 endef
 
 # The tests of ./test/e2e take 10 minutes one after another: they change the only node
 # of their cluster. `make test` runs them as two lanes, each with a cluster of its own.
 BESIDE_NODES := ^Test(Bundle|Chart|Cleanup|Controller|Conver|Corpus|Doctor|Documented|Examples|Inspect|Kubectl|Snapshot)
 e2e: image ## tests on a real cluster of one node
-	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -timeout 40m)
+	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1)
 
 e2e-node: image ## the tests of e2e about the driver on a node
-	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -timeout 30m -skip '$(BESIDE_NODES)')
+	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -skip '$(BESIDE_NODES)')
 
 # With CI's other lanes only the tests in which runtimes differ; RUN=. runs all.
 OF_RUNTIMES := ^Test(Path|OrderOverTwoClaims|Restarts|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|Doctor|DeviceHealth|DeletionReleasesTheGate|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Burst)$$
 e2e-crio: export NADRA_RUNTIME := crio
 e2e-crio: ## one node with CRI-O in place of containerd: the tests of e2e in which runtimes differ
 # An older release's newest version, which is built first.
-e2e-containerd-2.3 e2e-containerd-2.2: export NADRA_CONTAINERD = v$(@:e2e-containerd-%=%)
+e2e-containerd-2.3 e2e-containerd-2.2: export NADRA_CONTAINERD = $(@:e2e-containerd-%=%)
 e2e-crio e2e-containerd-2.3 e2e-containerd-2.2: image
-	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_RUNTIMES)'),crio|containerd)
+	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_RUNTIMES)'))
 
 # With the tests that name directories.
 OF_LAYOUTS := $(OF_RUNTIMES)|^Test(APIServerAway.*|BadInput|BrokenDelLetsThePodGo|Chart|Cleanup|DamagedRecord|Layout|NetworkOfAFile)$$
 e2e-elsewhere: export NADRA_LAYOUT := elsewhere
 e2e-elsewhere: image ## one node with a read-only root, with the directories of kubelet, NRI, CDI, CNI and nadra elsewhere
-	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_LAYOUTS)'),elsewhere)
+	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_LAYOUTS)'))
 
 # With the tests that name addresses.
 OF_FAMILIES := $(OF_RUNTIMES)|^Test(Chart|Controller|Families|Inspect.*|RequestedValues)$$
@@ -153,25 +172,23 @@ e2e-ipv6: ## one node of a cluster that has IPv6 only
 e2e-dual: export NADRA_FAMILIES := dual
 e2e-dual: ## one node of a cluster with IPv4 and IPv6
 e2e-ipv6 e2e-dual: image
-	$(call on-clusters,./test/e2e/...,-p 1 -timeout 40m $(if $(RUN),,-run '$(OF_FAMILIES)'),ipv6|dual)
+	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_FAMILIES)'))
 
 e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
-	$(call on-clusters,./test/e2e/...,-timeout 30m $(if $(RUN),,-run '$(BESIDE_NODES)'))
+	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)'))
 
 e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods move to nadra unchanged, and back
-	$(call on-clusters,./test/dropin/...,-timeout 20m)
+	$(call on-clusters,./test/dropin/...)
 
 # The tests whose outcome may depend on the version of Kubernetes, or on its feature gates.
 CORE := ^Test(BadInput|Burst|Check|Controller|ConvertOnALiveCluster|DaemonSetOnBothNodes|DefaultRoute|DeviceHealth|Doctor|FullRange|Gate|KubectlFinds|ManyNetworks|NodeChangesHands|OrderOverTwoClaims|Path|Pools|RequestedValues|SameDeployment|SameNetworkTwice|SlicesFollow|StatusWithdraws|SwitchTouches|Ungated)
 
 # NADRA_KUBERNETES, NADRA_KUBELET, NADRA_EMULATE and NADRA_FEATURE_GATES choose what it runs on.
 e2e-core: ## the tests of e2e and of drop-in that depend on the version of Kubernetes
-e2e-core: LIMIT := 60m
-e2e-emulated: LIMIT := 30m
 e2e-emulated: export NADRA_EMULATE := 1.34
 e2e-emulated: ## e2e-core on a control plane that emulates Kubernetes 1.34
 e2e-core e2e-emulated: image
-	$(call on-clusters,./test/e2e ./test/dropin,-p 1 -timeout $(LIMIT) $(if $(RUN),,-run '$(CORE)'))
+	$(call on-clusters,./test/e2e ./test/dropin,-p 1 $(if $(RUN),,-run '$(CORE)'))
 
 # Each version is built first, which takes two cores 12 minutes and more.
 VERSIONS := 1.34 1.35 1.36 kubelet-1.36 kubelet-1.35
@@ -180,30 +197,30 @@ e2e-kubernetes: image ## e2e-core on each of VERSIONS of Kubernetes, older contr
 
 # BURST_PODS is the number of pods of a burst.
 e2e-ipam: image ## two nodes with the real whereabouts and the real dhcp: no address is given twice, lost or left over
-	$(call on-clusters,./test/ipam,-timeout 40m -parallel 5,dhcp|multus|nadra|whereabouts)
+	$(call on-clusters,./test/ipam,-parallel 5,dhcp|multus|nadra|whereabouts)
 
 e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
-	$(call on-clusters,./test/upgrade/...,-timeout 30m)
+	$(call on-clusters,./test/upgrade/...)
 
 conformance: build ## give the same pods to Multus and nadra, and compare their differences with docs/compatibility.md
-	$(call on-clusters,./test/conformance,-timeout 30m,conformance)
+	$(call on-clusters,./test/conformance,,conformance)
 
 # FAULT_PODS is the number of pod lives, FAULT_SEED the schedule, which is printed.
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
-	$(call on-clusters,./test/faults/...,-timeout 90m,fault-suite|upstream)
+	$(call on-clusters,./test/faults/...,,fault-suite|upstream)
 
 faults-newest-nri: export NADRA_CONTAINERD := newest-nri
 faults-newest-nri: export FAULT_PODS := $(or $(FAULT_PODS),60)
 faults-newest-nri: $(BIN)/faults/nadra-node.tar ## the same with the newest NRI in containerd, with fewer pods
-	$(call on-clusters,./test/faults/...,-timeout 60m -run 'TestFaults$$',fault-suite|upstream)
+	$(call on-clusters,./test/faults/...,-run 'TestFaults$$',fault-suite|upstream)
 
 monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpacked into bin/
-	$(call on-clusters,./test/monitoring,-timeout 10m)
+	$(call on-clusters,./test/monitoring)
 
 # SRIOV_CNI=/path/to/sriov names the plugin; without it, its cases count as not run.
 # NADRA_VM_HOLD=1 keeps the machine after the tests.
 test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugins that need another kernel
-	$(call on-clusters,./test/vm,-timeout 30m,vm-lane)
+	$(call on-clusters,./test/vm,,vm-lane)
 
 # It takes more than an hour. BENCH_RESUME=1 continues an interrupted run;
 # BENCH_CHURN is the time of the churn measurement (10m), BENCH_SCALE the simulated
@@ -233,6 +250,7 @@ test: $(BIN)/run-lanes $(CLUSTER) ## everything that CI runs
 	@exec $(LANES) -clusters $(CLUSTERS) -fill '$(COMPUTE_LANES)' $(CLUSTER_LANES)
 
 # One lane after another, because the benchmark measures. It takes a night.
+test-long: export LIMIT := 4h
 test-long: export FAULT_PODS := 1000
 test-long: export FAULT_HANDLE_LIVES := 1000
 test-long: export CONVERT_REPOSITORIES := 1000

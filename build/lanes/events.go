@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,20 +25,30 @@ type test struct{ folder, name string }
 type running struct {
 	name  string
 	since time.Time
-	last  string // its last line of output
+	last  string   // its last line of output
+	said  []string // the last lines that it reported itself
 }
+
+// reasonsShown is how many of the lines that a failed test has reported are shown at the end.
+const reasonsShown = 6
+
+// reported matches a line that a test reports itself, in contrast to the logs of what it tests.
+var reported = regexp.MustCompile(`^\s+\w+_test\.go:\d+: `)
 
 // tests is what a lane's events report so far.
 type tests struct {
 	first  time.Time // when the first test binary started; before that, Go was building
 	passed int       // test functions, without subtests
 	failed []test    // test functions in the order of their ends
-	now    map[test]running
+	// reasons has the last lines that each failed test reported, without tests that failed
+	// because of a subtest, and the lines of a panic.
+	reasons []string
+	now     map[test]running
 }
 
 // copied returns a copy that does not change any more.
 func (t tests) copied() tests {
-	t.failed, t.now = slices.Clone(t.failed), maps.Clone(t.now)
+	t.failed, t.reasons, t.now = slices.Clone(t.failed), slices.Clone(t.reasons), maps.Clone(t.now)
 	return t
 }
 
@@ -52,6 +63,9 @@ func (t *tests) add(line []byte) error {
 	}
 	if e.Action == "start" && t.first.IsZero() {
 		t.first = e.Time
+	}
+	if e.Action == "output" && panicked(e.Output) {
+		t.reasons = append(t.reasons, strings.TrimSpace(e.Output))
 	}
 	if e.Test == "" {
 		return nil
@@ -72,6 +86,7 @@ func (t *tests) add(line []byte) error {
 			t.passed++
 		}
 	case "fail":
+		t.explain(key)
 		delete(t.now, key)
 		if function {
 			t.failed = append(t.failed, key)
@@ -79,10 +94,30 @@ func (t *tests) add(line []byte) error {
 	case "output":
 		if r, ok := t.now[key]; ok && informative(e.Output) {
 			r.last = strings.TrimSpace(e.Output)
+			if reported.MatchString(e.Output) {
+				r.said = append(r.said[max(0, len(r.said)-reasonsShown+1):], r.last)
+			}
 			t.now[key] = r
 		}
 	}
 	return nil
+}
+
+// explain keeps what a failed test has reported, unless one of its subtests has failed.
+func (t *tests) explain(failed test) {
+	inside := func(line string) bool { return strings.HasPrefix(line, failed.name+"/") }
+	if slices.ContainsFunc(t.reasons, inside) {
+		return
+	}
+	for _, line := range t.now[failed].said {
+		t.reasons = append(t.reasons, failed.name+": "+line)
+	}
+}
+
+// panicked reports whether a line is from the panic that ends a test binary, for example
+// because go test's limit is over; the tests that ran then follow.
+func panicked(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "\t\tTest")
 }
 
 // informative reports whether a line of output comes from the test itself.

@@ -28,11 +28,12 @@ func TestTable(t *testing.T) {
 		{
 			name: "e2e", begun: begun, usage: usage{3599 * time.Second, 90400 * time.Millisecond},
 			err: errors.New("exit status 2"), summary: []string{"e2e: pods=3"},
-			tests: tests{first: begun.Add(20 * time.Second), failed: []test{{"./test/e2e", "TestBurst"}}},
+			tests: tests{first: begun.Add(20 * time.Second), failed: []test{{"./test/e2e", "TestBurst"}}, reasons: []string{"TestBurst: burst_test.go:20: 3 of 50 pods"}},
 		},
 		{name: "fuzz", usage: usage{time.Second, time.Second}, err: errors.New("exit status 2")},
 	}
 	const want = `e2e: pods=3
+e2e: TestBurst: burst_test.go:20: 3 of 50 pods
   lane  result  build   wall   CPU
   lint  passed          1:01  2:00
    e2e  FAILED   0:20  59:59  1:30
@@ -60,10 +61,15 @@ const events = `{"Time":"2026-11-23T12:00:00Z","Action":"start","Package":"githu
 {"Time":"2026-11-23T12:00:03Z","Action":"output","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestA/part","Output":"=== PAUSE\n"}
 `
 
-const rest = `{"Action":"fail","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestA/part"}
+const rest = `{"Action":"output","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestA/part","Output":"    a_test.go:20: 3 of 50 pods\n"}
+{"Action":"output","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestA/part","Output":"        I1125 a log\n"}
+{"Action":"output","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestA","Output":"    a_test.go:30: not the reason\n"}
+{"Action":"fail","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestA/part"}
 {"Action":"fail","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestA"}
 {"Action":"run","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestB"}
 {"Action":"pass","Package":"github.com/nadra-dev/nadra/pkg/driver","Test":"TestB"}
+{"Action":"output","Package":"github.com/nadra-dev/nadra/pkg/driver","Output":"panic: test timed out after 30m0s\n"}
+{"Action":"output","Package":"github.com/nadra-dev/nadra/pkg/driver","Output":"\t\tTestC (3m0s)\n"}
 {"Action":"fail","Package":"github.com/nadra-dev/nadra/pkg/driver"}
 {"Action":"fail","Package":"github.com/nadra`
 
@@ -91,6 +97,10 @@ func TestFollowerReadsAGrowingFile(t *testing.T) {
 	write(events + rest)
 	if want := []test{{"./pkg/driver", "TestA"}}; f.tests.passed != 1 || !slices.Equal(f.tests.failed, want) || len(f.tests.now) != 0 {
 		t.Errorf("got %+v", f.tests)
+	}
+	want := []string{"TestA/part: a_test.go:20: 3 of 50 pods", "panic: test timed out after 30m0s", "TestC (3m0s)"}
+	if !slices.Equal(f.tests.reasons, want) {
+		t.Errorf("the reasons are %q, want %q", f.tests.reasons, want)
 	}
 	if err := f.tests.add([]byte("=== RUN TestA")); err == nil {
 		t.Error("a line that is not an event is accepted")

@@ -11,9 +11,9 @@
 // shows all failures. What a target prints is in FOLDER/TARGET.log, and gotestsum's
 // events, for a target of tests, in FOLDER/TARGET.json. While the targets run, lanes
 // prints failed tests at once and every half minute what each target is at. At the end
-// it prints the last lines of each failed target, the summary lines of all targets, a
-// table of their times, and the commands that run each failed test alone. It exits
-// with 1 if a target failed.
+// it prints the last lines of each failed target, the summary lines of all targets, what
+// failed tests have reported, a table of the targets' times, and the commands that run
+// each failed test alone. It exits with 1 if a target failed.
 //
 //	main.go       flags and the order of the targets
 //	lane.go       one target

@@ -13,8 +13,11 @@ import (
 // of a lane of tests are its last lines.
 const linesShown = 40
 
+// widestReason is how much is shown of a line that a failed test reported.
+const widestReason = 400
+
 // summaryLine matches the line with which a lane reports its figures.
-var summaryLine = regexp.MustCompile(`^[a-z0-9-]+: [a-z-]+=\S`)
+var summaryLine = regexp.MustCompile(`^[a-z0-9.-]+: [a-z-]+=\S`)
 
 // summaryLines returns the lines with a lane's figures. Some are printed twice: by the
 // tests, and by the target at its end.
@@ -56,7 +59,7 @@ func countFailed(lanes []lane) (n int) {
 	return n
 }
 
-// table lists the summary lines, the lanes with their times, and the commands that run
+// table lists the summary lines, why tests failed, the lanes with their times, and the commands that run
 // alone what failed. Wall time runs for several lanes at once, so their sum is not that
 // of the last line, which is wall.
 func table(lanes []lane, wall time.Duration) string {
@@ -64,6 +67,11 @@ func table(lanes []lane, wall time.Duration) string {
 	for _, l := range lanes {
 		for _, line := range l.summary {
 			fmt.Fprintln(&out, line)
+		}
+	}
+	for _, l := range lanes {
+		for _, line := range l.tests.reasons {
+			fmt.Fprintf(&out, "%s: %.*s\n", l.name, widestReason, line)
 		}
 	}
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)

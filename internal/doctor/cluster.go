@@ -1,21 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/version"
+	"github.com/nadra-dev/nadra/internal/support"
 )
-
-// The first Kubernetes that serves resource.k8s.io/v1, and the first that has shared
-// devices by default.
-var (
-	firstVersion  = version.MustParseGeneric("1.34.0")
-	sharedDevices = version.MustParseGeneric("1.36.0")
-)
-
-const upgradeKubernetes = "Upgrade to Kubernetes 1.34 or later; 1.36 or later is better."
 
 // missing returns the finding for a part that has no value.
 func missing(c *Capabilities, part, node string) finding {
@@ -27,23 +19,21 @@ func missing(c *Capabilities, part, node string) finding {
 
 // kubernetesVersion checks that the API server serves what nadra uses.
 func kubernetesVersion(c *Capabilities) finding {
-	text := c.Server.Version
-	v, err := version.ParseGeneric(c.Server.Version)
-	if err == nil && c.Server.Emulated != "" {
-		text += ", which emulates " + c.Server.Emulated
-		v, err = version.ParseGeneric(c.Server.Emulated)
-	}
-	switch {
-	case c.Server.Version == "":
+	if c.Server.Version == "" {
 		return missing(c, PartVersion, "")
-	case err != nil:
+	}
+	text := c.Server.Version
+	if c.Server.Emulated != "" {
+		text += ", which emulates " + c.Server.Emulated
+	}
+	row, known := support.Find(support.Kubernetes, cmp.Or(c.Server.Emulated, c.Server.Version))
+	switch {
+	case !known:
 		return found(Unknown, "Look at the version that the API server reports: kubectl version.", "%q is not a version", text)
-	case !v.AtLeast(firstVersion):
-		return found(Blocker, upgradeKubernetes, "%s is older than 1.34", text)
-	case !v.AtLeast(sharedDevices) && c.Server.Gates == nil:
+	case row.Copies && c.Server.Gates == nil:
 		return found(Note, "Find out whether the feature gate DRAConsumableCapacity is on; the check feature-gates says what it changes.", "%s has no shared devices by default", text)
 	}
-	return fine("%s", text)
+	return supported(row, text)
 }
 
 // draResources are the resources of resource.k8s.io/v1 that nadra uses.
@@ -56,9 +46,9 @@ func draAPI(c *Capabilities) finding {
 	case c.gap(PartGroups, "") != nil:
 		return missing(c, PartGroups, "")
 	case len(versions) == 0:
-		return found(Blocker, upgradeKubernetes, "resource.k8s.io is not served")
+		return found(Blocker, support.UpgradeKubernetes, "resource.k8s.io is not served")
 	case !slices.Contains(versions, "v1"):
-		return found(Blocker, upgradeKubernetes, "resource.k8s.io is served as %s, not as v1", list(versions))
+		return found(Blocker, support.UpgradeKubernetes, "resource.k8s.io is served as %s, not as v1", list(versions))
 	}
 	var lacks []string
 	for _, r := range draResources {

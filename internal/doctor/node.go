@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/version"
+	"github.com/nadra-dev/nadra/internal/support"
 )
 
 // linux restricts a check to nodes on which nadra's driver can run.
@@ -40,89 +40,51 @@ func present(items ...string) []string {
 	return out
 }
 
-// atLeast compares a version. known is false if text is not a version.
-func atLeast(text string, least *version.Version) (enough, known bool) {
-	v, err := version.ParseGeneric(text)
-	if err != nil {
-		return false, false
+// supported returns what the table of supported versions says about a version, which text
+// names.
+func supported(row support.Row, text string) finding {
+	switch {
+	case row.Problem == "":
+		return fine("%s", text)
+	case row.Blocks:
+		return found(Blocker, row.Remedy, "%s %s", text, row.Problem)
 	}
-	return v.AtLeast(least), true
+	return found(Warning, row.Remedy, "%s %s", text, row.Problem)
 }
 
 // kubeletVersion checks that the kubelet can prepare claims.
 func kubeletVersion(_ *Capabilities, n *Node) finding {
-	switch enough, known := atLeast(n.Kubelet, firstVersion); {
-	case !known:
+	row, known := support.Find(support.Kubernetes, n.Kubelet)
+	if !known {
 		return found(Unknown, askNode, "%q is not a version", n.Kubelet)
-	case !enough:
-		return found(Blocker, upgradeKubernetes, "%s is older than 1.34", n.Kubelet)
 	}
-	return fine("%s", n.Kubelet)
+	return supported(row, n.Kubelet)
 }
-
-// Versions of container runtimes: the first containerd with NRI, and the oldest of each that
-// nadra is for.
-var (
-	firstNRI   = version.MustParseGeneric("1.7.0")
-	containerd = version.MustParseGeneric("2.2.6")
-	crio       = version.MustParseGeneric("1.36.0")
-)
-
-const upgradeContainerd = "Upgrade containerd to 2.2.6 or later."
 
 // runtimeVersion checks that the container runtime has NRI and CDI.
 func runtimeVersion(_ *Capabilities, n *Node) finding {
 	name, text, _ := strings.Cut(n.Runtime, "://")
-	switch name {
-	case "":
+	if name == "" {
 		return found(Unknown, askNode, "the node does not report its container runtime")
-	case "containerd":
-		return containerdVersion(text)
-	case "cri-o":
-		return crioVersion(text)
 	}
-	return found(Blocker, "Use containerd 2.2.6 or later.", "%s is not known to have NRI", n.Runtime)
-}
-
-// containerdVersion checks containerd's version.
-func containerdVersion(text string) finding {
-	first, known := atLeast(text, firstNRI)
-	enough, _ := atLeast(text, containerd)
+	component := support.OfRuntime(name)
+	row, known := support.Find(component, text)
 	switch {
 	case !known:
-		return found(Unknown, upgradeContainerd, "%q is not a version of containerd", text)
-	case !first:
-		return found(Blocker, upgradeContainerd, "containerd %s has no NRI", text)
-	case !enough:
-		return found(Warning, upgradeContainerd+" In 1.7, NRI is off by default.", "containerd %s is older than 2.2.6", text)
+		return found(Unknown, askNode, "%q is not a version of %s", text, component)
+	case component == support.OtherRuntime:
+		return supported(row, n.Runtime)
 	}
-	return fine("containerd %s", text)
+	return supported(row, name+" "+text)
 }
-
-// crioVersion checks CRI-O's version.
-func crioVersion(text string) finding {
-	const tryFirst = "Test one pod of each kind before you move workloads."
-	switch enough, known := atLeast(text, crio); {
-	case !known:
-		return found(Unknown, tryFirst, "%q is not a version of CRI-O", text)
-	case !enough:
-		return found(Warning, tryFirst, "cri-o %s is older than 1.36, and nadra's tests do not cover it", text)
-	}
-	return fine("cri-o %s", text)
-}
-
-// firstCookie is the first kernel with SO_NETNS_COOKIE.
-var firstCookie = version.MustParseGeneric("5.14.0")
 
 // kernelVersion checks that the kernel has cookies of network namespaces.
 func kernelVersion(_ *Capabilities, n *Node) finding {
-	switch enough, known := atLeast(n.Kernel, firstCookie); {
-	case !known:
+	row, known := support.Find(support.Linux, n.Kernel)
+	if !known {
 		return found(Unknown, askNode, "%q is not a version", n.Kernel)
-	case !enough:
-		return found(Blocker, "Upgrade the kernel to 5.14 or later, or test whether the distribution has backported SO_NETNS_COOKIE.", "%s is older than 5.14", n.Kernel)
 	}
-	return fine("%s", n.Kernel)
+	return supported(row, n.Kernel)
 }
 
 // kubeletGates checks the feature gates of the kubelet.

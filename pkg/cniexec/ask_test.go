@@ -146,7 +146,7 @@ func TestCheckHasWhatAddHad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			raw, err := json.Marshal(res)
+			raw, err := json.Marshal(res.Result)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -83,47 +83,64 @@ func New(o Options) (*Runner, error) {
 	}, nil
 }
 
-// Add runs the chain with ADD and returns the last plugin's result, converted to the newest
-// result version. If it fails, plugins may have left something behind: the caller must call
+// Added is what an ADD has made.
+type Added struct {
+	// Result is the last plugin's, converted to the newest result version.
+	Result *types100.Result
+	// Allocated is the time at which the chain's first plugin ended. Its IPAM plugin has given
+	// the addresses by then; the rest of the chain may take long.
+	Allocated time.Time
+}
+
+// Add runs the chain with ADD. If it fails, plugins may have left something behind: the caller must call
 // Del. A plugin's error keeps its type (*types.Error), so that errors.As finds its CNI
 // code.
 //
 // Add calls before, unless it is nil, while the first plugin's process starts, and waits
 // for it. If before fails, no plugin has received its configuration, and no Del is needed.
 // Add refuses the host's network namespace with ErrHostNetwork.
-func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
+func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (Added, error) {
 	if r.isHost(s.NetNS) {
-		return nil, ErrHostNetwork
+		return Added{}, ErrHostNetwork
 	}
 	h := hold(before)
-	result, err := r.add(ctx, s, a, h)
+	added, err := r.add(ctx, s, a, h)
 	if beforeErr := h.wait(); beforeErr != nil {
-		return nil, errors.Join(beforeErr, r.removeInfo(r.infoPath(s, a)))
+		return Added{}, errors.Join(beforeErr, r.removeInfo(r.infoPath(s, a)))
 	}
-	return result, err
+	return added, err
 }
 
 // add runs the chain with ADD. The first plugin's input waits for h.
-func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, h *held) (*types100.Result, error) {
+func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, h *held) (Added, error) {
 	list, err := libcni.NetworkConfFromBytes(a.Conflist)
 	if err != nil {
-		return nil, invalidConflist(err)
+		return Added{}, invalidConflist(err)
 	}
 	r.running.RLock()
 	defer r.running.RUnlock()
 	if err := r.prepareInfo(list, s, a); err != nil {
-		return nil, &noAnswer{err}
+		return Added{}, &noAnswer{err}
 	}
-	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, held: h})
+	var allocated time.Time
+	ran := func(plugin, verb string, took time.Duration) {
+		if allocated.IsZero() {
+			allocated = time.Now()
+		}
+		if r.exec.ran != nil {
+			r.exec.ran(plugin, verb, took)
+		}
+	}
+	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: ran, held: h})
 	res, err := cni.AddNetworkList(ctx, list, r.runtimeConf(s, a))
 	if err != nil {
-		return nil, err
+		return Added{}, err
 	}
 	out, err := types100.GetResult(res)
 	if err != nil {
-		return nil, fmt.Errorf("converting the result of version %s: %w", res.Version(), err)
+		return Added{}, fmt.Errorf("converting the result of version %s: %w", res.Version(), err)
 	}
-	return out, nil
+	return Added{Result: out, Allocated: allocated}, nil
 }
 
 // Del runs the chain in reverse with DEL. It may be repeated, also for an attachment whose

@@ -101,8 +101,8 @@ func TestAddAndDelRunTheWholeChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.IPs) != 1 || got.IPs[0].Address.String() != "10.1.0.5/24" {
-		t.Errorf("result %v", got)
+	if ips := got.Result.IPs; len(ips) != 1 || ips[0].Address.String() != "10.1.0.5/24" {
+		t.Errorf("result %v", got.Result)
 	}
 	if err := w.Del(t.Context(), sandbox, a, nil); err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestDelHasTheResultOfAdd(t *testing.T) {
 				if err := damage(filepath.Join(w.results(), "blue-0123456789ab-net1")); err != nil {
 					t.Fatal(err)
 				}
-				raw, err := json.Marshal(res)
+				raw, err := json.Marshal(res.Result)
 				if err != nil {
 					t.Fatal(err)
 				}

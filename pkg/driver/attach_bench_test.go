@@ -17,10 +17,10 @@ import (
 	nri "github.com/containerd/nri/pkg/api"
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/invoke"
-	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 	"github.com/nadra-dev/nadra/test/bench/sealed"
@@ -229,7 +229,7 @@ type timedRunner struct {
 	took time.Duration
 }
 
-func (r *timedRunner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
+func (r *timedRunner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (cniexec.Added, error) {
 	defer addTime(&r.took, time.Now())
 	return r.Plugins.Add(ctx, s, a, before)
 }

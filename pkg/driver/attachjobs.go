@@ -178,6 +178,7 @@ func (js *attachJobs) run(ctx context.Context, j *job) {
 		err = js.attachPod(ctx, j)
 	}
 	if err != nil {
+		js.networkStatus.Forget(j.sandbox.Pod)
 		js.fail(ctx, j, fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err))
 		return
 	}

@@ -96,6 +96,10 @@ func (d *Driver) wirePublishers() (err error) {
 
 // wireAttaching makes the parts that attach and detach sandboxes.
 func (d *Driver) wireAttaching() {
+	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
+		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: d.defaultNetwork, Pods: d.watch,
+		Stored: d.store.MarkStatusStored, Late: d.report.networkStatusLate,
+	})
 	d.attacher = attach.New(attach.Options{
 		Store: d.store, Plugins: d.plugins, Netns: d.netns, RestoreDevice: vfrestore.New(d.cfg.Hardware.SysRoot).Restore,
 		ForgetDefaultRoutes: func(sandboxID string) error {
@@ -105,10 +109,7 @@ func (d *Driver) wireAttaching() {
 			return d.plugins.ForgetDefaultRoutes(sandboxID)
 		},
 		Limits: d.cfg.limits(), Deferred: d.report.delDeferred, StatusWait: d.cfg.NetworkStatusWait, Metrics: d.metrics,
-	})
-	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
-		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: d.defaultNetwork, Pods: d.watch,
-		Stored: d.store.MarkStatusStored, Late: d.report.networkStatusLate,
+		Added: d.networkStatus.Added,
 	})
 	d.metadata = &metadataFiles{enabled: d.cfg.DeviceMetadata, store: d.store}
 	d.jobs = &attachJobs{

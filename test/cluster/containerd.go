@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -131,14 +130,14 @@ func (containerd) bundles(*Node) Bundles {
 	}
 }
 
-// containerdVariable chooses another containerd for every cluster: the name of a file in
-// components/containerd, such as v2.3 or newest-nri. The default is go.mod, a release with the
-// libraries that it ships.
+// containerdVariable chooses another containerd for every cluster, one of those that
+// components/containerd has a file for: a minor version such as 2.3, or newest-nri. The default
+// is go.mod, a release with the libraries that it ships.
 const containerdVariable = "NADRA_CONTAINERD"
 
 // containerdBuild describes the containerd of a file in components/containerd.
-func (b *planner) containerdBuild(components, file string) goBuild {
-	dir, modfile := filepath.Join(components, "containerd"), cmp.Or(file, "go")+".mod"
+func (b *planner) containerdBuild(components, choice string) goBuild {
+	dir, modfile := filepath.Join(components, "containerd"), modfileOf(choice)
 	version := b.requiredVersion(filepath.Join(dir, modfile), containerdModule)
 	return goBuild{
 		name: "containerd", version: version, dir: dir, modfile: modfile,

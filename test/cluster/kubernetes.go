@@ -27,16 +27,25 @@ const (
 
 // kubernetesBuild describes etcd and the components of Kubernetes, which are one program.
 func (b *planner) kubernetesBuild(components, minor string) goBuild {
-	dir, modfile := filepath.Join(components, "kubernetes"), goMod
-	if minor != "" {
-		modfile = "v" + minor + ".mod"
-	}
+	dir, modfile := filepath.Join(components, "kubernetes"), modfileOf(minor)
 	version := b.requiredVersion(filepath.Join(dir, modfile), "k8s.io/kubernetes")
 	return goBuild{
 		name: "kubernetes", version: version, dir: dir, modfile: modfile,
 		ldflags: kubernetesVersionFlags(version), output: "hyper", packages: []string{"."},
 		links: []string{Etcd, APIServer, ControllerManager, Scheduler, Kubelet},
 	}
+}
+
+// modfileOf returns the file like go.mod of a choice in the environment: 1.35 is v1.35.mod,
+// newest-nri is newest-nri.mod, and the default is go.mod.
+func modfileOf(choice string) string {
+	switch {
+	case choice == "":
+		return goMod
+	case '0' <= choice[0] && choice[0] <= '9':
+		return "v" + choice + ".mod"
+	}
+	return choice + ".mod"
 }
 
 // kubernetesVersionFlags returns the flags by which the components report their version.

@@ -28,7 +28,7 @@ func TestDeviceHealth(t *testing.T) {
 		{ echo '{"cniVersion":"1.1.0","code":50,"msg":"the fabric manager is down"}'; exit 1; };; esac`)
 	f.nad("mac", strings.NewReplacer("lan0", "lan9", "10.50.", "10.80.").Replace(macvlanConf))
 	f.nad("asked", strings.Replace(chained("br-ill", "10.81.0.0/24", "nadra-ill"), "1.0.0", "1.1.0", 1))
-	if on, err := lab.FeatureOn(f.Ctx, f.Kube, "ResourceHealthStatus"); err != nil || !on { // before 1.36
+	if on, err := lab.FeatureOn(f.Ctx, f.Kube, "ResourceHealthStatus", f.node.Name()); err != nil || !on { // before 1.36
 		f.Must(err)
 		if told := f.start("one", lab.Want{Network: "mac"}).Status.ContainerStatuses[0].AllocatedResourcesStatus; len(told) > 0 {
 			t.Errorf("without the feature gate the pod's status has the health %v", told)

@@ -5,7 +5,6 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,23 +22,17 @@ import (
 // staticPods is the folder of the kubelet's own pods, in the node.
 const staticPods = "/var/tmp/static-pods"
 
-var (
-	// theLab is the cluster of all tests.
-	theLab *lab.Lab
-	// finished and failed count the tests that have called setup.
-	finished, failed int
-)
+// theLab is the cluster of all tests.
+var theLab *lab.Lab
 
 func TestMain(m *testing.M) {
-	name := ""
 	lab.Suite{Name: "e2e", Start: start, Tests: func() int {
-		name = cmp.Or(theLab.Cluster.Layout().Name, theLab.Cluster.Families(), theLab.Cluster.Node(1).Runtime().Name())
 		code := m.Run()
 		if code != 0 {
 			fmt.Fprintln(os.Stderr, theLab.DriverLog(context.Background()))
 		}
 		return code
-	}, Finally: func() { fmt.Printf("%s: tests=%d/%d failures=%d\n", name, finished-failed, finished, failed) }}.Main()
+	}}.Main()
 }
 
 func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
@@ -71,12 +64,6 @@ type fixture struct {
 // that the node has no more resources than before.
 func setup(t *testing.T, namespace string) *fixture {
 	t.Helper()
-	t.Cleanup(func() {
-		finished++
-		if t.Failed() {
-			failed++
-		}
-	})
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}, node: theLab.Cluster.Node(1), at: theLab.Cluster.Layout()}

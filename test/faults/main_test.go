@@ -47,6 +47,10 @@ func run(ctx context.Context, dir string, m *testing.M) int {
 	stopKeeping := keepDriverLogs(theLab.Cluster.LogDir())
 	code := m.Run()
 	stopKeeping()
+	if err := lab.PrintRan(ctx, theLab.Cluster); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if err := races(theLab.Cluster.LogDir()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

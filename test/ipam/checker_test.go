@@ -268,6 +268,14 @@ func (c *checker) lives() (pods, samples int) {
 	return len(c.started), c.samples
 }
 
+// hasStarted reports whether the pod was seen to run.
+func (c *checker) hasStarted(p *corev1.Pod) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, started := c.started[string(p.UID)]
+	return started
+}
+
 // delays describes how long after the pods' start their network-status was seen:
 // the least, the median and the most.
 func (c *checker) delays() string {

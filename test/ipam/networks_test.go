@@ -44,3 +44,19 @@ esac
 
 // flakyRuns has a line for each ADD of flaky on the node.
 const flakyRuns = "/run/nadra-ipam-flaky"
+
+// held is a CNI plugin for the end of a chain. Its ADD passes on the result of the previous
+// plugin once the node has no file heldBy.
+const held = `#!/bin/sh
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+input=$(cat)
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
+ADD)
+	while [ -e ` + heldBy + ` ]; do sleep 0.1; done
+	echo "$input" | sed 's/.*"prevResult"://; s/,"type":"held"}$//' ;;
+esac
+`
+
+// heldBy is the file that holds the plugin held.
+const heldBy = "/run/nadra-ipam-held"

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -78,18 +80,72 @@ func (f *fixture) refuseStatus() (allow func()) {
 	}
 }
 
-// allocates waits until the pools have an address for net1 of a pod, and returns
+// allocates waits until the pools have an address for an interface of a pod, and returns
 // it.
-func (f *fixture) allocates(pod string) (address netip.Addr) {
+func (f *fixture) allocates(pod, iface string) (address netip.Addr) {
 	f.Helper()
 	f.Eventually(time.Minute, func(ctx context.Context) (err error) {
-		address, err = f.given(ctx, pod, "net1")
+		address, err = f.given(ctx, pod, iface)
 		if err == nil && !address.IsValid() {
-			err = fmt.Errorf("no pool has an address for pod %s", pod)
+			err = fmt.Errorf("no pool has an address for %s of pod %s", iface, pod)
 		}
 		return err
 	})
 	return address
+}
+
+// slowChain holds the second of two networks in its chain, when both have their addresses already,
+// and runs the reconciler. The first network is in network-status by then, and keeps its address. The
+// second one loses its address, and must not keep it in the pod.
+func slowChain(t *testing.T) {
+	for _, n := range theLab.Cluster.Nodes() {
+		f := lab.Fixture{Lab: theLab, T: t}
+		f.Must(lab.WriteHostFile(n, "/opt/cni/bin/held", []byte(held), 0o755))
+		f.Must(lab.WriteHostFile(n, heldBy, nil, 0o644))
+	}
+	release := func() {
+		for _, n := range theLab.Cluster.Nodes() {
+			path, err := n.HostPath(heldBy)
+			if err == nil {
+				err = os.RemoveAll(path)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	f := setup(t, "wa-slow", inRange("first", "10.164.0.0/24")+inRange("second", "10.164.1.0/24", `{"type":"held"}`))
+	t.Cleanup(release) // before the pod is deleted
+	f.pod("two", "first,second")
+	f.allocates("two", "net2")
+	kept := f.allocates("two", "net1")
+	f.Eventually(time.Minute, func(ctx context.Context) error {
+		status, err := f.NetworkStatus(ctx, f.NS, "two")
+		if err == nil && !slices.ContainsFunc(status, func(s nadv1.NetworkStatus) bool { return slices.Contains(s.IPs, kept.String()) }) {
+			err = fmt.Errorf("network-status has no %s: %+v", kept, status)
+		}
+		return err
+	})
+	t.Logf("freed by the reconciler: %v", f.reconcile())
+	for iface, has := range map[string]bool{"net1": true, "net2": false} {
+		address, err := f.given(f.Ctx, "two", iface)
+		f.Must(err)
+		if address.IsValid() != has {
+			t.Errorf("the pool gives %s to %s after the reconciler's run, want an address: %t", address, iface, has)
+		}
+	}
+	if started, _ := f.checker.lives(); started > 0 {
+		t.Errorf("%d containers have started before the second network was attached", started)
+	}
+	release()
+	p := f.ready("two")
+	for _, iface := range []string{"net1", "net2"} {
+		given, err := f.given(f.Ctx, "two", iface)
+		f.Must(err)
+		if has := f.address(p, iface); has != given {
+			t.Errorf("%s has %s, and the pool gives it %s", iface, has, given)
+		}
+	}
 }
 
 // statusRefused lets the API server refuse network-status while the reconciler
@@ -100,7 +156,7 @@ func statusRefused(t *testing.T) {
 	allow := f.refuseStatus()
 	for _, name := range []string{"early", "late"} {
 		f.pod(name, "refused")
-		f.allocates(name)
+		f.allocates(name, "net1")
 		f.Eventually(time.Minute, func(ctx context.Context) error {
 			if events := strings.Join(f.Events(ctx, f.NS, name), "\n"); !strings.Contains(events, "NetworkStatusLate") {
 				return fmt.Errorf("no Event reports that pod %s waits for its network-status: %s", name, events)
@@ -129,7 +185,7 @@ func checkerFindsDuplicates(t *testing.T) {
 	f.driverWith("--network-status-wait=false")
 	f.refuseStatus()
 	f.pod("early", "selfcheck")
-	address := f.allocates("early")
+	address := f.allocates("early", "net1")
 	if held := f.held(f.ready("early"))["net1"]; !slices.Equal(held, []netip.Addr{address}) {
 		t.Fatalf("pod early has %v, want %s, which the pool has for it", held, address)
 	}

@@ -46,6 +46,7 @@ func TestWhereabouts(t *testing.T) {
 		{"RetriedNetwork", retriedNetwork},
 		{"Check", check},
 		{"StatusRefused", statusRefused},
+		{"SlowChain", slowChain},
 		{"DriverKilled", driverKilled},
 		{"Burst", burst},
 		{"Reboot", reboot},
@@ -179,8 +180,9 @@ func (f *fixture) fill(network string) {
 	}
 }
 
-// full waits for the Event of a pod that gets no address, and fails the test if the pod
-// runs.
+// full waits for the Event of a pod that gets no address, and fails the test if a container
+// of it has started. The pod's phase does not tell: the kubelet reports Running for a pod
+// whose container was created and refused by the gate.
 func (f *fixture) full(pod string) {
 	f.Helper()
 	f.Eventually(time.Minute, func(ctx context.Context) error {
@@ -193,10 +195,12 @@ func (f *fixture) full(pod string) {
 	})
 	p, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, pod, metav1.GetOptions{})
 	f.Must(err)
-	if p.Status.Phase != corev1.PodPending {
-		f.Errorf("pod %s, which has no address, is %s", pod, p.Status.Phase)
+	if f.checker.hasStarted(p) || slices.ContainsFunc(p.Status.ContainerStatuses, isRunning) {
+		f.Errorf("pod %s, which has no address, has started: %+v", pod, p.Status.ContainerStatuses)
 	}
 }
+
+func isRunning(s corev1.ContainerStatus) bool { return s.State.Running != nil }
 
 // fullRange creates more pods than a range has addresses: the last pod waits, and
 // runs when an address is free.

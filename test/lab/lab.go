@@ -13,6 +13,7 @@
 //	networks.go    published networks, and network-status
 //	packages.go    unpacks Debian's packages
 //	pod.go         pods, claims and NADs
+//	ran.go         prints the versions that the cluster reports
 //	residue.go     what attachments leave on a node
 //	workload.go    workloads as users of Multus write them, owners, masters
 package lab

@@ -60,9 +60,12 @@ func (s Suite) run(ctx context.Context, dir string) int {
 	if s.Install != nil {
 		err = s.Install(ctx, c)
 	}
+	if err == nil {
+		err = PrintRan(ctx, c)
+	}
 	code := 1
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "installing:", err)
+		fmt.Fprintln(os.Stderr, "preparing the cluster:", err)
 	} else {
 		code = s.Tests()
 	}

@@ -37,6 +37,10 @@ func runLane(ctx context.Context, dir string, m *testing.M) (code int) {
 	if code = m.Run(); code != 0 {
 		fmt.Fprintln(os.Stderr, theLane.DriverLog(ctx))
 	}
+	if err := lab.PrintRan(ctx, theLane.Cluster); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if os.Getenv("NADRA_VM_HOLD") != "" {
 		fmt.Fprintln(os.Stderr, "the guest is held, with its files in", dir, "until it is interrupted")
 		<-ctx.Done()

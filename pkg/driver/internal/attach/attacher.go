@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/vishvananda/netns"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -28,7 +27,7 @@ var backoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 5 *
 
 // Plugins runs CNI plugins. It is a cniexec.Runner outside of tests.
 type Plugins interface {
-	Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error)
+	Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (cniexec.Added, error)
 	Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error
 	DeviceInfo(s attachment.Sandbox, a attachment.Attachment) (json.RawMessage, error)
 }
@@ -61,7 +60,11 @@ type Options struct {
 	Deferred func(r checkpoint.Record, cause error)
 	// StatusWait makes the gate wait for the pod's network-status.
 	StatusWait bool
-	Metrics    *metrics.Node
+	// Added is called after each ADD with the records that the sandbox has got so far, which
+	// have their results; the last one is new, and got its addresses at the time allocated.
+	// more is true if ADDs of further networks follow.
+	Added   func(s attachment.Sandbox, records []checkpoint.Record, allocated time.Time, more bool)
+	Metrics *metrics.Node
 }
 
 // Attacher moves a pod's records through their phases by running plugins. The caller
@@ -182,7 +185,7 @@ func (a *Attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo 
 	}
 	for i, r := range todo {
 		started := time.Now()
-		one, err := a.add(ctx, sandbox, r, todo[:i+1], mark)
+		one, allocated, err := a.add(ctx, sandbox, r, todo[:i+1], mark)
 		a.measureAdd(r, started, err)
 		mark = nil
 		if markErr != nil {
@@ -193,6 +196,8 @@ func (a *Attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo 
 			return errors.Join(err, a.Store.MarkAttached(added...), a.Store.MarkDetached(checkpoint.Keys(todo[i+1:])...))
 		}
 		added = append(added, one)
+		todo[i].Result, todo[i].DeviceInfo = one.Result, one.DeviceInfo
+		a.Added(sandbox, todo[:i+1:i+1], allocated, i+1 < len(todo))
 	}
 	if err := a.Store.MarkAttached(added...); err != nil {
 		return transient{err}
@@ -250,32 +255,32 @@ func (a *Attacher) nameError(at attachment.Attachment, sandboxID string) error {
 		"choose another name in the claim's interface field", at.Network, at.Interface)
 }
 
-// add runs ADD for one record after calling before. begun are the records of the same try
-// up to this one.
-func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record, begun []checkpoint.Record, before func() error) (checkpoint.Added, error) {
-	none := checkpoint.Added{}
+// add runs ADD for one record after calling before, and returns when the network got its
+// addresses. begun are the records of the same try up to this one.
+func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record, begun []checkpoint.Record, before func() error) (one checkpoint.Added, allocated time.Time, err error) {
 	at := r.Attachment
 	limit := a.Limits.Of(at).Add
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.PluginTimeout, "one ADD may take %s", limit))
 	defer cancel()
-	result, err := a.Plugins.Add(ctx, sandbox, at, before)
+	made, err := a.Plugins.Add(ctx, sandbox, at, before)
 	failpoint.Reach(failpoint.AfterAdd)
 	if err != nil {
 		passing := cniexec.Transient(err)
 		err = reason.Wrap(reason.PluginFailed, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err))
 		if passing {
-			return none, transient{err}
+			return one, allocated, transient{err}
 		}
-		return none, err
+		return one, allocated, err
 	}
-	raw, err := json.Marshal(result)
+	raw, err := json.Marshal(made.Result)
 	if err != nil {
-		return none, fmt.Errorf("encoding the result of network %s: %w", at.Network, err)
+		return one, allocated, fmt.Errorf("encoding the result of network %s: %w", at.Network, err)
 	}
 	if err := a.moveDefaultRoute(sandbox, begun); err != nil {
-		return none, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
+		return one, allocated, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
 	}
-	return checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: !a.StatusWait}, nil
+	one = checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: !a.StatusWait}
+	return one, made.Allocated, nil
 }
 
 // deviceInfo returns the plugins' device information, or what the resource pool knows. It

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -31,6 +32,7 @@ func newAttacher(t *testing.T) (*Attacher, *drivertest.Kernel) {
 		Store: store, Plugins: k, Netns: k, RestoreDevice: func(attachment.Hardware) error { return nil }, ForgetDefaultRoutes: k.ForgetDefaultRoutes,
 		Limits: Limits{Add: 30 * time.Second, Del: 10 * time.Second}, Metrics: metrics.NewNode(),
 		Deferred: func(r checkpoint.Record, _ error) { _ = k.Record("DEFERRED", *r.Sandbox, r.Attachment) },
+		Added:    func(attachment.Sandbox, []checkpoint.Record, time.Time, bool) {},
 	})
 	t.Cleanup(a.PendingDELs.ShutDown)
 	return a, k
@@ -67,6 +69,30 @@ func TestAttachInOrderAndDetachInReverse(t *testing.T) {
 	}
 	if len(k.Has) > 0 {
 		t.Errorf("left over: %v", k.Has)
+	}
+}
+
+// TestAddedIsToldOfEachNetwork checks that the results so far are known before the next ADD begins.
+func TestAddedIsToldOfEachNetwork(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
+	began := time.Now()
+	a.Added = func(s attachment.Sandbox, records []checkpoint.Record, allocated time.Time, more bool) {
+		newest := records[len(records)-1]
+		if len(newest.Result) == 0 || allocated.Before(began) || s.Cookie == 0 {
+			t.Errorf("told of %+v in sandbox %+v, allocated at %s", newest, s, allocated)
+		}
+		_ = k.Record(fmt.Sprintf("TOLD of %d, more=%t:", len(records), more), s, newest.Attachment)
+	}
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`ADD net1 in sandbox-1 netns "/run/netns/1"`, `TOLD of 1, more=true: net1 in sandbox-1 netns "/run/netns/1"`,
+		`ADD net2 in sandbox-1 netns "/run/netns/1"`, `TOLD of 2, more=false: net2 in sandbox-1 netns "/run/netns/1"`,
+	}
+	if diff := cmp.Diff(want, k.Calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -99,14 +100,14 @@ func (k *Kernel) set(name string, has bool) {
 }
 
 // Add implements the plugins' ADD. A failing one leaves its interface, too.
-func (k *Kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (*types100.Result, error) {
+func (k *Kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (cniexec.Added, error) {
 	if before != nil {
 		if err := before(); err != nil {
-			return nil, err
+			return cniexec.Added{}, err
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return cniexec.Added{}, err
 	}
 	err := k.Record("ADD", s, a)
 	k.set(s.ID+"/"+a.Interface, true)
@@ -114,13 +115,15 @@ func (k *Kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 		err = k.Slow(ctx)
 	}
 	if err != nil {
-		return nil, err
+		return cniexec.Added{}, err
 	}
+	allocated := time.Now()
 	if k.Added != nil {
 		k.Added(a.Interface)
 	}
 	_, ip, _ := net.ParseCIDR("10.1.0.5/24")
-	return &types100.Result{CNIVersion: "1.1.0", IPs: []*types100.IPConfig{{Address: *ip}}}, nil
+	result := &types100.Result{CNIVersion: "1.1.0", IPs: []*types100.IPConfig{{Address: *ip}}}
+	return cniexec.Added{Result: result, Allocated: allocated}, nil
 }
 
 // Del implements the plugins' DEL.

@@ -26,10 +26,10 @@ const (
 	// Late is the time after which a status that is not stored is reported: containers
 	// wait for it.
 	Late = 2 * time.Second
-	// StaleAfter is the age at which the addresses in a status may belong to another
+	// StaleAfter is the age at which addresses that no status lists may belong to another
 	// pod. The reconciler of whereabouts looks three times within a second at a pod
-	// without the annotation, and then frees its addresses. The rest of the second is
-	// for the end of the ADD, in which the address was allocated.
+	// whose annotation lacks them, and then frees them. The rest of the second is for the
+	// end of the plugin that has given them.
 	StaleAfter = 700 * time.Millisecond
 )
 
@@ -72,7 +72,8 @@ type Options struct {
 // write is tried again for as long as the pod exists.
 type Writer struct {
 	Options
-	outbox *outbox.Outbox[attachment.PodRef, update]
+	outbox  *outbox.Outbox[attachment.PodRef, update]
+	exposed exposures
 }
 
 // update is a pod's pending status.
@@ -81,11 +82,28 @@ type update struct {
 	records []checkpoint.Record
 	// repair leaves a pod alone whose annotation shows the records already.
 	repair bool
+	// partial lacks networks that are being attached.
+	partial bool
 }
 
 // NewWriter returns a Writer.
 func NewWriter(o Options) *Writer {
-	return &Writer{Options: o, outbox: outbox.New[attachment.PodRef, update](shortestPause, longestPause)}
+	return &Writer{
+		Options: o, outbox: outbox.New[attachment.PodRef, update](shortestPause, longestPause),
+		exposed: exposures{byPod: map[attachment.PodRef]map[string]exposure{}},
+	}
+}
+
+// Added tells the writer what a sandbox has got so far. The last record is new, and got its
+// addresses at the time allocated. If ADDs of more networks follow, its addresses may be freed
+// before they have ended: a status without them is queued, unless the pod's lists the
+// addresses already.
+func (w *Writer) Added(sandbox attachment.Sandbox, records []checkpoint.Record, allocated time.Time, more bool) {
+	newest := records[len(records)-1]
+	w.exposed.allocate(sandbox.Pod, newest, allocated)
+	if more && newest.Attachment.UsesIPAM(attachment.Whereabouts) && !w.exposed.ended(sandbox.Pod, newest) {
+		w.put(update{sandbox: sandbox, records: records, partial: true})
+	}
 }
 
 // Set queues a status with the networks among these records.
@@ -139,15 +157,18 @@ func (w *Writer) Pending(pod attachment.PodRef) (Pending, bool) {
 	return Pending{Records: p.Update.records, Since: p.Since, Err: p.Err, Stored: p.Written}, found
 }
 
-// Forget drops the pending status of a pod.
-func (w *Writer) Forget(pod attachment.PodRef) { w.outbox.Forget(pod) }
+// Forget drops the pending status of a pod whose networks could not be attached.
+func (w *Writer) Forget(pod attachment.PodRef) {
+	w.outbox.Forget(pod)
+	w.exposed.forget(pod)
+}
 
 // Queue counts the pods whose status is not stored yet.
 func (w *Writer) Queue(now time.Time) metrics.Queue { return w.outbox.Queue(now) }
 
 // Run writes until ctx ends, and then for a short time what is still queued. It calls stale
-// instead of Stored if a status is stored so late that its addresses may belong to another
-// pod.
+// instead of Stored if addresses were listed so late that they may belong to another pod. If
+// the pod then gets the same addresses anew, they are listed from their beginning.
 func (w *Writer) Run(ctx context.Context, stale func(context.Context, attachment.Sandbox) error) {
 	w.outbox.Run(ctx, workers, func(ctx context.Context, pod attachment.PodRef, p outbox.Pending[update], tries int) error {
 		return w.write(ctx, pod, p, tries, stale)
@@ -160,18 +181,24 @@ func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p outbox.Pend
 	failpoint.Reach(failpoint.BeforeStatusWrite)
 	defer failpoint.Reach(failpoint.AfterStatusWrite)
 	err := w.store(ctx, p.Update)
+	if err == nil {
+		w.exposed.show(pod, p.Update.records, time.Now())
+	}
 	switch {
-	case err != nil:
-	case isStale(p, time.Now()):
+	case err != nil || p.Update.partial:
+	case w.isStale(pod, p):
 		err = stale(ctx, p.Update.sandbox)
 	default:
-		err = w.Stored(p.Update.records)
+		if err = w.Stored(p.Update.records); err == nil {
+			w.exposed.forget(pod)
+		}
 	}
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err), w.Pods.Absent(pod), errors.Is(err, podns.ErrGone), errors.Is(err, podns.ErrHost):
 		klog.FromContext(ctx).V(2).Info("Dropping the network-status of a pod that is gone", "pod", pod, "err", err)
+		w.exposed.forget(pod)
 		return nil
 	}
 	if tries == 0 {
@@ -183,15 +210,15 @@ func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p outbox.Pend
 // Missing reports whether containers wait for network-status to list a record.
 func Missing(r checkpoint.Record) bool { return !r.DeviceOnly && !r.StatusStored }
 
-// isStale reports whether containers wait for a status that is stored so late that its
+// isStale reports whether containers wait for a status that was stored so late that its
 // addresses may have been freed. For networks whose addresses nobody is known to free by
 // network-status, only a status whose writes have failed counts as late: Multus fails
 // the sandbox in that case, which allocates the addresses again, too.
-func isStale(p outbox.Pending[update], now time.Time) bool {
-	atRisk := func(r checkpoint.Record) bool {
-		return Missing(r) && (p.Err != nil || r.Attachment.UsesIPAM(attachment.Whereabouts))
-	}
-	return now.Sub(p.Since) >= StaleAfter && slices.ContainsFunc(p.Update.records, atRisk)
+func (w *Writer) isStale(pod attachment.PodRef, p outbox.Pending[update]) bool {
+	return slices.ContainsFunc(p.Update.records, func(r checkpoint.Record) bool {
+		atRisk := p.Err != nil || r.Attachment.UsesIPAM(attachment.Whereabouts)
+		return Missing(r) && atRisk && !w.exposed.ended(pod, r)
+	})
 }
 
 // store patches the pod. A repair leaves a status alone that shows the networks.

@@ -3,6 +3,7 @@ package networkstatus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,106 @@ func TestWriteIsTriedWhileThePodExists(t *testing.T) {
 			}
 			end()
 			<-ended
+		})
+	}
+}
+
+// exposureWorld is a writer with an API server that takes its time.
+type exposureWorld struct {
+	*Writer
+	slow   time.Duration // how long a write takes
+	writes int
+	events []string // stored, stale
+}
+
+// run runs a test with a writer at work.
+func (w *exposureWorld) run(t *testing.T, test func()) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: drivertest.Web.Namespace, Name: drivertest.Web.Name, UID: types.UID(drivertest.Web.UID)}}
+		kube := fake.NewClientset(pod)
+		kube.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			w.writes++
+			time.Sleep(w.slow)
+			return false, nil, nil
+		})
+		w.Writer = NewWriter(Options{
+			Kube: kube, Manager: "nadra", DefaultNetwork: drivertest.CBR0, Pods: &seenPod{},
+			Stored: func([]checkpoint.Record) error { w.events = append(w.events, "stored"); return nil },
+			Late:   func(attachment.PodRef, error) {},
+		})
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			w.Run(ctx, func(context.Context, attachment.Sandbox) error { w.events = append(w.events, "stale"); return nil })
+			close(ended)
+		}()
+		test()
+		end()
+		<-ended
+	})
+}
+
+// add attaches networks with these addresses, which come so long before their ADDs end. The last one
+// completes the pod.
+func (w *exposureWorld) add(ipam string, chain time.Duration, addresses ...string) {
+	var records []checkpoint.Record
+	for i, address := range addresses {
+		allocated := time.Now()
+		time.Sleep(chain)
+		r := drivertest.Attached(fmt.Sprintf("net%d", i+1), fmt.Sprintf(`{"cniVersion":"1.1.0","ips":[{"address":"%s/24"}]}`, address))
+		r.Attachment.Conflist = fmt.Appendf(nil, `{"cniVersion":"1.0.0","name":"blue","plugins":[{"type":"macvlan","ipam":{"type":%q}}]}`, ipam)
+		records = append(records, r)
+		w.Added(drivertest.SandboxNo(1), records[:i+1:i+1], allocated, i+1 < len(addresses))
+	}
+	w.Set(drivertest.SandboxNo(1), records)
+	time.Sleep(time.Minute)
+	synctest.Wait()
+}
+
+// TestAddressesAreListedInTime attaches networks, again if their status is stale, and checks when a
+// status is stale: as soon as the addresses of one network were not listed for too long, however short
+// the last one waited.
+func TestAddressesAreListedInTime(t *testing.T) {
+	const wa, instant = attachment.Whereabouts, time.Millisecond
+	for _, tt := range []struct {
+		name   string
+		attach func(w *exposureWorld)
+		writes int
+		want   []string
+	}{
+		{"one network", func(w *exposureWorld) { w.add(wa, instant, "10.1.0.1") }, 1, []string{"stored"}},
+		{"one whose chain takes long", func(w *exposureWorld) { w.add(wa, StaleAfter, "10.1.0.1") }, 1, []string{"stale"}},
+		{"three that take as long together", func(w *exposureWorld) { w.add(wa, StaleAfter/2, "10.1.0.1", "10.1.0.2", "10.1.0.3") }, 3, []string{"stored"}},
+		{"three of another IPAM", func(w *exposureWorld) { w.add("host-local", StaleAfter/2, "10.1.0.1", "10.1.0.2", "10.1.0.3") }, 1, []string{"stored"}},
+		{"slow writes, then the same addresses", func(w *exposureWorld) {
+			w.slow = StaleAfter
+			w.add(wa, instant, "10.1.0.1", "10.1.0.2")
+			w.add(wa, instant, "10.1.0.1", "10.1.0.2")
+		}, 3, []string{"stale", "stored"}},
+		{"slow writes, then another address", func(w *exposureWorld) {
+			w.slow = StaleAfter
+			w.add(wa, instant, "10.1.0.1")
+			w.add(wa, instant, "10.1.0.2")
+		}, 2, []string{"stale", "stale"}},
+		{"slow writes, and an address that was not listed for a time", func(w *exposureWorld) {
+			w.slow = StaleAfter
+			w.add(wa, instant, "10.1.0.1")
+			w.add(wa, instant, "10.1.0.2")
+			w.add(wa, instant, "10.1.0.1")
+		}, 3, []string{"stale", "stale", "stale"}},
+		{"slow writes after a failed attach", func(w *exposureWorld) {
+			w.add(wa, instant, "10.1.0.1")
+			w.Forget(drivertest.Web)
+			w.slow = StaleAfter
+			w.add(wa, instant, "10.1.0.1")
+		}, 2, []string{"stored", "stale"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &exposureWorld{}
+			w.run(t, func() { tt.attach(w) })
+			drivertest.Same(t, "outcomes", tt.want, w.events)
+			drivertest.Same(t, "writes", tt.writes, w.writes)
 		})
 	}
 }
