@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -159,6 +159,21 @@ e2e-containerd-2.3 e2e-containerd-2.2: export NADRA_CONTAINERD = $(@:e2e-contain
 e2e-crio e2e-containerd-2.3 e2e-containerd-2.2: image
 	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_RUNTIMES)'))
 
+# With the tests that name directories.
+OF_LAYOUTS := $(OF_RUNTIMES)|^Test(APIServerAway.*|BadInput|BrokenDelLetsThePodGo|Chart|Cleanup|DamagedRecord|Layout|NetworkOfAFile)$$
+e2e-elsewhere: export NADRA_LAYOUT := elsewhere
+e2e-elsewhere: image ## one node with a read-only root, with the directories of kubelet, NRI, CDI, CNI and nadra elsewhere
+	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_LAYOUTS)'))
+
+# With the tests that name addresses.
+OF_FAMILIES := $(OF_RUNTIMES)|^Test(Chart|Controller|Families|Inspect.*|RequestedValues)$$
+e2e-ipv6: export NADRA_FAMILIES := ipv6
+e2e-ipv6: ## one node of a cluster that has IPv6 only
+e2e-dual: export NADRA_FAMILIES := dual
+e2e-dual: ## one node of a cluster with IPv4 and IPv6
+e2e-ipv6 e2e-dual: image
+	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_FAMILIES)'))
+
 e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
 	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)'))
 
@@ -242,8 +257,8 @@ test-long: export CONVERT_REPOSITORIES := 1000
 test-long: export BURST_PODS := 100
 test-long: export FUZZTIME := 10m
 test-long: export FUZZCACHE :=
-test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, 1,000 converted repositories, older Kubernetes and containerd, long fuzzing, the benchmark
-	@exec $(LANES) faults faults-newest-nri e2e-ipam e2e-containerd-2.3 e2e-containerd-2.2 e2e-kubernetes race fuzz bench
+test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, 1,000 converted repositories, older Kubernetes and containerd, other nodes, long fuzzing, the benchmark
+	@exec $(LANES) faults faults-newest-nri e2e-ipam e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-kubernetes race fuzz bench
 
 prune: $(CLUSTER) ## remove built components that nothing has used for a week, and show the size of the caches
 	@$(CLUSTER) prune

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
@@ -53,7 +56,7 @@ type runFlags struct {
 func (o *runFlags) add(flags *pflag.FlagSet) {
 	o.nodes.addPods(flags)
 	o.addStateNamespace(flags)
-	flags.StringVar(&o.confDir, "cni-conf-dir", "/etc/cni/net.d", "directory of CNI configurations of the nodes' container runtimes")
+	flags.StringVar(&o.confDir, "cni-conf-dir", "", "directory of CNI configurations of the nodes' container runtimes (default that of the driver's --cni-conf-dir)")
 	flags.StringVar(&o.dryRun, "dry-run", "none", "none, server (the API server checks all changes), or client (only print them)")
 	flags.BoolVar(&o.force, "force", false, "delete pods that no controller recreates")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
@@ -91,8 +94,13 @@ func (o *runFlags) runner(ctx context.Context, store upgraderun.Store) (*upgrade
 	if err != nil {
 		return nil, err
 	}
+	driver, _, err := driverImage(ctx, store.Kube, o.nodes.image)
+	if err != nil {
+		return nil, err
+	}
+	confDir, kept := multusDirs(driver, o.confDir)
 	out := &upgraderun.Runner{
-		Kube: store.Kube, Store: store, Nodes: *pods, ConfDir: o.confDir, Force: o.force,
+		Kube: store.Kube, Store: store, Nodes: *pods, ConfDir: confDir, Kept: kept, Force: o.force,
 		DrainTimeout: o.drainTimeout, GateTimeout: o.gateTimeout, Poll: podPoll,
 		Say: func(format string, args ...any) {
 			_, _ = fmt.Fprintf(o.Out, time.Now().Format("15:04:05 ")+format+"\n", args...)
@@ -105,6 +113,12 @@ func (o *runFlags) runner(ctx context.Context, store upgraderun.Store) (*upgrade
 		out.Verify = o.canaries()
 	}
 	return out, nil
+}
+
+// multusDirs returns the directory in which the runtime reads Multus' configuration, and the one
+// that keeps it, which is in the driver's state. confDir is the user's choice.
+func multusDirs(driver *doctor.Nadra, confDir string) (conf, kept string) {
+	return cmp.Or(confDir, driver.Flag("cni-conf-dir", "/etc/cni/net.d")), path.Join(driver.Flag("state-dir", "/var/lib/nadra"), "multus")
 }
 
 // confirm asks for confirmation at a terminal, and requires --yes without one.

@@ -26,11 +26,11 @@ const (
 	tlsKeyKey  = "tls.key"
 )
 
-// Certificates are valid for a year and replaced after two thirds of it. They are valid from an hour
-// ago, for callers whose clocks are behind.
+// Certificates are valid for a year and replaced after two thirds of it. They are valid from a day
+// ago, for callers whose clocks are behind, or if this one is ahead.
 const (
 	lifetime  = 365 * 24 * time.Hour
-	clockSkew = time.Hour
+	clockSkew = 24 * time.Hour
 	propagate = time.Minute
 )
 

@@ -82,6 +82,23 @@ func TestChainIsMadeAnew(t *testing.T) {
 	}
 }
 
+// TestChainOfAnotherClock checks that an API server trusts a chain that was made by a clock
+// an hour ahead or behind, and that the chain stays when that clock is put right.
+func TestChainOfAnotherClock(t *testing.T) {
+	now := time.Now()
+	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
+		made, _, err := (*chain)(nil).next(now.Add(skew), hosts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trusts(t, made.bundle(), made, now)
+		trusts(t, made.bundle(), made, now.Add(-time.Minute))
+		if same, again, err := made.next(now, hosts); err != nil || same != made || again <= 0 {
+			t.Errorf("made %s from now, it is replaced: %v, the next step is in %s", skew, err, again)
+		}
+	}
+}
+
 func TestReadChainRefuses(t *testing.T) {
 	now := time.Now()
 	made, _, err := (*chain)(nil).next(now, hosts)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,8 +34,15 @@ type collector struct {
 	now       func() time.Time
 
 	// idle has the time since when no pod refers to a template. Only the single worker uses it.
-	// After a restart it is empty, and the templates stay a while longer.
-	idle map[client.ObjectKey]time.Time
+	// After a restart it is empty, and the templates stay a while longer. No time of the API
+	// server counts, whose clock may be another.
+	idle map[client.ObjectKey]idleTemplate
+}
+
+// idleTemplate is a template to which no pod refers. Another with its name has another UID.
+type idleTemplate struct {
+	uid   types.UID
+	since time.Time
 }
 
 func (r *collector) setUp(m manager.Manager) error {
@@ -86,16 +94,13 @@ func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (recon
 // wait returns how long an unused template stays.
 func (r *collector) wait(t *resourceapi.ResourceClaimTemplate) time.Duration {
 	if r.idle == nil {
-		r.idle = map[client.ObjectKey]time.Time{}
+		r.idle = map[client.ObjectKey]idleTemplate{}
 	}
 	key := client.ObjectKeyFromObject(t)
-	since, known := r.idle[key]
-	if !known {
-		since = r.now()
-		r.idle[key] = since
+	idle, known := r.idle[key]
+	if !known || idle.uid != t.UID {
+		idle = idleTemplate{t.UID, r.now()}
+		r.idle[key] = idle
 	}
-	if t.CreationTimestamp.After(since) {
-		since = t.CreationTimestamp.Time
-	}
-	return since.Add(r.grace).Sub(r.now())
+	return idle.since.Add(r.grace).Sub(r.now())
 }

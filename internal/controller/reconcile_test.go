@@ -166,7 +166,7 @@ func TestCollectLeavesTheNew(t *testing.T) {
 	_, template := annotated(t, "p", start)
 	c := cluster(template)
 	r := &collector{Client: c, pods: c, grace: time.Minute, now: func() time.Time { return start }}
-	r.idle = map[client.ObjectKey]time.Time{client.ObjectKeyFromObject(template): start.Add(-time.Hour)}
+	r.idle = map[client.ObjectKey]idleTemplate{client.ObjectKeyFromObject(template): {"of the old one", start.Add(-time.Hour)}}
 	if result, err := r.Reconcile(t.Context(), request("a", template.Name)); err != nil || result.RequeueAfter != time.Minute {
 		t.Errorf("it is reconciled again after %s (%v), want a minute", result.RequeueAfter, err)
 	}
@@ -208,19 +208,13 @@ func TestRepair(t *testing.T) {
 	running.Spec.NodeName = "node-1"
 	c := cluster(pod, stripped, running, nad("a", "net", bridge))
 	recorder := events.NewFakeRecorder(5)
-	r := &repairer{Client: c, pods: c, live: c, events: recorder, now: func() time.Time { return now }}
-	reconcile := func(name string) time.Duration {
+	r := &repairer{Client: c, pods: c, live: c, events: recorder}
+	reconcile := func(name string) {
 		t.Helper()
-		result, err := r.Reconcile(context.Background(), request("a", name))
-		if err != nil {
+		if _, err := r.Reconcile(context.Background(), request("a", name)); err != nil {
 			t.Fatal(err)
 		}
-		return result.RequeueAfter
 	}
-	if again := reconcile("p"); again != cacheLag {
-		t.Errorf("a new pod is reconciled again after %s", again)
-	}
-	now = now.Add(time.Minute)
 	reconcile("running")
 	reconcile("stripped")
 	if there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
@@ -235,6 +229,51 @@ func TestRepair(t *testing.T) {
 	var again resourceapi.ResourceClaimTemplate
 	if !there(t, c, &again, "a", template.Name) || !owned.Managed(&again) {
 		t.Fatal("the template was not recreated")
+	}
+}
+
+// TestRepairWaitsForNoClock checks that the age of a pod, by a clock that may not be the API
+// server's, decides nothing: a template that only the cache lacks is left alone, and one that
+// does not exist is created at once.
+func TestRepairWaitsForNoClock(t *testing.T) {
+	for _, skew := range []time.Duration{-time.Hour, 0, time.Hour} {
+		pod, template := annotated(t, "p", time.Now().Add(skew))
+		pod.Annotations = nil // then an Event shows that the template counts as missing
+		cache, recorder := cluster(pod), events.NewFakeRecorder(5)
+		r := &repairer{Client: cache, pods: cache, live: cluster(pod, template), events: recorder}
+		result, err := r.Reconcile(t.Context(), request("a", "p"))
+		if err != nil || result.RequeueAfter != 0 || len(recorder.Events) != 0 {
+			t.Errorf("created %s from now, a template that the cache lacks: again after %s (%v), %d Events", skew, result.RequeueAfter, err, len(recorder.Events))
+		}
+
+		pod, template = annotated(t, "p", time.Now().Add(skew))
+		c := cluster(pod, nad("a", "net", bridge))
+		r = &repairer{Client: c, pods: c, live: c, events: recorder}
+		if _, err := r.Reconcile(t.Context(), request("a", "p")); err != nil || !there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
+			t.Errorf("created %s from now, a template that does not exist was not created (%v)", skew, err)
+		}
+	}
+}
+
+// TestCollectNeedsNoClock checks that an unused template stays as long as the grace and no
+// longer, whatever the API server's clock says of its age.
+func TestCollectNeedsNoClock(t *testing.T) {
+	for _, skew := range []time.Duration{-time.Hour, 0, time.Hour} {
+		now := time.Unix(1_800_000_000, 0)
+		_, template := annotated(t, "p", now.Add(skew))
+		template.CreationTimestamp = metav1.NewTime(now.Add(skew))
+		c := cluster(template)
+		r := &collector{Client: c, pods: c, grace: time.Minute, now: func() time.Time { return now }}
+		for _, wait := range []time.Duration{time.Minute, 0} {
+			result, err := r.Reconcile(t.Context(), request("a", template.Name))
+			if err != nil || result.RequeueAfter != wait {
+				t.Errorf("created %s from now, it is reconciled again after %s (%v), want %s", skew, result.RequeueAfter, err, wait)
+			}
+			now = now.Add(time.Minute)
+		}
+		if there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
+			t.Errorf("created %s from now, it is still there", skew)
+		}
 	}
 }
 

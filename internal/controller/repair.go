@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -35,16 +34,11 @@ type repairer struct {
 	client.Client
 	pods      client.Reader
 	podSource podSource
-	// live reads from the API server, because the cache has no whole pods.
+	// live reads from the API server, because the cache has no whole pods and is late.
 	live   client.Reader
 	pools  bool
 	events events.EventRecorder
-	now    func() time.Time
 }
-
-// cacheLag is how much later than its pod a template may appear in the cache. They have different
-// watches.
-const cacheLag = 2 * time.Second
 
 func (r *repairer) setUp(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("repair").
@@ -85,12 +79,13 @@ func (r *repairer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err := r.pods.Get(ctx, req.NamespacedName, &pod); err != nil || !waits(&pod) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	missing, err := r.missing(ctx, &pod)
+	missing, err := missingIn(ctx, r.Client, &pod)
 	if err != nil || len(missing) == 0 {
 		return reconcile.Result{}, err
 	}
-	if wait := pod.CreationTimestamp.Add(cacheLag).Sub(r.now()); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil
+	// A template may appear in the cache later than its pod: they have different watches.
+	if missing, err = missingIn(ctx, r.live, &pod); err != nil || len(missing) == 0 {
+		return reconcile.Result{}, err
 	}
 	if err := r.live.Get(ctx, req.NamespacedName, &pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -107,11 +102,11 @@ func (r *repairer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return reconcile.Result{}, nil
 }
 
-// missing returns the templates that a pod refers to and that do not exist.
-func (r *repairer) missing(ctx context.Context, pod *corev1.Pod) ([]string, error) {
+// missingIn returns the templates that a pod refers to and that a reader does not find.
+func missingIn(ctx context.Context, reader client.Reader, pod *corev1.Pod) ([]string, error) {
 	var out []string
 	for _, name := range owned.TemplatesOf(&pod.Spec) {
-		err := r.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &resourceapi.ResourceClaimTemplate{})
+		err := reader.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &resourceapi.ResourceClaimTemplate{})
 		switch {
 		case apierrors.IsNotFound(err):
 			out = append(out, name)

@@ -2,8 +2,10 @@ package controller
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/uninstallrun"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -41,9 +44,6 @@ func TestUninstall(t *testing.T) {
 	var out bytes.Buffer
 	u := uninstallrun.OwnedRemover{Client: c, Namespace: "nadra-system", Secret: DefaultSecret, Out: &out}
 
-	if err := u.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "nadra-controller-x") || out.Len() > 0 {
-		t.Fatalf("while a controller runs it says %v and does %q", err, out.String())
-	}
 	lease.Spec.HolderIdentity = ptr.To("")
 	if err := c.Update(t.Context(), lease); err != nil {
 		t.Fatal(err)
@@ -77,5 +77,47 @@ func TestUninstall(t *testing.T) {
 	}
 	if there(t, c, &corev1.Secret{}, "nadra-system", DefaultSecret) || there(t, c, &coordinationv1.Lease{}, "nadra-system", Name) {
 		t.Error("its Secret or its Lease is still there")
+	}
+}
+
+// TestUninstallNeedsNoClock checks that the controller counts as running only while it renews
+// its Lease, also if its clock is an hour ahead or behind.
+func TestUninstallNeedsNoClock(t *testing.T) {
+	const leader = "nadra-controller-x"
+	for _, skew := range []time.Duration{-time.Hour, 0, time.Hour} {
+		for _, runs := range []bool{true, false} {
+			t.Run(fmt.Sprintf("clock %s, runs %t", skew, runs), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					lease := &coordinationv1.Lease{
+						ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: Name},
+						Spec: coordinationv1.LeaseSpec{
+							HolderIdentity: ptr.To(leader), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(time.Now().Add(skew))),
+						},
+					}
+					c := cluster(lease)
+					if runs {
+						time.AfterFunc(2*time.Second, func() {
+							lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(skew)))
+							if err := c.Update(t.Context(), lease); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					var out bytes.Buffer
+					u := uninstallrun.OwnedRemover{Client: c, Namespace: "nadra-system", Secret: DefaultSecret, Out: &out}
+					began := time.Now()
+					err := u.Run(t.Context())
+					if took := time.Since(began); took > 15*time.Second {
+						t.Errorf("it takes %s", took)
+					}
+					switch {
+					case runs && (reason.Of(err) != reason.ControllerRunning || !strings.Contains(err.Error(), leader) || out.Len() > 0):
+						t.Errorf("while a controller runs, the error is %v, and it does %q", err, out.String())
+					case !runs && (err != nil || there(t, c, &coordinationv1.Lease{}, "nadra-system", Name)):
+						t.Errorf("after a controller was killed: %v, %s", err, out.String())
+					}
+				})
+			})
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/kube"
@@ -41,8 +42,10 @@ type OwnedRemover struct {
 // Run deletes the objects. It fails while a controller runs, which would recreate them. It
 // deletes the webhooks first, so that no new object is created.
 func (u *OwnedRemover) Run(ctx context.Context) error {
-	if err := u.checkStopped(ctx); err != nil && !u.DryRun {
-		return err
+	if !u.DryRun {
+		if err := u.checkStopped(ctx); err != nil {
+			return err
+		}
 	}
 	own := client.ObjectKey{Name: v1alpha1.Controller}
 	for _, step := range []func() error{
@@ -69,20 +72,44 @@ func (u *OwnedRemover) Run(ctx context.Context) error {
 
 func (u *OwnedRemover) say(format string, args ...any) { fmt.Fprintf(u.Out, format+"\n", args...) }
 
-// checkStopped fails if the leader's Lease shows that a controller runs.
+// leasePoll is how often checkStopped reads the leader's Lease.
+const leasePoll = time.Second
+
+// checkStopped fails if a controller runs: if it renews the leader's Lease. A controller that
+// ended has released the Lease; one that was killed has not, and then checkStopped waits as
+// long as the Lease lasts. It compares no times, because the leader's clock may be another.
 func (u *OwnedRemover) checkStopped(ctx context.Context) error {
+	first, err := u.heldLease(ctx)
+	if err != nil || first == nil {
+		return err
+	}
+	err = wait.PollUntilContextTimeout(ctx, leasePoll, time.Duration(*first.LeaseDurationSeconds)*time.Second, true, func(ctx context.Context) (bool, error) {
+		now, err := u.heldLease(ctx)
+		switch {
+		case err != nil || now == nil:
+			return true, err
+		case *now.HolderIdentity == *first.HolderIdentity && now.RenewTime.Equal(first.RenewTime):
+			return false, nil
+		}
+		return true, reason.Errorf(reason.ControllerRunning, "the controller runs (%s): stop it with kubectl -n %s scale deployment/%s --replicas=0", *now.HolderIdentity, u.Namespace, v1alpha1.Controller)
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return nil // nobody has renewed it
+	}
+	return err
+}
+
+// heldLease returns the leader's Lease, or nil if it is released or missing.
+func (u *OwnedRemover) heldLease(ctx context.Context) (*coordinationv1.LeaseSpec, error) {
 	var lease coordinationv1.Lease
 	if err := u.Client.Get(ctx, client.ObjectKey{Namespace: u.Namespace, Name: v1alpha1.Controller}, &lease); err != nil {
-		return client.IgnoreNotFound(err)
+		return nil, client.IgnoreNotFound(err)
 	}
-	s := lease.Spec
+	s := &lease.Spec
 	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
-		return nil
+		return nil, nil
 	}
-	if time.Since(s.RenewTime.Time) < time.Duration(*s.LeaseDurationSeconds)*time.Second {
-		return reason.Errorf(reason.ControllerRunning, "the controller runs (%s): stop it with kubectl -n %s scale deployment/%s --replicas=0", *s.HolderIdentity, u.Namespace, v1alpha1.Controller)
-	}
-	return nil
+	return s, nil
 }
 
 // deleteManaged deletes an object if the controller created it.

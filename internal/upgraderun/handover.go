@@ -13,15 +13,13 @@ import (
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
-// keptIn is the directory in which a node keeps Multus' configuration.
-const keptIn = "/var/lib/nadra/multus"
-
-// handover moves Multus' configuration between the container runtime's directory and
-// keptIn, by pods that run `nadra-node multus` on a node.
+// handover moves Multus' configuration between the container runtime's directory and a
+// directory that keeps it, by pods that run `nadra-node multus` on a node.
 type handover struct {
 	env
 	pods    nodepod.Runner
 	confDir string
+	kept    string
 }
 
 // turn turns Multus' configuration "off" or "on". A dry run does nothing.
@@ -72,7 +70,7 @@ func (h *handover) pod(node, argument string) *corev1.Pod {
 	directory, create := corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate
 	pod.Spec.Volumes = []corev1.Volume{
 		{Name: "conf", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: h.confDir, Type: &directory}}},
-		{Name: "kept", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: keptIn, Type: &create}}},
+		{Name: "kept", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: h.kept, Type: &create}}},
 	}
 	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "conf", MountPath: "/conf"}, {Name: "kept", MountPath: "/kept"}}
 	return pod

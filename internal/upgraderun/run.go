@@ -40,7 +40,7 @@ func newRun(r *Runner, plan *upgrade.Plan, state *upgrade.State) *run {
 	}
 	out.steps = &steps{
 		env: e, reader: reader, journal: j, evictor: out.evictor, daemonSets: out.daemonSets, nodes: out.nodes,
-		handover: &handover{env: e, pods: r.Nodes, confDir: r.ConfDir},
+		handover: &handover{env: e, pods: r.Nodes, confDir: r.ConfDir, kept: r.Kept},
 		gate:     r.GateTimeout, canaries: r.Verify,
 	}
 	return out

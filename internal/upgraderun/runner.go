@@ -21,6 +21,8 @@ type Runner struct {
 	// ConfDir is the directory of CNI configurations that the nodes' container
 	// runtimes read.
 	ConfDir string
+	// Kept is the directory in which a node keeps Multus' configuration.
+	Kept string
 	// Verify runs canaries on a node; nil skips them.
 	Verify func(ctx context.Context, node string) error
 	// Force deletes pods that nothing recreates.

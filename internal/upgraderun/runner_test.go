@@ -63,7 +63,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		return true, nil, w.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), eviction.Namespace, eviction.Name)
 	})
 	w.runner = &Runner{
-		Kube: w, Store: Store{Kube: w, Namespace: "nadra-system"}, DrainTimeout: 20 * time.Millisecond, GateTimeout: 20 * time.Millisecond, Poll: time.Millisecond,
+		Kube: w, Store: Store{Kube: w, Namespace: "nadra-system"}, ConfDir: "/srv/cni/net.d", Kept: "/srv/nadra/multus", DrainTimeout: 20 * time.Millisecond, GateTimeout: 20 * time.Millisecond, Poll: time.Millisecond,
 		Say: func(format string, args ...any) { w.progress = append(w.progress, fmt.Sprintf(format, args...)) },
 	}
 	w.runner.Nodes = nodepod.Runner{
@@ -467,5 +467,18 @@ func TestTransientErrors(t *testing.T) {
 				t.Errorf("error %v, evicted %q", err, w.evicted)
 			}
 		})
+	}
+}
+
+// TestHandoverPod checks that the pod on a node sees the two directories, and no other.
+func TestHandoverPod(t *testing.T) {
+	h := &handover{confDir: "/srv/cni/net.d", kept: "/srv/nadra/multus"}
+	pod := h.pod("node-1", "off")
+	var paths []string
+	for _, v := range pod.Spec.Volumes {
+		paths = append(paths, v.Name+" "+v.HostPath.Path)
+	}
+	if want := []string{"conf /srv/cni/net.d", "kept /srv/nadra/multus"}; !slices.Equal(paths, want) {
+		t.Errorf("the pod's volumes are %q, want %q", paths, want)
 	}
 }

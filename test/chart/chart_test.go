@@ -216,6 +216,42 @@ func TestNodeValues(t *testing.T) {
 	}
 }
 
+// TestDirectories checks that a directory has its mount where its flag says, and that
+// directories of the usual places have no flag.
+func TestDirectories(t *testing.T) {
+	got := fromChart(t, values{"node": values{"directories": values{"kubelet": "/srv/kubelet", "nri": "/run/nri-elsewhere"}}})
+	spec := path(t, got["DaemonSet nadra/nadra-node"], "spec", "template", "spec")
+	main := spec["containers"].([]any)[0].(map[string]any)
+	want := []any{
+		"--kubelet-plugins-dir=/srv/kubelet/plugins", "--kubelet-registry-dir=/srv/kubelet/plugins_registry",
+		"--pod-resources-socket=/srv/kubelet/pod-resources/kubelet.sock", "--nri-socket=/run/nri-elsewhere/nri.sock",
+	}
+	flags := slices.DeleteFunc(slices.Clone(main["args"].([]any)), func(arg any) bool { return !strings.Contains(arg.(string), "=/") || arg == "--host-root=/host" })
+	if diff := cmp.Diff(want, flags); diff != "" {
+		t.Errorf("flags (-want +got):\n%s", diff)
+	}
+	mounts, volumes := map[string]any{}, map[string]any{}
+	for _, m := range main["volumeMounts"].([]any) {
+		mount := m.(map[string]any)
+		mounts[mount["name"].(string)] = mount["mountPath"]
+	}
+	for _, v := range spec["volumes"].([]any) {
+		volume := v.(map[string]any)
+		volumes[volume["name"].(string)] = path(t, volume, "hostPath")["path"]
+	}
+	wantVolumes := map[string]any{
+		"host": "/", "state": "/var/lib/nadra", "plugins": "/srv/kubelet/plugins", "registry": "/srv/kubelet/plugins_registry",
+		"nri": "/run/nri-elsewhere", "cdi": "/var/run/cdi",
+	}
+	if diff := cmp.Diff(wantVolumes, volumes); diff != "" {
+		t.Errorf("volumes (-want +got):\n%s", diff)
+	}
+	wantVolumes["host"] = "/host"
+	if diff := cmp.Diff(wantVolumes, mounts); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
+}
+
 // TestNodePort checks that the probes use the port of the driver.
 func TestNodePort(t *testing.T) {
 	got := fromChart(t, values{"node": values{"httpPort": 19078}})
@@ -324,6 +360,7 @@ func TestWrongValues(t *testing.T) {
 		{"unknown below", values{"node": values{"tag": "v1"}}, "tag"},
 		{"namespace", values{"namespaces": values{"node": "Not_a_label"}}, "/namespaces/node"},
 		{"args", values{"node": values{"args": []any{"v=4"}}}, "/node/args/0"},
+		{"directory", values{"node": values{"directories": values{"kubelet": "srv/kubelet"}}}, "/node/directories/kubelet"},
 		{"port", values{"node": values{"httpPort": 0}}, "/node/httpPort"},
 		{"exempt", values{"node": values{"exemptPods": []any{"dns"}}}, "/node/exemptPods/0"},
 		{"replicas", values{"controller": values{"replicas": 0}}, "/controller/replicas"},

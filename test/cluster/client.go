@@ -62,7 +62,7 @@ func (c *Cluster) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	return get(ctx, client, "https://"+controlPlaneIP+":443"+path, into)
+	return get(ctx, client, c.options.families().server()+path, into)
 }
 
 // get reads a JSON object by HTTP; with a nil object only success counts.

@@ -9,7 +9,7 @@ import (
 
 func TestContainerdConfig(t *testing.T) {
 	rendered, err := containerdConfig(containerdSettings{
-		Snapshotter: "native", PauseImage: PauseImage, Runc: "/x/runc", NRITimeout: 1500 * time.Millisecond,
+		Snapshotter: "native", PauseImage: PauseImage, Runc: "/x/runc", NRITimeout: 1500 * time.Millisecond, Layout: layouts[Elsewhere],
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -20,6 +20,10 @@ func TestContainerdConfig(t *testing.T) {
 		`BinaryName = "/x/runc"`,
 		`plugin_request_timeout = "1.5s"`,
 		`restrict_oom_score_adj = true`,
+		`socket_path = "/run/elsewhere/nri.sock"`,
+		`bin_dirs = ["/srv/cni/bin"]`,
+		`conf_dir = "/srv/cni/net.d"`,
+		`cdi_spec_dirs = ["/etc/cdi", "/run/elsewhere-cdi"]`,
 	} {
 		if !strings.Contains(string(rendered), want) {
 			t.Errorf("the configuration lacks %s:\n%s", want, rendered)
@@ -28,7 +32,7 @@ func TestContainerdConfig(t *testing.T) {
 }
 
 func TestKubeletConfigOverride(t *testing.T) {
-	config := kubeletConfig("10.99.0.7", "/nadra-x/node-7", "/run/r.sock", map[string]any{"syncFrequency": "1m", "maxPods": 5})
+	config := kubeletConfig("10.99.0.7", "/nadra-x/node-7", "/run/r.sock", "/srv/kubelet", map[string]any{"syncFrequency": "1m", "maxPods": 5})
 	for field, want := range map[string]any{
 		"address":       "10.99.0.7",
 		"cgroupRoot":    "/nadra-x/node-7",
@@ -36,30 +40,32 @@ func TestKubeletConfigOverride(t *testing.T) {
 		"maxPods":       5,
 		"failCgroupV1":  false,
 
+		"volumePluginDir": "/srv/kubelet/volume-plugins",
+
 		"containerRuntimeEndpoint": "unix:///run/r.sock",
 	} {
 		if config[field] != want {
 			t.Errorf("%s is %v, want %v", field, config[field], want)
 		}
 	}
-	if again := kubeletConfig("10.99.0.7", "/", "", nil); again["syncFrequency"] != "2s" {
+	if again := kubeletConfig("10.99.0.7", "/", "", "", nil); again["syncFrequency"] != "2s" {
 		t.Errorf("the default of syncFrequency has become %v", again["syncFrequency"])
 	}
 }
 
 func TestDefaultNetwork(t *testing.T) {
-	rendered, err := json.Marshal(defaultNetwork(podCIDR(3)))
+	rendered, err := json.Marshal(defaultNetwork(familiesOf["dual"].podCIDRs(3)...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `"ranges":[[{"subnet":"10.98.3.0/24"}]]`; !strings.Contains(string(rendered), want) {
+	if want := `"ranges":[[{"subnet":"10.98.3.0/24"}],[{"subnet":"fd00:98:0:3::/64"}]]`; !strings.Contains(string(rendered), want) {
 		t.Errorf("the network lacks %s:\n%s", want, rendered)
 	}
 }
 
 func TestUsers(t *testing.T) {
 	dir := secrets(t.TempDir())
-	if err := dir.create(2); err != nil {
+	if err := dir.create(2, familiesOf[""]); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{tokenFile, accountKey, certificateKey, "node-2.kubeconfig"} {

@@ -28,6 +28,7 @@ type containerdSettings struct {
 	PauseImage  string
 	Runc        string
 	NRITimeout  time.Duration
+	Layout      Layout
 }
 
 func containerdConfig(settings containerdSettings) ([]byte, error) {
@@ -72,6 +73,7 @@ func (c containerd) configure(n *Node, options Options) error {
 		PauseImage:  PauseImage,
 		Runc:        filepath.Join(c.artifacts.Runc, "runc"),
 		NRITimeout:  options.NRITimeout,
+		Layout:      n.Layout(),
 	})
 	if err != nil {
 		return fmt.Errorf("rendering the configuration of containerd: %w", err)

@@ -41,12 +41,13 @@ func (c *Cluster) etcd(m *Machine) component {
 }
 
 func (c *Cluster) apiServer(m *Machine) component {
+	all := c.options.families()
 	p := m.program(c.artifacts.Kubernetes, APIServer,
 		"--etcd-servers=http://127.0.0.1:2379",
-		"--bind-address=0.0.0.0",
+		"--bind-address="+all.anyAddress(),
 		"--secure-port=443", // also that of the service, without kube-proxy
-		"--advertise-address="+controlPlaneIP,
-		"--service-cluster-ip-range="+serviceCIDR,
+		"--advertise-address="+all[0].controlPlane,
+		"--service-cluster-ip-range="+all.joined(func(f family) string { return f.serviceCIDR }),
 		"--tls-cert-file="+c.secrets.path(certificateFile),
 		"--tls-private-key-file="+c.secrets.path(certificateKey),
 		"--cert-dir="+string(c.secrets),

@@ -73,6 +73,7 @@ type crioSettings struct {
 	Conmon     string
 	Policy     string
 	NRITimeout time.Duration
+	Layout     Layout
 }
 
 // crio is the container runtime CRI-O.
@@ -130,6 +131,7 @@ func (c crio) configure(n *Node, options Options) error {
 	settings := crioSettings{
 		Driver: storageDriver(n), PauseImage: PauseImage, Runc: n.configFile("oci-runtime"), Pinns: filepath.Join(c.artifacts.CRIO, "pinns"),
 		Conmon: conmon, Policy: n.configFile("policy.json"), NRITimeout: options.NRITimeout,
+		Layout: n.Layout(),
 	}
 	config, err := render("crio.toml", crioTemplate, settings)
 	if err != nil {
@@ -210,7 +212,7 @@ func (crio) usesPlugin(_ context.Context, n *Node, plugin string) (bool, error) 
 	if len(read) == 0 {
 		return false, nil
 	}
-	folder, err := n.HostPath("/etc/cni/net.d")
+	folder, err := n.HostPath(n.Layout().CNIConfig)
 	if err != nil {
 		return false, err
 	}

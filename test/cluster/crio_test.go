@@ -8,14 +8,14 @@ import (
 
 func TestCRIOConfig(t *testing.T) {
 	rendered, err := render("crio.toml", crioTemplate, crioSettings{
-		Driver: "vfs", PauseImage: PauseImage, Runc: "/x/runc", Pinns: "/x/pinns", Conmon: "/x/conmon", Policy: "/x/policy", NRITimeout: 1500 * time.Millisecond,
+		Driver: "vfs", PauseImage: PauseImage, Runc: "/x/runc", Pinns: "/x/pinns", Conmon: "/x/conmon", Policy: "/x/policy", NRITimeout: 1500 * time.Millisecond, Layout: layouts[Elsewhere],
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		`storage_driver = "vfs"`, `pause_image = "localhost/pause:1"`, `runtime_path = "/x/runc"`, `pinns_path = "/x/pinns"`,
-		`monitor_path = "/x/conmon"`, `signature_policy = "/x/policy"`, `nri_plugin_request_timeout = "1.5s"`,
+		`monitor_path = "/x/conmon"`, `signature_policy = "/x/policy"`, `nri_listen = "/run/elsewhere/nri.sock"`, `plugin_dirs = ["/srv/cni/bin"]`, `nri_plugin_request_timeout = "1.5s"`,
 	} {
 		if !strings.Contains(string(rendered), want) {
 			t.Errorf("the configuration lacks %s:\n%s", want, rendered)

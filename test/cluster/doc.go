@@ -41,6 +41,8 @@
 // node's CNI, and removed again.
 //
 // NADRA_RUNTIME=crio makes CRI-O the container runtime of all nodes, instead of containerd.
+// NADRA_LAYOUT=elsewhere gives nodes a read-only root and other directories.
+// NADRA_FAMILIES=ipv6 or dual gives nodes, services and pods addresses of these families.
 //
 // # Files
 //
@@ -55,11 +57,13 @@
 //	crio.go           builds and configures CRI-O
 //	diskuse.go        the size of the cache
 //	enter.go          enters namespaces
+//	families.go       the addresses of a cluster
 //	gobuild.go        builds Go programs
 //	guest.go          a node that the caller runs, such as a virtual machine
 //	images.go         the pause and the test image
 //	kit.go            programs and folders that suites build
 //	kubernetes.go     builds Kubernetes, and chooses its version and feature gates
+//	layout.go         where a node has its directories
 //	lock.go           locks folders of the cache
 //	logs.go           the logs of a cluster
 //	machine.go        boots a machine, and ends it

@@ -29,10 +29,10 @@ func (c *Cluster) Artifacts() Artifacts { return c.artifacts }
 func (g *Guest) Name() string { return nodeName(g.number) }
 
 // IP returns the guest's address, in a network of 24 bits.
-func (g *Guest) IP() string { return nodeIP(g.number) }
+func (g *Guest) IP() string { return ipv4.nodeIP(g.number) }
 
 // Gateway returns the guest's default gateway.
-func (g *Guest) Gateway() string { return controlPlaneIP }
+func (g *Guest) Gateway() string { return ipv4.controlPlane }
 
 // MAC returns the hardware address of the guest's end of the cable.
 func (g *Guest) MAC() net.HardwareAddr { return hardwareAddress(g.number) }
@@ -70,7 +70,7 @@ func (g *Guest) connect() error {
 	if err := center.up(g.Tap()); err != nil {
 		return err
 	}
-	return center.route(podCIDR(g.number), g.IP())
+	return center.route(ipv4.podCIDR(g.number), g.IP())
 }
 
 // The files of a guest that its programs read.
@@ -85,16 +85,16 @@ const (
 // guest's root file system must support overlays, and runc must be in its PATH.
 func (g *Guest) Files() (map[string][]byte, error) {
 	runtime, err := containerdConfig(containerdSettings{
-		Snapshotter: "overlayfs", PauseImage: PauseImage, Runc: "runc", NRITimeout: g.cluster.options.NRITimeout,
+		Snapshotter: "overlayfs", PauseImage: PauseImage, Runc: "runc", NRITimeout: g.cluster.options.NRITimeout, Layout: g.cluster.Layout(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("rendering the configuration of containerd: %w", err)
 	}
-	kubelet, err := json.MarshalIndent(kubeletConfig(g.IP(), "/", containerd{}.socket(), g.cluster.options.kubeletFields()), "", "  ")
+	kubelet, err := json.MarshalIndent(kubeletConfig(g.IP(), "/", containerd{}.socket(), g.cluster.Layout().Kubelet, g.cluster.options.kubeletFields()), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("rendering the configuration of kubelet: %w", err)
 	}
-	network, err := json.MarshalIndent(defaultNetwork(podCIDR(g.number)), "", "  ")
+	network, err := json.MarshalIndent(defaultNetwork(ipv4.podCIDR(g.number)), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("rendering the default network: %w", err)
 	}

@@ -61,6 +61,12 @@ func (o *Options) readEnvironment() error {
 	if o.EmulatedVersion == "" {
 		o.EmulatedVersion = os.Getenv(emulateVariable)
 	}
+	if o.Layout == "" {
+		o.Layout = os.Getenv(layoutVariable)
+	}
+	if o.Families == "" {
+		o.Families = os.Getenv(familiesVariable)
+	}
 	gates := map[string]bool{}
 	for setting := range strings.SplitSeq(os.Getenv(gatesVariable), ",") {
 		if setting == "" {

@@ -23,6 +23,7 @@ type Machine struct {
 	components []component
 	folders    map[string]string // path in the machine → folder on its disk
 	files      []bind
+	writable   []string // if the root file system is read-only: what else is not
 }
 
 // boot creates the machine's namespaces. The caller connects its network and starts its
@@ -49,6 +50,7 @@ func (m *Machine) writeConfig() (path string, err error) {
 		PIDFile:  m.pidFile(initName),
 		Scratch:  filepath.Join(m.folder, "scratch"),
 		Files:    m.files,
+		Writable: m.writable,
 	}
 	for target, source := range m.folders {
 		config.Folders = append(config.Folders, bind{Source: source, Target: target})

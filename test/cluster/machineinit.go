@@ -17,6 +17,8 @@ type machineConfig struct {
 	Scratch  string // an empty folder
 	Folders  []bind // private folders at usual places
 	Files    []bind // private files in place of machine-wide ones
+	// Writable makes the root file system read-only, except for these folders and the mounts.
+	Writable []string
 }
 
 // bind makes Source appear at Target.
@@ -71,8 +73,10 @@ func setUpMachine(configFile string) error {
 	}
 	// The network is configured from outside; only sysctls have to be set by a process in
 	// it.
-	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
-		return fmt.Errorf("enabling forwarding: %w", err)
+	for _, forwarding := range []string{"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"} {
+		if err := os.WriteFile(forwarding, []byte("1"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("enabling forwarding: %w", err)
+		}
 	}
 	return nil
 }

@@ -149,7 +149,7 @@ func (m Multus) daemon(folder string) component {
 	n := m.node
 	c := n.program(folder, multusDaemon, "-config", multusFolder+"/daemon-config.json")
 	c.env = []string{
-		"KUBERNETES_SERVICE_HOST=" + serviceIP, "KUBERNETES_SERVICE_PORT=443", "MULTUS_NODE_NAME=" + n.name,
+		"KUBERNETES_SERVICE_HOST=" + n.cluster.options.families()[0].service, "KUBERNETES_SERVICE_PORT=443", "MULTUS_NODE_NAME=" + n.name,
 	}
 	c.check = func(ctx context.Context) error {
 		if err := m.ready(ctx); err != nil {

@@ -28,7 +28,7 @@ func (m Multus) writeThinFiles(program string) error {
 	if err := n.InstallPlugin(thinMultus, program); err != nil {
 		return err
 	}
-	first, err := json.Marshal(defaultNetwork(podCIDR(n.number)))
+	first, err := json.Marshal(defaultNetwork(n.cluster.options.families().podCIDRs(n.number)...))
 	if err != nil {
 		return err
 	}

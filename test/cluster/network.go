@@ -10,19 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The addresses of every cluster. They exist only in its own namespaces, so
-// that clusters do not disturb each other.
 const (
-	controlPlaneIP = "10.99.0.254"
-	serviceIP      = "10.97.0.1" // the first of serviceCIDR, where pods expect the API server
-	serviceCIDR    = "10.97.0.0/24"
-	bridgeName     = "nadra0"
-	uplinkName     = "eth0"
-	maxNodes       = 250
+	bridgeName = "nadra0"
+	uplinkName = "eth0"
+	maxNodes   = 250
 )
-
-func nodeIP(number int) string  { return fmt.Sprintf("10.99.0.%d", number) }
-func podCIDR(number int) string { return fmt.Sprintf("10.98.%d.0/24", number) }
 
 // hardwareAddress returns an address that follows from the host's number, so that other
 // hosts find a rebooted node under the same address.
@@ -43,9 +35,9 @@ func (n network) close() {
 }
 
 // setUpBridge creates the bridge to which all nodes are connected. The control plane is on
-// it, with its own address and the one of the API's service, because there is no
+// it, with its own addresses and those of the API's service, because there is no
 // kube-proxy.
-func (m *Machine) setUpBridge() error {
+func (m *Machine) setUpBridge(all families) error {
 	n, err := m.network()
 	if err != nil {
 		return err
@@ -58,7 +50,12 @@ func (m *Machine) setUpBridge() error {
 	if err := n.LinkAdd(bridge); err != nil {
 		return fmt.Errorf("adding the bridge: %w", err)
 	}
-	return n.configure(bridgeName, controlPlaneIP+"/24", serviceIP+"/32")
+	for _, f := range all {
+		if err := n.configure(bridgeName, f.inNodes(f.controlPlane), host(f.service)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // connect connects a booted node to the bridge and adds routes to the pods of all nodes,
@@ -80,21 +77,31 @@ func (n *Node) connect(controlPlane *Machine, nodes int) error {
 	if err := own.up("lo"); err != nil {
 		return err
 	}
-	if err := own.configure(uplinkName, n.IP()+"/24"); err != nil {
+	for _, f := range n.cluster.options.families() {
+		if err := n.addRoutes(f, center, own, nodes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addRoutes gives a connected node its address in a family, and adds the routes of connect.
+func (n *Node) addRoutes(f family, center, own network, nodes int) error {
+	if err := own.configure(uplinkName, f.inNodes(f.nodeIP(n.number))); err != nil {
 		return err
 	}
-	if err := own.route("0.0.0.0/0", controlPlaneIP); err != nil {
+	if err := own.route(f.any+"/0", f.controlPlane); err != nil {
 		return err
 	}
 	for other := 1; other <= nodes; other++ {
 		if other == n.number {
 			continue
 		}
-		if err := own.route(podCIDR(other), nodeIP(other)); err != nil {
+		if err := own.route(f.podCIDR(other), f.nodeIP(other)); err != nil {
 			return err
 		}
 	}
-	return center.route(podCIDR(n.number), n.IP())
+	return center.route(f.podCIDR(n.number), f.nodeIP(n.number))
 }
 
 // addCable adds a pair of virtual interfaces: eth0 in the node, and a port of
@@ -133,7 +140,8 @@ func (n network) up(name string) error {
 	return nil
 }
 
-// configure gives an interface its addresses and sets it up.
+// configure gives an interface its addresses and sets it up. No IPv6 address waits for the
+// search for duplicates.
 func (n network) configure(name string, addresses ...string) error {
 	link, err := n.LinkByName(name)
 	if err != nil {
@@ -143,6 +151,9 @@ func (n network) configure(name string, addresses ...string) error {
 		address, err := netlink.ParseAddr(text)
 		if err != nil {
 			return err
+		}
+		if address.IP.To4() == nil {
+			address.Flags = unix.IFA_F_NODAD
 		}
 		if err := n.AddrAdd(link, address); err != nil {
 			return fmt.Errorf("adding %s to %s: %w", text, name, err)

@@ -4,9 +4,9 @@ import "maps"
 
 type object = map[string]any
 
-// kubeletConfig returns a KubeletConfiguration for the container runtime at a socket. An
-// override replaces a whole top-level field.
-func kubeletConfig(ip, group, socket string, overrides object) object {
+// kubeletConfig returns a KubeletConfiguration for the container runtime at a socket and a
+// root directory. An override replaces a whole top-level field.
+func kubeletConfig(ip, group, socket, root string, overrides object) object {
 	config := object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
 		"kind":       "KubeletConfiguration",
@@ -34,15 +34,19 @@ func kubeletConfig(ip, group, socket string, overrides object) object {
 		// The kubelet retries failures at this interval; the default is a minute.
 		"syncFrequency": "2s",
 		// The default is below /usr of the real machine.
-		"volumePluginDir": "/var/lib/kubelet/volume-plugins",
+		"volumePluginDir": root + "/volume-plugins",
 	}
 	maps.Copy(config, overrides)
 	return config
 }
 
-// defaultNetwork returns the CNI configuration of the pods' first interface. It keeps
-// addresses below /run, because a reboot ends the pods.
-func defaultNetwork(subnet string) object {
+// defaultNetwork returns the CNI configuration of the pods' first interface, which has an
+// address of each subnet. It keeps addresses below /run, because a reboot ends the pods.
+func defaultNetwork(subnets ...string) object {
+	var ranges [][]object
+	for _, subnet := range subnets {
+		ranges = append(ranges, []object{{"subnet": subnet}})
+	}
 	return object{
 		"cniVersion": "1.0.0",
 		"name":       "default",
@@ -53,7 +57,7 @@ func defaultNetwork(subnet string) object {
 			"ipam": object{
 				"type":    "host-local",
 				"dataDir": "/run/cni-addresses",
-				"ranges":  [][]object{{{"subnet": subnet}}},
+				"ranges":  ranges,
 			},
 		}},
 	}

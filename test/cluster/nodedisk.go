@@ -36,17 +36,21 @@ func (n *Node) createDisk(options Options) error {
 	if err := runtime.configure(n, options); err != nil {
 		return err
 	}
-	kubelet, err := json.MarshalIndent(kubeletConfig(n.IP(), string(n.group), runtime.socket(), options.kubeletFields()), "", "  ")
+	kubelet, err := json.MarshalIndent(kubeletConfig(n.IP(), string(n.group), runtime.socket(), n.Layout().Kubelet, options.kubeletFields()), "", "  ")
 	if err != nil {
 		return fmt.Errorf("rendering the configuration of kubelet: %w", err)
 	}
-	network, err := json.MarshalIndent(defaultNetwork(podCIDR(n.number)), "", "  ")
+	network, err := json.MarshalIndent(defaultNetwork(options.families().podCIDRs(n.number)...), "", "  ")
 	if err != nil {
 		return fmt.Errorf("rendering the default network: %w", err)
 	}
+	cniConfig, err := n.diskPath(n.Layout().CNIConfig)
+	if err != nil {
+		return err
+	}
 	for path, content := range map[string][]byte{
-		n.configFile("kubelet.json"):                                         kubelet,
-		filepath.Join(n.folders["/etc/cni"], "net.d", "10-default.conflist"): network,
+		n.configFile("kubelet.json"):                    kubelet,
+		filepath.Join(cniConfig, "10-default.conflist"): network,
 	} {
 		if err := writeFile(path, content); err != nil {
 			return err
@@ -71,7 +75,10 @@ func (n *Node) writeBootFiles() error {
 // installPlugins copies the CNI plugins to the node's disk, because tests add and remove
 // plugins.
 func (n *Node) installPlugins() error {
-	target := filepath.Join(n.folders["/opt/cni"], "bin")
+	target, err := n.diskPath(n.Layout().CNIPrograms)
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return err
 	}
@@ -87,7 +94,7 @@ func (n *Node) InstallPlugin(name, program string) error {
 	if err != nil {
 		return err
 	}
-	outside, err := n.HostPath(filepath.Join(cniPluginDir, name))
+	outside, err := n.HostPath(filepath.Join(n.Layout().CNIPrograms, name))
 	if err != nil {
 		return err
 	}

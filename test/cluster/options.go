@@ -25,6 +25,10 @@ type Options struct {
 	// EmulatedVersion is a minor version such as 1.34 whose APIs and feature gates the
 	// control plane has; by default that of NADRA_EMULATE, or its own.
 	EmulatedVersion string
+	// Layout says where nodes have their directories; by default NADRA_LAYOUT's.
+	Layout string
+	// Families are "ipv6", "dual" or empty for IPv4; by default NADRA_FAMILIES'.
+	Families string
 	// FeatureGates are those of all components, besides those of NADRA_FEATURE_GATES.
 	FeatureGates map[string]bool
 	// NRITimeout is how long the container runtime waits for an NRI plugin; 5 s by default.
@@ -91,6 +95,9 @@ func (o Options) withDefaults() (Options, error) {
 		o.Out = io.Discard
 	}
 	if err := o.readEnvironment(); err != nil {
+		return o, err
+	}
+	if err := errors.Join(checkLayout(o), checkFamilies(o)); err != nil {
 		return o, err
 	}
 	o.ImageArchives = slices.Clone(o.ImageArchives)

@@ -53,11 +53,11 @@ func users(nodes int) []user {
 }
 
 // create writes the files of the folder.
-func (s secrets) create(nodes int) error {
+func (s secrets) create(nodes int, all families) error {
 	if err := os.MkdirAll(string(s), 0o700); err != nil {
 		return err
 	}
-	authority, err := s.createCertificate()
+	authority, err := s.createCertificate(all)
 	if err != nil {
 		return fmt.Errorf("making the API server's certificate: %w", err)
 	}
@@ -68,17 +68,21 @@ func (s secrets) create(nodes int) error {
 	for _, u := range users(nodes) {
 		token := rand.Text()
 		fmt.Fprintf(&tokens, "%s,%s,%s,%q\n", token, u.name, u.file, u.group)
-		if err := s.writeKubeconfig(u.file, token, authority); err != nil {
+		if err := s.writeKubeconfig(u.file, token, all.server(), authority); err != nil {
 			return fmt.Errorf("writing the kubeconfig of %s: %w", u.file, err)
 		}
 	}
 	return os.WriteFile(s.path(tokenFile), []byte(tokens.String()), 0o600)
 }
 
-func (s secrets) createCertificate() (encoded []byte, err error) {
+func (s secrets) createCertificate(all families) (encoded []byte, err error) {
 	key, err := s.createKey(certificateKey)
 	if err != nil {
 		return nil, err
+	}
+	ips := []net.IP{net.IPv4(127, 0, 0, 1)}
+	for _, f := range all {
+		ips = append(ips, net.ParseIP(f.controlPlane), net.ParseIP(f.service))
 	}
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
@@ -89,7 +93,7 @@ func (s secrets) createCertificate() (encoded []byte, err error) {
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 		IsCA:                  true,
-		IPAddresses:           []net.IP{net.ParseIP(controlPlaneIP), net.ParseIP(serviceIP), net.IPv4(127, 0, 0, 1)},
+		IPAddresses:           ips,
 		DNSNames:              []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -113,10 +117,10 @@ func (s secrets) createKey(name string) (*ecdsa.PrivateKey, error) {
 	return key, os.WriteFile(s.path(name), encoded, 0o600)
 }
 
-func (s secrets) writeKubeconfig(user, token string, authority []byte) error {
+func (s secrets) writeKubeconfig(user, token, server string, authority []byte) error {
 	const name = "nadra"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + controlPlaneIP + ":443", CertificateAuthorityData: authority}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: authority}
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
 	config.CurrentContext = name

@@ -61,13 +61,13 @@ func refuseRunning(dir string) error {
 func (c *Cluster) bringUp(ctx context.Context) error {
 	start := time.Now()
 	fmt.Fprintf(c.options.Out, "starting the control plane and %d node(s) …\n", c.options.Nodes)
-	if err := c.secrets.create(c.options.Nodes + c.options.Guests); err != nil {
+	if err := c.secrets.create(c.options.Nodes+c.options.Guests, c.options.families()); err != nil {
 		return fmt.Errorf("making keys and tokens: %w", err)
 	}
 	if err := c.controlPlane.boot(ctx); err != nil {
 		return err
 	}
-	if err := c.controlPlane.setUpBridge(); err != nil {
+	if err := c.controlPlane.setUpBridge(c.options.families()); err != nil {
 		return fmt.Errorf("setting up the network: %w", err)
 	}
 	for _, g := range c.guests {

@@ -123,7 +123,7 @@ func badCases() []badCase {
 			breakIt:   func(f *fixture) { f.Must(f.updateNAD("blue", plugin("nadra-absent"))) },
 			condition: "PrepareFailed",
 			code:      reason.PluginMissing,
-			parts:     []string{"bad-plugin-missing/blue", "nadra-absent", "/opt/cni/bin"},
+			parts:     []string{"bad-plugin-missing/blue", "nadra-absent", theLab.Cluster.Layout().CNIPrograms},
 		},
 		{
 			name: "master-missing",
@@ -270,7 +270,7 @@ func (f *fixture) updateNAD(name, config string) error {
 func installPlugin(t *testing.T, name, script string) {
 	t.Helper()
 	node := theLab.Cluster.Nodes()[0]
-	path := "/opt/cni/bin/" + name
+	path := theLab.Cluster.Layout().CNIPrograms + "/" + name
 	if err := lab.WriteHostFile(node, path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +37,11 @@ func TestChart(t *testing.T) {
 		return string(out)
 	}
 	chart := filepath.Join(lab.Root(), "manifests", "chart")
-	printed := run("install", "nadra", chart, "--wait", "--timeout=120s")
+	at := f.Cluster.Layout()
+	directories := []string{"--set", fmt.Sprintf("node.directories.state=%s,node.directories.kubelet=%s,node.directories.nri=%s,node.directories.cdi=%s",
+		at.State, at.Kubelet, filepath.Dir(at.NRISocket), at.CDI)}
+	cni := fmt.Sprintf("node.args={--cni-bin-dirs=%s,--cni-conf-dir=%s", at.CNIPrograms, at.CNIConfig)
+	printed := run(append(directories, "install", "nadra", chart, "--wait", "--timeout=120s", "--set", cni+"}")...)
 	f.containsAll(printed, "kubectl label node NODE nadra.dev/owner=nadra")
 	f.Must(f.WaitController(ctx))
 	f.Kubectl("label", "nodes", "--all", "nadra.dev/owner=nadra")
@@ -45,7 +50,7 @@ func TestChart(t *testing.T) {
 
 	f.Must(f.CreateNAD(ctx, f.NS, "net", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-chart","ipam":{"type":"host-local","subnet":"10.68.0.0/24"}}`))
 	f.comesUp("first")
-	run("upgrade", "nadra", chart, "--wait", "--timeout=120s", "--set", "namespaceIsolation=true", "--set", "node.args={--hook-budget=500ms}")
+	run(append(directories, "upgrade", "nadra", chart, "--wait", "--timeout=120s", "--set", "namespaceIsolation=true", "--set", cni+",--hook-budget=500ms}")...)
 	f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=90s")
 	f.Must(f.WaitController(ctx))
 	f.comesUp("second")

@@ -47,8 +47,8 @@ func TestDoctor(t *testing.T) {
 	}{
 		"nri":                 {doctor.OK, runtimeNames[f.node.Runtime().Name()]},
 		"nri-request-timeout": {doctor.OK, "s"},
-		"cdi":                 {doctor.OK, "/var/run/cdi"},
-		"cni-configuration":   {doctor.OK, "/etc/cni/net.d/"},
+		"cdi":                 {doctor.OK, f.at.CDI},
+		"cni-configuration":   {doctor.OK, f.at.CNIConfig + "/"},
 		"network-plugins":     {doctor.OK, ""},
 		"cni-plugins":         {doctor.OK, "plugins"},
 		"masters":             {doctor.Note, "lan-of-others"},

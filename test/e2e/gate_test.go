@@ -109,11 +109,11 @@ func TestGateIsInEveryContainer(t *testing.T) {
 			t.Errorf("container %s was restarted", s.Name)
 		}
 	}
-	if left := f.sh("ls /run/cdi"); strings.Count(left, "net.nadra.dev-gate_") != 1 {
+	if left := f.sh("ls " + f.at.CDI); strings.Count(left, "net.nadra.dev-gate_") != 1 {
 		t.Errorf("CDI files: %s", left)
 	}
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
-	if left := f.sh("ls /run/cdi"); left != "" {
+	if left := f.sh("ls " + f.at.CDI); left != "" {
 		t.Errorf("CDI files after the pod: %s", left)
 	}
 }

@@ -177,7 +177,7 @@ func (f *fixture) inside(pod *corev1.Pod) string {
 	f.Helper()
 	claim, err := f.Claim(f.Ctx, pod)
 	f.Must(err)
-	path := f.sh(fmt.Sprintf(`grep -o '"netNS":"[^"]*"' /var/lib/nadra/claims/%s.json | head -1 | cut -d'"' -f4`, claim.UID))
+	path := f.sh(fmt.Sprintf(`grep -o '"netNS":"[^"]*"' %s/claims/%s.json | head -1 | cut -d'"' -f4`, f.at.State, claim.UID))
 	return "nsenter --net=" + strings.TrimSpace(path) + " "
 }
 

@@ -3,8 +3,11 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -49,11 +52,14 @@ func (f *fixture) withArgs(args ...string) {
 			f.Errorf("waiting for the driver: %v\n%s", err, out)
 		}
 	}
+	daemonSet, err := f.Kube.AppsV1().DaemonSets("nadra").Get(f.Ctx, "nadra-node", metav1.GetOptions{})
+	f.Must(err)
+	own := len(daemonSet.Spec.Template.Spec.Containers[0].Args)
 	const list = "/spec/template/spec/containers/0/args"
 	var add, remove []string
 	for _, arg := range args {
 		add = append(add, `{"op":"add","path":"`+list+`/-","value":"`+arg+`"}`)
-		remove = append(remove, `{"op":"remove","path":"`+list+`/2"}`) // after the manifest's own two
+		remove = append(remove, fmt.Sprintf(`{"op":"remove","path":"%s/%d"}`, list, own)) // after the manifest's own
 	}
 	patch(strings.Join(add, ","))
 	f.Cleanup(func() { patch(strings.Join(remove, ",")) })

@@ -105,12 +105,12 @@ func TestBrokenDelLetsThePodGo(t *testing.T) {
 		}
 		return nil
 	})
-	if pending := f.sh("ls /var/lib/nadra/pending-dels"); strings.Count(pending, ".json") != 1 {
+	if pending := f.sh("ls " + f.at.State + "/pending-dels"); strings.Count(pending, ".json") != 1 {
 		t.Errorf("pending DELs, want one: %s", pending)
 	}
 	f.sh("rm /run/nadra-nodel")
 	f.Eventually(2*time.Minute, func(context.Context) error {
-		if pending := f.sh("ls /var/lib/nadra/pending-dels"); pending != "" {
+		if pending := f.sh("ls " + f.at.State + "/pending-dels"); pending != "" {
 			return fmt.Errorf("DELs are still pending: %s", pending)
 		}
 		return nil
@@ -127,7 +127,7 @@ func TestDamagedRecord(t *testing.T) {
 	claim, err := f.Claim(f.Ctx, pod)
 	f.Must(err)
 	first := f.driverPIDs()
-	f.sh(fmt.Sprintf("echo '{\"version\":1,' >/var/lib/nadra/claims/%s.json && kill -9 %s", claim.UID, first))
+	f.sh(fmt.Sprintf("echo '{\"version\":1,' >%s/claims/%s.json && kill -9 %s", f.at.State, claim.UID, first))
 	f.Eventually(time.Minute, func(ctx context.Context) error {
 		list, err := f.Kube.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=NetworkStateDamaged"})
 		if err == nil && !slices.ContainsFunc(list.Items, func(e corev1.Event) bool {
@@ -137,13 +137,13 @@ func TestDamagedRecord(t *testing.T) {
 		}
 		return err
 	})
-	f.sh("rm -r /var/lib/nadra/damaged/*") // kept for investigation; not a leak
+	f.sh("rm -r " + f.at.State + "/damaged/*") // kept for investigation; not a leak
 	if out, err := f.Exec(f.Ctx, f.NS, "web", "ip", "addr", "show", "net1"); err != nil {
 		t.Errorf("the pod has lost its network: %v\n%s", err, out)
 	}
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 	f.Eventually(2*time.Minute, func(context.Context) error { // the sweep's turn
-		if left := f.sh("ls /var/lib/nadra/cni/results /var/lib/cni/networks/blue | grep -v -e lock -e last_reserved -e ':$' || true"); strings.TrimSpace(left) != "" {
+		if left := f.sh("ls " + f.at.State + "/cni/results /var/lib/cni/networks/blue | grep -v -e lock -e last_reserved -e ':$' || true"); strings.TrimSpace(left) != "" {
 			return fmt.Errorf("left: %s", left)
 		}
 		return nil

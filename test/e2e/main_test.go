@@ -20,7 +20,7 @@ import (
 )
 
 // staticPods is the folder of the kubelet's own pods, in the node.
-const staticPods = "/var/lib/kubelet/static-pods"
+const staticPods = "/var/tmp/static-pods"
 
 // theLab is the cluster of all tests.
 var theLab *lab.Lab
@@ -54,6 +54,8 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 type fixture struct {
 	lab.Fixture
 	node *cluster.Node
+	// at has the directories of the node.
+	at cluster.Layout
 	// undo has commands that run on the node once the test's pods are gone.
 	undo []string
 }
@@ -64,7 +66,7 @@ func setup(t *testing.T, namespace string) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
-	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}, node: theLab.Cluster.Node(1)}
+	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}, node: theLab.Cluster.Node(1), at: theLab.Cluster.Layout()}
 	before, err := lab.TakeSnapshot(f.node)
 	f.Must(err)
 	f.Must(f.CreateNamespace(ctx, namespace))

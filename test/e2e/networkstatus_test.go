@@ -146,9 +146,9 @@ esac
 func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 	f := setup(t, "status-away")
 	f.bridge("br-status")
-	f.Must(lab.WriteHostFile(f.node, "/opt/cni/bin/hold", []byte(hold), 0o755))
+	f.Must(lab.WriteHostFile(f.node, f.at.CNIPrograms+"/hold", []byte(hold), 0o755))
 	f.sh("mkdir -p " + holdDir)
-	f.undo = append(f.undo, "rm -rf "+holdDir+" /opt/cni/bin/hold")
+	f.undo = append(f.undo, "rm -rf "+holdDir+" "+f.at.CNIPrograms+"/hold")
 	f.nad("blue", `{"cniVersion":"1.0.0","name":"status","plugins":[{"type":"bridge","bridge":"br-status","ipam":{"type":"host-local","subnet":"10.72.0.0/24"}},{"type":"hold"}]}`)
 	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
 	pod := needsNetwork(lab.Pod(f.NS, "never", "web"))
@@ -174,7 +174,7 @@ func TestAPIServerAwayWhenNetworkStatusIsStored(t *testing.T) {
 		}
 		return nil
 	})
-	if record := f.sh("cat /var/lib/nadra/claims/" + string(claim.UID) + ".json"); !strings.Contains(record, `"phase":"Attached"`) || strings.Contains(record, `"statusStored":true`) {
+	if record := f.sh("cat " + f.at.State + "/claims/" + string(claim.UID) + ".json"); !strings.Contains(record, `"phase":"Attached"`) || strings.Contains(record, `"statusStored":true`) {
 		t.Errorf("the pod is to be attached, with no network-status stored: %s", record)
 	}
 	n, err := f.node.Runtime().RunningContainers(f.Ctx, string(pod.UID))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ func TestPath(t *testing.T) {
 			t.Errorf("entries (-want +got):\n%s", diff)
 		}
 		first := f.statuses(one)[0]
-		if !first.Default || !slices.Contains(first.IPs, one.Status.PodIP) || first.Mac == "" || len(first.Gateway) != 1 {
+		if !first.Default || !slices.Contains(first.IPs, one.Status.PodIP) || first.Mac == "" || len(first.Gateway) != len(familiesOf[f.Cluster.Families()]) {
 			t.Errorf("the default network's entry: %+v", first)
 		}
 	})
@@ -276,10 +277,10 @@ func (f *fixture) claimWhen(pod *corev1.Pod, ok func(*resourceapi.ResourceClaim)
 func TestNetworkOfAFile(t *testing.T) {
 	f := setup(t, "filed")
 	f.bridge("br-filed")
-	const path = "/etc/cni/multus/net.d/10-filed.conf"
+	path := f.at.NADConfig + "/10-filed.conf"
 	f.Must(lab.WriteHostFile(f.node, path, []byte(`{"cniVersion":"1.0.0","name":"filed","type":"bridge","bridge":"br-filed",`+
 		`"ipam":{"type":"host-local","subnet":"10.76.0.0/24"}}`), 0o644))
-	f.undo = append(f.undo, "rm -r /etc/cni/multus")
+	f.undo = append(f.undo, "rm -r "+filepath.Dir(f.at.NADConfig))
 	f.nad("filed", "")
 	f.start("web", lab.Want{Network: "filed"})
 	out, err := f.Exec(f.Ctx, f.NS, "web", "ip", "addr", "show", "net1")

@@ -28,8 +28,13 @@ func TestHostNetwork(t *testing.T) {
 	f := setup(t, "hostnet")
 	f.bridge("br-hostnet")
 	installPlugin(t, "nadra-called", `echo "$CNI_COMMAND" >>/run/nadra-called; `+passOn)
-	f.undo = append(f.undo, "rm -f /run/nadra-called", "ip route del default metric 4242")
-	f.sh("ip route add default via 10.99.0.254 metric 4242")
+	gateway := strings.TrimSpace(f.sh("{ ip -4 route show default; ip -6 route show default; } | head -n 1 | cut -d' ' -f 3"))
+	family := "-4"
+	if strings.Contains(gateway, ":") {
+		family = "-6"
+	}
+	f.undo = append(f.undo, "rm -f /run/nadra-called", "ip "+family+" route del default metric 4242")
+	f.sh("ip " + family + " route add default via " + gateway + " metric 4242")
 	f.nad("blue", chained("br-hostnet", "10.86.0.0/24", "nadra-called"))
 	f.Must(f.Published(f.Ctx, "hostnet/blue"))
 	state := func() string {

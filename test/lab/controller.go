@@ -32,8 +32,8 @@ func (l *Lab) InstallController(ctx context.Context, flags ...string) error {
 	if _, err := l.Cluster.Kubectl(ctx, "label", "nodes", "--all", "--overwrite", owner+"=nadra"); err != nil {
 		return fmt.Errorf("labelling the nodes for nadra: %w", err)
 	}
-	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", "drop-in")); err != nil {
-		return fmt.Errorf("installing manifests/drop-in: %w", err)
+	if err := apply(ctx, l.Cluster, "drop-in"); err != nil {
+		return err
 	}
 	if len(flags) > 0 {
 		patch := `[{"op":"add","path":"/spec/template/spec/containers/0/args","value":["--namespace=$(NAMESPACE)","` + strings.Join(flags, `","`) + `"]}]`
@@ -122,8 +122,8 @@ func (l *Lab) RemoveController(ctx context.Context) error {
 	if _, err := l.Cluster.Kubectl(ctx, "delete", "-k", dir, "--ignore-not-found", "--timeout=90s"); err != nil {
 		return fmt.Errorf("removing the controller: %w", err)
 	}
-	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", "base")); err != nil {
-		return fmt.Errorf("installing manifests/base again: %w", err)
+	if err := apply(ctx, l.Cluster, "base"); err != nil {
+		return err
 	}
 	if _, err := l.Cluster.Kubectl(ctx, "label", "nodes", "--all", owner+"-"); err != nil {
 		return fmt.Errorf("removing the nodes' labels: %w", err)

@@ -6,6 +6,7 @@
 //	eventually.go  waits for a condition
 //	features.go    the feature gates of the cluster
 //	fixture.go     a test with a namespace of its own
+//	layout.go      manifests with other directories
 //	lab.go         a cluster with nadra
 //	main.go        runs the tests of a suite on a cluster
 //	nadra.go       runs kubectl-nadra
@@ -141,8 +142,8 @@ func (l *Lab) Install(ctx context.Context) error {
 	if err := l.InstallCRD(ctx); err != nil {
 		return err
 	}
-	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", "base")); err != nil {
-		return fmt.Errorf("installing manifests/base: %w", err)
+	if err := apply(ctx, l.Cluster, "base"); err != nil {
+		return err
 	}
 	if err := l.WaitDriver(ctx); err != nil {
 		return fmt.Errorf("waiting for nadra on the nodes: %w\n%s", err, l.DriverLog(ctx))

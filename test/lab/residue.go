@@ -51,15 +51,15 @@ func TakeSnapshot(n *cluster.Node) (Snapshot, error) {
 		into    *[]string
 	}{
 		{"/var/lib/cni/networks/*/*", &s.addresses},
-		{"/var/lib/nadra/cni/results/*", &s.cache},
-		{"/var/lib/nadra/claims/*", &s.records},
-		{"/run/cdi/*", &s.cdi},
+		{n.Layout().State + "/cni/results/*", &s.cache},
+		{n.Layout().State + "/claims/*", &s.records},
+		{n.Layout().CDI + "/*", &s.cdi},
 	} {
-		root, err := n.HostPath("/")
+		pattern, err := n.HostPath(d.pattern)
 		if err != nil {
 			return s, err
 		}
-		if *d.into, err = filepath.Glob(filepath.Join(root, d.pattern)); err != nil {
+		if *d.into, err = filepath.Glob(pattern); err != nil {
 			return s, err
 		}
 	}

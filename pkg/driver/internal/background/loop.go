@@ -20,16 +20,22 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 
 // Heartbeat shows whether a loop that never ends still turns. The zero value belongs to a
 // loop that has not begun.
-type Heartbeat struct{ last atomic.Int64 }
+type Heartbeat struct{ last atomic.Pointer[time.Time] }
 
 // Beat records a turn of the loop.
-func (h *Heartbeat) Beat() { h.last.Store(time.Now().UnixNano()) }
+func (h *Heartbeat) Beat() {
+	now := time.Now() // with the monotonic clock: jumps of the other do not count
+	h.last.Store(&now)
+}
 
 // Silence returns the time since the latest turn. It returns false if the loop has not
 // begun.
 func (h *Heartbeat) Silence(now time.Time) (silence time.Duration, began bool) {
 	last := h.last.Load()
-	return now.Sub(time.Unix(0, last)), last != 0
+	if last == nil {
+		return 0, false
+	}
+	return now.Sub(*last), true
 }
 
 // Trigger wakes a loop. It keeps one signal until the loop takes it, so that several
