@@ -23,7 +23,7 @@ import (
 )
 
 // chosenBy lists the variables that choose a cluster's components.
-var chosenBy = []string{"NADRA_KUBERNETES", "NADRA_KUBELET", "NADRA_EMULATE", "NADRA_RUNTIME", "NADRA_CONTAINERD"}
+var chosenBy = []string{"NADRA_KUBERNETES", "NADRA_KUBELET", "NADRA_EMULATE", "NADRA_RUNTIME", "NADRA_CONTAINERD", "NADRA_LAYOUT", "NADRA_FAMILIES"}
 
 func main() {
 	code := flag.Int("code", 0, "the `exit code` of the lane's tests: if it is not 0, there is a failure")

@@ -30,6 +30,12 @@ const (
 	// OtherRuntime is every container runtime but containerd and CRI-O.
 	OtherRuntime Component = "Docker (cri-dockerd) and others"
 	Linux        Component = "Linux"
+
+	CgroupV1     Component = "cgroup v1"
+	CgroupV2     Component = "cgroup v2"
+	IPv6         Component = "nodes, services and pods with IPv6 only"
+	DualStack    Component = "nodes, services and pods with IPv4 and IPv6"
+	ReadOnlyRoot Component = "a read-only root, the directories elsewhere"
 )
 
 // Status is what the project says about a row that no lane has shown to work. A row is

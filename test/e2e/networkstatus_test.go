@@ -73,19 +73,25 @@ func (f *fixture) hasEvent(pod string, parts ...string) error {
 }
 
 // TestNetworkStatusRefused revokes the driver's right to store network-status. No container
-// may start, the pods' Events must say why, and a deleted pod must go. The others, also one
-// that is never restarted, must start once the right is back.
+// may start, the pods' Events must say why, and a deleted pod must go. The others must start
+// once the right is back, also one that is never restarted and whose attach outlasts the hooks:
+// its container may not come to the gate, whose refusal would be final.
 func TestNetworkStatusRefused(t *testing.T) {
 	f := setup(t, "status-refused")
 	f.bridge("br-status")
+	installPlugin(t, "nadra-slow", `[ "$CNI_COMMAND" = ADD ] || exit 0; sleep 4; `+passOn)
 	f.nad("blue", statusConf)
-	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "web", lab.Want{Network: "blue"})))
-	f.Must(f.Published(f.Ctx, f.NS+"/blue"))
+	f.nad("slow", chained("br-status", "10.72.1.0/24", "nadra-slow"))
+	for _, network := range []string{"blue", "slow"} {
+		f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, network, lab.Want{Network: network})))
+		f.Must(f.Published(f.Ctx, f.NS+"/"+network))
+	}
 	restore := f.refuseStatus()
 	pods := []string{"always", "never", "leaving"}
 	for _, name := range pods {
-		pod := needsNetwork(lab.Pod(f.NS, name, "web"))
+		pod := needsNetwork(lab.Pod(f.NS, name, "blue"))
 		if name == "never" {
+			pod = needsNetwork(lab.Pod(f.NS, name, "slow"))
 			pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 		}
 		_, err := f.CreatePod(f.Ctx, pod)
@@ -122,6 +128,7 @@ func TestNetworkStatusRefused(t *testing.T) {
 	if n := never.Status.ContainerStatuses[0].RestartCount; n != 0 {
 		t.Errorf("the pod that is never restarted was, %d times", n)
 	}
+	f.Must(f.DeletePod(f.Ctx, f.NS, "never")) // while its plugin is there
 }
 
 // hold is a CNI plugin for the end of a chain whose ADD waits until the file

@@ -47,13 +47,22 @@ func PrintRan(ctx context.Context, c *cluster.Cluster) error {
 		printVersion(support.Linux, info.KernelVersion)
 		fmt.Println("ran", info.Architecture)
 	}
+	switch {
+	case c.Families() == "ipv6":
+		fmt.Println("ran", support.IPv6)
+	case c.Families() == "dual":
+		fmt.Println("ran", support.DualStack)
+	}
+	if c.Layout().ReadOnlyRoot {
+		fmt.Println("ran", support.ReadOnlyRoot)
+	}
 	if len(c.Nodes()) == 0 { // the nodes are not machines of the cluster, which have this one's control groups
 		return nil
 	}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		fmt.Println("ran cgroup v2")
+		fmt.Println("ran", support.CgroupV2)
 	} else {
-		fmt.Println("ran cgroup v1")
+		fmt.Println("ran", support.CgroupV1)
 	}
 	return nil
 }

@@ -4,10 +4,12 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
 
+	"github.com/nadra-dev/nadra/internal/support"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -37,7 +39,7 @@ func runLane(ctx context.Context, dir string, m *testing.M) (code int) {
 	if code = m.Run(); code != 0 {
 		fmt.Fprintln(os.Stderr, theLane.DriverLog(ctx))
 	}
-	if err := lab.PrintRan(ctx, theLane.Cluster); err != nil {
+	if err := errors.Join(lab.PrintRan(ctx, theLane.Cluster), printCgroups(ctx)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -57,4 +59,14 @@ func runLane(ctx context.Context, dir string, m *testing.M) (code int) {
 		code = 1
 	}
 	return code
+}
+
+// printCgroups prints the version of the guest's control groups, as lab.PrintRan does for other
+// nodes.
+func printCgroups(ctx context.Context) error {
+	if _, err := theLane.Guest.Run(ctx, "cat", "/sys/fs/cgroup/cgroup.controllers"); err != nil {
+		return err
+	}
+	fmt.Println("ran", support.CgroupV2)
+	return nil
 }
