@@ -109,8 +109,10 @@ func (c crio) program(n *Node) component {
 }
 
 // ociRuntime runs runc after it has replaced negative OOM scores in the container's
-// configuration: without CAP_SYS_RESOURCE nobody may lower the score. CRI-O has no setting
-// as containerd's restrict_oom_score_adj.
+// configuration, and removed CAP_SYS_RESOURCE from it: without that capability, which build
+// machines lack, nobody may lower the score, and privileged containers do not start. CRI-O
+// gives these all capabilities that it knows, and containerd those that it has itself. CRI-O
+// has no setting as containerd's restrict_oom_score_adj.
 const ociRuntime = `#!/bin/sh
 for a in "$@"; do
 	case "$before" in
@@ -119,7 +121,7 @@ for a in "$@"; do
 	esac
 	before="$a"
 done
-[ ! -f "$file" ] || sed -i 's/"oomScoreAdj": *-[0-9]*/"oomScoreAdj":0/' "$file"
+[ ! -f "$file" ] || sed -i -e 's/"oomScoreAdj": *-[0-9]*/"oomScoreAdj":0/' -e 's/"CAP_SYS_RESOURCE", *//g' "$file"
 exec %s "$@"
 `
 
