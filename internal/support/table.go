@@ -8,8 +8,8 @@ const UpgradeKubernetes = "Upgrade to Kubernetes 1.34 or later; 1.36 or later is
 const (
 	copies = "their default is **DRAConsumableCapacity off**: a device is a number of copies, and addresses are not counted"
 
-	leak        = "they leave a sandbox's network behind when an NRI plugin refuses the sandbox: [the leak](distributions.md#containerd). `doctor` warns, nadra runs"
-	leaks       = "leaves a sandbox's network and its address behind when nadra refuses the sandbox"
+	leak        = "they leave a sandbox's process and its record behind when an NRI plugin refuses the sandbox: [the leak](distributions.md#containerd). `doctor` warns, nadra runs"
+	leaks       = "leaves a sandbox's process and its record behind when nadra refuses the sandbox, and may not start again after many"
 	mendTheLeak = "Upgrade containerd to 2.2.6, 2.3.3 or 2.4, or to a later patch of these."
 	noAddresses = "reports no addresses of the pod"
 

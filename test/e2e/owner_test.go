@@ -77,6 +77,7 @@ func TestUnclaimedPodsAreRefused(t *testing.T) {
 
 	f.label("nadra.dev/owner=nadra")
 	f.Must(f.Published(f.Ctx, "unclaimed/blue"))
+	running := f.sandboxProcesses()
 	f.annotated("web", "blue", nil)
 	f.annotated("broken", `[{"name":"blue"`, nil)
 	f.annotated("exempt-1", "blue", nil)
@@ -110,6 +111,26 @@ func TestUnclaimedPodsAreRefused(t *testing.T) {
 	f.label("nadra.dev/owner-")
 	_, err = f.Ready(f.Ctx, f.NS, "web", time.Minute)
 	f.Must(err)
+
+	for _, pod := range []string{"web", "broken", "exempt-1", "host", "blank"} {
+		f.Must(f.DeletePod(f.Ctx, f.NS, pod))
+	}
+	f.sh("rm " + staticPods + "/static.json")
+	f.Eventually(30*time.Second, func(context.Context) error {
+		left := slices.DeleteFunc(f.sandboxProcesses(), func(pid string) bool { return slices.Contains(running, pid) })
+		if len(left) > 0 {
+			return fmt.Errorf("processes of refused sandboxes run on: %q", left)
+		}
+		return nil
+	})
+}
+
+// sandboxProcesses returns the PIDs of the pause processes in namespaces of pods. A containerd
+// before 2.2.6 and 2.3.3 leaves those of refused sandboxes behind.
+func (f *fixture) sandboxProcesses() []string {
+	f.Helper()
+	return strings.Fields(f.sh(`own=$(readlink /proc/self/ns/net); for p in /proc/[0-9]*; do
+[ "$(cat $p/comm 2>/dev/null)" = pause ] && [ "$(readlink $p/ns/net)" != "$own" ] && echo ${p#/proc/}; done; true`))
 }
 
 // label labels the test's node until the test ends.
