@@ -235,11 +235,17 @@ func (crio) usesPlugin(_ context.Context, n *Node, plugin string) (bool, error) 
 	return false, nil
 }
 
-// endSandbox stops the sandbox by CRI-O: it has no process that could be killed.
+// endSandbox stops the sandbox by CRI-O: it has no process that could be killed. CRI-O lists a
+// sandbox before it is created, and then refuses to stop it.
 func (crio) endSandbox(ctx context.Context, n *Node, id string) error {
 	return n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
-		_, err := runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-		return err
+		return poll(ctx, startLimit, "waiting until sandbox "+id+" is created", func(ctx context.Context) (bool, error) {
+			_, err := runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+			if err != nil && strings.Contains(err.Error(), "sandbox is not created") {
+				return false, nil
+			}
+			return true, err
+		})
 	})
 }
 
