@@ -241,10 +241,10 @@ func (crio) endSandbox(ctx context.Context, n *Node, id string) error {
 	return n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
 		return poll(ctx, startLimit, "waiting until sandbox "+id+" is created", func(ctx context.Context) (bool, error) {
 			_, err := runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-			if err != nil && strings.Contains(err.Error(), "sandbox is not created") {
-				return false, nil
+			if err != nil && !strings.Contains(err.Error(), "sandbox is not created") {
+				err = stop(err)
 			}
-			return true, err
+			return err == nil, err
 		})
 	})
 }
