@@ -78,12 +78,12 @@ func (x *index) row(pod *corev1.Pod, w want, hasStatus bool) Attachment {
 	return a
 }
 
-// addAddresses sets the addresses from the claim's status or, if Multus serves the
-// network, from network-status.
+// addAddresses sets the addresses from the claim's status or, if that has none because Multus
+// serves the network or the API server stores no status of devices, from network-status.
 func (a *Attachment) addAddresses(w want) {
 	if s := w.status; s != nil && s.NetworkData != nil {
 		a.IPs, a.MAC = s.NetworkData.IPs, s.NetworkData.HardwareAddress
-	} else if w.reported != nil && a.State == Multus {
+	} else if w.reported != nil && (a.State == Multus || a.State == Attached && w.status == nil) {
 		a.IPs, a.MAC = w.reported.IPs, w.reported.Mac
 		a.Interface = cmp.Or(w.reported.Interface, a.Interface)
 	}

@@ -51,6 +51,8 @@ func stateOf(pod *corev1.Pod, w want) (state State, why, message string) {
 		return Allocated, "NotReserved", "the claim is not reserved for the pod"
 	case pod.Spec.NodeName == "":
 		return Allocated, "NotScheduled", "the pod is not bound to a node yet"
+	case runs(pod):
+		return Attached, "", ""
 	}
 	return Preparing, "", ""
 }
@@ -65,6 +67,15 @@ func stateWithoutClaim(pod *corev1.Pod, w want) (state State, why, message strin
 		return Waiting, string(reason.NoClaim), "the annotation asks for it, but no claim: Multus attaches it"
 	}
 	return Unserved, string(reason.NoClaim), "the annotation asks for it, but no claim, and network-status does not list it"
+}
+
+// runs reports whether a container of the pod runs. The gate holds containers until the pod's
+// networks are attached, so this shows it even if the API server stores no status of devices
+// (DRAResourceClaimDeviceStatus is off).
+func runs(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil
+	})
 }
 
 // isOver reports whether a pod has ended for good.
@@ -116,11 +127,13 @@ func (x *index) notes(state State, w want, hasStatus bool) []string {
 	}
 	attached := state == Attached || state == CheckFailed
 	switch {
+	case attached && w.reported == nil && w.status == nil:
+		note("neither the claim's status nor network-status lists it")
 	case attached && w.reported == nil && hasStatus:
 		note("the claim's status lists it, network-status does not")
 	case attached && w.reported == nil:
 		note("the pod has no network-status")
-	case attached && w.status.NetworkData != nil && !sameAddresses(w.status.NetworkData.IPs, w.reported.IPs):
+	case attached && w.status != nil && w.status.NetworkData != nil && !sameAddresses(w.status.NetworkData.IPs, w.reported.IPs):
 		note("network-status has other addresses: %s", strings.Join(w.reported.IPs, ", "))
 	case !attached && state != Multus && w.reported != nil:
 		note("network-status lists it, the claim's status does not")

@@ -128,6 +128,10 @@ func (c claimSteps) reservation(w want) Step {
 	}
 	var others []string
 	for _, r := range w.claim.Status.ReservedFor {
+		if r.Resource == "podgroups" {
+			return failed("the claim is shared by the pods of PodGroup "+r.Name+"; a network attachment belongs to one pod", reason.OfManifest,
+				"Remove the claim from the PodGroup's spec.resourceClaims, so that the ResourceClaimTemplate gives each pod its own claim.")
+		}
 		if r.UID != c.pod.UID {
 			others = append(others, r.Name)
 		}

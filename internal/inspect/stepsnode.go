@@ -62,6 +62,8 @@ func (n nodeSteps) attachment(w want) Step {
 	switch {
 	case w.entry == nil:
 		return notUsed("")
+	case ready == nil && w.result != nil && isReserved(w.claim, n.pod) && runs(n.pod):
+		return ok(describe(w))
 	case ready == nil:
 		return n.attachmentByEvents()
 	case ready.Status == metav1.ConditionTrue:
@@ -79,10 +81,13 @@ func (n nodeSteps) attachment(w want) Step {
 
 // describe returns the interface and the addresses of an attached network.
 func describe(w want) string {
-	d := w.status.NetworkData
-	if d == nil {
+	if w.status == nil && w.reported != nil {
+		return "as " + w.reported.Interface + listed(w.reported.IPs) + " by network-status; the claim's status does not list it"
+	}
+	if w.status == nil || w.status.NetworkData == nil {
 		return "as " + w.iface
 	}
+	d := w.status.NetworkData
 	out := "as " + d.InterfaceName + listed(d.IPs)
 	if d.HardwareAddress != "" {
 		out += fmt.Sprintf(" (%s)", d.HardwareAddress)

@@ -75,6 +75,8 @@ func TestPrepareAfterHalfAPrepare(t *testing.T) {
 func TestPrepareRefuses(t *testing.T) {
 	shared := claim("c", "blue")
 	shared.Status.ReservedFor = append(shared.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "api", UID: "api-uid"})
+	ofGroup := claim("c", "blue")
+	ofGroup.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "trainers", UID: "group-uid"}}
 	unreserved := claim("c", "blue")
 	unreserved.Status.ReservedFor = nil
 	tests := []struct {
@@ -96,6 +98,7 @@ func TestPrepareRefuses(t *testing.T) {
 		{"master missing", claim("c", "nomaster"), reason.MasterMissing, []string{"default/nomaster", `"lan9"`, "master"}},
 		{"pool", claim("c", "pooled"), reason.DeviceMismatch, []string{"default/pooled", "intel.com/sriov"}},
 		{"shared by two pods", shared, reason.ClaimShared, []string{"web, api", "ResourceClaimTemplate"}},
+		{"reserved for a PodGroup", ofGroup, reason.ClaimShared, []string{"PodGroup trainers", "spec.resourceClaims", "ResourceClaimTemplate"}},
 		{"reserved for nobody", unreserved, reason.ClaimNotReserved, []string{"status.reservedFor"}},
 	}
 	pooled := nad("pooled", redConf)

@@ -33,10 +33,14 @@ type reporter struct {
 	metrics     *metrics.Node
 }
 
-// prepareFailed puts the error on the claim's devices and on the pod.
+// prepareFailed puts the error on the claim's devices and on the pods that the claim is reserved
+// for. Pods of a PodGroup are not known here; they have the kubelet's Event.
 func (r *reporter) prepareFailed(claim *resourceapi.ResourceClaim, err error) {
 	r.claimStatus.Set(refOf(claim), claimstatus.PrepareFailed(claim, r.cfg.DriverName, err))
 	for _, consumer := range claim.Status.ReservedFor {
+		if !isPod(consumer) {
+			continue
+		}
 		r.events.Pod(consumerOf(claim, consumer), corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())
 	}
 }

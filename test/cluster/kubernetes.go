@@ -25,6 +25,10 @@ const (
 	gatesVariable = "NADRA_FEATURE_GATES"
 )
 
+// deviceStatusGate is locked since 1.37, so it can be off only if the control plane emulates
+// an older version, which a kubelet cannot.
+const deviceStatusGate = "DRAResourceClaimDeviceStatus"
+
 // kubernetesBuild describes etcd and the components of Kubernetes, which are one program.
 func (b *planner) kubernetesBuild(components, minor string) goBuild {
 	dir, modfile := filepath.Join(components, "kubernetes"), modfileOf(minor)
@@ -105,6 +109,8 @@ func (o Options) versionArgs() []string {
 func (o Options) kubeletFields() object {
 	gates := map[string]bool{}
 	maps.Copy(gates, o.FeatureGates)
+	// The kubelet does not read it, and one of 1.37 refuses to switch it off.
+	delete(gates, deviceStatusGate)
 	// Kubernetes 1.34 refuses the field without its gate.
 	if _, ok := o.KubeletConfig["crashLoopBackOff"]; ok {
 		gates["KubeletCrashLoopBackOffMax"] = true

@@ -264,9 +264,21 @@ func (f *fixture) status(pod *corev1.Pod, network string) nadv1.NetworkStatus {
 	return all[i]
 }
 
-// claimWhen waits until the pod's claim satisfies ok.
+// claimWhen waits until the pod's claim satisfies ok, which is about its status.devices. If the
+// API server does not store them, the claim must have none.
 func (f *fixture) claimWhen(pod *corev1.Pod, ok func(*resourceapi.ResourceClaim) error) *resourceapi.ResourceClaim {
 	f.Helper()
+	on, err := lab.FeatureOn(f.Ctx, f.Kube, "DRAResourceClaimDeviceStatus")
+	f.Must(err)
+	if !on {
+		f.Log("DRAResourceClaimDeviceStatus is off: the claim must have no status.devices")
+		ok = func(c *resourceapi.ResourceClaim) error {
+			if len(c.Status.Devices) > 0 {
+				return fmt.Errorf("status.devices %+v", c.Status.Devices)
+			}
+			return nil
+		}
+	}
 	claim, err := f.ClaimWhen(f.Ctx, pod, ok)
 	f.Must(err)
 	return claim

@@ -136,7 +136,7 @@ var table = []Entry{
 		"Use the claim for a pod. If the claim was released meanwhile, do nothing.",
 	},
 	{
-		ClaimShared, Prepare, "Several pods share the claim, and a network attachment belongs to one pod.", OfManifest,
+		ClaimShared, Prepare, "Several pods share the claim, or it is a PodGroup's claim, and a network attachment belongs to one pod.", OfManifest,
 		"Use a ResourceClaimTemplate, which gives each pod its own claim.",
 	},
 	{ClaimUnprepared, Prepare, "A request of the kubelet came late: it had already unprepared the claim.", OfKubelet, ""},
