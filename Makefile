@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri monitoring bench test-vm test test-long prune clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri faults-crio monitoring bench test-vm test test-long prune clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -210,8 +210,11 @@ faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while
 	$(call on-clusters,./test/faults/...,,fault-suite|upstream)
 
 faults-newest-nri: export NADRA_CONTAINERD := newest-nri
-faults-newest-nri: export FAULT_PODS := $(or $(FAULT_PODS),60)
-faults-newest-nri: $(BIN)/faults/nadra-node.tar ## the same with the newest NRI in containerd, with fewer pods
+faults-newest-nri: ## the same with the newest NRI in containerd, with fewer pods
+faults-crio: export NADRA_RUNTIME := crio
+faults-crio: ## the same with CRI-O, with fewer pods
+faults-newest-nri faults-crio: export FAULT_PODS := $(or $(FAULT_PODS),60)
+faults-newest-nri faults-crio: $(BIN)/faults/nadra-node.tar
 	$(call on-clusters,./test/faults/...,-run 'TestFaults$$',fault-suite|upstream)
 
 monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpacked into bin/
@@ -239,7 +242,7 @@ parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, 
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
-CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-crio e2e-beside e2e-ipam conformance faults-newest-nri e2e-emulated e2e-dropin
+CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-crio e2e-beside e2e-ipam conformance faults-newest-nri faults-crio e2e-emulated e2e-dropin
 COMPUTE_LANES := race lint release-check fuzz monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -first parts -built '$(PARTS)'
 $(BIN)/run-lanes: FORCE
@@ -258,7 +261,7 @@ test-long: export BURST_PODS := 100
 test-long: export FUZZTIME := 10m
 test-long: export FUZZCACHE :=
 test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, 1,000 converted repositories, older Kubernetes and containerd, other nodes, long fuzzing, the benchmark
-	@exec $(LANES) faults faults-newest-nri e2e-ipam e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-kubernetes race fuzz bench
+	@exec $(LANES) faults faults-newest-nri faults-crio e2e-ipam e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-kubernetes race fuzz bench
 
 prune: $(CLUSTER) ## remove built components that nothing has used for a week, and show the size of the caches
 	@$(CLUSTER) prune

@@ -61,7 +61,7 @@ func RuntimeRows() []Row {
 		},
 		{Component: Containerd, Before: "1.7", Status: NotSupported, Remark: "no NRI; `doctor` reports a blocker", Problem: "has no NRI", Remedy: mendTheLeak, Blocks: true},
 		{Component: CRIO, From: "1.37", Status: Expected, NRI: "on", CDI: "on", Differences: "as 1.36, as far as known"},
-		{Component: CRIO, From: "1.36", Before: "1.37", Status: Expected, Lanes: []string{"e2e-crio"}, Remark: "[differences](distributions.md#cri-o)", NRI: "on", CDI: "on", Differences: ofCRIO},
+		{Component: CRIO, From: "1.36", Before: "1.37", Status: Expected, Lanes: []string{"e2e-crio", "faults-crio"}, Remark: "[differences](distributions.md#cri-o). Drop-in, upgrade, conformance and 1,000 pod lives ran once with it, on 2026-11-25", NRI: "on", CDI: "on", Differences: ofCRIO},
 		{
 			Component: CRIO, From: "1.34", Before: "1.36", Status: Expected, Remark: "`doctor` warns",
 			Problem: untriedCRIO, Remedy: tryFirst, NRI: "on", CDI: "on", Differences: "as 1.36",
