@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -89,13 +90,19 @@ func (s *stage) kubectl(args ...string) {
 	s.err = err
 }
 
-// nadra shows a command of the plugin and its output.
-func (s *stage) nadra(args ...string) {
+// nadra shows a command of the plugin that reads files, and its output.
+func (s *stage) nadra(args ...string) { s.plugin(args) }
+
+// nadraLive shows a command of the plugin that reads the cluster, and its output.
+func (s *stage) nadraLive(args ...string) { s.plugin(args, "--kubeconfig", s.lab.Cluster.Kubeconfig()) }
+
+// plugin shows a command of the plugin, without its hidden arguments, and its output.
+func (s *stage) plugin(args []string, hidden ...string) {
 	if s.err != nil {
 		return
 	}
 	fmt.Println("$ kubectl nadra " + shell(args))
-	printed, err := s.lab.Nadra(s.ctx, args...)
+	printed, err := s.lab.Nadra(s.ctx, slices.Concat(args, hidden)...)
 	fmt.Println(strings.TrimRight(printed.Out+printed.Err, "\n") + "\n")
 	if s.err = err; err == nil && printed.Code != 0 {
 		s.err = fmt.Errorf("kubectl nadra %s: exit code %d", args[0], printed.Code)
@@ -144,11 +151,11 @@ func (s *stage) networks() {
 	title("Two NetworkAttachmentDefinitions, exactly as Multus users write them")
 	s.kubectl("apply", "-f", manifest("networks"))
 	s.kubectl("get", "net-attach-def", "macvlan-conf", "-o", "jsonpath={.spec.config}")
-	title("nadra offers them as devices of the node")
+	title("nadra offers them on the node")
 	if s.err == nil {
 		s.err = s.lab.Published(s.ctx, "default/macvlan-conf", "default/storage")
 	}
-	s.kubectl("get", "resourceslices", "-o", `jsonpath={range .items[*].spec.devices[*]}{.name}{"\t"}{.attributes.pluginType.string}{"\t"}{.attributes.subnet.string}{"\tfree for "}{.capacity.addresses.value}{" pods\n"}{end}`)
+	s.nadraLive("get", "networks")
 }
 
 func (s *stage) pods() {
@@ -190,7 +197,8 @@ func (s *stage) next(took time.Duration) {
 	title(fmt.Sprintf("That was nadra, in %d s. What to try next", int(took.Seconds())))
 	fmt.Printf(`The cluster is still up:
 
-  bin/nadra-cluster kubectl get resourceslices -o yaml      the networks as devices
+  bin/kubectl-nadra get attachments --kubeconfig %s
+                                                            who has which network
   bin/nadra-cluster kubectl apply -f bin/demo               the pods again
   bin/kubectl-nadra explain NADRA-010                       what a finding means
   bin/nadra-cluster kubectl describe pod alice              the events, Multus' AddedInterface among them
@@ -200,7 +208,7 @@ func (s *stage) next(took time.Duration) {
   make e2e                                                  all of this as tests, and much more
 
 How it works: docs/architecture.md
-`)
+`, s.lab.Cluster.Kubeconfig())
 }
 
 // converted returns the folder of the converted manifests.
