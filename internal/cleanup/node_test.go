@@ -24,8 +24,8 @@ func lease() Lease {
 	return Lease{File: dir + "/10.0.0.5", Dir: dir, ID: none, IfName: "net1", Address: address("10.0.0.5"), Age: old}
 }
 
-// attachment returns an orphan.
-func attachment() Attachment {
+// attachedNetwork returns an orphan.
+func attachedNetwork() Attachment {
 	return Attachment{Owner: Multus, File: "/c/blue-00aa-net1", Network: "blue", ID: none, IfName: "net1", Age: old}
 }
 
@@ -45,7 +45,7 @@ func TestDecide(t *testing.T) {
 	all.AllCNI = true
 	foreign := policy
 	foreign.Dirs = nil
-	file, entry, note := lease().File, attachment().File, "/m/00aa"
+	file, entry, note := lease().File, attachedNetwork().File, "/m/00aa"
 	for name, tt := range map[string]struct {
 		policy NodePolicy
 		change func(*NodeFacts)
@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := NodeFacts{
-				Attachments: []Attachment{attachment()}, Leases: []Lease{lease()}, Notes: []Note{{File: note, ID: none, Age: old}},
+				Attachments: []Attachment{attachedNetwork()}, Leases: []Lease{lease()}, Notes: []Note{{File: note, ID: none, Age: old}},
 				Held: map[string]bool{}, InUse: map[netip.Addr]bool{}, Sandboxes: map[string]bool{},
 			}
 			tt.change(&f)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Annotations of claims that Kubernetes creates for pods.
@@ -77,7 +78,7 @@ func claimOrphan(c *resourceapi.ResourceClaim, pods map[types.UID]bool) bool {
 		return false
 	}
 	for _, r := range c.Status.ReservedFor {
-		if r.Resource != "pods" || r.APIGroup != "" || pods[r.UID] {
+		if !attachment.IsPod(r) || pods[r.UID] {
 			return false
 		}
 	}

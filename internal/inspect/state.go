@@ -85,7 +85,7 @@ func isOver(pod *corev1.Pod) bool {
 
 func isReserved(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool {
-		return r.Resource == "pods" && r.UID == pod.UID
+		return attachment.IsPod(r) && r.UID == pod.UID
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // claimSteps explains what happens to the pod's claims until the pod is bound to a node.
@@ -128,7 +129,7 @@ func (c claimSteps) reservation(w want) Step {
 	}
 	var others []string
 	for _, r := range w.claim.Status.ReservedFor {
-		if r.Resource == "podgroups" {
+		if attachment.IsPodGroup(r) {
 			return failed("the claim is shared by the pods of PodGroup "+r.Name+"; a network attachment belongs to one pod", reason.OfManifest,
 				"Remove the claim from the PodGroup's spec.resourceClaims, so that the ResourceClaimTemplate gives each pod its own claim.")
 		}

@@ -62,9 +62,10 @@ func (n nodeSteps) attachment(w want) Step {
 	switch {
 	case w.entry == nil:
 		return notUsed("")
-	case ready == nil && w.result != nil && isReserved(w.claim, n.pod) && runs(n.pod):
-		return ok(describe(w))
 	case ready == nil:
+		if state, _, _ := stateOf(n.pod, w); state == Attached {
+			return ok(describe(w))
+		}
 		return n.attachmentByEvents()
 	case ready.Status == metav1.ConditionTrue:
 		return ok(describe(w))

@@ -36,6 +36,7 @@
 //	claimrequests.go    networks that the spec of an unallocated claim requests
 //	claim.go            networks that an allocated claim requests
 //	claimspec.go        the spec of a claim for a list of networks
+//	consumer.go         the pods or the PodGroup that a claim is reserved for
 //
 // Attachments:
 //

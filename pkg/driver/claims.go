@@ -28,28 +28,17 @@ func consumerOf(claim *resourceapi.ResourceClaim, c resourceapi.ResourceClaimCon
 	return attachment.PodRef{Namespace: claim.Namespace, Name: c.Name, UID: string(c.UID)}
 }
 
-// isPod reports whether the consumer of a claim is a pod.
-func isPod(c resourceapi.ResourceClaimConsumerReference) bool {
-	return c.APIGroup == "" && c.Resource == "pods"
-}
-
-// isPodGroup reports whether the consumer of a claim is a PodGroup, whose pods all use the
-// claim (KEP-5729).
-func isPodGroup(c resourceapi.ResourceClaimConsumerReference) bool {
-	return c.APIGroup == "scheduling.k8s.io" && c.Resource == "podgroups"
-}
-
 // podOf returns the one pod that a claim is reserved for. A network interface is in one pod,
 // so a claim for several pods could only be attached to the first.
 func podOf(claim *resourceapi.ResourceClaim) (attachment.PodRef, error) {
 	var pods []string
 	var pod attachment.PodRef
 	for _, consumer := range claim.Status.ReservedFor {
-		if isPodGroup(consumer) {
+		if attachment.IsPodGroup(consumer) {
 			return pod, reason.Errorf(reason.ClaimShared, "status.reservedFor: the claim is shared by the pods of PodGroup %s; a network attachment belongs to one pod: "+
 				"remove the claim from the PodGroup's spec.resourceClaims, so that the pods' ResourceClaimTemplate gives each pod a claim of its own", consumer.Name)
 		}
-		if !isPod(consumer) {
+		if !attachment.IsPod(consumer) {
 			return pod, reason.Errorf(reason.ClaimNotReserved, "status.reservedFor: %s %q is not a pod", consumer.Resource, consumer.Name)
 		}
 		pods = append(pods, consumer.Name)

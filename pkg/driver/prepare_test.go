@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	nri "github.com/containerd/nri/pkg/api"
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -218,29 +217,4 @@ func TestUnprepareWaitsForTheSandbox(t *testing.T) {
 		t.Error(err)
 	}
 	drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)
-}
-
-func TestCreateContainerRefusesAnUnattachedPod(t *testing.T) {
-	d := newDriver(t, nad("blue", blueConf))
-	h := newHooks(d, 0)
-	create := func(sandbox string) error {
-		_, _, err := h.CreateContainer(t.Context(), &nri.PodSandbox{Id: sandbox, Uid: "web-uid", Namespace: "default", Name: "web"}, nil)
-		return err
-	}
-	if err := create("sandbox-1"); err != nil {
-		t.Errorf("a pod without claims: %v", err)
-	}
-	prepare(t, d, claim("a", "blue"))
-	if err := create("sandbox-1"); err == nil || !strings.Contains(err.Error(), "default/blue (net1)") {
-		t.Errorf("prepared only: %v", err)
-	}
-	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := create("sandbox-1"); err != nil {
-		t.Errorf("attached: %v", err)
-	}
-	if err := create("sandbox-2"); err == nil {
-		t.Error("attached in another sandbox only: accepted")
-	}
 }

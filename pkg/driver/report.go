@@ -38,7 +38,7 @@ type reporter struct {
 func (r *reporter) prepareFailed(claim *resourceapi.ResourceClaim, err error) {
 	r.claimStatus.Set(refOf(claim), claimstatus.PrepareFailed(claim, r.cfg.DriverName, err))
 	for _, consumer := range claim.Status.ReservedFor {
-		if !isPod(consumer) {
+		if !attachment.IsPod(consumer) {
 			continue
 		}
 		r.events.Pod(consumerOf(claim, consumer), corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())

@@ -63,7 +63,7 @@ func TestInspect(t *testing.T) {
 	failed := "(" + code + ".*no free virtual function|no free virtual function.*" + code + ")"
 	// Without the status of devices, the address is network-status', and only Events have failures.
 	prefix, failedRow := `/24`, ` Failed .*`+failed
-	on, err := lab.FeatureOn(f.Ctx, f.Kube, "DRAResourceClaimDeviceStatus")
+	on, err := storesDeviceStatus()
 	f.Must(err)
 	if !on {
 		prefix, failedRow = ``, ` Preparing `

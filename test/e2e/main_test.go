@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,6 +103,11 @@ func (f *fixture) sharedDevices() bool {
 	f.Must(err)
 	return on
 }
+
+// storesDeviceStatus asks once whether the API server stores status.devices of claims.
+var storesDeviceStatus = sync.OnceValues(func() (bool, error) {
+	return lab.FeatureOn(context.Background(), theLab.Kube, "DRAResourceClaimDeviceStatus")
+})
 
 // nad creates a NAD in the test's namespace.
 func (f *fixture) nad(name, config string) {

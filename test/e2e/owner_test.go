@@ -109,11 +109,13 @@ func TestUnclaimedPodsAreRefused(t *testing.T) {
 	same(t, "sandbox of the pod from before", old.Status.PodIP, now.Status.PodIP)
 	same(t, "restarts", 0, int(now.Status.ContainerStatuses[0].RestartCount))
 	f.label("nadra.dev/owner-")
-	_, err = f.Ready(f.Ctx, f.NS, "web", time.Minute)
-	f.Must(err)
 
 	// Each of these has one process of a sandbox: no refused sandbox has left another.
 	pods := []string{"web", "broken", "exempt-1", "blank", static}
+	for _, pod := range pods {
+		_, err := f.Ready(f.Ctx, f.NS, pod, time.Minute)
+		f.Must(err)
+	}
 	f.Eventually(30*time.Second, func(context.Context) error {
 		now := slices.DeleteFunc(f.sandboxProcesses(), func(pid string) bool { return slices.Contains(running, pid) })
 		if len(now) > len(pods) {

@@ -268,7 +268,7 @@ func (f *fixture) status(pod *corev1.Pod, network string) nadv1.NetworkStatus {
 // API server does not store them, the claim must have none.
 func (f *fixture) claimWhen(pod *corev1.Pod, ok func(*resourceapi.ResourceClaim) error) *resourceapi.ResourceClaim {
 	f.Helper()
-	on, err := lab.FeatureOn(f.Ctx, f.Kube, "DRAResourceClaimDeviceStatus")
+	on, err := storesDeviceStatus()
 	f.Must(err)
 	if !on {
 		f.Log("DRAResourceClaimDeviceStatus is off: the claim must have no status.devices")
