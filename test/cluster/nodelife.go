@@ -63,13 +63,14 @@ func (n *Node) BootID() (string, error) {
 	return string(content[:max(0, len(content)-1)]), nil
 }
 
-// waitReady waits until pods can run on the node in this boot.
+// waitReady waits until pods can run on the node in this boot. Its error has the ends of the
+// logs of the node's components.
 func (n *Node) waitReady(ctx context.Context) error {
 	bootID, err := n.BootID()
 	if err != nil {
 		return err
 	}
-	return poll(ctx, startLimit, "waiting for "+n.name+" to be ready", func(ctx context.Context) (bool, error) {
+	err = poll(ctx, startLimit, "waiting for "+n.name+" to be ready", func(ctx context.Context) (bool, error) {
 		if err := n.checkRunning(n.Components()...); err != nil {
 			return false, stop(err)
 		}
@@ -79,4 +80,10 @@ func (n *Node) waitReady(ctx context.Context) error {
 		}
 		return status.usable(bootID)
 	})
+	if err != nil {
+		for _, component := range n.Components() {
+			err = fmt.Errorf("%w\nthe last lines of the log of %s are\n%s", err, component, n.logTail(component))
+		}
+	}
+	return err
 }
