@@ -51,8 +51,17 @@ func (r *reporter) attached(sandbox attachment.Sandbox) {
 	for claim, devices := range claimstatus.ByClaim(records, claimstatus.Attached) {
 		r.claimStatus.Set(claim, devices)
 	}
+	var unclaimed []attachment.Selection
 	for _, record := range checkpoint.Networks(records) {
 		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
+		if record.Unclaimed() {
+			unclaimed = append(unclaimed, attachment.Selection{Network: record.Attachment.Network})
+		}
+	}
+	if len(unclaimed) > 0 {
+		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAttachedWithoutClaim, fmt.Sprintf(
+			"%s attached by the annotation, without a claim: the scheduler has not checked that node %s has the network, and counts neither its device nor its addresses",
+			listed(unclaimed), r.cfg.NodeName))
 	}
 }
 
