@@ -42,7 +42,7 @@ func TestPodsWithoutAClaim(t *testing.T) {
 		row := regexp.MustCompile(`(?m)^` + name + ` +net1 +direct/blue +Attached +10\.84\.0\.`)
 		f.Eventually(time.Minute, f.printing(cli.CodeOK, row, "get", "attachments"))
 	}
-	f.Eventually(time.Minute, f.printing(cli.CodeOK, regexp.MustCompile("the scheduler does not know of it"), "explain", "web"))
+	f.Eventually(time.Minute, f.printing(cli.CodeOK, regexp.MustCompile(`(?s)without a claim: the scheduler does\s+not\s+know.*ok +attachment +direct/blue net1 +as net1`), "explain", "pod", "web"))
 	f.runsOn("web", "second", "10.84.0.")
 
 	web, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, "web", metav1.GetOptions{})
@@ -100,9 +100,11 @@ func TestPodsWithoutAClaimAreAttachedLate(t *testing.T) {
 
 	back := f.withoutDriver()
 	f.onNode("web", "blue")
-	pod, err := f.Ready(f.Ctx, f.NS, "web", time.Minute)
+	_, err := f.Ready(f.Ctx, f.NS, "web", time.Minute)
 	f.Must(err)
-	if links := f.sh(f.inside(pod) + "ip -o link"); strings.Contains(links, "net1") {
+	links, err := f.Exec(f.Ctx, f.NS, "web", "ip", "-o", "link")
+	f.Must(err)
+	if strings.Contains(links, "net1") {
 		t.Errorf("without a driver the pod has net1:\n%s", links)
 	}
 	back()
