@@ -80,7 +80,7 @@ func stateWithoutClaim(pod *corev1.Pod, w want) (state State, why, message strin
 // byNadra reports whether nadra's driver is the last to have written the pod's network-status.
 func byNadra(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
-		return m.Manager == v1alpha1.DriverName && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+nadv1.NetworkStatusAnnot+`"`))
+		return m.Manager == v1alpha1.DriverName && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:`+nadv1.NetworkStatusAnnot+`"`))
 	})
 }
 

@@ -29,7 +29,7 @@ func TestWhoAttachedWithoutAClaim(t *testing.T) {
 				attachment.NetworksAnnotation: "blue",
 				nadv1.NetworkStatusAnnot:      `[{"name":"default/blue","interface":"net1","ips":["10.1.0.5"]}]`,
 			},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: tt.manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(tt.fields)}}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: tt.manager, FieldsV1: metav1.NewFieldsV1(tt.fields)}},
 		}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 		rows := Attachments(Input{Pods: []*corev1.Pod{pod}})
 		if len(rows) != 1 || rows[0].State != tt.want || len(rows[0].Notes) != tt.notes || len(rows[0].IPs) != 1 {
