@@ -127,6 +127,9 @@ func parseTimes(text string) (start, end int, err error) {
 
 const minutesOfDay = 24 * 60
 
+// OpensLayout is the layout of the time at which a window opens, for people.
+const OpensLayout = "Mon 2006-01-02 15:04 MST"
+
 // parseTime parses a time of day, HH:MM, up to 24:00.
 func parseTime(text string) (minutes int, err error) {
 	hours, rest, _ := strings.Cut(text, ":")

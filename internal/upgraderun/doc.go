@@ -4,6 +4,9 @@
 //
 //	runner.go      Runner: runs a plan, or rolls back
 //	run.go         one run: its parts, waves, and the steps of nodes
+//	maintenance.go lets a run begin something in its window only
+//	hooks.go       runs hooks before and after waves
+//	hookjobs.go    hooks that are Jobs
 //	rollback.go    rolls back a node, a namespace, a workload or everything
 //	journal.go     phases, pauses, and the saving of the state
 //	store.go       the ConfigMap with plan and state
