@@ -13,7 +13,7 @@ import (
 
 // windowPoll is the time between two looks at the clock while a run waits for its window.
 // A single timer would be late after the machine was suspended, and would miss a pause.
-const windowPoll = 10 * time.Second
+const windowPoll = 30 * time.Second
 
 // maintenance lets a run begin something in its window only.
 type maintenance struct {
