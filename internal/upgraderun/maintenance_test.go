@@ -38,7 +38,9 @@ func newMovable(t *testing.T, objects ...runtime.Object) *world {
 	}}
 	objects = append(objects, driver, slice)
 	for _, name := range []string{"n2", "n3"} {
-		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		}})
 	}
 	w := newWorld(t, objects...)
 	w.log = `{"moved":["00-multus.conf"],"left":["10-default.conflist"]}`
