@@ -117,10 +117,13 @@ func (h *Hook) String() string {
 	case h == nil:
 		return "none"
 	case h.Job != nil:
-		return "job " + Visible(h.Job.Namespace+"/"+jobBase(h.Job))
+		return "job " + inLine(h.Job.Namespace+"/"+jobBase(h.Job))
 	}
-	return "exec:" + Visible(h.Exec)
+	return "exec:" + inLine(h.Exec)
 }
+
+// inLine returns a text as Visible does, in one line.
+func inLine(text string) string { return strings.ReplaceAll(Visible(text), "\n", `\n`) }
 
 // Visible escapes characters that a terminal does not print as they are, such as control
 // characters and marks of the text's direction. It keeps line breaks.

@@ -52,7 +52,7 @@ func TestParseHook(t *testing.T) {
 		}
 		return nil, errors.New("no such file")
 	}
-	for text, want := range map[string]string{"exec: notify --wave $NADRA_WAVE ": "exec:notify --wave $NADRA_WAVE", "job:job.yaml": "job ops/silence-alerts"} {
+	for text, want := range map[string]string{"exec:a\nb\x1b": `exec:a\nb\x1b`, "exec: notify --wave $NADRA_WAVE ": "exec:notify --wave $NADRA_WAVE", "job:job.yaml": "job ops/silence-alerts"} {
 		hook, err := ParseHook(text, read)
 		if err != nil || hook.String() != want {
 			t.Errorf("%q: %v, %v, want %q", text, hook, err, want)
