@@ -244,8 +244,8 @@ func TestJobHooks(t *testing.T) {
 			condition: batchv1.JobFailed, code: reason.HookFailed, left: []string{"ops/check-1-before-"},
 			texts: []string{"failed: BackoffLimitExceeded: it failed; the end of the log of pod check-1-before-", ": fake logs"},
 		},
-		"takes too long": {code: reason.HookTimeout, texts: []string{"waiting for Job ops/check-1-before-", "after 1m0s: pod check-1-before-", ": ImagePullBackOff; the end of the log"}},
-		"suspended":      {condition: batchv1.JobSuspended, code: reason.HookTimeout, texts: []string{"after 1m0s: it is suspended"}},
+		"takes too long": {code: reason.HookTimeout, texts: []string{"waiting for Job ops/check-1-before-", "after 1s: pod check-1-before-", ": ImagePullBackOff; the end of the log"}},
+		"suspended":      {condition: batchv1.JobSuspended, code: reason.HookTimeout, texts: []string{"after 1s: it is suspended"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestJobHooks(t *testing.T) {
 				created := w.jobs(t, tt.condition)
 				manifest := hookJob()
 				manifest.Spec.TTLSecondsAfterFinished = tt.ttl
-				w.runner.Settings = upgrade.Settings{BeforeWave: &upgrade.Hook{Job: manifest}, HookTimeout: metav1.Duration{Duration: time.Minute}}
+				w.runner.Settings = upgrade.Settings{BeforeWave: &upgrade.Hook{Job: manifest}, HookTimeout: metav1.Duration{Duration: time.Second}}
 				w.plan.Waves = w.plan.Waves[:1]
 				for range 2 { // the second run begins with what the first one left
 					state := upgrade.NewState()
@@ -270,7 +270,7 @@ func TestJobHooks(t *testing.T) {
 					compare(t, "Jobs that are left", w.left(t), tt.left)
 				}
 				if len(*created) == 0 || !slices.Contains((*created)[0].Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: "NADRA_WAVE", Value: "1"}) ||
-					*(*created)[0].Spec.ActiveDeadlineSeconds != 60 {
+					*(*created)[0].Spec.ActiveDeadlineSeconds != 1 {
 					t.Errorf("created %+v", *created)
 				}
 			})
@@ -285,7 +285,7 @@ func TestInterruptedJobHook(t *testing.T) {
 		created := w.jobs(t, "")
 		w.runner.Settings.BeforeWave = &upgrade.Hook{Job: hookJob()}
 		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(5*time.Second, cancel)
+		time.AfterFunc(100*time.Millisecond, cancel)
 		if err := w.runner.Run(ctx, w.plan, upgrade.NewState(), ""); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
@@ -302,7 +302,7 @@ func TestDeletedJobHook(t *testing.T) {
 		w := newMovable(t)
 		created := w.jobs(t, "")
 		w.runner.Settings.BeforeWave = &upgrade.Hook{Job: hookJob()}
-		time.AfterFunc(5*time.Second, func() {
+		time.AfterFunc(100*time.Millisecond, func() {
 			if err := w.BatchV1().Jobs("ops").Delete(context.Background(), (*created)[0].Name, metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
