@@ -69,7 +69,7 @@ func TestSettingsOver(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--window=22:00":          `reading --window: window "22:00": the times are "22:00": use HH:MM-HH:MM`,
-		"--before-wave=notify":    `reading --before-wave "notify": it is neither exec:COMMAND LINE nor job:FILE`,
+		"--before-wave=notify":    `reading --before-wave "notify": it is neither a command nor a Job`,
 		"--after-wave=job:absent": `reading --after-wave "job:absent": open absent: no such file`,
 	} {
 		var f settingsFlags

@@ -38,9 +38,9 @@ func ParseHook(text string, read func(file string) ([]byte, error)) (*Hook, erro
 	value = strings.TrimSpace(value)
 	switch {
 	case kind != "exec" && kind != "job":
-		return nil, errors.New("it is neither exec:COMMAND LINE nor job:FILE: begin it with exec: or job:")
+		return nil, errors.New("it is neither a command nor a Job: use exec:COMMAND LINE or job:FILE")
 	case value == "":
-		return nil, fmt.Errorf("nothing follows %s: use exec:COMMAND LINE or job:FILE", kind+":")
+		return nil, fmt.Errorf("nothing follows %q: use exec:COMMAND LINE or job:FILE", kind+":")
 	case kind == "exec":
 		return &Hook{Exec: value}, nil
 	}

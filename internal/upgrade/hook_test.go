@@ -59,17 +59,17 @@ func TestParseHook(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"notify":             "begin it with exec: or job:",
-		"sh:notify":          "begin it with exec: or job:",
-		"exec: ":             "nothing follows exec:",
-		"job:":               "nothing follows job:",
+		"notify":             "it is neither a command nor a Job: use exec:",
+		"sh:notify":          "it is neither a command nor a Job: use exec:",
+		"exec: ":             `nothing follows "exec:": use`,
+		"job:":               `nothing follows "job:"`,
 		"job:absent.yaml":    "no such file",
 		"job:broken.yaml":    "file broken.yaml: invalid YAML",
 		"job:pod.yaml":       `apiVersion "v1" and kind "Pod" are not those of a Job`,
 		"job:misspelt.yaml":  `unknown field "backofLimit"`,
 		"job:nowhere.yaml":   "file nowhere.yaml: metadata.namespace is empty: name the namespace",
 		"job:empty.yaml":     "spec.template.spec.containers is empty",
-		"exec\u202e:reverse": "begin it with exec: or job:",
+		"exec\u202e:reverse": "it is neither a command nor a Job: use exec:",
 	} {
 		if _, err := ParseHook(text, read); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
@@ -96,9 +96,14 @@ func TestNewJob(t *testing.T) {
 		t.Errorf("metadata (-want +got):\n%s", diff)
 	}
 	variables := []corev1.EnvVar{
-		{Name: "NADRA_HOOK", Value: "before-wave"}, {Name: "NADRA_WAVE", Value: "2"}, {Name: "NADRA_WAVES", Value: "2"},
-		{Name: "NADRA_WAVE_NAME", Value: "wave-$$(2)"}, {Name: "NADRA_NODES", Value: "a b"}, {Name: "NADRA_NAMESPACES", Value: "core ran"},
-		{Name: "NADRA_CLUSTER", Value: "cluster lab"}, {Name: "NADRA_PLAN", Value: "nadra-system/nadra-upgrade"},
+		{Name: "NADRA_HOOK", Value: "before-wave"},
+		{Name: "NADRA_WAVE", Value: "2"},
+		{Name: "NADRA_WAVES", Value: "2"},
+		{Name: "NADRA_WAVE_NAME", Value: "wave-$$(2)"},
+		{Name: "NADRA_NODES", Value: "a b"},
+		{Name: "NADRA_NAMESPACES", Value: "core ran"},
+		{Name: "NADRA_CLUSTER", Value: "cluster lab"},
+		{Name: "NADRA_PLAN", Value: "nadra-system/nadra-upgrade"},
 	}
 	pod := job.Spec.Template.Spec
 	if diff := cmp.Diff(variables, pod.InitContainers[0].Env); diff != "" {

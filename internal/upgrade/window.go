@@ -55,7 +55,8 @@ func ParseWindow(text, localZone string) (Window, error) {
 	return w, nil
 }
 
-// loadZone returns the time zone with an IANA name.
+// loadZone returns the time zone with an IANA name. Time zones are constant data:
+// kubectl-nadra has them built in, for machines without them.
 func loadZone(name string) (*time.Location, error) {
 	switch name {
 	case "":
@@ -116,10 +117,10 @@ func parseTimes(text string) (start, end int, err error) {
 	if end, err = parseTime(to); err != nil {
 		return 0, 0, err
 	}
-	switch {
-	case start == minutesOfDay:
+	switch start {
+	case minutesOfDay:
 		return 0, 0, fmt.Errorf("the times are %q: begin at 00:00 of the next day instead of 24:00", text)
-	case start == end:
+	case end:
 		return 0, 0, fmt.Errorf("the times are %q, which begin and end at once: for whole days use 00:00-24:00", text)
 	}
 	return start, end, nil

@@ -271,3 +271,20 @@ func TestWaitingOutlivesTheAPIServer(t *testing.T) {
 		}
 	})
 }
+
+// A node that leaves the cluster while a run waits is skipped.
+func TestNodeLeavesWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newMovable(t)
+		w.runner.Settings.Window = "00:10-01:00 UTC"
+		time.AfterFunc(5*time.Minute, func() {
+			if err := w.CoreV1().Nodes().Delete(context.Background(), "n2", metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		s, err := w.run(t)
+		if err != nil || s.Phase != upgrade.Done || s.Nodes["n2"] != nil || !s.Nodes["n1"].AtNadra() {
+			t.Errorf("%v, state %+v", err, s)
+		}
+	})
+}

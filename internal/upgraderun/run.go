@@ -89,10 +89,6 @@ func (r *run) finishBegun(ctx context.Context, upTo string) error {
 	if len(begun) == 0 || !r.maintenance.closed() {
 		return nil
 	}
-	begun, err := r.nodes.present(ctx, begun)
-	if err != nil {
-		return err
-	}
 	r.say("the window is closed: finishing nodes that have begun")
 	return r.move(ctx, "nodes that have begun", begun)
 }
@@ -171,22 +167,25 @@ func (r *run) complete(ctx context.Context, wave string, step upgrade.WaveStep) 
 }
 
 // move moves nodes to nadra. While the window is closed, it finishes nodes that have begun,
-// and then waits with the rest. where is for the error if pods would have no node.
+// and then waits with the rest. It skips nodes that have left the cluster, also while it
+// waited. where is for the error if pods would have no node.
 func (r *run) move(ctx context.Context, where string, names []string) error {
 	for {
-		if err := r.capacity.check(ctx, upgrade.ToNadra, names...); err != nil {
+		there, err := r.nodes.present(ctx, names)
+		if err != nil {
+			return err
+		}
+		if err := r.capacity.check(ctx, upgrade.ToNadra, there...); err != nil {
 			return &GateError{where, err}
 		}
-		later, err := r.walk(ctx, names, upgrade.ToNadra)
+		later, err := r.walk(ctx, there, upgrade.ToNadra)
 		if err != nil || len(later) == 0 {
 			return err
 		}
 		if err := r.maintenance.await(ctx, "node "+later[0]); err != nil {
 			return err
 		}
-		if names, err = r.nodes.present(ctx, later); err != nil {
-			return err
-		}
+		names = later
 	}
 }
 
