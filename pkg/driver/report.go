@@ -108,7 +108,7 @@ func (r *reporter) delDeferred(record checkpoint.Record, cause error) {
 func (r *reporter) stateDamaged(ctx context.Context, damaged checkpoint.Damaged) {
 	klog.FromContext(ctx).Error(damaged.Err, "A file of the state could not be read and was put aside", "name", damaged.Name, "file", damaged.Path)
 	r.events.Node(corev1.EventTypeWarning, reason.EventNetworkStateDamaged, truncate.Text(reason.StateDamaged.Text(fmt.Sprintf(
-		"the state of claim %s could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err)), events.MaxMessage))
+		"the state of claim %s, or of the pod with this UID, could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err)), events.MaxMessage))
 }
 
 // networkStatusLate reports that the pod's network-status is late. Nothing else shows this on

@@ -86,12 +86,12 @@ func (n *Node) waitReady(ctx context.Context) error {
 	if unready == nil || ctx.Err() != nil {
 		return unready
 	}
-	return fmt.Errorf("%w%s", unready, n.whyUnready(ctx))
+	return fmt.Errorf("%w%s", unready, whyUnready(ctx, n))
 }
 
 // whyUnready describes a node that does not become ready: the ends of its components' logs, and
 // where the kubelet hangs before it registers the node. It ends the kubelet.
-func (n *Node) whyUnready(ctx context.Context) string {
+func whyUnready(ctx context.Context, n *Node) string {
 	var out strings.Builder
 	for _, component := range n.Components() {
 		fmt.Fprintf(&out, "\nthe last lines of the log of %s are\n%s", component, n.logTail(component))
