@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,11 +35,8 @@ type options struct {
 	verbosity   verbosity
 }
 
-// Values of --owned-nodes and --unclaimed.
-const (
-	allNodes, labelledNodes = "all", "labelled"
-	refuse, allow           = "refuse", "allow"
-)
+// Values of --owned-nodes.
+const allNodes, labelledNodes = "all", "labelled"
 
 // maxTimeout is the largest value of --add-timeout and --del-timeout.
 const maxTimeout = 10 * time.Minute
@@ -73,8 +72,8 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces, except those of --global-namespaces; Multus' namespaceIsolation")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; Multus' globalNamespaces")
 	fs.StringVar(&o.ownedNodes, "owned-nodes", allNodes, "nodes on which the driver publishes networks: all, or labelled for nodes with the label "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra)
-	fs.StringVar(&o.unclaimed, "unclaimed", "", "on such a node, refuse or allow new pods that name networks by annotation and have no claim (default refuse with --owned-nodes=labelled, else allow)")
-	fs.StringVar(&o.exemptPods, "exempt-pods", "", "comma-separated namespace/name patterns of pods that --unclaimed=refuse allows; * and ? match within namespace and name")
+	fs.StringVar(&o.unclaimed, "unclaimed", "", "new pods on such a node that name networks by annotation and have no claim: attach the networks by the annotation, refuse the pods, or allow them to run without nadra; the namespace's label "+v1alpha1.UnclaimedLabel+" goes first (default attach with --owned-nodes=labelled, else allow)")
+	fs.StringVar(&o.exemptPods, "exempt-pods", "", "comma-separated namespace/name patterns of pods that are always allowed to run without nadra; * and ? match within namespace and name")
 	fs.BoolVar(&o.DeviceMetadata, "device-metadata", false, "add a file about its devices to each container with a claim: IDs, interfaces and addresses (KEP-5304)")
 	fs.IntVar(&o.Copies, "copies", 128, "number of copies of each shared device if the cluster has no consumable capacity (Kubernetes 1.34 and 1.35): that many attachments to the networks of the device can exist on the node")
 	fs.StringVar(&o.httpAddress, "http-address", defaultHTTP, "address of /metrics, /healthz and /readyz, and of /loglevel for clients on the node; empty serves nothing")
@@ -96,10 +95,10 @@ func parse(args []string) (options, error) {
 
 // ownership returns what --owned-nodes, --unclaimed and --exempt-pods ask for.
 func (o options) ownership() driver.Ownership {
-	out := driver.Ownership{Refuse: o.unclaimed == refuse, Exempt: splitList(o.exemptPods)}
+	out := driver.Ownership{Unclaimed: cmp.Or(driver.UnclaimedPolicy(o.unclaimed), driver.AllowUnclaimed), Exempt: splitList(o.exemptPods)}
 	if o.ownedNodes == labelledNodes {
 		out.Label, out.Value = v1alpha1.OwnerLabel, v1alpha1.OwnerNadra
-		out.Refuse = o.unclaimed != allow
+		out.Unclaimed = cmp.Or(driver.UnclaimedPolicy(o.unclaimed), driver.AttachUnclaimed)
 	}
 	return out
 }
@@ -123,8 +122,8 @@ func (o options) check() error {
 		return fmt.Errorf("--owned-nodes is %q: it must be %s or %s", o.ownedNodes, allNodes, labelledNodes)
 	case o.pprof && o.httpAddress == "":
 		return errors.New("--pprof needs an --http-address to serve profiles at")
-	case o.unclaimed != "" && o.unclaimed != refuse && o.unclaimed != allow:
-		return fmt.Errorf("--unclaimed is %q: it must be %s or %s", o.unclaimed, refuse, allow)
+	case o.unclaimed != "" && !slices.Contains(driver.UnclaimedPolicies, driver.UnclaimedPolicy(o.unclaimed)):
+		return fmt.Errorf("--unclaimed is %q: it must be one of %q", o.unclaimed, driver.UnclaimedPolicies)
 	}
 	if _, _, err := net.SplitHostPort(o.httpAddress); o.httpAddress != "" && err != nil {
 		return fmt.Errorf("--http-address is %q: it must be [address]:port, or empty: %w", o.httpAddress, err)

@@ -24,15 +24,15 @@ func TestOwnershipFlags(t *testing.T) {
 		want  driver.Ownership
 		names []string
 	}{
-		{args: "", want: driver.Ownership{}},
-		{args: "--unclaimed=refuse", want: driver.Ownership{Refuse: true}},
-		{args: "--owned-nodes=labelled", want: driver.Ownership{Label: label, Value: value, Refuse: true}},
-		{args: "--owned-nodes=labelled --unclaimed=allow", want: driver.Ownership{Label: label, Value: value}},
+		{args: "", want: driver.Ownership{Unclaimed: driver.AllowUnclaimed}},
+		{args: "--unclaimed=refuse", want: driver.Ownership{Unclaimed: driver.RefuseUnclaimed}},
+		{args: "--owned-nodes=labelled", want: driver.Ownership{Label: label, Value: value, Unclaimed: driver.AttachUnclaimed}},
+		{args: "--owned-nodes=labelled --unclaimed=allow", want: driver.Ownership{Label: label, Value: value, Unclaimed: driver.AllowUnclaimed}},
 		{args: "--owned-nodes=labelled --exempt-pods=kube-system/*,default/a-?", want: driver.Ownership{
-			Label: label, Value: value, Refuse: true, Exempt: []string{"kube-system/*", "default/a-?"},
+			Label: label, Value: value, Unclaimed: driver.AttachUnclaimed, Exempt: []string{"kube-system/*", "default/a-?"},
 		}},
 		{args: "--owned-nodes=some", names: []string{`--owned-nodes is "some"`, "all or labelled"}},
-		{args: "--unclaimed=maybe", names: []string{`--unclaimed is "maybe"`, "refuse or allow"}},
+		{args: "--unclaimed=maybe", names: []string{`--unclaimed is "maybe"`, `"attach" "refuse" "allow"`}},
 		{args: "--exempt-pods=dns", names: []string{`--exempt-pods has "dns"`, "namespace/name"}},
 		{args: "--exempt-pods=a/b/c", names: []string{`--exempt-pods has "a/b/c"`}},
 		{args: "--exempt-pods=a/[", names: []string{`--exempt-pods has "a/["`}},

@@ -32,6 +32,8 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/bundle"
 	"github.com/nadra-dev/nadra/internal/doctorread"
+	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
 
 const secret = "hunter2-XyZ"
@@ -176,6 +178,22 @@ func TestCollect(t *testing.T) {
 	}
 	if !hasGap(index, "metrics of pod nadra/driver-2", "not allowed") || !hasGap(index, "doctor: gates", "not allowed") {
 		t.Errorf("gaps %+v", index.Gaps)
+	}
+}
+
+// What the hooks of an upgrade run is not in the archive: it may contain passwords.
+func TestCollectUpgrade(t *testing.T) {
+	c, _ := world()
+	plan := &upgrade.Plan{APIVersion: upgrade.APIVersion, Kind: upgrade.PlanKind, Waves: []upgrade.Wave{{Name: "wave-1", Nodes: []upgrade.NodeShare{{Name: "n1"}}}}}
+	state := upgrade.NewState()
+	state.Settings = upgrade.Settings{Window: "22:00-04:00 UTC", BeforeWave: &upgrade.Hook{Exec: "notify " + secret}}
+	if err := (upgraderun.Store{Kube: c.Kube, Namespace: c.StateNamespace}).Save(t.Context(), plan, state); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := collect(t, c)
+	text := files["upgrade.json"]
+	if strings.Contains(text, secret) || !strings.Contains(text, "[redacted]") || !strings.Contains(text, "22:00-04:00 UTC") || !strings.Contains(text, "wave-1") {
+		t.Errorf("upgrade.json:\n%s", text)
 	}
 }
 

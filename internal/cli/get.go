@@ -23,7 +23,7 @@ States:
   Waiting      there is no claim, or no device is allocated to it
   Allocated    a device is allocated, and the pod is not bound to a node yet
   Preparing    the node has not reported a result yet
-  Attached     the interface is in the pod
+  Attached     the interface is in the pod; a note says so if there is no claim
   CheckFailed  the interface is attached, but a CHECK found that it has changed
   Failed       preparing or attaching failed; -o wide shows why
   Multus       there is no claim, and Multus attached the network

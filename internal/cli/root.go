@@ -2,40 +2,42 @@
 // decide, and write. Standard output has data only; findings and progress go to standard
 // error.
 //
-//	root.go           the root command and exit codes
-//	input.go          flags of commands that read manifests or workloads
-//	nodeflags.go      flags of commands that run pods on nodes
-//	pools.go          the flag --pools
-//	capabilities.go   files of doctor --save
-//	findings.go       findings on standard error, and --fail-on
-//	print.go          output as kubectl get has it
-//	progress.go       lines of progress
-//	scan.go           scan
-//	convert.go        convert
-//	stream.go         convert's output on standard output
-//	folder.go         convert's output to files
-//	created.go        convert's created objects in files and kustomizations
-//	overlay.go        convert's overlays
-//	staging.go        replacing several files at once
-//	diff.go           diff
-//	explain.go        explain CODE
-//	explainpod.go     explain pod/NAME
-//	get.go            get attachments
-//	getnetworks.go    get networks
-//	doctor.go         doctor
-//	snapshot.go       snapshot
-//	verify.go         verify --against
-//	verifycanary.go   verify --canary
-//	upgrade.go        upgrade and its subcommands
-//	upgradeplan.go    upgrade plan
-//	upgraderun.go     upgrade run
-//	upgradestatus.go  upgrade status, pause, resume and rollback
-//	upgradefinish.go  upgrade finish
-//	upgradecanary.go  canaries of upgrade run
-//	cleanup.go        cleanup
-//	uninstall.go      uninstall
-//	bundle.go         bundle
-//	version.go        version
+//	root.go             the root command and exit codes
+//	input.go            flags of commands that read manifests or workloads
+//	nodeflags.go        flags of commands that run pods on nodes
+//	pools.go            the flag --pools
+//	capabilities.go     files of doctor --save
+//	findings.go         findings on standard error, and --fail-on
+//	print.go            output as kubectl get has it
+//	progress.go         lines of progress
+//	scan.go             scan
+//	convert.go          convert
+//	stream.go           convert's output on standard output
+//	folder.go           convert's output to files
+//	created.go          convert's created objects in files and kustomizations
+//	overlay.go          convert's overlays
+//	staging.go          replacing several files at once
+//	diff.go             diff
+//	explain.go          explain CODE
+//	explainpod.go       explain pod/NAME
+//	get.go              get attachments
+//	getnetworks.go      get networks
+//	doctor.go           doctor
+//	snapshot.go         snapshot
+//	verify.go           verify --against
+//	verifycanary.go     verify --canary
+//	upgrade.go          upgrade and its subcommands
+//	upgradeplan.go      upgrade plan
+//	upgraderun.go       upgrade run
+//	upgradestatus.go    upgrade status, pause, resume and rollback
+//	upgradefinish.go    upgrade finish
+//	upgradesettings.go  window and hooks of upgrade run and resume
+//	localzone.go        the name of this machine's time zone
+//	upgradecanary.go    canaries of upgrade run
+//	cleanup.go          cleanup
+//	uninstall.go        uninstall
+//	bundle.go           bundle
+//	version.go          version
 package cli
 
 import (
@@ -62,6 +64,8 @@ const (
 	CodeRefused = 4
 	// CodeInterrupted is for a change that can be continued: its state is saved.
 	CodeInterrupted = 5
+	// CodeOutsideWindow is for an upgrade that does not wait for its maintenance window.
+	CodeOutsideWindow = 6
 )
 
 const rootHelp = `Move a cluster from Multus to Dynamic Resource Allocation.
@@ -78,6 +82,7 @@ Exit codes:
   3  blockers, unless --fail-on=never
   4  refused or stopped because it would not be safe
   5  interrupted or paused; the state is saved
+  6  outside the maintenance window, with --no-wait; the state is saved
 diff has the exit codes of kubectl diff: 0 no differences, 1 differences, more for
 errors.`
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ func (a *app) upgradeStatus() *cobra.Command {
 			if paused && state.Phase == upgrade.Running {
 				state.Reason = "a pause was requested; the upgrade pauses before its next step"
 			}
-			return report.WriteUpgradeStatus(o.Out, format, report.UpgradeStatus{State: state, Lines: state.Lines(plan)})
+			return report.WriteUpgradeStatus(o.Out, format, report.NewUpgradeStatus(plan, state, time.Now()))
 		},
 	}
 	o.addStateNamespace(command.Flags())
@@ -58,26 +59,44 @@ func (a *app) upgradePause() *cobra.Command {
 	return command
 }
 
+const upgradeResumeHelp = `Continue an upgrade, or a rollback, that was paused, stopped or interrupted.
+
+The window and the hooks are those of the last run, unless they are given again. Whoever
+can write the upgrade's state in the cluster can change its hooks, so they are shown and
+must be confirmed, or allowed by --yes; hooks that are given again need no confirmation.
+A rollback needs neither.`
+
 func (a *app) upgradeResume() *cobra.Command {
 	o := &runFlags{app: a}
 	command := &cobra.Command{
 		Use:   "resume",
 		Short: "Continue an upgrade, or a rollback, that was paused, stopped or interrupted",
+		Long:  upgradeResumeHelp,
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return o.resume(command.Context()) },
 	}
 	o.add(command.Flags())
+	o.settingsFlags.add(command.Flags())
 	return command
 }
 
 // resume continues an upgrade or a rollback.
 func (o *runFlags) resume(ctx context.Context) error {
-	if err := o.check(); err != nil {
+	if err := errors.Join(o.check(), o.settingsFlags.check()); err != nil {
 		return err
 	}
 	store, err := o.store()
 	if err != nil {
 		return err
+	}
+	_, before, _, err := store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if before.Target == "" {
+		if err := o.approveStored(before.Settings); err != nil {
+			return err
+		}
 	}
 	if err := store.Pause(ctx, false); err != nil {
 		return err
@@ -89,11 +108,24 @@ func (o *runFlags) resume(ctx context.Context) error {
 			return err
 		case state.Target != "":
 			return r.RollBack(ctx, plan, state, state.Target)
+		case before.Target != "": // the settings of a run were not read
+			return fmt.Errorf("the rollback of %s has ended: run the command again to continue the upgrade", before.Target)
 		case state.Phase == upgrade.Done || state.Phase == upgrade.RolledBack:
 			return fmt.Errorf("there is nothing to continue: the upgrade is %s", state.Phase)
 		}
 		return r.Run(ctx, plan, state, "")
 	})
+}
+
+// approveStored takes the settings of the flags and the stored ones. It asks for
+// confirmation if a stored hook will run.
+func (o *runFlags) approveStored(before upgrade.Settings) (err error) {
+	var kept upgrade.Settings
+	if o.settings, kept, err = o.settingsFlags.over(before); err != nil || !hasHook(kept) {
+		return err
+	}
+	showHooks(o.ErrOut, kept)
+	return o.confirm("Continue the upgrade with the stored hooks?")
 }
 
 const upgradeRollbackHelp = `Move a node, a namespace, a workload or everything back to Multus.
@@ -103,7 +135,9 @@ Multus' configuration again, the label is removed, Multus' pod is recreated, and
 node is uncordoned. A namespace gets its former label, and its pods are evicted and
 recreated on nodes of Multus. With --pod, the pod template of the pod's Deployment or
 StatefulSet is labelled for Multus, which recreates all of its pods; remove the label
-to let the workload move again.`
+to let the workload move again.
+
+A rollback begins at once, also outside a maintenance window, and runs no hooks.`
 
 func (a *app) upgradeRollback() *cobra.Command {
 	o := &runFlags{app: a}

@@ -18,7 +18,7 @@ func staticPods(c *Capabilities) finding {
 	for _, p := range c.StaticPods {
 		names = append(names, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, p.Networks))
 	}
-	return found(Warning, "Run them from a DaemonSet, remove the annotation, exempt them by name (--exempt-pods) so that they start without the networks, or leave their nodes to Multus.", "%s", list(names))
+	return found(Warning, "On nadra's nodes they are attached without a claim, unknown to the scheduler (--unclaimed=attach). Where that is not enough, run them from a DaemonSet, or leave their nodes to Multus.", "%s", list(names))
 }
 
 // policies checks for pods whose networks MultiNetworkPolicies do not apply to.

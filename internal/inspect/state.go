@@ -1,16 +1,19 @@
 package inspect
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -57,8 +60,13 @@ func stateOf(pod *corev1.Pod, w want) (state State, why, message string) {
 	return Preparing, "", ""
 }
 
+// withoutClaim is the note on an attachment that nadra has made by the pod's annotation.
+const withoutClaim = "attached by the annotation, without a claim: the scheduler does not know of it"
+
 func stateWithoutClaim(pod *corev1.Pod, w want) (state State, why, message string) {
 	switch {
+	case w.reported != nil && byNadra(pod):
+		return Attached, "", ""
 	case w.reported != nil:
 		return Multus, "", ""
 	case pod.Spec.HostNetwork:
@@ -67,6 +75,13 @@ func stateWithoutClaim(pod *corev1.Pod, w want) (state State, why, message strin
 		return Waiting, string(reason.NoClaim), "the annotation asks for it, but no claim: Multus attaches it"
 	}
 	return Unserved, string(reason.NoClaim), "the annotation asks for it, but no claim, and network-status does not list it"
+}
+
+// byNadra reports whether nadra's driver is the last to have written the pod's network-status.
+func byNadra(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == v1alpha1.DriverName && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:`+nadv1.NetworkStatusAnnot+`"`))
+	})
 }
 
 // runs reports whether a container of the pod runs. The gate holds containers until the pod's
@@ -124,6 +139,9 @@ func (x *index) notes(state State, w want, hasStatus bool) []string {
 	}
 	if w.problem != nil && state != Failed {
 		note("%v", w.problem)
+	}
+	if state == Attached && w.entry == nil {
+		note("%s", withoutClaim)
 	}
 	attached := state == Attached || state == CheckFailed
 	switch {

@@ -42,6 +42,8 @@ func (c claimSteps) withoutClaim(w want) Step {
 	state, _, message := stateOf(c.pod, w)
 	const convert = "Convert the workload (kubectl nadra convert) to have nadra serve it, or make sure that Multus runs on the pod's node."
 	switch {
+	case state == Attached:
+		return ok(withoutClaim)
 	case state == Multus:
 		return notUsed("Multus has attached it" + listed(w.reported.IPs))
 	case c.pod.Spec.HostNetwork:

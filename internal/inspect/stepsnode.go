@@ -61,6 +61,9 @@ func (n nodeSteps) attachment(w want) Step {
 	ready := readiness(w.status)
 	switch {
 	case w.entry == nil:
+		if state, _, _ := stateOf(n.pod, w); state == Attached {
+			return ok("as " + w.reported.Interface + listed(w.reported.IPs))
+		}
 		return notUsed("")
 	case ready == nil:
 		if state, _, _ := stateOf(n.pod, w); state == Attached {

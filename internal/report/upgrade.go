@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/nadra-dev/nadra/internal/upgrade"
 )
@@ -27,6 +28,51 @@ type UpgradeStatus struct {
 	*upgrade.State
 	// Lines has the nodes, in order.
 	Lines []upgrade.Line `json:"lines"`
+	// WindowOpen tells whether the window is open now, and WindowOpens when it opens next;
+	// nil without a window, or if the upgrade has ended.
+	WindowOpen  *bool      `json:"windowOpen,omitempty"`
+	WindowOpens *time.Time `json:"windowOpens,omitempty"`
+}
+
+// NewUpgradeStatus returns the status of an upgrade at a time.
+func NewUpgradeStatus(plan *upgrade.Plan, state *upgrade.State, now time.Time) UpgradeStatus {
+	out := UpgradeStatus{State: state, Lines: state.Lines(plan)}
+	window, err := state.Settings.Maintenance()
+	if err != nil || window.IsZero() || out.ended() {
+		return out
+	}
+	open, opens := window.At(now)
+	out.WindowOpen = &open
+	if !open {
+		out.WindowOpens = &opens
+	}
+	return out
+}
+
+// ended reports whether nothing is left of the upgrade to be carried out.
+func (u *UpgradeStatus) ended() bool { return u.Phase == upgrade.Done || u.Phase == upgrade.RolledBack }
+
+// settings describes the window and the hooks of an upgrade that has not ended, in lines.
+func (u *UpgradeStatus) settings() []string {
+	var out []string
+	if u.ended() {
+		return nil
+	}
+	if text := upgrade.Visible(u.Settings.Window); text != "" {
+		switch {
+		case u.WindowOpens != nil:
+			text += ", closed until " + u.WindowOpens.Format(upgrade.OpensLayout)
+		case u.WindowOpen != nil:
+			text += ", open now"
+		}
+		out = append(out, "Window: "+text)
+	}
+	for _, point := range []upgrade.HookPoint{upgrade.BeforeWave, upgrade.AfterWave} {
+		if hook := u.Settings.Hook(point); hook != nil {
+			out = append(out, fmt.Sprintf("Hook %s: %s", point, hook))
+		}
+	}
+	return out
 }
 
 // upgradeStatusFormats lists the formats of an upgrade's status.
@@ -68,6 +114,9 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 	}
 	s.gap()
 	s.println(fmt.Sprintf("nadra serves %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
+	for _, line := range u.settings() {
+		s.println(line)
+	}
 	s.println("The upgrade is " + phase + ".")
 	return s.err
 }

@@ -113,7 +113,7 @@ func systemOf(r inspect.Attachment) System {
 	switch {
 	case r.State == inspect.Multus:
 		return Multus
-	case r.Claim != "":
+	case r.Claim != "", r.State == inspect.Attached: // also without a claim
 		return Nadra
 	}
 	return ""

@@ -99,7 +99,11 @@ func records(state string) ([]cleanup.Record, error) {
 		if r.Sandbox != nil {
 			held[r.Sandbox.ID] = true
 		}
-		out = append(out, cleanup.Record{Pod: r.Pod.Namespace + "/" + r.Pod.Name, Claim: r.Claim.Namespace + "/" + r.Claim.Name, What: what})
+		of := cleanup.Record{Pod: r.Pod.String(), What: what}
+		if !r.Unclaimed() {
+			of.Claim = r.Claim.String()
+		}
+		out = append(out, of)
 	}
 	for _, r := range all {
 		add(r, fmt.Sprintf("network %s is %s", r.Attachment.Network, r.Phase))

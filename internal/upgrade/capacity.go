@@ -41,14 +41,14 @@ func (f *Facts) nextOwner(s *State, p Pod) string {
 	return v1alpha1.OwnerMultus
 }
 
-// Overdue returns the namespaces of waves whose nodes have all moved to nadra. Such
-// namespaces were rolled back, and must be nadra's again before more nodes move. It
+// Overdue returns the indices of waves whose nodes have all moved to nadra. Their
+// namespaces, if they were rolled back, must be nadra's again before more nodes move. It
 // looks at waves up to upTo, or at all waves if upTo is empty.
-func (p *Plan) Overdue(s *State, upTo string) []string {
-	var out []string
-	for _, w := range p.Waves {
+func (p *Plan) Overdue(s *State, upTo string) []int {
+	var out []int
+	for i, w := range p.Waves {
 		if !slices.ContainsFunc(w.Nodes, func(n NodeShare) bool { return !s.Nodes[n.Name].AtNadra() }) {
-			out = append(out, w.Namespaces...)
+			out = append(out, i)
 		}
 		if w.Name == upTo {
 			break

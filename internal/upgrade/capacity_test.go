@@ -55,21 +55,21 @@ func TestOverdue(t *testing.T) {
 	for name, tt := range map[string]struct {
 		nodes map[string]*NodeState
 		upTo  string
-		want  []string
+		want  []int
 	}{
 		"not started":                     {nil, "", nil},
-		"the first node is rolled back":   {map[string]*NodeState{"a": back, "b": moved, "c": moved}, "", []string{"core"}},
+		"the first node is rolled back":   {map[string]*NodeState{"a": back, "b": moved, "c": moved}, "", []int{1}},
 		"up to the first wave":            {map[string]*NodeState{"a": back, "b": moved, "c": moved}, "wave-1", nil},
-		"a node of the second wave, too":  {map[string]*NodeState{"a": moved, "b": moved, "c": back, "d": moved}, "", []string{"ran"}},
+		"a node of the second wave, too":  {map[string]*NodeState{"a": moved, "b": moved, "c": back, "d": moved}, "", []int{0, 2}},
 		"a node of the second wave moves": {map[string]*NodeState{"b": moved, "c": {Direction: ToNadra, Step: Verify}}, "", nil},
-		"all nodes have moved":            {map[string]*NodeState{"a": moved, "b": moved, "c": moved, "d": moved}, "wave-3", []string{"core", "ran"}},
+		"all nodes have moved":            {map[string]*NodeState{"a": moved, "b": moved, "c": moved, "d": moved}, "wave-3", []int{0, 1, 2}},
 	} {
 		s := NewState()
 		for name, n := range tt.nodes {
 			s.Nodes[name] = n
 		}
 		if got := plan.Overdue(s, tt.upTo); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}
 }

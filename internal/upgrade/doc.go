@@ -14,6 +14,10 @@
 //	rules.go         explains the codes of problems
 //	markdown.go      a plan as a page
 //	state.go         how far a plan is carried out: directions, steps
+//	wave.go          how far waves are, and which nodes have begun
+//	window.go        maintenance windows
+//	hook.go          what runs before and after waves: commands and Jobs
+//	settings.go      window and hooks of a run
 //	capacity.go      whether pods have nodes of their owner to run on
 //	multus.go        keeps Multus' DaemonSets off nadra's nodes
 //	finish.go        what still needs Multus

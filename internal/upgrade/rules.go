@@ -24,7 +24,7 @@ var rules = []Rule{
 	{CodeStays, "a workload holds its namespace back", "nadra refuses pods that it cannot serve in the namespaces that it serves, so the namespace does not move."},
 	{CodeNowhere, "what stays with Multus has no node", "Pods that Multus serves are scheduled away from nadra's nodes. Without another node they stay Pending."},
 	{CodeBare, "a bare pod", "Only pods of a controller come back after an eviction."},
-	{CodeStatic, "a static pod with networks", "The kubelet creates static pods from files: they cannot have claims, and nadra refuses them."},
+	{CodeStatic, "a static pod with networks", "The kubelet creates static pods from files: they cannot be evicted, so the networks that Multus has attached stay until somebody restarts them."},
 	{CodeTolerates, "a DaemonSet that tolerates every taint", "While its node moves, a taint keeps a DaemonSet's pods off it. A pod that tolerates the taint comes back too early, and Multus attaches its networks."},
 	{CodeBudget, "a budget that allows no eviction", "The drain of the node would retry the eviction until it times out."},
 	{CodeLocalData, "data in an emptyDir", "The emptyDir volumes of an evicted pod are deleted."},

@@ -31,6 +31,10 @@ type State struct {
 	// Multus are the original settings of the DaemonSets that are kept off nadra's
 	// nodes, by namespace/name.
 	Multus map[string]MultusState `json:"multus,omitempty"`
+	// Waves are the waves that have begun, by name.
+	Waves map[string]*WaveState `json:"waves,omitempty"`
+	// Settings are those of the last run.
+	Settings Settings `json:"settings,omitzero"`
 }
 
 // Phase is the phase of an upgrade.
@@ -134,6 +138,7 @@ func NewState() *State {
 	return &State{
 		APIVersion: APIVersion, Kind: StateKind, Phase: Running,
 		Nodes: map[string]*NodeState{}, Namespaces: map[string]NamespaceState{}, Multus: map[string]MultusState{},
+		Waves: map[string]*WaveState{},
 	}
 }
 
@@ -149,6 +154,11 @@ func ParseState(text []byte) (*State, error) {
 	for name, n := range s.Nodes {
 		if n == nil || n.Direction != ToNadra && n.Direction != ToMultus || n.Step != "" && !slices.Contains(StepsOf(n.Direction), n.Step) {
 			return nil, fmt.Errorf("reading the state of the upgrade: nodes[%s] has an unknown direction or step: use the version of kubectl-nadra that wrote it", name)
+		}
+	}
+	for name, w := range s.Waves {
+		if w == nil || !slices.Contains(waveSteps, w.Step) {
+			return nil, fmt.Errorf("reading the state of the upgrade: waves[%s] has an unknown step: use the version of kubectl-nadra that wrote it", name)
 		}
 	}
 	return s, nil

@@ -14,7 +14,24 @@ import (
 // namespaces labels namespaces with the owner of their new pods.
 type namespaces struct {
 	env
-	journal *journal
+	journal     *journal
+	maintenance *maintenance
+}
+
+// remain reports whether one of the namespaces is not nadra's yet. It ignores namespaces
+// that are gone.
+func (n *namespaces) remain(ctx context.Context, names []string) (bool, error) {
+	for _, name := range names {
+		ns, err := n.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return false, &GateError{"namespace " + name, readError(err)}
+		case ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // assignAll labels namespaces for nadra.
@@ -27,8 +44,8 @@ func (n *namespaces) assignAll(ctx context.Context, names []string) error {
 	return nil
 }
 
-// assign labels a namespace for nadra, and first saves its original label. It does not
-// touch running pods.
+// assign labels a namespace for nadra, in the window, and first saves its original label.
+// It does not touch running pods.
 func (n *namespaces) assign(ctx context.Context, name string) error {
 	if err := n.journal.mayContinue(ctx); err != nil {
 		return err
@@ -43,6 +60,9 @@ func (n *namespaces) assign(ctx context.Context, name string) error {
 	}
 	if ns.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
 		return nil
+	}
+	if err := n.maintenance.await(ctx, "namespace "+name); err != nil {
+		return err
 	}
 	if _, known := n.journal.state.Namespaces[name]; !known {
 		n.journal.state.Namespaces[name] = upgrade.NamespaceState{Owner: ns.Labels[v1alpha1.OwnerLabel]}

@@ -49,6 +49,7 @@ func (r *rollback) do(ctx context.Context, target string) error {
 		return &GateError{strings.TrimSpace(kind + " " + name), err}
 	}
 	r.state.Target = target
+	r.state.Reopen(r.plan, kind, name)
 	return r.journal.record(ctx, upgrade.RollingBack, func(ctx context.Context) (upgrade.Phase, error) {
 		if err := do(ctx, name); err != nil {
 			return "", err
@@ -99,7 +100,7 @@ func (r *rollback) refuse(ctx context.Context, f *upgrade.Facts, kind, name stri
 }
 
 func (r *rollback) node(ctx context.Context, name string) error {
-	return r.walk(ctx, []string{name}, upgrade.ToMultus)
+	return r.moveBack(ctx, name)
 }
 
 // namespace gives a namespace its original label, and evicts its pods. If pods without a
@@ -152,7 +153,7 @@ func (r *rollback) all(ctx context.Context, _ string) error {
 		if n := r.state.Nodes[name]; n.Direction == upgrade.ToMultus && n.Finished() {
 			continue
 		}
-		if err := r.walk(ctx, []string{name}, upgrade.ToMultus); err != nil {
+		if err := r.moveBack(ctx, name); err != nil {
 			return err
 		}
 	}

@@ -23,20 +23,28 @@ type run struct {
 	nodes      *nodes
 	steps      *steps
 	gate       time.Duration
+	// maintenance and hooks are those of runs; rollbacks have neither.
+	maintenance *maintenance
+	hooks       *hooks
 }
 
 // newRun makes the parts of a run.
-func newRun(r *Runner, plan *upgrade.Plan, state *upgrade.State) *run {
+func newRun(r *Runner, plan *upgrade.Plan, state *upgrade.State, window upgrade.Window) *run {
 	e := env{kube: r.Kube, dry: dryRun(r.DryRun), poll: r.Poll, say: r.Say}
 	reader := &factReader{kube: r.Kube, plan: plan}
 	j := &journal{dry: e.dry, store: r.Store, nodes: r.Nodes, plan: plan, state: state}
+	m := &maintenance{env: e, journal: j, window: window, noWait: r.NoWait}
 	out := &run{
-		env: e, plan: plan, state: state, gate: r.GateTimeout, reader: reader, journal: j,
+		env: e, plan: plan, state: state, gate: r.GateTimeout, reader: reader, journal: j, maintenance: m,
 		evictor:    &evictor{env: e, reader: reader, timeout: r.DrainTimeout, force: r.Force},
 		daemonSets: &daemonSets{env: e, plan: plan, journal: j},
-		namespaces: &namespaces{env: e, journal: j},
+		namespaces: &namespaces{env: e, journal: j, maintenance: m},
 		capacity:   &capacity{dry: e.dry, reader: reader, state: state},
 		nodes:      &nodes{env: e},
+		hooks: &hooks{
+			env: e, journal: j, plan: plan, settings: r.Settings, command: r.Command, configMap: r.Store.Namespace + "/" + stateName,
+			jobs: &hookJobs{env: e, limit: r.Settings.HookLimit()},
+		},
 	}
 	out.steps = &steps{
 		env: e, reader: reader, journal: j, evictor: out.evictor, daemonSets: out.daemonSets, nodes: out.nodes,
@@ -48,15 +56,22 @@ func newRun(r *Runner, plan *upgrade.Plan, state *upgrade.State) *run {
 
 // waves carries out the waves of the plan, up to and including upTo.
 func (r *run) waves(ctx context.Context, upTo string) (upgrade.Phase, error) {
-	if err := r.daemonSets.keepOff(ctx); err != nil {
+	if len(r.state.Multus) > 0 || r.dry != "" { // somebody may have reverted it since an earlier run
+		if err := r.daemonSets.keepOff(ctx); err != nil {
+			return "", err
+		}
+	}
+	if err := r.finishBegun(ctx, upTo); err != nil {
 		return "", err
 	}
-	if err := r.namespaces.assignAll(ctx, r.plan.Overdue(r.state, upTo)); err != nil {
-		return "", err
+	for _, i := range r.plan.Overdue(r.state, upTo) {
+		if err := r.overdue(ctx, i); err != nil {
+			return "", err
+		}
 	}
 	for i, w := range r.plan.Waves {
 		r.say("%s: %d of %d", w.Name, i+1, len(r.plan.Waves))
-		if err := r.wave(ctx, w); err != nil {
+		if err := r.wave(ctx, i); err != nil {
 			return "", err
 		}
 		if w.Name == upTo && i < len(r.plan.Waves)-1 {
@@ -67,42 +82,142 @@ func (r *run) waves(ctx context.Context, upTo string) (upgrade.Phase, error) {
 	return upgrade.Done, nil
 }
 
-// wave moves the namespaces of a wave to nadra, and then its nodes, all of them one
-// step at a time.
-func (r *run) wave(ctx context.Context, w upgrade.Wave) error {
-	if err := r.namespaces.assignAll(ctx, w.Namespaces); err != nil {
-		return err
+// finishBegun finishes, outside the window, the nodes whose move has begun: a node halfway
+// serves no pods.
+func (r *run) finishBegun(ctx context.Context, upTo string) error {
+	begun := r.state.BegunNodes(r.plan, upTo)
+	if len(begun) == 0 || !r.maintenance.closed() {
+		return nil
 	}
-	var names []string
-	for _, n := range w.Nodes {
-		if !r.state.Nodes[n.Name].AtNadra() {
-			names = append(names, n.Name)
-		}
-	}
-	if err := r.capacity.check(ctx, upgrade.ToNadra, names...); err != nil {
-		return &GateError{w.Name, err}
-	}
-	return r.walk(ctx, names, upgrade.ToNadra)
+	r.say("the window is closed: finishing nodes that have begun")
+	return r.move(ctx, "nodes that have begun", begun)
 }
 
-// walk takes nodes through the steps of a direction, side by side: none is more than one
-// step ahead of the others. It skips nodes that have left the cluster.
-func (r *run) walk(ctx context.Context, names []string, direction upgrade.Direction) error {
-	names, err := r.nodes.present(ctx, names)
+// overdue gives a namespace back to nadra that was rolled back, while the nodes of its wave
+// were not.
+func (r *run) overdue(ctx context.Context, index int) error {
+	w := r.plan.Waves[index]
+	if remain, err := r.namespaces.remain(ctx, w.Namespaces); err != nil || !remain {
+		return err
+	}
+	if err := r.prepare(ctx, index); err != nil {
+		return err
+	}
+	return r.namespaces.assignAll(ctx, w.Namespaces)
+}
+
+// wave moves the namespaces of a wave to nadra, and then its nodes, between the wave's
+// hooks. It does nothing for a wave that has moved, unless its last hook has not run.
+func (r *run) wave(ctx context.Context, index int) error {
+	w := r.plan.Waves[index]
+	names, err := r.nodes.present(ctx, r.state.Remaining(w))
 	if err != nil {
 		return err
 	}
+	remain, err := r.namespaces.remain(ctx, w.Namespaces)
+	if err != nil {
+		return err
+	}
+	if r.state.Underway(w.Name) == "" && len(names) == 0 && !remain {
+		return nil
+	}
+	if err := r.prepare(ctx, index); err != nil {
+		return err
+	}
+	if err := r.namespaces.assignAll(ctx, w.Namespaces); err != nil {
+		return err
+	}
+	if err := r.move(ctx, w.Name, names); err != nil {
+		return err
+	}
+	if err := r.complete(ctx, w.Name, upgrade.WaveMoved); err != nil {
+		return err
+	}
+	if err := r.hooks.run(ctx, upgrade.AfterWave, index); err != nil {
+		return err
+	}
+	return r.complete(ctx, w.Name, upgrade.WaveDone)
+}
+
+// prepare runs the hook before a wave, unless the wave has begun, and keeps Multus'
+// DaemonSets off nadra's nodes.
+func (r *run) prepare(ctx context.Context, index int) error {
+	w := r.plan.Waves[index]
+	if r.state.Underway(w.Name) == "" {
+		if err := r.maintenance.await(ctx, w.Name); err != nil {
+			return err
+		}
+		if err := r.hooks.run(ctx, upgrade.BeforeWave, index); err != nil {
+			return err
+		}
+		if err := r.complete(ctx, w.Name, upgrade.WavePrepared); err != nil {
+			return err
+		}
+	}
+	if r.dry != "" { // which has checked them already
+		return nil
+	}
+	return r.daemonSets.keepOff(ctx)
+}
+
+// complete records that a wave has completed a step.
+func (r *run) complete(ctx context.Context, wave string, step upgrade.WaveStep) error {
+	r.state.Complete(wave, step)
+	return r.journal.save(ctx)
+}
+
+// move moves nodes to nadra. While the window is closed, it finishes nodes that have begun,
+// and then waits with the rest. It skips nodes that have left the cluster, also while it
+// waited. where is for the error if pods would have no node.
+func (r *run) move(ctx context.Context, where string, names []string) error {
+	for {
+		there, err := r.nodes.present(ctx, names)
+		if err != nil {
+			return err
+		}
+		if err := r.capacity.check(ctx, upgrade.ToNadra, there...); err != nil {
+			return &GateError{where, err}
+		}
+		later, err := r.walk(ctx, there, upgrade.ToNadra)
+		if err != nil || len(later) == 0 {
+			return err
+		}
+		if err := r.maintenance.await(ctx, "node "+later[0]); err != nil {
+			return err
+		}
+		names = later
+	}
+}
+
+// moveBack moves a node to Multus at any time. It skips a node that has left the cluster.
+func (r *run) moveBack(ctx context.Context, name string) error {
+	names, err := r.nodes.present(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	_, err = r.walk(ctx, names, upgrade.ToMultus)
+	return err
+}
+
+// walk takes nodes through the steps of a direction, side by side: none is more than one
+// step ahead of the others. It returns the nodes that may not begin to move to nadra yet,
+// because the window is closed.
+func (r *run) walk(ctx context.Context, names []string, direction upgrade.Direction) (later []string, err error) {
 	for _, step := range upgrade.StepsOf(direction) {
 		for _, name := range names {
-			if !slices.Contains(r.state.Nodes[name].Next(direction), step) {
+			if slices.Contains(later, name) || !slices.Contains(r.state.Nodes[name].Next(direction), step) {
+				continue
+			}
+			if direction == upgrade.ToNadra && !r.state.Begun(name) && r.maintenance.closed() {
+				later = append(later, name)
 				continue
 			}
 			if err := r.step(ctx, name, direction, step); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return later, nil
 }
 
 // step takes one step with one node, and saves it in the state.

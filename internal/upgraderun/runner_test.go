@@ -389,7 +389,7 @@ func TestNodeIsWrittenByOthers(t *testing.T) {
 			return false, nil, nil
 		})
 		n := &upgrade.NodeState{Direction: upgrade.ToNadra}
-		if err := newRun(w.runner, w.plan, upgrade.NewState()).steps.cordon(t.Context(), "n1", n); err != nil {
+		if err := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).steps.cordon(t.Context(), "n1", n); err != nil {
 			t.Fatal(err)
 		}
 		if node := w.node(t); !node.Spec.Unschedulable || len(node.Spec.Taints) != 1 || n.WasCordoned {
@@ -461,7 +461,7 @@ func TestTransientErrors(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			steps := newRun(w.runner, w.plan, upgrade.NewState()).steps
+			steps := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).steps
 			err := steps.drain(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToNadra})
 			if !tt.want && (err != nil || len(w.evicted) != 1) || tt.want && !apierrors.IsForbidden(err) {
 				t.Errorf("error %v, evicted %q", err, w.evicted)

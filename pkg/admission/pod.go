@@ -173,7 +173,8 @@ func onNode(node string) string {
 func (a admitted) convert() Decision {
 	selections, _ := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
 	var reasons []string
-	if a.pod.Spec.NodeName != "" && len(selections) > 0 {
+	unscheduled := a.pod.Spec.NodeName != "" && len(selections) > 0
+	if unscheduled && a.needsClaim(selections) {
 		reasons = append(reasons, fmt.Sprintf("spec.nodeName: the scheduler, which allocates claims, ignores pods that have a node: "+
 			"remove it and use nodeSelector kubernetes.io/hostname: %s.", a.pod.Spec.NodeName))
 	}
@@ -192,8 +193,12 @@ func (a admitted) convert() Decision {
 		}
 		reasons = append(reasons, a.blockers(result.Findings)...)
 		reasons = append(reasons, a.isolation(selections)...)
-		d = Decision{Outcome: Untouched, Templates: result.Templates, Warnings: warnings(result.Findings)}
-		d.Edits = append(result.Edits, onePodInfo(a.pod)...)
+		d = Decision{Outcome: Untouched, Warnings: warnings(result.Findings)}
+		if unscheduled {
+			d.Warnings = append([]string{withoutClaim}, d.Warnings[:min(len(d.Warnings), maxWarnings-1)]...)
+		} else {
+			d.Templates, d.Edits = result.Templates, append(result.Edits, onePodInfo(a.pod)...)
+		}
 	}
 	if len(reasons) > 0 {
 		return Decision{Outcome: Refused, Refusal: a.refusal(reasons)}
@@ -202,6 +207,19 @@ func (a admitted) convert() Decision {
 		d.Outcome = Converted
 	}
 	return d
+}
+
+// withoutClaim is the warning for a pod whose node attaches its networks by the annotation.
+const withoutClaim = "spec.nodeName: the pod gets no claim, because the scheduler ignores it. Its node attaches the networks by the annotation; " +
+	"nothing has checked that the node has them, or counts their addresses"
+
+// needsClaim reports whether the pod cannot get its networks without a claim: it has one already, or a
+// network draws from a resource pool, whose devices the scheduler allocates.
+func (a admitted) needsClaim(selections []attachment.Selection) bool {
+	return len(a.hand) > 0 || a.converted() || slices.ContainsFunc(selections, func(s attachment.Selection) bool {
+		nad := a.lookups.Network(s.Network)
+		return nad != nil && nad.Annotations[attachment.ResourceNameAnnotation] != ""
+	})
 }
 
 // converted reports whether the pod has claims of a conversion.

@@ -3,6 +3,7 @@ package attachment
 // Prepared is an attachment with the allocated device of which it was made. With it and a Sandbox,
 // ADD and DEL need neither the claim nor the NetworkAttachmentDefinition.
 type Prepared struct {
+	// Claim is empty for an attachment without a claim, which belongs to the pod itself.
 	Claim ClaimRef `json:"claim"`
 	// Request, Pool, Device and ShareID are from the allocation result. ShareID is empty unless the
 	// device is shared.
@@ -20,4 +21,10 @@ type Prepared struct {
 	Hardware *Hardware `json:"hardware,omitempty"`
 	// DeviceOnly is set if Attachment is empty: containers get the device without a network.
 	DeviceOnly bool `json:"deviceOnly,omitempty"`
+	// Static is set for a pod that the kubelet has from a file, and the API server maybe not.
+	Static bool `json:"static,omitempty"`
 }
+
+// Unclaimed reports whether this is an attachment without a claim, of which the scheduler does not
+// know.
+func (p Prepared) Unclaimed() bool { return p.Claim == ClaimRef{} }

@@ -13,8 +13,9 @@
 //
 // # Layout
 //
-//	<dir>/claims/<claim UID>.json     one file for each claim, format version 1
-//	<dir>/claims/.synced-<claim UID>  the synced version of that file while a newer one is synced
+//	<dir>/claims/<UID>.json           one file for each claim, and one, by its own UID, for each
+//	                                  pod that has attachments without a claim; format version 1
+//	<dir>/claims/.synced-<UID>        the synced version of that file while a newer one is synced
 //	<dir>/pending-dels/<hash>.json    one file for each pending DEL
 //	<dir>/damaged/<name>.<time>       files that could not be read, kept for inspection
 //
@@ -36,6 +37,8 @@
 // failure is not a phase: it is an error to the caller, a condition of the claim, and a
 // refusal for the gate (MarkRefused). A DEL that keeps failing becomes a pending DEL, so
 // that neither the pod's deletion nor its next sandbox waits for it.
+//
+// A record without a claim exists for one sandbox, which it names in every phase.
 //
 // Errors of writing have the code StateNotWritten (pkg/api/reason).
 package checkpoint

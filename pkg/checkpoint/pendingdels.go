@@ -119,13 +119,13 @@ func decodePendingDEL(data []byte) (PendingDEL, error) {
 	if !f.Record.NeedsDEL() {
 		return PendingDEL{}, fmt.Errorf("phase %q needs no DEL", f.Record.Phase)
 	}
-	return f.PendingDEL, f.Record.check(f.Record.Claim.UID)
+	return f.PendingDEL, f.Record.check(f.Record.FileUID())
 }
 
 // DeferDEL makes a pending DEL of a record that needs a DEL. The record needs none
 // afterwards. A crash in between leaves both, which costs a second DEL.
 func (s *Store) DeferDEL(key Key, cause error) error {
-	records := s.ForClaim(key.ClaimUID)
+	records := s.ForClaim(key.FileUID)
 	i := slices.IndexFunc(records, func(r Record) bool { return r.Key() == key })
 	if i < 0 {
 		return fmt.Errorf("%w: %s", ErrNotFound, key)

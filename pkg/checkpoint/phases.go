@@ -88,7 +88,7 @@ func (s *Store) MarkStatusStored(listed []Record) error {
 	var keys []Key
 	byKey := make(map[Key]Record, len(listed))
 	for _, r := range listed {
-		if i := slices.IndexFunc(s.ForClaim(r.Claim.UID), r.sameAttachment); i >= 0 {
+		if i := slices.IndexFunc(s.ForClaim(r.FileUID()), r.sameAttachment); i >= 0 {
 			keys, byKey[r.Key()] = append(keys, r.Key()), r
 		}
 	}
@@ -136,7 +136,9 @@ func (r *Record) beginDetaching() error {
 // disk soon after: if it is lost, the DELs are repeated.
 func (s *Store) MarkDetached(keys ...Key) error {
 	return s.update(keys, soon, func(r *Record) error {
-		*r = Record{Prepared: r.Prepared, Phase: Prepared, Refusal: r.Refusal}
+		refusal := r.Refusal
+		*r = r.prepared()
+		r.Refusal = refusal
 		return nil
 	})
 }

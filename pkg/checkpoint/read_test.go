@@ -20,7 +20,7 @@ func TestRead(t *testing.T) {
 		err = store.Put([]attachment.Prepared{{Claim: attachment.ClaimRef{UID: "good"}, Request: "r"}})
 	}
 	if err == nil {
-		err = store.MarkAttaching([]Key{{ClaimUID: "good", Request: "r"}}, attachment.Sandbox{ID: "s"})
+		err = store.MarkAttaching([]Key{{FileUID: "good", Request: "r"}}, attachment.Sandbox{ID: "s"})
 	}
 	damaged := filepath.Join(dir, "claims", "bad.json")
 	if err == nil {

@@ -23,14 +23,15 @@ const (
 	Attached  Phase = "Attached"
 )
 
-// Record is one attachment of one claim: what was prepared, its phase, and everything
-// that a CNI DEL needs. Changing a Record changes nothing in the store.
+// Record is one attachment of one claim, or of a pod without a claim: what was prepared, its
+// phase, and everything that a CNI DEL needs. Changing a Record changes nothing in the store.
 type Record struct {
 	attachment.Prepared
 
 	Phase Phase `json:"phase"`
 	// Sandbox is the sandbox that the attachment is made in. It is set in the phases
-	// Attaching and Attached, and for devices without a network that are in use.
+	// Attaching and Attached, for devices without a network that are in use, and always
+	// for an attachment without a claim, which exists for its sandbox only.
 	Sandbox *attachment.Sandbox `json:"sandbox,omitempty"`
 	// BootID is the boot ID of the node when Sandbox was created. After a reboot its
 	// network namespace is gone, and a DEL gets none.
@@ -66,20 +67,42 @@ func (r Record) sameAttachment(other Record) bool {
 
 // Key returns the record's key, which is unique on the node.
 func (r Record) Key() Key {
-	return Key{ClaimUID: r.Claim.UID, Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID}
+	return Key{FileUID: r.FileUID(), Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID}
+}
+
+// FileUID returns the UID that names the record's file: that of its claim, or of its pod for
+// an attachment without a claim.
+func (r Record) FileUID() string { return fileUID(r.Prepared) }
+
+func fileUID(p attachment.Prepared) string {
+	if p.Unclaimed() {
+		return p.Pod.UID
+	}
+	return p.Claim.UID
+}
+
+// prepared returns the record before anything was attached. One without a claim keeps its
+// sandbox.
+func (r Record) prepared() Record {
+	out := Record{Prepared: r.Prepared, Phase: Prepared}
+	if r.Unclaimed() {
+		out.Sandbox, out.BootID = r.Sandbox, r.BootID
+	}
+	return out
 }
 
 // DELKey returns a key for the record's DEL: the record in its sandbox.
 func (r Record) DELKey() string { return r.Key().String() + " " + r.Sandbox.ID }
 
-// Key identifies one record.
+// Key identifies one record. FileUID is the UID of its claim, or of its pod for an attachment
+// without a claim, whose Request is the name of its interface.
 type Key struct {
-	ClaimUID, Request, Pool, Device, ShareID string
+	FileUID, Request, Pool, Device, ShareID string
 }
 
 // String returns the key for messages.
 func (k Key) String() string {
-	return fmt.Sprintf("claim %s request %s device %s/%s share %q", k.ClaimUID, k.Request, k.Pool, k.Device, k.ShareID)
+	return fmt.Sprintf("%s request %s device %s/%s share %q", k.FileUID, k.Request, k.Pool, k.Device, k.ShareID)
 }
 
 // claimFile is the content of a claim's file.
@@ -135,10 +158,10 @@ func (r Record) check(uid string) error {
 	default:
 		return fmt.Errorf("unknown phase %q", r.Phase)
 	}
-	if r.Claim.UID != uid {
-		return fmt.Errorf("claim UID %q is not the file's %q", r.Claim.UID, uid)
+	if r.FileUID() != uid {
+		return fmt.Errorf("UID %q of its claim, or of its pod without a claim, is not the file's %q", r.FileUID(), uid)
 	}
-	if r.NeedsDEL() && (r.Sandbox == nil || r.Sandbox.ID == "") {
+	if (r.NeedsDEL() || r.Unclaimed()) && (r.Sandbox == nil || r.Sandbox.ID == "") {
 		return fmt.Errorf("phase %s without a sandbox", r.Phase)
 	}
 	return nil

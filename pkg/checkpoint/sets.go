@@ -24,11 +24,14 @@ func Keys(records []Record) []Key {
 	return out
 }
 
-// ClaimUIDs returns the UIDs of the records' claims, sorted and without duplicates.
+// ClaimUIDs returns the UIDs of the records' claims, sorted and without duplicates. Records
+// without a claim have none.
 func ClaimUIDs(records []Record) []string {
-	uids := make([]string, len(records))
-	for i, r := range records {
-		uids[i] = r.Claim.UID
+	var uids []string
+	for _, r := range records {
+		if !r.Unclaimed() {
+			uids = append(uids, r.Claim.UID)
+		}
 	}
 	slices.Sort(uids)
 	return slices.Compact(uids)

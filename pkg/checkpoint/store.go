@@ -44,9 +44,9 @@ type Store struct {
 	byPod map[string]map[string]bool
 }
 
-// claimUID matches the UIDs that become file names. UIDs come from the API server; this
+// fileName matches the UIDs that become file names. UIDs come from the API server; this
 // keeps any other text from becoming a path.
-var claimUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 func claimsDir(dir string) string  { return filepath.Join(dir, "claims") }
 func pendingDir(dir string) string { return filepath.Join(dir, "pending-dels") }
@@ -84,7 +84,7 @@ func Open(dir, bootID string) (*Store, []Damaged, error) {
 }
 
 // Dir returns the directory of the claims' files, which the gate reads. A file is named
-// by the claim's UID.
+// by the UID of a claim, or of a pod that has attachments without one.
 func (s *Store) Dir() string { return claimsDir(s.dir) }
 
 // BootID returns the boot ID that was passed to Open.
@@ -108,16 +108,32 @@ func (s *Store) Put(prepared []attachment.Prepared) error {
 	if len(prepared) == 0 {
 		return nil
 	}
-	uid := prepared[0].Claim.UID
-	if !claimUID.MatchString(uid) {
-		return fmt.Errorf("claim UID %q cannot be a file name", uid)
+	return s.put(prepared, nil)
+}
+
+// PutUnclaimed adds the attachments of a pod without a claim as Prepared, for one sandbox. If
+// the pod has such records already, they stay as they are.
+func (s *Store) PutUnclaimed(prepared []attachment.Prepared, sandbox attachment.Sandbox) error {
+	if len(prepared) == 0 {
+		return nil
+	}
+	return s.put(prepared, &sandbox)
+}
+
+func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox) error {
+	uid := fileUID(prepared[0])
+	if !fileName.MatchString(uid) {
+		return fmt.Errorf("UID %q cannot be a file name", uid)
 	}
 	records := make([]Record, len(prepared))
 	for i, p := range prepared {
-		if p.Claim.UID != uid {
-			return fmt.Errorf("claims %s and %s in one call", uid, p.Claim.UID)
+		if fileUID(p) != uid {
+			return fmt.Errorf("records of %s and %s in one call", uid, fileUID(p))
 		}
 		records[i] = Record{Prepared: p, Phase: Prepared}
+		if p.Unclaimed() {
+			records[i].Sandbox, records[i].BootID = sandbox, s.bootID
+		}
 	}
 	s.files.mu.Lock()
 	defer s.files.mu.Unlock()
@@ -130,7 +146,8 @@ func (s *Store) Put(prepared []attachment.Prepared) error {
 	return s.syncDir(uid)
 }
 
-// DeleteClaim forgets one claim. The caller makes sure that no record of it needs a DEL.
+// DeleteClaim forgets one claim, or what a pod has without a claim, by the pod's UID. The
+// caller makes sure that no record of it needs a DEL.
 func (s *Store) DeleteClaim(uid string) error {
 	s.files.mu.Lock()
 	defer s.files.mu.Unlock()
@@ -154,7 +171,8 @@ func (s *Store) syncDir(uid string) error {
 	return nil
 }
 
-// ForClaim returns the records of one claim in the order of its requests.
+// ForClaim returns the records of one claim in the order of its requests, or those that a
+// pod has without a claim, by the pod's UID.
 func (s *Store) ForClaim(uid string) []Record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -193,7 +211,7 @@ func inAttachOrder(out []Record) []Record {
 		return cmp.Or(
 			strings.Compare(a.Pod.UID, b.Pod.UID),
 			cmp.Compare(a.Index, b.Index),
-			strings.Compare(a.Claim.UID, b.Claim.UID),
+			strings.Compare(a.FileUID(), b.FileUID()),
 		)
 	})
 	return out
@@ -205,10 +223,10 @@ func (s *Store) update(keys []Key, when durability, change func(*Record) error) 
 	defer s.files.mu.Unlock()
 	changed := map[string][]Record{}
 	for _, k := range keys {
-		records, ok := changed[k.ClaimUID]
+		records, ok := changed[k.FileUID]
 		if !ok {
-			records = s.ForClaim(k.ClaimUID)
-			changed[k.ClaimUID] = records
+			records = s.ForClaim(k.FileUID)
+			changed[k.FileUID] = records
 		}
 		i := slices.IndexFunc(records, func(r Record) bool { return r.Key() == k })
 		if i < 0 {

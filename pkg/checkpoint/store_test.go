@@ -158,7 +158,7 @@ func TestPutTwiceKeepsTheFirst(t *testing.T) {
 
 func TestUnknownRecord(t *testing.T) {
 	s := open(t, t.TempDir())
-	if err := s.MarkDetached(checkpoint.Key{ClaimUID: "x"}); !errors.Is(err, checkpoint.ErrNotFound) {
+	if err := s.MarkDetached(checkpoint.Key{FileUID: "x"}); !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("error %v, want ErrNotFound", err)
 	}
 	if err := s.DeleteClaim("x"); err != nil {

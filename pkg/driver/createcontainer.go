@@ -22,7 +22,8 @@ import (
 // nothing has failed yet, or the status has just been sent. After a refusal here the kubelet
 // asks again every 11–15 s, also for pods that are never restarted. For those a refusal by the
 // gate is final, so their containers do not reach it before all is there: CreateContainer
-// waits for that, for the hook's budget, and then refuses.
+// waits for that, for the hook's budget, and then refuses. A container of a pod without a claim
+// gets the gate here.
 func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
 	defer failpoint.Soon(failpoint.AfterContainerCreate)
 	defer failpoint.Reach(failpoint.BeforeContainerCreate)
@@ -32,7 +33,21 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri
 	sandbox := sandboxOf(pod, h.isHost)
 	outcome, err := h.admit(ctx, sandbox)
 	h.metrics.Gate(outcome, 1)
-	return nil, nil, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return h.withGate(h.store.ForPod(pod.GetUid())), nil, nil
+}
+
+// withGate returns the change of a container that brings the gate, or nil if a CDI device of a
+// claim brings it.
+func (h *hooks) withGate(ofPod []checkpoint.Record) *nri.ContainerAdjustment {
+	if !all(ofPod, func(r checkpoint.Record) bool { return r.Unclaimed() }) || failpoint.Off(failpoint.Gate) {
+		return nil
+	}
+	adjust := &nri.ContainerAdjustment{}
+	adjust.AddHooks(&nri.Hooks{CreateRuntime: []*nri.Hook{h.gate(ofPod)}})
+	return adjust
 }
 
 // admit decides about a new container in a sandbox of a pod with claims. It returns an error if

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"slices"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -28,7 +29,8 @@ func (d *detacher) detachSandbox(s attachment.Sandbox) <-chan error {
 	return done
 }
 
-// runSandbox runs the DELs of one sandbox. Unprepare retries those that fail.
+// runSandbox runs the DELs of one sandbox. Unprepare retries those that fail, and the sweep those
+// of attachments without a claim.
 func (d *detacher) runSandbox(ctx context.Context, s attachment.Sandbox) error {
 	limit := d.attacher.Limits.Detaching(d.store.ForPod(s.Pod.UID))
 	defer d.inFlight.begin(limit)()
@@ -39,10 +41,23 @@ func (d *detacher) runSandbox(ctx context.Context, s attachment.Sandbox) error {
 		defer unlock()
 		err = d.attacher.Detach(ctx, s.Pod.UID, checkpoint.InSandbox(s.ID))
 	}
+	if err == nil {
+		err = forgetUnclaimed(d.store, s.Pod, checkpoint.InSandbox(s.ID))
+	}
 	if err != nil {
 		return reason.Errorf(reason.DELUnfinished, "detaching pod %s/%s (retried when its claims are unprepared): %w", s.Pod.Namespace, s.Pod.Name, err)
 	}
 	return nil
+}
+
+// forgetUnclaimed deletes the records that a pod has without a claim, if all of them are over and
+// need no DEL. No container is created in a sandbox that was stopped, so none starts without
+// them. The caller holds the pod's lock.
+func forgetUnclaimed(store *checkpoint.Store, pod attachment.PodRef, over func(checkpoint.Record) bool) error {
+	if slices.ContainsFunc(store.ForClaim(pod.UID), func(r checkpoint.Record) bool { return r.NeedsDEL() || !over(r) }) {
+		return nil
+	}
+	return store.DeleteClaim(pod.UID)
 }
 
 // detachClaim detaches what is attached for one claim, and deletes the claim's records.

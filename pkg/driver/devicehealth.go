@@ -48,6 +48,9 @@ func healthOf(records []checkpoint.Record, f healthFacts) []kubeletplugin.Device
 	seen := map[inUse]bool{}
 	of := map[key][]finding{}
 	for _, r := range records {
+		if r.Unclaimed() {
+			continue
+		}
 		k := key{r.Pool, r.Device}
 		if u := (inUse{k, r.Attachment.Network}); !seen[u] {
 			seen[u] = true

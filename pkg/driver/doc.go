@@ -40,7 +40,8 @@
 //	synchronize.go      sandboxes that exist when the driver, or the runtime, was restarted
 //	createcontainer.go  containers, which the gate may hold
 //	sandbox.go          converts NRI's sandboxes
-//	unclaimed.go        refuses pods that need a claim and have none
+//	unclaimed.go        attaches, or refuses, pods that name networks and have no claim
+//	unclaimedpolicy.go  which of the two
 //
 // What they start, and what runs by itself:
 //

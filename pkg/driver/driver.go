@@ -60,6 +60,7 @@ type Driver struct {
 	networkStatus *networkstatus.Writer
 	claimStatus   *claimstatus.Writer
 	owner         *owner
+	policies      *namespacePolicies
 	watch         *podWatch
 	runtime       *runtimeLink
 	locks         *podLocks
@@ -138,6 +139,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	defer helper.Stop()
 	d.metadata.start(helper)
 	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
+	g.Go(func() error { return d.policies.run(ctx) })
 	hardware, err := d.load(ctx, g.Go)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -33,6 +34,9 @@ type hookParts struct {
 	unclaimed     *unclaimedPods
 	metrics       *metrics.Node
 	isHost        func(netns string) bool
+	// gate returns the hook that holds containers of a pod without a claim. No CDI device
+	// brings it to them.
+	gate func(ofPod []checkpoint.Record) *nri.Hook
 	// deviceMetadata is true if containers get files about their devices.
 	deviceMetadata bool
 }
@@ -56,17 +60,26 @@ func (h *hooks) Configure(_ context.Context, _, runtime, _ string) (nri.EventMas
 
 // RunPodSandbox attaches the pod's networks. A final failure while it waits fails the sandbox,
 // and the kubelet makes a new one some seconds later. An attach that takes longer, or may yet
-// succeed, continues behind the gate. It refuses a pod that needs a claim and has none.
+// succeed, continues behind the gate. A pod without a claim gets networks by its annotation, or
+// is refused.
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Soon(failpoint.AfterSandboxRun)
 	defer failpoint.Reach(failpoint.BeforeSandboxRun)
-	records := h.store.ForPod(pod.GetUid())
-	if len(checkpoint.Networks(records)) == 0 {
-		if err := h.unclaimed.refuse(pod); err != nil || len(records) == 0 {
+	claimed := slices.DeleteFunc(h.store.ForPod(pod.GetUid()), func(r checkpoint.Record) bool { return r.Unclaimed() })
+	if len(checkpoint.Networks(claimed)) == 0 {
+		prepared, err := h.prepareUnclaimed(ctx, pod)
+		if err != nil || !prepared && len(claimed) == 0 {
 			return err
 		}
 	}
 	return h.await(ctx, h.jobs.attach(sandboxOf(pod, h.isHost), true))
+}
+
+// prepareUnclaimed prepares a pod without a claim, within the time that a hook may wait.
+func (h *hooks) prepareUnclaimed(ctx context.Context, pod *nri.PodSandbox) (prepared bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, h.budget(), reason.Errorf(reason.AttachTimeout, "the runtime's hook may wait for %s", h.budget()))
+	defer cancel()
+	return h.unclaimed.prepare(ctx, pod)
 }
 
 // hookWait returns how long the hook of a new sandbox waits for its networks. A final failure

@@ -104,7 +104,8 @@ func TestUnclaimedHostNetworkPodIsLetGo(t *testing.T) {
 	}
 	pod := asking("a", "blue")
 	pod.Linux = &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: host}}}
-	if err := (&owner{Ownership: byLabel, node: "node-1"}).checkUnclaimed(pod, sandboxOf(pod, namespaces.IsHost)); err != nil {
-		t.Error(err)
+	networks, err := (&owner{Ownership: byLabel, node: "node-1"}).unclaimedNetworks(pod, sandboxOf(pod, namespaces.IsHost), RefuseUnclaimed)
+	if err != nil || networks != nil {
+		t.Error(networks, err)
 	}
 }

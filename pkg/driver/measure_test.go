@@ -276,7 +276,7 @@ func TestClaimsAreCounted(t *testing.T) {
 }
 
 func TestRefusedPodsAreCounted(t *testing.T) {
-	d := newDriverWith(t, setup{cfg: func(c *Config) { c.Ownership.Refuse = true }})
+	d := newDriverWith(t, setup{cfg: func(c *Config) { c.Ownership.Unclaimed = RefuseUnclaimed }})
 	values := measured(d)
 	pod := podNo(1)
 	pod.Annotations = map[string]string{attachment.NetworksAnnotation: "blue"}

@@ -80,6 +80,9 @@ func (m *metadataFiles) update(ctx context.Context, pod attachment.PodRef) {
 	}
 	byRequest := map[key][]checkpoint.Record{}
 	for _, r := range checkpoint.Networks(m.store.ForPod(pod.UID)) {
+		if r.Unclaimed() { // such a file belongs to a request of a claim
+			continue
+		}
 		k := key{r.Claim, r.Request}
 		byRequest[k] = append(byRequest[k], r)
 	}

@@ -25,16 +25,16 @@ var nodeResource = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 type Ownership struct {
 	// Label with Value is on the Node while it is nadra's. Without Label it always is.
 	Label, Value string
-	// Refuse makes the driver refuse, on a node of nadra's, the sandboxes of pods that name
-	// networks by annotation and have no claim: nobody else would attach them.
-	Refuse bool
-	// Exempt are patterns of "namespace/name", as of path.Match, of pods that are not
-	// refused.
+	// Unclaimed says what happens, on a node of nadra's, to new pods that name networks by
+	// annotation and have no claim. A label of the namespace goes first.
+	Unclaimed UnclaimedPolicy
+	// Exempt are patterns of "namespace/name", as of path.Match, of pods that are allowed
+	// whatever the policy is.
 	Exempt []string
 }
 
 // owner watches whether the node is nadra's. That decides what is published, and whether new
-// pods without a claim are refused, and nothing else: allocated, prepared and attached claims
+// pods without a claim are served or refused, and nothing else: allocated, prepared and attached claims
 // are served to their end.
 type owner struct {
 	Ownership

@@ -25,7 +25,7 @@ import (
 )
 
 // byLabel is how nadra-node runs beside Multus.
-var byLabel = Ownership{Label: "nadra.dev/owner", Value: "nadra", Refuse: true, Exempt: []string{"kube-system/dns-*", "default/kept"}}
+var byLabel = Ownership{Label: "nadra.dev/owner", Value: "nadra", Unclaimed: RefuseUnclaimed, Exempt: []string{"kube-system/dns-*", "default/kept"}}
 
 // asking returns a sandbox of a pod without a claim and with this annotation.
 func asking(name, networks string) *nri.PodSandbox {
@@ -69,7 +69,7 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 		{"the pattern's name elsewhere", asking("dns-node-1", "blue"), []string{"default/dns-node-1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := (&owner{Ownership: byLabel, node: "node-1"}).checkUnclaimed(tt.pod, sandboxOf(tt.pod, nowhere))
+			_, err := (&owner{Ownership: byLabel, node: "node-1"}).unclaimedNetworks(tt.pod, sandboxOf(tt.pod, nowhere), RefuseUnclaimed)
 			if tt.says == nil && err != nil {
 				t.Error(err)
 			}
@@ -96,7 +96,10 @@ func TestRefusalNeedsTheNode(t *testing.T) {
 		{label: true, refuse: false, ours: true, refused: false},
 	} {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
-			o := Ownership{Refuse: tt.refuse}
+			o := Ownership{Unclaimed: AllowUnclaimed}
+			if tt.refuse {
+				o.Unclaimed = RefuseUnclaimed
+			}
 			if tt.label {
 				o.Label, o.Value = byLabel.Label, byLabel.Value
 			}

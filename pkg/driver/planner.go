@@ -91,6 +91,33 @@ func (p *planner) plan(ctx context.Context, claims []*resourceapi.ResourceClaim)
 	return slices.Collect(maps.Values(byClaim)), nil
 }
 
+// planUnclaimed returns what is to be recorded for a pod that gets networks by its annotation,
+// without a claim. It refuses networks of resource pools, whose devices are allocated by claims.
+func (p *planner) planUnclaimed(pod attachment.PodRef, networks []attachment.Selection, static bool) ([]attachment.Prepared, error) {
+	for _, n := range networks {
+		if err := p.isolation.Allow(pod.Namespace, n.Network); err != nil {
+			return nil, err
+		}
+		network, err := p.networks.Usable(n.Network)
+		if err != nil {
+			return nil, err
+		}
+		if network.ResourceName != "" {
+			return nil, reason.Errorf(reason.NoClaim, "network %s draws from resource pool %s, whose devices pods get by claims, and the pod has none: "+
+				"let the scheduler place the pod (no spec.nodeName, and no static pod), so that nadra's webhook gives it a claim", n.Network, network.ResourceName)
+		}
+	}
+	plan, err := attachment.NewPlan(networks, p.networks.Usable)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]attachment.Prepared, len(plan))
+	for i, a := range plan {
+		out[i] = attachment.Prepared{Pod: pod, Index: i, Request: a.Interface, Attachment: a, Static: static}
+	}
+	return out, nil
+}
+
 // requestsOf returns a claim's requests for devices of nadra's.
 func (p *planner) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error) {
 	pod, err := podOf(claim)

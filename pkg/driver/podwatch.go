@@ -112,8 +112,8 @@ func podRefOf(m *metav1.PartialObjectMetadata) attachment.PodRef {
 	return attachment.PodRef{Namespace: m.Namespace, Name: m.Name, UID: string(m.UID)}
 }
 
-// Find returns the pod as last seen. It returns nil if the pod is unknown, or another pod has
-// its name.
+// Find returns the pod as last seen, and for a static pod its mirror pod. It returns nil if the
+// pod is unknown, or another pod has its name.
 func (w *podWatch) Find(pod attachment.PodRef) *metav1.PartialObjectMetadata {
 	if known := w.known(pod); known != nil {
 		return &known.PartialObjectMetadata
@@ -124,7 +124,7 @@ func (w *podWatch) Find(pod attachment.PodRef) *metav1.PartialObjectMetadata {
 // known returns what is kept of a pod, or nil.
 func (w *podWatch) known(pod attachment.PodRef) *knownPod {
 	obj, found, err := w.informer.GetStore().GetByKey(pod.Namespace + "/" + pod.Name)
-	if known, ok := obj.(*knownPod); err == nil && found && ok && string(known.UID) == pod.UID {
+	if known, ok := obj.(*knownPod); err == nil && found && ok && (string(known.UID) == pod.UID || known.Annotations[corev1.MirrorPodAnnotationKey] == pod.UID) {
 		return known
 	}
 	return nil

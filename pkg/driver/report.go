@@ -51,8 +51,17 @@ func (r *reporter) attached(sandbox attachment.Sandbox) {
 	for claim, devices := range claimstatus.ByClaim(records, claimstatus.Attached) {
 		r.claimStatus.Set(claim, devices)
 	}
+	var unclaimed []attachment.Selection
 	for _, record := range checkpoint.Networks(records) {
 		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
+		if record.Unclaimed() {
+			unclaimed = append(unclaimed, attachment.Selection{Network: record.Attachment.Network})
+		}
+	}
+	if len(unclaimed) > 0 {
+		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAttachedWithoutClaim, fmt.Sprintf(
+			"%s attached by the annotation, without a claim: the scheduler has not checked that node %s has the network, and counts neither its device nor its addresses",
+			listed(unclaimed), r.cfg.NodeName))
 	}
 }
 
@@ -99,7 +108,7 @@ func (r *reporter) delDeferred(record checkpoint.Record, cause error) {
 func (r *reporter) stateDamaged(ctx context.Context, damaged checkpoint.Damaged) {
 	klog.FromContext(ctx).Error(damaged.Err, "A file of the state could not be read and was put aside", "name", damaged.Name, "file", damaged.Path)
 	r.events.Node(corev1.EventTypeWarning, reason.EventNetworkStateDamaged, truncate.Text(reason.StateDamaged.Text(fmt.Sprintf(
-		"the state of claim %s could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err)), events.MaxMessage))
+		"the state of claim %s, or of the pod with this UID, could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err)), events.MaxMessage))
 }
 
 // networkStatusLate reports that the pod's network-status is late. Nothing else shows this on

@@ -123,10 +123,14 @@ func (s *sweeper) countLateDELs(pod attachment.PodRef) int {
 	return n
 }
 
-// sweepPod runs the DELs for sandboxes that do not exist any more: the runtime does not
-// report sandboxes from before its own restart, and none of them survives a reboot.
+// sweepPod runs the DELs for sandboxes that do not exist any more, and forgets what pods had
+// in them without a claim: the runtime does not report sandboxes from before its own restart,
+// and none of them survives a reboot.
 func (s *sweeper) sweepPod(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record) error {
-	if !slices.ContainsFunc(records, s.needsLateDEL) || s.jobs.running(pod.UID) {
+	over := func(r checkpoint.Record) bool {
+		return s.needsLateDEL(r) || r.Unclaimed() && !s.attacher.SandboxAlive(r)
+	}
+	if !slices.ContainsFunc(records, over) || s.jobs.running(pod.UID) {
 		return nil // a running attach detaches the earlier sandbox itself
 	}
 	limit := min(s.attacher.Limits.Detaching(records), silentAfter/2)
@@ -137,7 +141,10 @@ func (s *sweeper) sweepPod(ctx context.Context, pod attachment.PodRef, records [
 		return err
 	}
 	defer unlock()
-	return s.attacher.Detach(ctx, pod.UID, s.needsLateDEL)
+	if err := s.attacher.Detach(ctx, pod.UID, s.needsLateDEL); err != nil {
+		return err
+	}
+	return forgetUnclaimed(s.store, pod, over)
 }
 
 // sweepNetworkStatus writes network-status again for pods that, as last seen, do not show
@@ -176,7 +183,7 @@ func (s *sweeper) sweepClaims(ctx context.Context) {
 		for _, r := range records {
 			uid := r.Claim.UID
 			s.heartbeat.Beat()
-			if s.goneClaims[uid] || s.attacher.SandboxAlive(r) || !s.isGone(ctx, r.Claim) {
+			if r.Unclaimed() || s.goneClaims[uid] || s.attacher.SandboxAlive(r) || !s.isGone(ctx, r.Claim) {
 				continue
 			}
 			s.goneClaims[uid] = true

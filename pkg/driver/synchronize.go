@@ -22,10 +22,15 @@ import (
 func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nri.Container) ([]*nri.ContainerUpdate, error) {
 	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(pods), "hookBudget", h.budget())
 	first := !h.checker.began.Swap(true)
+	byID := map[string]*nri.PodSandbox{}
+	for _, pod := range pods {
+		byID[pod.GetId()] = pod
+	}
 	for _, sandbox := range h.live(pods) {
 		_, writing := h.networkStatus.Pending(sandbox.Pod)
 		records := h.store.ForPod(sandbox.Pod.UID)
 		if len(records) == 0 {
+			h.unclaimed.attachLate(byID[sandbox.ID], sandbox)
 			continue
 		}
 		var attaching *job

@@ -1,18 +1,26 @@
 package driver
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
 	nri "github.com/containerd/nri/pkg/api"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
@@ -24,65 +32,163 @@ const (
 	maxListed = 3
 )
 
-// unclaimedPods refuses pods that need a claim and have none.
+// unclaimedPods serves, or refuses, pods that name networks by annotation and have no claim:
+// static pods, pods with spec.nodeName, and pods that the webhook has not seen.
 type unclaimedPods struct {
-	owner   *owner
-	isHost  func(netns string) bool
-	events  *events.Recorder
-	metrics *metrics.Node
+	owner      *owner
+	policies   *namespacePolicies
+	store      *checkpoint.Store
+	attacher   *attach.Attacher
+	planner    *planner
+	locks      *podLocks
+	jobs       *attachJobs
+	watch      *podWatch
+	operations *background.Group
+	isHost     func(netns string) bool
+	events     *events.Recorder
+	metrics    *metrics.Node
 }
 
-// refuse returns why a sandbox of a pod without a claim must not be made: on a node of nadra's
-// nobody would attach the networks of its annotation, and it would start without them. It
-// sends no request, and queues the pod's event.
-func (u *unclaimedPods) refuse(pod *nri.PodSandbox) error {
-	if !u.owner.Refuse || !u.owner.owned() {
-		return nil
-	}
+// isStatic reports whether the kubelet has the pod from a file.
+func isStatic(pod *nri.PodSandbox) bool {
+	source := pod.GetAnnotations()[configSource]
+	return source != "" && source != sourceAPI
+}
+
+// prepare records the attachments of a new sandbox of a pod without a claim, if the pod is to
+// have them, and reports whether it has recorded any. It returns an error if the sandbox must
+// not be made: on a node of nadra's nobody else would attach the pod's networks, and it would
+// start without them. It sends no request, and queues the pod's event.
+func (u *unclaimedPods) prepare(ctx context.Context, pod *nri.PodSandbox) (prepared bool, err error) {
 	sandbox := sandboxOf(pod, u.isHost)
-	err := u.owner.checkUnclaimed(pod, sandbox)
+	networks, err := u.networksOf(pod, sandbox)
 	if err != nil {
 		u.metrics.UnclaimedRefused()
 		u.events.Pod(sandbox.Pod, corev1.EventTypeWarning, reason.EventFailedNoClaim, err.Error())
-	}
-	return err
-}
-
-// checkUnclaimed returns why a new sandbox of a pod without a claim must not be made on a node
-// of nadra's, or nil.
-func (w *owner) checkUnclaimed(pod *nri.PodSandbox, sandbox attachment.Sandbox) error {
-	text := pod.GetAnnotations()[attachment.NetworksAnnotation]
-	if strings.TrimSpace(text) == "" || sandbox.NetNS == "" { // nothing is attached to the host's network
-		return nil
-	}
-	name := sandbox.Pod.Namespace + "/" + sandbox.Pod.Name
-	if w.exempts(name) {
-		return nil
-	}
-	networks, err := attachment.ParseSelections(text, sandbox.Pod.Namespace)
-	if err != nil {
-		return reason.Errorf(reason.NoClaim, "pod %s has no claim, and its annotation cannot be read, on node %s, "+
-			"whose networks nadra attaches (%s): %w", name, w.node, w.describe(), err)
+		return false, err
 	}
 	if len(networks) == 0 {
-		return nil
+		return false, nil
 	}
-	return reason.Errorf(reason.NoClaim, "pod %s names %s by annotation %s but has no claim, and node %s is nadra's (%s), which attaches networks by claims: "+
-		"the pod would run without them. %s; or except it with nadra-node's --exempt-pods",
-		name, listed(networks), attachment.NetworksAnnotation, w.node, w.describe(), remedy(pod, w.Ownership))
+	if err := u.record(ctx, sandbox, networks, isStatic(pod)); err != nil {
+		err = fmt.Errorf("preparing the networks of pod %s, which has no claim: %w", sandbox.Pod, err)
+		u.events.Pod(sandbox.Pod, corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())
+		return false, err
+	}
+	return true, nil
 }
 
-// exempts reports whether an administrator has exempted the pod.
-func (o Ownership) exempts(pod string) bool {
-	return slices.ContainsFunc(o.Exempt, func(pattern string) bool {
-		matches, err := path.Match(pattern, pod)
-		return err == nil && matches
+// networksOf returns the networks that a pod without a claim gets on this node, or why a new
+// sandbox of it must not be made.
+func (u *unclaimedPods) networksOf(pod *nri.PodSandbox, sandbox attachment.Sandbox) ([]attachment.Selection, error) {
+	if !u.owner.owned() {
+		return nil, nil
+	}
+	return u.owner.unclaimedNetworks(pod, sandbox, u.policies.of(sandbox.Pod.Namespace, u.owner.Unclaimed))
+}
+
+// record plans the attachments of a sandbox and writes their records. What the pod had in an
+// earlier sandbox is deleted first. Records of this sandbox stay as they are.
+func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, networks []attachment.Selection, static bool) error {
+	unlock, err := u.locks.lock(ctx, sandbox.Pod.UID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	earlier := func(r checkpoint.Record) bool { return r.Unclaimed() && !checkpoint.InSandbox(sandbox.ID)(r) }
+	if err := u.attacher.Detach(ctx, sandbox.Pod.UID, earlier); err != nil {
+		return reason.Errorf(reason.PendingDEL, "clearing what was attached before: %w", err)
+	}
+	if err := forgetUnclaimed(u.store, sandbox.Pod, earlier); err != nil {
+		return err
+	}
+	plan, err := u.planner.planUnclaimed(sandbox.Pod, networks, static)
+	if err != nil {
+		return err
+	}
+	ns, err := u.attacher.Netns.Inspect(sandbox.NetNS)
+	if err != nil {
+		return err
+	}
+	sandbox.Cookie = ns.Cookie
+	return u.store.PutUnclaimed(plan, sandbox)
+}
+
+// attachLate attaches a sandbox of a pod without a claim that was started while the driver was
+// not connected: nothing held its containers.
+func (u *unclaimedPods) attachLate(pod *nri.PodSandbox, sandbox attachment.Sandbox) {
+	networks, err := u.networksOf(pod, sandbox)
+	if err != nil || len(networks) == 0 {
+		return
+	}
+	u.operations.Go(func(ctx context.Context) {
+		ctx = podlog.WithPod(ctx, sandbox.Pod)
+		if cache.WaitForCacheSync(ctx.Done(), u.watch.informer.HasSynced) {
+			u.attachUnserved(ctx, sandbox, networks, isStatic(pod))
+		}
 	})
 }
 
+// attachUnserved attaches a sandbox that runs. It leaves a pod alone whose networks somebody has
+// attached, such as Multus before the node was nadra's.
+func (u *unclaimedPods) attachUnserved(ctx context.Context, sandbox attachment.Sandbox, networks []attachment.Selection, static bool) {
+	known := u.watch.Find(sandbox.Pod)
+	if known == nil || known.DeletionTimestamp != nil || u.isServed(sandbox, networks, known.Annotations[nadv1.NetworkStatusAnnot]) {
+		return
+	}
+	klog.FromContext(ctx).Info("Attaching a pod without a claim that was started while the driver was not connected", "sandbox", sandbox.ID)
+	if err := u.record(ctx, sandbox, networks, static); err != nil {
+		err = fmt.Errorf("preparing the networks of pod %s, which has no claim and runs without them: %w", sandbox.Pod, err)
+		klog.FromContext(ctx).Error(err, "A pod without a claim has no networks", "sandbox", sandbox.ID)
+		u.events.Pod(sandbox.Pod, corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())
+		return
+	}
+	u.jobs.attach(sandbox, false)
+}
+
+// isServed reports whether a sandbox has one of the networks, or of their interfaces, already.
+func (u *unclaimedPods) isServed(sandbox attachment.Sandbox, networks []attachment.Selection, status string) bool {
+	var shown []nadv1.NetworkStatus
+	_ = json.Unmarshal([]byte(status), &shown) // a text that cannot be read lists no network
+	lists := func(n attachment.Selection) bool {
+		return slices.ContainsFunc(shown, func(s nadv1.NetworkStatus) bool { return s.Name == n.Network.String() })
+	}
+	names, err := attachment.InterfaceNames(networks)
+	if err != nil || slices.ContainsFunc(networks, lists) {
+		return true
+	}
+	ns, err := u.attacher.Netns.Inspect(sandbox.NetNS)
+	return err != nil || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ns.Links, name) })
+}
+
+// unclaimedNetworks returns the networks that a pod without a claim gets by its annotation on a
+// node of nadra's, or why a new sandbox of it must not be made.
+func (w *owner) unclaimedNetworks(pod *nri.PodSandbox, sandbox attachment.Sandbox, policy UnclaimedPolicy) ([]attachment.Selection, error) {
+	text := pod.GetAnnotations()[attachment.NetworksAnnotation]
+	name := sandbox.Pod.String()
+	// Nothing is attached to the host's network.
+	if strings.TrimSpace(text) == "" || sandbox.NetNS == "" || policy == AllowUnclaimed || w.exempts(name) {
+		return nil, nil
+	}
+	networks, err := attachment.ParseSelections(text, sandbox.Pod.Namespace)
+	if err != nil {
+		return nil, reason.Errorf(reason.NoClaim, "pod %s has no claim, and its annotation cannot be read, on node %s, "+
+			"whose networks nadra attaches (%s): %w", name, w.node, w.describe(), err)
+	}
+	if len(networks) == 0 || policy == AttachUnclaimed {
+		return networks, nil
+	}
+	return nil, reason.Errorf(reason.NoClaim, "pod %s names %s by annotation %s but has no claim, and node %s is nadra's (%s), which refuses such pods (%s): "+
+		"the pod would run without them. %s; or except it with nadra-node's --exempt-pods",
+		name, listed(networks), attachment.NetworksAnnotation, w.node, w.describe(), unclaimedSetting, remedy(pod, w.Ownership))
+}
+
+// unclaimedSetting names what decides about pods without a claim.
+const unclaimedSetting = "--unclaimed, or the namespace's label " + unclaimedLabel
+
 // remedy returns what the pod's owner can do.
 func remedy(pod *nri.PodSandbox, o Ownership) string {
-	if source := pod.GetAnnotations()[configSource]; source != "" && source != sourceAPI {
+	if isStatic(pod) {
 		return "A static pod cannot have claims: make it a DaemonSet; or remove the annotation"
 	}
 	out := "nadra's webhook has not seen it, or has left it to Multus: delete it, so that the next one gets a claim; " +

@@ -32,8 +32,8 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 		environment: env, cfg: cfg, clients: clients, metrics: m, started: time.Now(), drain: drainTime, failed: make(chan error, 1), loaded: make(chan struct{}),
 		operations: background.NewGroup(context.WithoutCancel(ctx)), background: background.NewGroup(ctx),
 		runtime: newRuntimeLink(), locks: newPodLocks(), slices: slicewriter.NewTracker(m),
-		claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName),
-		retrigger:   newPodRetrigger(clients.Kube, cfg.DriverName, cfg.NodeName, env.store),
+		claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName), policies: newNamespacePolicies(clients.Metadata),
+		retrigger: newPodRetrigger(clients.Kube, cfg.DriverName, cfg.NodeName, env.store),
 		cdi: cdi.NewWriter(cdi.Options{
 			SpecDir: cfg.CDIDir, GateSource: cfg.GateBinary, PluginDir: cfg.pluginDir(), Records: env.store.Dir(), Slow: cfg.limits().Slow,
 		}),
@@ -164,7 +164,11 @@ func (d *Driver) wireHooks() error {
 	d.hookParts = hookParts{
 		store: d.store, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, networkStatus: d.networkStatus, claimStatus: d.claimStatus,
 		watch: d.watch, runtime: d.runtime, checker: d.checker, sweeper: d.sweeper, metrics: d.metrics, isHost: d.isHost,
-		unclaimed: &unclaimedPods{owner: d.owner, isHost: d.isHost, events: d.events, metrics: d.metrics}, deviceMetadata: d.cfg.DeviceMetadata,
+		unclaimed: &unclaimedPods{
+			owner: d.owner, policies: d.policies, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
+			watch: d.watch, operations: d.operations, isHost: d.isHost, events: d.events, metrics: d.metrics,
+		},
+		gate: d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
 	}
 	d.nri = &nriClient{hookParts: d.hookParts, socket: d.cfg.NRISocket, attachWait: d.cfg.AttachWait, hookBudget: d.cfg.HookBudget}
 	if err := d.watch.onDeletion(d.jobs.podDeleted); err != nil {

@@ -145,7 +145,7 @@ var rules = []Rule{
 		StaticPod, Blocker, "The pod is a static pod",
 		"The kubelet creates the pod from a file on its node.",
 		"A static pod cannot refer to claims, because the API server only has its mirror.",
-		"Run the pod from a DaemonSet, or leave it on Multus.",
+		"Leave the file as it is: a node of nadra attaches the networks of its annotation without a claim, unless they draw from a resource pool. Or run the pod from a DaemonSet.",
 	},
 	{
 		OwnedWorkload, Info, "Another object owns the workload",

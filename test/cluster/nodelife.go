@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // bootUp boots the machine, connects it and starts its container runtime.
@@ -63,14 +67,13 @@ func (n *Node) BootID() (string, error) {
 	return string(content[:max(0, len(content)-1)]), nil
 }
 
-// waitReady waits until pods can run on the node in this boot. Its error has the ends of the
-// logs of the node's components.
+// waitReady waits until pods can run on the node in this boot.
 func (n *Node) waitReady(ctx context.Context) error {
 	bootID, err := n.BootID()
 	if err != nil {
 		return err
 	}
-	err = poll(ctx, startLimit, "waiting for "+n.name+" to be ready", func(ctx context.Context) (bool, error) {
+	unready := poll(ctx, startLimit, "waiting for "+n.name+" to be ready", func(ctx context.Context) (bool, error) {
 		if err := n.checkRunning(n.Components()...); err != nil {
 			return false, stop(err)
 		}
@@ -80,10 +83,39 @@ func (n *Node) waitReady(ctx context.Context) error {
 		}
 		return status.usable(bootID)
 	})
-	if err != nil {
-		for _, component := range n.Components() {
-			err = fmt.Errorf("%w\nthe last lines of the log of %s are\n%s", err, component, n.logTail(component))
-		}
+	if unready == nil || ctx.Err() != nil {
+		return unready
 	}
-	return err
+	return fmt.Errorf("%w%s", unready, whyUnready(ctx, n))
+}
+
+// whyUnready describes a node that does not become ready: the ends of its components' logs, and
+// where the kubelet hangs before it registers the node. It ends the kubelet.
+func whyUnready(ctx context.Context, n *Node) string {
+	var out strings.Builder
+	for _, component := range n.Components() {
+		fmt.Fprintf(&out, "\nthe last lines of the log of %s are\n%s", component, n.logTail(component))
+	}
+	if err := n.Kill(ctx, Kubelet, unix.SIGQUIT); err != nil {
+		return out.String()
+	}
+	_ = poll(ctx, stopLimit, "waiting for the end of the kubelet", func(context.Context) (bool, error) { return !n.Running(Kubelet), nil })
+	if log, err := n.Log(Kubelet); err == nil {
+		fmt.Fprintf(&out, "\nthe kubelet is in\n%s", stackWith(string(log), "(*Kubelet).updateRuntimeUp(", "(*Kubelet).syncNodeStatus("))
+	}
+	return out.String()
+}
+
+// stackWith returns the innermost functions of the first goroutine, in what a Go program has
+// printed after SIGQUIT, that is in one of the given functions.
+func stackWith(log string, functions ...string) string {
+	const innermost = 12
+	for goroutine := range strings.SplitSeq(log, "\n\n") {
+		if !slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(goroutine, f) }) {
+			continue
+		}
+		lines := slices.DeleteFunc(strings.Split(goroutine, "\n"), func(line string) bool { return strings.HasPrefix(line, "\t") })
+		return strings.Join(lines[:min(len(lines), innermost)], "\n")
+	}
+	return "none of " + strings.Join(functions, ", ")
 }

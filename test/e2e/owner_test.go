@@ -65,12 +65,12 @@ func TestOwnedNodes(t *testing.T) {
 	same(t, "addresses", "", f.addresses())
 }
 
-// TestUnclaimedPodsAreRefused checks that a node of nadra refuses a pod that names networks
-// and has no claim, also a static one, and runs others.
+// TestUnclaimedPodsAreRefused checks that a node of nadra with --unclaimed=refuse refuses a pod that
+// names networks and has no claim, also a static one, and runs others.
 func TestUnclaimedPodsAreRefused(t *testing.T) {
 	f := setup(t, "unclaimed")
 	f.nad("blue", ownConf)
-	f.withArgs("--owned-nodes=labelled", "--exempt-pods=unclaimed/exempt-*")
+	f.withArgs("--owned-nodes=labelled", "--unclaimed=refuse", "--exempt-pods=unclaimed/exempt-*")
 	f.annotated("old", "blue", nil)
 	old, err := f.Ready(f.Ctx, f.NS, "old", time.Minute) // on a node of Multus
 	f.Must(err)

@@ -103,6 +103,10 @@ const (
 	DriverNotServing           Code = "DriverNotServing"
 	CanaryFailed               Code = "CanaryFailed"
 	PodsNotReady               Code = "PodsNotReady"
+	OutsideWindow              Code = "OutsideWindow"
+	HookFailed                 Code = "HookFailed"
+	HookTimeout                Code = "HookTimeout"
+	HookJobRefused             Code = "HookJobRefused"
 )
 
 // Codes of the administrator's other tools: of pods that kubectl nadra runs on nodes, of

@@ -10,6 +10,7 @@ const (
 	EventFailedAttachNetwork  = "FailedAttachNetwork"
 	EventFailedReleaseNetwork = "FailedReleaseNetwork"
 	EventFailedNoClaim        = "FailedNoClaim"
+	EventAttachedWithoutClaim = "AttachedWithoutClaim"
 	EventNetworkStatusLate    = "NetworkStatusLate"
 	EventFailedCheckNetwork   = "FailedCheckNetwork"
 	EventCheckedNetwork       = "CheckedNetwork"

@@ -196,8 +196,8 @@ var table = []Entry{
 	},
 
 	{
-		NoClaim, Attach, "The pod's annotation names networks, the pod has no claim, and its node is nadra's, which attaches networks by claims.", OfConversion,
-		"Convert the pod, label its namespace, or keep it on nodes of Multus. A static pod cannot have claims: use a DaemonSet.",
+		NoClaim, Attach, "The pod's annotation names networks, the pod has no claim, and its node or its namespace refuses such pods; or a network draws from a resource pool, which needs a claim.", OfConversion,
+		"Convert the pod, label its namespace, or keep it on nodes of Multus. A static pod cannot have claims: use a DaemonSet, or allow it by --unclaimed=attach.",
 	},
 	{
 		PluginFailed, Attach, "A CNI plugin returned an error, or could not be run. Its message follows. The driver has rolled back the attachment.", OfPlugin,

@@ -17,3 +17,7 @@ const (
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	Controller     = "nadra-controller"
 )
+
+// UnclaimedLabel is the label of a namespace for its pods that name networks by annotation and
+// have no claim: attach, refuse or allow, as nadra-node's --unclaimed, which it overrides.
+const UnclaimedLabel = "nadra.dev/unclaimed"

@@ -58,7 +58,8 @@ type Options struct {
 	Limits              Limits
 	// Deferred reports that a failing DEL becomes a pending DEL.
 	Deferred func(r checkpoint.Record, cause error)
-	// StatusWait makes the gate wait for the pod's network-status.
+	// StatusWait makes the gate wait for the pod's network-status, but not for that of a static
+	// pod, which may be what the API server needs.
 	StatusWait bool
 	// Added is called after each ADD with the records that the sandbox has got so far, which
 	// have their results; the last one is new, and got its addresses at the time allocated.
@@ -279,7 +280,7 @@ func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 	if err := a.moveDefaultRoute(sandbox, begun); err != nil {
 		return one, allocated, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
 	}
-	one = checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: !a.StatusWait}
+	one = checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: !a.StatusWait || r.Static}
 	return one, made.Allocated, nil
 }
 

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	nri "github.com/containerd/nri/pkg/api"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/nadra-dev/nadra/internal/atomicfile"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
 const (
@@ -33,6 +35,21 @@ func (w *Writer) gateHook(claims []string, wait time.Duration) *specs.Hook {
 		Args: []string{"nadra-gate", "-records=" + w.Records, "-claims=" + strings.Join(claims, ","), "-wait=" + wait.String()},
 		Env:  []string{"GOTRACEBACK=none"}, // otherwise the hook gets the runtime's whole environment
 	}
+}
+
+// ContainerGate returns the same hook in NRI's form, for a container of a pod without a claim: no
+// CDI device brings it the hook.
+func (w *Writer) ContainerGate(ofPod []checkpoint.Record) *nri.Hook {
+	hook := w.gateHook([]string{ofPod[0].FileUID()}, w.waitFor(ofPod))
+	return &nri.Hook{Path: hook.Path, Args: hook.Args, Env: hook.Env, Timeout: nri.Int(*hook.Timeout)}
+}
+
+// waitFor returns how long the gate holds the containers of a pod with these records.
+func (w *Writer) waitFor(ofPod []checkpoint.Record) time.Duration {
+	if w.Slow(ofPod) {
+		return SlowGateWait
+	}
+	return GateWait
 }
 
 // installGate copies the gate to the host unless it is there. It renames the new file

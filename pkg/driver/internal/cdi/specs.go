@@ -64,13 +64,9 @@ func (w *Writer) Write(claimUID string, ofPod []checkpoint.Record) error {
 	if err != nil {
 		return fmt.Errorf("making the CDI spec of claim %s: %w", claimUID, err)
 	}
-	wait := GateWait
-	if w.Slow(ofPod) {
-		wait = SlowGateWait
-	}
 	data, err := json.Marshal(&specs.Spec{
 		Version: "0.6.0", Kind: kind, Devices: devices,
-		ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{w.gateHook(checkpoint.ClaimUIDs(ofPod), wait)}},
+		ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{w.gateHook(checkpoint.ClaimUIDs(ofPod), w.waitFor(ofPod))}},
 	})
 	if err != nil {
 		return fmt.Errorf("encoding the CDI spec of claim %s: %w", claimUID, err)

@@ -89,10 +89,14 @@ func PrepareFailed(claim *resourceapi.ResourceClaim, driver string, err error) [
 	return out
 }
 
-// ByClaim groups the statuses that describe returns for records by their claim.
+// ByClaim groups the statuses that describe returns for records by their claim. Records without
+// a claim have no status.
 func ByClaim(records []checkpoint.Record, describe func(checkpoint.Record) Device) map[attachment.ClaimRef][]Device {
 	out := map[attachment.ClaimRef][]Device{}
 	for _, r := range records {
+		if r.Unclaimed() {
+			continue
+		}
 		out[r.Claim] = append(out[r.Claim], describe(r))
 	}
 	return out

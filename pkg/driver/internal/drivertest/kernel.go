@@ -48,6 +48,8 @@ type Kernel struct {
 	// ForgetErr is the error of that.
 	Forgotten []string
 	ForgetErr error
+	// Links are interfaces in every namespace besides lo and eth0, which no plugin has made.
+	Links []string
 	// Gone has the network namespaces that do not exist any more.
 	Gone map[string]bool
 	// Cached are attachments in the CNI cache; no DEL of theirs succeeds.
@@ -181,7 +183,7 @@ func (k *Kernel) Inspect(netns string) (podnet.Namespace, error) {
 	if k.Gone[netns] {
 		return podnet.Namespace{}, podns.ErrGone
 	}
-	return podnet.Namespace{Cookie: CookieOf(netns), Links: []string{"lo", "eth0"}}, nil
+	return podnet.Namespace{Cookie: CookieOf(netns), Links: append([]string{"lo", "eth0"}, k.Links...)}, nil
 }
 
 // Missing reports that all plugins are installed.

@@ -222,10 +222,14 @@ func (w *Writer) isStale(pod attachment.PodRef, p outbox.Pending[update]) bool {
 	})
 }
 
-// store patches the pod. A repair leaves a status alone that shows the networks.
+// store patches the pod, or the mirror pod of a static one. A repair leaves a status alone that shows the networks.
 func (w *Writer) store(ctx context.Context, u update) error {
-	if m := w.Pods.Find(u.sandbox.Pod); u.repair && m != nil && Shows(m.Annotations[nadv1.NetworkStatusAnnot], u.records) {
-		return nil
+	pod := u.sandbox.Pod
+	if m := w.Pods.Find(pod); m != nil {
+		if u.repair && Shows(m.Annotations[nadv1.NetworkStatusAnnot], u.records) {
+			return nil
+		}
+		pod.UID = string(m.UID)
 	}
 	first, err := w.DefaultNetwork(u.sandbox)
 	if err != nil {
@@ -237,7 +241,7 @@ func (w *Writer) store(ctx context.Context, u update) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return kube.AnnotatePod(ctx, w.Kube, w.Manager, u.sandbox.Pod, nadv1.NetworkStatusAnnot, text)
+	return kube.AnnotatePod(ctx, w.Kube, w.Manager, pod, nadv1.NetworkStatusAnnot, text)
 }
 
 // ShutDown ends the queue. A status that is queued later is not written.

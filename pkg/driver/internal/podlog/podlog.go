@@ -16,9 +16,12 @@ func WithPod(ctx context.Context, pod attachment.PodRef) context.Context {
 	return klog.NewContext(ctx, logger)
 }
 
-// ForRecord returns a logger with the record's claim, network and interface, in a
-// context that has the pod.
+// ForRecord returns a logger with the record's network, interface and claim, if it has one,
+// in a context that has the pod.
 func ForRecord(ctx context.Context, r checkpoint.Record) klog.Logger {
-	return klog.LoggerWithValues(klog.FromContext(ctx), "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name),
-		"network", r.Attachment.Network, "interface", r.Attachment.Interface)
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "network", r.Attachment.Network, "interface", r.Attachment.Interface)
+	if r.Unclaimed() {
+		return logger
+	}
+	return klog.LoggerWithValues(logger, "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name))
 }

@@ -1,0 +1,277 @@
+package driver
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+)
+
+// inUnclaimedWorld runs a test on a node of nadra's that attaches pods without a claim. Its driver
+// knows pod solo, which restarts its containers.
+func inUnclaimedWorld(t *testing.T, test func(*testing.T, *world)) {
+	t.Helper()
+	inWorldWith(t, setup{cfg: func(c *Config) { c.Ownership = Ownership{Unclaimed: AttachUnclaimed} }}, blueConf, func(t *testing.T, w *world) {
+		w.knows(t, "solo-uid", nil)
+		test(t, w)
+	})
+}
+
+// knows makes the driver know pod solo.
+func (w *world) knows(t *testing.T, uid types.UID, annotations map[string]string) {
+	t.Helper()
+	pod := &knownPod{restart: corev1.RestartPolicyAlways}
+	pod.Namespace, pod.Name, pod.UID, pod.Annotations = "default", "solo", uid, annotations
+	if err := w.Driver.watch.informer.GetStore().Add(pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// phasesOfSolo returns the phases of what pod solo has without a claim.
+func (w *world) phasesOfSolo() map[string]checkpoint.Phase {
+	out := map[string]checkpoint.Phase{}
+	for _, r := range w.store.ForClaim("solo-uid") {
+		out[r.Attachment.Interface] = r.Phase
+	}
+	return out
+}
+
+// TestPodWithoutAClaimIsAttached follows such a pod from its sandbox to its end.
+func TestPodWithoutAClaimIsAttached(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		pod := asking("solo", "blue,blue@second")
+		if err := w.RunPodSandbox(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached, "second": checkpoint.Attached}, w.phasesOfSolo())
+		synctest.Wait()
+		var without []string
+		for _, e := range eventsOf(t, w.Driver) {
+			if strings.Contains(e, reason.EventAttachedWithoutClaim) {
+				without = append(without, e)
+			}
+		}
+		if len(without) != 1 || !strings.Contains(without[0], "networks default/blue and default/blue") || !strings.Contains(without[0], "node node-1") {
+			t.Errorf("events: %q", without)
+		}
+		adjust, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hooks := adjust.GetHooks().GetCreateRuntime()
+		if len(hooks) != 1 || !slices.Contains(hooks[0].GetArgs(), "-claims=solo-uid") {
+			t.Errorf("the container has these hooks: %v", hooks)
+		}
+		if err := w.StopPodSandbox(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "phases at the end", map[string]checkpoint.Phase{}, w.phasesOfSolo())
+		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
+		if _, err := os.Stat(w.store.Dir() + "/solo-uid.json"); !os.IsNotExist(err) {
+			t.Errorf("the file of its records: %v", err)
+		}
+		drivertest.Same(t, "phases of the other pod", bothPrepared, w.phases())
+	})
+}
+
+// TestContainersOfPodsWithClaimsGetNoSecondGate checks that a CDI device alone brings their gate.
+func TestContainersOfPodsWithClaimsGetNoSecondGate(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		adjust, _, err := w.CreateContainer(t.Context(), podNo(1), &nri.Container{})
+		if err != nil || adjust != nil {
+			t.Errorf("%v, %v", adjust, err)
+		}
+	})
+}
+
+// TestUnclaimedPodIsHeld checks that the gate holds the containers of a pod that attaches slowly, and
+// that they are refused after a failure, until the sandbox ends.
+func TestUnclaimedPodIsHeld(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		pod := asking("solo", "blue")
+		w.k.Slow = func(context.Context) error { time.Sleep(3 * time.Second); return drivertest.Final("no such VLAN") }
+		if err := w.RunPodSandbox(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		adjust, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{})
+		if err != nil || len(adjust.GetHooks().GetCreateRuntime()) != 1 {
+			t.Errorf("while it is attached: %v, %v", adjust, err)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		_, _, err = w.CreateContainer(t.Context(), pod, &nri.Container{})
+		drivertest.WantReason(t, err, reason.PluginFailed, "pod default/solo", "no such VLAN")
+		w.sweeper.sweep(t.Context(), true)
+		drivertest.Same(t, "phases while the sandbox exists", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, w.phasesOfSolo())
+		if err := w.RemovePodSandbox(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "phases after it", map[string]checkpoint.Phase{}, w.phasesOfSolo())
+	})
+}
+
+// TestNewSandboxOfAnUnclaimedPod checks that what an earlier sandbox has left is deleted first, and
+// that the annotation is read again.
+func TestNewSandboxOfAnUnclaimedPod(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		if err := w.RunPodSandbox(t.Context(), asking("solo", "blue")); err != nil {
+			t.Fatal(err)
+		}
+		second := with(asking("solo", "blue@other"), func(p *nri.PodSandbox) { p.Id = "s2"; p.Linux.Namespaces[0].Path = "/run/netns/y" })
+		if err := w.RunPodSandbox(t.Context(), second); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "plugins", []string{
+			`ADD net1 in s netns "/run/netns/x"`, `DEL net1 in s netns "/run/netns/x"`, `ADD other in s2 netns "/run/netns/y"`,
+		}, w.k.Calls)
+		if err := w.RemovePodSandbox(t.Context(), asking("solo", "blue")); err != nil { // the first one
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"other": checkpoint.Attached}, w.phasesOfSolo())
+	})
+}
+
+// TestSweepEndsUnclaimedPods checks that the sweep deletes and forgets what nobody has reported.
+func TestSweepEndsUnclaimedPods(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		pod := asking("solo", "blue")
+		if err := w.RunPodSandbox(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		w.k.End(sandboxOf(pod, nowhere))
+		w.sweeper.sweep(t.Context(), true)
+		drivertest.Same(t, "plugins", []string{`ADD net1 in s netns "/run/netns/x"`, `DEL net1 in s netns ""`}, w.k.Calls)
+		drivertest.Same(t, "phases", map[string]checkpoint.Phase{}, w.phasesOfSolo())
+	})
+}
+
+// TestUnclaimedPodCannotBePrepared checks that the sandbox is refused with the reason.
+func TestUnclaimedPodCannotBePrepared(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		err := w.RunPodSandbox(t.Context(), asking("solo", "absent"))
+		drivertest.WantReason(t, err, reason.NetworkNotFound, "pod default/solo", "default/absent")
+		drivertest.Same(t, "phases", map[string]checkpoint.Phase{}, w.phasesOfSolo())
+		got := eventsOf(t, w.Driver)
+		if len(got) != 1 || !strings.Contains(got[0], reason.EventFailedPrepareNetwork) {
+			t.Errorf("events: %q", got)
+		}
+	})
+}
+
+// TestPoolsNeedClaims checks that a network of a resource pool is refused without a claim.
+func TestPoolsNeedClaims(t *testing.T) {
+	pooled := nad("vf", blueConf)
+	pooled.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
+	d := newDriverWith(t, setup{}, pooled)
+	networks, err := attachment.ParseSelections("vf", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.preparer.planner.planUnclaimed(drivertest.Web, networks, false)
+	drivertest.WantReason(t, err, reason.NoClaim, "default/vf", "example.com/vf", "spec.nodeName")
+}
+
+// TestLateAttachSparesServedPods checks which running pods the driver attaches after it was away:
+// those that nobody else has served.
+func TestLateAttachSparesServedPods(t *testing.T) {
+	status := func(network string) map[string]string {
+		return map[string]string{nadv1.NetworkStatusAnnot: `[{"name":"cbr0","interface":"eth0"},{"name":"` + network + `","interface":"x"}]`}
+	}
+	for _, tt := range []struct {
+		name     string
+		pod      types.UID
+		status   map[string]string
+		deleting bool
+		links    bool
+		attached bool
+	}{
+		{name: "nobody has", pod: "solo-uid", attached: true},
+		{name: "network-status has another network", pod: "solo-uid", status: status("default/red"), attached: true},
+		{name: "network-status has the network", pod: "solo-uid", status: status("default/blue")},
+		{name: "the interface is there", pod: "solo-uid", links: true},
+		{name: "the pod is another", pod: "b-uid"},
+		{name: "the pod is being deleted", pod: "solo-uid", deleting: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inUnclaimedWorld(t, func(t *testing.T, w *world) {
+				w.knows(t, tt.pod, tt.status)
+				if tt.deleting {
+					obj, _, _ := w.Driver.watch.informer.GetStore().GetByKey("default/solo")
+					obj.(*knownPod).DeletionTimestamp = &metav1.Time{Time: time.Now()}
+				}
+				pod := asking("solo", "blue")
+				sandbox := sandboxOf(pod, nowhere)
+				if tt.links {
+					w.k.Links = []string{"net1"}
+				}
+				networks, err := w.unclaimed.networksOf(pod, sandbox)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.unclaimed.attachUnserved(t.Context(), sandbox, networks, false)
+				synctest.Wait()
+				drivertest.Same(t, "attached", tt.attached, len(w.phasesOfSolo()) == 1)
+				drivertest.Same(t, "plugins ran", tt.attached, w.k.CallCount() > 0)
+			})
+		})
+	}
+}
+
+// TestStaticPodsDoNotWaitForTheirStatus checks that the containers of a static pod may start
+// without the API server, and that its mirror pod counts as the pod.
+func TestStaticPodsDoNotWaitForTheirStatus(t *testing.T) {
+	inWorldWith(t, setup{cfg: func(c *Config) { c.Ownership.Unclaimed, c.NetworkStatusWait = AttachUnclaimed, true }}, blueConf, func(t *testing.T, w *world) {
+		pod := with(asking("solo", "blue"), func(p *nri.PodSandbox) { p.Annotations[configSource] = "file" })
+		if err := w.RunPodSandbox(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{}); err != nil {
+			t.Errorf("without the API server: %v", err)
+		}
+		w.knows(t, "mirror-uid", map[string]string{corev1.MirrorPodAnnotationKey: "solo-uid"})
+		if m := w.Driver.watch.Find(sandboxOf(pod, nowhere).Pod); m == nil || m.UID != "mirror-uid" {
+			t.Errorf("the mirror pod: %v", m)
+		}
+	})
+}
+
+// TestNamespacesHavePolicies checks that the label of a namespace goes before the node's policy.
+func TestNamespacesHavePolicies(t *testing.T) {
+	p := newNamespacePolicies(nodeClient(t))
+	for name, label := range map[string]string{"attach": "attach", "refuse": "refuse", "allow": "allow", "odd": "maybe"} {
+		m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{unclaimedLabel: label}}}
+		if err := p.informer.GetStore().Add(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		namespace  string
+		node, want UnclaimedPolicy
+	}{
+		{"attach", RefuseUnclaimed, AttachUnclaimed},
+		{"refuse", AttachUnclaimed, RefuseUnclaimed},
+		{"allow", RefuseUnclaimed, AllowUnclaimed},
+		{"odd", RefuseUnclaimed, RefuseUnclaimed},
+		{"unlabelled", AttachUnclaimed, AttachUnclaimed},
+		{"unlabelled", "", AllowUnclaimed},
+	} {
+		drivertest.Same(t, tt.namespace, tt.want, p.of(tt.namespace, tt.node))
+	}
+}

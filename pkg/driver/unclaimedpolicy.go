@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"context"
+	"path"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// UnclaimedPolicy is what happens on a node of nadra's to new pods that name networks by
+// annotation and have no claim.
+type UnclaimedPolicy string
+
+// The policies.
+const (
+	// AllowUnclaimed lets them run. nadra attaches nothing; another program may.
+	AllowUnclaimed UnclaimedPolicy = "allow"
+	// RefuseUnclaimed refuses their sandboxes.
+	RefuseUnclaimed UnclaimedPolicy = "refuse"
+	// AttachUnclaimed attaches the networks by the annotation, as Multus does. The scheduler
+	// does not know of them.
+	AttachUnclaimed UnclaimedPolicy = "attach"
+)
+
+// UnclaimedPolicies has all policies.
+var UnclaimedPolicies = []UnclaimedPolicy{AttachUnclaimed, RefuseUnclaimed, AllowUnclaimed}
+
+// exempts reports whether an administrator has exempted the pod.
+func (o Ownership) exempts(pod string) bool {
+	return slices.ContainsFunc(o.Exempt, func(pattern string) bool {
+		matches, err := path.Match(pattern, pod)
+		return err == nil && matches
+	})
+}
+
+// unclaimedLabel is the label of a namespace with the policy for its pods.
+const unclaimedLabel = v1alpha1.UnclaimedLabel
+
+var namespaceResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// namespacePolicies watches the namespaces that have a policy of their own, and no others.
+type namespacePolicies struct{ informer cache.SharedIndexInformer }
+
+// newNamespacePolicies returns a watch that has not started.
+func newNamespacePolicies(client metadata.Interface) *namespacePolicies {
+	return &namespacePolicies{metadatainformer.NewFilteredMetadataInformer(client, namespaceResource, metav1.NamespaceAll, 0, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.LabelSelector = unclaimedLabel }).Informer()}
+}
+
+// run watches until ctx ends.
+func (p *namespacePolicies) run(ctx context.Context) error {
+	p.informer.RunWithContext(ctx)
+	return nil
+}
+
+// of returns the policy of a namespace's pods: that of its label, or otherwise the node's. A
+// label with another value, and a namespace that is not known yet, do not count.
+func (p *namespacePolicies) of(namespace string, node UnclaimedPolicy) UnclaimedPolicy {
+	obj, found, err := p.informer.GetStore().GetByKey(namespace)
+	if m := metaOf(obj); err == nil && found && m != nil {
+		if policy := UnclaimedPolicy(m.Labels[unclaimedLabel]); slices.Contains(UnclaimedPolicies, policy) {
+			return policy
+		}
+	}
+	if node == "" {
+		return AllowUnclaimed
+	}
+	return node
+}

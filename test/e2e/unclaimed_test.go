@@ -1,0 +1,173 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/internal/cli"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// TestPodsWithoutAClaim checks that pods which cannot have a claim get the networks of their
+// annotation on a node of nadra: a pod with spec.nodeName and a static pod.
+func TestPodsWithoutAClaim(t *testing.T) {
+	f := setup(t, "direct")
+	f.bridge("br-own")
+	f.nad("blue", ownConf)
+	f.withArgs("--owned-nodes=labelled")
+	f.label("nadra.dev/owner=nadra")
+	f.Must(f.Published(f.Ctx, "direct/blue"))
+
+	f.onNode("web", "blue,blue@second")
+	pods := []string{"web", f.static("static", "blue")}
+	for _, name := range pods {
+		pod, err := f.Ready(f.Ctx, f.NS, name, time.Minute)
+		f.Must(err)
+		f.runsOn(name, "net1", "10.84.0.")
+		f.Eventually(30*time.Second, f.podEvent(name, "AttachedWithoutClaim: ", "direct/blue", f.node.Name()))
+		f.Eventually(time.Minute, func(context.Context) error { return f.listsInterface(name, "net1") })
+		if len(pod.Spec.ResourceClaims) > 0 {
+			t.Errorf("pod %s has claims", name)
+		}
+		row := regexp.MustCompile(`(?m)^` + name + ` +net1 +direct/blue +Attached +10\.84\.0\.`)
+		f.Eventually(time.Minute, f.printing(cli.CodeOK, row, "get", "attachments"))
+	}
+	f.Eventually(time.Minute, f.printing(cli.CodeOK, regexp.MustCompile(`(?s)without a claim: the scheduler does\s+not\s+know.*ok +attachment +direct/blue net1 +as net1`), "explain", "pod", "web"))
+	f.runsOn("web", "second", "10.84.0.")
+
+	web, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, "web", metav1.GetOptions{})
+	f.Must(err)
+	before := f.netns(web)
+	f.sh("kill -9 " + f.driverPIDs())
+	f.Must(f.WaitDriver(f.Ctx))
+	same(t, "the network namespace after the driver was killed", before, f.netns(web))
+	f.sh(`for p in $(ls /proc | grep '^[0-9]'); do grep -qz '^HOSTNAME=web$' /proc/$p/environ 2>/dev/null && kill -9 $p; done; true`)
+	f.Eventually(time.Minute, func(ctx context.Context) error { return f.restarted(ctx, "web") })
+	same(t, "the network namespace after the container was killed", before, f.netns(web))
+
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
+	f.sh("rm -f " + staticPods + "/static.json")
+	f.Eventually(time.Minute, func(context.Context) error {
+		if left := f.addresses(); left != "" {
+			return fmt.Errorf("host-local still has %q", left)
+		}
+		return nil
+	})
+	if left := f.sh("grep -l '\"direct\"' /var/lib/nadra/claims/*.json 2>/dev/null || true"); left != "" {
+		t.Errorf("records are left: %s", left)
+	}
+}
+
+// TestNamespaceRefusesPodsWithoutAClaim checks that a namespace may refuse what its node attaches.
+func TestNamespaceRefusesPodsWithoutAClaim(t *testing.T) {
+	f := setup(t, "strict")
+	f.bridge("br-own")
+	f.nad("blue", ownConf)
+	f.withArgs("--owned-nodes=labelled")
+	f.label("nadra.dev/owner=nadra")
+	f.Must(f.Published(f.Ctx, "strict/blue"))
+	_, err := f.Cluster.Kubectl(f.Ctx, "label", "namespace", f.NS, "nadra.dev/unclaimed=refuse")
+	f.Must(err)
+	f.onNode("web", "blue")
+	f.Eventually(time.Minute, f.podEvent("web", "FailedNoClaim: "+lab.Code(reason.NoClaim), "nadra.dev/unclaimed"))
+	f.hasNotRun("web")
+	_, err = f.Cluster.Kubectl(f.Ctx, "label", "namespace", f.NS, "nadra.dev/unclaimed-")
+	f.Must(err)
+	_, err = f.Ready(f.Ctx, f.NS, "web", time.Minute)
+	f.Must(err)
+	f.runsOn("web", "net1", "10.84.0.")
+}
+
+// TestPodsWithoutAClaimAreAttachedLate checks that a pod which was started while the driver was away
+// gets its networks when the driver is back: without a claim nothing holds its containers.
+func TestPodsWithoutAClaimAreAttachedLate(t *testing.T) {
+	f := setup(t, "late")
+	f.bridge("br-own")
+	f.nad("blue", ownConf)
+	f.withArgs("--owned-nodes=labelled")
+	f.label("nadra.dev/owner=nadra")
+	f.Must(f.Published(f.Ctx, "late/blue"))
+
+	back := f.withoutDriver()
+	f.onNode("web", "blue")
+	_, err := f.Ready(f.Ctx, f.NS, "web", time.Minute)
+	f.Must(err)
+	links, err := f.Exec(f.Ctx, f.NS, "web", "ip", "-o", "link")
+	f.Must(err)
+	if strings.Contains(links, "net1") {
+		t.Errorf("without a driver the pod has net1:\n%s", links)
+	}
+	back()
+	f.Eventually(time.Minute, func(context.Context) error { return f.listsInterface("web", "net1") })
+	f.runsOn("web", "net1", "10.84.0.")
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
+	same(t, "addresses", "", f.addresses())
+}
+
+// onNode creates a pod with spec.nodeName, as users of Multus write it.
+func (f *fixture) onNode(name, networks string) {
+	f.Helper()
+	f.annotated(name, networks, func(p *corev1.Pod) { p.Spec.NodeName = f.node.Name() })
+}
+
+// listsInterface returns an error unless the pod's network-status has the interface.
+func (f *fixture) listsInterface(name, ifName string) error {
+	pod, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	status := pod.Annotations["k8s.v1.cni.cncf.io/network-status"]
+	if !strings.Contains(status, `"interface": "`+ifName+`"`) {
+		return fmt.Errorf("network-status of pod %s lacks %s: %s", name, ifName, status)
+	}
+	return nil
+}
+
+// restarted returns an error unless the pod is ready and its container was restarted.
+func (f *fixture) restarted(ctx context.Context, name string) error {
+	pod, err := f.Kube.CoreV1().Pods(f.NS).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if s := pod.Status.ContainerStatuses[0]; s.RestartCount == 0 || !s.Ready {
+		return fmt.Errorf("restarts: %d, ready: %t", s.RestartCount, s.Ready)
+	}
+	return nil
+}
+
+// withoutDriver removes the driver from its node until back is called, or the test ends.
+func (f *fixture) withoutDriver() (back func()) {
+	f.Helper()
+	selector := func(value string) {
+		f.Helper()
+		out, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=merge", "-p",
+			`{"spec":{"template":{"spec":{"nodeSelector":{"nadra.dev/none":`+value+`}}}}}`)
+		if err != nil {
+			f.Fatalf("%v\n%s", err, out)
+		}
+	}
+	selector(`"none"`)
+	f.Eventually(time.Minute, func(context.Context) error {
+		if pids := f.driverPIDs(); pids != "" {
+			return fmt.Errorf("the driver still runs: %s", pids)
+		}
+		return nil
+	})
+	back = func() {
+		f.Helper()
+		selector("null")
+		f.Must(f.WaitDriver(f.Ctx))
+	}
+	f.Cleanup(back)
+	return back
+}
