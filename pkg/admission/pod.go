@@ -196,6 +196,7 @@ func (a admitted) convert() Decision {
 		d = Decision{Outcome: Untouched, Warnings: warnings(result.Findings)}
 		if unscheduled {
 			d.Warnings = append([]string{withoutClaim}, d.Warnings[:min(len(d.Warnings), maxWarnings-1)]...)
+			d.Edits = requireDriver(a.pod)
 		} else {
 			d.Templates, d.Edits = result.Templates, append(result.Edits, onePodInfo(a.pod)...)
 		}
@@ -212,6 +213,18 @@ func (a admitted) convert() Decision {
 // withoutClaim is the warning for a pod whose node attaches its networks by the annotation.
 const withoutClaim = "spec.nodeName: the pod gets no claim, because the scheduler ignores it. Its node attaches the networks by the annotation; " +
 	"nothing has checked that the node has them, or counts their addresses"
+
+// requireDriver returns the edit that makes the container runtime refuse the pod's containers while the
+// driver is not connected, if NRI's default validator is on: without a claim nothing else does.
+func requireDriver(pod *corev1.Pod) []translate.Edit {
+	if _, found := pod.Annotations[requiredPlugins]; found {
+		return nil
+	}
+	return []translate.Edit{{Op: translate.Add, Path: translate.Path{"metadata", "annotations", requiredPlugins}, Value: "[nadra]"}}
+}
+
+// requiredPlugins is NRI's annotation for the plugins that a pod's containers need.
+const requiredPlugins = "required-plugins.noderesource.dev"
 
 // needsClaim reports whether the pod cannot get its networks without a claim: it has one already, or a
 // network draws from a resource pool, whose devices the scheduler allocates.

@@ -28,6 +28,7 @@ type containerdSettings struct {
 	PauseImage  string
 	Runc        string
 	NRITimeout  time.Duration
+	Validator   bool
 	Layout      Layout
 }
 
@@ -73,6 +74,7 @@ func (c containerd) configure(n *Node, options Options) error {
 		PauseImage:  PauseImage,
 		Runc:        filepath.Join(c.artifacts.Runc, "runc"),
 		NRITimeout:  options.NRITimeout,
+		Validator:   options.NRIValidator,
 		Layout:      n.Layout(),
 	})
 	if err != nil {

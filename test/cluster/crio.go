@@ -73,6 +73,7 @@ type crioSettings struct {
 	Conmon     string
 	Policy     string
 	NRITimeout time.Duration
+	Validator  bool
 	Layout     Layout
 }
 
@@ -132,7 +133,7 @@ func (c crio) configure(n *Node, options Options) error {
 	}
 	settings := crioSettings{
 		Driver: storageDriver(n), PauseImage: PauseImage, Runc: n.configFile("oci-runtime"), Pinns: filepath.Join(c.artifacts.CRIO, "pinns"),
-		Conmon: conmon, Policy: n.configFile("policy.json"), NRITimeout: options.NRITimeout,
+		Conmon: conmon, Policy: n.configFile("policy.json"), NRITimeout: options.NRITimeout, Validator: options.NRIValidator,
 		Layout: n.Layout(),
 	}
 	config, err := render("crio.toml", crioTemplate, settings)

@@ -31,6 +31,8 @@ type Options struct {
 	Families string
 	// FeatureGates are those of all components, besides those of NADRA_FEATURE_GATES.
 	FeatureGates map[string]bool
+	// NRIValidator turns on NRI's default validator. It only concerns pods with annotations for it.
+	NRIValidator bool
 	// NRITimeout is how long the container runtime waits for an NRI plugin; 5 s by default.
 	NRITimeout time.Duration
 	// ImageArchives are imported on every node.

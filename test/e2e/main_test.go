@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	theLab, err = lab.Start(ctx, cluster.Options{
-		Dir: dir,
+		Dir: dir, NRIValidator: true,
 		// Tests kill the driver; its restart must not be delayed by the kubelet's back-off.
 		KubeletConfig: map[string]any{
 			"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},

@@ -114,6 +114,31 @@ func TestPodsWithoutAClaimAreAttachedLate(t *testing.T) {
 	same(t, "addresses", "", f.addresses())
 }
 
+// TestRequiredDriverHoldsPodsWithoutAClaim checks that a pod which requires the driver, by NRI's
+// annotation, does not start while the driver is away, and starts with its networks when it is back.
+func TestRequiredDriverHoldsPodsWithoutAClaim(t *testing.T) {
+	f := setup(t, "requires")
+	f.bridge("br-own")
+	f.nad("blue", ownConf)
+	f.withArgs("--owned-nodes=labelled")
+	f.label("nadra.dev/owner=nadra")
+	f.Must(f.Published(f.Ctx, "requires/blue"))
+
+	back := f.withoutDriver()
+	f.annotated("web", "blue", func(p *corev1.Pod) {
+		p.Spec.NodeName = f.node.Name()
+		p.Annotations["required-plugins.noderesource.dev"] = "[nadra]"
+	})
+	f.Eventually(time.Minute, f.podEvent("web", "Failed: ", `required plugin "nadra" not present`))
+	f.hasNotRun("web")
+	back()
+	_, err := f.Ready(f.Ctx, f.NS, "web", 2*time.Minute)
+	f.Must(err)
+	f.runsOn("web", "net1", "10.84.0.")
+	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
+	same(t, "addresses", "", f.addresses())
+}
+
 // onNode creates a pod with spec.nodeName, as users of Multus write it.
 func (f *fixture) onNode(name, networks string) {
 	f.Helper()
