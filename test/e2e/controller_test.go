@@ -45,6 +45,7 @@ func TestController(t *testing.T) {
 	f.part("invalid pods are refused", (*fixture).refusals)
 	f.part("a pod whose template cannot be created is refused", (*fixture).templatesForbidden)
 	f.part("pods of others are not changed", (*fixture).leftAlone)
+	f.part("a pod that names its node gets no claim", (*fixture).namesItsNode)
 	f.part("slices are written by the driver of their node", (*fixture).slicesAreTheDrivers)
 	f.part("templates are recreated, and deleted", (*fixture).templatesComeAndGo)
 	f.part("an outage holds back only annotated pods", (*fixture).outage)
@@ -347,6 +348,27 @@ spec: {hard: {count/resourceclaimtemplates.resource.k8s.io: 0}}}`))
 		return err
 	})
 	f.Kubectl(doomed...)
+}
+
+// namesItsNode checks that a pod with spec.nodeName, which the scheduler ignores, gets its networks from
+// a node of nadra without a claim.
+func (f *fixture) namesItsNode() {
+	named := func(name string) *corev1.Pod {
+		pod := asking(f.NS, name, "net")
+		pod.Spec.NodeName = f.node.Name()
+		return pod
+	}
+	dry, err := f.dry(named("dry"))
+	f.Must(err)
+	if len(dry.Spec.ResourceClaims) > 0 || dry.Annotations["required-plugins.noderesource.dev"] != "[nadra]" {
+		f.Errorf("a pod with spec.nodeName has the annotations %v and the claims %v", dry.Annotations, dry.Spec.ResourceClaims)
+	}
+	_, err = f.CreatePod(f.Ctx, named("direct"))
+	f.Must(err)
+	_, err = f.Ready(f.Ctx, f.NS, "direct", time.Minute)
+	f.Must(err)
+	f.Eventually(30*time.Second, func(context.Context) error { return f.listsInterface("direct", "net1") })
+	f.Must(f.DeletePod(f.Ctx, f.NS, "direct"))
 }
 
 // leftAlone checks that nadra does not change pods without networks, and does not convert
