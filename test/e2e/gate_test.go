@@ -28,10 +28,9 @@ func needsNetwork(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// TestGateHoldsWithoutTheDriver kills the driver repeatedly, and with it NRI's
-// subscription, and then the pod's sandbox, so that the runtime creates a new one that
-// nobody attaches. The gate must hold the container until the driver is back and has
-// attached it.
+// TestGateHoldsWithoutTheDriver kills the driver, and with it NRI's subscription, and then the
+// pod's sandbox, so that the runtime creates a new one that nobody attaches. The gate must
+// hold the container until the driver is back and has attached it.
 func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	f := setup(t, "gate")
 	f.bridge("br-gate")
@@ -43,25 +42,32 @@ func TestGateHoldsWithoutTheDriver(t *testing.T) {
 	f.Must(err)
 	before := f.sandbox("web")
 
-	// After the second death the kubelet waits at least 10 s before a restart.
-	first := f.driverPIDs()
-	f.sh("kill -9 " + first)
-	f.Eventually(2*time.Minute, func(context.Context) error {
-		if now := f.driverPIDs(); now == "" || now == first {
-			return errors.New("the driver was not restarted")
-		}
-		return nil
-	})
-	f.sh("kill -9 " + f.driverPIDs())
-	f.Must(f.node.Runtime().EndSandbox(f.Ctx, before))
-	f.Eventually(2*time.Minute, func(context.Context) error {
+	end := func(sandbox string) {
+		f.sh("kill -9 " + f.driverPIDs())
+		f.Must(f.node.Runtime().EndSandbox(f.Ctx, sandbox))
+	}
+	ended := before
+	end(ended)
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
 		if f.gatesWaiting() > 0 {
 			return nil
 		}
-		if back := f.driverPIDs(); back != "" { // too soon, on a slow machine
-			f.sh("kill -9 " + back + " || true")
+		if f.driverPIDs() == "" {
+			return errors.New("no container is at the gate")
 		}
-		return errors.New("no container is at the gate")
+		// The driver is back too soon, and must not be killed before it is registered: the kubelet
+		// makes no sandbox without it.
+		pod, err := f.Kube.CoreV1().Pods(f.NS).Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		s, err := f.node.PodSandbox(ctx, string(pod.UID))
+		if err != nil || s.ID == ended || !lab.IsReady(pod) {
+			return errors.Join(errors.New("the pod has no new sandbox that is ready"), err)
+		}
+		ended = s.ID
+		end(ended)
+		return errors.New("the driver was back before the sandbox was")
 	})
 	f.Eventually(2*time.Minute, func(context.Context) error {
 		if f.gatesWaiting() > 0 {
