@@ -58,9 +58,10 @@ func TestDoctor(t *testing.T) {
 	}
 	f.Must(f.noProbes())
 
-	// A pod that cannot run is reported, and deleted as well.
+	// A pod that cannot run is reported with the kubelet's reason, and deleted as well. The reason
+	// alternates between two, of which one is the runtime's; both have the image's name.
 	absent := f.doctor("--probe", "--image", "localhost/absent:1", "--probe-timeout", "15s")
-	f.Must(hasCheck(absent, "nri", doctor.Unknown, "ImagePull"))
+	f.Must(hasCheck(absent, "nri", doctor.Unknown, "localhost/absent:1"))
 	f.Must(f.noProbes())
 }
 
