@@ -105,22 +105,20 @@ func (s *Store) CountDamaged() int { return s.damaged.count() }
 // they stay as they are: a repeated Prepare neither forgets an attachment nor starts a
 // second one.
 func (s *Store) Put(prepared []attachment.Prepared) error {
-	if len(prepared) == 0 {
-		return nil
-	}
 	return s.put(prepared, nil)
 }
 
 // PutUnclaimed adds the attachments of a pod without a claim as Prepared, for one sandbox. If
 // the pod has such records already, they stay as they are.
 func (s *Store) PutUnclaimed(prepared []attachment.Prepared, sandbox attachment.Sandbox) error {
-	if len(prepared) == 0 {
-		return nil
-	}
 	return s.put(prepared, &sandbox)
 }
 
+// put adds records of one file, with the sandbox if they are without a claim.
 func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox) error {
+	if len(prepared) == 0 {
+		return nil
+	}
 	uid := fileUID(prepared[0])
 	if !fileName.MatchString(uid) {
 		return fmt.Errorf("UID %q cannot be a file name", uid)
@@ -131,7 +129,7 @@ func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox)
 			return fmt.Errorf("records of %s and %s in one call", uid, fileUID(p))
 		}
 		records[i] = Record{Prepared: p, Phase: Prepared}
-		if p.Unclaimed() {
+		if sandbox != nil {
 			records[i].Sandbox, records[i].BootID = sandbox, s.bootID
 		}
 	}

@@ -27,7 +27,8 @@ import (
 func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
 	defer failpoint.Soon(failpoint.AfterContainerCreate)
 	defer failpoint.Reach(failpoint.BeforeContainerCreate)
-	if len(h.store.ForPod(pod.GetUid())) == 0 {
+	records := h.store.ForPod(pod.GetUid())
+	if len(records) == 0 {
 		return nil, nil, nil
 	}
 	sandbox := sandboxOf(pod, h.isHost)
@@ -36,7 +37,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri
 	if err != nil {
 		return nil, nil, err
 	}
-	return h.withGate(h.store.ForPod(pod.GetUid())), nil, nil
+	return h.withGate(records), nil, nil
 }
 
 // withGate returns the change of a container that brings the gate, or nil if a CDI device of a

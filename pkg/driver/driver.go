@@ -139,7 +139,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	defer helper.Stop()
 	d.metadata.start(helper)
 	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
-	g.Go(func() error { return d.policies.run(ctx) })
+	g.Go(func() error { d.policies.informer.RunWithContext(ctx); return nil })
 	hardware, err := d.load(ctx, g.Go)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -60,6 +61,9 @@ func isStatic(pod *nri.PodSandbox) bool {
 // not be made: on a node of nadra's nobody else would attach the pod's networks, and it would
 // start without them. It sends no request, and queues the pod's event.
 func (u *unclaimedPods) prepare(ctx context.Context, pod *nri.PodSandbox) (prepared bool, err error) {
+	if !u.owner.owned() {
+		return false, nil
+	}
 	sandbox := sandboxOf(pod, u.isHost)
 	networks, err := u.networksOf(pod, sandbox)
 	if err != nil {
@@ -78,12 +82,9 @@ func (u *unclaimedPods) prepare(ctx context.Context, pod *nri.PodSandbox) (prepa
 	return true, nil
 }
 
-// networksOf returns the networks that a pod without a claim gets on this node, or why a new
-// sandbox of it must not be made.
+// networksOf returns the networks that a pod without a claim gets if this node is nadra's, or why
+// a new sandbox of it must not be made.
 func (u *unclaimedPods) networksOf(pod *nri.PodSandbox, sandbox attachment.Sandbox) ([]attachment.Selection, error) {
-	if !u.owner.owned() {
-		return nil, nil
-	}
 	return u.owner.unclaimedNetworks(pod, sandbox, u.policies.of(sandbox.Pod.Namespace, u.owner.Unclaimed))
 }
 
@@ -117,6 +118,9 @@ func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, 
 // attachLate attaches a sandbox of a pod without a claim that was started while the driver was
 // not connected: nothing held its containers.
 func (u *unclaimedPods) attachLate(pod *nri.PodSandbox, sandbox attachment.Sandbox) {
+	if !u.owner.owned() {
+		return
+	}
 	networks, err := u.networksOf(pod, sandbox)
 	if err != nil || len(networks) == 0 {
 		return
@@ -184,7 +188,7 @@ func (w *owner) unclaimedNetworks(pod *nri.PodSandbox, sandbox attachment.Sandbo
 }
 
 // unclaimedSetting names what decides about pods without a claim.
-const unclaimedSetting = "--unclaimed, or the namespace's label " + unclaimedLabel
+const unclaimedSetting = "--unclaimed, or the namespace's label " + v1alpha1.UnclaimedLabel
 
 // remedy returns what the pod's owner can do.
 func remedy(pod *nri.PodSandbox, o Ownership) string {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -256,7 +257,7 @@ func TestStaticPodsDoNotWaitForTheirStatus(t *testing.T) {
 func TestNamespacesHavePolicies(t *testing.T) {
 	p := newNamespacePolicies(nodeClient(t))
 	for name, label := range map[string]string{"attach": "attach", "refuse": "refuse", "allow": "allow", "odd": "maybe"} {
-		m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{unclaimedLabel: label}}}
+		m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.UnclaimedLabel: label}}}
 		if err := p.informer.GetStore().Add(m); err != nil {
 			t.Fatal(err)
 		}

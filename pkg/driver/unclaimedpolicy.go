@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"context"
 	"path"
 	"slices"
 
@@ -40,9 +39,6 @@ func (o Ownership) exempts(pod string) bool {
 	})
 }
 
-// unclaimedLabel is the label of a namespace with the policy for its pods.
-const unclaimedLabel = v1alpha1.UnclaimedLabel
-
 var namespaceResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
 // namespacePolicies watches the namespaces that have a policy of their own, and no others.
@@ -51,13 +47,7 @@ type namespacePolicies struct{ informer cache.SharedIndexInformer }
 // newNamespacePolicies returns a watch that has not started.
 func newNamespacePolicies(client metadata.Interface) *namespacePolicies {
 	return &namespacePolicies{metadatainformer.NewFilteredMetadataInformer(client, namespaceResource, metav1.NamespaceAll, 0, cache.Indexers{},
-		func(o *metav1.ListOptions) { o.LabelSelector = unclaimedLabel }).Informer()}
-}
-
-// run watches until ctx ends.
-func (p *namespacePolicies) run(ctx context.Context) error {
-	p.informer.RunWithContext(ctx)
-	return nil
+		func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.UnclaimedLabel }).Informer()}
 }
 
 // of returns the policy of a namespace's pods: that of its label, or otherwise the node's. A
@@ -65,7 +55,7 @@ func (p *namespacePolicies) run(ctx context.Context) error {
 func (p *namespacePolicies) of(namespace string, node UnclaimedPolicy) UnclaimedPolicy {
 	obj, found, err := p.informer.GetStore().GetByKey(namespace)
 	if m := metaOf(obj); err == nil && found && m != nil {
-		if policy := UnclaimedPolicy(m.Labels[unclaimedLabel]); slices.Contains(UnclaimedPolicies, policy) {
+		if policy := UnclaimedPolicy(m.Labels[v1alpha1.UnclaimedLabel]); slices.Contains(UnclaimedPolicies, policy) {
 			return policy
 		}
 	}

@@ -367,7 +367,7 @@ func (f *fixture) namesItsNode() {
 	f.Must(err)
 	_, err = f.Ready(f.Ctx, f.NS, "direct", time.Minute)
 	f.Must(err)
-	f.Eventually(30*time.Second, func(context.Context) error { return f.listsInterface("direct", "net1") })
+	f.Eventually(30*time.Second, func(ctx context.Context) error { return f.listsInterface(ctx, "direct", "net1") })
 	f.Must(f.DeletePod(f.Ctx, f.NS, "direct"))
 }
 

@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,12 +23,7 @@ import (
 // TestPodsWithoutAClaim checks that pods which cannot have a claim get the networks of their
 // annotation on a node of nadra: a pod with spec.nodeName and a static pod.
 func TestPodsWithoutAClaim(t *testing.T) {
-	f := setup(t, "direct")
-	f.bridge("br-own")
-	f.nad("blue", ownConf)
-	f.withArgs("--owned-nodes=labelled")
-	f.label("nadra.dev/owner=nadra")
-	f.Must(f.Published(f.Ctx, "direct/blue"))
+	f := ownedBlue(t, "direct")
 
 	f.onNode("web", "blue,blue@second")
 	pods := []string{"web", f.static("static", "blue")}
@@ -35,7 +32,7 @@ func TestPodsWithoutAClaim(t *testing.T) {
 		f.Must(err)
 		f.runsOn(name, "net1", "10.84.0.")
 		f.Eventually(30*time.Second, f.podEvent(name, "AttachedWithoutClaim: ", "direct/blue", f.node.Name()))
-		f.Eventually(time.Minute, func(context.Context) error { return f.listsInterface(name, "net1") })
+		f.Eventually(time.Minute, func(ctx context.Context) error { return f.listsInterface(ctx, name, "net1") })
 		if len(pod.Spec.ResourceClaims) > 0 {
 			t.Errorf("pod %s has claims", name)
 		}
@@ -63,19 +60,14 @@ func TestPodsWithoutAClaim(t *testing.T) {
 		}
 		return nil
 	})
-	if left := f.sh("grep -l '\"direct\"' /var/lib/nadra/claims/*.json 2>/dev/null || true"); left != "" {
+	if left := f.sh(`grep -l '"direct"' ` + f.at.State + "/claims/*.json 2>/dev/null || true"); left != "" {
 		t.Errorf("records are left: %s", left)
 	}
 }
 
 // TestNamespaceRefusesPodsWithoutAClaim checks that a namespace may refuse what its node attaches.
 func TestNamespaceRefusesPodsWithoutAClaim(t *testing.T) {
-	f := setup(t, "strict")
-	f.bridge("br-own")
-	f.nad("blue", ownConf)
-	f.withArgs("--owned-nodes=labelled")
-	f.label("nadra.dev/owner=nadra")
-	f.Must(f.Published(f.Ctx, "strict/blue"))
+	f := ownedBlue(t, "strict")
 	_, err := f.Cluster.Kubectl(f.Ctx, "label", "namespace", f.NS, "nadra.dev/unclaimed=refuse")
 	f.Must(err)
 	f.onNode("web", "blue")
@@ -91,12 +83,7 @@ func TestNamespaceRefusesPodsWithoutAClaim(t *testing.T) {
 // TestPodsWithoutAClaimAreAttachedLate checks that a pod which was started while the driver was away
 // gets its networks when the driver is back: without a claim nothing holds its containers.
 func TestPodsWithoutAClaimAreAttachedLate(t *testing.T) {
-	f := setup(t, "late")
-	f.bridge("br-own")
-	f.nad("blue", ownConf)
-	f.withArgs("--owned-nodes=labelled")
-	f.label("nadra.dev/owner=nadra")
-	f.Must(f.Published(f.Ctx, "late/blue"))
+	f := ownedBlue(t, "late")
 
 	back := f.withoutDriver()
 	f.onNode("web", "blue")
@@ -108,7 +95,7 @@ func TestPodsWithoutAClaimAreAttachedLate(t *testing.T) {
 		t.Errorf("without a driver the pod has net1:\n%s", links)
 	}
 	back()
-	f.Eventually(time.Minute, func(context.Context) error { return f.listsInterface("web", "net1") })
+	f.Eventually(time.Minute, func(ctx context.Context) error { return f.listsInterface(ctx, "web", "net1") })
 	f.runsOn("web", "net1", "10.84.0.")
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 	same(t, "addresses", "", f.addresses())
@@ -117,12 +104,7 @@ func TestPodsWithoutAClaimAreAttachedLate(t *testing.T) {
 // TestRequiredDriverHoldsPodsWithoutAClaim checks that a pod which requires the driver, by NRI's
 // annotation, does not start while the driver is away, and starts with its networks when it is back.
 func TestRequiredDriverHoldsPodsWithoutAClaim(t *testing.T) {
-	f := setup(t, "requires")
-	f.bridge("br-own")
-	f.nad("blue", ownConf)
-	f.withArgs("--owned-nodes=labelled")
-	f.label("nadra.dev/owner=nadra")
-	f.Must(f.Published(f.Ctx, "requires/blue"))
+	f := ownedBlue(t, "requires")
 
 	back := f.withoutDriver()
 	f.annotated("web", "blue", func(p *corev1.Pod) {
@@ -139,6 +121,18 @@ func TestRequiredDriverHoldsPodsWithoutAClaim(t *testing.T) {
 	same(t, "addresses", "", f.addresses())
 }
 
+// ownedBlue sets up a test on a node of nadra, as drop-in has it, with network blue.
+func ownedBlue(t *testing.T, namespace string) *fixture {
+	t.Helper()
+	f := setup(t, namespace)
+	f.bridge("br-own")
+	f.nad("blue", ownConf)
+	f.withArgs("--owned-nodes=labelled")
+	f.label("nadra.dev/owner=nadra")
+	f.Must(f.Published(f.Ctx, namespace+"/blue"))
+	return f
+}
+
 // onNode creates a pod with spec.nodeName, as users of Multus write it.
 func (f *fixture) onNode(name, networks string) {
 	f.Helper()
@@ -146,16 +140,12 @@ func (f *fixture) onNode(name, networks string) {
 }
 
 // listsInterface returns an error unless the pod's network-status has the interface.
-func (f *fixture) listsInterface(name, ifName string) error {
-	pod, err := f.Kube.CoreV1().Pods(f.NS).Get(f.Ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
+func (f *fixture) listsInterface(ctx context.Context, name, ifName string) error {
+	statuses, err := f.NetworkStatus(ctx, f.NS, name)
+	if err == nil && !slices.ContainsFunc(statuses, func(s nadv1.NetworkStatus) bool { return s.Interface == ifName }) {
+		err = fmt.Errorf("network-status of pod %s lacks %s: %+v", name, ifName, statuses)
 	}
-	status := pod.Annotations["k8s.v1.cni.cncf.io/network-status"]
-	if !strings.Contains(status, `"interface": "`+ifName+`"`) {
-		return fmt.Errorf("network-status of pod %s lacks %s: %s", name, ifName, status)
-	}
-	return nil
+	return err
 }
 
 // restarted returns an error unless the pod is ready and its container was restarted.
