@@ -64,6 +64,18 @@ func (d Dirs) Take() (Report, error) {
 	return Report{Moved: multus, Left: others}, nil
 }
 
+// Configured reports whether the container runtime has a configuration of Multus.
+func (d Dirs) Configured() (bool, error) {
+	multus, _, err := d.list()
+	if errors.Is(err, fs.ErrNotExist) { // the directory, or a file that was removed just now
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for Multus' configuration: %w", err)
+	}
+	return len(multus) > 0, nil
+}
+
 // Give moves configurations from Kept to Conf. It keeps a file that was written to Conf
 // under the same name meanwhile, because it is newer.
 func (d Dirs) Give() (Report, error) {

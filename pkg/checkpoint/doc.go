@@ -8,6 +8,7 @@
 //	phases.go       how records move from phase to phase
 //	claimfiles.go   the claims' files on disk
 //	pendingdels.go  pending DELs on disk
+//	adopt.go        attachments that Multus has made
 //	damaged.go      files that cannot be read
 //	read.go         reading without a store
 //
@@ -38,7 +39,9 @@
 // refusal for the gate (MarkRefused). A DEL that keeps failing becomes a pending DEL, so
 // that neither the pod's deletion nor its next sandbox waits for it.
 //
-// A record without a claim exists for one sandbox, which it names in every phase.
+// A record without a claim exists for one sandbox, which it names in every phase. One that Multus
+// has made begins as Attached (Adopt), or as a pending DEL if its sandbox is gone (AdoptDELs), and
+// may end without a DEL because Multus runs it (Release).
 //
 // Errors of writing have the code StateNotWritten (pkg/api/reason).
 package checkpoint

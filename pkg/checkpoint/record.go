@@ -47,6 +47,9 @@ type Record struct {
 	// DeviceInfo is the plugins' device information, in the form of the device
 	// information specification (behaviour A5-65).
 	DeviceInfo json.RawMessage `json:"deviceInfo,omitempty"`
+	// Adopted is set if Multus made the attachment. Multus may have deleted it since, if the
+	// node is given back to it.
+	Adopted bool `json:"adopted,omitempty"`
 	// Refusal makes the gate refuse containers that lack this attachment at once, with
 	// this message. If it is empty, the gate holds them.
 	Refusal string `json:"refusal,omitempty"`

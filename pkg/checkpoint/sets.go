@@ -43,6 +43,11 @@ func Networks(records []Record) []Record {
 	return slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.DeviceOnly })
 }
 
+// AnyAdopted reports whether Multus made one of the attachments.
+func AnyAdopted(records []Record) bool {
+	return slices.ContainsFunc(records, func(r Record) bool { return r.Adopted })
+}
+
 // InSandbox returns a function that reports whether a record's attachment was made, or
 // begun, in the sandbox.
 func InSandbox(id string) func(Record) bool {

@@ -73,6 +73,7 @@ type Driver struct {
 	sweeper       *sweeper
 	preparer      *preparer
 	checker       *checker
+	adopter       *adopter
 	health        *deviceHealth
 	retrigger     *podRetrigger
 	plugin        plugin
@@ -167,6 +168,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	g.Go(func() error { return d.retrigger.run(ctx) })
 	g.Go(func() error { return d.nri.run(ctx) })
 	g.Go(func() error { return d.sweeper.run(ctx) })
+	g.Go(func() error { return d.adopter.run(ctx) })
 	g.Go(func() error { return d.attacher.PendingDELs.Run(ctx) })
 	g.Go(func() error {
 		select {
@@ -226,6 +228,7 @@ func (d *Driver) readHardware(ctx context.Context, start func(func() error)) (sl
 func (d *Driver) ownerChanged(ctx context.Context, owned, report bool) {
 	d.networks.Trigger()
 	d.hardware.Trigger()
+	d.adopter.trigger()
 	if report {
 		d.report.ownerChanged(ctx, d.owner.Ownership, owned)
 	}

@@ -137,6 +137,12 @@ func (w *podWatch) restarts(pod attachment.PodRef) bool {
 	return known != nil && known.restart != "" && known.restart != corev1.RestartPolicyNever
 }
 
+// isStatic reports whether the pod is known to be a static one.
+func (w *podWatch) isStatic(pod attachment.PodRef) bool {
+	m := w.Find(pod)
+	return m != nil && m.Annotations[corev1.MirrorPodAnnotationKey] != ""
+}
+
 // deleting reports whether the pod is known to be under deletion.
 func (w *podWatch) deleting(pod attachment.PodRef) bool {
 	m := w.Find(pod)

@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -152,6 +155,20 @@ func (r *reporter) poolProblem(ctx context.Context, problem string, exists bool)
 	}
 	logger.Info("A resource pool is not served as it is defined", "reason", problem)
 	r.events.Node(corev1.EventTypeWarning, reason.EventResourcePoolRefused, truncate.Text(problem, events.MaxMessage))
+}
+
+// adopted reports that nadra has taken over attachments of Multus.
+func (r *reporter) adopted(ctx context.Context, sandboxes, networks int) {
+	klog.FromContext(ctx).Info("Adopted sandboxes from Multus", "sandboxes", sandboxes, "networks", networks)
+	r.events.Node(corev1.EventTypeNormal, reason.EventNetworksAdopted, fmt.Sprintf(
+		"nadra has adopted %d sandboxes with %d networks that Multus attached, and detaches them when their pods end; the pods were not touched", sandboxes, networks))
+}
+
+// notAdopted reports a sandbox that Multus has attached and that nadra cannot adopt.
+func (r *reporter) notAdopted(ctx context.Context, p multusstate.Problem) {
+	klog.FromContext(ctx).Error(errors.New(p.Error), "A sandbox of Multus cannot be adopted; trying again", "sandbox", p.Sandbox, "pod", p.Pod)
+	r.events.Node(corev1.EventTypeWarning, reason.EventFailedAdoptNetwork, truncate.Text(reason.NotAdopted.Text(fmt.Sprintf(
+		"sandbox %.12s of pod %s: %s; nadra tries again", p.Sandbox, cmp.Or(p.Pod, "(unknown)"), p.Error)), events.MaxMessage))
 }
 
 // ownerChanged reports that the node's label has changed.

@@ -157,7 +157,8 @@ func (s *sweeper) sweepNetworkStatus() {
 		_, writing := s.networkStatus.Pending(pod)
 		m := s.watch.Find(pod)
 		switch {
-		case len(records) == 0, !all(records, attached), writing, s.jobs.running(pod.UID), m == nil, m.DeletionTimestamp != nil:
+		case len(records) == 0, checkpoint.AnyAdopted(records): // Multus wrote theirs
+		case !all(records, attached), writing, s.jobs.running(pod.UID), m == nil, m.DeletionTimestamp != nil:
 		case slices.ContainsFunc(records, networkstatus.Missing):
 			s.jobs.attachAgainSoon(*records[0].Sandbox)
 		case !networkstatus.Shows(m.Annotations[nadv1.NetworkStatusAnnot], records):

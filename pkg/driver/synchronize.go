@@ -42,6 +42,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 			// It is unknown for how long the pod has not shown its addresses.
 			h.jobs.attachAgainSoon(sandbox)
 			continue
+		case checkpoint.AnyAdopted(records): // Multus wrote their status
 		default:
 			h.repairStatus(sandbox)
 		}

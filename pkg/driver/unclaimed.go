@@ -36,8 +36,10 @@ const (
 // unclaimedPods serves, or refuses, pods that name networks by annotation and have no claim:
 // static pods, pods with spec.nodeName, and pods that the webhook has not seen.
 type unclaimedPods struct {
-	owner      *owner
-	policies   *namespacePolicies
+	owner    *owner
+	policies *namespacePolicies
+	// ofMultus reports whether Multus has attached a sandbox, which the adopter adopts.
+	ofMultus   func(sandboxID string) bool
 	store      *checkpoint.Store
 	attacher   *attach.Attacher
 	planner    *planner
@@ -61,7 +63,7 @@ func isStatic(pod *nri.PodSandbox) bool {
 // not be made: on a node of nadra's nobody else would attach the pod's networks, and it would
 // start without them. It sends no request, and queues the pod's event.
 func (u *unclaimedPods) prepare(ctx context.Context, pod *nri.PodSandbox) (prepared bool, err error) {
-	if !u.owner.owned() {
+	if !u.owner.owned() || u.ofMultus(pod.GetId()) {
 		return false, nil
 	}
 	sandbox := sandboxOf(pod, u.isHost)
@@ -118,7 +120,7 @@ func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, 
 // attachLate attaches a sandbox of a pod without a claim that was started while the driver was
 // not connected: nothing held its containers.
 func (u *unclaimedPods) attachLate(pod *nri.PodSandbox, sandbox attachment.Sandbox) {
-	if !u.owner.owned() {
+	if !u.owner.owned() || u.ofMultus(sandbox.ID) {
 		return
 	}
 	networks, err := u.networksOf(pod, sandbox)

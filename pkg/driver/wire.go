@@ -2,14 +2,18 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime/debug"
 	"time"
 
+	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/multusconf"
+	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -49,7 +53,9 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 	if err := d.wirePublishers(); err != nil {
 		return nil, err
 	}
-	d.wireAttaching()
+	if err := d.wireAttaching(); err != nil {
+		return nil, err
+	}
 	d.wirePreparing()
 	if err := d.wireHooks(); err != nil {
 		return nil, err
@@ -95,7 +101,11 @@ func (d *Driver) wirePublishers() (err error) {
 }
 
 // wireAttaching makes the parts that attach and detach sandboxes.
-func (d *Driver) wireAttaching() {
+func (d *Driver) wireAttaching() error {
+	custody, err := custodyOf(d.cfg)
+	if err != nil {
+		return err
+	}
 	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
 		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: d.defaultNetwork, Pods: d.watch,
 		Stored: d.store.MarkStatusStored, Late: d.report.networkStatusLate,
@@ -109,14 +119,32 @@ func (d *Driver) wireAttaching() {
 			return d.plugins.ForgetDefaultRoutes(sandboxID)
 		},
 		Limits: d.cfg.limits(), Deferred: d.report.delDeferred, StatusWait: d.cfg.NetworkStatusWait, Metrics: d.metrics,
-		Added: d.networkStatus.Added,
+		Added: d.networkStatus.Added, Ours: custody.ours,
 	})
+	d.adopter = &adopter{
+		custody: custody, owner: d.owner, store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, report: d.report,
+		requests: background.NewTrigger(),
+	}
 	d.metadata = &metadataFiles{enabled: d.cfg.DeviceMetadata, store: d.store}
 	d.jobs = &attachJobs{
 		store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
 		metadata: d.metadata, report: d.report, metrics: d.metrics, operations: d.operations, byPod: map[string]*job{},
 	}
 	d.detacher = &detacher{store: d.store, attacher: d.attacher, locks: d.locks, operations: d.operations}
+	return nil
+}
+
+// custodyOf returns who deletes Multus' attachments, by the host's directories.
+func custodyOf(cfg Config) (custody, error) {
+	var dirs [3]string
+	for i, path := range []string{cfg.MultusDir, runtimeCache, cfg.CNIConfDir} {
+		inside, err := securejoin.SecureJoin(cfg.HostRoot, path)
+		if err != nil {
+			return custody{}, fmt.Errorf("finding %s in the host: %w", path, err)
+		}
+		dirs[i] = inside
+	}
+	return custody{dir: multusstate.Dir{Multus: dirs[0], Runtime: dirs[1]}, configured: multusconf.Dirs{Conf: dirs[2]}.Configured}, nil
 }
 
 // wirePreparing makes the parts that the kubelet's calls need.
@@ -165,7 +193,7 @@ func (d *Driver) wireHooks() error {
 		store: d.store, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, networkStatus: d.networkStatus, claimStatus: d.claimStatus,
 		watch: d.watch, runtime: d.runtime, checker: d.checker, sweeper: d.sweeper, metrics: d.metrics, isHost: d.isHost,
 		unclaimed: &unclaimedPods{
-			owner: d.owner, policies: d.policies, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
+			owner: d.owner, policies: d.policies, ofMultus: d.adopter.ofMultus, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
 			watch: d.watch, operations: d.operations, isHost: d.isHost, events: d.events, metrics: d.metrics,
 		},
 		gate: d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,

@@ -99,6 +99,8 @@ const (
 	MultusPodRemains           Code = "MultusPodRemains"
 	MultusPodNotReady          Code = "MultusPodNotReady"
 	LastConfiguration          Code = "LastConfiguration"
+	NotAdopted                 Code = "NotAdopted"
+	NotReturned                Code = "NotReturned"
 	MultusConfigurationMissing Code = "MultusConfigurationMissing"
 	DriverNotServing           Code = "DriverNotServing"
 	CanaryFailed               Code = "CanaryFailed"

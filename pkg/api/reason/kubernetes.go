@@ -23,6 +23,8 @@ const (
 	// On Nodes.
 	EventNetworksOwned       = "NetworksOwned"
 	EventNetworksReleased    = "NetworksReleased"
+	EventNetworksAdopted     = "NetworksAdopted"
+	EventFailedAdoptNetwork  = "FailedAdoptNetwork"
 	EventNetworkStateDamaged = "NetworkStateDamaged"
 	EventResourcePoolRefused = "ResourcePoolRefused"
 	EventResourcePoolServed  = "ResourcePoolServed"

@@ -56,6 +56,9 @@ type Options struct {
 	// container runtime does not miss them.
 	ForgetDefaultRoutes func(sandboxID string) error
 	Limits              Limits
+	// Ours reports whether the DELs of a sandbox that Multus has attached are nadra's to run.
+	// Otherwise Multus runs them.
+	Ours func(sandboxID string) (bool, error)
 	// Deferred reports that a failing DEL becomes a pending DEL.
 	Deferred func(r checkpoint.Record, cause error)
 	// StatusWait makes the gate wait for the pod's network-status, but not for that of a static

@@ -1,0 +1,83 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// Adopted is an attachment that Multus has made.
+type Adopted struct {
+	Prepared attachment.Prepared
+	// Result is the result of its ADD. DeviceInfo is the plugins' device information, or
+	// empty.
+	Result, DeviceInfo json.RawMessage
+}
+
+// records returns records of attachments of a sandbox that Multus has made.
+func (s *Store) records(adopted []Adopted, sandbox attachment.Sandbox) []Record {
+	out := make([]Record, len(adopted))
+	for i, a := range adopted {
+		out[i] = Record{
+			Prepared: a.Prepared, Phase: Attached, Sandbox: &sandbox, BootID: s.bootID,
+			Result: a.Result, DeviceInfo: a.DeviceInfo, StatusStored: true, Adopted: true,
+		}
+	}
+	return out
+}
+
+// Adopt adds the attachments of a sandbox that Multus has made, as Attached and without a claim. It
+// refuses a pod that has such records already.
+func (s *Store) Adopt(adopted []Adopted, sandbox attachment.Sandbox) error {
+	if len(adopted) == 0 {
+		return nil
+	}
+	records, uid := s.records(adopted, sandbox), sandbox.Pod.UID
+	if !fileName.MatchString(uid) {
+		return fmt.Errorf("UID %q cannot be a file name", uid)
+	}
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
+	if len(s.ForClaim(uid)) > 0 {
+		return fmt.Errorf("pod %s has attachments without a claim in another sandbox", sandbox.Pod)
+	}
+	if err := s.replace(uid, records, onDisk); err != nil {
+		return err
+	}
+	return s.syncDir(uid)
+}
+
+// AdoptDELs makes pending DELs of the attachments of a sandbox that Multus has made, and that is
+// gone, and returns their records. It leaves out those that are pending already.
+func (s *Store) AdoptDELs(adopted []Adopted, sandbox attachment.Sandbox, cause string) ([]Record, error) {
+	var out []Record
+	for _, r := range s.records(adopted, sandbox) {
+		if slices.ContainsFunc(s.PendingDELs(), func(d PendingDEL) bool { return d.Record.DELKey() == r.DELKey() }) {
+			continue
+		}
+		if err := s.pending.add(PendingDEL{Record: r, Since: time.Now().UTC(), Cause: cause}); err != nil {
+			return out, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Release forgets attachments that Multus has made, because it deletes them itself. It keeps others
+// of the pod.
+func (s *Store) Release(podUID, sandboxID string) error {
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
+	before := s.ForClaim(podUID)
+	left := slices.DeleteFunc(slices.Clone(before), func(r Record) bool { return r.Adopted && InSandbox(sandboxID)(r) })
+	switch len(left) {
+	case len(before):
+		return nil
+	case 0:
+		return s.forget(podUID)
+	}
+	return s.replace(podUID, left, onDisk)
+}
