@@ -89,20 +89,12 @@ func (d Dir) read(dir string) (out []Sandbox, problems []Problem, err error) {
 			continue
 		}
 		if err != nil {
-			problems = append(problems, Problem{Sandbox: f.Name(), Pod: podName(s), Error: errors.Join(err, about(cacheErr, f.Name())).Error()})
+			problems = append(problems, Problem{Sandbox: f.Name(), Pod: podName(s), Error: errors.Join(err, cacheErr).Error()})
 			continue
 		}
 		out = append(out, s)
 	}
 	return out, problems, nil
-}
-
-// about returns an error of the cache if it concerns a sandbox.
-func about(err error, id string) error {
-	if err != nil && strings.Contains(err.Error(), id) {
-		return err
-	}
-	return nil
 }
 
 func podName(s Sandbox) string {

@@ -46,6 +46,7 @@
 //	otherdriverdevice.go  devices that another driver publishes for CNI
 //	prepared.go           attachments with the allocated device, as records keep them
 //	sandbox.go            a pod's sandbox
+//	networkstatus.go      who has written network-status
 //
 // Helpers:
 //

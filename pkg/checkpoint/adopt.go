@@ -17,12 +17,18 @@ type Adopted struct {
 	Result, DeviceInfo json.RawMessage
 }
 
+// Adoptions adds to a Store what Multus has made, and removes what Multus deletes itself.
+type Adoptions struct{ store *Store }
+
+// NewAdoptions returns the Adoptions of a store.
+func NewAdoptions(s *Store) Adoptions { return Adoptions{s} }
+
 // records returns records of attachments of a sandbox that Multus has made.
-func (s *Store) records(adopted []Adopted, sandbox attachment.Sandbox) []Record {
+func (o Adoptions) records(adopted []Adopted, sandbox attachment.Sandbox) []Record {
 	out := make([]Record, len(adopted))
 	for i, a := range adopted {
 		out[i] = Record{
-			Prepared: a.Prepared, Phase: Attached, Sandbox: &sandbox, BootID: s.bootID,
+			Prepared: a.Prepared, Phase: Attached, Sandbox: &sandbox, BootID: o.store.bootID,
 			Result: a.Result, DeviceInfo: a.DeviceInfo, StatusStored: true, Adopted: true,
 		}
 	}
@@ -31,11 +37,11 @@ func (s *Store) records(adopted []Adopted, sandbox attachment.Sandbox) []Record 
 
 // Adopt adds the attachments of a sandbox that Multus has made, as Attached and without a claim. It
 // refuses a pod that has such records already.
-func (s *Store) Adopt(adopted []Adopted, sandbox attachment.Sandbox) error {
+func (o Adoptions) Adopt(adopted []Adopted, sandbox attachment.Sandbox) error {
 	if len(adopted) == 0 {
 		return nil
 	}
-	records, uid := s.records(adopted, sandbox), sandbox.Pod.UID
+	s, uid := o.store, sandbox.Pod.UID
 	if !fileName.MatchString(uid) {
 		return fmt.Errorf("UID %q cannot be a file name", uid)
 	}
@@ -44,7 +50,7 @@ func (s *Store) Adopt(adopted []Adopted, sandbox attachment.Sandbox) error {
 	if len(s.ForClaim(uid)) > 0 {
 		return fmt.Errorf("pod %s has attachments without a claim in another sandbox", sandbox.Pod)
 	}
-	if err := s.replace(uid, records, onDisk); err != nil {
+	if err := s.replace(uid, o.records(adopted, sandbox), onDisk); err != nil {
 		return err
 	}
 	return s.syncDir(uid)
@@ -52,9 +58,10 @@ func (s *Store) Adopt(adopted []Adopted, sandbox attachment.Sandbox) error {
 
 // AdoptDELs makes pending DELs of the attachments of a sandbox that Multus has made, and that is
 // gone, and returns their records. It leaves out those that are pending already.
-func (s *Store) AdoptDELs(adopted []Adopted, sandbox attachment.Sandbox, cause string) ([]Record, error) {
+func (o Adoptions) AdoptDELs(adopted []Adopted, sandbox attachment.Sandbox, cause string) ([]Record, error) {
+	s := o.store
 	var out []Record
-	for _, r := range s.records(adopted, sandbox) {
+	for _, r := range o.records(adopted, sandbox) {
 		if slices.ContainsFunc(s.PendingDELs(), func(d PendingDEL) bool { return d.Record.DELKey() == r.DELKey() }) {
 			continue
 		}
@@ -68,7 +75,8 @@ func (s *Store) AdoptDELs(adopted []Adopted, sandbox attachment.Sandbox, cause s
 
 // Release forgets attachments that Multus has made, because it deletes them itself. It keeps others
 // of the pod.
-func (s *Store) Release(podUID, sandboxID string) error {
+func (o Adoptions) Release(podUID, sandboxID string) error {
+	s := o.store
 	s.files.mu.Lock()
 	defer s.files.mu.Unlock()
 	before := s.ForClaim(podUID)

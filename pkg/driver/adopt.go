@@ -71,13 +71,14 @@ func (c *custody) ofMultus(sandboxID string) bool {
 // It decides by what is on the node, so it continues after an interruption at any point.
 type adopter struct {
 	custody
-	owner    *owner
-	store    *checkpoint.Store
-	attacher *attach.Attacher
-	locks    *podLocks
-	watch    *podWatch
-	report   *reporter
-	requests background.Trigger
+	owner     *owner
+	store     *checkpoint.Store
+	adoptions checkpoint.Adoptions
+	attacher  *attach.Attacher
+	locks     *podLocks
+	watch     *podWatch
+	report    *reporter
+	requests  background.Trigger
 	// reported has the problems that were reported, by sandbox.
 	reported map[string]string
 	// tidied is the time at which the adopter last looked for sandboxes that have ended.
@@ -189,7 +190,7 @@ func (a *adopter) record(ctx context.Context, s multusstate.Sandbox) (bool, erro
 		return false, nil
 	}
 	sandbox.Cookie = ns.Cookie
-	if err := a.store.Adopt(a.recordsOf(ctx, s, sandbox), sandbox); err != nil {
+	if err := a.adoptions.Adopt(a.recordsOf(ctx, s, sandbox), sandbox); err != nil {
 		return false, fmt.Errorf("adopting the networks of pod %s: %w", s.Pod, err)
 	}
 	for _, at := range s.Attachments {
@@ -203,7 +204,7 @@ func (a *adopter) record(ctx context.Context, s multusstate.Sandbox) (bool, erro
 
 // recordDELs begins the DELs of a sandbox that is gone.
 func (a *adopter) recordDELs(ctx context.Context, s multusstate.Sandbox, sandbox attachment.Sandbox) error {
-	dels, err := a.store.AdoptDELs(a.recordsOf(ctx, s, sandbox), sandbox, "Multus has not run it: the pod ended while the node changed hands")
+	dels, err := a.adoptions.AdoptDELs(a.recordsOf(ctx, s, sandbox), sandbox, "Multus has not run it: the pod ended while the node changed hands")
 	for _, r := range dels {
 		a.attacher.PendingDELs.Begin(r)
 	}
@@ -249,7 +250,7 @@ func (a *adopter) giveBack(ctx context.Context, configured bool) error {
 	}
 	for _, r := range a.store.All() {
 		if r.Adopted && a.dir.Holder(r.Sandbox.ID) == multusstate.Multus {
-			errs = append(errs, a.store.Release(r.Pod.UID, r.Sandbox.ID))
+			errs = append(errs, a.adoptions.Release(r.Pod.UID, r.Sandbox.ID))
 		}
 	}
 	return errors.Join(errs...)

@@ -122,7 +122,7 @@ func (d *Driver) wireAttaching() error {
 		Added: d.networkStatus.Added, Ours: custody.ours,
 	})
 	d.adopter = &adopter{
-		custody: custody, owner: d.owner, store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, report: d.report,
+		custody: custody, owner: d.owner, store: d.store, adoptions: checkpoint.NewAdoptions(d.store), attacher: d.attacher, locks: d.locks, watch: d.watch, report: d.report,
 		requests: background.NewTrigger(),
 	}
 	d.metadata = &metadataFiles{enabled: d.cfg.DeviceMetadata, store: d.store}
