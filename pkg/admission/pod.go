@@ -27,6 +27,10 @@ type Options struct {
 	NoPodInfo bool
 	// Isolation restricts the networks that a pod may use.
 	Isolation attachment.Isolation
+	// DefaultNetworks are the networks of pods in namespaces without a label of their own.
+	DefaultNetworks []attachment.NetworkRef
+	// SystemNamespaces have no default networks.
+	SystemNamespaces []string
 }
 
 func (o Options) defaultOwner() string {
@@ -86,23 +90,28 @@ func Pod(manifest []byte, namespace string, o Options, l Lookups) Decision {
 	case isMirror(pod):
 		// The kubelet runs its static pods anyway. A refusal would only hide them from the API.
 		return Decision{Outcome: Untouched}
-	case !asks(pod) && (pod.Spec.HostNetwork || len(pod.Spec.ResourceClaims) == 0):
+	case pod.Spec.HostNetwork && !asks(pod):
 		return Decision{Outcome: Untouched}
 	case pod.Spec.HostNetwork:
 		return Decision{Outcome: Untouched, Warnings: []string{warning(translate.HostNetwork, "")}}
 	}
-	hand := handClaimsOf(pod, namespace, l)
-	if byClaim := (admitted{pod: pod, namespace: namespace, hand: hand}); byClaim.alone() {
-		return byClaim.complete()
+	a := admitted{pod: pod, manifest: manifest, namespace: namespace, options: o, lookups: l, hand: handClaimsOf(pod, namespace, l)}
+	return a.withDefaults()
+}
+
+// decide decides about a pod by its claims and annotations.
+func (a admitted) decide() Decision {
+	if a.alone() {
+		return a.complete()
 	}
-	if !asks(pod) {
+	if !asks(a.pod) {
 		return Decision{Outcome: Untouched}
 	}
-	server, err := Serves(pod, namespace, o, l)
+	server, err := Serves(a.pod, a.namespace, a.options, a.lookups)
 	if err != nil {
 		return refused(err)
 	}
-	a := admitted{pod: pod, manifest: manifest, namespace: namespace, server: server, options: o, lookups: l, hand: hand}
+	a.server = server
 	if server.Owner == v1alpha1.OwnerMultus {
 		return a.leave()
 	}
@@ -129,16 +138,19 @@ func asksForDefault(pod *corev1.Pod) bool {
 	return strings.TrimSpace(pod.Annotations[attachment.DefaultNetworkAnnotation]) != ""
 }
 
-// admitted is a pod whose server is known.
+// admitted is a pod that may have networks.
 type admitted struct {
 	pod       *corev1.Pod
 	manifest  []byte
 	namespace string
-	server    Server
-	options   Options
-	lookups   Lookups
+	// server is set by decide.
+	server  Server
+	options Options
+	lookups Lookups
 	// hand has the pod's handwritten claims.
 	hand []handClaim
+	// given has the default networks that precede the pod's own in its annotation.
+	given defaultNetworks
 }
 
 // leave leaves a pod to Multus.
@@ -151,6 +163,11 @@ func (a admitted) leave() Decision {
 	if err == nil && len(selections) == 0 && !asksForDefault(a.pod) {
 		return Decision{Outcome: Untouched}
 	}
+	return a.keepOff()
+}
+
+// keepOff keeps a pod that Multus serves off nadra's nodes, unless its node is decided.
+func (a admitted) keepOff() Decision {
 	if a.server.Node != "" {
 		return Decision{Outcome: OnMultus}
 	}

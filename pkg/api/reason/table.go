@@ -102,6 +102,10 @@ var table = []Entry{
 		"Repair the cause that follows: the API server, or a right of the controller. Then create the pod again.",
 	},
 	{
+		DefaultNetworksInvalid, Admit, "The label nadra.dev/default-networks of the pod's namespace, or the annotation of that name of the pod, has a value that the webhook cannot use.", OfCluster,
+		"Correct the value, or remove it. The value none means no default networks.",
+	},
+	{
 		TemplateNotCreated, Admit, "The webhook cannot create the pod's ResourceClaimTemplate. The API server's answer follows.", OfCluster,
 		"Raise the quota count/resourceclaimtemplates.resource.k8s.io, or give the controller its ClusterRole. Pods of equal needs share one template.",
 	},
