@@ -6,12 +6,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // The annotations of a pod that has default networks. The second one is a namespace's label, too.
@@ -130,10 +132,8 @@ func (f *fixture) defaultsOfTheNamespace() {
 
 	f.Kubectl("label", "namespace", f.NS, "--overwrite", defaultsKey+"=a__b__c")
 	f.Eventually(time.Minute, func(context.Context) error {
-		if _, err := f.dry(asking(f.NS, "dry", "")); err == nil || !strings.Contains(err.Error(), "[DefaultNetworksInvalid]") {
-			return fmt.Errorf("an invalid label: %v", err)
-		}
-		return nil
+		_, err := f.dry(asking(f.NS, "dry", ""))
+		return contains("the refusal because of an invalid label", fmt.Sprint(err), []string{lab.Code(reason.DefaultNetworksInvalid)})
 	})
 	f.Kubectl("label", "namespace", f.NS, "--overwrite", defaultsKey+"=none")
 	f.named(asking(f.NS, "dry", ""), "")
