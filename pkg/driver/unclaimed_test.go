@@ -59,6 +59,7 @@ func TestPodWithoutAClaimIsAttached(t *testing.T) {
 			t.Fatal(err)
 		}
 		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached, "second": checkpoint.Attached}, w.phasesOfSolo())
+		drivertest.Same(t, "metric", map[string]int{"Prepared": 0, "Attaching": 0, "Attached": 2}, w.Driver.metricsState().Unclaimed)
 		synctest.Wait()
 		var without []string
 		for _, e := range eventsOf(t, w.Driver) {
@@ -81,6 +82,7 @@ func TestPodWithoutAClaimIsAttached(t *testing.T) {
 			t.Fatal(err)
 		}
 		drivertest.Same(t, "phases at the end", map[string]checkpoint.Phase{}, w.phasesOfSolo())
+		drivertest.Same(t, "metric at the end", map[string]int{"Prepared": 0, "Attaching": 0, "Attached": 0}, w.Driver.metricsState().Unclaimed)
 		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
 		if _, err := os.Stat(w.store.Dir() + "/solo-uid.json"); !os.IsNotExist(err) {
 			t.Errorf("the file of its records: %v", err)
