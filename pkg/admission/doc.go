@@ -17,6 +17,7 @@
 //	byhand.go    pods with handwritten claims
 //	claims.go    claims of pods, and requests of claims
 //	affinity.go  keeps pods of Multus off nadra's nodes
+//	unscheduled.go  pods that the scheduler ignores
 //	unserved.go  pods whose resource pool nothing serves
 //	podinfo.go   removes a duplicate volume with the pod's labels and annotations
 //	refusal.go   texts of refusals and warnings

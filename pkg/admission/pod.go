@@ -205,6 +205,9 @@ func (a admitted) convert() Decision {
 		if err != nil {
 			return refused(reason.Errorf(reason.ObjectNotRead, "reading the pod: %w", err))
 		}
+		if unscheduled && len(reasons) == 0 {
+			result.Findings = withoutPlugins(result.Findings)
+		}
 		if len(reasons) == 0 && a.unserved(result.Findings) {
 			return a.leaveUnserved(result.Findings)
 		}
@@ -225,31 +228,6 @@ func (a admitted) convert() Decision {
 		d.Outcome = Converted
 	}
 	return d
-}
-
-// withoutClaim is the warning for a pod whose node attaches its networks by the annotation.
-const withoutClaim = "spec.nodeName: the pod gets no claim, because the scheduler ignores it. Its node attaches the networks by the annotation; " +
-	"nothing has checked that the node has them, or counts their addresses"
-
-// requireDriver returns the edit that makes the container runtime refuse the pod's containers while the
-// driver is not connected, if NRI's default validator is on: without a claim nothing else does.
-func requireDriver(pod *corev1.Pod) []translate.Edit {
-	if _, found := pod.Annotations[requiredPlugins]; found {
-		return nil
-	}
-	return []translate.Edit{{Op: translate.Add, Path: translate.Path{"metadata", "annotations", requiredPlugins}, Value: "[nadra]"}}
-}
-
-// requiredPlugins is NRI's annotation for the plugins that a pod's containers need.
-const requiredPlugins = "required-plugins.noderesource.dev"
-
-// needsClaim reports whether the pod cannot get its networks without a claim: it has one already, or a
-// network draws from a resource pool, whose devices the scheduler allocates.
-func (a admitted) needsClaim(selections []attachment.Selection) bool {
-	return len(a.hand) > 0 || a.converted() || slices.ContainsFunc(selections, func(s attachment.Selection) bool {
-		nad := a.lookups.Network(s.Network)
-		return nad != nil && nad.Annotations[attachment.ResourceNameAnnotation] != ""
-	})
 }
 
 // converted reports whether the pod has claims of a conversion.

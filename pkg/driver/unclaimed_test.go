@@ -17,7 +17,6 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
-	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
@@ -176,19 +175,6 @@ func TestUnclaimedPodCannotBePrepared(t *testing.T) {
 			t.Errorf("events: %q", got)
 		}
 	})
-}
-
-// TestPoolsNeedClaims checks that a network of a resource pool is refused without a claim.
-func TestPoolsNeedClaims(t *testing.T) {
-	pooled := nad("vf", blueConf)
-	pooled.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
-	d := newDriverWith(t, setup{}, pooled)
-	networks, err := attachment.ParseSelections("vf", "default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = d.preparer.planner.planUnclaimed(drivertest.Web, networks, false)
-	drivertest.WantReason(t, err, reason.NoClaim, "default/vf", "example.com/vf", "spec.nodeName")
 }
 
 // TestLateAttachSparesServedPods checks which running pods the driver attaches after it was away:

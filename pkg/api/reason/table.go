@@ -200,7 +200,7 @@ var table = []Entry{
 	},
 
 	{
-		NoClaim, Attach, "The pod's annotation names networks, the pod has no claim, and its node or its namespace refuses such pods; or a network draws from a resource pool, which needs a claim.", OfConversion,
+		NoClaim, Attach, "The pod's annotation names networks, the pod has no claim, and its node or its namespace refuses such pods; or a network draws from a resource pool, and the pod has neither a claim nor enough devices of a device plugin.", OfConversion,
 		"Convert the pod, label its namespace, or keep it on nodes of Multus. A static pod cannot have claims: use a DaemonSet, or allow it by --unclaimed=attach.",
 	},
 	{
