@@ -22,9 +22,9 @@ const (
 	defaultsKey = "nadra.dev/default-networks"
 )
 
-// TestDefaultNetworks tests networks that pods get without naming them: those of the controller's flag and
+// TestControllerDefaultNetworks tests networks that pods get without naming them: those of the controller's flag and
 // those of a namespace's label. Its parts share one installation and depend on each other.
-func TestDefaultNetworks(t *testing.T) {
+func TestControllerDefaultNetworks(t *testing.T) {
 	f := setup(t, "defaults")
 	f.bridge("br-drop")
 	t.Cleanup(func() { f.Must(f.RemoveController(f.Ctx)) })
