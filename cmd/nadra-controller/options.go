@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/controller"
 	"github.com/nadra-dev/nadra/internal/webhook"
+	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -20,9 +22,10 @@ type options struct {
 	controller.Options
 	webhook webhook.Options
 
-	kubeconfig, globalNamespaces string
-	port                         int
-	metrics, health              string
+	kubeconfig, globalNamespaces      string
+	defaultNetworks, systemNamespaces string
+	port                              int
+	metrics, health                   string
 }
 
 // common adds the flags of all commands.
@@ -41,6 +44,8 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.webhook.DefaultOwner, "default-owner", v1alpha1.OwnerMultus, "owner of pods without a label nadra.dev/owner on the pod and its namespace: multus or nadra")
 	fs.BoolVar(&o.webhook.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces, except those of --global-namespaces; the same as for nadra-node")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; the same as for nadra-node")
+	fs.StringVar(&o.defaultNetworks, "default-networks", "", "comma-separated networks, each as namespace/name, that pods get before the networks of their annotation: in all namespaces except --system-namespaces and those with a label nadra.dev/default-networks of their own")
+	fs.StringVar(&o.systemNamespaces, "system-namespaces", "kube-system,nadra", "comma-separated namespaces whose pods get no default networks; the controller's own is always one")
 	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins")
 	podInfo := fs.Bool("pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
 	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "time after which a ResourceClaimTemplate of the webhook is deleted if no pod refers to it")
@@ -53,8 +58,34 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !*podInfo
-	o.webhook.Isolation.Global = strings.FieldsFunc(o.globalNamespaces, func(r rune) bool { return r == ',' || r == ' ' })
+	o.webhook.Isolation.Global = names(o.globalNamespaces)
+	if err := o.setDefaultNetworks(); err != nil {
+		return o, err
+	}
 	return o, o.check(fs.Args())
+}
+
+// names returns the names in a list.
+func names(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// setDefaultNetworks sets the options for default networks. It rejects a network that namespace
+// isolation forbids, because the webhook would refuse nearly all pods.
+func (o *options) setDefaultNetworks() error {
+	o.SystemNamespaces = append(names(o.systemNamespaces), o.Namespace)
+	networks, err := admission.ParseDefaultNetworks(names(o.defaultNetworks))
+	if err != nil {
+		return fmt.Errorf("--default-networks is %q: %w: write namespace/name", o.defaultNetworks, err)
+	}
+	for _, n := range networks {
+		if o.webhook.Isolation.On && !slices.Contains(o.webhook.Isolation.Global, n.Namespace) {
+			return fmt.Errorf("--default-networks names %s, and --namespace-isolation forbids it to pods of other namespaces: add %s to --global-namespaces, also of nadra-node", n, n.Namespace)
+		}
+	}
+	o.DefaultNetworks = len(networks) > 0
+	o.webhook.DefaultNetworks, o.webhook.SystemNamespaces = networks, o.SystemNamespaces
+	return nil
 }
 
 // check rejects unknown commands and invalid values.

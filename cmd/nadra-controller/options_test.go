@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,15 +30,35 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+func TestFlagsOfDefaultNetworks(t *testing.T) {
+	o, err := parse(nil)
+	if err != nil || o.DefaultNetworks || len(o.webhook.DefaultNetworks) > 0 {
+		t.Errorf("the defaults are %+v, %v", o, err)
+	}
+	o, err = parse([]string{"--default-networks=infra/lan, infra/wan", "--system-namespaces=kube-system,cni", "--namespace=own", "--namespace-isolation", "--global-namespaces=infra"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(o.webhook.DefaultNetworks); !o.DefaultNetworks || got != "[infra/lan infra/wan]" {
+		t.Errorf("the default networks are %s", got)
+	}
+	want := []string{"kube-system", "cni", "own"}
+	if !slices.Equal(o.SystemNamespaces, want) || !slices.Equal(o.webhook.SystemNamespaces, want) {
+		t.Errorf("the system namespaces are %v and %v, want %v", o.SystemNamespaces, o.webhook.SystemNamespaces, want)
+	}
+}
+
 func TestInvalidFlags(t *testing.T) {
 	for arg, want := range map[string]string{
-		"--default-owner=both":  `--default-owner is "both"`,
-		"--template-grace=0s":   "--template-grace is 0s",
-		"--namespace=":          "must have a value",
-		"uninstal":              `"uninstal" is not a command`,
-		"--template-grace=soon": "invalid value",
+		"--default-owner=both":   `--default-owner is "both"`,
+		"--template-grace=0s":    "--template-grace is 0s",
+		"--namespace=":           "must have a value",
+		"uninstal":               `"uninstal" is not a command`,
+		"--template-grace=soon":  "invalid value",
+		"--default-networks=lan": `--default-networks is "lan"`,
+		"--default-networks=infra/lan --namespace-isolation": "add infra to --global-namespaces",
 	} {
-		if _, err := parse([]string{arg}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parse(strings.Fields(arg)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", arg, err, want)
 		}
 	}

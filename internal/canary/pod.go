@@ -33,8 +33,9 @@ func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 	out := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.Namespace, Name: c.Name,
-			Labels:      map[string]string{NameLabel: Name, ManagerLabel: ManagerName, RunLabel: p.Run},
-			Annotations: map[string]string{attachment.NetworksAnnotation: n.Network},
+			Labels: map[string]string{NameLabel: Name, ManagerLabel: ManagerName, RunLabel: p.Run},
+			// A canary has no other network than the one that it tests.
+			Annotations: map[string]string{attachment.NetworksAnnotation: n.Network, v1alpha1.DefaultNetworksKey: v1alpha1.DefaultNetworksNone},
 		},
 		Spec: corev1.PodSpec{
 			Affinity:      onNode(c.Node),

@@ -28,8 +28,8 @@ import (
 )
 
 // repairer recreates a missing template to which a waiting pod refers: it was collected while the pod
-// was admitted, or a user deleted it. The pod's annotation, which admission does not change, determines
-// the content.
+// was admitted, or a user deleted it. The pod's annotation, with the default networks that admission
+// has added, determines the content.
 type repairer struct {
 	client.Client
 	pods      client.Reader

@@ -38,6 +38,10 @@ type Options struct {
 	OwnCertificate bool
 	// Pools is set if nadra serves pools of hardware devices.
 	Pools bool
+	// DefaultNetworks is set if pods without the networks annotation have default networks, in all
+	// namespaces except SystemNamespaces.
+	DefaultNetworks  bool
+	SystemNamespaces []string
 	// TemplateGrace is how long an unused template stays.
 	TemplateGrace time.Duration
 }
@@ -71,6 +75,7 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) 
 		&repairer{Client: m.GetClient(), pods: pods, podSource: pods.source, live: m.GetAPIReader(), pools: o.Pools, events: events},
 		&servingReader{Client: m.GetClient(), secret: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, serving: serving, expires: meters.CertificateExpires},
 		newMigration(m.GetClient(), pods, meters),
+		newDefaultNetworks(m.GetClient(), o),
 	}
 	if o.OwnCertificate {
 		all = append(all, newCertificates(m.GetClient(), o))

@@ -173,7 +173,7 @@ func multusDefaultNetworks(c *Capabilities) finding {
 	case len(settings(c)) == 0:
 		return nothing
 	case len(values) > 0:
-		return found(Warning, "Name the networks in the annotation of each workload that needs them. With Multus, the names net1, net2 … count them, too: set the interface's name if it matters.", "defaultNetworks: %s", list(values))
+		return found(Warning, "Give nadra-controller the same networks by --default-networks=NAMESPACE/NAME,… (chart: controller.defaultNetworks) and the exempt namespaces by --system-namespaces, or label namespaces with nadra.dev/default-networks. Create a NetworkAttachmentDefinition for a network that is a file on the nodes.", "defaultNetworks: %s", list(values))
 	}
 	return fine("Multus has none")
 }

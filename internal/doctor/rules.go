@@ -121,11 +121,11 @@ var rules = []rule{
 	},
 	{
 		id: "multus-default-networks", area: AreaMultus, cluster: multusDefaultNetworks,
-		why: "Multus attaches them to every pod outside its system namespaces. nadra attaches only what a pod asks for.",
+		why: "Multus attaches them to every pod outside its system namespaces. With nadra, the webhook adds them to pods, if nadra-controller has the same list.",
 	},
 	{
 		id: "multus-system-namespaces", area: AreaMultus, cluster: multusSystemNamespaces,
-		why: "They exempt pods from the default networks, which nadra does not have.",
+		why: "They exempt pods from the default networks. nadra has --system-namespaces of nadra-controller for it.",
 	},
 	{
 		id: "multus-cluster-network", area: AreaMultus, cluster: multusClusterNetwork,

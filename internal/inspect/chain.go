@@ -12,8 +12,10 @@ import (
 // namespace.
 type ChainInput struct {
 	Input
-	Pod   *corev1.Pod
-	Nodes []*corev1.Node
+	Pod *corev1.Pod
+	// Namespace is the pod's. It is nil if the user may not read it.
+	Namespace *corev1.Namespace
+	Nodes     []*corev1.Node
 	// Events are about the pod and its networks.
 	Events []*corev1.Event
 	// NoDRA is true if the cluster does not serve resource.k8s.io/v1.

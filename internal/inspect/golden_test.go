@@ -150,6 +150,8 @@ func (in *ChainInput) add(t *testing.T, kind string, doc []byte) {
 		in.Networks = append(in.Networks, decode[nadv1.NetworkAttachmentDefinition](t, doc))
 	case "Node":
 		in.Nodes = append(in.Nodes, decode[corev1.Node](t, doc))
+	case "Namespace":
+		in.Namespace = decode[corev1.Namespace](t, doc)
 	case "Event":
 		in.Events = append(in.Events, decode[corev1.Event](t, doc))
 	default:

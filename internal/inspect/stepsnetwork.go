@@ -41,14 +41,40 @@ func (s networkSteps) request() Step {
 	case s.wish.invalid != nil:
 		return failed(s.wish.invalid.Error(), reason.OfManifest, "Correct the annotation. Neither Multus nor nadra's webhook can read it.")
 	case !s.wish.asks():
-		return notUsed("the pod has neither the annotation nor a claim for networks")
+		return notUsed("the pod has neither the annotation nor a claim for networks" + s.withoutDefaults())
 	case s.pod.Spec.HostNetwork:
 		entry, _ := reason.Lookup(reason.HostNetwork)
 		step := failed(detail+"; but the pod uses the host's network, which gets no attachments", entry.Owner, entry.Remedy)
 		step.Reason = reason.HostNetwork
 		return step
 	}
-	return ok(detail)
+	return ok(detail + s.withDefaults())
+}
+
+// withDefaults returns which of the requests are default networks, for the detail of a step.
+func (s *subject) withDefaults() string {
+	recorded := s.pod.Annotations[v1alpha1.DefaultNetworksKey]
+	if recorded == "" || recorded == v1alpha1.DefaultNetworksNone {
+		return s.withoutDefaults()
+	}
+	return "; its first networks are default networks, which the webhook has added: " + strings.ReplaceAll(recorded, ",", ", ")
+}
+
+// withoutDefaults returns why the pod does not have the default networks that its namespace has by a
+// label, for the detail of a step. The flag of the controller is not known here.
+func (s *subject) withoutDefaults() string {
+	label := ""
+	if s.in.Namespace != nil {
+		label = s.in.Namespace.Labels[v1alpha1.DefaultNetworksKey]
+	}
+	switch {
+	case s.pod.Annotations[v1alpha1.DefaultNetworksKey] == v1alpha1.DefaultNetworksNone:
+		return fmt.Sprintf("; its annotation %s=%s keeps default networks away", v1alpha1.DefaultNetworksKey, v1alpha1.DefaultNetworksNone)
+	case label == "" || label == v1alpha1.DefaultNetworksNone || s.pod.Spec.HostNetwork:
+		return ""
+	}
+	return fmt.Sprintf("; it does not have the default networks of its namespace (label %s=%s): the webhook adds them when it admits a pod that nadra serves, "+
+		"but not to static pods, pods with claims by hand, and pods that are older than the label", v1alpha1.DefaultNetworksKey, label)
 }
 
 // nameOf returns the network's name for a text.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -28,7 +29,22 @@ func (c Cluster) Pod(ctx context.Context, name string) (inspect.ChainInput, erro
 	if err := optional(ctx, in.Unread, inspect.Nodes, owned, kube.PagesOf(c.Kube.CoreV1().Nodes().List), &in.Nodes); err != nil {
 		return in, err
 	}
+	if err := c.readNamespace(ctx, &in); err != nil {
+		return in, err
+	}
 	return in, c.readEvents(ctx, &in)
+}
+
+// readNamespace reads the pod's namespace, unless the user may not.
+func (c Cluster) readNamespace(ctx context.Context, in *inspect.ChainInput) error {
+	namespace, err := c.Kube.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		in.Namespace = namespace
+	case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading namespace %s: %w", c.Namespace, err)
+	}
+	return nil
 }
 
 // readEvents reads the events on the pod and on its networks.

@@ -22,8 +22,8 @@ type State struct {
 	Ready map[string]bool
 	// Blocked counts pods whose containers wait for networks, by the attach's state.
 	Blocked map[string]int
-	// Attachments counts records by phase.
-	Attachments map[string]int
+	// Attachments counts records by phase, and Unclaimed those of pods without a claim among them.
+	Attachments, Unclaimed map[string]int
 	// Devices counts networks and functions of hardware.
 	Devices map[Device]int
 	// Orphans counts what deleted pods have left, by kind.
@@ -106,8 +106,10 @@ var readings = []reading{
 		}, "check"),
 	gauge("nadra_blocked_pods", "Pods whose containers wait for networks, by the state of the attach.",
 		each(func(s State) map[string]int { return s.Blocked }), "state"),
-	gauge("nadra_attachments", "Attachments of prepared claims, by phase.",
+	gauge("nadra_attachments", "Attachments of prepared claims and of pods without a claim, by phase.",
 		each(func(s State) map[string]int { return s.Attachments }), "phase"),
+	gauge("nadra_unclaimed_attachments", "Attachments of pods without a claim, by phase.",
+		each(func(s State) map[string]int { return s.Unclaimed }), "phase"),
 	gauge("nadra_devices", "Networks (pool networks) and functions of resource pools on the node, by state.",
 		func(s State, add emit) {
 			for d, n := range s.Devices {

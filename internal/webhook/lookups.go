@@ -92,6 +92,8 @@ type lookups struct {
 	pools  *poolIndex
 	// servers has the facts of the pools of this request.
 	servers map[string]admission.PoolFacts
+	// labelled has the labels of objects that this request has read, by kind and name.
+	labelled map[string]map[string]string
 	// fresh has templates that were just read from the API server.
 	fresh map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
 	err   error
@@ -200,11 +202,19 @@ func (l *lookups) multusNodes() bool {
 	})
 }
 
-// labels returns the labels of a cluster-scoped object.
+// labels returns the labels of a cluster-scoped object. It reads an object once for a request.
 func (l *lookups) labels(kind, name string) map[string]string {
+	key := kind + " " + name
+	if labels, read := l.labelled[key]; read {
+		return labels
+	}
 	m := metadataOf(kind)
 	if !l.get(kind, "", name, m) {
 		return nil
 	}
+	if l.labelled == nil {
+		l.labelled = map[string]map[string]string{}
+	}
+	l.labelled[key] = m.Labels
 	return m.Labels
 }

@@ -220,7 +220,7 @@ func TestTemplateGoes(t *testing.T) {
 
 // TestUntouched checks that pods without networks cause no requests.
 func TestUntouched(t *testing.T) {
-	w := newWorld(t, Options{}, true)
+	w := newWorld(t, Options{}, true, nadra("shop"))
 	for _, req := range []func() ([]byte, string){
 		func() ([]byte, string) { return podWith(""), "" },
 		func() ([]byte, string) { return podWith("lan"), "ephemeralcontainers" },

@@ -41,11 +41,18 @@ type Options struct {
 	// NoPodInfo leaves out the volume with the pod's labels and annotations, which pods with a
 	// device of a pool get.
 	NoPodInfo bool
+	// DefaultNetworks are the networks of pods in namespaces without a label of their own.
+	DefaultNetworks []attachment.NetworkRef
+	// SystemNamespaces have no default networks.
+	SystemNamespaces []string
 }
 
 // admission returns the options for pkg/admission.
 func (o Options) admission() admission.Options {
-	return admission.Options{DefaultOwner: o.DefaultOwner, Pools: o.Pools, NoPodInfo: o.NoPodInfo, Isolation: o.Isolation}
+	return admission.Options{
+		DefaultOwner: o.DefaultOwner, Pools: o.Pools, NoPodInfo: o.NoPodInfo, Isolation: o.Isolation,
+		DefaultNetworks: o.DefaultNetworks, SystemNamespaces: o.SystemNamespaces,
+	}
 }
 
 // AddToScheme adds the types that the webhooks read and write.

@@ -55,7 +55,8 @@ func TestRegister(t *testing.T) {
 	}
 	mux := mgr.GetWebhookServer().WebhookMux()
 	for path, object := range map[string]string{
-		MutatePodsPath:     string(podWith("")),
+		// The cache is not started, so this pod must need no other object.
+		MutatePodsPath:     `{"apiVersion": "v1", "kind": "Pod", "spec": {"hostNetwork": true}}`,
 		ValidateClaimsPath: `{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}`,
 	} {
 		review := admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{UID: "1", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(object)}}}

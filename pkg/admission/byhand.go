@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -101,7 +102,7 @@ func (a admitted) complete() Decision {
 	case unknown != "":
 		d.Warnings = append(d.Warnings, warning(translate.ClaimUnseen, unknown))
 	default:
-		edits = append(edits, annotate(a.pod, attachment.NetworksValue(selections)))
+		edits = append(edits, annotate(a.pod, map[string]string{attachment.NetworksAnnotation: attachment.NetworksValue(selections)})...)
 	}
 	if d.Edits = edits; len(edits) > 0 {
 		d.Outcome = Converted
@@ -115,18 +116,21 @@ func networksOf(claims []handClaim) (selections []attachment.Selection, unknown 
 	return attachment.SelectionsOfClaims(claims, func(c handClaim) (attachment.ClaimRequests, string) { return c.requests, c.source })
 }
 
-// annotate returns the edit that adds the annotation to a pod. It adds missing parent objects, because
+// annotate returns the edits that set annotations of a pod. It adds missing parent objects, because
 // a JSON Patch does not.
-func annotate(pod *corev1.Pod, value string) translate.Edit {
+func annotate(pod *corev1.Pod, values map[string]string) []translate.Edit {
 	at := translate.Path{"metadata", "annotations"}
-	annotations := map[string]string{attachment.NetworksAnnotation: value}
 	switch {
 	case reflect.ValueOf(pod.ObjectMeta).IsZero():
-		return translate.Edit{Op: translate.Add, Path: at[:1], Value: map[string]any{"annotations": annotations}}
+		return []translate.Edit{{Op: translate.Add, Path: at[:1], Value: map[string]any{"annotations": values}}}
 	case pod.Annotations == nil:
-		return translate.Edit{Op: translate.Add, Path: at, Value: annotations}
+		return []translate.Edit{{Op: translate.Add, Path: at, Value: values}}
 	}
-	return translate.Edit{Op: translate.Add, Path: at.Child(attachment.NetworksAnnotation), Value: value}
+	var edits []translate.Edit
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		edits = append(edits, translate.Edit{Op: translate.Add, Path: at.Child(key), Value: values[key]})
+	}
+	return edits
 }
 
 // references returns the edits by which containers refer to the claims. It skips containers that

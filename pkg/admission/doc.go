@@ -13,9 +13,11 @@
 //
 //	pod.go       Pod: the decision about a pod
 //	owner.go     Serves: whether nadra or Multus serves a pod
+//	defaults.go  default networks: whether a pod gets any, and how
 //	byhand.go    pods with handwritten claims
 //	claims.go    claims of pods, and requests of claims
 //	affinity.go  keeps pods of Multus off nadra's nodes
+//	unscheduled.go  pods that the scheduler ignores
 //	unserved.go  pods whose resource pool nothing serves
 //	podinfo.go   removes a duplicate volume with the pod's labels and annotations
 //	refusal.go   texts of refusals and warnings

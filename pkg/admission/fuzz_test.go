@@ -38,8 +38,9 @@ func FuzzPod(f *testing.F) {
 			if err != nil {
 				f.Fatal(err)
 			}
-			for owner := range byte(4) {
-				f.Add(pod, owner)
+			for with := range byte(4) {
+				f.Add(pod, with)
+				f.Add(pod, with|8)
 			}
 		}
 	}
@@ -51,6 +52,9 @@ func FuzzPod(f *testing.F) {
 		o := Options{Pools: with&2 != 0, Isolation: attachment.Isolation{On: with&4 != 0}}
 		if with&1 != 0 {
 			o.DefaultOwner = "nadra"
+		}
+		if with&8 != 0 {
+			o.DefaultNetworks = []attachment.NetworkRef{{Namespace: "infra", Name: "wan"}, {Namespace: "shop", Name: "lan"}}
 		}
 		checkAdmitted(t, pod, "shop", o, maps.Clone(c))
 	})

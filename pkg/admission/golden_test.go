@@ -76,6 +76,14 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.Isolation.Global = slices.DeleteFunc(strings.Split(value, ","), func(s string) bool { return s == "" })
 		case "pools":
 			o.Pools = true
+		case "default-networks":
+			networks, err := ParseDefaultNetworks(strings.Split(value, ","))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.DefaultNetworks = networks
+		case "system":
+			o.SystemNamespaces = strings.Split(value, ",")
 		case "no-pod-info":
 			o.NoPodInfo = true
 		default:

@@ -27,6 +27,10 @@ type Options struct {
 	NoPodInfo bool
 	// Isolation restricts the networks that a pod may use.
 	Isolation attachment.Isolation
+	// DefaultNetworks are the networks of pods in namespaces without a label of their own.
+	DefaultNetworks []attachment.NetworkRef
+	// SystemNamespaces have no default networks.
+	SystemNamespaces []string
 }
 
 func (o Options) defaultOwner() string {
@@ -86,23 +90,28 @@ func Pod(manifest []byte, namespace string, o Options, l Lookups) Decision {
 	case isMirror(pod):
 		// The kubelet runs its static pods anyway. A refusal would only hide them from the API.
 		return Decision{Outcome: Untouched}
-	case !asks(pod) && (pod.Spec.HostNetwork || len(pod.Spec.ResourceClaims) == 0):
+	case pod.Spec.HostNetwork && !asks(pod):
 		return Decision{Outcome: Untouched}
 	case pod.Spec.HostNetwork:
 		return Decision{Outcome: Untouched, Warnings: []string{warning(translate.HostNetwork, "")}}
 	}
-	hand := handClaimsOf(pod, namespace, l)
-	if byClaim := (admitted{pod: pod, namespace: namespace, hand: hand}); byClaim.alone() {
-		return byClaim.complete()
+	a := admitted{pod: pod, manifest: manifest, namespace: namespace, options: o, lookups: l, hand: handClaimsOf(pod, namespace, l)}
+	return a.withDefaults()
+}
+
+// decide decides about a pod by its claims and annotations.
+func (a admitted) decide() Decision {
+	if a.alone() {
+		return a.complete()
 	}
-	if !asks(pod) {
+	if !asks(a.pod) {
 		return Decision{Outcome: Untouched}
 	}
-	server, err := Serves(pod, namespace, o, l)
+	server, err := Serves(a.pod, a.namespace, a.options, a.lookups)
 	if err != nil {
 		return refused(err)
 	}
-	a := admitted{pod: pod, manifest: manifest, namespace: namespace, server: server, options: o, lookups: l, hand: hand}
+	a.server = server
 	if server.Owner == v1alpha1.OwnerMultus {
 		return a.leave()
 	}
@@ -129,16 +138,19 @@ func asksForDefault(pod *corev1.Pod) bool {
 	return strings.TrimSpace(pod.Annotations[attachment.DefaultNetworkAnnotation]) != ""
 }
 
-// admitted is a pod whose server is known.
+// admitted is a pod that may have networks.
 type admitted struct {
 	pod       *corev1.Pod
 	manifest  []byte
 	namespace string
-	server    Server
-	options   Options
-	lookups   Lookups
+	// server is set by decide.
+	server  Server
+	options Options
+	lookups Lookups
 	// hand has the pod's handwritten claims.
 	hand []handClaim
+	// given has the default networks that precede the pod's own in its annotation.
+	given defaultNetworks
 }
 
 // leave leaves a pod to Multus.
@@ -151,6 +163,11 @@ func (a admitted) leave() Decision {
 	if err == nil && len(selections) == 0 && !asksForDefault(a.pod) {
 		return Decision{Outcome: Untouched}
 	}
+	return a.keepOff()
+}
+
+// keepOff keeps a pod that Multus serves off nadra's nodes, unless its node is decided.
+func (a admitted) keepOff() Decision {
 	if a.server.Node != "" {
 		return Decision{Outcome: OnMultus}
 	}
@@ -188,6 +205,9 @@ func (a admitted) convert() Decision {
 		if err != nil {
 			return refused(reason.Errorf(reason.ObjectNotRead, "reading the pod: %w", err))
 		}
+		if unscheduled && len(reasons) == 0 {
+			result.Findings = withoutPlugins(result.Findings)
+		}
 		if len(reasons) == 0 && a.unserved(result.Findings) {
 			return a.leaveUnserved(result.Findings)
 		}
@@ -208,31 +228,6 @@ func (a admitted) convert() Decision {
 		d.Outcome = Converted
 	}
 	return d
-}
-
-// withoutClaim is the warning for a pod whose node attaches its networks by the annotation.
-const withoutClaim = "spec.nodeName: the pod gets no claim, because the scheduler ignores it. Its node attaches the networks by the annotation; " +
-	"nothing has checked that the node has them, or counts their addresses"
-
-// requireDriver returns the edit that makes the container runtime refuse the pod's containers while the
-// driver is not connected, if NRI's default validator is on: without a claim nothing else does.
-func requireDriver(pod *corev1.Pod) []translate.Edit {
-	if _, found := pod.Annotations[requiredPlugins]; found {
-		return nil
-	}
-	return []translate.Edit{{Op: translate.Add, Path: translate.Path{"metadata", "annotations", requiredPlugins}, Value: "[nadra]"}}
-}
-
-// requiredPlugins is NRI's annotation for the plugins that a pod's containers need.
-const requiredPlugins = "required-plugins.noderesource.dev"
-
-// needsClaim reports whether the pod cannot get its networks without a claim: it has one already, or a
-// network draws from a resource pool, whose devices the scheduler allocates.
-func (a admitted) needsClaim(selections []attachment.Selection) bool {
-	return len(a.hand) > 0 || a.converted() || slices.ContainsFunc(selections, func(s attachment.Selection) bool {
-		nad := a.lookups.Network(s.Network)
-		return nad != nil && nad.Annotations[attachment.ResourceNameAnnotation] != ""
-	})
 }
 
 // converted reports whether the pod has claims of a conversion.

@@ -37,8 +37,8 @@ func (a admitted) refusal(reasons []string) string {
 	if a.server.Node != "" {
 		hint = fmt.Sprintf("To leave the pod to Multus, keep it on nodes without label %s=%s.", v1alpha1.OwnerLabel, v1alpha1.OwnerNadra)
 	}
-	return reason.NotConvertible.Text(fmt.Sprintf("nadra serves this pod because of %s and cannot attach its networks: %s %s",
-		a.server.By, strings.Join(reasons, " "), hint))
+	return reason.NotConvertible.Text(fmt.Sprintf("nadra serves this pod because of %s and cannot attach its networks: %s %s%s",
+		a.server.By, strings.Join(reasons, " "), a.given.hint(), hint))
 }
 
 // ended ends a sentence with a full stop.

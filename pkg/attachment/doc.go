@@ -44,6 +44,7 @@
 //	attachment.go         one attachment: what CNI ADD and DEL need besides the sandbox
 //	hardware.go           devices of resource pools, and which network gets which
 //	otherdriverdevice.go  devices that another driver publishes for CNI
+//	plugindevice.go       devices that device plugins have given to a pod
 //	prepared.go           attachments with the allocated device, as records keep them
 //	sandbox.go            a pod's sandbox
 //	networkstatus.go      who has written network-status

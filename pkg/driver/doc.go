@@ -17,6 +17,7 @@
 //	kubeletplugin.go      Prepare and Unprepare of claims
 //	prepare.go            records and gates of claims
 //	planner.go            resolves claims against NADs and hardware
+//	planunclaimed.go      resolves the networks of pods without a claim
 //	claims.go             reads ResourceClaims
 //	extendedresources.go  pairs extended resources with the networks of the pod's annotation
 //	otherdriverdevice.go  finds devices of other DRA drivers

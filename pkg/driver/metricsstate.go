@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"maps"
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
@@ -22,8 +23,9 @@ func (d *Driver) metricsState() metrics.State {
 	link := d.runtime.state()
 	s := metrics.State{
 		Owned: d.owner.owned(), Queues: d.queues(now), Ready: map[string]bool{}, Connected: link.up, RequestTimeout: link.limit,
-		Attachments: phasesOf(d.store.All()), Devices: map[metrics.Device]int{}, Orphans: orphans(d.store, d.sweeper.leftovers.Load()),
+		Devices: map[metrics.Device]int{}, Orphans: orphans(d.store, d.sweeper.leftovers.Load()),
 	}
+	s.Attachments, s.Unclaimed = phasesOf(d.store.All())
 	_, s.Blocked = d.jobs.queue(now)
 	if r := d.retrigger.latest.Load(); r != nil {
 		s.Registered = r.refused == ""
@@ -40,15 +42,20 @@ func (d *Driver) metricsState() metrics.State {
 	return s
 }
 
-// phasesOf counts attachments by phase.
-func phasesOf(records []checkpoint.Record) map[string]int {
-	out := map[string]int{string(checkpoint.Prepared): 0, string(checkpoint.Attaching): 0, string(checkpoint.Attached): 0}
+// phasesOf counts attachments by phase, and those of pods without a claim among them.
+func phasesOf(records []checkpoint.Record) (all, unclaimed map[string]int) {
+	all = map[string]int{string(checkpoint.Prepared): 0, string(checkpoint.Attaching): 0, string(checkpoint.Attached): 0}
+	unclaimed = maps.Clone(all)
 	for _, r := range records {
-		if !r.DeviceOnly {
-			out[string(r.Phase)]++
+		if r.DeviceOnly {
+			continue
+		}
+		all[string(r.Phase)]++
+		if r.Unclaimed() {
+			unclaimed[string(r.Phase)]++
 		}
 	}
-	return out
+	return all, unclaimed
 }
 
 // orphans counts what pods that are gone have left. Most of it is from the latest sweep.

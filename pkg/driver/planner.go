@@ -26,9 +26,11 @@ type planner struct {
 	devices              *hwdevices.View
 	// describe returns the state of a function before a pod gets it.
 	describe func(*inventory.Function) (*attachment.OriginalState, error)
-	watch    *podWatch
-	kube     kubernetes.Interface
-	metadata metadata.Interface
+	// pluginDevices returns the devices of device plugins that a pod has, by resource.
+	pluginDevices func(context.Context, attachment.PodRef) (map[string][]string, error)
+	watch         *podWatch
+	kube          kubernetes.Interface
+	metadata      metadata.Interface
 }
 
 // request is a request for one device of nadra's in a claim of a pod.
@@ -89,33 +91,6 @@ func (p *planner) plan(ctx context.Context, claims []*resourceapi.ResourceClaim)
 		})
 	}
 	return slices.Collect(maps.Values(byClaim)), nil
-}
-
-// planUnclaimed returns what is to be recorded for a pod that gets networks by its annotation,
-// without a claim. It refuses networks of resource pools, whose devices are allocated by claims.
-func (p *planner) planUnclaimed(pod attachment.PodRef, networks []attachment.Selection, static bool) ([]attachment.Prepared, error) {
-	for _, n := range networks {
-		if err := p.isolation.Allow(pod.Namespace, n.Network); err != nil {
-			return nil, err
-		}
-		network, err := p.networks.Usable(n.Network)
-		if err != nil {
-			return nil, err
-		}
-		if network.ResourceName != "" {
-			return nil, reason.Errorf(reason.NoClaim, "network %s draws from resource pool %s, whose devices pods get by claims, and the pod has none: "+
-				"let the scheduler place the pod (no spec.nodeName, and no static pod), so that nadra's webhook gives it a claim", n.Network, network.ResourceName)
-		}
-	}
-	plan, err := attachment.NewPlan(networks, p.networks.Usable)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]attachment.Prepared, len(plan))
-	for i, a := range plan {
-		out[i] = attachment.Prepared{Pod: pod, Index: i, Request: a.Interface, Attachment: a, Static: static}
-	}
-	return out, nil
 }
 
 // requestsOf returns a claim's requests for devices of nadra's.

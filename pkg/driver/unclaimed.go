@@ -105,8 +105,11 @@ func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, 
 	if err := forgetUnclaimed(u.store, sandbox.Pod, earlier); err != nil {
 		return err
 	}
-	plan, err := u.planner.planUnclaimed(sandbox.Pod, networks, static)
+	plan, err := u.planner.planUnclaimed(ctx, sandbox.Pod, networks, static)
 	if err != nil {
+		return err
+	}
+	if err := deviceHeld(plan, u.store.All(), u.store.PendingDELs()); err != nil {
 		return err
 	}
 	ns, err := u.attacher.Netns.Inspect(sandbox.NetNS)

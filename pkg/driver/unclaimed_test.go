@@ -17,7 +17,6 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
-	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
@@ -59,6 +58,7 @@ func TestPodWithoutAClaimIsAttached(t *testing.T) {
 			t.Fatal(err)
 		}
 		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached, "second": checkpoint.Attached}, w.phasesOfSolo())
+		drivertest.Same(t, "metric", map[string]int{"Prepared": 0, "Attaching": 0, "Attached": 2}, w.Driver.metricsState().Unclaimed)
 		synctest.Wait()
 		var without []string
 		for _, e := range eventsOf(t, w.Driver) {
@@ -81,6 +81,7 @@ func TestPodWithoutAClaimIsAttached(t *testing.T) {
 			t.Fatal(err)
 		}
 		drivertest.Same(t, "phases at the end", map[string]checkpoint.Phase{}, w.phasesOfSolo())
+		drivertest.Same(t, "metric at the end", map[string]int{"Prepared": 0, "Attaching": 0, "Attached": 0}, w.Driver.metricsState().Unclaimed)
 		drivertest.Same(t, "interfaces", map[string]bool{}, w.k.Has)
 		if _, err := os.Stat(w.store.Dir() + "/solo-uid.json"); !os.IsNotExist(err) {
 			t.Errorf("the file of its records: %v", err)
@@ -174,19 +175,6 @@ func TestUnclaimedPodCannotBePrepared(t *testing.T) {
 			t.Errorf("events: %q", got)
 		}
 	})
-}
-
-// TestPoolsNeedClaims checks that a network of a resource pool is refused without a claim.
-func TestPoolsNeedClaims(t *testing.T) {
-	pooled := nad("vf", blueConf)
-	pooled.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
-	d := newDriverWith(t, setup{}, pooled)
-	networks, err := attachment.ParseSelections("vf", "default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = d.preparer.planner.planUnclaimed(drivertest.Web, networks, false)
-	drivertest.WantReason(t, err, reason.NoClaim, "default/vf", "example.com/vf", "spec.nodeName")
 }
 
 // TestLateAttachSparesServedPods checks which running pods the driver attaches after it was away:

@@ -162,6 +162,9 @@ func (d *Driver) wirePreparing() {
 	d.sweeper.leftovers.Store(&leftovers{damaged: len(d.damaged)})
 	planner := &planner{
 		driverName: d.cfg.DriverName, nodeName: d.cfg.NodeName, isolation: d.cfg.Isolation, networks: d.networks.View, devices: d.hardware.View,
+		pluginDevices: func(ctx context.Context, pod attachment.PodRef) (map[string][]string, error) {
+			return hwdevices.PluginDevicesOf(ctx, d.cfg.Hardware.PodResources, pod.Namespace, pod.Name)
+		},
 		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
 	}
 	containers := &containerCheck{driverName: d.cfg.DriverName, watch: d.watch, kube: d.clients.Kube}

@@ -336,6 +336,26 @@ func TestControllerValues(t *testing.T) {
 	}
 }
 
+// TestDefaultNetworks checks that nadra's own namespaces are always system namespaces. The controller
+// adds its own itself.
+func TestDefaultNetworks(t *testing.T) {
+	for name, c := range map[string]struct {
+		values values
+		want   []any
+	}{
+		"none":                   {nil, nil},
+		"networks":               {values{"controller": values{"defaultNetworks": []any{"infra/lan", "infra/wan"}}}, []any{"--default-networks=infra/lan,infra/wan"}},
+		"system namespaces":      {values{"controller": values{"systemNamespaces": []any{"kube-system", "cni"}}}, []any{"--system-namespaces=kube-system,cni,nadra"}},
+		"no system namespaces":   {values{"controller": values{"systemNamespaces": []any{}}}, []any{"--system-namespaces=nadra"}},
+		"the driver's namespace": {values{"namespaces": values{"node": "other"}}, []any{"--system-namespaces=kube-system,other"}},
+	} {
+		main := path(t, fromChart(t, c.values)["Deployment nadra-system/nadra-controller"], "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
+		if diff := cmp.Diff(append([]any{"--namespace=$(NAMESPACE)"}, c.want...), main["args"]); diff != "" {
+			t.Errorf("%s: flags (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func path(t *testing.T, o map[string]any, names ...string) map[string]any {
 	t.Helper()
 	for _, n := range names {
@@ -365,6 +385,8 @@ func TestWrongValues(t *testing.T) {
 		{"exempt", values{"node": values{"exemptPods": []any{"dns"}}}, "/node/exemptPods/0"},
 		{"replicas", values{"controller": values{"replicas": 0}}, "/controller/replicas"},
 		{"owner", values{"controller": values{"defaultOwner": "me"}}, "/controller/defaultOwner"},
+		{"default network", values{"controller": values{"defaultNetworks": []any{"lan"}}}, "/controller/defaultNetworks/0"},
+		{"system namespace", values{"controller": values{"systemNamespaces": []any{"a/b"}}}, "/controller/systemNamespaces/0"},
 		{"pull policy", values{"node": values{"imagePullPolicy": "Sometimes"}}, "/node/imagePullPolicy"},
 		{"an image of another type", values{"node": values{"image": values{"tag": "v1"}}}, "/node/image"},
 	} {

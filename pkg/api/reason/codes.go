@@ -23,13 +23,14 @@ const (
 
 // Codes of pods that the webhook refuses.
 const (
-	NotConvertible     Code = "NotConvertible"
-	OwnerContradiction Code = "OwnerContradiction"
-	OwnerUnclear       Code = "OwnerUnclear"
-	TemplateNotCreated Code = "TemplateNotCreated"
-	TemplateNotFound   Code = "TemplateNotFound"
-	ObjectNotRead      Code = "ObjectNotRead"
-	ControllerBug      Code = "ControllerBug"
+	NotConvertible         Code = "NotConvertible"
+	OwnerContradiction     Code = "OwnerContradiction"
+	OwnerUnclear           Code = "OwnerUnclear"
+	DefaultNetworksInvalid Code = "DefaultNetworksInvalid"
+	TemplateNotCreated     Code = "TemplateNotCreated"
+	TemplateNotFound       Code = "TemplateNotFound"
+	ObjectNotRead          Code = "ObjectNotRead"
+	ControllerBug          Code = "ControllerBug"
 )
 
 // Codes of claims that the node driver does not prepare. The webhook refuses pods and

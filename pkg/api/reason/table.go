@@ -102,6 +102,10 @@ var table = []Entry{
 		"Repair the cause that follows: the API server, or a right of the controller. Then create the pod again.",
 	},
 	{
+		DefaultNetworksInvalid, Admit, "The label nadra.dev/default-networks of the pod's namespace, or the annotation of that name of the pod, has a value that the webhook cannot use.", OfCluster,
+		"Correct the value, or remove it. The value none means no default networks.",
+	},
+	{
 		TemplateNotCreated, Admit, "The webhook cannot create the pod's ResourceClaimTemplate. The API server's answer follows.", OfCluster,
 		"Raise the quota count/resourceclaimtemplates.resource.k8s.io, or give the controller its ClusterRole. Pods of equal needs share one template.",
 	},
@@ -196,7 +200,7 @@ var table = []Entry{
 	},
 
 	{
-		NoClaim, Attach, "The pod's annotation names networks, the pod has no claim, and its node or its namespace refuses such pods; or a network draws from a resource pool, which needs a claim.", OfConversion,
+		NoClaim, Attach, "The pod's annotation names networks, the pod has no claim, and its node or its namespace refuses such pods; or a network draws from a resource pool, and the pod has neither a claim nor enough devices of a device plugin.", OfConversion,
 		"Convert the pod, label its namespace, or keep it on nodes of Multus. A static pod cannot have claims: use a DaemonSet, or allow it by --unclaimed=attach.",
 	},
 	{

@@ -21,3 +21,11 @@ const (
 // UnclaimedLabel is the label of a namespace for its pods that name networks by annotation and
 // have no claim: attach, refuse or allow, as nadra-node's --unclaimed, which it overrides.
 const UnclaimedLabel = "nadra.dev/unclaimed"
+
+// DefaultNetworksKey is a label of a namespace: the networks that its pods get without naming them,
+// or DefaultNetworksNone. As an annotation of a pod, DefaultNetworksNone keeps these networks away
+// from the pod; any other value is the webhook's record of the networks that it has added.
+const DefaultNetworksKey = "nadra.dev/default-networks"
+
+// DefaultNetworksNone is the value of DefaultNetworksKey for no default networks.
+const DefaultNetworksNone = "none"

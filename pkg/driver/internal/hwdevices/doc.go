@@ -4,7 +4,7 @@
 //	publisher.go     follows changes and publishes
 //	decide.go        decides whether a function is offered, or why it is withheld
 //	poolsources.go   watches and reads the definitions of resource pools
-//	podresources.go  lists the devices that device plugins have given to pods
+//	podresources.go  lists the devices that device plugins have given to pods, and to one pod
 //	watch.go         watches the hardware
 //	devices.go       makes devices of the functions of pools
 //	slices.go        makes ResourceSlices of devices

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -23,6 +24,25 @@ const (
 // returns the pods by device ID. It returns none if the socket does not exist: then the
 // kubelet has no device plugins.
 func UsedByPlugins(ctx context.Context, socket string) (map[string]string, error) {
+	answer, err := ask(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	return deviceHolders(answer), nil
+}
+
+// PluginDevicesOf asks the kubelet for the devices of device plugins that a pod has, and returns
+// their IDs by resource, in order. The kubelet gives a pod its devices before it starts the sandbox.
+func PluginDevicesOf(ctx context.Context, socket, namespace, name string) (map[string][]string, error) {
+	answer, err := ask(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	return pluginDevices(answer, namespace, name)
+}
+
+// ask returns the kubelet's answer, or nil if the socket does not exist.
+func ask(ctx context.Context, socket string) (*podresources.ListPodResourcesResponse, error) {
 	if _, err := os.Stat(socket); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -38,7 +58,7 @@ func UsedByPlugins(ctx context.Context, socket string) (map[string]string, error
 	if err != nil {
 		return nil, fmt.Errorf("asking the kubelet on %s for the devices in use: %w", socket, err)
 	}
-	return deviceHolders(answer), nil
+	return answer, nil
 }
 
 // deviceHolders returns the pods that have devices of device plugins. Devices of claims, and
@@ -55,4 +75,30 @@ func deviceHolders(answer *podresources.ListPodResourcesResponse) map[string]str
 		}
 	}
 	return out
+}
+
+// pluginDevices returns the devices of one pod. It returns an error if the kubelet lists two pods of
+// the name, because their UIDs are not known.
+func pluginDevices(answer *podresources.ListPodResourcesResponse, namespace, name string) (map[string][]string, error) {
+	var found *podresources.PodResources
+	for _, pod := range answer.GetPodResources() {
+		if pod.GetNamespace() != namespace || pod.GetName() != name {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("the kubelet lists two pods %s/%s with devices: wait until one of them has ended", namespace, name)
+		}
+		found = pod
+	}
+	out := map[string][]string{}
+	for _, container := range found.GetContainers() {
+		for _, devices := range container.GetDevices() {
+			out[devices.GetResourceName()] = append(out[devices.GetResourceName()], devices.GetDeviceIds()...)
+		}
+	}
+	for resource, ids := range out {
+		slices.Sort(ids)
+		out[resource] = slices.Compact(ids)
+	}
+	return out, nil
 }

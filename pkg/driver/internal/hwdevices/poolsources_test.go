@@ -2,6 +2,7 @@ package hwdevices
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"path/filepath"
 	"slices"
@@ -172,6 +173,35 @@ func (lister) List(context.Context, *podresources.ListPodResourcesRequest) (*pod
 			}}},
 		}},
 	}}}, nil
+}
+
+// TestPluginDevicesOf checks which devices a pod has by the kubelet's answer.
+func TestPluginDevicesOf(t *testing.T) {
+	got, err := PluginDevicesOf(t.Context(), filepath.Join(t.TempDir(), "kubelet.sock"), "default", "p")
+	if err != nil || len(got) != 0 {
+		t.Errorf("without a socket: %v, %v", got, err)
+	}
+	devices := func(resource string, ids ...string) *podresources.ContainerResources {
+		return &podresources.ContainerResources{Devices: []*podresources.ContainerDevices{{ResourceName: resource, DeviceIds: ids}}}
+	}
+	pod := func(name string, containers ...*podresources.ContainerResources) *podresources.PodResources {
+		return &podresources.PodResources{Namespace: "default", Name: name, Containers: containers}
+	}
+	for name, c := range map[string]struct {
+		pods []*podresources.PodResources
+		want string
+		err  string
+	}{
+		"none":               {pods: []*podresources.PodResources{pod("other", devices("a/b", "1"))}, want: "map[]"},
+		"of all containers":  {pods: []*podresources.PodResources{pod("other", devices("a/b", "0")), pod("p", devices("a/b", "3", "2"), devices("a/b", "1"), devices("c/d", "2"))}, want: "map[a/b:[1 2 3] c/d:[2]]"},
+		"by two containers":  {pods: []*podresources.PodResources{pod("p", devices("a/b", "1"), devices("a/b", "1"))}, want: "map[a/b:[1]]"},
+		"two pods of a name": {pods: []*podresources.PodResources{pod("p", devices("a/b", "1")), pod("p")}, err: "two pods default/p"},
+	} {
+		got, err := pluginDevices(&podresources.ListPodResourcesResponse{PodResources: c.pods}, "default", "p")
+		if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) || err == nil && fmt.Sprint(got) != c.want {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
 }
 
 func TestUsedByPlugins(t *testing.T) {

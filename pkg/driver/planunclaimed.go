@@ -1,0 +1,90 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// planUnclaimed returns what is to be recorded for a pod that gets networks by its annotation,
+// without a claim. A network of a resource pool gets a device that a device plugin has given to the
+// pod. The planner refuses the pod if it has none: other devices are allocated by claims.
+func (p *planner) planUnclaimed(ctx context.Context, pod attachment.PodRef, selected []attachment.Selection, static bool) ([]attachment.Prepared, error) {
+	networks := make([]attachment.Network, len(selected))
+	for i, n := range selected {
+		if err := p.isolation.Allow(pod.Namespace, n.Network); err != nil {
+			return nil, err
+		}
+		var err error
+		if networks[i], err = p.networks.Usable(n.Network); err != nil {
+			return nil, err
+		}
+	}
+	devices, err := p.pluginDevicesFor(ctx, pod, networks)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := attachment.NewPlan(selected, p.networks.Usable)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]attachment.Prepared, len(plan))
+	for i, a := range plan {
+		if devices[i] != "" {
+			if a, err = a.WithDevice(devices[i]); err != nil {
+				return nil, err
+			}
+		}
+		out[i] = attachment.Prepared{Pod: pod, Index: i, Request: a.Interface, Attachment: a, Static: static}
+	}
+	return out, nil
+}
+
+// pluginDevicesFor returns the ID of a device of the pod for each network, or "" for networks that
+// need none. It asks the kubelet only if a network needs one.
+func (p *planner) pluginDevicesFor(ctx context.Context, pod attachment.PodRef, networks []attachment.Network) ([]string, error) {
+	var devices map[string][]string
+	if slices.ContainsFunc(networks, func(n attachment.Network) bool { return n.ResourceName != "" }) {
+		var err error
+		if devices, err = p.pluginDevices(ctx, pod); err != nil {
+			return nil, reason.Errorf(reason.PodNotRead, "reading the devices of pod %s: %w", pod, err)
+		}
+	}
+	return attachment.AssignPluginDevices(networks, devices)
+}
+
+// deviceHeld returns an error if a device of the plan belongs to another pod on this node, by a claim
+// or without one: a device plugin may have given it away while nadra's devices include it, too.
+func deviceHeld(plan []attachment.Prepared, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
+	for _, d := range dels {
+		records = append(records, d.Record)
+	}
+	for _, p := range plan {
+		if p.Attachment.ResourceName == "" {
+			continue
+		}
+		id := deviceOfPlan(p)
+		at := slices.IndexFunc(records, func(r checkpoint.Record) bool {
+			return id != "" && r.Pod.UID != p.Pod.UID && deviceOfPlan(r.Prepared) == id
+		})
+		if at >= 0 {
+			return reason.Errorf(reason.DeviceInUse, "device %s, which a device plugin has given to pod %s, is still in use on this node by pod %s: "+
+				"it is free when that pod is gone; let only one of nadra and the device plugin serve the device", id, p.Pod, records[at].Pod)
+		}
+	}
+	return nil
+}
+
+// deviceOfPlan returns the ID of the device that an attachment uses, or "".
+func deviceOfPlan(p attachment.Prepared) string {
+	if p.Hardware != nil {
+		return p.Hardware.ID
+	}
+	var id string
+	_ = json.Unmarshal(p.Attachment.CapabilityArgs["deviceID"], &id) // an attachment without a device has none
+	return id
+}

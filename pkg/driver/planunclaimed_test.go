@@ -1,0 +1,102 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+)
+
+// TestPlanUnclaimedWithDevices checks which devices of device plugins the networks of a pod without a
+// claim get, and when the kubelet is asked for them.
+func TestPlanUnclaimedWithDevices(t *testing.T) {
+	d := newDriverWith(t, setup{}, drawing("example.com/vf", nad("vf", blueConf)), nad("blue", blueConf))
+	broken := errors.New("no answer")
+	for _, tt := range []struct {
+		name, networks string
+		devices        []string
+		asked          error
+		want           string // the device of each network
+		code           reason.Code
+		texts          []string
+	}{
+		{name: "no network draws from a pool", networks: "blue", asked: broken, want: "-"},
+		{name: "one each", networks: "vf,blue,vf", devices: []string{"0000:3b:02.0", "0000:3b:02.1"}, want: "0000:3b:02.0 - 0000:3b:02.1"},
+		{name: "more devices than networks", networks: "vf", devices: []string{"0000:3b:02.0", "0000:3b:02.1"}, want: "0000:3b:02.0"},
+		{name: "none", networks: "vf", code: reason.NoClaim, texts: []string{"default/vf", "example.com/vf", "spec.nodeName", "limits"}},
+		{name: "too few", networks: "vf,vf", devices: []string{"0000:3b:02.0"}, code: reason.NoClaim, texts: []string{"only one device"}},
+		{name: "the kubelet does not answer", networks: "vf", asked: broken, code: reason.PodNotRead, texts: []string{"no answer", "default/web"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := *d.preparer.planner
+			p.pluginDevices = func(_ context.Context, pod attachment.PodRef) (map[string][]string, error) {
+				return map[string][]string{"example.com/vf": tt.devices}, tt.asked
+			}
+			networks, err := attachment.ParseSelections(tt.networks, "default")
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := p.planUnclaimed(t.Context(), drivertest.Web, networks, false)
+			if tt.code != "" {
+				drivertest.WantReason(t, err, tt.code, tt.texts...)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, one := range plan {
+				id := deviceOfPlan(one)
+				if id != "" && !strings.Contains(string(one.Attachment.Conflist), `"deviceID":"`+id+`"`) {
+					t.Errorf("the plugins do not get device %s: %s", id, one.Attachment.Conflist)
+				}
+				if id == "" {
+					id = "-"
+				}
+				got = append(got, id)
+			}
+			drivertest.Same(t, "devices", tt.want, strings.Join(got, " "))
+		})
+	}
+}
+
+// TestDeviceHeld checks that a pod does not get a device that another pod on the node has, or has not
+// given back yet.
+func TestDeviceHeld(t *testing.T) {
+	use := func(uid, pool, device string) attachment.Prepared {
+		p := attachment.Prepared{Pod: attachment.PodRef{Namespace: "default", Name: "pod-" + uid, UID: uid}}
+		p.Attachment.ResourceName = pool
+		if device != "" {
+			p.Attachment.CapabilityArgs = map[string]json.RawMessage{"deviceID": json.RawMessage(`"` + device + `"`)}
+		}
+		return p
+	}
+	byClaim := use("2", "example.com/vf", "")
+	byClaim.Hardware = &attachment.Hardware{ID: "vf-1"}
+	for name, c := range map[string]struct {
+		plan, there attachment.Prepared
+		held        bool
+	}{
+		"by a claim":        {use("1", "example.com/vf", "vf-1"), byClaim, true},
+		"without one":       {use("1", "example.com/vf", "vf-1"), use("2", "example.com/vf", "vf-1"), true},
+		"another device":    {use("1", "example.com/vf", "vf-2"), byClaim, false},
+		"the pod's own":     {use("2", "example.com/vf", "vf-1"), byClaim, false},
+		"no device":         {use("1", "", ""), use("2", "", ""), false},
+		"named by the user": {use("1", "", "vf-1"), byClaim, false},
+	} {
+		for of, err := range map[string]error{
+			"record":      deviceHeld([]attachment.Prepared{c.plan}, []checkpoint.Record{{Prepared: c.there}}, nil),
+			"pending DEL": deviceHeld([]attachment.Prepared{c.plan}, nil, []checkpoint.PendingDEL{{Record: checkpoint.Record{Prepared: c.there}}}),
+		} {
+			if (err != nil) != c.held || c.held && reason.Of(err) != reason.DeviceInUse {
+				t.Errorf("%s, %s: got %v", name, of, err)
+			}
+		}
+	}
+}
