@@ -36,8 +36,8 @@ const (
 // custody knows who deletes the attachments that Multus has made on this node.
 type custody struct {
 	dir multusstate.Dir
-	// configured reports whether the container runtime calls Multus.
-	configured func() (bool, error)
+	// without reports whether the container runtime certainly does not call Multus.
+	without func() (bool, error)
 }
 
 // ours reports whether nadra runs the DELs of an adopted sandbox. A sandbox that was given back is
@@ -46,8 +46,8 @@ func (c *custody) ours(sandboxID string) (bool, error) {
 	if c.dir.Holder(sandboxID) == multusstate.Nadra {
 		return true, nil
 	}
-	configured, err := c.configured()
-	if err != nil || configured {
+	without, err := c.without()
+	if err != nil || !without {
 		return false, err
 	}
 	_, err = c.dir.Take(multusstate.Sandbox{ID: sandboxID})
@@ -110,15 +110,15 @@ func (a *adopter) look(ctx context.Context) error {
 	if !a.owner.known() {
 		return nil
 	}
-	configured, err := a.configured()
+	without, err := a.without()
 	if err != nil {
 		return err
 	}
 	switch owned := a.owner.owned(); {
-	case owned && !configured:
+	case owned && without:
 		err = a.adoptAll(ctx)
 	case !owned:
-		err = a.giveBack(ctx, configured)
+		err = a.giveBack(ctx, without)
 	}
 	if time.Since(a.tidied) < tidyEvery {
 		return err
@@ -228,8 +228,9 @@ func (a *adopter) recordsOf(ctx context.Context, s multusstate.Sandbox, sandbox 
 	return out
 }
 
-// giveBack gives sandboxes back to Multus. If the runtime calls Multus, it forgets their records.
-func (a *adopter) giveBack(ctx context.Context, configured bool) error {
+// giveBack gives sandboxes back to Multus. It forgets their records, unless the runtime is without
+// Multus.
+func (a *adopter) giveBack(ctx context.Context, without bool) error {
 	taken, problems, err := a.dir.Taken()
 	errs := []error{err}
 	for _, s := range taken {
@@ -245,7 +246,7 @@ func (a *adopter) giveBack(ctx context.Context, configured bool) error {
 		}
 	}
 	a.reportProblems(ctx, problems)
-	if !configured {
+	if without {
 		return errors.Join(errs...)
 	}
 	for _, r := range a.store.All() {

@@ -36,6 +36,7 @@ func inMultusNode(t *testing.T, test func(*testing.T, *multusNode)) {
 	inWorldWith(t, s, blueConf, func(t *testing.T, w *world) {
 		w.knows(t, "solo-uid", nil)
 		n := &multusNode{w, strings.Repeat("a", 64)}
+		writeFile(t, filepath.Join(w.cfg.HostRoot, "etc/cni/net.d/10-default.conf"), `{"cniVersion":"0.3.1","name":"cbr0","type":"flannel"}`)
 		n.belongs(true)
 		test(t, n)
 	})
@@ -152,8 +153,13 @@ func TestAdoptedPodEndsWithOneDEL(t *testing.T) {
 func TestAdoptionWaits(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *multusNode){
 		"the runtime calls Multus": func(t *testing.T, n *multusNode) { n.calls(t, true) },
-		"the node is Multus'":      func(_ *testing.T, n *multusNode) { n.belongs(false) },
-		"the owner is unknown":     func(_ *testing.T, n *multusNode) { n.owner.seen.Store(false) },
+		"no configuration is known": func(t *testing.T, n *multusNode) {
+			if err := os.RemoveAll(filepath.Join(n.cfg.HostRoot, "etc/cni/net.d")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the node is Multus'":  func(_ *testing.T, n *multusNode) { n.belongs(false) },
+		"the owner is unknown": func(_ *testing.T, n *multusNode) { n.owner.seen.Store(false) },
 		"Multus is attaching": func(t *testing.T, n *multusNode) {
 			if err := os.Remove(filepath.Join(n.adopter.dir.Multus, "results", "blue-"+n.id+"-net2")); err != nil {
 				t.Fatal(err)

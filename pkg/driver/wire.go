@@ -144,7 +144,7 @@ func custodyOf(cfg Config) (custody, error) {
 		}
 		dirs[i] = inside
 	}
-	return custody{dir: multusstate.Dir{Multus: dirs[0], Runtime: dirs[1]}, configured: multusconf.Dirs{Conf: dirs[2]}.Configured}, nil
+	return custody{dir: multusstate.Dir{Multus: dirs[0], Runtime: dirs[1]}, without: multusconf.Dirs{Conf: dirs[2]}.WithoutMultus}, nil
 }
 
 // wirePreparing makes the parts that the kubelet's calls need.

@@ -1,0 +1,142 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// multusConf is the runtime's configuration of Multus, and hiddenConf where the runtime does not see it.
+const (
+	multusConf = "/etc/cni/net.d/00-multus.conf"
+	hiddenConf = "/var/tmp/00-multus.conf"
+)
+
+// TestPodsOfThinMultusAreAdopted gives a node with a thin Multus to nadra, back, and to nadra again, under
+// pods with configurations of all versions of CNI, chains and a default route. One pod has
+// a damaged file of Multus, one ends while nobody serves the node, and the driver is killed in between.
+func TestPodsOfThinMultusAreAdopted(t *testing.T) {
+	f := setup(t, "adopted")
+	f.bridge("br-own")
+	f.nad("old", `{"cniVersion":"0.3.1","type":"bridge","bridge":"br-own","ipam":{"type":"host-local","subnet":"10.84.0.0/24"}}`)
+	f.nad("chain", `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","bridge":"br-own","ipam":{"type":"host-local","subnet":"10.84.0.0/24"}},`+
+		`{"type":"sbr"},{"type":"tuning","mtu":1400}]}`)
+	f.nad("newest", `{"cniVersion":"1.1.0","type":"bridge","bridge":"br-own","capabilities":{"mac":true},"ipam":{"type":"host-local","subnet":"10.84.0.0/24"}}`)
+	f.withArgs("--owned-nodes=labelled")
+	program, err := cluster.BuildMultus(f.Ctx, os.Stderr)
+	f.Must(err)
+	f.Must(f.node.Multus().InstallThin(f.Ctx, program))
+	t.Cleanup(func() {
+		f.sh("rm -rf " + multusConf + " " + hiddenConf + " /var/lib/cni/multus")
+		f.Must(f.usesMultus(false))
+	})
+
+	pods := map[string]*corev1.Pod{}
+	for name, networks := range map[string]string{
+		"one":     `[{"name":"old"},{"name":"chain","interface":"second"}]`,
+		"route":   `[{"name":"newest","mac":"02:00:00:00:84:01","default-route":["10.84.0.1"]}]`,
+		"damaged": "old,newest",
+		"ends":    "chain",
+		"last":    "old,chain,newest",
+		"plain":   "",
+	} {
+		f.annotated(name, networks, nil)
+		pods[name], err = f.Ready(f.Ctx, f.NS, name, 2*time.Minute)
+		f.Must(err)
+	}
+	before := map[string]string{}
+	for name, pod := range pods {
+		before[name] = f.netns(pod)
+	}
+	unchanged := func(when string) {
+		t.Helper()
+		for name, pod := range pods {
+			same(t, "the network namespace of pod "+name+" "+when, before[name], f.netns(pod))
+		}
+	}
+
+	f.hideMultus(true)
+	f.Must(f.DeletePod(f.Ctx, f.NS, "ends"))
+	delete(pods, "ends")
+	sandbox, err := f.node.PodSandbox(f.Ctx, string(pods["damaged"].UID))
+	f.Must(err)
+	f.sh("truncate -s 20 /var/lib/cni/multus/" + sandbox.ID)
+	f.label("nadra.dev/owner=nadra")
+	f.eventuallyListed("sandboxes that Multus has", "find /var/lib/cni/multus -maxdepth 1 -type f", 0)
+	f.eventuallyListed("sandboxes that nadra has taken", "ls /var/lib/cni/multus/nadra", len(pods))
+	f.eventuallyListed("addresses, without those of the pod that has ended", "ls -d /var/lib/cni/networks/*/10.84.0.*", 8)
+	unchanged("when it was adopted")
+	f.sh("kill -9 " + f.driverPIDs())
+	f.Must(f.WaitDriver(f.Ctx))
+	unchanged("after the driver was killed")
+	f.Must(f.DeletePod(f.Ctx, f.NS, "one"))
+	delete(pods, "one")
+	f.eventuallyListed("addresses, without those of the adopted pod that has ended", "ls -d /var/lib/cni/networks/*/10.84.0.*", 6)
+
+	if _, err := f.Cluster.Kubectl(f.Ctx, "label", "node", f.node.Name(), "nadra.dev/owner-"); err != nil {
+		t.Fatal(err)
+	}
+	f.eventuallyListed("sandboxes that nadra has taken", "ls /var/lib/cni/multus/nadra", 0)
+	f.hideMultus(false)
+	unchanged("when it was given back")
+	f.eventuallyListed("records", "ls "+f.at.State+"/claims", 0)
+	f.Must(f.DeletePod(f.Ctx, f.NS, "route"))
+	delete(pods, "route")
+	f.eventuallyListed("addresses, without those of the pod that Multus has deleted", "ls -d /var/lib/cni/networks/*/10.84.0.*", 5)
+
+	f.hideMultus(true)
+	f.label("nadra.dev/owner=nadra")
+	f.eventuallyListed("sandboxes that nadra has taken", "ls /var/lib/cni/multus/nadra", len(pods))
+	unchanged("when it was adopted again")
+	for name := range pods {
+		f.Must(f.DeletePod(f.Ctx, f.NS, name))
+	}
+	f.eventuallyListed("addresses", "ls -d /var/lib/cni/networks/*/10.84.0.*", 0)
+	f.eventuallyListed("sandboxes that nadra has taken", "ls /var/lib/cni/multus/nadra", 0)
+	f.eventuallyListed("files of Multus", "find /var/lib/cni/multus -type f", 0)
+}
+
+// hideMultus takes the runtime's configuration of Multus away, or gives it back, and waits until the
+// runtime follows.
+func (f *fixture) hideMultus(hide bool) {
+	f.Helper()
+	from, to := hiddenConf, multusConf
+	if hide {
+		from, to = to, from
+	}
+	f.sh("mv " + from + " " + to)
+	f.Must(f.usesMultus(!hide))
+}
+
+// usesMultus waits until the runtime uses Multus, or does not.
+func (f *fixture) usesMultus(want bool) error {
+	return lab.Eventually(f.Ctx, time.Minute, func(ctx context.Context) error {
+		uses, err := f.node.Runtime().Uses(ctx, "multus")
+		if err == nil && uses != want {
+			err = fmt.Errorf("the runtime uses Multus: %t", uses)
+		}
+		return err
+	})
+}
+
+// eventuallyListed waits until a command on the node prints that many lines.
+func (f *fixture) eventuallyListed(what, command string, want int) {
+	f.Helper()
+	f.Eventually(time.Minute, func(ctx context.Context) error {
+		out, err := f.node.Exec(ctx, "sh", "-c", command+" 2>/dev/null; true")
+		if lines := strings.Fields(string(out)); err == nil && len(lines) != want {
+			err = fmt.Errorf("%s: %d, want %d: %q", what, len(lines), want, lines)
+		}
+		return err
+	})
+}
