@@ -26,6 +26,7 @@ const (
 // pods with configurations of all versions of CNI, chains and a default route. One pod has
 // a damaged file of Multus, one ends while nobody serves the node, and the driver is killed in between.
 func TestPodsOfThinMultusAreAdopted(t *testing.T) {
+	t.Cleanup(func() { removeMultus(t) }) // when the pods are gone
 	f := setup(t, "adopted")
 	f.bridge("br-own")
 	f.nad("old", `{"cniVersion":"0.3.1","type":"bridge","bridge":"br-own","ipam":{"type":"host-local","subnet":"10.84.0.0/24"}}`)
@@ -36,10 +37,6 @@ func TestPodsOfThinMultusAreAdopted(t *testing.T) {
 	program, err := cluster.BuildMultus(f.Ctx, os.Stderr)
 	f.Must(err)
 	f.Must(f.node.Multus().InstallThin(f.Ctx, program))
-	t.Cleanup(func() {
-		f.sh("rm -rf " + multusConf + " " + hiddenConf + " /var/lib/cni/multus")
-		f.Must(f.usesMultus(false))
-	})
 
 	pods := map[string]*corev1.Pod{}
 	for name, networks := range map[string]string{
@@ -106,6 +103,21 @@ func TestPodsOfThinMultusAreAdopted(t *testing.T) {
 	f.eventuallyListed("files of Multus", "find /var/lib/cni/multus -type f", 0)
 }
 
+// removeMultus removes Multus from the node, and waits until the runtime does without it.
+func removeMultus(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	node := theLab.Cluster.Node(1)
+	_, err := node.Exec(ctx, "rm", "-rf", multusConf, hiddenConf, "/var/lib/cni/multus")
+	if err == nil {
+		err = usesMultus(ctx, node, false)
+	}
+	if err != nil {
+		t.Errorf("removing Multus from the node: %v", err)
+	}
+}
+
 // hideMultus takes the runtime's configuration of Multus away, or gives it back, and waits until the
 // runtime follows.
 func (f *fixture) hideMultus(hide bool) {
@@ -115,13 +127,13 @@ func (f *fixture) hideMultus(hide bool) {
 		from, to = to, from
 	}
 	f.sh("mv " + from + " " + to)
-	f.Must(f.usesMultus(!hide))
+	f.Must(usesMultus(f.Ctx, f.node, !hide))
 }
 
 // usesMultus waits until the runtime uses Multus, or does not.
-func (f *fixture) usesMultus(want bool) error {
-	return lab.Eventually(f.Ctx, time.Minute, func(ctx context.Context) error {
-		uses, err := f.node.Runtime().Uses(ctx, "multus")
+func usesMultus(ctx context.Context, node *cluster.Node, want bool) error {
+	return lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		uses, err := node.Runtime().Uses(ctx, "multus")
 		if err == nil && uses != want {
 			err = fmt.Errorf("the runtime uses Multus: %t", uses)
 		}
