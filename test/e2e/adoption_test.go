@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -23,8 +24,8 @@ const (
 )
 
 // TestPodsOfThinMultusAreAdopted gives a node with a thin Multus to nadra, back, and to nadra again, under
-// pods with configurations of all versions of CNI, chains and a default route. One pod has
-// a damaged file of Multus, one ends while nobody serves the node, and the driver is killed in between.
+// pods with configurations of all versions of CNI, chains, a default route and a device of a
+// device plugin. One pod has a damaged file of Multus, one ends while nobody serves the node, and the driver is killed in between.
 func TestPodsOfThinMultusAreAdopted(t *testing.T) {
 	t.Cleanup(func() { removeMultus(t) }) // when the pods are gone
 	f := setup(t, "adopted")
@@ -33,6 +34,11 @@ func TestPodsOfThinMultusAreAdopted(t *testing.T) {
 	f.nad("chain", `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","bridge":"br-own","ipam":{"type":"host-local","subnet":"10.84.0.0/24"}},`+
 		`{"type":"sbr"},{"type":"tuning","mtu":1400}]}`)
 	f.nad("newest", `{"cniVersion":"1.1.0","type":"bridge","bridge":"br-own","capabilities":{"mac":true},"ipam":{"type":"host-local","subnet":"10.84.0.0/24"}}`)
+	plugin := f.devicePlugin("dev-a", "dev-b")
+	f.Must(f.Apply(f.Ctx, `{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition,
+metadata: {name: pooled, namespace: adopted, annotations: {k8s.v1.cni.cncf.io/resourceName: `+pluginResource+`}},
+spec: {config: '`+ownConf+`'}}`))
+	f.hasAllocatable(pluginResource, "2")
 	f.withArgs("--owned-nodes=labelled")
 	program, err := cluster.BuildMultus(f.Ctx, os.Stderr)
 	f.Must(err)
@@ -45,9 +51,14 @@ func TestPodsOfThinMultusAreAdopted(t *testing.T) {
 		"damaged": "old,newest",
 		"ends":    "chain",
 		"last":    "old,chain,newest",
+		"device":  "pooled",
 		"plain":   "",
 	} {
-		f.annotated(name, networks, nil)
+		f.annotated(name, networks, func(p *corev1.Pod) {
+			if name == "device" {
+				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{pluginResource: resource.MustParse("1")}
+			}
+		})
 		pods[name], err = f.Ready(f.Ctx, f.NS, name, 2*time.Minute)
 		f.Must(err)
 	}
@@ -71,14 +82,18 @@ func TestPodsOfThinMultusAreAdopted(t *testing.T) {
 	f.label("nadra.dev/owner=nadra")
 	f.eventuallyListed("sandboxes that Multus has", "find /var/lib/cni/multus -maxdepth 1 -type f", 0)
 	f.eventuallyListed("sandboxes that nadra has taken", "ls /var/lib/cni/multus/nadra", len(pods))
-	f.eventuallyListed("addresses, without those of the pod that has ended", "ls -d /var/lib/cni/networks/*/10.84.0.*", 8)
+	f.eventuallyListed("addresses, without those of the pod that has ended", "ls -d /var/lib/cni/networks/*/10.84.0.*", 9)
 	unchanged("when it was adopted")
+	record := f.sh("cat " + f.at.State + "/claims/" + string(pods["device"].UID) + ".json")
+	if given := plugin.given(); len(given) != 1 || !strings.Contains(record, `"deviceID":"`+given[0]+`"`) {
+		t.Errorf("the record of a pod with device %q: %s", given, record)
+	}
 	f.sh("kill -9 " + f.driverPIDs())
 	f.Must(f.WaitDriver(f.Ctx))
 	unchanged("after the driver was killed")
 	f.Must(f.DeletePod(f.Ctx, f.NS, "one"))
 	delete(pods, "one")
-	f.eventuallyListed("addresses, without those of the adopted pod that has ended", "ls -d /var/lib/cni/networks/*/10.84.0.*", 6)
+	f.eventuallyListed("addresses, without those of the adopted pod that has ended", "ls -d /var/lib/cni/networks/*/10.84.0.*", 7)
 
 	if _, err := f.Cluster.Kubectl(f.Ctx, "label", "node", f.node.Name(), "nadra.dev/owner-"); err != nil {
 		t.Fatal(err)
@@ -89,7 +104,7 @@ func TestPodsOfThinMultusAreAdopted(t *testing.T) {
 	f.eventuallyListed("records", "ls "+f.at.State+"/claims", 0)
 	f.Must(f.DeletePod(f.Ctx, f.NS, "route"))
 	delete(pods, "route")
-	f.eventuallyListed("addresses, without those of the pod that Multus has deleted", "ls -d /var/lib/cni/networks/*/10.84.0.*", 5)
+	f.eventuallyListed("addresses, without those of the pod that Multus has deleted", "ls -d /var/lib/cni/networks/*/10.84.0.*", 6)
 
 	f.hideMultus(true)
 	f.label("nadra.dev/owner=nadra")
