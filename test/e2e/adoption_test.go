@@ -24,8 +24,9 @@ const (
 )
 
 // TestPodsOfThinMultusAreAdopted gives a node with a thin Multus to nadra, back, and to nadra again, under
-// pods with configurations of all versions of CNI, chains, a default route and a device of a
-// device plugin. One pod has a damaged file of Multus, one ends while nobody serves the node, and the driver is killed in between.
+// pods with configurations of all versions of CNI, chains, a default route and a device of a device
+// plugin. One pod has a damaged file of Multus, one ends while nobody serves the node, and the driver is
+// killed in between.
 func TestPodsOfThinMultusAreAdopted(t *testing.T) {
 	t.Cleanup(func() { removeMultus(t) }) // when the pods are gone
 	f := setup(t, "adopted")
