@@ -135,14 +135,26 @@ func readSandbox(path string, entries []cniexec.CacheEntry) (Sandbox, error) {
 	case err != nil && len(entries) == 0:
 		return s, err
 	case err != nil:
-		s.Attachments, err = ofCache(entries)
+		s.Attachments, err = ofCache(others(entries, s.eth0, nil))
 		return s, err
 	}
 	if s.eth0 == nil { // the pod's annotation may rename its primary interface
 		s.eth0 = entryOf(entries, delegates[0].IfnameRequest)
 	}
-	s.Attachments, err = ofDelegates(path, delegates, entries)
+	if s.Attachments, err = ofDelegates(path, delegates, entries); err != nil {
+		return s, err
+	}
+	// What multus-dynamic-networks-controller has added is in the cache only.
+	added, err := ofCache(others(entries, s.eth0, s.Attachments))
+	s.Attachments = append(s.Attachments, added...)
 	return s, err
+}
+
+// others returns the entries besides the default network's and those of attachments.
+func others(entries []cniexec.CacheEntry, eth0 *cniexec.CacheEntry, known []Attachment) []cniexec.CacheEntry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e cniexec.CacheEntry) bool {
+		return eth0 != nil && e.IfName == eth0.IfName || slices.ContainsFunc(known, func(a Attachment) bool { return a.Interface == e.IfName })
+	})
 }
 
 // ofDelegates returns the attachments of Multus' file, with what the cache knows of them.
@@ -169,9 +181,6 @@ func ofDelegates(path string, delegates []delegate, entries []cniexec.CacheEntry
 func ofCache(entries []cniexec.CacheEntry) ([]Attachment, error) {
 	var out []Attachment
 	for _, e := range entries {
-		if e.IfName == defaultInterface {
-			continue
-		}
 		one := Attachment{Attachment: attachment.Attachment{Network: attachment.NetworkRef{Name: e.Network}, Interface: e.IfName}}
 		one.use(&e)
 		if err := setConfig(&one.Attachment, e.File, e.Config); err != nil {

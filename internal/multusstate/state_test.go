@@ -155,6 +155,15 @@ func TestIncompleteSandboxes(t *testing.T) {
 			t.Errorf("%+v: %q", s, got)
 		}
 	})
+	t.Run("a network was added while the pod ran", func(t *testing.T) {
+		m := newMultus(t)
+		m.web(id("a"))
+		m.entry("late", id("a"), "late0", `{"cniVersion":"0.3.1","name":"late","type":"macvlan"}`)
+		s := m.read()
+		if len(s.Attachments) != 3 || s.Attachments[2].Interface != "late0" || s.Attachments[2].CNIName != "late" || !s.Complete() {
+			t.Errorf("%+v", s)
+		}
+	})
 	t.Run("nothing can be read", func(t *testing.T) {
 		m := newMultus(t)
 		m.write(filepath.Join(m.Multus, id("a")), ``)
@@ -228,7 +237,16 @@ func TestSandboxChangesHands(t *testing.T) {
 		}
 	}
 	s := m.read()
-	does(true, func() (bool, error) { return m.Take(s) })
+	give := func() {
+		t.Helper()
+		for range 2 {
+			if err := m.GiveEth0(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	give()
+	does(true, func() (bool, error) { return m.Take(s.ID) })
 	has(Nadra, ofNadra)
 	if all, _, err := m.Taken(); err != nil || len(all) != 1 || all[0].Pod.Name != "web" || len(all[0].Attachments) != 2 {
 		t.Errorf("taken: %+v, error %v", all, err)
@@ -236,7 +254,8 @@ func TestSandboxChangesHands(t *testing.T) {
 	does(true, func() (bool, error) { return m.Return(id("a")) })
 	has(Multus, ofMultus)
 	s = m.read()
-	does(true, func() (bool, error) { return m.Take(s) })
+	give()
+	does(true, func() (bool, error) { return m.Take(s.ID) })
 	has(Nadra, ofNadra)
 	for range 2 {
 		if err := m.Forget(id("a")); err != nil {
@@ -252,7 +271,10 @@ func TestReturnKeepsTheRuntimesEntry(t *testing.T) {
 	m.web(id("a"))
 	own := filepath.Join(m.Runtime, "cbr0-"+id("a")+"-eth0")
 	m.write(own, "the runtime's")
-	if _, err := m.Take(m.read()); err != nil {
+	if err := m.GiveEth0(m.read()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Take(id("a")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Return(id("a")); err != nil {
@@ -318,8 +340,7 @@ func TestAwait(t *testing.T) {
 		if err := m.AwaitAdopted(limited()); reason.Of(err) != reason.NotAdopted || !strings.Contains(err.Error(), "pod shop/web") {
 			t.Errorf("before it is adopted: %v", err)
 		}
-		s := m.read()
-		time.AfterFunc(10*time.Second, func() { _, _ = m.Take(s) })
+		time.AfterFunc(10*time.Second, func() { _, _ = m.Take(id("a")) })
 		began := time.Now()
 		if err := m.AwaitAdopted(limited()); err != nil || time.Since(began) < 10*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)

@@ -14,33 +14,31 @@ import (
 func (d Dir) results() string { return filepath.Join(d.Multus, "results") }
 func (d Dir) taken() string   { return filepath.Join(d.Multus, "nadra") }
 
-// Take makes nadra the one that deletes a sandbox's attachments: it takes Multus' file, and gives
-// the entry of eth0 to the container runtime. It reports false if Multus has no file of the
-// sandbox, because nadra has taken it or because Multus has deleted the attachments.
-func (d Dir) Take(s Sandbox) (bool, error) {
-	if s.eth0 != nil {
-		if err := d.giveEth0(s.eth0.File); err != nil {
-			return false, reason.Errorf(reason.StateNotWritten, "giving the entry of eth0 of sandbox %s to the container runtime: %w", s.ID, err)
-		}
-	}
+// Take makes nadra the one that deletes a sandbox's attachments: it takes Multus' file. It reports
+// false if Multus has no file of the sandbox, because nadra has taken it or because Multus has
+// deleted the attachments.
+func (d Dir) Take(id string) (bool, error) {
 	if err := os.MkdirAll(d.taken(), 0o700); err != nil {
-		return false, reason.Errorf(reason.StateNotWritten, "taking sandbox %s from Multus: %w", s.ID, err)
+		return false, reason.Errorf(reason.StateNotWritten, "taking sandbox %s from Multus: %w", id, err)
 	}
-	return move(filepath.Join(d.Multus, s.ID), filepath.Join(d.taken(), s.ID))
+	return move(filepath.Join(d.Multus, id), filepath.Join(d.taken(), id))
 }
 
-// giveEth0 makes an entry of Multus' cache one of the runtime's. It keeps an entry that the
-// runtime has.
-func (d Dir) giveEth0(file string) error {
-	if err := os.MkdirAll(d.Runtime, 0o700); err != nil {
-		return err
-	}
-	// A link appears complete; for the runtime, a temporary file would be another attachment.
-	err := os.Link(file, filepath.Join(d.Runtime, filepath.Base(file)))
-	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+// GiveEth0 gives the sandbox's entry of eth0, if there is one, to the container runtime, which
+// needs it for CHECK and DEL when it does not call Multus. It keeps an entry that the runtime has.
+func (d Dir) GiveEth0(s Sandbox) error {
+	if s.eth0 == nil {
 		return nil
 	}
-	return err
+	err := os.MkdirAll(d.Runtime, 0o700)
+	if err == nil {
+		// A link appears complete; for the runtime, a temporary file would be another attachment.
+		err = os.Link(s.eth0.File, filepath.Join(d.Runtime, filepath.Base(s.eth0.File)))
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return reason.Errorf(reason.StateNotWritten, "giving the entry of eth0 of sandbox %s to the container runtime: %w", s.ID, err)
 }
 
 // Return gives a sandbox back to Multus. It reports false if nadra has not taken it.

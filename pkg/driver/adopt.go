@@ -50,7 +50,7 @@ func (c *custody) ours(sandboxID string) (bool, error) {
 	if err != nil || !without {
 		return false, err
 	}
-	_, err = c.dir.Take(multusstate.Sandbox{ID: sandboxID})
+	_, err = c.dir.Take(sandboxID)
 	return err == nil, err
 }
 
@@ -167,10 +167,23 @@ func (a *adopter) adopt(ctx context.Context, s multusstate.Sandbox) (bool, error
 	if err != nil || !recorded {
 		return false, err
 	}
+	if err := a.giveEth0(s); err != nil {
+		return false, err
+	}
 	failpoint.Reach(failpoint.BeforeTake)
-	taken, err := a.dir.Take(s)
+	taken, err := a.dir.Take(s.ID)
 	failpoint.Reach(failpoint.AfterTake)
 	return taken, err
+}
+
+// giveEth0 gives the entry of eth0 to the container runtime, without the default routes that Multus
+// has replaced: CRI-O runs CHECK with it when it starts.
+func (a *adopter) giveEth0(s multusstate.Sandbox) error {
+	err := a.dir.GiveEth0(s)
+	if err == nil && slices.ContainsFunc(s.Attachments, func(at multusstate.Attachment) bool { return at.DefaultRoute != nil }) {
+		err = a.attacher.ForgetDefaultRoutes(s.ID)
+	}
+	return err
 }
 
 // record records the attachments of a sandbox, and reports whether nadra has to run their DELs now.

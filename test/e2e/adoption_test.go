@@ -5,7 +5,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +58,7 @@ spec: {config: '`+ownConf+`'}}`))
 		"plain":   "",
 	} {
 		f.annotated(name, networks, func(p *corev1.Pod) {
+			telling(p)
 			if name == "device" {
 				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{pluginResource: resource.MustParse("1")}
 			}
@@ -92,6 +95,8 @@ spec: {config: '`+ownConf+`'}}`))
 	f.sh("kill -9 " + f.driverPIDs())
 	f.Must(f.WaitDriver(f.Ctx))
 	unchanged("after the driver was killed")
+	f.restartRuntime(slices.Collect(maps.Keys(pods)))
+	unchanged("after the runtime was restarted")
 	f.Must(f.DeletePod(f.Ctx, f.NS, "one"))
 	delete(pods, "one")
 	f.eventuallyListed("addresses, without those of the adopted pod that has ended", "ls -d /var/lib/cni/networks/*/10.84.0.*", 7)
