@@ -52,7 +52,7 @@ func (d Dir) Check(links Namespaces) (Report, error) {
 			out.Gone++
 			continue
 		case err == nil && !s.Complete():
-			err = errors.New("Multus has not attached all of its networks yet, or has failed to")
+			err = errors.New("some of its networks are not attached yet, or Multus has failed to attach them")
 		}
 		if err != nil {
 			problems = append(problems, Problem{Sandbox: s.ID, Pod: podName(s), Error: err.Error()})

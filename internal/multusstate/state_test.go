@@ -294,18 +294,20 @@ func TestCheck(t *testing.T) {
 	}{
 		"adoptable": {
 			func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return []string{"lo", "eth0", "net1", "second"}, nil },
-			Report{Sandboxes: 1, Networks: 2}, "",
+			Report{Sandboxes: 1, Networks: 2},
+			"",
 		},
 		"without an interface": {
 			func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return []string{"lo", "eth0", "net1"}, nil },
-			Report{Sandboxes: 1, Networks: 2, Missing: []string{"shop/web second"}}, "",
+			Report{Sandboxes: 1, Networks: 2, Missing: []string{"shop/web second"}},
+			"",
 		},
 		"gone": {func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return nil, podns.ErrGone }, Report{Gone: 1}, ""},
 		"attaching": {
 			func(m multus) {
 				m.web(id("a"))
 				_ = os.Remove(filepath.Join(m.results(), "blue-"+id("a")+"-net1"))
-			}, func(string) ([]string, error) { return []string{"lo", "eth0"}, nil }, Report{}, "pod shop/web: Multus has not attached all",
+			}, func(string) ([]string, error) { return []string{"lo", "eth0"}, nil }, Report{}, "pod shop/web: some of its networks are not attached yet",
 		},
 		"unreadable": {
 			func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return nil, errors.New("permission denied") }, Report{}, "pod shop/web: permission denied",
