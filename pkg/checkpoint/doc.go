@@ -6,6 +6,7 @@
 //	sets.go         selections of records
 //	store.go        the store: opening, preparing, forgetting, reading
 //	phases.go       how records move from phase to phase
+//	edits.go        what edits of a running pod's annotation change
 //	claimfiles.go   the claims' files on disk
 //	pendingdels.go  pending DELs on disk
 //	damaged.go      files that cannot be read
@@ -38,7 +39,10 @@
 // refusal for the gate (MarkRefused). A DEL that keeps failing becomes a pending DEL, so
 // that neither the pod's deletion nor its next sandbox waits for it.
 //
-// A record without a claim exists for one sandbox, which it names in every phase.
+// A record without a claim exists for one sandbox, which it names in every phase. An edit of the
+// pod's annotation adds records without a claim to a sandbox and withdraws others: a withdrawn
+// record of a claim stays until the claim ends, and any other until its sandbox ends or, if an
+// edit has added it, until network-status does not list it any more.
 //
 // Errors of writing have the code StateNotWritten (pkg/api/reason).
 package checkpoint
