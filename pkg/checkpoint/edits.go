@@ -63,7 +63,7 @@ func (s *Store) Reorder(index map[Key]int) error {
 		keys = append(keys, k)
 	}
 	return s.update(keys, soon, func(r *Record) error {
-		r.Index = index[r.Key()]
+		r.Index, r.Moved = index[r.Key()], true
 		return nil
 	})
 }

@@ -62,6 +62,8 @@ type Edit struct {
 	// LiveIn is the ID of the sandbox to which an edit has added the network while its
 	// containers could run already, so that they do not wait for it. In another sandbox they do.
 	LiveIn string `json:"liveIn,omitempty"`
+	// Moved is true if an edit has changed the record's position in the pod's plan.
+	Moved bool `json:"moved,omitempty"`
 	// Baseline is the annotation that the pod had when its first sandbox with this claim was
 	// attached. Edits are changes of it. It is nil if it is unknown, and without a claim.
 	Baseline *string `json:"baseline,omitempty"`

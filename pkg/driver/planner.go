@@ -14,6 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
@@ -116,6 +117,22 @@ func (p *planner) planUnclaimed(pod attachment.PodRef, networks []attachment.Sel
 		out[i] = attachment.Prepared{Pod: pod, Index: i, Request: a.Interface, Attachment: a, Static: static}
 	}
 	return out, nil
+}
+
+// planAdded returns what is to be recorded for a network that an edit adds to a running pod.
+func (p *planner) planAdded(pod attachment.PodRef, a podedit.Addition) (attachment.Prepared, error) {
+	if err := p.isolation.Allow(pod.Namespace, a.Selection.Network); err != nil {
+		return attachment.Prepared{}, err
+	}
+	network, err := p.networks.Usable(a.Selection.Network)
+	if err != nil {
+		return attachment.Prepared{}, err
+	}
+	if network.ResourceName != "" {
+		return attachment.Prepared{}, poolEdited(a, network.ResourceName)
+	}
+	made, err := attachment.NewAttachment(network, a.Selection, a.Interface)
+	return attachment.Prepared{Pod: pod, Index: a.Index, Request: a.Interface, Attachment: made}, err
 }
 
 // requestsOf returns a claim's requests for devices of nadra's.

@@ -53,16 +53,24 @@ func (r *reporter) attached(sandbox attachment.Sandbox) {
 	}
 	var unclaimed []attachment.Selection
 	for _, record := range checkpoint.Networks(records) {
+		if !record.Awaited(sandbox.ID) {
+			continue // an edit has added it, and has its own event
+		}
 		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
 		if record.Unclaimed() {
 			unclaimed = append(unclaimed, attachment.Selection{Network: record.Attachment.Network})
 		}
 	}
 	if len(unclaimed) > 0 {
-		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAttachedWithoutClaim, fmt.Sprintf(
-			"%s attached by the annotation, without a claim: the scheduler has not checked that node %s has the network, and counts neither its device nor its addresses",
-			listed(unclaimed), r.cfg.NodeName))
+		r.attachedWithoutClaim(sandbox.Pod, unclaimed)
 	}
+}
+
+// attachedWithoutClaim reports networks of which the scheduler does not know.
+func (r *reporter) attachedWithoutClaim(pod attachment.PodRef, unclaimed []attachment.Selection) {
+	r.events.Pod(pod, corev1.EventTypeNormal, reason.EventAttachedWithoutClaim, fmt.Sprintf(
+		"%s attached by the annotation, without a claim: the scheduler has not checked that node %s has the network, and counts neither its device nor its addresses",
+		listed(unclaimed), r.cfg.NodeName))
 }
 
 // addedMessage returns the text of the AddedInterface event, which is Multus'.
