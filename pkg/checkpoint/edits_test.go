@@ -54,11 +54,11 @@ func TestEditsSurviveEveryPhase(t *testing.T) {
 	}
 	attach("s1", &first)
 	want(Attached, false, "")
-	do(s.MarkWithdrawn(key))
+	do(NewEdits(s).MarkWithdrawn(key))
 	want(Attaching, true, "")
 	do(s.MarkDetached(key))
 	want(Prepared, true, "")
-	do(s.MarkWanted("s1", key))
+	do(NewEdits(s).MarkWanted("s1", key))
 	attach("s1", &first)
 	want(Attached, false, "s1")
 	do(s.MarkDetached(key))
@@ -81,34 +81,34 @@ func TestAddedRecords(t *testing.T) {
 	if err := s.PutUnclaimed([]attachment.Prepared{one}, sandbox); err != nil {
 		t.Fatal(err)
 	}
-	added, err := s.AddLive(one, sandbox) // the first one may be withdrawn, or not
+	added, err := NewEdits(s).AddLive(one, sandbox) // the first one may be withdrawn, or not
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.AddLive(one, sandbox); err == nil {
+	if _, err := NewEdits(s).AddLive(one, sandbox); err == nil {
 		t.Error("the same record was added twice")
 	}
 	if err := s.MarkAttaching([]Key{added.Key()}, sandbox); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.ForgetAdded(Keys(s.ForClaim("p-uid"))...); err != nil {
+		if err := NewEdits(s).ForgetAdded(Keys(s.ForClaim("p-uid"))...); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(s.ForClaim("p-uid")); n != 2 {
 			t.Errorf("%d records: one needs a DEL, and one was not added by an edit", n)
 		}
 	}
-	if err := s.MarkWithdrawn(added.Key()); err != nil {
+	if err := NewEdits(s).MarkWithdrawn(added.Key()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.MarkDetached(added.Key()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.AddLive(one, sandbox); err != nil {
+	if _, err := NewEdits(s).AddLive(one, sandbox); err != nil {
 		t.Errorf("in place of a withdrawn one: %v", err)
 	}
-	if err := s.ForgetAdded(added.Key()); err != nil || len(s.ForClaim("p-uid")) != 1 {
+	if err := NewEdits(s).ForgetAdded(added.Key()); err != nil || len(s.ForClaim("p-uid")) != 1 {
 		t.Errorf("%v, %d records", err, len(s.ForClaim("p-uid")))
 	}
 }

@@ -54,15 +54,15 @@ func (e *podEdits) beginLocked(ctx context.Context, sandbox attachment.Sandbox, 
 		return err
 	}
 	if len(plan.Back) > 0 {
-		if err := e.store.MarkWanted("", checkpoint.Keys(plan.Back)...); err != nil {
+		if err := checkpoint.NewEdits(e.store).MarkWanted("", checkpoint.Keys(plan.Back)...); err != nil {
 			return err
 		}
 	}
 	s := liveSandbox{Sandbox: sandbox}
 	var added []attachment.Prepared
 	for _, a := range plan.Add {
-		if e.leavesAlone(s, a) {
-			continue
+		if e.owner.exempts(sandbox.Pod.String()) {
+			break
 		}
 		if prepared, err := e.planAdded(s, a); err == nil { // otherwise follow reports it
 			added = append(added, prepared)

@@ -22,7 +22,7 @@ import (
 // change compares a pod's annotation with its records, and makes the difference: first the DELs,
 // then the ADDs in the order of the annotation, and at the end network-status, once. The pod is
 // locked. A failure stops nothing else; it is an event, and an error so that another try follows.
-func (e *podEdits) change(ctx context.Context, s liveSandbox) error {
+func (e *podEditor) change(ctx context.Context, s liveSandbox) error {
 	pod := e.watch.Find(s.Pod)
 	if pod == nil || !e.due(s) {
 		return nil
@@ -68,27 +68,27 @@ func (e *podEdits) change(ctx context.Context, s liveSandbox) error {
 	e.refuseAll(s, plan.Refused)
 	err = errors.Join(delErr, addErr, e.forgetAdded(s, pod))
 	if err == nil && len(plan.Refused) == 0 {
-		e.forgetFailures(s)
+		e.failures.forget(s.Pod.UID)
 	}
 	return err
 }
 
 // record records what a plan withdraws, and the positions of what stays, before anything is done.
-func (e *podEdits) record(plan podedit.Plan) error {
+func (e *podEditor) record(plan podedit.Plan) error {
 	if len(plan.Withdraw) > 0 {
-		if err := e.store.MarkWithdrawn(checkpoint.Keys(plan.Withdraw)...); err != nil {
+		if err := checkpoint.NewEdits(e.store).MarkWithdrawn(checkpoint.Keys(plan.Withdraw)...); err != nil {
 			return err
 		}
 	}
 	if len(plan.Index) > 0 {
-		return e.store.Reorder(plan.Index)
+		return checkpoint.NewEdits(e.store).Reorder(plan.Index)
 	}
 	return nil
 }
 
 // markStale makes added networks get a DEL and an ADD whose addresses an earlier driver did not
 // list in network-status, if somebody may have freed them since.
-func (e *podEdits) markStale(s liveSandbox) error {
+func (e *podEditor) markStale(s liveSandbox) error {
 	var stale []checkpoint.Key
 	for _, r := range e.recordsOf(s.Sandbox) {
 		if r.Live(s.ID) && r.Phase == checkpoint.Attached && networkstatus.Unlisted(r) && r.Attachment.UsesIPAM(attachment.Whereabouts) {
@@ -107,7 +107,7 @@ func (e *podEdits) markStale(s liveSandbox) error {
 
 // deleteWithdrawn runs the DELs of withdrawn networks, and of those whose ADD has not succeeded,
 // and reports whether one has succeeded.
-func (e *podEdits) deleteWithdrawn(ctx context.Context, s liveSandbox) (deleted bool, err error) {
+func (e *podEditor) deleteWithdrawn(ctx context.Context, s liveSandbox) (deleted bool, err error) {
 	over := func(r checkpoint.Record) bool {
 		return r.NeedsDEL() && checkpoint.InSandbox(s.ID)(r) && (r.Withdrawn || r.Live(s.ID) && r.Phase == checkpoint.Attaching)
 	}
@@ -135,14 +135,14 @@ func (e *podEdits) deleteWithdrawn(ctx context.Context, s liveSandbox) (deleted 
 }
 
 // isPending reports whether the DEL of a record is pending.
-func (e *podEdits) isPending(r checkpoint.Record) bool {
+func (e *podEditor) isPending(r checkpoint.Record) bool {
 	return slices.ContainsFunc(e.store.PendingDELs(), func(d checkpoint.PendingDEL) bool { return d.Record.DELKey() == r.DELKey() })
 }
 
 // forgetAdded deletes the records of networks that an edit has added: those that could not be
 // added, so that the next try reads the network again, and withdrawn ones, once network-status
 // does not list them any more.
-func (e *podEdits) forgetAdded(s liveSandbox, pod *metav1.PartialObjectMetadata) error {
+func (e *podEditor) forgetAdded(s liveSandbox, pod *metav1.PartialObjectMetadata) error {
 	shown, _ := networkstatus.Shown(pod.Annotations[nadv1.NetworkStatusAnnot])
 	_, writing := e.networkStatus.Pending(s.Pod)
 	var gone []checkpoint.Key
@@ -154,12 +154,12 @@ func (e *podEdits) forgetAdded(s liveSandbox, pod *metav1.PartialObjectMetadata)
 			gone = append(gone, r.Key())
 		}
 	}
-	return e.store.ForgetAdded(gone...)
+	return checkpoint.NewEdits(e.store).ForgetAdded(gone...)
 }
 
 // addAll adds what a plan adds, in order, unless the sandbox itself is not attached yet: the end of
 // that comes back. It reports whether it has added a network.
-func (e *podEdits) addAll(ctx context.Context, s liveSandbox, plan podedit.Plan) (added bool, err error) {
+func (e *podEditor) addAll(ctx context.Context, s liveSandbox, plan podedit.Plan) (added bool, err error) {
 	records := e.recordsOf(s.Sandbox)
 	if slices.ContainsFunc(records, e.attacher.Missing(s.Sandbox)) {
 		return false, nil
@@ -174,9 +174,10 @@ func (e *podEdits) addAll(ctx context.Context, s liveSandbox, plan podedit.Plan)
 			steps = append(steps, step{r.Index, func() error { return e.addBack(ctx, s, r) }})
 		}
 	}
+	alone := e.leavesAlone(s)
 	for _, a := range plan.Add {
-		if e.leavesAlone(s, a) {
-			continue
+		if alone {
+			break
 		}
 		steps = append(steps, step{a.Index, func() error { return e.addOne(ctx, s, a) }})
 	}
@@ -193,14 +194,16 @@ func (e *podEdits) addAll(ctx context.Context, s liveSandbox, plan podedit.Plan)
 	return added, errors.Join(errs...)
 }
 
-// leavesAlone reports whether the policy leaves a network without a claim to other programs.
-func (e *podEdits) leavesAlone(s liveSandbox, a podedit.Addition) bool {
-	return e.policies.of(s.Pod.Namespace, e.owner.Unclaimed) == AllowUnclaimed || e.owner.exempts(s.Pod.String())
+// leavesAlone reports whether the policy leaves networks without a claim to other programs. For a
+// pod that has networks of nadra, there is hardly another program, and planAdded refuses them.
+func (e *podEditor) leavesAlone(s liveSandbox) bool {
+	return e.owner.exempts(s.Pod.String()) ||
+		e.policies.of(s.Pod.Namespace, e.owner.Unclaimed) == AllowUnclaimed && len(e.recordsOf(s.Sandbox)) == 0
 }
 
 // addBack attaches the network of a claim again.
-func (e *podEdits) addBack(ctx context.Context, s liveSandbox, r checkpoint.Record) error {
-	err := e.store.MarkWanted(s.ID, r.Key())
+func (e *podEditor) addBack(ctx context.Context, s liveSandbox, r checkpoint.Record) error {
+	err := checkpoint.NewEdits(e.store).MarkWanted(s.ID, r.Key())
 	if err == nil {
 		err = e.addLive(ctx, s, r)
 	}
@@ -209,12 +212,12 @@ func (e *podEdits) addBack(ctx context.Context, s liveSandbox, r checkpoint.Reco
 }
 
 // addOne attaches a network without a claim. Its record is on disk before its ADD.
-func (e *podEdits) addOne(ctx context.Context, s liveSandbox, a podedit.Addition) error {
+func (e *podEditor) addOne(ctx context.Context, s liveSandbox, a podedit.Addition) error {
 	var key checkpoint.Key
 	prepared, err := e.planAdded(s, a)
 	if err == nil {
 		var r checkpoint.Record
-		if r, err = e.store.AddLive(prepared, s.Sandbox); err == nil {
+		if r, err = checkpoint.NewEdits(e.store).AddLive(prepared, s.Sandbox); err == nil {
 			key, err = r.Key(), e.addLive(ctx, s, r)
 		}
 	}
@@ -222,7 +225,7 @@ func (e *podEdits) addOne(ctx context.Context, s liveSandbox, a podedit.Addition
 }
 
 // addLive attaches a record unless a removed network still has its interface.
-func (e *podEdits) addLive(ctx context.Context, s liveSandbox, r checkpoint.Record) error {
+func (e *podEditor) addLive(ctx context.Context, s liveSandbox, r checkpoint.Record) error {
 	at := r.Attachment
 	if slices.ContainsFunc(e.recordsOf(s.Sandbox), func(o checkpoint.Record) bool {
 		return o.NeedsDEL() && o.Key() != r.Key() && o.Attachment.Interface == at.Interface
@@ -233,16 +236,16 @@ func (e *podEdits) addLive(ctx context.Context, s liveSandbox, r checkpoint.Reco
 }
 
 // planAdded returns what is to be recorded for a network without a claim, if the policy attaches it.
-func (e *podEdits) planAdded(s liveSandbox, a podedit.Addition) (attachment.Prepared, error) {
-	if e.policies.of(s.Pod.Namespace, e.owner.Unclaimed) == RefuseUnclaimed {
-		return attachment.Prepared{}, editWithoutClaim(a)
+func (e *podEditor) planAdded(s liveSandbox, a podedit.Addition) (attachment.Prepared, error) {
+	if policy := e.policies.of(s.Pod.Namespace, e.owner.Unclaimed); policy != AttachUnclaimed {
+		return attachment.Prepared{}, editWithoutClaim(a, policy)
 	}
 	return e.planner.planAdded(s.Pod, a)
 }
 
 // show makes network-status list what the pod has in the order of the annotation, if that has
 // changed, or if an earlier driver has not come to it.
-func (e *podEdits) show(ctx context.Context, s liveSandbox, pod *metav1.PartialObjectMetadata, changed bool) {
+func (e *podEditor) show(ctx context.Context, s liveSandbox, pod *metav1.PartialObjectMetadata, changed bool) {
 	records := e.recordsOf(s.Sandbox)
 	if slices.ContainsFunc(records, e.attacher.Missing(s.Sandbox)) {
 		return // the end of the attach writes it
@@ -261,7 +264,7 @@ func (e *podEdits) show(ctx context.Context, s liveSandbox, pod *metav1.PartialO
 
 // reportClaims stores the state of the claims that some records have. err is why one of these
 // records is not attached.
-func (e *podEdits) reportClaims(s liveSandbox, changed []checkpoint.Record, err error) {
+func (e *podEditor) reportClaims(s liveSandbox, changed []checkpoint.Record, err error) {
 	why := errNotBegun
 	if err != nil {
 		why = err

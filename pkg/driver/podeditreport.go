@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,7 +38,7 @@ func (r *reporter) editFailed(pod attachment.PodRef, removing bool, err error) {
 }
 
 // reportAdded reports the result of adding a network, and returns err.
-func (e *podEdits) reportAdded(s liveSandbox, key checkpoint.Key, network attachment.NetworkRef, iface string, err error) error {
+func (e *podEditor) reportAdded(s liveSandbox, key checkpoint.Key, network attachment.NetworkRef, iface string, err error) error {
 	if err != nil {
 		e.refuse(s, podedit.Refusal{Network: network, Interface: iface, Err: err})
 		return err
@@ -50,32 +51,48 @@ func (e *podEdits) reportAdded(s liveSandbox, key checkpoint.Key, network attach
 }
 
 // refuse reports what a pod does not get, or keeps, unless the latest event says the same.
-func (e *podEdits) refuse(s liveSandbox, f podedit.Refusal) {
-	key := fmt.Sprintf("%t %s %s", f.Removing, f.Network, f.Interface)
-	e.mu.Lock()
-	before := e.failed[s.Pod.UID][key]
-	if e.failed[s.Pod.UID] == nil {
-		e.failed[s.Pod.UID] = map[string]string{}
-	}
-	e.failed[s.Pod.UID][key] = f.Err.Error()
-	e.mu.Unlock()
-	if before != f.Err.Error() {
+func (e *podEditor) refuse(s liveSandbox, f podedit.Refusal) {
+	if e.failures.isNew(s.Pod.UID, f) {
 		e.report.editFailed(s.Pod, f.Removing, f.Err)
 	}
 }
 
 // refuseAll reports what a plan refuses.
-func (e *podEdits) refuseAll(s liveSandbox, refused []podedit.Refusal) {
+func (e *podEditor) refuseAll(s liveSandbox, refused []podedit.Refusal) {
 	for _, f := range refused {
 		e.refuse(s, f)
 	}
 }
 
-// forgetFailures forgets the failures of a pod whose networks are as its annotation asks.
-func (e *podEdits) forgetFailures(s liveSandbox) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.failed, s.Pod.UID)
+// editFailures has the latest failures of each pod, so that each has one event.
+type editFailures struct {
+	mu    sync.Mutex
+	byPod map[string]map[string]string
+}
+
+// isNew records a failure, and reports whether it differs from the latest one of its network.
+func (x *editFailures) isNew(podUID string, f podedit.Refusal) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	key, text := fmt.Sprintf("%t %s %s", f.Removing, f.Network, f.Interface), f.Err.Error()
+	if x.byPod[podUID][key] == text {
+		return false
+	}
+	if x.byPod == nil {
+		x.byPod = map[string]map[string]string{}
+	}
+	if x.byPod[podUID] == nil {
+		x.byPod[podUID] = map[string]string{}
+	}
+	x.byPod[podUID][key] = text
+	return true
+}
+
+// forget forgets the failures of a pod whose networks are as its annotation asks, or that is gone.
+func (x *editFailures) forget(podUID string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.byPod, podUID)
 }
 
 // hostNetworkEdited returns why an edit changes nothing for a pod without a network namespace.
@@ -90,9 +107,9 @@ func interfaceInUse(network attachment.NetworkRef, iface string) error {
 }
 
 // editWithoutClaim returns why a namespace's policy keeps a network from being added.
-func editWithoutClaim(a podedit.Addition) error {
-	return reason.Errorf(reason.NoClaim, "adding network %s as %s: a network that is added to a running pod has no claim, and the policy refuses such networks (%s): "+
-		"delete the pod, so that the next one gets a claim for it", a.Selection.Network, a.Interface, unclaimedSetting)
+func editWithoutClaim(a podedit.Addition, policy UnclaimedPolicy) error {
+	return reason.Errorf(reason.NoClaim, "adding network %s as %s: a network that is added to a running pod has no claim, and the policy for such networks is %q (%s): "+
+		"delete the pod, so that the next one gets a claim for it; or set the policy to %q", a.Selection.Network, a.Interface, policy, unclaimedSetting, AttachUnclaimed)
 }
 
 // poolEdited returns why a network of a resource pool is not added to a running pod.

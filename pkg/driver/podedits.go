@@ -3,23 +3,16 @@ package driver
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
@@ -36,27 +29,12 @@ const (
 // annotation asks for with the pod's records, whenever one of the two may have changed. No
 // container waits for it.
 type podEdits struct {
-	owner         *owner
-	policies      *namespacePolicies
-	store         *checkpoint.Store
-	attacher      *attach.Attacher
-	planner       *planner
-	locks         *podLocks
-	watch         *podWatch
-	networkStatus *networkstatus.Writer
-	claimStatus   *claimstatus.Writer
-	metadata      *metadataFiles
-	report        *reporter
-	operations    *background.Group
-
-	sandboxes *liveSandboxes
-	queue     workqueue.TypedRateLimitingInterface[string] // of UIDs of pods
-	turns     *semaphore.Weighted
-
-	mu sync.Mutex
-	// failed has the latest failures of each pod, by the interface or network, so that each
-	// has one event.
-	failed map[string]map[string]string
+	*podEditor
+	locks      *podLocks
+	operations *background.Group
+	sandboxes  *liveSandboxes
+	queue      workqueue.TypedRateLimitingInterface[string] // of UIDs of pods
+	turns      *semaphore.Weighted
 }
 
 // newEditQueue returns the queue of podEdits.
@@ -126,41 +104,6 @@ func unlessCancelled(ctx context.Context, err error) error {
 	return err
 }
 
-// due reports whether the annotation of a sandbox's pod may ask for a change.
-func (e *podEdits) due(s liveSandbox) bool {
-	pod := e.watch.Find(s.Pod)
-	return pod != nil && pod.DeletionTimestamp == nil && !s.static && e.owner.owned() && podedit.Due(e.podOf(s, pod))
-}
-
-// podOf describes a pod for the decision what an edit changes.
-func (e *podEdits) podOf(s liveSandbox, pod *metav1.PartialObjectMetadata) podedit.Pod {
-	records := e.recordsOf(s.Sandbox)
-	shown, _ := networkstatus.Shown(pod.Annotations[nadv1.NetworkStatusAnnot]) // nadra replaces a text that cannot be read
-	return podedit.Pod{
-		Namespace: s.Pod.Namespace, Baseline: baselineOf(records, s.Sandbox), Annotation: pod.Annotations[attachment.NetworksAnnotation],
-		Records: records, Shown: shown,
-	}
-}
-
-// recordsOf returns the records of a pod without those that exist for another sandbox.
-func (e *podEdits) recordsOf(s attachment.Sandbox) []checkpoint.Record {
-	return slices.DeleteFunc(e.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool { return r.Unclaimed() && !checkpoint.InSandbox(s.ID)(r) })
-}
-
-// baselineOf returns the annotation of which an edit is a change: the one that was there when the
-// pod's claims were first attached, or else when the sandbox was made.
-func baselineOf(records []checkpoint.Record, s attachment.Sandbox) string {
-	for _, r := range records {
-		if r.Baseline != nil {
-			return *r.Baseline
-		}
-	}
-	if s.Networks == nil {
-		return ""
-	}
-	return *s.Networks
-}
-
 // started adds a sandbox that has started.
 func (e *podEdits) started(s liveSandbox) {
 	e.sandboxes.add(s)
@@ -169,9 +112,7 @@ func (e *podEdits) started(s liveSandbox) {
 
 // stopped removes a sandbox that ends. It reports whether a change of its networks has still to end.
 func (e *podEdits) stopped(podUID, sandboxID string) (changing bool) {
-	e.mu.Lock()
-	delete(e.failed, podUID)
-	e.mu.Unlock()
+	e.failures.forget(podUID)
 	return e.sandboxes.remove(podUID, sandboxID, errStopped)
 }
 

@@ -375,7 +375,8 @@ func TestRefusedEdits(t *testing.T) {
 		{name: "an interface twice", annotation: "blue@x,red@x", event: reason.EventFailedAddingInterface, code: reason.InterfaceConflict},
 		{name: "an interface that somebody else has made", annotation: "blue,red@wg0", change: func(w *editWorld) { w.k.Links = []string{"wg0"} }, event: reason.EventFailedAddingInterface, code: reason.InterfaceExists},
 		{name: "the policy refuses", annotation: "blue,red", change: func(w *editWorld) { w.owner.Unclaimed = RefuseUnclaimed }, event: reason.EventFailedAddingInterface, code: reason.NoClaim},
-		{name: "the policy leaves it to others", annotation: "blue,red", change: func(w *editWorld) { w.owner.Unclaimed = AllowUnclaimed }},
+		{name: "the policy leaves it to others", annotation: "blue,red", change: func(w *editWorld) { w.owner.Unclaimed = AllowUnclaimed }, event: reason.EventFailedAddingInterface, code: reason.NoClaim},
+		{name: "the pod is exempt", annotation: "blue,red", change: func(w *editWorld) { w.owner.Exempt = []string{"default/solo"} }},
 		{name: "the node is not nadra's", annotation: "blue,red", change: func(w *editWorld) { w.owner.informer = w.policies.informer }},
 		{name: "Multus has attached another network", annotation: "blue,red", change: func(w *editWorld) {
 			pod := w.pod("solo")
@@ -418,7 +419,7 @@ func TestDriverEndsWithinAnEdit(t *testing.T) {
 		a := attachment.Prepared{Pod: s.Pod, Index: 1, Request: "net2", Attachment: attachment.Attachment{
 			Network: attachment.NetworkRef{Namespace: "default", Name: "red"}, Interface: "net2", Conflist: json.RawMessage(`{}`),
 		}}
-		r, err := w.store.AddLive(a, s.Sandbox)
+		r, err := checkpoint.NewEdits(w.store).AddLive(a, s.Sandbox)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -442,7 +443,7 @@ func TestDriverEndsWithinAnEdit(t *testing.T) {
 	}
 	withdrawing := func(w *editWorld) {
 		w.t.Helper()
-		if err := w.store.MarkWithdrawn(w.store.ForClaim("solo-uid")[0].Key()); err != nil {
+		if err := checkpoint.NewEdits(w.store).MarkWithdrawn(w.store.ForClaim("solo-uid")[0].Key()); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -117,9 +117,11 @@ func (d *Driver) wireAttaching() {
 		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
 	}
 	d.edits = &podEdits{
-		owner: d.owner, policies: d.policies, store: d.store, attacher: d.attacher, planner: planner, locks: d.locks, watch: d.watch,
-		networkStatus: d.networkStatus, claimStatus: d.claimStatus, metadata: d.metadata, report: d.report, operations: d.operations,
-		sandboxes: newLiveSandboxes(), queue: newEditQueue(), turns: semaphore.NewWeighted(editsAtOnce), failed: map[string]map[string]string{},
+		podEditor: &podEditor{
+			owner: d.owner, policies: d.policies, store: d.store, attacher: d.attacher, planner: planner, watch: d.watch,
+			networkStatus: d.networkStatus, claimStatus: d.claimStatus, metadata: d.metadata, report: d.report,
+		},
+		locks: d.locks, operations: d.operations, sandboxes: newLiveSandboxes(), queue: newEditQueue(), turns: semaphore.NewWeighted(editsAtOnce),
 	}
 	d.jobs = &attachJobs{
 		store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
