@@ -6,36 +6,11 @@ import (
 	"slices"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 )
-
-// added reports that an edit has added a network.
-func (r *reporter) added(record checkpoint.Record) {
-	r.events.Pod(record.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
-	if record.Unclaimed() {
-		r.attachedWithoutClaim(record.Pod, []attachment.Selection{{Network: record.Attachment.Network}})
-	}
-}
-
-// removed reports that an edit has removed a network.
-func (r *reporter) removed(record checkpoint.Record) {
-	r.events.Pod(record.Pod, corev1.EventTypeNormal, reason.EventRemovedInterface,
-		fmt.Sprintf("Remove %s from %s: the annotation does not name it any more", record.Attachment.Interface, record.Attachment.Network))
-}
-
-// editFailed reports what an edit asks for and the pod does not get, or keeps.
-func (r *reporter) editFailed(pod attachment.PodRef, removing bool, err error) {
-	event := reason.EventFailedAddingInterface
-	if removing {
-		event = reason.EventFailedRemovingInterface
-	}
-	r.events.Pod(pod, corev1.EventTypeWarning, event, err.Error())
-}
 
 // reportAdded reports the result of adding a network, and returns err.
 func (e *podEditor) reportAdded(s liveSandbox, key checkpoint.Key, network attachment.NetworkRef, iface string, err error) error {

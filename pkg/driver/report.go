@@ -73,6 +73,29 @@ func (r *reporter) attachedWithoutClaim(pod attachment.PodRef, unclaimed []attac
 		listed(unclaimed), r.cfg.NodeName))
 }
 
+// added reports that an edit has added a network.
+func (r *reporter) added(record checkpoint.Record) {
+	r.events.Pod(record.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
+	if record.Unclaimed() {
+		r.attachedWithoutClaim(record.Pod, []attachment.Selection{{Network: record.Attachment.Network}})
+	}
+}
+
+// removed reports that an edit has removed a network.
+func (r *reporter) removed(record checkpoint.Record) {
+	r.events.Pod(record.Pod, corev1.EventTypeNormal, reason.EventRemovedInterface,
+		fmt.Sprintf("Remove %s from %s: the annotation does not name it any more", record.Attachment.Interface, record.Attachment.Network))
+}
+
+// editFailed reports what an edit asks for and the pod does not get, or keeps.
+func (r *reporter) editFailed(pod attachment.PodRef, removing bool, err error) {
+	event := reason.EventFailedAddingInterface
+	if removing {
+		event = reason.EventFailedRemovingInterface
+	}
+	r.events.Pod(pod, corev1.EventTypeWarning, event, err.Error())
+}
+
 // addedMessage returns the text of the AddedInterface event, which is Multus'.
 func addedMessage(r checkpoint.Record) string {
 	var result types100.Result

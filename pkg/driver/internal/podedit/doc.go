@@ -4,5 +4,6 @@
 //
 //	plan.go   the change from what a pod has to what its annotation asks for
 //	match.go  which attachment an element of the annotation means
+//	keep.go   what an edit cannot remove
 //	names.go  interfaces of added networks
 package podedit

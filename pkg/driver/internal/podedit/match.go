@@ -106,7 +106,7 @@ func (m *matches) means(s attachment.Selection, record int) bool {
 // stays reports whether the pod has a record's attachment and an edit does not remove it.
 func (m *matches) stays(record int) bool {
 	r := m.records[record]
-	return !r.DeviceOnly && !r.Withdrawn && (m.byRecord[record] != none || m.isPinned(record) || r.Hardware != nil)
+	return !r.DeviceOnly && !r.Withdrawn && (m.byRecord[record] != none || m.isPinned(record) || m.keeps(record) != nil)
 }
 
 // isPinned reports whether an edit cannot remove a record: it is that of a claim which the

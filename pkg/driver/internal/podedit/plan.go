@@ -108,10 +108,11 @@ func (p Pod) Foreign() string {
 	return ""
 }
 
-// plan makes a plan of the matches: pinned attachments first, and then the elements in order.
+// plan makes a plan of the matches: pinned attachments first, then the elements in order, and then
+// what cannot be removed.
 func (m *matches) plan() Plan {
 	plan := Plan{Index: map[checkpoint.Key]int{}}
-	position := 0
+	position, refused := 0, []int(nil)
 	place := func(r checkpoint.Record) {
 		if r.Index != position {
 			plan.Index[r.Key()] = position
@@ -124,8 +125,7 @@ func (m *matches) plan() Plan {
 		case m.isPinned(i):
 			place(r)
 		case m.stays(i):
-			place(r)
-			plan.Refused = append(plan.Refused, Refusal{Removing: true, Network: r.Attachment.Network, Interface: r.Attachment.Interface, Err: keepsDevice(r)})
+			refused = append(refused, i)
 		default:
 			plan.Withdraw = append(plan.Withdraw, r)
 		}
@@ -153,11 +153,10 @@ func (m *matches) plan() Plan {
 		plan.Add = append(plan.Add, Addition{Selection: s, Interface: name, Index: position})
 		position++
 	}
+	for _, i := range refused {
+		r := m.records[i]
+		place(r)
+		plan.Refused = append(plan.Refused, Refusal{Removing: true, Network: r.Attachment.Network, Interface: r.Attachment.Interface, Err: m.keeps(i)})
+	}
 	return plan
-}
-
-// keepsDevice returns why a network with a device of a resource pool is not removed.
-func keepsDevice(r checkpoint.Record) error {
-	return reason.Errorf(reason.EditRefused, "removing network %s (%s): it uses device %s of resource pool %s, which the pod's containers have until they end: "+
-		"delete the pod, or name the network in the annotation again", r.Attachment.Network, r.Attachment.Interface, r.Hardware.ID, r.Hardware.ResourceName)
 }

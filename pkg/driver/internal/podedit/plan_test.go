@@ -46,6 +46,11 @@ func moved(r *checkpoint.Record) { r.Moved = true }
 func device(r *checkpoint.Record) {
 	r.Hardware = &attachment.Hardware{ID: "0000:01:00.1", ResourceName: "example.com/vf"}
 }
+func whereabouts(text string) func(*checkpoint.Record) {
+	return func(r *checkpoint.Record) {
+		r.Attachment.Conflist = json.RawMessage(`{"name":"n","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","range":"` + text + `"}}]}`)
+	}
+}
 func withdrawn(r *checkpoint.Record) {
 	r.Withdrawn, r.Phase, r.Sandbox = true, checkpoint.Prepared, nil
 }
@@ -126,7 +131,13 @@ func TestMake(t *testing.T) {
 		{"what nadra did not attach is left alone", "blue,white", "blue,white,red", blueRed[:1], "+red@net2#1"},
 
 		{"a device of a pool stays", "blue", "[]", []checkpoint.Record{one("blue", "net1", 0, claimed, device)}, "refused blue@net1 removing true"},
-		{"its interface is not free", "blue", "red@net1", []checkpoint.Record{one("blue", "net1", 0, claimed, device)}, "refused blue@net1 removing true refused red@net1 removing false"},
+		{"its interface is not free", "blue", "red@net1", []checkpoint.Record{one("blue", "net1", 0, claimed, device)}, "refused red@net1 removing false refused blue@net1 removing true"},
+		{"whereabouts would free the address of the other", "blue,blue", "blue",
+			[]checkpoint.Record{one("blue", "net1", 0, whereabouts("10.1.0.0/24")), one("blue", "net2", 1, whereabouts("10.1.0.0/24"))}, "refused blue@net2 removing true"},
+		{"whereabouts has another range for the other", "blue,red", "blue",
+			[]checkpoint.Record{one("blue", "net1", 0, whereabouts("10.1.0.0/24")), one("red", "net2", 1, whereabouts("10.2.0.0/24"))}, "-red@net2"},
+		{"whereabouts frees both", "blue,blue", "",
+			[]checkpoint.Record{one("blue", "net1", 0, whereabouts("10.1.0.0/24")), one("blue", "net2", 1, whereabouts("10.1.0.0/24"))}, "-blue@net1 -blue@net2"},
 		{"a pinned interface is not free", "", "red@net1", byClaim[:1], "refused red@net1 removing false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
