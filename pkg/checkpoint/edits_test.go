@@ -16,8 +16,10 @@ func TestEditsSurviveEveryPhase(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := attachment.PodRef{Namespace: "ns", Name: "p", UID: "p-uid"}
-	p := attachment.Prepared{Claim: attachment.ClaimRef{Namespace: "ns", Name: "c", UID: "c-uid"}, Pod: pod, Request: "r",
-		Attachment: attachment.Attachment{Interface: "net1", Conflist: json.RawMessage(`{}`)}}
+	p := attachment.Prepared{
+		Claim: attachment.ClaimRef{Namespace: "ns", Name: "c", UID: "c-uid"}, Pod: pod, Request: "r",
+		Attachment: attachment.Attachment{Interface: "net1", Conflist: json.RawMessage(`{}`)},
+	}
 	if err := s.Put([]attachment.Prepared{p}); err != nil {
 		t.Fatal(err)
 	}

@@ -46,10 +46,7 @@ func (e *podEdits) beginLocked(ctx context.Context, sandbox attachment.Sandbox, 
 		return err
 	}
 	sandbox.Cookie = ns.Cookie
-	plan, err := podedit.Make(pod)
-	if err != nil {
-		return err
-	}
+	plan := podedit.Make(pod) // what it refuses, follow reports
 	if err := e.record(plan); err != nil {
 		return err
 	}

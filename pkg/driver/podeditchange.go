@@ -50,11 +50,7 @@ func (e *podEditor) change(ctx context.Context, s liveSandbox) error {
 	if err != nil {
 		return err
 	}
-	plan, err := podedit.Make(e.podOf(s, pod))
-	if err != nil {
-		e.refuse(s, podedit.Refusal{Err: err})
-		return nil // the next edit, or change of network-status, comes back
-	}
+	plan := podedit.Make(e.podOf(s, pod))
 	if err := e.record(plan); err != nil {
 		return err
 	}

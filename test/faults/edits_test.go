@@ -34,9 +34,19 @@ const (
 
 // editFaults has what fails while pods are edited: everything that ends no sandbox.
 var editFaults = []fault{
-	{kind: killDriver}, {kind: killDriver}, {kind: killDriver}, {kind: termDriver}, {kind: killPlugin}, {kind: killRuntime}, {kind: restartRuntime},
-	{kind: stopAPIServer, length: 2 * time.Second}, {kind: chaosADD, what: "refuse", length: 2 * time.Second}, {kind: chaosADD, what: "slow2", length: 2 * time.Second},
-	{kind: chaosDEL, what: "again", length: 3 * time.Second}, {kind: fillDisk, length: 2 * time.Second}, {kind: writeProtect, length: 2 * time.Second},
+	{kind: killDriver},
+	{kind: killDriver},
+	{kind: killDriver},
+	{kind: termDriver},
+	{kind: killPlugin},
+	{kind: killRuntime},
+	{kind: restartRuntime},
+	{kind: stopAPIServer, length: 2 * time.Second},
+	{kind: chaosADD, what: "refuse", length: 2 * time.Second},
+	{kind: chaosADD, what: "slow2", length: 2 * time.Second},
+	{kind: chaosDEL, what: "again", length: 3 * time.Second},
+	{kind: fillDisk, length: 2 * time.Second},
+	{kind: writeProtect, length: 2 * time.Second},
 }
 
 // editPoints are the fail points that an edit reaches.
@@ -199,18 +209,14 @@ func (s *suite) interfacesAt(address string) (names []string, err error) {
 	for _, path := range paths {
 		found := false
 		err := s.node.DoInNetNS(path, func() error {
-			eth0, err := net.InterfaceByName("eth0")
-			if err != nil {
-				return nil // not a pod's
-			}
-			addrs, err := eth0.Addrs()
-			if err != nil || !slices.ContainsFunc(addrs, func(a net.Addr) bool { return strings.HasPrefix(a.String(), address+"/") }) {
-				return err
-			}
-			found = true
 			all, err := net.Interfaces()
+			names = nil
 			for _, i := range all {
-				if i.Name != "lo" && i.Name != "eth0" {
+				switch addrs, _ := i.Addrs(); i.Name {
+				case "lo":
+				case "eth0":
+					found = slices.ContainsFunc(addrs, func(a net.Addr) bool { return strings.HasPrefix(a.String(), address+"/") })
+				default:
 					names = append(names, i.Name)
 				}
 			}

@@ -116,17 +116,3 @@ func (m *matches) isPinned(record int) bool {
 	r := m.records[record]
 	return !r.Unclaimed() && !r.DeviceOnly && !r.Withdrawn && !bound && m.byRecord[record] == none
 }
-
-// pinned returns the pinned records in their order.
-func (m *matches) pinned() (out []int) {
-	for i := range m.records {
-		if m.isPinned(i) {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
-// served reports whether every element that the baseline names and the annotation does not is
-// one that nadra has attached.
-func (m *matches) served() bool { return m.unserved == 0 }

@@ -61,29 +61,30 @@ func (p Plan) Empty() bool {
 	return len(p.Withdraw) == 0 && len(p.Back) == 0 && len(p.Add) == 0 && len(p.Index) == 0 && len(p.Refused) == 0
 }
 
-// Make compares a pod's annotation with its records. It returns an error, and changes nothing, if
-// the annotation cannot be read or contradicts itself, or if the pod has networks that another
-// program has attached and nadra would have to describe in network-status.
-func Make(pod Pod) (Plan, error) {
+// Make compares a pod's annotation with its records. It refuses the whole edit if the annotation
+// cannot be read or contradicts itself, or if the pod has networks that another program has
+// attached and nadra would have to describe in network-status.
+func Make(pod Pod) Plan {
 	if !Due(pod) {
-		return Plan{}, nil
+		return Plan{}
 	}
 	selections, err := attachment.ParseSelections(pod.Annotation, pod.Namespace)
 	if err == nil {
 		err = attachment.CheckRequests(selections)
 	}
 	if err != nil {
-		return Plan{}, err
+		return Plan{Refused: []Refusal{{Err: err}}}
 	}
 	// A baseline that cannot be read has no elements.
 	baseline, _ := attachment.ParseSelections(pod.Baseline, pod.Namespace)
 	m := match(baseline, selections, pod.Records)
 	plan := m.plan()
-	if foreign := pod.Foreign(); foreign != "" && !(plan.Empty() && m.served()) {
-		return Plan{}, reason.Errorf(reason.EditRefused, "network-status of the pod lists %s, which nadra has not attached: "+
-			"delete the pod, so that nadra attaches all networks of the next one", foreign)
+	foreign := pod.Foreign()
+	if foreign == "" || plan.Empty() && m.unserved == 0 {
+		return plan
 	}
-	return plan, nil
+	return Plan{Refused: []Refusal{{Err: reason.Errorf(reason.EditRefused, "network-status of the pod lists %s, which nadra has not attached: "+
+		"delete the pod, so that nadra attaches all networks of the next one", foreign)}}}
 }
 
 // Due reports whether a pod's annotation may ask for a change: a pod that nobody has edited keeps
