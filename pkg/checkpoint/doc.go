@@ -40,7 +40,7 @@
 // that neither the pod's deletion nor its next sandbox waits for it.
 //
 // A record without a claim exists for one sandbox, which it names in every phase. An edit of the
-// pod's annotation adds records without a claim to a sandbox and withdraws others: a withdrawn
+// pod's annotation adds records without a claim to a sandbox and removes others: a removed
 // record of a claim stays until the claim ends, and any other until its sandbox ends or, if an
 // edit has added it, until network-status does not list it any more.
 //

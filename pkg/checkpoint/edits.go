@@ -14,7 +14,7 @@ type Edits struct{ store *Store }
 func NewEdits(s *Store) Edits { return Edits{s} }
 
 // AddLive adds an attachment without a claim to a sandbox whose containers may run already.
-// It replaces a withdrawn one of the same interface that needs no DEL.
+// It replaces a removed one of the same interface that needs no DEL.
 func (e Edits) AddLive(prepared attachment.Prepared, sandbox attachment.Sandbox) (Record, error) {
 	r := Record{Prepared: prepared, Phase: Prepared, Sandbox: &sandbox, BootID: e.store.bootID, Edit: Edit{LiveIn: sandbox.ID}}
 	uid := r.FileUID()
@@ -26,7 +26,7 @@ func (e Edits) AddLive(prepared attachment.Prepared, sandbox attachment.Sandbox)
 	records := e.store.ForClaim(uid)
 	first := len(records) == 0
 	if i := slices.IndexFunc(records, func(o Record) bool { return o.Key() == r.Key() }); i >= 0 {
-		if o := records[i]; !o.Withdrawn || o.NeedsDEL() {
+		if o := records[i]; !o.Removed || o.NeedsDEL() {
 			return r, fmt.Errorf("%s is there already, phase %s", r.Key(), o.Phase)
 		}
 		records = slices.Delete(records, i, i+1)
@@ -40,11 +40,11 @@ func (e Edits) AddLive(prepared attachment.Prepared, sandbox attachment.Sandbox)
 	return r, nil
 }
 
-// MarkWithdrawn records that the pod's annotation does not name these networks any more. What
+// MarkRemoved records that the pod's annotation does not name these networks any more. What
 // is attached needs a DEL from now on, even if its successful DEL cannot be recorded any more.
-func (e Edits) MarkWithdrawn(keys ...Key) error {
+func (e Edits) MarkRemoved(keys ...Key) error {
 	return e.store.update(keys, soon, func(r *Record) error {
-		r.Withdrawn, r.Refusal = true, ""
+		r.Removed, r.Refusal = true, ""
 		if r.Phase == Attached {
 			return r.beginDetaching()
 		}
@@ -57,7 +57,7 @@ func (e Edits) MarkWithdrawn(keys ...Key) error {
 // whose containers wait for them.
 func (e Edits) MarkWanted(sandboxID string, keys ...Key) error {
 	return e.store.update(keys, soon, func(r *Record) error {
-		r.Withdrawn, r.LiveIn = false, sandboxID
+		r.Removed, r.LiveIn = false, sandboxID
 		return nil
 	})
 }

@@ -34,7 +34,7 @@ func TestEditsSurviveEveryPhase(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := func(phase Phase, withdrawn bool, liveIn string) {
+	want := func(phase Phase, removed bool, liveIn string) {
 		t.Helper()
 		s.WaitSynced()
 		again, _, err := Open(dir, "boot-1")
@@ -43,8 +43,8 @@ func TestEditsSurviveEveryPhase(t *testing.T) {
 		}
 		for _, store := range []*Store{s, again} {
 			r := store.ForClaim("c-uid")[0]
-			if r.Phase != phase || r.Withdrawn != withdrawn || r.LiveIn != liveIn || r.Baseline == nil || *r.Baseline != first {
-				t.Errorf("phase %s, edit %+v, want %s, %t, %q", r.Phase, r.Edit, phase, withdrawn, liveIn)
+			if r.Phase != phase || r.Removed != removed || r.LiveIn != liveIn || r.Baseline == nil || *r.Baseline != first {
+				t.Errorf("phase %s, edit %+v, want %s, %t, %q", r.Phase, r.Edit, phase, removed, liveIn)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func TestEditsSurviveEveryPhase(t *testing.T) {
 	}
 	attach("s1", &first)
 	want(Attached, false, "")
-	do(NewEdits(s).MarkWithdrawn(key))
+	do(NewEdits(s).MarkRemoved(key))
 	want(Attaching, true, "")
 	do(s.MarkDetached(key))
 	want(Prepared, true, "")
@@ -83,7 +83,7 @@ func TestAddedRecords(t *testing.T) {
 	if err := s.PutUnclaimed([]attachment.Prepared{one}, sandbox); err != nil {
 		t.Fatal(err)
 	}
-	added, err := NewEdits(s).AddLive(one, sandbox) // the first one may be withdrawn, or not
+	added, err := NewEdits(s).AddLive(one, sandbox) // the first one may be removed, or not
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,14 +101,14 @@ func TestAddedRecords(t *testing.T) {
 			t.Errorf("%d records: one needs a DEL, and one was not added by an edit", n)
 		}
 	}
-	if err := NewEdits(s).MarkWithdrawn(added.Key()); err != nil {
+	if err := NewEdits(s).MarkRemoved(added.Key()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.MarkDetached(added.Key()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := NewEdits(s).AddLive(one, sandbox); err != nil {
-		t.Errorf("in place of a withdrawn one: %v", err)
+		t.Errorf("in place of a removed one: %v", err)
 	}
 	if err := NewEdits(s).ForgetAdded(added.Key()); err != nil || len(s.ForClaim("p-uid")) != 1 {
 		t.Errorf("%v, %d records", err, len(s.ForClaim("p-uid")))

@@ -56,9 +56,9 @@ type Record struct {
 // Edit is what edits of the pod's networks annotation have made of a record. It stays in all
 // phases.
 type Edit struct {
-	// Withdrawn is true while the annotation does not name the network any more: nothing
+	// Removed is true while the annotation does not name the network any more: nothing
 	// attaches it, and no container waits for it.
-	Withdrawn bool `json:"withdrawn,omitempty"`
+	Removed bool `json:"removed,omitempty"`
 	// LiveIn is the ID of the sandbox to which an edit has added the network while its
 	// containers could run already, so that they do not wait for it. In another sandbox they do.
 	LiveIn string `json:"liveIn,omitempty"`
@@ -75,7 +75,7 @@ func (r Record) Live(sandboxID string) bool { return r.LiveIn != "" && r.LiveIn 
 
 // Awaited reports whether containers of a sandbox wait for the record's attachment.
 func (r Record) Awaited(sandboxID string) bool {
-	return !r.DeviceOnly && !r.Withdrawn && !r.Live(sandboxID)
+	return !r.DeviceOnly && !r.Removed && !r.Live(sandboxID)
 }
 
 // NeedsDEL reports whether a plugin may have run for this record, so that a CNI DEL must

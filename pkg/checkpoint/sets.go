@@ -40,7 +40,7 @@ func ClaimUIDs(records []Record) []string {
 // Networks returns the records of attachments that the pod is to have, without those of devices
 // that it gets without a network.
 func Networks(records []Record) []Record {
-	return slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.DeviceOnly || r.Withdrawn })
+	return slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.DeviceOnly || r.Removed })
 }
 
 // InSandbox returns a function that reports whether a record's attachment was made, or

@@ -28,8 +28,8 @@ func (c *checker) report(ctx context.Context, pod attachment.PodRef, records []c
 		}
 		return claimstatus.Attached(r)
 	}
-	withdrawn := slices.DeleteFunc(c.store.ForPod(pod.UID), func(r checkpoint.Record) bool { return !r.Withdrawn })
-	for claim, devices := range claimstatus.ByClaim(append(withdrawn, records...), state) {
+	removed := slices.DeleteFunc(c.store.ForPod(pod.UID), func(r checkpoint.Record) bool { return !r.Removed })
+	for claim, devices := range claimstatus.ByClaim(append(removed, records...), state) {
 		c.claimStatus.Repair(claim, devices)
 	}
 	for _, r := range records {

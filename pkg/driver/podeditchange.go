@@ -43,7 +43,7 @@ func (e *podEditor) change(ctx context.Context, s liveSandbox) error {
 	if err := e.markStale(s); err != nil {
 		return err
 	}
-	deleted, err := e.deleteWithdrawn(ctx, s)
+	deleted, err := e.deleteRemoved(ctx, s)
 	if err == nil {
 		err = e.forgetAdded(s, pod)
 	}
@@ -54,7 +54,7 @@ func (e *podEditor) change(ctx context.Context, s liveSandbox) error {
 	if err := e.record(plan); err != nil {
 		return err
 	}
-	more, delErr := e.deleteWithdrawn(ctx, s)
+	more, delErr := e.deleteRemoved(ctx, s)
 	added, addErr := e.addAll(ctx, s, plan)
 	changed := deleted || more || added
 	if changed {
@@ -69,10 +69,10 @@ func (e *podEditor) change(ctx context.Context, s liveSandbox) error {
 	return err
 }
 
-// record records what a plan withdraws, and the positions of what stays, before anything is done.
+// record records what a plan removes, and the positions of what stays, before anything is done.
 func (e *podEditor) record(plan podedit.Plan) error {
-	if len(plan.Withdraw) > 0 {
-		if err := checkpoint.NewEdits(e.store).MarkWithdrawn(checkpoint.Keys(plan.Withdraw)...); err != nil {
+	if len(plan.Remove) > 0 {
+		if err := checkpoint.NewEdits(e.store).MarkRemoved(checkpoint.Keys(plan.Remove)...); err != nil {
 			return err
 		}
 	}
@@ -101,11 +101,11 @@ func (e *podEditor) markStale(s liveSandbox) error {
 	return err
 }
 
-// deleteWithdrawn runs the DELs of withdrawn networks, and of those whose ADD has not succeeded,
+// deleteRemoved runs the DELs of removed networks, and of those whose ADD has not succeeded,
 // and reports whether one has succeeded.
-func (e *podEditor) deleteWithdrawn(ctx context.Context, s liveSandbox) (deleted bool, err error) {
+func (e *podEditor) deleteRemoved(ctx context.Context, s liveSandbox) (deleted bool, err error) {
 	over := func(r checkpoint.Record) bool {
-		return r.NeedsDEL() && checkpoint.InSandbox(s.ID)(r) && (r.Withdrawn || r.Live(s.ID) && r.Phase == checkpoint.Attaching)
+		return r.NeedsDEL() && checkpoint.InSandbox(s.ID)(r) && (r.Removed || r.Live(s.ID) && r.Phase == checkpoint.Attaching)
 	}
 	todo := slices.DeleteFunc(e.recordsOf(s.Sandbox), func(r checkpoint.Record) bool { return !over(r) })
 	if len(todo) == 0 {
@@ -119,7 +119,7 @@ func (e *podEditor) deleteWithdrawn(ctx context.Context, s liveSandbox) (deleted
 			e.refuse(s, podedit.Refusal{Removing: true, Network: r.Attachment.Network, Interface: r.Attachment.Interface, Err: err})
 		case !there && !e.isPending(r):
 			deleted = true
-			if r.Withdrawn {
+			if r.Removed {
 				e.report.removed(r)
 			}
 		case !there:
@@ -136,7 +136,7 @@ func (e *podEditor) isPending(r checkpoint.Record) bool {
 }
 
 // forgetAdded deletes the records of networks that an edit has added: those that could not be
-// added, so that the next try reads the network again, and withdrawn ones, once network-status
+// added, so that the next try reads the network again, and removed ones, once network-status
 // does not list them any more.
 func (e *podEditor) forgetAdded(s liveSandbox, pod *metav1.PartialObjectMetadata) error {
 	shown, _ := networkstatus.Shown(pod.Annotations[nadv1.NetworkStatusAnnot])
@@ -146,7 +146,7 @@ func (e *podEditor) forgetAdded(s liveSandbox, pod *metav1.PartialObjectMetadata
 		listed := slices.ContainsFunc(shown, func(n nadv1.NetworkStatus) bool {
 			return n.Name == r.Attachment.Network.String() && n.Interface == r.Attachment.Interface
 		})
-		if r.Key().Added && r.Phase == checkpoint.Prepared && (!r.Withdrawn || !listed && !writing) {
+		if r.Key().Added && r.Phase == checkpoint.Prepared && (!r.Removed || !listed && !writing) {
 			gone = append(gone, r.Key())
 		}
 	}
@@ -166,7 +166,7 @@ func (e *podEditor) addAll(ctx context.Context, s liveSandbox, plan podedit.Plan
 	}
 	var steps []step
 	for _, r := range records {
-		if r.Live(s.ID) && !r.Withdrawn && !r.Unclaimed() && r.Phase == checkpoint.Prepared || slices.ContainsFunc(plan.Back, func(b checkpoint.Record) bool { return b.Key() == r.Key() }) {
+		if r.Live(s.ID) && !r.Removed && !r.Unclaimed() && r.Phase == checkpoint.Prepared || slices.ContainsFunc(plan.Back, func(b checkpoint.Record) bool { return b.Key() == r.Key() }) {
 			steps = append(steps, step{r.Index, func() error { return e.addBack(ctx, s, r) }})
 		}
 	}

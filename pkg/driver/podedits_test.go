@@ -441,9 +441,9 @@ func TestDriverEndsWithinAnEdit(t *testing.T) {
 			w.t.Fatal(err)
 		}
 	}
-	withdrawing := func(w *editWorld) {
+	removing := func(w *editWorld) {
 		w.t.Helper()
-		if err := checkpoint.NewEdits(w.store).MarkWithdrawn(w.store.ForClaim("solo-uid")[0].Key()); err != nil {
+		if err := checkpoint.NewEdits(w.store).MarkRemoved(w.store.ForClaim("solo-uid")[0].Key()); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -459,8 +459,8 @@ func TestDriverEndsWithinAnEdit(t *testing.T) {
 		{"in the ADD, taken back", func(w *editWorld) { attaching(w) }, "blue", []string{"blue@net1"}},
 		{"before network-status", attached, "blue,red", []string{"blue@net1", "red@net2"}},
 		{"before network-status, taken back", attached, "blue", []string{"blue@net1"}},
-		{"in the DEL", withdrawing, "[]", nil},
-		{"in the DEL, taken back", withdrawing, "blue", []string{"blue@net1"}},
+		{"in the DEL", removing, "[]", nil},
+		{"in the DEL, taken back", removing, "blue", []string{"blue@net1"}},
 		{"before anything", func(*editWorld) {}, "red", []string{"red@net1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

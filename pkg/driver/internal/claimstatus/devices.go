@@ -51,7 +51,7 @@ func Attached(r checkpoint.Record) Device {
 	return d
 }
 
-// Detached returns the status of a record that an edit of the pod's annotation has withdrawn.
+// Detached returns the status of a record that an edit of the pod's annotation has removed.
 func Detached(r checkpoint.Record) Device {
 	return Device{
 		Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reason.ConditionDetached,
@@ -97,7 +97,7 @@ func PrepareFailed(claim *resourceapi.ResourceClaim, driver string, err error) [
 	return out
 }
 
-// ByClaim groups the statuses that describe returns for records by their claim. A withdrawn
+// ByClaim groups the statuses that describe returns for records by their claim. A removed
 // record has its own status, and records without a claim have none.
 func ByClaim(records []checkpoint.Record, describe func(checkpoint.Record) Device) map[attachment.ClaimRef][]Device {
 	out := map[attachment.ClaimRef][]Device{}
@@ -105,7 +105,7 @@ func ByClaim(records []checkpoint.Record, describe func(checkpoint.Record) Devic
 		if r.Unclaimed() {
 			continue
 		}
-		if r.Withdrawn {
+		if r.Removed {
 			out[r.Claim] = append(out[r.Claim], Detached(r))
 			continue
 		}

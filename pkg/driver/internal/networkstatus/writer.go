@@ -228,7 +228,7 @@ func Missing(r checkpoint.Record) bool {
 }
 
 // Unlisted reports whether network-status is to list a record and is not stored with it yet.
-func Unlisted(r checkpoint.Record) bool { return !r.DeviceOnly && !r.Withdrawn && !r.StatusStored }
+func Unlisted(r checkpoint.Record) bool { return !r.DeviceOnly && !r.Removed && !r.StatusStored }
 
 // isStale reports whether a status was stored so late that its addresses may have been
 // freed. For networks whose addresses nobody is known to free by

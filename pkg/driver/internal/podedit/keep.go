@@ -18,7 +18,7 @@ func (m *matches) keeps(record int) error {
 	}
 	ranges := whereaboutsRanges(r.Attachment)
 	for i, other := range m.records {
-		if !other.DeviceOnly && !other.Withdrawn && other.Phase == checkpoint.Attached && m.byRecord[i] != none &&
+		if !other.DeviceOnly && !other.Removed && other.Phase == checkpoint.Attached && m.byRecord[i] != none &&
 			slices.ContainsFunc(whereaboutsRanges(other.Attachment), func(text string) bool { return slices.Contains(ranges, text) }) {
 			return reason.Errorf(reason.EditRefused, "removing network %s (%s): network %s (%s) has an address of the same range, which the DEL of whereabouts may free "+
 				"in its place: delete the pod, or name the network in the annotation again",

@@ -28,7 +28,7 @@ type matches struct {
 
 // match finds the record of each element. An element that names its interface goes first, then
 // one that does not, which prefers an interface that nadra has named. Attachments that the pod
-// has go before withdrawn ones of claims, which are attached again if their interface is free.
+// has go before removed ones of claims, which are attached again if their interface is free.
 func match(baseline, wanted []attachment.Selection, records []checkpoint.Record) *matches {
 	m := &matches{
 		records: records, wanted: wanted, baseline: map[int]attachment.Selection{},
@@ -36,8 +36,8 @@ func match(baseline, wanted []attachment.Selection, records []checkpoint.Record)
 	}
 	unserved := m.bind(baseline)
 	for _, named := range []bool{true, false} {
-		m.assign(named, func(i int) bool { return !records[i].Withdrawn && isNetN(records[i].Attachment.Interface) })
-		m.assign(named, func(i int) bool { return !records[i].Withdrawn })
+		m.assign(named, func(i int) bool { return !records[i].Removed && isNetN(records[i].Attachment.Interface) })
+		m.assign(named, func(i int) bool { return !records[i].Removed })
 	}
 	for e := range wanted {
 		if i := slices.IndexFunc(unserved, func(s attachment.Selection) bool { return reflect.DeepEqual(s, wanted[e]) }); i >= 0 && m.byElement[e] == none {
@@ -47,7 +47,7 @@ func match(baseline, wanted []attachment.Selection, records []checkpoint.Record)
 	m.unserved = len(unserved)
 	named := m.named()
 	back := func(i int) bool {
-		return records[i].Withdrawn && !records[i].Unclaimed() && !m.kept()[records[i].Attachment.Interface]
+		return records[i].Removed && !records[i].Unclaimed() && !m.kept()[records[i].Attachment.Interface]
 	}
 	m.assign(true, back)
 	m.assign(false, func(i int) bool { return back(i) && !named[records[i].Attachment.Interface] })
@@ -106,7 +106,7 @@ func (m *matches) means(s attachment.Selection, record int) bool {
 // stays reports whether the pod has a record's attachment and an edit does not remove it.
 func (m *matches) stays(record int) bool {
 	r := m.records[record]
-	return !r.DeviceOnly && !r.Withdrawn && (m.byRecord[record] != none || m.isPinned(record) || m.keeps(record) != nil)
+	return !r.DeviceOnly && !r.Removed && (m.byRecord[record] != none || m.isPinned(record) || m.keeps(record) != nil)
 }
 
 // isPinned reports whether an edit cannot remove a record: it is that of a claim which the
@@ -114,5 +114,5 @@ func (m *matches) stays(record int) bool {
 func (m *matches) isPinned(record int) bool {
 	_, bound := m.baseline[record]
 	r := m.records[record]
-	return !r.Unclaimed() && !r.DeviceOnly && !r.Withdrawn && !bound && m.byRecord[record] == none
+	return !r.Unclaimed() && !r.DeviceOnly && !r.Removed && !bound && m.byRecord[record] == none
 }

@@ -44,9 +44,9 @@ type Refusal struct {
 
 // Plan is what an edit changes.
 type Plan struct {
-	// Withdraw are the records of attachments that end. They end before others begin.
-	Withdraw []checkpoint.Record
-	// Back are withdrawn records of claims whose networks the annotation names again.
+	// Remove are the records of attachments that end. They end before others begin.
+	Remove []checkpoint.Record
+	// Back are removed records of claims whose networks the annotation names again.
 	Back []checkpoint.Record
 	// Add are new attachments without a claim.
 	Add []Addition
@@ -58,7 +58,7 @@ type Plan struct {
 
 // Empty reports whether there is nothing to change and nothing to refuse.
 func (p Plan) Empty() bool {
-	return len(p.Withdraw) == 0 && len(p.Back) == 0 && len(p.Add) == 0 && len(p.Index) == 0 && len(p.Refused) == 0
+	return len(p.Remove) == 0 && len(p.Back) == 0 && len(p.Add) == 0 && len(p.Index) == 0 && len(p.Refused) == 0
 }
 
 // Make compares a pod's annotation with its records. It refuses the whole edit if the annotation
@@ -95,7 +95,7 @@ func Due(pod Pod) bool { return pod.Annotation != pod.Baseline || pod.edited() }
 func (p Pod) edited() bool {
 	claimed := slices.ContainsFunc(p.Records, func(r checkpoint.Record) bool { return !r.Unclaimed() && !r.DeviceOnly })
 	return slices.ContainsFunc(p.Records, func(r checkpoint.Record) bool {
-		return r.Withdrawn || r.LiveIn != "" || r.Moved || claimed && r.Unclaimed()
+		return r.Removed || r.LiveIn != "" || r.Moved || claimed && r.Unclaimed()
 	})
 }
 
@@ -122,13 +122,13 @@ func (m *matches) plan() Plan {
 	}
 	for i, r := range m.records {
 		switch {
-		case r.DeviceOnly || r.Withdrawn || m.byRecord[i] != none:
+		case r.DeviceOnly || r.Removed || m.byRecord[i] != none:
 		case m.isPinned(i):
 			place(r)
 		case m.stays(i):
 			refused = append(refused, i)
 		default:
-			plan.Withdraw = append(plan.Withdraw, r)
+			plan.Remove = append(plan.Remove, r)
 		}
 	}
 	taken, named := m.kept(), m.named()
@@ -138,7 +138,7 @@ func (m *matches) plan() Plan {
 		case m.absent[e]:
 			continue
 		case i != none:
-			if m.records[i].Withdrawn {
+			if m.records[i].Removed {
 				plan.Back = append(plan.Back, m.records[i])
 			}
 			place(m.records[i])

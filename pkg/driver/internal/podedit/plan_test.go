@@ -17,7 +17,7 @@ import (
 const sandbox = "s"
 
 // record returns an attached record of pod web for an element of the annotation, with this
-// interface. change makes it one of a claim, a withdrawn one or an added one.
+// interface. change makes it one of a claim, a removed one or an added one.
 func record(t *testing.T, element, iface string, index int, change ...func(*checkpoint.Record)) checkpoint.Record {
 	t.Helper()
 	s, err := attachment.ParseSelections(element, "default")
@@ -53,14 +53,14 @@ func whereabouts(text string) func(*checkpoint.Record) {
 	}
 }
 
-func withdrawn(r *checkpoint.Record) {
-	r.Withdrawn, r.Phase, r.Sandbox = true, checkpoint.Prepared, nil
+func removed(r *checkpoint.Record) {
+	r.Removed, r.Phase, r.Sandbox = true, checkpoint.Prepared, nil
 }
 
 // text describes a plan in one line.
 func (p Plan) text() string {
 	var out []string
-	for _, r := range p.Withdraw {
+	for _, r := range p.Remove {
 		out = append(out, "-"+r.Attachment.Network.Name+"@"+r.Attachment.Interface)
 	}
 	for _, r := range p.Back {
@@ -115,14 +115,14 @@ func TestMake(t *testing.T) {
 		{"networks are swapped between interfaces", "blue@a,red@b", "red@a,blue@b", []checkpoint.Record{one("blue", "a", 0), one("red", "b", 1)}, "-blue@a -red@b +red@a#0 +blue@b#1"},
 
 		{"an added one is removed", "blue", "blue", []checkpoint.Record{one("blue", "net1", 0), one("red", "net2", 1, live)}, "-red@net2"},
-		{"a removed one without a claim comes back anew", "blue", "blue", []checkpoint.Record{one("blue", "net1", 0, withdrawn)}, "+blue@net1#0"},
-		{"and is there", "blue", "blue", []checkpoint.Record{one("blue", "net1", 0, withdrawn), one("blue", "net1", 0, live)}, ""},
-		{"a removed one with a claim comes back", "blue,red", "blue,red", []checkpoint.Record{one("blue", "net1", 0, claimed), one("red", "net2", 1, claimed, withdrawn)}, "back red@net2"},
+		{"a removed one without a claim comes back anew", "blue", "blue", []checkpoint.Record{one("blue", "net1", 0, removed)}, "+blue@net1#0"},
+		{"and is there", "blue", "blue", []checkpoint.Record{one("blue", "net1", 0, removed), one("blue", "net1", 0, live)}, ""},
+		{"a removed one with a claim comes back", "blue,red", "blue,red", []checkpoint.Record{one("blue", "net1", 0, claimed), one("red", "net2", 1, claimed, removed)}, "back red@net2"},
 		{"and was added live", "blue", "[]", []checkpoint.Record{one("blue", "net1", 0, claimed, live)}, "-blue@net1"},
-		{"its interface is in use", "blue", "red@net1,blue", []checkpoint.Record{one("blue", "net1", 0, claimed, withdrawn), one("red", "net1", 0, live)}, "+blue@net2#1"},
-		{"another element names its interface", "blue", "blue,red@net1", []checkpoint.Record{one("blue", "net1", 0, claimed, withdrawn)}, "+blue@net2#0 +red@net1#1"},
-		{"the interface of a removed one is free", "blue,red", "red,green", []checkpoint.Record{one("blue", "net1", 0, claimed, withdrawn), one("red", "net2", 1, claimed)}, "+green@net1#1 net2#0"},
-		{"with other parameters", "blue", `[{"name":"blue","mac":"02:00:00:00:00:01"}]`, []checkpoint.Record{one("blue", "net1", 0, claimed, withdrawn)}, "+blue@net1#0"},
+		{"its interface is in use", "blue", "red@net1,blue", []checkpoint.Record{one("blue", "net1", 0, claimed, removed), one("red", "net1", 0, live)}, "+blue@net2#1"},
+		{"another element names its interface", "blue", "blue,red@net1", []checkpoint.Record{one("blue", "net1", 0, claimed, removed)}, "+blue@net2#0 +red@net1#1"},
+		{"the interface of a removed one is free", "blue,red", "red,green", []checkpoint.Record{one("blue", "net1", 0, claimed, removed), one("red", "net2", 1, claimed)}, "+green@net1#1 net2#0"},
+		{"with other parameters", "blue", `[{"name":"blue","mac":"02:00:00:00:00:01"}]`, []checkpoint.Record{one("blue", "net1", 0, claimed, removed)}, "+blue@net1#0"},
 
 		{"claims by hand without an annotation stay", "", "green", byClaim, "+green@net3#2"},
 		{"and when that is removed again", "", "", append(slices.Clone(byClaim), one("green", "net3", 2, live)), "-green@net3"},
