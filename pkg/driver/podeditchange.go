@@ -28,7 +28,9 @@ func (e *podEditor) change(ctx context.Context, s liveSandbox) error {
 		return nil
 	}
 	if s.NetNS == "" {
-		e.refuse(s, podedit.Refusal{Err: hostNetworkEdited(s.Sandbox)})
+		if !s.Unspecified { // otherwise the runtime has lost the sandbox, and its containers do not start
+			e.refuse(s, podedit.Refusal{Err: hostNetworkEdited(s.Sandbox)})
+		}
 		return nil
 	}
 	ns, err := e.attacher.Netns.Inspect(s.NetNS)
@@ -43,18 +45,18 @@ func (e *podEditor) change(ctx context.Context, s liveSandbox) error {
 	if err := e.markStale(s); err != nil {
 		return err
 	}
-	deleted, err := e.deleteRemoved(ctx, s)
-	if err == nil {
-		err = e.forgetAdded(s, pod)
-	}
-	if err != nil {
+	deleted, oldErr := e.deleteRemoved(ctx, s)
+	if err := e.forgetAdded(s, pod); err != nil {
 		return err
 	}
 	plan := podedit.Make(e.podOf(s, pod))
 	if err := e.record(plan); err != nil {
 		return err
 	}
-	more, delErr := e.deleteRemoved(ctx, s)
+	more, delErr := false, oldErr
+	if len(plan.Remove) > 0 {
+		more, delErr = e.deleteRemoved(ctx, s)
+	}
 	added, addErr := e.addAll(ctx, s, plan)
 	changed := deleted || more || added
 	if changed {
