@@ -8,6 +8,7 @@ import (
 
 	nri "github.com/containerd/nri/pkg/api"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -167,6 +168,27 @@ func TestFailedAdditionIsTriedAgain(t *testing.T) {
 				}
 				w.has("solo", "s", want...)
 			})
+		})
+	}
+}
+
+// TestNetworkOfAClaimThatDoesNotComeBack checks that containers start while the network of a claim cannot
+// be attached again, also those that are never restarted.
+func TestNetworkOfAClaimThatDoesNotComeBack(t *testing.T) {
+	for _, restart := range []corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyNever} {
+		inEditWorld(t, func(t *testing.T, w *editWorld) {
+			w.restart = restart
+			pod := w.run("web", "s", "blue,blue")
+			w.edit("web", "blue")
+			w.k.Fail("ADD net2", drivertest.Final("no such VLAN"))
+			w.edit("web", "blue,blue")
+			w.has("web", "s", "blue@net1")
+			w.admitted(pod)
+			w.k.Fail("ADD net2", nil)
+			after(longestEditPause)
+			w.see("web")
+			w.has("web", "s", "blue@net1", "blue@net2")
+			w.admitted(pod)
 		})
 	}
 }

@@ -27,8 +27,9 @@ import (
 // claim a with blue twice, and pod solo has no claim.
 type editWorld struct {
 	*world
-	t    *testing.T
-	kube *fake.Clientset
+	t       *testing.T
+	kube    *fake.Clientset
+	restart corev1.RestartPolicy
 }
 
 func inEditWorld(t *testing.T, test func(*testing.T, *editWorld)) {
@@ -42,7 +43,7 @@ func inEditWorld(t *testing.T, test func(*testing.T, *editWorld)) {
 			clients: func(c *Clients) { c.NetworkStatus = kube },
 		}, nad("blue", blueConf), nad("red", redConf), vf)
 		prepare(t, d, claim("a", "blue", "blue"))
-		w := &editWorld{t: t, kube: kube, world: &world{Driver: d, store: d.store, k: kernelOf(d), hooks: newHooks(d, time.Second)}}
+		w := &editWorld{t: t, kube: kube, restart: corev1.RestartPolicyAlways, world: &world{Driver: d, store: d.store, k: kernelOf(d), hooks: newHooks(d, time.Second)}}
 		for _, name := range []string{"web", "solo"} {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid")}}
 			if err := kube.Tracker().Add(pod); err != nil {
@@ -112,7 +113,7 @@ func (w *editWorld) pod(name string) *corev1.Pod {
 func (w *editWorld) deliver(name string) (before, now *metav1.PartialObjectMetadata) {
 	w.t.Helper()
 	pod := w.pod(name)
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	pod.Spec.RestartPolicy = w.restart
 	known, err := slimPod(pod)
 	if err != nil {
 		w.t.Fatal(err)

@@ -224,7 +224,8 @@ func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p outbox.Pend
 // Missing reports whether containers wait for network-status to list a record: not for one that
 // an edit has added to the running sandbox.
 func Missing(r checkpoint.Record) bool {
-	return Unlisted(r) && (r.Sandbox == nil || !r.Live(r.Sandbox.ID))
+	live := r.LiveIn != "" && (r.Sandbox == nil || r.Live(r.Sandbox.ID))
+	return Unlisted(r) && !live
 }
 
 // Unlisted reports whether network-status is to list a record and is not stored with it yet.
