@@ -14,7 +14,8 @@ type Edits struct{ store *Store }
 func NewEdits(s *Store) Edits { return Edits{s} }
 
 // AddLive adds an attachment without a claim to a sandbox whose containers may run already.
-// It replaces a removed one of the same interface that needs no DEL.
+// It replaces a removed one of the same interface that needs no DEL. The pod's file is on disk
+// when MarkAttaching has returned, which is before any plugin runs.
 func (e Edits) AddLive(prepared attachment.Prepared, sandbox attachment.Sandbox) (Record, error) {
 	r := Record{Prepared: prepared, Phase: Prepared, Sandbox: &sandbox, BootID: e.store.bootID, Edit: Edit{LiveIn: sandbox.ID}}
 	uid := r.FileUID()
@@ -31,13 +32,13 @@ func (e Edits) AddLive(prepared attachment.Prepared, sandbox attachment.Sandbox)
 		}
 		records = slices.Delete(records, i, i+1)
 	}
-	if err := e.store.replace(uid, append(records, r), onDisk); err != nil {
+	if !first {
+		return r, e.store.replace(uid, append(records, r), soon)
+	}
+	if err := e.store.replace(uid, []Record{r}, onDisk); err != nil {
 		return r, err
 	}
-	if first {
-		return r, e.store.syncDir(uid)
-	}
-	return r, nil
+	return r, e.store.syncDir(uid)
 }
 
 // MarkRemoved records that the pod's annotation does not name these networks any more. What

@@ -165,3 +165,33 @@ func TestManyEditsAtOnce(t *testing.T) {
 		w.has("solo", "s", "blue@x49", "red@y49")
 	})
 }
+
+// TestUnlistedAddressesOfAnEarlierDriver checks that an added network of whereabouts, whose addresses an
+// earlier driver has not listed in network-status, gets a DEL and another ADD: somebody may have
+// freed them.
+func TestUnlistedAddressesOfAnEarlierDriver(t *testing.T) {
+	inEditWorld(t, func(t *testing.T, w *editWorld) {
+		w.run("solo", "s", "blue")
+		s, _ := w.Driver.edits.sandboxes.of("solo-uid")
+		s.Cookie = drivertest.CookieOf(s.NetNS)
+		r, err := checkpoint.NewEdits(w.store).AddLive(attachment.Prepared{Pod: s.Pod, Index: 1, Request: "net2", Attachment: attachment.Attachment{
+			Network: attachment.NetworkRef{Namespace: "default", Name: "red"}, Interface: "net2",
+			Conflist: json.RawMessage(`{"name":"red","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}]}`),
+		}}, s.Sandbox)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.store.MarkAttaching([]checkpoint.Key{r.Key()}, s.Sandbox); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.store.MarkAttached(checkpoint.Added{Key: r.Key(), Result: json.RawMessage(`{"cniVersion":"1.1.0"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		w.k.Has["s/net2"] = true
+		w.annotate("solo", "blue,red")
+		before := w.k.CallCount()
+		w.see("solo")
+		drivertest.Same(t, "plugins", []string{`DEL net2 in s netns "/run/netns/s"`, `ADD net2 in s netns "/run/netns/s"`}, w.k.Calls[before:])
+		w.has("solo", "s", "blue@net1", "red@net2")
+	})
+}
