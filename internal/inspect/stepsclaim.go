@@ -48,8 +48,8 @@ func (c claimSteps) withoutClaim(w want) Step {
 		return notUsed("Multus has attached it" + listed(w.reported.IPs))
 	case c.pod.Spec.HostNetwork:
 		return notReached()
-	case state == Unserved && c.editFailed(w) != nil:
-		return explain(c.editFailed(w).Message, ofPlugins, unexplained)
+	case state == Unserved && c.editFailed() != nil:
+		return explain(c.editFailed().Message, ofPlugins, unexplained)
 	case c.events.last(reason.EventFailedNoClaim) != nil:
 		return explain(c.events.last(reason.EventFailedNoClaim).Message, nil, unexplained)
 	case slices.Contains(c.ownedNodes(), c.node):
@@ -64,17 +64,14 @@ func (c claimSteps) withoutClaim(w want) Step {
 	return waiting(message, reason.OfConversion, convert)
 }
 
-// editFailed returns the newest event about an edit that has not added a network to the running pod, if
-// it names the network or is about the whole annotation, or nil.
-func (c claimSteps) editFailed(w want) *corev1.Event {
-	e := c.events.last(reason.EventFailedAddingInterface)
-	if e == nil || w.network != nil && strings.Contains(e.Message, w.network.String()) {
-		return e
+// editFailed returns the newest event about an edit of the running pod's annotation, if it says that a
+// network was not added, or nil.
+func (c claimSteps) editFailed() *corev1.Event {
+	e := c.events.last(reason.EventFailedAddingInterface, reason.EventAddedInterface)
+	if e == nil || e.Reason == reason.EventAddedInterface {
+		return nil
 	}
-	if code := reason.In(e.Message); code == reason.EditRefused || code == reason.AnnotationInvalid {
-		return e
-	}
-	return nil
+	return e
 }
 
 // missingClaim explains why a claim does not exist.
