@@ -117,6 +117,7 @@ func (e *podEditor) deleteRemoved(ctx context.Context, s liveSandbox) (deleted b
 	left := e.recordsOf(s.Sandbox)
 	for _, r := range todo {
 		switch there := slices.ContainsFunc(left, func(l checkpoint.Record) bool { return l.Key() == r.Key() && l.NeedsDEL() }); {
+		case there && isCancelled(context.Cause(ctx)): // the end of the sandbox, or the next driver, tries again
 		case there && err != nil:
 			e.refuse(s, podedit.Refusal{Removing: true, Network: r.Attachment.Network, Interface: r.Attachment.Interface, Err: err})
 		case !there && !e.isPending(r):
@@ -206,7 +207,7 @@ func (e *podEditor) addBack(ctx context.Context, s liveSandbox, r checkpoint.Rec
 		err = e.addLive(ctx, s, r)
 	}
 	e.reportClaims(s, []checkpoint.Record{r}, err)
-	return e.reportAdded(s, r.Key(), r.Attachment.Network, r.Attachment.Interface, err)
+	return e.reportAdded(ctx, s, r.Key(), r.Attachment.Network, r.Attachment.Interface, err)
 }
 
 // addOne attaches a network without a claim. Its record is on disk before its ADD.
@@ -219,7 +220,7 @@ func (e *podEditor) addOne(ctx context.Context, s liveSandbox, a podedit.Additio
 			key, err = r.Key(), e.addLive(ctx, s, r)
 		}
 	}
-	return e.reportAdded(s, key, a.Selection.Network, a.Interface, err)
+	return e.reportAdded(ctx, s, key, a.Selection.Network, a.Interface, err)
 }
 
 // addLive attaches a record unless a removed network still has its interface.

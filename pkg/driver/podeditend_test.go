@@ -104,6 +104,7 @@ func TestSandboxEndsWithinAnEdit(t *testing.T) {
 		if took := time.Since(started); took > 3*time.Second {
 			t.Errorf("it took %s", took)
 		}
+		drivertest.Same(t, "events", 0, len(eventsOf(t, w.Driver)))
 		if err := w.RemovePodSandbox(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,8 +13,12 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 )
 
-// reportAdded reports the result of adding a network, and returns err.
-func (e *podEditor) reportAdded(s liveSandbox, key checkpoint.Key, network attachment.NetworkRef, iface string, err error) error {
+// reportAdded reports the result of adding a network, unless the sandbox or the driver ends, and
+// returns err.
+func (e *podEditor) reportAdded(ctx context.Context, s liveSandbox, key checkpoint.Key, network attachment.NetworkRef, iface string, err error) error {
+	if err != nil && isCancelled(context.Cause(ctx)) {
+		return err
+	}
 	if err != nil {
 		e.refuse(s, podedit.Refusal{Network: network, Interface: iface, Err: err})
 		return err
