@@ -46,6 +46,8 @@ func stateOf(pod *corev1.Pod, w want) (state State, why, message string) {
 		return Attached, "", ""
 	case ready != nil && ready.Reason == reason.ConditionCheckFailed:
 		return CheckFailed, ready.Reason, ready.Message
+	case w.removed():
+		return Removed, ready.Reason, ready.Message
 	case ready != nil:
 		return Failed, ready.Reason, ready.Message
 	case !isReserved(w.claim, pod):

@@ -12,6 +12,8 @@ import (
 // Adopted is an attachment that Multus has made.
 type Adopted struct {
 	Prepared attachment.Prepared
+	// Baseline is the pod's annotation of networks, or nil if it is unknown.
+	Baseline *string
 	// Result is the result of its ADD. DeviceInfo is the plugins' device information, or
 	// empty.
 	Result, DeviceInfo json.RawMessage
@@ -29,7 +31,7 @@ func (o Adoptions) records(adopted []Adopted, sandbox attachment.Sandbox) []Reco
 	for i, a := range adopted {
 		out[i] = Record{
 			Prepared: a.Prepared, Phase: Attached, Sandbox: &sandbox, BootID: o.store.bootID,
-			Result: a.Result, DeviceInfo: a.DeviceInfo, StatusStored: true, Adopted: true,
+			Result: a.Result, DeviceInfo: a.DeviceInfo, StatusStored: true, Adopted: true, Edit: Edit{Baseline: a.Baseline},
 		}
 	}
 	return out

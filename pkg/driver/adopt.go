@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/multusstate"
@@ -228,6 +229,10 @@ func (a *adopter) recordDELs(ctx context.Context, s multusstate.Sandbox, sandbox
 func (a *adopter) recordsOf(ctx context.Context, s multusstate.Sandbox, sandbox attachment.Sandbox) []checkpoint.Adopted {
 	out := make([]checkpoint.Adopted, len(s.Attachments))
 	static := a.watch.isStatic(s.Pod)
+	var baseline *string
+	if pod := a.watch.Find(s.Pod); pod != nil {
+		baseline = ptr.To(pod.Annotations[attachment.NetworksAnnotation])
+	}
 	for i, at := range s.Attachments {
 		info, err := a.attacher.Plugins.DeviceInfo(sandbox, at.Attachment)
 		if err != nil {
@@ -235,7 +240,7 @@ func (a *adopter) recordsOf(ctx context.Context, s multusstate.Sandbox, sandbox 
 		}
 		out[i] = checkpoint.Adopted{
 			Prepared: attachment.Prepared{Pod: s.Pod, Index: i, Request: at.Interface, Attachment: at.Attachment, Static: static},
-			Result:   json.RawMessage(at.Result), DeviceInfo: info,
+			Baseline: baseline, Result: json.RawMessage(at.Result), DeviceInfo: info,
 		}
 	}
 	return out

@@ -67,6 +67,7 @@ type Driver struct {
 	report        *reporter
 	metadata      *metadataFiles
 	jobs          *attachJobs
+	edits         *podEdits
 	detacher      *detacher
 	unpreparer    *unpreparer
 	cache         *cniCacheCleaner
@@ -167,6 +168,7 @@ func (d *Driver) serve(ctx context.Context) error {
 	g.Go(func() error { return d.slices.Run(ctx, listSlices(d.clients.Kube, d.cfg.DriverName, d.cfg.NodeName)) })
 	g.Go(func() error { return d.retrigger.run(ctx) })
 	g.Go(func() error { return d.nri.run(ctx) })
+	g.Go(func() error { return d.edits.run(ctx) })
 	g.Go(func() error { return d.sweeper.run(ctx) })
 	g.Go(func() error { return d.adopter.run(ctx) })
 	g.Go(func() error { return d.attacher.PendingDELs.Run(ctx) })

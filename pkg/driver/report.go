@@ -56,16 +56,47 @@ func (r *reporter) attached(sandbox attachment.Sandbox) {
 	}
 	var unclaimed []attachment.Selection
 	for _, record := range checkpoint.Networks(records) {
+		if !record.Awaited(sandbox.ID) {
+			continue // an edit has added it, and has its own event
+		}
 		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
 		if record.Unclaimed() {
 			unclaimed = append(unclaimed, attachment.Selection{Network: record.Attachment.Network})
 		}
 	}
 	if len(unclaimed) > 0 {
-		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAttachedWithoutClaim, fmt.Sprintf(
-			"%s attached by the annotation, without a claim: the scheduler has not checked that node %s has the network, and counts neither its device nor its addresses",
-			listed(unclaimed), r.cfg.NodeName))
+		r.attachedWithoutClaim(sandbox.Pod, unclaimed)
 	}
+}
+
+// attachedWithoutClaim reports networks of which the scheduler does not know.
+func (r *reporter) attachedWithoutClaim(pod attachment.PodRef, unclaimed []attachment.Selection) {
+	r.events.Pod(pod, corev1.EventTypeNormal, reason.EventAttachedWithoutClaim, fmt.Sprintf(
+		"%s attached by the annotation, without a claim: the scheduler has not checked that node %s has the network, and counts neither its device nor its addresses",
+		listed(unclaimed), r.cfg.NodeName))
+}
+
+// added reports that an edit has added a network.
+func (r *reporter) added(record checkpoint.Record) {
+	r.events.Pod(record.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
+	if record.Unclaimed() {
+		r.attachedWithoutClaim(record.Pod, []attachment.Selection{{Network: record.Attachment.Network}})
+	}
+}
+
+// removed reports that an edit has removed a network.
+func (r *reporter) removed(record checkpoint.Record) {
+	r.events.Pod(record.Pod, corev1.EventTypeNormal, reason.EventRemovedInterface,
+		fmt.Sprintf("Remove %s from %s: the annotation does not name it any more", record.Attachment.Interface, record.Attachment.Network))
+}
+
+// editFailed reports what an edit asks for and the pod does not get, or keeps.
+func (r *reporter) editFailed(pod attachment.PodRef, removing bool, err error) {
+	event := reason.EventFailedAddingInterface
+	if removing {
+		event = reason.EventFailedRemovingInterface
+	}
+	r.events.Pod(pod, corev1.EventTypeWarning, event, err.Error())
 }
 
 // addedMessage returns the text of the AddedInterface event, which is Multus'.

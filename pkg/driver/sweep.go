@@ -37,6 +37,7 @@ type sweeper struct {
 	networkStatus *networkstatus.Writer
 	unpreparer    *unpreparer
 	cache         *cniCacheCleaner
+	edits         *podEdits
 	kube          kubernetes.Interface
 
 	requests  background.Trigger
@@ -98,6 +99,7 @@ func (s *sweeper) sweep(ctx context.Context, requested bool) {
 	if !requested {
 		s.sweepClaims(ctx)
 		s.sweepNetworkStatus()
+		s.edits.sweep()
 	}
 	cached, err := s.cache.clean(ctx, s.heartbeat.Beat)
 	if err != nil {

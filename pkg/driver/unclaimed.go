@@ -98,11 +98,7 @@ func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, 
 		return err
 	}
 	defer unlock()
-	earlier := func(r checkpoint.Record) bool { return r.Unclaimed() && !checkpoint.InSandbox(sandbox.ID)(r) }
-	if err := u.attacher.Detach(ctx, sandbox.Pod.UID, earlier); err != nil {
-		return reason.Errorf(reason.PendingDEL, "clearing what was attached before: %w", err)
-	}
-	if err := forgetUnclaimed(u.store, sandbox.Pod, earlier); err != nil {
+	if err := clearEarlier(ctx, u.store, u.attacher, sandbox); err != nil {
 		return err
 	}
 	plan, err := u.planner.planUnclaimed(ctx, sandbox.Pod, networks, static)
@@ -121,16 +117,16 @@ func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, 
 }
 
 // attachLate attaches a sandbox of a pod without a claim that was started while the driver was
-// not connected: nothing held its containers.
-func (u *unclaimedPods) attachLate(pod *nri.PodSandbox, sandbox attachment.Sandbox) {
-	if !u.owner.owned() || u.ofMultus(sandbox.ID) {
-		return
-	}
+// not connected: nothing held its containers. It calls known when the pod has its records, or is
+// to have none.
+func (u *unclaimedPods) attachLate(pod *nri.PodSandbox, sandbox attachment.Sandbox, known func()) {
 	networks, err := u.networksOf(pod, sandbox)
-	if err != nil || len(networks) == 0 {
+	if err != nil || len(networks) == 0 || !u.owner.owned() || u.ofMultus(sandbox.ID) {
+		known()
 		return
 	}
 	u.operations.Go(func(ctx context.Context) {
+		defer known()
 		ctx = podlog.WithPod(ctx, sandbox.Pod)
 		if cache.WaitForCacheSync(ctx.Done(), u.watch.informer.HasSynced) {
 			u.attachUnserved(ctx, sandbox, networks, isStatic(pod))

@@ -126,9 +126,23 @@ func (d *Driver) wireAttaching() error {
 		requests: background.NewTrigger(),
 	}
 	d.metadata = &metadataFiles{enabled: d.cfg.DeviceMetadata, store: d.store}
+	planner := &planner{
+		driverName: d.cfg.DriverName, nodeName: d.cfg.NodeName, isolation: d.cfg.Isolation, networks: d.networks.View, devices: d.hardware.View,
+		pluginDevices: func(ctx context.Context, pod attachment.PodRef) (map[string][]string, error) {
+			return hwdevices.PluginDevicesOf(ctx, d.cfg.Hardware.PodResources, pod.Namespace, pod.Name)
+		},
+		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
+	}
+	d.edits = &podEdits{
+		podEditor: &podEditor{
+			owner: d.owner, policies: d.policies, store: d.store, attacher: d.attacher, planner: planner, watch: d.watch,
+			networkStatus: d.networkStatus, claimStatus: d.claimStatus, metadata: d.metadata, report: d.report,
+		},
+		locks: d.locks, operations: d.operations, sandboxes: newLiveSandboxes(), queue: newEditQueue(), turns: semaphore.NewWeighted(editsAtOnce),
+	}
 	d.jobs = &attachJobs{
 		store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
-		metadata: d.metadata, report: d.report, metrics: d.metrics, operations: d.operations, byPod: map[string]*job{},
+		metadata: d.metadata, report: d.report, metrics: d.metrics, operations: d.operations, edits: d.edits, byPod: map[string]*job{},
 	}
 	d.detacher = &detacher{store: d.store, attacher: d.attacher, locks: d.locks, operations: d.operations}
 	return nil
@@ -157,20 +171,13 @@ func (d *Driver) wirePreparing() {
 	d.cache = &cniCacheCleaner{store: d.store, cache: d.plugins, limits: d.attacher.Limits}
 	d.sweeper = &sweeper{
 		store: d.store, attacher: d.attacher, jobs: d.jobs, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
-		unpreparer: d.unpreparer, cache: d.cache, kube: d.clients.Kube, requests: background.NewTrigger(), goneClaims: map[string]bool{},
+		unpreparer: d.unpreparer, cache: d.cache, edits: d.edits, kube: d.clients.Kube, requests: background.NewTrigger(), goneClaims: map[string]bool{},
 	}
 	d.sweeper.leftovers.Store(&leftovers{damaged: len(d.damaged)})
-	planner := &planner{
-		driverName: d.cfg.DriverName, nodeName: d.cfg.NodeName, isolation: d.cfg.Isolation, networks: d.networks.View, devices: d.hardware.View,
-		pluginDevices: func(ctx context.Context, pod attachment.PodRef) (map[string][]string, error) {
-			return hwdevices.PluginDevicesOf(ctx, d.cfg.Hardware.PodResources, pod.Namespace, pod.Name)
-		},
-		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
-	}
 	containers := &containerCheck{driverName: d.cfg.DriverName, watch: d.watch, kube: d.clients.Kube}
 	d.preparer = &preparer{
 		claimRecords: records, driverName: d.cfg.DriverName, locks: d.locks, unprepared: unprepared,
-		sweep: d.sweeper.trigger, planner: planner, checkContainers: containers.check,
+		sweep: d.sweeper.trigger, planner: d.edits.planner, checkContainers: containers.check,
 	}
 }
 
@@ -199,13 +206,17 @@ func (d *Driver) wireHooks() error {
 			owner: d.owner, policies: d.policies, ofMultus: d.adopter.ofMultus, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
 			watch: d.watch, operations: d.operations, isHost: d.isHost, events: d.events, metrics: d.metrics,
 		},
-		gate: d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
+		edits: d.edits,
+		gate:  d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
 	}
 	d.nri = &nriClient{hookParts: d.hookParts, socket: d.cfg.NRISocket, attachWait: d.cfg.AttachWait, hookBudget: d.cfg.HookBudget}
 	if err := d.watch.onDeletion(d.jobs.podDeleted); err != nil {
 		return err
 	}
-	return d.watch.onUpdate(d.checker.podUpdated)
+	if err := d.watch.onUpdate(d.checker.podUpdated); err != nil {
+		return err
+	}
+	return d.watch.onChange(d.edits.podChanged)
 }
 
 // keepCounters returns a function that drops the counters of deleted NADs, unless a pod of

@@ -78,6 +78,7 @@ const (
 	AttachCancelled    Code = "AttachCancelled"
 	OtherNetworkFailed Code = "OtherNetworkFailed"
 	StatusNotStored    Code = "StatusNotStored"
+	EditRefused        Code = "EditRefused"
 )
 
 // Codes with which the gate refuses a container, besides those of the driver.
