@@ -151,7 +151,7 @@ e2e-node: image ## the tests of e2e about the driver on a node
 	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -skip '$(BESIDE_NODES)')
 
 # With CI's other lanes only the tests in which runtimes differ; RUN=. runs all.
-OF_RUNTIMES := ^Test(Path|OrderOverTwoClaims|Restarts|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|PodsWithoutAClaim.*|RequiredDriver.*|Doctor|DeviceHealth|DeletionReleasesTheGate|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Burst)$$
+OF_RUNTIMES := ^Test(NetworksOfRunningPods|Path|OrderOverTwoClaims|Restarts|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|PodsOfThinMultusAreAdopted|PodsWithoutAClaim.*|RequiredDriver.*|Doctor|DeviceHealth|DeletionReleasesTheGate|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Burst)$$
 e2e-crio: export NADRA_RUNTIME := crio
 e2e-crio: ## one node with CRI-O in place of containerd: the tests of e2e in which runtimes differ
 # An older release's newest version, which is built first.

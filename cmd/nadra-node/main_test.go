@@ -213,7 +213,7 @@ func TestHelpHasFlags(t *testing.T) {
 		"--help":           {"-node-name"},
 		"probe -h":         {"-cni-conf-dirs", "-pod-uids"},
 		"cleanup -h":       {"-apply"},
-		"multus -h":        {"(off | on | await)", "-keep-in"},
+		"multus -h":        {"(off | on | await | check | adopted | returned)", "-keep-in"},
 		"uninstall -h":     {"-remove"},
 		"canary ping -h":   {"Flags of nadra-node canary ping:", "-count"},
 		"canary serve -h":  {"Flags of nadra-node canary serve:", "-port"},

@@ -4,35 +4,93 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
 	"github.com/nadra-dev/nadra/internal/multusconf"
+	"github.com/nadra-dev/nadra/internal/multusstate"
+	"github.com/nadra-dev/nadra/internal/podns"
 )
 
-// awaitLimit limits how long await waits. Its pod has a minute.
+// awaitLimit limits how long a subcommand waits. Its pod has a minute.
 const awaitLimit = 40 * time.Second
 
-// runMultus hides, restores or awaits Multus' configuration, and reports what it did.
+// runMultus does one part of a node's move from or to Multus, and reports what it did.
 func runMultus(ctx context.Context, args []string, out io.Writer) error {
 	var dirs multusconf.Dirs
+	var hostRoot, cniDir string
 	fs := newFlagSet("multus")
 	fs.StringVar(&dirs.Conf, "cni-conf-dir", "/etc/cni/net.d", "directory of CNI configurations that the container runtime reads")
 	fs.StringVar(&dirs.Kept, "keep-in", "/var/lib/nadra/multus", "directory that keeps Multus' configuration for a rollback")
+	fs.StringVar(&hostRoot, "host-root", "/", "the host's root directory")
+	fs.StringVar(&cniDir, "multus-cni-dir", "/var/lib/cni/multus", "directory in which Multus keeps what it has attached, in the host; Multus' cniDir")
 	if err := parseArgs(fs, args); err != nil {
 		return err
 	}
-	await := func() (multusconf.Report, error) {
-		ctx, cancel := context.WithTimeout(ctx, awaitLimit)
-		defer cancel()
-		return dirs.Await(ctx)
-	}
-	do := map[string]func() (multusconf.Report, error){"off": dirs.Take, "on": dirs.Give, "await": await}[fs.Arg(0)]
+	state := multusstate.Dir{Multus: filepath.Join(hostRoot, cniDir)}
+	do := map[string]func(context.Context) (any, error){
+		"off":   func(context.Context) (any, error) { return dirs.Take() },
+		"on":    func(context.Context) (any, error) { return dirs.Give() },
+		"await": func(ctx context.Context) (any, error) { return dirs.Await(ctx) },
+		"check": func(context.Context) (any, error) {
+			links, err := linksOf(hostRoot)
+			if err != nil {
+				return nil, err
+			}
+			return state.Check(links)
+		},
+		"adopted": func(ctx context.Context) (any, error) { return multusstate.Report{}, state.AwaitAdopted(ctx) },
+		"returned": func(ctx context.Context) (any, error) {
+			links, err := linksOf(hostRoot)
+			if err != nil {
+				return nil, err
+			}
+			return multusstate.Report{}, state.AwaitReturned(ctx, links)
+		},
+	}[fs.Arg(0)]
 	if do == nil || fs.NArg() != 1 {
-		return fmt.Errorf("the arguments are %q: use one of off, on and await", fs.Args())
+		return fmt.Errorf("the arguments are %q: use one of off, on, await, check, adopted and returned", fs.Args())
 	}
-	report, err := do()
+	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
+	defer cancel()
+	report, err := do(ctx)
 	if err != nil {
 		return err
 	}
 	return writeReport(out, report)
+}
+
+// linksOf returns a function that lists the interfaces of a pod's network namespace.
+func linksOf(hostRoot string) (multusstate.Namespaces, error) {
+	opener, err := podns.New(hostRoot)
+	if err != nil {
+		return nil, err
+	}
+	return func(path string) ([]string, error) {
+		if path == "" {
+			return nil, podns.ErrGone
+		}
+		ns, err := opener.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer ns.Close()
+		h, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+		if err != nil {
+			return nil, fmt.Errorf("opening a netlink socket in %s: %w", path, err)
+		}
+		defer h.Close()
+		all, err := h.LinkList()
+		if err != nil {
+			return nil, fmt.Errorf("listing the interfaces in %s: %w", path, err)
+		}
+		names := make([]string, len(all))
+		for i, l := range all {
+			names[i] = l.Attrs().Name
+		}
+		return names, nil
+	}, nil
 }

@@ -26,6 +26,7 @@ States:
   Attached     the interface is in the pod; a note says so if there is no claim
   CheckFailed  the interface is attached, but a CHECK found that it has changed
   Failed       preparing or attaching failed; -o wide shows why
+  Removed      an edit of the running pod's annotation removed the network
   Multus       there is no claim, and Multus attached the network
   Unserved     the pod runs, and the network is not attached
   Unclaimed    the network is in network-status, and the pod did not request it

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,9 +15,10 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
 
-const upgradeFinishHelp = `Check that nothing needs Multus any more: nadra owns all nodes, no running pod has
-networks of Multus, no node's runtime calls Multus, and no new pod would be served
-by it. A pod on each node checks the runtime's configuration.
+const upgradeFinishHelp = `Check that nothing needs Multus any more: nadra owns all nodes, it has adopted what
+Multus attached there, no node's runtime calls Multus, and no new pod would be served
+by it. Pods on each node check the runtime's configuration and Multus' files. Pods that
+nadra has adopted may go on running.
 
 With --remove-multus, delete Multus' DaemonSets with their ConfigMaps and RBAC.
 NetworkAttachmentDefinitions and their CRD stay.`
@@ -55,12 +59,21 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 	if err != nil {
 		return err
 	}
-	if needs := upgrade.Needs(facts, configured); len(needs) > 0 {
+	needs := upgrade.Needs(facts, configured)
+	if len(needs) == 0 { // otherwise Multus may still be attaching
+		if needs, err = o.notAdopted(ctx, slices.Sorted(maps.Keys(configured))); err != nil {
+			return err
+		}
+	}
+	if len(needs) > 0 {
 		p.printProblems(&upgrade.Plan{Problems: needs})
 		_, _ = fmt.Fprintln(o.ErrOut, "refused: Multus is needed")
 		return exitError(CodeRefused)
 	}
 	_, _ = fmt.Fprintf(o.Out, "Nothing needs Multus: nadra serves %d nodes and %d pods with networks.\n", len(configured), len(facts.Pods))
+	if adopted := facts.Adopted(); adopted.Pods > 0 {
+		_, _ = fmt.Fprintln(o.Out, adopted.Text(time.Now()))
+	}
 	if !remove {
 		return nil
 	}
@@ -68,6 +81,20 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 		return err
 	}
 	return o.remove(ctx, p, caps)
+}
+
+// notAdopted returns a problem for each node on which nadra has not adopted all that Multus has
+// attached.
+func (o *runFlags) notAdopted(ctx context.Context, nodes []string) ([]upgrade.Problem, error) {
+	store, err := o.store()
+	if err != nil {
+		return nil, err
+	}
+	runner, err := o.runner(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	return runner.NotAdopted(ctx, nodes), nil
 }
 
 // remove removes Multus and the upgrade's state.

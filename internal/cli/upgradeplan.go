@@ -63,6 +63,7 @@ func (a *app) upgradePlan() *cobra.Command {
 	flags.StringSliceVar(&o.First, "first", nil, "nodes of the first waves, in this order")
 	flags.StringSliceVar(&o.Exclude, "exclude", nil, "nodes that stay with Multus")
 	flags.StringVar(&o.DomainLabel, "domain-label", corev1.LabelTopologyZone, "node label whose values are failure domains")
+	flags.BoolVar(&o.Drain, "drain", false, "evict the pods with networks of Multus from each node; otherwise nadra adopts them, and no pod is touched")
 	flags.StringSliceVar(&o.multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets (default those that are recognized)")
 	flags.StringVar(&o.from, "from", "", "file with a plan, to check and to write in another format")
 	flags.StringVarP(&o.format, "output", "o", "yaml", "output format: "+strings.Join(report.UpgradePlanFormats(), ", "))

@@ -122,7 +122,7 @@ func (o *runFlags) runner(ctx context.Context, store upgraderun.Store) (*upgrade
 	}
 	confDir, kept := multusDirs(driver, o.confDir)
 	out := &upgraderun.Runner{
-		Kube: store.Kube, Store: store, Nodes: *pods, ConfDir: confDir, Kept: kept, Force: o.force,
+		Kube: store.Kube, Store: store, Nodes: *pods, ConfDir: confDir, Kept: kept, MultusDir: driver.Flag("multus-cni-dir", "/var/lib/cni/multus"), Force: o.force,
 		DrainTimeout: o.drainTimeout, GateTimeout: o.gateTimeout, Poll: podPoll,
 		Settings: o.settings, NoWait: o.settingsFlags.noWait, Command: hookcommand.Run,
 		Say: func(format string, args ...any) {
@@ -218,6 +218,7 @@ func identity() string {
 func (a *app) upgradeRun() *cobra.Command {
 	o := &runFlags{app: a}
 	var file, wave string
+	var drain bool
 	command := &cobra.Command{
 		Use:     "run",
 		Short:   "Run a plan, one wave at a time",
@@ -228,17 +229,18 @@ func (a *app) upgradeRun() *cobra.Command {
 			if file == "" {
 				return errors.New("-f is required: kubectl nadra upgrade plan > plan.yaml writes a plan")
 			}
-			return o.run(command.Context(), file, wave)
+			return o.run(command.Context(), file, wave, drain)
 		},
 	}
 	o.add(command.Flags())
 	o.settingsFlags.add(command.Flags())
 	command.Flags().StringVarP(&file, "filename", "f", "", "file with the plan")
 	command.Flags().StringVar(&wave, "wave", "", "stop after this wave")
+	command.Flags().BoolVar(&drain, "drain", false, "evict the pods with networks of Multus from each node, as a plan with drain: true does; otherwise nadra adopts them")
 	return command
 }
 
-func (o *runFlags) run(ctx context.Context, file, wave string) error {
+func (o *runFlags) run(ctx context.Context, file, wave string, drain bool) error {
 	if err := errors.Join(o.check(), o.settingsFlags.check()); err != nil {
 		return err
 	}
@@ -246,6 +248,7 @@ func (o *runFlags) run(ctx context.Context, file, wave string) error {
 	if err != nil {
 		return err
 	}
+	plan.Drain = plan.Drain || drain
 	if wave != "" && !slices.ContainsFunc(plan.Waves, func(w upgrade.Wave) bool { return w.Name == wave }) {
 		return fmt.Errorf("reading --wave: the plan has no wave %q", wave)
 	}

@@ -33,12 +33,25 @@ func (a *app) upgradeStatus() *cobra.Command {
 			if paused && state.Phase == upgrade.Running {
 				state.Reason = "a pause was requested; the upgrade pauses before its next step"
 			}
-			return report.WriteUpgradeStatus(o.Out, format, report.NewUpgradeStatus(plan, state, time.Now()))
+			return report.WriteUpgradeStatus(o.Out, format, report.NewUpgradeStatus(plan, state, o.adopted(command.Context(), store, plan), time.Now()))
 		},
 	}
 	o.addStateNamespace(command.Flags())
 	command.Flags().StringVarP(&format, "output", "o", "table", "output format: "+strings.Join(report.UpgradeStatusFormats(), ", "))
 	return command
+}
+
+// adopted counts the pods with networks that Multus attached. It returns nil, and says why, if the
+// cluster cannot be read.
+func (o *runFlags) adopted(ctx context.Context, store upgraderun.Store, plan *upgrade.Plan) *upgrade.Adopted {
+	objects, err := upgraderun.Cluster{Kube: store.Kube}.Objects(ctx)
+	if err != nil {
+		_, _ = fmt.Fprintln(o.ErrOut, "The pods that nadra has adopted are unknown:", err)
+		return nil
+	}
+	facts := objects.Facts(plan.DomainLabel, plan.Multus)
+	out := facts.Adopted()
+	return &out
 }
 
 func (a *app) upgradePause() *cobra.Command {

@@ -48,6 +48,10 @@ const (
 	AfterSandboxStop      Point = "stop-sandbox-reply.after"
 	BeforeSandboxRemove   Point = "remove-sandbox-reply.before"
 	AfterSandboxRemove    Point = "remove-sandbox-reply.after"
+	BeforeTake            Point = "take-sandbox.before"
+	AfterTake             Point = "take-sandbox.after"
+	BeforeReturn          Point = "return-sandbox.before"
+	AfterReturn           Point = "return-sandbox.after"
 )
 
 // Points lists all points, for the suite to choose from.
@@ -59,6 +63,7 @@ var Points = []Point{
 	BeforeSynchronized, AfterSynchronized, BeforeSandboxRun, AfterSandboxRun,
 	BeforeContainerCreate, AfterContainerCreate, BeforeSandboxStop, AfterSandboxStop,
 	BeforeSandboxRemove, AfterSandboxRemove,
+	BeforeTake, AfterTake, BeforeReturn, AfterReturn,
 }
 
 // A Guard is a mechanism that keeps a pod from running without its network, or a node from

@@ -62,7 +62,11 @@ type record struct {
 	StatusStored bool `json:"statusStored"`
 	// DeviceOnly: there is nothing to attach.
 	DeviceOnly bool `json:"deviceOnly"`
-	Sandbox    *struct {
+	// Removed: an edit of the pod's annotation has removed the network.
+	Removed bool `json:"removed"`
+	// LiveIn is the sandbox to which an edit has added the network while containers could run.
+	LiveIn  string `json:"liveIn"`
+	Sandbox *struct {
 		ID     string `json:"id"`
 		Cookie uint64 `json:"netNSCookie"`
 	} `json:"sandbox"`
@@ -143,7 +147,7 @@ func (r refusal) ReasonCode() reason.Code { return r.code }
 // lacks returns why the record does not prove an attachment here, and "" if it does.
 func (r record) lacks(here Where) (code reason.Code, text string) {
 	switch {
-	case r.DeviceOnly:
+	case r.DeviceOnly, r.Removed, r.LiveIn != "" && r.LiveIn == here.SandboxID:
 		return "", ""
 	case r.Phase == "Attaching":
 		return reason.AttachRunning, "its plugins are still running, or the driver died while they did"

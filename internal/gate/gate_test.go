@@ -2,6 +2,7 @@ package gate
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -67,6 +68,10 @@ func TestDecide(t *testing.T) {
 		{"an empty refusal", refusing(file, "Attaching", ""), nil, Wait, reason.AttachRunning, ""},
 		{"a later format", strings.ReplaceAll(attached, `"version": 1`, `"version": 2`), nil, Refuse, reason.GateRecordUnreadable, "format version 2"},
 		{"a device only", `{"version":1,"records":[{"phase":"Prepared","deviceOnly":true}]}`, nil, Go, "", ""},
+		{"removed by an edit", `{"version":1,"records":[{"phase":"Attaching","removed":true}]}`, nil, Go, "", ""},
+		{"added to the running sandbox", fmt.Sprintf(`{"version":1,"records":[{"phase":"Prepared","liveIn":%q}]}`, here.SandboxID), nil, Go, "", ""},
+		{"added to another sandbox", `{"version":1,"records":[{"phase":"Prepared","liveIn":"other"}]}`, nil, Wait, reason.GateNotAttached, "has not attached it"},
+		{"added, and the sandbox is unknown", `{"version":1,"records":[{"phase":"Prepared","liveIn":""}]}`, func(w *Where) { w.SandboxID = "" }, Wait, reason.GateNotAttached, "has not attached it"},
 		{"no records", `{"version":1,"records":[]}`, nil, Refuse, reason.GateRecordUnreadable, "0 entries"},
 		{"cut off", attached[:len(attached)/2], nil, Refuse, reason.GateRecordUnreadable, "pod default/web: reading the claim's records: "},
 	}
@@ -143,8 +148,8 @@ func FuzzDecide(f *testing.F) {
 		verdict, _ := Decide(data, here)
 		var file claimFile
 		_ = json.Unmarshal(data, &file)
-		devices := slices.ContainsFunc(file.Records, func(r record) bool { return r.DeviceOnly })
-		if verdict == Go && !devices && !strings.Contains(string(data), "4711") {
+		unawaited := slices.ContainsFunc(file.Records, func(r record) bool { return r.DeviceOnly || r.Removed || r.LiveIn != "" })
+		if verdict == Go && !unawaited && !strings.Contains(string(data), "4711") {
 			t.Errorf("opened by %s", data)
 		}
 	})

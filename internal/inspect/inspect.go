@@ -78,6 +78,8 @@ const (
 	CheckFailed State = "CheckFailed"
 	// Failed: preparing or attaching has failed, and is retried.
 	Failed State = "Failed"
+	// Removed: an edit of the running pod's annotation has removed it; the claim stays.
+	Removed State = "Removed"
 	// Multus: there is no claim, and Multus has attached it.
 	Multus State = "Multus"
 	// Unserved: the pod runs, and neither nadra nor Multus has attached the network.

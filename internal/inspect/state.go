@@ -1,13 +1,11 @@
 package inspect
 
 import (
-	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +46,8 @@ func stateOf(pod *corev1.Pod, w want) (state State, why, message string) {
 		return Attached, "", ""
 	case ready != nil && ready.Reason == reason.ConditionCheckFailed:
 		return CheckFailed, ready.Reason, ready.Message
+	case w.removed():
+		return Removed, ready.Reason, ready.Message
 	case ready != nil:
 		return Failed, ready.Reason, ready.Message
 	case !isReserved(w.claim, pod):
@@ -65,7 +65,7 @@ const withoutClaim = "attached by the annotation, without a claim: the scheduler
 
 func stateWithoutClaim(pod *corev1.Pod, w want) (state State, why, message string) {
 	switch {
-	case w.reported != nil && byNadra(pod):
+	case w.reported != nil && attachment.StatusWrittenBy(v1alpha1.DriverName, pod):
 		return Attached, "", ""
 	case w.reported != nil:
 		return Multus, "", ""
@@ -75,13 +75,6 @@ func stateWithoutClaim(pod *corev1.Pod, w want) (state State, why, message strin
 		return Waiting, string(reason.NoClaim), "the annotation asks for it, but no claim: Multus attaches it"
 	}
 	return Unserved, string(reason.NoClaim), "the annotation asks for it, but no claim, and network-status does not list it"
-}
-
-// byNadra reports whether nadra's driver is the last to have written the pod's network-status.
-func byNadra(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
-		return m.Manager == v1alpha1.DriverName && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:`+nadv1.NetworkStatusAnnot+`"`))
-	})
 }
 
 // runs reports whether a container of the pod runs. The gate holds containers until the pod's

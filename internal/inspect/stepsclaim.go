@@ -48,6 +48,8 @@ func (c claimSteps) withoutClaim(w want) Step {
 		return notUsed("Multus has attached it" + listed(w.reported.IPs))
 	case c.pod.Spec.HostNetwork:
 		return notReached()
+	case state == Unserved && c.editFailed() != nil:
+		return explain(c.editFailed().Message, ofPlugins, unexplained)
 	case c.events.last(reason.EventFailedNoClaim) != nil:
 		return explain(c.events.last(reason.EventFailedNoClaim).Message, nil, unexplained)
 	case slices.Contains(c.ownedNodes(), c.node):
@@ -60,6 +62,16 @@ func (c claimSteps) withoutClaim(w want) Step {
 		return failed(e.Message, reason.OfMultus, "The pod has no claim, so nadra is not involved: the message comes from Multus or another plugin.")
 	}
 	return waiting(message, reason.OfConversion, convert)
+}
+
+// editFailed returns the newest event about an edit of the running pod's annotation, if it says that a
+// network was not added, or nil.
+func (c claimSteps) editFailed() *corev1.Event {
+	e := c.events.last(reason.EventFailedAddingInterface, reason.EventAddedInterface)
+	if e == nil || e.Reason == reason.EventAddedInterface {
+		return nil
+	}
+	return e
 }
 
 // missingClaim explains why a claim does not exist.

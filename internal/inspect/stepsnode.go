@@ -77,6 +77,8 @@ func (n nodeSteps) attachment(w want) Step {
 	case ready.Reason == reason.ConditionCheckFailed:
 		changed, _ := reason.Lookup(reason.AttachmentChanged)
 		return failed(ready.Message, changed.Owner, changed.Remedy)
+	case w.removed():
+		return notUsed(ready.Message)
 	case reason.In(ready.Message) == reason.OtherNetworkFailed:
 		return Step{State: StepNotReached, Detail: "another network of the pod fails"}
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -34,6 +35,12 @@ type want struct {
 	status  *resourceapi.AllocatedDeviceStatus
 	// reported is the network's entry in network-status.
 	reported *nadv1.NetworkStatus
+}
+
+// removed reports whether an edit of the running pod's annotation has removed the network of a claim.
+func (w want) removed() bool {
+	ready := readiness(w.status)
+	return ready != nil && ready.Reason == reason.ConditionDetached
 }
 
 // wish is everything that one pod asks for.
@@ -98,6 +105,7 @@ func unclaimed(pod *corev1.Pod, claimed []want) ([]want, error) {
 	unknown := 0
 	for _, w := range claimed {
 		switch {
+		case w.removed(): // an element that names the network again has no claim
 		case w.network != nil:
 			left[*w.network]++
 		case !w.unknown:
@@ -136,7 +144,7 @@ func (w *wish) match(pod *corev1.Pod) {
 	used := make([]bool, len(entries))
 	find := func(is func(want, nadv1.NetworkStatus) bool) {
 		for i := range w.wants {
-			if w.wants[i].reported != nil || w.wants[i].network == nil {
+			if w.wants[i].reported != nil || w.wants[i].network == nil || w.wants[i].removed() {
 				continue
 			}
 			at := slices.IndexFunc(entries, func(s nadv1.NetworkStatus) bool { return !s.Default && is(w.wants[i], s) })

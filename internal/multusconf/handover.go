@@ -46,15 +46,17 @@ type Report struct {
 }
 
 // Take moves Multus' configurations, if any, from Conf to Kept. It refuses if the runtime
-// would have no other configuration.
+// would have no other configuration, and if the directory has none at all: the runtime reads
+// another one then.
 func (d Dirs) Take() (Report, error) {
 	multus, others, err := d.list()
 	if err != nil {
 		return Report{}, fmt.Errorf("taking Multus' configuration away: %w", err)
 	}
-	if len(multus) > 0 && len(others) == 0 {
+	if len(others) == 0 {
 		return Report{}, fmt.Errorf("taking Multus' configuration away: %w", reason.Errorf(reason.LastConfiguration,
-			"%s has no other configuration, and the runtime would have no network: put the default network's own configuration there", d.Conf))
+			"%s has no other configuration, and the runtime would have no network: put the default network's own configuration there, "+
+				"or set --cni-conf-dir to the directory that the runtime reads", d.Conf))
 	}
 	for _, name := range multus {
 		if err := move(filepath.Join(d.Conf, name), filepath.Join(d.Kept, name)); err != nil {
@@ -62,6 +64,19 @@ func (d Dirs) Take() (Report, error) {
 		}
 	}
 	return Report{Moved: multus, Left: others}, nil
+}
+
+// WithoutMultus reports whether the container runtime has a configuration, and none of Multus. A
+// directory without any is not the one that the runtime reads.
+func (d Dirs) WithoutMultus() (bool, error) {
+	multus, others, err := d.list()
+	if errors.Is(err, fs.ErrNotExist) { // the directory, or a file that was removed just now
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for Multus' configuration: %w", err)
+	}
+	return len(multus) == 0 && len(others) > 0, nil
 }
 
 // Give moves configurations from Kept to Conf. It keeps a file that was written to Conf

@@ -175,3 +175,35 @@ func TestAwait(t *testing.T) {
 		}
 	})
 }
+
+// TestWithoutMultus checks that a directory without any configuration does not count: the runtime reads
+// another one.
+func TestWithoutMultus(t *testing.T) {
+	multus, flannel := `{"name":"multus-cni-network","type":"multus-shim"}`, `{"name":"cbr0","type":"flannel"}`
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"Multus and another":   {map[string]string{"00-multus.conf": multus, "10-flannel.conf": flannel}, false},
+		"another":              {map[string]string{"10-flannel.conf": flannel}, true},
+		"Multus, hidden":       {map[string]string{"00-multus.conf.off": multus, "10-flannel.conf": flannel}, true},
+		"one that is not read": {map[string]string{"README": ""}, false},
+		"none":                 {nil, false},
+	} {
+		d := Dirs{Conf: t.TempDir(), Kept: t.TempDir()}
+		for file, content := range test.files {
+			if err := os.WriteFile(filepath.Join(d.Conf, file), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := d.WithoutMultus(); got != test.want || err != nil {
+			t.Errorf("%s: %t, %v; want %t", name, got, err, test.want)
+		}
+		if _, err := d.Take(); name == "none" && reason.Of(err) != reason.LastConfiguration {
+			t.Errorf("%s: taken away, with error %v", name, err)
+		}
+	}
+	if got, err := (Dirs{Conf: "/does/not/exist"}).WithoutMultus(); got || err != nil {
+		t.Errorf("without the directory: %t, %v", got, err)
+	}
+}

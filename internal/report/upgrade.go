@@ -32,11 +32,15 @@ type UpgradeStatus struct {
 	// nil without a window, or if the upgrade has ended.
 	WindowOpen  *bool      `json:"windowOpen,omitempty"`
 	WindowOpens *time.Time `json:"windowOpens,omitempty"`
+	// Adopted are the pods with networks that Multus attached; nil if they are unknown.
+	Adopted *upgrade.Adopted `json:"adopted,omitempty"`
+
+	now time.Time
 }
 
-// NewUpgradeStatus returns the status of an upgrade at a time.
-func NewUpgradeStatus(plan *upgrade.Plan, state *upgrade.State, now time.Time) UpgradeStatus {
-	out := UpgradeStatus{State: state, Lines: state.Lines(plan)}
+// NewUpgradeStatus returns the status of an upgrade at a time. adopted is nil if it is unknown.
+func NewUpgradeStatus(plan *upgrade.Plan, state *upgrade.State, adopted *upgrade.Adopted, now time.Time) UpgradeStatus {
+	out := UpgradeStatus{State: state, Lines: state.Lines(plan), Adopted: adopted, now: now}
 	window, err := state.Settings.Maintenance()
 	if err != nil || window.IsZero() || out.ended() {
 		return out
@@ -114,6 +118,9 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 	}
 	s.gap()
 	s.println(fmt.Sprintf("nadra serves %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
+	if u.Adopted != nil {
+		s.println(u.Adopted.Text(u.now))
+	}
 	for _, line := range u.settings() {
 		s.println(line)
 	}

@@ -13,7 +13,7 @@ import (
 func TestUpgradeStatusSettings(t *testing.T) {
 	plan := &upgrade.Plan{Waves: []upgrade.Wave{{Name: "wave-1", Nodes: []upgrade.NodeShare{{Name: "a"}}}}}
 	settings := upgrade.Settings{Window: "Sat 22:00-04:00 Europe/Berlin", AfterWave: &upgrade.Hook{Exec: "notify\nThe upgrade is done."}}
-	const head = "WAVE    NODE  DIRECTION  STEP  DONE\nwave-1  a     to-nadra   -     0/8\n\nnadra serves 0 of 1 node, and 0 namespaces.\n"
+	const head = "WAVE    NODE  DIRECTION  STEP  DONE\nwave-1  a     to-nadra   -     0/9\n\nnadra serves 0 of 1 node, and 0 namespaces.\n"
 	const hook = "Hook after-wave: exec:notify\\nThe upgrade is done.\n"
 	for name, tt := range map[string]struct {
 		phase  upgrade.Phase
@@ -36,7 +36,7 @@ func TestUpgradeStatusSettings(t *testing.T) {
 			state := upgrade.NewState()
 			state.Phase, state.Settings = tt.phase, settings
 			state.Settings.Window = tt.window
-			status := NewUpgradeStatus(plan, state, now)
+			status := NewUpgradeStatus(plan, state, nil, now)
 			var table, text strings.Builder
 			if err := WriteUpgradeStatus(&table, "table", status); err != nil {
 				t.Fatal(err)

@@ -95,7 +95,7 @@ func (p *Pod) addUnreported(r inspect.Attachment) {
 		n := Interface{Network: network, Name: r.Interface, IPs: r.IPs, MAC: r.MAC}
 		n.addRow(r)
 		p.Interfaces = append(p.Interfaces, n)
-	case inspect.Unclaimed, inspect.Ended, inspect.Gone:
+	case inspect.Unclaimed, inspect.Removed, inspect.Ended, inspect.Gone:
 	default:
 		p.Lacking = append(p.Lacking, Lack{Network: network, Interface: r.Interface, State: string(r.State), Reason: cmp.Or(r.Message, r.Reason)})
 	}

@@ -18,6 +18,7 @@
 //	window.go        maintenance windows
 //	hook.go          what runs before and after waves: commands and Jobs
 //	settings.go      window and hooks of a run
+//	adopted.go       pods that nadra has adopted
 //	capacity.go      whether pods have nodes of their owner to run on
 //	multus.go        keeps Multus' DaemonSets off nadra's nodes
 //	finish.go        what still needs Multus

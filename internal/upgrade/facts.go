@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -65,8 +66,12 @@ type Pod struct {
 	Tolerates bool
 	// LocalData is true if the pod has an emptyDir on the node's disk.
 	LocalData bool
-	// Nadra is true if nadra attached the pod's networks.
+	// Nadra is true if nadra attached the pod's networks by claims.
 	Nadra bool
+	// Unclaimed is true if nadra attached them without a claim.
+	Unclaimed bool
+	// Started is when the kubelet accepted the pod.
+	Started time.Time
 	// Pinned is true if the pod's own label leaves it to Multus.
 	Pinned bool
 	// Ready is the pod's condition Ready.

@@ -20,7 +20,7 @@ func Needs(f Facts, configured map[string][]string) []Problem {
 		}
 	}
 	for _, p := range f.Pods {
-		if !p.Nadra {
+		if !p.Nadra && !f.isNadra(p.Node) { // adopted ones stay
 			out = append(out, Problem{CodePodOfMultus, Blocker, "Pod " + p.String(), "Multus attached its networks", "Recreate it on a node that nadra serves."})
 		}
 	}

@@ -19,14 +19,15 @@ func TestNeeds(t *testing.T) {
 		configured map[string][]string
 		want       []string
 	}{
-		"nothing":     {func(*Facts) {}, map[string][]string{"a": nil}, nil},
-		"a node":      {func(f *Facts) { f.Nodes[0].Nadra = false }, nil, []string{"NADRA-U17 Node a"}},
-		"a pod":       {func(f *Facts) { f.Pods[0].Nadra = false }, nil, []string{"NADRA-U18 Pod x/p"}},
-		"a runtime":   {func(*Facts) {}, map[string][]string{"a": {"00-multus.conf"}}, []string{"NADRA-U19 Node a"}},
-		"the default": {func(f *Facts) { f.DefaultOwner = "multus" }, nil, []string{"NADRA-U20"}},
-		"a namespace": {func(f *Facts) { f.Owners["y"] = "multus" }, nil, []string{"NADRA-U16 Namespace y"}},
-		"a workload":  {func(f *Facts) { f.Stays = []Stay{{Workload: Workload{"Job", "x", "j"}}} }, nil, []string{"NADRA-U04 Job x/j"}},
-		"two reasons": {func(f *Facts) { f.Pods[0].Nadra, f.DefaultOwner = false, "multus" }, nil, []string{"NADRA-U18 Pod x/p", "NADRA-U20"}},
+		"nothing":        {func(*Facts) {}, map[string][]string{"a": nil}, nil},
+		"a node":         {func(f *Facts) { f.Nodes[0].Nadra = false }, nil, []string{"NADRA-U17 Node a"}},
+		"a pod":          {func(f *Facts) { f.Pods[0].Nadra, f.Pods[0].Node = false, "win" }, nil, []string{"NADRA-U18 Pod x/p"}},
+		"an adopted one": {func(f *Facts) { f.Pods[0].Nadra = false }, nil, nil},
+		"a runtime":      {func(*Facts) {}, map[string][]string{"a": {"00-multus.conf"}}, []string{"NADRA-U19 Node a"}},
+		"the default":    {func(f *Facts) { f.DefaultOwner = "multus" }, nil, []string{"NADRA-U20"}},
+		"a namespace":    {func(f *Facts) { f.Owners["y"] = "multus" }, nil, []string{"NADRA-U16 Namespace y"}},
+		"a workload":     {func(f *Facts) { f.Stays = []Stay{{Workload: Workload{"Job", "x", "j"}}} }, nil, []string{"NADRA-U04 Job x/j"}},
+		"two reasons":    {func(f *Facts) { f.Pods[0].Nadra, f.Pods[0].Node, f.DefaultOwner = false, "win", "multus" }, nil, []string{"NADRA-U18 Pod x/p", "NADRA-U20"}},
 	} {
 		f := moved
 		f.Nodes, f.Pods = append([]Node{}, moved.Nodes...), append([]Pod{}, moved.Pods...)

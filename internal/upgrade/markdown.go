@@ -41,18 +41,23 @@ func (p *Plan) waveTables(b *strings.Builder) {
 		if len(w.Namespaces) > 0 {
 			fmt.Fprintf(b, "Namespaces that nadra serves from here on: %s.\n\n", escape(strings.Join(w.Namespaces, ", ")))
 		}
-		b.WriteString("| node | pods evicted |\n| --- | --- |\n")
+		b.WriteString("| node | pods evicted | pods that stay |\n| --- | --- | --- |\n")
 		for _, n := range w.Nodes {
-			var evicts []string
-			for _, e := range n.Evicts {
-				evicts = append(evicts, fmt.Sprintf("%s (%d)", e.Workload, e.Pods))
-			}
-			if len(evicts) == 0 {
-				evicts = []string{"none"}
-			}
-			fmt.Fprintf(b, "| %s | %s |\n", escape(n.Name), escape(strings.Join(evicts, ", ")))
+			fmt.Fprintf(b, "| %s | %s | %s |\n", escape(n.Name), escape(listed(n.Evicts)), escape(listed(n.Adopts)))
 		}
 	}
+}
+
+// listed lists workloads with the numbers of their pods.
+func listed(all []WorkloadPods) string {
+	out := make([]string, len(all))
+	for i, w := range all {
+		out[i] = fmt.Sprintf("%s (%d)", w.Workload, w.Pods)
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
 }
 
 func (p *Plan) leftTables(b *strings.Builder) {

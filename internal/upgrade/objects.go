@@ -94,8 +94,10 @@ func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Static: static,
-		Pinned: p.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus,
-		Ready:  podutils.IsPodReady(p) && p.DeletionTimestamp == nil,
+		Pinned:    p.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus,
+		Unclaimed: attachment.StatusWrittenBy(v1alpha1.DriverName, p) && len(attachment.ClaimNames(p)) == 0,
+		Started:   p.CreationTimestamp.Time,
+		Ready:     podutils.IsPodReady(p) && p.DeletionTimestamp == nil,
 	}
 	if owner := metav1.GetControllerOf(p); owner != nil && !static {
 		out.Workload = Workload{Kind: owner.Kind, Namespace: p.Namespace, Name: owner.Name}

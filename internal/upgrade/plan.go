@@ -18,6 +18,9 @@ type Plan struct {
 	Source string `json:"source,omitempty"`
 	// DomainLabel is the node label whose values are failure domains.
 	DomainLabel string `json:"domainLabel,omitempty"`
+	// Drain is true if the pods with networks are evicted from each node. Otherwise nadra
+	// adopts them, and no pod is touched.
+	Drain bool `json:"drain,omitempty"`
 	// Multus are the DaemonSets that are kept off nadra's nodes.
 	Multus []MultusRef `json:"multus"`
 	Waves  []Wave      `json:"waves"`
@@ -37,7 +40,7 @@ type MultusRef struct {
 }
 
 // Wave is a group of nodes and namespaces that move together. Its namespaces become
-// nadra's before its nodes are drained, so that evicted pods come back on nadra's nodes.
+// nadra's before its nodes, so that pods that are recreated come back on nadra's nodes.
 type Wave struct {
 	Name string `json:"name"`
 	// Domain is the failure domain of all its nodes.
@@ -46,11 +49,13 @@ type Wave struct {
 	Nodes      []NodeShare `json:"nodes"`
 }
 
-// NodeShare is a node of a wave, with the pods that its move evicts.
+// NodeShare is a node of a wave, with the pods that its move evicts or adopts.
 type NodeShare struct {
 	Name string `json:"name"`
 	// Evicts are the workloads whose pods are evicted from the node.
 	Evicts []WorkloadPods `json:"evicts,omitempty"`
+	// Adopts are the workloads whose pods stay on the node.
+	Adopts []WorkloadPods `json:"adopts,omitempty"`
 }
 
 // WorkloadPods is a number of pods of a workload.
@@ -79,14 +84,16 @@ type Summary struct {
 	// Evictions is the number of pods that are evicted from the nodes of the waves.
 	// It does not count further evictions from one node of Multus to another.
 	Evictions int `json:"evictions"`
-	Blockers  int `json:"blockers"`
-	Warnings  int `json:"warnings"`
+	// Adopted is the number of pods that stay on the nodes of the waves.
+	Adopted  int `json:"adopted"`
+	Blockers int `json:"blockers"`
+	Warnings int `json:"warnings"`
 }
 
 // String renders the totals.
 func (s Summary) String() string {
-	return fmt.Sprintf("%s in %s, %s; %s evicted; %s, %s", count(s.Nodes, "node"), count(s.Waves, "wave"),
-		count(s.Namespaces, "namespace"), count(s.Evictions, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
+	return fmt.Sprintf("%s in %s, %s; %s evicted, %s adopted; %s, %s", count(s.Nodes, "node"), count(s.Waves, "wave"),
+		count(s.Namespaces, "namespace"), count(s.Evictions, "pod"), count(s.Adopted, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
 }
 
 // count returns a number of things, for people.

@@ -16,7 +16,18 @@ func sample(t *testing.T) *Plan {
 	t.Helper()
 	f := readObjects(t, "testdata/cluster.yaml").Facts("topology.kubernetes.io/zone", []MultusRef{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}})
 	f.Source = "cluster lab"
-	return NewPlan(f, Options{DomainLabel: "topology.kubernetes.io/zone"})
+	return NewPlan(f, Options{DomainLabel: "topology.kubernetes.io/zone", Drain: true})
+}
+
+// TestPlanKeepsPods checks that a plan that does not drain evicts no pod, and says which stay.
+func TestPlanKeepsPods(t *testing.T) {
+	f := readObjects(t, "testdata/cluster.yaml").Facts("topology.kubernetes.io/zone", []MultusRef{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}})
+	f.Source = "cluster lab"
+	p := NewPlan(f, Options{DomainLabel: "topology.kubernetes.io/zone"})
+	if p.Summary.Evictions != 0 || p.Summary.Adopted != sample(t).Summary.Evictions || len(p.Blocked()) > 0 {
+		t.Errorf("%s; blockers %+v", p.Summary, p.Blocked())
+	}
+	golden.Check(t, "testdata/plan-adopting.md", string(p.Markdown()))
 }
 
 // Parsing an encoded plan yields the same plan.

@@ -21,13 +21,15 @@ type Options struct {
 	First []string
 	// DomainLabel is the node label whose values are failure domains.
 	DomainLabel string
+	// Drain evicts the pods with networks from each node instead of adopting them.
+	Drain bool
 }
 
 // NewPlan cuts a cluster into waves of nodes and namespaces, and lists the problems
 // of the plan.
 func NewPlan(f Facts, o Options) *Plan {
 	p := planner{Facts: f, Options: o}
-	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, DomainLabel: o.DomainLabel, Multus: []MultusRef{}, Waves: []Wave{}}
+	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, DomainLabel: o.DomainLabel, Drain: o.Drain, Multus: []MultusRef{}, Waves: []Wave{}}
 	for _, m := range f.Multus {
 		out.Multus = append(out.Multus, MultusRef{Namespace: m.Namespace, DaemonSet: m.DaemonSet})
 	}
@@ -112,13 +114,20 @@ func (p *planner) nodeWaves(nodes []Node) []Wave {
 }
 
 func (p *planner) share(n Node) NodeShare {
-	return NodeShare{Name: n.Name, Evicts: countBy(p.podsOn(n.Name))}
+	if pods := countBy(p.podsOn(n.Name)); p.Drain {
+		return NodeShare{Name: n.Name, Evicts: pods}
+	} else {
+		return NodeShare{Name: n.Name, Adopts: pods}
+	}
 }
 
 // joins reports whether a node can move together with the nodes of a wave.
 func (p *planner) joins(w Wave, n Node) bool {
 	if len(w.Nodes) >= p.MaxUnavailable || w.Domain != n.Domain {
 		return false
+	}
+	if !p.Drain {
+		return true
 	}
 	together := p.podsOn(n.Name)
 	for _, other := range w.Nodes {
@@ -197,7 +206,11 @@ func (p *planner) summary(out *Plan) Summary {
 		s.Nodes += len(w.Nodes)
 		s.Namespaces += len(w.Namespaces)
 		for _, n := range w.Nodes {
-			s.Evictions += len(p.podsOn(n.Name))
+			if pods := len(p.podsOn(n.Name)); p.Drain {
+				s.Evictions += pods
+			} else {
+				s.Adopted += pods
+			}
 		}
 	}
 	for _, one := range out.Problems {

@@ -86,8 +86,18 @@ func TestWaves(t *testing.T) {
 				f.Budgets = []Budget{{Namespace: "x", Name: "db", Allowed: 1, Expected: 1, Healthy: 2, Pods: []string{"db-b-0", "db-c-0"}}}
 				return f
 			}(),
-			Options{MaxUnavailable: 3},
+			Options{MaxUnavailable: 3, Drain: true},
 			[]string{"a", "b", "c d < x"},
+		},
+		{
+			"no budget keeps nodes apart that are not drained",
+			func() Facts {
+				f := healthy([]Node{ready("a", ""), ready("b", ""), ready("c", "")}, pods("x", "db", "b", 1), pods("x", "db", "c", 1))
+				f.Budgets = []Budget{{Namespace: "x", Name: "db", Expected: 2, Healthy: 2, Pods: []string{"db-b-0", "db-c-0"}}}
+				return f
+			}(),
+			Options{MaxUnavailable: 3},
+			[]string{"a", "b c < x"},
 		},
 		{
 			"a single node gets all namespaces",

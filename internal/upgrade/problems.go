@@ -52,6 +52,7 @@ const (
 	CodePodOfMultus  = "NADRA-U18"
 	CodeConfigured   = "NADRA-U19"
 	CodeDefault      = "NADRA-U20"
+	CodeNotAdopted   = "NADRA-U21"
 )
 
 // problems returns the problems of the waves.
@@ -68,6 +69,9 @@ func (p *planner) problems(movers []Node, left []LeftNode) []Problem {
 		out = append(out, Problem{CodeNodeLeft, Note, "Node " + l.Name, "it stays with Multus: " + l.Why, "To move it, plan again."})
 	}
 	out = append(out, p.staying(movers)...)
+	if !p.Drain {
+		return out
+	}
 	for _, pod := range p.Pods {
 		if !pod.Nadra && slices.ContainsFunc(movers, func(n Node) bool { return n.Name == pod.Node }) {
 			out = append(out, p.ofPod(pod)...)
@@ -166,7 +170,7 @@ func (p *planner) ofPod(pod Pod) []Problem {
 	case pod.Static:
 		return []Problem{{
 			CodeStatic, Blocker, object, "it is a static pod: it cannot have claims and cannot be evicted",
-			"Turn it into a DaemonSet, remove its annotation, or leave out its node with --exclude " + pod.Node + ".",
+			"Plan without --drain, which keeps it; or turn it into a DaemonSet, remove its annotation, or leave out its node with --exclude " + pod.Node + ".",
 		}}
 	case pod.Workload.Kind == "":
 		out = append(out, Problem{
@@ -236,7 +240,7 @@ func (p *planner) room(movers []Node) []Problem {
 // Check returns the problems of a plan in the cluster as it is now. Nodes that have
 // moved already are not a problem.
 func Check(plan *Plan, f Facts) []Problem {
-	p := planner{Facts: f, Options: Options{DomainLabel: plan.DomainLabel}}
+	p := planner{Facts: f, Options: Options{DomainLabel: plan.DomainLabel, Drain: plan.Drain}}
 	for _, n := range f.Nodes {
 		if plan.WaveOf(n.Name) < 0 {
 			p.Exclude = append(p.Exclude, n.Name)

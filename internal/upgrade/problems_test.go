@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,7 +69,9 @@ func TestProblems(t *testing.T) {
 		{"nothing to move", healthy([]Node{{Name: "n", Nadra: true, Ready: true, Linux: true}}), Options{}, []string{"NADRA-U13 blocker"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := NewPlan(test.facts, test.o)
+			drained := test.o
+			drained.Drain = true
+			p := NewPlan(test.facts, drained)
 			var got []string
 			blockers, warnings := 0, 0
 			for _, one := range p.Problems {
@@ -89,6 +92,12 @@ func TestProblems(t *testing.T) {
 			}
 			if p.Summary.Blockers != blockers || p.Summary.Warnings != warnings || len(p.Blocked()) != blockers {
 				t.Errorf("summary %+v, want %d blockers and %d warnings", p.Summary, blockers, warnings)
+			}
+			ofEvictions := []string{CodeBare, CodeStatic, CodeTolerates, CodeBudget, CodeLocalData, CodeNoRoom, CodeWaitsBudget}
+			for _, one := range NewPlan(test.facts, test.o).Problems {
+				if slices.Contains(ofEvictions, one.Code) {
+					t.Errorf("a plan that evicts no pod has %+v", one)
+				}
 			}
 		})
 	}

@@ -38,6 +38,7 @@ var rules = []Rule{
 	{CodePodOfMultus, "a pod with networks of Multus", "Multus detaches the networks that it attached; without it the pod's addresses and devices would leak."},
 	{CodeConfigured, "a container runtime with Multus' configuration", "Without Multus it cannot create a sandbox."},
 	{CodeDefault, "Multus is the cluster's default", "Pods without an owner label are scheduled away from nadra's nodes."},
+	{CodeNotAdopted, "networks that nadra has not adopted", "Multus would detach them; without it the pods' addresses and devices would leak."},
 }
 
 // Rules returns all rules, sorted by code.

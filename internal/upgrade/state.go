@@ -55,6 +55,9 @@ type NodeState struct {
 	Direction Direction `json:"direction"`
 	// Step is the last completed step; empty if none is.
 	Step Step `json:"step,omitempty"`
+	// Drains is true if the node's pods with networks are evicted. A node that moves to
+	// nadra keeps them otherwise.
+	Drains bool `json:"drains,omitempty"`
 	// WasCordoned is true if the node was cordoned before its move.
 	WasCordoned bool `json:"wasCordoned,omitempty"`
 	// Ready is how many pods of each disturbed workload were ready before the move.
@@ -98,23 +101,30 @@ type Step string
 // The steps. Each can be repeated after an interruption.
 const (
 	Cordon      Step = "cordon"      // no pod is scheduled to the node
+	Inspect     Step = "inspect"     // what Multus has attached can be adopted
 	Drain       Step = "drain"       // the pods with networks, and their networks, are gone
 	Assign      Step = "assign"      // the node is labelled for nadra, and Multus' pod is gone
 	Unconfigure Step = "unconfigure" // the container runtime does not use Multus
+	Adopt       Step = "adopt"       // nadra detaches what Multus has attached
 	Serve       Step = "serve"       // nadra's driver offers networks
 	Verify      Step = "verify"      // canaries have their networks
+	Release     Step = "release"     // the label is removed, and what was adopted is Multus' again
 	Configure   Step = "configure"   // the container runtime uses Multus again
-	Return      Step = "return"      // the label is removed, Multus' pod is ready, and the runtime has its configuration
+	Return      Step = "return"      // Multus' pod is ready, and the runtime has its configuration
 	Uncordon    Step = "uncordon"    // pods are scheduled to the node again
 	Recover     Step = "recover"     // as many pods are ready as before
 )
 
-// StepsOf returns the steps of a direction, in order.
-func StepsOf(d Direction) []Step {
-	if d == ToMultus {
-		return []Step{Cordon, Drain, Configure, Return, Uncordon, Recover}
+// StepsOf returns the steps of a direction, in order. A node that moves to nadra is drained, or
+// keeps its pods. One that moves back is always drained of the pods whose networks nadra attached.
+func StepsOf(d Direction, drains bool) []Step {
+	switch {
+	case d == ToMultus:
+		return []Step{Cordon, Drain, Release, Configure, Return, Uncordon, Recover}
+	case drains:
+		return []Step{Cordon, Drain, Assign, Unconfigure, Adopt, Serve, Verify, Uncordon, Recover}
 	}
-	return []Step{Cordon, Drain, Assign, Unconfigure, Serve, Verify, Uncordon, Recover}
+	return []Step{Cordon, Inspect, Assign, Unconfigure, Adopt, Serve, Verify, Uncordon, Recover}
 }
 
 // Finished reports whether the node has completed all steps of its direction.
@@ -124,13 +134,31 @@ func (n *NodeState) Finished() bool { return n != nil && n.Step == Recover }
 func (n *NodeState) AtNadra() bool { return n.Finished() && n.Direction == ToNadra }
 
 // Next returns the remaining steps of a direction. A node that turns around starts
-// over, which the steps of both directions allow.
-func (n *NodeState) Next(d Direction) []Step {
-	steps := StepsOf(d)
-	if n == nil || n.Direction != d || n.Step == "" {
+// over, which the steps of both directions allow. So does one that is drained from now on, or not
+// any more.
+func (n *NodeState) Next(d Direction, drains bool) []Step {
+	steps := StepsOf(d, drains)
+	if !n.continues(d, drains) || n.Step == "" {
 		return steps
 	}
 	return steps[slices.Index(steps, n.Step)+1:]
+}
+
+// continues reports whether the node is on its way by the same steps.
+func (n *NodeState) continues(d Direction, drains bool) bool {
+	return n != nil && n.Direction == d && (d == ToMultus || n.Drains == drains || n.Finished())
+}
+
+// Begin returns the state of a node that takes its next step: n itself, or that of a new move.
+func (n *NodeState) Begin(d Direction, drains bool) *NodeState {
+	if n.continues(d, drains) {
+		return n
+	}
+	out := &NodeState{Direction: d, Drains: drains || d == ToMultus}
+	if n != nil && !n.Finished() {
+		out.WasCordoned, out.Ready = n.WasCordoned, n.Ready // before the interrupted move
+	}
+	return out
 }
 
 // NewState returns the state of a plan before its first step.
@@ -152,7 +180,7 @@ func ParseState(text []byte) (*State, error) {
 		return nil, fmt.Errorf("reading the state of the upgrade: apiVersion %q and kind %q are not %s %s", s.APIVersion, s.Kind, APIVersion, StateKind)
 	}
 	for name, n := range s.Nodes {
-		if n == nil || n.Direction != ToNadra && n.Direction != ToMultus || n.Step != "" && !slices.Contains(StepsOf(n.Direction), n.Step) {
+		if n == nil || n.Direction != ToNadra && n.Direction != ToMultus || n.Step != "" && !slices.Contains(StepsOf(n.Direction, n.Drains), n.Step) {
 			return nil, fmt.Errorf("reading the state of the upgrade: nodes[%s] has an unknown direction or step: use the version of kubectl-nadra that wrote it", name)
 		}
 	}
@@ -192,10 +220,11 @@ func (s *State) Lines(p *Plan) []Line {
 	seen := map[string]bool{}
 	line := func(wave, node string) {
 		l := Line{Wave: wave, Node: node, Direction: ToNadra}
+		drains := p.Drain
 		if n := s.Nodes[node]; n != nil {
-			l.Direction, l.Step = n.Direction, n.Step
+			l.Direction, l.Step, drains = n.Direction, n.Step, n.Drains
 		}
-		steps := StepsOf(l.Direction)
+		steps := StepsOf(l.Direction, drains)
 		l.Of, l.Done = len(steps), slices.Index(steps, l.Step)+1
 		out = append(out, l)
 		seen[node] = true

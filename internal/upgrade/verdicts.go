@@ -6,7 +6,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// AddVerdicts adds the workloads that stay with Multus according to scan.
+// AddVerdicts adds the workloads that stay with Multus according to scan. Static pods do not: a node
+// of nadra attaches their networks without a claim.
 func (f *Facts) AddVerdicts(verdicts []translate.Verdict) {
 	for _, v := range verdicts {
 		if v.Readiness != translate.Stays {
@@ -17,6 +18,9 @@ func (f *Facts) AddVerdicts(verdicts []translate.Verdict) {
 			if rule, _ := translate.RuleOf(c); rule.Severity == translate.Blocker {
 				s.Codes = append(s.Codes, string(c))
 			}
+		}
+		if slices.Equal(s.Codes, []string{string(translate.StaticPod)}) {
+			continue
 		}
 		s.Pinned = f.pinned(s.Workload)
 		f.Stays = append(f.Stays, s)

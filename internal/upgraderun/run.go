@@ -48,7 +48,7 @@ func newRun(r *Runner, plan *upgrade.Plan, state *upgrade.State, window upgrade.
 	}
 	out.steps = &steps{
 		env: e, reader: reader, journal: j, evictor: out.evictor, daemonSets: out.daemonSets, nodes: out.nodes,
-		handover: &handover{env: e, pods: r.Nodes, confDir: r.ConfDir, kept: r.Kept},
+		handover: &handover{env: e, pods: r.Nodes, confDir: r.ConfDir, kept: r.Kept, multusDir: r.MultusDir},
 		gate:     r.GateTimeout, canaries: r.Verify,
 	}
 	return out
@@ -203,9 +203,9 @@ func (r *run) moveBack(ctx context.Context, name string) error {
 // step ahead of the others. It returns the nodes that may not begin to move to nadra yet,
 // because the window is closed.
 func (r *run) walk(ctx context.Context, names []string, direction upgrade.Direction) (later []string, err error) {
-	for _, step := range upgrade.StepsOf(direction) {
+	for _, step := range upgrade.StepsOf(direction, r.plan.Drain) {
 		for _, name := range names {
-			if slices.Contains(later, name) || !slices.Contains(r.state.Nodes[name].Next(direction), step) {
+			if slices.Contains(later, name) || !slices.Contains(r.state.Nodes[name].Next(direction, r.plan.Drain), step) {
 				continue
 			}
 			if direction == upgrade.ToNadra && !r.state.Begun(name) && r.maintenance.closed() {
@@ -225,15 +225,8 @@ func (r *run) step(ctx context.Context, name string, direction upgrade.Direction
 	if err := r.journal.mayContinue(ctx); err != nil {
 		return err
 	}
-	n := r.state.Nodes[name]
-	if n == nil || n.Direction != direction {
-		started := &upgrade.NodeState{Direction: direction}
-		if n != nil && !n.Finished() {
-			started.WasCordoned, started.Ready = n.WasCordoned, n.Ready // before the interrupted move
-		}
-		n = started
-		r.state.Nodes[name] = n
-	}
+	n := r.state.Nodes[name].Begin(direction, r.plan.Drain)
+	r.state.Nodes[name] = n
 	began := time.Now()
 	if err := r.steps.take(ctx, step, name, n); err != nil {
 		return &GateError{fmt.Sprintf("node %s: %s", name, step), err}

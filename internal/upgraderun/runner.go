@@ -23,6 +23,8 @@ type Runner struct {
 	ConfDir string
 	// Kept is the directory in which a node keeps Multus' configuration.
 	Kept string
+	// MultusDir is the directory in which Multus keeps what it has attached on a node.
+	MultusDir string
 	// Verify runs canaries on a node; nil skips them.
 	Verify func(ctx context.Context, node string) error
 	// Force deletes pods that nothing recreates.

@@ -77,7 +77,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		return false, nil, nil
 	})
 	w.plan = &upgrade.Plan{
-		APIVersion: upgrade.APIVersion, Kind: upgrade.PlanKind, Multus: []upgrade.MultusRef{{Namespace: "kube-system", DaemonSet: "multus"}},
+		APIVersion: upgrade.APIVersion, Kind: upgrade.PlanKind, Drain: true, Multus: []upgrade.MultusRef{{Namespace: "kube-system", DaemonSet: "multus"}},
 		Waves: []upgrade.Wave{{Name: "wave-1", Namespaces: []string{"x"}, Nodes: []upgrade.NodeShare{{Name: "n1"}}}},
 	}
 	return w
@@ -403,7 +403,7 @@ func TestRollBackWithoutANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		state := upgrade.NewState()
-		state.Nodes["gone"] = &upgrade.NodeState{Direction: upgrade.ToNadra, Step: upgrade.Drain}
+		state.Nodes["gone"] = &upgrade.NodeState{Direction: upgrade.ToNadra, Step: upgrade.Assign}
 		if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); err != nil {
 			t.Fatal(err)
 		}
@@ -424,7 +424,7 @@ func TestRollBackWaitsForTheConfiguration(t *testing.T) {
 		}
 		w.blocked = nil
 		w.comesBack(t)
-		logs := []string{`{"moved":[],"left":["10-default.conflist"]}`, "nadra-node: waiting for Multus' configuration: [MultusConfigurationMissing] /conf has none"}
+		logs := []string{`{}`, `{"moved":[],"left":["10-default.conflist"]}`, "nadra-node: waiting for Multus' configuration: [MultusConfigurationMissing] /conf has none"}
 		w.runner.Nodes.Raw = func(context.Context, string) ([]byte, error) {
 			log := logs[0]
 			logs = logs[1:]

@@ -35,8 +35,9 @@ type steps struct {
 // take takes one step. Every step can be repeated.
 func (s *steps) take(ctx context.Context, step upgrade.Step, name string, n *upgrade.NodeState) error {
 	do := map[upgrade.Step]func(context.Context, string, *upgrade.NodeState) error{
-		upgrade.Cordon: s.cordon, upgrade.Drain: s.drain, upgrade.Assign: s.assign, upgrade.Unconfigure: s.unconfigure,
-		upgrade.Serve: s.serve, upgrade.Verify: s.verify, upgrade.Configure: s.configure, upgrade.Return: s.giveBack,
+		upgrade.Cordon: s.cordon, upgrade.Inspect: s.inspect, upgrade.Drain: s.drain, upgrade.Assign: s.assign, upgrade.Unconfigure: s.unconfigure,
+		upgrade.Adopt: s.adopt, upgrade.Serve: s.serve, upgrade.Verify: s.verify,
+		upgrade.Release: s.release, upgrade.Configure: s.configure, upgrade.Return: s.giveBack,
 		upgrade.Uncordon: s.uncordon, upgrade.Recover: s.awaitRecovery,
 	}[step]
 	return do(ctx, name, n)
@@ -92,13 +93,29 @@ func (s *steps) assign(ctx context.Context, name string, _ *upgrade.NodeState) e
 	})
 }
 
-// giveBack removes the label, waits until Multus' pod is ready on the node, and until
-// the container runtime has Multus' configuration: pods created before would start
-// without their networks.
-func (s *steps) giveBack(ctx context.Context, name string, _ *upgrade.NodeState) error {
+// inspect checks, while Multus still serves the node, that nadra's driver can adopt what Multus has
+// attached there.
+func (s *steps) inspect(ctx context.Context, name string, _ *upgrade.NodeState) error {
+	return s.handover.check(ctx, name)
+}
+
+// adopt waits until nadra's driver has adopted what Multus has attached on the node.
+func (s *steps) adopt(ctx context.Context, name string, _ *upgrade.NodeState) error {
+	return s.handover.adopted(ctx, name)
+}
+
+// release removes the label, and waits until nadra's driver has given back what it has adopted:
+// before Multus is in the runtime's configuration, so that no DEL runs twice.
+func (s *steps) release(ctx context.Context, name string, _ *upgrade.NodeState) error {
 	if err := s.nodes.label(ctx, name, ""); err != nil {
 		return err
 	}
+	return s.handover.returned(ctx, name)
+}
+
+// giveBack waits until Multus' pod is ready on the node, and until the container runtime has
+// Multus' configuration: pods created before would start without their networks.
+func (s *steps) giveBack(ctx context.Context, name string, _ *upgrade.NodeState) error {
 	count := s.daemonSets.count()
 	err := s.await(ctx, s.gate, reason.MultusPodNotReady, func(ctx context.Context) (string, error) {
 		pods, err := s.daemonSets.podsOn(ctx, name)

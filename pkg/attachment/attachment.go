@@ -23,6 +23,8 @@ type Attachment struct {
 	CapabilityArgs map[string]json.RawMessage `json:"capabilityArgs,omitempty"`
 	// CNIArgs has the CNI_ARGS besides those that name the pod.
 	CNIArgs [][2]string `json:"cniArgs,omitempty"`
+	// Args are the cni-args that the selection requests. Conflist has them merged.
+	Args map[string]json.RawMessage `json:"args,omitempty"`
 	// ResourceName is the device pool from which the network draws, or empty.
 	ResourceName string `json:"resourceName,omitempty"`
 	// DefaultRoute has the gateways of the pod's default route, the preferred one first: the route
@@ -45,6 +47,7 @@ func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
 		Conflist:       conflist,
 		CapabilityArgs: capabilityArgs(s),
 		CNIArgs:        cniArgs(s),
+		Args:           encoded(s.CNIArgs),
 		ResourceName:   n.ResourceName,
 		DefaultRoute:   s.DefaultRoute,
 	}, nil

@@ -42,11 +42,13 @@
 //
 //	plan.go               a pod's attachments, with the checks across networks
 //	attachment.go         one attachment: what CNI ADD and DEL need besides the sandbox
+//	satisfies.go          whether it is what a selection requests
 //	hardware.go           devices of resource pools, and which network gets which
 //	otherdriverdevice.go  devices that another driver publishes for CNI
 //	plugindevice.go       devices that device plugins have given to a pod
 //	prepared.go           attachments with the allocated device, as records keep them
 //	sandbox.go            a pod's sandbox
+//	networkstatus.go      who has written network-status
 //
 // Helpers:
 //

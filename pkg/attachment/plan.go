@@ -3,6 +3,7 @@ package attachment
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -46,6 +47,20 @@ func Agree(selections []Selection) ([]string, error) {
 		return nil, err
 	}
 	return names, checkDefaultRoutes(selections)
+}
+
+// CheckRequests checks that valid selections for a running pod do not contradict each other.
+// Selections that name no interface keep the one that they have, so only the named ones must
+// differ.
+func CheckRequests(selections []Selection) error {
+	named := slices.Clone(selections)
+	for i := range named {
+		if named[i].Interface == "" {
+			named[i].Interface = fmt.Sprintf("\x00%d", i)
+		}
+	}
+	_, err := Agree(named)
+	return err
 }
 
 // InterfaceNames returns the interface name of each selection: the requested one, or net<n>, where

@@ -15,6 +15,8 @@ type Sandbox struct {
 	// mean the host's: containerd lost the specification of a sandbox that it was creating when it
 	// was killed.
 	Unspecified bool `json:"-"`
+	// Networks is the pod's networks annotation when the sandbox was made, or nil if it is unknown.
+	Networks *string `json:"-"`
 	// Cookie is the cookie of the network namespace (SO_NETNS_COOKIE). It is unique until the node
 	// reboots, unlike the path and the inode number. 0 means unknown.
 	Cookie uint64 `json:"netNSCookie,omitempty"`

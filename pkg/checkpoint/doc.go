@@ -6,8 +6,10 @@
 //	sets.go         selections of records
 //	store.go        the store: opening, preparing, forgetting, reading
 //	phases.go       how records move from phase to phase
+//	edits.go        what edits of a running pod's annotation change
 //	claimfiles.go   the claims' files on disk
 //	pendingdels.go  pending DELs on disk
+//	adopt.go        attachments that Multus has made
 //	damaged.go      files that cannot be read
 //	read.go         reading without a store
 //
@@ -38,7 +40,13 @@
 // refusal for the gate (MarkRefused). A DEL that keeps failing becomes a pending DEL, so
 // that neither the pod's deletion nor its next sandbox waits for it.
 //
-// A record without a claim exists for one sandbox, which it names in every phase.
+// A record without a claim exists for one sandbox, which it names in every phase. One that Multus
+// has made begins as Attached (Adopt), or as a pending DEL if its sandbox is gone (AdoptDELs), and
+// may end without a DEL because Multus runs it (Release).
+//
+// An edit of the pod's annotation adds records without a claim to a sandbox and removes others: a
+// removed record of a claim stays until the claim ends, and any other until its sandbox ends or,
+// if an edit has added it, until network-status does not list it any more.
 //
 // Errors of writing have the code StateNotWritten (pkg/api/reason).
 package checkpoint

@@ -17,7 +17,11 @@ func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox) error {
 		if r.NeedsDEL() {
 			return fmt.Errorf("%s is %s for sandbox %s: it needs a DEL first", r.Key(), r.Phase, r.Sandbox.ID)
 		}
-		*r = Record{Prepared: r.Prepared, Phase: Attaching, Sandbox: &sandbox, BootID: s.bootID}
+		edit := r.Edit
+		if edit.Baseline == nil && !r.Unclaimed() {
+			edit.Baseline = sandbox.Networks
+		}
+		*r = Record{Prepared: r.Prepared, Phase: Attaching, Sandbox: &sandbox, BootID: s.bootID, Edit: edit}
 		return nil
 	})
 }
@@ -29,7 +33,7 @@ func (s *Store) MarkDeviceInUse(keys []Key, sandbox attachment.Sandbox) error {
 		if !r.DeviceOnly {
 			return fmt.Errorf("%s belongs to network %s and is not a device only", r.Key(), r.Attachment.Network)
 		}
-		*r = Record{Prepared: r.Prepared, Phase: Prepared, Sandbox: &sandbox, BootID: s.bootID}
+		*r = Record{Prepared: r.Prepared, Phase: Prepared, Sandbox: &sandbox, BootID: s.bootID, Edit: r.Edit}
 		return nil
 	})
 }

@@ -47,10 +47,44 @@ type Record struct {
 	// DeviceInfo is the plugins' device information, in the form of the device
 	// information specification (behaviour A5-65).
 	DeviceInfo json.RawMessage `json:"deviceInfo,omitempty"`
+	// Adopted is set if Multus made the attachment. Multus may have deleted it since, if the
+	// node is given back to it.
+	Adopted bool `json:"adopted,omitempty"`
 	// Refusal makes the gate refuse containers that lack this attachment at once, with
 	// this message. If it is empty, the gate holds them.
 	Refusal string `json:"refusal,omitempty"`
+	Edit
 }
+
+// Edit is what edits of the pod's networks annotation have made of a record. It stays in all
+// phases.
+type Edit struct {
+	// Removed is true while the annotation does not name the network any more: nothing
+	// attaches it, and no container waits for it.
+	Removed bool `json:"removed,omitempty"`
+	// LiveIn is the ID of the sandbox to which an edit has added the network while its
+	// containers could run already, so that they do not wait for it. In another sandbox they do.
+	LiveIn string `json:"liveIn,omitempty"`
+	// Moved is true if an edit has changed the record's position in the pod's plan.
+	Moved bool `json:"moved,omitempty"`
+	// Baseline is the annotation that the pod had when its first sandbox with this claim was
+	// attached, or when Multus' attachment was adopted. Edits are changes of it. It is nil if it
+	// is unknown, and for an attachment by annotation.
+	Baseline *string `json:"baseline,omitempty"`
+}
+
+// Live reports whether the record was added to this sandbox by an edit, so that no container
+// of the sandbox waits for it.
+func (r Record) Live(sandboxID string) bool { return r.LiveIn != "" && r.LiveIn == sandboxID }
+
+// Awaited reports whether containers of a sandbox wait for the record's attachment.
+func (r Record) Awaited(sandboxID string) bool {
+	return !r.DeviceOnly && !r.Removed && !r.Live(sandboxID)
+}
+
+// ByAnnotation reports whether nadra attached the network as the pod's annotation asked for it,
+// without a claim. A claim, and Multus, may have had other parameters.
+func (r Record) ByAnnotation() bool { return r.Unclaimed() && !r.Adopted }
 
 // NeedsDEL reports whether a plugin may have run for this record, so that a CNI DEL must
 // succeed before the record may be forgotten.
@@ -67,7 +101,7 @@ func (r Record) sameAttachment(other Record) bool {
 
 // Key returns the record's key, which is unique on the node.
 func (r Record) Key() Key {
-	return Key{FileUID: r.FileUID(), Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID}
+	return Key{FileUID: r.FileUID(), Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Added: r.Unclaimed() && r.LiveIn != ""}
 }
 
 // FileUID returns the UID that names the record's file: that of its claim, or of its pod for
@@ -84,7 +118,7 @@ func fileUID(p attachment.Prepared) string {
 // prepared returns the record before anything was attached. One without a claim keeps its
 // sandbox.
 func (r Record) prepared() Record {
-	out := Record{Prepared: r.Prepared, Phase: Prepared}
+	out := Record{Prepared: r.Prepared, Phase: Prepared, Edit: r.Edit}
 	if r.Unclaimed() {
 		out.Sandbox, out.BootID = r.Sandbox, r.BootID
 	}
@@ -95,14 +129,21 @@ func (r Record) prepared() Record {
 func (r Record) DELKey() string { return r.Key().String() + " " + r.Sandbox.ID }
 
 // Key identifies one record. FileUID is the UID of its claim, or of its pod for an attachment
-// without a claim, whose Request is the name of its interface.
+// without a claim, whose Request is the name of its interface. Added is true for an attachment
+// without a claim that an edit has added to a running sandbox: the sandbox may have had another
+// one of that interface.
 type Key struct {
 	FileUID, Request, Pool, Device, ShareID string
+	Added                                   bool
 }
 
 // String returns the key for messages.
 func (k Key) String() string {
-	return fmt.Sprintf("%s request %s device %s/%s share %q", k.FileUID, k.Request, k.Pool, k.Device, k.ShareID)
+	text := fmt.Sprintf("%s request %s device %s/%s share %q", k.FileUID, k.Request, k.Pool, k.Device, k.ShareID)
+	if k.Added {
+		text += " added"
+	}
+	return text
 }
 
 // claimFile is the content of a claim's file.

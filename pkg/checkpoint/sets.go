@@ -37,10 +37,15 @@ func ClaimUIDs(records []Record) []string {
 	return slices.Compact(uids)
 }
 
-// Networks returns the records of attachments, without those of devices that the pod
-// gets without a network.
+// Networks returns the records of attachments that the pod is to have, without those of devices
+// that it gets without a network.
 func Networks(records []Record) []Record {
-	return slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.DeviceOnly })
+	return slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.DeviceOnly || r.Removed })
+}
+
+// AnyAdopted reports whether Multus made one of the attachments.
+func AnyAdopted(records []Record) bool {
+	return slices.ContainsFunc(records, func(r Record) bool { return r.Adopted })
 }
 
 // InSandbox returns a function that reports whether a record's attachment was made, or

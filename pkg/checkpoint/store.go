@@ -152,6 +152,11 @@ func (s *Store) DeleteClaim(uid string) error {
 	if len(s.ForClaim(uid)) == 0 {
 		return nil
 	}
+	return s.forget(uid)
+}
+
+// forget removes the file of a claim, and its records. The caller holds files.mu.
+func (s *Store) forget(uid string) error {
 	if err := s.files.remove(uid); err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // foreignCaches are the well-known libcni caches of other runtimes, as paths in the host:
@@ -20,9 +22,9 @@ var foreignCaches = []string{ofRuntime: "/var/lib/cni/results", "/var/lib/cni/mu
 // ofRuntime is the position of the container runtime's cache among the foreign ones.
 const ofRuntime = 0
 
-// cached is one attachment in libcni's cache: the fields of libcni's unexported type
-// (libcni/api.go, cachedInfo) that this package needs.
-type cached struct {
+// CacheEntry is one attachment in a cache of libcni, with what ADD was given and what it
+// returned: the fields of libcni's unexported type (libcni/api.go, cachedInfo).
+type CacheEntry struct {
 	Kind           string                     `json:"kind"`
 	ContainerID    string                     `json:"containerId"`
 	Config         []byte                     `json:"config"`
@@ -31,28 +33,44 @@ type cached struct {
 	NetNS          string                     `json:"netns"`
 	Args           [][2]string                `json:"cniArgs"`
 	CapabilityArgs map[string]json.RawMessage `json:"capabilityArgs"`
+	Result         json.RawMessage            `json:"result"`
 
-	file    string    // path of its file
-	written time.Time // when the file was written
+	// File is the path of its file, and Written the time at which it was written.
+	File    string    `json:"-"`
+	Written time.Time `json:"-"`
+}
+
+// Pod returns the attachment's pod from the plugins' arguments. What they do not name is
+// empty.
+func (c CacheEntry) Pod() attachment.PodRef {
+	args := map[string]string{}
+	for _, arg := range c.Args {
+		args[arg[0]] = arg[1]
+	}
+	return attachment.PodRef{Namespace: args["K8S_POD_NAMESPACE"], Name: args["K8S_POD_NAME"], UID: args["K8S_POD_UID"]}
 }
 
 // runtimeConf returns what ADD was given, with another network namespace.
-func (c cached) runtimeConf(netns string) *libcni.RuntimeConf {
+func (c CacheEntry) runtimeConf(netns string) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: c.ContainerID, NetNS: netns, IfName: c.IfName, Args: c.Args,
 		CapabilityArgs: capabilityArgs(c.CapabilityArgs),
 	}
 }
 
+// ReadCache returns the attachments in a directory of libcni's cache files. It returns an
+// error for each file that it cannot read, together with the other attachments.
+func ReadCache(dir string) ([]CacheEntry, error) { return readCache(dir, "") }
+
 // readCache returns the attachments in a libcni cache directory whose file names begin
 // with prefix. libcni skips files that it cannot read; readCache joins an error for each
 // of them and returns it together with the other attachments.
-func readCache(dir, prefix string) ([]cached, error) {
+func readCache(dir, prefix string) ([]CacheEntry, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading a CNI cache: %w", err)
 	}
-	var all []cached
+	var all []CacheEntry
 	var errs []error
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), prefix) {
@@ -70,21 +88,21 @@ func readCache(dir, prefix string) ([]cached, error) {
 }
 
 // readCached reads one file of a cache.
-func readCached(path string) (cached, error) {
+func readCached(path string) (CacheEntry, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return cached{}, fmt.Errorf("reading a cached CNI result: %w", err)
+		return CacheEntry{}, fmt.Errorf("reading a cached CNI result: %w", err)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return cached{}, fmt.Errorf("reading a cached CNI result: %w", err)
+		return CacheEntry{}, fmt.Errorf("reading a cached CNI result: %w", err)
 	}
-	c := cached{file: path, written: info.ModTime()}
+	c := CacheEntry{File: path, Written: info.ModTime()}
 	if err := json.Unmarshal(data, &c); err != nil {
-		return cached{}, fmt.Errorf("decoding the cached CNI result %s: %w", path, err)
+		return CacheEntry{}, fmt.Errorf("decoding the cached CNI result %s: %w", path, err)
 	}
 	if c.Kind != libcni.CNICacheV1 || c.Network == "" || c.ContainerID == "" || c.IfName == "" {
-		return cached{}, fmt.Errorf("the cached CNI result %s is not of kind %s or lacks the attachment's names", path, libcni.CNICacheV1)
+		return CacheEntry{}, fmt.Errorf("the cached CNI result %s is not of kind %s or lacks the attachment's names", path, libcni.CNICacheV1)
 	}
 	return c, nil
 }

@@ -36,7 +36,7 @@ type Orphan struct {
 	// Config is the CNI configuration that ADD was given.
 	Config json.RawMessage
 
-	cached cached
+	cached CacheEntry
 }
 
 // Orphans returns the attachments in this Runner's cache that valid rejects and whose
@@ -79,22 +79,19 @@ func (r *Runner) Cached() ([]Cached, error) {
 	for _, c := range all {
 		out = append(out, Cached{
 			Orphan: Orphan{Network: c.Network, ContainerID: c.ContainerID, Interface: c.IfName, Config: c.Config, cached: c},
-			File:   c.file, Written: c.written, NetNSExists: r.netnsExists(c.NetNS), Pod: c.pod(),
+			File:   c.File, Written: c.Written, NetNSExists: r.netnsExists(c.NetNS), Pod: c.pod(),
 		})
 	}
 	return out, err
 }
 
 // pod returns the attachment's pod as namespace/name from the plugins' arguments, or "".
-func (c cached) pod() string {
-	args := map[string]string{}
-	for _, arg := range c.Args {
-		args[arg[0]] = arg[1]
-	}
-	if args["K8S_POD_NAME"] == "" {
+func (c CacheEntry) pod() string {
+	pod := c.Pod()
+	if pod.Name == "" {
 		return ""
 	}
-	return args["K8S_POD_NAMESPACE"] + "/" + args["K8S_POD_NAME"]
+	return pod.Namespace + "/" + pod.Name
 }
 
 // DelOrphan runs DEL with what ADD was given, without a network namespace. Configuration,

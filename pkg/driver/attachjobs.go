@@ -40,6 +40,7 @@ type attachJobs struct {
 	report        *reporter
 	metrics       *metrics.Node
 	operations    *background.Group
+	edits         *podEdits
 
 	mu    sync.Mutex
 	byPod map[string]*job
@@ -130,7 +131,7 @@ func (js *attachJobs) remove(j *job) {
 }
 
 // attachAgain detaches and attaches a sandbox whose network-status is not stored, so that no
-// container of it has started. It leaves a sandbox alone whose status is stored meanwhile.
+// container of it has started, or only the networks that an edit has added to it. It leaves a sandbox alone whose status is stored meanwhile.
 func (js *attachJobs) attachAgain(ctx context.Context, s attachment.Sandbox) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, attach.DetachTime, reason.Errorf(reason.DELUnfinished, "the time for attaching a sandbox again is over"))
 	defer cancel()
@@ -140,7 +141,7 @@ func (js *attachJobs) attachAgain(ctx context.Context, s attachment.Sandbox) err
 	}
 	defer unlock()
 	waiting := slices.DeleteFunc(js.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool {
-		return r.Phase != checkpoint.Attached || !networkstatus.Missing(r) || !checkpoint.InSandbox(s.ID)(r)
+		return r.Phase != checkpoint.Attached || !networkstatus.Unlisted(r) || !checkpoint.InSandbox(s.ID)(r)
 	})
 	if len(waiting) == 0 {
 		return nil // it was detached meanwhile
@@ -152,7 +153,11 @@ func (js *attachJobs) attachAgain(ctx context.Context, s attachment.Sandbox) err
 		return err
 	}
 	klog.FromContext(podlog.WithPod(ctx, s.Pod)).Info("Attaching a pod again: its network-status could not be stored in time", "sandbox", s.ID)
-	js.attach(s, false)
+	if slices.ContainsFunc(waiting, func(r checkpoint.Record) bool { return r.Awaited(s.ID) }) {
+		js.attach(s, false)
+	} else {
+		js.edits.changed(s.Pod.UID)
+	}
 	return nil
 }
 
@@ -190,6 +195,7 @@ func (js *attachJobs) run(ctx context.Context, j *job) {
 	j.end(nil)
 	js.remove(j)
 	js.measure(j, nil)
+	js.edits.changed(j.sandbox.Pod.UID)
 }
 
 // attachPod attaches the sandbox of a job unless its pod is being deleted.

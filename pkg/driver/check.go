@@ -172,7 +172,9 @@ func (c *checker) checkPod(ctx context.Context, pod attachment.PodRef, requested
 		return err
 	}
 	defer unlock()
-	records := checkpoint.Networks(c.store.ForPod(pod.UID))
+	records := slices.DeleteFunc(checkpoint.Networks(c.store.ForPod(pod.UID)), func(r checkpoint.Record) bool {
+		return r.LiveIn != "" && r.Phase != checkpoint.Attached // an edit is adding it
+	})
 	if len(records) == 0 || c.watch.deleting(pod) {
 		return nil
 	}

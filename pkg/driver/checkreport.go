@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,8 @@ func (c *checker) report(ctx context.Context, pod attachment.PodRef, records []c
 		}
 		return claimstatus.Attached(r)
 	}
-	for claim, devices := range claimstatus.ByClaim(records, state) {
+	removed := slices.DeleteFunc(c.store.ForPod(pod.UID), func(r checkpoint.Record) bool { return !r.Removed })
+	for claim, devices := range claimstatus.ByClaim(append(removed, records...), state) {
 		c.claimStatus.Repair(claim, devices)
 	}
 	for _, r := range records {

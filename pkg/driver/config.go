@@ -33,6 +33,8 @@ type Config struct {
 	CNIConfDir string
 	// NADConfDir has the configurations of NADs that have none, a path in the host.
 	NADConfDir string
+	// MultusDir is Multus' cniDir, a path in the host. It need not exist.
+	MultusDir string
 	// NRISocket is the runtime's NRI socket.
 	NRISocket string
 	// HookBudget is how long the runtime's hooks may wait for plugins, if the runtime's own

@@ -37,17 +37,18 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri
 	if err != nil {
 		return nil, nil, err
 	}
-	return h.withGate(records), nil, nil
+	return h.withGate(records, sandbox), nil, nil
 }
 
-// withGate returns the change of a container that brings the gate, or nil if a CDI device of a
-// claim brings it.
-func (h *hooks) withGate(ofPod []checkpoint.Record) *nri.ContainerAdjustment {
-	if !all(ofPod, func(r checkpoint.Record) bool { return r.Unclaimed() }) || failpoint.Off(failpoint.Gate) {
+// withGate returns the change of a container that brings the gate for attachments without a claim,
+// or nil if it waits for none. A CDI device brings the gate for those of claims.
+func (h *hooks) withGate(ofPod []checkpoint.Record, sandbox attachment.Sandbox) *nri.ContainerAdjustment {
+	waiting := slices.DeleteFunc(slices.Clone(ofPod), func(r checkpoint.Record) bool { return !r.Unclaimed() || !r.Awaited(sandbox.ID) })
+	if len(waiting) == 0 || failpoint.Off(failpoint.Gate) {
 		return nil
 	}
 	adjust := &nri.ContainerAdjustment{}
-	adjust.AddHooks(&nri.Hooks{CreateRuntime: []*nri.Hook{h.gate(ofPod)}})
+	adjust.AddHooks(&nri.Hooks{CreateRuntime: []*nri.Hook{h.gate(waiting)}})
 	return adjust
 }
 

@@ -49,10 +49,17 @@
 //	attachjobs.go  attaches sandboxes
 //	attachjob.go   one sandbox that is being attached
 //	detach.go      detaches sandboxes and claims
+//	livesandboxes.go  the sandboxes of the node
+//	podedits.go    when the networks of a running pod may have to follow its annotation
+//	podeditor.go   what a running pod has, and whether it was edited
+//	podeditchange.go  makes them follow it
+//	podeditbegin.go   what edits have made of a new sandbox
+//	podeditreport.go  reports what edits change, and what they cannot
 //	inflight.go    counts operations that run
 //	podlocks.go    one operation on a pod at a time
 //	podwatch.go    the node's pods
 //	owner.go       whether the node is nadra's
+//	adopt.go       takes over what Multus has attached, and gives it back
 //	sweep.go       runs DELs that no call of kubelet or runtime triggers
 //	cnicache.go    cleans up the CNI cache, and plugins' garbage
 //	check.go       CHECK of what is attached

@@ -67,12 +67,14 @@ type Driver struct {
 	report        *reporter
 	metadata      *metadataFiles
 	jobs          *attachJobs
+	edits         *podEdits
 	detacher      *detacher
 	unpreparer    *unpreparer
 	cache         *cniCacheCleaner
 	sweeper       *sweeper
 	preparer      *preparer
 	checker       *checker
+	adopter       *adopter
 	health        *deviceHealth
 	retrigger     *podRetrigger
 	plugin        plugin
@@ -166,7 +168,9 @@ func (d *Driver) serve(ctx context.Context) error {
 	g.Go(func() error { return d.slices.Run(ctx, listSlices(d.clients.Kube, d.cfg.DriverName, d.cfg.NodeName)) })
 	g.Go(func() error { return d.retrigger.run(ctx) })
 	g.Go(func() error { return d.nri.run(ctx) })
+	g.Go(func() error { return d.edits.run(ctx) })
 	g.Go(func() error { return d.sweeper.run(ctx) })
+	g.Go(func() error { return d.adopter.run(ctx) })
 	g.Go(func() error { return d.attacher.PendingDELs.Run(ctx) })
 	g.Go(func() error {
 		select {
@@ -226,6 +230,7 @@ func (d *Driver) readHardware(ctx context.Context, start func(func() error)) (sl
 func (d *Driver) ownerChanged(ctx context.Context, owned, report bool) {
 	d.networks.Trigger()
 	d.hardware.Trigger()
+	d.adopter.trigger()
 	if report {
 		d.report.ownerChanged(ctx, d.owner.Ownership, owned)
 	}

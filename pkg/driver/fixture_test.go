@@ -121,6 +121,7 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 		d.claimStatus.ShutDown()
 		d.networkStatus.ShutDown()
 		d.attacher.PendingDELs.ShutDown()
+		d.edits.queue.ShutDown()
 		d.operations.Cancel(errDriverStop)
 		d.background.Cancel(errDriverStop)
 	})

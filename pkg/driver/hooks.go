@@ -32,6 +32,7 @@ type hookParts struct {
 	checker       *checker
 	sweeper       *sweeper
 	unclaimed     *unclaimedPods
+	edits         *podEdits
 	metrics       *metrics.Node
 	isHost        func(netns string) bool
 	// gate returns the hook that holds containers of a pod without a claim. No CDI device
@@ -61,18 +62,27 @@ func (h *hooks) Configure(_ context.Context, _, runtime, _ string) (nri.EventMas
 // RunPodSandbox attaches the pod's networks. A final failure while it waits fails the sandbox,
 // and the kubelet makes a new one some seconds later. An attach that takes longer, or may yet
 // succeed, continues behind the gate. A pod without a claim gets networks by its annotation, or
-// is refused.
+// is refused. One with claims gets what edits of the annotation have made of its networks.
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Soon(failpoint.AfterSandboxRun)
 	defer failpoint.Reach(failpoint.BeforeSandboxRun)
-	claimed := slices.DeleteFunc(h.store.ForPod(pod.GetUid()), func(r checkpoint.Record) bool { return r.Unclaimed() })
-	if len(checkpoint.Networks(claimed)) == 0 {
-		prepared, err := h.prepareUnclaimed(ctx, pod)
-		if err != nil || !prepared && len(claimed) == 0 {
-			return err
-		}
+	sandbox := sandboxOf(pod, h.isHost)
+	err := h.runSandbox(ctx, pod, sandbox)
+	if err == nil {
+		h.edits.started(liveSandbox{sandbox, isStatic(pod)})
 	}
-	return h.await(ctx, h.jobs.attach(sandboxOf(pod, h.isHost), true))
+	return err
+}
+
+// runSandbox prepares what a new sandbox gets besides the networks of its pod's claims, and attaches it.
+func (h *hooks) runSandbox(ctx context.Context, pod *nri.PodSandbox, sandbox attachment.Sandbox) error {
+	claimed := slices.DeleteFunc(h.store.ForPod(pod.GetUid()), checkpoint.Record.Unclaimed)
+	if !all(claimed, func(r checkpoint.Record) bool { return r.DeviceOnly }) {
+		h.edits.begin(ctx, sandbox, h.budget())
+	} else if prepared, err := h.prepareUnclaimed(ctx, pod); err != nil || !prepared && len(claimed) == 0 {
+		return err
+	}
+	return h.await(ctx, h.jobs.attach(sandbox, true))
 }
 
 // prepareUnclaimed prepares a pod without a claim, within the time that a hook may wait.
@@ -123,7 +133,8 @@ func (h *hooks) RemovePodSandbox(ctx context.Context, pod *nri.PodSandbox) error
 // detach detaches a sandbox, and waits as long as a hook may. The DELs have their own time.
 func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 	h.jobs.cancel(pod.GetUid(), pod.GetId(), errStopped)
-	if !slices.ContainsFunc(h.store.ForPod(pod.GetUid()), checkpoint.InSandbox(pod.GetId())) {
+	changing := h.edits.stopped(pod.GetUid(), pod.GetId())
+	if !changing && !slices.ContainsFunc(h.store.ForPod(pod.GetUid()), checkpoint.InSandbox(pod.GetId())) {
 		return nil
 	}
 	sandbox := sandboxOf(pod, h.isHost)

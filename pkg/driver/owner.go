@@ -42,6 +42,8 @@ type owner struct {
 	informer cache.SharedIndexInformer // nil without Label
 	wait     time.Duration             // ownerWait outside of tests
 	labelled atomic.Bool
+	// seen is true once the Node was read.
+	seen atomic.Bool
 }
 
 // newOwner returns a watch of one Node, and of no other, that has not started.
@@ -59,6 +61,9 @@ func newOwner(client metadata.Interface, node string, o Ownership) (*owner, erro
 
 // owned reports whether the node is nadra's, as far as that is known.
 func (w *owner) owned() bool { return w.informer == nil || w.labelled.Load() }
+
+// known reports whether the Node was read, so that owned is certain.
+func (w *owner) known() bool { return w.informer == nil || w.seen.Load() }
 
 // describe returns why the node is nadra's.
 func (w *owner) describe() string {
@@ -82,6 +87,7 @@ func (w *owner) start(ctx context.Context, run func(func() error), changed func(
 	}
 	read := func(obj any, report bool) {
 		if m := metaOf(obj); m != nil && m.Name == w.node {
+			w.seen.Store(true)
 			set(m.Labels[w.Label] == w.Value, report)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 )
 
 // planUnclaimed returns what is to be recorded for a pod that gets networks by its annotation,
@@ -87,4 +88,20 @@ func deviceOfPlan(p attachment.Prepared) string {
 	var id string
 	_ = json.Unmarshal(p.Attachment.CapabilityArgs["deviceID"], &id) // an attachment without a device has none
 	return id
+}
+
+// planAdded returns what is to be recorded for a network that an edit adds to a running pod.
+func (p *planner) planAdded(pod attachment.PodRef, a podedit.Addition) (attachment.Prepared, error) {
+	if err := p.isolation.Allow(pod.Namespace, a.Selection.Network); err != nil {
+		return attachment.Prepared{}, err
+	}
+	network, err := p.networks.Usable(a.Selection.Network)
+	if err != nil {
+		return attachment.Prepared{}, err
+	}
+	if network.ResourceName != "" {
+		return attachment.Prepared{}, poolEdited(a, network.ResourceName)
+	}
+	made, err := attachment.NewAttachment(network, a.Selection, a.Interface)
+	return attachment.Prepared{Pod: pod, Index: a.Index, Request: a.Interface, Attachment: made}, err
 }

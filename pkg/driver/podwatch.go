@@ -77,6 +77,27 @@ func (w *podWatch) onUpdate(handle func(before, now *metav1.PartialObjectMetadat
 	return nil
 }
 
+// onChange adds a handler for every pod that is new to the watch, with before nil, and for every
+// change of one.
+func (w *podWatch) onChange(handle func(before, now *metav1.PartialObjectMetadata)) error {
+	_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if m := metaOf(obj); m != nil {
+				handle(nil, m)
+			}
+		},
+		UpdateFunc: func(before, now any) {
+			if b, n := metaOf(before), metaOf(now); b != nil && n != nil {
+				handle(b, n)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	return nil
+}
+
 // slimPod drops what the driver does not read.
 func slimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
@@ -135,6 +156,12 @@ func (w *podWatch) known(pod attachment.PodRef) *knownPod {
 func (w *podWatch) restarts(pod attachment.PodRef) bool {
 	known := w.known(pod)
 	return known != nil && known.restart != "" && known.restart != corev1.RestartPolicyNever
+}
+
+// isStatic reports whether the pod is known to be a static one.
+func (w *podWatch) isStatic(pod attachment.PodRef) bool {
+	m := w.Find(pod)
+	return m != nil && m.Annotations[corev1.MirrorPodAnnotationKey] != ""
 }
 
 // deleting reports whether the pod is known to be under deletion.

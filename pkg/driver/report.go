@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -53,16 +56,47 @@ func (r *reporter) attached(sandbox attachment.Sandbox) {
 	}
 	var unclaimed []attachment.Selection
 	for _, record := range checkpoint.Networks(records) {
+		if !record.Awaited(sandbox.ID) {
+			continue // an edit has added it, and has its own event
+		}
 		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
 		if record.Unclaimed() {
 			unclaimed = append(unclaimed, attachment.Selection{Network: record.Attachment.Network})
 		}
 	}
 	if len(unclaimed) > 0 {
-		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAttachedWithoutClaim, fmt.Sprintf(
-			"%s attached by the annotation, without a claim: the scheduler has not checked that node %s has the network, and counts neither its device nor its addresses",
-			listed(unclaimed), r.cfg.NodeName))
+		r.attachedWithoutClaim(sandbox.Pod, unclaimed)
 	}
+}
+
+// attachedWithoutClaim reports networks of which the scheduler does not know.
+func (r *reporter) attachedWithoutClaim(pod attachment.PodRef, unclaimed []attachment.Selection) {
+	r.events.Pod(pod, corev1.EventTypeNormal, reason.EventAttachedWithoutClaim, fmt.Sprintf(
+		"%s attached by the annotation, without a claim: the scheduler has not checked that node %s has the network, and counts neither its device nor its addresses",
+		listed(unclaimed), r.cfg.NodeName))
+}
+
+// added reports that an edit has added a network.
+func (r *reporter) added(record checkpoint.Record) {
+	r.events.Pod(record.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
+	if record.Unclaimed() {
+		r.attachedWithoutClaim(record.Pod, []attachment.Selection{{Network: record.Attachment.Network}})
+	}
+}
+
+// removed reports that an edit has removed a network.
+func (r *reporter) removed(record checkpoint.Record) {
+	r.events.Pod(record.Pod, corev1.EventTypeNormal, reason.EventRemovedInterface,
+		fmt.Sprintf("Remove %s from %s: the annotation does not name it any more", record.Attachment.Interface, record.Attachment.Network))
+}
+
+// editFailed reports what an edit asks for and the pod does not get, or keeps.
+func (r *reporter) editFailed(pod attachment.PodRef, removing bool, err error) {
+	event := reason.EventFailedAddingInterface
+	if removing {
+		event = reason.EventFailedRemovingInterface
+	}
+	r.events.Pod(pod, corev1.EventTypeWarning, event, err.Error())
 }
 
 // addedMessage returns the text of the AddedInterface event, which is Multus'.
@@ -152,6 +186,20 @@ func (r *reporter) poolProblem(ctx context.Context, problem string, exists bool)
 	}
 	logger.Info("A resource pool is not served as it is defined", "reason", problem)
 	r.events.Node(corev1.EventTypeWarning, reason.EventResourcePoolRefused, truncate.Text(problem, events.MaxMessage))
+}
+
+// adopted reports that nadra has taken over attachments of Multus.
+func (r *reporter) adopted(ctx context.Context, sandboxes, networks int) {
+	klog.FromContext(ctx).Info("Adopted sandboxes from Multus", "sandboxes", sandboxes, "networks", networks)
+	r.events.Node(corev1.EventTypeNormal, reason.EventNetworksAdopted, fmt.Sprintf(
+		"nadra has adopted %d sandboxes with %d networks that Multus attached, and detaches them when their pods end; the pods were not touched", sandboxes, networks))
+}
+
+// notAdopted reports a sandbox that Multus has attached and that nadra cannot adopt.
+func (r *reporter) notAdopted(ctx context.Context, p multusstate.Problem) {
+	klog.FromContext(ctx).Error(errors.New(p.Error), "A sandbox of Multus cannot be adopted; trying again", "sandbox", p.Sandbox, "pod", p.Pod)
+	r.events.Node(corev1.EventTypeWarning, reason.EventFailedAdoptNetwork, truncate.Text(reason.NotAdopted.Text(fmt.Sprintf(
+		"sandbox %.12s of pod %s: %s; nadra tries again", p.Sandbox, cmp.Or(p.Pod, "(unknown)"), p.Error)), events.MaxMessage))
 }
 
 // ownerChanged reports that the node's label has changed.

@@ -37,6 +37,7 @@ type sweeper struct {
 	networkStatus *networkstatus.Writer
 	unpreparer    *unpreparer
 	cache         *cniCacheCleaner
+	edits         *podEdits
 	kube          kubernetes.Interface
 
 	requests  background.Trigger
@@ -98,6 +99,7 @@ func (s *sweeper) sweep(ctx context.Context, requested bool) {
 	if !requested {
 		s.sweepClaims(ctx)
 		s.sweepNetworkStatus()
+		s.edits.sweep()
 	}
 	cached, err := s.cache.clean(ctx, s.heartbeat.Beat)
 	if err != nil {
@@ -157,7 +159,8 @@ func (s *sweeper) sweepNetworkStatus() {
 		_, writing := s.networkStatus.Pending(pod)
 		m := s.watch.Find(pod)
 		switch {
-		case len(records) == 0, !all(records, attached), writing, s.jobs.running(pod.UID), m == nil, m.DeletionTimestamp != nil:
+		case len(records) == 0, checkpoint.AnyAdopted(records): // Multus wrote theirs
+		case !all(records, attached), writing, s.jobs.running(pod.UID), m == nil, m.DeletionTimestamp != nil:
 		case slices.ContainsFunc(records, networkstatus.Missing):
 			s.jobs.attachAgainSoon(*records[0].Sandbox)
 		case !networkstatus.Shows(m.Annotations[nadv1.NetworkStatusAnnot], records):

@@ -26,13 +26,16 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 	for _, pod := range pods {
 		byID[pod.GetId()] = pod
 	}
+	h.edits.sandboxes.reset()
 	for _, sandbox := range h.live(pods) {
+		live := func() { h.edits.started(liveSandbox{sandbox, isStatic(byID[sandbox.ID])}) }
 		_, writing := h.networkStatus.Pending(sandbox.Pod)
 		records := h.store.ForPod(sandbox.Pod.UID)
 		if len(records) == 0 {
-			h.unclaimed.attachLate(byID[sandbox.ID], sandbox)
+			h.unclaimed.attachLate(byID[sandbox.ID], sandbox, live)
 			continue
 		}
+		live()
 		var attaching *job
 		switch {
 		case !h.attached(sandbox):
@@ -42,6 +45,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 			// It is unknown for how long the pod has not shown its addresses.
 			h.jobs.attachAgainSoon(sandbox)
 			continue
+		case checkpoint.AnyAdopted(records): // Multus wrote their status
 		default:
 			h.repairStatus(sandbox)
 		}

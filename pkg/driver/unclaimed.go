@@ -36,8 +36,10 @@ const (
 // unclaimedPods serves, or refuses, pods that name networks by annotation and have no claim:
 // static pods, pods with spec.nodeName, and pods that the webhook has not seen.
 type unclaimedPods struct {
-	owner      *owner
-	policies   *namespacePolicies
+	owner    *owner
+	policies *namespacePolicies
+	// ofMultus reports whether Multus has attached a sandbox, which the adopter adopts.
+	ofMultus   func(sandboxID string) bool
 	store      *checkpoint.Store
 	attacher   *attach.Attacher
 	planner    *planner
@@ -61,7 +63,7 @@ func isStatic(pod *nri.PodSandbox) bool {
 // not be made: on a node of nadra's nobody else would attach the pod's networks, and it would
 // start without them. It sends no request, and queues the pod's event.
 func (u *unclaimedPods) prepare(ctx context.Context, pod *nri.PodSandbox) (prepared bool, err error) {
-	if !u.owner.owned() {
+	if !u.owner.owned() || u.ofMultus(pod.GetId()) {
 		return false, nil
 	}
 	sandbox := sandboxOf(pod, u.isHost)
@@ -96,11 +98,7 @@ func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, 
 		return err
 	}
 	defer unlock()
-	earlier := func(r checkpoint.Record) bool { return r.Unclaimed() && !checkpoint.InSandbox(sandbox.ID)(r) }
-	if err := u.attacher.Detach(ctx, sandbox.Pod.UID, earlier); err != nil {
-		return reason.Errorf(reason.PendingDEL, "clearing what was attached before: %w", err)
-	}
-	if err := forgetUnclaimed(u.store, sandbox.Pod, earlier); err != nil {
+	if err := clearEarlier(ctx, u.store, u.attacher, sandbox); err != nil {
 		return err
 	}
 	plan, err := u.planner.planUnclaimed(ctx, sandbox.Pod, networks, static)
@@ -119,16 +117,16 @@ func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, 
 }
 
 // attachLate attaches a sandbox of a pod without a claim that was started while the driver was
-// not connected: nothing held its containers.
-func (u *unclaimedPods) attachLate(pod *nri.PodSandbox, sandbox attachment.Sandbox) {
-	if !u.owner.owned() {
-		return
-	}
+// not connected: nothing held its containers. It calls known when the pod has its records, or is
+// to have none.
+func (u *unclaimedPods) attachLate(pod *nri.PodSandbox, sandbox attachment.Sandbox, known func()) {
 	networks, err := u.networksOf(pod, sandbox)
-	if err != nil || len(networks) == 0 {
+	if err != nil || len(networks) == 0 || !u.owner.owned() || u.ofMultus(sandbox.ID) {
+		known()
 		return
 	}
 	u.operations.Go(func(ctx context.Context) {
+		defer known()
 		ctx = podlog.WithPod(ctx, sandbox.Pod)
 		if cache.WaitForCacheSync(ctx.Done(), u.watch.informer.HasSynced) {
 			u.attachUnserved(ctx, sandbox, networks, isStatic(pod))

@@ -2,14 +2,18 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime/debug"
 	"time"
 
+	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/multusconf"
+	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -49,7 +53,9 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 	if err := d.wirePublishers(); err != nil {
 		return nil, err
 	}
-	d.wireAttaching()
+	if err := d.wireAttaching(); err != nil {
+		return nil, err
+	}
 	d.wirePreparing()
 	if err := d.wireHooks(); err != nil {
 		return nil, err
@@ -95,7 +101,11 @@ func (d *Driver) wirePublishers() (err error) {
 }
 
 // wireAttaching makes the parts that attach and detach sandboxes.
-func (d *Driver) wireAttaching() {
+func (d *Driver) wireAttaching() error {
+	custody, err := custodyOf(d.cfg)
+	if err != nil {
+		return err
+	}
 	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
 		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: d.defaultNetwork, Pods: d.watch,
 		Stored: d.store.MarkStatusStored, Late: d.report.networkStatusLate,
@@ -109,14 +119,46 @@ func (d *Driver) wireAttaching() {
 			return d.plugins.ForgetDefaultRoutes(sandboxID)
 		},
 		Limits: d.cfg.limits(), Deferred: d.report.delDeferred, StatusWait: d.cfg.NetworkStatusWait, Metrics: d.metrics,
-		Added: d.networkStatus.Added,
+		Added: d.networkStatus.Added, Ours: custody.ours,
 	})
+	d.adopter = &adopter{
+		custody: custody, owner: d.owner, store: d.store, adoptions: checkpoint.NewAdoptions(d.store), attacher: d.attacher, locks: d.locks, watch: d.watch, report: d.report,
+		requests: background.NewTrigger(),
+	}
 	d.metadata = &metadataFiles{enabled: d.cfg.DeviceMetadata, store: d.store}
+	planner := &planner{
+		driverName: d.cfg.DriverName, nodeName: d.cfg.NodeName, isolation: d.cfg.Isolation, networks: d.networks.View, devices: d.hardware.View,
+		pluginDevices: func(ctx context.Context, pod attachment.PodRef) (map[string][]string, error) {
+			return hwdevices.PluginDevicesOf(ctx, d.cfg.Hardware.PodResources, pod.Namespace, pod.Name)
+		},
+		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
+	}
+	d.edits = &podEdits{
+		podEditor: &podEditor{
+			owner: d.owner, policies: d.policies, store: d.store, attacher: d.attacher, planner: planner, watch: d.watch,
+			networkStatus: d.networkStatus, claimStatus: d.claimStatus, metadata: d.metadata, report: d.report,
+		},
+		locks: d.locks, operations: d.operations, sandboxes: newLiveSandboxes(), queue: newEditQueue(), turns: semaphore.NewWeighted(editsAtOnce),
+	}
 	d.jobs = &attachJobs{
 		store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
-		metadata: d.metadata, report: d.report, metrics: d.metrics, operations: d.operations, byPod: map[string]*job{},
+		metadata: d.metadata, report: d.report, metrics: d.metrics, operations: d.operations, edits: d.edits, byPod: map[string]*job{},
 	}
 	d.detacher = &detacher{store: d.store, attacher: d.attacher, locks: d.locks, operations: d.operations}
+	return nil
+}
+
+// custodyOf returns who deletes Multus' attachments, by the host's directories.
+func custodyOf(cfg Config) (custody, error) {
+	var dirs [3]string
+	for i, path := range []string{cfg.MultusDir, runtimeCache, cfg.CNIConfDir} {
+		inside, err := securejoin.SecureJoin(cfg.HostRoot, path)
+		if err != nil {
+			return custody{}, fmt.Errorf("finding %s in the host: %w", path, err)
+		}
+		dirs[i] = inside
+	}
+	return custody{dir: multusstate.Dir{Multus: dirs[0], Runtime: dirs[1]}, without: multusconf.Dirs{Conf: dirs[2]}.WithoutMultus}, nil
 }
 
 // wirePreparing makes the parts that the kubelet's calls need.
@@ -129,20 +171,13 @@ func (d *Driver) wirePreparing() {
 	d.cache = &cniCacheCleaner{store: d.store, cache: d.plugins, limits: d.attacher.Limits}
 	d.sweeper = &sweeper{
 		store: d.store, attacher: d.attacher, jobs: d.jobs, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
-		unpreparer: d.unpreparer, cache: d.cache, kube: d.clients.Kube, requests: background.NewTrigger(), goneClaims: map[string]bool{},
+		unpreparer: d.unpreparer, cache: d.cache, edits: d.edits, kube: d.clients.Kube, requests: background.NewTrigger(), goneClaims: map[string]bool{},
 	}
 	d.sweeper.leftovers.Store(&leftovers{damaged: len(d.damaged)})
-	planner := &planner{
-		driverName: d.cfg.DriverName, nodeName: d.cfg.NodeName, isolation: d.cfg.Isolation, networks: d.networks.View, devices: d.hardware.View,
-		pluginDevices: func(ctx context.Context, pod attachment.PodRef) (map[string][]string, error) {
-			return hwdevices.PluginDevicesOf(ctx, d.cfg.Hardware.PodResources, pod.Namespace, pod.Name)
-		},
-		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
-	}
 	containers := &containerCheck{driverName: d.cfg.DriverName, watch: d.watch, kube: d.clients.Kube}
 	d.preparer = &preparer{
 		claimRecords: records, driverName: d.cfg.DriverName, locks: d.locks, unprepared: unprepared,
-		sweep: d.sweeper.trigger, planner: planner, checkContainers: containers.check,
+		sweep: d.sweeper.trigger, planner: d.edits.planner, checkContainers: containers.check,
 	}
 }
 
@@ -168,16 +203,20 @@ func (d *Driver) wireHooks() error {
 		store: d.store, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, networkStatus: d.networkStatus, claimStatus: d.claimStatus,
 		watch: d.watch, runtime: d.runtime, checker: d.checker, sweeper: d.sweeper, metrics: d.metrics, isHost: d.isHost,
 		unclaimed: &unclaimedPods{
-			owner: d.owner, policies: d.policies, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
+			owner: d.owner, policies: d.policies, ofMultus: d.adopter.ofMultus, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
 			watch: d.watch, operations: d.operations, isHost: d.isHost, events: d.events, metrics: d.metrics,
 		},
-		gate: d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
+		edits: d.edits,
+		gate:  d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
 	}
 	d.nri = &nriClient{hookParts: d.hookParts, socket: d.cfg.NRISocket, attachWait: d.cfg.AttachWait, hookBudget: d.cfg.HookBudget}
 	if err := d.watch.onDeletion(d.jobs.podDeleted); err != nil {
 		return err
 	}
-	return d.watch.onUpdate(d.checker.podUpdated)
+	if err := d.watch.onUpdate(d.checker.podUpdated); err != nil {
+		return err
+	}
+	return d.watch.onChange(d.edits.podChanged)
 }
 
 // keepCounters returns a function that drops the counters of deleted NADs, unless a pod of

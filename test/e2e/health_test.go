@@ -175,14 +175,9 @@ func (f *fixture) annotate(pod, value string) {
 // namespace.
 func (f *fixture) inside(pod *corev1.Pod) string {
 	f.Helper()
-	uid := pod.UID // of its records, if it has no claim
-	if len(pod.Spec.ResourceClaims) > 0 {
-		claim, err := f.Claim(f.Ctx, pod)
-		f.Must(err)
-		uid = claim.UID
-	}
-	path := f.sh(fmt.Sprintf(`grep -o '"netNS":"[^"]*"' %s/claims/%s.json | head -1 | cut -d'"' -f4`, f.at.State, uid))
-	return "nsenter --net=" + strings.TrimSpace(path) + " "
+	sandbox, err := f.node.PodSandbox(f.Ctx, string(pod.UID))
+	f.Must(err)
+	return "nsenter --net=" + sandbox.NetNS + " "
 }
 
 // runsOn fails the test unless the pod has run all the time and still has its address.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,19 +86,7 @@ func TestRuntimeRestartKeepsPods(t *testing.T) {
 		f.Must(err)
 		before[name] = f.life(name)
 	}
-	for _, component := range []string{f.node.Runtime().Name(), cluster.Kubelet} {
-		f.Must(f.node.Restart(f.Ctx, component))
-	}
-	// The kubelet writes the annotation when it begins to look at a pod. When it writes the
-	// second, it has looked at the whole pod once.
-	for _, round := range []string{"first", "second"} {
-		for name := range templates {
-			f.tell(name, round)
-		}
-		for name := range templates {
-			f.Eventually(2*time.Minute, func(ctx context.Context) error { return f.told(ctx, name, round) })
-		}
-	}
+	f.restartRuntime(slices.Collect(maps.Keys(templates)))
 	for name, template := range templates {
 		if diff := cmp.Diff(before[name], f.life(name)); diff != "" {
 			t.Errorf("pod %s was restarted (-before +after):\n%s", name, diff)
@@ -112,12 +102,34 @@ func TestRuntimeRestartKeepsPods(t *testing.T) {
 	f.Kubectl("-n", f.NS, "delete", "pods", "--all", "--timeout=120s")
 }
 
+// restartRuntime restarts the runtime and the kubelet, and waits until the kubelet has looked at pods that
+// tell: a pod that it does not find as it was is restarted by then.
+func (f *fixture) restartRuntime(pods []string) {
+	f.Helper()
+	for _, component := range []string{f.node.Runtime().Name(), cluster.Kubelet} {
+		f.Must(f.node.Restart(f.Ctx, component))
+	}
+	// The kubelet writes the annotation when it begins to look at a pod. When it writes the
+	// second, it has looked at the whole pod once.
+	for _, round := range []string{"first", "second"} {
+		for _, name := range pods {
+			f.tell(name, round)
+		}
+		for _, name := range pods {
+			f.Eventually(2*time.Minute, func(ctx context.Context) error { return f.told(ctx, name, round) })
+		}
+	}
+}
+
 // round is an annotation that pods have as a file.
 const round = "nadra-e2e-round"
 
 // telling gives a pod a file with its annotation.
 func telling(p *corev1.Pod) *corev1.Pod {
-	p.Annotations = map[string]string{round: "none"}
+	if p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	p.Annotations[round] = "none"
 	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "told", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 		Items: []corev1.DownwardAPIVolumeFile{{Path: "round", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + round + "']"}}},
 	}}})

@@ -8,6 +8,7 @@
 //
 //	FAULT_PODS          how many pods, 150 by default
 //	FAULT_SEED          which schedule; drawn and printed by default
+//	FAULT_EDITS         how many edits of running pods, 1,000 by default
 //	FAULT_HANDLE_LIVES  lives of the test of file descriptors, 100 by default
 package faults
 

@@ -109,7 +109,7 @@ func (f *fixture) file(name, content string) string {
 // points returns three random moments of the move, in order. Each is the progress message
 // of a finished step of a node. The last two steps are excluded, because nothing is left to
 // interrupt after them.
-func (f *fixture) points(nodes ...string) []string {
+func (f *fixture) points(drains bool, nodes ...string) []string {
 	f.Helper()
 	seed := rand.Uint64()
 	if text := os.Getenv("UPGRADE_SEED"); text != "" {
@@ -119,7 +119,7 @@ func (f *fixture) points(nodes ...string) []string {
 	}
 	var all []string
 	for _, node := range nodes {
-		for _, step := range upgrade.StepsOf(upgrade.ToNadra) {
+		for _, step := range upgrade.StepsOf(upgrade.ToNadra, drains) {
 			all = append(all, fmt.Sprintf("node %s: %s (", node, step))
 		}
 	}

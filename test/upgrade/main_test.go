@@ -43,7 +43,10 @@ func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	if err := multusImage(ctx, programs, multus); err != nil {
 		return nil, err
 	}
-	return cluster.Start(ctx, cluster.Options{Dir: filepath.Join(dir, "cluster"), Nodes: 2, ImageArchives: append(archives, multus), Out: os.Stderr})
+	return cluster.Start(ctx, cluster.Options{
+		Dir: filepath.Join(dir, "cluster"), Nodes: 2, ImageArchives: append(archives, multus), Out: os.Stderr,
+		KubeletConfig: map[string]any{"staticPodPath": staticPods},
+	})
 }
 
 // multusBin is the folder of the programs in Multus' image.
@@ -79,6 +82,11 @@ func install(ctx context.Context, c *cluster.Cluster) (err error) {
 	if err := theLab.InstallCRD(ctx); err != nil {
 		return err
 	}
+	return installMultus(ctx, c)
+}
+
+// installMultus installs Multus' DaemonSet, and waits until all runtimes use Multus.
+func installMultus(ctx context.Context, c *cluster.Cluster) error {
 	rights, err := os.ReadFile(filepath.Join(lab.Root(), "test", "cluster", "templates", "multus.yaml"))
 	if err != nil {
 		return err

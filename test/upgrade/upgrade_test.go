@@ -40,7 +40,7 @@ func TestUpgrade(t *testing.T) {
 	f.shown("scan", "-n", namespace)
 	before := f.file("before.json", f.nadra("snapshot", "-A", "--from-nodes"))
 
-	plan := f.file("plan.yaml", f.nadra("upgrade", "plan"))
+	plan := f.file("plan.yaml", f.nadra("upgrade", "plan", "--drain"))
 	first, second := f.order(plan)
 	f.page.names = strings.NewReplacer(before, "before.json", first, "node-a", second, "node-b")
 	f.nadra("upgrade", "run", "-f", plan, "--dry-run=client")
@@ -48,7 +48,7 @@ func TestUpgrade(t *testing.T) {
 	f.served(v1alpha1.OwnerMultus, f.nodes()...) // nothing was changed by these
 
 	// Killed by SIGKILL, and interrupted.
-	points := f.points(first, second)
+	points := f.points(true, first, second)
 	f.runUntil(points[0], unix.SIGKILL, "run", "-f", plan, "--yes")
 	f.runUntil(points[1], unix.SIGINT, "resume", "--yes")
 	f.replaced()

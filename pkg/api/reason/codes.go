@@ -78,6 +78,7 @@ const (
 	AttachCancelled    Code = "AttachCancelled"
 	OtherNetworkFailed Code = "OtherNetworkFailed"
 	StatusNotStored    Code = "StatusNotStored"
+	EditRefused        Code = "EditRefused"
 )
 
 // Codes with which the gate refuses a container, besides those of the driver.
@@ -100,6 +101,8 @@ const (
 	MultusPodRemains           Code = "MultusPodRemains"
 	MultusPodNotReady          Code = "MultusPodNotReady"
 	LastConfiguration          Code = "LastConfiguration"
+	NotAdopted                 Code = "NotAdopted"
+	NotReturned                Code = "NotReturned"
 	MultusConfigurationMissing Code = "MultusConfigurationMissing"
 	DriverNotServing           Code = "DriverNotServing"
 	CanaryFailed               Code = "CanaryFailed"

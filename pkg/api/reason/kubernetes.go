@@ -1,20 +1,24 @@
 package reason
 
 // Reasons of the Events that nadra sends. AddedInterface is also Multus' reason for an
-// attached interface. The message of a warning carries a Code.
+// attached interface, and the reasons for interfaces of running pods are those of its dynamic
+// networks controller. The message of a warning carries a Code.
 const (
 	// On pods.
-	EventAddedInterface       = "AddedInterface"
-	EventFailedPrepareNetwork = "FailedPrepareNetwork"
-	EventAttachingNetwork     = "AttachingNetwork"
-	EventFailedAttachNetwork  = "FailedAttachNetwork"
-	EventFailedReleaseNetwork = "FailedReleaseNetwork"
-	EventFailedNoClaim        = "FailedNoClaim"
-	EventAttachedWithoutClaim = "AttachedWithoutClaim"
-	EventNetworkStatusLate    = "NetworkStatusLate"
-	EventFailedCheckNetwork   = "FailedCheckNetwork"
-	EventCheckedNetwork       = "CheckedNetwork"
-	EventTemplateMissing      = "TemplateMissing"
+	EventAddedInterface          = "AddedInterface"
+	EventFailedPrepareNetwork    = "FailedPrepareNetwork"
+	EventAttachingNetwork        = "AttachingNetwork"
+	EventFailedAttachNetwork     = "FailedAttachNetwork"
+	EventFailedReleaseNetwork    = "FailedReleaseNetwork"
+	EventFailedNoClaim           = "FailedNoClaim"
+	EventAttachedWithoutClaim    = "AttachedWithoutClaim"
+	EventFailedAddingInterface   = "FailedAddingInterface"
+	EventRemovedInterface        = "RemovedInterface"
+	EventFailedRemovingInterface = "FailedRemovingInterface"
+	EventNetworkStatusLate       = "NetworkStatusLate"
+	EventFailedCheckNetwork      = "FailedCheckNetwork"
+	EventCheckedNetwork          = "CheckedNetwork"
+	EventTemplateMissing         = "TemplateMissing"
 	// On NetworkAttachmentDefinitions.
 	EventNetworkUnavailable       = "NetworkUnavailable"
 	EventNetworkAvailable         = "NetworkAvailable"
@@ -23,6 +27,8 @@ const (
 	// On Nodes.
 	EventNetworksOwned       = "NetworksOwned"
 	EventNetworksReleased    = "NetworksReleased"
+	EventNetworksAdopted     = "NetworksAdopted"
+	EventFailedAdoptNetwork  = "FailedAdoptNetwork"
 	EventNetworkStateDamaged = "NetworkStateDamaged"
 	EventResourcePoolRefused = "ResourcePoolRefused"
 	EventResourcePoolServed  = "ResourcePoolServed"
@@ -37,4 +43,5 @@ const (
 	ConditionPrepareFailed = "PrepareFailed"
 	ConditionAttachFailed  = "AttachFailed"
 	ConditionCheckFailed   = "CheckFailed"
+	ConditionDetached      = "Detached"
 )

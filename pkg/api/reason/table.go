@@ -254,6 +254,10 @@ var table = []Entry{
 		StatusNotStored, Attach, "The networks are attached, but the API server has not stored the pod's network-status, for which containers wait.", OfCluster,
 		"Find why the API server does not answer or refuses: a right to patch pods/status, an admission policy, a webhook.",
 	},
+	{
+		EditRefused, Attach, "The networks annotation of a running pod was edited, and asks for what a running pod cannot get or lose: a device of a resource pool, one of two addresses of a range of whereabouts, or a network beside those that another program has attached.", OfManifest,
+		"Delete the pod, so that the next one is made with the annotation; or take the edit back.",
+	},
 
 	{
 		GateNoRecord, Gate, "The claim has no record on the node: the pod is being deleted, or the driver's state was removed.", OfPod,

@@ -46,6 +46,14 @@ var toolTable = []Entry{
 		"Put the default network's own configuration into the container runtime's directory. Then run kubectl nadra upgrade resume.",
 	},
 	{
+		NotAdopted, Upgrade, "nadra cannot take over the networks that Multus has attached to a pod: what Multus keeps of it on the node cannot be read, or does not fit its network namespace.", OfNode,
+		"Delete the pod, so that Multus deletes its networks, or plan with --drain. Then run kubectl nadra upgrade resume.",
+	},
+	{
+		NotReturned, Upgrade, "nadra's driver did not give the sandboxes that it has adopted back to Multus within --gate-timeout.", OfDriver,
+		"Read the log of the driver's pod on the node. Then run kubectl nadra upgrade resume.",
+	},
+	{
 		MultusConfigurationMissing, Upgrade, "Multus did not write its CNI configuration after its pod became ready.", OfMultus,
 		"Read the log of Multus' pod on the node. Then run kubectl nadra upgrade resume.",
 	},

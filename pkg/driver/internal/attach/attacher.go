@@ -56,6 +56,9 @@ type Options struct {
 	// container runtime does not miss them.
 	ForgetDefaultRoutes func(sandboxID string) error
 	Limits              Limits
+	// Ours reports whether the DELs of a sandbox that Multus has attached are nadra's to run.
+	// Otherwise Multus runs them.
+	Ours func(sandboxID string) (bool, error)
 	// Deferred reports that a failing DEL becomes a pending DEL.
 	Deferred func(r checkpoint.Record, cause error)
 	// StatusWait makes the gate wait for the pod's network-status, but not for that of a static
@@ -121,18 +124,21 @@ func (a *Attacher) Attach(ctx context.Context, sandbox attachment.Sandbox, faile
 // try adds the attachments that the sandbox lacks. Before that it deletes what an earlier
 // sandbox of the pod has left. If a try has failed in this sandbox, it deletes everything
 // in the sandbox: IPAM plugins may release addresses by the sandbox alone (whereabouts 0.8
-// does), so that the DEL of one network frees the addresses of the others.
+// does), so that the DEL of one network frees the addresses of the others. What an edit of the
+// pod's annotation has added is deleted with them, and added again by AddLive.
 func (a *Attacher) try(ctx context.Context, sandbox attachment.Sandbox) error {
 	if err := a.recordDevices(sandbox); err != nil {
 		return transient{err}
 	}
-	missing := a.Missing(sandbox)
+	missing, inSandbox := a.Missing(sandbox), checkpoint.InSandbox(sandbox.ID)
+	stale := func(r checkpoint.Record) bool { return missing(r) || !inSandbox(r) }
 	if slices.ContainsFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
-		return missing(r) && r.NeedsDEL() && checkpoint.InSandbox(sandbox.ID)(r)
+		return missing(r) && r.NeedsDEL() && inSandbox(r)
 	}) {
-		missing = func(r checkpoint.Record) bool { return !r.DeviceOnly }
+		missing = func(r checkpoint.Record) bool { return r.Awaited(sandbox.ID) }
+		stale = func(checkpoint.Record) bool { return true }
 	}
-	if err := a.Detach(ctx, sandbox.Pod.UID, missing); err != nil {
+	if err := a.Detach(ctx, sandbox.Pod.UID, stale); err != nil {
 		return transient{reason.Errorf(reason.PendingDEL, "clearing what was attached before: %w", err)}
 	}
 	todo := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool { return !missing(r) })
@@ -223,11 +229,16 @@ func (a *Attacher) recordDevices(sandbox attachment.Sandbox) error {
 	return a.Store.MarkDeviceInUse(checkpoint.Keys(devices), sandbox)
 }
 
-// Missing returns a function that reports whether a record is not attached in this very
-// sandbox. It is false for devices without a network.
+// Missing returns a function that reports whether a record for which the containers of this
+// very sandbox wait is not attached in it.
 func (a *Attacher) Missing(sandbox attachment.Sandbox) func(checkpoint.Record) bool {
+	return func(r checkpoint.Record) bool { return r.Awaited(sandbox.ID) && !a.AttachedIn(sandbox)(r) }
+}
+
+// AttachedIn returns a function that reports whether a record is attached in this very sandbox.
+func (a *Attacher) AttachedIn(sandbox attachment.Sandbox) func(checkpoint.Record) bool {
 	return func(r checkpoint.Record) bool {
-		return !r.DeviceOnly && (r.Phase != checkpoint.Attached || r.Sandbox.ID != sandbox.ID || r.BootID != a.Store.BootID())
+		return r.Phase == checkpoint.Attached && r.Sandbox.ID == sandbox.ID && r.BootID == a.Store.BootID()
 	}
 }
 

@@ -23,10 +23,10 @@ import (
 // records them, and the DEL of the first such attachment restores them. added are the
 // records whose ADD has succeeded and is not recorded yet.
 func (a *Attacher) moveDefaultRoute(sandbox attachment.Sandbox, added []checkpoint.Record) error {
-	missing := a.Missing(sandbox)
+	attached := a.AttachedIn(sandbox)
 	requesting := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
 		same := func(other checkpoint.Record) bool { return other.Key() == r.Key() }
-		return r.Attachment.DefaultRoute == nil || missing(r) && !slices.ContainsFunc(added, same)
+		return r.Attachment.DefaultRoute == nil || !attached(r) && !slices.ContainsFunc(added, same)
 	})
 	if len(requesting) == 0 {
 		return nil

@@ -101,6 +101,11 @@ func (a *Attacher) runDel(ctx context.Context, r checkpoint.Record, ns namespace
 	defer a.measureDel(r, time.Now(), &err)
 	ctx, cancel := whole(ctx, a.Limits.Of(r.Attachment).Del)
 	defer cancel()
+	if r.Adopted {
+		if ours, err := a.Ours(r.Sandbox.ID); err != nil || !ours {
+			return err
+		}
+	}
 	sandbox := *r.Sandbox
 	sandbox.NetNSFD = ns.fd()
 	if !ns.alive {

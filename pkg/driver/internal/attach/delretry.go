@@ -39,6 +39,9 @@ func newDelRetrier(a *Attacher) *DelRetrier {
 // add schedules a record's DEL that has just been deferred.
 func (d *DelRetrier) add(r checkpoint.Record) { d.queue.AddRateLimited(r.DELKey()) }
 
+// Begin schedules a pending DEL that has not been tried.
+func (d *DelRetrier) Begin(r checkpoint.Record) { d.queue.Add(r.DELKey()) }
+
 // HardwareChanged schedules the pending DELs of devices: a DEL may have failed because the
 // device was missing.
 func (d *DelRetrier) HardwareChanged() {

@@ -5,5 +5,6 @@
 //	del.go           DEL in reverse order, and when a failing DEL becomes a pending DEL
 //	delretry.go      retries pending DELs
 //	defaultroute.go  moves the pod's default route, and back
+//	live.go          ADD in a sandbox whose containers run
 //	limits.go        time limits of ADD and DEL
 package attach

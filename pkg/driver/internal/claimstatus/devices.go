@@ -51,6 +51,14 @@ func Attached(r checkpoint.Record) Device {
 	return d
 }
 
+// Detached returns the status of a record that an edit of the pod's annotation has removed.
+func Detached(r checkpoint.Record) Device {
+	return Device{
+		Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reason.ConditionDetached,
+		Message: fmt.Sprintf("network %s (%s) is not attached: the pod's annotation does not name it any more", r.Attachment.Network, r.Attachment.Interface),
+	}
+}
+
 // AttachedBefore returns the status of a record that may have been checked by an
 // earlier driver. What that CHECK found stands until the next one.
 func AttachedBefore(r checkpoint.Record) Device {
@@ -89,12 +97,16 @@ func PrepareFailed(claim *resourceapi.ResourceClaim, driver string, err error) [
 	return out
 }
 
-// ByClaim groups the statuses that describe returns for records by their claim. Records without
-// a claim have no status.
+// ByClaim groups the statuses that describe returns for records by their claim. A removed
+// record has its own status, and records without a claim have none.
 func ByClaim(records []checkpoint.Record, describe func(checkpoint.Record) Device) map[attachment.ClaimRef][]Device {
 	out := map[attachment.ClaimRef][]Device{}
 	for _, r := range records {
 		if r.Unclaimed() {
+			continue
+		}
+		if r.Removed {
+			out[r.Claim] = append(out[r.Claim], Detached(r))
 			continue
 		}
 		out[r.Claim] = append(out[r.Claim], describe(r))

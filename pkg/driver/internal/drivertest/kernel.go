@@ -124,7 +124,9 @@ func (k *Kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 		k.Added(a.Interface)
 	}
 	_, ip, _ := net.ParseCIDR("10.1.0.5/24")
-	result := &types100.Result{CNIVersion: "1.1.0", IPs: []*types100.IPConfig{{Address: *ip}}}
+	result := &types100.Result{
+		CNIVersion: "1.1.0", Interfaces: []*types100.Interface{{Name: a.Interface, Sandbox: s.NetNS}}, IPs: []*types100.IPConfig{{Address: *ip}},
+	}
 	return cniexec.Added{Result: result, Allocated: allocated}, nil
 }
 

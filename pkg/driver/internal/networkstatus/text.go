@@ -48,6 +48,29 @@ func Shows(text string, records []checkpoint.Record) bool {
 	})
 }
 
+// Lists reports whether an annotation has the entries of these records, in their order, and no
+// other besides that of the default network.
+func Lists(text string, records []checkpoint.Record) bool {
+	shown, err := Shown(text)
+	wanted, err2 := entries(records)
+	return err == nil && err2 == nil && slices.EqualFunc(shown, wanted, func(s nadv1.NetworkStatus, w *nadv1.NetworkStatus) bool { return sameJSON(s, w) })
+}
+
+// Shown returns the entries of an annotation without that of the default network, which not
+// every version of Multus marks. An empty annotation has none.
+func Shown(text string) ([]nadv1.NetworkStatus, error) {
+	var all []nadv1.NetworkStatus
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, fmt.Errorf("reading annotation %s: %w", nadv1.NetworkStatusAnnot, err)
+	}
+	return slices.DeleteFunc(all, func(s nadv1.NetworkStatus) bool {
+		return s.Default || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
+	}), nil
+}
+
 // entries returns the entries of attachments. Their gateways are those by which the
 // pod's default routes leave, also after nadra has moved the routes (behaviour A3-40).
 func entries(records []checkpoint.Record) ([]*nadv1.NetworkStatus, error) {

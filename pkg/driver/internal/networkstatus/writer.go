@@ -106,20 +106,33 @@ func (w *Writer) Added(sandbox attachment.Sandbox, records []checkpoint.Record, 
 	}
 }
 
-// Set queues a status with the networks among these records.
+// Set queues a status with the attached networks among these records.
 func (w *Writer) Set(sandbox attachment.Sandbox, records []checkpoint.Record) {
-	w.put(update{sandbox: sandbox, records: checkpoint.Networks(records)})
+	w.put(update{sandbox: sandbox, records: Listed(records)})
 }
 
 // Repair does the same unless the pod shows the networks already.
 func (w *Writer) Repair(sandbox attachment.Sandbox, records []checkpoint.Record) {
-	w.put(update{sandbox: sandbox, records: checkpoint.Networks(records), repair: true})
+	w.put(update{sandbox: sandbox, records: Listed(records), repair: true})
+}
+
+// Replace queues a status as Set does, also if it lists no network any more.
+func (w *Writer) Replace(sandbox attachment.Sandbox, records []checkpoint.Record) {
+	w.queue(update{sandbox: sandbox, records: Listed(records)})
+}
+
+// Listed returns the records that network-status is to list.
+func Listed(records []checkpoint.Record) []checkpoint.Record {
+	return slices.DeleteFunc(checkpoint.Networks(records), func(r checkpoint.Record) bool { return r.Phase != checkpoint.Attached })
 }
 
 func (w *Writer) put(u update) {
-	if len(u.records) == 0 {
-		return
+	if len(u.records) > 0 {
+		w.queue(u)
 	}
+}
+
+func (w *Writer) queue(u update) {
 	pod, first := u.sandbox.Pod, false
 	w.outbox.Put(pod, func(pending update, found bool) update {
 		first = !found
@@ -208,17 +221,24 @@ func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p outbox.Pend
 	return err
 }
 
-// Missing reports whether containers wait for network-status to list a record.
-func Missing(r checkpoint.Record) bool { return !r.DeviceOnly && !r.StatusStored }
+// Missing reports whether containers wait for network-status to list a record: not for one that
+// an edit has added to the running sandbox.
+func Missing(r checkpoint.Record) bool {
+	live := r.LiveIn != "" && (r.Sandbox == nil || r.Live(r.Sandbox.ID))
+	return Unlisted(r) && !live
+}
 
-// isStale reports whether containers wait for a status that was stored so late that its
-// addresses may have been freed. For networks whose addresses nobody is known to free by
+// Unlisted reports whether network-status is to list a record and is not stored with it yet.
+func Unlisted(r checkpoint.Record) bool { return !r.DeviceOnly && !r.Removed && !r.StatusStored }
+
+// isStale reports whether a status was stored so late that its addresses may have been
+// freed. For networks whose addresses nobody is known to free by
 // network-status, only a status whose writes have failed counts as late: Multus fails
 // the sandbox in that case, which allocates the addresses again, too.
 func (w *Writer) isStale(pod attachment.PodRef, p outbox.Pending[update]) bool {
 	return slices.ContainsFunc(p.Update.records, func(r checkpoint.Record) bool {
 		atRisk := p.Err != nil || r.Attachment.UsesIPAM(attachment.Whereabouts)
-		return Missing(r) && atRisk && !w.exposed.ended(pod, r)
+		return Unlisted(r) && atRisk && !w.exposed.ended(pod, r)
 	})
 }
 

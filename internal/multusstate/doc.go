@@ -1,0 +1,21 @@
+// Package multusstate reads and moves what Multus keeps on a node about the sandboxes that it
+// has attached, so that nadra's driver can delete these attachments when their pods end:
+//
+//	scratch.go  Multus' file of a sandbox: its list of networks
+//	sandbox.go  sandboxes with their attachments, from that file and from libcni's cache
+//	check.go    what nadra would adopt, and waits until it has
+//	token.go    who has to delete a sandbox's attachments
+//
+// # Files
+//
+//	<cniDir>/<sandbox>                                    written before the first ADD, removed after DEL
+//	<cniDir>/results/<network>-<sandbox>-<interface>      libcni's cache: written after each ADD
+//	<cniDir>/nadra/<sandbox>                              the first file, while nadra has taken it
+//
+// Multus deletes the attachments of a sandbox if it finds the sandbox's file, and nadra if it has
+// taken that file. A file is moved by one rename, so each attachment has one owner at any time.
+//
+// The container runtime calls Multus for the default network, too, so Multus also has a file for
+// a pod without further networks, and libcni's entry of eth0 is in Multus' cache and not in the
+// runtime's. A sandbox that is taken gives its entry of eth0 to the runtime.
+package multusstate

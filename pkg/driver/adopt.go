@@ -1,0 +1,310 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/multusstate"
+	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+)
+
+const (
+	// adoptEvery is the interval at which the adopter looks for sandboxes of Multus.
+	adoptEvery = 2 * time.Second
+	// begunLimit is the time after which a sandbox without any network is one whose first
+	// ADD has failed, and not one that Multus is attaching.
+	begunLimit = time.Minute
+	// tidyEvery is the interval at which the adopter looks for adopted sandboxes that have
+	// ended. It reads more files than the look for new ones.
+	tidyEvery = 10 * time.Second
+	// runtimeCache is the cache of libcni that container runtimes use, a path in the host.
+	runtimeCache = "/var/lib/cni/results"
+)
+
+// custody knows who deletes the attachments that Multus has made on this node.
+type custody struct {
+	dir multusstate.Dir
+	// without reports whether the container runtime certainly does not call Multus.
+	without func() (bool, error)
+}
+
+// ours reports whether nadra runs the DELs of an adopted sandbox. A sandbox that was given back is
+// Multus' as soon as the runtime calls Multus.
+func (c *custody) ours(sandboxID string) (bool, error) {
+	if c.dir.Holder(sandboxID) == multusstate.Nadra {
+		return true, nil
+	}
+	without, err := c.without()
+	if err != nil || !without {
+		return false, err
+	}
+	_, err = c.dir.Take(sandboxID)
+	return err == nil, err
+}
+
+// ofMultus reports whether Multus has attached a sandbox, and nadra has not taken it.
+func (c *custody) ofMultus(sandboxID string) bool {
+	return c.dir.Holder(sandboxID) == multusstate.Multus
+}
+
+// adopter takes over the attachments that Multus has made on this node, without touching their
+// pods, and gives them back:
+//
+//   - While the node is nadra's and the container runtime does not call Multus, it records the
+//     attachments of every sandbox that Multus has, and takes Multus' file of it. From then on
+//     nadra runs their DELs. Sandboxes that are gone get their DELs at once.
+//   - While the node is not nadra's, it gives the files back. Once the runtime calls Multus, it
+//     forgets the records, because Multus runs the DELs.
+//
+// It decides by what is on the node, so it continues after an interruption at any point.
+type adopter struct {
+	custody
+	owner     *owner
+	store     *checkpoint.Store
+	adoptions checkpoint.Adoptions
+	attacher  *attach.Attacher
+	locks     *podLocks
+	watch     *podWatch
+	report    *reporter
+	requests  background.Trigger
+	// reported has the problems that were reported, by sandbox.
+	reported map[string]string
+	// tidied is the time at which the adopter last looked for sandboxes that have ended.
+	tidied time.Time
+}
+
+// trigger requests a look at Multus' files. It never blocks.
+func (a *adopter) trigger() { a.requests.Set() }
+
+// run adopts and gives back until ctx ends.
+func (a *adopter) run(ctx context.Context) error {
+	tick := time.NewTicker(adoptEvery)
+	defer tick.Stop()
+	for {
+		if err := a.look(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Looking for attachments of Multus failed; trying again")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-a.requests.C():
+		}
+	}
+}
+
+// look does once what the node's owner requires. It does nothing while the owner is unknown.
+func (a *adopter) look(ctx context.Context) error {
+	if !a.owner.known() {
+		return nil
+	}
+	without, err := a.without()
+	if err != nil {
+		return err
+	}
+	switch owned := a.owner.owned(); {
+	case owned && without:
+		err = a.adoptAll(ctx)
+	case !owned:
+		err = a.giveBack(ctx, without)
+	}
+	if time.Since(a.tidied) < tidyEvery {
+		return err
+	}
+	a.tidied = time.Now()
+	return errors.Join(err, a.forgetEnded())
+}
+
+// adoptAll adopts all sandboxes that Multus has. One that cannot be adopted does not stop the
+// others.
+func (a *adopter) adoptAll(ctx context.Context) error {
+	sandboxes, problems, err := a.dir.Sandboxes()
+	if err != nil {
+		return err
+	}
+	adopted, networks := 0, 0
+	for _, s := range sandboxes {
+		done, err := a.adopt(podlog.WithPod(ctx, s.Pod), s)
+		if err != nil {
+			problems = append(problems, multusstate.Problem{Sandbox: s.ID, Pod: s.Pod.String(), Error: err.Error()})
+		}
+		if done {
+			adopted++
+			networks += len(s.Attachments)
+		}
+	}
+	a.reportProblems(ctx, problems)
+	if adopted > 0 {
+		a.report.adopted(ctx, adopted, networks)
+	}
+	return nil
+}
+
+// adopt adopts one sandbox, and reports whether it did. It leaves a sandbox for later that Multus
+// has not attached completely and that still exists: the runtime removes it soon.
+func (a *adopter) adopt(ctx context.Context, s multusstate.Sandbox) (bool, error) {
+	if s.Pod.UID == "" && time.Since(s.Written) < begunLimit {
+		return false, nil
+	}
+	unlock, err := a.locks.lock(ctx, s.Pod.UID)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	recorded, err := a.record(ctx, s)
+	if err != nil || !recorded {
+		return false, err
+	}
+	if err := a.giveEth0(s); err != nil {
+		return false, err
+	}
+	failpoint.Reach(failpoint.BeforeTake)
+	taken, err := a.dir.Take(s.ID)
+	failpoint.Reach(failpoint.AfterTake)
+	return taken, err
+}
+
+// giveEth0 gives the entry of eth0 to the container runtime, without the default routes that Multus
+// has replaced: CRI-O runs CHECK with it when it starts.
+func (a *adopter) giveEth0(s multusstate.Sandbox) error {
+	err := a.dir.GiveEth0(s)
+	if err == nil && slices.ContainsFunc(s.Attachments, func(at multusstate.Attachment) bool { return at.DefaultRoute != nil }) {
+		err = a.attacher.ForgetDefaultRoutes(s.ID)
+	}
+	return err
+}
+
+// record records the attachments of a sandbox, and reports whether nadra has to run their DELs now.
+// The caller holds the pod's lock.
+func (a *adopter) record(ctx context.Context, s multusstate.Sandbox) (bool, error) {
+	if slices.ContainsFunc(a.store.ForPod(s.Pod.UID), checkpoint.InSandbox(s.ID)) || s.Pod.UID == "" {
+		return true, nil // an earlier look was interrupted, or there is nothing to delete
+	}
+	sandbox := attachment.Sandbox{ID: s.ID, NetNS: s.NetNS, Pod: s.Pod}
+	ns, err := a.attacher.Netns.Inspect(s.NetNS)
+	switch {
+	case errors.Is(err, podns.ErrGone):
+		return true, a.recordDELs(ctx, s, sandbox)
+	case err != nil:
+		return false, fmt.Errorf("adopting the networks of pod %s: %w", s.Pod, err)
+	case !s.Complete():
+		return false, nil
+	}
+	sandbox.Cookie = ns.Cookie
+	if err := a.adoptions.Adopt(a.recordsOf(ctx, s, sandbox), sandbox); err != nil {
+		return false, fmt.Errorf("adopting the networks of pod %s: %w", s.Pod, err)
+	}
+	for _, at := range s.Attachments {
+		if !slices.Contains(ns.Links, at.Interface) {
+			klog.FromContext(ctx).Info("Multus has attached a network whose interface the pod lacks", "network", at.Network, "interface", at.Interface)
+		}
+	}
+	klog.FromContext(ctx).Info("Adopted a pod's networks from Multus", "sandbox", s.ID, "networks", len(s.Attachments))
+	return true, nil
+}
+
+// recordDELs begins the DELs of a sandbox that is gone.
+func (a *adopter) recordDELs(ctx context.Context, s multusstate.Sandbox, sandbox attachment.Sandbox) error {
+	dels, err := a.adoptions.AdoptDELs(a.recordsOf(ctx, s, sandbox), sandbox, "Multus has not run it: the pod ended while the node changed hands")
+	for _, r := range dels {
+		a.attacher.PendingDELs.Begin(r)
+	}
+	return err
+}
+
+// recordsOf returns what is recorded of a sandbox's attachments.
+func (a *adopter) recordsOf(ctx context.Context, s multusstate.Sandbox, sandbox attachment.Sandbox) []checkpoint.Adopted {
+	out := make([]checkpoint.Adopted, len(s.Attachments))
+	static := a.watch.isStatic(s.Pod)
+	var baseline *string
+	if pod := a.watch.Find(s.Pod); pod != nil {
+		baseline = ptr.To(pod.Annotations[attachment.NetworksAnnotation])
+	}
+	for i, at := range s.Attachments {
+		info, err := a.attacher.Plugins.DeviceInfo(sandbox, at.Attachment)
+		if err != nil {
+			klog.FromContext(ctx).Info("An adopted network has no device information", "network", at.Network, "err", err)
+		}
+		out[i] = checkpoint.Adopted{
+			Prepared: attachment.Prepared{Pod: s.Pod, Index: i, Request: at.Interface, Attachment: at.Attachment, Static: static},
+			Baseline: baseline, Result: json.RawMessage(at.Result), DeviceInfo: info,
+		}
+	}
+	return out
+}
+
+// giveBack gives sandboxes back to Multus. It forgets their records, unless the runtime is without
+// Multus.
+func (a *adopter) giveBack(ctx context.Context, without bool) error {
+	taken, problems, err := a.dir.Taken()
+	errs := []error{err}
+	for _, s := range taken {
+		if a.hasPendingDEL(s.ID) {
+			continue
+		}
+		failpoint.Reach(failpoint.BeforeReturn)
+		returned, err := a.dir.Return(s.ID)
+		failpoint.Reach(failpoint.AfterReturn)
+		errs = append(errs, err)
+		if returned {
+			klog.FromContext(ctx).Info("Gave a sandbox back to Multus", "sandbox", s.ID, "pod", s.Pod)
+		}
+	}
+	a.reportProblems(ctx, problems)
+	if without {
+		return errors.Join(errs...)
+	}
+	for _, r := range a.store.All() {
+		if r.Adopted && a.dir.Holder(r.Sandbox.ID) == multusstate.Multus {
+			errs = append(errs, a.adoptions.Release(r.Pod.UID, r.Sandbox.ID))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// forgetEnded removes what is left of taken sandboxes whose attachments are deleted and whose
+// namespaces are gone.
+func (a *adopter) forgetEnded() error {
+	taken, _, err := a.dir.Taken()
+	errs := []error{err}
+	for _, s := range taken {
+		if a.hasPendingDEL(s.ID) || slices.ContainsFunc(a.store.ForPod(s.Pod.UID), checkpoint.InSandbox(s.ID)) {
+			continue
+		}
+		if _, err := a.attacher.Netns.Inspect(s.NetNS); s.NetNS != "" && !errors.Is(err, podns.ErrGone) {
+			continue
+		}
+		errs = append(errs, a.dir.Forget(s.ID))
+	}
+	return errors.Join(errs...)
+}
+
+// hasPendingDEL reports whether a DEL of a sandbox is pending.
+func (a *adopter) hasPendingDEL(sandboxID string) bool {
+	return slices.ContainsFunc(a.store.PendingDELs(), func(d checkpoint.PendingDEL) bool { return checkpoint.InSandbox(sandboxID)(d.Record) })
+}
+
+// reportProblems reports sandboxes that cannot be adopted, each once.
+func (a *adopter) reportProblems(ctx context.Context, problems []multusstate.Problem) {
+	reported := map[string]string{}
+	for _, p := range problems {
+		reported[p.Sandbox] = p.Error
+		if a.reported[p.Sandbox] != p.Error {
+			a.report.notAdopted(ctx, p)
+		}
+	}
+	a.reported = reported
+}

@@ -1,0 +1,151 @@
+package driver
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"golang.org/x/sync/semaphore"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+)
+
+const (
+	// shortestEditPause and longestEditPause limit the pause before another try to make a pod's
+	// networks follow its annotation.
+	shortestEditPause = 250 * time.Millisecond
+	longestEditPause  = 15 * time.Second
+	// editsAtOnce is the number of pods whose networks change at a time because of an edit.
+	editsAtOnce = 8
+)
+
+// podEdits makes the networks of running pods follow their annotation: it compares what the
+// annotation asks for with the pod's records, whenever one of the two may have changed. No
+// container waits for it.
+type podEdits struct {
+	*podEditor
+	locks      *podLocks
+	operations *background.Group
+	sandboxes  *liveSandboxes
+	queue      workqueue.TypedRateLimitingInterface[string] // of UIDs of pods
+	turns      *semaphore.Weighted
+}
+
+// newEditQueue returns the queue of podEdits.
+func newEditQueue() workqueue.TypedRateLimitingInterface[string] {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](shortestEditPause, longestEditPause))
+}
+
+// run changes networks until ctx ends. Changes that have begun then have some time to end.
+func (e *podEdits) run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, e.queue.ShutDown)
+	defer stop()
+	for {
+		uid, shutdown := e.queue.Get()
+		if shutdown {
+			return nil
+		}
+		e.operations.Go(func(ctx context.Context) {
+			defer e.queue.Done(uid)
+			e.follow(ctx, uid)
+		})
+	}
+}
+
+// follow makes the networks of one pod follow its annotation, and schedules another try if
+// something has failed.
+func (e *podEdits) follow(ctx context.Context, uid string) {
+	s, found := e.sandboxes.of(uid)
+	if !found || !e.due(s) {
+		e.queue.Forget(uid)
+		return
+	}
+	ctx = podlog.WithPod(ctx, s.Pod)
+	if err := e.followLocked(ctx, uid); err != nil {
+		klog.FromContext(ctx).Error(err, "The networks of a running pod do not follow its annotation yet; trying again", "sandbox", s.ID)
+		e.queue.AddRateLimited(uid)
+		return
+	}
+	e.queue.Forget(uid)
+}
+
+// followLocked changes the networks of a pod while no other operation on it runs. It returns an
+// error if another try may succeed.
+func (e *podEdits) followLocked(ctx context.Context, uid string) error {
+	ctx, end := e.sandboxes.change(ctx, uid)
+	defer end()
+	unlock, err := e.locks.lock(ctx, uid)
+	if err != nil {
+		return unlessCancelled(ctx, err)
+	}
+	defer unlock()
+	if err := e.turns.Acquire(ctx, 1); err != nil {
+		return unlessCancelled(ctx, err)
+	}
+	defer e.turns.Release(1)
+	s, found := e.sandboxes.of(uid) // it may have ended while this waited
+	if !found {
+		return nil
+	}
+	return unlessCancelled(ctx, e.change(ctx, s))
+}
+
+// unlessCancelled returns err, or nil if ctx was cancelled: the sandbox, or the driver, ends.
+func unlessCancelled(ctx context.Context, err error) error {
+	if isCancelled(context.Cause(ctx)) {
+		return nil
+	}
+	return err
+}
+
+// started adds a sandbox that has started.
+func (e *podEdits) started(s liveSandbox) {
+	e.sandboxes.add(s)
+	e.changed(s.Pod.UID)
+}
+
+// stopped removes a sandbox that ends. It reports whether a change of its networks has still to end.
+func (e *podEdits) stopped(podUID, sandboxID string) (changing bool) {
+	e.failures.forget(podUID)
+	return e.sandboxes.remove(podUID, sandboxID, errStopped)
+}
+
+// changed compares a pod's annotation with its networks soon, without the pause after a failure.
+func (e *podEdits) changed(podUID string) {
+	e.queue.Forget(podUID)
+	e.queue.Add(podUID)
+}
+
+// podChanged does so if the change of a pod matters.
+func (e *podEdits) podChanged(before, now *metav1.PartialObjectMetadata) {
+	if before == nil || before.UID != now.UID || isEdit(before, now) {
+		e.changed(string(now.UID))
+	}
+}
+
+// isEdit reports whether a change of a pod is one of its networks, or of what network-status says
+// about them.
+func isEdit(before, now *metav1.PartialObjectMetadata) bool {
+	return slices.ContainsFunc([]string{attachment.NetworksAnnotation, nadv1.NetworkStatusAnnot}, func(key string) bool {
+		return before.Annotations[key] != now.Annotations[key]
+	})
+}
+
+// sweep compares all pods, for changes that no event has reported, and forgets sandboxes whose
+// pods are gone. A pod that waits after a failure goes on waiting.
+func (e *podEdits) sweep() {
+	for _, s := range e.sandboxes.all() {
+		switch {
+		case !s.static && e.watch.Absent(s.Pod):
+			e.stopped(s.Pod.UID, s.ID)
+		case e.queue.NumRequeues(s.Pod.UID) == 0 && e.due(s):
+			e.queue.Add(s.Pod.UID)
+		}
+	}
+}
