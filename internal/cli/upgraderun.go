@@ -202,7 +202,7 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 	case reason.Of(err) == reason.OutsideWindow:
 		_, _ = fmt.Fprintln(o.ErrOut, err)
 		return exitError(CodeOutsideWindow)
-	case errors.As(err, &gate):
+	case errors.As(err, &gate), reason.Of(err) == reason.LeaseLost:
 		_, _ = fmt.Fprintln(o.ErrOut, "stopped:", err)
 		return exitError(CodeRefused)
 	}

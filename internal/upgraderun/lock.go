@@ -27,7 +27,8 @@ const (
 )
 
 // errLost means that the Lease could not be renewed.
-var errLost = errors.New("the Lease could not be renewed for " + renewDeadline.String() + ": another process may continue the upgrade now")
+var errLost = reason.Errorf(reason.LeaseLost, "the Lease could not be renewed for %s, so another process may continue the upgrade: "+
+	"run kubectl nadra upgrade resume when the API server is available", renewDeadline)
 
 // Alone calls do while no other process carries out an upgrade. It waits until the Lease
 // of a holder that is gone expires, and refuses if the holder renews it.

@@ -32,7 +32,7 @@ type run struct {
 func newRun(r *Runner, plan *upgrade.Plan, state *upgrade.State, window upgrade.Window) *run {
 	e := env{kube: r.Kube, dry: dryRun(r.DryRun), poll: r.Poll, say: r.Say}
 	reader := &factReader{kube: r.Kube, plan: plan}
-	j := &journal{dry: e.dry, store: r.Store, nodes: r.Nodes, plan: plan, state: state}
+	j := &journal{env: e, gate: r.GateTimeout, store: r.Store, nodes: r.Nodes, plan: plan, state: state}
 	m := &maintenance{env: e, journal: j, window: window, noWait: r.NoWait}
 	out := &run{
 		env: e, plan: plan, state: state, gate: r.GateTimeout, reader: reader, journal: j, maintenance: m,
@@ -175,7 +175,7 @@ func (r *run) move(ctx context.Context, where string, names []string) error {
 		if err != nil {
 			return err
 		}
-		if err := r.capacity.check(ctx, upgrade.ToNadra, there...); err != nil {
+		if err := r.persist(ctx, r.gate, where, func(ctx context.Context) error { return r.capacity.check(ctx, upgrade.ToNadra, there...) }); err != nil {
 			return &GateError{where, err}
 		}
 		later, err := r.walk(ctx, there, upgrade.ToNadra)
@@ -228,8 +228,9 @@ func (r *run) step(ctx context.Context, name string, direction upgrade.Direction
 	n := r.state.Nodes[name].Begin(direction, r.plan.Drain)
 	r.state.Nodes[name] = n
 	began := time.Now()
-	if err := r.steps.take(ctx, step, name, n); err != nil {
-		return &GateError{fmt.Sprintf("node %s: %s", name, step), err}
+	where := fmt.Sprintf("node %s: %s", name, step)
+	if err := r.persist(ctx, r.gate, where, func(ctx context.Context) error { return r.steps.take(ctx, step, name, n) }); err != nil {
+		return &GateError{where, err}
 	}
 	n.Step = step
 	r.say("node %s: %s (%s)", name, step, time.Since(began).Round(100*time.Millisecond))
