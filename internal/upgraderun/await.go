@@ -76,7 +76,7 @@ func (e env) persist(ctx context.Context, limit time.Duration, where string, do 
 		if !again {
 			e.say("%s: trying again, because the API server is not available: %v", where, failed)
 		}
-		return failed.Error(), nil
+		return failed.Error(), nil //nolint:nilerr // the wait goes on
 	})
 	if kube.TimedOut(err) {
 		return failed

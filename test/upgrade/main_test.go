@@ -44,7 +44,8 @@ func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	if err := multusImage(ctx, programs, multus); err != nil {
 		return nil, err
 	}
-	return cluster.Start(ctx, cluster.Options{Dir: filepath.Join(dir, "cluster"), Nodes: 2, ImageArchives: append(archives, multus), Out: os.Stderr,
+	return cluster.Start(ctx, cluster.Options{
+		Dir: filepath.Join(dir, "cluster"), Nodes: 2, ImageArchives: append(archives, multus), Out: os.Stderr,
 		KubeletConfig: map[string]any{"staticPodPath": staticPods},
 		OnBoot:        prepareNode(filepath.Join(dir, "disks")),
 	})

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -32,10 +34,10 @@ const (
 var faults = []fault{killed, apiAway, diskFull, crashLooping, nodeLost}
 
 const (
-	// brief is how long a fault lasts, unless the run ends before. An upgrade survives it in most steps.
+	// brief is how long most faults last, which an upgrade survives in most steps.
 	brief = 8 * time.Second
 	// long is how long the API server is away once: longer than the upgrade can keep its Lease, and than
-	// a node can be silent.
+	// a node can be silent. Other faults of this length last until the upgrade stops.
 	long = 2 * time.Minute
 )
 
@@ -48,14 +50,10 @@ func (m *matrix) strike(c cell, run *command) {
 		<-run.ended
 		return
 	}
-	length := brief
-	if c.fault == apiAway && m.long {
-		length = long
-	}
 	map[fault]func(while func()){
 		apiAway: m.stopAPIServer, diskFull: m.fillDisk, crashLooping: m.crashDriver, nodeLost: m.losePower,
 	}[c.fault](func() {
-		m.lasts(run, length)
+		m.lasts(c, run)
 		if c.end != resume {
 			interrupt(run)
 		}
@@ -63,11 +61,19 @@ func (m *matrix) strike(c cell, run *command) {
 	<-run.ended
 }
 
-// lasts waits until a fault is over. A brief one is over when the command has ended.
-func (m *matrix) lasts(run *command, length time.Duration) {
-	ended := run.ended
-	if length == long {
-		ended = nil
+// needsDriver are the steps that wait for the driver, and stop the upgrade if it does not do its part.
+var needsDriver = []upgrade.Step{upgrade.Adopt, upgrade.Serve, upgrade.Verify}
+
+// lasts waits until a fault is over, which it is when the command has ended, except for the long absence of
+// the API server. What keeps the driver from doing its part lasts until the upgrade stops.
+func (m *matrix) lasts(c cell, run *command) {
+	length, ended := brief, run.ended
+	switch {
+	case c.fault == apiAway && m.long:
+		m.long = false
+		length, ended = long, nil
+	case slices.Contains([]fault{diskFull, crashLooping}, c.fault) && c.end == resume && slices.Contains(needsDriver, c.step):
+		length = long
 	}
 	select {
 	case <-ended:
@@ -87,7 +93,6 @@ func (m *matrix) stopAPIServer(while func()) {
 		m.Must(control.StartComponent(m.Ctx, cluster.APIServer))
 		return
 	}
-	m.long = false
 	m.Must(control.Kill(m.Ctx, cluster.APIServer, unix.SIGSTOP))
 	while()
 	m.Must(control.Kill(context.WithoutCancel(m.Ctx), cluster.APIServer, unix.SIGCONT))

@@ -118,7 +118,7 @@ func (f *fixture) listen(a aim) (*icmp.PacketConn, error) {
 	if a.bridge {
 		link = a.link
 	}
-	source := net.IP(slices.Clone(a.ip.To4()))
+	source := slices.Clone(a.ip.To4())
 	source[3] = neighbour
 	script := strings.NewReplacer("LINK", link, "MASTER", a.link, "SOURCE", source.String()).Replace(
 		`ip link show LINK >/dev/null 2>&1 || ip link add LINK link MASTER type macvlan mode bridge; ip link set LINK up
