@@ -111,6 +111,18 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
+// TestLeaseUnreadable checks that a command does not blame another process for an API server that is away.
+func TestLeaseUnreadable(t *testing.T) {
+	w := newWorld(t)
+	w.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errRefused })
+	synctest.Test(t, func(t *testing.T) {
+		err := w.runner.Store.Alone(t.Context(), "me", func(context.Context) error { return nil })
+		if reason.Of(err) != reason.LeaseLost {
+			t.Errorf("error %v, want the code %s", err, reason.LeaseLost)
+		}
+	})
+}
+
 // TestNoReport checks the error of a pod that has ended with its node, without a report.
 func TestNoReport(t *testing.T) {
 	w := newWorld(t)

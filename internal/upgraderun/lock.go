@@ -65,6 +65,9 @@ func (s Store) Alone(ctx context.Context, identity string, do func(context.Conte
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(alive):
+		if elector.GetLeader() == "" { // it was never read
+			return reason.Errorf(reason.LeaseLost, "the Lease %s/%s could not be read for %s: run the command again when the API server is available", s.Namespace, stateName, alive)
+		}
 		return reason.Errorf(reason.UpgradeRunning, "%s carries out an upgrade: wait for it, or stop it with kubectl nadra upgrade pause", elector.GetLeader())
 	}
 }

@@ -18,7 +18,7 @@ var toolTable = []Entry{
 		"Wait for it, or stop it with kubectl nadra upgrade pause.",
 	},
 	{
-		LeaseLost, Upgrade, "The command could not renew its Lease for 15 s: the API server was not available, or the command was suspended.", OfCluster,
+		LeaseLost, Upgrade, "The command could not read or renew its Lease for 15 s: the API server was not available, or the command was suspended.", OfCluster,
 		"Run kubectl nadra upgrade resume when the API server is available.",
 	},
 	{
