@@ -200,7 +200,7 @@ e2e-ipam: image ## two nodes with the real whereabouts and the real dhcp: no add
 	$(call on-clusters,./test/ipam,-parallel 5,dhcp|multus|nadra|whereabouts)
 
 # UPGRADE_MATRIX is a regular expression of the cells of TestAnyStepFails, such as 'disk full in adopt'; . is
-# all 90, which take an hour. The default is ten by UPGRADE_SEED, which is printed.
+# all 90, which take an hour. The default is nine by UPGRADE_SEED, which is printed.
 e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
 	$(call on-clusters,./test/upgrade/...,,upgrade-lane|upgrade-matrix)
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,16 +53,19 @@ func allCells() []cell {
 	return out
 }
 
-// someCells returns cells that have each step, and each fault with each ending.
+// someCells returns cells that have each step, each fault, and each fault but the first with both endings. The
+// lane's other tests kill the command, too.
 func someCells(seed uint64) []cell {
 	random := rand.New(rand.NewPCG(seed, 1))
-	steps := upgrade.StepsOf(upgrade.ToNadra, false)
-	random.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 	var out []cell
 	for i, fault := range faults {
-		for j, end := range []ending{resume, []ending{rollBack, rollBackAll}[i%2]} {
-			out = append(out, cell{fault, steps[(2*i+j)%len(steps)], end})
-		}
+		back := []ending{rollBack, rollBackAll}[i%2]
+		out = append(out, cell{fault: fault, end: resume}, cell{fault: fault, end: back})
+	}
+	dropped := random.IntN(2)
+	out = slices.Delete(out, dropped, dropped+1)
+	for i, at := range random.Perm(len(out)) {
+		out[i].step = upgrade.StepsOf(upgrade.ToNadra, false)[at]
 	}
 	return out
 }
@@ -104,7 +108,7 @@ type totals struct{ cells, resumed, completed, rolledBack, cordoned, sent, lost 
 
 // TestAnyStepFails makes every kind of fault happen while the steps of a node's move are under way, and
 // ends the upgrade with resume or rollback. No node may stay cordoned, no pod may be touched, none may
-// lose a packet, and every sandbox must have somebody who detaches its networks. By default it tests ten
+// lose a packet, and every sandbox must have somebody who detaches its networks. By default it tests nine
 // cells of the matrix, chosen at random; UPGRADE_MATRIX=. tests all.
 func TestAnyStepFails(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 70*time.Minute)
