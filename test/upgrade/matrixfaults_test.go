@@ -61,8 +61,8 @@ func (m *matrix) strike(c cell, run *command) {
 	<-run.ended
 }
 
-// needsDriver are the steps that wait for the driver, and stop the upgrade if it does not do its part.
-var needsDriver = []upgrade.Step{upgrade.Adopt, upgrade.Serve, upgrade.Verify}
+// needsDriver are the steps in which the driver must do something before the upgrade goes on.
+var needsDriver = []upgrade.Step{upgrade.Unconfigure, upgrade.Adopt, upgrade.Serve, upgrade.Verify}
 
 // lasts waits until a fault is over, which it is when the command has ended, except for the long absence of
 // the API server. What keeps the driver from doing its part lasts until the upgrade stops.
