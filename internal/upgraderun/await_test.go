@@ -132,3 +132,16 @@ func TestNoReport(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// TestVerifyNeedsTheDriver checks that a resumed move does not open a node on which the driver has stopped since the step
+// serve: such a node offers no networks, and so has no canaries that could fail.
+func TestVerifyNeedsTheDriver(t *testing.T) {
+	w := newWorld(t)
+	called := false
+	w.runner.Verify = func(context.Context, string) error { called = true; return nil }
+	steps := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).steps
+	err := steps.verify(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToNadra})
+	if reason.Of(err) != reason.DriverNotServing || called {
+		t.Errorf("error %v, canaries ran: %t", err, called)
+	}
+}

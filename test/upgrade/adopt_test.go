@@ -203,7 +203,7 @@ func (f *fixture) sh(n *cluster.Node, script string) string {
 // running returns the pods with networks.
 func (f *fixture) running() []corev1.Pod {
 	f.Helper()
-	list, err := f.Kube.CoreV1().Pods(namespace).List(f.Ctx, metav1.ListOptions{LabelSelector: "app!=plain"})
+	list, err := f.Kube.CoreV1().Pods(namespace).List(f.Ctx, metav1.ListOptions{LabelSelector: "app,app!=plain"}) // canaries have no app
 	f.Must(err)
 	return list.Items
 }

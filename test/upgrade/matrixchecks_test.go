@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/internal/canary"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -20,6 +21,9 @@ func (m *matrix) check(c cell, owner string) {
 	m.Helper()
 	if err := lab.Eventually(m.Ctx, time.Minute, m.uncordoned); err != nil {
 		m.sum.cordoned++
+		m.Errorf("%s: %v", c, err)
+	}
+	if err := lab.Eventually(m.Ctx, time.Minute, m.noCanary); err != nil {
 		m.Errorf("%s: %v", c, err)
 	}
 	if diff := cmp.Diff(m.before, m.observed(m.running())); diff != "" {
@@ -65,6 +69,15 @@ func (m *matrix) uncordoned(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// noCanary returns an error for a canary that is left behind.
+func (m *matrix) noCanary(ctx context.Context) error {
+	list, err := m.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: canary.Selector()})
+	if err == nil && len(list.Items) > 0 {
+		err = fmt.Errorf("canary %s/%s is left behind", list.Items[0].Namespace, list.Items[0].Name)
+	}
+	return err
 }
 
 // custodians lists who has to detach the networks of which sandboxes of a node: a line has "multus", "taken" (by nadra), or "record"
