@@ -18,6 +18,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/cli"
 	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/internal/upgraderun"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -93,12 +94,12 @@ type matrix struct {
 	*fixture
 	random *rand.Rand
 	plan   string
-	// moves is the node that moves, and on which faults happen; other is the other one.
-	moves, other string
-	before       map[string]observation
-	packets      map[string]*traffic // by node
-	lostBefore   map[string]int
-	sum          totals
+	// moves is the node that moves, and on which faults happen.
+	moves      string
+	before     map[string]observation
+	packets    map[string]*traffic // by node
+	lostBefore map[string]int
+	sum        totals
 	// long is true until the API server was away for long.
 	long bool
 }
@@ -133,7 +134,7 @@ func newMatrix(f *fixture, seed uint64) *matrix {
 	f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
 	f.Must(f.WaitController(f.Ctx))
 	m := &matrix{fixture: f, random: rand.New(rand.NewPCG(seed, 2)), packets: map[string]*traffic{}, lostBefore: map[string]int{}, long: true}
-	m.moves, m.other = f.nodes()[0], f.nodes()[1]
+	m.moves = f.nodes()[0]
 	m.plan = m.planOf(m.moves)
 	m.before = f.observed(f.running())
 	for _, node := range f.nodes() {
@@ -176,11 +177,13 @@ func (m *matrix) stop(node string) {
 	for _, one := range lost {
 		m.Errorf("lost: %s", one)
 	}
-	m.sum.lost += m.packets[node].lost()
+	for _, one := range m.packets[node].flows {
+		m.sum.lost += one.sent - len(one.answered)
+	}
 	delete(m.packets, node)
 }
 
-// before returns the text that run prints before it takes a step.
+// textBefore returns the text that run prints before it takes a step.
 func (m *matrix) textBefore(step upgrade.Step) string {
 	steps := upgrade.StepsOf(upgrade.ToNadra, false)
 	for i := range steps {
@@ -213,7 +216,7 @@ func (m *matrix) test(c cell) {
 	m.judge(c, run.code())
 	owner := v1alpha1.OwnerNadra
 	switch {
-	case c.end == resume && run.code() == cli.CodeOK:
+	case c.end == resume && m.isDone():
 		m.sum.completed++
 	case c.end == resume:
 		m.nadra("upgrade", "resume", "--yes")
@@ -235,6 +238,14 @@ func (m *matrix) test(c cell) {
 	}
 	m.sum.cells++
 	m.Logf("cell %d took %s: %s", m.sum.cells, time.Since(began).Round(time.Second), c)
+}
+
+// isDone reports whether the upgrade needs no resume, because it has survived the fault.
+func (m *matrix) isDone() bool {
+	m.Helper()
+	_, state, _, err := upgraderun.Store{Kube: m.Kube, Namespace: lab.ControllerNamespace}.Load(m.Ctx)
+	m.Must(err)
+	return state.Phase == upgrade.Done
 }
 
 // back rolls back the node, or everything, which is the same node.
