@@ -111,6 +111,21 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
+// TestNotSaved checks that an interrupted run does not pretend to have saved its state.
+func TestNotSaved(t *testing.T) {
+	w := newWorld(t)
+	j := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).journal
+	ctx, cancel := context.WithCancel(t.Context())
+	err := j.record(ctx, upgrade.Running, func(ctx context.Context) (upgrade.Phase, error) {
+		w.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errRefused })
+		cancel()
+		return "", ctx.Err()
+	})
+	if !errors.Is(err, ErrNotSaved) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // TestLeaseUnreadable checks that a command does not blame another process for an API server that is away.
 func TestLeaseUnreadable(t *testing.T) {
 	w := newWorld(t)

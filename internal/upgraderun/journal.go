@@ -3,6 +3,7 @@ package upgraderun
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/nodepod"
@@ -12,6 +13,9 @@ import (
 
 // savingTime limits the last saving of the state, after an interruption.
 const savingTime = 10 * time.Second
+
+// ErrNotSaved means that the end of a run is not in the state. The next run repeats the last step.
+var ErrNotSaved = errors.New("the state is not saved")
 
 // journal keeps the state of a run in the cluster.
 type journal struct {
@@ -78,5 +82,8 @@ func (j *journal) record(ctx context.Context, phase upgrade.Phase, do func(conte
 	}
 	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), savingTime)
 	defer cancel()
-	return errors.Join(err, j.save(saving))
+	if notSaved := j.save(saving); notSaved != nil {
+		err = errors.Join(err, fmt.Errorf("%w: %w", ErrNotSaved, notSaved))
+	}
+	return err
 }
