@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/internal/cli"
@@ -292,10 +291,4 @@ func (m *matrix) end() {
 		m.sum.cells, m.sum.resumed, m.sum.completed, m.sum.rolledBack, m.sum.cordoned, m.sum.lost)
 	m.Kubectl("delete", "namespace", namespace, "--timeout=120s")
 	m.nadra("uninstall", "--yes")
-}
-
-// interrupt ends a run as a person does who wants to roll back.
-func interrupt(run *command) {
-	_ = run.cmd.Process.Signal(unix.SIGINT) // it may have ended
-	<-run.ended
 }

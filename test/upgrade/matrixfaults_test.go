@@ -55,7 +55,7 @@ func (m *matrix) strike(c cell, run *command) {
 	}[c.fault](func() {
 		m.lasts(c, run)
 		if c.end != resume {
-			interrupt(run)
+			_ = run.cmd.Process.Signal(unix.SIGINT) // it may have ended
 		}
 	})
 	<-run.ended
