@@ -199,8 +199,10 @@ e2e-kubernetes: image ## e2e-core on each of VERSIONS of Kubernetes, older contr
 e2e-ipam: image ## two nodes with the real whereabouts and the real dhcp: no address is given twice, lost or left over
 	$(call on-clusters,./test/ipam,-parallel 5,dhcp|multus|nadra|whereabouts)
 
+# UPGRADE_MATRIX is a regular expression of the cells of TestAnyStepFails, such as 'disk full in adopt'; . is
+# all 90, which take an hour. The default is nine by UPGRADE_SEED, which is printed.
 e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
-	$(call on-clusters,./test/upgrade/...)
+	$(call on-clusters,./test/upgrade/...,,upgrade-lane|upgrade-matrix)
 
 conformance: build ## give the same pods to Multus and nadra, and compare their differences with docs/compatibility.md
 	$(call on-clusters,./test/conformance,,conformance)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/canary"
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
@@ -52,6 +53,8 @@ func (r Runner) start(ctx context.Context, plan *canary.Plan, n *canary.NetworkP
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
+		case kube.NoTurnLeft(err):
+			return false, context.DeadlineExceeded
 		case err != nil:
 			return false, fmt.Errorf("it cannot be read: %w", err)
 		case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
@@ -66,7 +69,7 @@ func (r Runner) start(ctx context.Context, plan *canary.Plan, n *canary.NetworkP
 		state = podState(pod)
 		return false, nil
 	})
-	if c.Err = err; ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if c.Err = err; errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		c.Err = fmt.Errorf("it is not ready after %s: %s%s", plan.Timeout, state, r.lastEvent(ctx, c.Pod))
 	}
 }

@@ -172,6 +172,13 @@ func TestRunFails(t *testing.T) {
 		"no node takes it": {func(w *world) {
 			w.become(corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are available"}}})
 		}, "it is not ready after 1m0s: 0/2 nodes are available; FailedCreatePodSandBox: no free address"},
+		"client-go sends no request so shortly before the end": {func(w *world) {
+			reads := 0
+			w.kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				reads++
+				return reads <= 2, nil, errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline")
+			})
+		}, "it is not ready after 1m0s: it was not read; FailedCreatePodSandBox: no free address"},
 		"it has ended": {func(w *world) {
 			w.become(corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}}})
 		}, "it ended: exit code 1 Error; FailedCreatePodSandBox"},

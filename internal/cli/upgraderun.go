@@ -193,6 +193,9 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 	switch {
 	case err == nil:
 		return nil
+	case ctx.Err() != nil && errors.Is(err, upgraderun.ErrNotSaved):
+		_, _ = fmt.Fprintln(o.ErrOut, "interrupted; kubectl nadra upgrade resume continues, and repeats the last step:", err)
+		return exitError(CodeInterrupted)
 	case ctx.Err() != nil:
 		_, _ = fmt.Fprintln(o.ErrOut, "interrupted; the state is saved: kubectl nadra upgrade resume continues")
 		return exitError(CodeInterrupted)
@@ -202,7 +205,7 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 	case reason.Of(err) == reason.OutsideWindow:
 		_, _ = fmt.Fprintln(o.ErrOut, err)
 		return exitError(CodeOutsideWindow)
-	case errors.As(err, &gate):
+	case errors.As(err, &gate), reason.Of(err) == reason.LeaseLost:
 		_, _ = fmt.Fprintln(o.ErrOut, "stopped:", err)
 		return exitError(CodeRefused)
 	}

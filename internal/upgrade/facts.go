@@ -62,6 +62,9 @@ type Pod struct {
 	Workload Workload
 	// Static is true if the kubelet creates the pod from a file.
 	Static bool
+	// Disposable is true if nobody misses the pod: it is being deleted, or is a canary that an interrupted
+	// command left behind.
+	Disposable bool
 	// Tolerates is true if no taint keeps the pod off a node.
 	Tolerates bool
 	// LocalData is true if the pod has an emptyDir on the node's disk.
@@ -80,6 +83,9 @@ type Pod struct {
 
 // String returns namespace/name.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// IsBare reports whether an eviction would end the pod for good, and somebody would miss it.
+func (p Pod) IsBare() bool { return p.Workload.Kind == "" && !p.Static && !p.Disposable }
 
 // daemon reports whether a DaemonSet created the pod for its node.
 func (p Pod) daemon() bool { return p.Workload.Kind == "DaemonSet" }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/kubectl/pkg/util/podutils"
 
+	"github.com/nadra-dev/nadra/internal/canary"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -98,6 +99,8 @@ func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 		Unclaimed: attachment.StatusWrittenBy(v1alpha1.DriverName, p) && len(attachment.ClaimNames(p)) == 0,
 		Started:   p.CreationTimestamp.Time,
 		Ready:     podutils.IsPodReady(p) && p.DeletionTimestamp == nil,
+
+		Disposable: p.DeletionTimestamp != nil || p.Labels[canary.NameLabel] == canary.Name && p.Labels[canary.ManagerLabel] == canary.ManagerName,
 	}
 	if owner := metav1.GetControllerOf(p); owner != nil && !static {
 		out.Workload = Workload{Kind: owner.Kind, Namespace: p.Namespace, Name: owner.Name}

@@ -172,7 +172,7 @@ func (p *planner) ofPod(pod Pod) []Problem {
 			CodeStatic, Blocker, object, "it is a static pod: it cannot have claims and cannot be evicted",
 			"Plan without --drain, which keeps it; or turn it into a DaemonSet, remove its annotation, or leave out its node with --exclude " + pod.Node + ".",
 		}}
-	case pod.Workload.Kind == "":
+	case pod.IsBare():
 		out = append(out, Problem{
 			CodeBare, Blocker, object, "nothing recreates it after an eviction",
 			"Delete it yourself, or have it deleted with --force.",

@@ -62,6 +62,28 @@ func (e env) await(ctx context.Context, limit time.Duration, code reason.Code, c
 	return err
 }
 
+// persist calls do until the API server is available: an error that the API server's absence explains does not
+// end it before limit. Nothing is lost by that, because do can be repeated. It returns an error with a code at
+// once. where is for progress messages. A dry run does not wait.
+func (e env) persist(ctx context.Context, limit time.Duration, where string, do func(context.Context) error) error {
+	var failed error
+	err := kube.Await(ctx, e.poll, limit, func(ctx context.Context) (missing string, err error) {
+		again := failed != nil
+		failed = do(ctx)
+		if failed == nil || e.dry != "" || reason.Of(failed) != "" || !kube.Transient(failed) {
+			return "", failed
+		}
+		if !again {
+			e.say("%s: trying again, because the API server is not available: %v", where, failed)
+		}
+		return failed.Error(), nil //nolint:nilerr // the wait goes on
+	})
+	if kube.TimedOut(err) {
+		return failed
+	}
+	return err
+}
+
 // readError describes an error of reading an object named in the context, such as
 // "node n1: cordon".
 func readError(err error) error { return fmt.Errorf("reading it: %w", err) }

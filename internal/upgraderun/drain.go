@@ -60,7 +60,7 @@ func (e *evictor) evict(ctx context.Context, p upgrade.Pod) (blocked string, err
 	if p.Static {
 		return "", reason.Errorf(reason.StaticPod, "pod %s is static: remove its file from the node, or its annotation", p)
 	}
-	if p.Workload.Kind == "" && !e.force {
+	if p.IsBare() && !e.force {
 		return "", reason.Errorf(reason.PodNotRecreated, "nothing recreates pod %s: delete it, or use --force", p)
 	}
 	options := &metav1.DeleteOptions{DryRun: e.dry.options()}

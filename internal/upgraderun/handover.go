@@ -110,7 +110,10 @@ func (h *handover) run(ctx context.Context, pod *corev1.Pod, report any) error {
 		return err
 	}
 	if err := json.Unmarshal(log, report); err != nil {
-		return errors.New(strings.TrimSpace(string(log)))
+		if text := strings.TrimSpace(string(log)); text != "" {
+			return errors.New(text)
+		}
+		return fmt.Errorf("pod %s has ended without a report: look at the node, which may have restarted", pod.Name)
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ const (
 )
 
 // errLost means that the Lease could not be renewed.
-var errLost = errors.New("the Lease could not be renewed for " + renewDeadline.String() + ": another process may continue the upgrade now")
+var errLost = reason.Errorf(reason.LeaseLost, "the Lease could not be renewed for %s, so another process may continue the upgrade: "+
+	"run kubectl nadra upgrade resume when the API server is available", renewDeadline)
 
 // Alone calls do while no other process carries out an upgrade. It waits until the Lease
 // of a holder that is gone expires, and refuses if the holder renews it.
@@ -64,6 +65,9 @@ func (s Store) Alone(ctx context.Context, identity string, do func(context.Conte
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(alive):
+		if elector.GetLeader() == "" { // it was never read
+			return reason.Errorf(reason.LeaseLost, "the Lease %s/%s could not be read for %s: run the command again when the API server is available", s.Namespace, stateName, alive)
+		}
 		return reason.Errorf(reason.UpgradeRunning, "%s carries out an upgrade: wait for it, or stop it with kubectl nadra upgrade pause", elector.GetLeader())
 	}
 }

@@ -157,5 +157,5 @@ func (r *rollback) all(ctx context.Context, _ string) error {
 			return err
 		}
 	}
-	return r.daemonSets.restore(ctx)
+	return r.persist(ctx, r.gate, "all", r.daemonSets.restore)
 }

@@ -32,7 +32,7 @@ type run struct {
 func newRun(r *Runner, plan *upgrade.Plan, state *upgrade.State, window upgrade.Window) *run {
 	e := env{kube: r.Kube, dry: dryRun(r.DryRun), poll: r.Poll, say: r.Say}
 	reader := &factReader{kube: r.Kube, plan: plan}
-	j := &journal{dry: e.dry, store: r.Store, nodes: r.Nodes, plan: plan, state: state}
+	j := &journal{env: e, gate: r.GateTimeout, store: r.Store, nodes: r.Nodes, plan: plan, state: state}
 	m := &maintenance{env: e, journal: j, window: window, noWait: r.NoWait}
 	out := &run{
 		env: e, plan: plan, state: state, gate: r.GateTimeout, reader: reader, journal: j, maintenance: m,
@@ -57,7 +57,7 @@ func newRun(r *Runner, plan *upgrade.Plan, state *upgrade.State, window upgrade.
 // waves carries out the waves of the plan, up to and including upTo.
 func (r *run) waves(ctx context.Context, upTo string) (upgrade.Phase, error) {
 	if len(r.state.Multus) > 0 || r.dry != "" { // somebody may have reverted it since an earlier run
-		if err := r.daemonSets.keepOff(ctx); err != nil {
+		if err := r.persist(ctx, r.gate, "DaemonSets of Multus", r.daemonSets.keepOff); err != nil {
 			return "", err
 		}
 	}
@@ -110,11 +110,14 @@ func (r *run) overdue(ctx context.Context, index int) error {
 // hooks. It does nothing for a wave that has moved, unless its last hook has not run.
 func (r *run) wave(ctx context.Context, index int) error {
 	w := r.plan.Waves[index]
-	names, err := r.nodes.present(ctx, r.state.Remaining(w))
-	if err != nil {
+	var names []string
+	var remain bool
+	err := r.persist(ctx, r.gate, w.Name, func(ctx context.Context) (err error) {
+		if names, err = r.nodes.present(ctx, r.state.Remaining(w)); err == nil {
+			remain, err = r.namespaces.remain(ctx, w.Namespaces)
+		}
 		return err
-	}
-	remain, err := r.namespaces.remain(ctx, w.Namespaces)
+	})
 	if err != nil {
 		return err
 	}
@@ -157,7 +160,7 @@ func (r *run) prepare(ctx context.Context, index int) error {
 	if r.dry != "" { // which has checked them already
 		return nil
 	}
-	return r.daemonSets.keepOff(ctx)
+	return r.persist(ctx, r.gate, w.Name, r.daemonSets.keepOff)
 }
 
 // complete records that a wave has completed a step.
@@ -171,11 +174,14 @@ func (r *run) complete(ctx context.Context, wave string, step upgrade.WaveStep) 
 // waited. where is for the error if pods would have no node.
 func (r *run) move(ctx context.Context, where string, names []string) error {
 	for {
-		there, err := r.nodes.present(ctx, names)
-		if err != nil {
+		var there []string
+		err := r.persist(ctx, r.gate, where, func(ctx context.Context) (err error) {
+			if there, err = r.nodes.present(ctx, names); err == nil {
+				err = r.capacity.check(ctx, upgrade.ToNadra, there...)
+			}
 			return err
-		}
-		if err := r.capacity.check(ctx, upgrade.ToNadra, there...); err != nil {
+		})
+		if err != nil {
 			return &GateError{where, err}
 		}
 		later, err := r.walk(ctx, there, upgrade.ToNadra)
@@ -228,8 +234,9 @@ func (r *run) step(ctx context.Context, name string, direction upgrade.Direction
 	n := r.state.Nodes[name].Begin(direction, r.plan.Drain)
 	r.state.Nodes[name] = n
 	began := time.Now()
-	if err := r.steps.take(ctx, step, name, n); err != nil {
-		return &GateError{fmt.Sprintf("node %s: %s", name, step), err}
+	where := fmt.Sprintf("node %s: %s", name, step)
+	if err := r.persist(ctx, r.gate, where, func(ctx context.Context) error { return r.steps.take(ctx, step, name, n) }); err != nil {
+		return &GateError{where, err}
 	}
 	n.Step = step
 	r.say("node %s: %s (%s)", name, step, time.Since(began).Round(100*time.Millisecond))

@@ -181,10 +181,11 @@ func (s *steps) serve(ctx context.Context, name string, _ *upgrade.NodeState) er
 	})
 }
 
-// verify runs canaries on the node.
-func (s *steps) verify(ctx context.Context, name string, _ *upgrade.NodeState) error {
-	if s.canaries == nil || s.dry != "" {
-		return nil
+// verify runs canaries on the node. It first waits for the driver again: after an interruption the step serve may
+// be long past, and a node that offers no networks would need no canary.
+func (s *steps) verify(ctx context.Context, name string, n *upgrade.NodeState) error {
+	if err := s.serve(ctx, name, n); err != nil || s.canaries == nil || s.dry != "" {
+		return err
 	}
 	err := s.canaries(ctx, name)
 	if ctx.Err() != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -106,8 +107,10 @@ func (s nodeStatus) usable(bootID string) (bool, error) {
 	if s.Status.NodeInfo.BootID != bootID {
 		return false, fmt.Errorf("kubelet has not reported since the boot")
 	}
-	if len(s.Spec.Taints) > 0 {
-		return false, fmt.Errorf("it has the taint %s", s.Spec.Taints[0].Key)
+	for _, taint := range s.Spec.Taints { // other taints, and a cordon, are a person's
+		if strings.HasPrefix(taint.Key, "node.kubernetes.io/") && taint.Key != "node.kubernetes.io/unschedulable" {
+			return false, fmt.Errorf("it has the taint %s", taint.Key)
+		}
 	}
 	for _, condition := range s.Status.Conditions {
 		if condition.Type == "Ready" && condition.Status == "True" {

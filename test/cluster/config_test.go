@@ -88,7 +88,8 @@ func TestNodeUsable(t *testing.T) {
 		{"ready", strings.Replace(reported, "%", "True", 1), "b", true},
 		{"not ready", strings.Replace(reported, "%", "False", 1), "b", false},
 		{"ready before the reboot", strings.Replace(reported, "%", "True", 1), "c", false},
-		{"tainted", `{"spec":{"taints":[{"key":"k"}]},` + strings.Replace(reported, "%", "True", 1)[1:], "b", false},
+		{"not reached", `{"spec":{"taints":[{"key":"node.kubernetes.io/unreachable"}]},` + strings.Replace(reported, "%", "True", 1)[1:], "b", false},
+		{"cordoned", `{"spec":{"taints":[{"key":"k"},{"key":"node.kubernetes.io/unschedulable"}]},` + strings.Replace(reported, "%", "True", 1)[1:], "b", true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

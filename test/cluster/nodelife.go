@@ -32,10 +32,14 @@ func (n *Node) bootUp(ctx context.Context) error {
 
 // Reboot cuts the node's power and boots it: no process or namespace survives, the boot ID
 // is a new one, and the disk stays. Reboot returns when the node is ready again.
-func (n *Node) Reboot(ctx context.Context) error {
+func (n *Node) Reboot(ctx context.Context) error { return LosePower(ctx, n, func() {}) }
+
+// LosePower does the same as Reboot, and calls while before the node boots.
+func LosePower(ctx context.Context, n *Node, while func()) error {
 	if err := n.powerOff(ctx); err != nil {
 		return fmt.Errorf("rebooting %s: %w", n.name, err)
 	}
+	while()
 	if err := n.bootUp(ctx); err != nil {
 		return fmt.Errorf("rebooting %s: %w", n.name, err)
 	}

@@ -151,11 +151,18 @@ func TestAdopt(t *testing.T) {
 func (f *fixture) installUnmovable() {
 	f.Helper()
 	f.install()
+	f.addUnmovable(networked)
+}
+
+// addUnmovable installs the pods that nobody may evict, beside a number of other pods with networks, and
+// waits until Multus serves all of them.
+func (f *fixture) addUnmovable(others int) {
+	f.Helper()
 	nodes := f.nodes()
 	f.Must(f.Apply(f.Ctx, strings.ReplaceAll(unmovable, "NODE", nodes[1])))
 	f.Must(lab.WriteHostFile(f.node(nodes[0]), staticPods+"/static.json", []byte(staticPod), 0o644))
 	const ofUnmovable = 2 + 1 + 1 + 2 + 1 // db, bare, placed, agent, static
-	want := networked + ofUnmovable
+	want := others + ofUnmovable
 	f.Eventually(3*time.Minute, func(ctx context.Context) error {
 		pods, err := f.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app!=plain"})
 		if err != nil {
@@ -196,7 +203,7 @@ func (f *fixture) sh(n *cluster.Node, script string) string {
 // running returns the pods with networks.
 func (f *fixture) running() []corev1.Pod {
 	f.Helper()
-	list, err := f.Kube.CoreV1().Pods(namespace).List(f.Ctx, metav1.ListOptions{LabelSelector: "app!=plain"})
+	list, err := f.Kube.CoreV1().Pods(namespace).List(f.Ctx, metav1.ListOptions{LabelSelector: "app,app!=plain"}) // canaries have no app
 	f.Must(err)
 	return list.Items
 }
@@ -329,18 +336,21 @@ func (f *fixture) nothingTaken() {
 // the annotation, and what the old ones had is released.
 func (f *fixture) sandboxesAreRemade(name string) {
 	f.Helper()
-	n := f.node(name)
-	f.Must(n.Reboot(f.Ctx))
-	for _, m := range masters {
-		f.Must(lab.MakeLink(f.Ctx, n, m))
-	}
+	f.Must(f.node(name).Reboot(f.Ctx))
+	f.servedAgain(name)
+	f.nothingLeft()
+}
+
+// servedAgain waits until the pods of a node that was booted have their networks again.
+func (f *fixture) servedAgain(name string) {
+	f.Helper()
 	f.Eventually(4*time.Minute, func(ctx context.Context) error {
 		for _, p := range f.running() {
 			if p.Spec.NodeName != name {
 				continue
 			}
 			if !lab.IsReady(&p) {
-				return fmt.Errorf("pod %s is not ready after the reboot", p.Name)
+				return fmt.Errorf("pod %s is not ready after its node was booted", p.Name)
 			}
 			if want, known := interfaces[p.Labels["app"]]; known {
 				links, err := f.Exec(ctx, p.Namespace, p.Name, "ls", "/sys/class/net")
@@ -348,11 +358,10 @@ func (f *fixture) sandboxesAreRemade(name string) {
 					return err
 				}
 				if len(strings.Fields(links)) != len(want)+2 {
-					return fmt.Errorf("pod %s has links %q after the reboot, want lo, eth0 and %q", p.Name, links, want)
+					return fmt.Errorf("pod %s has links %q after its node was booted, want lo, eth0 and %q", p.Name, links, want)
 				}
 			}
 		}
 		return nil
 	})
-	f.nothingLeft()
 }

@@ -73,7 +73,7 @@ func (f *fixture) install() {
 	for _, w := range ofOthers {
 		interfaces[w.name] = w.interfaces
 	}
-	networked += len(ofOthers)
+	networked = ofStack + len(ofOthers)
 }
 
 func (f *fixture) nodes() []string {
@@ -111,12 +111,7 @@ func (f *fixture) file(name, content string) string {
 // interrupt after them.
 func (f *fixture) points(drains bool, nodes ...string) []string {
 	f.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("UPGRADE_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		f.Must(err)
-	}
+	seed := f.seed()
 	var all []string
 	for _, node := range nodes {
 		for _, step := range upgrade.StepsOf(upgrade.ToNadra, drains) {
@@ -130,30 +125,85 @@ func (f *fixture) points(drains bool, nodes ...string) []string {
 	return out
 }
 
+// seed returns the seed of what a test chooses at random: that of UPGRADE_SEED, or a new one.
+func (f *fixture) seed() uint64 {
+	f.Helper()
+	text := os.Getenv("UPGRADE_SEED")
+	if text == "" {
+		return rand.Uint64()
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	f.Must(err)
+	return seed
+}
+
 // runUntil runs a command and ends it by a signal as soon as its output contains a text.
 func (f *fixture) runUntil(printed string, signal unix.Signal, args ...string) {
 	f.Helper()
-	ctx, cancel := context.WithCancel(f.Ctx)
-	defer cancel()
+	c := f.begun(printed, args...)
+	if !c.hasPrinted() {
+		f.Fatalf("upgrade %s has ended before it printed %q: %v\n%s", strings.Join(args, " "), printed, c.err, c)
+	}
+	f.Must(c.cmd.Process.Signal(signal))
+	<-c.ended
+	if signal == unix.SIGINT && c.code() != cli.CodeInterrupted {
+		f.Errorf("upgrade %s, interrupted: %v, want exit code %d\n%s", strings.Join(args, " "), c.err, cli.CodeInterrupted, c)
+	}
+	f.Logf("upgrade %s, ended by %s after %q:\n%s", strings.Join(args, " "), signal, printed, c)
+}
+
+// command is a command of kubectl nadra upgrade that runs.
+type command struct {
+	*watcher
+	cmd *exec.Cmd
+	// ended is closed when the command has ended with err.
+	ended chan struct{}
+	err   error
+}
+
+// begun starts a command, and returns when it has printed a text or has ended.
+func (f *fixture) begun(printed string, args ...string) *command {
+	f.Helper()
 	machine := f.Cluster.ControlPlane()
 	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
-	cmd := machine.Command(ctx, binary, append([]string{"upgrade", "--kubeconfig", f.Cluster.Kubeconfig()}, args...)...)
-	out := &watcher{until: printed, heard: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = out, out
-	ended := make(chan error, 1)
-	go func() { ended <- machine.Run(cmd) }()
+	c := &command{
+		watcher: &watcher{until: printed, heard: make(chan struct{})},
+		cmd:     machine.Command(f.Ctx, binary, append([]string{"upgrade", "--kubeconfig", f.Cluster.Kubeconfig()}, args...)...),
+		ended:   make(chan struct{}),
+	}
+	c.cmd.Stdout, c.cmd.Stderr = c.watcher, c.watcher
+	go func() {
+		defer close(c.ended)
+		c.err = machine.Run(c.cmd)
+	}()
 	select {
-	case <-out.heard:
-	case err := <-ended:
-		f.Fatalf("upgrade %s has ended before it printed %q: %v\n%s", strings.Join(args, " "), printed, err, out)
+	case <-c.heard:
+	case <-c.ended:
 	}
-	f.Must(cmd.Process.Signal(signal))
-	err := <-ended
+	return c
+}
+
+// hasPrinted reports whether the command has printed the text that it was watched for.
+func (c *command) hasPrinted() bool {
+	select {
+	case <-c.heard:
+		return true
+	default:
+		return false
+	}
+}
+
+// code returns the exit code of a command that has ended, or -1 for one that was killed.
+func (c *command) code() int {
+	<-c.ended
 	var exit *exec.ExitError
-	if signal == unix.SIGINT && (!errors.As(err, &exit) || exit.ExitCode() != cli.CodeInterrupted) {
-		f.Errorf("upgrade %s, interrupted: %v, want exit code %d\n%s", strings.Join(args, " "), err, cli.CodeInterrupted, out)
+	switch {
+	case c.err == nil:
+		return 0
+	case errors.As(c.err, &exit):
+		return exit.ExitCode()
 	}
-	f.Logf("upgrade %s, ended by %s after %q:\n%s", strings.Join(args, " "), signal, printed, out)
+	return -1
 }
 
 // watcher closes heard when a text was written.

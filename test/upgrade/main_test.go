@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,38 @@ func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	return cluster.Start(ctx, cluster.Options{
 		Dir: filepath.Join(dir, "cluster"), Nodes: 2, ImageArchives: append(archives, multus), Out: os.Stderr,
 		KubeletConfig: map[string]any{"staticPodPath": staticPods},
+		OnBoot:        prepareNode(filepath.Join(dir, "disks")),
 	})
+}
+
+// stateDir is the driver's directory on a node. It is on a file system of its own, together with
+// that of the CNI plugins, so that a test can fill it.
+const stateDir = "/var/lib/nadra"
+
+// prepareNode returns a function that gives a node, at every boot, the masters of the stack's networks
+// and a small file system for stateDir and /var/lib/cni. dir keeps the file systems.
+func prepareNode(dir string) func(context.Context, *cluster.Node) error {
+	return func(ctx context.Context, n *cluster.Node) error {
+		_, err := n.Exec(ctx, "sh", "-ec", strings.NewReplacer("DISK", filepath.Join(dir, n.Name()), "STATE", stateDir).Replace(`
+if [ ! -d DISK ]; then
+	mkdir -p DISK/root
+	truncate -s 16M DISK/ext4
+	mkfs.ext4 -q -m 0 DISK/ext4
+fi
+mount -o loop DISK/ext4 DISK/root
+mkdir -p DISK/root/nadra DISK/root/cni
+mount --bind DISK/root/nadra STATE
+mount --bind DISK/root/cni /var/lib/cni`))
+		if err != nil {
+			return fmt.Errorf("mounting a small file system: %w", err)
+		}
+		for _, name := range masters {
+			if err := lab.MakeLink(ctx, n, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // multusBin is the folder of the programs in Multus' image.
@@ -71,13 +103,6 @@ func multusImage(ctx context.Context, programs, archive string) error {
 func install(ctx context.Context, c *cluster.Cluster) (err error) {
 	if theLab, err = lab.New(c); err != nil {
 		return err
-	}
-	for _, n := range c.Nodes() {
-		for _, name := range masters {
-			if err := lab.MakeLink(ctx, n, name); err != nil {
-				return err
-			}
-		}
 	}
 	if err := theLab.InstallCRD(ctx); err != nil {
 		return err

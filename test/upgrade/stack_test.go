@@ -97,8 +97,11 @@ spec:
 // of ofOthers are added if there is a corpus.
 var interfaces = map[string][]string{"smf": {"net1"}, "upf": {"n3", "n6"}, "probe": {"net9"}}
 
-// networked is the number of the stack's pods with networks, without ofOthers.
-var networked = 5
+// ofStack is the number of the stack's pods with networks, and networked that of all, which has those of
+// ofOthers in addition if there is a corpus.
+const ofStack = 5
+
+var networked = ofStack
 
 // ofOthers has workloads of the corpus whose networks this kernel can run, with the files
 // of their networks. Annotations and networks are unmodified. A pod becomes one of a

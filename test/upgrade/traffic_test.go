@@ -102,6 +102,15 @@ func (t *traffic) end() (sent int, lost []string) {
 	return sent, lost
 }
 
+// lost returns how many packets have had no answer in time.
+func (t *traffic) lost() int {
+	n := 0
+	for _, one := range t.flows {
+		n += one.lost()
+	}
+	return n
+}
+
 // listen gives the node an address of the aim's network, on the bridge or on an interface of its own on
 // the master, and returns a socket that uses only this interface.
 func (f *fixture) listen(a aim) (*icmp.PacketConn, error) {
@@ -175,10 +184,25 @@ func (w *flow) send(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			w.mu.Lock()
 			w.sent++
+			w.mu.Unlock()
 			_ = w.ping(w.sent) // a packet that cannot be sent is lost
 		}
 	}
+}
+
+// lost returns how many packets have had no answer, without those whose answer may still come.
+func (w *flow) lost() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	due, n := w.sent-int(pingWait/pingEvery), 0
+	for i := 1; i <= due; i++ {
+		if !w.answered[i] {
+			n++
+		}
+	}
+	return n
 }
 
 // ping sends one packet. Its number is in the data: that of ICMP has 16 bits.

@@ -94,6 +94,7 @@ const (
 // cluster has them, too.
 const (
 	UpgradeRunning             Code = "UpgradeRunning"
+	LeaseLost                  Code = "LeaseLost"
 	NoNodeForPods              Code = "NoNodeForPods"
 	PodNotRecreated            Code = "PodNotRecreated"
 	StaticPod                  Code = "StaticPod"

@@ -18,6 +18,10 @@ var toolTable = []Entry{
 		"Wait for it, or stop it with kubectl nadra upgrade pause.",
 	},
 	{
+		LeaseLost, Upgrade, "The command could not read or renew its Lease for 15 s: the API server was not available, or the command was suspended.", OfCluster,
+		"Run kubectl nadra upgrade resume when the API server is available.",
+	},
+	{
 		NoNodeForPods, Upgrade, "After the move, pods would stay Pending: no node is left of the owner, nadra or Multus, that serves them.", OfCluster,
 		"Move their namespace first, or keep a node of the owner, as the message says.",
 	},

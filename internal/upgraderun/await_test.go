@@ -1,0 +1,162 @@
+package upgraderun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+)
+
+var errRefused = &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+
+// TestPersist checks which errors a request outlasts.
+func TestPersist(t *testing.T) {
+	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
+	for name, tt := range map[string]struct {
+		err   error
+		lasts int // calls that fail
+		dry   dryRun
+		calls int
+		want  error
+		said  int
+	}{
+		"no error":                   {nil, 0, "", 1, nil, 0},
+		"the API server restarts":    {fmt.Errorf("labelling it: %w", errRefused), 3, "", 4, nil, 1},
+		"the API server stays away":  {errRefused, 100, "", 11, errRefused, 1},
+		"an error of the cluster":    {forbidden, 1, "", 1, forbidden, 0},
+		"an error with a code":       {reason.Wrap(reason.CanaryFailed, errRefused), 1, "", 1, errRefused, 0},
+		"a dry run":                  {errRefused, 1, "server", 1, errRefused, 0},
+		"a pause, which is no error": {ErrPaused, 1, "", 1, ErrPaused, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls, said := 0, 0
+				e := env{dry: tt.dry, poll: time.Second, say: func(string, ...any) { said++ }}
+				err := e.persist(t.Context(), 10500*time.Millisecond, "node n1", func(context.Context) error {
+					if calls++; calls <= tt.lasts {
+						return tt.err
+					}
+					return nil
+				})
+				if !errors.Is(err, tt.want) || calls != tt.calls || said != tt.said {
+					t.Errorf("error %v after %d calls and %d messages, want %v after %d and %d", err, calls, said, tt.want, tt.calls, tt.said)
+				}
+			})
+		})
+	}
+}
+
+// TestEveryRequestOutlastsARestart lets requests of a run fail as if the API server restarted.
+func TestEveryRequestOutlastsARestart(t *testing.T) {
+	for _, resource := range []string{"configmaps", "nodes", "pods"} {
+		t.Run(resource, func(t *testing.T) {
+			w := newWorld(t)
+			w.log = "{}"
+			w.runner.GateTimeout = 10 * time.Second
+			state := upgrade.NewState()
+			run := newRun(w.runner, w.plan, state, upgrade.Window{})
+			if err := run.journal.save(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			fail := 3
+			w.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+				fail--
+				return fail >= 0, nil, errRefused
+			})
+			if err := run.step(t.Context(), "n1", upgrade.ToNadra, upgrade.Cordon); err != nil {
+				t.Fatal(err)
+			}
+			if err := run.step(t.Context(), "n1", upgrade.ToNadra, upgrade.Unconfigure); err != nil {
+				t.Fatal(err)
+			}
+			if said := strings.Join(w.progress, "\n"); !strings.Contains(said, "the API server is not available") {
+				t.Errorf("the progress does not say why it takes longer:\n%s", said)
+			}
+		})
+	}
+}
+
+// TestLeaseLost checks that a process that has lost its Lease writes no state: it may be another process' by now.
+func TestLeaseLost(t *testing.T) {
+	w := newWorld(t)
+	state := upgrade.NewState()
+	j := newRun(w.runner, w.plan, state, upgrade.Window{}).journal
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := j.record(ctx, upgrade.Running, func(ctx context.Context) (upgrade.Phase, error) {
+		state.Complete("wave-1", upgrade.WaveMoved)
+		cancel(errLost)
+		return "", ctx.Err()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	if kept := w.state(t); kept.Waves["wave-1"] != nil || kept.Phase != upgrade.Running {
+		t.Errorf("the state is %+v, want the one before the Lease was lost", kept)
+	}
+	if reason.Of(errLost) != reason.LeaseLost {
+		t.Errorf("%v has no code", errLost)
+	}
+}
+
+// TestNotSaved checks that an interrupted run does not pretend to have saved its state.
+func TestNotSaved(t *testing.T) {
+	w := newWorld(t)
+	j := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).journal
+	ctx, cancel := context.WithCancel(t.Context())
+	err := j.record(ctx, upgrade.Running, func(ctx context.Context) (upgrade.Phase, error) {
+		w.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errRefused })
+		cancel()
+		return "", ctx.Err()
+	})
+	if !errors.Is(err, ErrNotSaved) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestLeaseUnreadable checks that a command does not blame another process for an API server that is away.
+func TestLeaseUnreadable(t *testing.T) {
+	w := newWorld(t)
+	w.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errRefused })
+	synctest.Test(t, func(t *testing.T) {
+		err := w.runner.Store.Alone(t.Context(), "me", func(context.Context) error { return nil })
+		if reason.Of(err) != reason.LeaseLost {
+			t.Errorf("error %v, want the code %s", err, reason.LeaseLost)
+		}
+	})
+}
+
+// TestNoReport checks the error of a pod that has ended with its node, without a report.
+func TestNoReport(t *testing.T) {
+	w := newWorld(t)
+	run := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{})
+	err := run.steps.handover.turn(t.Context(), "n1", "off")
+	if err == nil || !strings.Contains(err.Error(), "without a report") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestVerifyNeedsTheDriver checks that a resumed move does not open a node on which the driver has stopped since the step
+// serve: such a node offers no networks, and so has no canaries that could fail.
+func TestVerifyNeedsTheDriver(t *testing.T) {
+	w := newWorld(t)
+	called := false
+	w.runner.Verify = func(context.Context, string) error { called = true; return nil }
+	steps := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).steps
+	err := steps.verify(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToNadra})
+	if reason.Of(err) != reason.DriverNotServing || called {
+		t.Errorf("error %v, canaries ran: %t", err, called)
+	}
+}

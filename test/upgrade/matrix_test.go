@@ -1,0 +1,294 @@
+//go:build e2e
+
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nadra-dev/nadra/internal/cli"
+	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/internal/upgraderun"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// ending is how a person ends an upgrade of which a step has failed.
+type ending string
+
+// The endings.
+const (
+	resume      ending = "resume"
+	rollBack    ending = "rollback --node"
+	rollBackAll ending = "rollback --all"
+)
+
+// cell is one test of the matrix: a fault while a step of a node's move is under way, and the
+// command that ends the upgrade.
+type cell struct {
+	fault fault
+	step  upgrade.Step
+	end   ending
+}
+
+func (c cell) String() string { return fmt.Sprintf("%s in %s, %s", c.fault, c.step, c.end) }
+
+// allCells returns the whole matrix. Faults that make sandboxes anew come last.
+func allCells() []cell {
+	var out []cell
+	for _, fault := range faults {
+		for i, step := range upgrade.StepsOf(upgrade.ToNadra, false) {
+			out = append(out, cell{fault, step, resume}, cell{fault, step, []ending{rollBack, rollBackAll}[i%2]})
+		}
+	}
+	return out
+}
+
+// someCells returns cells that have each step, each fault, and each fault but the first with both endings. The
+// lane's other tests kill the command, too.
+func someCells(seed uint64) []cell {
+	random := rand.New(rand.NewPCG(seed, 1))
+	var out []cell
+	for i, fault := range faults {
+		back := []ending{rollBack, rollBackAll}[i%2]
+		out = append(out, cell{fault: fault, end: resume}, cell{fault: fault, end: back})
+	}
+	dropped := random.IntN(2)
+	out = slices.Delete(out, dropped, dropped+1)
+	for i, at := range random.Perm(len(out)) {
+		out[i].step = upgrade.StepsOf(upgrade.ToNadra, false)[at]
+	}
+	return out
+}
+
+// cells returns the cells to test: those that match UPGRADE_MATRIX, a regular expression, or some.
+func (f *fixture) cells(seed uint64) []cell {
+	f.Helper()
+	text := os.Getenv("UPGRADE_MATRIX")
+	if text == "" {
+		return someCells(seed)
+	}
+	chosen, err := regexp.Compile(text)
+	f.Must(err)
+	var out []cell
+	for _, c := range allCells() {
+		if chosen.MatchString(c.String()) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// matrix carries out cells, one after another, with a node that moves to nadra and back.
+type matrix struct {
+	*fixture
+	random *rand.Rand
+	plan   string
+	// moves is the node that moves, and on which faults happen.
+	moves      string
+	before     map[string]observation
+	packets    map[string]*traffic // by node
+	lostBefore map[string]int
+	sum        totals
+	// long is true until the API server was away for long.
+	long bool
+}
+
+// totals are the figures of a run.
+type totals struct{ cells, resumed, completed, rolledBack, cordoned, sent, lost int }
+
+// TestAnyStepFails makes every kind of fault happen while the steps of a node's move are under way, and
+// ends the upgrade with resume or rollback. No node may stay cordoned, no pod may be touched, none may
+// lose a packet, and every sandbox must have somebody who detaches its networks. By default it tests nine
+// cells of the matrix, chosen at random; UPGRADE_MATRIX=. tests all.
+func TestAnyStepFails(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 70*time.Minute)
+	defer cancel()
+	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx}, dir: t.TempDir()}
+	seed := f.seed()
+	cells := f.cells(seed)
+	t.Logf("%d cells; again with UPGRADE_SEED=%d", len(cells), seed)
+	m := newMatrix(f, seed)
+	for _, c := range cells {
+		m.test(c)
+	}
+	m.end()
+}
+
+// newMatrix installs workloads under Multus, and nadra beside it.
+func newMatrix(f *fixture, seed uint64) *matrix {
+	f.Helper()
+	f.Must(f.Apply(f.Ctx, stack))
+	f.addUnmovable(ofStack)
+	f.Kubectl("apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in"))
+	f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
+	f.Must(f.WaitController(f.Ctx))
+	m := &matrix{fixture: f, random: rand.New(rand.NewPCG(seed, 2)), packets: map[string]*traffic{}, lostBefore: map[string]int{}, long: true}
+	m.moves = f.nodes()[0]
+	m.plan = m.planOf(m.moves)
+	m.before = f.observed(f.running())
+	for _, node := range f.nodes() {
+		m.send(node)
+	}
+	return m
+}
+
+// planOf writes a plan that moves one node and no namespace.
+func (m *matrix) planOf(node string) string {
+	m.Helper()
+	p, err := upgrade.ParsePlan([]byte(m.nadra("upgrade", "plan", "--first", node)))
+	m.Must(err)
+	p.Waves = p.Waves[:1]
+	if names := p.NodeNames(); len(names) != 1 || names[0] != node || len(p.Waves[0].Namespaces) > 0 {
+		m.Fatalf("the first wave is %+v, want %s alone", p.Waves[0], node)
+	}
+	text, err := p.JSON()
+	m.Must(err)
+	return m.file("plan.json", string(text))
+}
+
+// send sends packets to the pods of a node.
+func (m *matrix) send(node string) {
+	m.Helper()
+	var pods []corev1.Pod
+	for _, p := range m.running() {
+		if p.Spec.NodeName == node {
+			pods = append(pods, p)
+		}
+	}
+	m.packets[node], m.lostBefore[node] = m.begin(m.aims(pods), func(string) bool { return true }), 0
+}
+
+// stop stops the packets to the pods of a node, and counts them.
+func (m *matrix) stop(node string) {
+	m.Helper()
+	sent, lost := m.packets[node].end()
+	m.sum.sent += sent
+	for _, one := range lost {
+		m.Errorf("lost: %s", one)
+	}
+	for _, one := range m.packets[node].flows {
+		m.sum.lost += one.sent - len(one.answered)
+	}
+	delete(m.packets, node)
+}
+
+// textBefore returns the text that run prints before it takes a step.
+func (m *matrix) textBefore(step upgrade.Step) string {
+	steps := upgrade.StepsOf(upgrade.ToNadra, false)
+	for i := range steps {
+		if i > 0 && steps[i] == step {
+			return fmt.Sprintf("node %s: %s (", m.moves, steps[i-1])
+		}
+	}
+	return "wave-1: 1 of 1"
+}
+
+// slow are the steps that take some time: a fault happens at any moment of them.
+var slow = map[upgrade.Step]time.Duration{
+	upgrade.Inspect: time.Second, upgrade.Unconfigure: time.Second, upgrade.Adopt: time.Second, upgrade.Verify: 3 * time.Second,
+}
+
+// test carries out a cell. The node is Multus' before and afterwards.
+func (m *matrix) test(c cell) {
+	m.Helper()
+	began := time.Now()
+	m.Logf("cell %d: %s", m.sum.cells+1, c)
+	run := m.begun(m.textBefore(c.step), "run", "-f", m.plan, "--yes", "--gate-timeout=20s")
+	if !run.hasPrinted() {
+		m.Fatalf("%s: run has ended before the step: %v\n%s", c, run.err, run)
+	}
+	if d := slow[c.step]; d > 0 {
+		time.Sleep(time.Duration(m.random.Int64N(int64(d))))
+	}
+	m.strike(c, run)
+	m.Logf("run has ended with %d:\n%s", run.code(), run)
+	m.judge(c, run.code())
+	owner := v1alpha1.OwnerNadra
+	switch {
+	case c.end == resume && m.isDone():
+		m.sum.completed++
+	case c.end == resume:
+		m.nadra("upgrade", "resume", "--yes")
+		m.sum.resumed++
+	default:
+		m.back(c.end)
+		owner = v1alpha1.OwnerMultus
+		m.sum.rolledBack++
+	}
+	if c.fault == nodeLost {
+		m.servedAgain(m.moves)
+		m.newSandboxes()
+		m.send(m.moves)
+	}
+	m.check(c, owner)
+	if owner == v1alpha1.OwnerNadra {
+		m.back(rollBack)
+		m.check(c, v1alpha1.OwnerMultus)
+	}
+	m.sum.cells++
+	m.Logf("cell %d took %s: %s", m.sum.cells, time.Since(began).Round(time.Second), c)
+}
+
+// isDone reports whether the upgrade needs no resume, because it has survived the fault.
+func (m *matrix) isDone() bool {
+	m.Helper()
+	_, state, _, err := upgraderun.Store{Kube: m.Kube, Namespace: lab.ControllerNamespace}.Load(m.Ctx)
+	m.Must(err)
+	return state.Phase == upgrade.Done
+}
+
+// back rolls back the node, or everything, which is the same node.
+func (m *matrix) back(how ending) {
+	m.Helper()
+	if how == rollBackAll {
+		m.nadra("upgrade", "rollback", "--all", "--yes")
+		return
+	}
+	m.nadra("upgrade", "rollback", "--node", m.moves, "--yes")
+}
+
+// judge checks the exit code of the run that a fault struck.
+func (m *matrix) judge(c cell, code int) {
+	m.Helper()
+	switch code {
+	case cli.CodeOK, cli.CodeRefused:
+		return
+	case cli.CodeInterrupted: // by the test
+		if c.end != resume {
+			return
+		}
+	case -1:
+		if c.fault == killed {
+			return
+		}
+	}
+	m.Errorf("%s: run has ended with %d, want %d or %d", c, code, cli.CodeOK, cli.CodeRefused)
+}
+
+// end rolls back everything, and removes workloads and nadra.
+func (m *matrix) end() {
+	m.Helper()
+	for _, node := range m.nodes() {
+		m.stop(node)
+	}
+	m.nadra("upgrade", "rollback", "--all", "--yes")
+	m.Kubectl("-n", namespace, "delete", "statefulsets,deployments,daemonsets,pods", "--all", "--timeout=120s")
+	m.sh(m.node(m.moves), "rm -f "+staticPods+"/static.json")
+	m.nothingLeft()
+	m.nothingTaken()
+	m.Logf("%d packets were sent", m.sum.sent)
+	fmt.Printf("upgrade-matrix: cells=%d resumed=%d completed=%d rolled-back=%d cordoned=%d packets-lost=%d\n",
+		m.sum.cells, m.sum.resumed, m.sum.completed, m.sum.rolledBack, m.sum.cordoned, m.sum.lost)
+	m.Kubectl("delete", "namespace", namespace, "--timeout=120s")
+	m.nadra("uninstall", "--yes")
+}
