@@ -135,7 +135,7 @@ func TestAdopt(t *testing.T) {
 
 	f.sandboxesAreRemade(first)
 	f.Kubectl("-n", namespace, "delete", "statefulsets,deployments,daemonsets,pods", "--all", "--timeout=120s")
-	f.sh(f.node(first), "rm -f "+staticPods+"/static.json")
+	f.sh(f.node(f.nodes()[0]), "rm -f "+staticPods+"/static.json")
 	f.nothingLeft()
 	f.nothingTaken()
 	t.Logf("%d packets were sent to %d addresses", sent, len(packets.flows))
