@@ -39,7 +39,7 @@ func TestNamespaceIsolation(t *testing.T) {
 // withArgs runs the driver with more arguments until the test ends.
 func (f *fixture) withArgs(args ...string) {
 	f.Helper()
-	remove, err := f.AddDriverArgs(f.Ctx, args...)
+	remove, err := lab.AddDriverArgs(f.Ctx, f.Lab, args...)
 	if remove != nil {
 		f.Cleanup(func() {
 			if err := remove(f.Ctx); err != nil {

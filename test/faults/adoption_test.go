@@ -110,7 +110,7 @@ func setUpAdoption(t *testing.T) *adoption {
 	s.must(lab.WriteHostFile(s.node, pluginDir+"/counter", []byte(counter), 0o755))
 	s.must(s.CreateNAD(s.ctx, s.ns, "counted", `{"cniVersion":"1.0.0","name":"flt-counted","plugins":[`+
 		`{"type":"bridge","bridge":"br-flt3","ipam":{"type":"host-local","subnet":"10.83.0.0/24"}},{"type":"counter"}]}`))
-	remove, err := s.AddDriverArgs(s.ctx, "--owned-nodes=labelled")
+	remove, err := lab.AddDriverArgs(s.ctx, s.Lab, "--owned-nodes=labelled")
 	if remove != nil {
 		t.Cleanup(func() {
 			if err := remove(s.ctx); err != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/test/cluster"
 )
 
 // driverArgs is the JSON pointer to the driver's arguments in its DaemonSet.
@@ -13,7 +15,7 @@ const driverArgs = "/spec/template/spec/containers/0/args"
 
 // AddDriverArgs adds arguments to the driver's, waits until all nodes run it with them, and returns
 // how to remove them again.
-func (l *Lab) AddDriverArgs(ctx context.Context, args ...string) (remove func(context.Context) error, err error) {
+func AddDriverArgs(ctx context.Context, l *Lab, args ...string) (remove func(context.Context) error, err error) {
 	daemonSet, err := l.Kube.AppsV1().DaemonSets("nadra").Get(ctx, "nadra-node", metav1.GetOptions{})
 	if err != nil {
 		return nil, err
@@ -24,17 +26,17 @@ func (l *Lab) AddDriverArgs(ctx context.Context, args ...string) (remove func(co
 		add = append(add, fmt.Sprintf(`{"op":"add","path":"%s/-","value":%q}`, driverArgs, arg))
 		undo = append(undo, fmt.Sprintf(`{"op":"remove","path":"%s/%d"}`, driverArgs, own)) // after the manifest's own
 	}
-	remove = func(ctx context.Context) error { return l.patchDriver(ctx, undo) }
-	return remove, l.patchDriver(ctx, add)
+	remove = func(ctx context.Context) error { return patchDriver(ctx, l.Cluster, undo) }
+	return remove, patchDriver(ctx, l.Cluster, add)
 }
 
 // patchDriver changes the driver's DaemonSet by a JSON Patch, and waits until all nodes run it.
-func (l *Lab) patchDriver(ctx context.Context, operations []string) error {
+func patchDriver(ctx context.Context, c *cluster.Cluster, operations []string) error {
 	patch := "[" + strings.Join(operations, ",") + "]"
-	if out, err := l.Cluster.Kubectl(ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", patch); err != nil {
+	if out, err := c.Kubectl(ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", patch); err != nil {
 		return fmt.Errorf("changing the driver's arguments: %w\n%s", err, out)
 	}
-	if out, err := l.Cluster.Kubectl(ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=2m"); err != nil {
+	if out, err := c.Kubectl(ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=2m"); err != nil {
 		return fmt.Errorf("waiting for the driver: %w\n%s", err, out)
 	}
 	return nil
