@@ -59,11 +59,10 @@ func TestAdoptionAtEachFailPoint(t *testing.T) {
 		t.Errorf("plugins ran DEL while the node changed hands: %v", dels)
 	}
 
-	a.diesAt(failpoint.BeforeDel, func() { a.must(a.DeletePod(a.ctx, a.ns, "one-1")) })
-	a.diesAt(failpoint.AfterDel, func() { a.must(a.DeletePod(a.ctx, a.ns, "two-2")) })
-	a.must(a.DeletePod(a.ctx, a.ns, "three-3"))
+	a.end("one-1", failpoint.BeforeDel, 2)
+	a.end("two-2", failpoint.AfterDel, 1)
+	a.end("three-3", "", 0)
 	a.listed("leases", leases, 0)
-	a.listed("records", "ls "+stateDir+"/claims", 0)
 	a.listed("files of Multus", "find "+multusDir+" -type f", 0)
 	for name, sandbox := range a.sandboxes {
 		a.listed("entries of pod "+name+" in the runtime's cache", "ls -d /var/lib/cni/results/*"+sandbox.ID+"*", 0)
@@ -173,6 +172,14 @@ func (a *adoption) toMultus(back, forget failpoint.Point) {
 	a.diesAt(forget, func() { a.hideMultus(false) })
 	a.listed("files with records", "ls "+stateDir+"/claims", 0)
 	a.unchanged("Multus, dying at " + string(back))
+}
+
+// end deletes a pod, while the driver dies at a point, and waits until so many pods have records.
+// Without this wait, the driver that comes back would run this pod's DELs into the next point.
+func (a *adoption) end(name string, point failpoint.Point, left int) {
+	a.t.Helper()
+	a.diesAt(point, func() { a.must(a.DeletePod(a.ctx, a.ns, name)) })
+	a.listed("files with records", "ls "+stateDir+"/claims", left)
 }
 
 // diesAt calls act and waits until the driver has died at a point and runs again. Without a point
