@@ -3,11 +3,7 @@
 package e2e
 
 import (
-	"fmt"
-	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -43,24 +39,13 @@ func TestNamespaceIsolation(t *testing.T) {
 // withArgs runs the driver with more arguments until the test ends.
 func (f *fixture) withArgs(args ...string) {
 	f.Helper()
-	patch := func(what string) {
-		f.Helper()
-		if out, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", "["+what+"]"); err != nil {
-			f.Errorf("changing the driver's arguments: %v\n%s", err, out)
-		}
-		if out, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=2m"); err != nil {
-			f.Errorf("waiting for the driver: %v\n%s", err, out)
-		}
+	remove, err := lab.AddDriverArgs(f.Ctx, f.Lab, args...)
+	if remove != nil {
+		f.Cleanup(func() {
+			if err := remove(f.Ctx); err != nil {
+				f.Error(err)
+			}
+		})
 	}
-	daemonSet, err := f.Kube.AppsV1().DaemonSets("nadra").Get(f.Ctx, "nadra-node", metav1.GetOptions{})
 	f.Must(err)
-	own := len(daemonSet.Spec.Template.Spec.Containers[0].Args)
-	const list = "/spec/template/spec/containers/0/args"
-	var add, remove []string
-	for _, arg := range args {
-		add = append(add, `{"op":"add","path":"`+list+`/-","value":"`+arg+`"}`)
-		remove = append(remove, fmt.Sprintf(`{"op":"remove","path":"%s/%d"}`, list, own)) // after the manifest's own
-	}
-	patch(strings.Join(add, ","))
-	f.Cleanup(func() { patch(strings.Join(remove, ",")) })
 }

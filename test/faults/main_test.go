@@ -4,7 +4,8 @@
 // around them fails, by a schedule that is drawn from a seed. A checker that is independent
 // of nadra's code watches all the time: no container may ever run without one of its pod's
 // interfaces. In the end all remaining pods must work, and deleted pods must have left
-// nothing. The package has only tests.
+// nothing. Further tests edit running pods while everything fails, and let the driver die at
+// each point at which it takes over pods of Multus. The package has only tests.
 //
 //	FAULT_PODS          how many pods, 150 by default
 //	FAULT_SEED          which schedule; drawn and printed by default

@@ -52,12 +52,24 @@ func burst(t *testing.T) {
 
 // TestBurstUnderMultus scales a Deployment up and down under Multus on both nodes.
 func TestBurstUnderMultus(t *testing.T) {
+	giveToMultus(t, theLab.Cluster.Nodes()...)
+	f := setupFor(t, "wa-multus", api.OwnerMultus, inRange("burst", "10.162.0.0/23"))
+	f.counted = nil // findings are Multus' own
+	f.ApplyYAML(lab.Workload("Deployment", "burst", "replicas: 0", "burst", ""))
+	took := f.up("burst")
+	f.down("burst")
+	lines["multus"] = f.line("multus", []string{seconds(took)})
+}
+
+// giveToMultus installs Multus on nodes and takes nadra's label away from them, until the test ends.
+func giveToMultus(t *testing.T, nodes ...*cluster.Node) {
+	t.Helper()
 	programs, err := cluster.BuildThickMultus(interrupted, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { giveToNadra(t) })
-	for _, n := range theLab.Cluster.Nodes() {
+	for _, n := range nodes {
 		if err := theLab.Label(interrupted, "node/"+n.Name(), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -65,12 +77,6 @@ func TestBurstUnderMultus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := setupFor(t, "wa-multus", api.OwnerMultus, inRange("burst", "10.162.0.0/23"))
-	f.counted = nil // findings are Multus' own
-	f.ApplyYAML(lab.Workload("Deployment", "burst", "replicas: 0", "burst", ""))
-	took := f.up("burst")
-	f.down("burst")
-	lines["multus"] = f.line("multus", []string{seconds(took)})
 }
 
 // giveToNadra removes Multus from the nodes and labels them for nadra again.

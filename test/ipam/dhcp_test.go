@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,28 +24,7 @@ type dhcpTotals struct{ pods, leaked, lost int }
 // TestDHCP runs pods of one node with addresses of a DHCP server, whose leases the
 // plugin's daemon keeps.
 func TestDHCP(t *testing.T) {
-	n := theLab.Cluster.Node(1)
-	if err := startServer(interrupted, n); err != nil {
-		t.Fatal(err)
-	}
-	if err := startDaemon(interrupted, n); err != nil {
-		t.Fatal(err)
-	}
-	sent, err := listen(n, segment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &dhcp{fixture: plainFixture(t, "dhcp"), node: n, releases: sent}
-	listening, stop := context.WithCancel(d.Ctx)
-	go sent.run(listening)
-	t.Cleanup(func() { stop(); <-sent.done })
-	d.ApplyYAML(fmt.Sprintf(`
-apiVersion: k8s.cni.cncf.io/v1
-kind: NetworkAttachmentDefinition
-metadata: {name: lan}
-spec:
-  config: '{"cniVersion":"1.0.0","name":"lan","type":"macvlan","master":"%s","mode":"bridge","ipam":{"type":"dhcp"}}'
-`, dhcpMaster))
+	d := onLAN(t, "dhcp", api.OwnerNadra)
 	d.Must(d.Published(d.Ctx, "dhcp/lan"))
 	for _, c := range []struct {
 		name string
@@ -56,7 +36,7 @@ spec:
 		t.Run(c.name, func(t *testing.T) {
 			inner := *d.fixture
 			inner.T = t
-			one := &dhcp{fixture: &inner, node: n, releases: d.releases}
+			one := &dhcp{fixture: &inner, node: d.node, releases: d.releases}
 			t.Cleanup(one.logState)
 			c.run(one)
 			d.totals.pods += one.totals.pods
@@ -74,14 +54,50 @@ type dhcp struct {
 	totals   dhcpTotals
 }
 
-// plainFixture creates a namespace for nadra, without a checker of whereabouts' pools.
-func plainFixture(t *testing.T, namespace string) *fixture {
+// startDHCP starts the DHCP server and the plugin's daemon on the first node, once for all tests.
+// A reboot ends both; the case that reboots nodes runs after all tests with DHCP.
+var startDHCP = sync.OnceValue(func() error {
+	n := theLab.Cluster.Node(1)
+	if err := startServer(interrupted, n); err != nil {
+		return err
+	}
+	return startDaemon(interrupted, n)
+})
+
+// onLAN creates a namespace of an owner, with a network of the first node whose addresses are those
+// of the DHCP server, and listens to releases.
+func onLAN(t *testing.T, namespace, owner string) *dhcp {
+	t.Helper()
+	if err := startDHCP(); err != nil {
+		t.Fatal(err)
+	}
+	n := theLab.Cluster.Node(1)
+	sent, err := listen(n, segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &dhcp{fixture: plainFixture(t, namespace, owner), node: n, releases: sent}
+	listening, stop := context.WithCancel(d.Ctx)
+	go sent.run(listening)
+	t.Cleanup(func() { stop(); <-sent.done })
+	d.ApplyYAML(fmt.Sprintf(`
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: lan}
+spec:
+  config: '{"cniVersion":"1.0.0","name":"lan","type":"macvlan","master":"%s","mode":"bridge","ipam":{"type":"dhcp"}}'
+`, dhcpMaster))
+	return d
+}
+
+// plainFixture creates a namespace of an owner, without a checker of whereabouts' pools.
+func plainFixture(t *testing.T, namespace, owner string) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(interrupted, 8*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}}
 	f.Must(f.CreateNamespace(ctx, namespace))
-	f.Must(f.Label(ctx, "namespace/"+namespace, api.OwnerNadra))
+	f.Must(f.Label(ctx, "namespace/"+namespace, owner))
 	t.Cleanup(func() {
 		for _, args := range [][]string{{"-n", namespace, "delete", "pods", "--all", "--grace-period=1", "--timeout=90s"}, {"delete", "namespace", namespace, "--wait=false"}} {
 			if _, err := f.Cluster.Kubectl(ctx, args...); err != nil {
@@ -108,19 +124,25 @@ func (d *dhcp) renewal() {
 		}
 		return err
 	})
-	restarted := d.lease(p)
-	d.Eventually(time.Minute, func(context.Context) error {
-		if now := d.lease(p); !now.expires.After(restarted.expires) {
-			return fmt.Errorf("the lease of %s still expires at %s", now.address, now.expires.Format(time.TimeOnly))
-		}
-		return nil
-	})
+	d.renewed(p)
 	if now := d.lease(p); now.address != first.address {
 		d.Errorf("the pod's lease was of %s and is of %s", first.address, now.address)
 	}
 	client := first.client
 	d.end("renewed")
 	d.released(client)
+}
+
+// renewed waits until the daemon renews a pod's lease.
+func (d *dhcp) renewed(p *corev1.Pod) {
+	d.Helper()
+	before := d.lease(p)
+	d.Eventually(time.Minute, func(context.Context) error {
+		if now := d.lease(p); !now.expires.After(before.expires) {
+			return fmt.Errorf("the lease of %s still expires at %s", now.address, now.expires.Format(time.TimeOnly))
+		}
+		return nil
+	})
 }
 
 // daemonAway ends the daemon before the pod. The pod must go, an Event must report the

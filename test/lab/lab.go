@@ -3,6 +3,7 @@
 //
 //	containers.go  containers and processes of a node, without asking nadra
 //	controller.go  installs and removes the controller
+//	driverargs.go  changes the driver's arguments
 //	eventually.go  waits for a condition
 //	features.go    the feature gates of the cluster
 //	fixture.go     a test with a namespace of its own

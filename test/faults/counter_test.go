@@ -1,0 +1,57 @@
+//go:build e2e
+
+package faults
+
+import (
+	"os"
+	"strings"
+)
+
+// counter is a CNI plugin for the end of a chain. It passes on the result of the previous plugin,
+// and adds a line to a file on the node for each run.
+const counter = `#!/bin/sh
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+input=$(cat)
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
+# libcni writes the configuration with its keys in order; type follows prevResult.
+ADD) echo "$input" | sed 's/.*"prevResult"://; s/,"type":"counter"}$//' ;;
+esac
+echo "$CNI_COMMAND $CNI_CONTAINERID $CNI_IFNAME" >>` + suiteDir + `/counted
+`
+
+// runs returns how often the plugin has run a command, by sandbox and interface.
+func (a *adoption) runs(command string) map[string]int {
+	a.t.Helper()
+	content, err := os.ReadFile(suiteFile(a.node, "counted"))
+	a.must(err)
+	out := map[string]int{}
+	for line := range strings.Lines(string(content)) {
+		if rest, found := strings.CutPrefix(line, command+" "); found {
+			out[strings.TrimSpace(rest)]++
+		}
+	}
+	return out
+}
+
+// countDELs checks that each attachment got one ADD and one DEL. The one whose DEL had run when the
+// driver died got another one.
+func (a *adoption) countDELs(attachments int) {
+	a.t.Helper()
+	adds, dels, again := a.runs("ADD"), a.runs("DEL"), 0
+	if len(adds) != attachments {
+		a.t.Errorf("%d attachments got an ADD, want %d: %v", len(adds), attachments, adds)
+	}
+	for of, count := range adds {
+		switch {
+		case count == 1 && dels[of] == 1:
+		case count == 1 && dels[of] == 2 && strings.HasPrefix(of, a.sandboxes["two-2"].ID):
+			again++
+		default:
+			a.t.Errorf("attachment %s got %d ADDs and %d DELs", of, count, dels[of])
+		}
+	}
+	if again != 1 || len(dels) != attachments {
+		a.t.Errorf("%d attachments of pod two-2 got two DELs, want 1; all DELs: %v", again, dels)
+	}
+}
