@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -158,5 +159,44 @@ func TestVerifyNeedsTheDriver(t *testing.T) {
 	err := steps.verify(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToNadra})
 	if reason.Of(err) != reason.DriverNotServing || called {
 		t.Errorf("error %v, canaries ran: %t", err, called)
+	}
+}
+
+// TestReleaseWaitsForTheDriver checks that a node keeps its label until the driver is ready, and that a driver that stays
+// away does not stop the rollback.
+func TestReleaseWaitsForTheDriver(t *testing.T) {
+	for name, ready := range map[string]bool{"ready after a while": true, "never ready": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				driver := &corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node-x"},
+					Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: upgrade.DriverContainer}}},
+				}
+				w := newWorld(t, driver)
+				w.log, w.runner.GateTimeout, w.runner.Poll = "{}", time.Hour, time.Second
+				n := w.node(t)
+				n.Labels = map[string]string{"nadra.dev/owner": "nadra"}
+				if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				if ready {
+					time.AfterFunc(10*time.Second, func() {
+						driver.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+						if err := w.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), driver, "nadra"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				steps := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).steps
+				if err := steps.release(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToMultus}); err != nil {
+					t.Fatal(err)
+				}
+				took, said := time.Since(began), strings.Join(w.progress, " ")
+				if w.node(t).Labels["nadra.dev/owner"] != "" || ready != (took < 20*time.Second) || ready == strings.Contains(said, "may lack its networks") {
+					t.Errorf("the node is %+v after %s, progress %q", w.node(t).Labels, took, said)
+				}
+			})
+		})
 	}
 }

@@ -104,9 +104,21 @@ func (s *steps) adopt(ctx context.Context, name string, _ *upgrade.NodeState) er
 	return s.handover.adopted(ctx, name)
 }
 
+// driverWait limits the wait for a driver on a node that it is about to lose.
+const driverWait = time.Minute
+
 // release removes the label, and waits until nadra's driver has given back what it has adopted:
-// before Multus is in the runtime's configuration, so that no DEL runs twice.
+// before Multus is in the runtime's configuration, so that no DEL runs twice. It first waits until the driver
+// is ready, because pods that started while it was away, after a boot for example, get their networks when it
+// comes back, but only while the node is nadra's. A driver that stays away does not stop the rollback.
 func (s *steps) release(ctx context.Context, name string, _ *upgrade.NodeState) error {
+	err := s.await(ctx, min(s.gate, driverWait), reason.DriverNotServing, func(ctx context.Context) (string, error) { return s.driverMissing(ctx, name) })
+	switch {
+	case reason.Of(err) == reason.DriverNotServing:
+		s.say("node %s: a pod that has started without the driver may lack its networks, delete it: %v", name, err)
+	case err != nil:
+		return err
+	}
 	if err := s.nodes.label(ctx, name, ""); err != nil {
 		return err
 	}
@@ -151,19 +163,8 @@ func (s *steps) configure(ctx context.Context, name string, _ *upgrade.NodeState
 // serve waits until nadra's driver is ready on the node, and offers networks there.
 func (s *steps) serve(ctx context.Context, name string, _ *upgrade.NodeState) error {
 	return s.await(ctx, s.gate, reason.DriverNotServing, func(ctx context.Context) (string, error) {
-		pods, err := podsOn(ctx, s.kube, name)
-		if err != nil {
-			return "", err
-		}
-		driver := slices.IndexFunc(pods, func(p corev1.Pod) bool {
-			_, found := upgrade.ContainerArgs(&p.Spec, upgrade.DriverContainer)
-			return found
-		})
-		switch {
-		case driver < 0:
-			return "nadra's driver has no pod on the node", nil
-		case !podutils.IsPodReady(&pods[driver]):
-			return fmt.Sprintf("pod %s/%s of nadra's driver is not ready", pods[driver].Namespace, pods[driver].Name), nil
+		if missing, err := s.driverMissing(ctx, name); err != nil || missing != "" {
+			return missing, err
 		}
 		list, err := s.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.AndSelectors(
 			fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, name),
@@ -179,6 +180,25 @@ func (s *steps) serve(ctx context.Context, name string, _ *upgrade.NodeState) er
 		}
 		return "nadra's driver offers no network on the node: read its log", nil
 	})
+}
+
+// driverMissing returns why nadra's driver is not ready on the node, or an empty string if it is.
+func (s *steps) driverMissing(ctx context.Context, name string) (string, error) {
+	pods, err := podsOn(ctx, s.kube, name)
+	if err != nil {
+		return "", err
+	}
+	driver := slices.IndexFunc(pods, func(p corev1.Pod) bool {
+		_, found := upgrade.ContainerArgs(&p.Spec, upgrade.DriverContainer)
+		return found
+	})
+	switch {
+	case driver < 0:
+		return "nadra's driver has no pod on the node", nil
+	case !podutils.IsPodReady(&pods[driver]):
+		return fmt.Sprintf("pod %s/%s of nadra's driver is not ready", pods[driver].Namespace, pods[driver].Name), nil
+	}
+	return "", nil
 }
 
 // verify runs canaries on the node. It first waits for the driver again: after an interruption the step serve may

@@ -315,7 +315,7 @@ func (f *fixture) isAdopted(pods int) {
 // scratch and taken list the sandboxes that Multus has, and that nadra has taken.
 const (
 	scratch = `cd /var/lib/cni/multus 2>/dev/null && find . -maxdepth 1 -type f; true`
-	taken   = `ls /var/lib/cni/multus/nadra 2>/dev/null; true`
+	taken   = `ls /var/lib/cni/multus/nadra 2>/dev/null || true`
 )
 
 // nothingTaken waits until nadra has no sandbox of Multus.

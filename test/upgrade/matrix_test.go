@@ -4,6 +4,7 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -221,6 +222,9 @@ func (m *matrix) test(c cell) {
 		m.nadra("upgrade", "resume", "--yes")
 		m.sum.resumed++
 	default:
+		if c.fault == nodeLost {
+			m.awaitDriver()
+		}
 		m.back(c.end)
 		owner = v1alpha1.OwnerMultus
 		m.sum.rolledBack++
@@ -245,6 +249,20 @@ func (m *matrix) isDone() bool {
 	_, state, _, err := upgraderun.Store{Kube: m.Kube, Namespace: lab.ControllerNamespace}.Load(m.Ctx)
 	m.Must(err)
 	return state.Phase == upgrade.Done
+}
+
+// awaitDriver waits until the driver has synchronized with the runtime in the node's present boot, as docs/upgrade.md asks for
+// before a rollback: it attaches pods that have started without it only while the node is nadra's.
+func (m *matrix) awaitDriver() {
+	m.Helper()
+	m.Eventually(time.Minute, func(ctx context.Context) error {
+		pid := drivers(m.node(m.moves))
+		if len(pid) == 0 {
+			return errors.New("the driver does not run")
+		}
+		_, err := m.node(m.moves).Exec(ctx, "curl", "-fsS", "http://127.0.0.1:9078/readyz")
+		return err
+	})
 }
 
 // back rolls back the node, or everything, which is the same node.
