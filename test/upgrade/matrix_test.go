@@ -178,7 +178,7 @@ func (m *matrix) stop(node string) {
 		m.Errorf("lost: %s", one)
 	}
 	for _, one := range m.packets[node].flows {
-		m.sum.lost += one.sent - len(one.answered)
+		m.sum.lost += one.unanswered(one.sent)
 	}
 	delete(m.packets, node)
 }

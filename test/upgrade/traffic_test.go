@@ -95,7 +95,7 @@ func (t *traffic) end() (sent int, lost []string) {
 	t.ended.Wait()
 	for _, one := range t.flows {
 		sent += one.sent
-		if n := one.sent - len(one.answered); n > 0 {
+		if n := one.unanswered(one.sent); n > 0 {
 			lost = append(lost, fmt.Sprintf("%s: %d of %d packets", one.name, n, one.sent))
 		}
 	}
@@ -196,8 +196,14 @@ func (w *flow) send(ctx context.Context) {
 func (w *flow) lost() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	due, n := w.sent-int(pingWait/pingEvery), 0
-	for i := 1; i <= due; i++ {
+	return w.unanswered(w.sent - int(pingWait/pingEvery))
+}
+
+// unanswered counts the packets without an answer up to a number. A late answer to the packet 0 of answers does not
+// count. The caller holds mu, unless the flow has ended.
+func (w *flow) unanswered(last int) int {
+	n := 0
+	for i := 1; i <= last; i++ {
 		if !w.answered[i] {
 			n++
 		}
