@@ -108,9 +108,9 @@ const (
 	Adopt       Step = "adopt"       // nadra detaches what Multus has attached
 	Serve       Step = "serve"       // nadra's driver offers networks
 	Verify      Step = "verify"      // canaries have their networks
-	Release     Step = "release"     // the label is removed, and what was adopted is Multus' again
+	Release     Step = "release"     // the label says that the node returns, and what was adopted is Multus' again
 	Configure   Step = "configure"   // the container runtime uses Multus again
-	Return      Step = "return"      // Multus' pod is ready, and the runtime has its configuration
+	Return      Step = "return"      // Multus' pod is ready, the runtime has its configuration, and the label is removed
 	Uncordon    Step = "uncordon"    // pods are scheduled to the node again
 	Recover     Step = "recover"     // as many pods are ready as before
 )

@@ -193,7 +193,7 @@ func TestReleaseWaitsForTheDriver(t *testing.T) {
 					t.Fatal(err)
 				}
 				took, said := time.Since(began), strings.Join(w.progress, " ")
-				if w.node(t).Labels["nadra.dev/owner"] != "" || ready != (took < 20*time.Second) || ready == strings.Contains(said, "may lack its networks") {
+				if w.node(t).Labels["nadra.dev/owner"] != "returning" || ready != (took < 20*time.Second) || ready == strings.Contains(said, "may lack its networks") {
 					t.Errorf("the node is %+v after %s, progress %q", w.node(t).Labels, took, said)
 				}
 			})

@@ -107,10 +107,10 @@ func (s *steps) adopt(ctx context.Context, name string, _ *upgrade.NodeState) er
 // driverWait limits the wait for a driver on a node that it is about to lose.
 const driverWait = time.Minute
 
-// release removes the label, and waits until nadra's driver has given back what it has adopted:
-// before Multus is in the runtime's configuration, so that no DEL runs twice. It first waits until the driver
-// is ready, because pods that started while it was away, after a boot for example, get their networks when it
-// comes back, but only while the node is nadra's. A driver that stays away does not stop the rollback.
+// release labels a node as one that is given back, and waits until nadra's driver has given back what
+// it has adopted: before Multus is in the runtime's configuration, so that no DEL runs twice. It first
+// waits until the driver is ready, because pods that started while it was away, after a boot for example,
+// get their networks when it comes back. A driver that stays away does not stop the rollback.
 func (s *steps) release(ctx context.Context, name string, _ *upgrade.NodeState) error {
 	err := s.await(ctx, min(s.gate, driverWait), reason.DriverNotServing, func(ctx context.Context) (string, error) { return s.driverMissing(ctx, name) })
 	switch {
@@ -119,14 +119,14 @@ func (s *steps) release(ctx context.Context, name string, _ *upgrade.NodeState) 
 	case err != nil:
 		return err
 	}
-	if err := s.nodes.label(ctx, name, ""); err != nil {
+	if err := s.nodes.label(ctx, name, v1alpha1.OwnerReturning); err != nil {
 		return err
 	}
 	return s.handover.returned(ctx, name)
 }
 
-// giveBack waits until Multus' pod is ready on the node, and until the container runtime has
-// Multus' configuration: pods created before would start without their networks.
+// giveBack waits until Multus' pod is ready on the node, and until the container runtime has Multus'
+// configuration, and then removes the label: until then nadra attaches new pods.
 func (s *steps) giveBack(ctx context.Context, name string, _ *upgrade.NodeState) error {
 	count := s.daemonSets.count()
 	err := s.await(ctx, s.gate, reason.MultusPodNotReady, func(ctx context.Context) (string, error) {
@@ -144,10 +144,13 @@ func (s *steps) giveBack(ctx context.Context, name string, _ *upgrade.NodeState)
 		}
 		return "", nil
 	})
-	if err != nil || count == 0 {
+	if err == nil && count > 0 {
+		err = s.handover.await(ctx, name)
+	}
+	if err != nil {
 		return err
 	}
-	return s.handover.await(ctx, name)
+	return s.nodes.label(ctx, name, "")
 }
 
 // unconfigure takes Multus' configuration away from the container runtime.

@@ -317,6 +317,29 @@ func TestSandboxThatMultusHasAttached(t *testing.T) {
 	})
 }
 
+// TestNewPodWhileTheNodeReturns checks that no pod starts without its networks on a node that is given
+// back: nadra attaches it, unless Multus has.
+func TestNewPodWhileTheNodeReturns(t *testing.T) {
+	inMultusNode(t, func(t *testing.T, n *multusNode) {
+		n.belongs(false)
+		n.owner.returning.Store(true)
+		if err := n.RunPodSandbox(t.Context(), n.pod()); err != nil {
+			t.Fatal(err)
+		}
+		n.held(t, multusstate.Nobody, bothAttached)
+		if err := n.StopPodSandbox(t.Context(), n.pod()); err != nil {
+			t.Fatal(err)
+		}
+		n.k.Calls = nil
+		n.attachedByMultus(t, "net1", "net2")
+		if err := n.RunPodSandbox(t.Context(), n.pod()); err != nil {
+			t.Fatal(err)
+		}
+		n.held(t, multusstate.Multus, noPhases)
+		drivertest.Same(t, "plugins", []string(nil), n.k.Calls)
+	})
+}
+
 // TestUnreadableSandboxIsReportedOnce checks that it stays Multus', and that others are adopted.
 func TestUnreadableSandboxIsReportedOnce(t *testing.T) {
 	inMultusNode(t, func(t *testing.T, n *multusNode) {

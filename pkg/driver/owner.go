@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // ownerWait limits how long the start waits to read the Node. Until the driver has read it,
@@ -42,6 +44,8 @@ type owner struct {
 	informer cache.SharedIndexInformer // nil without Label
 	wait     time.Duration             // ownerWait outside of tests
 	labelled atomic.Bool
+	// returning is true while the node is given back to Multus.
+	returning atomic.Bool
 	// seen is true once the Node was read.
 	seen atomic.Bool
 }
@@ -61,6 +65,10 @@ func newOwner(client metadata.Interface, node string, o Ownership) (*owner, erro
 
 // owned reports whether the node is nadra's, as far as that is known.
 func (w *owner) owned() bool { return w.informer == nil || w.labelled.Load() }
+
+// attaches reports whether nadra attaches new pods without claims. While the node is given back, it
+// attaches those that Multus does not attach yet: they would run without their networks.
+func (w *owner) attaches() bool { return w.owned() || w.returning.Load() }
 
 // known reports whether the Node was read, so that owned is certain.
 func (w *owner) known() bool { return w.informer == nil || w.seen.Load() }
@@ -88,13 +96,14 @@ func (w *owner) start(ctx context.Context, run func(func() error), changed func(
 	read := func(obj any, report bool) {
 		if m := metaOf(obj); m != nil && m.Name == w.node {
 			w.seen.Store(true)
+			w.returning.Store(m.Labels[w.Label] == v1alpha1.OwnerReturning)
 			set(m.Labels[w.Label] == w.Value, report)
 		}
 	}
 	registration, err := w.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, first bool) { read(obj, !first) },
 		UpdateFunc: func(_, obj any) { read(obj, true) },
-		DeleteFunc: func(any) { set(false, true) },
+		DeleteFunc: func(any) { w.returning.Store(false); set(false, true) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching Node %s: %w", w.node, err)

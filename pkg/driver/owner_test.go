@@ -175,13 +175,15 @@ func nodeMeta(name string, labels map[string]string) *metav1.PartialObjectMetada
 func TestOwnerFollowsItsNode(t *testing.T) {
 	mine := map[string]string{"nadra.dev/owner": "nadra"}
 	for _, tt := range []struct {
-		name  string
-		first map[string]string
-		ours  bool
+		name     string
+		first    map[string]string
+		ours     bool
+		attaches bool
 	}{
-		{"no label", nil, false},
-		{"nadra's", mine, true},
-		{"Multus'", map[string]string{"nadra.dev/owner": "multus"}, false},
+		{"no label", nil, false, false},
+		{"nadra's", mine, true, true},
+		{"Multus'", map[string]string{"nadra.dev/owner": "multus"}, false, false},
+		{"given back", map[string]string{"nadra.dev/owner": "returning"}, false, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			client := nodeClient(t, nodeMeta("node-1", tt.first), nodeMeta("node-2", mine))
@@ -191,6 +193,7 @@ func TestOwnerFollowsItsNode(t *testing.T) {
 			}
 			changes := run(t, w)
 			drivertest.Same(t, "at the start", tt.ours, w.owned())
+			drivertest.Same(t, "attaches at the start", tt.attaches, w.attaches())
 			if tt.ours {
 				drivertest.Same(t, "found", [2]bool{true, false}, <-changes)
 			}

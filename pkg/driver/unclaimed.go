@@ -63,7 +63,7 @@ func isStatic(pod *nri.PodSandbox) bool {
 // not be made: on a node of nadra's nobody else would attach the pod's networks, and it would
 // start without them. It sends no request, and queues the pod's event.
 func (u *unclaimedPods) prepare(ctx context.Context, pod *nri.PodSandbox) (prepared bool, err error) {
-	if !u.owner.owned() || u.ofMultus(pod.GetId()) {
+	if !u.owner.attaches() || u.ofMultus(pod.GetId()) {
 		return false, nil
 	}
 	sandbox := sandboxOf(pod, u.isHost)
@@ -121,7 +121,7 @@ func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, 
 // to have none.
 func (u *unclaimedPods) attachLate(pod *nri.PodSandbox, sandbox attachment.Sandbox, known func()) {
 	networks, err := u.networksOf(pod, sandbox)
-	if err != nil || len(networks) == 0 || !u.owner.owned() || u.ofMultus(sandbox.ID) {
+	if err != nil || len(networks) == 0 || !u.owner.attaches() || u.ofMultus(sandbox.ID) {
 		known()
 		return
 	}

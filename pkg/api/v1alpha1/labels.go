@@ -7,8 +7,10 @@ const OwnerLabel = "nadra.dev/owner"
 
 // The values of OwnerLabel.
 const (
-	OwnerNadra  = "nadra"
-	OwnerMultus = "multus"
+	OwnerNadra = "nadra"
+	// OwnerReturning is the value of a node that nadra gives back to Multus.
+	OwnerReturning = "returning"
+	OwnerMultus    = "multus"
 )
 
 // ManagedByLabel with the value Controller marks objects that nadra's controller has
