@@ -30,10 +30,24 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// A long line is split, and none of it is lost.
+// A long line is split, and none of it is lost, however it is read.
 func TestLongLine(t *testing.T) {
-	out, err := run(t, `head -c 10000 /dev/zero | tr '\0' x; echo; echo end`)
-	if err != nil || len(out) != 4 || strings.Join(out[:3], "") != strings.Repeat("x", 10000) || out[3] != "end" {
+	long := strings.Repeat("x", 2*maxLine+100)
+	want := []string{long[:maxLine], long[:maxLine], long[:100], "end"}
+	for _, size := range []int{1, 7, maxLine, maxLine + 1, len(long) + 10} {
+		var got []string
+		l := &lines{say: func(line string) { got = append(got, line) }}
+		for chunk := range slices.Chunk([]byte(long+"\nend"), size) {
+			if n, err := l.Write(chunk); n != len(chunk) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		l.end()
+		if !slices.Equal(got, want) {
+			t.Errorf("read by %d bytes: %d lines", size, len(got))
+		}
+	}
+	if out, err := run(t, `head -c 10000 /dev/zero | tr '\0' x; echo; echo end`); err != nil || len(out) != 4 || strings.Join(out, "") != strings.Repeat("x", 10000)+"end" {
 		t.Errorf("%d lines, %v", len(out), err)
 	}
 }

@@ -24,7 +24,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	l.partial = append(l.partial, p...)
 	for {
 		line, rest, complete := bytes.Cut(l.partial, []byte{'\n'})
-		if !complete && len(line) >= maxLine {
+		if len(line) > maxLine || !complete && len(line) == maxLine {
 			line, rest, complete = l.partial[:maxLine], l.partial[maxLine:], true
 		}
 		if !complete {

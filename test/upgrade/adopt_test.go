@@ -158,6 +158,12 @@ func (f *fixture) installUnmovable() {
 // waits until Multus serves all of them.
 func (f *fixture) addUnmovable(others int) {
 	f.Helper()
+	f.Cleanup(func() { // for the next test
+		if f.Failed() {
+			f.sh(f.node(f.nodes()[0]), "rm -f "+staticPods+"/static.json")
+			f.Kubectl("delete", "namespace", namespace, "--timeout=120s")
+		}
+	})
 	nodes := f.nodes()
 	f.Must(f.Apply(f.Ctx, strings.ReplaceAll(unmovable, "NODE", nodes[1])))
 	f.Must(lab.WriteHostFile(f.node(nodes[0]), staticPods+"/static.json", []byte(staticPod), 0o644))
@@ -236,8 +242,15 @@ func (f *fixture) observed(pods []corev1.Pod) map[string]observation {
 		for _, c := range p.Status.ContainerStatuses {
 			o.Containers = append(o.Containers, fmt.Sprintf("%s restarted %d times", c.ContainerID, c.RestartCount))
 		}
-		o.Namespace = passing.ReplaceAllString(f.sh(n, "exec nsenter --net="+sandbox.NetNS+` sh -c '
-ip -o -d link; ip -o addr; ip -4 route show table all; ip -6 route show table all; ip rule; ip -6 rule'`), "")
+		f.Eventually(20*time.Second, func(ctx context.Context) error {
+			out, err := n.Exec(ctx, "nsenter", "--net="+sandbox.NetNS, "sh", "-ec",
+				"ip -o -d link; ip -o addr; ip -4 route show table all; ip -6 route show table all; ip rule; ip -6 rule")
+			if err == nil && strings.Contains(string(out), " tentative") { // the kernel still looks for another owner of an IPv6 address
+				err = fmt.Errorf("an address of pod %s is tentative", p.Name)
+			}
+			o.Namespace = passing.ReplaceAllString(string(out), "")
+			return err
+		})
 		out[p.Name] = o
 	}
 	return out
