@@ -106,9 +106,10 @@ func (a *adopter) run(ctx context.Context) error {
 	}
 }
 
-// look does once what the node's owner requires. It does nothing while the owner is unknown.
+// look does once what the node's owner requires. It does nothing while the owner is unknown, and
+// where nodes do not change hands: what an earlier Multus has left there is for cleanup.
 func (a *adopter) look(ctx context.Context) error {
-	if !a.owner.known() {
+	if a.owner.Label == "" || !a.owner.known() {
 		return nil
 	}
 	without, err := a.without()

@@ -88,7 +88,7 @@ func TestPrepareRefusesUngatedContainers(t *testing.T) {
 		see := func(pod *corev1.Pod) {
 			t.Helper()
 			pod.Namespace, pod.Name, pod.UID = drivertest.Web.Namespace, drivertest.Web.Name, types.UID(drivertest.Web.UID)
-			slim, err := slimPod(pod)
+			slim, err := slimPod("net.nadra.dev")(pod)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func (e *podEditor) podOf(s liveSandbox, pod *metav1.PartialObjectMetadata) pode
 	shown, _ := networkstatus.Shown(pod.Annotations[nadv1.NetworkStatusAnnot]) // nadra replaces a text that cannot be read
 	return podedit.Pod{
 		Namespace: s.Pod.Namespace, Baseline: baselineOf(records, s.Sandbox), Annotation: pod.Annotations[attachment.NetworksAnnotation],
-		Records: records, Shown: shown,
+		Records: records, Shown: shown, OwnStatus: e.watch.hasOwnStatus(s.Pod),
 	}
 }
 

@@ -26,17 +26,19 @@ type podWatch struct {
 type knownPod struct {
 	metav1.PartialObjectMetadata
 	restart corev1.RestartPolicy
+	// ownStatus is true if this driver was the last to write network-status.
+	ownStatus bool
 	// references is nil for a pod without claims.
 	references *podReferences
 }
 
 // newPodWatch returns a watch of the node's pods that has not started.
-func newPodWatch(client kubernetes.Interface, node string) (*podWatch, error) {
+func newPodWatch(client kubernetes.Interface, driver, node string) (*podWatch, error) {
 	informer := coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 		})
-	if err := informer.SetTransform(slimPod); err != nil {
+	if err := informer.SetTransform(slimPod(driver)); err != nil {
 		return nil, fmt.Errorf("watching pods: %w", err)
 	}
 	return &podWatch{informer: informer}, nil
@@ -98,20 +100,23 @@ func (w *podWatch) onChange(handle func(before, now *metav1.PartialObjectMetadat
 	return nil
 }
 
-// slimPod drops what the driver does not read.
-func slimPod(obj any) (any, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return obj, nil
+// slimPod returns a function that drops what the driver does not read.
+func slimPod(driver string) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok {
+			return obj, nil
+		}
+		return &knownPod{
+			PartialObjectMetadata: metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+				Annotations: pod.Annotations, DeletionTimestamp: pod.DeletionTimestamp,
+			}},
+			restart:    pod.Spec.RestartPolicy,
+			ownStatus:  attachment.StatusWrittenBy(driver, pod),
+			references: referencesOf(pod),
+		}, nil
 	}
-	return &knownPod{
-		PartialObjectMetadata: metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-			Annotations: pod.Annotations, DeletionTimestamp: pod.DeletionTimestamp,
-		}},
-		restart:    pod.Spec.RestartPolicy,
-		references: referencesOf(pod),
-	}, nil
 }
 
 // metaOf returns the metadata of an object of an informer, or nil.
@@ -156,6 +161,12 @@ func (w *podWatch) known(pod attachment.PodRef) *knownPod {
 func (w *podWatch) restarts(pod attachment.PodRef) bool {
 	known := w.known(pod)
 	return known != nil && known.restart != "" && known.restart != corev1.RestartPolicyNever
+}
+
+// hasOwnStatus reports whether the pod is known to have a network-status that this driver wrote.
+func (w *podWatch) hasOwnStatus(pod attachment.PodRef) bool {
+	known := w.known(pod)
+	return known != nil && known.ownStatus
 }
 
 // isStatic reports whether the pod is known to be a static one.

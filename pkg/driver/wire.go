@@ -46,7 +46,7 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 	if d.owner, err = newOwner(clients.Metadata, cfg.NodeName, cfg.Ownership); err != nil {
 		return nil, err
 	}
-	if d.watch, err = newPodWatch(clients.Kube, cfg.NodeName); err != nil {
+	if d.watch, err = newPodWatch(clients.Kube, cfg.DriverName, cfg.NodeName); err != nil {
 		return nil, err
 	}
 	d.report = &reporter{cfg: cfg, store: env.store, events: env.events, claimStatus: d.claimStatus, metrics: m}

@@ -21,8 +21,10 @@ type Pod struct {
 	Annotation string
 	// Records are those of the pod, in order. None has failed to be added: those are forgotten.
 	Records []checkpoint.Record
-	// Shown are the entries of network-status without that of the default network.
-	Shown []nadv1.NetworkStatus
+	// Shown are the entries of network-status without that of the default network. OwnStatus is
+	// true if nadra was the last to write it.
+	Shown     []nadv1.NetworkStatus
+	OwnStatus bool
 }
 
 // Addition is a network that the pod is to get.
@@ -99,8 +101,13 @@ func (p Pod) edited() bool {
 	})
 }
 
-// Foreign returns the first entry of network-status whose network no record has, for messages.
+// Foreign returns the first entry of network-status whose network another program has attached, for
+// messages. An entry of nadra's own without a record is that of a network that it has removed: the
+// driver was killed before it wrote network-status again.
 func (p Pod) Foreign() string {
+	if p.OwnStatus {
+		return ""
+	}
 	for _, s := range p.Shown {
 		if !slices.ContainsFunc(p.Records, func(r checkpoint.Record) bool { return !r.DeviceOnly && r.Attachment.Network.String() == s.Name }) {
 			return fmt.Sprintf("network %s (%s)", s.Name, s.Interface)

@@ -203,3 +203,19 @@ func TestMakeRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestOwnStatusIsNotForeign checks that an entry which nadra wrote, for a network that it has removed since,
+// keeps no edit from being made: the driver was killed before it wrote network-status again.
+func TestOwnStatusIsNotForeign(t *testing.T) {
+	pod := Pod{
+		Namespace: "default", Baseline: "blue", Annotation: "blue,green", Records: []checkpoint.Record{record(t, "blue", "net1", 0)},
+		Shown: []nadv1.NetworkStatus{{Name: "default/blue", Interface: "net1"}, {Name: "default/red", Interface: "net2"}},
+	}
+	if plan := Make(pod); len(plan.Refused) != 1 {
+		t.Errorf("the status of another program: plan %q", plan.text())
+	}
+	pod.OwnStatus = true
+	if plan := Make(pod); plan.text() != "+green@net2#1" {
+		t.Errorf("its own status: plan %q", plan.text())
+	}
+}
