@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nadra-dev/nadra/internal/cli"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -42,18 +44,23 @@ func TestUpgradePlan(t *testing.T) {
 	if code != cli.CodeOK || len(plan.Blocked()) > 0 {
 		t.Fatalf("exit code %d, blockers %+v", code, plan.Blocked())
 	}
-	want := upgrade.NodeShare{Name: f.multus.Name(), Evicts: []upgrade.WorkloadPods{
-		{Workload: upgrade.Workload{Kind: "Deployment", Namespace: f.NS, Name: "app"}, Pods: 2},
-	}}
-	if len(plan.Waves) != 1 || !slices.Equal(plan.Waves[0].Namespaces, []string{f.NS}) || len(plan.Waves[0].Nodes) != 1 ||
-		plan.Waves[0].Nodes[0].Name != want.Name || !slices.Equal(plan.Waves[0].Nodes[0].Evicts, want.Evicts) {
-		t.Errorf("waves %+v, want one with namespace %s and %+v", plan.Waves, f.NS, want)
+	app := []upgrade.WorkloadPods{{Workload: upgrade.Workload{Kind: "Deployment", Namespace: f.NS, Name: "app"}, Pods: 2}}
+	isWave := func(want upgrade.NodeShare) {
+		t.Helper()
+		if diff := cmp.Diff([]upgrade.Wave{{Name: "wave-1", Namespaces: []string{f.NS}, Nodes: []upgrade.NodeShare{want}}}, plan.Waves); diff != "" {
+			t.Errorf("waves (-want +got):\n%s", diff)
+		}
 	}
+	isWave(upgrade.NodeShare{Name: f.multus.Name(), Adopts: app})
 
-	// A budget that allows no eviction is a blocker.
+	// A budget that allows no eviction is a blocker of a plan that evicts pods, and of no other.
 	f.Kubectl("create", "poddisruptionbudget", "app", "--selector=app=app", "--min-available=2")
 	f.Kubectl("wait", "--for=jsonpath={.status.currentHealthy}=2", "poddisruptionbudget/app", "--timeout=60s")
-	plan, code = f.plan("--multus", "kube-system/kube-multus-ds")
+	if plan, code = f.plan("--multus", "kube-system/kube-multus-ds"); code != cli.CodeOK {
+		t.Errorf("exit code %d, blockers %+v, want none", code, plan.Blocked())
+	}
+	plan, code = f.plan("--multus", "kube-system/kube-multus-ds", "--drain")
+	isWave(upgrade.NodeShare{Name: f.multus.Name(), Evicts: app})
 	if blocked := plan.Blocked(); code != cli.CodeBlockers || len(blocked) != 1 || blocked[0].Code != upgrade.CodeBudget || !strings.Contains(blocked[0].Object, f.NS+"/app") {
 		t.Errorf("exit code %d, blockers %+v, want the budget", code, blocked)
 	}

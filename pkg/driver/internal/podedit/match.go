@@ -35,17 +35,19 @@ func match(baseline, wanted []attachment.Selection, records []checkpoint.Record)
 		byElement: slices.Repeat([]int{none}, len(wanted)), byRecord: slices.Repeat([]int{none}, len(records)), absent: make([]bool, len(wanted)),
 	}
 	unserved := m.bind(baseline)
-	for _, named := range []bool{true, false} {
-		m.assign(named, func(i int) bool { return !records[i].Removed && isNetN(records[i].Attachment.Interface) })
-		m.assign(named, func(i int) bool { return !records[i].Removed })
-	}
+	named := m.named()
+	there := func(i int) bool { return !records[i].Removed }
+	m.assign(true, there)
+	// An interface that another element names is not free for one without a name.
+	free := func(i int) bool { return there(i) && !named[records[i].Attachment.Interface] }
+	m.assign(false, func(i int) bool { return free(i) && isNetN(records[i].Attachment.Interface) })
+	m.assign(false, free)
 	for e := range wanted {
 		if i := slices.IndexFunc(unserved, func(s attachment.Selection) bool { return reflect.DeepEqual(s, wanted[e]) }); i >= 0 && m.byElement[e] == none {
 			m.absent[e], unserved = true, slices.Delete(unserved, i, i+1)
 		}
 	}
 	m.unserved = len(unserved)
-	named := m.named()
 	back := func(i int) bool {
 		return records[i].Removed && !records[i].Unclaimed() && !m.kept()[records[i].Attachment.Interface]
 	}

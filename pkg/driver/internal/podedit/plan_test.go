@@ -116,6 +116,7 @@ func TestMake(t *testing.T) {
 		{"the order changes back", "red,blue", "red,blue", []checkpoint.Record{one("blue", "net2", 0, moved), one("red", "net1", 1)}, "net1#0 net2#1"},
 		{"the order of a claim by hand is not that of the annotation", "red,blue", "red,blue", byClaim, ""},
 		{"a name that a later element requests", "", "blue,red@net1", nil, "+blue@net2#0 +red@net1#1"},
+		{"an interface that another network is to have", "blue@x", "blue,red@x", []checkpoint.Record{one("blue", "x", 0)}, "-blue@x +blue@net1#0 +red@x#1"},
 		{"the same network twice", "blue", "blue,blue", blueRed[:1], "+blue@net2#1"},
 		{"one of two of the same network", "blue,blue", "blue", []checkpoint.Record{one("blue", "net1", 0), one("blue", "net2", 1)}, "-blue@net2"},
 		{"the one without a name stays", "blue@wan,blue", "blue", []checkpoint.Record{one("blue", "wan", 0), one("blue", "net2", 1)}, "-blue@wan net2#0"},
