@@ -57,13 +57,13 @@ func inEditWorld(t *testing.T, test func(*testing.T, *editWorld)) {
 		go func() { _ = d.attacher.PendingDELs.Run(ctx); ended <- struct{}{} }()
 		test(t, w)
 		end()
+		for range cap(ended) { // they begin operations
+			<-ended
+		}
 		d.operations.Cancel(errDriverStop)
 		d.background.Cancel(errDriverStop)
 		d.operations.Wait()
 		d.background.Wait()
-		for range cap(ended) {
-			<-ended
-		}
 	})
 }
 

@@ -41,6 +41,19 @@ type node struct {
 	stop func() error
 }
 
+// awaitAttach waits until pod web is not being attached. The driver runs, so its operations may not be
+// waited for: others may begin.
+func (n *node) awaitAttach(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(tolerant)
+	for n.jobs.running(drivertest.Web.UID) {
+		if time.Now().After(deadline) {
+			t.Fatalf("pod web is still being attached after %s", tolerant)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // webWith returns pod web, whose container references the claim.
 func webWith(claim *resourceapi.ResourceClaim) *corev1.Pod {
 	pod, _ := objects()
@@ -245,7 +258,7 @@ func TestRunAndStop(t *testing.T) {
 	}
 	_, err := n.runtime.CreateContainer(t.Context(), &nri.CreateContainerRequest{Pod: podNo(2), Container: &nri.Container{Id: "d"}})
 	drivertest.WantError(t, err, "["+string(reason.AttachNotBegun)+"]", "pod default/web ", "default/blue (net1)", "sandbox sandbox-2")
-	n.operations.Wait()
+	n.awaitAttach(t)
 	if err := n.runtime.StopPodSandbox(t.Context(), &nri.StopPodSandboxRequest{Pod: podNo(2)}); err != nil {
 		t.Fatal(err)
 	}
