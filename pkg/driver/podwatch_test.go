@@ -11,7 +11,7 @@ import (
 func TestWatchKnowsWhoseStatusItIs(t *testing.T) {
 	for manager, want := range map[string]bool{"net.nadra.dev": true, "multus": false} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{
-			Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}}}`)},
+			Manager: manager, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}}}`),
 		}}}}
 		slim, err := slimPod("net.nadra.dev")(pod)
 		if err != nil {
