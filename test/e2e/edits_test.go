@@ -211,12 +211,17 @@ func (f *fixture) newSandboxFollows(name, annotation string, networks ...string)
 	}
 	f.Must(f.node.Runtime().EndSandbox(f.Ctx, containers[at].Sandbox))
 	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		sandbox, err := f.node.PodSandbox(ctx, string(pod.UID))
+		if err != nil {
+			return err
+		}
 		now, err := f.Kube.CoreV1().Pods(f.NS).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		if now.Status.PodIP == "" || now.Status.PodIP == pod.Status.PodIP || !lab.IsReady(now) {
-			return fmt.Errorf("pod %s has no new sandbox yet: %s, %+v", name, now.Status.PodIP, now.Status.ContainerStatuses)
+		// The new sandbox may have the address of the old one.
+		if sandbox.ID == containers[at].Sandbox || !lab.IsReady(now) || now.Status.ContainerStatuses[0].RestartCount == pod.Status.ContainerStatuses[0].RestartCount {
+			return fmt.Errorf("pod %s has no new sandbox yet: %s, %+v", name, sandbox.ID, now.Status.ContainerStatuses)
 		}
 		pod = now
 		return nil
