@@ -79,12 +79,15 @@ func (d Dir) read(dir string) (out []Sandbox, problems []Problem, err error) {
 		return nil, nil, fmt.Errorf("reading Multus' sandboxes: %w", err)
 	}
 	cached, cacheErr := cniexec.ReadCache(d.results())
+	entries := map[string][]cniexec.CacheEntry{} // by sandbox
+	for _, e := range cached {
+		entries[e.ContainerID] = append(entries[e.ContainerID], e)
+	}
 	for _, f := range files {
 		if !isScratch(f) {
 			continue
 		}
-		entries := slices.DeleteFunc(slices.Clone(cached), func(e cniexec.CacheEntry) bool { return e.ContainerID != f.Name() })
-		s, err := readSandbox(filepath.Join(dir, f.Name()), entries)
+		s, err := readSandbox(filepath.Join(dir, f.Name()), entries[f.Name()])
 		if errors.Is(err, fs.ErrNotExist) { // removed just now
 			continue
 		}

@@ -278,7 +278,7 @@ func TestAdoptedAgain(t *testing.T) {
 	})
 }
 
-// TestNewSandboxOfAnAdoptedPod checks that a pod whose sandbox is made anew gets its networks by the
+// TestNewSandboxOfAnAdoptedPod checks that a pod that gets a new sandbox has its networks by the
 // annotation, after the DELs of the old sandbox.
 func TestNewSandboxOfAnAdoptedPod(t *testing.T) {
 	inMultusNode(t, func(t *testing.T, n *multusNode) {

@@ -43,7 +43,7 @@ type cell struct {
 
 func (c cell) String() string { return fmt.Sprintf("%s in %s, %s", c.fault, c.step, c.end) }
 
-// allCells returns the whole matrix. Faults that make sandboxes anew come last.
+// allCells returns the whole matrix. Faults after which pods have new sandboxes come last.
 func allCells() []cell {
 	var out []cell
 	for _, fault := range faults {
