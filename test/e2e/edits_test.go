@@ -121,34 +121,12 @@ func (f *fixture) tryEdit(ctx context.Context, name, networks string) error {
 	return err
 }
 
-// sandboxNetNS returns the path, on the node, of the network namespace of a pod's sandbox.
+// sandboxNetNS returns the path, on the node, of the network namespace of a pod's running sandbox.
 func (f *fixture) sandboxNetNS(pod *corev1.Pod) string {
 	f.Helper()
-	var path string
-	f.Eventually(30*time.Second, func(context.Context) error {
-		paths, err := f.node.PodNetNSPaths()
-		if err != nil {
-			return err
-		}
-		for _, p := range paths {
-			err := f.node.DoInNetNS(p, func() error {
-				iface, err := net.InterfaceByName("eth0")
-				if err != nil {
-					return err
-				}
-				addrs, err := iface.Addrs()
-				if err == nil && slices.ContainsFunc(addrs, func(a net.Addr) bool { return strings.HasPrefix(a.String(), pod.Status.PodIP+"/") }) {
-					path = p
-				}
-				return err
-			})
-			if err == nil && path != "" {
-				return nil
-			}
-		}
-		return fmt.Errorf("no network namespace of %v has address %s of pod %s", paths, pod.Status.PodIP, pod.Name)
-	})
-	return path
+	sandbox, err := f.node.PodSandbox(f.Ctx, string(pod.UID))
+	f.Must(err)
+	return sandbox.NetNS
 }
 
 // links returns the names of the interfaces in a network namespace without lo and eth0.
@@ -201,17 +179,14 @@ func (f *fixture) newSandboxFollows(name, annotation string, networks ...string)
 	f.Helper()
 	pod, err := f.Ready(f.Ctx, f.NS, name, time.Minute)
 	f.Must(err)
-	before := f.sandboxNetNS(pod)
 	f.edit(name, annotation)
-	f.Eventually(30*time.Second, f.networksAre(name, before, networks...))
-	containers := lab.NewContainers(f.node).List()
-	at := slices.IndexFunc(containers, func(c lab.Container) bool { return c.PodUID == string(pod.UID) })
-	if at < 0 {
-		f.Fatalf("no container of pod %s among %+v", name, containers)
-	}
-	f.Must(f.node.Runtime().EndSandbox(f.Ctx, containers[at].Sandbox))
+	f.Eventually(30*time.Second, f.networksAre(name, f.sandboxNetNS(pod), networks...))
+	// The runtime also lists the sandboxes and containers that have ended.
+	before, err := f.node.PodSandbox(f.Ctx, string(pod.UID))
+	f.Must(err)
+	f.Must(f.node.Runtime().EndSandbox(f.Ctx, before.ID))
 	f.Eventually(2*time.Minute, func(ctx context.Context) error {
-		sandbox, err := f.node.PodSandbox(ctx, string(pod.UID))
+		after, err := f.node.PodSandbox(ctx, string(pod.UID))
 		if err != nil {
 			return err
 		}
@@ -220,8 +195,8 @@ func (f *fixture) newSandboxFollows(name, annotation string, networks ...string)
 			return err
 		}
 		// The new sandbox may have the address of the old one.
-		if sandbox.ID == containers[at].Sandbox || !lab.IsReady(now) || now.Status.ContainerStatuses[0].RestartCount == pod.Status.ContainerStatuses[0].RestartCount {
-			return fmt.Errorf("pod %s has no new sandbox yet: %s, %+v", name, sandbox.ID, now.Status.ContainerStatuses)
+		if after.ID == before.ID || !lab.IsReady(now) || now.Status.ContainerStatuses[0].RestartCount == pod.Status.ContainerStatuses[0].RestartCount {
+			return fmt.Errorf("pod %s has no new sandbox yet: before %s, after %s, %+v", name, before.ID, after.ID, now.Status.ContainerStatuses)
 		}
 		pod = now
 		return nil
