@@ -147,7 +147,7 @@ func TestChartIsTheOverlay(t *testing.T) {
 // restricts nodes to their own slices.
 func TestDriverOnlyIsTheBase(t *testing.T) {
 	want := fromKustomize(t, "base")
-	maps.Copy(want, fromKustomize(t, "slices-policy"))
+	maps.Copy(want, fromKustomize(t, "node-policies"))
 	if diff := cmp.Diff(want, fromKustomize(t, "driver-only")); diff != "" {
 		t.Error(diff)
 	}
