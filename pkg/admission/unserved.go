@@ -21,15 +21,21 @@ func (a admitted) unserved(findings []translate.Finding) bool {
 // leaveUnserved leaves a pod to Multus, which starts it as it would without nadra. A claim would stay
 // pending forever. It refuses the pod if all nodes are nadra's, or if the pod must run on one of them.
 func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
-	var warned []string
+	kept, warned := "not converted, and kept off nadra's nodes", []string(nil)
+	if a.options.BesideMultus {
+		kept = "left to Multus"
+	}
 	for _, f := range findings {
 		if f.Code == translate.PoolUnserved {
-			warned = append(warned, shortened(fmt.Sprintf("%s: not converted, and kept off nadra's nodes: %s", f.Code, f.Message), maxWarning))
+			warned = append(warned, shortened(fmt.Sprintf("%s: %s: %s", f.Code, kept, f.Message), maxWarning))
 		}
 	}
 	forNadra := a.server.Node != "" || a.server.Labelled
-	if forNadra || a.lookups.MultusNodes == nil || !a.lookups.MultusNodes() {
+	withMultus := a.options.BesideMultus || a.lookups.MultusNodes != nil && a.lookups.MultusNodes()
+	if forNadra || !withMultus {
 		return Decision{Outcome: Refused, Refusal: a.refusal(a.blockers(findings))}
 	}
-	return Decision{Outcome: OnMultus, Edits: keepAway(a.pod), Warnings: warned[:min(len(warned), maxWarnings)]}
+	d := a.keepOff()
+	d.Warnings = warned[:min(len(warned), maxWarnings)]
+	return d
 }

@@ -48,9 +48,9 @@ const NetworksAnnotation = "k8s.v1.cni.cncf.io/networks"
 const OwnNetworksAnnotation = "nadra.dev/networks"
 
 // NetworksKey returns the annotation by which a pod requests the networks that nadra attaches:
-// OwnNetworksAnnotation if the pod has it, otherwise NetworksAnnotation.
+// OwnNetworksAnnotation if it has a value, otherwise NetworksAnnotation.
 func NetworksKey(annotations map[string]string) string {
-	if _, found := annotations[OwnNetworksAnnotation]; found {
+	if strings.TrimSpace(annotations[OwnNetworksAnnotation]) != "" {
 		return OwnNetworksAnnotation
 	}
 	return NetworksAnnotation

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
@@ -121,7 +122,7 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 		edits = append(edits, r.dropAnnotation())
 	case r.env.options.BesideMultus && r.pod.networksKey() == attachment.NetworksAnnotation:
 		r.checkMove()
-		edits = append(edits, Edit{Op: Rename, Path: r.path(), Value: attachment.OwnNetworksAnnotation})
+		edits = append(edits, r.move()...)
 	}
 	for _, e := range edits {
 		if !r.doc.Editable(e.Path) {
@@ -151,6 +152,14 @@ func (r *request) network(ref attachment.NetworkRef) (network, bool) {
 		return network{}, false
 	}
 	return *n, true
+}
+
+// move gives the annotation nadra's name, in place of an empty one of that name.
+func (r *request) move() (edits []Edit) {
+	if annotation(r.pod.template, attachment.OwnNetworksAnnotation) != nil {
+		edits = append(edits, Edit{Op: Remove, Path: r.pod.annotationPath(attachment.OwnNetworksAnnotation)})
+	}
+	return append(edits, Edit{Op: Rename, Path: r.path(), Value: attachment.OwnNetworksAnnotation})
 }
 
 // dropAnnotation removes the annotation, and the mappings that have nothing else.
@@ -190,7 +199,7 @@ func (p pod) containers() []container {
 
 // networksKey returns the annotation by which the pod requests networks.
 func (p pod) networksKey() string {
-	if annotation(p.template, attachment.OwnNetworksAnnotation) != nil {
+	if strings.TrimSpace(str(annotation(p.template, attachment.OwnNetworksAnnotation))) != "" {
 		return attachment.OwnNetworksAnnotation
 	}
 	return attachment.NetworksAnnotation
