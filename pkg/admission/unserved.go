@@ -6,16 +6,22 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// unserved reports whether all blocking findings are about pools that nothing serves.
+// unserved reports whether all blocking findings are about pools that nadra does not serve.
 func (a admitted) unserved(findings []translate.Finding) bool {
 	found := false
 	for _, f := range findings {
-		if f.Severity == translate.Blocker && f.Code != translate.PoolUnserved {
+		if f.Severity == translate.Blocker && !a.ofPool(f) {
 			return false
 		}
-		found = found || f.Code == translate.PoolUnserved
+		found = found || a.ofPool(f)
 	}
 	return found
+}
+
+// ofPool reports whether a finding is about a pool whose pods Multus can serve: one that nothing
+// serves, or, beside Multus, one that is left to a device plugin.
+func (a admitted) ofPool(f translate.Finding) bool {
+	return f.Code == translate.PoolUnserved || a.options.BesideMultus && f.Code == translate.PoolsNotServedUser
 }
 
 // leaveUnserved leaves a pod to Multus, which starts it as it would without nadra. A claim would stay
@@ -26,7 +32,7 @@ func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
 		kept = "left to Multus"
 	}
 	for _, f := range findings {
-		if f.Code == translate.PoolUnserved {
+		if a.ofPool(f) {
 			warned = append(warned, shortened(fmt.Sprintf("%s: %s: %s", f.Code, kept, f.Message), maxWarning))
 		}
 	}
