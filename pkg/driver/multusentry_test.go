@@ -5,13 +5,10 @@ import (
 
 	nri "github.com/containerd/nri/pkg/api"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // TestMultusEntry checks which entry is the first one of network-status beside Multus.
@@ -29,8 +26,8 @@ func TestMultusEntry(t *testing.T) {
 				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-uid", Annotations: map[string]string{nadv1.NetworkStatusAnnot: tt.status}},
 			}
-			scheme := runtime.NewScheme()
-			if err := corev1.AddToScheme(scheme); err != nil {
+			scheme := metadatafake.NewTestScheme()
+			if err := metav1.AddMetaToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
 			for _, seen := range []bool{true, false} {
@@ -43,7 +40,10 @@ func TestMultusEntry(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				entries := &multusEntries{own: drivertest.CBR0, watch: watch, metadata: metadatafake.NewSimpleMetadataClient(scheme, pod)}
+				own := func(attachment.Sandbox) (*nadv1.NetworkStatus, error) {
+					return &nadv1.NetworkStatus{Name: "cbr0", Interface: "eth0", IPs: []string{"10.244.0.5"}, Default: true}, nil
+				}
+				entries := &multusEntries{own: own, watch: watch, metadata: metadatafake.NewSimpleMetadataClient(scheme, pod)}
 				got, err := entries.of(attachment.Sandbox{Pod: attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"}})
 				if err != nil || got.Name != tt.want {
 					t.Errorf("the watch has seen the pod: %t: got %+v, %v, want %s", seen, got, err, tt.want)
