@@ -48,12 +48,15 @@ func (f *fixture) inspect(ctx context.Context, h half, p *corev1.Pod) (out found
 	if err != nil {
 		return out, nil, err
 	}
+	want := wanted(p)
+	if len(want) == 0 && !f.ofMultus {
+		return out, nil, nil // Multus, which alone writes the status of such a pod, is removed
+	}
 	var status []nadv1.NetworkStatus
 	if err := json.Unmarshal([]byte(p.Annotations[nadv1.NetworkStatusAnnot]), &status); err != nil {
 		out.addMissing("network-status is %q: %v", p.Annotations[nadv1.NetworkStatusAnnot], err)
 		return out, nil, nil
 	}
-	want := wanted(p)
 	addresses = compareLinks(&out, links, want)
 	compareStatus(&out, status, links, h, want)
 	compareOwner(&out, h, p, want)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -43,8 +44,6 @@ type churn struct {
 	checked map[types.UID]bool
 	holders map[string]*corev1.Pod
 	found   found
-	// ofMultus is false while Multus is removed: nobody could attach the pods of its half.
-	ofMultus bool
 }
 
 // number returns the number in an environment variable, or the default.
@@ -70,7 +69,7 @@ func TestPodsOfBothOnOneNode(t *testing.T) {
 	lives, seed := number(t, "BESIDE_PODS", defaultPods), number(t, "BESIDE_SEED", time.Now().Nanosecond())
 	t.Logf("BESIDE_PODS=%d BESIDE_SEED=%d", lives, seed)
 	c := &churn{
-		fixture: f, rand: rand.New(rand.NewPCG(uint64(seed), 0)), checked: map[types.UID]bool{}, holders: map[string]*corev1.Pod{}, ofMultus: true,
+		fixture: f, rand: rand.New(rand.NewPCG(uint64(seed), 0)), checked: map[types.UID]bool{}, holders: map[string]*corev1.Pod{},
 	}
 	for _, h := range f.halves {
 		f.NS = h.namespace
@@ -129,8 +128,13 @@ func (c *churn) act() {
 	}
 	pods, err := c.Kube.CoreV1().Pods(h.namespace).List(c.Ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 	c.Must(err)
+	// A pod of Multus is in the API until its sandbox is gone, so that Multus is not removed before.
+	grace := int64(1)
+	if h.owner == api.OwnerNadra {
+		grace = int64(c.rand.IntN(2))
+	}
 	for _, p := range pods.Items[:min(len(pods.Items), 1+c.rand.IntN(3))] {
-		err := c.Kube.CoreV1().Pods(h.namespace).Delete(c.Ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(c.rand.IntN(2)))})
+		err := c.Kube.CoreV1().Pods(h.namespace).Delete(c.Ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(grace)})
 		if !apierrors.IsNotFound(err) {
 			c.Must(err)
 		}

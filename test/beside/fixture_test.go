@@ -70,6 +70,8 @@ type fixture struct {
 	lab.Fixture
 	node   *cluster.Node
 	halves []half
+	// ofMultus is false while Multus is removed: nobody could attach the pods of its half.
+	ofMultus bool
 }
 
 func setup(t *testing.T) *fixture {
@@ -77,9 +79,10 @@ func setup(t *testing.T) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	t.Cleanup(cancel)
 	f := &fixture{
-		Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx},
-		node:    theLab.Cluster.Node(1),
-		halves:  []half{{"beside-multus", api.OwnerMultus}, {"beside-nadra", api.OwnerNadra}},
+		Fixture:  lab.Fixture{Lab: theLab, T: t, Ctx: ctx},
+		node:     theLab.Cluster.Node(1),
+		ofMultus: true,
+		halves:   []half{{"beside-multus", api.OwnerMultus}, {"beside-nadra", api.OwnerNadra}},
 	}
 	for _, h := range f.halves {
 		f.Must(f.CreateNamespace(ctx, h.namespace))
@@ -113,7 +116,7 @@ func (f *fixture) state(ctx context.Context) (s state, err error) {
 	if s.Snapshot, err = lab.TakeSnapshot(f.node); err != nil {
 		return s, err
 	}
-	if s.multus, err = below(f.node, multusMemory); err != nil {
+	if s.multus, err = f.multusFiles(); err != nil {
 		return s, err
 	}
 	claims, err := f.Kube.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
@@ -124,6 +127,26 @@ func (f *fixture) state(ctx context.Context) (s state, err error) {
 		s.claims = append(s.claims, "claim "+c.Namespace+"/"+c.Name)
 	}
 	return s, nil
+}
+
+// multusFiles lists what Multus remembers of networks. Its file of a sandbox may have the default network
+// alone: it never deletes those of pods that end while it is removed.
+func (f *fixture) multusFiles() (out []string, err error) {
+	files, err := below(f.node, multusMemory)
+	for _, path := range files {
+		if filepath.Dir(path) != multusMemory {
+			out = append(out, path)
+			continue
+		}
+		delegates, err := f.delegates(filepath.Base(path))
+		if err != nil {
+			return nil, err
+		}
+		if delegates > 1 {
+			out = append(out, path)
+		}
+	}
+	return out, err
 }
 
 // left lists what was not there before. Multus itself never deletes its results of default networks.
