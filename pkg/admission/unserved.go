@@ -6,30 +6,42 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// unserved reports whether all blocking findings are about pools that nothing serves.
+// unserved reports whether all blocking findings are about pools that nadra does not serve.
 func (a admitted) unserved(findings []translate.Finding) bool {
 	found := false
 	for _, f := range findings {
-		if f.Severity == translate.Blocker && f.Code != translate.PoolUnserved {
+		if f.Severity == translate.Blocker && !a.ofPool(f) {
 			return false
 		}
-		found = found || f.Code == translate.PoolUnserved
+		found = found || a.ofPool(f)
 	}
 	return found
+}
+
+// ofPool reports whether a finding is about a pool whose pods Multus can serve: one that nothing
+// serves, or, beside Multus, one that is left to a device plugin.
+func (a admitted) ofPool(f translate.Finding) bool {
+	return f.Code == translate.PoolUnserved || a.options.BesideMultus && f.Code == translate.PoolsNotServedUser
 }
 
 // leaveUnserved leaves a pod to Multus, which starts it as it would without nadra. A claim would stay
 // pending forever. It refuses the pod if all nodes are nadra's, or if the pod must run on one of them.
 func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
-	var warned []string
+	kept, warned := "not converted, and kept off nadra's nodes", []string(nil)
+	if a.options.BesideMultus {
+		kept = "left to Multus"
+	}
 	for _, f := range findings {
-		if f.Code == translate.PoolUnserved {
-			warned = append(warned, shortened(fmt.Sprintf("%s: not converted, and kept off nadra's nodes: %s", f.Code, f.Message), maxWarning))
+		if a.ofPool(f) {
+			warned = append(warned, shortened(fmt.Sprintf("%s: %s: %s", f.Code, kept, f.Message), maxWarning))
 		}
 	}
 	forNadra := a.server.Node != "" || a.server.Labelled
-	if forNadra || a.lookups.MultusNodes == nil || !a.lookups.MultusNodes() {
+	withMultus := a.options.BesideMultus || a.lookups.MultusNodes != nil && a.lookups.MultusNodes()
+	if forNadra || !withMultus {
 		return Decision{Outcome: Refused, Refusal: a.refusal(a.blockers(findings))}
 	}
-	return Decision{Outcome: OnMultus, Edits: keepAway(a.pod), Warnings: warned[:min(len(warned), maxWarnings)]}
+	d := a.keepOff()
+	d.Warnings = warned[:min(len(warned), maxWarnings)]
+	return d
 }

@@ -232,7 +232,7 @@ func (a *adopter) recordsOf(ctx context.Context, s multusstate.Sandbox, sandbox 
 	static := a.watch.isStatic(s.Pod)
 	var baseline *string
 	if pod := a.watch.Find(s.Pod); pod != nil {
-		baseline = ptr.To(pod.Annotations[attachment.NetworksAnnotation])
+		baseline = ptr.To(attachment.NetworksText(pod.Annotations))
 	}
 	for i, at := range s.Attachments {
 		info, err := a.attacher.Plugins.DeviceInfo(sandbox, at.Attachment)

@@ -40,7 +40,8 @@
 //	hooks.go            sandboxes that start and stop
 //	synchronize.go      sandboxes that exist when the driver, or the runtime, was restarted
 //	createcontainer.go  containers, which the gate may hold
-//	sandbox.go          converts NRI's sandboxes
+//	sandbox.go          converts NRI's sandboxes, and reads the annotation of pods
+//	multusentry.go      the default network's entry of network-status beside Multus
 //	unclaimed.go        attaches, or refuses, pods that name networks and have no claim
 //	unclaimedpolicy.go  which of the two
 //

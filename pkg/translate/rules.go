@@ -441,4 +441,16 @@ var rules = []Rule{
 		"The API server ignores it or refuses the object, and the conversion did not go by it.",
 		"Move the field into spec of the pod template.",
 	},
+	{
+		TwoAnnotations, Blocker, "The pod has two annotations with networks",
+		"The pod has nadra.dev/networks, whose networks nadra attaches, and k8s.v1.cni.cncf.io/networks.",
+		"The networks of only one of them have a claim. Where Multus is on the node, it would attach those of the other; where it is not, nobody would.",
+		"Name all networks in one of the two.",
+	},
+	{
+		AnnotationMoved, Warning, "A program does not see the pod's networks",
+		"Beside Multus on one node, the networks that nadra attaches are in the annotation nadra.dev/networks. A program other than Multus reads k8s.v1.cni.cncf.io/networks.",
+		"The program takes the pod for one without networks: it prepares no address or port for it, or enforces no policy on it.",
+		"Leave the workload to Multus (label nadra.dev/owner=multus on its pods or its namespace).",
+	},
 }
