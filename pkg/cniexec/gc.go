@@ -186,7 +186,7 @@ func (r *Runner) noForeign(network string) error {
 			if !strings.HasPrefix(e.Name(), network+"-") {
 				continue
 			}
-			c, err := readCached(filepath.Join(inside, e.Name()))
+			c, err := ReadCacheEntry(filepath.Join(inside, e.Name()))
 			if gone := errors.Is(err, fs.ErrNotExist); !gone && (err != nil || c.Network == network) {
 				return fmt.Errorf("CNI network %s: %w: %s", network, ErrForeignAttachments, filepath.Join(dir, e.Name()))
 			}
