@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"regexp"
-	"slices"
 	"testing"
 	"time"
 
