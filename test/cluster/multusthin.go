@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 )
 
 // thinMultus is the name of the Multus that has no daemon among the CNI plugins.
@@ -57,19 +58,7 @@ func (m Multus) writeThinFiles(program string) error {
 	if err := n.InstallPlugin(thinMultus, program); err != nil {
 		return err
 	}
-	first, err := json.Marshal(defaultNetwork(n.cluster.options.families().podCIDRs(n.number)...))
-	if err != nil {
-		return err
-	}
-	config, err := json.Marshal(object{
-		"cniVersion": "1.0.0",
-		"name":       "multus-cni-network",
-		"type":       thinMultus,
-		"kubeconfig": n.cluster.Kubeconfig(),
-		"binDir":     cniPluginDir,
-		"logLevel":   "error",
-		"delegates":  []json.RawMessage{first},
-	})
+	config, err := thinMultusConfig(n.cluster.Kubeconfig(), n.cluster.options.families().podCIDRs(n.number)...)
 	if err != nil {
 		return err
 	}
@@ -78,4 +67,33 @@ func (m Multus) writeThinFiles(program string) error {
 		return err
 	}
 	return replaceFile(outside, config, 0o600)
+}
+
+// thinMultusConfig returns the runtime's configuration of a thin Multus, whose default network has an
+// address of each subnet.
+func thinMultusConfig(kubeconfig string, subnets ...string) ([]byte, error) {
+	return json.Marshal(object{
+		"cniVersion": "1.0.0",
+		"name":       "multus-cni-network",
+		"type":       thinMultus,
+		"kubeconfig": kubeconfig,
+		"binDir":     cniPluginDir,
+		"logLevel":   "error",
+		"delegates":  []object{defaultNetwork(subnets...)},
+	})
+}
+
+// MultusFiles renders the files of a thin Multus on the guest, by path, without its program. Its access to
+// the API server is the administrator's.
+func (g *Guest) MultusFiles() (map[string][]byte, error) {
+	const account = cniConfigDir + "/multus.kubeconfig"
+	config, err := thinMultusConfig(account, ipv4.podCIDR(g.number))
+	if err != nil {
+		return nil, fmt.Errorf("rendering the configuration of Multus: %w", err)
+	}
+	access, err := os.ReadFile(g.cluster.Kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("reading the access of Multus: %w", err)
+	}
+	return map[string][]byte{multusConfig: config, account: access}, nil
 }
