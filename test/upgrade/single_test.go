@@ -5,11 +5,13 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/internal/cli"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -72,6 +74,7 @@ func (f *fixture) moveSingle() {
 	for _, one := range lost {
 		f.Errorf("lost: %s", one)
 	}
+	f.lossIsCounted(pods)
 	f.Kubectl("delete", "namespace", namespace, "--timeout=120s")
 	f.nadra("uninstall", "--yes")
 }
@@ -114,6 +117,22 @@ func (f *fixture) isUntouched() {
 		if owner := n.Labels["nadra.dev/owner"]; owner != "" || n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
 			f.Errorf("outside of the window node %s has owner %q, is unschedulable: %t, and has taints %v", n.Name, owner, n.Spec.Unschedulable, n.Spec.Taints)
 		}
+	}
+}
+
+// lossIsCounted takes a pod's interface down for a moment, and checks that the lost packets are counted, so
+// that a loss in the lane's tests would be seen.
+func (f *fixture) lossIsCounted(pods []corev1.Pod) {
+	f.Helper()
+	p := pods[slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Labels["app"] == "smf" })]
+	sandbox, err := f.NodeOf(&p).PodSandbox(f.Ctx, string(p.UID))
+	f.Must(err)
+	packets := f.begin(f.aims(pods), func(string) bool { return true })
+	f.sh(f.NodeOf(&p), "nsenter --net="+sandbox.NetNS+" sh -ec 'ip link set net1 down; sleep 0.2; ip link set net1 up'")
+	_, lost := packets.end()
+	f.Logf("net1 of pod %s was down for 0.2 s: lost %q", p.Name, lost)
+	if len(lost) != 1 || !strings.HasPrefix(lost[0], "smf on ") {
+		f.Errorf("the packets that are counted as lost are %q, want some of one of the two pods smf", lost)
 	}
 }
 

@@ -56,16 +56,12 @@ func testAdopted(t *testing.T, plugin string) {
 	f.poolNAD("one", "intel.com/"+adoptable, conf)
 	f.start(dpdk(f.ns, "a", "intel.com/"+adoptable, 1, "one"))
 	pod, inPod := f.ready("a")
-	host, err := f.Guest.Net(f.ctx)
-	f.must(err)
-	given := slices.DeleteFunc(slices.Clone(functions), func(id string) bool {
-		return slices.ContainsFunc(host.Links, func(l wire.Link) bool { return l.Bus == id })
-	})
+	free := f.inTheGuest(functions)
 
 	testCase(t, ofADevicePlugin, func(t *testing.T) {
 		link := requireLink(t, inPod, "net1", "device", "")
-		if len(given) != 1 || len(f.listed(multusDir)) == 0 {
-			t.Fatalf("the pod was given %v, and Multus has the files %v", given, f.listed(multusDir))
+		if len(free) != 1 || len(f.listed(multusDir)) == 0 {
+			t.Fatalf("the guest still has %v, and Multus has the files %v", free, f.listed(multusDir))
 		}
 		if plugin == "sriov" && link.MAC != podMAC {
 			t.Errorf("its MAC is %s, not %s", link.MAC, podMAC)
@@ -81,7 +77,7 @@ func testAdopted(t *testing.T, plugin string) {
 			if left := f.listed(multusDir); len(left) > 0 {
 				return fmt.Errorf("Multus still has the sandboxes %v", left)
 			}
-			return f.isOffering(ctx, slices.DeleteFunc(slices.Clone(functions), func(id string) bool { return id == given[0] }))
+			return f.isOffering(ctx, free)
 		})
 		f.stopDevicePlugin() // the pod keeps its device
 		f.must(f.WaitDriver(f.ctx))
@@ -90,7 +86,7 @@ func testAdopted(t *testing.T, plugin string) {
 		if diff := cmp.Diff(inPod, now); diff != "" {
 			t.Errorf("the pod's namespace has changed (-before +now):\n%s", diff)
 		}
-		f.must(f.isOffering(f.ctx, slices.DeleteFunc(slices.Clone(functions), func(id string) bool { return id == given[0] })))
+		f.must(f.isOffering(f.ctx, free))
 	})
 	testCase(t, isOffered, func(t *testing.T) {
 		f.leavesNothing(t)
@@ -104,6 +100,19 @@ func testAdopted(t *testing.T, plugin string) {
 			return nil
 		})
 	})
+}
+
+// inTheGuest returns those of some functions whose interface is in the guest's own namespace.
+func (f *fixture) inTheGuest(functions []string) (out []string) {
+	f.Helper()
+	host, err := f.Guest.Net(f.ctx)
+	f.must(err)
+	for _, id := range functions {
+		if slices.ContainsFunc(host.Links, func(l wire.Link) bool { return l.Bus == id }) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 const (
