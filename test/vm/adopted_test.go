@@ -185,7 +185,7 @@ func (f *fixture) offersByDevicePlugin(functions []string) {
 		f.must(err)
 		f.shell("busybox mkdir -p /etc/pcidp")
 		f.write("/etc/pcidp/config.json", config)
-		argv = []string{"sriovdp", "--log-level", "5", "--alsologtostderr"}
+		argv = []string{"sriovdp", "-v", "5", "-logtostderr"}
 	}
 	f.undo = append(f.undo, killScript("deviceplugin"), killScript("sriovdp"))
 	f.must(f.Guest.Daemon(f.ctx, "/var/log/deviceplugin.log", argv...))
