@@ -183,8 +183,9 @@ func (f *fixture) offersByDevicePlugin(functions []string) {
 	if os.Getenv(DevicePluginVariable) != "" {
 		config, err := json.Marshal(object{"resourceList": []object{{"resourceName": adoptable, "selectors": object{"pfNames": []string{"pf0#2-3"}}}}})
 		f.must(err)
-		f.shell("busybox mkdir -p /etc/pcidp")
+		f.shell("busybox mkdir -p /etc/pcidp /usr/share/misc")
 		f.write("/etc/pcidp/config.json", config)
+		f.write("/usr/share/misc/pci.ids", []byte(pciIDs))
 		argv = []string{"sriovdp", "-v", "5", "-logtostderr"}
 	}
 	f.undo = append(f.undo, killScript("deviceplugin"), killScript("sriovdp"))
@@ -202,6 +203,9 @@ func (f *fixture) offersByDevicePlugin(functions []string) {
 		return fmt.Errorf("the node has not %d of %s; last in the plugin's log:\n%s", len(functions), resource, f.shell("tail -n 5 /var/log/deviceplugin.log"))
 	})
 }
+
+// pciIDs names the guest's cards. The SR-IOV device plugin does not run without such a file.
+const pciIDs = "8086  Intel Corporation\n\t10ca  82576 Virtual Function\nC 02  Network controller\n\t00  Ethernet controller\n"
 
 // stopDevicePlugin ends the device plugin.
 func (f *fixture) stopDevicePlugin() {
