@@ -28,7 +28,7 @@ func TestHandOver(t *testing.T) {
 					"ips": json.RawMessage(`["10.0.0.5/24"]`), "mac": json.RawMessage(`"02:00:00:00:00:01"`), "deviceID": json.RawMessage(`"0000:00:01.0"`),
 				},
 				CNIArgs: [][2]string{{"MAC", "02:00:00:00:00:01"}},
-			}, []byte(result)},
+			}, []byte(`{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"/run/netns/x"}]}`)},
 		},
 	}
 	hand := func(want bool, s Sandbox) {

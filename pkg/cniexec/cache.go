@@ -56,8 +56,25 @@ func (c CacheEntry) Pod() attachment.PodRef {
 func EntryOf(s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) CacheEntry {
 	return CacheEntry{
 		Kind: libcni.CNICacheV1, ContainerID: s.ID, Config: a.Conflist, IfName: a.Interface, Network: a.CNIName, NetNS: s.NetNS,
-		Args: cniArgs(s, a), CapabilityArgs: a.CapabilityArgs, Result: result,
+		Args: cniArgs(s, a), CapabilityArgs: a.CapabilityArgs, Result: inVersionOf(a.Conflist, result),
 	}
+}
+
+// inVersionOf converts a result to the version of a configuration, as libcni stores it: other programs may not
+// know a newer one. It returns a result that cannot be converted as it is.
+func inVersionOf(conflist, result json.RawMessage) json.RawMessage {
+	list, err := libcni.NetworkConfFromBytes(conflist)
+	if err != nil {
+		return result
+	}
+	converted, err := resultAs(list.CNIVersion, result)
+	if err != nil {
+		return result
+	}
+	if raw, err := json.Marshal(converted); err == nil {
+		return raw
+	}
+	return result
 }
 
 // Name returns the name that libcni gives the entry's file.
