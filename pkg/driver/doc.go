@@ -60,7 +60,8 @@
 //	podlocks.go    one operation on a pod at a time
 //	podwatch.go    the node's pods
 //	owner.go       whether the node is nadra's
-//	adopt.go       takes over what Multus has attached, and gives it back
+//	adopt.go       takes over what Multus has attached
+//	giveback.go    gives it back, and hands over to Multus what nadra has attached without a claim
 //	sweep.go       runs DELs that no call of kubelet or runtime triggers
 //	cnicache.go    cleans up the CNI cache, and plugins' garbage
 //	check.go       CHECK of what is attached
