@@ -48,6 +48,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.systemNamespaces, "system-namespaces", "kube-system,nadra", "comma-separated namespaces whose pods get no default networks; the controller's own is always one")
 	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins")
 	podInfo := fs.Bool("pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
+	machines := fs.Bool("virtual-machines", true, "convert launcher pods of KubeVirt as any pod; false leaves them to Multus")
 	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "time after which a ResourceClaimTemplate of the webhook is deleted if no pod refers to it")
 	fs.BoolVar(&o.OwnCertificate, "cert-self-signed", true, "create the webhooks' certificate and write its CA into their configurations; false if cert-manager does")
 	fs.StringVar(&o.Service, "cert-service", controller.DefaultService, "name of the Service in the certificate")
@@ -58,6 +59,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !*podInfo
+	o.webhook.NoVirtualMachines = !*machines
 	o.webhook.Isolation.Global = names(o.globalNamespaces)
 	if err := o.setDefaultNetworks(); err != nil {
 		return o, err

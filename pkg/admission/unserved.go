@@ -6,14 +6,15 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// unserved reports whether all blocking findings are about pools that nothing serves.
+// unserved reports whether all blocking findings are about what nadra leaves to Multus: pools that nothing serves,
+// and virtual machines if an option says so.
 func (a admitted) unserved(findings []translate.Finding) bool {
 	found := false
 	for _, f := range findings {
-		if f.Severity == translate.Blocker && f.Code != translate.PoolUnserved {
+		if f.Severity == translate.Blocker && !leavable(f.Code) {
 			return false
 		}
-		found = found || f.Code == translate.PoolUnserved
+		found = found || leavable(f.Code)
 	}
 	return found
 }
@@ -23,7 +24,7 @@ func (a admitted) unserved(findings []translate.Finding) bool {
 func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
 	var warned []string
 	for _, f := range findings {
-		if f.Code == translate.PoolUnserved {
+		if leavable(f.Code) {
 			warned = append(warned, shortened(fmt.Sprintf("%s: not converted, and kept off nadra's nodes: %s", f.Code, f.Message), maxWarning))
 		}
 	}
@@ -32,4 +33,9 @@ func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
 		return Decision{Outcome: Refused, Refusal: a.refusal(a.blockers(findings))}
 	}
 	return Decision{Outcome: OnMultus, Edits: keepAway(a.pod), Warnings: warned[:min(len(warned), maxWarnings)]}
+}
+
+// leavable reports whether a pod with a finding is left to Multus and not refused.
+func leavable(c translate.Code) bool {
+	return c == translate.PoolUnserved || c == translate.VirtualMachines
 }

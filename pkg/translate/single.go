@@ -37,7 +37,7 @@ func Pod(manifest []byte, o Options) (PodResult, error) {
 	// An admission request may omit kind and apiVersion.
 	object.ref.APIVersion, object.ref.Kind, object.group = "v1", "Pod", ""
 	r := &reporter{doc: d, object: object}
-	if n := get(object.node, "metadata", "labels", launcherLabel); str(n) == launcher {
+	if n := get(object.node, "metadata", "labels", launcherLabel); str(n) == launcher && o.NoVirtualMachines {
 		r.add(VirtualMachines, object.path.Child("metadata", "labels", launcherLabel), d.at(n), "KubeVirt and Multus keep its networks")
 	}
 	w := &work{object: object, reporter: r, ledger: newLedger(object)}
