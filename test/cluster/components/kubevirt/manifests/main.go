@@ -14,6 +14,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	virtv1 "kubevirt.io/api/core/v1"
@@ -70,13 +71,21 @@ func run(image, launcher string) error {
 	if err := addCertified(list, strategy); err != nil {
 		return err
 	}
-	addAll(list, strategy.ApiDeployments())
-	for _, d := range strategy.ControllerDeployments() {
-		if d.Name == components.VirtControllerName {
-			list.add(d)
+	for _, d := range append(strategy.ApiDeployments(), strategy.ControllerDeployments()...) {
+		if d.Name == components.VirtAPIName || d.Name == components.VirtControllerName {
+			list.add(ofLane(d))
 		}
 	}
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{"apiVersion": "v1", "kind": "List", "items": list.items})
+}
+
+// ofLane changes a Deployment for the lane: one replica, as spec.infra.replicas of KubeVirt's object sets it, and
+// the user that the image would name.
+func ofLane(d *appsv1.Deployment) *appsv1.Deployment {
+	replicas, user := int32(1), int64(1001)
+	d.Spec.Replicas = &replicas
+	d.Spec.Template.Spec.SecurityContext.RunAsUser = &user
+	return d
 }
 
 // list collects objects of any kind.
