@@ -10,9 +10,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// The label of the pods of virtual machines. KubeVirt writes their annotation.
-const launcherLabel, launcher = "kubevirt.io", "virt-launcher"
-
 // isVirtualMachine reports whether an object is a virtual machine of KubeVirt, or makes some.
 func isVirtualMachine(o object) bool {
 	return (o.group == "kubevirt.io" || o.group == "pool.kubevirt.io") && strings.HasPrefix(o.ref.Kind, "VirtualMachine")

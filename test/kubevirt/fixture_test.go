@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -42,6 +43,7 @@ func setup(t *testing.T, namespace string, networks ...string) *fixture {
 	t.Cleanup(cancel)
 	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}}
 	f.Must(f.CreateNamespace(ctx, namespace))
+	f.Must(f.Label(ctx, "namespace/"+namespace, api.OwnerNadra))
 	var nads []string
 	for i := 0; i < len(networks); i += 2 {
 		f.Must(f.CreateNAD(ctx, namespace, networks[i], networks[i+1]))

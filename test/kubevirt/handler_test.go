@@ -96,7 +96,7 @@ func (f *fixture) migrated(name string, during func(source, target string)) {
 func (f *fixture) ended(name string) {
 	f.Helper()
 	f.Eventually(time.Minute, func(ctx context.Context) error {
-		i, err := handler.Resource(instances).Namespace(f.NS).Get(ctx, name, metav1.GetOptions{})
+		i, err := user.Resource(instances).Namespace(f.NS).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -119,7 +119,7 @@ func (f *fixture) ended(name string) {
 func (f *fixture) asHandler(name string, change func(*unstructured.Unstructured)) {
 	f.Helper()
 	f.Eventually(time.Minute, func(ctx context.Context) error {
-		i, err := handler.Resource(instances).Namespace(f.NS).Get(ctx, name, metav1.GetOptions{})
+		i, err := user.Resource(instances).Namespace(f.NS).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

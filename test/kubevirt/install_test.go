@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/nadra-dev/nadra/test/cluster"
@@ -48,14 +49,15 @@ func installKubeVirt(ctx context.Context, c *cluster.Cluster) error {
 	if err := kubeVirt.WriteManifests(ctx, file); err != nil {
 		return err
 	}
-	if err := applyInOrder(ctx, c, file); err != nil {
+	if err := createInOrder(ctx, c, file); err != nil {
 		return err
 	}
 	if _, err := c.KubectlInput(ctx, configuration, "apply", "-f", "-"); err != nil {
 		return err
 	}
-	// virt-controller migrates machines on its own only when KubeVirt is deployed.
-	if _, err := c.Kubectl(ctx, "-n", "kubevirt", "patch", "kubevirt", "kubevirt", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Deployed"}}`); err != nil {
+	// virt-operator writes the architecture of machines that name none, and that KubeVirt is deployed, without
+	// which virt-controller migrates no machine on its own.
+	if _, err := c.Kubectl(ctx, "-n", "kubevirt", "patch", "kubevirt", "kubevirt", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Deployed","defaultArchitecture":"`+runtime.GOARCH+`"}}`); err != nil {
 		return err
 	}
 	for _, d := range []string{"virt-api", "virt-controller"} {
@@ -67,8 +69,8 @@ func installKubeVirt(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
-// applyInOrder applies a List, first the CRDs, and the rest once they are known.
-func applyInOrder(ctx context.Context, c *cluster.Cluster, file string) error {
+// createInOrder creates the objects of a List, first the CRDs, and the rest once they are known.
+func createInOrder(ctx context.Context, c *cluster.Cluster, file string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -94,7 +96,7 @@ func applyInOrder(ctx context.Context, c *cluster.Cluster, file string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := c.KubectlInput(ctx, string(text), "apply", "--server-side", "-f", "-"); err != nil {
+		if _, err := c.KubectlInput(ctx, string(text), "create", "-f", "-"); err != nil {
 			return err
 		}
 		if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"); err != nil {

@@ -66,8 +66,14 @@ func run(image, launcher string) error {
 	addAll(list, strategy.ClusterRoleBindings())
 	addAll(list, strategy.Roles())
 	addAll(list, strategy.RoleBindings())
-	addAll(list, strategy.ValidatingAdmissionPolicies())
-	addAll(list, strategy.ValidatingAdmissionPolicyBindings())
+	for _, p := range strategy.ValidatingAdmissionPolicies() {
+		p.APIVersion = admissionv1.SchemeGroupVersion.String() // virt-operator's client knows it
+		list.add(p)
+	}
+	for _, b := range strategy.ValidatingAdmissionPolicyBindings() {
+		b.APIVersion = admissionv1.SchemeGroupVersion.String()
+		list.add(b)
+	}
 	if err := addCertified(list, strategy); err != nil {
 		return err
 	}
