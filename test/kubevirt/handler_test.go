@@ -36,7 +36,8 @@ func (f *fixture) runs(name string) {
 	f.instance(name, "is scheduled", func(i *unstructured.Unstructured) error { return inPhase(i, "Scheduled") })
 	f.asHandler(name, func(i *unstructured.Unstructured) {
 		set(i, "Running", "status", "phase")
-		condition := map[string]any{"type": "LiveMigratable", "status": "True"}
+		set(i, "none", "status", "selinuxContext")
+		condition := map[string]any{"type": "LiveMigratable", "status": "True", "lastProbeTime": now(), "lastTransitionTime": now()}
 		conditions, _, _ := unstructured.NestedSlice(i.Object, "status", "conditions")
 		set(i, append(conditions, condition), "status", "conditions")
 		eachInterface(i, func(status map[string]any) { setSource(status, domain, true) })
@@ -67,20 +68,19 @@ func (f *fixture) migrated(name string, during func(source, target string)) {
 	})
 	source, target := f.launchers(name, text(i, "status", "nodeName"))[0], text(i, "status", "migrationState", "targetPod")
 	during(source, target)
-	now := metav1.Now().UTC().Format(time.RFC3339)
 	f.asHandler(name, func(i *unstructured.Unstructured) {
 		set(i, "127.0.0.1", "status", "migrationState", "targetNodeAddress")
 		set(i, map[string]any{"49152": int64(0)}, "status", "migrationState", "targetDirectMigrationNodePorts")
 	})
 	f.asHandler(name, func(i *unstructured.Unstructured) {
-		set(i, now, "status", "migrationState", "startTimestamp")
+		set(i, now(), "status", "migrationState", "startTimestamp")
 	})
 	migration := text(i, "status", "migrationState", "migrationUid")
 	f.migration(migration, "Running")
 	f.asHandler(name, func(i *unstructured.Unstructured) {
 		node := text(i, "status", "migrationState", "targetNode")
-		set(i, now, "status", "migrationState", "targetNodeDomainReadyTimestamp")
-		set(i, now, "status", "migrationState", "endTimestamp")
+		set(i, now(), "status", "migrationState", "targetNodeDomainReadyTimestamp")
+		set(i, now(), "status", "migrationState", "endTimestamp")
 		set(i, true, "status", "migrationState", "completed")
 		set(i, node, "status", "nodeName")
 		labels := i.GetLabels()
@@ -162,6 +162,9 @@ func (f *fixture) migration(uid, phase string) {
 		return fmt.Errorf("there is no migration with UID %s", uid)
 	})
 }
+
+// now returns the time as virt-controller writes it. It compares texts.
+func now() string { return metav1.Now().UTC().Format(time.RFC3339) }
 
 func inPhase(o *unstructured.Unstructured, want string) error {
 	if phase := text(o, "status", "phase"); phase != want {
