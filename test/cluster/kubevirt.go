@@ -20,6 +20,8 @@ type KubeVirt struct {
 	// Image is the archive of the image with virt-api, virt-controller, and the stand-in for the programs
 	// of launcher pods.
 	Image string
+	// Binding is a program that binds the networks of a machine to its launcher pod, as virt-handler does.
+	Binding string
 	// manifests is the program that prints what virt-operator would install.
 	manifests string
 }
@@ -43,8 +45,8 @@ func BuildKubeVirt(ctx context.Context, out io.Writer) (KubeVirt, error) {
 	b := &planner{ctx: ctx}
 	built := b.add(goBuild{
 		name: "kubevirt", version: b.moduleVersion(dir, kubeVirtModule), dir: dir,
-		sources:  []string{"manifests/*.go", "launcher/*.go"},
-		packages: append(prefixed(kubeVirtModule+"/cmd/", "virt-api", "virt-controller"), "./manifests", "./launcher"),
+		sources:  []string{"manifests/*.go", "launcher/*.go", "binding/*.go"},
+		packages: append(prefixed(kubeVirtModule+"/cmd/", "virt-api", "virt-controller"), "./manifests", "./launcher", "./binding"),
 	})
 	mkimage := b.add(mkimageBuild(root))
 	if b.err != nil {
@@ -58,6 +60,7 @@ func BuildKubeVirt(ctx context.Context, out io.Writer) (KubeVirt, error) {
 	}
 	return KubeVirt{
 		Image:     filepath.Join(image.folder(cache), "kubevirt.tar"),
+		Binding:   filepath.Join(built.folder(cache), "binding"),
 		manifests: filepath.Join(built.folder(cache), "manifests"),
 	}, b.err
 }

@@ -44,15 +44,37 @@ func (f *fixture) runs(name string) {
 	})
 }
 
-// plugged reports whether the guest has an interface.
-func (f *fixture) plugged(name, network string, has bool) {
+// plugged reports that the guest has an interface.
+func (f *fixture) plugged(name, network string) {
 	f.Helper()
 	f.asHandler(name, func(i *unstructured.Unstructured) {
 		eachInterface(i, func(status map[string]any) {
 			if status["name"] == network {
-				setSource(status, domain, has)
+				setSource(status, domain, true)
 			}
 		})
+	})
+}
+
+// unplugged reports that the guest no longer has an interface, and forgets it when the pod has not either.
+func (f *fixture) unplugged(name, network string) {
+	f.Helper()
+	f.asHandler(name, func(i *unstructured.Unstructured) {
+		eachInterface(i, func(status map[string]any) {
+			if status["name"] == network {
+				setSource(status, domain, false)
+			}
+		})
+	})
+	f.instance(name, "no longer shows network "+network+" in the pod", func(i *unstructured.Unstructured) error {
+		if shown := shownInterface(i, network); shown != "" {
+			return fmt.Errorf("virt-controller shows it as %s", shown)
+		}
+		return nil
+	})
+	f.asHandler(name, func(i *unstructured.Unstructured) {
+		all, _, _ := unstructured.NestedSlice(i.Object, "status", "interfaces")
+		set(i, slices.DeleteFunc(all, func(item any) bool { return item.(map[string]any)["name"] == network }), "status", "interfaces")
 	})
 }
 

@@ -136,7 +136,7 @@ func TestHotplug(t *testing.T) {
 		spec["networks"] = append(spec["networks"].([]any), network)
 	})
 	wan := f.podInterface("db", "wan")
-	f.plugged("db", "wan", true)
+	f.plugged("db", "wan")
 	f.checkLauncher(f.launcher("db"), lan, wan)
 	f.edit("db", func(spec map[string]any) {
 		devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
@@ -153,7 +153,7 @@ func TestHotplug(t *testing.T) {
 		}
 		return nil
 	})
-	f.plugged("db", "wan", false)
+	f.unplugged("db", "wan")
 	f.instance("db", "has one network", func(i *unstructured.Unstructured) error {
 		if networks, _, _ := unstructured.NestedSlice(i.Object, "spec", "networks"); len(networks) != 2 {
 			return fmt.Errorf("networks are %v", networks)
