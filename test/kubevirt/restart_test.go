@@ -27,8 +27,8 @@ func TestDriverRestart(t *testing.T) {
 	machine := f.start("db", nic{name: "lan", network: "lan"})
 	name := f.podInterface("db", "lan")
 	f.bind("db", machine)
-	if l := f.links(machine)[name]; l.Info.Kind != "dummy" {
-		t.Fatalf("%s is %+v after the binding, want a dummy", name, l)
+	if l := f.links(machine)[name]; l.Info.Kind != "bridge" {
+		t.Fatalf("%s is %+v after the binding, want another interface in place of the macvlan", name, l)
 	}
 	other := lab.Pod(f.NS, "other", "")
 	other.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "lan@lan"}

@@ -3,7 +3,8 @@
 // bridge with a tap for the guest, and puts a dummy in its place. It reads the machine's instance as JSON from
 // standard input. It leaves out bindings to the pod network.
 //
-// One part is not virt-handler's: virt-handler makes the tap with an SELinux label, by a program of its own.
+// Two parts are not virt-handler's. virt-handler makes the tap with an SELinux label, by a program of its own. And a
+// bridge without ports takes the dummy's place, because kernels of test machines may lack dummies.
 package main
 
 import (
@@ -66,6 +67,14 @@ func run() error {
 type kernel struct {
 	netlink.NetLink
 	procsys.ProcSys
+}
+
+// LinkAdd makes an interface, and a bridge in place of a dummy.
+func (k kernel) LinkAdd(l vishnetlink.Link) error {
+	if dummy, ok := l.(*vishnetlink.Dummy); ok {
+		l = &vishnetlink.Bridge{LinkAttrs: dummy.LinkAttrs}
+	}
+	return k.NetLink.LinkAdd(l)
 }
 
 // AddTapDeviceWithSELinuxLabel makes a tap without a label.
