@@ -105,7 +105,7 @@ func configure(address string) error {
 
 // ping sends an echo request and waits for its answer.
 func ping(address string, sequence uint16) error {
-	connection, err := net.DialTimeout("ip4:icmp", address, timeout)
+	connection, err := net.DialIP("ip4:icmp", nil, &net.IPAddr{IP: net.ParseIP(address)})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func ping(address string, sequence uint16) error {
 	}
 	for {
 		answer := make([]byte, 128)
-		n, err := connection.Read(answer)
+		n, _, err := connection.ReadFromIP(answer) // without the IP header
 		if err != nil {
 			return fmt.Errorf("waiting for the answer of %s: %w", address, err)
 		}
