@@ -26,8 +26,11 @@ type KubeVirt struct {
 	manifests string
 }
 
-// launcherPrograms are the programs that virt-controller names in launcher pods.
-var launcherPrograms = []string{"virt-launcher-monitor", "virt-tail"}
+// KubeVirtMigrationNetwork is the network in KubeVirt's namespace over which machines would be migrated.
+const KubeVirtMigrationNetwork = "migration"
+
+// launcherPrograms are the programs that virt-controller names in launcher pods, and that of virt-handler's pods.
+var launcherPrograms = []string{"virt-launcher-monitor", "virt-tail", "virt-handler"}
 
 // BuildKubeVirt builds virt-api and virt-controller from their Go module. They are no part of a
 // cluster, so Build does not build them.
@@ -89,7 +92,7 @@ func (k KubeVirt) WriteManifests(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, k.manifests, "-image", KubeVirtImage, "-launcher", KubeVirtImage)
+	cmd := exec.CommandContext(ctx, k.manifests, "-image", KubeVirtImage, "-launcher", KubeVirtImage, "-migration-network", KubeVirtMigrationNetwork)
 	cmd.Stdout = f
 	if err := cmd.Run(); err != nil {
 		f.Close()

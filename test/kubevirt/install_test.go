@@ -28,11 +28,19 @@ spec:
     vmRolloutStrategy: LiveUpdate
     developerConfiguration: {useEmulation: true, featureGates: [LiveUpdateNADRef]}
     network: {binding: {lane: {networkAttachmentDefinition: kubevirt/binding}}}
----
+`
+
+// networks are those of KubeVirt itself: one of the binding plugin, and one for migrations.
+const networks = `
 apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition
 metadata: {name: binding, namespace: kubevirt}
-spec: {config: '{"cniVersion": "1.0.0", "name": "binding", "type": "macvlan", "master": "` + master + `"}'}
+spec: {config: '{"cniVersion": "1.0.0", "type": "macvlan", "master": "` + master + `"}'}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: ` + cluster.KubeVirtMigrationNetwork + `, namespace: kubevirt}
+spec: {config: '{"cniVersion": "1.0.0", "type": "macvlan", "master": "` + master + `"}'}
 `
 
 // installKubeVirt installs what virt-operator would install, and makes the nodes those of virt-handler.
@@ -43,6 +51,9 @@ func installKubeVirt(ctx context.Context, c *cluster.Cluster) error {
 		}
 	}
 	if _, err := c.Kubectl(ctx, "create", "namespace", "kubevirt"); err != nil {
+		return err
+	}
+	if _, err := c.KubectlInput(ctx, networks, "apply", "-f", "-"); err != nil {
 		return err
 	}
 	file := filepath.Join(runFolder, "kubevirt.json")

@@ -1,7 +1,7 @@
 // Program manifests prints what virt-operator would install for virt-api and virt-controller, as a
 // List: the CRDs, RBAC, webhook configurations, certificates and Deployments of KubeVirt's own generator.
-// It leaves out virt-handler, the export proxy, the synchronization controller and what only other
-// platforms have.
+// It leaves out the export proxy, the synchronization controller and what only other platforms have. Of virt-handler
+// it prints a DaemonSet with the migration network and a stand-in for its program, without its files of the node.
 package main
 
 import (
@@ -31,18 +31,19 @@ const validity = 24 * time.Hour
 
 func main() {
 	log.SetFlags(0)
+	network := flag.String("migration-network", "", "migration network of virt-handler")
 	image := flag.String("image", "", "image of virt-api and virt-controller")
 	launcher := flag.String("launcher", "", "image of the launcher pods")
 	flag.Parse()
-	if err := run(*image, *launcher); err != nil {
+	if err := run(*image, *launcher, *network); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(image, launcher string) error {
+func run(image, launcher, network string) error {
 	for name, value := range map[string]string{
 		operatorutil.VirtOperatorImageEnvName: "localhost/virt-operator:none", operatorutil.KubeVirtVersionEnvName: "v0",
-		operatorutil.VirtApiImageEnvName: image, operatorutil.VirtControllerImageEnvName: image, operatorutil.VirtLauncherImageEnvName: launcher,
+		operatorutil.VirtApiImageEnvName: image, operatorutil.VirtHandlerImageEnvName: launcher, operatorutil.VirtControllerImageEnvName: image, operatorutil.VirtLauncherImageEnvName: launcher,
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return err
@@ -50,6 +51,7 @@ func run(image, launcher string) error {
 	}
 	kubevirt := &virtv1.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kubevirt"}}
 	kubevirt.Spec.ImagePullPolicy = corev1.PullNever
+	kubevirt.Spec.Configuration.MigrationConfiguration = &virtv1.MigrationConfiguration{Network: &network}
 	strategy, err := install.GenerateCurrentInstallStrategy(operatorutil.GetTargetConfigFromKV(kubevirt), "", namespace)
 	if err != nil {
 		return fmt.Errorf("generating KubeVirt's objects: %w", err)
@@ -82,6 +84,11 @@ func run(image, launcher string) error {
 			list.add(ofLane(d))
 		}
 	}
+	for _, d := range strategy.DaemonSets() {
+		if d.Name == components.VirtHandlerName {
+			list.add(withoutProgram(d))
+		}
+	}
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{"apiVersion": "v1", "kind": "List", "items": list.items})
 }
 
@@ -91,6 +98,17 @@ func ofLane(d *appsv1.Deployment) *appsv1.Deployment {
 	replicas, user := int32(1), int64(1001)
 	d.Spec.Replicas = &replicas
 	d.Spec.Template.Spec.SecurityContext.RunAsUser = &user
+	return d
+}
+
+// withoutProgram replaces virt-handler by a program that keeps its pods running, and leaves out what only
+// virt-handler needs.
+func withoutProgram(d *appsv1.DaemonSet) *appsv1.DaemonSet {
+	pod := &d.Spec.Template.Spec
+	handler := pod.Containers[0]
+	handler.Command, handler.Args = []string{"virt-handler"}, nil
+	handler.VolumeMounts, handler.LivenessProbe, handler.ReadinessProbe, handler.StartupProbe = nil, nil, nil, nil
+	pod.Containers, pod.InitContainers, pod.Volumes = []corev1.Container{handler}, nil, nil
 	return d
 }
 
