@@ -101,8 +101,11 @@ func (f *fixture) remove(name string) {
 	}
 	f.ended(name)
 	f.Eventually(waitLimit, func(ctx context.Context) error {
-		if _, err := user.Resource(machines).Namespace(f.NS).Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("machine %s is still there: %v", name, err)
+		switch _, err := user.Resource(machines).Namespace(f.NS).Get(ctx, name, metav1.GetOptions{}); {
+		case err == nil:
+			return fmt.Errorf("machine %s is still there", name)
+		case !apierrors.IsNotFound(err):
+			return err
 		}
 		if pods := f.launchers(name, ""); len(pods) > 0 {
 			return fmt.Errorf("machine %s still has launcher pods %v", name, pods)

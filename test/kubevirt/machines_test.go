@@ -123,7 +123,7 @@ func TestMigration(t *testing.T) {
 }
 
 // TestHotplug plugs an interface into a running machine and unplugs it. virt-controller edits the annotation of the
-// running launcher pod.
+// running launcher pod. In between, virt-handler's own code binds both interfaces to the guest.
 func TestHotplug(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "vm-hotplug", "lan", macvlan, "wan", macvlan)
@@ -138,6 +138,7 @@ func TestHotplug(t *testing.T) {
 	wan := f.podInterface("db", "wan")
 	f.plugged("db", "wan")
 	f.checkLauncher(f.launcher("db"), lan, wan)
+	f.bind("db", before)
 	f.edit("db", func(spec map[string]any) {
 		devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
 		for _, item := range devices["interfaces"].([]any) {
@@ -161,7 +162,14 @@ func TestHotplug(t *testing.T) {
 		return nil
 	})
 	after := f.launcher("db")
-	f.checkLauncher(after, lan)
+	if links := f.links(after); links[lan].Name == "" || links[wan].Name != "" {
+		t.Errorf("pod %s has interfaces %v, want %s and no %s", after.Name, links, lan, wan)
+	}
+	for _, e := range f.Events(f.Ctx, f.NS, after.Name) {
+		if strings.HasPrefix(e, "FailedAddingInterface") || strings.HasPrefix(e, "FailedRemovingInterface") {
+			t.Errorf("pod %s has event %s", after.Name, e)
+		}
+	}
 	if after.UID != before.UID {
 		t.Errorf("the machine has launcher pod %s, and had %s: it was not to move", after.Name, before.Name)
 	}
