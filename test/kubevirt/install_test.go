@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // configuration is KubeVirt's own object. Machines that need another network than they have are migrated.
@@ -110,7 +111,12 @@ func createInOrder(ctx context.Context, c *cluster.Cluster, file string) error {
 		if _, err := c.KubectlInput(ctx, string(text), "create", "-f", "-"); err != nil {
 			return err
 		}
-		if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"); err != nil {
+		// kubectl wait fails, and does not wait, while a CRD has no conditions at all.
+		err = lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
+			_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crd", "--all", "--timeout=10s")
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}

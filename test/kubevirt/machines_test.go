@@ -197,7 +197,7 @@ func TestSwap(t *testing.T) {
 }
 
 // TestRefused creates machines that nadra cannot serve. The event of the instance, and the report of kubectl nadra
-// scan, name the cause.
+// scan, name the cause. A masquerade binding to such a network is refused by KubeVirt itself.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "vm-refused", "lan", macvlan)
@@ -209,6 +209,9 @@ spec: {config: '{"cniVersion": "1.0.0", "type": "macvtap"}'}`)
 	f.create("served", nic{name: "default", binding: "masquerade"}, nic{name: "a", network: "lan"})
 	f.create("primary", nic{name: "a", network: "lan", primary: true})
 	f.create("macvtap", nic{name: "default", binding: "masquerade"}, nic{name: "a", network: "tap"})
+	if err := f.tryCreate("masquerade", nic{name: "a", network: "lan", binding: "masquerade"}); err == nil || !strings.Contains(err.Error(), "asquerade") {
+		t.Errorf("virt-api admits a masquerade binding to a network of Multus: %v", err)
+	}
 	wanted := map[string]translate.Code{"primary": translate.DefaultNetwork, "macvtap": translate.PoolUnserved}
 	for name, code := range wanted {
 		f.Eventually(waitLimit, func(ctx context.Context) error {
