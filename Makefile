@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-upgrade conformance faults faults-newest-nri faults-crio monitoring bench test-vm test test-long prune clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-upgrade conformance faults faults-newest-nri faults-crio monitoring bench test-vm test test-long prune clean libc chromium FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -202,6 +202,9 @@ e2e-kubernetes: image ## e2e-core on each of VERSIONS of Kubernetes, older contr
 e2e-ipam: image ## two nodes with the real whereabouts and the real dhcp: no address is given twice, lost or left over
 	$(call on-clusters,./test/ipam,-parallel 5,dhcp|multus|nadra|whereabouts)
 
+e2e-kubevirt: image ## two nodes with the real virt-api and virt-controller of KubeVirt: launcher pods, migration, hotplug
+	$(call on-clusters,./test/kubevirt,-parallel 4,vm-launchers)
+
 # UPGRADE_MATRIX is a regular expression of the cells of TestAnyStepFails, such as 'disk full in adopt'; . is
 # all 90, which take an hour. The default is nine by UPGRADE_SEED, which is printed.
 e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
@@ -248,7 +251,7 @@ parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, 
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
-CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-crio e2e-beside e2e-ipam conformance faults-newest-nri faults-crio e2e-emulated e2e-dropin
+CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-crio e2e-beside e2e-ipam conformance e2e-kubevirt faults-newest-nri faults-crio e2e-emulated e2e-dropin
 COMPUTE_LANES := race lint release-check fuzz monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -first parts -built '$(PARTS)'
 $(BIN)/run-lanes: FORCE

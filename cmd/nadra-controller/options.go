@@ -49,6 +49,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.systemNamespaces, "system-namespaces", "kube-system,nadra", "comma-separated namespaces whose pods get no default networks; the controller's own is always one")
 	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins, and is the default with --beside-multus")
 	podInfo := fs.Bool("pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
+	machines := fs.Bool("virtual-machines", true, "convert launcher pods of KubeVirt as any pod; false leaves them to Multus, as --beside-multus always does")
 	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "time after which a ResourceClaimTemplate of the webhook is deleted if no pod refers to it")
 	fs.BoolVar(&o.OwnCertificate, "cert-self-signed", true, "create the webhooks' certificate and write its CA into their configurations; false if cert-manager does")
 	fs.StringVar(&o.Service, "cert-service", controller.DefaultService, "name of the Service in the certificate")
@@ -58,16 +59,31 @@ func parse(args []string) (options, error) {
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if given := false; o.webhook.BesideMultus {
-		fs.Visit(func(f *flag.Flag) { given = given || f.Name == "pools" })
-		o.Pools = o.Pools && given
+	if err := o.setBesideMultus(fs, machines); err != nil {
+		return o, err
 	}
 	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !*podInfo
+	o.webhook.NoVirtualMachines = !*machines
 	o.webhook.Isolation.Global = names(o.globalNamespaces)
 	if err := o.setDefaultNetworks(); err != nil {
 		return o, err
 	}
 	return o, o.check(fs.Args())
+}
+
+// setBesideMultus changes the defaults of flags beside Multus, where device plugins serve the pools and
+// KubeVirt reads Multus' annotation.
+func (o *options) setBesideMultus(fs *flag.FlagSet, machines *bool) error {
+	if !o.webhook.BesideMultus {
+		return nil
+	}
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if given["virtual-machines"] && *machines {
+		return errors.New("--virtual-machines and --beside-multus contradict each other: KubeVirt reads the annotation of Multus, which pods of nadra do not have there; leave out --virtual-machines")
+	}
+	*machines, o.Pools = false, o.Pools && given["pools"]
+	return nil
 }
 
 // names returns the names in a list.

@@ -30,6 +30,17 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+func TestFlagsBesideMultus(t *testing.T) {
+	o, err := parse([]string{"--beside-multus"})
+	if err != nil || !o.webhook.BesideMultus || o.Pools || o.webhook.Pools || !o.webhook.NoVirtualMachines {
+		t.Errorf("beside Multus: %+v, %v", o, err)
+	}
+	o, err = parse([]string{"--beside-multus", "--pools", "--virtual-machines=false"})
+	if err != nil || !o.Pools || !o.webhook.Pools || !o.webhook.NoVirtualMachines {
+		t.Errorf("beside Multus, with pools: %+v, %v", o, err)
+	}
+}
+
 func TestFlagsOfDefaultNetworks(t *testing.T) {
 	o, err := parse(nil)
 	if err != nil || o.DefaultNetworks || len(o.webhook.DefaultNetworks) > 0 {
@@ -50,12 +61,13 @@ func TestFlagsOfDefaultNetworks(t *testing.T) {
 
 func TestInvalidFlags(t *testing.T) {
 	for arg, want := range map[string]string{
-		"--default-owner=both":   `--default-owner is "both"`,
-		"--template-grace=0s":    "--template-grace is 0s",
-		"--namespace=":           "must have a value",
-		"uninstal":               `"uninstal" is not a command`,
-		"--template-grace=soon":  "invalid value",
-		"--default-networks=lan": `--default-networks is "lan"`,
+		"--default-owner=both":               `--default-owner is "both"`,
+		"--template-grace=0s":                "--template-grace is 0s",
+		"--namespace=":                       "must have a value",
+		"--beside-multus --virtual-machines": "--virtual-machines and --beside-multus contradict each other",
+		"uninstal":                           `"uninstal" is not a command`,
+		"--template-grace=soon":              "invalid value",
+		"--default-networks=lan":             `--default-networks is "lan"`,
 		"--default-networks=infra/lan --namespace-isolation": "add infra to --global-namespaces",
 	} {
 		if _, err := parse(strings.Fields(arg)); err == nil || !strings.Contains(err.Error(), want) {

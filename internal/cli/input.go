@@ -28,6 +28,7 @@ type input struct {
 	operators     operators.Options
 	pools         poolFlag
 	podInfo       bool
+	machines      bool
 	quiet         bool
 	// args are TYPE/NAME arguments, which name objects of the live cluster.
 	args []string
@@ -48,6 +49,7 @@ func (a *app) input(command *cobra.Command) *input {
 	flags.StringVar(&in.operators.OperatorNamespace, "operator-namespace", "", "namespace in which sriov-network-operator runs")
 	flags.Var(&in.pools, "pools", "names of resource pools that nadra's nodes will serve, in addition to those that manifests define or nodes of a live cluster publish; false does not convert workloads that draw from pools, like nadra-controller --pools=false")
 	flags.BoolVar(&in.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
+	flags.BoolVar(&in.machines, "virtual-machines", true, "nadra serves virtual machines of KubeVirt; false leaves them to Multus, like nadra-controller --virtual-machines=false")
 	flags.BoolVarP(&in.quiet, "quiet", "q", false, "print only errors and blockers, and no progress")
 	return in
 }
@@ -69,6 +71,7 @@ func (in *input) read(ctx context.Context) (*source.Set, error) {
 		return nil, err
 	}
 	set.Options.NoPodInfo = !in.podInfo
+	set.Options.NoVirtualMachines = !in.machines
 	return set, addNeighbours(set)
 }
 

@@ -187,7 +187,7 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 
 // scanned returns the verdicts of a scan of the whole cluster.
 func (o *planOptions) scanned(ctx context.Context) ([]translate.Verdict, error) {
-	in := &input{app: o.app, allNamespaces: true, podInfo: true, quiet: o.quiet}
+	in := &input{app: o.app, allNamespaces: true, podInfo: true, machines: true, quiet: o.quiet}
 	set, err := in.read(ctx)
 	if err != nil {
 		return nil, err

@@ -43,6 +43,8 @@ type Options struct {
 	// NoPodInfo leaves out the volume with the pod's labels and annotations, which pods with a
 	// device of a pool get.
 	NoPodInfo bool
+	// NoVirtualMachines leaves launcher pods of KubeVirt to Multus.
+	NoVirtualMachines bool
 	// DefaultNetworks are the networks of pods in namespaces without a label of their own.
 	DefaultNetworks []attachment.NetworkRef
 	// SystemNamespaces have no default networks.
@@ -53,7 +55,7 @@ type Options struct {
 func (o Options) admission() admission.Options {
 	return admission.Options{
 		DefaultOwner: o.DefaultOwner, BesideMultus: o.BesideMultus, Pools: o.Pools, NoPodInfo: o.NoPodInfo, Isolation: o.Isolation,
-		DefaultNetworks: o.DefaultNetworks, SystemNamespaces: o.SystemNamespaces,
+		DefaultNetworks: o.DefaultNetworks, SystemNamespaces: o.SystemNamespaces, NoVirtualMachines: o.NoVirtualMachines,
 	}
 }
 

@@ -88,6 +88,8 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.BesideMultus = true
 		case "no-pod-info":
 			o.NoPodInfo = true
+		case "no-virtual-machines":
+			o.NoVirtualMachines = true
 		default:
 			t.Fatalf("option %q is not known", word)
 		}

@@ -27,6 +27,8 @@ type Options struct {
 	// NoPodInfo leaves out the volume with the pod's labels and annotations, which pods with a
 	// device of a pool get.
 	NoPodInfo bool
+	// NoVirtualMachines leaves launcher pods of KubeVirt to Multus.
+	NoVirtualMachines bool
 	// Isolation restricts the networks that a pod may use.
 	Isolation attachment.Isolation
 	// DefaultNetworks are the networks of pods in namespaces without a label of their own.
@@ -237,8 +239,9 @@ func (a admitted) converted() bool {
 func (a admitted) translated() (translate.PodResult, error) {
 	return translate.Pod(a.manifest, translate.Options{
 		Namespace: a.namespace, BesideMultus: a.options.BesideMultus, Pools: a.options.Pools, NoPodInfo: a.options.NoPodInfo, AllNetworks: true,
-		PoolServer: a.lookups.PoolServer,
-		Lookup:     a.lookups.Network, LookupTemplate: a.lookups.Template, LookupRuntimeClass: a.lookups.RuntimeClass,
+		NoVirtualMachines: a.options.NoVirtualMachines,
+		PoolServer:        a.lookups.PoolServer,
+		Lookup:            a.lookups.Network, LookupTemplate: a.lookups.Template, LookupRuntimeClass: a.lookups.RuntimeClass,
 	})
 }
 

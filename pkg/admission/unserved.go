@@ -6,22 +6,23 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// unserved reports whether all blocking findings are about pools that nadra does not serve.
+// unserved reports whether all blocking findings are about what nadra leaves to Multus.
 func (a admitted) unserved(findings []translate.Finding) bool {
 	found := false
 	for _, f := range findings {
-		if f.Severity == translate.Blocker && !a.ofPool(f) {
+		if f.Severity == translate.Blocker && !a.leavable(f) {
 			return false
 		}
-		found = found || a.ofPool(f)
+		found = found || a.leavable(f)
 	}
 	return found
 }
 
-// ofPool reports whether a finding is about a pool whose pods Multus can serve: one that nothing
-// serves, or, beside Multus, one that is left to a device plugin.
-func (a admitted) ofPool(f translate.Finding) bool {
-	return f.Code == translate.PoolUnserved || a.options.BesideMultus && f.Code == translate.PoolsNotServedUser
+// leavable reports whether a pod with a finding is left to Multus, which can serve it, and not refused:
+// one of a pool that nothing serves, or, beside Multus, that is left to a device plugin; and one of a
+// virtual machine, if an option says so.
+func (a admitted) leavable(f translate.Finding) bool {
+	return f.Code == translate.PoolUnserved || f.Code == translate.VirtualMachines || a.options.BesideMultus && f.Code == translate.PoolsNotServedUser
 }
 
 // leaveUnserved leaves a pod to Multus, which starts it as it would without nadra. A claim would stay
@@ -32,7 +33,7 @@ func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
 		kept = "left to Multus"
 	}
 	for _, f := range findings {
-		if a.ofPool(f) {
+		if a.leavable(f) {
 			warned = append(warned, shortened(fmt.Sprintf("%s: %s: %s", f.Code, kept, f.Message), maxWarning))
 		}
 	}

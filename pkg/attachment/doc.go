@@ -49,6 +49,7 @@
 //	prepared.go           attachments with the allocated device, as records keep them
 //	sandbox.go            a pod's sandbox
 //	networkstatus.go      who has written network-status
+//	launcher.go           the label of virtual machines' pods
 //
 // Helpers:
 //

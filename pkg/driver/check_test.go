@@ -124,6 +124,23 @@ func TestCheckAtStart(t *testing.T) {
 	})
 }
 
+// TestCheckAtStartOfALauncher checks that a driver that was started runs no CHECK for the launcher pod of a virtual
+// machine, and runs it when it is requested.
+func TestCheckAtStartOfALauncher(t *testing.T) {
+	inAttachedWorld(t, func(t *testing.T, w *world) {
+		pod := podNo(1)
+		pod.Labels = map[string]string{attachment.LauncherLabel: attachment.Launcher}
+		if _, err := w.Synchronize(t.Context(), []*nri.PodSandbox{pod}, nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		drivertest.Same(t, "plugins at the start", nil, w.k.Calls)
+		w.checker.checkOnDemand(sandboxOf(pod, func(string) bool { return false }).Pod)
+		synctest.Wait()
+		drivertest.Same(t, "plugins on demand", bothChecked, w.k.Calls)
+	})
+}
+
 // TestCheckAtStartFails checks that a broken attachment is reported, and that nothing else
 // happens.
 func TestCheckAtStartFails(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 // Synchronize attaches sandboxes that were started while the driver was not connected,
 // behind the gate, which holds their containers. It reports attachments that an earlier
 // driver could not report, and checks once, in the background, those that an earlier
-// driver has made. It is called once after every connection, before any event: after the
+// driver has made, except those of virtual machines, whose interfaces virt-handler
+// changes for the guest. It is called once after every connection, before any event: after the
 // driver or the runtime was restarted.
 func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nri.Container) ([]*nri.ContainerUpdate, error) {
 	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(pods), "hookBudget", h.budget())
@@ -49,7 +50,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 		default:
 			h.repairStatus(sandbox)
 		}
-		if missing := h.attacher.Missing(sandbox); first && slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !missing(r) }) {
+		if missing := h.attacher.Missing(sandbox); first && !attachment.IsLauncher(byID[sandbox.ID].GetLabels()) && slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !missing(r) }) {
 			h.checker.checkAtStart(sandbox, attaching)
 		}
 	}

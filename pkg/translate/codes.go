@@ -11,7 +11,7 @@ type Code string
 // The codes. Numbers below 10 are about the annotation, below 20 about the networks that it
 // names, below 30 about the pod, below 40 about resources, quotas and claims, below 50 about the
 // manifest, below 60 about network operators, below 70 more about networks and their pools,
-// below 80 about the nodes, below 90 more about the annotation.
+// below 80 about the nodes, below 90 more about the annotation, below 100 about virtual machines.
 const (
 	BadAnnotation        Code = "NADRA-001"
 	SlashInName          Code = "NADRA-002"
@@ -96,6 +96,9 @@ const (
 	PodFieldMisplaced Code = "NADRA-081"
 	TwoAnnotations    Code = "NADRA-082"
 	AnnotationMoved   Code = "NADRA-083"
+
+	VirtualMachineServed Code = "NADRA-090"
+	BindingPlugin        Code = "NADRA-091"
 )
 
 // Rule explains a code.

@@ -32,6 +32,8 @@ type Options struct {
 	// NoPodInfo leaves out the volume with the pod's labels and annotations, which pods with a
 	// device of a pool get.
 	NoPodInfo bool
+	// NoVirtualMachines leaves virtual machines of KubeVirt to Multus.
+	NoVirtualMachines bool
 	// Operators has what network operators know besides their objects. Without a namespace, it
 	// takes that of objects that state none.
 	Operators operators.Options

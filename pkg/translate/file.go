@@ -126,13 +126,7 @@ func notYAML(file string, part yamledit.Part, err error) Finding {
 func (w *work) planPods(env *environment) bool {
 	o, r := w.object, w.reporter
 	if isVirtualMachine(o) {
-		first, networks := multusOf(o)
-		if first != nil {
-			r.add(VirtualMachines, o.path.Child("spec"), o.doc.at(first), "KubeVirt and Multus keep its networks")
-			w.networks = networks
-			w.checkMachine(env, first)
-		}
-		return first != nil
+		return w.planMachine(env)
 	}
 	pods, known := podsOf(o, env.options.Templates)
 	if !known {

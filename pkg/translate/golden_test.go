@@ -48,6 +48,8 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.Pools = true
 		case word == "no-pod-info":
 			o.NoPodInfo = true
+		case word == "no-virtual-machines":
+			o.NoVirtualMachines = true
 		case word == "drop-annotation":
 			o.DropAnnotation = true
 		case word == "beside-multus":

@@ -29,7 +29,7 @@ var rules = []Rule{
 	},
 	{
 		DefaultNetwork, Blocker, "The pod replaces its default network",
-		"v1.multus-cni.io/default-network names another network for eth0.",
+		"v1.multus-cni.io/default-network names another network for eth0, or a network of a KubeVirt virtual machine has multus.default: true, of which KubeVirt makes that annotation.",
 		"eth0 is the pod's primary interface, which the container runtime attaches. A claim cannot replace it.",
 		"Leave the workload on Multus, or use an additional network with default-route and remove the annotation.",
 	},
@@ -172,10 +172,10 @@ var rules = []Rule{
 		"Nothing needs to be done. Delete the old template when no pod refers to it.",
 	},
 	{
-		VirtualMachines, Blocker, "A KubeVirt virtual machine uses Multus",
-		"A network of the machine has multus.networkName, or its template has the annotation.",
-		"KubeVirt writes the annotation of the launcher pod itself and relies on what Multus reports. The conversion does not change the machine's spec.",
-		"Leave virtual machines on Multus.",
+		VirtualMachines, Blocker, "Virtual machines of KubeVirt are left to Multus",
+		"The virtual machine uses networks of Multus, or the pod is the launcher pod of one, and nadra was told by --virtual-machines=false to leave virtual machines to Multus.",
+		"Whoever set the flag wants them where they are.",
+		"Leave virtual machines on Multus' nodes, or run nadra-controller without the flag.",
 	},
 	{
 		ResourceSurplus, Warning, "The pod has more devices than networks",
@@ -452,5 +452,17 @@ var rules = []Rule{
 		"Beside Multus on one node, the networks that nadra attaches are in the annotation nadra.dev/networks. A program other than Multus reads k8s.v1.cni.cncf.io/networks.",
 		"The program takes the pod for one without networks: it prepares no address or port for it, or enforces no policy on it.",
 		"Leave the workload to Multus (label nadra.dev/owner=multus on its pods or its namespace).",
+	},
+	{
+		VirtualMachineServed, Info, "KubeVirt's launcher pods get the networks of a virtual machine",
+		"A network of the machine has multus.networkName, its template has the annotation, or an interface has a binding plugin.",
+		"KubeVirt writes the annotation of the launcher pod, and nadra's webhook converts that pod. Nothing in the machine's manifest changes. This needs the webhook (drop-in): without it, launcher pods have no claim.",
+		"Nothing needs to be done.",
+	},
+	{
+		BindingPlugin, Warning, "A binding plugin of KubeVirt may add a network",
+		"An interface of the machine has binding.name. If KubeVirt's configuration names a networkAttachmentDefinition for this plugin, the launcher pod gets that network, too.",
+		"The configuration is not in the machine's manifest, so that network was not checked. nadra attaches it as any other and passes its cni-args.",
+		"Look up the plugin in spec.configuration.network.binding of the KubeVirt object. Its CNI plugin must be on the nodes, and a device pool that it draws from must be nadra's.",
 	},
 }

@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/internal/yamledit"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // PodResult is the result for one pod.
@@ -37,8 +38,8 @@ func Pod(manifest []byte, o Options) (PodResult, error) {
 	// An admission request may omit kind and apiVersion.
 	object.ref.APIVersion, object.ref.Kind, object.group = "v1", "Pod", ""
 	r := &reporter{doc: d, object: object}
-	if n := get(object.node, "metadata", "labels", launcherLabel); str(n) == launcher {
-		r.add(VirtualMachines, object.path.Child("metadata", "labels", launcherLabel), d.at(n), "KubeVirt and Multus keep its networks")
+	if n := get(object.node, "metadata", "labels", attachment.LauncherLabel); str(n) == attachment.Launcher && o.NoVirtualMachines {
+		r.add(VirtualMachines, object.path.Child("metadata", "labels", attachment.LauncherLabel), d.at(n), "KubeVirt and Multus keep its networks")
 	}
 	w := &work{object: object, reporter: r, ledger: newLedger(object)}
 	env := newEnvironment(o)

@@ -1,64 +1,133 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// The label of the pods of virtual machines. KubeVirt writes their annotation and relies on what
-// Multus reports about it.
-const launcherLabel, launcher = "kubevirt.io", "virt-launcher"
-
-// isVirtualMachine reports whether an object is a virtual machine of KubeVirt, or has one.
+// isVirtualMachine reports whether an object is a virtual machine of KubeVirt, or makes some.
 func isVirtualMachine(o object) bool {
 	return (o.group == "kubevirt.io" || o.group == "pool.kubevirt.io") && strings.HasPrefix(o.ref.Kind, "VirtualMachine")
 }
 
-// checkMachine reports networks of a virtual machine that do not exist, or are not in the input. at is the
-// node by which the machine requests the first one.
-func (w *work) checkMachine(env *environment, at *yaml.Node) {
-	for _, name := range sortedSet(w.networks) {
-		namespace, name, _ := strings.Cut(name, "/")
-		ref := attachment.NetworkRef{Namespace: namespace, Name: name}
-		if _, found := env.network(ref); found {
-			continue
-		}
-		code, what := NetworkNotInInput, "is not in the input"
-		if env.options.AllNetworks {
-			code, what = NetworkMissing, "does not exist"
-		}
-		w.reporter.add(code, w.object.path.Child("spec"), w.object.doc.at(at), "%s %s%s", ref, what, env.namesakes(ref))
-	}
+// machinePart is a value of a virtual machine because of which its launcher pods ask for networks.
+type machinePart struct {
+	node *yaml.Node
+	path Path
+	// network is set for a network of Multus.
+	network attachment.NetworkRef
+	// primary is the node by which the network replaces the pod's default network, or nil.
+	primary *yaml.Node
+	// binding is the plugin of KubeVirt's configuration that binds an interface, or "".
+	binding string
 }
 
-// multusOf returns the networks of Multus that a virtual machine's spec names, and the first node
-// by which the machine requests one, nil if it requests none.
-func multusOf(o object) (first *yaml.Node, networks []string) {
-	found := func(n *yaml.Node) {
-		if first == nil {
-			first = n
-		}
-	}
-	for _, path := range [][]string{{"spec", "template"}, nil, {"spec", "virtualMachineTemplate", "spec", "template"}} {
-		n := get(o.node, path...)
-		for _, name := range []string{attachment.NetworksAnnotation, attachment.DefaultNetworkAnnotation} {
-			if a := annotation(n, name); a != nil && len(path) > 0 {
-				found(a)
-			}
-		}
-		for _, network := range items(get(n, "spec", "networks")) {
-			if m := get(network, "multus"); m != nil {
-				found(m)
-				name := str(get(m, "networkName"))
-				if !strings.Contains(name, "/") {
-					name = o.ref.Namespace + "/" + name
+// machineParts returns the parts of a virtual machine that ask for networks, in order.
+func machineParts(o object) []machinePart {
+	var out []machinePart
+	for _, at := range [][]string{{"spec", "template"}, nil, {"spec", "virtualMachineTemplate", "spec", "template"}} {
+		n, path := get(o.node, at...), o.path.Child(at...)
+		if len(at) > 0 || o.ref.Kind == "VirtualMachineInstance" {
+			for _, name := range []string{attachment.NetworksAnnotation, attachment.DefaultNetworkAnnotation} {
+				if a := annotation(n, name); a != nil {
+					part := machinePart{node: a, path: path.Child("metadata", "annotations", name)}
+					if name == attachment.DefaultNetworkAnnotation {
+						part.primary = a
+					}
+					out = append(out, part)
 				}
-				networks = append(networks, name)
+			}
+		}
+		for i, network := range items(get(n, "spec", "networks")) {
+			if m := get(network, "multus"); m != nil {
+				out = append(out, networkPart(o, m, path.Child("spec", "networks").Index(i).Child("multus")))
+			}
+		}
+		for i, item := range items(get(n, "spec", "domain", "devices", "interfaces")) {
+			if b := get(item, "binding", "name"); b != nil {
+				at := path.Child("spec", "domain", "devices", "interfaces").Index(i).Child("binding", "name")
+				out = append(out, machinePart{node: b, path: at, binding: str(b)})
 			}
 		}
 	}
-	return first, networks
+	return out
+}
+
+// networkPart returns the part of a virtual machine that names a network of Multus.
+func networkPart(o object, m *yaml.Node, path Path) machinePart {
+	part := machinePart{node: m, path: path, network: attachment.NetworkRef{Namespace: o.ref.Namespace, Name: str(get(m, "networkName"))}}
+	if namespace, name, found := strings.Cut(part.network.Name, "/"); found {
+		part.network = attachment.NetworkRef{Namespace: namespace, Name: name}
+	}
+	if d := get(m, "default"); str(d) == "true" {
+		part.primary, part.path = d, path.Child("default")
+	}
+	return part
+}
+
+// planMachine reports whether a virtual machine uses networks of Multus, and which of them nadra cannot
+// attach. KubeVirt writes the annotation of the launcher pods, and the webhook converts these pods, so that
+// nothing in the machine's manifest changes.
+func (w *work) planMachine(env *environment) bool {
+	o, r := w.object, w.reporter
+	parts := machineParts(o)
+	if len(parts) == 0 {
+		return false
+	}
+	w.attaches = true
+	if env.options.NoVirtualMachines {
+		r.add(VirtualMachines, o.path.Child("spec"), o.doc.at(parts[0].node), "KubeVirt and Multus keep its networks")
+	}
+	seen := map[attachment.NetworkRef]bool{}
+	for _, p := range parts {
+		switch {
+		case p.primary != nil:
+			r.add(DefaultNetwork, p.path, o.doc.at(p.primary), "%s", primaryOf(p))
+		case p.binding != "":
+			r.add(BindingPlugin, p.path, o.doc.at(p.node), "plugin %s", p.binding)
+		case p.network.Name != "" && !seen[p.network]:
+			seen[p.network] = true
+			w.networks = append(w.networks, p.network.String())
+			w.checkMachineNetwork(env, p)
+		}
+	}
+	slices.Sort(w.networks)
+	if _, blocked := r.blocker(); !blocked {
+		r.add(VirtualMachineServed, o.path.Child("spec"), o.doc.at(parts[0].node), "the webhook converts its launcher pods")
+	}
+	return true
+}
+
+// primaryOf says what a machine asks for in place of the default network.
+func primaryOf(p machinePart) string {
+	name := p.network.String()
+	if p.network.Name == "" {
+		name = str(p.primary)
+	}
+	return "it asks for " + name + " in place of the default network"
+}
+
+// checkMachineNetwork reports a network that nadra could not attach to the machine's launcher pods.
+func (w *work) checkMachineNetwork(env *environment, p machinePart) {
+	r, at := w.reporter, w.object.doc.at(p.node)
+	n, found := env.network(p.network)
+	switch {
+	case !found && env.options.AllNetworks:
+		r.add(NetworkMissing, p.path, at, "%s does not exist%s", p.network, env.namesakes(p.network))
+	case !found:
+		r.add(NetworkNotInInput, p.path, at, "%s is not in the input%s", p.network, env.namesakes(p.network))
+	case n.blocked != nil:
+		r.add(NetworkUnusable, p.path, at, "%s", reason.Message(n.blocked))
+	case n.resourceName != "" && !env.options.Pools:
+		r.add(PoolsNotServedUser, p.path, at, "%s draws from pool %s", p.network, n.resourceName)
+	case n.resourceName != "":
+		if facts := env.poolFacts(n.resourceName); facts.Server == PoolOfNobody || facts.Server == PoolOfPlugin {
+			r.add(PoolUnserved, p.path, at, "%s: %s", p.network, facts.unserved(n.resourceName))
+		}
+	}
 }

@@ -69,6 +69,7 @@
 //	machine.go        boots a machine, and ends it
 //	machineinit.go    the first process of a machine
 //	mounts.go         a machine's view of the file system
+//	kubevirt.go       builds virt-api and virt-controller of KubeVirt
 //	multus.go         builds Multus
 //	multusnode.go     installs thick Multus on a node
 //	multusthin.go     installs Multus without its daemon

@@ -49,4 +49,5 @@
 //	machine.go   QEMU
 //	modules.go   the modules that the guest loads
 //	packages.go  Debian's packages
+//	smallguest.go a virtual machine with one interface, for other lanes
 package vm
