@@ -1,8 +1,7 @@
 package doctor
 
 import (
-	"strings"
-
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
@@ -133,13 +132,7 @@ func (n *Nadra) Flag(name, otherwise string) string {
 	if n == nil {
 		return otherwise
 	}
-	for _, arg := range n.Args {
-		flag, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if flag == name {
-			return value
-		}
-	}
-	return otherwise
+	return installation.Flag(n.Args, name, otherwise)
 }
 
 // Kinds of components.

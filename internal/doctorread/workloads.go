@@ -112,7 +112,7 @@ func (r *reader) readStaticPods(ctx context.Context) {
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
 		func(p *corev1.Pod) {
 			var networks []string
-			for _, key := range []string{attachment.NetworksAnnotation, attachment.DefaultNetworkAnnotation} {
+			for _, key := range []string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, attachment.DefaultNetworkAnnotation} {
 				if v := p.Annotations[key]; v != "" {
 					networks = append(networks, v)
 				}

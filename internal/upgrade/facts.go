@@ -29,6 +29,9 @@ type Facts struct {
 	// Installed is true if driver and controller are installed, Labelled if the
 	// driver serves only labelled nodes.
 	Installed, Labelled bool
+	// BesideMultus is true if Multus stays on nadra's nodes, and namespaces move instead of
+	// nodes. Contradiction is true if driver and controller disagree about it.
+	BesideMultus, Contradiction bool
 }
 
 // Node is a node of the cluster.

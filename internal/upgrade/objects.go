@@ -35,7 +35,7 @@ type Objects struct {
 // Facts extracts the facts that a plan needs. domainLabel is the node label of
 // failure domains, and multus are the DaemonSets of Multus.
 func (o *Objects) Facts(domainLabel string, multus []MultusRef) Facts {
-	f := Facts{Owners: map[string]string{}, DefaultOwner: v1alpha1.OwnerMultus}
+	f := Facts{Owners: map[string]string{}}
 	for i := range o.Nodes {
 		f.Nodes = append(f.Nodes, nodeOf(&o.Nodes[i], domainLabel))
 	}
@@ -87,7 +87,7 @@ func hasNetworks(p *corev1.Pod) bool {
 	if p.Spec.HostNetwork || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return false
 	}
-	networks := strings.TrimSpace(p.Annotations[attachment.NetworksAnnotation])
+	networks := strings.TrimSpace(attachment.NetworksText(p.Annotations))
 	return networks != "" && networks != "[]" || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
 }
 
