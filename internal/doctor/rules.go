@@ -32,6 +32,10 @@ var rules = []rule{
 		why: "A node without the driver offers no networks.",
 	},
 	{
+		id: "beside-multus", area: AreaCluster, cluster: besideMultus,
+		why: "The webhook renames the annotation by which Multus would attach a pod's networks, and the driver reads the new one. Both must do it, or both must not.",
+	},
+	{
 		id: "network-configurations", area: AreaCluster, cluster: networkConfigurations,
 		why: "No pod can use such a network, with Multus or without.",
 	},
@@ -138,6 +142,10 @@ var rules = []rule{
 	{
 		id: "multus-auxiliary-chain", area: AreaMultus, cluster: multusAuxiliaryChain,
 		why: "nadra has no such chain, so its plugins would no longer run.",
+	},
+	{
+		id: "annotation-readers", area: AreaPods, objects: annotationReaders,
+		why: "Beside Multus on one node, pods that nadra serves name their networks in the annotation nadra.dev/networks. Programs that read k8s.v1.cni.cncf.io/networks take them for pods without networks.",
 	},
 	{
 		id: "static-pods", area: AreaPods, cluster: staticPods,
