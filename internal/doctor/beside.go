@@ -92,7 +92,7 @@ func blindReader(c *Capabilities, r readers.Reader) finding {
 			return nothing
 		}
 		about = "; it concerns " + list(users)
-	case readers.AllPods, readers.Machines:
+	case readers.AllPods, readers.Edits, readers.Machines:
 	}
 	if p.Harmless {
 		status = Note

@@ -17,6 +17,14 @@ import (
 	"github.com/nadra-dev/nadra/internal/readers"
 )
 
+// Readers returns the workloads that read the networks annotation of pods, or may read it, and what could not
+// be read of them.
+func (c Cluster) Readers(ctx context.Context) ([]readers.Reader, []doctor.Gap) {
+	r := reader{Cluster: c, caps: doctor.Capabilities{BesideMultus: true}}
+	r.readReaders(ctx)
+	return r.caps.Readers, r.caps.Gaps
+}
+
 // readReaders finds the workloads that read the networks annotation of pods, if Multus stays on nadra's nodes:
 // known programs by their names, and others by the rights of their service accounts.
 func (r *reader) readReaders(ctx context.Context) {

@@ -8,6 +8,7 @@ type Scope string
 // The scopes.
 const (
 	AllPods  Scope = "all pods"
+	Edits    Scope = "running pods whose annotation is edited"
 	Policies Scope = "namespaces with MultiNetworkPolicies"
 	Networks Scope = "pods with networks of its plugin"
 	Machines Scope = "virtual machines"
@@ -49,7 +50,7 @@ var programs = []Program{
 	},
 	{
 		// k8snetworkplumbingwg/multus-dynamic-networks-controller 7b7d894.
-		Name: "multus-dynamic-networks-controller", Scope: AllPods, Names: []string{"dynamic-networks-controller", "dynamic-networks", "multus-dynamic-networks-controller"},
+		Name: "multus-dynamic-networks-controller", Scope: Edits, Names: []string{"dynamic-networks-controller", "dynamic-networks", "multus-dynamic-networks-controller"},
 		Lost: "it neither attaches nor detaches networks of these pods; if the annotation is added to a running pod, it has Multus attach those networks, too",
 		Do:   "To change the networks of a running pod that nadra serves, edit its annotation nadra.dev/networks: nadra attaches and detaches by it.",
 	},
@@ -119,3 +120,32 @@ var programs = []Program{
 
 // Programs returns the known programs.
 func Programs() []Program { return slices.Clone(programs) }
+
+// Plugins returns the plugins, for interfaces or addresses, whose programs read the annotation: without it
+// they prepare nothing, and the plugin fails.
+func Plugins() []string {
+	var out []string
+	for _, p := range programs {
+		out = append(out, p.Plugins...)
+	}
+	return out
+}
+
+// Concerns reports whether the reader does something for a pod that nadra's claims do not replace. plugins are
+// those of the pod's networks, and policies is true if its namespace has MultiNetworkPolicies.
+func (r Reader) Concerns(plugins []string, policies bool) bool {
+	p, known := Of(r.Program)
+	if !known || p.Harmless {
+		return false
+	}
+	switch p.Scope {
+	case AllPods:
+		return true
+	case Policies:
+		return policies
+	case Networks:
+		return slices.ContainsFunc(p.Plugins, func(plugin string) bool { return slices.Contains(plugins, plugin) })
+	case Edits, Machines:
+	}
+	return false
+}
