@@ -22,7 +22,7 @@ func (in *input) readMode(ctx context.Context, set *source.Set) error {
 	if err != nil {
 		return err
 	}
-	if nadra != nil && !in.changed("beside-multus") {
+	if nadra != nil && in.flags != nil && !in.changed("beside-multus") {
 		set.Options.BesideMultus = nadra.BesideMultus()
 	}
 	if !set.Options.BesideMultus {

@@ -35,6 +35,7 @@
 //	upgradesettings.go  window and hooks of upgrade run and resume
 //	localzone.go        the name of this machine's time zone
 //	upgradecanary.go    canaries of upgrade run
+//	upgradesnapshot.go  snapshots before and after a namespace moves beside Multus
 //	cleanup.go          cleanup
 //	uninstall.go        uninstall
 //	bundle.go           bundle

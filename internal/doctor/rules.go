@@ -1,5 +1,8 @@
 package doctor
 
+// CheckReaders is the ID of the checks that name programs which do not see the networks of nadra's pods.
+const CheckReaders = "annotation-readers"
+
 // rules lists all checks in the order of the report. A check is unknown, and never ok, if
 // what it needs could not be read.
 var rules = []rule{
@@ -144,7 +147,7 @@ var rules = []rule{
 		why: "nadra has no such chain, so its plugins would no longer run.",
 	},
 	{
-		id: "annotation-readers", area: AreaPods, objects: annotationReaders,
+		id: CheckReaders, area: AreaPods, objects: annotationReaders,
 		why: "Beside Multus on one node, pods that nadra serves name their networks in the annotation nadra.dev/networks. Programs that read k8s.v1.cni.cncf.io/networks take them for pods without networks.",
 	},
 	{
