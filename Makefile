@@ -177,8 +177,9 @@ e2e-ipv6 e2e-dual: image
 e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
 	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)'))
 
-e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods move to nadra unchanged, and back
-	$(call on-clusters,./test/dropin/...)
+# BESIDE_PODS is the number of pods beside Multus, BESIDE_SEED the schedule, which is printed.
+e2e-dropin: image ## Multus on one node and nadra on the other, and both on one: annotated pods move to nadra unchanged, and back
+	$(call on-clusters,./test/dropin/... ./test/beside/...,-p 1,beside-lane)
 
 # The tests whose outcome may depend on the version of Kubernetes, or on its feature gates.
 CORE := ^Test(BadInput|Burst|Check|Controller|ConvertOnALiveCluster|DaemonSetOnBothNodes|DefaultRoute|DeviceHealth|Doctor|FullRange|Gate|KubectlFinds|ManyNetworks|NodeChangesHands|OrderOverTwoClaims|Path|Pools|RequestedValues|SameDeployment|SameNetworkTwice|SlicesFollow|StatusWithdraws|SwitchTouches|Ungated)
