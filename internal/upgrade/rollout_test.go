@@ -47,7 +47,9 @@ func TestRolloutWaves(t *testing.T) {
 		{"one that is nadra's", nadras(besideFacts(four), "b"), Options{}, []string{"c", "d", "a"}},
 		{"one whose pods are older than its label", with(besideFacts(four), func(f *Facts) { f.Owners["b"] = "nadra" }), Options{}, []string{"b", "c", "d", "a"}},
 		{"one whose label leaves it to Multus", with(besideFacts(four), func(f *Facts) { f.Owners["b"] = "multus" }), Options{}, []string{"c", "d", "a"}},
-		{"one that a workload holds back", with(besideFacts(four), func(f *Facts) { f.Stays = []Stay{{Workload: Workload{"Deployment", "b", "x"}, Codes: []string{"NADRA-029"}}} }), Options{}, []string{"c", "d", "a"}},
+		{"one that a workload holds back", with(besideFacts(four), func(f *Facts) {
+			f.Stays = []Stay{{Workload: Workload{"Deployment", "b", "x"}, Codes: []string{"NADRA-029"}}}
+		}), Options{}, []string{"c", "d", "a"}},
 		{"one with a workload that the webhook leaves to Multus", with(besideFacts(four), func(f *Facts) { f.Stays = []Stay{{Workload: Workload{"Deployment", "b", "x"}, Unserved: true}} }), Options{}, []string{"b", "c", "d", "a"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
