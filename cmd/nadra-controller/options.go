@@ -59,7 +59,7 @@ func parse(args []string) (options, error) {
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if err := o.setBesideMultus(fs, machines); err != nil {
+	if err := o.setBesideMultus(fs, *machines); err != nil {
 		return o, err
 	}
 	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !*podInfo
@@ -71,18 +71,18 @@ func parse(args []string) (options, error) {
 	return o, o.check(fs.Args())
 }
 
-// setBesideMultus changes the defaults of flags beside Multus, where device plugins serve the pools and
-// KubeVirt reads Multus' annotation.
-func (o *options) setBesideMultus(fs *flag.FlagSet, machines *bool) error {
+// setBesideMultus leaves the pools to device plugins beside Multus, unless --pools is given. It rejects
+// virtual machines, because KubeVirt reads Multus' annotation.
+func (o *options) setBesideMultus(fs *flag.FlagSet, machines bool) error {
 	if !o.webhook.BesideMultus {
 		return nil
 	}
 	given := map[string]bool{}
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	if given["virtual-machines"] && *machines {
+	if given["virtual-machines"] && machines {
 		return errors.New("--virtual-machines and --beside-multus contradict each other: KubeVirt reads the annotation of Multus, which pods of nadra do not have there; leave out --virtual-machines")
 	}
-	*machines, o.Pools = false, o.Pools && given["pools"]
+	o.Pools = o.Pools && given["pools"]
 	return nil
 }
 

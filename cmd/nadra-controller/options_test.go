@@ -32,11 +32,11 @@ func TestFlags(t *testing.T) {
 
 func TestFlagsBesideMultus(t *testing.T) {
 	o, err := parse([]string{"--beside-multus"})
-	if err != nil || !o.webhook.BesideMultus || o.Pools || o.webhook.Pools || !o.webhook.NoVirtualMachines {
+	if err != nil || !o.webhook.BesideMultus || o.Pools || o.webhook.Pools {
 		t.Errorf("beside Multus: %+v, %v", o, err)
 	}
 	o, err = parse([]string{"--beside-multus", "--pools", "--virtual-machines=false"})
-	if err != nil || !o.Pools || !o.webhook.Pools || !o.webhook.NoVirtualMachines {
+	if err != nil || !o.Pools || !o.webhook.Pools {
 		t.Errorf("beside Multus, with pools: %+v, %v", o, err)
 	}
 }

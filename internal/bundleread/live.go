@@ -28,6 +28,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/inspectread"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/upgraderun"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Cluster is the cluster to read.
@@ -178,12 +179,10 @@ func (r *collector) where() string {
 
 // hasNetworks reports whether a pod asks for networks by annotation.
 func hasNetworks(p *corev1.Pod) bool {
-	for name := range p.Annotations {
-		if name == "k8s.v1.cni.cncf.io/networks" || name == "v1.multus-cni.io/default-network" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, attachment.DefaultNetworkAnnotation}, func(key string) bool {
+		_, found := p.Annotations[key]
+		return found
+	})
 }
 
 // events adds the events on objects that were read.

@@ -47,6 +47,9 @@ type Settings struct {
 	// Owner is the value of the canaries' label nadra.dev/owner; empty leaves the owner
 	// to their namespace.
 	Owner string
+	// BesideMultus is set if Multus stays on nadra's nodes. Canaries whose Owner is nadra then name their network
+	// in nadra's own annotation, so that Multus cannot attach it in nadra's place.
+	BesideMultus bool
 }
 
 // Plan lists the canaries to run.

@@ -164,3 +164,24 @@ func TestDecode(t *testing.T) {
 		}
 	}
 }
+
+// TestNetworksKey checks that a canary which must be nadra's cannot become Multus' beside it.
+func TestNetworksKey(t *testing.T) {
+	for _, tt := range []struct {
+		beside bool
+		owner  string
+		want   string
+	}{
+		{false, "", "k8s.v1.cni.cncf.io/networks"},
+		{false, "nadra", "k8s.v1.cni.cncf.io/networks"},
+		{true, "", "k8s.v1.cni.cncf.io/networks"}, // the webhook decides
+		{true, "nadra", "nadra.dev/networks"},
+		{true, "multus", "k8s.v1.cni.cncf.io/networks"},
+	} {
+		p := &Plan{Settings: Settings{BesideMultus: tt.beside, Owner: tt.owner}}
+		pod := p.Object(&NetworkPlan{Network: "shop/lan"}, Pod{Namespace: "shop", Name: "c", Node: "n1"})
+		if pod.Annotations[tt.want] != "shop/lan" || len(pod.Annotations) != 2 {
+			t.Errorf("%+v: %v", tt, pod.Annotations)
+		}
+	}
+}

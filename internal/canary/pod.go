@@ -35,7 +35,7 @@ func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 			Namespace: c.Namespace, Name: c.Name,
 			Labels: map[string]string{NameLabel: Name, ManagerLabel: ManagerName, RunLabel: p.Run},
 			// A canary has no other network than the one that it tests.
-			Annotations: map[string]string{attachment.NetworksAnnotation: n.Network, v1alpha1.DefaultNetworksKey: v1alpha1.DefaultNetworksNone},
+			Annotations: map[string]string{p.networksKey(): n.Network, v1alpha1.DefaultNetworksKey: v1alpha1.DefaultNetworksNone},
 		},
 		Spec: corev1.PodSpec{
 			Affinity:      onNode(c.Node),
@@ -78,6 +78,14 @@ func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 		}
 	}
 	return out
+}
+
+// networksKey returns the annotation in which canaries name their network.
+func (p *Plan) networksKey() string {
+	if p.BesideMultus && p.Owner == v1alpha1.OwnerNadra {
+		return attachment.OwnNetworksAnnotation
+	}
+	return attachment.NetworksAnnotation
 }
 
 // pingTime limits the pings of a network.

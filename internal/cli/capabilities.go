@@ -21,15 +21,11 @@ func readCapabilities(path string) (doctor.Capabilities, error) {
 	return c, nil
 }
 
-// nodeFacts returns the facts about the probed nodes in the file of --caps, or nil without a
-// file.
-func nodeFacts(path string) ([]translate.NodeFacts, error) {
-	if path == "" {
+// nodeFacts returns the facts about the probed nodes in the capabilities of a file, or nil without
+// capabilities.
+func nodeFacts(path string, c *doctor.Capabilities) ([]translate.NodeFacts, error) {
+	if c == nil {
 		return nil, nil
-	}
-	c, err := readCapabilities(path)
-	if err != nil {
-		return nil, err
 	}
 	var out []translate.NodeFacts
 	for _, n := range c.Nodes {

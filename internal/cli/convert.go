@@ -19,6 +19,10 @@ of their own.
 Without --in-place and --output-dir the manifests are written to standard output,
 created objects first. For a live cluster, only changed objects are written.
 
+With --beside-multus, or where nadra runs so in the live cluster, converted workloads
+name their networks in the annotation nadra.dev/networks: Multus, which stays on the
+nodes, would attach those of its own annotation a second time.
+
 With -k and --output-dir, an overlay of the kustomization is written: patches and
 created objects.`
 

@@ -21,7 +21,8 @@ import (
 
 const doctorHelp = `Check whether the cluster and its nodes are ready for nadra: versions, feature
 gates, container runtimes, the kubelets' NUMA policies, schedulers, autoscalers,
-Multus and its settings, static pods, and the state of IPAM plugins.
+Multus and its settings, static pods, and the state of IPAM plugins. Beside Multus on
+one node, it also names the programs that do not see the networks of nadra's pods.
 
 It only reads. Facts that the user may not read are unknown, with the missing
 right. Facts that only a node has are unknown without --probe: NRI and its request
@@ -34,6 +35,8 @@ const doctorExamples = `  # the cluster's objects only
   # with a pod on each node; before nadra is installed, name its namespace and image
   kubectl nadra doctor --probe
   kubectl nadra doctor --probe --probe-namespace kube-system --image registry.example.com/nadra-node:v1
+  # before nadra is installed beside Multus on one node
+  kubectl nadra doctor --beside-multus
   # save the facts for a place that cannot reach the cluster
   kubectl nadra doctor --probe --save caps.yaml
   kubectl nadra doctor --from caps.yaml
@@ -46,6 +49,7 @@ type doctorOptions struct {
 	namespace, image, binDirs string
 	timeout                   time.Duration
 	save, from, format        string
+	beside                    bool
 	failOn                    failOn
 }
 
@@ -64,6 +68,7 @@ func (a *app) doctor() *cobra.Command {
 	flags.BoolVar(&o.withProbe, "probe", false, "also run a short-lived pod on each node that reports what it has")
 	addPodFlags(flags, &o.namespace, &o.image, &o.timeout)
 	flags.StringVar(&o.binDirs, "cni-bin-dirs", "", "comma-separated directories of CNI plugins in the hosts (default the running driver's, or /opt/cni/bin)")
+	flags.BoolVar(&o.beside, "beside-multus", false, "check for nadra beside Multus on one node, before nadra is installed so; otherwise the flags of the installed nadra say it")
 	flags.StringVar(&o.save, "save", "", "file to save the facts to, for --from and for scan --caps")
 	flags.StringVar(&o.from, "from", "", "file of --save to check instead of the cluster")
 	flags.StringVarP(&o.format, "output", "o", "table", "output format: "+strings.Join(report.DoctorFormats(), ", "))
@@ -109,6 +114,7 @@ func (o *doctorOptions) run(ctx context.Context) error {
 func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, error) {
 	if o.from != "" {
 		c, err := readCapabilities(o.from)
+		c.BesideMultus = c.BesideMultus || o.beside
 		return c.Of(o.nodes), err
 	}
 	cluster, err := o.connect()
@@ -149,7 +155,7 @@ func saveCapabilities(path string, c *doctor.Capabilities) error {
 
 // connect returns clients for the live cluster.
 func (o *doctorOptions) connect() (doctorread.Cluster, error) {
-	c := doctorread.Cluster{Nodes: o.nodes, Name: o.contextName()}
+	c := doctorread.Cluster{Nodes: o.nodes, Name: o.contextName(), BesideMultus: o.beside}
 	config, err := o.cluster.ToRESTConfig()
 	if err != nil {
 		return c, fmt.Errorf("finding the cluster: %w: give a kubeconfig, or a saved file with --from", err)

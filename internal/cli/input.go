@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/dynamic"
@@ -29,14 +30,17 @@ type input struct {
 	pools         poolFlag
 	podInfo       bool
 	machines      bool
+	beside        bool
 	quiet         bool
+	// flags are the command's; nil for a part of another command.
+	flags *pflag.FlagSet
 	// args are TYPE/NAME arguments, which name objects of the live cluster.
 	args []string
 }
 
 // input adds the flags to a command.
 func (a *app) input(command *cobra.Command) *input {
-	in := &input{app: a}
+	in := &input{app: a, flags: command.Flags()}
 	flags := command.Flags()
 	flags.StringSliceVarP(&in.files.Names, "filename", "f", nil, "file, directory or URL of manifests; - is standard input")
 	flags.BoolVarP(&in.files.Recursive, "recursive", "R", false, "also read the subdirectories of -f")
@@ -50,6 +54,7 @@ func (a *app) input(command *cobra.Command) *input {
 	flags.Var(&in.pools, "pools", "names of resource pools that nadra's nodes will serve, in addition to those that manifests define or nodes of a live cluster publish; false does not convert workloads that draw from pools, like nadra-controller --pools=false")
 	flags.BoolVar(&in.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
 	flags.BoolVar(&in.machines, "virtual-machines", true, "nadra serves virtual machines of KubeVirt; false leaves them to Multus, like nadra-controller --virtual-machines=false")
+	flags.BoolVar(&in.beside, "beside-multus", false, "for a cluster in which Multus stays on nadra's nodes: converted workloads name their networks in the annotation nadra.dev/networks (default what the flags of nadra in a live cluster say)")
 	flags.BoolVarP(&in.quiet, "quiet", "q", false, "print only errors and blockers, and no progress")
 	return in
 }
@@ -66,6 +71,9 @@ func (in *input) read(ctx context.Context) (*source.Set, error) {
 	}
 	set.Options.Templates = templates
 	set.Options.Operators = in.operators
+	if err := in.readMode(ctx, set); err != nil {
+		return nil, err
+	}
 	set.Options.Pools = !in.pools.off
 	if err := in.readPools(ctx, set, templates); err != nil {
 		return nil, err

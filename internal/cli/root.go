@@ -6,6 +6,7 @@
 //	input.go            flags of commands that read manifests or workloads
 //	nodeflags.go        flags of commands that run pods on nodes
 //	pools.go            the flag --pools
+//	beside.go           whether Multus stays on nadra's nodes
 //	capabilities.go     files of doctor --save
 //	findings.go         findings on standard error, and --fail-on
 //	print.go            output as kubectl get has it
@@ -34,6 +35,7 @@
 //	upgradesettings.go  window and hooks of upgrade run and resume
 //	localzone.go        the name of this machine's time zone
 //	upgradecanary.go    canaries of upgrade run
+//	upgradesnapshot.go  snapshots before and after a namespace moves beside Multus
 //	cleanup.go          cleanup
 //	uninstall.go        uninstall
 //	bundle.go           bundle

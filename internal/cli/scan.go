@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/report"
 	"github.com/nadra-dev/nadra/internal/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -22,6 +23,10 @@ them. It only reads. The verdicts:
   stays               left on Multus; a finding says why
   not judged          must be rendered first (charts, templates, HelmReleases …)
   nothing to convert  no network is attached by it
+
+Where Multus stays on nadra's nodes (--beside-multus, or what nadra's own flags in the
+live cluster say), workloads are judged as nadra's webhook judges them there, and
+programs that will not see their networks are named.
 
 With --caps, a file of kubectl nadra doctor --probe --save, it also reports which
 nodes lack a plugin or the master of a network. This needs no cluster.
@@ -81,21 +86,40 @@ func (o *scanOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := nodeFacts(o.caps)
+	saved, err := o.capabilities()
 	if err != nil {
 		return err
+	}
+	nodes, err := nodeFacts(o.caps, saved)
+	if err != nil {
+		return err
+	}
+	if saved != nil && saved.Beside() && !o.changed("beside-multus") {
+		o.beside = true
 	}
 	set, err := o.read(ctx)
 	if err != nil {
 		return err
 	}
 	set.Options.Nodes = nodes
+	if saved != nil && set.Options.BesideMultus && len(set.Options.Readers) == 0 {
+		set.Options.Readers = saved.Readers
+	}
 	result := o.convert(set)
 	r := report.Build(report.Input{Source: set.Description, Files: len(set.Files), Result: result, Baseline: baseline})
 	if err := report.Write(o.app.Out, o.format, r); err != nil {
 		return err
 	}
 	return o.failOn.verdict(r.Summary.Findings.Warning, r.Summary.Findings.Blocker)
+}
+
+// capabilities reads the file of --caps, if there is one.
+func (o *scanOptions) capabilities() (*doctor.Capabilities, error) {
+	if o.caps == "" {
+		return nil, nil
+	}
+	c, err := readCapabilities(o.caps)
+	return &c, err
 }
 
 // readBaseline reads the file of --baseline, if there is one.

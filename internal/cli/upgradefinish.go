@@ -20,6 +20,8 @@ Multus attached there, no node's runtime calls Multus, and no new pod would be s
 by it. Pods on each node check the runtime's configuration and Multus' files. Pods that
 nadra has adopted may go on running.
 
+Beside Multus on one node, it refuses: Multus stays.
+
 With --remove-multus, delete Multus' DaemonSets with their ConfigMaps and RBAC.
 NetworkAttachmentDefinitions and their CRD stay.`
 
@@ -49,6 +51,10 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 	caps, err := readiness.capabilities(ctx)
 	if err != nil {
 		return err
+	}
+	if caps.Beside() {
+		_, _ = fmt.Fprintln(o.ErrOut, "refused: nadra runs beside Multus on one node, where Multus attaches the default network of all pods: an upgrade of namespaces ends with its last wave. To remove Multus, install nadra without --beside-multus (manifests/drop-in), and move the nodes.")
+		return exitError(CodeRefused)
 	}
 	configured, err := configuredBy(caps)
 	if err != nil {

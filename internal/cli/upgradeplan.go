@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -27,6 +28,10 @@ never two nodes whose pods a PodDisruptionBudget protects from eviction at the s
 time. Namespaces follow, those with few pods first, so that nadra never serves a
 greater share of the pods than of the nodes.
 
+Beside Multus on one node, no node moves. The plan then has the namespaces in waves, with
+the workloads that a rollout restarts, and the pods that nadra serves from their next
+start on. --max-unavailable, --first and --exclude are about namespaces.
+
 The plan is YAML to review, edit and keep. With -o markdown it is a page for the
 change ticket. It includes the obstacles, which are also printed on standard error.`
 
@@ -44,7 +49,7 @@ type planOptions struct {
 	maxUnavailable string
 	multus         []string
 	from, format   string
-	quiet          bool
+	beside, quiet  bool
 	failOn         failOn
 }
 
@@ -59,12 +64,13 @@ func (a *app) upgradePlan() *cobra.Command {
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.maxUnavailable, "max-unavailable", "1", "largest number of nodes in a wave, or percentage of all nodes")
-	flags.StringSliceVar(&o.First, "first", nil, "nodes of the first waves, in this order")
-	flags.StringSliceVar(&o.Exclude, "exclude", nil, "nodes that stay with Multus")
+	flags.StringVar(&o.maxUnavailable, "max-unavailable", "1", "largest number of nodes in a wave, or percentage of all nodes; beside Multus, of namespaces")
+	flags.StringSliceVar(&o.First, "first", nil, "nodes of the first waves, in this order; beside Multus, namespaces")
+	flags.StringSliceVar(&o.Exclude, "exclude", nil, "nodes that stay with Multus; beside Multus, namespaces")
 	flags.StringVar(&o.DomainLabel, "domain-label", corev1.LabelTopologyZone, "node label whose values are failure domains")
 	flags.BoolVar(&o.Drain, "drain", false, "evict the pods with networks of Multus from each node; otherwise nadra adopts them, and no pod is touched")
 	flags.StringSliceVar(&o.multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets (default those that are recognized)")
+	flags.BoolVar(&o.beside, "beside-multus", false, "plan for nadra beside Multus on one node, before nadra is installed so; otherwise the flags of the installed nadra say it")
 	flags.StringVar(&o.from, "from", "", "file with a plan, to check and to write in another format")
 	flags.StringVarP(&o.format, "output", "o", "yaml", "output format: "+strings.Join(report.UpgradePlanFormats(), ", "))
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress, and only obstacles that are blockers")
@@ -100,7 +106,11 @@ func (o *planOptions) plan(ctx context.Context) (*upgrade.Plan, error) {
 	if err := o.checkNames(facts); err != nil {
 		return nil, err
 	}
-	if o.MaxUnavailable, err = nodesAtOnce(o.maxUnavailable, len(facts.Nodes)); err != nil {
+	all := len(facts.Nodes)
+	if facts.BesideMultus {
+		all = len(namespacesWithNetworks(facts))
+	}
+	if o.MaxUnavailable, err = atOnce(o.maxUnavailable, all); err != nil {
 		return nil, err
 	}
 	return upgrade.NewPlan(facts, o.Options), nil
@@ -119,29 +129,49 @@ func readPlan(path string) (*upgrade.Plan, error) {
 	return plan, nil
 }
 
-// nodesAtOnce parses a number or a percentage of nodes. It rounds down, but not to zero.
-func nodesAtOnce(text string, nodes int) (int, error) {
+// atOnce parses a number or a percentage of nodes or namespaces. It rounds down, but not to zero.
+func atOnce(text string, all int) (int, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(number)
 	switch {
 	case err != nil || n < 1:
 		return 0, fmt.Errorf("reading --max-unavailable %q: it must be a positive number or percentage", text)
 	case percent:
-		return max(n*nodes/100, 1), nil
+		return max(n*all/100, 1), nil
 	}
 	return n, nil
 }
 
-// checkNames rejects names of nodes that do not exist, so that a typo cannot leave out another
-// node.
+// namespacesWithNetworks returns the namespaces of pods with networks.
+func namespacesWithNetworks(f upgrade.Facts) []string {
+	var out []string
+	for _, p := range f.Pods {
+		out = append(out, p.Namespace)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// checkNames rejects names of nodes or namespaces that do not exist, so that a typo cannot leave out
+// another one.
 func (o *planOptions) checkNames(f upgrade.Facts) error {
+	known := func(name string) bool {
+		return slices.ContainsFunc(f.Nodes, func(n upgrade.Node) bool { return n.Name == name })
+	}
+	kind := "node"
+	if f.BesideMultus {
+		if o.Drain {
+			return errors.New("--drain is for nodes that move, and beside Multus none does: leave it out")
+		}
+		known, kind = func(name string) bool { return slices.Contains(namespacesWithNetworks(f), name) }, "namespace with networks"
+	}
 	for _, list := range []struct {
 		flag  string
 		names []string
 	}{{"--first", o.First}, {"--exclude", o.Exclude}} {
 		for _, name := range list.names {
-			if !slices.ContainsFunc(f.Nodes, func(n upgrade.Node) bool { return n.Name == name }) {
-				return fmt.Errorf("reading %s: the cluster has no node %q", list.flag, name)
+			if !known(name) {
+				return fmt.Errorf("reading %s: the cluster has no %s %q", list.flag, kind, name)
 			}
 		}
 	}
@@ -151,7 +181,7 @@ func (o *planOptions) checkNames(f upgrade.Facts) error {
 // facts reads the cluster as doctor and scan do, for their blockers, and reads the objects
 // that only a plan needs.
 func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
-	readiness := doctorOptions{app: o.app, quiet: o.quiet}
+	readiness := doctorOptions{app: o.app, quiet: o.quiet, beside: o.beside}
 	caps, err := readiness.capabilities(ctx)
 	if err != nil {
 		return upgrade.Facts{}, err
@@ -166,7 +196,7 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 	}
 	progress := newProgress(o.ErrOut, o.quiet)
 	defer progress.stop()
-	objects, err := upgraderun.Cluster{Kube: cluster.Kube, Progress: func(what string) { progress.say("Reading %s", what) }}.Objects(ctx)
+	objects, err := upgraderun.Cluster{Kube: cluster.Kube, BesideMultus: o.beside, Progress: func(what string) { progress.say("Reading %s", what) }}.Objects(ctx)
 	if err != nil {
 		return upgrade.Facts{}, err
 	}
@@ -176,8 +206,11 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 		if check.Status == doctor.Blocker {
 			facts.Doctor = append(facts.Doctor, strings.TrimSpace(check.ID+" "+check.Object)+": "+check.What)
 		}
+		if check.ID == doctor.CheckReaders && check.Status == doctor.Warning {
+			facts.Blind = append(facts.Blind, upgrade.Blind{Object: check.Object, What: check.What, Do: check.Do})
+		}
 	}
-	scanned, err := o.scanned(ctx)
+	scanned, err := o.scanned(ctx, facts.BesideMultus)
 	if err != nil {
 		return facts, err
 	}
@@ -186,8 +219,8 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 }
 
 // scanned returns the verdicts of a scan of the whole cluster.
-func (o *planOptions) scanned(ctx context.Context) ([]translate.Verdict, error) {
-	in := &input{app: o.app, allNamespaces: true, podInfo: true, machines: true, quiet: o.quiet}
+func (o *planOptions) scanned(ctx context.Context, beside bool) ([]translate.Verdict, error) {
+	in := &input{app: o.app, allNamespaces: true, podInfo: true, machines: true, quiet: o.quiet, beside: beside}
 	set, err := in.read(ctx)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,11 @@ Each node of the wave is cordoned and drained of pods with networks of Multus; t
 Multus is disabled on the node, nadra becomes its owner, canaries test the networks,
 and the node is uncordoned. At the end of a wave, as many pods must be ready as before.
 
+Beside Multus on one node, no node changes. For each namespace of the wave, canaries
+test its networks; then nadra becomes its owner, its Deployments, StatefulSets and
+DaemonSets are restarted by a rollout, one after the other, and a snapshot of its pods
+is compared with one from before. A rollout does not ask PodDisruptionBudgets.
+
 A step that does not finish stops the upgrade; the error names what it waited for.
 The state is kept in the cluster: after an interruption at any point the same
 command, or resume, continues. Only one upgrade can run at a time.
@@ -133,8 +138,9 @@ func (o *runFlags) runner(ctx context.Context, store upgraderun.Store) (*upgrade
 		out.DryRun = o.dryRun
 	}
 	if !o.noCanary {
-		out.Verify = o.canaries()
+		out.Verify, out.VerifyNamespace = o.canaries(), o.namespaceCanaries()
 	}
+	out.Snapshots = o.snapshots()
 	return out, nil
 }
 
@@ -250,6 +256,9 @@ func (o *runFlags) run(ctx context.Context, file, wave string, drain bool) error
 	plan, err := readPlan(file)
 	if err != nil {
 		return err
+	}
+	if drain && plan.BesideMultus {
+		return errors.New("--drain is for nodes that move, and beside Multus none does: leave it out")
 	}
 	plan.Drain = plan.Drain || drain
 	if wave != "" && !slices.ContainsFunc(plan.Waves, func(w upgrade.Wave) bool { return w.Name == wave }) {

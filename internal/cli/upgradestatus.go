@@ -33,7 +33,11 @@ func (a *app) upgradeStatus() *cobra.Command {
 			if paused && state.Phase == upgrade.Running {
 				state.Reason = "a pause was requested; the upgrade pauses before its next step"
 			}
-			return report.WriteUpgradeStatus(o.Out, format, report.NewUpgradeStatus(plan, state, o.adopted(command.Context(), store, plan), time.Now()))
+			var adopted *upgrade.Adopted
+			if !plan.BesideMultus { // where Multus stays, nadra adopts nothing
+				adopted = o.adopted(command.Context(), store, plan)
+			}
+			return report.WriteUpgradeStatus(o.Out, format, report.NewUpgradeStatus(plan, state, adopted, time.Now()))
 		},
 	}
 	o.addStateNamespace(command.Flags())
@@ -149,6 +153,9 @@ node is uncordoned. A namespace gets its former label, and its pods are evicted 
 recreated on nodes of Multus. With --pod, the pod template of the pod's Deployment or
 StatefulSet is labelled for Multus, which recreates all of its pods; remove the label
 to let the workload move again.
+
+Beside Multus on one node, a namespace gets its former label, and its workloads are
+restarted by a rollout; no node changes.
 
 A rollback begins at once, also outside a maintenance window, and runs no hooks.`
 

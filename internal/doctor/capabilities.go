@@ -1,9 +1,9 @@
 package doctor
 
 import (
-	"strings"
-
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/internal/readers"
 )
 
 // Capabilities describes a cluster, as far as it could be read.
@@ -21,6 +21,14 @@ type Capabilities struct {
 	Multus []Multus `json:"multus,omitempty"`
 	// Nadra is the installation of the node driver. It is nil without one.
 	Nadra *Nadra `json:"nadra,omitempty"`
+	// Controller is the installation of nadra's controller. It is nil without one.
+	Controller *Controller `json:"controller,omitempty"`
+	// BesideMultus is set if the user says that nadra will run beside Multus on one node, before
+	// nadra's own flags say it.
+	BesideMultus bool `json:"besideMultus,omitempty"`
+	// Readers are the workloads besides Multus that read the networks annotation of pods, or may read it,
+	// sorted. They are read only for a cluster in which Multus stays on nadra's nodes.
+	Readers []readers.Reader `json:"readers,omitempty"`
 	// Components are the known schedulers and autoscalers that were found, sorted.
 	Components []Component `json:"components,omitempty"`
 	// StaticPods are the static pods with one of Multus' annotations, sorted.
@@ -133,14 +141,31 @@ func (n *Nadra) Flag(name, otherwise string) string {
 	if n == nil {
 		return otherwise
 	}
-	for _, arg := range n.Args {
-		flag, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if flag == name {
-			return value
-		}
-	}
-	return otherwise
+	return installation.Flag(n.Args, name, otherwise)
 }
+
+// Controller is an installation of nadra's controller.
+type Controller struct {
+	Namespace  string `json:"namespace"`
+	Deployment string `json:"deployment"`
+	// Args are its flags.
+	Args []string `json:"args,omitempty"`
+}
+
+// Installation returns nadra's programs with their flags.
+func (c *Capabilities) Installation() installation.Settings {
+	var s installation.Settings
+	if n := c.Nadra; n != nil {
+		s.Driver = &installation.Program{Namespace: n.Namespace, Name: n.DaemonSet, Args: n.Args}
+	}
+	if n := c.Controller; n != nil {
+		s.Controller = &installation.Program{Namespace: n.Namespace, Name: n.Deployment, Args: n.Args}
+	}
+	return s
+}
+
+// Beside reports whether Multus stays on nadra's nodes, or will stay there.
+func (c *Capabilities) Beside() bool { return c.BesideMultus || c.Installation().BesideMultus() }
 
 // Kinds of components.
 const (
@@ -199,6 +224,7 @@ const (
 	PartComponents  = "components"
 	PartStaticPods  = "staticPods"
 	PartPolicies    = "policies"
+	PartReaders     = "readers"
 	PartWhereabouts = "whereabouts"
 )
 

@@ -32,7 +32,7 @@ type Check struct {
 	// ID names the check. It never changes.
 	ID   string `json:"id"`
 	Area string `json:"area"`
-	// Object is the node, if the check is about one.
+	// Object is the node or the workload, if the check is about one.
 	Object string `json:"object,omitempty"`
 	Status Status `json:"status"`
 	// What is the observation.
@@ -43,12 +43,19 @@ type Check struct {
 	Do string `json:"do,omitempty"`
 }
 
-// rule is one check, either of the cluster or of each node.
+// rule is one check, either of the cluster, of each node, or of each of some other objects.
 type rule struct {
 	id, area string
 	why      string // the reason for the check
 	cluster  func(*Capabilities) finding
 	node     func(*Capabilities, *Node) finding
+	objects  func(*Capabilities) []aboutObject
+}
+
+// aboutObject is a finding about an object.
+type aboutObject struct {
+	object string
+	finding
 }
 
 // NothingToDo is the remedy of a check that only describes the state.
@@ -84,6 +91,12 @@ func Diagnose(c Capabilities) []Check {
 	for _, r := range rules {
 		if r.cluster != nil {
 			out = r.appendTo(out, "", r.cluster(&c))
+			continue
+		}
+		if r.objects != nil {
+			for _, f := range r.objects(&c) {
+				out = r.appendTo(out, f.object, f.finding)
+			}
 			continue
 		}
 		for i := range c.Nodes {

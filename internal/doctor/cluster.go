@@ -159,7 +159,11 @@ func nadraDriver(c *Capabilities) finding {
 	case n == nil && c.gap(PartMultus, "") != nil: // both are DaemonSets
 		return missing(c, PartMultus, "")
 	case n == nil:
-		return found(Note, "Install it when the other checks pass: kubectl apply -k manifests/drop-in.", "it is not installed")
+		overlay := "drop-in"
+		if c.Beside() {
+			overlay = "beside-multus"
+		}
+		return found(Note, "Install it when the other checks pass: kubectl apply -k manifests/"+overlay+".", "it is not installed")
 	case n.Ready < n.Desired:
 		return found(Warning, fmt.Sprintf("Look at its pods: kubectl -n %s get pods -o wide.", n.Namespace), "%s/%s is ready on %d of %d nodes", n.Namespace, n.DaemonSet, n.Ready, n.Desired)
 	}

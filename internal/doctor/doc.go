@@ -10,6 +10,7 @@
 //	node.go          checks of a node's versions and of its kubelet
 //	nodeprobe.go     checks of what the probe found on a node
 //	multus.go        checks of Multus' settings
+//	beside.go        checks of a cluster in which Multus stays on nadra's nodes
 //	pods.go          checks of pods, policies and IPAM
 package doctor
 

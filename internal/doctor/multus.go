@@ -26,6 +26,9 @@ func multusFlavour(c *Capabilities) finding {
 		}
 		installed = append(installed, fmt.Sprintf("%s: %s/%s, %s", flavour, m.Namespace, m.DaemonSet, m.Image))
 	}
+	if c.Beside() {
+		return fine("%s", list(installed))
+	}
 	return found(Note, "Label the nodes that nadra will serve: nadra.dev/owner=nadra. Multus stays on the others.", "%s", list(installed))
 }
 
@@ -172,6 +175,9 @@ func multusDefaultNetworks(c *Capabilities) finding {
 	switch {
 	case len(settings(c)) == 0:
 		return nothing
+	case len(values) > 0 && c.Beside():
+		return found(Warning, "Name the interfaces of pods that nadra serves by \"interface\" in their annotation, or leave their namespaces to Multus.",
+			"defaultNetworks: %s; Multus attaches them to nadra's pods, too, as net1 and following, which are also nadra's names", list(values))
 	case len(values) > 0:
 		return found(Warning, "Give nadra-controller the same networks by --default-networks=NAMESPACE/NAME,… (chart: controller.defaultNetworks) and the exempt namespaces by --system-namespaces, or label namespaces with nadra.dev/default-networks. Create a NetworkAttachmentDefinition for a network that is a file on the nodes.", "defaultNetworks: %s", list(values))
 	}
@@ -199,6 +205,8 @@ func multusClusterNetwork(c *Capabilities) finding {
 	switch {
 	case len(settings(c)) == 0:
 		return nothing
+	case len(values) > 0 && c.Beside():
+		return fine("clusterNetwork: %s; Multus attaches it to nadra's pods, too", list(values))
 	case len(values) > 0:
 		return found(Warning, "Before you remove Multus, put that network's configuration into the runtime's CNI directory.", "clusterNetwork: %s", list(values))
 	}
@@ -242,6 +250,9 @@ func multusAuxiliaryChain(c *Capabilities) finding {
 	values := setting(c, func(s probe.MultusSettings) string { return s.AuxiliaryCNIChainName })
 	if len(values) == 0 {
 		return nothing
+	}
+	if c.Beside() {
+		return fine("auxiliaryCNIChainName: %s; Multus runs its plugins for nadra's pods, too", list(values))
 	}
 	return found(Warning, "Chain its plugins in the default network's own configuration.", "auxiliaryCNIChainName: %s", list(values))
 }

@@ -146,17 +146,20 @@ func cniConfiguration(c *Capabilities, n *Node) finding {
 	if len(dir.Files) == 0 {
 		return found(Blocker, "Install the default network, or name the runtime's directory in nadra-node's --cni-conf-dir.", "%s has no configuration", dir.Path)
 	}
-	return firstConfiguration(dir)
+	return firstConfiguration(c, dir)
 }
 
 // firstConfiguration checks the file that the runtime uses.
-func firstConfiguration(dir probe.ConfDir) finding {
+func firstConfiguration(c *Capabilities, dir probe.ConfDir) finding {
 	first := dir.Files[0]
 	switch {
 	case first.Error != "":
 		return found(Warning, "Correct or remove the file.", "%s/%s comes first and cannot be read: %s", dir.Path, first.File, first.Error)
 	case first.Multus == nil:
 		return fine("%s/%s (%s) comes first", dir.Path, first.File, list(first.Plugins))
+	}
+	if c.Beside() {
+		return fine("%s/%s is Multus', which stays", dir.Path, first.File)
 	}
 	i := slices.IndexFunc(dir.Files, func(f probe.ConfFile) bool { return f.Multus == nil && f.Error == "" })
 	if i < 0 {

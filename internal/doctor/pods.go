@@ -14,6 +14,9 @@ func staticPods(c *Capabilities) finding {
 	if len(c.StaticPods) == 0 {
 		return fine("no static pod asks for networks")
 	}
+	if c.Beside() {
+		return fine("%s: Multus attaches their networks", count(len(c.StaticPods), "static pod"))
+	}
 	var names []string
 	for _, p := range c.StaticPods {
 		names = append(names, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, p.Networks))
@@ -29,6 +32,8 @@ func policies(c *Capabilities) finding {
 		return missing(c, PartPolicies, "")
 	case p == nil:
 		return nothing
+	case c.Beside():
+		return unseenBeside(p)
 	case len(p.Unseen) > 0:
 		return found(Warning, "Install nadra's webhook, which adds the annotation, and recreate these pods; or add the annotation to their templates, as finding NADRA-038 of kubectl nadra scan shows.",
 			"%s, and %s with networks by a claim without the annotation: %s", plural(p.Count, "MultiNetworkPolicy", "MultiNetworkPolicies"), count(len(p.Unseen), "pod"), list(p.Unseen))

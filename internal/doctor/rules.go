@@ -1,5 +1,8 @@
 package doctor
 
+// CheckReaders is the ID of the checks that name programs which do not see the networks of nadra's pods.
+const CheckReaders = "annotation-readers"
+
 // rules lists all checks in the order of the report. A check is unknown, and never ok, if
 // what it needs could not be read.
 var rules = []rule{
@@ -30,6 +33,10 @@ var rules = []rule{
 	{
 		id: "nadra-driver", area: AreaCluster, cluster: nadraDriver,
 		why: "A node without the driver offers no networks.",
+	},
+	{
+		id: "beside-multus", area: AreaCluster, cluster: besideMultus,
+		why: "The webhook renames the annotation by which Multus would attach a pod's networks, and the driver reads the new one. Both must do it, or both must not.",
 	},
 	{
 		id: "network-configurations", area: AreaCluster, cluster: networkConfigurations,
@@ -138,6 +145,10 @@ var rules = []rule{
 	{
 		id: "multus-auxiliary-chain", area: AreaMultus, cluster: multusAuxiliaryChain,
 		why: "nadra has no such chain, so its plugins would no longer run.",
+	},
+	{
+		id: CheckReaders, area: AreaPods, objects: annotationReaders,
+		why: "Beside Multus on one node, pods that nadra serves name their networks in the annotation nadra.dev/networks. Programs that read k8s.v1.cni.cncf.io/networks take them for pods without networks.",
 	},
 	{
 		id: "static-pods", area: AreaPods, cluster: staticPods,

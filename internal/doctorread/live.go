@@ -6,6 +6,7 @@
 //	workloads.go    DaemonSets, schedulers, autoscalers and static pods
 //	multus.go       the installations of Multus and their settings
 //	policies.go     MultiNetworkPolicies
+//	readers.go      programs that read the networks annotation of pods
 //	whereabouts.go  the state of whereabouts
 //	probe.go        runs a pod on each node that describes it
 //	probepod.go     that pod
@@ -43,6 +44,8 @@ type Cluster struct {
 	Name string
 	// Nodes are the names of the nodes to read. Empty means all.
 	Nodes []string
+	// BesideMultus is set if the user says that nadra will run beside Multus on one node.
+	BesideMultus bool
 	// Progress, unless nil, is called with what is read next.
 	Progress func(string)
 }
@@ -60,7 +63,7 @@ type reader struct {
 func (c Cluster) Read(ctx context.Context) (doctor.Capabilities, error) {
 	r := reader{Cluster: c, caps: doctor.Capabilities{
 		APIVersion: doctor.APIVersion, Kind: doctor.CapabilitiesKind, Source: "cluster " + c.Name,
-		Nodes: []doctor.Node{}, Networks: []doctor.Network{},
+		Nodes: []doctor.Node{}, Networks: []doctor.Network{}, BesideMultus: c.BesideMultus,
 	}}
 	v, err := c.Kube.Discovery().ServerVersionWithContext(ctx)
 	if err != nil && !apierrors.IsForbidden(err) {
@@ -82,6 +85,7 @@ func (c Cluster) Read(ctx context.Context) (doctor.Capabilities, error) {
 		{"Deployments", r.readComponents},
 		{"pods", r.readStaticPods},
 		{"network policies", r.readPolicies},
+		{"programs that read networks", r.readReaders},
 		{"whereabouts", r.readWhereabouts},
 	} {
 		if c.Progress != nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -58,7 +59,7 @@ func Driver(ctx context.Context, client kubernetes.Interface) (*doctor.Nadra, er
 // nadraOf returns the DaemonSet as nadra's driver, or nil if it is not.
 func nadraOf(d *appsv1.DaemonSet) *doctor.Nadra {
 	spec := &d.Spec.Template.Spec
-	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == "nadra-node" })
+	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == installation.DriverContainer })
 	if i < 0 {
 		return nil
 	}
@@ -83,12 +84,15 @@ var known = []struct{ name, kind, group, deployment string }{
 	{"yunikorn", doctor.Scheduler, "", "yunikorn-scheduler"},
 }
 
-// readComponents finds known schedulers and autoscalers.
+// readComponents finds known schedulers and autoscalers, and nadra's own controller.
 func (r *reader) readComponents(ctx context.Context) {
 	client := r.Kube.AppsV1().Deployments("")
 	where := map[string]string{}
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
 		func(d *appsv1.Deployment) {
+			if args, found := installation.ContainerArgs(&d.Spec.Template.Spec, installation.ControllerContainer); found {
+				r.caps.Controller = &doctor.Controller{Namespace: d.Namespace, Deployment: d.Name, Args: args}
+			}
 			for _, k := range known {
 				if strings.Contains(d.Name, k.deployment) && where[k.name] == "" {
 					where[k.name] = "Deployment " + d.Namespace + "/" + d.Name
@@ -112,7 +116,7 @@ func (r *reader) readStaticPods(ctx context.Context) {
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
 		func(p *corev1.Pod) {
 			var networks []string
-			for _, key := range []string{attachment.NetworksAnnotation, attachment.DefaultNetworkAnnotation} {
+			for _, key := range []string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, attachment.DefaultNetworkAnnotation} {
 				if v := p.Annotations[key]; v != "" {
 					networks = append(networks, v)
 				}

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -18,6 +19,8 @@ type ChainInput struct {
 	Nodes     []*corev1.Node
 	// Events are about the pod and its networks.
 	Events []*corev1.Event
+	// Installation has nadra's programs with their flags. It is nil if they are unknown.
+	Installation *installation.Settings
 	// NoDRA is true if the cluster does not serve resource.k8s.io/v1.
 	NoDRA bool
 }
@@ -67,6 +70,9 @@ func Explain(in ChainInput) Chain {
 	}
 	list := &stepList{}
 	list.add("request", nil, networkSteps{s}.request())
+	if step := s.owner(); step != nil {
+		list.add("owner", nil, *step)
+	}
 	if s.wish.asks() && s.wish.invalid == nil {
 		follow(s, list)
 	}

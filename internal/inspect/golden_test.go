@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/internal/golden"
+	"github.com/nadra-dev/nadra/internal/installation"
 )
 
 // TestGolden compares what get and explain print about the objects of each archive. An
@@ -112,6 +113,8 @@ func read(t *testing.T, comment, objects, base string) ChainInput {
 			in.Unread[Kind(words[1])] = true
 		case len(words) == 1 && words[0] == "no-dra":
 			in.NoDRA = true
+		case len(words) > 0 && words[0] == "controller":
+			in.Installation = &installation.Settings{Controller: &installation.Program{Args: words[1:]}}
 		}
 	}
 	for _, doc := range strings.Split(objects+"\n---\n"+base, "\n---\n") {

@@ -18,6 +18,7 @@
 //	chain.go         `kubectl nadra explain`: the steps of a pod and the one that blocks it
 //	chaintext.go     prints a chain
 //	steps.go         one step, and a list of steps
+//	stepowner.go     the step about who serves the pod, beside Multus
 //	stepsnetwork.go  steps about the networks' definitions
 //	stepsclaim.go    steps about claims and scheduling
 //	stepsnode.go     steps on the node

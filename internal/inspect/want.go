@@ -93,13 +93,13 @@ func nameInterfaces(wants []want) {
 
 // unclaimed returns the networks of the annotation for which the pod has no claim.
 func unclaimed(pod *corev1.Pod, claimed []want) ([]want, error) {
-	selections, err := attachment.ParseSelections(pod.Annotations[attachment.NetworksAnnotation], pod.Namespace)
+	selections, err := attachment.ParseSelections(attachment.NetworksText(pod.Annotations), pod.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	names, err := attachment.InterfaceNames(selections)
 	if err != nil {
-		return nil, fmt.Errorf("reading annotation %s: %w", attachment.NetworksAnnotation, err)
+		return nil, fmt.Errorf("reading annotation %s: %w", attachment.NetworksKey(pod.Annotations), err)
 	}
 	left := map[attachment.NetworkRef]int{}
 	unknown := 0

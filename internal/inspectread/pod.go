@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/nadra-dev/nadra/internal/inspect"
+	"github.com/nadra-dev/nadra/internal/installationread"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -31,6 +32,13 @@ func (c Cluster) Pod(ctx context.Context, name string) (inspect.ChainInput, erro
 	}
 	if err := c.readNamespace(ctx, &in); err != nil {
 		return in, err
+	}
+	nadra, known, err := installationread.Find(ctx, c.Kube)
+	switch {
+	case err != nil:
+		return in, err
+	case known:
+		in.Installation = &nadra
 	}
 	return in, c.readEvents(ctx, &in)
 }

@@ -19,14 +19,14 @@ import (
 // namespace means all namespaces.
 func PodSpecs(ctx context.Context, client kubernetes.Interface, namespace string) (map[string][]corev1.PodSpec, error) {
 	out := map[string][]corev1.PodSpec{}
-	err := EachWorkload(ctx, client, namespace, func(o metav1.Object, _ string, spec *corev1.PodSpec) {
-		out[o.GetNamespace()] = append(out[o.GetNamespace()], *spec)
+	err := EachWorkload(ctx, client, namespace, func(o metav1.Object, _ string, template *corev1.PodTemplateSpec) {
+		out[o.GetNamespace()] = append(out[o.GetNamespace()], template.Spec)
 	})
 	return out, err
 }
 
 // EachWorkload calls do for each workload with its kind and its pod template.
-func EachWorkload(ctx context.Context, client kubernetes.Interface, namespace string, do func(o metav1.Object, kind string, spec *corev1.PodSpec)) error {
+func EachWorkload(ctx context.Context, client kubernetes.Interface, namespace string, do func(o metav1.Object, kind string, template *corev1.PodTemplateSpec)) error {
 	apps, batch := client.AppsV1(), client.BatchV1()
 	for _, k := range []struct {
 		kind string
@@ -42,8 +42,8 @@ func EachWorkload(ctx context.Context, client kubernetes.Interface, namespace st
 	} {
 		err := pager.New(k.list).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
 			accessor, err := meta.Accessor(o)
-			if spec := specOf(o); err == nil && spec != nil {
-				do(accessor, k.kind, spec)
+			if template := templateOf(o); err == nil && template != nil {
+				do(accessor, k.kind, template)
 			}
 			return err
 		})
@@ -54,25 +54,23 @@ func EachWorkload(ctx context.Context, client kubernetes.Interface, namespace st
 	return nil
 }
 
-// specOf returns the pod spec in a workload's template, or nil for any other object.
-func specOf(o runtime.Object) *corev1.PodSpec {
+// templateOf returns a workload's pod template, or nil for any other object.
+func templateOf(o runtime.Object) *corev1.PodTemplateSpec {
 	switch w := o.(type) {
 	case *appsv1.Deployment:
-		return &w.Spec.Template.Spec
+		return &w.Spec.Template
 	case *appsv1.ReplicaSet:
-		return &w.Spec.Template.Spec
+		return &w.Spec.Template
 	case *appsv1.StatefulSet:
-		return &w.Spec.Template.Spec
+		return &w.Spec.Template
 	case *appsv1.DaemonSet:
-		return &w.Spec.Template.Spec
+		return &w.Spec.Template
 	case *batchv1.Job:
-		return &w.Spec.Template.Spec
+		return &w.Spec.Template
 	case *batchv1.CronJob:
-		return &w.Spec.JobTemplate.Spec.Template.Spec
+		return &w.Spec.JobTemplate.Spec.Template
 	case *corev1.ReplicationController:
-		if w.Spec.Template != nil {
-			return &w.Spec.Template.Spec
-		}
+		return w.Spec.Template
 	}
 	return nil
 }

@@ -35,12 +35,13 @@ type UpgradeStatus struct {
 	// Adopted are the pods with networks that Multus attached; nil if they are unknown.
 	Adopted *upgrade.Adopted `json:"adopted,omitempty"`
 
-	now time.Time
+	now    time.Time
+	beside bool
 }
 
 // NewUpgradeStatus returns the status of an upgrade at a time. adopted is nil if it is unknown.
 func NewUpgradeStatus(plan *upgrade.Plan, state *upgrade.State, adopted *upgrade.Adopted, now time.Time) UpgradeStatus {
-	out := UpgradeStatus{State: state, Lines: state.Lines(plan), Adopted: adopted, now: now}
+	out := UpgradeStatus{State: state, Lines: state.Lines(plan), Adopted: adopted, now: now, beside: plan.BesideMultus}
 	window, err := state.Settings.Maintenance()
 	if err != nil || window.IsZero() || out.ended() {
 		return out
@@ -94,11 +95,14 @@ func WriteUpgradeStatus(w io.Writer, format string, s UpgradeStatus) error {
 	return writeForm(w, "the status", upgradeStatusFormats, format, s)
 }
 
-// writeUpgradeTable writes a row for each node, and the totals.
+// writeUpgradeTable writes a row for each node or, beside Multus, for each namespace, and the totals.
 func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 	s := sheet{w: w}
-	done := 0
-	s.table("WAVE\tNODE\tDIRECTION\tSTEP\tDONE", len(u.Lines), func(i int) []string {
+	done, what := 0, "NODE"
+	if u.beside {
+		what = "NAMESPACE"
+	}
+	s.table("WAVE\t"+what+"\tDIRECTION\tSTEP\tDONE", len(u.Lines), func(i int) []string {
 		l := u.Lines[i]
 		step := string(l.Step)
 		if l.Done == l.Of {
@@ -107,7 +111,7 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 				done++
 			}
 		}
-		return []string{dash(l.Wave), l.Node, string(l.Direction), dash(step), fmt.Sprintf("%d/%d", l.Done, l.Of)}
+		return []string{dash(l.Wave), l.Node + l.Namespace, string(l.Direction), dash(step), fmt.Sprintf("%d/%d", l.Done, l.Of)}
 	})
 	phase := string(u.Phase)
 	if u.Target != "" {
@@ -117,7 +121,11 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 		phase += ": " + u.Reason
 	}
 	s.gap()
-	s.println(fmt.Sprintf("nadra serves %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
+	if u.beside {
+		s.println(fmt.Sprintf("nadra serves %d of %s beside Multus.", done, count(len(u.Lines), "namespace")))
+	} else {
+		s.println(fmt.Sprintf("nadra serves %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
+	}
 	if u.Adopted != nil {
 		s.println(u.Adopted.Text(u.now))
 	}

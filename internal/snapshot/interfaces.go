@@ -153,7 +153,7 @@ func deviceInfoOf(d *nadv1.DeviceInfo) *DeviceInfo {
 // one, in its claims.
 func (in *Input) addRequested(p *Pod, pod *corev1.Pod, rows []inspect.Attachment) {
 	requested := map[string]*Requested{} // by network and interface
-	selections, err := attachment.ParseSelections(pod.Annotations[attachment.NetworksAnnotation], pod.Namespace)
+	selections, err := attachment.ParseSelections(attachment.NetworksText(pod.Annotations), pod.Namespace)
 	names, namesErr := attachment.InterfaceNames(selections)
 	switch {
 	case err != nil || namesErr != nil:

@@ -40,7 +40,7 @@ type Facts struct {
 // Workload is a workload with its pod template.
 type Workload struct {
 	Kind, Namespace, Name string
-	Spec                  *corev1.PodSpec
+	Template              *corev1.PodTemplateSpec
 }
 
 // User is a user of nadra: who it is, how it uses nadra, and the remedy.
@@ -52,7 +52,7 @@ const rollBack = "kubectl nadra upgrade rollback --all -y"
 // InUse returns the users of nadra. While there is one, nadra must not be removed: only the
 // driver can unprepare a claim, and without it no pod with a claim can be deleted.
 func InUse(f Facts) []User {
-	out := f.pods()
+	out := slices.Concat(f.pods(), f.renamed())
 	for i := range f.Claims {
 		c := &f.Claims[i]
 		if cleanup.OfNadra(c) && len(c.Status.ReservedFor) == 0 {
@@ -145,6 +145,29 @@ func (f Facts) pods() []User {
 	return out
 }
 
+// renamed returns the pods without a claim, and the workloads, that name networks in nadra's own annotation.
+// Without nadra, nothing reads it: their next pods would run without these networks.
+func (f Facts) renamed() []User {
+	const (
+		how    = "it names networks in annotation " + attachment.OwnNetworksAnnotation + ", which only nadra reads: its next pods would run without them"
+		remedy = "Name them in " + attachment.NetworksAnnotation + " again, and remove the claims of a conversion; or delete it"
+	)
+	var out []User
+	for _, w := range f.Workloads {
+		if strings.TrimSpace(w.Template.Annotations[attachment.OwnNetworksAnnotation]) != "" {
+			out = append(out, User{fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name), how, remedy})
+		}
+	}
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if !over && len(attachment.ClaimNames(p)) == 0 && strings.TrimSpace(p.Annotations[attachment.OwnNetworksAnnotation]) != "" {
+			out = append(out, User{fmt.Sprintf("pod %s/%s", p.Namespace, p.Name), "nadra attached its networks by annotation " + attachment.OwnNetworksAnnotation, "Recreate it without nadra, or delete it"})
+		}
+	}
+	return out
+}
+
 // Notes lists workloads whose next pods will stay Pending without nadra.
 func Notes(f Facts) []string {
 	ours := map[string]bool{}
@@ -160,7 +183,7 @@ func Notes(f Facts) []string {
 	}
 	var out []string
 	for _, w := range f.Workloads {
-		for _, c := range w.Spec.ResourceClaims {
+		for _, c := range w.Template.Spec.ResourceClaims {
 			for _, name := range []*string{c.ResourceClaimTemplateName, c.ResourceClaimName} {
 				if name != nil && ours[w.Namespace+"/"+*name] {
 					out = append(out, fmt.Sprintf("%s %s/%s requests networks by claim %s: its next pods will stay Pending", w.Kind, w.Namespace, w.Name, *name))

@@ -42,6 +42,12 @@ func pod(name, owner string) corev1.Pod {
 
 func TestInUse(t *testing.T) {
 	owned := map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
+	annotated := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"nadra.dev/networks": "n3"}}}
+	onTheirNode := func(phase corev1.PodPhase) corev1.Pod {
+		p := pod("bound", "")
+		p.Annotations, p.Status.Phase = annotated.Annotations, phase
+		return p
+	}
 	many := Facts{}
 	for i := range 8 {
 		name := fmt.Sprintf("upf-%d", i)
@@ -69,6 +75,13 @@ func TestInUse(t *testing.T) {
 			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: owned}}},
 			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core", Labels: owned}}},
 		}, []string{"node node-1: it is labelled for nadra", "namespace core: it is labelled for nadra"}},
+		"networks in nadra's annotation": {Facts{
+			Workloads: []Workload{{"Deployment", "core", "smf", annotated}, {"Deployment", "core", "web", &corev1.PodTemplateSpec{}}},
+			Pods:      []corev1.Pod{onTheirNode(corev1.PodRunning), onTheirNode(corev1.PodSucceeded), pod("plain", "")},
+		}, []string{
+			"Deployment core/smf: it names networks in annotation nadra.dev/networks, which only nadra reads: its next pods would run without them",
+			"pod core/bound: nadra attached its networks by annotation nadra.dev/networks",
+		}},
 		"an upgrade": {Facts{Upgrade: "it is paused"}, []string{"an upgrade: it is paused"}},
 		"records": {Facts{Records: []cleanup.Record{
 			{Node: "node-1", Pod: "core/upf-0", Claim: "core/net", What: "network core/n3 is Prepared"}, {Node: "node-2", What: "interface net1 …", Cleanup: true},
@@ -95,8 +108,8 @@ func TestNotes(t *testing.T) {
 		t.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class}}}
 		return t
 	}
-	refers := func(name string) *corev1.PodSpec {
-		return &corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "net", ResourceClaimTemplateName: &name}}}
+	refers := func(name string) *corev1.PodTemplateSpec {
+		return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "net", ResourceClaimTemplateName: &name}}}}
 	}
 	got := Notes(Facts{
 		Templates: []resourceapi.ResourceClaimTemplate{template("n3", "n3.core.nad.nadra.dev"), template("any", v1alpha1.DriverName), template("gpu", "gpu.example.com")},
@@ -129,7 +142,7 @@ func TestObjectsAreThoseOfTheManifests(t *testing.T) {
 		"coordination.k8s.io Lease nadra-system/nadra-controller", "coordination.k8s.io Lease nadra-system/nadra-upgrade", " ConfigMap nadra-system/nadra-upgrade",
 	}
 	installed := map[string]bool{}
-	for _, overlay := range []string{"driver-only", "drop-in", "drop-in-cert-manager", "drop-in/uninstall"} {
+	for _, overlay := range []string{"beside-multus", "driver-only", "drop-in", "drop-in-cert-manager", "drop-in/uninstall"} {
 		objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../manifests/"+overlay)
 		if err != nil {
 			t.Fatal(err)

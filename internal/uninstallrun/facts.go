@@ -38,9 +38,9 @@ func (u Uninstaller) facts(ctx context.Context) (uninstall.Facts, error) {
 			return f, fmt.Errorf("listing %s: %w", step.kind, err)
 		}
 	}
-	err := kube.EachWorkload(ctx, u.Kube, "", func(o metav1.Object, kind string, spec *corev1.PodSpec) {
+	err := kube.EachWorkload(ctx, u.Kube, "", func(o metav1.Object, kind string, template *corev1.PodTemplateSpec) {
 		if kind != "ReplicaSet" || metav1.GetControllerOf(o) == nil {
-			f.Workloads = append(f.Workloads, uninstall.Workload{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Spec: spec})
+			f.Workloads = append(f.Workloads, uninstall.Workload{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Template: template})
 		}
 	})
 	if err != nil {

@@ -10,10 +10,13 @@
 //	verdicts.go      facts from the verdicts of scan
 //	plan.go          plans as people review and edit them
 //	planner.go       cuts a cluster into waves
+//	rollout.go       facts about rollouts: what restarts, and what does not
+//	rolloutplan.go   cuts a cluster beside Multus into waves of namespaces
 //	problems.go      what blocks a plan, and its warnings
 //	rules.go         explains the codes of problems
 //	markdown.go      a plan as a page
 //	state.go         how far a plan is carried out: directions, steps
+//	rolloutstate.go  how far the move of a namespace is, beside Multus
 //	wave.go          how far waves are, and which nodes have begun
 //	window.go        maintenance windows
 //	hook.go          what runs before and after waves: commands and Jobs

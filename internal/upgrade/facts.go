@@ -29,7 +29,17 @@ type Facts struct {
 	// Installed is true if driver and controller are installed, Labelled if the
 	// driver serves only labelled nodes.
 	Installed, Labelled bool
+	// BesideMultus is true if Multus stays on nadra's nodes, and namespaces move instead of
+	// nodes. Contradiction is true if driver and controller disagree about it.
+	BesideMultus, Contradiction bool
+	// Controllers are the workloads that a rollout restarts. They matter beside Multus only.
+	Controllers []Controller
+	// Blind are doctor's warnings about programs that do not see the networks of nadra's pods beside Multus.
+	Blind []Blind
 }
+
+// Blind is a program that does not see the networks of nadra's pods.
+type Blind struct{ Object, What, Do string }
 
 // Node is a node of the cluster.
 type Node struct {
@@ -73,6 +83,11 @@ type Pod struct {
 	Nadra bool
 	// Unclaimed is true if nadra attached them without a claim.
 	Unclaimed bool
+	// Renamed is true if the pod names its networks in nadra's own annotation.
+	Renamed bool
+	// OnlyDefault is true if the pod replaces its default network, and names no other: beside Multus, that stays
+	// Multus' part.
+	OnlyDefault bool
 	// Started is when the kubelet accepted the pod.
 	Started time.Time
 	// Pinned is true if the pod's own label leaves it to Multus.
@@ -117,6 +132,9 @@ type Stay struct {
 	// Pinned is true if its pods are labelled for Multus, so that its namespace can
 	// move without them.
 	Pinned bool
+	// Unserved is true if only resource pools block it. Beside Multus, the webhook leaves such pods to
+	// Multus, so that their namespace can move.
+	Unserved bool
 }
 
 // Multus is an installation of Multus.

@@ -1,56 +1,16 @@
 package upgrade
 
 import (
-	"slices"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/internal/installation"
 )
 
-// Names of nadra's containers, by which its workloads are recognized.
-const (
-	DriverContainer     = "nadra-node"
-	controllerContainer = "nadra-controller"
-)
-
-// readInstallation finds nadra's driver and controller, and reads their settings.
+// readInstallation reads the settings of nadra's driver and controller.
 func (f *Facts) readInstallation(o *Objects) {
-	driver, controller := false, false
-	for i := range o.DaemonSets {
-		if args, found := ContainerArgs(&o.DaemonSets[i].Spec.Template.Spec, DriverContainer); found {
-			driver = true
-			f.Labelled = flagOf(args, "owned-nodes") == "labelled"
-		}
-	}
-	for i := range o.Deployments {
-		if args, found := ContainerArgs(&o.Deployments[i].Spec.Template.Spec, controllerContainer); found {
-			controller = true
-			if owner := flagOf(args, "default-owner"); owner != "" {
-				f.DefaultOwner = owner
-			}
-		}
-	}
-	f.Installed = driver && controller
-}
-
-// ContainerArgs returns the arguments of a container, and false if the pod does not
-// have it.
-func ContainerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
-	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == container })
-	if i < 0 {
-		return nil, false
-	}
-	return spec.Containers[i].Args, true
-}
-
-func flagOf(args []string, name string) string {
-	for _, arg := range args {
-		if key, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); key == name {
-			return value
-		}
-	}
-	return ""
+	s := installation.Of(o.DaemonSets, o.Deployments)
+	f.Installed, f.Labelled, f.DefaultOwner = s.Complete(), s.Labelled(), s.DefaultOwner()
+	f.BesideMultus, f.Contradiction = s.BesideMultus(), s.Contradiction()
 }
 
 // managers revert the changes of others. Each is recognized by a label or an

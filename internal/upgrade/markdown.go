@@ -17,6 +17,10 @@ func (p *Plan) Markdown() []byte {
 	p.problemTable(&b)
 	p.waveTables(&b)
 	p.leftTables(&b)
+	if p.BesideMultus {
+		b.WriteString("\nRollback: `kubectl nadra upgrade rollback -n NAMESPACE` or `--all`, at any time.\n")
+		return []byte(b.String())
+	}
 	b.WriteString("\nRollback: `kubectl nadra upgrade rollback --node NODE`, `-n NAMESPACE` or `--all`, at any time.\n")
 	return []byte(b.String())
 }
@@ -38,6 +42,10 @@ func (p *Plan) waveTables(b *strings.Builder) {
 			fmt.Fprintf(b, " (%s)", escape(w.Domain))
 		}
 		b.WriteString("\n\n")
+		if p.BesideMultus {
+			rolloutTable(b, w)
+			continue
+		}
 		if len(w.Namespaces) > 0 {
 			fmt.Fprintf(b, "Namespaces that nadra serves from here on: %s.\n\n", escape(strings.Join(w.Namespaces, ", ")))
 		}
@@ -46,6 +54,31 @@ func (p *Plan) waveTables(b *strings.Builder) {
 			fmt.Fprintf(b, "| %s | %s | %s |\n", escape(n.Name), escape(listed(n.Evicts)), escape(listed(n.Adopts)))
 		}
 	}
+}
+
+// rolloutTable lists the namespaces of a wave beside Multus, with the commands that move each by hand.
+func rolloutTable(b *strings.Builder, w Wave) {
+	b.WriteString("| namespace | restarted by a rollout | at their next start |\n| --- | --- | --- |\n")
+	for _, s := range w.Rollouts {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", escape(s.Name), escape(listed(s.Restarts)), escape(listed(s.Later)))
+	}
+	b.WriteString("\nBy hand:\n\n```sh\n")
+	for _, s := range w.Rollouts {
+		for _, line := range s.Commands() {
+			b.WriteString(line + "\n")
+		}
+	}
+	b.WriteString("```\n")
+}
+
+// Commands returns the commands of kubectl that move the namespace.
+func (s NamespaceShare) Commands() []string {
+	out := []string{"kubectl label namespace " + s.Name + " nadra.dev/owner=nadra --overwrite"}
+	for _, w := range s.Restarts {
+		name := strings.ToLower(w.Kind) + "/" + w.Name
+		out = append(out, "kubectl -n "+s.Name+" rollout restart "+name, "kubectl -n "+s.Name+" rollout status "+name)
+	}
+	return out
 }
 
 // listed lists workloads with the numbers of their pods.

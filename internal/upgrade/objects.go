@@ -30,12 +30,16 @@ type Objects struct {
 	Jobs        []batchv1.Job
 	DaemonSets  []appsv1.DaemonSet
 	Deployments []appsv1.Deployment
+	// StatefulSets are read beside Multus only.
+	StatefulSets []appsv1.StatefulSet
+	// BesideMultus is set if the user says that nadra will run beside Multus on one node.
+	BesideMultus bool
 }
 
 // Facts extracts the facts that a plan needs. domainLabel is the node label of
 // failure domains, and multus are the DaemonSets of Multus.
 func (o *Objects) Facts(domainLabel string, multus []MultusRef) Facts {
-	f := Facts{Owners: map[string]string{}, DefaultOwner: v1alpha1.OwnerMultus}
+	f := Facts{Owners: map[string]string{}}
 	for i := range o.Nodes {
 		f.Nodes = append(f.Nodes, nodeOf(&o.Nodes[i], domainLabel))
 	}
@@ -51,6 +55,9 @@ func (o *Objects) Facts(domainLabel string, multus []MultusRef) Facts {
 		f.Multus = append(f.Multus, Multus{Namespace: ref.Namespace, DaemonSet: ref.DaemonSet, ManagedBy: o.managerOf(ref)})
 	}
 	f.readInstallation(o)
+	if f.BesideMultus = f.BesideMultus || o.BesideMultus; f.BesideMultus {
+		f.Controllers = o.controllers()
+	}
 	return f
 }
 
@@ -87,18 +94,25 @@ func hasNetworks(p *corev1.Pod) bool {
 	if p.Spec.HostNetwork || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return false
 	}
-	networks := strings.TrimSpace(p.Annotations[attachment.NetworksAnnotation])
-	return networks != "" && networks != "[]" || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
+	return namesNetworks(p) || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
+}
+
+// namesNetworks reports whether a pod names networks besides the default network.
+func namesNetworks(p *corev1.Pod) bool {
+	networks := strings.TrimSpace(attachment.NetworksText(p.Annotations))
+	return networks != "" && networks != "[]"
 }
 
 func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Static: static,
-		Pinned:    p.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus,
-		Unclaimed: attachment.StatusWrittenBy(v1alpha1.DriverName, p) && len(attachment.ClaimNames(p)) == 0,
-		Started:   p.CreationTimestamp.Time,
-		Ready:     podutils.IsPodReady(p) && p.DeletionTimestamp == nil,
+		Pinned:      p.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus,
+		Unclaimed:   attachment.StatusWrittenBy(v1alpha1.DriverName, p) && len(attachment.ClaimNames(p)) == 0,
+		Renamed:     strings.TrimSpace(p.Annotations[attachment.OwnNetworksAnnotation]) != "",
+		OnlyDefault: !namesNetworks(p),
+		Started:     p.CreationTimestamp.Time,
+		Ready:       podutils.IsPodReady(p) && p.DeletionTimestamp == nil,
 
 		Disposable: p.DeletionTimestamp != nil || p.Labels[canary.NameLabel] == canary.Name && p.Labels[canary.ManagerLabel] == canary.ManagerName,
 	}

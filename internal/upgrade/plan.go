@@ -21,6 +21,9 @@ type Plan struct {
 	// Drain is true if the pods with networks are evicted from each node. Otherwise nadra
 	// adopts them, and no pod is touched.
 	Drain bool `json:"drain,omitempty"`
+	// BesideMultus is true if Multus stays on all nodes. Then namespaces move instead of nodes, each by a rollout of
+	// its workloads.
+	BesideMultus bool `json:"besideMultus,omitempty"`
 	// Multus are the DaemonSets that are kept off nadra's nodes.
 	Multus []MultusRef `json:"multus"`
 	Waves  []Wave      `json:"waves"`
@@ -46,7 +49,18 @@ type Wave struct {
 	// Domain is the failure domain of all its nodes.
 	Domain     string      `json:"domain,omitempty"`
 	Namespaces []string    `json:"namespaces,omitempty"`
-	Nodes      []NodeShare `json:"nodes"`
+	Nodes      []NodeShare `json:"nodes,omitempty"`
+	// Rollouts are the workloads of its namespaces, beside Multus.
+	Rollouts []NamespaceShare `json:"rollouts,omitempty"`
+}
+
+// NamespaceShare is a namespace of a wave, with the pods that its move concerns.
+type NamespaceShare struct {
+	Name string `json:"name"`
+	// Restarts are the workloads that a rollout restarts.
+	Restarts []WorkloadPods `json:"restarts,omitempty"`
+	// Later are the workloads and pods that nothing restarts: nadra serves them from their next start on.
+	Later []WorkloadPods `json:"later,omitempty"`
 }
 
 // NodeShare is a node of a wave, with the pods that its move evicts or adopts.
@@ -88,10 +102,25 @@ type Summary struct {
 	Adopted  int `json:"adopted"`
 	Blockers int `json:"blockers"`
 	Warnings int `json:"warnings"`
+	// Rollouts are the totals beside Multus, nil elsewhere.
+	Rollouts *RolloutSummary `json:"rollouts,omitempty"`
+}
+
+// RolloutSummary are the totals of a plan beside Multus.
+type RolloutSummary struct {
+	// Workloads are restarted, and Restarted is the number of their pods; Later is the number of pods that nadra
+	// serves from their next start on.
+	Workloads int `json:"workloads"`
+	Restarted int `json:"restarted"`
+	Later     int `json:"later"`
 }
 
 // String renders the totals.
 func (s Summary) String() string {
+	if r := s.Rollouts; r != nil {
+		return fmt.Sprintf("%s in %s; %s restarted (%s), %s at their next start; %s, %s", count(s.Namespaces, "namespace"), count(s.Waves, "wave"),
+			count(r.Workloads, "workload"), count(r.Restarted, "pod"), count(r.Later, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
+	}
 	return fmt.Sprintf("%s in %s, %s; %s evicted, %s adopted; %s, %s", count(s.Nodes, "node"), count(s.Waves, "wave"),
 		count(s.Namespaces, "namespace"), count(s.Evictions, "pod"), count(s.Adopted, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
 }
@@ -135,6 +164,9 @@ func (p *Plan) validate() error {
 			return fmt.Errorf("%s.name is %q: give each wave a name of its own", field, w.Name)
 		case len(w.Nodes)+len(w.Namespaces) == 0:
 			return fmt.Errorf("%s has neither nodes nor namespaces: remove it", field)
+		}
+		if p.BesideMultus && len(w.Nodes) > 0 {
+			return fmt.Errorf("%s.nodes: beside Multus no node moves: remove them, or make a new plan", field)
 		}
 		names[w.Name] = true
 		for j, n := range w.Nodes {

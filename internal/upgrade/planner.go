@@ -25,10 +25,13 @@ type Options struct {
 	Drain bool
 }
 
-// NewPlan cuts a cluster into waves of nodes and namespaces, and lists the problems
-// of the plan.
+// NewPlan cuts a cluster into waves of nodes and namespaces, or beside Multus of namespaces, and lists
+// the problems of the plan.
 func NewPlan(f Facts, o Options) *Plan {
 	p := planner{Facts: f, Options: o}
+	if f.BesideMultus {
+		return p.rolloutPlan()
+	}
 	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, DomainLabel: o.DomainLabel, Drain: o.Drain, Multus: []MultusRef{}, Waves: []Wave{}}
 	for _, m := range f.Multus {
 		out.Multus = append(out.Multus, MultusRef{Namespace: m.Namespace, DaemonSet: m.DaemonSet})
@@ -202,6 +205,7 @@ func (p *planner) hasStaying(namespace string) bool {
 
 func (p *planner) summary(out *Plan) Summary {
 	s := Summary{Waves: len(out.Waves)}
+	s.countProblems(out.Problems)
 	for _, w := range out.Waves {
 		s.Nodes += len(w.Nodes)
 		s.Namespaces += len(w.Namespaces)
@@ -213,7 +217,12 @@ func (p *planner) summary(out *Plan) Summary {
 			}
 		}
 	}
-	for _, one := range out.Problems {
+	return s
+}
+
+// countProblems counts blockers and warnings.
+func (s *Summary) countProblems(all []Problem) {
+	for _, one := range all {
 		switch one.Severity {
 		case Blocker:
 			s.Blockers++
@@ -222,5 +231,4 @@ func (p *planner) summary(out *Plan) Summary {
 		case Note:
 		}
 	}
-	return s
 }

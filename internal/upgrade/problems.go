@@ -53,6 +53,11 @@ const (
 	CodeConfigured   = "NADRA-U19"
 	CodeDefault      = "NADRA-U20"
 	CodeNotAdopted   = "NADRA-U21"
+	CodeLater        = "NADRA-U22"
+	CodeNoRollout    = "NADRA-U23"
+	CodeRolloutPDB   = "NADRA-U24"
+	CodeBlind        = "NADRA-U25"
+	CodeOtherMode    = "NADRA-U26"
 )
 
 // problems returns the problems of the waves.
@@ -240,6 +245,9 @@ func (p *planner) room(movers []Node) []Problem {
 // Check returns the problems of a plan in the cluster as it is now. Nodes that have
 // moved already are not a problem.
 func Check(plan *Plan, f Facts) []Problem {
+	if plan.BesideMultus || f.BesideMultus {
+		return checkRollouts(plan, f)
+	}
 	p := planner{Facts: f, Options: Options{DomainLabel: plan.DomainLabel, Drain: plan.Drain}}
 	for _, n := range f.Nodes {
 		if plan.WaveOf(n.Name) < 0 {

@@ -39,6 +39,11 @@ var rules = []Rule{
 	{CodeConfigured, "a container runtime with Multus' configuration", "Without Multus it cannot create a sandbox."},
 	{CodeDefault, "Multus is the cluster's default", "Pods without an owner label are scheduled away from nadra's nodes."},
 	{CodeNotAdopted, "networks that nadra has not adopted", "Multus would detach them; without it the pods' addresses and devices would leak."},
+	{CodeLater, "pods that nothing restarts", "A rollout restarts Deployments, StatefulSets and DaemonSets. Other pods, such as those of Jobs, stay with Multus until they are created again."},
+	{CodeNoRollout, "a workload whose rollout restarts nothing", "Its pods stay with Multus until they are deleted, because its update strategy or its pause holds the rollout."},
+	{CodeRolloutPDB, "a rollout that takes down more pods than a budget allows", "Budgets limit evictions. A rollout does not ask them."},
+	{CodeBlind, "a program that does not see nadra's pods", "Beside Multus, the networks of nadra's pods are in another annotation than the one that the program reads."},
+	{CodeOtherMode, "a plan of another mode", "Beside Multus on one node, namespaces move by rollouts; elsewhere nodes move."},
 }
 
 // Rules returns all rules, sorted by code.

@@ -26,6 +26,8 @@ type State struct {
 	Target string `json:"target,omitempty"`
 	// Nodes are the nodes whose move has begun.
 	Nodes map[string]*NodeState `json:"nodes,omitempty"`
+	// Rollouts are the namespaces whose move beside Multus has begun.
+	Rollouts map[string]*RolloutState `json:"rollouts,omitempty"`
 	// Namespaces are the namespaces that were labelled, with their original label.
 	Namespaces map[string]NamespaceState `json:"namespaces,omitempty"`
 	// Multus are the original settings of the DaemonSets that are kept off nadra's
@@ -166,7 +168,7 @@ func NewState() *State {
 	return &State{
 		APIVersion: APIVersion, Kind: StateKind, Phase: Running,
 		Nodes: map[string]*NodeState{}, Namespaces: map[string]NamespaceState{}, Multus: map[string]MultusState{},
-		Waves: map[string]*WaveState{},
+		Waves: map[string]*WaveState{}, Rollouts: map[string]*RolloutState{},
 	}
 }
 
@@ -182,6 +184,11 @@ func ParseState(text []byte) (*State, error) {
 	for name, n := range s.Nodes {
 		if n == nil || n.Direction != ToNadra && n.Direction != ToMultus || n.Step != "" && !slices.Contains(StepsOf(n.Direction, n.Drains), n.Step) {
 			return nil, fmt.Errorf("reading the state of the upgrade: nodes[%s] has an unknown direction or step: use the version of kubectl-nadra that wrote it", name)
+		}
+	}
+	for name, r := range s.Rollouts {
+		if !r.valid() {
+			return nil, fmt.Errorf("reading the state of the upgrade: rollouts[%s] has an unknown direction or step: use the version of kubectl-nadra that wrote it", name)
 		}
 	}
 	for name, w := range s.Waves {
@@ -201,10 +208,11 @@ func (s *State) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// Line is the progress of one node.
+// Line is the progress of one node or, beside Multus, of one namespace.
 type Line struct {
 	Wave      string    `json:"wave,omitempty"`
-	Node      string    `json:"node"`
+	Node      string    `json:"node,omitempty"`
+	Namespace string    `json:"namespace,omitempty"`
 	Direction Direction `json:"direction"`
 	// Step is the last completed step. Done is the number of completed steps, Of the
 	// number of all.
@@ -216,6 +224,9 @@ type Line struct {
 // Lines returns the progress of the plan's nodes, in order, and then of nodes that the
 // plan does not have any more.
 func (s *State) Lines(p *Plan) []Line {
+	if p.BesideMultus {
+		return s.rolloutLines(p)
+	}
 	var out []Line
 	seen := map[string]bool{}
 	line := func(wave, node string) {

@@ -108,10 +108,10 @@ func TestStateForms(t *testing.T) {
 	}
 	plan := &Plan{Waves: []Wave{{Name: "wave-1", Nodes: []NodeShare{{Name: "a"}}}, {Name: "wave-2", Nodes: []NodeShare{{Name: "b"}, {Name: "c"}}}}}
 	want := []Line{
-		{"wave-1", "a", ToNadra, Recover, 9, 9},
-		{"wave-2", "b", ToNadra, Cordon, 1, 9},
-		{"wave-2", "c", ToNadra, "", 0, 9},
-		{"", "gone", ToMultus, Configure, 4, 7},
+		{"wave-1", "a", "", ToNadra, Recover, 9, 9},
+		{"wave-2", "b", "", ToNadra, Cordon, 1, 9},
+		{"wave-2", "c", "", ToNadra, "", 0, 9},
+		{"", "gone", "", ToMultus, Configure, 4, 7},
 	}
 	if diff := cmp.Diff(want, again.Lines(plan)); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)

@@ -6,6 +6,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
+// unservedPools are the findings about resource pools that nadra does not serve.
+var unservedPools = []translate.Code{translate.PoolsNotServedUser, translate.PoolUnserved}
+
 // AddVerdicts adds the workloads that stay with Multus according to scan. Static pods do not: a node
 // of nadra attaches their networks without a claim.
 func (f *Facts) AddVerdicts(verdicts []translate.Verdict) {
@@ -23,6 +26,7 @@ func (f *Facts) AddVerdicts(verdicts []translate.Verdict) {
 			continue
 		}
 		s.Pinned = f.pinned(s.Workload)
+		s.Unserved = len(s.Codes) > 0 && !slices.ContainsFunc(s.Codes, func(code string) bool { return !slices.Contains(unservedPools, translate.Code(code)) })
 		f.Stays = append(f.Stays, s)
 	}
 }

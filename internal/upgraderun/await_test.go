@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
@@ -170,7 +171,7 @@ func TestReleaseWaitsForTheDriver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				driver := &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node-x"},
-					Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: upgrade.DriverContainer}}},
+					Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: installation.DriverContainer}}},
 				}
 				w := newWorld(t, driver)
 				w.log, w.runner.GateTimeout, w.runner.Poll = "{}", time.Hour, time.Second

@@ -2,6 +2,7 @@
 // moves its nodes and namespaces between Multus and nadra, and keeps plan and
 // progress in the cluster.
 //
+//	rollouts.go     moves a namespace beside Multus, by rollouts
 //	runner.go       Runner: runs a plan, or rolls back
 //	run.go          one run: its parts, waves, and the steps of nodes
 //	maintenance.go  lets a run begin something in its window only

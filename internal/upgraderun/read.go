@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 )
@@ -16,6 +17,8 @@ import (
 // Cluster reads a cluster.
 type Cluster struct {
 	Kube kubernetes.Interface
+	// BesideMultus is set if the user says that nadra will run beside Multus on one node.
+	BesideMultus bool
 	// Progress is called with the resource that is read next; it may be nil.
 	Progress func(string)
 }
@@ -23,7 +26,7 @@ type Cluster struct {
 // Objects reads all objects that a plan depends on. It fails if it cannot read one kind:
 // a plan that ignores a budget or a pod is worse than none.
 func (c Cluster) Objects(ctx context.Context) (*upgrade.Objects, error) {
-	out := &upgrade.Objects{}
+	out := &upgrade.Objects{BesideMultus: c.BesideMultus}
 	core, apps := c.Kube.CoreV1(), c.Kube.AppsV1()
 	for _, step := range []struct {
 		resource string
@@ -33,6 +36,12 @@ func (c Cluster) Objects(ctx context.Context) (*upgrade.Objects, error) {
 		{"namespaces", all(core.Namespaces().List, &out.Namespaces)},
 		{"daemonsets.apps", all(apps.DaemonSets("").List, &out.DaemonSets)},
 		{"deployments.apps", all(apps.Deployments("").List, &out.Deployments)},
+		{"statefulsets.apps", func(ctx context.Context) error {
+			if !c.BesideMultus && !installation.Of(out.DaemonSets, out.Deployments).BesideMultus() {
+				return nil // no rollout needs them
+			}
+			return all(apps.StatefulSets("").List, &out.StatefulSets)(ctx)
+		}},
 		{"replicasets.apps", all(apps.ReplicaSets("").List, &out.ReplicaSets)},
 		{"jobs.batch", all(c.Kube.BatchV1().Jobs("").List, &out.Jobs)},
 		{"poddisruptionbudgets.policy", all(c.Kube.PolicyV1().PodDisruptionBudgets("").List, &out.Budgets)},
@@ -68,7 +77,7 @@ type factReader struct {
 
 // facts reads the present facts of the cluster.
 func (r *factReader) facts(ctx context.Context) (upgrade.Facts, error) {
-	objects, err := Cluster{Kube: r.kube}.Objects(ctx)
+	objects, err := Cluster{Kube: r.kube, BesideMultus: r.plan.BesideMultus}.Objects(ctx)
 	if err != nil {
 		return upgrade.Facts{}, err
 	}

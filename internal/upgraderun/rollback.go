@@ -40,7 +40,7 @@ func (r *rollback) do(ctx context.Context, target string) error {
 		return r.workloads.giveBack(ctx, upgrade.Workload{Kind: kind, Namespace: namespace, Name: name})
 	}
 	do := map[string]func(context.Context, string) error{
-		"node": r.node, "namespace": r.namespace, "Deployment": workload, "StatefulSet": workload, "all": r.all,
+		"node": r.node, "namespace": r.namespace, "DaemonSet": workload, "Deployment": workload, "StatefulSet": workload, "all": r.all,
 	}[kind]
 	if do == nil {
 		return fmt.Errorf("rolling back %q: use node/NAME, namespace/NAME, pod/NAMESPACE/NAME or all", target)
@@ -79,6 +79,9 @@ func lasting(f upgrade.Facts, target string) (string, error) {
 // refuse refuses targets that do not exist, and rollbacks that would leave pods without a
 // node.
 func (r *rollback) refuse(ctx context.Context, f *upgrade.Facts, kind, name string) error {
+	if r.plan.BesideMultus {
+		return r.refuseBeside(ctx, kind, name)
+	}
 	switch kind {
 	case "node":
 		if !slices.ContainsFunc(f.Nodes, func(n upgrade.Node) bool { return n.Name == name }) {
@@ -99,6 +102,19 @@ func (r *rollback) refuse(ctx context.Context, f *upgrade.Facts, kind, name stri
 	return r.capacity.checkMultus(f)
 }
 
+// refuseBeside refuses targets that do not exist, or that do not move beside Multus.
+func (r *rollback) refuseBeside(ctx context.Context, kind, name string) error {
+	switch kind {
+	case "node":
+		return errors.New("beside Multus no node has moved: use rollback -n NAMESPACE, or --all")
+	case "namespace":
+		if _, err := r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return readError(err)
+		}
+	}
+	return nil
+}
+
 func (r *rollback) node(ctx context.Context, name string) error {
 	return r.moveBack(ctx, name)
 }
@@ -106,6 +122,9 @@ func (r *rollback) node(ctx context.Context, name string) error {
 // namespace gives a namespace its original label, and evicts its pods. If pods without a
 // label are nadra's by default, it labels the namespace for Multus instead.
 func (r *rollback) namespace(ctx context.Context, name string) error {
+	if r.plan.BesideMultus {
+		return r.rollouts.move(ctx, name, upgrade.ToMultus)
+	}
 	f, err := r.reader.facts(ctx)
 	if err != nil {
 		return err
@@ -138,6 +157,9 @@ func (r *rollback) evictPods(ctx context.Context, namespace string) error {
 // all gives back namespaces first, so that evicted pods come back as Multus', then nodes,
 // in reverse order of the plan, and last restores the DaemonSets.
 func (r *rollback) all(ctx context.Context, _ string) error {
+	if r.plan.BesideMultus {
+		return r.allNamespaces(ctx)
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.state.Namespaces)) {
 		if err := r.namespaces.giveBack(ctx, name, r.state.Namespaces[name].Owner); err != nil {
 			return &GateError{"namespace " + name, err}
@@ -158,4 +180,23 @@ func (r *rollback) all(ctx context.Context, _ string) error {
 		}
 	}
 	return r.persist(ctx, r.gate, "all", r.daemonSets.restore)
+}
+
+// allNamespaces gives back all namespaces that have begun to move, the last one first.
+func (r *rollback) allNamespaces(ctx context.Context) error {
+	var order []string
+	for _, w := range r.plan.Waves {
+		order = append(order, w.Namespaces...)
+	}
+	names := slices.Sorted(maps.Keys(r.state.Rollouts))
+	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(order, b) - slices.Index(order, a) })
+	for _, name := range names {
+		if s := r.state.Rollouts[name]; s.Direction == upgrade.ToMultus && s.Finished() {
+			continue
+		}
+		if err := r.rollouts.move(ctx, name, upgrade.ToMultus); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -23,6 +23,7 @@ type run struct {
 	nodes      *nodes
 	steps      *steps
 	gate       time.Duration
+	rollouts   *rollouts
 	// maintenance and hooks are those of runs; rollbacks have neither.
 	maintenance *maintenance
 	hooks       *hooks
@@ -51,11 +52,18 @@ func newRun(r *Runner, plan *upgrade.Plan, state *upgrade.State, window upgrade.
 		handover: &handover{env: e, pods: r.Nodes, confDir: r.ConfDir, kept: r.Kept, multusDir: r.MultusDir},
 		gate:     r.GateTimeout, canaries: r.Verify,
 	}
+	out.rollouts = &rollouts{
+		env: e, plan: plan, reader: reader, journal: j, namespaces: out.namespaces, maintenance: m, gate: r.GateTimeout,
+		canaries: r.VerifyNamespace, snapshots: r.Snapshots,
+	}
 	return out
 }
 
 // waves carries out the waves of the plan, up to and including upTo.
 func (r *run) waves(ctx context.Context, upTo string) (upgrade.Phase, error) {
+	if r.plan.BesideMultus {
+		return r.rolloutWaves(ctx, upTo)
+	}
 	if len(r.state.Multus) > 0 || r.dry != "" { // somebody may have reverted it since an earlier run
 		if err := r.persist(ctx, r.gate, "DaemonSets of Multus", r.daemonSets.keepOff); err != nil {
 			return "", err
@@ -80,6 +88,47 @@ func (r *run) waves(ctx context.Context, upTo string) (upgrade.Phase, error) {
 		}
 	}
 	return upgrade.Done, nil
+}
+
+// rolloutWaves moves the namespaces of each wave, one after the other, between the wave's hooks.
+func (r *run) rolloutWaves(ctx context.Context, upTo string) (upgrade.Phase, error) {
+	for i, w := range r.plan.Waves {
+		r.say("%s: %d of %d", w.Name, i+1, len(r.plan.Waves))
+		remaining, err := r.rollouts.remaining(ctx, w.Namespaces)
+		if err != nil {
+			return "", err
+		}
+		if len(remaining) > 0 || r.state.Underway(w.Name) != "" {
+			if err := r.rolloutWave(ctx, i, remaining); err != nil {
+				return "", err
+			}
+		}
+		if w.Name == upTo && i < len(r.plan.Waves)-1 {
+			r.state.Reason = "it ran up to " + upTo + ", as --wave asks"
+			return upgrade.Paused, nil
+		}
+	}
+	return upgrade.Done, nil
+}
+
+// rolloutWave moves namespaces of a wave.
+func (r *run) rolloutWave(ctx context.Context, index int, namespaces []string) error {
+	name := r.plan.Waves[index].Name
+	if err := r.prepare(ctx, index); err != nil {
+		return err
+	}
+	for _, ns := range namespaces {
+		if err := r.rollouts.move(ctx, ns, upgrade.ToNadra); err != nil {
+			return err
+		}
+	}
+	if err := r.complete(ctx, name, upgrade.WaveMoved); err != nil {
+		return err
+	}
+	if err := r.hooks.run(ctx, upgrade.AfterWave, index); err != nil {
+		return err
+	}
+	return r.complete(ctx, name, upgrade.WaveDone)
 }
 
 // finishBegun finishes, outside the window, the nodes whose move has begun: a node halfway
@@ -157,7 +206,7 @@ func (r *run) prepare(ctx context.Context, index int) error {
 			return err
 		}
 	}
-	if r.dry != "" { // which has checked them already
+	if r.dry != "" || r.plan.BesideMultus { // a dry run has checked them already
 		return nil
 	}
 	return r.persist(ctx, r.gate, w.Name, r.daemonSets.keepOff)

@@ -27,6 +27,10 @@ type Runner struct {
 	MultusDir string
 	// Verify runs canaries on a node; nil skips them.
 	Verify func(ctx context.Context, node string) error
+	// VerifyNamespace runs canaries for the networks of a namespace, beside Multus; nil skips them.
+	VerifyNamespace func(ctx context.Context, namespace string) error
+	// Snapshots compare what the pods of a namespace have before and after its move, beside Multus.
+	Snapshots Snapshots
 	// Force deletes pods that nothing recreates.
 	Force bool
 	// DrainTimeout limits the drain of a node, GateTimeout every other wait.
@@ -45,6 +49,14 @@ type Runner struct {
 	DryRun string
 	// Say reports progress.
 	Say func(format string, args ...any)
+}
+
+// Snapshots record and compare the networks of pods. A nil function skips the comparison.
+type Snapshots struct {
+	// Take returns a snapshot of a namespace.
+	Take func(ctx context.Context, namespace string) ([]byte, error)
+	// Compare returns an error if the pods have lost something.
+	Compare func(before, now []byte) error
 }
 
 // GateError is the reason why an upgrade stopped: something was not as it must be to

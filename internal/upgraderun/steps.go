@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/kubectl/pkg/util/podutils"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -192,7 +193,7 @@ func (s *steps) driverMissing(ctx context.Context, name string) (string, error) 
 		return "", err
 	}
 	driver := slices.IndexFunc(pods, func(p corev1.Pod) bool {
-		_, found := upgrade.ContainerArgs(&p.Spec, upgrade.DriverContainer)
+		_, found := installation.ContainerArgs(&p.Spec, installation.DriverContainer)
 		return found
 	})
 	switch {

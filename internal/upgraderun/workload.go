@@ -39,7 +39,7 @@ func (w *workloads) giveBack(ctx context.Context, workload upgrade.Workload) err
 			return "", err
 		}
 		for _, p := range f.Pods {
-			if p.Workload == workload && p.Nadra {
+			if p.Workload == workload && p.ServedByNadra() {
 				return fmt.Sprintf("nadra still serves pod %s", p), nil
 			}
 		}
@@ -54,15 +54,18 @@ func (w *workloads) giveBack(ctx context.Context, workload upgrade.Workload) err
 	return nil
 }
 
-// label labels the pod template of a Deployment or StatefulSet for Multus.
+// label labels the pod template of a workload for Multus.
 func (w *workloads) label(ctx context.Context, workload upgrade.Workload) error {
 	patch := []byte(fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:%q}}}}}`, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus))
 	options := metav1.PatchOptions{DryRun: w.dry.options()}
 	err := w.dry.write(func() (err error) {
 		apps := w.kube.AppsV1()
-		if workload.Kind == "StatefulSet" {
+		switch workload.Kind {
+		case "DaemonSet":
+			_, err = apps.DaemonSets(workload.Namespace).Patch(ctx, workload.Name, types.StrategicMergePatchType, patch, options)
+		case "StatefulSet":
 			_, err = apps.StatefulSets(workload.Namespace).Patch(ctx, workload.Name, types.StrategicMergePatchType, patch, options)
-		} else {
+		default:
 			_, err = apps.Deployments(workload.Namespace).Patch(ctx, workload.Name, types.StrategicMergePatchType, patch, options)
 		}
 		return err
@@ -83,6 +86,9 @@ func workloadOf(f upgrade.Facts, name string) (upgrade.Workload, error) {
 		case "Deployment", "StatefulSet":
 			return p.Workload, nil
 		case "DaemonSet":
+			if f.BesideMultus {
+				return p.Workload, nil
+			}
 			return p.Workload, fmt.Errorf("it belongs to %s, whose nodes decide: use rollback --node %s", p.Workload, p.Node)
 		case "":
 			return p.Workload, reason.Errorf(reason.PodNotRecreated, "nothing recreates it: create it with the label %s=%s", v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)

@@ -3,30 +3,40 @@ package translate
 import (
 	"fmt"
 	"slices"
-)
 
-// annotationReaders are plugins, for interfaces or addresses, whose controllers read the
-// networks annotation of pods. Without it they prepare nothing, and the plugin fails.
-var annotationReaders = []string{"kube-ovn", "ovn-k8s-cni-overlay"}
+	"github.com/nadra-dev/nadra/internal/readers"
+)
 
 const policyController = "the controller of the namespace's MultiNetworkPolicies"
 
-// readers names the programs besides Multus that read the pod's annotation, as far as the input
-// shows.
+// readers names the programs besides Multus that read the pod's annotation, as far as the input shows: those
+// that were found in the cluster, and those without which plugins and policies of the input do not work.
 func (r *request) readers() []string {
-	var out []string
+	var out, plugins []string
 	for _, s := range r.selections {
 		n, _ := r.network(s.Network)
-		for _, plugin := range annotationReaders {
-			if n.ipam == plugin || slices.Contains(n.plugins, plugin) {
-				out = append(out, fmt.Sprintf("the controller of plugin %s", plugin))
-			}
-		}
+		plugins = append(append(plugins, n.plugins...), n.ipam)
 		if s.IPAMClaimReference != "" {
 			out = append(out, "the plugin that serves its IPAMClaim")
 		}
 	}
-	if r.env.policies[r.object.ref.Namespace] {
+	policies := r.env.policies[r.object.ref.Namespace]
+	named := map[string]bool{} // plugins, and the scope of policies
+	for _, reader := range r.env.options.Readers {
+		if reader.Concerns(plugins, policies) {
+			p, _ := readers.Of(reader.Program)
+			for _, key := range slices.Concat(p.Plugins, []string{string(p.Scope)}) {
+				named[key] = true
+			}
+			out = append(out, reader.String())
+		}
+	}
+	for _, plugin := range readers.Plugins() {
+		if slices.Contains(plugins, plugin) && !named[plugin] {
+			out = append(out, fmt.Sprintf("the controller of plugin %s", plugin))
+		}
+	}
+	if policies && !named[string(readers.Policies)] {
 		out = append(out, policyController)
 	}
 	return sortedSet(out)

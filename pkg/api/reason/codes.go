@@ -107,6 +107,7 @@ const (
 	MultusConfigurationMissing Code = "MultusConfigurationMissing"
 	DriverNotServing           Code = "DriverNotServing"
 	CanaryFailed               Code = "CanaryFailed"
+	NetworksLost               Code = "NetworksLost"
 	PodsNotReady               Code = "PodsNotReady"
 	OutsideWindow              Code = "OutsideWindow"
 	HookFailed                 Code = "HookFailed"

@@ -70,6 +70,10 @@ var toolTable = []Entry{
 		"Follow the canary's message. Then run kubectl nadra upgrade resume, or roll the node back.",
 	},
 	{
+		NetworksLost, Upgrade, "After the move of a namespace beside Multus, pods lack networks that they had before it.", OfPod,
+		"Look at a pod that the message names: kubectl nadra explain pod/NAME. Then run kubectl nadra upgrade resume, or roll the namespace back.",
+	},
+	{
 		PodsNotReady, Upgrade, "Fewer pods of a workload are ready than before the move, at the end of --gate-timeout.", OfPod,
 		"Look at the workload's pods: kubectl nadra explain pod/NAME. Then run kubectl nadra upgrade resume, or roll back.",
 	},

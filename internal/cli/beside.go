@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nadra-dev/nadra/internal/installation"
+	"github.com/nadra-dev/nadra/internal/installationread"
+	"github.com/nadra-dev/nadra/internal/source"
+)
+
+// changed reports whether the user has set a flag.
+func (in *input) changed(flag string) bool { return in.flags != nil && in.flags.Changed(flag) }
+
+// readMode finds out whether Multus stays on nadra's nodes: by --beside-multus or, in a live cluster, by nadra's
+// own flags. If it does, it also finds the programs that will not see the networks of converted workloads,
+// and leaves pools to device plugins, as nadra does then.
+func (in *input) readMode(ctx context.Context, set *source.Set) error {
+	set.Options.BesideMultus = in.beside
+	live := set.Live || in.withCluster
+	nadra, err := in.installed(ctx, live)
+	if err != nil {
+		return err
+	}
+	if nadra != nil && in.flags != nil && !in.changed("beside-multus") {
+		set.Options.BesideMultus = nadra.BesideMultus()
+	}
+	if !set.Options.BesideMultus {
+		return nil
+	}
+	if !in.changed("pools") {
+		in.pools.off = nadra == nil || !nadra.BesideMultus() || !nadra.Pools()
+	}
+	if !live {
+		return nil
+	}
+	readiness := doctorOptions{app: in.app}
+	cluster, err := readiness.connect()
+	if err != nil {
+		return err
+	}
+	found, gaps := cluster.Readers(ctx)
+	set.Options.Readers = found
+	for _, g := range gaps {
+		_, _ = fmt.Fprintf(in.app.ErrOut, "Programs that read the annotation may be missing: %s: %s\n", g.Reason, g.Remedy)
+	}
+	return nil
+}
+
+// installed returns nadra's programs in a live cluster, or nil if they are unknown.
+func (in *input) installed(ctx context.Context, live bool) (*installation.Settings, error) {
+	if !live {
+		return nil, nil
+	}
+	readiness := doctorOptions{app: in.app}
+	cluster, err := readiness.connect()
+	if err != nil {
+		return nil, err
+	}
+	s, known, err := installationread.Find(ctx, cluster.Kube)
+	switch {
+	case err != nil:
+		return nil, err
+	case known:
+		return &s, nil
+	case !in.changed("beside-multus"):
+		_, _ = fmt.Fprintln(in.app.ErrOut, "The flags of nadra are unknown, because you may not list daemonsets and deployments: if Multus stays on nadra's nodes, say so by --beside-multus.")
+	}
+	return nil, nil
+}

@@ -1,0 +1,226 @@
+package upgrade
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// rolloutPlan cuts a cluster in which Multus stays on all nodes into waves of namespaces. The first wave has one
+// namespace, each other up to MaxUnavailable, those with few pods first.
+func (p *planner) rolloutPlan() *Plan {
+	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: p.Source, BesideMultus: true, Multus: []MultusRef{}, Waves: []Wave{}}
+	for _, m := range p.Multus {
+		out.Multus = append(out.Multus, MultusRef{Namespace: m.Namespace, DaemonSet: m.DaemonSet})
+	}
+	for _, s := range p.Stays {
+		out.Stays = append(out.Stays, StayingWorkload{Workload: s.Workload, Codes: s.Codes})
+	}
+	var shares []NamespaceShare
+	for _, ns := range p.rolling(out.Staying()) {
+		shares = append(shares, p.Rollouts(ns, ToNadra, out.Staying()))
+	}
+	rank := func(s NamespaceShare) int {
+		if i := slices.Index(p.First, s.Name); i >= 0 {
+			return i
+		}
+		return len(p.First)
+	}
+	slices.SortStableFunc(shares, func(a, b NamespaceShare) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.pods(), b.pods()), strings.Compare(a.Name, b.Name))
+	})
+	for _, s := range shares {
+		last := len(out.Waves) - 1
+		if last < 1 || len(out.Waves[last].Namespaces) >= max(p.MaxUnavailable, 1) {
+			out.Waves = append(out.Waves, Wave{Name: fmt.Sprintf("wave-%d", len(out.Waves)+1)})
+			last = len(out.Waves) - 1
+		}
+		w := &out.Waves[last]
+		w.Namespaces, w.Rollouts = append(w.Namespaces, s.Name), append(w.Rollouts, s)
+	}
+	out.Problems = p.rolloutProblems(shares)
+	out.Summary = rolloutSummary(out, shares)
+	return out
+}
+
+// pods counts the pods that a rollout restarts.
+func (s NamespaceShare) pods() int { return total(s.Restarts) }
+
+func total(all []WorkloadPods) int {
+	n := 0
+	for _, w := range all {
+		n += w.Pods
+	}
+	return n
+}
+
+func rolloutSummary(out *Plan, shares []NamespaceShare) Summary {
+	s := Summary{Waves: len(out.Waves), Namespaces: len(shares), Rollouts: &RolloutSummary{}}
+	for _, share := range shares {
+		s.Rollouts.Workloads += len(share.Restarts)
+		s.Rollouts.Restarted += share.pods()
+		s.Rollouts.Later += total(share.Later)
+	}
+	s.countProblems(out.Problems)
+	return s
+}
+
+// rolling returns the namespaces that move: those that are not nadra's, and those whose pods are older than the
+// label that made them nadra's. It leaves out excluded ones, those that their label leaves to Multus, and
+// those that a workload holds back.
+func (p *planner) rolling(stays []Workload) []string {
+	var out []string
+	for _, ns := range p.namespaces() {
+		if p.Owners[ns] == v1alpha1.OwnerMultus || slices.Contains(p.Exclude, ns) || p.heldBack(ns) != "" {
+			continue
+		}
+		if p.owner(ns) != v1alpha1.OwnerNadra || len(p.Rollouts(ns, ToNadra, stays).Restarts) > 0 {
+			out = append(out, ns)
+		}
+	}
+	return out
+}
+
+// heldBack returns the workload that holds a namespace back: one that the webhook would refuse there.
+func (p *planner) heldBack(namespace string) string {
+	for _, s := range p.Stays {
+		if s.Workload.Namespace == namespace && !s.Pinned && !s.Unserved {
+			return s.Workload.String()
+		}
+	}
+	return ""
+}
+
+// rolloutProblems returns the problems of the waves.
+func (p *planner) rolloutProblems(shares []NamespaceShare) []Problem {
+	var out []Problem
+	for _, what := range p.Doctor {
+		out = append(out, Problem{CodeDoctor, Blocker, "", what, "Run kubectl nadra doctor, and follow its remedy."})
+	}
+	if !p.Installed {
+		out = append(out, Problem{
+			CodeNotSet, Blocker, "", "nadra's driver and controller are not installed",
+			"Install them: kubectl apply -k manifests/beside-multus. This changes nothing for any pod.",
+		})
+	}
+	if len(shares) == 0 {
+		out = append(out, Problem{CodeNothing, Blocker, "", "no namespace is left to move", "Nothing needs to be done, unless --exclude leaves out too many namespaces."})
+	}
+	for _, b := range p.Blind {
+		out = append(out, Problem{CodeBlind, Warning, b.Object, b.What, b.Do})
+	}
+	out = append(out, p.leftNamespaces()...)
+	for _, s := range shares {
+		out = append(out, p.ofRollout(s)...)
+	}
+	return out
+}
+
+// leftNamespaces explains which namespaces and workloads stay with Multus.
+func (p *planner) leftNamespaces() []Problem {
+	var out []Problem
+	for _, ns := range p.namespaces() {
+		held := p.heldBack(ns)
+		switch {
+		case p.Owners[ns] == v1alpha1.OwnerMultus:
+			out = append(out, Problem{CodePinned, Note, "Namespace " + ns, "its label leaves it to Multus", "To move it, remove the label nadra.dev/owner, and plan again."})
+		case slices.Contains(p.Exclude, ns):
+			out = append(out, Problem{CodePinned, Note, "Namespace " + ns, "it stays with Multus: it is excluded", "To move it, plan again."})
+		case held != "":
+			out = append(out, Problem{
+				CodeStays, Warning, held, "it stays with Multus, and its whole namespace with it, because the webhook would refuse its pods there",
+				"Label its pod template nadra.dev/owner=multus, and plan again: the rest of the namespace then moves.",
+			})
+		}
+	}
+	for _, pod := range p.Pods {
+		if pod.Static {
+			out = append(out, Problem{CodeStatic, Note, "Pod " + pod.String(), "it is a static pod, whose networks Multus attaches in any namespace", "Nothing needs to be done."})
+		}
+	}
+	return out
+}
+
+// ofRollout checks what a rollout restarts, and what it does not.
+func (p *planner) ofRollout(s NamespaceShare) []Problem {
+	var out []Problem
+	for _, w := range s.Later {
+		if c := p.controller(w.Workload); c != nil {
+			out = append(out, Problem{
+				CodeNoRollout, Warning, w.Workload.String(), c.Held + ", so its rollout restarts none of its " + count(w.Pods, "pod"),
+				"Change that for the move, or delete its pods when the namespace is nadra's: they come back as nadra's.",
+			})
+			continue
+		}
+		out = append(out, Problem{
+			CodeLater, Note, w.Workload.String(), "nothing restarts its " + count(w.Pods, "pod") + ": nadra serves it from its next start on",
+			"Nothing needs to be done, unless its networks are to be nadra's now: then recreate it.",
+		})
+	}
+	for _, b := range p.Budgets {
+		if b.Namespace == s.Name {
+			out = append(out, p.ofBudget(b, s)...)
+		}
+	}
+	return out
+}
+
+// ofBudget compares a budget with the rollouts of its pods' workloads.
+func (p *planner) ofBudget(b Budget, s NamespaceShare) []Problem {
+	object := "PodDisruptionBudget " + b.String()
+	for _, w := range s.Restarts {
+		c := p.controller(w.Workload)
+		protects := slices.ContainsFunc(p.Pods, func(pod Pod) bool { return pod.Workload == w.Workload && b.covers(pod) })
+		switch {
+		case c == nil || !protects:
+		case b.Allowed == 0 && b.Healthy < b.Expected:
+			return []Problem{{
+				CodeWaitsBudget, Warning, object, fmt.Sprintf("%d of %d required pods are healthy before the rollout of %s", b.Healthy, b.Expected, w.Workload),
+				"Repair its workload first.",
+			}}
+		case c.Down > b.Allowed:
+			return []Problem{{
+				CodeRolloutPDB, Warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d", w.Workload, count(int(c.Down), "pod"), b.Allowed),
+				"Lower maxUnavailable of the workload's update strategy if the budget must hold.",
+			}}
+		}
+	}
+	return nil
+}
+
+// checkRollouts returns the problems of a plan beside Multus in the cluster as it is now, and refuses a plan of the
+// other mode.
+func checkRollouts(plan *Plan, f Facts) []Problem {
+	if plan.BesideMultus != f.BesideMultus {
+		what := "the plan moves nodes, and nadra runs beside Multus on one node"
+		if plan.BesideMultus {
+			what = "the plan moves namespaces beside Multus, and nadra's programs do not run with --beside-multus"
+		}
+		return []Problem{{CodeOtherMode, Blocker, "", what, "Plan again: kubectl nadra upgrade plan."}}
+	}
+	p := planner{Facts: f}
+	var shares []NamespaceShare
+	for _, w := range plan.Waves {
+		for _, ns := range w.Namespaces {
+			shares = append(shares, f.Rollouts(ns, ToNadra, plan.Staying()))
+		}
+	}
+	return append(p.rolloutProblems(shares), p.contradicted(shares)...)
+}
+
+// contradicted returns the namespaces of a plan that must not move any more.
+func (p *planner) contradicted(shares []NamespaceShare) []Problem {
+	var out []Problem
+	for _, s := range shares {
+		if held := p.heldBack(s.Name); held != "" {
+			out = append(out, Problem{
+				CodeStays, Blocker, "Namespace " + s.Name, "the webhook would refuse pods of " + held + " in it",
+				"Label its pod template nadra.dev/owner=multus, or remove the namespace from the plan.",
+			})
+		}
+	}
+	return out
+}
