@@ -116,8 +116,8 @@ demo: image $(CLUSTER) ## start a cluster and show a pod with its macvlan from a
 RUNS := docs/support-runs.json
 ifdef RECORD
 ifndef RECORD_COMMIT
-ifneq ($(strip $(RUN) $(PKG) $(MULTUS) $(NADRA_FEATURE_GATES)),)
-$(error RECORD=1 records whole lanes: leave out RUN, PKG, MULTUS and NADRA_FEATURE_GATES)
+ifneq ($(strip $(RUN) $(PKG) $(MULTUS) $(NADRA_MULTUS) $(NADRA_FEATURE_GATES)),)
+$(error RECORD=1 records whole lanes: leave out RUN, PKG, MULTUS, NADRA_MULTUS and NADRA_FEATURE_GATES)
 endif
 ifneq ($(shell git status --porcelain -- . ':!$(RUNS)'),)
 $(error RECORD=1 records the result of a commit: commit your changes first)
@@ -152,7 +152,9 @@ e2e-node: image ## the tests of e2e about the driver on a node
 
 # With CI's other lanes only the tests in which runtimes differ; RUN=. runs all.
 OF_RUNTIMES := ^Test(NetworksOfRunningPods|Path|OrderOverTwoClaims|Restarts|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|PodsOfThinMultusAreAdopted|PodsWithoutAClaim.*|RequiredDriver.*|Doctor|DeviceHealth|DeletionReleasesTheGate|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Burst)$$
+# Its test of adoption has the newest older release of Multus, so that each run has both.
 e2e-crio: export NADRA_RUNTIME := crio
+e2e-crio: export NADRA_MULTUS := 4.2
 e2e-crio: ## one node with CRI-O in place of containerd: the tests of e2e in which runtimes differ
 # An older release's newest version, which is built first.
 e2e-containerd-2.3 e2e-containerd-2.2: export NADRA_CONTAINERD = $(@:e2e-containerd-%=%)
@@ -177,8 +179,9 @@ e2e-ipv6 e2e-dual: image
 e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
 	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)'))
 
-e2e-dropin: image ## two nodes, Multus on one, nadra on the other: annotated pods move to nadra unchanged, and back
-	$(call on-clusters,./test/dropin/...)
+# BESIDE_PODS is the number of pods beside Multus, BESIDE_SEED the schedule, which is printed.
+e2e-dropin: image ## Multus on one node and nadra on the other, and both on one: annotated pods move to nadra unchanged, and back
+	$(call on-clusters,./test/dropin/... ./test/beside/...,-p 1,beside-lane)
 
 # The tests whose outcome may depend on the version of Kubernetes, or on its feature gates.
 CORE := ^Test(BadInput|Burst|Check|Controller|ConvertOnALiveCluster|DaemonSetOnBothNodes|DefaultRoute|DeviceHealth|Doctor|FullRange|Gate|KubectlFinds|ManyNetworks|NodeChangesHands|OrderOverTwoClaims|Path|Pools|RequestedValues|SameDeployment|SameNetworkTwice|SlicesFollow|StatusWithdraws|SwitchTouches|Ungated)
@@ -226,6 +229,7 @@ monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpac
 	$(call on-clusters,./test/monitoring)
 
 # SRIOV_CNI=/path/to/sriov names the plugin; without it, its cases count as not run.
+# SRIOV_DEVICE_PLUGIN=/path/to/sriovdp takes the place of the lane's own device plugin.
 # NADRA_VM_HOLD=1 keeps the machine after the tests.
 test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugins that need another kernel
 	$(call on-clusters,./test/vm,,vm-lane)

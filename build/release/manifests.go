@@ -35,7 +35,7 @@ func (r *release) withImages(name string, text []byte) ([]byte, error) {
 }
 
 // overlays are rendered, for kubectl apply -f.
-var overlays = []string{"driver-only", "drop-in", "drop-in-cert-manager"}
+var overlays = []string{"beside-multus", "driver-only", "drop-in", "drop-in-cert-manager", "openshift"}
 
 func (r *release) manifests() error {
 	for _, overlay := range overlays {

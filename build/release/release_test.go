@@ -121,10 +121,10 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	want := []string{
-		"SHA256SUMS", "kubectl-nadra_linux_amd64.cdx.json", "kubectl-nadra_linux_amd64.tar.gz", "nadra-0.0.1-test.1.tgz",
+		"SHA256SUMS", "kubectl-nadra_linux_amd64.cdx.json", "kubectl-nadra_linux_amd64.tar.gz", "nadra-0.0.1-test.1.tgz", "nadra-beside-multus.yaml",
 		"nadra-controller.oci.tar", "nadra-controller_linux_amd64.cdx.json", "nadra-controller_linux_arm64.cdx.json",
 		"nadra-driver-only.yaml", "nadra-drop-in-cert-manager.yaml", "nadra-drop-in.yaml",
-		"nadra-node.oci.tar", "nadra-node_linux_amd64.cdx.json", "nadra-node_linux_arm64.cdx.json", "nadra.yaml",
+		"nadra-node.oci.tar", "nadra-node_linux_amd64.cdx.json", "nadra-node_linux_arm64.cdx.json", "nadra-openshift.yaml", "nadra.yaml",
 	}
 	var got []string
 	entries, err := os.ReadDir(one.out)
@@ -353,7 +353,7 @@ func checkManifests(t *testing.T, r *release) {
 			t.Errorf("%s lacks %q:\n%.500s", file, part, chart[file])
 		}
 	}
-	for name, images := range map[string]int{"driver-only": 1, "drop-in": 2, "drop-in-cert-manager": 2} {
+	for name, images := range map[string]int{"beside-multus": 2, "driver-only": 1, "drop-in": 2, "drop-in-cert-manager": 2, "openshift": 2} {
 		text := string(read(t, r.out, "nadra-"+name+".yaml"))
 		if n := strings.Count(text, "image: registry.example/nadra/"); n != images || strings.Contains(text, "localhost/") {
 			t.Errorf("%s has %d images of the release:\n%.500s", name, n, text)

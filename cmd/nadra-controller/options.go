@@ -42,11 +42,12 @@ func parse(args []string) (options, error) {
 	fs := flag.NewFlagSet("nadra-controller", flag.ContinueOnError)
 	common(fs, &o)
 	fs.StringVar(&o.webhook.DefaultOwner, "default-owner", v1alpha1.OwnerMultus, "owner of pods without a label nadra.dev/owner on the pod and its namespace: multus or nadra")
+	fs.BoolVar(&o.webhook.BesideMultus, "beside-multus", false, "Multus stays on nadra's nodes: no label of a node decides who serves a pod, and pods that nadra serves name their networks in the annotation nadra.dev/networks; nadra-node needs the same flag")
 	fs.BoolVar(&o.webhook.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces, except those of --global-namespaces; the same as for nadra-node")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; the same as for nadra-node")
 	fs.StringVar(&o.defaultNetworks, "default-networks", "", "comma-separated networks, each as namespace/name, that pods get before the networks of their annotation: in all namespaces except --system-namespaces and those with a label nadra.dev/default-networks of their own")
 	fs.StringVar(&o.systemNamespaces, "system-namespaces", "kube-system,nadra", "comma-separated namespaces whose pods get no default networks; the controller's own is always one")
-	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins")
+	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins, and is the default with --beside-multus")
 	podInfo := fs.Bool("pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
 	machines := fs.Bool("virtual-machines", true, "convert launcher pods of KubeVirt as any pod; false leaves them to Multus")
 	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "time after which a ResourceClaimTemplate of the webhook is deleted if no pod refers to it")
@@ -57,6 +58,10 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.health, "health", ":8081", "address of /healthz and /readyz; 0 serves none")
 	if err := fs.Parse(args); err != nil {
 		return o, err
+	}
+	if given := false; o.webhook.BesideMultus {
+		fs.Visit(func(f *flag.Flag) { given = given || f.Name == "pools" })
+		o.Pools = o.Pools && given
 	}
 	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !*podInfo
 	o.webhook.NoVirtualMachines = !*machines

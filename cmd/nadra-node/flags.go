@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver"
 )
 
@@ -73,7 +74,8 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces, except those of --global-namespaces; Multus' namespaceIsolation")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; Multus' globalNamespaces")
 	fs.StringVar(&o.ownedNodes, "owned-nodes", allNodes, "nodes on which the driver publishes networks: all, or labelled for nodes with the label "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra)
-	fs.StringVar(&o.unclaimed, "unclaimed", "", "new pods on such a node that name networks by annotation and have no claim: attach the networks by the annotation, refuse the pods, or allow them to run without nadra; the namespace's label "+v1alpha1.UnclaimedLabel+" goes first (default attach with --owned-nodes=labelled, else allow)")
+	fs.BoolVar(&o.BesideMultus, "beside-multus", false, "leave the annotation "+attachment.NetworksAnnotation+" to Multus, which stays on the node, and serve claims and the annotation "+attachment.OwnNetworksAnnotation+"; nadra-controller needs the same flag")
+	fs.StringVar(&o.unclaimed, "unclaimed", "", "new pods on such a node that name networks by annotation and have no claim: attach the networks by the annotation, refuse the pods, or allow them to run without nadra; the namespace's label "+v1alpha1.UnclaimedLabel+" goes first (default attach with --owned-nodes=labelled or --beside-multus, else allow)")
 	fs.StringVar(&o.exemptPods, "exempt-pods", "", "comma-separated namespace/name patterns of pods that are always allowed to run without nadra; * and ? match within namespace and name")
 	fs.BoolVar(&o.DeviceMetadata, "device-metadata", false, "add a file about its devices to each container with a claim: IDs, interfaces and addresses (KEP-5304)")
 	fs.IntVar(&o.Copies, "copies", 128, "number of copies of each shared device if the cluster has no consumable capacity (Kubernetes 1.34 and 1.35): that many attachments to the networks of the device can exist on the node")
@@ -99,6 +101,8 @@ func (o options) ownership() driver.Ownership {
 	out := driver.Ownership{Unclaimed: cmp.Or(driver.UnclaimedPolicy(o.unclaimed), driver.AllowUnclaimed), Exempt: splitList(o.exemptPods)}
 	if o.ownedNodes == labelledNodes {
 		out.Label, out.Value = v1alpha1.OwnerLabel, v1alpha1.OwnerNadra
+	}
+	if o.ownedNodes == labelledNodes || o.BesideMultus {
 		out.Unclaimed = cmp.Or(driver.UnclaimedPolicy(o.unclaimed), driver.AttachUnclaimed)
 	}
 	return out
@@ -121,6 +125,8 @@ func (o options) check() error {
 		return fmt.Errorf("--copies is %d: it must be at least 1", o.Copies)
 	case o.ownedNodes != allNodes && o.ownedNodes != labelledNodes:
 		return fmt.Errorf("--owned-nodes is %q: it must be %s or %s", o.ownedNodes, allNodes, labelledNodes)
+	case o.BesideMultus && o.ownedNodes == labelledNodes:
+		return errors.New("--beside-multus and --owned-nodes=labelled contradict each other: beside Multus no node changes hands; leave out --owned-nodes")
 	case o.pprof && o.httpAddress == "":
 		return errors.New("--pprof needs an --http-address to serve profiles at")
 	case o.unclaimed != "" && !slices.Contains(driver.UnclaimedPolicies, driver.UnclaimedPolicy(o.unclaimed)):

@@ -20,7 +20,7 @@ var commonConfigs = []driver.PoolConfig{
 // addHardwareFlags adds the flags for resource pools.
 func (o *options) addHardwareFlags(fs *flag.FlagSet) {
 	fs.Var(&o.poolConfigs, "pool-config", "ConfigMap with a device plugin's configuration, whose resource pools the driver serves: namespace/name[:key][=prefix]; "+
-		"may be repeated, and the first has precedence (default kube-system/sriovdp-config and kube-system/rdma-devices, if they exist); none disables pools")
+		"may be repeated, and the first has precedence (default kube-system/sriovdp-config and kube-system/rdma-devices, if they exist, and none with --beside-multus, where device plugins serve the pools); none disables pools")
 	fs.StringVar(&o.Hardware.PolicyNamespace, "sriov-policies", "", "namespace of SriovNetworkNodePolicies, which are resource pools after those of --pool-config; empty disables them")
 	fs.StringVar(&o.Hardware.OperatorPrefix, "sriov-resource-prefix", pools.DefaultOperatorPrefix, "domain of the resources of sriov-network-operator, its RESOURCE_PREFIX")
 	fs.StringVar(&o.sysRoot, "sysfs-root", "", "directory of the host's sysfs (default sys in --host-root)")
@@ -31,7 +31,7 @@ func (o *options) addHardwareFlags(fs *flag.FlagSet) {
 func (o *options) hardware() driver.Hardware {
 	h := o.Hardware
 	h.Configs = o.poolConfigs.list
-	if !o.poolConfigs.given {
+	if !o.poolConfigs.given && !o.BesideMultus {
 		h.Configs = commonConfigs
 	}
 	h.SysRoot = o.sysRoot

@@ -31,6 +31,7 @@ func TestOwnershipFlags(t *testing.T) {
 		{args: "--owned-nodes=labelled --exempt-pods=kube-system/*,default/a-?", want: driver.Ownership{
 			Label: label, Value: value, Unclaimed: driver.AttachUnclaimed, Exempt: []string{"kube-system/*", "default/a-?"},
 		}},
+		{args: "--beside-multus --owned-nodes=labelled", names: []string{"--beside-multus and --owned-nodes=labelled"}},
 		{args: "--owned-nodes=some", names: []string{`--owned-nodes is "some"`, "all or labelled"}},
 		{args: "--unclaimed=maybe", names: []string{`--unclaimed is "maybe"`, `"attach" "refuse" "allow"`}},
 		{args: "--exempt-pods=dns", names: []string{`--exempt-pods has "dns"`, "namespace/name"}},

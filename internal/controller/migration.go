@@ -174,7 +174,7 @@ func attacherOf(pod *corev1.Pod) string {
 
 // namesNetworks reports whether the annotation names networks, or is invalid.
 func namesNetworks(pod *corev1.Pod) bool {
-	text := pod.Annotations[attachment.NetworksAnnotation]
+	text := attachment.NetworksText(pod.Annotations)
 	if strings.TrimSpace(text) == "" {
 		return false
 	}

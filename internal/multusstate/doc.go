@@ -1,9 +1,11 @@
 // Package multusstate reads and moves what Multus keeps on a node about the sandboxes that it
-// has attached, so that nadra's driver can delete these attachments when their pods end:
+// has attached, so that nadra's driver can delete these attachments when their pods end, and writes
+// the same about sandboxes that nadra has attached, so that Multus can:
 //
 //	scratch.go  Multus' file of a sandbox: its list of networks
 //	sandbox.go  sandboxes with their attachments, from that file and from libcni's cache
 //	check.go    what nadra would adopt, and waits until it has
+//	handover.go what Multus would have of a sandbox that nadra has attached
 //	token.go    who has to delete a sandbox's attachments
 //
 // # Files
@@ -17,5 +19,6 @@
 //
 // The container runtime calls Multus for the default network, too, so Multus also has a file for
 // a pod without further networks, and libcni's entry of eth0 is in Multus' cache and not in the
-// runtime's. A sandbox that is taken gives its entry of eth0 to the runtime.
+// runtime's. A sandbox that is taken gives its entry of eth0 to the runtime, and one that is handed over
+// gives the runtime's to Multus.
 package multusstate

@@ -16,15 +16,17 @@ import (
 // delegate is one network in Multus' file of a sandbox: the fields of Multus' DelegateNetConf
 // (pkg/types) that a DEL depends on.
 type delegate struct {
+	// Conf and ConfList are the configuration. Multus takes it for a list if ConfList has plugins.
+	Conf, ConfList json.RawMessage `json:",omitempty"`
 	// Name is namespace/name of the NAD, or the name of a configuration without one.
 	Name                  string
-	IfnameRequest         string    `json:"ifnameRequest"`
-	MacRequest            string    `json:"macRequest"`
-	IPRequest             []string  `json:"ipRequest"`
-	InfinibandGUIDRequest string    `json:"infinibandGUIDRequest"`
-	GatewayRequest        *[]string `json:"default-route"`
-	DeviceID              string    `json:"deviceID"`
-	ResourceName          string    `json:"resourceName"`
+	IfnameRequest         string    `json:"ifnameRequest,omitempty"`
+	MacRequest            string    `json:"macRequest,omitempty"`
+	IPRequest             []string  `json:"ipRequest,omitempty"`
+	InfinibandGUIDRequest string    `json:"infinibandGUIDRequest,omitempty"`
+	GatewayRequest        *[]string `json:"default-route,omitempty"`
+	DeviceID              string    `json:"deviceID,omitempty"`
+	ResourceName          string    `json:"resourceName,omitempty"`
 	// Bytes is the configuration that the plugins were given.
 	Bytes []byte
 }

@@ -87,6 +87,8 @@ func (n Namespaces) DriverObjects() []Object {
 // Rights returns what is left, besides the namespaces, when nothing runs any more.
 func (n Namespaces) Rights() []Object {
 	return []Object{
+		object("ValidatingAdmissionPolicyBinding", admissionGroup, "v1", "", "nadra-pod-status"),
+		object("ValidatingAdmissionPolicy", admissionGroup, "v1", "", "nadra-pod-status"),
 		object("ValidatingAdmissionPolicyBinding", admissionGroup, "v1", "", "nadra-slices"),
 		object("ValidatingAdmissionPolicy", admissionGroup, "v1", "", "nadra-slices"),
 		object("ClusterRoleBinding", rbacGroup, "v1", "", controller),

@@ -34,6 +34,8 @@ type Options struct {
 	// DefaultOwner serves pods without a label: v1alpha1.OwnerMultus, which empty means, or
 	// v1alpha1.OwnerNadra.
 	DefaultOwner string
+	// BesideMultus is set if Multus stays on nadra's nodes.
+	BesideMultus bool
 	// Isolation restricts the networks that a pod may use. It should equal the nodes'.
 	Isolation attachment.Isolation
 	// Pools is set if nadra serves pools of hardware devices.
@@ -52,7 +54,7 @@ type Options struct {
 // admission returns the options for pkg/admission.
 func (o Options) admission() admission.Options {
 	return admission.Options{
-		DefaultOwner: o.DefaultOwner, Pools: o.Pools, NoPodInfo: o.NoPodInfo, Isolation: o.Isolation,
+		DefaultOwner: o.DefaultOwner, BesideMultus: o.BesideMultus, Pools: o.Pools, NoPodInfo: o.NoPodInfo, Isolation: o.Isolation,
 		DefaultNetworks: o.DefaultNetworks, SystemNamespaces: o.SystemNamespaces, NoVirtualMachines: o.NoVirtualMachines,
 	}
 }

@@ -14,6 +14,8 @@ const (
 	Add     Op = "add"
 	Replace Op = "replace"
 	Remove  Op = "remove"
+	// Rename gives an entry of a mapping the key in Value. JSON Patch calls it move.
+	Rename Op = "move"
 )
 
 // Path leads from an object's root to a value: keys of mappings and, in decimal, indexes of
@@ -67,6 +69,13 @@ type Edit struct {
 
 // MarshalJSON encodes the edit as an operation of JSON Patch.
 func (e Edit) MarshalJSON() ([]byte, error) {
+	if key, isKey := e.Value.(string); e.Op == Rename && isKey {
+		return json.Marshal(struct {
+			Op   Op     `json:"op"`
+			From string `json:"from"`
+			Path string `json:"path"`
+		}{e.Op, e.Path.pointer(), e.Path[:len(e.Path)-1].Child(key).pointer()})
+	}
 	return json.Marshal(struct {
 		Op    Op     `json:"op"`
 		Path  string `json:"path"`

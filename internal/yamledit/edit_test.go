@@ -49,6 +49,12 @@ func TestEdited(t *testing.T) {
 		"after a block of text without a line end": {
 			"a:\n  b: |\n    x", []Edit{{Add, Path{"a", "c"}, true}}, "a:\n  b: |-\n    x\n  c: true",
 		},
+		"a key in front of a block of text": {
+			"a:\n  k/v: |\n    x # y\n  b: 1\n", []Edit{{Rename, Path{"a", "k/v"}, "n/v"}, {Add, Path{"a", "c"}, true}}, "a:\n  n/v: |\n    x # y\n  b: 1\n  c: true\n",
+		},
+		"keys in quotes": {
+			"{\"a\": 1, 'b': 2}", []Edit{{Rename, Path{"a"}, "c"}, {Rename, Path{"b"}, "d"}}, "{\"c\": 1, 'd': 2}",
+		},
 		"line ends of Windows": {"a:\r\n  b: 1\r\n", []Edit{{Add, Path{"a", "c"}, "x"}}, "a:\r\n  b: 1\r\n  c: x\r\n"},
 	} {
 		got, err := Edited("f.yaml", []byte(tc.text), tc.edits)
@@ -71,6 +77,9 @@ func TestEditedRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "f.yaml") {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
+	}
+	if got, err := Edited("f.yaml", []byte("a: 1\nb: 2\n"), []Edit{{Rename, Path{"a"}, "b"}}); err == nil || !strings.Contains(err.Error(), "key b already") {
+		t.Errorf("a key that is taken: got %q, %v", got, err)
 	}
 }
 
@@ -118,8 +127,9 @@ func TestEditAsJSONPatch(t *testing.T) {
 	got, err := json.Marshal([]Edit{
 		{Add, Path{"a/b~", "-"}, Fields{{"z", []any{true, "x"}}, {"a", "\"1\""}}},
 		{Op: Remove, Path: Path{"a"}.Index(0)},
+		{Rename, Path{"a", "k/v"}, "n/v"},
 	})
-	if want := `[{"op":"add","path":"/a~1b~0/-","value":{"z":[true,"x"],"a":"\"1\""}},{"op":"remove","path":"/a/0"}]`; err != nil || string(got) != want {
+	if want := `[{"op":"add","path":"/a~1b~0/-","value":{"z":[true,"x"],"a":"\"1\""}},{"op":"remove","path":"/a/0"},{"op":"move","from":"/a/k~1v","path":"/a/n~1v"}]`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
 	}
 	if got := (Path{"spec", "c", "0", "k8s.io/x", "-"}).String(); got != "spec.c[0][k8s.io/x][-]" {

@@ -141,6 +141,8 @@ func (sp *splicer) edit(root *yaml.Node, e Edit) (done bool, err error) {
 		at = KeyIndex(parent, last)
 	}
 	switch {
+	case e.Op == Rename && at >= 0:
+		return true, sp.rename(parent.Content[at], fmt.Sprint(e.Value))
 	case e.Op == Remove && at >= 0 && inFlow:
 		return true, sp.removeFlow(parent, at)
 	case e.Op == Remove && at >= 0:
@@ -258,6 +260,18 @@ func (sp *splicer) set(parent *yaml.Node, at int, value any) error {
 		text = entry(Field{"k", value}, key.Column-1, sp.layout)[1:]
 	}
 	return sp.put(from, max(end, from+1), text)
+}
+
+// rename replaces a key, which keeps its quotes.
+func (sp *splicer) rename(key *yaml.Node, name string) error {
+	end, err := sp.end(key)
+	if err != nil {
+		return err
+	}
+	if key.Style&yaml.SingleQuotedStyle != 0 {
+		return sp.put(sp.start(key), end, "'"+strings.ReplaceAll(name, "'", "''")+"'")
+	}
+	return sp.put(sp.start(key), end, scalar(name, key.Style&yaml.DoubleQuotedStyle != 0))
 }
 
 func isNumber(s string) bool {

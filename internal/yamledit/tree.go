@@ -45,6 +45,8 @@ func patchMapping(m map[string]any, path Path, e Edit) error {
 	case len(path) == 1 && e.Op == Remove:
 		delete(m, path[0])
 		return nil
+	case len(path) == 1 && e.Op == Rename:
+		return rename(m, e)
 	}
 	if s, isString := e.Value.(string); len(path) == 1 && isString && isNumber(s) {
 		// A number keeps its quotes, or stays without.
@@ -57,6 +59,16 @@ func patchMapping(m map[string]any, path Path, e Edit) error {
 		return err
 	}
 	m[path[0]] = child
+	return nil
+}
+
+func rename(m map[string]any, e Edit) error {
+	old, key := e.Path[len(e.Path)-1], fmt.Sprint(e.Value)
+	if _, taken := m[key]; taken {
+		return fmt.Errorf("editing %s: there is a key %s already", e.Path, key)
+	}
+	m[key] = m[old]
+	delete(m, old)
 	return nil
 }
 

@@ -69,16 +69,16 @@ func specOf(c corev1.PodResourceClaim, namespace string, l Lookups) (spec *resou
 // alone reports whether handwritten claims request all networks of the pod: it has no annotation, or
 // the one that complete wrote. Other rules refuse a label that contradicts the claims.
 func (a admitted) alone() bool {
-	if len(a.hand) == 0 || asksForDefault(a.pod) || a.converted() || a.pod.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus && asks(a.pod) {
+	if len(a.hand) == 0 || asksForDefault(a.pod, a.options) || a.converted() || a.pod.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus && asks(a.pod, a.options) {
 		return false
 	}
 	selections, unknown := networksOf(a.hand)
-	return !asks(a.pod) || unknown == "" && a.names(selections)
+	return !asks(a.pod, a.options) || unknown == "" && a.names(selections)
 }
 
 // names reports whether the annotation names exactly the given networks.
 func (a admitted) names(selections []attachment.Selection) bool {
-	there, err := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
+	there, err := attachment.ParseSelections(a.networks(), a.namespace)
 	return err == nil && attachment.SameNetworks(there, selections)
 }
 
@@ -94,7 +94,7 @@ func (a admitted) complete() Decision {
 	}
 	selections, unknown := networksOf(a.hand)
 	switch {
-	case strings.TrimSpace(a.pod.Annotations[attachment.NetworksAnnotation]) != "":
+	case strings.TrimSpace(a.networks()) != "":
 		if unknown != "" || !a.names(selections) {
 			d.Warnings = append(d.Warnings, warning(translate.ClaimedByHand, a.hand[0].String()))
 		}
@@ -102,7 +102,7 @@ func (a admitted) complete() Decision {
 	case unknown != "":
 		d.Warnings = append(d.Warnings, warning(translate.ClaimUnseen, unknown))
 	default:
-		edits = append(edits, annotate(a.pod, map[string]string{attachment.NetworksAnnotation: attachment.NetworksValue(selections)})...)
+		edits = append(edits, annotate(a.pod, map[string]string{a.networksKey(): attachment.NetworksValue(selections)})...)
 	}
 	if d.Edits = edits; len(edits) > 0 {
 		d.Outcome = Converted
@@ -119,7 +119,7 @@ func networksOf(claims []handClaim) (selections []attachment.Selection, unknown 
 // annotate returns the edits that set annotations of a pod. It adds missing parent objects, because
 // a JSON Patch does not.
 func annotate(pod *corev1.Pod, values map[string]string) []translate.Edit {
-	at := translate.Path{"metadata", "annotations"}
+	at := annotationsPath
 	switch {
 	case reflect.ValueOf(pod.ObjectMeta).IsZero():
 		return []translate.Edit{{Op: translate.Add, Path: at[:1], Value: map[string]any{"annotations": values}}}

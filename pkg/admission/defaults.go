@@ -71,17 +71,17 @@ func (a admitted) prepended(given defaultNetworks) Decision {
 		return refused(err)
 	}
 	if server.Owner == v1alpha1.OwnerMultus {
-		if asks(a.pod) {
+		if asks(a.pod, a.options) {
 			return a.decide()
 		}
 		a.server = server
 		return a.keepOff()
 	}
-	value, err := prepend(given.networks, a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
+	value, err := prepend(given.networks, a.networks(), a.namespace)
 	if err != nil {
 		return a.decide() // it refuses the annotation, at positions of the manifest
 	}
-	values := map[string]string{attachment.NetworksAnnotation: value, v1alpha1.DefaultNetworksKey: given.list()}
+	values := map[string]string{a.networksKey(): value, v1alpha1.DefaultNetworksKey: given.list()}
 	edits := annotate(a.pod, values)
 	if a.pod, a.manifest, err = annotated(a.pod, a.manifest, values); err != nil {
 		return refused(reason.Errorf(reason.ObjectNotRead, "reading the pod: %w", err))
@@ -125,7 +125,7 @@ func (a admitted) defaults() (given defaultNetworks, warned string, err error) {
 // checkRecord returns an error unless the pod's networks begin with the recorded default networks.
 // An author may have taken the annotation for a request.
 func (a admitted) checkRecord(recorded string) error {
-	selections, err := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
+	selections, err := attachment.ParseSelections(a.networks(), a.namespace)
 	if err != nil {
 		return nil //nolint:nilerr // other rules refuse the annotation
 	}
@@ -137,7 +137,7 @@ func (a admitted) checkRecord(recorded string) error {
 		return nil
 	}
 	return reason.Errorf(reason.DefaultNetworksInvalid, "annotation %s of the pod: %q are not the first networks of its annotation %s: remove it, so that the pod gets the default networks, or use %s",
-		v1alpha1.DefaultNetworksKey, recorded, attachment.NetworksAnnotation, v1alpha1.DefaultNetworksNone)
+		v1alpha1.DefaultNetworksKey, recorded, a.networksKey(), v1alpha1.DefaultNetworksNone)
 }
 
 // prepend returns the networks annotation with networks before its own. It keeps the text of the

@@ -13,6 +13,7 @@
 //
 //	pod.go       Pod: the decision about a pod
 //	owner.go     Serves: whether nadra or Multus serves a pod
+//	annotation.go  the annotation that names a pod's networks, and its two names
 //	defaults.go  default networks: whether a pod gets any, and how
 //	byhand.go    pods with handwritten claims
 //	claims.go    claims of pods, and requests of claims

@@ -84,6 +84,8 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.DefaultNetworks = networks
 		case "system":
 			o.SystemNamespaces = strings.Split(value, ",")
+		case "beside-multus":
+			o.BesideMultus = true
 		case "no-pod-info":
 			o.NoPodInfo = true
 		case "no-virtual-machines":

@@ -2,11 +2,13 @@ package admission
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Server is what attaches a pod's networks: nadra or Multus.
@@ -22,8 +24,9 @@ type Server struct {
 }
 
 // Serves returns whether nadra or Multus serves a pod of a namespace. If the pod can only run on one
-// node, the owner of that node serves it. Otherwise the pod's label takes precedence over its
-// claims, those over the namespace's label, and that over the default.
+// node, the owner of that node serves it, but not if Multus stays on nadra's nodes. Otherwise the
+// pod's label takes precedence over its claims, those over the namespace's label, that over nadra's
+// annotation, and that over the default.
 //
 // The label of a namespace is a default and yields to the node, so that one DaemonSet can run on both
 // kinds of nodes. The pod's own label is a requirement: Serves returns an error if the node
@@ -33,7 +36,7 @@ func Serves(pod *corev1.Pod, namespace string, o Options, l Lookups) (Server, er
 	if err != nil {
 		return Server{}, err
 	}
-	if node := targetNode(pod); node != "" {
+	if node := targetNode(pod); node != "" && !o.BesideMultus {
 		s := byNode(node, l)
 		if own != "" && own != s.Owner {
 			return Server{}, reason.Errorf(reason.OwnerContradiction, "the pod has label %s=%s, and its node %s belongs to %s: remove the label, so that the node decides, or keep the pod off the node",
@@ -56,6 +59,9 @@ func Serves(pod *corev1.Pod, namespace string, o Options, l Lookups) (Server, er
 	}
 	if own != "" {
 		return Server{Owner: own, By: fmt.Sprintf("label %s of namespace %s", v1alpha1.OwnerLabel, namespace)}, nil
+	}
+	if strings.TrimSpace(pod.Annotations[attachment.OwnNetworksAnnotation]) != "" {
+		return Server{Owner: v1alpha1.OwnerNadra, By: "its annotation " + attachment.OwnNetworksAnnotation}, nil
 	}
 	return Server{Owner: o.defaultOwner(), By: "the cluster's default"}, nil
 }

@@ -3,7 +3,6 @@ package admission
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +19,9 @@ import (
 type Options struct {
 	// DefaultOwner serves pods without a label; empty means Multus.
 	DefaultOwner string
+	// BesideMultus is set if Multus stays on nadra's nodes: no label of a node decides, and the
+	// annotation that names a pod's networks is that of the program which attaches them.
+	BesideMultus bool
 	// Pools is set if nadra serves pools of hardware devices.
 	Pools bool
 	// NoPodInfo leaves out the volume with the pod's labels and annotations, which pods with a
@@ -92,7 +94,7 @@ func Pod(manifest []byte, namespace string, o Options, l Lookups) Decision {
 	case isMirror(pod):
 		// The kubelet runs its static pods anyway. A refusal would only hide them from the API.
 		return Decision{Outcome: Untouched}
-	case pod.Spec.HostNetwork && !asks(pod):
+	case pod.Spec.HostNetwork && !asks(pod, o):
 		return Decision{Outcome: Untouched}
 	case pod.Spec.HostNetwork:
 		return Decision{Outcome: Untouched, Warnings: []string{warning(translate.HostNetwork, "")}}
@@ -103,10 +105,14 @@ func Pod(manifest []byte, namespace string, o Options, l Lookups) Decision {
 
 // decide decides about a pod by its claims and annotations.
 func (a admitted) decide() Decision {
-	if a.alone() {
-		return a.complete()
+	if namesTwice(a.pod) {
+		return refused(reason.Errorf(reason.AnnotationInvalid, "the pod has the annotations %s and %s: name all networks in one of them",
+			attachment.OwnNetworksAnnotation, attachment.NetworksAnnotation))
 	}
-	if !asks(a.pod) {
+	if a.alone() {
+		return a.annotatedFor(v1alpha1.OwnerNadra, a.complete())
+	}
+	if !asks(a.pod, a.options) {
 		return Decision{Outcome: Untouched}
 	}
 	server, err := Serves(a.pod, a.namespace, a.options, a.lookups)
@@ -115,9 +121,9 @@ func (a admitted) decide() Decision {
 	}
 	a.server = server
 	if server.Owner == v1alpha1.OwnerMultus {
-		return a.leave()
+		return a.annotatedFor(v1alpha1.OwnerMultus, a.leave())
 	}
-	return a.convert()
+	return a.annotatedFor(v1alpha1.OwnerNadra, a.convert())
 }
 
 // refused refuses a pod. The error has a code.
@@ -127,17 +133,6 @@ func refused(err error) Decision { return Decision{Outcome: Refused, Refusal: er
 func isMirror(pod *corev1.Pod) bool {
 	_, found := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return found
-}
-
-// asks reports whether a pod has an annotation of nadra or Multus. The matchConditions of the webhook
-// pods.nadra.dev have the same condition.
-func asks(pod *corev1.Pod) bool {
-	return strings.TrimSpace(pod.Annotations[attachment.NetworksAnnotation]) != "" || asksForDefault(pod)
-}
-
-// asksForDefault reports whether a pod replaces its default network.
-func asksForDefault(pod *corev1.Pod) bool {
-	return strings.TrimSpace(pod.Annotations[attachment.DefaultNetworkAnnotation]) != ""
 }
 
 // admitted is a pod that may have networks.
@@ -161,16 +156,17 @@ func (a admitted) leave() Decision {
 		return refused(reason.Errorf(reason.OwnerContradiction, "Multus serves this pod because of %s, but only nadra's nodes can satisfy its claim %s: remove the claim, or set label %s=%s on the pod%s",
 			a.server.By, c, v1alpha1.OwnerLabel, v1alpha1.OwnerNadra, onNode(a.server.Node)))
 	}
-	selections, err := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
-	if err == nil && len(selections) == 0 && !asksForDefault(a.pod) {
+	selections, err := attachment.ParseSelections(a.networks(), a.namespace)
+	if err == nil && len(selections) == 0 && !asksForDefault(a.pod, a.options) {
 		return Decision{Outcome: Untouched}
 	}
 	return a.keepOff()
 }
 
-// keepOff keeps a pod that Multus serves off nadra's nodes, unless its node is decided.
+// keepOff keeps a pod that Multus serves off nadra's nodes, unless its node is decided, or Multus is on
+// these nodes, too.
 func (a admitted) keepOff() Decision {
-	if a.server.Node != "" {
+	if a.server.Node != "" || a.options.BesideMultus {
 		return Decision{Outcome: OnMultus}
 	}
 	if len(a.pod.Spec.Containers) == 0 {
@@ -190,7 +186,7 @@ func onNode(node string) string {
 
 // convert applies the rules of pkg/translate, and the rules for pods in a cluster.
 func (a admitted) convert() Decision {
-	selections, _ := attachment.ParseSelections(a.pod.Annotations[attachment.NetworksAnnotation], a.namespace)
+	selections, _ := attachment.ParseSelections(a.networks(), a.namespace)
 	var reasons []string
 	unscheduled := a.pod.Spec.NodeName != "" && len(selections) > 0
 	if unscheduled && a.needsClaim(selections) {
@@ -242,7 +238,7 @@ func (a admitted) converted() bool {
 // translated applies the rules of pkg/translate.
 func (a admitted) translated() (translate.PodResult, error) {
 	return translate.Pod(a.manifest, translate.Options{
-		Namespace: a.namespace, Pools: a.options.Pools, NoPodInfo: a.options.NoPodInfo, AllNetworks: true,
+		Namespace: a.namespace, BesideMultus: a.options.BesideMultus, Pools: a.options.Pools, NoPodInfo: a.options.NoPodInfo, AllNetworks: true,
 		NoVirtualMachines: a.options.NoVirtualMachines,
 		PoolServer:        a.lookups.PoolServer,
 		Lookup:            a.lookups.Network, LookupTemplate: a.lookups.Template, LookupRuntimeClass: a.lookups.RuntimeClass,

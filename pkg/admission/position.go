@@ -15,10 +15,12 @@ import (
 // itself has the position in the API server's JSON of the pod, which its author has not seen.
 // positionIn returns "" if the position is that of the value.
 func positionIn(manifest []byte, f translate.Finding) string {
-	if !strings.HasSuffix(f.Field, "["+attachment.NetworksAnnotation+"]") {
-		return ""
+	start := -1
+	for _, key := range []string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation} {
+		if strings.HasSuffix(f.Field, "["+key+"]") {
+			start = valueStart(manifest, "metadata", "annotations", key)
+		}
 	}
-	start := valueStart(manifest, "metadata", "annotations", attachment.NetworksAnnotation)
 	at := offset(manifest, f.Position)
 	if start < 0 || at <= start || at > len(manifest) {
 		return ""

@@ -6,36 +6,42 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// unserved reports whether all blocking findings are about what nadra leaves to Multus: pools that nothing serves,
-// and virtual machines if an option says so.
+// unserved reports whether all blocking findings are about what nadra leaves to Multus.
 func (a admitted) unserved(findings []translate.Finding) bool {
 	found := false
 	for _, f := range findings {
-		if f.Severity == translate.Blocker && !leavable(f.Code) {
+		if f.Severity == translate.Blocker && !a.leavable(f) {
 			return false
 		}
-		found = found || leavable(f.Code)
+		found = found || a.leavable(f)
 	}
 	return found
+}
+
+// leavable reports whether a finding is about what Multus can serve: a pool that nothing serves, a virtual
+// machine that an option leaves to Multus, or, beside Multus, a pool that is left to a device plugin.
+func (a admitted) leavable(f translate.Finding) bool {
+	return f.Code == translate.PoolUnserved || f.Code == translate.VirtualMachines || a.options.BesideMultus && f.Code == translate.PoolsNotServedUser
 }
 
 // leaveUnserved leaves a pod to Multus, which starts it as it would without nadra. A claim would stay
 // pending forever. It refuses the pod if all nodes are nadra's, or if the pod must run on one of them.
 func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
-	var warned []string
+	kept, warned := "not converted, and kept off nadra's nodes", []string(nil)
+	if a.options.BesideMultus {
+		kept = "left to Multus"
+	}
 	for _, f := range findings {
-		if leavable(f.Code) {
-			warned = append(warned, shortened(fmt.Sprintf("%s: not converted, and kept off nadra's nodes: %s", f.Code, f.Message), maxWarning))
+		if a.leavable(f) {
+			warned = append(warned, shortened(fmt.Sprintf("%s: %s: %s", f.Code, kept, f.Message), maxWarning))
 		}
 	}
 	forNadra := a.server.Node != "" || a.server.Labelled
-	if forNadra || a.lookups.MultusNodes == nil || !a.lookups.MultusNodes() {
+	withMultus := a.options.BesideMultus || a.lookups.MultusNodes != nil && a.lookups.MultusNodes()
+	if forNadra || !withMultus {
 		return Decision{Outcome: Refused, Refusal: a.refusal(a.blockers(findings))}
 	}
-	return Decision{Outcome: OnMultus, Edits: keepAway(a.pod), Warnings: warned[:min(len(warned), maxWarnings)]}
-}
-
-// leavable reports whether a pod with a finding is left to Multus and not refused.
-func leavable(c translate.Code) bool {
-	return c == translate.PoolUnserved || c == translate.VirtualMachines
+	d := a.keepOff()
+	d.Warnings = warned[:min(len(warned), maxWarnings)]
+	return d
 }

@@ -43,6 +43,22 @@ type Selection struct {
 // NetworksAnnotation is the pod annotation that requests networks.
 const NetworksAnnotation = "k8s.v1.cni.cncf.io/networks"
 
+// OwnNetworksAnnotation has the networks that nadra attaches to a pod on whose node Multus attaches
+// those of NetworksAnnotation. The two have the same form.
+const OwnNetworksAnnotation = "nadra.dev/networks"
+
+// NetworksKey returns the annotation by which a pod requests the networks that nadra attaches:
+// OwnNetworksAnnotation if it has a value, otherwise NetworksAnnotation.
+func NetworksKey(annotations map[string]string) string {
+	if strings.TrimSpace(annotations[OwnNetworksAnnotation]) != "" {
+		return OwnNetworksAnnotation
+	}
+	return NetworksAnnotation
+}
+
+// NetworksText returns the value of the annotation that NetworksKey names.
+func NetworksText(annotations map[string]string) string { return annotations[NetworksKey(annotations)] }
+
 // DefaultNetworkAnnotation is Multus' annotation that names another network for a pod's eth0. nadra
 // does not support it.
 const DefaultNetworkAnnotation = "v1.multus-cni.io/default-network"
@@ -62,7 +78,7 @@ func ParseSelections(annotation, podNamespace string) ([]Selection, error) {
 	}
 	selections, err := parse(annotation)
 	if err != nil {
-		return nil, reason.Errorf(reason.AnnotationInvalid, "parsing annotation %s: %w", NetworksAnnotation, err)
+		return nil, reason.Errorf(reason.AnnotationInvalid, "parsing the networks annotation: %w", err)
 	}
 	var errs []error
 	for i, s := range selections {
@@ -73,7 +89,7 @@ func ParseSelections(annotation, podNamespace string) ([]Selection, error) {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, reason.Errorf(reason.AnnotationInvalid, "parsing annotation %s: %w", NetworksAnnotation, err)
+		return nil, reason.Errorf(reason.AnnotationInvalid, "parsing the networks annotation: %w", err)
 	}
 	return selections, nil
 }

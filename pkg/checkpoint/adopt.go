@@ -19,7 +19,7 @@ type Adopted struct {
 	Result, DeviceInfo json.RawMessage
 }
 
-// Adoptions adds to a Store what Multus has made, and removes what Multus deletes itself.
+// Adoptions adds to a Store what Multus has made, and removes what Multus is to delete.
 type Adoptions struct{ store *Store }
 
 // NewAdoptions returns the Adoptions of a store.
@@ -73,6 +73,19 @@ func (o Adoptions) AdoptDELs(adopted []Adopted, sandbox attachment.Sandbox, caus
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// MarkAdopted records that nadra has handed over its own attachments without a claim: from now on
+// they are as those that Multus has made. baseline is the pod's annotation of networks, or nil if it
+// is unknown.
+func (o Adoptions) MarkAdopted(keys []Key, baseline *string) error {
+	return o.store.update(keys, onDisk, func(r *Record) error {
+		if !r.Unclaimed() || r.Phase != Attached {
+			return fmt.Errorf("%s cannot be handed over: it is %s, or has a claim", r.Key(), r.Phase)
+		}
+		r.Adopted, r.Baseline = true, baseline
+		return nil
+	})
 }
 
 // Release forgets attachments that Multus has made, because it deletes them itself. It keeps others

@@ -47,8 +47,8 @@ type Record struct {
 	// DeviceInfo is the plugins' device information, in the form of the device
 	// information specification (behaviour A5-65).
 	DeviceInfo json.RawMessage `json:"deviceInfo,omitempty"`
-	// Adopted is set if Multus made the attachment. Multus may have deleted it since, if the
-	// node is given back to it.
+	// Adopted is set if Multus made the attachment, or if nadra made it and hands it over to
+	// Multus. Multus may have deleted it since, if the node was given back.
 	Adopted bool `json:"adopted,omitempty"`
 	// Refusal makes the gate refuse containers that lack this attachment at once, with
 	// this message. If it is empty, the gate holds them.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/containernetworking/cni/libcni"
 
+	"github.com/nadra-dev/nadra/internal/atomicfile"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -50,6 +52,43 @@ func (c CacheEntry) Pod() attachment.PodRef {
 	return attachment.PodRef{Namespace: args["K8S_POD_NAMESPACE"], Name: args["K8S_POD_NAME"], UID: args["K8S_POD_UID"]}
 }
 
+// EntryOf returns the entry that libcni writes for an attachment with this result, in a sandbox.
+func EntryOf(s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) CacheEntry {
+	return CacheEntry{
+		Kind: libcni.CNICacheV1, ContainerID: s.ID, Config: a.Conflist, IfName: a.Interface, Network: a.CNIName, NetNS: s.NetNS,
+		Args: cniArgs(s, a), CapabilityArgs: a.CapabilityArgs, Result: inVersionOf(a.Conflist, result),
+	}
+}
+
+// inVersionOf converts a result to the version of a configuration, as libcni stores it: other programs may not
+// know a newer one. It returns a result that cannot be converted as it is.
+func inVersionOf(conflist, result json.RawMessage) json.RawMessage {
+	list, err := libcni.NetworkConfFromBytes(conflist)
+	if err != nil {
+		return result
+	}
+	converted, err := resultAs(list.CNIVersion, result)
+	if err != nil {
+		return result
+	}
+	if raw, err := json.Marshal(converted); err == nil {
+		return raw
+	}
+	return result
+}
+
+// Name returns the name that libcni gives the entry's file.
+func (c CacheEntry) Name() string { return c.Network + "-" + c.ContainerID + "-" + c.IfName }
+
+// Forget removes an attachment from this Runner's cache without a DEL, because somebody else deletes
+// it.
+func (r *Runner) Forget(s attachment.Sandbox, a attachment.Attachment) error {
+	if err := atomicfile.Remove(filepath.Join(r.results(), EntryOf(s, a, nil).Name())); err != nil {
+		return reason.Errorf(reason.StateNotWritten, "forgetting network %s of sandbox %s: %w", a.Network, s.ID, err)
+	}
+	return nil
+}
+
 // runtimeConf returns what ADD was given, with another network namespace.
 func (c CacheEntry) runtimeConf(netns string) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
@@ -76,7 +115,7 @@ func readCache(dir, prefix string) ([]CacheEntry, error) {
 		if !strings.HasPrefix(e.Name(), prefix) {
 			continue
 		}
-		c, err := readCached(filepath.Join(dir, e.Name()))
+		c, err := ReadCacheEntry(filepath.Join(dir, e.Name()))
 		switch {
 		case err == nil:
 			all = append(all, c)
@@ -87,8 +126,8 @@ func readCache(dir, prefix string) ([]CacheEntry, error) {
 	return all, errors.Join(errs...)
 }
 
-// readCached reads one file of a cache.
-func readCached(path string) (CacheEntry, error) {
+// ReadCacheEntry reads one file of a cache.
+func ReadCacheEntry(path string) (CacheEntry, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return CacheEntry{}, fmt.Errorf("reading a cached CNI result: %w", err)

@@ -142,7 +142,7 @@ func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types
 	if err := r.noForeign(list.Name); err != nil {
 		return err
 	}
-	if valid, err = r.withCached(valid, list.Name); err != nil {
+	if valid, err = withCached(r.results(), valid, list.Name); err != nil {
 		return fmt.Errorf("finding the valid attachments of CNI network %s: %w", list.Name, err)
 	}
 	// libcni begins its GC with DELs of attachments that are cached and not valid, with a
@@ -150,10 +150,10 @@ func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types
 	return r.asking(&optional{hostExec: r.exec, verb: "GC"}).GCNetworkList(ctx, list, &libcni.GCArgs{ValidAttachments: valid})
 }
 
-// withCached adds the cached attachments of the network, sorted and without duplicates.
+// withCached adds the attachments of the network in a directory of libcni's cache, sorted and without duplicates.
 // It never returns nil, which libcni would render as null.
-func (r *Runner) withCached(valid []types.GCAttachment, network string) ([]types.GCAttachment, error) {
-	ours, err := readCache(r.results(), network+"-")
+func withCached(dir string, valid []types.GCAttachment, network string) ([]types.GCAttachment, error) {
+	ours, err := readCache(dir, network+"-")
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (r *Runner) noForeign(network string) error {
 			if !strings.HasPrefix(e.Name(), network+"-") {
 				continue
 			}
-			c, err := readCached(filepath.Join(inside, e.Name()))
+			c, err := ReadCacheEntry(filepath.Join(inside, e.Name()))
 			if gone := errors.Is(err, fs.ErrNotExist); !gone && (err != nil || c.Network == network) {
 				return fmt.Errorf("CNI network %s: %w: %s", network, ErrForeignAttachments, filepath.Join(dir, e.Name()))
 			}

@@ -8,22 +8,26 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// runtimeConf returns what libcni needs besides the conflist. CNI_ARGS have the keys,
-// order and values that Multus sends (behaviour B10).
+// runtimeConf returns what libcni needs besides the conflist.
 func (r *Runner) runtimeConf(s attachment.Sandbox, a attachment.Attachment) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
-		ContainerID: s.ID,
-		NetNS:       s.NetNS,
-		IfName:      a.Interface,
-		Args: append([][2]string{
-			{"IgnoreUnknown", "true"},
-			{"K8S_POD_NAMESPACE", s.Pod.Namespace},
-			{"K8S_POD_NAME", s.Pod.Name},
-			{"K8S_POD_INFRA_CONTAINER_ID", s.ID},
-			{"K8S_POD_UID", s.Pod.UID},
-		}, a.CNIArgs...),
+		ContainerID:    s.ID,
+		NetNS:          s.NetNS,
+		IfName:         a.Interface,
+		Args:           cniArgs(s, a),
 		CapabilityArgs: withInfo(capabilityArgs(a.CapabilityArgs), r.infoPath(s, a)),
 	}
+}
+
+// cniArgs returns CNI_ARGS with the keys, order and values that Multus sends (behaviour B10).
+func cniArgs(s attachment.Sandbox, a attachment.Attachment) [][2]string {
+	return append([][2]string{
+		{"IgnoreUnknown", "true"},
+		{"K8S_POD_NAMESPACE", s.Pod.Namespace},
+		{"K8S_POD_NAME", s.Pod.Name},
+		{"K8S_POD_INFRA_CONTAINER_ID", s.ID},
+		{"K8S_POD_UID", s.Pod.UID},
+	}, a.CNIArgs...)
 }
 
 // withInfo adds the path of the device information file, which every plugin gets that

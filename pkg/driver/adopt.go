@@ -66,8 +66,9 @@ func (c *custody) ofMultus(sandboxID string) bool {
 //   - While the node is nadra's and the container runtime does not call Multus, it records the
 //     attachments of every sandbox that Multus has, and takes Multus' file of it. From then on
 //     nadra runs their DELs. Sandboxes that are gone get their DELs at once.
-//   - While the node is not nadra's, it gives the files back. Once the runtime calls Multus, it
-//     forgets the records, because Multus runs the DELs.
+//   - While the node is not nadra's, it gives the files back, and makes such files for pods that nadra
+//     has attached without a claim. Once the runtime calls Multus, it forgets the records, because
+//     Multus runs the DELs (giveback.go).
 //
 // It decides by what is on the node, so it continues after an interruption at any point.
 type adopter struct {
@@ -229,11 +230,7 @@ func (a *adopter) recordDELs(ctx context.Context, s multusstate.Sandbox, sandbox
 // recordsOf returns what is recorded of a sandbox's attachments.
 func (a *adopter) recordsOf(ctx context.Context, s multusstate.Sandbox, sandbox attachment.Sandbox) []checkpoint.Adopted {
 	out := make([]checkpoint.Adopted, len(s.Attachments))
-	static := a.watch.isStatic(s.Pod)
-	var baseline *string
-	if pod := a.watch.Find(s.Pod); pod != nil {
-		baseline = ptr.To(pod.Annotations[attachment.NetworksAnnotation])
-	}
+	static, baseline := a.watch.isStatic(s.Pod), a.baseline(s.Pod)
 	for i, at := range s.Attachments {
 		info, err := a.attacher.Plugins.DeviceInfo(sandbox, at.Attachment)
 		if err != nil {
@@ -247,55 +244,13 @@ func (a *adopter) recordsOf(ctx context.Context, s multusstate.Sandbox, sandbox 
 	return out
 }
 
-// giveBack gives sandboxes back to Multus. It forgets their records, unless the runtime is without
-// Multus.
-func (a *adopter) giveBack(ctx context.Context, without bool) error {
-	taken, problems, err := a.dir.Taken()
-	errs := []error{err}
-	for _, s := range taken {
-		if a.hasPendingDEL(s.ID) {
-			continue
-		}
-		failpoint.Reach(failpoint.BeforeReturn)
-		returned, err := a.dir.Return(s.ID)
-		failpoint.Reach(failpoint.AfterReturn)
-		errs = append(errs, err)
-		if returned {
-			klog.FromContext(ctx).Info("Gave a sandbox back to Multus", "sandbox", s.ID, "pod", s.Pod)
-		}
+// baseline returns the annotation of a pod's networks, or nil if the pod is unknown.
+func (a *adopter) baseline(ref attachment.PodRef) *string {
+	pod := a.watch.Find(ref)
+	if pod == nil {
+		return nil
 	}
-	a.reportProblems(ctx, problems)
-	if without {
-		return errors.Join(errs...)
-	}
-	for _, r := range a.store.All() {
-		if r.Adopted && a.dir.Holder(r.Sandbox.ID) == multusstate.Multus {
-			errs = append(errs, a.adoptions.Release(r.Pod.UID, r.Sandbox.ID))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// forgetEnded removes what is left of taken sandboxes whose attachments are deleted and whose
-// namespaces are gone.
-func (a *adopter) forgetEnded() error {
-	taken, _, err := a.dir.Taken()
-	errs := []error{err}
-	for _, s := range taken {
-		if a.hasPendingDEL(s.ID) || slices.ContainsFunc(a.store.ForPod(s.Pod.UID), checkpoint.InSandbox(s.ID)) {
-			continue
-		}
-		if _, err := a.attacher.Netns.Inspect(s.NetNS); s.NetNS != "" && !errors.Is(err, podns.ErrGone) {
-			continue
-		}
-		errs = append(errs, a.dir.Forget(s.ID))
-	}
-	return errors.Join(errs...)
-}
-
-// hasPendingDEL reports whether a DEL of a sandbox is pending.
-func (a *adopter) hasPendingDEL(sandboxID string) bool {
-	return slices.ContainsFunc(a.store.PendingDELs(), func(d checkpoint.PendingDEL) bool { return checkpoint.InSandbox(sandboxID)(d.Record) })
+	return ptr.To(attachment.NetworksText(pod.Annotations))
 }
 
 // reportProblems reports sandboxes that cannot be adopted, each once.

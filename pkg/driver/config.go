@@ -66,6 +66,10 @@ type Config struct {
 	// Ownership determines whether the node is nadra's. With the zero value it is, and pods
 	// without claims are ignored.
 	Ownership Ownership
+	// BesideMultus is set if the runtime calls Multus, which attaches the networks of its own
+	// annotation. nadra then goes by attachment.OwnNetworksAnnotation alone, and keeps Multus' entry
+	// of network-status.
+	BesideMultus bool
 	// Hardware has the places where resource pools are defined. The zero value has none.
 	Hardware Hardware
 	// Metrics measures the driver. With nil nothing is measured.

@@ -31,7 +31,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri
 	if len(records) == 0 {
 		return nil, nil, nil
 	}
-	sandbox := sandboxOf(pod, h.isHost)
+	sandbox := h.sandboxes.of(pod)
 	outcome, err := h.admit(ctx, sandbox)
 	h.metrics.Gate(outcome, 1)
 	if err != nil {

@@ -40,7 +40,8 @@
 //	hooks.go            sandboxes that start and stop
 //	synchronize.go      sandboxes that exist when the driver, or the runtime, was restarted
 //	createcontainer.go  containers, which the gate may hold
-//	sandbox.go          converts NRI's sandboxes
+//	sandbox.go          converts NRI's sandboxes, and reads the annotation of pods
+//	multusentry.go      the default network's entry of network-status beside Multus
 //	unclaimed.go        attaches, or refuses, pods that name networks and have no claim
 //	unclaimedpolicy.go  which of the two
 //
@@ -59,7 +60,8 @@
 //	podlocks.go    one operation on a pod at a time
 //	podwatch.go    the node's pods
 //	owner.go       whether the node is nadra's
-//	adopt.go       takes over what Multus has attached, and gives it back
+//	adopt.go       takes over what Multus has attached
+//	giveback.go    gives it back, and hands over to Multus what nadra has attached without a claim
 //	sweep.go       runs DELs that no call of kubelet or runtime triggers
 //	cnicache.go    cleans up the CNI cache, and plugins' garbage
 //	check.go       CHECK of what is attached

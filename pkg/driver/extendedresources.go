@@ -77,7 +77,7 @@ func (p *planner) annotated(ctx context.Context, pod attachment.PodRef) ([]attac
 			return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its networks: %w", pod, err)
 		}
 	}
-	selections, err := attachment.ParseSelections(meta.Annotations[attachment.NetworksAnnotation], pod.Namespace)
+	selections, err := attachment.ParseSelections(p.annotation.text(meta.Annotations), pod.Namespace)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", pod, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	nri "github.com/containerd/nri/pkg/api"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -238,4 +239,9 @@ func prepare(t *testing.T, d *Driver, claims ...*resourceapi.ResourceClaim) map[
 func objects() (*corev1.Pod, *resourceapi.ResourceClaim) {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-uid"}},
 		&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "c-uid"}}
+}
+
+// sandboxOf converts NRI's pod on a node without Multus.
+func sandboxOf(pod *nri.PodSandbox, isHost func(string) bool) attachment.Sandbox {
+	return sandboxReader{isHost: isHost}.of(pod)
 }

@@ -34,7 +34,7 @@ type hookParts struct {
 	unclaimed     *unclaimedPods
 	edits         *podEdits
 	metrics       *metrics.Node
-	isHost        func(netns string) bool
+	sandboxes     sandboxReader
 	// gate returns the hook that holds containers of a pod without a claim. No CDI device
 	// brings it to them.
 	gate func(ofPod []checkpoint.Record) *nri.Hook
@@ -66,7 +66,7 @@ func (h *hooks) Configure(_ context.Context, _, runtime, _ string) (nri.EventMas
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Soon(failpoint.AfterSandboxRun)
 	defer failpoint.Reach(failpoint.BeforeSandboxRun)
-	sandbox := sandboxOf(pod, h.isHost)
+	sandbox := h.sandboxes.of(pod)
 	err := h.runSandbox(ctx, pod, sandbox)
 	if err == nil {
 		h.edits.started(liveSandbox{sandbox, isStatic(pod)})
@@ -137,7 +137,7 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 	if !changing && !slices.ContainsFunc(h.store.ForPod(pod.GetUid()), checkpoint.InSandbox(pod.GetId())) {
 		return nil
 	}
-	sandbox := sandboxOf(pod, h.isHost)
+	sandbox := h.sandboxes.of(pod)
 	done := h.detacher.detachSandbox(sandbox)
 	over := time.NewTimer(h.budget())
 	defer over.Stop()

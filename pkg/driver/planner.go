@@ -28,6 +28,7 @@ type planner struct {
 	describe func(*inventory.Function) (*attachment.OriginalState, error)
 	// pluginDevices returns the devices of device plugins that a pod has, by resource.
 	pluginDevices func(context.Context, attachment.PodRef) (map[string][]string, error)
+	annotation    networksReader
 	watch         *podWatch
 	kube          kubernetes.Interface
 	metadata      metadata.Interface

@@ -28,6 +28,7 @@ type podEditor struct {
 	metadata      *metadataFiles
 	report        *reporter
 	failures      editFailures
+	annotation    networksReader
 }
 
 // due reports whether the annotation of a sandbox's pod may ask for a change.
@@ -41,7 +42,7 @@ func (e *podEditor) podOf(s liveSandbox, pod *metav1.PartialObjectMetadata) pode
 	records := e.recordsOf(s.Sandbox)
 	shown, _ := networkstatus.Shown(pod.Annotations[nadv1.NetworkStatusAnnot]) // nadra replaces a text that cannot be read
 	return podedit.Pod{
-		Namespace: s.Pod.Namespace, Baseline: baselineOf(records, s.Sandbox), Annotation: pod.Annotations[attachment.NetworksAnnotation],
+		Namespace: s.Pod.Namespace, Baseline: baselineOf(records, s.Sandbox), Annotation: e.annotation.text(pod.Annotations),
 		Records: records, Shown: shown, OwnStatus: e.watch.hasOwnStatus(s.Pod),
 	}
 }

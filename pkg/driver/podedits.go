@@ -132,7 +132,7 @@ func (e *podEdits) podChanged(before, now *metav1.PartialObjectMetadata) {
 // isEdit reports whether a change of a pod is one of its networks, or of what network-status says
 // about them.
 func isEdit(before, now *metav1.PartialObjectMetadata) bool {
-	return slices.ContainsFunc([]string{attachment.NetworksAnnotation, nadv1.NetworkStatusAnnot}, func(key string) bool {
+	return slices.ContainsFunc([]string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, nadv1.NetworkStatusAnnot}, func(key string) bool {
 		return before.Annotations[key] != now.Annotations[key]
 	})
 }

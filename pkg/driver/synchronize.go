@@ -71,7 +71,7 @@ func (h *hooks) live(pods []*nri.PodSandbox) map[string]attachment.Sandbox {
 	}
 	out := map[string]attachment.Sandbox{}
 	for _, pod := range pods {
-		s := sandboxOf(pod, h.isHost)
+		s := h.sandboxes.of(pod)
 		if other, found := out[s.Pod.UID]; !alive(runtime, s.NetNS, pod.GetPid(), opens) || found && h.attached(other) {
 			continue
 		}

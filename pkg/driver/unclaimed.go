@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -47,7 +48,7 @@ type unclaimedPods struct {
 	jobs       *attachJobs
 	watch      *podWatch
 	operations *background.Group
-	isHost     func(netns string) bool
+	sandboxes  sandboxReader
 	events     *events.Recorder
 	metrics    *metrics.Node
 }
@@ -66,7 +67,7 @@ func (u *unclaimedPods) prepare(ctx context.Context, pod *nri.PodSandbox) (prepa
 	if !u.owner.attaches() || u.ofMultus(pod.GetId()) {
 		return false, nil
 	}
-	sandbox := sandboxOf(pod, u.isHost)
+	sandbox := u.sandboxes.of(pod)
 	networks, err := u.networksOf(pod, sandbox)
 	if err != nil {
 		u.metrics.UnclaimedRefused()
@@ -169,7 +170,7 @@ func (u *unclaimedPods) isServed(sandbox attachment.Sandbox, networks []attachme
 // unclaimedNetworks returns the networks that a pod without a claim gets by its annotation on a
 // node of nadra's, or why a new sandbox of it must not be made.
 func (w *owner) unclaimedNetworks(pod *nri.PodSandbox, sandbox attachment.Sandbox, policy UnclaimedPolicy) ([]attachment.Selection, error) {
-	text := pod.GetAnnotations()[attachment.NetworksAnnotation]
+	text := ptr.Deref(sandbox.Networks, "")
 	name := sandbox.Pod.String()
 	// Nothing is attached to the host's network.
 	if strings.TrimSpace(text) == "" || sandbox.NetNS == "" || policy == AllowUnclaimed || w.exempts(name) {
@@ -177,15 +178,15 @@ func (w *owner) unclaimedNetworks(pod *nri.PodSandbox, sandbox attachment.Sandbo
 	}
 	networks, err := attachment.ParseSelections(text, sandbox.Pod.Namespace)
 	if err != nil {
-		return nil, reason.Errorf(reason.NoClaim, "pod %s has no claim, and its annotation cannot be read, on node %s, "+
-			"whose networks nadra attaches (%s): %w", name, w.node, w.describe(), err)
+		return nil, reason.Errorf(reason.NoClaim, "pod %s has no claim, and its annotation %s cannot be read, on node %s, "+
+			"whose networks nadra attaches (%s): %w", name, attachment.NetworksKey(pod.GetAnnotations()), w.node, w.describe(), err)
 	}
 	if len(networks) == 0 || policy == AttachUnclaimed {
 		return networks, nil
 	}
 	return nil, reason.Errorf(reason.NoClaim, "pod %s names %s by annotation %s but has no claim, and node %s is nadra's (%s), which refuses such pods (%s): "+
 		"the pod would run without them. %s; or except it with nadra-node's --exempt-pods",
-		name, listed(networks), attachment.NetworksAnnotation, w.node, w.describe(), unclaimedSetting, remedy(pod, w.Ownership))
+		name, listed(networks), attachment.NetworksKey(pod.GetAnnotations()), w.node, w.describe(), unclaimedSetting, remedy(pod, w.Ownership))
 }
 
 // unclaimedSetting names what decides about pods without a claim.

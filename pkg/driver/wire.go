@@ -106,8 +106,12 @@ func (d *Driver) wireAttaching() error {
 	if err != nil {
 		return err
 	}
+	first := d.defaultNetwork
+	if d.cfg.BesideMultus {
+		first = (&multusEntries{own: first, watch: d.watch, metadata: d.clients.Metadata}).of
+	}
 	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
-		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: d.defaultNetwork, Pods: d.watch,
+		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: first, Pods: d.watch,
 		Stored: d.store.MarkStatusStored, Late: d.report.networkStatusLate,
 	})
 	d.attacher = attach.New(attach.Options{
@@ -131,12 +135,12 @@ func (d *Driver) wireAttaching() error {
 		pluginDevices: func(ctx context.Context, pod attachment.PodRef) (map[string][]string, error) {
 			return hwdevices.PluginDevicesOf(ctx, d.cfg.Hardware.PodResources, pod.Namespace, pod.Name)
 		},
-		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
+		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, annotation: d.networksReader(), watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
 	}
 	d.edits = &podEdits{
 		podEditor: &podEditor{
 			owner: d.owner, policies: d.policies, store: d.store, attacher: d.attacher, planner: planner, watch: d.watch,
-			networkStatus: d.networkStatus, claimStatus: d.claimStatus, metadata: d.metadata, report: d.report,
+			networkStatus: d.networkStatus, claimStatus: d.claimStatus, metadata: d.metadata, report: d.report, annotation: d.networksReader(),
 		},
 		locks: d.locks, operations: d.operations, sandboxes: newLiveSandboxes(), queue: newEditQueue(), turns: semaphore.NewWeighted(editsAtOnce),
 	}
@@ -146,6 +150,10 @@ func (d *Driver) wireAttaching() error {
 	}
 	d.detacher = &detacher{store: d.store, attacher: d.attacher, locks: d.locks, operations: d.operations}
 	return nil
+}
+
+func (d *Driver) networksReader() networksReader {
+	return networksReader{besideMultus: d.cfg.BesideMultus}
 }
 
 // custodyOf returns who deletes Multus' attachments, by the host's directories.
@@ -199,12 +207,17 @@ func (d *Driver) wireHooks() error {
 		metadata: d.metadata, nriSocket: d.cfg.NRISocket, fail: d.fail,
 		featuresDropped: d.features.dropped,
 	}
+	ofMultus := d.adopter.ofMultus
+	if d.cfg.BesideMultus { // Multus has every sandbox's default network
+		ofMultus = func(string) bool { return false }
+	}
+	sandboxes := sandboxReader{networksReader: d.networksReader(), isHost: d.isHost}
 	d.hookParts = hookParts{
 		store: d.store, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, networkStatus: d.networkStatus, claimStatus: d.claimStatus,
-		watch: d.watch, runtime: d.runtime, checker: d.checker, sweeper: d.sweeper, metrics: d.metrics, isHost: d.isHost,
+		watch: d.watch, runtime: d.runtime, checker: d.checker, sweeper: d.sweeper, metrics: d.metrics, sandboxes: sandboxes,
 		unclaimed: &unclaimedPods{
-			owner: d.owner, policies: d.policies, ofMultus: d.adopter.ofMultus, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
-			watch: d.watch, operations: d.operations, isHost: d.isHost, events: d.events, metrics: d.metrics,
+			owner: d.owner, policies: d.policies, ofMultus: ofMultus, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
+			watch: d.watch, operations: d.operations, sandboxes: sandboxes, events: d.events, metrics: d.metrics,
 		},
 		edits: d.edits,
 		gate:  d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,

@@ -21,7 +21,7 @@ type annotationReader struct {
 func readAnnotation(s subject, annotation *yaml.Node) *request {
 	value := str(annotation)
 	r := annotationReader{s, annotation, elementKeys(value)}
-	path := s.pod.annotationPath(attachment.NetworksAnnotation)
+	path := s.pod.networksPath()
 	selections, err := attachment.ParseSelections(value, s.object.ref.Namespace)
 	r.openAccounts()
 	if err != nil {
@@ -68,7 +68,7 @@ func (r annotationReader) field(name string) string {
 
 // checkKeys reports the keys that have no effect. The other keys are converted with the pod.
 func (r annotationReader) checkKeys(selections []attachment.Selection) {
-	path := r.pod.annotationPath(attachment.NetworksAnnotation)
+	path := r.pod.networksPath()
 	does := effects(r.keys, func(element int) []string { return selections[element].Unknown })
 	stated := r.object.stated != "" || r.env.options.Namespace != ""
 	for i, k := range r.keys {

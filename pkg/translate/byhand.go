@@ -86,11 +86,14 @@ func (e *environment) unseen(p pod) bool {
 func (s subject) planUnseen() (networks, features []string) {
 	claims := s.env.handClaims(s.pod)
 	selections, unknown := handNetworks(claims)
-	message := unknown
-	if unknown == "" {
+	code, message := ClaimUnseen, unknown
+	switch {
+	case s.env.options.BesideMultus:
+		code, message = AnnotationMoved, policyController+" reads it"
+	case unknown == "":
 		message = fmt.Sprintf("write the annotation %s: %s", attachment.NetworksAnnotation, attachment.NetworksValue(selections))
 	}
-	s.add(ClaimUnseen, claims[0].path, s.pod.doc.at(claims[0].node), "%s", message)
+	s.add(code, claims[0].path, s.pod.doc.at(claims[0].node), "%s", message)
 	for _, selection := range selections {
 		networks = append(networks, selection.Network.String())
 		features = append(features, featuresOf(selection)...)

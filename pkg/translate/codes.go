@@ -94,6 +94,8 @@ const (
 
 	CapabilityMissing Code = "NADRA-080"
 	PodFieldMisplaced Code = "NADRA-081"
+	TwoAnnotations    Code = "NADRA-082"
+	AnnotationMoved   Code = "NADRA-083"
 
 	VirtualMachineServed Code = "NADRA-090"
 	BindingPlugin        Code = "NADRA-091"

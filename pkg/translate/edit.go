@@ -17,6 +17,7 @@ const (
 	Add     = yamledit.Add
 	Replace = yamledit.Replace
 	Remove  = yamledit.Remove
+	Rename  = yamledit.Rename
 )
 
 // The mappings that edits add.

@@ -19,6 +19,10 @@ type Options struct {
 	// DropAnnotation removes the annotation from converted workloads. By default it stays, so
 	// that Multus can serve the workload again.
 	DropAnnotation bool
+	// BesideMultus is set for a cluster in which Multus stays on nadra's nodes. Converted workloads get
+	// the annotation attachment.OwnNetworksAnnotation in place of the one by which Multus would
+	// attach the same networks, too.
+	BesideMultus bool
 	// Pools is set if nadra's nodes serve the resource pools from which networks draw.
 	// Otherwise workloads that need them stay as they are.
 	Pools bool
@@ -61,6 +65,10 @@ type NodeFacts struct {
 	// interfaces.
 	Plugins, Interfaces []string
 }
+
+// leavesMachines reports whether virtual machines are left to Multus. Beside Multus, nadra would move the annotation
+// of a launcher pod, and KubeVirt writes it again when an interface is plugged.
+func (o Options) leavesMachines() bool { return o.NoVirtualMachines || o.BesideMultus }
 
 // namespace returns the namespace of objects that state none.
 func (o Options) namespace() string {

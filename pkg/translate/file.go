@@ -134,7 +134,7 @@ func (w *work) planPods(env *environment) bool {
 	}
 	uses := misplacedAnnotations(o, pods, r)
 	for _, p := range pods {
-		if annotation(p.template, attachment.NetworksAnnotation) != nil || annotation(p.template, attachment.DefaultNetworkAnnotation) != nil ||
+		if p.networks() != nil || annotation(p.template, attachment.DefaultNetworkAnnotation) != nil ||
 			len(p.convertedClaims()) > 0 || env.unseen(p) {
 			uses = true
 			w.plan(p, env)
@@ -151,21 +151,21 @@ func (w *work) planPods(env *environment) bool {
 // misplacedAnnotations reports annotations at places from which no pod gets them: the controller's own
 // metadata, or a wrong level of the pod template. It reports whether there are any.
 func misplacedAnnotations(o object, pods []pod, r *reporter) bool {
-	right := 0
-	for _, p := range pods {
-		if annotation(p.template, attachment.NetworksAnnotation) != nil {
-			right++
+	count, places := 0, map[string]bool{}
+	for _, key := range networksKeys {
+		count += countKeys(o.node, key)
+		for _, p := range pods {
+			places[p.annotationPath(key).String()] = true
+			if annotation(p.template, key) != nil {
+				count--
+			}
 		}
 	}
-	if countKeys(o.node, attachment.NetworksAnnotation) <= right {
+	if count <= 0 {
 		return false
 	}
-	places := map[string]bool{}
-	for _, p := range pods {
-		places[p.annotationPath(attachment.NetworksAnnotation).String()] = true
-	}
 	found := false
-	eachAnnotation(o, func(value *yaml.Node, path Path) {
+	eachAnnotation(o, func(_, value *yaml.Node, path Path) {
 		if !places[path.String()] {
 			r.add(ControllerAnnotation, path, o.doc.at(value), "it attaches nothing")
 			found = true
@@ -187,10 +187,8 @@ func (w *work) plan(p pod, env *environment) {
 // strayAnnotation reports annotations in objects of kinds without a known pod template. It
 // refers to the owner for an object that a controller made, such as a ControllerRevision.
 func strayAnnotation(o object, r *reporter) bool {
-	walkPaths(o.node, o.path, func(n *yaml.Node, at Path) {
-		if i := yamledit.KeyIndex(n, attachment.NetworksAnnotation); i >= 0 {
-			r.add(StrayAnnotation, at.Child(attachment.NetworksAnnotation), o.doc.at(n.Content[i]), "%s has no known pod template", o.ref.Kind)
-		}
+	eachAnnotation(o, func(key, _ *yaml.Node, path Path) {
+		r.add(StrayAnnotation, path, o.doc.at(key), "%s has no known pod template", o.ref.Kind)
 	})
 	if r.has(StrayAnnotation) && ownerOf(o) != nil {
 		r.findings = slices.DeleteFunc(r.findings, func(f Finding) bool { return f.Code == StrayAnnotation })

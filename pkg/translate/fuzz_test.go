@@ -29,7 +29,7 @@ func FuzzConvert(f *testing.F) {
 		f.Add([]byte(odd), true, false)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, pools, drop bool) {
-		in := Input{Files: []File{{"f.yaml", text}}, Options: Options{Pools: pools, DropAnnotation: drop, RenderNetworks: drop}}
+		in := Input{Files: []File{{"f.yaml", text}}, Options: Options{Pools: pools, DropAnnotation: drop, RenderNetworks: drop, BesideMultus: !drop && !pools}}
 		got := Convert(in)
 		checkParses(t, got)
 		checkIdempotent(t, in, got)

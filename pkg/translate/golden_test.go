@@ -52,6 +52,8 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.NoVirtualMachines = true
 		case word == "drop-annotation":
 			o.DropAnnotation = true
+		case word == "beside-multus":
+			o.BesideMultus = true
 		case word == "all-networks":
 			o.AllNetworks = true
 		case word == "render-networks":

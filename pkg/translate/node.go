@@ -24,11 +24,16 @@ func walkPaths(n *yaml.Node, at Path, visit func(*yaml.Node, Path)) {
 	}
 }
 
-// eachAnnotation visits the values of networks annotations anywhere in an object, with their paths.
-func eachAnnotation(o object, visit func(value *yaml.Node, path Path)) {
+// networksKeys are the annotations by which pods request networks.
+var networksKeys = []string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation}
+
+// eachAnnotation visits networks annotations anywhere in an object, with their paths.
+func eachAnnotation(o object, visit func(key, value *yaml.Node, path Path)) {
 	walkPaths(o.node, o.path, func(n *yaml.Node, at Path) {
-		if i := yamledit.KeyIndex(n, attachment.NetworksAnnotation); i >= 0 {
-			visit(n.Content[i+1], at.Child(attachment.NetworksAnnotation))
+		for _, key := range networksKeys {
+			if i := yamledit.KeyIndex(n, key); i >= 0 {
+				visit(n.Content[i], n.Content[i+1], at.Child(key))
+			}
 		}
 	})
 }

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
@@ -44,12 +45,16 @@ type plan struct {
 // planPod applies all rules to a pod or pod template. The plan has no edits if a finding
 // blocks, or if there is no network to attach.
 func planPod(s subject) plan {
-	if n := annotation(s.pod.template, attachment.DefaultNetworkAnnotation); n != nil {
+	if n := annotation(s.pod.template, attachment.DefaultNetworkAnnotation); n != nil && !s.env.options.BesideMultus {
 		s.add(DefaultNetwork, s.pod.annotationPath(attachment.DefaultNetworkAnnotation), s.doc.at(n), "it asks for %s in place of the default network", str(n))
 	}
-	n := annotation(s.pod.template, attachment.NetworksAnnotation)
+	n := s.pod.networks()
 	if n == nil {
 		return s.planClaimAlone()
+	}
+	if other := annotation(s.pod.template, attachment.NetworksAnnotation); other != nil && other != n {
+		s.add(TwoAnnotations, s.pod.annotationPath(attachment.NetworksAnnotation), s.doc.at(other), "the pod also has %s", attachment.OwnNetworksAnnotation)
+		return plan{}
 	}
 	r := readAnnotation(s, n)
 	if r == nil {
@@ -112,8 +117,12 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 	case !slices.Equal(earlier, names):
 		matcher.checkMatchedBefore(earlier)
 	}
-	if r.env.options.DropAnnotation && !r.keepsAnnotation() {
+	switch {
+	case r.env.options.DropAnnotation && !r.keepsAnnotation():
 		edits = append(edits, r.dropAnnotation())
+	case r.env.options.BesideMultus && r.pod.networksKey() == attachment.NetworksAnnotation:
+		r.checkMove()
+		edits = append(edits, r.move()...)
 	}
 	for _, e := range edits {
 		if !r.doc.Editable(e.Path) {
@@ -125,7 +134,7 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 }
 
 // path returns the path of the annotation.
-func (r *request) path() Path { return r.pod.annotationPath(attachment.NetworksAnnotation) }
+func (r *request) path() Path { return r.pod.networksPath() }
 
 // at returns the position of the annotation's value.
 func (r *request) at() Position { return r.doc.at(r.annotation) }
@@ -143,6 +152,14 @@ func (r *request) network(ref attachment.NetworkRef) (network, bool) {
 		return network{}, false
 	}
 	return *n, true
+}
+
+// move gives the annotation nadra's name, in place of an empty one of that name.
+func (r *request) move() (edits []Edit) {
+	if annotation(r.pod.template, attachment.OwnNetworksAnnotation) != nil {
+		edits = append(edits, Edit{Op: Remove, Path: r.pod.annotationPath(attachment.OwnNetworksAnnotation)})
+	}
+	return append(edits, Edit{Op: Rename, Path: r.path(), Value: attachment.OwnNetworksAnnotation})
 }
 
 // dropAnnotation removes the annotation, and the mappings that have nothing else.
@@ -179,6 +196,18 @@ func (p pod) containers() []container {
 	}
 	return out
 }
+
+// networksKey returns the annotation by which the pod requests networks.
+func (p pod) networksKey() string {
+	if strings.TrimSpace(str(annotation(p.template, attachment.OwnNetworksAnnotation))) != "" {
+		return attachment.OwnNetworksAnnotation
+	}
+	return attachment.NetworksAnnotation
+}
+
+// networks returns the value of that annotation, nil if the pod has none, and networksPath its path.
+func (p pod) networks() *yaml.Node { return annotation(p.template, p.networksKey()) }
+func (p pod) networksPath() Path   { return p.annotationPath(p.networksKey()) }
 
 // annotationPath returns the path of an annotation.
 func (p pod) annotationPath(name string) Path {

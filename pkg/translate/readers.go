@@ -9,6 +9,8 @@ import (
 // networks annotation of pods. Without it they prepare nothing, and the plugin fails.
 var annotationReaders = []string{"kube-ovn", "ovn-k8s-cni-overlay"}
 
+const policyController = "the controller of the namespace's MultiNetworkPolicies"
+
 // readers names the programs besides Multus that read the pod's annotation, as far as the input
 // shows.
 func (r *request) readers() []string {
@@ -25,9 +27,16 @@ func (r *request) readers() []string {
 		}
 	}
 	if r.env.policies[r.object.ref.Namespace] {
-		out = append(out, "the controller of the namespace's MultiNetworkPolicies")
+		out = append(out, policyController)
 	}
 	return sortedSet(out)
+}
+
+// checkMove reports the readers of an annotation that gets another name.
+func (r *request) checkMove() {
+	for _, reader := range r.readers() {
+		r.add(AnnotationMoved, r.path(), r.at(), "%s reads it", reader)
+	}
 }
 
 // keepsAnnotation reports the readers of an annotation that was to be dropped, and whether

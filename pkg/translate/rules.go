@@ -173,9 +173,9 @@ var rules = []Rule{
 	},
 	{
 		VirtualMachines, Blocker, "Virtual machines of KubeVirt are left to Multus",
-		"The virtual machine uses networks of Multus, or the pod is the launcher pod of one, and nadra was told by --virtual-machines=false to leave virtual machines to Multus.",
-		"Whoever set the flag wants them where they are.",
-		"Leave virtual machines on Multus' nodes, or run nadra-controller without the flag.",
+		"The virtual machine uses networks of Multus, or the pod is the launcher pod of one, and nadra leaves virtual machines to Multus: because of --virtual-machines=false, or because Multus stays on nadra's nodes (--beside-multus).",
+		"Beside Multus on one node, nadra attaches the networks of another annotation, and KubeVirt writes and reads the one of Multus.",
+		"Leave virtual machines to Multus, or run nadra-controller without the flag, on nodes without Multus.",
 	},
 	{
 		ResourceSurplus, Warning, "The pod has more devices than networks",
@@ -440,6 +440,18 @@ var rules = []Rule{
 		"A field of the pod's spec, such as hostNetwork, is beside spec or in metadata.",
 		"The API server ignores it or refuses the object, and the conversion did not go by it.",
 		"Move the field into spec of the pod template.",
+	},
+	{
+		TwoAnnotations, Blocker, "The pod has two annotations with networks",
+		"The pod has nadra.dev/networks, whose networks nadra attaches, and k8s.v1.cni.cncf.io/networks.",
+		"The networks of only one of them have a claim. Where Multus is on the node, it would attach those of the other; where it is not, nobody would.",
+		"Name all networks in one of the two.",
+	},
+	{
+		AnnotationMoved, Warning, "A program does not see the pod's networks",
+		"Beside Multus on one node, the networks that nadra attaches are in the annotation nadra.dev/networks. A program other than Multus reads k8s.v1.cni.cncf.io/networks.",
+		"The program takes the pod for one without networks: it prepares no address or port for it, or enforces no policy on it.",
+		"Leave the workload to Multus (label nadra.dev/owner=multus on its pods or its namespace).",
 	},
 	{
 		VirtualMachineServed, Info, "KubeVirt's launcher pods get the networks of a virtual machine",

@@ -38,7 +38,7 @@ func Pod(manifest []byte, o Options) (PodResult, error) {
 	// An admission request may omit kind and apiVersion.
 	object.ref.APIVersion, object.ref.Kind, object.group = "v1", "Pod", ""
 	r := &reporter{doc: d, object: object}
-	if n := get(object.node, "metadata", "labels", attachment.LauncherLabel); str(n) == attachment.Launcher && o.NoVirtualMachines {
+	if n := get(object.node, "metadata", "labels", attachment.LauncherLabel); str(n) == attachment.Launcher && o.leavesMachines() {
 		r.add(VirtualMachines, object.path.Child("metadata", "labels", attachment.LauncherLabel), d.at(n), "KubeVirt and Multus keep its networks")
 	}
 	w := &work{object: object, reporter: r, ledger: newLedger(object)}

@@ -102,12 +102,12 @@ func isTemplated(o object) bool {
 	if isNetwork(o) {
 		return found || is(get(o.node, "spec", "config")) || is(annotation(o.node, attachment.ResourceNameAnnotation))
 	}
-	eachAnnotation(o, func(value *yaml.Node, _ Path) { found = found || is(value) })
+	eachAnnotation(o, func(_, value *yaml.Node, _ Path) { found = found || is(value) })
 	return found
 }
 
 // mentions are texts about networks.
-var mentions = [][]byte{[]byte(attachment.NetworksAnnotation), []byte(nadKind)}
+var mentions = [][]byte{[]byte(attachment.NetworksAnnotation), []byte(attachment.OwnNetworksAnnotation), []byte(nadKind)}
 
 // unrender records a text of a unit. line is the number of lines of the file before the text.
 func (out *fileResult) unrender(unit ObjectRef, file string, text []byte, line int) {

@@ -80,7 +80,7 @@ func (w *work) planMachine(env *environment) bool {
 		return false
 	}
 	w.attaches = true
-	if env.options.NoVirtualMachines {
+	if env.options.leavesMachines() {
 		r.add(VirtualMachines, o.path.Child("spec"), o.doc.at(parts[0].node), "KubeVirt and Multus keep its networks")
 	}
 	seen := map[attachment.NetworkRef]bool{}

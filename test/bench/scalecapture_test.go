@@ -127,7 +127,7 @@ func (s *scale) isolate(ctx context.Context) error {
 		{"-n", "nadra", "delete", "daemonset/nadra-node", "--cascade=foreground", "--timeout=120s"},
 		{"cordon", s.Cluster.Node(1).Name()},
 		{"delete", "resourceslices", "--all"},
-		{"apply", "-f", filepath.Join(lab.Root(), "manifests", "slices-policy", "slices-policy.yaml")},
+		{"apply", "-f", filepath.Join(lab.Root(), "manifests", "node-policies", "slices.yaml")},
 	} {
 		if _, err := s.Cluster.Kubectl(ctx, args...); err != nil {
 			return err

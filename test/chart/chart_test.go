@@ -27,7 +27,7 @@ const (
 )
 
 // modes are the values of mode: the names of the overlays.
-var modes = []string{"driver-only", "drop-in"}
+var modes = []string{"beside-multus", "driver-only", "drop-in"}
 
 type (
 	values  = map[string]any
@@ -123,6 +123,7 @@ func fromKustomize(t *testing.T, overlay string) objects {
 
 func TestChartIsTheOverlay(t *testing.T) {
 	for overlay, v := range map[string]values{
+		"beside-multus":        {"mode": "beside-multus"},
 		"driver-only":          {"mode": "driver-only"},
 		"drop-in":              {},
 		"drop-in-cert-manager": {"controller": values{"certManager": true}},
@@ -147,7 +148,7 @@ func TestChartIsTheOverlay(t *testing.T) {
 // restricts nodes to their own slices.
 func TestDriverOnlyIsTheBase(t *testing.T) {
 	want := fromKustomize(t, "base")
-	maps.Copy(want, fromKustomize(t, "slices-policy"))
+	maps.Copy(want, fromKustomize(t, "node-policies"))
 	if diff := cmp.Diff(want, fromKustomize(t, "driver-only")); diff != "" {
 		t.Error(diff)
 	}

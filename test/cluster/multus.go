@@ -19,6 +19,10 @@ const commitDigits = 12
 // not available as a Go module.
 const MultusVariable = "MULTUS"
 
+// multusVersionVariable chooses another release of Multus, one of those that components/multus has
+// a file for, such as 4.2. The default is go.mod's.
+const multusVersionVariable = "NADRA_MULTUS"
+
 // BuildMultus builds the program with which the conformance suite compares nadra: multus,
 // in the form that runs once for each CNI call ("thin"), and returns its path.
 func BuildMultus(ctx context.Context, out io.Writer) (string, error) {
@@ -42,10 +46,10 @@ func buildMultus(ctx context.Context, name string, out io.Writer, commands ...st
 	if err != nil {
 		return "", err
 	}
-	dir := multusComponent(root)
+	dir, modfile := multusComponent(root), modfileOf(os.Getenv(multusVersionVariable))
 	b := &planner{ctx: ctx}
 	r := b.add(goBuild{
-		name: name, version: b.moduleVersion(dir, multusModule), dir: dir,
+		name: name, version: b.requiredVersion(filepath.Join(dir, modfile), multusModule), dir: dir, modfile: modfile,
 		packages: prefixed(multusModule+"/cmd/", commands...),
 	})
 	if b.err != nil {

@@ -25,6 +25,7 @@ const (
 	cniConfigDir  = "/etc/cni/net.d"
 	cniPluginDir  = "/opt/cni/bin"
 	multusConfig  = cniConfigDir + "/00-multus.conf"
+	multusHidden  = "/var/tmp/00-multus.conf" // where the runtime does not see it
 	multusFolder  = cniConfigDir + "/multus.d"
 	multusAccount = "/run/secrets/kubernetes.io/serviceaccount"
 )
@@ -66,9 +67,15 @@ func (m Multus) Remove(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("removing Multus from %s: %w", n.name, err)
 	}
-	return poll(ctx, startLimit, "waiting until the runtime does without Multus", func(ctx context.Context) (bool, error) {
-		uses, err := n.Runtime().Uses(ctx, multusShim)
-		return err == nil && !uses, err
+	return m.await(ctx, multusShim, false)
+}
+
+// await waits until the runtime uses a program of Multus, or does not.
+func (m Multus) await(ctx context.Context, program string, want bool) error {
+	what := fmt.Sprintf("waiting until the runtime of %s uses %s: %t", m.node.name, program, want)
+	return poll(ctx, startLimit, what, func(ctx context.Context) (bool, error) {
+		uses, err := m.node.Runtime().Uses(ctx, program)
+		return err == nil && uses == want, err
 	})
 }
 

@@ -24,6 +24,7 @@
 //	nadraside.go       acts as kubelet and runtime for nadra-node
 //	objects.go         namespaces, NADs and pods
 //	observe.go         describes a network namespace, and leftovers
+//	running.go         describes pods of other suites
 //	side.go            starts and stops the sandbox of one side
 //	world.go           the node that both sides run on
 package conformance

@@ -12,8 +12,9 @@ import (
 )
 
 // otherMultus lists the versions of Multus that may be named beside the one that the tests
-// build: the last release that moved the default route, and the first that did not.
-var otherMultus = []string{"v4.2.1", "v4.2.2"}
+// build: the last release that moved the default route, the first that did not, and the one that
+// NADRA_MULTUS=4.2 builds.
+var otherMultus = []string{"v4.2.1", "v4.2.2", "v4.2.4"}
 
 // ofAnyMultus lists the pages that name versions of another time: what was measured, and
 // what was released.

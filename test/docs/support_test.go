@@ -277,8 +277,10 @@ func TestSupportNamesPinnedVersions(t *testing.T) {
 	names := map[string][]string{
 		"etcd":        {required(t, "kubernetes/go.mod", "go.etcd.io/etcd/server/v3")},
 		"CNI plugins": {required(t, "cni/go.mod", "github.com/containernetworking/plugins")},
-		"Multus":      {required(t, "multus/go.mod", "gopkg.in/k8snetworkplumbingwg/multus-cni.v4")},
 		"whereabouts": {required(t, "whereabouts/go.mod", "github.com/k8snetworkplumbingwg/whereabouts")},
+	}
+	for _, name := range modfiles(t, "multus") {
+		names["Multus"] = append(names["Multus"], required(t, name, "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"))
 	}
 	for component, versions := range e.pins {
 		names[string(component)] = versions

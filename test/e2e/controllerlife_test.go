@@ -53,6 +53,36 @@ func (f *fixture) slicesAreTheDrivers() {
 	}
 }
 
+// podStatusIsTheDrivers writes the status of a pod as drivers of other nodes, and other fields of it as the
+// driver of its own node.
+func (f *fixture) podStatusIsTheDrivers() {
+	pods, err := f.Kube.CoreV1().Pods(lab.ControllerNamespace).List(f.Ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + f.node.Name()})
+	f.Must(err)
+	write := func(kube kubernetes.Interface, patch string) error {
+		_, err := kube.CoreV1().Pods(lab.ControllerNamespace).Patch(f.Ctx, pods.Items[0].Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+		return err
+	}
+	const annotation = `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}`
+	for _, tt := range []struct{ node, patch, refusal string }{
+		{"elsewhere", annotation, "the nadra-node of node elsewhere may only write the status of pods of its own node, not of one on node " + f.node.Name()},
+		{"", annotation, "of its own node"},
+		{f.node.Name(), annotation, ""},
+		{f.node.Name(), `{"metadata":{"annotations":{"nadra.dev/retriggered":"1"}}}`, ""},
+		{f.node.Name(), `{"metadata":{"annotations":{"other":"1"}}}`, "may only write the annotations"},
+		{f.node.Name(), `{"metadata":{"labels":{"other":"1"}}}`, "may only write the annotations"},
+		{f.node.Name(), `{"status":{"podIP":"10.0.0.1","podIPs":[{"ip":"10.0.0.1"}]}}`, "may only write the annotations"},
+	} {
+		switch err := write(f.driverOf(tt.node), tt.patch); {
+		case tt.refusal == "":
+			f.Must(err)
+		case !apierrors.IsForbidden(err):
+			f.Errorf("the driver of node %q writes %s: %v, want it forbidden", tt.node, tt.patch, err)
+		default:
+			f.Must(contains("the refusal", err.Error(), []string{tt.refusal, "ValidatingAdmissionPolicy 'nadra-pod-status'"}))
+		}
+	}
+}
+
 // driverOf returns a client with the rights of the driver on a node. An empty node means a
 // token without a node.
 func (f *fixture) driverOf(node string) kubernetes.Interface {

@@ -32,24 +32,8 @@ var hands = []struct{ take, back, forget failpoint.Point }{
 // and again, and ends the pods on nadra's node. The driver dies at each point of adoption.
 func TestAdoptionAtEachFailPoint(t *testing.T) {
 	a := setUpAdoption(t)
-	for name, networks := range map[string]string{"one-1": "counted", "two-2": "counted,counted", "three-3": "counted,counted,counted"} {
-		pod := lab.Pod(a.ns, name, "")
-		pod.Annotations = map[string]string{nadv1.NetworkAttachmentAnnot: networks}
-		pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
-		_, err := a.CreatePod(a.ctx, pod)
-		a.must(err)
-	}
-	attachments := 0
-	for _, name := range []string{"one-1", "two-2", "three-3"} {
-		pod, err := a.Ready(a.ctx, a.ns, name, 2*time.Minute)
-		a.must(err)
-		sandbox, err := a.node.PodSandbox(a.ctx, string(pod.UID))
-		a.must(err)
-		a.sandboxes[name] = sandbox
-		attachments += wanted(name)
-	}
-	a.before = a.state()
-
+	a.start("one-1", "two-2", "three-3")
+	attachments := 1 + 2 + 3
 	for _, points := range hands {
 		a.toNadra(points.take)
 		a.toMultus(points.back, points.forget)
@@ -57,6 +41,10 @@ func TestAdoptionAtEachFailPoint(t *testing.T) {
 	a.toNadra("")
 	if dels := a.runs("DEL"); len(dels) > 0 {
 		t.Errorf("plugins ran DEL while the node changed hands: %v", dels)
+	}
+	for _, point := range []failpoint.Point{failpoint.BeforeRecordWrite, failpoint.AfterRecordWrite} {
+		a.handOver("own-2", point)
+		attachments += wanted("own-2")
 	}
 
 	a.end("one-1", failpoint.BeforeDel, 2)
@@ -80,10 +68,6 @@ const (
 	// multusDir is Multus' directory, takenDir that of the sandboxes that nadra has taken.
 	multusDir = "/var/lib/cni/multus"
 	takenDir  = multusDir + "/nadra"
-	// multusConf is the runtime's configuration of Multus, hiddenConf where the runtime does not
-	// see it.
-	multusConf = "/etc/cni/net.d/00-multus.conf"
-	hiddenConf = "/var/tmp/00-multus.conf"
 	// leases lists host-local's leases of the adopted pods, in order.
 	leases = "ls -d /var/lib/cni/networks/flt-counted/10.83.0.*"
 	// handsLimit is how long the node may take to follow its owner, with a driver that dies.
@@ -141,20 +125,52 @@ func (a *adoption) undo() {
 			a.t.Error(err)
 		}
 	}
-	_, err := a.node.Exec(ctx, "rm", "-rf", multusConf, hiddenConf, multusDir, pluginDir+"/multus", pluginDir+"/counter")
-	if err == nil {
-		err = a.usesMultus(ctx, false)
+	if err := a.node.Multus().RemoveThin(ctx); err != nil {
+		a.t.Error(err)
 	}
-	if err != nil {
-		a.t.Errorf("removing Multus from the node: %v", err)
+	if _, err := a.node.Exec(ctx, "rm", "-f", pluginDir+"/counter"); err != nil {
+		a.t.Error(err)
 	}
+}
+
+// start creates pods with as many networks as the numbers in their names, and waits until they are ready.
+func (a *adoption) start(names ...string) {
+	a.t.Helper()
+	for _, name := range names {
+		pod := lab.Pod(a.ns, name, "")
+		pod.Annotations = map[string]string{nadv1.NetworkAttachmentAnnot: strings.Join(slices.Repeat([]string{"counted"}, wanted(name)), ",")}
+		pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
+		_, err := a.CreatePod(a.ctx, pod)
+		a.must(err)
+	}
+	for _, name := range names {
+		pod, err := a.Ready(a.ctx, a.ns, name, 2*time.Minute)
+		a.must(err)
+		a.sandboxes[name], err = a.node.PodSandbox(a.ctx, string(pod.UID))
+		a.must(err)
+	}
+	a.before = a.state()
+}
+
+// handOver starts a pod that nadra attaches without a claim, gives the node to Multus, while the driver
+// dies at a point of the pod's hand-over, and ends the pod there. Then the node goes to nadra again.
+func (a *adoption) handOver(name string, point failpoint.Point) {
+	a.t.Helper()
+	a.start(name)
+	a.listed("files with records", "ls "+stateDir+"/claims", len(a.sandboxes))
+	a.toMultus(point, "")
+	a.must(a.DeletePod(a.ctx, a.ns, name))
+	a.listed("files of pod "+name, "find "+multusDir+" "+stateDir+"/cni /var/lib/cni/results -name '*"+a.sandboxes[name].ID+"*'", 0)
+	delete(a.sandboxes, name)
+	a.before = a.state()
+	a.toNadra("")
 }
 
 // toNadra gives the node to nadra, while the driver dies at a point, and checks that it adopts all
 // pods without touching them.
 func (a *adoption) toNadra(point failpoint.Point) {
 	a.t.Helper()
-	a.hideMultus(true)
+	a.must(a.node.Multus().HideThin(a.ctx))
 	a.diesAt(point, func() { a.label("nadra.dev/owner=nadra") })
 	a.taken(len(a.sandboxes))
 	a.listed("sandboxes that Multus has", "find "+multusDir+" -maxdepth 1 -type f", 0)
@@ -169,7 +185,7 @@ func (a *adoption) toMultus(back, forget failpoint.Point) {
 	a.diesAt(back, func() { a.label("nadra.dev/owner-") })
 	a.taken(0)
 	a.listed("sandboxes that Multus has", "find "+multusDir+" -maxdepth 1 -type f", len(a.sandboxes))
-	a.diesAt(forget, func() { a.hideMultus(false) })
+	a.diesAt(forget, func() { a.must(a.node.Multus().ShowThin(a.ctx)) })
 	a.listed("files with records", "ls "+stateDir+"/claims", 0)
 	a.unchanged("Multus, dying at " + string(back))
 }
@@ -213,29 +229,6 @@ func (a *adoption) label(label string) {
 	a.t.Helper()
 	_, err := a.Cluster.Kubectl(a.ctx, "label", "node", a.node.Name(), label)
 	a.must(err)
-}
-
-// hideMultus takes the runtime's configuration of Multus away, or gives it back, and waits until the
-// runtime follows.
-func (a *adoption) hideMultus(hide bool) {
-	a.t.Helper()
-	from, to := hiddenConf, multusConf
-	if hide {
-		from, to = to, from
-	}
-	a.output("mv " + from + " " + to)
-	a.must(a.usesMultus(a.ctx, !hide))
-}
-
-// usesMultus waits until the runtime uses Multus, or does not.
-func (a *adoption) usesMultus(ctx context.Context, want bool) error {
-	return lab.Eventually(ctx, handsLimit, func(ctx context.Context) error {
-		uses, err := a.node.Runtime().Uses(ctx, "multus")
-		if err == nil && uses != want {
-			err = fmt.Errorf("the runtime uses Multus: %t", uses)
-		}
-		return err
-	})
 }
 
 // taken waits until nadra has taken so many sandboxes. All of them are the pods'.

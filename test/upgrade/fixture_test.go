@@ -3,22 +3,18 @@
 package upgrade
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -74,6 +70,22 @@ func (f *fixture) install() {
 		interfaces[w.name] = w.interfaces
 	}
 	networked = ofStack + len(ofOthers)
+}
+
+// installNadra installs nadra beside Multus, which changes nothing for any pod.
+func (f *fixture) installNadra() {
+	f.Helper()
+	f.Kubectl("apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in"))
+	f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
+	f.Must(f.WaitController(f.Ctx))
+}
+
+// makeDefault makes pods without an owner label nadra's.
+func (f *fixture) makeDefault() {
+	f.Helper()
+	f.Kubectl("-n", "nadra-system", "patch", "deployment", "nadra-controller", "--type=json",
+		`-p=[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--default-owner=nadra"}]`)
+	f.Kubectl("-n", "nadra-system", "rollout", "status", "deployment/nadra-controller", "--timeout=120s")
 }
 
 func (f *fixture) nodes() []string {
@@ -135,100 +147,6 @@ func (f *fixture) seed() uint64 {
 	seed, err := strconv.ParseUint(text, 10, 64)
 	f.Must(err)
 	return seed
-}
-
-// runUntil runs a command and ends it by a signal as soon as its output contains a text.
-func (f *fixture) runUntil(printed string, signal unix.Signal, args ...string) {
-	f.Helper()
-	c := f.begun(printed, args...)
-	if !c.hasPrinted() {
-		f.Fatalf("upgrade %s has ended before it printed %q: %v\n%s", strings.Join(args, " "), printed, c.err, c)
-	}
-	f.Must(c.cmd.Process.Signal(signal))
-	<-c.ended
-	if signal == unix.SIGINT && c.code() != cli.CodeInterrupted {
-		f.Errorf("upgrade %s, interrupted: %v, want exit code %d\n%s", strings.Join(args, " "), c.err, cli.CodeInterrupted, c)
-	}
-	f.Logf("upgrade %s, ended by %s after %q:\n%s", strings.Join(args, " "), signal, printed, c)
-}
-
-// command is a command of kubectl nadra upgrade that runs.
-type command struct {
-	*watcher
-	cmd *exec.Cmd
-	// ended is closed when the command has ended with err.
-	ended chan struct{}
-	err   error
-}
-
-// begun starts a command, and returns when it has printed a text or has ended.
-func (f *fixture) begun(printed string, args ...string) *command {
-	f.Helper()
-	machine := f.Cluster.ControlPlane()
-	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
-	c := &command{
-		watcher: &watcher{until: printed, heard: make(chan struct{})},
-		cmd:     machine.Command(f.Ctx, binary, append([]string{"upgrade", "--kubeconfig", f.Cluster.Kubeconfig()}, args...)...),
-		ended:   make(chan struct{}),
-	}
-	c.cmd.Stdout, c.cmd.Stderr = c.watcher, c.watcher
-	go func() {
-		defer close(c.ended)
-		c.err = machine.Run(c.cmd)
-	}()
-	select {
-	case <-c.heard:
-	case <-c.ended:
-	}
-	return c
-}
-
-// hasPrinted reports whether the command has printed the text that it was watched for.
-func (c *command) hasPrinted() bool {
-	select {
-	case <-c.heard:
-		return true
-	default:
-		return false
-	}
-}
-
-// code returns the exit code of a command that has ended, or -1 for one that was killed.
-func (c *command) code() int {
-	<-c.ended
-	var exit *exec.ExitError
-	switch {
-	case c.err == nil:
-		return 0
-	case errors.As(c.err, &exit):
-		return exit.ExitCode()
-	}
-	return -1
-}
-
-// watcher closes heard when a text was written.
-type watcher struct {
-	until string
-	heard chan struct{}
-	once  sync.Once
-	mu    sync.Mutex
-	text  bytes.Buffer
-}
-
-func (w *watcher) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, err := w.text.Write(b)
-	if strings.Contains(w.text.String(), w.until) {
-		w.once.Do(func() { close(w.heard) })
-	}
-	return n, err
-}
-
-func (w *watcher) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
 }
 
 // served waits until all pods with networks run, each with all its networks exactly once,

@@ -7,10 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"testing"
 	"time"
 
@@ -22,72 +18,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
-
-// ending is how a person ends an upgrade of which a step has failed.
-type ending string
-
-// The endings.
-const (
-	resume      ending = "resume"
-	rollBack    ending = "rollback --node"
-	rollBackAll ending = "rollback --all"
-)
-
-// cell is one test of the matrix: a fault while a step of a node's move is under way, and the
-// command that ends the upgrade.
-type cell struct {
-	fault fault
-	step  upgrade.Step
-	end   ending
-}
-
-func (c cell) String() string { return fmt.Sprintf("%s in %s, %s", c.fault, c.step, c.end) }
-
-// allCells returns the whole matrix. Faults after which pods have new sandboxes come last.
-func allCells() []cell {
-	var out []cell
-	for _, fault := range faults {
-		for i, step := range upgrade.StepsOf(upgrade.ToNadra, false) {
-			out = append(out, cell{fault, step, resume}, cell{fault, step, []ending{rollBack, rollBackAll}[i%2]})
-		}
-	}
-	return out
-}
-
-// someCells returns cells that have each step, each fault, and each fault but the first with both endings. The
-// lane's other tests kill the command, too.
-func someCells(seed uint64) []cell {
-	random := rand.New(rand.NewPCG(seed, 1))
-	var out []cell
-	for i, fault := range faults {
-		back := []ending{rollBack, rollBackAll}[i%2]
-		out = append(out, cell{fault: fault, end: resume}, cell{fault: fault, end: back})
-	}
-	dropped := random.IntN(2)
-	out = slices.Delete(out, dropped, dropped+1)
-	for i, at := range random.Perm(len(out)) {
-		out[i].step = upgrade.StepsOf(upgrade.ToNadra, false)[at]
-	}
-	return out
-}
-
-// cells returns the cells to test: those that match UPGRADE_MATRIX, a regular expression, or some.
-func (f *fixture) cells(seed uint64) []cell {
-	f.Helper()
-	text := os.Getenv("UPGRADE_MATRIX")
-	if text == "" {
-		return someCells(seed)
-	}
-	chosen, err := regexp.Compile(text)
-	f.Must(err)
-	var out []cell
-	for _, c := range allCells() {
-		if chosen.MatchString(c.String()) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
 
 // matrix carries out cells, one after another, with a node that moves to nadra and back.
 type matrix struct {
@@ -130,9 +60,7 @@ func newMatrix(f *fixture, seed uint64) *matrix {
 	f.Helper()
 	f.Must(f.Apply(f.Ctx, stack))
 	f.addUnmovable(ofStack)
-	f.Kubectl("apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in"))
-	f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
-	f.Must(f.WaitController(f.Ctx))
+	f.installNadra()
 	m := &matrix{fixture: f, random: rand.New(rand.NewPCG(seed, 2)), packets: map[string]*traffic{}, lostBefore: map[string]int{}, long: true}
 	m.moves = f.nodes()[0]
 	m.plan = m.planOf(m.moves)
@@ -301,7 +229,7 @@ func (m *matrix) end() {
 	}
 	m.nadra("upgrade", "rollback", "--all", "--yes")
 	m.Kubectl("-n", namespace, "delete", "statefulsets,deployments,daemonsets,pods", "--all", "--timeout=120s")
-	m.sh(m.node(m.moves), "rm -f "+staticPods+"/static.json")
+	m.noStaticPods()
 	m.nothingLeft()
 	m.nothingTaken()
 	m.Logf("%d packets were sent", m.sum.sent)

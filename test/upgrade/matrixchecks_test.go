@@ -86,9 +86,9 @@ const custodians = `cd /var/lib/cni/multus; find . -maxdepth 1 -type f -printf '
 [ -d nadra ] && find nadra -type f -printf 'taken %f\n'
 grep -rhoE '[0-9a-f]{64}' STATE/claims 2>/dev/null | sort -u | sed 's/^/record /'; true`
 
-// detached returns an error if somebody else than the owner of a node, or nobody, is to detach the networks of one of its pods. What
-// nadra has attached without a claim, or adopted, has a record of nadra's. Multus has its file of what it has attached, and of what nadra
-// has given back.
+// detached returns an error if somebody else than the owner of a node, or nobody, is to detach the networks of one of its pods. On a
+// node of nadra's, nadra has a record of what it has attached or adopted. On one of Multus', Multus has its file of what it has attached,
+// and of what nadra has given to it.
 func (m *matrix) detached(ctx context.Context, node, owner string) error {
 	n := m.node(node)
 	out, err := n.Exec(ctx, "sh", "-c", strings.ReplaceAll(custodians, "STATE", stateDir))
@@ -105,8 +105,11 @@ func (m *matrix) detached(ctx context.Context, node, owner string) error {
 		}
 		id := m.before[p.Name].Sandbox
 		multus, taken, record := has["multus "+id], has["taken "+id], has["record "+id]
-		right := record && !multus || owner == v1alpha1.OwnerMultus && multus && !record
-		if !right || multus && taken || owner == v1alpha1.OwnerMultus && taken {
+		right := record && !multus
+		if owner == v1alpha1.OwnerMultus {
+			right = multus && !record && !taken
+		}
+		if !right {
 			return fmt.Errorf("%s is %s's, and of sandbox %.12s of pod %s Multus has its file: %t, nadra has taken it: %t, nadra has a record: %t",
 				node, owner, id, p.Name, multus, taken, record)
 		}

@@ -4,7 +4,6 @@ package upgrade
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,9 +31,7 @@ func TestUpgrade(t *testing.T) {
 	f.clean(v1alpha1.OwnerMultus, f.nodes()...)
 	plain := f.uids("plain")
 
-	f.Kubectl("apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in"))
-	f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
-	f.Must(f.WaitController(ctx))
+	f.installNadra()
 	f.Log(f.nadra("doctor", "--probe"))
 	f.write("Who uses which network, and whether it can move:")
 	f.shown("scan", "-n", namespace)
@@ -96,9 +93,7 @@ func TestUpgrade(t *testing.T) {
 	f.withHooks(plan)
 	f.served(v1alpha1.OwnerNadra, f.nodes()...)
 	f.refused(upgrade.CodeDefault, "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
-	f.Kubectl("-n", "nadra-system", "patch", "deployment", "nadra-controller", "--type=json",
-		`-p=[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--default-owner=nadra"}]`)
-	f.Kubectl("-n", "nadra-system", "rollout", "status", "deployment/nadra-controller", "--timeout=120s")
+	f.makeDefault()
 	f.refused("--default-owner=nadra", "upgrade", "rollback", "--all", "--yes") // pods would come back as nadra's
 	f.write("When all nodes are nadra's, and new pods are by default:")
 	f.shown("upgrade", "finish")

@@ -22,7 +22,10 @@ type parts struct {
 	agent     string
 	plugins   []string // CNI plugins
 	neighbour string   // the DRA driver of another vendor
+	multus    string   // Multus without a daemon
+	devices   string   // a device plugin
 	sriov     string   // the CNI plugin, if there is one
+	sriovDP   string   // the SR-IOV device plugin, if there is one
 }
 
 // writeInitramfs writes the first root file system, with the modules and the agent.
@@ -103,6 +106,7 @@ type stage struct {
 func (s *stage) programs(p parts, a cluster.Artifacts) {
 	s.add("/bin/agent", p.agent)
 	s.add("/bin/neighbour", p.neighbour)
+	s.add("/bin/deviceplugin", p.devices)
 	// The program acts by the name under which it is called.
 	s.add("/bin/kubelet", filepath.Join(a.Kubernetes, "hyper"))
 	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
@@ -124,9 +128,13 @@ func (s *stage) programs(p parts, a cluster.Artifacts) {
 	for _, plugin := range p.plugins {
 		s.add(filepath.Join(plugins, filepath.Base(plugin)), plugin)
 	}
+	s.add(filepath.Join(plugins, "multus"), p.multus)
 	s.tree(p.iptables)
 	if p.sriov != "" {
 		s.add(filepath.Join(plugins, "sriov"), p.sriov)
+	}
+	if p.sriovDP != "" {
+		s.add("/bin/sriovdp", p.sriovDP)
 	}
 }
 

@@ -32,7 +32,8 @@
 // functions are in poolfixture_test.go. vf_test.go has networks without pools, by the plugins
 // that move functions. sriov_test.go tests sriov-cni, if SRIOV_CNI names a built one (it was
 // last run with v2.10.0-91-g1b7acc5b); CI has none, and counts its cases as not run. testCase
-// counts them.
+// counts them. adopted_test.go has functions that a device plugin (deviceplugin, or the one that
+// SRIOV_DEVICE_PLUGIN names) has given to pods of Multus.
 //
 // Besides Go and gcc, the lane installs what it needs with apt (QEMU from
 // bookworm-backports), or unpacks it into the cache (the kernel, iptables). It fails if it

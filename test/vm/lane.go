@@ -25,6 +25,10 @@ const (
 // not available as a Go module.
 const SRIOVVariable = "SRIOV_CNI"
 
+// DevicePluginVariable is the environment variable with the path of a built SR-IOV device plugin, which
+// is not available as a Go module. The lane's own one takes its place.
+const DevicePluginVariable = "SRIOV_DEVICE_PLUGIN"
+
 // Lane is a cluster with nadra whose only node is the guest.
 type Lane struct {
 	*lab.Lab
@@ -87,10 +91,15 @@ func build(ctx context.Context, out io.Writer) (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.neighbour, err = cluster.Program{
-		Suite: suite, Name: "neighbour", Dir: ".", Package: "./test/vm/neighbour", Sources: []string{"test/vm/neighbour/*.go"},
-	}.Build(ctx, out)
-	if err != nil {
+	for name, path := range map[string]*string{"neighbour": &p.neighbour, "deviceplugin": &p.devices} {
+		*path, err = cluster.Program{
+			Suite: suite, Name: name, Dir: ".", Package: "./test/vm/" + name, Sources: []string{"test/vm/" + name + "/*.go"},
+		}.Build(ctx, out)
+		if err != nil {
+			return p, err
+		}
+	}
+	if p.multus, err = cluster.BuildMultus(ctx, out); err != nil {
 		return p, err
 	}
 	for name, source := range guestPlugins {
@@ -100,9 +109,13 @@ func build(ctx context.Context, out io.Writer) (p parts, err error) {
 		}
 		p.plugins = append(p.plugins, program)
 	}
-	if p.sriov = os.Getenv(SRIOVVariable); p.sriov != "" {
-		if _, err := os.Stat(p.sriov); err != nil {
-			return p, fmt.Errorf("looking for the program that %s names: %w", SRIOVVariable, err)
+	p.sriov, p.sriovDP = os.Getenv(SRIOVVariable), os.Getenv(DevicePluginVariable)
+	for variable, path := range map[string]string{SRIOVVariable: p.sriov, DevicePluginVariable: p.sriovDP} {
+		if path == "" {
+			continue
+		}
+		if _, err := os.Stat(path); err != nil {
+			return p, fmt.Errorf("looking for the program that %s names: %w", variable, err)
 		}
 	}
 	return p, nil

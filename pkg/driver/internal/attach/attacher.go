@@ -30,6 +30,8 @@ type Plugins interface {
 	Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (cniexec.Added, error)
 	Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error
 	DeviceInfo(s attachment.Sandbox, a attachment.Attachment) (json.RawMessage, error)
+	// Forget removes what libcni keeps of an attachment that somebody else deletes.
+	Forget(s attachment.Sandbox, a attachment.Attachment) error
 }
 
 // Netns reads and changes the network namespaces of sandboxes. It is a podnet.Reader

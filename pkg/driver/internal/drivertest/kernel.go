@@ -166,6 +166,9 @@ func (k *Kernel) DeviceInfo(attachment.Sandbox, attachment.Attachment) (json.Raw
 	return k.Info, nil
 }
 
+// Forget does nothing: a Kernel has no cache of what it attaches.
+func (*Kernel) Forget(attachment.Sandbox, attachment.Attachment) error { return nil }
+
 // ForgetDefaultRoutes records the sandbox in Forgotten.
 func (k *Kernel) ForgetDefaultRoutes(sandboxID string) error {
 	k.mu.Lock()

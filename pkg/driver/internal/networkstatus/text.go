@@ -56,6 +56,19 @@ func Lists(text string, records []checkpoint.Record) bool {
 	return err == nil && err2 == nil && slices.EqualFunc(shown, wanted, func(s nadv1.NetworkStatus, w *nadv1.NetworkStatus) bool { return sameJSON(s, w) })
 }
 
+// DefaultEntry returns the entry of the default network, nil if the annotation has none.
+func DefaultEntry(text string) *nadv1.NetworkStatus {
+	var all []nadv1.NetworkStatus
+	if json.Unmarshal([]byte(text), &all) != nil {
+		return nil
+	}
+	i := slices.IndexFunc(all, func(s nadv1.NetworkStatus) bool { return s.Default })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
 // Shown returns the entries of an annotation without that of the default network, which not
 // every version of Multus marks. An empty annotation has none.
 func Shown(text string) ([]nadv1.NetworkStatus, error) {

@@ -1,0 +1,63 @@
+//go:build e2e
+
+// Package beside proves that nadra and Multus serve pods on one node, each its own: a real
+// cluster of one node whose CNI is the real Multus with its daemon, and nadra as
+// manifests/beside-multus installs it. It has only tests.
+package beside
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// master is the master of macvlan networks.
+const master = "lan0"
+
+var (
+	theLab *lab.Lab
+	// multusPrograms is the folder of the daemon and the shim.
+	multusPrograms string
+)
+
+func TestMain(m *testing.M) {
+	lab.Suite{Name: "beside", Start: start, Install: install, Tests: m.Run}.Main()
+}
+
+func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
+	archives, err := lab.Archives()
+	if err != nil {
+		return nil, err
+	}
+	return cluster.Start(ctx, cluster.Options{Dir: dir, ImageArchives: archives, Out: os.Stderr})
+}
+
+// install makes Multus the node's CNI first, because it is there when a user installs nadra.
+func install(ctx context.Context, c *cluster.Cluster) (err error) {
+	if theLab, err = lab.New(c); err != nil {
+		return err
+	}
+	if err := lab.MakeLink(ctx, c.Node(1), master); err != nil {
+		return err
+	}
+	if err := theLab.InstallCRD(ctx); err != nil {
+		return err
+	}
+	if multusPrograms, err = cluster.BuildThickMultus(ctx, os.Stderr); err != nil {
+		return err
+	}
+	if err := c.Node(1).Multus().Install(ctx, multusPrograms); err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(lab.Root(), "manifests", "beside-multus")); err != nil {
+		return err
+	}
+	if err := theLab.WaitDriver(ctx); err != nil {
+		return err
+	}
+	return theLab.WaitController(ctx)
+}

@@ -1,0 +1,79 @@
+//go:build e2e
+
+package upgrade
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+
+	"github.com/nadra-dev/nadra/internal/upgrade"
+)
+
+// ending is how a person ends an upgrade of which a step has failed.
+type ending string
+
+// The endings.
+const (
+	resume      ending = "resume"
+	rollBack    ending = "rollback --node"
+	rollBackAll ending = "rollback --all"
+)
+
+// cell is one test of the matrix: a fault while a step of a node's move is under way, and the
+// command that ends the upgrade.
+type cell struct {
+	fault fault
+	step  upgrade.Step
+	end   ending
+}
+
+func (c cell) String() string { return fmt.Sprintf("%s in %s, %s", c.fault, c.step, c.end) }
+
+// allCells returns the whole matrix. Faults after which pods have new sandboxes come last.
+func allCells() []cell {
+	var out []cell
+	for _, fault := range faults {
+		for i, step := range upgrade.StepsOf(upgrade.ToNadra, false) {
+			out = append(out, cell{fault, step, resume}, cell{fault, step, []ending{rollBack, rollBackAll}[i%2]})
+		}
+	}
+	return out
+}
+
+// someCells returns cells that have each step, each fault, and each fault but the first with both endings. The
+// lane's other tests kill the command, too.
+func someCells(seed uint64) []cell {
+	random := rand.New(rand.NewPCG(seed, 1))
+	var out []cell
+	for i, fault := range faults {
+		back := []ending{rollBack, rollBackAll}[i%2]
+		out = append(out, cell{fault: fault, end: resume}, cell{fault: fault, end: back})
+	}
+	dropped := random.IntN(2)
+	out = slices.Delete(out, dropped, dropped+1)
+	for i, at := range random.Perm(len(out)) {
+		out[i].step = upgrade.StepsOf(upgrade.ToNadra, false)[at]
+	}
+	return out
+}
+
+// cells returns the cells to test: those that match UPGRADE_MATRIX, a regular expression, or some.
+func (f *fixture) cells(seed uint64) []cell {
+	f.Helper()
+	text := os.Getenv("UPGRADE_MATRIX")
+	if text == "" {
+		return someCells(seed)
+	}
+	chosen, err := regexp.Compile(text)
+	f.Must(err)
+	var out []cell
+	for _, c := range allCells() {
+		if chosen.MatchString(c.String()) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
