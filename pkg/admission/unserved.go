@@ -18,8 +18,9 @@ func (a admitted) unserved(findings []translate.Finding) bool {
 	return found
 }
 
-// leavable reports whether a finding is about what Multus can serve: a pool that nothing serves, a virtual
-// machine that an option leaves to Multus, or, beside Multus, a pool that is left to a device plugin.
+// leavable reports whether a pod with a finding is left to Multus, which can serve it, and not refused:
+// one of a pool that nothing serves, or, beside Multus, that is left to a device plugin; and one of a
+// virtual machine, if an option says so.
 func (a admitted) leavable(f translate.Finding) bool {
 	return f.Code == translate.PoolUnserved || f.Code == translate.VirtualMachines || a.options.BesideMultus && f.Code == translate.PoolsNotServedUser
 }

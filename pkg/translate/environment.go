@@ -7,6 +7,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/nadra-dev/nadra/internal/readers"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/operators"
 )
@@ -23,6 +24,8 @@ type Options struct {
 	// the annotation attachment.OwnNetworksAnnotation in place of the one by which Multus would
 	// attach the same networks, too.
 	BesideMultus bool
+	// Readers are the programs of the cluster that read the annotation of pods.
+	Readers []readers.Reader
 	// Pools is set if nadra's nodes serve the resource pools from which networks draw.
 	// Otherwise workloads that need them stay as they are.
 	Pools bool
@@ -66,8 +69,8 @@ type NodeFacts struct {
 	Plugins, Interfaces []string
 }
 
-// leavesMachines reports whether virtual machines are left to Multus. Beside Multus, nadra would move the annotation
-// of a launcher pod, and KubeVirt writes it again when an interface is plugged.
+// leavesMachines reports whether virtual machines are left to Multus. KubeVirt reads the annotation that
+// converted pods do not have beside Multus.
 func (o Options) leavesMachines() bool { return o.NoVirtualMachines || o.BesideMultus }
 
 // namespace returns the namespace of objects that state none.

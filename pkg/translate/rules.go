@@ -173,9 +173,9 @@ var rules = []Rule{
 	},
 	{
 		VirtualMachines, Blocker, "Virtual machines of KubeVirt are left to Multus",
-		"The virtual machine uses networks of Multus, or the pod is the launcher pod of one, and nadra leaves virtual machines to Multus: because of --virtual-machines=false, or because Multus stays on nadra's nodes (--beside-multus).",
-		"Beside Multus on one node, nadra attaches the networks of another annotation, and KubeVirt writes and reads the one of Multus.",
-		"Leave virtual machines to Multus, or run nadra-controller without the flag, on nodes without Multus.",
+		"The virtual machine uses networks of Multus, or the pod is the launcher pod of one, and nadra leaves virtual machines to Multus: by --virtual-machines=false, or because it runs beside Multus on one node.",
+		"Whoever set the flag wants them where they are. Beside Multus on one node, KubeVirt would not find the networks of nadra's pods, because it reads and edits Multus' annotation.",
+		"Leave virtual machines to Multus. On clusters whose nodes change hands, nadra-controller without the flag serves them.",
 	},
 	{
 		ResourceSurplus, Warning, "The pod has more devices than networks",
