@@ -3,8 +3,10 @@ package main
 import (
 	"debug/buildinfo"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,4 +48,29 @@ func TestFIPS140(t *testing.T) {
 		}
 		checkRuns(t, p.arch, name, program)
 	}
+}
+
+// TestFIPS140Only runs the unit tests of all packages that import cryptography with the module,
+// while it accepts no other algorithm.
+func TestFIPS140Only(t *testing.T) {
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "go", append([]string{"-C", "../.."}, args...)...)
+		cmd.Env = append(os.Environ(), "GOFIPS140=v1.0.0")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("go %s: %v:\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	var packages []string
+	for line := range strings.Lines(run("list", "-f", "{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}", "./cmd/...", "./pkg/...", "./internal/...")) {
+		if strings.Contains(line, "crypto/") {
+			packages = append(packages, strings.Fields(line)[0])
+		}
+	}
+	if !slices.Contains(packages, "github.com/nadra-dev/nadra/internal/controller") {
+		t.Fatalf("the packages with cryptography are %q", packages)
+	}
+	t.Log(run(append([]string{"test", "-count=1", "-vet=off", "-exec=env GODEBUG=fips140=only"}, packages...)...))
 }

@@ -95,7 +95,7 @@ func (r *release) sign() error {
 	if err != nil {
 		return fmt.Errorf("signing %s: %w", statementFile, err)
 	}
-	if err := r.write(signatureFile, []byte(base64.StdEncoding.EncodeToString(sig)+"\n")); err != nil {
+	if err := r.write(signatureFile, []byte(base64.StdEncoding.EncodeToString(sig))); err != nil {
 		return err
 	}
 	if err := r.write(envelopeFile, append(envelope, '\n')); err != nil {
