@@ -124,6 +124,21 @@ func checkEnvelope(t *testing.T, verifier signature.Verifier, envelope, statemen
 	}
 }
 
+// TestSignature signs files that are not a release, which takes no time.
+func TestSignature(t *testing.T) {
+	r := small(t.TempDir(), t.TempDir())
+	put(t, filepath.Join(r.out, sumsFile), []byte("0123  nadra.yaml\n"))
+	put(t, filepath.Join(r.out, statementFile), []byte(`{"_type": "https://in-toto.io/Statement/v1"}`))
+	var err error
+	if r.signer, err = loadSigner(newKey(t, r.source), r.source); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.sign(); err != nil {
+		t.Fatal(err)
+	}
+	checkSignature(t, r)
+}
+
 // TestKeys checks which private keys are accepted: those whose signatures the tree's public key
 // checks.
 func TestKeys(t *testing.T) {
