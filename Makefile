@@ -86,12 +86,21 @@ $(BIN)/nadra-controller.tar: $(BIN)/nadra-node.tar
 	$(BIN)/mkimage -o $@ -t $(CONTROLLER_IMAGE) -entrypoint /nadra-controller /nadra-controller=$(BIN)/nadra-controller
 
 # COMMIT is the commit of the release; by default Git's HEAD, and then the tree must be clean.
+# KEY is the file of a private key to sign with, FIPS140 Go's FIPS 140-3 module: docs/releasing.md.
 REGISTRY ?= ghcr.io/nadra-dev
-release: ## VERSION=v0.1.0: images, kubectl-nadra, chart, manifests, SBOMs and sums into dist/
-	$(GO) -C build/release run . -version '$(VERSION)' -commit '$(COMMIT)' -registry '$(REGISTRY)' -source $(CURDIR) -out $(CURDIR)/dist
+release: ## VERSION=v0.1.0: images, kubectl-nadra, chart, manifests, SBOMs, provenance and sums into dist/
+	$(GO) -C build/release run . -version '$(VERSION)' -commit '$(COMMIT)' -registry '$(REGISTRY)' -key '$(abspath $(KEY))' -fips140 '$(FIPS140)' -source $(CURDIR) -out $(CURDIR)/dist
 
-release-check: ## build a release in two folders, compare them, and check the result
-	$(GO) -C build/release test -count=1 -timeout 40m ./...
+release-check: $(BIN)/qemu/usr/bin/qemu-aarch64-static ## build a release in two folders, compare them, and check the result
+	NADRA_QEMU=$< $(GO) -C build/release test -count=1 -timeout 40m ./...
+
+# The emulator that runs programs for arm64. It is unpacked, not installed, because the
+# installed package registers itself with the kernel.
+$(BIN)/qemu/usr/bin/qemu-aarch64-static:
+	@mkdir -p $(BIN)/qemu
+	@cd $(BIN)/qemu && fetch='apt-get -q -o APT::Sandbox::User=root download qemu-user-static' && \
+		{ $$fetch || { apt-get update -q && $$fetch; }; } && \
+		dpkg-deb --fsys-tarfile qemu-user-static_*.deb | tar -x --touch ./usr/bin/$(@F) && rm qemu-user-static_*.deb
 
 # The driver with fail points and the race detector, only for the fault suite.
 $(BIN)/faults/nadra-node.tar: image libc

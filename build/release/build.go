@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"os"
@@ -40,14 +41,21 @@ func (r *release) compile(p platform, programs ...string) error {
 	for _, name := range programs {
 		args = append(args, "./cmd/"+name)
 	}
-	return r.run([]string{"GOOS=" + p.os, "GOARCH=" + p.arch}, "go", args...)
+	return r.run([]string{"GOOS=" + p.os, "GOARCH=" + p.arch, "GOFIPS140=" + r.fips140()}, "go", args...)
 }
+
+// fips140 returns the value of GOFIPS140 for the compiler.
+func (r *release) fips140() string { return cmp.Or(r.fips, "off") }
+
+// callers are the variables by which the caller's environment would change what is compiled.
+var callers = []string{"GOFLAGS", "GOAMD64", "GOARM64", "GOEXPERIMENT", "GOFIPS140"}
 
 // run runs a program without the caller's settings for the compiler.
 func (r *release) run(env []string, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool {
-		return strings.HasPrefix(e, "GOFLAGS=") || strings.HasPrefix(e, "GOAMD64=") || strings.HasPrefix(e, "GOARM64=") || strings.HasPrefix(e, "GOEXPERIMENT=")
+		name, _, _ := strings.Cut(e, "=")
+		return slices.Contains(callers, name)
 	}), append(env, "CGO_ENABLED=0", "GOWORK=off")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("running %s %s: %w:\n%s", name, strings.Join(args, " "), err, out)

@@ -1,15 +1,17 @@
 // Command release builds all artifacts of one version from a source tree:
 //
-//	release -version v0.1.0 [-commit HASH] [-registry R] [-source .] [-out dist]
+//	release -version v0.1.0 [-commit HASH] [-registry R] [-key FILE] [-fips140 MODULE] [-source .] [-out dist]
 //
 // The same tree, version and commit give the same bytes in any directory: no file has a time
-// or a path of the machine.
+// or a path of the machine. Only signatures differ each time.
 //
 //	main.go       flags, platforms and checksums
 //	build.go      programs, images and archives
 //	manifests.go  manifests and the chart
 //	krew.go       krew's manifest
 //	sbom.go       SBOMs
+//	provenance.go what was built of what, for SLSA
+//	sign.go       signatures with a key of a file
 package main
 
 import (
@@ -17,11 +19,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/sigstore/sigstore/pkg/signature"
 )
 
 func main() {
@@ -52,6 +57,13 @@ type release struct {
 	// clients are what kubectl-nadra is for, and nodes the architectures of images.
 	clients []platform
 	nodes   []string
+	// key is the file of the private key, and signer that key. Without them nothing is signed.
+	key    string
+	signer signature.Signer
+	// fips is the FIPS 140-3 module that programs use, as GOFIPS140 names it, or "".
+	fips string
+	// log tells the person who releases what was done.
+	log io.Writer
 }
 
 // images are those released, with the programs in each; the first is run.
@@ -65,6 +77,7 @@ var images = []struct {
 
 func newRelease() *release {
 	return &release{
+		log:     os.Stdout,
 		clients: []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}},
 		nodes:   []string{"amd64", "arm64"},
 	}
@@ -76,6 +89,8 @@ func run(args []string) error {
 	flags.StringVar(&r.version, "version", "", "the version, e.g. v0.1.0")
 	flags.StringVar(&r.commit, "commit", "", "the commit that it is made of; Git's HEAD of the source unless given")
 	flags.StringVar(&r.registry, "registry", "ghcr.io/nadra-dev", "where the images will be")
+	flags.StringVar(&r.key, "key", "", "file of the private key to sign with; the password of an encrypted one is in "+passwordVariable)
+	flags.StringVar(&r.fips, "fips140", "", "Go's FIPS 140-3 module to build with, as GOFIPS140 names it, e.g. v1.0.0; none unless given")
 	flags.StringVar(&r.source, "source", ".", "the source tree")
 	flags.StringVar(&r.out, "out", "dist", "directory to write to, which is replaced")
 	if err := flags.Parse(args); err != nil {
@@ -121,6 +136,11 @@ func (r *release) make() (err error) {
 			return err
 		}
 	}
+	if r.key != "" {
+		if r.signer, err = loadSigner(r.key, r.source); err != nil {
+			return err
+		}
+	}
 	if r.work, err = os.MkdirTemp("", "nadra-release-"); err != nil {
 		return err
 	}
@@ -128,7 +148,7 @@ func (r *release) make() (err error) {
 	if err := errors.Join(os.RemoveAll(r.out), os.MkdirAll(r.out, 0o755)); err != nil {
 		return fmt.Errorf("making %s: %w", r.out, err)
 	}
-	for _, step := range []func() error{r.build, r.archives, r.images, r.chart, r.manifests, r.krew, r.sums} {
+	for _, step := range []func() error{r.build, r.archives, r.images, r.chart, r.manifests, r.krew, r.provenance, r.sums, r.sign} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -143,19 +163,37 @@ func (r *release) write(name string, content []byte) error {
 	return nil
 }
 
-// sums writes SHA256SUMS for sha256sum -c.
-func (r *release) sums() error {
+// digest is a file with its sum.
+type digest struct{ name, sha256 string }
+
+// digests returns the sums of all files so far, sorted by name.
+func (r *release) digests() ([]digest, error) {
 	entries, err := os.ReadDir(r.out) // sorted
 	if err != nil {
-		return fmt.Errorf("summing up: %w", err)
+		return nil, fmt.Errorf("summing up: %w", err)
 	}
-	var out strings.Builder
+	var out []digest
 	for _, e := range entries {
 		content, err := os.ReadFile(filepath.Join(r.out, e.Name()))
 		if err != nil {
-			return fmt.Errorf("summing up: %w", err)
+			return nil, fmt.Errorf("summing up: %w", err)
 		}
-		fmt.Fprintf(&out, "%x  %s\n", sha256.Sum256(content), e.Name())
+		out = append(out, digest{e.Name(), fmt.Sprintf("%x", sha256.Sum256(content))})
 	}
-	return r.write("SHA256SUMS", []byte(out.String()))
+	return out, nil
+}
+
+const sumsFile = "SHA256SUMS"
+
+// sums writes the sums for sha256sum -c.
+func (r *release) sums() error {
+	files, err := r.digests()
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	for _, f := range files {
+		fmt.Fprintf(&out, "%s  %s\n", f.sha256, f.name)
+	}
+	return r.write(sumsFile, []byte(out.String()))
 }

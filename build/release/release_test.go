@@ -12,10 +12,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -32,10 +30,10 @@ const (
 )
 
 // small is a release of what this machine has built already, for the most part:
-// the client of one platform, and the images of both architectures.
+// the clients of Linux, and the images of both architectures.
 func small(source, out string) *release {
 	r := newRelease()
-	r.clients = []platform{{"linux", "amd64"}}
+	r.clients, r.log = []platform{{"linux", "amd64"}, {"linux", "arm64"}}, io.Discard
 	r.version, r.commit, r.registry, r.source, r.out = testVersion, testCommit, "registry.example/nadra", source, out
 	return r
 }
@@ -110,21 +108,24 @@ func untar(t *testing.T, from io.Reader) map[string][]byte {
 	}
 }
 
-// Two folders give the same bytes, and what is in them is what it should be.
+// Two folders give the same bytes, except for signatures, and what is in them is what it should be.
 func TestRelease(t *testing.T) {
 	dir := t.TempDir()
 	one := small(copyTree(t, filepath.Join(dir, "one")), filepath.Join(dir, "dist-1"))
 	two := small(copyTree(t, filepath.Join(dir, "another", "folder")), filepath.Join(dir, "dist-2"))
 	for _, r := range []*release{one, two} {
+		r.key = newKey(t, r.source)
 		if err := r.make(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := []string{
-		"SHA256SUMS", "kubectl-nadra_linux_amd64.cdx.json", "kubectl-nadra_linux_amd64.tar.gz", "nadra-0.0.1-test.1.tgz", "nadra-beside-multus.yaml",
+		"SHA256SUMS", "SHA256SUMS.sig", "kubectl-nadra_linux_amd64.cdx.json", "kubectl-nadra_linux_amd64.tar.gz",
+		"kubectl-nadra_linux_arm64.cdx.json", "kubectl-nadra_linux_arm64.tar.gz", "nadra-0.0.1-test.1.tgz", "nadra-beside-multus.yaml",
 		"nadra-controller.oci.tar", "nadra-controller_linux_amd64.cdx.json", "nadra-controller_linux_arm64.cdx.json",
 		"nadra-driver-only.yaml", "nadra-drop-in-cert-manager.yaml", "nadra-drop-in.yaml",
-		"nadra-node.oci.tar", "nadra-node_linux_amd64.cdx.json", "nadra-node_linux_arm64.cdx.json", "nadra-openshift.yaml", "nadra.yaml",
+		"nadra-node.oci.tar", "nadra-node_linux_amd64.cdx.json", "nadra-node_linux_arm64.cdx.json", "nadra-openshift.yaml",
+		"nadra.intoto.jsonl", "nadra.provenance.json", "nadra.yaml",
 	}
 	var got []string
 	entries, err := os.ReadDir(one.out)
@@ -133,7 +134,8 @@ func TestRelease(t *testing.T) {
 	}
 	for _, e := range entries {
 		got = append(got, e.Name())
-		if !bytes.Equal(read(t, one.out, e.Name()), read(t, two.out, e.Name())) {
+		signature := e.Name() == signatureFile || e.Name() == envelopeFile
+		if !signature && !bytes.Equal(read(t, one.out, e.Name()), read(t, two.out, e.Name())) {
 			t.Errorf("%s differs between two folders", e.Name())
 		}
 	}
@@ -141,8 +143,10 @@ func TestRelease(t *testing.T) {
 		t.Errorf("files %q, want %q", got, want)
 	}
 	t.Run("sums", func(t *testing.T) { checkSums(t, one) })
+	t.Run("signature", func(t *testing.T) { checkSignature(t, one) })
+	t.Run("provenance", func(t *testing.T) { checkProvenance(t, one) })
 	t.Run("images", func(t *testing.T) { checkImages(t, one) })
-	t.Run("client", func(t *testing.T) { checkClient(t, one) })
+	t.Run("clients", func(t *testing.T) { checkClients(t, one) })
 	t.Run("krew", func(t *testing.T) { checkKrew(t, one) })
 	t.Run("sbom", func(t *testing.T) { checkSBOM(t, one) })
 	t.Run("manifests", func(t *testing.T) { checkManifests(t, one) })
@@ -156,7 +160,7 @@ func checkSums(t *testing.T, r *release) {
 			t.Errorf("%s is %s, not %s", name, got, sum)
 		}
 	}
-	if len(lines) != 13 {
+	if len(lines) != 18 {
 		t.Errorf("%d sums", len(lines))
 	}
 }
@@ -226,30 +230,23 @@ func checkImage(t *testing.T, image v1.Image, arch string, programs []string) {
 		if libraries, err := program.ImportedLibraries(); err != nil || len(libraries) > 0 {
 			t.Errorf("%s needs %v (%v), which the image lacks", name, libraries, err)
 		}
+		checkRuns(t, arch, name, files[name])
 	}
 }
 
-func checkClient(t *testing.T, r *release) {
-	files := unpack(t, read(t, r.out, "kubectl-nadra_linux_amd64.tar.gz"))
-	if !bytes.Contains(files["LICENSE"], []byte("Apache License")) {
-		t.Error("there is no licence")
-	}
-	program := files["kubectl-nadra"]
-	for _, path := range []string{r.source, r.work, os.Getenv("HOME") + "/"} {
-		if bytes.Contains(program, []byte(path)) {
-			t.Errorf("the program knows the folder %s", path)
+func checkClients(t *testing.T, r *release) {
+	for _, p := range r.clients {
+		files := unpack(t, read(t, r.out, p.archiveName()))
+		if !bytes.Contains(files["LICENSE"], []byte("Apache License")) {
+			t.Errorf("%s has no licence", p.archiveName())
 		}
-	}
-	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		return // it cannot be run here
-	}
-	path := filepath.Join(t.TempDir(), "kubectl-nadra")
-	if err := os.WriteFile(path, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(path, "version", "--client", "-o", "json").CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte(`"client": "`+testVersion+`"`)) || !bytes.Contains(out, []byte(`"commit": "`+testCommit+`"`)) {
-		t.Errorf("version: %v: %s", err, out)
+		program := files["kubectl-nadra"]
+		for _, path := range []string{r.source, r.work, os.Getenv("HOME") + "/"} {
+			if bytes.Contains(program, []byte(path)) {
+				t.Errorf("the program of %s knows the folder %s", p, path)
+			}
+		}
+		checkRuns(t, p.arch, "kubectl-nadra", program)
 	}
 }
 

@@ -4,6 +4,7 @@
 //
 //	nadra-controller [flags]             run
 //	nadra-controller uninstall [flags]   delete the objects that it has created and that are not in use
+//	nadra-controller --version           print the version
 //
 //	main.go       entry
 //	options.go    flags
@@ -17,6 +18,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/nadra-dev/nadra/internal/version"
 )
 
 func main() {
@@ -31,6 +34,10 @@ func main() {
 
 // command runs the command that the arguments name.
 func command(ctx context.Context, args []string) error {
+	if version.Asked(args) {
+		fmt.Println("nadra-controller", version.Get())
+		return nil
+	}
 	if len(args) > 0 && args[0] == "uninstall" {
 		return uninstall(ctx, args[1:])
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/controller"
+	"github.com/nadra-dev/nadra/internal/version"
 	"github.com/nadra-dev/nadra/internal/webhook"
 	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -31,6 +32,7 @@ type options struct {
 // common adds the flags of all commands.
 func common(fs *flag.FlagSet, o *options) {
 	klog.InitFlags(fs)
+	fs.Bool("version", false, version.Usage) // command looks for it; here it is for -h
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
 	fs.StringVar(&o.Namespace, "namespace", "nadra-system", "the controller's own namespace")
 	fs.StringVar(&o.Secret, "cert-secret", controller.DefaultSecret, "name of the Secret with the webhooks' certificate")

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/canary"
+	"github.com/nadra-dev/nadra/internal/version"
 )
 
 // command is a subcommand of nadra-node. kubectl nadra runs each in a pod.
@@ -44,6 +45,9 @@ var driverCommand = command{
 // run runs the subcommand that the first argument names, or the driver. Help is written to
 // out and is not an error.
 func run(ctx context.Context, args []string, out io.Writer) error {
+	if version.Asked(args) {
+		return writeVersion(out)
+	}
 	c, args, err := find(args)
 	if err != nil {
 		return err
@@ -89,8 +93,16 @@ func writeHelp(out io.Writer) error {
 	for _, c := range commands() {
 		fmt.Fprintf(out, "%s\n    %s (for kubectl nadra %s)\n", c.usage(), c.summary, c.usedBy)
 	}
-	_, err := fmt.Fprint(out, "nadra-node help [COMMAND]\n    print this list, or the flags of a command\nnadra-node -h\n    print the flags of the driver\n")
+	_, err := fmt.Fprint(out, "nadra-node --version\n    "+version.Usage+"\nnadra-node help [COMMAND]\n    print this list, or the flags of a command\nnadra-node -h\n    print the flags of the driver\n")
 	return err
+}
+
+// writeVersion prints the version of this program.
+func writeVersion(out io.Writer) error {
+	if _, err := fmt.Fprintln(out, "nadra-node", version.Get()); err != nil {
+		return fmt.Errorf("writing the version: %w", err)
+	}
+	return nil
 }
 
 // usage returns the command line.

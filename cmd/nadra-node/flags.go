@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/version"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver"
@@ -53,6 +54,7 @@ func parse(args []string) (options, error) {
 	o := options{Config: driver.Config{DriverName: v1alpha1.DriverName}}
 	fs := newFlagSet("")
 	klog.InitFlags(fs)
+	fs.Bool("version", false, version.Usage) // run looks for it; here it is for -h
 	fs.StringVar(&o.NodeName, "node-name", "", "name of this Node (required)")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
 	fs.StringVar(&o.HostRoot, "host-root", "/", "the host's root directory, which CNI plugins run in")

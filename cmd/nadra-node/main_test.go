@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -204,6 +205,18 @@ func TestCommands(t *testing.T) {
 				t.Errorf("the error lacks command %s: %v", c.name, err)
 			}
 		}
+	}
+}
+
+// TestVersion checks that --version needs no other flag, with a subcommand and without.
+func TestVersion(t *testing.T) {
+	for _, args := range [][]string{{"--version"}, {"-version"}, {"probe", "--version"}} {
+		if got := output(t, args...); !regexp.MustCompile(`^nadra-node \S+ \(.*go1\.\S+\)\n$`).MatchString(got) {
+			t.Errorf("%q prints %q", args, got)
+		}
+	}
+	if help := output(t, "help"); !strings.Contains(help, "nadra-node --version\n") {
+		t.Errorf("the help lacks --version:\n%s", help)
 	}
 }
 

@@ -2,7 +2,11 @@
 // commit by the linker; any other build only has what the Go command records.
 package version
 
-import "runtime/debug"
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+)
 
 // release and commit are set by the linker's -X.
 var release, commit string
@@ -32,4 +36,21 @@ func Get() Info {
 		out.Version, out.Commit = release, commit
 	}
 	return out
+}
+
+// String returns the version for people, for example "v0.1.0 (commit 0123abc, go1.26.8)".
+func (i Info) String() string {
+	if i.Commit == "" {
+		return fmt.Sprintf("%s (%s)", i.Version, i.Go)
+	}
+	return fmt.Sprintf("%s (commit %s, %s)", i.Version, i.Commit, i.Go)
+}
+
+// Usage describes the flag --version.
+const Usage = "print the version, the commit and the version of Go, and exit"
+
+// Asked reports whether the arguments have the flag --version. Programs look before they parse
+// their flags, because required flags may be missing.
+func Asked(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool { return a == "--version" || a == "-version" })
 }

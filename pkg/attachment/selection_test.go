@@ -104,7 +104,7 @@ func TestParseSelectionsRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := ParseSelections(tc.annotation, "default")
-			checkRefused(t, err, reason.AnnotationInvalid, "annotation k8s.v1.cni.cncf.io/networks: … "+tc.want)
+			checkRefused(t, err, reason.AnnotationInvalid, "parsing the networks annotation: … "+tc.want)
 		})
 	}
 }

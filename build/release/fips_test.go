@@ -1,0 +1,76 @@
+package main
+
+import (
+	"debug/buildinfo"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestFIPS140 builds with Go's validated FIPS 140-3 module, whatever the caller's environment
+// says, and runs the programs while they accept no other cryptography.
+func TestFIPS140(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOFIPS140", "latest")
+	r := small(root, "")
+	r.fips, r.work = "v1.0.0", t.TempDir()
+	p := platform{"linux", runtime.GOARCH}
+	if err := r.compile(p, "nadra-node", "nadra-gate", "nadra-controller", "kubectl-nadra"); err != nil {
+		t.Fatal(err)
+	}
+	if command := r.command(); !strings.HasSuffix(command, " FIPS140=v1.0.0") {
+		t.Errorf("the provenance's command is %q", command)
+	}
+	t.Setenv("GODEBUG", "fips140=only")
+	for _, name := range []string{"nadra-node", "nadra-gate", "nadra-controller", "kubectl-nadra"} {
+		path := filepath.Join(r.work, p.String(), name)
+		info, err := buildinfo.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := map[string]string{}
+		for _, s := range info.Settings {
+			settings[s.Key] = s.Value
+		}
+		if !strings.HasPrefix(settings["GOFIPS140"], "v1.0.0-") || !strings.Contains(settings["DefaultGODEBUG"], "fips140=on") {
+			t.Errorf("%s is built with %v", name, settings)
+		}
+		program, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkRuns(t, p.arch, name, program)
+	}
+}
+
+// TestFIPS140Only runs the unit tests of all packages that import cryptography with the module,
+// while it accepts no other algorithm.
+func TestFIPS140Only(t *testing.T) {
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "go", append([]string{"-C", "../.."}, args...)...)
+		cmd.Env = append(os.Environ(), "GOFIPS140=v1.0.0")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("go %s: %v:\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	var packages []string
+	for line := range strings.Lines(run("list", "-f", "{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}", "./cmd/...", "./pkg/...", "./internal/...")) {
+		if strings.Contains(line, "crypto/") {
+			packages = append(packages, strings.Fields(line)[0])
+		}
+	}
+	if !slices.Contains(packages, "github.com/nadra-dev/nadra/internal/controller") {
+		t.Fatalf("the packages with cryptography are %q", packages)
+	}
+	t.Log(run(append([]string{"test", "-count=1", "-vet=off", "-exec=env GODEBUG=fips140=only"}, packages...)...))
+}
