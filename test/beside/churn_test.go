@@ -89,6 +89,9 @@ func TestPodsOfBothOnOneNode(t *testing.T) {
 		c.act()
 	}
 	c.settle(0)
+	if !c.ofMultus { // it deletes the networks of its half
+		f.Must(c.installMultus(f.Ctx))
+	}
 	for _, h := range f.halves {
 		_, err := f.Cluster.Kubectl(f.Ctx, "-n", h.namespace, "delete", "deployments", "--all", "--timeout=60s")
 		f.Must(err)
@@ -199,6 +202,12 @@ func (c *churn) check(ctx context.Context, h half, p *corev1.Pod) {
 	c.checked[p.UID] = true
 }
 
+func (c *churn) installMultus(ctx context.Context) error {
+	c.settle(0)
+	c.ofMultus = true
+	return c.node.Multus().Install(ctx, multusPrograms)
+}
+
 type fault struct {
 	name   string
 	inject func(context.Context) error
@@ -225,11 +234,7 @@ func (c *churn) faults() []fault {
 			}
 			return c.node.Multus().Remove(ctx)
 		}},
-		{"Multus is back", func(ctx context.Context) error {
-			c.settle(0)
-			c.ofMultus = true
-			return c.node.Multus().Install(ctx, multusPrograms)
-		}},
+		{"Multus is back", c.installMultus},
 		{"the kubelet is killed and starts again", func(ctx context.Context) error {
 			if err := c.node.Kill(ctx, "kubelet", unix.SIGKILL); err != nil {
 				return err
