@@ -19,7 +19,9 @@ import (
 // check checks what a cell leaves behind, on a node that is its owner's now.
 func (m *matrix) check(c cell, owner string) {
 	m.Helper()
-	if err := lab.Eventually(m.Ctx, time.Minute, m.uncordoned); err != nil {
+	// The controller manager removes the taint of a cordon. After an outage of the API server its watch of the
+	// nodes has lagged behind by 80 s.
+	if err := lab.Eventually(m.Ctx, 4*time.Minute, m.uncordoned); err != nil {
 		m.sum.cordoned++
 		m.Errorf("%s: %v", c, err)
 	}
