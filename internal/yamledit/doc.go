@@ -19,6 +19,7 @@
 //	source.go    converts lines and columns to offsets and back
 //	span.go      finds where a node ends in the text
 //	splice.go    splices edits into the text
+//	spliceflow.go  the same for collections in brackets
 //	tree.go      applies edits to a tree and compares it with nodes
 //	within.go    finds the position of a character of a scalar
 package yamledit
