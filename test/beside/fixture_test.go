@@ -4,9 +4,7 @@ package beside
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,14 +107,11 @@ func setup(t *testing.T) *fixture {
 // state is what attachments leave on a node and in the cluster.
 type state struct {
 	lab.Snapshot
-	multus, claims []string
+	claims []string
 }
 
 func (f *fixture) state(ctx context.Context) (s state, err error) {
 	if s.Snapshot, err = lab.TakeSnapshot(f.node); err != nil {
-		return s, err
-	}
-	if s.multus, err = f.multusFiles(); err != nil {
 		return s, err
 	}
 	claims, err := f.Kube.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
@@ -129,33 +124,13 @@ func (f *fixture) state(ctx context.Context) (s state, err error) {
 	return s, nil
 }
 
-// multusFiles lists what Multus remembers of networks. Its file of a sandbox may have the default network
-// alone: it never deletes those of pods that end while it is removed.
-func (f *fixture) multusFiles() (out []string, err error) {
-	files, err := below(f.node, multusMemory)
-	for _, path := range files {
-		if filepath.Dir(path) != multusMemory {
-			out = append(out, path)
-			continue
-		}
-		delegates, err := f.delegates(filepath.Base(path))
-		if err != nil {
-			return nil, err
-		}
-		if delegates > 1 {
-			out = append(out, path)
-		}
-	}
-	return out, err
-}
-
-// left lists what was not there before. Multus itself never deletes its results of default networks.
+// left lists what was not there before. Multus' own files do not count: it keeps one of a sandbox whose ADD
+// its daemon was killed in, and those of pods that end while it is removed.
 func (s state) left(before state) []string {
 	out := s.Added(before.Snapshot)
-	for _, path := range slices.Concat(s.multus, s.claims) {
-		known := slices.Contains(before.multus, path) || slices.Contains(before.claims, path)
-		if !known && !strings.HasSuffix(path, "-eth0") {
-			out = append(out, path)
+	for _, claim := range s.claims {
+		if !slices.Contains(before.claims, claim) {
+			out = append(out, claim)
 		}
 	}
 	return slices.DeleteFunc(out, func(what string) bool { return what == "link br-beside" })
@@ -212,25 +187,6 @@ func (f *fixture) freeDefaultAddresses() error {
 		}
 	}
 	return nil
-}
-
-// below lists the files below a directory of a node, with their paths on the node.
-func below(n *cluster.Node, dir string) ([]string, error) {
-	root, err := n.HostPath("/")
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	err = filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // gone meanwhile
-		}
-		if err == nil && !entry.IsDir() {
-			out = append(out, strings.TrimPrefix(path, strings.TrimSuffix(root, "/")))
-		}
-		return err
-	})
-	return out, err
 }
 
 // logState logs the state of both namespaces and of nadra.
