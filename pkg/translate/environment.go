@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/internal/readers"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/operators"
 )
@@ -130,6 +131,22 @@ func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
 	}
 	n, _ := networkOf(nad)
 	return n, true
+}
+
+// obstacle returns why nadra could not attach a network, apart from what serves its pool, or "". found is whether
+// the network exists, as far as the input shows.
+func (e *environment) obstacle(ref attachment.NetworkRef, n network, found bool) (code Code, message string) {
+	switch {
+	case !found && e.options.AllNetworks:
+		return NetworkMissing, fmt.Sprintf("%s does not exist%s", ref, e.namesakes(ref))
+	case !found:
+		return NetworkNotInInput, fmt.Sprintf("%s is not in the input%s", ref, e.namesakes(ref))
+	case n.blocked != nil:
+		return NetworkUnusable, reason.Message(n.blocked)
+	case n.resourceName != "" && !e.options.Pools:
+		return PoolsNotServedUser, fmt.Sprintf("%s draws from pool %s", ref, n.resourceName)
+	}
+	return "", ""
 }
 
 // namesakes returns a hint at networks of the input with the same name in other namespaces, or "".

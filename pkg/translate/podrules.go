@@ -7,7 +7,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/nadra-dev/nadra/internal/yamledit"
-	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -85,17 +84,12 @@ func (r podRules) checkNetworks() {
 		}
 		seen[s.Network] = true
 		n, found := r.network(s.Network)
+		code, message := r.env.obstacle(s.Network, n, found)
 		switch {
-		case !found && r.env.options.AllNetworks:
-			r.add(NetworkMissing, path, r.place(i), "%s does not exist%s", s.Network, r.env.namesakes(s.Network))
-		case !found && r.mayDraw() != "":
+		case code == NetworkNotInInput && r.mayDraw() != "":
 			r.add(NetworkMayDraw, path, r.place(i), "%s is not in the input, and may draw from %s, which the pod requests%s", s.Network, r.mayDraw(), r.env.namesakes(s.Network))
-		case !found:
-			r.add(NetworkNotInInput, path, r.place(i), "%s is not in the input%s", s.Network, r.env.namesakes(s.Network))
-		case n.blocked != nil:
-			r.add(NetworkUnusable, path, r.place(i), "%s", reason.Message(n.blocked))
-		case n.resourceName != "" && !r.env.options.Pools:
-			r.add(PoolsNotServedUser, path, r.place(i), "%s draws from pool %s", s.Network, n.resourceName)
+		case code != "":
+			r.add(code, path, r.place(i), "%s", message)
 		default:
 			r.checkPool(i, n)
 		}

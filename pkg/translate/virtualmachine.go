@@ -6,7 +6,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -116,15 +115,10 @@ func primaryOf(p machinePart) string {
 func (w *work) checkMachineNetwork(env *environment, p machinePart) {
 	r, at := w.reporter, w.object.doc.at(p.node)
 	n, found := env.network(p.network)
+	code, message := env.obstacle(p.network, n, found)
 	switch {
-	case !found && env.options.AllNetworks:
-		r.add(NetworkMissing, p.path, at, "%s does not exist%s", p.network, env.namesakes(p.network))
-	case !found:
-		r.add(NetworkNotInInput, p.path, at, "%s is not in the input%s", p.network, env.namesakes(p.network))
-	case n.blocked != nil:
-		r.add(NetworkUnusable, p.path, at, "%s", reason.Message(n.blocked))
-	case n.resourceName != "" && !env.options.Pools:
-		r.add(PoolsNotServedUser, p.path, at, "%s draws from pool %s", p.network, n.resourceName)
+	case code != "":
+		r.add(code, p.path, at, "%s", message)
 	case n.resourceName != "":
 		if facts := env.poolFacts(n.resourceName); facts.Server == PoolOfNobody || facts.Server == PoolOfPlugin {
 			r.add(PoolUnserved, p.path, at, "%s: %s", p.network, facts.unserved(n.resourceName))
