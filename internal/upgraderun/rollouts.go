@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -187,19 +186,7 @@ func (r *rollouts) restart(ctx context.Context, name string, state *upgrade.Roll
 
 // rollout restarts a workload as kubectl rollout restart does.
 func (r *rollouts) rollout(ctx context.Context, w upgrade.Workload) error {
-	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339))
-	options, apps := metav1.PatchOptions{DryRun: r.dry.options()}, r.kube.AppsV1()
-	err := r.dry.write(func() (err error) {
-		switch w.Kind {
-		case "Deployment":
-			_, err = apps.Deployments(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
-		case "StatefulSet":
-			_, err = apps.StatefulSets(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
-		case "DaemonSet":
-			_, err = apps.DaemonSets(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
-		}
-		return err
-	})
+	err := r.patchTemplate(ctx, w, fmt.Sprintf(`{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}`, time.Now().Format(time.RFC3339)))
 	if err != nil {
 		return fmt.Errorf("restarting %s: %w", w, err)
 	}

@@ -56,24 +56,31 @@ func (w *workloads) giveBack(ctx context.Context, workload upgrade.Workload) err
 
 // label labels the pod template of a workload for Multus.
 func (w *workloads) label(ctx context.Context, workload upgrade.Workload) error {
-	patch := []byte(fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:%q}}}}}`, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus))
-	options := metav1.PatchOptions{DryRun: w.dry.options()}
-	err := w.dry.write(func() (err error) {
-		apps := w.kube.AppsV1()
-		switch workload.Kind {
-		case "DaemonSet":
-			_, err = apps.DaemonSets(workload.Namespace).Patch(ctx, workload.Name, types.StrategicMergePatchType, patch, options)
-		case "StatefulSet":
-			_, err = apps.StatefulSets(workload.Namespace).Patch(ctx, workload.Name, types.StrategicMergePatchType, patch, options)
-		default:
-			_, err = apps.Deployments(workload.Namespace).Patch(ctx, workload.Name, types.StrategicMergePatchType, patch, options)
-		}
-		return err
-	})
+	err := w.patchTemplate(ctx, workload, fmt.Sprintf(`{"labels":{%q:%q}}`, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus))
 	if err != nil {
 		return fmt.Errorf("labelling the pod template of %s: %w", workload, err)
 	}
 	return nil
+}
+
+// patchTemplate changes the metadata of a workload's pod template, which makes the workload recreate its pods.
+// It refuses kinds that no rollout restarts.
+func (e env) patchTemplate(ctx context.Context, w upgrade.Workload, metadata string) error {
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":%s}}}`, metadata)
+	options, apps := metav1.PatchOptions{DryRun: e.dry.options()}, e.kube.AppsV1()
+	return e.dry.write(func() (err error) {
+		switch w.Kind {
+		case "DaemonSet":
+			_, err = apps.DaemonSets(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
+		case "StatefulSet":
+			_, err = apps.StatefulSets(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
+		case "Deployment":
+			_, err = apps.Deployments(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
+		default:
+			err = fmt.Errorf("no rollout restarts a %s", w.Kind)
+		}
+		return err
+	})
 }
 
 // workloadOf finds the workload of a pod, namespace/name.
