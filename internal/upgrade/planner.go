@@ -29,21 +29,23 @@ type Options struct {
 // the problems of the plan.
 func NewPlan(f Facts, o Options) *Plan {
 	p := planner{Facts: f, Options: o}
-	if f.BesideMultus {
-		return p.rolloutPlan()
-	}
-	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, DomainLabel: o.DomainLabel, Drain: o.Drain, Multus: []MultusRef{}, Waves: []Wave{}}
+	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, BesideMultus: f.BesideMultus, Multus: []MultusRef{}, Waves: []Wave{}}
 	for _, m := range f.Multus {
 		out.Multus = append(out.Multus, MultusRef{Namespace: m.Namespace, DaemonSet: m.DaemonSet})
 	}
+	for _, s := range f.Stays {
+		out.Stays = append(out.Stays, StayingWorkload{Workload: s.Workload, Codes: s.Codes})
+	}
+	if f.BesideMultus {
+		p.planRollouts(out)
+		return out
+	}
+	out.DomainLabel, out.Drain = o.DomainLabel, o.Drain
 	var movers []Node
 	movers, out.Left = p.divide()
 	p.waves = p.nodeWaves(p.inOrder(movers))
 	p.assignNamespaces(movers)
 	out.Waves = append(out.Waves, p.waves...)
-	for _, s := range f.Stays {
-		out.Stays = append(out.Stays, StayingWorkload{Workload: s.Workload, Codes: s.Codes})
-	}
 	out.Problems = p.problems(movers, out.Left)
 	out.Summary = p.summary(out)
 	return out
@@ -84,21 +86,23 @@ func (p *planner) inOrder(nodes []Node) []Node {
 			domains[n.Domain] = weight[n.Name]
 		}
 	}
-	rank := func(n Node) int {
-		if i := slices.Index(p.First, n.Name); i >= 0 {
-			return i
-		}
-		return len(p.First)
-	}
 	out := slices.Clone(nodes)
 	slices.SortFunc(out, func(a, b Node) int {
 		return cmp.Or(
-			cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(p.rank(a.Name), p.rank(b.Name)),
 			cmp.Compare(domains[a.Domain], domains[b.Domain]), strings.Compare(a.Domain, b.Domain),
 			cmp.Compare(weight[a.Name], weight[b.Name]), strings.Compare(a.Name, b.Name),
 		)
 	})
 	return out
+}
+
+// rank returns the place of a node or namespace in Options.First. All others come after those.
+func (p *planner) rank(name string) int {
+	if i := slices.Index(p.First, name); i >= 0 {
+		return i
+	}
+	return len(p.First)
 }
 
 // nodeWaves puts one node into the first wave, and up to MaxUnavailable nodes of one

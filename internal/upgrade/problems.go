@@ -62,11 +62,7 @@ const (
 
 // problems returns the problems of the waves.
 func (p *planner) problems(movers []Node, left []LeftNode) []Problem {
-	var out []Problem
-	for _, what := range p.Doctor {
-		out = append(out, Problem{CodeDoctor, Blocker, "", what, "Run kubectl nadra doctor, and follow its remedy."})
-	}
-	out = append(out, p.installation()...)
+	out := append(p.readiness(), p.installation()...)
 	if len(movers) == 0 {
 		out = append(out, Problem{CodeNothing, Blocker, "", "no node is left to move", "Nothing needs to be done, unless --exclude leaves out too many nodes."})
 	}
@@ -86,14 +82,28 @@ func (p *planner) problems(movers []Node, left []LeftNode) []Problem {
 	return append(out, p.room(movers)...)
 }
 
+// readiness returns the blockers of kubectl nadra doctor.
+func (p *planner) readiness() []Problem {
+	var out []Problem
+	for _, what := range p.Doctor {
+		out = append(out, Problem{CodeDoctor, Blocker, "", what, "Run kubectl nadra doctor, and follow its remedy."})
+	}
+	return out
+}
+
+// notInstalled returns the problem that nadra must be installed first, by an overlay of manifests.
+func notInstalled(overlay string) Problem {
+	return Problem{
+		CodeNotSet, Blocker, "", "nadra's driver and controller are not installed",
+		"Install them: kubectl apply -k manifests/" + overlay + ". This changes nothing for any pod.",
+	}
+}
+
 // installation checks what must be installed before the first node moves.
 func (p *planner) installation() []Problem {
 	var out []Problem
 	if !p.Installed {
-		out = append(out, Problem{
-			CodeNotSet, Blocker, "", "nadra's driver and controller are not installed",
-			"Install them: kubectl apply -k manifests/drop-in. This changes nothing for any pod.",
-		})
+		out = append(out, notInstalled("drop-in"))
 	} else if !p.Labelled {
 		out = append(out, Problem{
 			CodeNotSet, Blocker, "", "nadra's driver serves all nodes, including those that Multus serves",

@@ -9,28 +9,15 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// rolloutPlan cuts a cluster in which Multus stays on all nodes into waves of namespaces. The first wave has one
+// planRollouts cuts a cluster in which Multus stays on all nodes into waves of namespaces. The first wave has one
 // namespace, each other up to MaxUnavailable, those with few pods first.
-func (p *planner) rolloutPlan() *Plan {
-	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: p.Source, BesideMultus: true, Multus: []MultusRef{}, Waves: []Wave{}}
-	for _, m := range p.Multus {
-		out.Multus = append(out.Multus, MultusRef{Namespace: m.Namespace, DaemonSet: m.DaemonSet})
-	}
-	for _, s := range p.Stays {
-		out.Stays = append(out.Stays, StayingWorkload{Workload: s.Workload, Codes: s.Codes})
-	}
+func (p *planner) planRollouts(out *Plan) {
 	var shares []NamespaceShare
 	for _, ns := range p.rolling(out.Staying()) {
 		shares = append(shares, p.Rollouts(ns, ToNadra, out.Staying()))
 	}
-	rank := func(s NamespaceShare) int {
-		if i := slices.Index(p.First, s.Name); i >= 0 {
-			return i
-		}
-		return len(p.First)
-	}
 	slices.SortStableFunc(shares, func(a, b NamespaceShare) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.pods(), b.pods()), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(p.rank(a.Name), p.rank(b.Name)), cmp.Compare(a.pods(), b.pods()), strings.Compare(a.Name, b.Name))
 	})
 	for _, s := range shares {
 		last := len(out.Waves) - 1
@@ -43,7 +30,6 @@ func (p *planner) rolloutPlan() *Plan {
 	}
 	out.Problems = p.rolloutProblems(shares)
 	out.Summary = rolloutSummary(out, shares)
-	return out
 }
 
 // pods counts the pods that a rollout restarts.
@@ -96,15 +82,9 @@ func (p *planner) heldBack(namespace string) string {
 
 // rolloutProblems returns the problems of the waves.
 func (p *planner) rolloutProblems(shares []NamespaceShare) []Problem {
-	var out []Problem
-	for _, what := range p.Doctor {
-		out = append(out, Problem{CodeDoctor, Blocker, "", what, "Run kubectl nadra doctor, and follow its remedy."})
-	}
+	out := p.readiness()
 	if !p.Installed {
-		out = append(out, Problem{
-			CodeNotSet, Blocker, "", "nadra's driver and controller are not installed",
-			"Install them: kubectl apply -k manifests/beside-multus. This changes nothing for any pod.",
-		})
+		out = append(out, notInstalled("beside-multus"))
 	}
 	if len(shares) == 0 {
 		out = append(out, Problem{CodeNothing, Blocker, "", "no namespace is left to move", "Nothing needs to be done, unless --exclude leaves out too many namespaces."})
