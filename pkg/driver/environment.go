@@ -34,7 +34,7 @@ type environment struct {
 	plugins plugins
 	netns   attach.Netns
 	// defaultNetwork describes a sandbox's interface on the default network.
-	defaultNetwork func(attachment.Sandbox) (*nadv1.NetworkStatus, error)
+	defaultNetwork func(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error)
 	// isHost reports whether the network namespace at a path is the host's.
 	isHost func(netns string) bool
 	nads   nadSource
@@ -101,7 +101,10 @@ func openEnvironment(ctx context.Context, cfg Config, clients Clients) (_ *envir
 		return nil, err
 	}
 	netns := podnet.NewReader(namespaces, confdir.New(cfg.HostRoot, cfg.CNIConfDir).DefaultName)
-	env.netns, env.defaultNetwork = netns, netns.DefaultNetwork
+	env.netns = netns
+	env.defaultNetwork = func(_ context.Context, s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
+		return netns.DefaultNetwork(s)
+	}
 	if env.nads, err = publish.NewNADWatch(clients.NADs); err != nil {
 		return nil, err
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -72,8 +70,7 @@ func (p *planner) annotated(ctx context.Context, pod attachment.PodRef) ([]attac
 	meta := p.watch.Find(pod)
 	if meta == nil {
 		var err error
-		resource := corev1.SchemeGroupVersion.WithResource("pods")
-		if meta, err = p.metadata.Resource(resource).Namespace(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err != nil {
+		if meta, err = readPod(ctx, p.metadata, pod); err != nil {
 			return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its networks: %w", pod, err)
 		}
 	}

@@ -4,25 +4,19 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 )
 
-// multusEntryTimeout limits the request for a pod whose annotation the watch has not seen yet.
-const multusEntryTimeout = 5 * time.Second
-
 // multusEntries describes the default network beside Multus, which has written the first entry of
 // network-status before the sandbox's hook runs.
 type multusEntries struct {
 	// own describes the default network by the namespace.
-	own      func(attachment.Sandbox) (*nadv1.NetworkStatus, error)
+	own      func(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error)
 	watch    *podWatch
 	metadata metadata.Interface
 }
@@ -30,8 +24,8 @@ type multusEntries struct {
 // of returns Multus' entry, if it is that of this sandbox: after a new sandbox, the watch may still
 // have that of the one before. Without one it describes the network by the namespace, as nadra
 // does where Multus is not.
-func (m *multusEntries) of(s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
-	own, err := m.own(s)
+func (m *multusEntries) of(ctx context.Context, s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
+	own, err := m.own(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -40,9 +34,7 @@ func (m *multusEntries) of(s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
 			return entry, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), multusEntryTimeout)
-	defer cancel()
-	pod, err := m.metadata.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(s.Pod.Namespace).Get(ctx, s.Pod.Name, metav1.GetOptions{})
+	pod, err := readPod(ctx, m.metadata, s.Pod)
 	if err != nil {
 		return nil, fmt.Errorf("reading pod %s for Multus' entry of network-status: %w", s.Pod, err)
 	}

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"testing"
 
 	nri "github.com/containerd/nri/pkg/api"
@@ -40,11 +41,11 @@ func TestMultusEntry(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				own := func(attachment.Sandbox) (*nadv1.NetworkStatus, error) {
+				own := func(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error) {
 					return &nadv1.NetworkStatus{Name: "cbr0", Interface: "eth0", IPs: []string{"10.244.0.5"}, Default: true}, nil
 				}
 				entries := &multusEntries{own: own, watch: watch, metadata: metadatafake.NewSimpleMetadataClient(scheme, pod)}
-				got, err := entries.of(attachment.Sandbox{Pod: attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"}})
+				got, err := entries.of(t.Context(), attachment.Sandbox{Pod: attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"}})
 				if err != nil || got.Name != tt.want {
 					t.Errorf("the watch has seen the pod: %t: got %+v, %v, want %s", seen, got, err, tt.want)
 				}

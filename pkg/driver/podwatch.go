@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -145,6 +146,12 @@ func (w *podWatch) Find(pod attachment.PodRef) *metav1.PartialObjectMetadata {
 		return &known.PartialObjectMetadata
 	}
 	return nil
+}
+
+// readPod returns the pod as the API server has it, for what the watch has not seen yet. Another pod may have its
+// name by now.
+func readPod(ctx context.Context, client metadata.Interface, pod attachment.PodRef) (*metav1.PartialObjectMetadata, error) {
+	return client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 }
 
 // known returns what is kept of a pod, or nil.

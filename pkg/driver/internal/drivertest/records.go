@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -20,7 +21,7 @@ func SandboxNo(i int) attachment.Sandbox {
 }
 
 // CBR0 describes a default network.
-func CBR0(attachment.Sandbox) (*nadv1.NetworkStatus, error) {
+func CBR0(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error) {
 	return &nadv1.NetworkStatus{Name: "cbr0", Interface: "eth0", Default: true}, nil
 }
 

@@ -119,7 +119,7 @@ func TestNetworkStatusDeviceInfo(t *testing.T) {
 // others may add entries and the default network's addresses may change.
 func TestShowsNetworks(t *testing.T) {
 	records := []checkpoint.Record{drivertest.Attached("net1", drivertest.BridgeResult)}
-	first, err := drivertest.CBR0(attachment.Sandbox{})
+	first, err := drivertest.CBR0(t.Context(), attachment.Sandbox{})
 	if err != nil {
 		t.Fatal(err)
 	}

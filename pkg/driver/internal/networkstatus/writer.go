@@ -36,7 +36,7 @@ const (
 const (
 	// workers is the number of statuses that are written at a time.
 	workers = 8
-	// writeTimeout limits one write.
+	// writeTimeout limits one write, with what is read for it.
 	writeTimeout = 5 * time.Second
 	// shortestPause and longestPause limit the pause before the next try.
 	shortestPause = 50 * time.Millisecond
@@ -57,7 +57,7 @@ type Options struct {
 	// Manager is the field manager of the writes.
 	Manager string
 	// DefaultNetwork describes the sandbox's interface on the default network.
-	DefaultNetwork func(attachment.Sandbox) (*nadv1.NetworkStatus, error)
+	DefaultNetwork func(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error)
 	Pods           Pods
 	// Stored is called with the records of a status that is stored.
 	Stored func([]checkpoint.Record) error
@@ -251,7 +251,9 @@ func (w *Writer) store(ctx context.Context, u update) error {
 		}
 		pod.UID = string(m.UID)
 	}
-	first, err := w.DefaultNetwork(u.sandbox)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	first, err := w.DefaultNetwork(ctx, u.sandbox)
 	if err != nil {
 		return fmt.Errorf("describing the default network: %w", err)
 	}
@@ -259,8 +261,6 @@ func (w *Writer) store(ctx context.Context, u update) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
 	return kube.AnnotatePod(ctx, w.Kube, w.Manager, pod, nadv1.NetworkStatusAnnot, text)
 }
 
