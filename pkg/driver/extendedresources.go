@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
