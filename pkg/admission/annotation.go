@@ -54,10 +54,8 @@ func (a admitted) annotatedFor(owner string, d Decision) Decision {
 	if _, found := a.pod.Annotations[key]; !found || key == want || renamed || d.Outcome == Refused {
 		return d
 	}
-	if _, empty := a.pod.Annotations[want]; empty {
-		d.Edits = append(d.Edits, translate.Edit{Op: translate.Remove, Path: annotationsPath.Child(want)})
-	}
-	d.Edits = append(d.Edits, translate.Edit{Op: translate.Rename, Path: annotationsPath.Child(key), Value: want})
+	_, taken := a.pod.Annotations[want]
+	d.Edits = append(d.Edits, translate.RenameAnnotation(annotationsPath, key, want, taken)...)
 	if d.Outcome == Untouched {
 		d.Outcome = Converted
 	}

@@ -122,7 +122,8 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 		edits = append(edits, r.dropAnnotation())
 	case r.env.options.BesideMultus && r.pod.networksKey() == attachment.NetworksAnnotation:
 		r.checkMove()
-		edits = append(edits, r.move()...)
+		const own = attachment.OwnNetworksAnnotation
+		edits = append(edits, RenameAnnotation(r.pod.at.Child("metadata", "annotations"), attachment.NetworksAnnotation, own, annotation(r.pod.template, own) != nil)...)
 	}
 	for _, e := range edits {
 		if !r.doc.Editable(e.Path) {
@@ -154,12 +155,13 @@ func (r *request) network(ref attachment.NetworkRef) (network, bool) {
 	return *n, true
 }
 
-// move gives the annotation nadra's name, in place of an empty one of that name.
-func (r *request) move() (edits []Edit) {
-	if annotation(r.pod.template, attachment.OwnNetworksAnnotation) != nil {
-		edits = append(edits, Edit{Op: Remove, Path: r.pod.annotationPath(attachment.OwnNetworksAnnotation)})
+// RenameAnnotation returns the edits that give an annotation another name. annotations is the path of the mapping;
+// taken is set if it has an annotation of that name, which has no value.
+func RenameAnnotation(annotations Path, from, to string, taken bool) (edits []Edit) {
+	if taken {
+		edits = append(edits, Edit{Op: Remove, Path: annotations.Child(to)})
 	}
-	return append(edits, Edit{Op: Rename, Path: r.path(), Value: attachment.OwnNetworksAnnotation})
+	return append(edits, Edit{Op: Rename, Path: annotations.Child(from), Value: to})
 }
 
 // dropAnnotation removes the annotation, and the mappings that have nothing else.
