@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/installationread"
 	"github.com/nadra-dev/nadra/internal/source"
@@ -17,27 +19,25 @@ func (in *input) changed(flag string) bool { return in.flags != nil && in.flags.
 // and leaves pools to device plugins, as nadra does then.
 func (in *input) readMode(ctx context.Context, set *source.Set) error {
 	set.Options.BesideMultus = in.beside
-	live := set.Live || in.withCluster
-	nadra, err := in.installed(ctx, live)
-	if err != nil {
-		return err
-	}
-	if nadra != nil && in.flags != nil && !in.changed("beside-multus") {
-		set.Options.BesideMultus = nadra.BesideMultus()
-	}
-	if !set.Options.BesideMultus {
-		return nil
-	}
-	if !in.changed("pools") {
-		in.pools.off = nadra == nil || !nadra.BesideMultus() || !nadra.Pools()
-	}
-	if !live {
+	if !set.Live && !in.withCluster {
+		in.leavePools(set, nil)
 		return nil
 	}
 	readiness := doctorOptions{app: in.app}
 	cluster, err := readiness.connect()
 	if err != nil {
 		return err
+	}
+	nadra, err := in.installed(ctx, cluster.Kube)
+	if err != nil {
+		return err
+	}
+	if nadra != nil && in.flags != nil && !in.changed("beside-multus") {
+		set.Options.BesideMultus = nadra.BesideMultus()
+	}
+	in.leavePools(set, nadra)
+	if !set.Options.BesideMultus {
+		return nil
 	}
 	found, gaps := cluster.Readers(ctx)
 	set.Options.Readers = found
@@ -47,17 +47,17 @@ func (in *input) readMode(ctx context.Context, set *source.Set) error {
 	return nil
 }
 
+// leavePools leaves pools to device plugins beside Multus, unless a flag of the command, or of nadra in the
+// cluster, says that nadra serves them. nadra is nil if its flags are unknown.
+func (in *input) leavePools(set *source.Set, nadra *installation.Settings) {
+	if set.Options.BesideMultus && !in.changed("pools") {
+		in.pools.off = nadra == nil || !nadra.BesideMultus() || !nadra.Pools()
+	}
+}
+
 // installed returns nadra's programs in a live cluster, or nil if they are unknown.
-func (in *input) installed(ctx context.Context, live bool) (*installation.Settings, error) {
-	if !live {
-		return nil, nil
-	}
-	readiness := doctorOptions{app: in.app}
-	cluster, err := readiness.connect()
-	if err != nil {
-		return nil, err
-	}
-	s, known, err := installationread.Find(ctx, cluster.Kube)
+func (in *input) installed(ctx context.Context, client kubernetes.Interface) (*installation.Settings, error) {
+	s, known, err := installationread.Find(ctx, client)
 	switch {
 	case err != nil:
 		return nil, err
