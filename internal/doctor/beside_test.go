@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/nadra-dev/nadra/internal/probe"
@@ -75,12 +74,7 @@ func TestBesideMultus(t *testing.T) {
 		t.Run(test.id+" "+test.what, func(t *testing.T) {
 			c := beside()
 			test.change(&c)
-			got := find(Diagnose(c), test.id)
-			switch {
-			case got == nil:
-				t.Fatal("there is no such check")
-			case got.Status != test.status || !strings.Contains(got.What, test.what):
-				t.Errorf("%s %q, want %s %q", got.Status, got.What, test.status, test.what)
+			switch got := checked(t, c, test.id, test.status, test.what); {
 			case got.Status != OK && (got.Why == "" || got.Do == ""):
 				t.Errorf("it lacks Why or Do: %+v", got)
 			case test.id == "annotation-readers" && len(c.Readers) > 0 && got.Status != OK && got.Object != c.Readers[0].Workload:

@@ -139,17 +139,25 @@ func find(checks []Check, id string) *Check {
 	return &checks[i]
 }
 
+// checked returns a check of a cluster, which must have a status and an observation.
+func checked(t *testing.T, c Capabilities, id string, status Status, what string) *Check {
+	t.Helper()
+	got := find(Diagnose(c), id)
+	if got == nil {
+		t.Fatal("there is no such check")
+	}
+	if got.Status != status || !strings.Contains(got.What, what) {
+		t.Fatalf("%s %q, want %s %q", got.Status, got.What, status, what)
+	}
+	return got
+}
+
 func TestChecks(t *testing.T) {
 	for _, test := range changes { // besideChanges have a test of their own
 		t.Run(test.id+" "+test.what, func(t *testing.T) {
 			c := ready()
 			test.change(&c)
-			got := find(Diagnose(c), test.id)
-			switch {
-			case got == nil:
-				t.Fatal("there is no such check")
-			case got.Status != test.status || !strings.Contains(got.What, test.what):
-				t.Errorf("%s %q, want %s %q", got.Status, got.What, test.status, test.what)
+			switch got := checked(t, c, test.id, test.status, test.what); {
 			case got.Status != OK && got.Why == "":
 				t.Error("it has no Why")
 			case (got.Status == Warning || got.Status == Blocker) && got.Do == "":

@@ -118,9 +118,6 @@ var programs = []Program{
 	},
 }
 
-// Programs returns the known programs.
-func Programs() []Program { return slices.Clone(programs) }
-
 // Plugins returns the plugins, for interfaces or addresses, whose programs read the annotation: without it
 // they prepare nothing, and the plugin fails.
 func Plugins() []string {

@@ -39,7 +39,7 @@ func TestFind(t *testing.T) {
 
 // TestPrograms checks that each program has what a finding needs.
 func TestPrograms(t *testing.T) {
-	for _, p := range Programs() {
+	for _, p := range programs {
 		if p.Lost == "" || p.Do == "" || len(p.Names) == 0 || (p.Scope == Networks) != (len(p.Plugins) > 0) {
 			t.Errorf("%+v", p)
 		}
