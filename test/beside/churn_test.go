@@ -216,7 +216,12 @@ type fault struct {
 // faults returns what happens to the programs on the node, in turns.
 func (c *churn) faults() []fault {
 	return []fault{
+		// Multus leaks the addresses of an ADD in which its daemon is killed, so only pods of nadra change then.
 		{"Multus' daemon is killed and starts again", func(ctx context.Context) error {
+			c.settle(0)
+			c.ofMultus = false
+			c.act()
+			c.ofMultus = true
 			if err := c.node.Kill(ctx, multusDaemon, unix.SIGKILL); err != nil {
 				return err
 			}
