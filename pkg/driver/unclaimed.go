@@ -2,13 +2,11 @@ package driver
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	nri "github.com/containerd/nri/pkg/api"
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -135,11 +133,11 @@ func (u *unclaimedPods) attachLate(pod *nri.PodSandbox, sandbox attachment.Sandb
 	})
 }
 
-// attachUnserved attaches a sandbox that runs. It leaves a pod alone whose networks somebody has
-// attached, such as Multus before the node was nadra's.
+// attachUnserved attaches a sandbox that runs. It leaves a sandbox alone whose networks another program
+// has attached.
 func (u *unclaimedPods) attachUnserved(ctx context.Context, sandbox attachment.Sandbox, networks []attachment.Selection, static bool) {
 	known := u.watch.Find(sandbox.Pod)
-	if known == nil || known.DeletionTimestamp != nil || u.isServed(sandbox, networks, known.Annotations[nadv1.NetworkStatusAnnot]) {
+	if known == nil || known.DeletionTimestamp != nil || u.isServed(sandbox, networks) {
 		return
 	}
 	klog.FromContext(ctx).Info("Attaching a pod without a claim that was started while the driver was not connected", "sandbox", sandbox.ID)
@@ -152,19 +150,15 @@ func (u *unclaimedPods) attachUnserved(ctx context.Context, sandbox attachment.S
 	u.jobs.attach(sandbox, false)
 }
 
-// isServed reports whether a sandbox has one of the networks, or of their interfaces, already.
-func (u *unclaimedPods) isServed(sandbox attachment.Sandbox, networks []attachment.Selection, status string) bool {
-	var shown []nadv1.NetworkStatus
-	_ = json.Unmarshal([]byte(status), &shown) // a text that cannot be read lists no network
-	lists := func(n attachment.Selection) bool {
-		return slices.ContainsFunc(shown, func(s nadv1.NetworkStatus) bool { return s.Name == n.Network.String() })
-	}
+// isServed reports whether a sandbox has an interface of the networks already. The pod's
+// network-status does not decide: after a reboot it still describes the pod's earlier sandbox.
+func (u *unclaimedPods) isServed(sandbox attachment.Sandbox, networks []attachment.Selection) bool {
 	names, err := attachment.InterfaceNames(networks)
-	if err != nil || slices.ContainsFunc(networks, lists) {
-		return true
+	if err != nil {
+		return false // record reports the error
 	}
 	ns, err := u.attacher.Netns.Inspect(sandbox.NetNS)
-	return err != nil || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ns.Links, name) })
+	return err == nil && slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ns.Links, name) })
 }
 
 // unclaimedNetworks returns the networks that a pod without a claim gets by its annotation on a

@@ -192,8 +192,7 @@ func TestLateAttachSparesServedPods(t *testing.T) {
 		attached bool
 	}{
 		{name: "nobody has", pod: "solo-uid", attached: true},
-		{name: "network-status has another network", pod: "solo-uid", status: status("default/red"), attached: true},
-		{name: "network-status has the network", pod: "solo-uid", status: status("default/blue")},
+		{name: "network-status is that of an earlier sandbox", pod: "solo-uid", status: status("default/blue"), attached: true},
 		{name: "the interface is there", pod: "solo-uid", links: true},
 		{name: "the pod is another", pod: "b-uid"},
 		{name: "the pod is being deleted", pod: "solo-uid", deleting: true},

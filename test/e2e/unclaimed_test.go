@@ -81,7 +81,8 @@ func TestNamespaceRefusesPodsWithoutAClaim(t *testing.T) {
 }
 
 // TestPodsWithoutAClaimAreAttachedLate checks that a pod which was started while the driver was away
-// gets its networks when the driver is back: without a claim nothing holds its containers.
+// gets its networks when the driver is back: without a claim nothing holds its containers. The pod has
+// the network-status of an earlier sandbox, as after a reboot of a node that was Multus'.
 func TestPodsWithoutAClaimAreAttachedLate(t *testing.T) {
 	f := ownedBlue(t, "late")
 
@@ -94,6 +95,7 @@ func TestPodsWithoutAClaimAreAttachedLate(t *testing.T) {
 	if strings.Contains(links, "net1") {
 		t.Errorf("without a driver the pod has net1:\n%s", links)
 	}
+	f.Kubectl("-n", f.NS, "annotate", "pod/web", nadv1.NetworkStatusAnnot+`=[{"name":"late/blue","interface":"net5","ips":["192.0.2.5"]}]`)
 	back()
 	f.Eventually(time.Minute, func(ctx context.Context) error { return f.listsInterface(ctx, "web", "net1") })
 	f.runsOn("web", "net1", "10.84.0.")
