@@ -86,7 +86,7 @@ $(BIN)/nadra-controller.tar: $(BIN)/nadra-node.tar
 	$(BIN)/mkimage -o $@ -t $(CONTROLLER_IMAGE) -entrypoint /nadra-controller /nadra-controller=$(BIN)/nadra-controller
 
 # COMMIT is the commit of the release; by default Git's HEAD, and then the tree must be clean.
-# KEY is the file of a private key to sign with, FIPS140 Go's FIPS 140-3 module: docs/releasing.md.
+# KEY is the file of a private key to sign with, FIPS140 Go's FIPS 140-3 module: docs/develop/releasing.md.
 REGISTRY ?= ghcr.io/nadra-dev
 release: ## VERSION=v0.1.0: images, kubectl-nadra, chart, manifests, SBOMs, provenance and sums into dist/
 	$(GO) -C build/release run . -version '$(VERSION)' -commit '$(COMMIT)' -registry '$(REGISTRY)' -key '$(abspath $(KEY))' -fips140 '$(FIPS140)' -source $(CURDIR) -out $(CURDIR)/dist
@@ -120,9 +120,9 @@ cluster-down: $(CLUSTER) ## stop the cluster and leave nothing behind
 demo: image $(CLUSTER) ## start a cluster and show a pod with its macvlan from an unchanged NAD
 	@$(GO) run ./test/demo
 
-# RECORD=1 writes the result of each lane with a cluster into RUNS, for docs/support.md. The
+# RECORD=1 writes the result of each lane with a cluster into RUNS, for docs/reference/support.md. The
 # result is that of a commit and of a whole lane, so changes and parts are refused.
-RUNS := docs/support-runs.json
+RUNS := docs/reference/support-runs.json
 ifdef RECORD
 ifndef RECORD_COMMIT
 ifneq ($(strip $(RUN) $(PKG) $(MULTUS) $(NADRA_MULTUS) $(NADRA_FEATURE_GATES)),)
@@ -219,7 +219,7 @@ e2e-kubevirt: image ## two nodes with the real virt-api and virt-controller of K
 e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
 	$(call on-clusters,./test/upgrade/...,,upgrade-lane|upgrade-matrix)
 
-conformance: build ## give the same pods to Multus and nadra, and compare their differences with docs/compatibility.md
+conformance: build ## give the same pods to Multus and nadra, and compare their differences with docs/reference/compatibility.md
 	$(call on-clusters,./test/conformance,,conformance)
 
 # FAULT_PODS is the number of pod lives, FAULT_SEED the schedule, which is printed.
@@ -246,7 +246,7 @@ test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugin
 # It takes more than an hour. BENCH_RESUME=1 continues an interrupted run;
 # BENCH_CHURN is the time of the churn measurement (10m), BENCH_SCALE the simulated
 # clusters' nodes (1000,5000).
-bench: image ## measure nadra beside Multus; writes docs/performance.md and .json
+bench: image ## measure nadra beside Multus; writes docs/reference/performance.md and .json
 	$(GO) test $(E2E) -count=1 -timeout 100m -run '^$$' -bench . ./test/bench/...
 
 # What several lanes need. `make test` builds it first and alone, and no lane builds it
