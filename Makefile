@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-upgrade conformance faults faults-newest-nri faults-crio monitoring bench test-vm test test-long prune clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-upgrade conformance faults faults-newest-nri faults-crio monitoring bench test-vm test test-long prune clean libc chromium mkdocs docs pictures FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,9 +43,18 @@ unit: ## the quick loop: all tests that need no cluster
 	$(TESTSUM) standard-quiet -- $(TESTS) $(or $(PKG),./...)
 	$(modules-of-their-own)
 
+docs: mkdocs chromium ## build the site of docs/ into bin/site, check its links, and look at it in Chromium
+	cd build/site && PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 mkdocs build --quiet
+	go test ./test/site
+	@echo "bin/site/index.html; its search needs a server: python3 -m http.server -d bin/site"
+
+pictures: ## make the pictures of docs/ from their text again, with graphviz
+	@command -v dot >/dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends graphviz; }
+	for f in docs/pictures/*.dot; do dot -Tsvg $$f -o $${f%.dot}.svg; done
+
 # CI runs the same under the race detector, which needs cgo, and skips no test. Beside
 # three clusters a package has taken more than go test's ten minutes.
-race: libc chromium ## the quick loop under the race detector
+race: libc chromium mkdocs ## the quick loop under the race detector
 	@mkdir -p $(BIN)/lanes
 	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- -race -timeout 40m $(TESTS) $(or $(PKG),./...)
 	$(modules-of-their-own)
@@ -251,7 +260,7 @@ bench: image ## measure nadra beside Multus; writes docs/reference/performance.m
 
 # What several lanes need. `make test` builds it first and alone, and no lane builds it
 # again: two lanes would write the same files.
-PARTS := build image $(BIN)/faults/nadra-node.tar libc chromium
+PARTS := build image $(BIN)/faults/nadra-node.tar libc chromium mkdocs
 parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, images, Kubernetes and containerd
 	$(CLUSTER) build
 	NADRA_RUNTIME=crio $(CLUSTER) build
@@ -298,3 +307,7 @@ chromium:
 		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; }
 
 FORCE:
+
+mkdocs:
+	@command -v mkdocs >/dev/null && test -d /usr/lib/python3/dist-packages/material || \
+		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends mkdocs mkdocs-material; }

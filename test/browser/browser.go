@@ -1,4 +1,5 @@
-package report
+// Package browser drives a real Chromium in tests of pages.
+package browser
 
 import (
 	"bufio"
@@ -12,24 +13,25 @@ import (
 	"time"
 )
 
-// chromium is a real browser, spoken to by its debugging protocol through two
+// Browser is a real browser, spoken to by its debugging protocol through two
 // pipes: no port is opened.
-type chromium struct {
+type Browser struct {
 	t       testing.TB
 	in      io.Writer
 	from    *os.File
 	out     *bufio.Reader
 	session string
 	last    int
-	// complaints are what the page wrote to the console, its exceptions and
+	// Complaints are what the page wrote to the console, its exceptions and
 	// what its policy refused.
-	complaints []string
-	requests   []string
+	Complaints []string
+	// Requests are the addresses that the page has requested.
+	Requests []string
 }
 
-// newChromium starts a browser with one page. Without a browser it skips the test, and fails it
+// New starts a browser with one page. Without a browser it skips the test, and fails it
 // in CI.
-func newChromium(t testing.TB) *chromium {
+func New(t testing.TB) *Browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	switch {
@@ -50,7 +52,7 @@ func newChromium(t testing.TB) *chromium {
 	}
 	theirIn.Close()
 	theirOut.Close()
-	c := &chromium{t: t, in: in, from: out, out: bufio.NewReader(out)}
+	c := &Browser{t: t, in: in, from: out, out: bufio.NewReader(out)}
 	t.Cleanup(func() { c.end(cmd) })
 	c.open()
 	return c
@@ -67,9 +69,9 @@ func pipe(t testing.TB) (r, w *os.File) {
 }
 
 // end waits for the end of the browser, before its folder is removed.
-func (c *chromium) end(cmd *exec.Cmd) {
+func (c *Browser) end(cmd *exec.Cmd) {
 	if c.t.Failed() {
-		for _, line := range c.complaints {
+		for _, line := range c.Complaints {
 			c.t.Log("the browser says: ", line)
 		}
 	}
@@ -80,16 +82,17 @@ func (c *chromium) end(cmd *exec.Cmd) {
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 }
 
-type object = map[string]any
+// Object is the parameters of a command.
+type Object = map[string]any
 
-func (c *chromium) open() {
+func (c *Browser) open() {
 	var target struct{ TargetID string }
-	c.call("Target.createTarget", object{"url": "about:blank"}, &target)
+	c.Call("Target.createTarget", Object{"url": "about:blank"}, &target)
 	var session struct{ SessionID string }
-	c.call("Target.attachToTarget", object{"targetId": target.TargetID, "flatten": true}, &session)
+	c.Call("Target.attachToTarget", Object{"targetId": target.TargetID, "flatten": true}, &session)
 	c.session = session.SessionID
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
-		c.call(domain+".enable", nil, nil)
+		c.Call(domain+".enable", nil, nil)
 	}
 }
 
@@ -102,13 +105,13 @@ type message struct {
 	Error  *struct{ Message string }
 }
 
-// call sends a command and waits for its answer. It keeps events meanwhile.
-func (c *chromium) call(method string, params object, result any) {
+// Call sends a command and waits for its answer. It keeps events meanwhile.
+func (c *Browser) Call(method string, params Object, result any) {
 	c.t.Helper()
 	c.last++
-	command := object{"id": c.last, "method": method, "params": params}
+	command := Object{"id": c.last, "method": method, "params": params}
 	if params == nil {
-		command["params"] = object{}
+		command["params"] = Object{}
 	}
 	if c.session != "" {
 		command["sessionId"] = c.session
@@ -137,7 +140,7 @@ func (c *chromium) call(method string, params object, result any) {
 	}
 }
 
-func (c *chromium) next() message {
+func (c *Browser) next() message {
 	c.t.Helper()
 	// Only a browser that hangs takes as long for one message.
 	if err := c.from.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
@@ -153,81 +156,83 @@ func (c *chromium) next() message {
 	}
 	switch m.Method {
 	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded":
-		c.complaints = append(c.complaints, string(m.Params))
+		c.Complaints = append(c.Complaints, string(m.Params))
 	case "Network.requestWillBeSent":
 		var p struct{ Request struct{ URL string } }
 		if json.Unmarshal(m.Params, &p) == nil {
-			c.requests = append(c.requests, p.Request.URL)
+			c.Requests = append(c.Requests, p.Request.URL)
 		}
 	}
 	return m
 }
 
-// visit opens an address and waits until the page is loaded.
-func (c *chromium) visit(address string) {
+// Visit opens an address and waits until the page is loaded.
+func (c *Browser) Visit(address string) {
 	c.t.Helper()
 	// Otherwise a change of the fragment would not load the page again.
-	c.call("Page.navigate", object{"url": "about:blank"}, nil)
-	c.call("Page.navigate", object{"url": address}, nil)
-	c.wait(`document.readyState === "complete" && location.href !== "about:blank"`)
+	c.Call("Page.navigate", Object{"url": "about:blank"}, nil)
+	c.Call("Page.navigate", Object{"url": address}, nil)
+	c.Wait(`document.readyState === "complete" && location.href !== "about:blank"`)
 }
 
-// wait waits until an expression is true.
-func (c *chromium) wait(expression string) {
+// Wait waits until an expression is true.
+func (c *Browser) Wait(expression string) {
 	c.t.Helper()
 	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		if is[bool](c, expression) {
+		if Is[bool](c, expression) {
 			return
 		}
 	}
 	c.t.Fatal("never true: ", expression)
 }
 
-// is evaluates an expression in the page.
-func is[T any](c *chromium, expression string) T {
+// Is evaluates an expression in the page.
+func Is[T any](c *Browser, expression string) T {
 	c.t.Helper()
 	var answer struct {
 		Result           struct{ Value T }
 		ExceptionDetails json.RawMessage
 	}
-	c.call("Runtime.evaluate", object{"expression": expression, "returnByValue": true, "awaitPromise": true}, &answer)
+	c.Call("Runtime.evaluate", Object{"expression": expression, "returnByValue": true, "awaitPromise": true}, &answer)
 	if answer.ExceptionDetails != nil {
 		c.t.Fatalf("%s: %s", expression, answer.ExceptionDetails)
 	}
 	return answer.Result.Value
 }
 
-// screen is a window as somebody has it.
-type screen struct {
-	name          string
-	width, height int
-	scheme        string
+// Screen is a window as somebody has it.
+type Screen struct {
+	Name          string
+	Width, Height int
+	Scheme        string
 }
 
-func (c *chromium) use(s screen) {
+// Use gives the window a size and a colour scheme.
+func (c *Browser) Use(s Screen) {
 	c.t.Helper()
-	c.call("Emulation.setDeviceMetricsOverride", object{"width": s.width, "height": s.height, "deviceScaleFactor": 1, "mobile": s.width < 600}, nil)
-	c.call("Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": s.scheme}}}, nil)
+	c.Call("Emulation.setDeviceMetricsOverride", Object{"width": s.Width, "height": s.Height, "deviceScaleFactor": 1, "mobile": s.Width < 600}, nil)
+	c.Call("Emulation.setEmulatedMedia", Object{"features": []Object{{"name": "prefers-color-scheme", "value": s.Scheme}}}, nil)
 }
 
-// picture returns a PNG of the window, or of the whole page.
-func (c *chromium) picture(whole bool) []byte {
+// Picture returns a PNG of the window, or of the whole page.
+func (c *Browser) Picture(whole bool) []byte {
 	c.t.Helper()
 	var shot struct{ Data []byte }
-	c.call("Page.captureScreenshot", object{"format": "png", "captureBeyondViewport": whole}, &shot)
+	c.Call("Page.captureScreenshot", Object{"format": "png", "captureBeyondViewport": whole}, &shot)
 	return shot.Data
 }
 
-// paper returns the printed page.
-func (c *chromium) paper() []byte {
+// Paper returns the printed page.
+func (c *Browser) Paper() []byte {
 	c.t.Helper()
 	var pdf struct{ Data []byte }
-	c.call("Page.printToPDF", object{"printBackground": true}, &pdf)
+	c.Call("Page.printToPDF", Object{"printBackground": true}, &pdf)
 	return pdf.Data
 }
 
-func (c *chromium) typeInto(selector, text string) {
+// Type types text into the element that a selector finds.
+func (c *Browser) Type(selector, text string) {
 	c.t.Helper()
-	is[bool](c, fmt.Sprintf("document.querySelector(%q).focus() ?? true", selector))
-	c.call("Input.insertText", object{"text": text}, nil)
+	Is[bool](c, fmt.Sprintf("document.querySelector(%q).focus() ?? true", selector))
+	c.Call("Input.insertText", Object{"text": text}, nil)
 }
