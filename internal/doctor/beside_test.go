@@ -36,7 +36,9 @@ var besideChanges = []struct {
 	{"cni-configuration", OK, "00-multus.conf is Multus', which stays", func(c *Capabilities) {
 		c.withMultusFile(probe.MultusSettings{NamespaceIsolation: true, BinDir: "/opt/cni/bin"})
 	}},
-	{"static-pods", OK, "1 static pod: Multus attaches their networks", func(c *Capabilities) { c.StaticPods = []StaticPod{{Namespace: "infra", Name: "vip", Networks: "lan"}} }},
+	{"static-pods", OK, "Multus attaches the networks of 1 static pod, nadra those of 2 static pods, by annotation nadra.dev/networks", func(c *Capabilities) {
+		c.StaticPods = []StaticPod{{Name: "vip", Networks: "lan"}, {Name: "lb", Networks: "lan", Own: true}, {Name: "log", Networks: "lan", Own: true}}
+	}},
 	{"policies", Warning, "1 MultiNetworkPolicy, which do not apply to 1 pod of nadra: a/x", func(c *Capabilities) { c.Policies = &Policies{Count: 1, Unseen: []string{"a/x"}} }},
 	{"policies", Note, "no pod is served by nadra yet", func(c *Capabilities) { c.Policies = &Policies{Count: 1} }},
 	{"nadra-driver", Note, "it is not installed", func(c *Capabilities) { c.BesideMultus, c.Nadra = true, nil }},

@@ -197,6 +197,8 @@ type StaticPod struct {
 	Node      string `json:"node,omitempty"`
 	// Networks is the annotation's value.
 	Networks string `json:"networks"`
+	// Own is true if the annotation is nadra.dev/networks, which Multus does not read.
+	Own bool `json:"own,omitempty"`
 }
 
 // Whereabouts has the state of whereabouts' custom resources.

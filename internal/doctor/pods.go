@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // staticPods checks for static pods that ask for networks.
@@ -15,13 +17,24 @@ func staticPods(c *Capabilities) finding {
 		return fine("no static pod asks for networks")
 	}
 	if c.Beside() {
-		return fine("%s: Multus attaches their networks", count(len(c.StaticPods), "static pod"))
+		return fine("Multus attaches the networks of %s, nadra those of %s, by annotation %s",
+			count(len(c.StaticPods)-own(c.StaticPods), "static pod"), count(own(c.StaticPods), "static pod"), attachment.OwnNetworksAnnotation)
 	}
 	var names []string
 	for _, p := range c.StaticPods {
 		names = append(names, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, p.Networks))
 	}
 	return found(Warning, "On nadra's nodes they are attached without a claim, unknown to the scheduler (--unclaimed=attach). Where that is not enough, run them from a DaemonSet, or leave their nodes to Multus.", "%s", list(names))
+}
+
+// own counts static pods that only nadra attaches.
+func own(pods []StaticPod) (n int) {
+	for _, p := range pods {
+		if p.Own {
+			n++
+		}
+	}
+	return n
 }
 
 // policies checks for pods whose networks MultiNetworkPolicies do not apply to.

@@ -152,7 +152,7 @@ var rules = []rule{
 	},
 	{
 		id: "static-pods", area: AreaPods, cluster: staticPods,
-		why: "Static pods cannot refer to claims: the API server knows only their mirror. nadra's nodes refuse them, because they would start without their networks.",
+		why: "Static pods cannot refer to claims: the API server knows only their mirror. nadra's nodes attach them by their annotation, or refuse them with --unclaimed=refuse.",
 	},
 	{
 		id: "policies", area: AreaPods, cluster: policies,

@@ -124,6 +124,7 @@ func (r *reader) readStaticPods(ctx context.Context) {
 			if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror && len(networks) > 0 {
 				r.caps.StaticPods = append(r.caps.StaticPods, doctor.StaticPod{
 					Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Networks: strings.Join(networks, "; "),
+					Own: attachment.NetworksKey(p.Annotations) == attachment.OwnNetworksAnnotation,
 				})
 			}
 		})

@@ -10,7 +10,7 @@
 //	state.go         the state of an attachment
 //	attachments.go   `kubectl nadra get attachments`
 //	table.go         prints attachments as a table
-//	encode.go        prints as JSON and YAML
+//	list.go          the JSON and YAML form of attachments
 //	filter.go        selects attachments
 //	changes.go       finds changed attachments, for a watch
 //	offers.go        which nodes offer which networks
