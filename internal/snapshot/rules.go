@@ -2,7 +2,7 @@ package snapshot
 
 const nothingToDo = "Nothing needs to be done."
 
-// rules explains the codes, sorted by code. docs/reference/verify-codes.md has the same table; a test
+// rules explains the codes, sorted by code. docs/reference/verify-codes.md has the same texts; a test
 // keeps them equal.
 var rules = []Rule{
 	{

@@ -14,8 +14,8 @@ const codesPage = "../../docs/reference/verify-codes.md"
 
 // Marks around the generated part of the page.
 const (
-	tableBegins = "<!-- What follows is made of internal/snapshot/rules.go: go test ./internal/snapshot -run TestRules -update -->\n"
-	tableEnds   = "<!-- Here ends what is made of internal/snapshot/rules.go. -->\n"
+	codesBegin = "<!-- What follows is made of internal/snapshot/rules.go: go test ./internal/snapshot -run TestRules -update -->\n"
+	codesEnd   = "<!-- Here ends what is made of internal/snapshot/rules.go. -->\n"
 )
 
 func TestRules(t *testing.T) {
@@ -30,8 +30,8 @@ func TestRules(t *testing.T) {
 		}
 		seen[r.Code] = true
 		for _, text := range []string{r.Title, r.What, r.Why, r.Fix} {
-			if text == "" || strings.ContainsAny(text, "|\n") {
-				t.Errorf("%s lacks a text, or has one that is no cell of a table: %q", r.Code, text)
+			if text == "" || strings.Contains(text, "\n") {
+				t.Errorf("%s lacks a text, or has one of several lines: %q", r.Code, text)
 			}
 		}
 		if !slices.Contains(Severities(), r.Severity) {
@@ -40,17 +40,17 @@ func TestRules(t *testing.T) {
 		if got, found := RuleOf(r.Code); !found || got != r {
 			t.Errorf("RuleOf(%s) = %v, %v", r.Code, got, found)
 		}
-		fmt.Fprintf(&want, "| <a id=%q></a>%s | %s | %s. %s | %s | %s |\n", strings.ToLower(string(r.Code)), r.Code, r.Severity, r.Title, r.What, r.Why, r.Fix)
+		fmt.Fprintf(&want, "\n<a id=%q></a>\n\n## %s: %s\n\n*%s.* %s\n\nWhy: %s\n\nWhat to do: %s\n",
+			strings.ToLower(string(r.Code)), r.Code, r.Title, r.Severity, r.What, r.Why, r.Fix)
 	}
-	table := "\n| code | severity | what | why it matters | what to do |\n| --- | --- | --- | --- | --- |\n" + want.String() + "\n"
 	page, err := os.ReadFile(codesPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, found := strings.Cut(string(page), tableBegins)
-	_, tail, ends := strings.Cut(rest, tableEnds)
+	head, rest, found := strings.Cut(string(page), codesBegin)
+	_, tail, ends := strings.Cut(rest, codesEnd)
 	if !found || !ends {
-		t.Fatalf("%s has no lines %q and %q", codesPage, tableBegins, tableEnds)
+		t.Fatalf("%s has no lines %q and %q", codesPage, codesBegin, codesEnd)
 	}
-	golden.Check(t, codesPage, head+tableBegins+table+tableEnds+tail)
+	golden.Check(t, codesPage, head+codesBegin+want.String()+"\n"+codesEnd+tail)
 }

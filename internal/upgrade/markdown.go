@@ -29,7 +29,7 @@ func (p *Plan) problemTable(b *strings.Builder) {
 	if len(p.Problems) == 0 {
 		return
 	}
-	b.WriteString("\n## Blockers and warnings\n\n| severity | code | object | problem | what to do |\n| --- | --- | --- | --- | --- |\n")
+	b.WriteString("\n## Blockers and warnings\n\n| Severity | Code | Object | Problem | What to do |\n| --- | --- | --- | --- | --- |\n")
 	for _, one := range p.Problems {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", one.Severity, one.Code, escape(one.Object), escape(one.What), escape(one.Do))
 	}
@@ -49,7 +49,7 @@ func (p *Plan) waveTables(b *strings.Builder) {
 		if len(w.Namespaces) > 0 {
 			fmt.Fprintf(b, "Namespaces that nadra serves from here on: %s.\n\n", escape(strings.Join(w.Namespaces, ", ")))
 		}
-		b.WriteString("| node | pods evicted | pods that stay |\n| --- | --- | --- |\n")
+		b.WriteString("| Node | Pods evicted | Pods that stay |\n| --- | --- | --- |\n")
 		for _, n := range w.Nodes {
 			fmt.Fprintf(b, "| %s | %s | %s |\n", escape(n.Name), escape(listed(n.Evicts)), escape(listed(n.Adopts)))
 		}
@@ -58,7 +58,7 @@ func (p *Plan) waveTables(b *strings.Builder) {
 
 // rolloutTable lists the namespaces of a wave beside Multus, with the commands that move each by hand.
 func rolloutTable(b *strings.Builder, w Wave) {
-	b.WriteString("| namespace | restarted by a rollout | at their next start |\n| --- | --- | --- |\n")
+	b.WriteString("| Namespace | Restarted by a rollout | At their next start |\n| --- | --- | --- |\n")
 	for _, s := range w.Rollouts {
 		fmt.Fprintf(b, "| %s | %s | %s |\n", escape(s.Name), escape(listed(s.Restarts)), escape(listed(s.Later)))
 	}
@@ -95,13 +95,13 @@ func listed(all []WorkloadPods) string {
 
 func (p *Plan) leftTables(b *strings.Builder) {
 	if len(p.Left) > 0 {
-		b.WriteString("\n## Nodes that stay with Multus\n\n| node | why |\n| --- | --- |\n")
+		b.WriteString("\n## Nodes that stay with Multus\n\n| Node | Why |\n| --- | --- |\n")
 	}
 	for _, l := range p.Left {
 		fmt.Fprintf(b, "| %s | %s |\n", escape(l.Name), escape(l.Why))
 	}
 	if len(p.Stays) > 0 {
-		b.WriteString("\n## Workloads that stay with Multus\n\n| workload | findings |\n| --- | --- |\n")
+		b.WriteString("\n## Workloads that stay with Multus\n\n| Workload | Findings |\n| --- | --- |\n")
 	}
 	for _, s := range p.Stays {
 		fmt.Fprintf(b, "| %s | %s |\n", escape(s.Workload.String()), escape(strings.Join(s.Codes, ", ")))

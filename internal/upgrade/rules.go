@@ -52,7 +52,7 @@ func Rules() []Rule { return slices.Clone(rules) }
 // RulesTable renders the table of docs/migrate/upgrade-blockers.md.
 func RulesTable() string {
 	var b strings.Builder
-	b.WriteString("| code | problem | why it matters |\n| --- | --- | --- |\n")
+	b.WriteString("| Code | Problem | Why it matters |\n| --- | --- | --- |\n")
 	for _, r := range rules {
 		fmt.Fprintf(&b, "| <a id=\"%s\"></a>%s | %s | %s |\n", strings.ToLower(r.Code), r.Code, r.Title, r.Why)
 	}

@@ -25,7 +25,7 @@ type Attachment struct {
 	CNIArgs [][2]string `json:"cniArgs,omitempty"`
 	// Args are the cni-args that the selection requests. Conflist has them merged.
 	Args map[string]json.RawMessage `json:"args,omitempty"`
-	// ResourceName is the device pool from which the network draws, or empty.
+	// ResourceName is the resource pool from which the network draws, or empty.
 	ResourceName string `json:"resourceName,omitempty"`
 	// DefaultRoute has the gateways of the pod's default route, the preferred one first: the route
 	// must use this interface only. Nil changes nothing; an empty list only removes the default

@@ -6,7 +6,7 @@ import "strings"
 // markers write one for each bridge into the node's status.
 var capacityDomains = []string{"ovs-cni.network.kubevirt.io", "bridge.network.kubevirt.io"}
 
-// PoolOf returns the device pool from which a NetworkAttachmentDefinition with these annotations
+// PoolOf returns the resource pool from which a NetworkAttachmentDefinition with these annotations
 // draws, or "". A resource without devices is not a pool: the network is attached without a device,
 // and a pod's limit still keeps the pod on nodes that have the resource.
 func PoolOf(annotations map[string]string) string {

@@ -242,7 +242,7 @@ func (r *rendering) checkName(path *field.Path, name string, problems func(strin
 	}
 }
 
-// resource sets the annotation that names the device pool.
+// resource sets the annotation that names the resource pool.
 func (r *rendering) resource(value string) {
 	r.annotations[attachment.ResourceNameAnnotation] = value
 	if problems := validation.IsQualifiedName(value); len(problems) > 0 {

@@ -29,7 +29,7 @@ var rules = []Rule{
 	},
 	{
 		DefaultNetwork, Blocker, "The pod replaces its default network",
-		"v1.multus-cni.io/default-network names another network for eth0, or a network of a KubeVirt virtual machine has multus.default: true, of which KubeVirt makes that annotation.",
+		"v1.multus-cni.io/default-network names another network for eth0, or a network of a KubeVirt virtual machine has multus.default: true, from which KubeVirt makes that annotation.",
 		"eth0 is the pod's primary interface, which the container runtime attaches. A claim cannot replace it.",
 		"Leave the workload on Multus, or use an additional network with default-route and remove the annotation.",
 	},
@@ -60,7 +60,7 @@ var rules = []Rule{
 	{
 		NetworkNotInInput, Warning, "A network is not in the input",
 		"The workload names a NetworkAttachmentDefinition that the input does not contain.",
-		"The claim's class follows from the name alone. Whether the network exists, has a valid configuration and draws from a device pool is unknown.",
+		"The claim's class follows from the name alone. Whether the network exists, has a valid configuration and draws from a resource pool is unknown.",
 		"Add its manifest to the input, or use --with-cluster.",
 	},
 	{
@@ -100,7 +100,7 @@ var rules = []Rule{
 		"State metadata.namespace, or give the namespace to which the manifests will be applied with -n.",
 	},
 	{
-		PoolsNotServed, Warning, "A network draws from a device pool",
+		PoolsNotServed, Warning, "A network draws from a resource pool",
 		"The NetworkAttachmentDefinition has the annotation k8s.v1.cni.cncf.io/resourceName.",
 		"With --pools=false, resource pools stay with the device plugins.",
 		"Leave the network and its workloads on Multus and the device plugin. Or let nadra's nodes serve the pool, and convert without --pools=false.",
@@ -388,7 +388,7 @@ var rules = []Rule{
 		"Write one label of nodes, as key=value, or as key if it has no value.",
 	},
 	{
-		PoolUnserved, Blocker, "Nothing serves the network's device pool",
+		PoolUnserved, Blocker, "Nothing serves the network's resource pool",
 		"The NetworkAttachmentDefinition names a pool by the annotation k8s.v1.cni.cncf.io/resourceName that no source of nadra defines (ConfigMap sriovdp-config or rdma-devices, SriovNetworkNodePolicy) and of which nadra's nodes publish no devices. Or the pod does not request the device from another driver.",
 		"A claim for such a device would stay pending forever. With Multus the pod runs: the device plugin gives it the device, or the CNI plugin is called without one.",
 		"If a device plugin of another kind serves the pool, leave the network and its pods to Multus. If nadra should serve it, define it (docs/operate/pools.md), add the definition to the input, or name the pool by --pools. If no node has such devices, remove the annotation.",
@@ -463,6 +463,6 @@ var rules = []Rule{
 		BindingPlugin, Warning, "A binding plugin of KubeVirt may add a network",
 		"An interface of the machine has binding.name. If KubeVirt's configuration names a networkAttachmentDefinition for this plugin, the launcher pod gets that network, too.",
 		"The configuration is not in the machine's manifest, so that network was not checked. nadra attaches it as any other and passes its cni-args.",
-		"Look up the plugin in spec.configuration.network.binding of the KubeVirt object. Its CNI plugin must be on the nodes, and a device pool that it draws from must be nadra's.",
+		"Look up the plugin in spec.configuration.network.binding of the KubeVirt object. Its CNI plugin must be on the nodes, and a resource pool that it draws from must be nadra's.",
 	},
 }

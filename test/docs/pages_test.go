@@ -66,7 +66,7 @@ var readPages = sync.OnceValues(func() (map[string]page, error) {
 })
 
 var (
-	fence      = regexp.MustCompile("^ {0,3}(```+|~~~+)")
+	fence      = regexp.MustCompile("^ *(```+|~~~+)") // indented in an item of a list
 	heading    = regexp.MustCompile(`^(#{1,6})\s+(.*?)\s*#*\s*$`)
 	inlineCode = regexp.MustCompile("`+[^`]*`+")
 )

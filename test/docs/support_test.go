@@ -186,7 +186,7 @@ func (e evidence) lastRun(row support.Row) string {
 // table returns a table of rows for docs/reference/support.md.
 func (e evidence) table(first string, rows []support.Row) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "| %s | status | remarks | lanes | last run |\n| --- | --- | --- | --- | --- |\n", first)
+	fmt.Fprintf(&out, "| %s | Status | Remarks | Lanes | Last run |\n| --- | --- | --- | --- | --- |\n", first)
 	for _, row := range rows {
 		lanes := ""
 		if len(row.Lanes) > 0 {
@@ -211,7 +211,7 @@ func writeRow(out *strings.Builder, cells ...string) {
 // runtimes returns the table of runtimes for docs/install/distributions.md.
 func (e evidence) runtimes() string {
 	var out strings.Builder
-	out.WriteString("| runtime | NRI | CDI | differences that nadra sees | support |\n| --- | --- | --- | --- | --- |\n")
+	out.WriteString("| Runtime | NRI | CDI | Differences that nadra sees | Support |\n| --- | --- | --- | --- | --- |\n")
 	for _, row := range support.RuntimeRows() {
 		if row.NRI != "" {
 			writeRow(&out, row.Name(), row.NRI, row.CDI, row.Differences, e.status(row))
@@ -237,9 +237,9 @@ func fill(t *testing.T, page, name, table string) string {
 func TestSupportIsShown(t *testing.T) {
 	e := readEvidence(t)
 	page := read(t, "docs/reference/support.md")
-	page = fill(t, page, "Kubernetes", e.table("version", support.KubernetesRows()))
-	page = fill(t, page, "runtimes", e.table("runtime", support.RuntimeRows()))
-	page = fill(t, page, "nodes", e.table("node", support.NodeRows()))
+	page = fill(t, page, "Kubernetes", e.table("Version", support.KubernetesRows()))
+	page = fill(t, page, "runtimes", e.table("Runtime", support.RuntimeRows()))
+	page = fill(t, page, "nodes", e.table("Node", support.NodeRows()))
 	golden.Check(t, filepath.Join(root, "docs", "reference", "support.md"), page)
 	golden.Check(t, filepath.Join(root, "docs", "install", "distributions.md"), fill(t, read(t, "docs/install/distributions.md"), "runtimes", e.runtimes()))
 }

@@ -81,7 +81,7 @@ func TestAlertsAreComplete(t *testing.T) {
 		if r.Annotations["runbook_url"] != want {
 			t.Errorf("%s refers to %s, want %s", r.Alert, r.Annotations["runbook_url"], want)
 		}
-		if !strings.Contains(page, "\n### "+r.Alert+"\n") {
+		if !strings.Contains(page, "\n## "+r.Alert+"\n") {
 			t.Errorf("docs/troubleshooting/alerts.md has no section %s", r.Alert)
 		}
 	}

@@ -36,9 +36,9 @@ func (f *fixture) write(text string) { f.page.text.WriteString(text + "\n\n") }
 
 const pageHead = `# A move, from its first to its last command
 
-Two nodes under Multus' thick daemon move to nadra, and nadra leaves them in the end. These are the commands of TestUpgrade on its real cluster, and
-what they printed there; it is made by ` + "`make image && go test -tags e2e ./test/upgrade -args -update`" + `, and compared by ` + "`make e2e-upgrade`" + `. Between these commands the test
-kills the upgrade three times, deletes pods, and moves everything back and forth once more. What the commands do is in [upgrade.md](upgrade.md).
+Two nodes move from Multus' thick daemon to nadra, and nadra is removed in the end. Each command is shown with what it printed on a real
+cluster. Between the commands the nodes also moved back and forth, and the upgrade was interrupted and resumed. [How do I move a cluster?](upgrade.md)
+explains the commands.
 
 `
 

@@ -33,7 +33,7 @@ func TestUpgrade(t *testing.T) {
 
 	f.installNadra()
 	f.Log(f.nadra("doctor", "--probe"))
-	f.write("Who uses which network, and whether it can move:")
+	f.write("Which workloads use which networks, and can they move?")
 	f.shown("scan", "-n", namespace)
 	before := f.file("before.json", f.nadra("snapshot", "-A", "--from-nodes"))
 
@@ -52,11 +52,11 @@ func TestUpgrade(t *testing.T) {
 	f.nothingLeft() // of pods that are deleted while a node is between the two
 	f.runUntil(points[2], unix.SIGKILL, "resume", "--yes")
 	f.nadra("upgrade", "resume", "--yes")
-	f.write("When `kubectl nadra upgrade run` is done:")
+	f.write("After `kubectl nadra upgrade run`:")
 	f.shown("upgrade", "status")
 	f.served(v1alpha1.OwnerNadra, f.nodes()...)
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
-	f.write("What pods have now, against the snapshot of before:")
+	f.write("Has a pod lost something since the snapshot?")
 	f.shown("verify", "--against", before, "--from-nodes")
 
 	f.refused("namespace "+namespace, "upgrade", "rollback", "-n", namespace, "--yes") // no node is Multus'
@@ -95,7 +95,7 @@ func TestUpgrade(t *testing.T) {
 	f.refused(upgrade.CodeDefault, "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
 	f.makeDefault()
 	f.refused("--default-owner=nadra", "upgrade", "rollback", "--all", "--yes") // pods would come back as nadra's
-	f.write("When all nodes are nadra's, and new pods are by default:")
+	f.write("When nadra serves all nodes, and new pods by default:")
 	f.shown("upgrade", "finish")
 	f.Log(f.nadra("upgrade", "finish", "--remove-multus", "--dry-run=server"))
 	f.Kubectl("-n", "kube-system", "get", "daemonset", "kube-multus-ds") // it is still there

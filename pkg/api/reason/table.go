@@ -69,7 +69,7 @@ var table = []Entry{
 	{PoolDevice, Publish, "The network draws from a resource pool, whose devices are offered instead of one for the network.", OfDriver, ""},
 	{
 		NodeNotOwned, Publish, "The node's label does not give its networks to nadra, so the driver offers none.", OfCluster,
-		"Label the node (kubectl nadra upgrade), or place the pod on a node of nadra's.",
+		"Label the node (kubectl nadra upgrade), or place the pod on a node of nadra.",
 	},
 
 	{

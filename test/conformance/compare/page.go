@@ -23,8 +23,8 @@ func (r Row) differs() bool {
 // The headers of the tables on the page: of the version of Multus that the page describes,
 // and of the behaviours that a newer commit has changed.
 const (
-	header      = "| no | behaviour | nadra | how or why | shown by |"
-	newerHeader = "| no | newer behaviour | nadra | changed by | shown by |"
+	header      = "| No | Behaviour | nadra | How or why | Shown by |"
+	newerHeader = "| No | Newer behaviour | nadra | Changed by | Shown by |"
 )
 
 // Page returns the rows of all tables that describe the page's own version of Multus, by

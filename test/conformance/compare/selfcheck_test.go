@@ -91,7 +91,7 @@ func TestChangedSides(t *testing.T) {
 
 const page = `Prose.
 
-| no | behaviour | nadra | how or why | shown by |
+| No | Behaviour | nadra | How or why | Shown by |
 | --- | --- | --- | --- | --- |
 | B5-6 | DEL gets no ports | better | a \| bar | conformance, unit |
 | A4-53 | leak | better | why | e2e |
@@ -120,7 +120,7 @@ func TestPage(t *testing.T) {
 }
 
 const newer = `
-| no | newer behaviour | nadra | changed by | shown by |
+| No | Newer behaviour | nadra | Changed by | Shown by |
 | --- | --- | --- | --- | --- |
 | B5-6 | DEL gets ports | same | abc | conformance |
 `
