@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
-FENCED = re.compile(r"(^ {0,3}(```+|~~~+).*?^ {0,3}\2[^\n]*$)", re.M | re.S)
+FENCED = re.compile(r"(^ *(```+|~~~+).*?^ *\2[^\n]*$)", re.M | re.S)
 
 
 def slugify(text, separator="-"):

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -159,4 +160,27 @@ func (p page) codes() []string {
 		all = append(all, strings.TrimSpace(strings.Trim(c, "`")))
 	}
 	return all
+}
+
+// maxWords is the number of words of a page that somebody reads as a whole.
+const maxWords = 1500
+
+// looksUp lists pages, besides those of docs/reference, in which a reader looks for one entry.
+var looksUp = []string{"docs/troubleshooting/alerts.md"}
+
+// TestPagesAreShort checks that a page which somebody reads as a whole has at most maxWords words. Longer pages answer
+// more than one question: split them.
+func TestPagesAreShort(t *testing.T) {
+	for name := range pages(t) {
+		if !strings.HasPrefix(name, "docs/") || strings.HasPrefix(name, "docs/reference/") || slices.Contains(looksUp, name) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if words := len(strings.Fields(string(text))); words > maxWords {
+			t.Errorf("%s has %d words, more than %d: split it by question", name, words, maxWords)
+		}
+	}
 }
