@@ -208,10 +208,10 @@ func writeRow(out *strings.Builder, cells ...string) {
 	out.WriteString("|\n")
 }
 
-// runtimes returns the table of runtimes for docs/install/distributions.md.
+// runtimes returns the table of runtimes for docs/install/runtimes.md.
 func (e evidence) runtimes() string {
 	var out strings.Builder
-	out.WriteString("| runtime | NRI | CDI | differences that nadra sees | support |\n| --- | --- | --- | --- | --- |\n")
+	out.WriteString("| Runtime | NRI | CDI | Differences that nadra sees | Support |\n| --- | --- | --- | --- | --- |\n")
 	for _, row := range support.RuntimeRows() {
 		if row.NRI != "" {
 			writeRow(&out, row.Name(), row.NRI, row.CDI, row.Differences, e.status(row))
@@ -241,7 +241,7 @@ func TestSupportIsShown(t *testing.T) {
 	page = fill(t, page, "runtimes", e.table("runtime", support.RuntimeRows()))
 	page = fill(t, page, "nodes", e.table("node", support.NodeRows()))
 	golden.Check(t, filepath.Join(root, "docs", "reference", "support.md"), page)
-	golden.Check(t, filepath.Join(root, "docs", "install", "distributions.md"), fill(t, read(t, "docs/install/distributions.md"), "runtimes", e.runtimes()))
+	golden.Check(t, filepath.Join(root, "docs", "install", "runtimes.md"), fill(t, read(t, "docs/install/runtimes.md"), "runtimes", e.runtimes()))
 }
 
 // TestSupportNamesWhatIsRun checks that rows name lanes that exist, that every pinned version

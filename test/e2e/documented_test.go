@@ -22,11 +22,10 @@ var (
 	madeUp = regexp.MustCompile(`-[0-9a-z]{5},|\d+/24`)
 )
 
-// documented returns an error unless a command's output has all lines of its example in
-// docs/operate. It may have more, because the cluster has more than the example's
-// objects.
+// documented returns an error unless a command's output has all lines of its example on
+// a page. It may have more, because the cluster has more than the example's objects.
 func documented(command, printed string) error {
-	names, err := filepath.Glob(filepath.Join(lab.Root(), "docs", "operate", "*.md"))
+	names, err := filepath.Glob(filepath.Join(lab.Root(), "docs", "*", "*.md"))
 	if err != nil {
 		return err
 	}
@@ -41,7 +40,7 @@ func documented(command, printed string) error {
 		}
 	}
 	if where == "" {
-		return fmt.Errorf("no page of docs/operate has an example of kubectl nadra %s", command)
+		return fmt.Errorf("no page has an example of kubectl nadra %s", command)
 	}
 	example, _, _ = strings.Cut(example, "\n```\n")
 	have := columns(printed)
