@@ -217,7 +217,7 @@ func TestPackageTable(t *testing.T) {
 	if !found || !found2 {
 		t.Fatalf("%s lacks the lines %q and %q", page, begin, end)
 	}
-	table := "\n| package | purpose |\n| --- | --- |\n"
+	table := "\n| Package | Purpose |\n| --- | --- |\n"
 	for _, p := range readPackages(t) {
 		if p.Doc == "" {
 			t.Errorf("package %s has no comment", p.ImportPath)
