@@ -20,6 +20,8 @@ var (
 	// madeUp matches texts that differ in each run: the ends of claims' names, and pods'
 	// addresses.
 	madeUp = regexp.MustCompile(`-[0-9a-z]{5},|\d+/24`)
+	// indent matches the indentation of lines, which examples in numbered steps have.
+	indent = regexp.MustCompile(`(?m)^ +`)
 )
 
 // documented returns an error unless a command's output has all lines of its example on
@@ -35,7 +37,7 @@ func documented(command, printed string) error {
 		if err != nil {
 			return err
 		}
-		if _, after, found := strings.Cut(string(page), "\n```\n$ kubectl nadra "+command+"\n"); found {
+		if _, after, found := strings.Cut(indent.ReplaceAllString(string(page), ""), "\n```\n$ kubectl nadra "+command+"\n"); found {
 			example, where = after, name
 		}
 	}

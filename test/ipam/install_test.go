@@ -124,7 +124,7 @@ func adapt(o *unstructured.Unstructured) error {
 }
 
 // getPods finds the command of the page on IPAM that lets the reconciler get pods.
-var getPods = regexp.MustCompile("(?s)```sh\n(kubectl patch clusterrole .*?)```")
+var getPods = regexp.MustCompile("(?s)```sh\n *(kubectl patch clusterrole .*?)```")
 
 // letGetPods gives the reconciler the right to get pods, which the manifest of v0.8.0
 // lacks. Without it the reconciler cannot check a pod that is Pending, and frees its
