@@ -87,7 +87,7 @@ func whereabouts(c *Capabilities) finding {
 	case w == nil:
 		return nothing
 	case len(w.Blind) > 0:
-		return found(Warning, "Give the service accounts the verb get for pods (docs/cni/ipam.md has the command).",
+		return found(Warning, "Give the service accounts the verb get for pods (docs/cni/whereabouts.md has the command).",
 			"its reconciler may not get pods, so it frees the addresses of pods whose networks are being attached: service account %s", list(w.Blind))
 	}
 	return found(Note, "Keep whereabouts' controller, or the reconciler on its nodes: they free the addresses of deleted pods.", "%s with %s allocated, %s in total",

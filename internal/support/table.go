@@ -8,7 +8,7 @@ const UpgradeKubernetes = "Upgrade to Kubernetes 1.34 or later; 1.36 or later is
 const (
 	copies = "their default is **DRAConsumableCapacity off**: a device is a number of copies, and addresses are not counted"
 
-	leak        = "they leave a sandbox's process and its record behind when an NRI plugin refuses the sandbox: [the leak](../install/distributions.md#containerd). `doctor` warns, nadra runs"
+	leak        = "they leave a sandbox's process and its record behind when an NRI plugin refuses the sandbox: [the leak](../install/runtimes.md#containerd). `doctor` warns, nadra runs"
 	leaks       = "leaves a sandbox's process and its record behind when nadra refuses the sandbox, and may not start again after many"
 	mendTheLeak = "Upgrade containerd to 2.2.6, 2.3.3 or 2.4, or to a later patch of these."
 	noAddresses = "reports no addresses of the pod"
@@ -61,7 +61,7 @@ func RuntimeRows() []Row {
 		},
 		{Component: Containerd, Before: "1.7", Status: NotSupported, Remark: "no NRI; `doctor` reports a blocker", Problem: "has no NRI", Remedy: mendTheLeak, Blocks: true},
 		{Component: CRIO, From: "1.37", Status: Expected, NRI: "on", CDI: "on", Differences: "as 1.36, as far as known"},
-		{Component: CRIO, From: "1.36", Before: "1.37", Status: Expected, Lanes: []string{"e2e-crio", "faults-crio"}, Remark: "[differences](../install/distributions.md#cri-o). Drop-in, upgrade, conformance and 1,000 pod lives ran once with it, on 2026-11-25", NRI: "on", CDI: "on", Differences: ofCRIO},
+		{Component: CRIO, From: "1.36", Before: "1.37", Status: Expected, Lanes: []string{"e2e-crio", "faults-crio"}, Remark: "[differences](../install/runtimes.md#cri-o). Drop-in, upgrade, conformance and 1,000 pod lives ran once with it, on 2026-11-25", NRI: "on", CDI: "on", Differences: ofCRIO},
 		{
 			Component: CRIO, From: "1.34", Before: "1.36", Status: Expected, Remark: "`doctor` warns",
 			Problem: untriedCRIO, Remedy: tryFirst, NRI: "on", CDI: "on", Differences: "as 1.36",

@@ -166,8 +166,8 @@ const (
 // sizes returns the table.
 func (r *report) sizes() string {
 	var out strings.Builder
-	out.WriteString("\n| nodes | NADs | pods bound a second: without claims | with 1 network (of the bare driver's) | with 3 networks (of the bare driver's) | " +
-		"API server, MiB: at rest / peak | scheduler, MiB: at rest / peak | slices in etcd, MiB |\n" +
+	out.WriteString("\n| Nodes | NADs | Pods bound a second: without claims | With 1 network (of the bare driver's) | With 3 networks (of the bare driver's) | " +
+		"API server, MiB: at rest / peak | Scheduler, MiB: at rest / peak | Slices in etcd, MiB |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, f := range r.Scale {
 		for _, nads := range []int{otherNADs[0], usualNADs, otherNADs[1]} {

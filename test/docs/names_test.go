@@ -134,7 +134,7 @@ func TestNamedFlags(t *testing.T) {
 	flag := regexp.MustCompile(`^(--[a-z][a-z-]+)(?:[= ].*)?$`)
 	named := 0
 	for _, name := range []string{
-		"README.md", "docs/install/distributions.md", "docs/concepts/faq.md", "docs/reference/sizing.md", "docs/reference/support.md", "docs/security/threat-model.md",
+		"README.md", "docs/install/distributions.md", "docs/install/runtimes.md", "docs/concepts/faq.md", "docs/reference/sizing.md", "docs/reference/support.md", "docs/security/threat-model.md", "docs/security/tenants.md",
 		"docs/troubleshooting/README.md", "docs/troubleshooting/events.md", "docs/troubleshooting/pods.md", "docs/migrate/what-stays.md",
 	} {
 		p, ok := pages(t)[name]

@@ -208,7 +208,7 @@ func writeRow(out *strings.Builder, cells ...string) {
 	out.WriteString("|\n")
 }
 
-// runtimes returns the table of runtimes for docs/install/distributions.md.
+// runtimes returns the table of runtimes for docs/install/runtimes.md.
 func (e evidence) runtimes() string {
 	var out strings.Builder
 	out.WriteString("| Runtime | NRI | CDI | Differences that nadra sees | Support |\n| --- | --- | --- | --- | --- |\n")
@@ -241,7 +241,7 @@ func TestSupportIsShown(t *testing.T) {
 	page = fill(t, page, "runtimes", e.table("Runtime", support.RuntimeRows()))
 	page = fill(t, page, "nodes", e.table("Node", support.NodeRows()))
 	golden.Check(t, filepath.Join(root, "docs", "reference", "support.md"), page)
-	golden.Check(t, filepath.Join(root, "docs", "install", "distributions.md"), fill(t, read(t, "docs/install/distributions.md"), "runtimes", e.runtimes()))
+	golden.Check(t, filepath.Join(root, "docs", "install", "runtimes.md"), fill(t, read(t, "docs/install/runtimes.md"), "runtimes", e.runtimes()))
 }
 
 // TestSupportNamesWhatIsRun checks that rows name lanes that exist, that every pinned version

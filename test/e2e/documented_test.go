@@ -20,13 +20,14 @@ var (
 	// madeUp matches texts that differ in each run: the ends of claims' names, and pods'
 	// addresses.
 	madeUp = regexp.MustCompile(`-[0-9a-z]{5},|\d+/24`)
+	// indent matches the indentation of lines, which examples in numbered steps have.
+	indent = regexp.MustCompile(`(?m)^ +`)
 )
 
-// documented returns an error unless a command's output has all lines of its example in
-// docs/operate. It may have more, because the cluster has more than the example's
-// objects.
+// documented returns an error unless a command's output has all lines of its example on
+// a page. It may have more, because the cluster has more than the example's objects.
 func documented(command, printed string) error {
-	names, err := filepath.Glob(filepath.Join(lab.Root(), "docs", "operate", "*.md"))
+	names, err := filepath.Glob(filepath.Join(lab.Root(), "docs", "*", "*.md"))
 	if err != nil {
 		return err
 	}
@@ -36,12 +37,12 @@ func documented(command, printed string) error {
 		if err != nil {
 			return err
 		}
-		if _, after, found := strings.Cut(string(page), "\n```\n$ kubectl nadra "+command+"\n"); found {
+		if _, after, found := strings.Cut(indent.ReplaceAllString(string(page), ""), "\n```\n$ kubectl nadra "+command+"\n"); found {
 			example, where = after, name
 		}
 	}
 	if where == "" {
-		return fmt.Errorf("no page of docs/operate has an example of kubectl nadra %s", command)
+		return fmt.Errorf("no page has an example of kubectl nadra %s", command)
 	}
 	example, _, _ = strings.Cut(example, "\n```\n")
 	have := columns(printed)

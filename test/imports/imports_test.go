@@ -203,11 +203,11 @@ func moduleOf(path string) string {
 	return strings.Join(parts[:min(keep, len(parts))], "/")
 }
 
-// TestPackageTable compares the table of packages in docs/develop/architecture.md with the first
+// TestPackageTable compares the table of packages in docs/develop/packages.md with the first
 // sentence of each package's comment. With -update it writes the table.
 func TestPackageTable(t *testing.T) {
 	const begin, end = "<!-- packages: begin -->\n", "<!-- packages: end -->\n"
-	page := filepath.Join("..", "..", "docs", "develop", "architecture.md")
+	page := filepath.Join("..", "..", "docs", "develop", "packages.md")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestPackageTable(t *testing.T) {
 	if !found || !found2 {
 		t.Fatalf("%s lacks the lines %q and %q", page, begin, end)
 	}
-	table := "\n| package | purpose |\n| --- | --- |\n"
+	table := "\n| Package | Purpose |\n| --- | --- |\n"
 	for _, p := range readPackages(t) {
 		if p.Doc == "" {
 			t.Errorf("package %s has no comment", p.ImportPath)

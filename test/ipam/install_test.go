@@ -124,7 +124,7 @@ func adapt(o *unstructured.Unstructured) error {
 }
 
 // getPods finds the command of the page on IPAM that lets the reconciler get pods.
-var getPods = regexp.MustCompile("(?s)```sh\n(kubectl patch clusterrole .*?)```")
+var getPods = regexp.MustCompile("(?s)```sh\n *(kubectl patch clusterrole .*?)```")
 
 // letGetPods gives the reconciler the right to get pods, which the manifest of v0.8.0
 // lacks. Without it the reconciler cannot check a pod that is Pending, and frees its
@@ -134,19 +134,19 @@ func letGetPods(ctx context.Context) error {
 	if err := doctorSays(ctx, doctor.Warning, "get pods"); err != nil {
 		return fmt.Errorf("asking doctor of whereabouts' own manifest: %w", err)
 	}
-	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "cni", "ipam.md"))
+	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "cni", "whereabouts.md"))
 	if err != nil {
 		return err
 	}
 	command := getPods.FindSubmatch(page)
 	if command == nil {
-		return errors.New("docs/cni/ipam.md has no command that gives the reconciler the right to get pods")
+		return errors.New("docs/cni/whereabouts.md has no command that gives the reconciler the right to get pods")
 	}
 	if _, err := theLab.Cluster.ControlPlane().Exec(ctx, "sh", "-c", string(command[1])); err != nil {
-		return fmt.Errorf("running the command of docs/cni/ipam.md: %w", err)
+		return fmt.Errorf("running the command of docs/cni/whereabouts.md: %w", err)
 	}
 	if err := doctorSays(ctx, doctor.Note, ""); err != nil {
-		return fmt.Errorf("asking doctor after the command of docs/cni/ipam.md: %w", err)
+		return fmt.Errorf("asking doctor after the command of docs/cni/whereabouts.md: %w", err)
 	}
 	return nil
 }
