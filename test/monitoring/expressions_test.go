@@ -8,6 +8,7 @@ import (
 
 // The parts of an expression that are checked, without parsing it, which promtool does.
 var (
+	recorded    = regexp.MustCompile(`\bnadra:[\w:]+`)
 	anyMetric   = regexp.MustCompile(`\b(?:nadra|process|go)_\w+|\bup\b`)
 	selection   = regexp.MustCompile(`([a-zA-Z_:][\w:]*)\{([^}]*)\}`)
 	matcher     = regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"`)

@@ -26,12 +26,14 @@ type group struct {
 	Rules []rule `json:"rules"`
 }
 
+// rule is an alert, or the recording of a series.
 type rule struct {
-	Alert       string            `json:"alert"`
+	Alert       string            `json:"alert,omitempty"`
+	Record      string            `json:"record,omitempty"`
 	Expr        string            `json:"expr"`
 	For         string            `json:"for,omitempty"`
-	Labels      map[string]string `json:"labels"`
-	Annotations map[string]string `json:"annotations"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 func decode(t *testing.T, text string, into any) {
@@ -55,13 +57,29 @@ func allRules(t *testing.T) []rule {
 	return out
 }
 
+// alerts returns the rules that are alerts.
+func alerts(t *testing.T) []rule {
+	t.Helper()
+	return slices.DeleteFunc(allRules(t), func(r rule) bool { return r.Alert == "" })
+}
+
+// runbooks returns the pages with the alerts' remedies, by their addresses.
+func runbooks(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, page := range []string{"docs/troubleshooting/alerts.md", "docs/operate/slo.md"} {
+		out["https://github.com/nadra-dev/nadra/blob/main/"+page] = read(t, page)
+	}
+	return out
+}
+
 // TestAlertsAreComplete checks that each alert says what is wrong and where, and that the
 // page says what to do about it.
 func TestAlertsAreComplete(t *testing.T) {
 	known := everything(t)
-	page := read(t, "docs", "troubleshooting", "alerts.md")
+	pages := runbooks(t)
 	seen := map[string]bool{}
-	for _, r := range allRules(t) {
+	for _, r := range alerts(t) {
 		if seen[r.Alert] {
 			t.Errorf("%s is there twice", r.Alert)
 		}
@@ -77,52 +95,68 @@ func TestAlertsAreComplete(t *testing.T) {
 				t.Errorf("%s: its %s is %q", r.Alert, a, text)
 			}
 		}
-		want := "https://github.com/nadra-dev/nadra/blob/main/docs/troubleshooting/alerts.md#" + strings.ToLower(r.Alert)
-		if r.Annotations["runbook_url"] != want {
-			t.Errorf("%s refers to %s, want %s", r.Alert, r.Annotations["runbook_url"], want)
-		}
-		if !strings.Contains(page, "\n## "+r.Alert+"\n") {
-			t.Errorf("docs/troubleshooting/alerts.md has no section %s", r.Alert)
+		page, section, _ := strings.Cut(r.Annotations["runbook_url"], "#")
+		if section != strings.ToLower(r.Alert) || !strings.Contains(pages[page], "# "+r.Alert+"\n") {
+			t.Errorf("%s refers to %s, where it has no section", r.Alert, r.Annotations["runbook_url"])
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^## (Nadra\w+)$`).FindAllStringSubmatch(page, -1) {
-		if !seen[m[1]] {
-			t.Errorf("docs/troubleshooting/alerts.md has a section for %s, which there is not", m[1])
+	for page, text := range pages {
+		for _, m := range regexp.MustCompile(`(?m)^##+ (Nadra\w+)$`).FindAllStringSubmatch(text, -1) {
+			if !seen[m[1]] {
+				t.Errorf("%s has a section for %s, which there is not", page, m[1])
+			}
 		}
 	}
 }
 
+// tried is a file of cases for promtool.
+type tried struct {
+	Tests []struct {
+		Name            string
+		Input           []struct{ Series string } `json:"input_series"`
+		PromQLExprTests []struct {
+			Expr    string
+			Samples []any `json:"exp_samples"`
+		} `json:"promql_expr_test"`
+	}
+}
+
+// triedFiles has promtool's cases.
+var triedFiles = []string{"alerts.yaml", "slo.yaml"}
+
 // TestAlertsAreTried checks that promtool tries every alert in a case in which it fires,
-// and in one in which it does not.
+// and in one in which it does not, with series that nadra serves.
 func TestAlertsAreTried(t *testing.T) {
-	var tests struct {
-		Tests []struct {
-			Name            string
-			PromQLExprTests []struct {
-				Expr    string
-				Samples []any `json:"exp_samples"`
-			} `json:"promql_expr_test"`
-		}
-	}
-	if err := yaml.Unmarshal([]byte(read(t, "test/monitoring/testdata/alerts.yaml")), &tests); err != nil {
-		t.Fatal(err)
-	}
+	known := everything(t)
 	fires, silent := map[string]bool{}, map[string]bool{}
-	for _, tt := range tests.Tests {
-		alert, _, _ := strings.Cut(tt.Name, ":")
-		for _, e := range tt.PromQLExprTests {
-			if !strings.Contains(e.Expr, `alertname="`+alert+`"`) {
-				t.Errorf("group %s tries %s", tt.Name, e.Expr)
+	for _, file := range triedFiles {
+		var cases tried
+		if err := yaml.Unmarshal([]byte(read(t, "test/monitoring/testdata", file)), &cases); err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range cases.Tests {
+			alert, _, _ := strings.Cut(tt.Name, ":")
+			for _, s := range tt.Input {
+				for _, problem := range wrong(known, s.Series) {
+					if !strings.Contains(problem, " has no nad ") { // users name networks
+						t.Errorf("group %s: %s", tt.Name, problem)
+					}
+				}
 			}
-			if len(e.Samples) > 0 {
-				fires[alert] = true
-			} else {
-				silent[alert] = true
+			for _, e := range tt.PromQLExprTests {
+				if !strings.Contains(e.Expr, `alertname="`+alert+`"`) {
+					t.Errorf("group %s tries %s", tt.Name, e.Expr)
+				}
+				if len(e.Samples) > 0 {
+					fires[alert] = true
+				} else {
+					silent[alert] = true
+				}
 			}
 		}
 	}
 	var names []string
-	for _, r := range allRules(t) {
+	for _, r := range alerts(t) {
 		names = append(names, r.Alert)
 		if !fires[r.Alert] || !silent[r.Alert] {
 			t.Errorf("%s is not tried: fires %v, does not %v", r.Alert, fires[r.Alert], silent[r.Alert])
