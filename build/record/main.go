@@ -22,8 +22,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/support"
 )
 
-// chosenBy lists the variables that choose a cluster's components.
-var chosenBy = []string{"NADRA_KUBERNETES", "NADRA_KUBELET", "NADRA_EMULATE", "NADRA_RUNTIME", "NADRA_CONTAINERD", "NADRA_LAYOUT", "NADRA_FAMILIES"}
+// chosenBy lists the variables that choose a cluster's components, and nadra's programs.
+var chosenBy = []string{"NADRA_KUBERNETES", "NADRA_KUBELET", "NADRA_EMULATE", "NADRA_RUNTIME", "NADRA_CONTAINERD", "NADRA_LAYOUT", "NADRA_FAMILIES", "NADRA_FIPS140"}
 
 func main() {
 	code := flag.Int("code", 0, "the `exit code` of the lane's tests: if it is not 0, there is a failure")

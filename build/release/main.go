@@ -1,6 +1,6 @@
 // Command release builds all artifacts of one version from a source tree:
 //
-//	release -version v0.1.0 [-commit HASH] [-registry R] [-key FILE] [-fips140 MODULE] [-source .] [-out dist]
+//	release -version v0.1.0 [-commit HASH] [-registry R] [-key FILE] [-fips140 MODULE] [-platform OS_ARCH] [-source .] [-out dist]
 //
 // The same tree, version and commit give the same bytes in any directory: no file has a time
 // or a path of the machine. Only signatures differ each time.
@@ -24,6 +24,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sigstore/sigstore/pkg/signature"
@@ -57,6 +58,8 @@ type release struct {
 	// clients are what kubectl-nadra is for, and nodes the architectures of images.
 	clients []platform
 	nodes   []string
+	// platform is the only one to build for, as OS_ARCH, or "" for all.
+	platform string
 	// key is the file of the private key, and signer that key. Without them nothing is signed.
 	key    string
 	signer signature.Signer
@@ -91,9 +94,13 @@ func run(args []string) error {
 	flags.StringVar(&r.registry, "registry", "ghcr.io/nadra-dev", "where the images will be")
 	flags.StringVar(&r.key, "key", "", "file of the private key to sign with; the password of an encrypted one is in "+passwordVariable)
 	flags.StringVar(&r.fips, "fips140", "", "Go's FIPS 140-3 module to build with, as GOFIPS140 names it, e.g. v1.0.0; none unless given")
+	flags.StringVar(&r.platform, "platform", "", "the only platform to build for, e.g. linux_amd64; all unless given")
 	flags.StringVar(&r.source, "source", ".", "the source tree")
 	flags.StringVar(&r.out, "out", "dist", "directory to write to, which is replaced")
 	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if err := r.choose(); err != nil {
 		return err
 	}
 	if r.commit == "" {
@@ -104,6 +111,19 @@ func run(args []string) error {
 		r.commit = commit
 	}
 	return r.make()
+}
+
+// choose leaves the chosen platform only.
+func (r *release) choose() error {
+	if r.platform == "" {
+		return nil
+	}
+	system, arch, found := strings.Cut(r.platform, "_")
+	if !found || !slices.Contains(r.clients, platform{system, arch}) || !slices.Contains(r.nodes, arch) {
+		return fmt.Errorf("-platform is %q: it must be one of %v", r.platform, r.clients)
+	}
+	r.clients, r.nodes = []platform{{system, arch}}, []string{arch}
+	return nil
 }
 
 // head returns the tree's commit. It rejects a tree with uncommitted changes.

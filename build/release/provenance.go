@@ -81,6 +81,9 @@ func (r *release) command() string {
 	if r.fips != "" {
 		out += " FIPS140=" + r.fips
 	}
+	if r.platform != "" {
+		out += " PLATFORM=" + r.platform
+	}
 	return out
 }
 

@@ -297,6 +297,32 @@ func krewRefuses(p plugin) []string {
 	return out
 }
 
+// TestPlatform chooses the only platform of a release.
+func TestPlatform(t *testing.T) {
+	for _, tt := range []struct {
+		platform, clients, nodes string
+		valid                    bool
+	}{
+		{"", "[darwin_amd64 darwin_arm64 linux_amd64 linux_arm64 windows_amd64]", "[amd64 arm64]", true},
+		{"linux_arm64", "[linux_arm64]", "[arm64]", true},
+		{"linux_riscv64", "", "", false},
+		{"amd64", "", "", false},
+	} {
+		r := newRelease()
+		r.platform = tt.platform
+		err := r.choose()
+		if (err == nil) != tt.valid {
+			t.Errorf("%q: %v", tt.platform, err)
+		}
+		if clients, nodes := fmt.Sprint(r.clients), fmt.Sprint(r.nodes); tt.valid && (clients != tt.clients || nodes != tt.nodes) {
+			t.Errorf("%q: clients %s, nodes %s", tt.platform, clients, nodes)
+		}
+		if tt.platform != "" && !strings.HasSuffix(r.command(), " PLATFORM="+tt.platform) {
+			t.Errorf("%q: the provenance's command is %q", tt.platform, r.command())
+		}
+	}
+}
+
 // krew's manifest has all platforms of a real release.
 func TestKrewPlatforms(t *testing.T) {
 	r := newRelease()

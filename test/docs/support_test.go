@@ -75,6 +75,12 @@ func versionsOf(t *testing.T, chosen map[string]string) map[support.Component]st
 	if minor := chosen["NADRA_EMULATE"]; minor != "" {
 		versions[support.Emulated] = minor
 	}
+	switch chosen["NADRA_FAMILIES"] {
+	case "ipv6":
+		versions[support.IPv6] = ""
+	case "dual":
+		versions[support.DualStack] = ""
+	}
 	if chosen["NADRA_RUNTIME"] == "crio" {
 		versions[support.CRIO] = required(t, "crio/go.mod", "github.com/cri-o/cri-o")
 		return versions
@@ -167,7 +173,7 @@ func (e evidence) status(row support.Row) string {
 func (e evidence) lastRun(row support.Row) string {
 	var parts []string
 	for _, lane := range row.Lanes {
-		if version := e.versions[lane][row.Component]; version != "" && row.Has(version) {
+		if version, found := e.versions[lane][row.Component]; found && row.Has(version) {
 			parts = []string{"each `make test`"}
 		}
 	}

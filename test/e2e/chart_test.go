@@ -71,7 +71,7 @@ func TestChart(t *testing.T) {
 	for _, arg := range append(convert, "-") {
 		install = append(install, "--post-renderer-args", arg)
 	}
-	install = append(install, "--post-renderer", filepath.Join(lab.Root(), "bin", "kubectl-nadra"))
+	install = append(install, "--post-renderer", lab.Built("kubectl-nadra"))
 	for range 2 { // an upgrade changes nothing
 		run(install...)
 		f.Kubectl("-n", "rendered", "rollout", "status", "deployment/app", "--timeout=120s")

@@ -210,7 +210,7 @@ func (f *leftovers) cleanup(code int, args ...string) cleanup.Report {
 // nadra runs kubectl-nadra, checks its exit code and returns its output.
 func (f *leftovers) nadra(code int, args ...string) (out, errs string) {
 	f.Helper()
-	cmd := f.node.Command(f.Ctx, filepath.Join(lab.Root(), "bin", "kubectl-nadra"), append(args, "--kubeconfig", f.Cluster.Kubeconfig())...)
+	cmd := f.node.Command(f.Ctx, lab.Built("kubectl-nadra"), append(args, "--kubeconfig", f.Cluster.Kubeconfig())...)
 	var stdout, stderr safeBuffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := f.node.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -71,7 +70,7 @@ var runtimeNames = map[string]string{cluster.Containerd: "containerd", cluster.C
 // doctor runs the command with JSON output and returns the report.
 func (f *fixture) doctor(args ...string) *doctor.Report {
 	f.Helper()
-	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
+	binary := lab.Built("kubectl-nadra")
 	args = append([]string{"doctor", "-o", "json", "--kubeconfig", f.Cluster.Kubeconfig()}, args...)
 	var out, errs safeBuffer
 	cmd := f.node.Command(f.Ctx, binary, args...)

@@ -137,16 +137,40 @@ func TestFamilies(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("metrics are served at all addresses of the node", func(t *testing.T) {
-		client := &http.Client{Transport: &http.Transport{DialContext: f.Cluster.ControlPlane().Dial, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	t.Run("metrics and health are served at all addresses", func(t *testing.T) {
+		urls := []string{}
 		for _, ip := range nodeIPs {
-			response, err := client.Get("http://" + net.JoinHostPort(ip, "9078") + "/metrics")
+			urls = append(urls, "http://"+net.JoinHostPort(ip, "9078")+"/metrics", "http://"+net.JoinHostPort(ip, "9078")+"/readyz")
+		}
+		for _, ip := range f.controllerIPs(len(want)) {
+			urls = append(urls, "http://"+net.JoinHostPort(ip, "8080")+"/metrics", "http://"+net.JoinHostPort(ip, "8081")+"/readyz")
+		}
+		client := &http.Client{Transport: &http.Transport{DialContext: f.Cluster.ControlPlane().Dial, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+		for _, url := range urls {
+			response, err := client.Get(url)
 			if err == nil {
 				err = response.Body.Close()
 			}
 			if err != nil || response.StatusCode != http.StatusOK {
-				t.Errorf("metrics at %s: %v", ip, err)
+				t.Errorf("%s: %v", url, err)
 			}
 		}
 	})
+}
+
+// controllerIPs returns the addresses of the controller's pods, which have one of each family.
+func (f *fixture) controllerIPs(families int) []string {
+	f.Helper()
+	pods, err := f.Kube.CoreV1().Pods(lab.ControllerNamespace).List(f.Ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nadra-controller"})
+	f.Must(err)
+	var out []string
+	for i := range pods.Items {
+		for _, ip := range pods.Items[i].Status.PodIPs {
+			out = append(out, ip.IP)
+		}
+	}
+	if len(out) != families*len(pods.Items) || len(out) == 0 {
+		f.Fatalf("the %d pods of the controller have the addresses %q", len(pods.Items), out)
+	}
+	return out
 }

@@ -32,7 +32,7 @@ func TestKubectlFindsThePlugin(t *testing.T) {
 	f := setup(t, "plugin")
 	const script = `PATH="$1:$PATH"; kubectl nadra version --client && ! kubectl nadra version --no-such-flag`
 	machine := f.Cluster.ControlPlane()
-	out, err := machine.Exec(f.Ctx, "sh", "-c", script, "sh", filepath.Join(lab.Root(), "bin"))
+	out, err := machine.Exec(f.Ctx, "sh", "-c", script, "sh", filepath.Dir(lab.Built("kubectl-nadra")))
 	f.Must(err)
 	if !strings.Contains(string(out), "nadra.dev/v1alpha1") {
 		f.Errorf("kubectl nadra version prints %q", out)
@@ -131,7 +131,7 @@ func (f *fixture) watchAttachments() (out *safeBuffer, stop func() int) {
 // command returns a command of kubectl-nadra in the test's namespace. It runs on the node,
 // which can reach the cluster.
 func (f *fixture) command(ctx context.Context, args ...string) *exec.Cmd {
-	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
+	binary := lab.Built("kubectl-nadra")
 	return f.node.Command(ctx, binary, append(args, "--kubeconfig", f.Cluster.Kubeconfig(), "-n", f.NS)...)
 }
 

@@ -154,7 +154,7 @@ func letGetPods(ctx context.Context) error {
 // doctorSays returns an error unless doctor's check of whereabouts has a status and a text.
 func doctorSays(ctx context.Context, status doctor.Status, what string) error {
 	node := theLab.Cluster.ControlPlane()
-	cmd := node.Command(ctx, filepath.Join(lab.Root(), "bin", "kubectl-nadra"), "doctor", "-o", "json", "--kubeconfig", theLab.Cluster.Kubeconfig())
+	cmd := node.Command(ctx, lab.Built("kubectl-nadra"), "doctor", "-o", "json", "--kubeconfig", theLab.Cluster.Kubeconfig())
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := node.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) { // a blocker elsewhere

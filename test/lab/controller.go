@@ -13,10 +13,6 @@ import (
 // ControllerNamespace is the controller's namespace.
 const ControllerNamespace = "nadra-system"
 
-// ControllerArchive returns the path of nadra-controller's image, which `make image`
-// writes.
-func ControllerArchive() string { return filepath.Join(Root(), "bin", "nadra-controller.tar") }
-
 // owner is the label with the owner of a node.
 const owner = "nadra.dev/owner"
 

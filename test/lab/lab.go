@@ -1,6 +1,7 @@
 // Package lab installs nadra on a test cluster, and gives tests and the demo short ways to
 // create networks and pods and to find what they leave behind.
 //
+//	built.go       nadra's programs and images
 //	containers.go  containers and processes of a node, without asking nadra
 //	controller.go  installs and removes the controller
 //	driverargs.go  changes the driver's arguments
@@ -45,20 +46,6 @@ type Lab struct {
 	Cluster *cluster.Cluster
 	Kube    kubernetes.Interface
 	NADs    nadclient.Interface
-}
-
-// ImageArchive returns the path of nadra-node's image, which `make image` writes.
-func ImageArchive() string { return filepath.Join(Root(), "bin", "nadra-node.tar") }
-
-// Archives returns the archives of both images of nadra, or an error if one is not built.
-func Archives() ([]string, error) {
-	archives := []string{ImageArchive(), ControllerArchive()}
-	for _, archive := range archives {
-		if _, err := os.Stat(archive); err != nil {
-			return nil, fmt.Errorf("looking for nadra's images (run `make image`): %w", err)
-		}
-	}
-	return archives, nil
 }
 
 // Root returns the top folder of the source tree.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"os/exec"
-	"path/filepath"
 )
 
 // Output has a command's output and exit status.
@@ -18,7 +17,7 @@ type Output struct {
 // to start than most commands take. It returns an error if the program could not run.
 func (l *Lab) Nadra(ctx context.Context, args ...string) (Output, error) {
 	machine := l.Cluster.ControlPlane()
-	command := machine.Command(ctx, filepath.Join(Root(), "bin", "kubectl-nadra"), args...)
+	command := machine.Command(ctx, Built("kubectl-nadra"), args...)
 	var out, errs bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errs
 	if err := machine.Run(command); err != nil && !errors.As(err, new(*exec.ExitError)) {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -44,7 +43,7 @@ type command struct {
 func (f *fixture) begun(printed string, args ...string) *command {
 	f.Helper()
 	machine := f.Cluster.ControlPlane()
-	binary := filepath.Join(lab.Root(), "bin", "kubectl-nadra")
+	binary := lab.Built("kubectl-nadra")
 	c := &command{
 		watcher: &watcher{until: printed, heard: make(chan struct{})},
 		cmd:     machine.Command(f.Ctx, binary, append([]string{"upgrade", "--kubeconfig", f.Cluster.Kubeconfig()}, args...)...),
