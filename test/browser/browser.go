@@ -235,4 +235,5 @@ func (c *Browser) Type(selector, text string) {
 	c.t.Helper()
 	Is[bool](c, fmt.Sprintf("document.querySelector(%q).focus() ?? true", selector))
 	c.Call("Input.insertText", Object{"text": text}, nil)
+	c.Call("Input.dispatchKeyEvent", Object{"type": "keyUp", "key": "Shift"}, nil) // some pages only look when a key is released
 }
