@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
+	"time"
 
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	"golang.org/x/sys/unix"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/driver"
@@ -41,6 +44,8 @@ func runDriver(ctx context.Context, args []string) error {
 		return err
 	}
 	o.Metrics = metrics.NewNode()
+	health := &podHealth{started: time.Now()}
+	o.Serving = func(ctx context.Context) error { return o.serveHTTP(ctx, *health.of.Load()) }
 	d, err := driver.New(ctx, o.Config, clients)
 	if err != nil {
 		return err
@@ -48,12 +53,37 @@ func runDriver(ctx context.Context, args []string) error {
 	if err := mountProc(o.HostRoot); err != nil {
 		return err
 	}
-	stop, err := o.serveHTTP(ctx, d)
-	if err != nil {
+	health.set(d)
+	if err := health.serve(ctx, o.healthSocket); err != nil {
 		return err
 	}
-	defer stop()
-	return d.Run(ctx)
+	err = d.Run(ctx)
+	if !errors.Is(err, driver.ErrHandedOver) {
+		return err
+	}
+	return awaitSuccessorEnd(ctx, health, o.StateDir, err)
+}
+
+// awaitSuccessorEnd waits in a pod that has handed over, until the rollout deletes the pod. If
+// its successor ends first, it returns an error: the kubelet starts the container again, which
+// then takes the state directory. A container that ended at once would be started again, too,
+// and count as one that fails.
+func awaitSuccessorEnd(ctx context.Context, health *podHealth, dir string, handed error) error {
+	health.set(handedOver{handed})
+	klog.FromContext(ctx).Info("Ended; waiting for the deletion of this pod", "reason", handed.Error())
+	debug.FreeOSMemory()
+	if err := driver.AwaitSuccessorEnd(ctx, dir); err != nil {
+		return unlessEnded(ctx, err)
+	}
+	return fmt.Errorf("%w, which has ended: starting again", handed)
+}
+
+// unlessEnded returns err, or nil if ctx has ended: the process was asked to end.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // mountProc mounts this PID namespace's /proc over the host's, for CNI plugins only:

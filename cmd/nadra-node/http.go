@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// portWait is how long a driver that is about to end may still have the port.
+	// portWait is how long another process may have the port.
 	portWait = 10 * time.Second
 	// portPoll is the pause between tries to open the port.
-	portPoll = 200 * time.Millisecond
+	portPoll = 50 * time.Millisecond
 	// headerTime limits the reading of a request's header. There is no limit for the
 	// response, which would cut off profiles.
 	headerTime = 5 * time.Second
@@ -33,30 +33,24 @@ type healthy interface {
 	Ready() []driver.Check
 }
 
-// serveHTTP serves --http-address in the background until stop is called. It returns an
-// error if it cannot listen. Later failures are only logged, because they keep no pod
-// from its networks.
-func (o options) serveHTTP(ctx context.Context, d healthy) (stop func(), err error) {
+// serveHTTP serves --http-address until ctx ends. It returns an error if it cannot listen. Later
+// failures are only logged, because they keep no pod from its networks.
+func (o options) serveHTTP(ctx context.Context, d healthy) error {
 	if o.httpAddress == "" {
-		return func() {}, nil
+		return nil
 	}
 	listener, err := listen(ctx, o.httpAddress)
 	if err != nil {
-		return nil, fmt.Errorf("listening on --http-address %s: %w: free the port, choose another one, or serve nothing (--http-address=)", o.httpAddress, err)
+		return unlessEnded(ctx, fmt.Errorf("listening on --http-address %s: %w: free the port, choose another one, or serve nothing (--http-address=)", o.httpAddress, err))
 	}
 	server := &http.Server{Handler: o.handler(d), ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	klog.FromContext(ctx).Info("Serving metrics and health", "address", listener.Addr().String(), "pprof", o.pprof)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			klog.FromContext(ctx).Error(err, "Serving metrics and health failed")
-		}
-	}()
-	return func() {
-		_ = server.Close() // clients retry
-		<-done
-	}, nil
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // clients retry
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		klog.FromContext(ctx).Error(err, "Serving metrics and health failed")
+	}
+	return nil
 }
 
 // listen opens the address. It retries for portWait while another process has the port.

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
@@ -53,6 +54,13 @@ type podRetrigger struct {
 // retriggersAtOnce is the number of pods that are read and changed at a time.
 const retriggersAtOnce = 8
 
+// registrationWait is how long a driver waits for the kubelet before it takes over. The kubelet
+// looks for new drivers every second.
+const (
+	registrationWait = 10 * time.Second
+	registrationPoll = 20 * time.Millisecond
+)
+
 // registration is the kubelet's answer to the driver's registration.
 type registration struct {
 	at time.Time
@@ -82,6 +90,13 @@ func (p *podRetrigger) intercept(ctx context.Context, request any, _ *grpc.Unary
 		p.registered.Set()
 	}
 	return answer, err
+}
+
+// awaitRegistration waits until the kubelet has answered to the registration, for a while.
+func (p *podRetrigger) awaitRegistration(ctx context.Context) {
+	_ = wait.PollUntilContextTimeout(ctx, registrationPoll, registrationWait, true, func(context.Context) (bool, error) {
+		return p.latest.Load() != nil, nil
+	})
 }
 
 // count adds n to the number of calls for each of the claims.

@@ -124,7 +124,8 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 	}
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "net.nadra.dev", "dra.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	_, service := socketNames(cfg.DriverName, n.started)
+	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "net.nadra.dev", service), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,31 +207,6 @@ func (n *node) publishes(t *testing.T, want ...string) {
 		}
 		return nil
 	})
-}
-
-// TestOneDriverAtATime checks that a driver waits for the end of the one before.
-func TestOneDriverAtATime(t *testing.T) {
-	dir := t.TempDir()
-	release, err := lockState(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*lockPoll)
-	defer cancel()
-	_, err = lockState(ctx, dir)
-	drivertest.WantError(t, err, "waiting for another driver", dir)
-	next := make(chan error, 1)
-	go func() {
-		release, err := lockState(t.Context(), dir)
-		if err == nil {
-			release()
-		}
-		next <- err
-	}()
-	release()
-	if err := <-next; err != nil {
-		t.Error(err)
-	}
 }
 
 // runSandbox does as containerd does: no plugin is being synchronised meanwhile,
