@@ -25,11 +25,11 @@ const (
 	// namespace is that of the pods that come and go.
 	namespace = "skew"
 	// lives is the number of pods that live at a time, each with a worker of its own.
-	lives = 5
+	lives = 8
 	// stuck is how long a pod may take to become Ready, and to end.
 	stuck = 90 * time.Second
 	// longestStay limits how long a pod that is Ready stays.
-	longestStay = 2 * time.Second
+	longestStay = time.Second
 )
 
 // networks are the pods' networks.
@@ -63,6 +63,8 @@ type life struct {
 	// began is when the pod was created, and waited how long it took until it was Ready.
 	began  time.Time
 	waited time.Duration
+	// steps are the conditions of the pod with the time after which each was seen first.
+	steps []string
 	// wrong is what is wrong with the pod.
 	wrong []string
 }
@@ -133,7 +135,7 @@ func (c *churn) live(ctx context.Context) {
 	pod, err := c.CreatePod(ctx, c.pod(kind, name))
 	if err != nil {
 		add("it was not created: %v", err)
-	} else if pod, err = c.until(ctx, pod, lab.IsReady); err != nil {
+	} else if pod, err = c.until(ctx, pod, l.see); err != nil {
 		add("it is not Ready after %s: %v; events: %v", stuck, err, c.Events(ctx, namespace, name))
 	} else {
 		l.waited = time.Since(l.began)
@@ -148,6 +150,20 @@ func (c *churn) live(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, l)
+}
+
+// see notes which conditions of a pod are new, and reports whether it is Ready.
+func (l *life) see(pod *corev1.Pod) bool {
+	if pod == nil {
+		return false
+	}
+	for _, condition := range pod.Status.Conditions {
+		seen := slices.ContainsFunc(l.steps, func(s string) bool { return strings.HasPrefix(s, string(condition.Type)+" ") })
+		if condition.Status == corev1.ConditionTrue && !seen {
+			l.steps = append(l.steps, fmt.Sprintf("%s %s", condition.Type, time.Since(l.began).Round(time.Millisecond)))
+		}
+	}
+	return lab.IsReady(pod)
 }
 
 // end deletes a pod and waits for its end. Its container must not have been restarted.

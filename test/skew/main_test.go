@@ -27,6 +27,8 @@ var (
 	theLab *lab.Lab
 	// before is the version before, and now the present one.
 	before, now version
+	// interrupted ends when a person stops the run.
+	interrupted context.Context
 )
 
 func TestMain(m *testing.M) {
@@ -34,6 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
+	interrupted = ctx
 	archives, err := lab.Archives()
 	if err != nil {
 		return nil, err

@@ -13,12 +13,12 @@ import (
 )
 
 // podsOfUpdate is the number of pods that live during each update, at least.
-const podsOfUpdate = 25
+const podsOfUpdate = 30
 
 // setup returns the churn of a test, and makes its namespace and networks once.
 func setup(t *testing.T) (*lab.Fixture, *churn) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(interrupted, 20*time.Minute)
 	t.Cleanup(cancel)
 	f := &lab.Fixture{Lab: theLab, T: t, Ctx: ctx, NS: namespace}
 	f.Must(f.CreateNamespace(ctx, namespace))
@@ -30,6 +30,7 @@ func setup(t *testing.T) (*lab.Fixture, *churn) {
 			t.Errorf("after the test: %v", err)
 		}
 	})
+	f.Must(f.Label(ctx, "namespace/"+namespace, "nadra"))
 	f.ApplyYAML(networks)
 	f.Must(f.CreateTemplate(ctx, lab.Template(namespace, claimTemplate, lab.Want{Network: "blue"}, lab.Want{Network: "wan"})))
 	f.Must(f.Published(ctx, namespace+"/blue", namespace+"/wan"))
@@ -61,7 +62,8 @@ func TestUpdates(t *testing.T) {
 		of, err := c.during(f.Ctx, podsOfUpdate, update.act)
 		f.Must(err)
 		longest := slowest(of)
-		t.Logf("%s: %s, %d pods, median %s, slowest %s (%s, created %s after the beginning)", update.name, time.Since(began).Round(time.Second), len(of), median(of), longest.waited, longest.name, longest.began.Sub(began).Round(time.Millisecond))
+		t.Logf("%s: %s, %d pods, median %s, slowest %s (%s, created %s after the beginning: %s)", update.name, time.Since(began).Round(time.Second), len(of), median(of), longest.waited,
+			longest.name, longest.began.Sub(began).Round(time.Millisecond), strings.Join(longest.steps, ", "))
 		all = append(all, of...)
 		worst = max(worst, longest.waited-usual)
 	}
