@@ -16,6 +16,8 @@ import (
 	"os"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -37,6 +39,7 @@ func TestMain(m *testing.M) {
 
 func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	interrupted = ctx
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about spec.nodeName, with each such pod
 	archives, err := lab.Archives()
 	if err != nil {
 		return nil, err
