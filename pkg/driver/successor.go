@@ -174,30 +174,38 @@ func (s *successor) handOver(ctx context.Context, within time.Duration) error {
 	defer cancel()
 	began := time.Now()
 	if !s.asked.Load() {
-		manner := succession.WhenQuiet
-		if s.refusals.Load() >= quietTries {
-			manner = succession.Now
-		}
-		// The flag is set first, because await may see the end of the other driver before this its answer.
-		s.asked.Store(true)
-		answer, err := s.ask(ctx, manner, within-syncMargin)
-		if err == nil && !answer.HandsOver {
-			err = fmt.Errorf("the other driver does not hand over yet: %s", answer.Reason)
-		}
-		if err != nil && !s.has() {
-			s.asked.Store(false)
-			s.refusals.Add(1)
-			s.wait(err.Error(), false)
+		if err := s.askToEnd(ctx, within-syncMargin); err != nil {
 			return err
 		}
 	}
+	agreed := time.Now()
 	select {
 	case <-s.taken:
-		klog.FromContext(ctx).Info("Took over from another driver", "duration", time.Since(began))
+		klog.FromContext(ctx).Info("Took over from another driver", "waited", agreed.Sub(began), "gap", time.Since(agreed))
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("taking over: %w", context.Cause(ctx))
 	}
+}
+
+// askToEnd asks the other driver to hand over within a time.
+func (s *successor) askToEnd(ctx context.Context, within time.Duration) error {
+	manner := succession.WhenQuiet
+	if s.refusals.Load() >= quietTries {
+		manner = succession.Now
+	}
+	s.asked.Store(true) // first, because await may see the end of the other driver before its answer is read
+	answer, err := s.ask(ctx, manner, within)
+	if err == nil && !answer.HandsOver {
+		err = fmt.Errorf("the other driver does not hand over yet: %s", answer.Reason)
+	}
+	if err != nil && !s.has() {
+		s.asked.Store(false)
+		s.refusals.Add(1)
+		s.wait(err.Error(), false)
+		return err
+	}
+	return nil
 }
 
 // late asks the other driver without a connection to the runtime, if the runtime does not make
