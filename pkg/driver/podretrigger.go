@@ -42,6 +42,7 @@ type podRetrigger struct {
 	driverName, nodeName string
 	store                *checkpoint.Store
 	registered           background.Trigger
+	wait                 time.Duration // registrationWait outside of tests
 	// latest is the kubelet's latest registration of the driver; nil before.
 	latest atomic.Pointer[registration]
 
@@ -70,7 +71,7 @@ type registration struct {
 
 // newPodRetrigger returns a podRetrigger for a driver that is not registered.
 func newPodRetrigger(kube kubernetes.Interface, driverName, nodeName string, store *checkpoint.Store) *podRetrigger {
-	return &podRetrigger{kube: kube, driverName: driverName, nodeName: nodeName, store: store, registered: background.NewTrigger(), preparing: map[types.NamespacedName]int{}}
+	return &podRetrigger{kube: kube, driverName: driverName, nodeName: nodeName, store: store, registered: background.NewTrigger(), wait: registrationWait, preparing: map[types.NamespacedName]int{}}
 }
 
 // intercept records that the kubelet has registered, or refused, the driver, and the claims that
@@ -94,7 +95,7 @@ func (p *podRetrigger) intercept(ctx context.Context, request any, _ *grpc.Unary
 
 // awaitRegistration waits until the kubelet has answered to the registration, for a while.
 func (p *podRetrigger) awaitRegistration(ctx context.Context) {
-	_ = wait.PollUntilContextTimeout(ctx, registrationPoll, registrationWait, true, func(context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, registrationPoll, p.wait, true, func(context.Context) (bool, error) {
 		return p.latest.Load() != nil, nil
 	})
 }

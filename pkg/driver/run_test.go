@@ -39,6 +39,8 @@ type node struct {
 	kubelet drapb.DRAPluginClient
 	// stop ends the driver and returns what Run returned.
 	stop func() error
+	// ended receives what Run returns, if stop is not called.
+	ended chan error
 }
 
 // awaitAttach waits until pod web is not being attached. The driver runs, so its operations may not be
@@ -112,26 +114,43 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 	for _, change := range changes {
 		change(&cfg, &clients)
 	}
+	n.k = drivertest.NewKernel()
+	n.run(t, cfg, clients)
+	return n
+}
+
+// beside starts another driver on the same node, in the pod of that UID.
+func (n *node) beside(t *testing.T, podUID string) *node {
+	t.Helper()
+	cfg := n.cfg
+	cfg.PodUID = podUID
+	out := &node{k: n.k, runtime: n.runtime}
+	out.run(t, cfg, n.clients)
+	return out
+}
+
+// run starts the driver.
+func (n *node) run(t *testing.T, cfg Config, clients Clients) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	env, err := openEnvironment(ctx, cfg, clients)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.k = drivertest.NewKernel()
 	env.plugins, env.netns = n.k, n.k
 	if n.Driver, err = wire(ctx, cfg, clients, env); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- n.Run(ctx) }()
+	n.retrigger.wait = 10 * time.Millisecond // no kubelet answers
+	n.ended = make(chan error, 1)
+	go func() { n.ended <- n.Run(ctx) }()
 	_, service := socketNames(cfg.DriverName, n.started)
-	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "net.nadra.dev", service), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(cfg.pluginDir(), service), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.kubelet = drapb.NewDRAPluginClient(conn)
-	n.stop = func() error { conn.Close(); cancel(); return <-done }
-	return n
+	n.stop = func() error { conn.Close(); cancel(); return <-n.ended }
 }
 
 // startRuntime starts the runtime's side of NRI, which is more patient with its
