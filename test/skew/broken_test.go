@@ -18,6 +18,9 @@ import (
 // podsOfBroken is the number of pods that live while a new version cannot start.
 const podsOfBroken = 8
 
+// hanging is how long a program runs that is not ready, until it counts as one that hangs.
+const hanging = 5 * time.Second
+
 // TestBrokenVersion rolls out versions that cannot start: the driver on the node goes on, and
 // going back is one command.
 func TestBrokenVersion(t *testing.T) {
@@ -25,11 +28,9 @@ func TestBrokenVersion(t *testing.T) {
 	f.Must(now.install(f.Ctx, f.Cluster))
 	serving := c.driver(f)
 	for name, patch := range map[string]string{
-		"a flag that it does not know":   `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--of-a-later-version"}]`,
-		"an image without its program":   `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"localhost/test:1"}]`,
-		"an image that does not exist":   `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"localhost/nadra-node:absent"},{"op":"replace","path":"/spec/template/spec/containers/0/imagePullPolicy","value":"Never"}]`,
-		"an API server that it lacks":    `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--kubeconfig=/host/etc/absent"}]`,
-		"a state directory that is none": `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--state-dir=/nadra-node"}]`,
+		"a flag that it does not know": `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--of-a-later-version"}]`,
+		"a program that only hangs":   `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"localhost/test:1"},{"op":"add","path":"/spec/template/spec/containers/0/command","value":["/bin/sh","-c","sleep infinity"]}]`,
+		"an image that does not exist": `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"localhost/nadra-node:absent"},{"op":"replace","path":"/spec/template/spec/containers/0/imagePullPolicy","value":"Never"}]`,
 	} {
 		_, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", patch)
 		f.Must(err)
@@ -87,7 +88,8 @@ func (c *churn) oneIsBroken(ctx context.Context, serving corev1.Pod) error {
 				if s.Ready {
 					return fmt.Errorf("pod %s is Ready", p.Name)
 				}
-				broken = broken || s.State.Waiting != nil && s.State.Waiting.Reason != "ContainerCreating" || s.RestartCount > 0
+				hangs := s.State.Running != nil && time.Since(s.State.Running.StartedAt.Time) > hanging
+				broken = broken || hangs || s.RestartCount > 0 || s.State.Waiting != nil && s.State.Waiting.Reason != "ContainerCreating"
 			}
 		}
 		if !broken {

@@ -25,7 +25,7 @@ const (
 	// namespace is that of the pods that come and go.
 	namespace = "skew"
 	// lives is the number of pods that live at a time, each with a worker of its own.
-	lives = 8
+	lives = 6
 	// stuck is how long a pod may take to become Ready, and to end.
 	stuck = 90 * time.Second
 	// longestStay limits how long a pod that is Ready stays.

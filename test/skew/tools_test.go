@@ -16,7 +16,7 @@ import (
 // TestToolsOfTheOther runs kubectl nadra of each version against the programs of the other.
 func TestToolsOfTheOther(t *testing.T) {
 	f, c := setup(t)
-	for _, pair := range []struct{ tool, programs version }{{now, before}, {before, now}} {
+	for _, pair := range []struct{ tool, programs version }{{before, now}, {now, before}} {
 		name := "kubectl-nadra " + pair.tool.tag + " with programs " + pair.programs.tag
 		f.Must(pair.programs.install(f.Ctx, f.Cluster))
 		pod, err := f.CreatePod(f.Ctx, c.pod(annotated, "tools-"+pair.programs.tag))
