@@ -100,7 +100,7 @@ func isClosedOrRead(n *node) bool {
 // refused until the plugin has ended, and no plugin runs twice.
 func TestHandOverWaitsForOperations(t *testing.T) {
 	c := claim("a", "blue")
-	first := startNode(t, c, func(cfg *Config, _ *Clients) { cfg.PodUID = "first"; cfg.AttachWait = time.Millisecond })
+	first := startNode(t, c, func(cfg *Config, _ *Clients) { cfg.PodUID = "first" })
 	first.prepare(t, c)
 	running, release := make(chan struct{}), make(chan struct{})
 	first.k.Slow = func(ctx context.Context) error {
@@ -112,17 +112,18 @@ func TestHandOverWaitsForOperations(t *testing.T) {
 			return context.Cause(ctx)
 		}
 	}
-	if err := first.runSandbox(t, podNo(1)); err != nil {
-		t.Fatal(err)
-	}
+	hook := make(chan error, 1)
+	go func() { hook <- first.runSandbox(t, podNo(1)) }()
 	<-running
 	answer := first.answerSuccessor(t.Context(), succession.Request{Manner: succession.WhenQuiet, Within: 20 * time.Millisecond})
 	if answer.HandsOver || answer.Reason == "" {
 		t.Errorf("while a plugin runs: %+v", answer)
 	}
-	first.k.Slow = nil
 	second := first.beside(t, "second")
 	close(release)
+	if err := <-hook; err != nil {
+		t.Error(err)
+	}
 	first.endsBy(t)
 	second.serves(t)
 	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(second.store))

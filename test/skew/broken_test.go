@@ -29,7 +29,7 @@ func TestBrokenVersion(t *testing.T) {
 	serving := c.driver(f)
 	for name, patch := range map[string]string{
 		"a flag that it does not know": `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--of-a-later-version"}]`,
-		"a program that only hangs":   `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"localhost/test:1"},{"op":"add","path":"/spec/template/spec/containers/0/command","value":["/bin/sh","-c","sleep infinity"]}]`,
+		"a program that only hangs":    `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"localhost/test:1"},{"op":"add","path":"/spec/template/spec/containers/0/command","value":["/bin/sh","-c","sleep infinity"]}]`,
 		"an image that does not exist": `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"localhost/nadra-node:absent"},{"op":"replace","path":"/spec/template/spec/containers/0/imagePullPolicy","value":"Never"}]`,
 	} {
 		_, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", patch)
