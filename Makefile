@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-upgrade e2e-skew conformance faults faults-newest-nri faults-crio monitoring bench test-vm test test-long prune clean libc chromium FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-upgrade e2e-skew conformance faults faults-newest-nri faults-crio monitoring bench test-vm test test-long prune clean libc chromium mkdocs docs pictures FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,9 +43,18 @@ unit: ## the quick loop: all tests that need no cluster
 	$(TESTSUM) standard-quiet -- $(TESTS) $(or $(PKG),./...)
 	$(modules-of-their-own)
 
+docs: mkdocs chromium ## build the site of docs/ into bin/site, check its links, and look at it in Chromium
+	cd build/site && PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 mkdocs build --quiet
+	go test ./test/site
+	@echo "bin/site/index.html; its search needs a server: python3 -m http.server -d bin/site"
+
+pictures: ## make the pictures of docs/ from their text again, with graphviz
+	@command -v dot >/dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends graphviz; }
+	for f in docs/pictures/*.dot; do dot -Tsvg $$f -o $${f%.dot}.svg; done
+
 # CI runs the same under the race detector, which needs cgo, and skips no test. Beside
 # three clusters a package has taken more than go test's ten minutes.
-race: libc chromium ## the quick loop under the race detector
+race: libc chromium mkdocs ## the quick loop under the race detector
 	@mkdir -p $(BIN)/lanes
 	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- -race -timeout 40m $(TESTS) $(or $(PKG),./...)
 	$(modules-of-their-own)
@@ -86,7 +95,7 @@ $(BIN)/nadra-controller.tar: $(BIN)/nadra-node.tar
 	$(BIN)/mkimage -o $@ -t $(CONTROLLER_IMAGE) -entrypoint /nadra-controller /nadra-controller=$(BIN)/nadra-controller
 
 # COMMIT is the commit of the release; by default Git's HEAD, and then the tree must be clean.
-# KEY is the file of a private key to sign with, FIPS140 Go's FIPS 140-3 module: docs/releasing.md.
+# KEY is the file of a private key to sign with, FIPS140 Go's FIPS 140-3 module: docs/develop/releasing.md.
 REGISTRY ?= ghcr.io/nadra-dev
 release: ## VERSION=v0.1.0: images, kubectl-nadra, chart, manifests, SBOMs, provenance and sums into dist/
 	$(GO) -C build/release run . -version '$(VERSION)' -commit '$(COMMIT)' -registry '$(REGISTRY)' -key '$(abspath $(KEY))' -fips140 '$(FIPS140)' -source $(CURDIR) -out $(CURDIR)/dist
@@ -120,9 +129,9 @@ cluster-down: $(CLUSTER) ## stop the cluster and leave nothing behind
 demo: image $(CLUSTER) ## start a cluster and show a pod with its macvlan from an unchanged NAD
 	@$(GO) run ./test/demo
 
-# RECORD=1 writes the result of each lane with a cluster into RUNS, for docs/support.md. The
+# RECORD=1 writes the result of each lane with a cluster into RUNS, for docs/reference/support.md. The
 # result is that of a commit and of a whole lane, so changes and parts are refused.
-RUNS := docs/support-runs.json
+RUNS := docs/reference/support-runs.json
 ifdef RECORD
 ifndef RECORD_COMMIT
 ifneq ($(strip $(RUN) $(PKG) $(MULTUS) $(NADRA_MULTUS) $(NADRA_FEATURE_GATES)),)
@@ -221,7 +230,7 @@ e2e-skew: image ## one node: nadra is replaced by another version of nadra, and 
 e2e-upgrade: image ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
 	$(call on-clusters,./test/upgrade/...,,upgrade-lane|upgrade-matrix)
 
-conformance: build ## give the same pods to Multus and nadra, and compare their differences with docs/compatibility.md
+conformance: build ## give the same pods to Multus and nadra, and compare their differences with docs/reference/compatibility.md
 	$(call on-clusters,./test/conformance,,conformance)
 
 # FAULT_PODS is the number of pod lives, FAULT_SEED the schedule, which is printed.
@@ -248,12 +257,12 @@ test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugin
 # It takes more than an hour. BENCH_RESUME=1 continues an interrupted run;
 # BENCH_CHURN is the time of the churn measurement (10m), BENCH_SCALE the simulated
 # clusters' nodes (1000,5000).
-bench: image ## measure nadra beside Multus; writes docs/performance.md and .json
+bench: image ## measure nadra beside Multus; writes docs/reference/performance.md and .json
 	$(GO) test $(E2E) -count=1 -timeout 100m -run '^$$' -bench . ./test/bench/...
 
 # What several lanes need. `make test` builds it first and alone, and no lane builds it
 # again: two lanes would write the same files.
-PARTS := build image $(BIN)/faults/nadra-node.tar libc chromium
+PARTS := build image $(BIN)/faults/nadra-node.tar libc chromium mkdocs
 parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, images, Kubernetes and containerd
 	$(CLUSTER) build
 	NADRA_RUNTIME=crio $(CLUSTER) build
@@ -300,3 +309,7 @@ chromium:
 		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; }
 
 FORCE:
+
+mkdocs:
+	@command -v mkdocs >/dev/null && test -d /usr/lib/python3/dist-packages/material || \
+		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends mkdocs mkdocs-material; }

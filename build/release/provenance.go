@@ -21,7 +21,7 @@ const (
 	// predicateType is SLSA's.
 	predicateType = "https://slsa.dev/provenance/v1"
 	// releasing is the page that describes the build and the machine that it ran on.
-	releasing = home + "/blob/main/docs/releasing.md"
+	releasing = home + "/blob/main/docs/develop/releasing.md"
 )
 
 // provenance writes an in-toto statement with SLSA's provenance: which files were made of which

@@ -45,7 +45,7 @@ func put(t *testing.T, file string, content []byte) {
 	}
 }
 
-// openssl runs the program of this machine, as docs/releasing.md tells those who check a release.
+// openssl runs the program of this machine, as docs/develop/releasing.md tells those who check a release.
 func openssl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "openssl", args...).CombinedOutput()

@@ -27,6 +27,7 @@ type options struct {
 	defaultNetworks, systemNamespaces string
 	port                              int
 	metrics, health                   string
+	podInfo, machines                 bool
 }
 
 // common adds the flags of all commands.
@@ -38,11 +39,10 @@ func common(fs *flag.FlagSet, o *options) {
 	fs.StringVar(&o.Secret, "cert-secret", controller.DefaultSecret, "name of the Secret with the webhooks' certificate")
 }
 
-// parse parses the flags and rejects invalid values.
-func parse(args []string) (options, error) {
-	var o options
+// flags returns the controller's flags, which set the options.
+func (o *options) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("nadra-controller", flag.ContinueOnError)
-	common(fs, &o)
+	common(fs, o)
 	fs.StringVar(&o.webhook.DefaultOwner, "default-owner", v1alpha1.OwnerMultus, "owner of pods without a label nadra.dev/owner on the pod and its namespace: multus or nadra")
 	fs.BoolVar(&o.webhook.BesideMultus, "beside-multus", false, "Multus stays on nadra's nodes: no label of a node decides who serves a pod, and pods that nadra serves name their networks in the annotation nadra.dev/networks; nadra-node needs the same flag")
 	fs.BoolVar(&o.webhook.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces, except those of --global-namespaces; the same as for nadra-node")
@@ -50,22 +50,29 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.defaultNetworks, "default-networks", "", "comma-separated networks, each as namespace/name, that pods get before the networks of their annotation: in all namespaces except --system-namespaces and those with a label nadra.dev/default-networks of their own")
 	fs.StringVar(&o.systemNamespaces, "system-namespaces", "kube-system,nadra", "comma-separated namespaces whose pods get no default networks; the controller's own is always one")
 	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins, and is the default with --beside-multus")
-	podInfo := fs.Bool("pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
-	machines := fs.Bool("virtual-machines", true, "convert launcher pods of KubeVirt as any pod; false leaves them to Multus, as --beside-multus always does")
+	fs.BoolVar(&o.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
+	fs.BoolVar(&o.machines, "virtual-machines", true, "convert launcher pods of KubeVirt as any pod; false leaves them to Multus, as --beside-multus always does")
 	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "time after which a ResourceClaimTemplate of the webhook is deleted if no pod refers to it")
 	fs.BoolVar(&o.OwnCertificate, "cert-self-signed", true, "create the webhooks' certificate and write its CA into their configurations; false if cert-manager does")
 	fs.StringVar(&o.Service, "cert-service", controller.DefaultService, "name of the Service in the certificate")
 	fs.IntVar(&o.port, "port", 9443, "port of the webhooks")
 	fs.StringVar(&o.metrics, "metrics", ":8080", "address of the metrics; 0 serves none")
 	fs.StringVar(&o.health, "health", ":8081", "address of /healthz and /readyz; 0 serves none")
+	return fs
+}
+
+// parse parses the flags and rejects invalid values.
+func parse(args []string) (options, error) {
+	var o options
+	fs := o.flags()
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if err := o.setBesideMultus(fs, *machines); err != nil {
+	if err := o.setBesideMultus(fs); err != nil {
 		return o, err
 	}
-	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !*podInfo
-	o.webhook.NoVirtualMachines = !*machines
+	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !o.podInfo
+	o.webhook.NoVirtualMachines = !o.machines
 	o.webhook.Isolation.Global = names(o.globalNamespaces)
 	if err := o.setDefaultNetworks(); err != nil {
 		return o, err
@@ -75,13 +82,13 @@ func parse(args []string) (options, error) {
 
 // setBesideMultus leaves the pools to device plugins beside Multus, unless --pools is given. It rejects
 // virtual machines, because KubeVirt reads Multus' annotation.
-func (o *options) setBesideMultus(fs *flag.FlagSet, machines bool) error {
+func (o *options) setBesideMultus(fs *flag.FlagSet) error {
 	if !o.webhook.BesideMultus {
 		return nil
 	}
 	given := map[string]bool{}
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	if given["virtual-machines"] && machines {
+	if given["virtual-machines"] && o.machines {
 		return errors.New("--virtual-machines and --beside-multus contradict each other: KubeVirt reads the annotation of Multus, which pods of nadra do not have there; leave out --virtual-machines")
 	}
 	o.Pools = o.Pools && given["pools"]

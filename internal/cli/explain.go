@@ -133,7 +133,7 @@ func explainReason(w io.Writer, e reason.Entry) error {
 	if remedy == "" {
 		remedy = "Nothing: it passes by itself."
 	}
-	return writeParts(w, fmt.Sprintf("%s (%s)", e.Code, e.Stage), "docs/troubleshooting.md#"+strings.ToLower(string(e.Code)),
+	return writeParts(w, fmt.Sprintf("%s (%s)", e.Code, e.Stage), "docs/reference/reasons.md#"+strings.ToLower(string(e.Code)),
 		part{"What", e.Meaning}, part{"Who", string(e.Owner)}, part{"Fix", remedy})
 }
 

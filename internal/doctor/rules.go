@@ -116,7 +116,7 @@ var rules = []rule{
 	},
 	{
 		id: "multus", area: AreaMultus, cluster: multusFlavour,
-		why: "Multus and nadra can share a cluster, and never serve the same pod: see docs/operations.md, Whose node it is.",
+		why: "Multus and nadra can share a cluster, and never serve the same pod: see docs/install/drop-in.md, Whose node it is.",
 	},
 	{
 		id: "multus-settings", area: AreaMultus, cluster: multusSettings,

@@ -1,5 +1,5 @@
 // Package metrics defines nadra's Prometheus metrics: Node for the driver on a node,
-// Controller for the webhooks and the progress of the migration. docs/operations.md lists
+// Controller for the webhooks and the progress of the migration. docs/reference/metrics.md lists
 // the same names, labels and values, which a test checks.
 //
 //	node.go        the driver's metrics and their registry

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/pkg/translate"
+	"github.com/nadra-dev/nadra/test/browser"
 )
 
 // corpus returns the report of the folder with public manifests that $NADRA_CORPUS names.
@@ -46,15 +47,15 @@ func TestCorpus(t *testing.T) {
 		name := "corpus." + format
 		keep(t, name, []byte(written(t, format, r)))
 	}
-	c := newChromium(t)
+	c := browser.New(t)
 	address := pageFile(t, r)
 	for _, s := range screens {
-		c.use(s)
-		c.visit(address)
-		if got := is[float64](c, "document.documentElement.scrollWidth"); got > float64(s.width) {
-			t.Errorf("%s: the page is %v wide", s.name, got)
+		c.Use(s)
+		c.Visit(address)
+		if got := browser.Is[float64](c, "document.documentElement.scrollWidth"); got > float64(s.Width) {
+			t.Errorf("%s: the page is %v wide", s.Name, got)
 		}
-		keepParts(t, c, "corpus-"+s.name)
+		keepParts(t, c, "corpus-"+s.Name)
 	}
 	checkSilence(t, c)
 }

@@ -87,7 +87,7 @@ func TestDoctorIsRobust(t *testing.T) {
 // TestDoctorIsDocumented checks that the page shows lines of the golden file. An ellipsis
 // leaves out the rest of a line.
 func TestDoctorIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/install/requirements.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestDoctorIsDocumented(t *testing.T) {
 	}
 	_, example, found := strings.Cut(string(page), "\n$ kubectl nadra doctor --probe\n")
 	if !found {
-		t.Fatal("docs/operations.md has no example of doctor")
+		t.Fatal("docs/install/requirements.md has no example of doctor")
 	}
 	example, _, _ = strings.Cut(example, "\n```\n")
 	for line := range strings.Lines(example) {
@@ -106,7 +106,7 @@ func TestDoctorIsDocumented(t *testing.T) {
 			shown += "\n"
 		}
 		if !strings.Contains("\n"+string(text), "\n"+shown) {
-			t.Errorf("docs/operations.md shows %q, which doctor does not print", shown)
+			t.Errorf("docs/install/requirements.md shows %q, which doctor does not print", shown)
 		}
 	}
 }

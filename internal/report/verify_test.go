@@ -163,19 +163,19 @@ func TestVerifyGolden(t *testing.T) {
 	}
 }
 
-// TestVerifyIsDocumented checks that the page shows the golden files.
+// TestVerifyIsDocumented checks that the pages show the golden files.
 func TestVerifyIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/migration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"verify.table", "canary.table", "plan.table"} {
+	for name, where := range map[string]string{"verify.table": "snapshot.md", "canary.table": "canaries.md", "plan.table": "canaries.md"} {
+		page, err := os.ReadFile(filepath.Join("..", "..", "docs", "migrate", where))
+		if err != nil {
+			t.Fatal(err)
+		}
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(page), "\n"+string(text)+"```\n") {
-			t.Errorf("docs/migration.md does not show %s", name)
+			t.Errorf("docs/migrate/%s does not show %s", where, name)
 		}
 	}
 }

@@ -94,7 +94,7 @@ type Rule struct {
 }
 
 // Anchor returns the rule's place in the documentation.
-func (c Code) Anchor() string { return "docs/migration.md#" + strings.ToLower(string(c)) }
+func (c Code) Anchor() string { return "docs/reference/verify-codes.md#" + strings.ToLower(string(c)) }
 
 // Rules returns all rules, sorted by code.
 func Rules() []Rule { return slices.Clone(rules) }

@@ -2,7 +2,7 @@ package snapshot
 
 const nothingToDo = "Nothing needs to be done."
 
-// rules explains the codes, sorted by code. docs/migration.md has the same table; a test
+// rules explains the codes, sorted by code. docs/reference/verify-codes.md has the same table; a test
 // keeps them equal.
 var rules = []Rule{
 	{
@@ -248,7 +248,7 @@ var rules = []Rule{
 	{
 		DefaultStatus, Expected, "The default route changed in network-status",
 		"Network-status has other gateways, and the pod requested the same default route as before.",
-		"Multus lists the gateways of the plugins' results, nadra those of the routes themselves (docs/compatibility.md).",
+		"Multus lists the gateways of the plugins' results, nadra those of the routes themselves (docs/reference/compatibility.md).",
 		nothingToDo,
 	},
 	{

@@ -10,7 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/golden"
 )
 
-const migrationPage = "../../docs/migration.md"
+const codesPage = "../../docs/reference/verify-codes.md"
 
 // Marks around the generated part of the page.
 const (
@@ -43,14 +43,14 @@ func TestRules(t *testing.T) {
 		fmt.Fprintf(&want, "| <a id=%q></a>%s | %s | %s. %s | %s | %s |\n", strings.ToLower(string(r.Code)), r.Code, r.Severity, r.Title, r.What, r.Why, r.Fix)
 	}
 	table := "\n| code | severity | what | why it matters | what to do |\n| --- | --- | --- | --- | --- |\n" + want.String() + "\n"
-	page, err := os.ReadFile(migrationPage)
+	page, err := os.ReadFile(codesPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	head, rest, found := strings.Cut(string(page), tableBegins)
 	_, tail, ends := strings.Cut(rest, tableEnds)
 	if !found || !ends {
-		t.Fatalf("%s has no lines %q and %q", migrationPage, tableBegins, tableEnds)
+		t.Fatalf("%s has no lines %q and %q", codesPage, tableBegins, tableEnds)
 	}
-	golden.Check(t, migrationPage, head+tableBegins+table+tableEnds+tail)
+	golden.Check(t, codesPage, head+tableBegins+table+tableEnds+tail)
 }

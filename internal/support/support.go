@@ -1,6 +1,6 @@
 // Package support lists what nadra runs on: the versions of Kubernetes, of container runtimes
 // and of kernels, with what is known about each, and the test lanes that show it. It is pure.
-// Package doctor decides by it, and the tables of docs/support.md and docs/distributions.md
+// Package doctor decides by it, and the tables of docs/reference/support.md and docs/install/distributions.md
 // are generated from it.
 //
 //	support.go  rows of the table, and the row of a version

@@ -8,7 +8,7 @@ const UpgradeKubernetes = "Upgrade to Kubernetes 1.34 or later; 1.36 or later is
 const (
 	copies = "their default is **DRAConsumableCapacity off**: a device is a number of copies, and addresses are not counted"
 
-	leak        = "they leave a sandbox's process and its record behind when an NRI plugin refuses the sandbox: [the leak](distributions.md#containerd). `doctor` warns, nadra runs"
+	leak        = "they leave a sandbox's process and its record behind when an NRI plugin refuses the sandbox: [the leak](../install/distributions.md#containerd). `doctor` warns, nadra runs"
 	leaks       = "leaves a sandbox's process and its record behind when nadra refuses the sandbox, and may not start again after many"
 	mendTheLeak = "Upgrade containerd to 2.2.6, 2.3.3 or 2.4, or to a later patch of these."
 	noAddresses = "reports no addresses of the pod"
@@ -61,7 +61,7 @@ func RuntimeRows() []Row {
 		},
 		{Component: Containerd, Before: "1.7", Status: NotSupported, Remark: "no NRI; `doctor` reports a blocker", Problem: "has no NRI", Remedy: mendTheLeak, Blocks: true},
 		{Component: CRIO, From: "1.37", Status: Expected, NRI: "on", CDI: "on", Differences: "as 1.36, as far as known"},
-		{Component: CRIO, From: "1.36", Before: "1.37", Status: Expected, Lanes: []string{"e2e-crio", "faults-crio"}, Remark: "[differences](distributions.md#cri-o). Drop-in, upgrade, conformance and 1,000 pod lives ran once with it, on 2026-11-25", NRI: "on", CDI: "on", Differences: ofCRIO},
+		{Component: CRIO, From: "1.36", Before: "1.37", Status: Expected, Lanes: []string{"e2e-crio", "faults-crio"}, Remark: "[differences](../install/distributions.md#cri-o). Drop-in, upgrade, conformance and 1,000 pod lives ran once with it, on 2026-11-25", NRI: "on", CDI: "on", Differences: ofCRIO},
 		{
 			Component: CRIO, From: "1.34", Before: "1.36", Status: Expected, Remark: "`doctor` warns",
 			Problem: untriedCRIO, Remedy: tryFirst, NRI: "on", CDI: "on", Differences: "as 1.36",
@@ -96,7 +96,7 @@ func NodeRows() []Row {
 		{Component: CgroupV2, Status: Expected, Lanes: []string{"test-vm"}, Remark: "the virtual machine, without systemd. nadra does not use cgroups"},
 		{Component: IPv6, Status: Expected, Lanes: []string{"e2e-ipv6"}},
 		{Component: DualStack, Status: Expected, Lanes: []string{"e2e-dual"}, Remark: "IPv4 first"},
-		{Component: ReadOnlyRoot, Status: Expected, Lanes: []string{"e2e-elsewhere"}, Remark: "of kubelet, NRI, CDI, CNI and nadra, by [flags](distributions.md); image-based distributions themselves were not run"},
+		{Component: ReadOnlyRoot, Status: Expected, Lanes: []string{"e2e-elsewhere"}, Remark: "of kubelet, NRI, CDI, CNI and nadra, by [flags](../install/distributions.md); image-based distributions themselves were not run"},
 		{Component: "amd64", Status: Expected, Lanes: lanes, Remark: buildMachine},
 		{Component: "arm64 and others", Status: Expected, Remark: "plain Go; `build/mkimage` takes `-arch`. No image was run"},
 		{Component: "SELinux, AppArmor enforcing", Status: NotTried},

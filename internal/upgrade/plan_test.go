@@ -3,6 +3,7 @@ package upgrade
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,16 +95,19 @@ func FuzzParsePlan(f *testing.F) {
 	})
 }
 
-// The page shows the sample plan and the table of rules.
+// The pages show the sample plan and the table of rules.
 func TestDocs(t *testing.T) {
-	const page = "../../docs/upgrade.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
+	for page, part := range map[string]struct{ name, text string }{
+		"upgrade.md":          {"plan", "````markdown\n" + string(sample(t).Markdown()) + "````\n"},
+		"upgrade-blockers.md": {"rules", RulesTable()},
+	} {
+		path := filepath.Join("..", "..", "docs", "migrate", page)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, path, between(t, string(text), part.name, part.text))
 	}
-	want := between(t, string(text), "plan", "````markdown\n"+string(sample(t).Markdown())+"````\n")
-	want = between(t, want, "rules", RulesTable())
-	golden.Check(t, page, want)
 }
 
 // between replaces the text between two marks of a page.

@@ -14,7 +14,7 @@ type Rule struct {
 }
 
 // Anchor returns the rule's place in the documentation.
-func (r Rule) Anchor() string { return "docs/upgrade.md#" + strings.ToLower(r.Code) }
+func (r Rule) Anchor() string { return "docs/migrate/upgrade-blockers.md#" + strings.ToLower(r.Code) }
 
 // rules are in the order of their codes.
 var rules = []Rule{
@@ -49,7 +49,7 @@ var rules = []Rule{
 // Rules returns all rules, sorted by code.
 func Rules() []Rule { return slices.Clone(rules) }
 
-// RulesTable renders the table of docs/upgrade.md.
+// RulesTable renders the table of docs/migrate/upgrade-blockers.md.
 func RulesTable() string {
 	var b strings.Builder
 	b.WriteString("| code | problem | why it matters |\n| --- | --- | --- |\n")

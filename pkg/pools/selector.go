@@ -9,7 +9,7 @@ import (
 )
 
 // remedySelector is what to do about a selector that nadra does not know.
-const remedySelector = "remove it, or use the selectors in docs/operations.md"
+const remedySelector = "remove it, or use the selectors in docs/operate/pools.md"
 
 // parseSelectors parses a selector, or a list of them.
 func parseSelectors(source Source, deviceType DeviceType, raw json.RawMessage) ([]Selector, []error) {

@@ -112,7 +112,7 @@ type Rule struct {
 }
 
 // Anchor returns the address of the rule in the documentation.
-func (c Code) Anchor() string { return "docs/migration.md#" + strings.ToLower(string(c)) }
+func (c Code) Anchor() string { return "docs/reference/findings.md#" + strings.ToLower(string(c)) }
 
 // Rules returns all rules, sorted by code.
 func Rules() []Rule { return slices.Clone(rules) }

@@ -10,7 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/golden"
 )
 
-const migrationPage = "../../docs/migration.md"
+const findingsPage = "../../docs/reference/findings.md"
 
 // marker is the line before the generated part of the page.
 const marker = "<!-- What follows is made of pkg/translate/rules.go: go test ./pkg/translate -run TestRules -update -->\n"
@@ -34,16 +34,16 @@ func TestRules(t *testing.T) {
 		if got, found := RuleOf(r.Code); !found || got != r {
 			t.Errorf("RuleOf(%s) = %v, %v", r.Code, got, found)
 		}
-		fmt.Fprintf(&want, "\n<a id=%q></a>\n\n### %s: %s\n\n*%s.* %s\n\nWhy: %s\n\nWhat to do: %s\n",
+		fmt.Fprintf(&want, "\n<a id=%q></a>\n\n## %s: %s\n\n*%s.* %s\n\nWhy: %s\n\nWhat to do: %s\n",
 			strings.ToLower(string(r.Code)), r.Code, r.Title, r.Severity, r.What, r.Why, r.Fix)
 	}
-	page, err := os.ReadFile(migrationPage)
+	page, err := os.ReadFile(findingsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	head, _, found := strings.Cut(string(page), marker)
 	if !found {
-		t.Fatalf("%s has no line %q", migrationPage, marker)
+		t.Fatalf("%s has no line %q", findingsPage, marker)
 	}
-	golden.Check(t, migrationPage, head+marker+want.String())
+	golden.Check(t, findingsPage, head+marker+want.String())
 }

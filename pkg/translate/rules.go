@@ -1,6 +1,6 @@
 package translate
 
-// rules is the table of findings, sorted by code. docs/migration.md shows it; a test keeps the
+// rules is the table of findings, sorted by code. docs/reference/findings.md shows it; a test keeps the
 // page up to date.
 var rules = []Rule{
 	{
@@ -391,7 +391,7 @@ var rules = []Rule{
 		PoolUnserved, Blocker, "Nothing serves the network's device pool",
 		"The NetworkAttachmentDefinition names a pool by the annotation k8s.v1.cni.cncf.io/resourceName that no source of nadra defines (ConfigMap sriovdp-config or rdma-devices, SriovNetworkNodePolicy) and of which nadra's nodes publish no devices. Or the pod does not request the device from another driver.",
 		"A claim for such a device would stay pending forever. With Multus the pod runs: the device plugin gives it the device, or the CNI plugin is called without one.",
-		"If a device plugin of another kind serves the pool, leave the network and its pods to Multus. If nadra should serve it, define it (docs/operations.md, Resource pools), add the definition to the input, or name the pool by --pools. If no node has such devices, remove the annotation.",
+		"If a device plugin of another kind serves the pool, leave the network and its pods to Multus. If nadra should serve it, define it (docs/operate/pools.md), add the definition to the input, or name the pool by --pools. If no node has such devices, remove the annotation.",
 	},
 	{
 		PoolOfOther, Info, "Another driver gives the network its device",

@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package bench measures the costs of nadra and writes docs/performance.md. It has only
+// Package bench measures the costs of nadra and writes docs/reference/performance.md. It has only
 // tests.
 package bench
 

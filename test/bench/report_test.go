@@ -22,7 +22,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// report has the content of docs/performance.md.
+// report has the content of docs/reference/performance.md.
 type report struct {
 	// Commit is the source that was measured, Boot the machine's boot ID.
 	Commit, Boot string

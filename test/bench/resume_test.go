@@ -84,7 +84,7 @@ func (r *report) save() error {
 func (r *report) finish() error {
 	for _, what := range measurements {
 		if !r.Measured[what] {
-			fmt.Fprintf(os.Stderr, "docs/performance.md is left as it is: %s was not measured\n", what)
+			fmt.Fprintf(os.Stderr, "docs/reference/performance.md is left as it is: %s was not measured\n", what)
 			return nil
 		}
 	}
@@ -92,7 +92,7 @@ func (r *report) finish() error {
 	if err != nil {
 		return err
 	}
-	docs := filepath.Join(lab.Root(), "docs")
+	docs := filepath.Join(lab.Root(), "docs", "reference")
 	return errors.Join(r.writeSizes(), os.WriteFile(filepath.Join(docs, "performance.md"), text, 0o644),
 		os.WriteFile(filepath.Join(docs, "performance.json"), raw, 0o644))
 }

@@ -71,7 +71,7 @@ func cell(value float64, format string) string {
 // ones: three times as many as Kubernetes supports.
 const calculatedNodes = 15_000
 
-// size is a row of the table of docs/sizing.md.
+// size is a row of the table of docs/reference/sizing.md.
 type size struct {
 	nodes, nads       int
 	plain, one, three float64
@@ -157,7 +157,7 @@ func (m processMemory) String() string {
 	return fmt.Sprintf("%.0f / %.0f", m.RSS, m.Peak)
 }
 
-// The marks around the table in docs/sizing.md.
+// The marks around the table in docs/reference/sizing.md.
 const (
 	sizesBegin = "<!-- sizes: begin, written by make bench -->\n"
 	sizesEnd   = "<!-- sizes: end -->\n"
@@ -181,19 +181,19 @@ func (r *report) sizes() string {
 	return out.String()
 }
 
-// insertSizes replaces the table of docs/sizing.md.
+// insertSizes replaces the table of docs/reference/sizing.md.
 func (r *report) insertSizes(page string) (string, error) {
 	before, rest, begins := strings.Cut(page, sizesBegin)
 	_, after, ends := strings.Cut(rest, sizesEnd)
 	if !begins || !ends {
-		return "", errors.New("docs/sizing.md has no marks for the table of sizes")
+		return "", errors.New("docs/reference/sizing.md has no marks for the table of sizes")
 	}
 	return before + sizesBegin + r.sizes() + sizesEnd + after, nil
 }
 
-// writeSizes writes the table of docs/sizing.md.
+// writeSizes writes the table of docs/reference/sizing.md.
 func (r *report) writeSizes() error {
-	path := filepath.Join(lab.Root(), "docs", "sizing.md")
+	path := filepath.Join(lab.Root(), "docs", "reference", "sizing.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -235,9 +235,9 @@ func scaleExample(nodes int) scaleFigures {
 	return f
 }
 
-// TestSizes renders the table of docs/sizing.md from made-up figures.
+// TestSizes renders the table of docs/reference/sizing.md from made-up figures.
 func TestSizes(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "sizing.md"))
+	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "reference", "sizing.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,11 @@ func install(ctx context.Context, c *cluster.Cluster) (err error) {
 	if err := c.Node(1).Multus().Install(ctx, multusPrograms); err != nil {
 		return err
 	}
+	return installNadra(ctx, c)
+}
+
+// installNadra installs nadra beside Multus.
+func installNadra(ctx context.Context, c *cluster.Cluster) error {
 	if _, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(lab.Root(), "manifests", "beside-multus")); err != nil {
 		return err
 	}

@@ -54,12 +54,12 @@ func TestConformance(t *testing.T) {
 	}
 	if whole := verdicts.Cases == len(all); whole { // and not only a part, by -run
 		for _, stale := range verdicts.Stale() {
-			t.Errorf("docs/compatibility.md: %s", stale)
+			t.Errorf("docs/reference/compatibility.md: %s", stale)
 		}
 	}
 }
 
-// rows returns the rows of docs/compatibility.md for the Multus of this run. The page must
+// rows returns the rows of docs/reference/compatibility.md for the Multus of this run. The page must
 // name its version.
 func rows(t *testing.T) (map[string]compare.Row, error) {
 	version, err := cluster.MultusVersion(os.Getenv(multusEnv))
@@ -70,13 +70,13 @@ func rows(t *testing.T) (map[string]compare.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs/compatibility.md"))
+	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs/reference/compatibility.md"))
 	if err != nil {
 		return nil, err
 	}
 	t.Logf("Multus is %s", version)
 	if !strings.Contains(string(page), version) {
-		t.Errorf("docs/compatibility.md does not name Multus %s: look at every difference, and put the page right", version)
+		t.Errorf("docs/reference/compatibility.md does not name Multus %s: look at every difference, and put the page right", version)
 	}
 	if version == pinned {
 		return compare.Page(string(page))

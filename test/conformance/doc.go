@@ -1,6 +1,6 @@
 // Package conformance runs the real Multus beside the real nadra-node and compares their
 // results: interfaces, addresses, routes, settings, the input of every CNI plugin,
-// network-status, and the leftovers after the end. A difference that docs/compatibility.md
+// network-status, and the leftovers after the end. A difference that docs/reference/compatibility.md
 // does not list is a failure, and so is a row of that page that no case shows any more.
 //
 // Each side gets the same pod, with the same UID and sandbox ID, and a fresh network

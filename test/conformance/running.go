@@ -47,10 +47,10 @@ func Running(netns, status string, picked ...string) (out compare.Side, err erro
 	return out, json.Unmarshal([]byte(clusterSubnet.ReplaceAllString(text, clusterIP)), &out)
 }
 
-// JudgeRunning compares two pods by the rows of docs/compatibility.md below a root directory.
+// JudgeRunning compares two pods by the rows of docs/reference/compatibility.md below a root directory.
 // asked is the annotation of both.
 func JudgeRunning(root string, multus, nadra compare.Side, asked string) (compare.Verdict, error) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/compatibility.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/reference/compatibility.md"))
 	if err != nil {
 		return compare.Verdict{}, err
 	}

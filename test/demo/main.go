@@ -207,7 +207,7 @@ func (s *stage) next(took time.Duration) {
   make cluster-down                                         nothing of it is left
   make e2e                                                  all of this as tests, and much more
 
-How it works: docs/architecture.md
+How it works: docs/concepts/how-it-works.md
 `, s.lab.Cluster.Kubeconfig())
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sections lists the sections of docs/compatibility.md with the first and the last
+// sections lists the sections of docs/reference/compatibility.md with the first and the last
 // number of each. Those of A are the standard's numbers.
 var sections = map[string][2]int{
 	"A1": {1, 9}, "A2": {10, 28}, "A3": {29, 43}, "A4": {44, 53}, "A5": {54, 65}, "A6": {66, 70},
@@ -22,10 +22,10 @@ var sections = map[string][2]int{
 // verdicts lists what nadra can do with a behaviour of Multus.
 var verdicts = []string{"same", "better", "different", "not supported", "not ours"}
 
-// TestCompatibilityIsComplete checks that docs/compatibility.md has one row for every
+// TestCompatibilityIsComplete checks that docs/reference/compatibility.md has one row for every
 // behaviour, with a verdict and, unless it is "same", a reason.
 func TestCompatibilityIsComplete(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "compatibility.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "reference", "compatibility.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -223,7 +223,7 @@ func (f folder) inspect(visit func(ast.Node)) {
 	}
 }
 
-const troubleshooting = "docs/troubleshooting.md"
+const eventsPage = "docs/troubleshooting/events.md"
 
 // TestEventReasonsAreShared checks that pkg/api/reason, which other programs use, has the
 // reason of every event that nadra sends, and no other.
@@ -268,7 +268,7 @@ func allEvents(t *testing.T) map[string]bool {
 // A heading of one word in CamelCase is an event's.
 var eventHeading = regexp.MustCompile(`^([A-Z][a-z]+){2,}$`)
 
-// TestEventsAreExplained checks that troubleshooting.md has a section for every event that
+// TestEventsAreExplained checks that docs/troubleshooting/events.md has a section for every event that
 // nadra sends, and for no other.
 func TestEventsAreExplained(t *testing.T) {
 	sent := allEvents(t)
@@ -276,22 +276,22 @@ func TestEventsAreExplained(t *testing.T) {
 		t.Errorf("found only %d events: %v", len(sent), sent)
 	}
 	explained := map[string]bool{}
-	for _, s := range pages(t)[troubleshooting].sections {
+	for _, s := range pages(t)[eventsPage].sections {
 		if eventHeading.MatchString(s.heading) {
 			explained[s.heading] = true
 			if strings.TrimSpace(s.text) == "" {
-				t.Errorf("%s: section %s is empty", troubleshooting, s.heading)
+				t.Errorf("%s: section %s is empty", eventsPage, s.heading)
 			}
 		}
 	}
 	for reason := range sent {
 		if !explained[reason] {
-			t.Errorf("%s has no section %q", troubleshooting, reason)
+			t.Errorf("%s has no section %q", eventsPage, reason)
 		}
 	}
 	for reason := range explained {
 		if !sent[reason] {
-			t.Errorf("%s explains %s, which nothing sends", troubleshooting, reason)
+			t.Errorf("%s explains %s, which nothing sends", eventsPage, reason)
 		}
 	}
 }

@@ -18,12 +18,12 @@ var otherMultus = []string{"v4.2.1", "v4.2.2", "v4.2.4"}
 
 // ofAnyMultus lists the pages that name versions of another time: what was measured, and
 // what was released.
-var ofAnyMultus = []string{"docs/performance.md", "CHANGELOG.md"}
+var ofAnyMultus = []string{"docs/reference/performance.md", "CHANGELOG.md"}
 
 // multusVersion matches a version of Multus 4. No other program here has such a version.
 var multusVersion = regexp.MustCompile(`\bv4\.\d+\.\d+\b`)
 
-// TestMultusIsOfAVersion checks that each page about Multus, or the README.md of its folder,
+// TestMultusIsOfAVersion checks that each page about Multus, or the README.md of its folder or of docs,
 // says which version its statements are about, and that no page and no source names a
 // version that the tests do not build. With a new version the test lists all places to look
 // at.

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"html"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -133,8 +134,8 @@ func TestNamedFlags(t *testing.T) {
 	flag := regexp.MustCompile(`^(--[a-z][a-z-]+)(?:[= ].*)?$`)
 	named := 0
 	for _, name := range []string{
-		"README.md", "docs/distributions.md", "docs/faq.md", "docs/sizing.md", "docs/support.md", "docs/threat-model.md",
-		"docs/troubleshooting.md", "docs/what-stays.md",
+		"README.md", "docs/install/distributions.md", "docs/concepts/faq.md", "docs/reference/sizing.md", "docs/reference/support.md", "docs/security/threat-model.md",
+		"docs/troubleshooting/README.md", "docs/troubleshooting/events.md", "docs/troubleshooting/pods.md", "docs/migrate/what-stays.md",
 	} {
 		p, ok := pages(t)[name]
 		if !ok {
@@ -153,5 +154,46 @@ func TestNamedFlags(t *testing.T) {
 	}
 	if named < 20 {
 		t.Errorf("the pages name only %d flags", named)
+	}
+}
+
+// TestDemoIsShown checks that the page about the demo has the titles that the demo prints.
+func TestDemoIsShown(t *testing.T) {
+	page := read(t, "docs/quickstart/new-cluster.md")
+	titles := regexp.MustCompile(`title\("([^"]+)"\)`).FindAllStringSubmatch(read(t, "test/demo/main.go"), -1)
+	for _, m := range titles {
+		if !strings.Contains(page, "# "+m[1]+"\n") {
+			t.Errorf("docs/quickstart/new-cluster.md lacks the title %q", m[1])
+		}
+	}
+	if len(titles) < 8 {
+		t.Errorf("the demo has only %d titles", len(titles))
+	}
+}
+
+// TestPicturesAreOfTheirText checks that each picture has the labels of the text that it is made of.
+func TestPicturesAreOfTheirText(t *testing.T) {
+	texts, err := filepath.Glob(filepath.Join(root, "docs", "pictures", "*.dot"))
+	if err != nil || len(texts) == 0 {
+		t.Fatalf("found no texts of pictures: %v", err)
+	}
+	label := regexp.MustCompile(`label="([^"]*)"`)
+	for _, name := range texts {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		picture, err := os.ReadFile(strings.TrimSuffix(name, ".dot") + ".svg")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := html.UnescapeString(string(picture))
+		for _, m := range label.FindAllStringSubmatch(string(text), -1) {
+			for _, line := range strings.Split(m[1], `\n`) {
+				if !strings.Contains(shown, strings.TrimSpace(line)) {
+					t.Errorf("the picture of %s lacks %q: run make pictures", name, line)
+				}
+			}
+		}
 	}
 }

@@ -33,10 +33,13 @@ var stageTexts = []struct {
 	{reason.Tools, "Another command of `kubectl nadra` stops, or refuses."},
 }
 
-// TestReasonsAreDocumented compares the generated part of docs/troubleshooting.md with
+// reasonsPage is the page of the reasons.
+const reasonsPage = "docs/reference/reasons.md"
+
+// TestReasonsAreDocumented compares the generated part of docs/reference/reasons.md with
 // the table of reasons.
 func TestReasonsAreDocumented(t *testing.T) {
-	path := filepath.Join(root, filepath.FromSlash(troubleshooting))
+	path := filepath.Join(root, filepath.FromSlash(reasonsPage))
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -44,17 +47,17 @@ func TestReasonsAreDocumented(t *testing.T) {
 	head, rest, begins := strings.Cut(string(page), reasonsBegin)
 	_, tail, ends := strings.Cut(rest, reasonsEnd)
 	if !begins || !ends {
-		t.Fatalf("%s has no lines %q and %q", troubleshooting, reasonsBegin, reasonsEnd)
+		t.Fatalf("%s has no lines %q and %q", reasonsPage, reasonsBegin, reasonsEnd)
 	}
-	for _, s := range parse(troubleshooting, head+tail).sections {
+	for _, s := range parse(reasonsPage, head+tail).sections {
 		if _, found := reason.Lookup(reason.Code(s.heading)); found {
-			t.Errorf("%s: section %s has the name of a reason", troubleshooting, s.heading)
+			t.Errorf("%s: section %s has the name of a reason", reasonsPage, s.heading)
 		}
 	}
 	var out strings.Builder
 	written := 0
 	for _, s := range stageTexts {
-		fmt.Fprintf(&out, "\n### %s\n\n%s\n\n| Reason | What it means | Whose job | What to do |\n| --- | --- | --- | --- |\n", s.stage, s.text)
+		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| Reason | What it means | Whose job | What to do |\n| --- | --- | --- | --- |\n", s.stage, s.text)
 		for _, e := range reason.All() {
 			if e.Stage == s.stage {
 				written++

@@ -32,7 +32,7 @@ type evidence struct {
 func readEvidence(t *testing.T) evidence {
 	t.Helper()
 	e := evidence{versions: map[string]map[support.Component]string{}, pins: map[support.Component][]string{}}
-	if err := json.Unmarshal([]byte(read(t, "docs/support-runs.json")), &e.runs); err != nil {
+	if err := json.Unmarshal([]byte(read(t, "docs/reference/support-runs.json")), &e.runs); err != nil {
 		t.Fatal(err)
 	}
 	makefile := read(t, "Makefile")
@@ -183,7 +183,7 @@ func (e evidence) lastRun(row support.Row) string {
 	return strings.Join(parts, "; ")
 }
 
-// table returns a table of rows for docs/support.md.
+// table returns a table of rows for docs/reference/support.md.
 func (e evidence) table(first string, rows []support.Row) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "| %s | status | remarks | lanes | last run |\n| --- | --- | --- | --- | --- |\n", first)
@@ -208,7 +208,7 @@ func writeRow(out *strings.Builder, cells ...string) {
 	out.WriteString("|\n")
 }
 
-// runtimes returns the table of runtimes for docs/distributions.md.
+// runtimes returns the table of runtimes for docs/install/distributions.md.
 func (e evidence) runtimes() string {
 	var out strings.Builder
 	out.WriteString("| runtime | NRI | CDI | differences that nadra sees | support |\n| --- | --- | --- | --- | --- |\n")
@@ -236,12 +236,12 @@ func fill(t *testing.T, page, name, table string) string {
 // support, what the lanes run, and the recorded runs.
 func TestSupportIsShown(t *testing.T) {
 	e := readEvidence(t)
-	page := read(t, "docs/support.md")
+	page := read(t, "docs/reference/support.md")
 	page = fill(t, page, "Kubernetes", e.table("version", support.KubernetesRows()))
 	page = fill(t, page, "runtimes", e.table("runtime", support.RuntimeRows()))
 	page = fill(t, page, "nodes", e.table("node", support.NodeRows()))
-	golden.Check(t, filepath.Join(root, "docs", "support.md"), page)
-	golden.Check(t, filepath.Join(root, "docs", "distributions.md"), fill(t, read(t, "docs/distributions.md"), "runtimes", e.runtimes()))
+	golden.Check(t, filepath.Join(root, "docs", "reference", "support.md"), page)
+	golden.Check(t, filepath.Join(root, "docs", "install", "distributions.md"), fill(t, read(t, "docs/install/distributions.md"), "runtimes", e.runtimes()))
 }
 
 // TestSupportNamesWhatIsRun checks that rows name lanes that exist, that every pinned version
@@ -266,7 +266,7 @@ func TestSupportNamesWhatIsRun(t *testing.T) {
 	}
 	for _, run := range e.runs {
 		if !run.Green() || !slices.Contains(e.targets, run.Lane) {
-			t.Errorf("docs/support-runs.json: %s %s of %s has %d failures: mend it and record it again", run.Lane, run.With, run.Commit, run.Failures)
+			t.Errorf("docs/reference/support-runs.json: %s %s of %s has %d failures: mend it and record it again", run.Lane, run.With, run.Commit, run.Failures)
 		}
 	}
 }
@@ -287,20 +287,20 @@ func TestSupportNamesPinnedVersions(t *testing.T) {
 	}
 	mention := regexp.MustCompile(`(` + strings.Join(slices.Collect(maps.Keys(names)), "|") + `) v?(\d+\.\d+\.\d+)`)
 	named := map[string]bool{}
-	for _, s := range pages(t)["docs/support.md"].sections {
+	for _, s := range pages(t)["docs/reference/support.md"].sections {
 		if s.heading != "The lanes" && s.heading != "Multus and what is around it" {
 			continue
 		}
 		for _, m := range mention.FindAllStringSubmatch(s.text, -1) {
 			named[m[1]] = true
 			if !slices.Contains(names[m[1]], m[2]) {
-				t.Errorf("docs/support.md, %s: %s: the lanes run %s", s.heading, m[0], names[m[1]])
+				t.Errorf("docs/reference/support.md, %s: %s: the lanes run %s", s.heading, m[0], names[m[1]])
 			}
 		}
 	}
 	for _, name := range []string{"etcd", "CNI plugins", "Multus", "whereabouts"} {
 		if !named[name] {
-			t.Errorf("docs/support.md does not name the version of %s", name)
+			t.Errorf("docs/reference/support.md does not name the version of %s", name)
 		}
 	}
 }

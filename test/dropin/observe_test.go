@@ -54,7 +54,7 @@ func (f *fixture) status(p *corev1.Pod) []nadv1.NetworkStatus {
 	return status
 }
 
-// equal fails the test for differences of two sides that docs/compatibility.md does not
+// equal fails the test for differences of two sides that docs/reference/compatibility.md does not
 // list.
 func (f *fixture) equal(what string, multus, nadra compare.Side, asked string) {
 	f.Helper()

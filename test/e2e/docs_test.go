@@ -20,7 +20,7 @@ import (
 func TestDocumentedManifests(t *testing.T) {
 	f := setup(t, "documented")
 	documents := map[string]string{}
-	for _, page := range []string{"README.md", "docs/operations.md"} {
+	for _, page := range []string{"README.md", "docs/operate/claim-by-hand.md", "docs/operate/pools.md", "docs/operate/pools-in-pods.md"} {
 		text, err := os.ReadFile(filepath.Join(lab.Root(), page))
 		f.Must(err)
 		for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {

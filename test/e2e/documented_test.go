@@ -23,22 +23,31 @@ var (
 )
 
 // documented returns an error unless a command's output has all lines of its example in
-// docs/operations.md. It may have more, because the cluster has more than the example's
+// docs/operate. It may have more, because the cluster has more than the example's
 // objects.
 func documented(command, printed string) error {
-	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "operations.md"))
+	names, err := filepath.Glob(filepath.Join(lab.Root(), "docs", "operate", "*.md"))
 	if err != nil {
 		return err
 	}
-	_, example, found := strings.Cut(string(page), "\n```\n$ kubectl nadra "+command+"\n")
-	if !found {
-		return fmt.Errorf("docs/operations.md has no example of kubectl nadra %s", command)
+	var example, where string
+	for _, name := range names {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if _, after, found := strings.Cut(string(page), "\n```\n$ kubectl nadra "+command+"\n"); found {
+			example, where = after, name
+		}
+	}
+	if where == "" {
+		return fmt.Errorf("no page of docs/operate has an example of kubectl nadra %s", command)
 	}
 	example, _, _ = strings.Cut(example, "\n```\n")
 	have := columns(printed)
 	for _, line := range columns(example) {
 		if !ofTheMoment.MatchString(line) && !slices.Contains(have, line) {
-			return fmt.Errorf("docs/operations.md shows of kubectl nadra %s what it does not print: %q, in\n%s", command, line, printed)
+			return fmt.Errorf("%s shows of kubectl nadra %s what it does not print: %q, in\n%s", where, command, line, printed)
 		}
 	}
 	return nil

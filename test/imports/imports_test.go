@@ -203,11 +203,11 @@ func moduleOf(path string) string {
 	return strings.Join(parts[:min(keep, len(parts))], "/")
 }
 
-// TestPackageTable compares the table of packages in docs/architecture.md with the first
+// TestPackageTable compares the table of packages in docs/develop/architecture.md with the first
 // sentence of each package's comment. With -update it writes the table.
 func TestPackageTable(t *testing.T) {
 	const begin, end = "<!-- packages: begin -->\n", "<!-- packages: end -->\n"
-	page := filepath.Join("..", "..", "docs", "architecture.md")
+	page := filepath.Join("..", "..", "docs", "develop", "architecture.md")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@
 //	eventually.go  waits for a condition
 //	features.go    the feature gates of the cluster
 //	fixture.go     a test with a namespace of its own
+//	guide.go       carries out the commands of a page, and compares what they print
 //	layout.go      manifests with other directories
 //	lab.go         a cluster with nadra
 //	main.go        runs the tests of a suite on a cluster

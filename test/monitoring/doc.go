@@ -1,4 +1,4 @@
-// Package monitoring tests manifests/monitoring and the metrics in docs/operations.md
+// Package monitoring tests manifests/monitoring and the metrics in docs/reference/metrics.md
 // against the handlers that serve them. Without a build tag: the page has every metric and
 // no other, and alerts and dashboards use only existing metrics. With the build tag e2e
 // (`make monitoring`), by Debian's Prometheus, which is unpacked into bin/ and not

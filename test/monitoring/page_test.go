@@ -57,7 +57,7 @@ func TestPageHasAllMetrics(t *testing.T) {
 		}
 	}
 	rows := map[string]string{}
-	for _, row := range documented.FindAllStringSubmatch(read(t, "docs", "operations.md"), -1) {
+	for _, row := range documented.FindAllStringSubmatch(read(t, "docs", "reference", "metrics.md"), -1) {
 		labels := strings.Split(row[2], ",")
 		slices.Sort(labels)
 		if rows[row[1]] != "" {
@@ -67,12 +67,12 @@ func TestPageHasAllMetrics(t *testing.T) {
 	}
 	for name, want := range is {
 		if rows[name] != want {
-			t.Errorf("docs/operations.md describes %s as %q, want %q", name, rows[name], want)
+			t.Errorf("docs/reference/metrics.md describes %s as %q, want %q", name, rows[name], want)
 		}
 	}
 	for name := range rows {
 		if is[name] == "" {
-			t.Errorf("docs/operations.md has %s, which nobody serves", name)
+			t.Errorf("docs/reference/metrics.md has %s, which nobody serves", name)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestPageHasAllMetrics(t *testing.T) {
 // TestPageHasValues checks that the page has the values of labels with a fixed set of
 // values.
 func TestPageHasValues(t *testing.T) {
-	page := read(t, "docs", "operations.md")
+	page := read(t, "docs", "reference", "metrics.md")
 	rows := map[string]string{}
 	for _, row := range documented.FindAllStringSubmatch(page, -1) {
 		rows[row[1]] = row[5]

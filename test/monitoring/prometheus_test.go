@@ -148,7 +148,7 @@ func writeFastConfig(t *testing.T, dir, node, controller string) {
 		}
 		labels := map[string]any{
 			"__meta_kubernetes_pod_label_app_kubernetes_io_name": name, "__meta_kubernetes_pod_container_port_name": port,
-			"__meta_kubernetes_pod_ready": "true", "__meta_kubernetes_pod_node_name": "worker-1", "__meta_kubernetes_pod_name": name + "-x",
+			"__meta_kubernetes_pod_node_name": "worker-1", "__meta_kubernetes_pod_name": name + "-x",
 		}
 		other := map[string]any{"__meta_kubernetes_pod_label_app_kubernetes_io_name": "other", "__meta_kubernetes_pod_container_port_name": port}
 		job["static_configs"] = []any{

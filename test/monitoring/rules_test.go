@@ -61,7 +61,7 @@ func allRules(t *testing.T) []rule {
 // page says what to do about it.
 func TestAlertsAreComplete(t *testing.T) {
 	known := everything(t)
-	page := read(t, "docs", "operations.md")
+	page := read(t, "docs", "troubleshooting", "alerts.md")
 	seen := map[string]bool{}
 	for _, r := range allRules(t) {
 		if seen[r.Alert] {
@@ -79,17 +79,17 @@ func TestAlertsAreComplete(t *testing.T) {
 				t.Errorf("%s: its %s is %q", r.Alert, a, text)
 			}
 		}
-		want := "https://github.com/nadra-dev/nadra/blob/main/docs/operations.md#" + strings.ToLower(r.Alert)
+		want := "https://github.com/nadra-dev/nadra/blob/main/docs/troubleshooting/alerts.md#" + strings.ToLower(r.Alert)
 		if r.Annotations["runbook_url"] != want {
 			t.Errorf("%s refers to %s, want %s", r.Alert, r.Annotations["runbook_url"], want)
 		}
 		if !strings.Contains(page, "\n### "+r.Alert+"\n") {
-			t.Errorf("docs/operations.md has no section %s", r.Alert)
+			t.Errorf("docs/troubleshooting/alerts.md has no section %s", r.Alert)
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^### (Nadra\w+)$`).FindAllStringSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^## (Nadra\w+)$`).FindAllStringSubmatch(page, -1) {
 		if !seen[m[1]] {
-			t.Errorf("docs/operations.md has a section for %s, which there is not", m[1])
+			t.Errorf("docs/troubleshooting/alerts.md has a section for %s, which there is not", m[1])
 		}
 	}
 }

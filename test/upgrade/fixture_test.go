@@ -248,7 +248,7 @@ func (f *fixture) uids(app string) []string {
 // files lists the files that plugins and their callers keep for a sandbox, with its ID in
 // their content or name. It leaves out those of eth0: Multus never deletes its own, and
 // neither does the runtime those of pods without networks that stay when their node moves,
-// because their DEL is then that of the default network (docs/upgrade.md).
+// because their DEL is then that of the default network (docs/migrate/upgrade.md).
 const files = `for f in /var/lib/cni/networks/*/*.*.*.* /var/lib/cni/results/* /var/lib/cni/multus/results/* /var/lib/nadra/cni/results/*; do
 case $f in *-eth0) continue;; esac
 [ -f $f ] && echo $f $(head -n 1 $f | tr -d '\r' | cut -c 1-64); done; true`

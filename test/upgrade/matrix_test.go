@@ -179,7 +179,7 @@ func (m *matrix) isDone() bool {
 	return state.Phase == upgrade.Done
 }
 
-// awaitDriver waits until the driver has synchronized with the runtime in the node's present boot, as docs/upgrade.md asks for
+// awaitDriver waits until the driver has synchronized with the runtime in the node's present boot, as docs/migrate/upgrade.md asks for
 // before a rollback: it attaches pods that have started without it only while the node is nadra's.
 func (m *matrix) awaitDriver() {
 	m.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-var update = flag.Bool("update", false, "write docs/upgrade-example.md")
+var update = flag.Bool("update", false, "write docs/migrate/upgrade-example.md")
 
 // page is the documentation's example of a move: commands and their output.
 type page struct {
@@ -47,11 +47,11 @@ kills the upgrade three times, deletes pods, and moves everything back and forth
 func (f *fixture) published() {
 	f.Helper()
 	if os.Getenv("NADRA_CORPUS") == "" {
-		f.Log("docs/upgrade-example.md is not compared: it is of a stack with workloads of the corpus")
+		f.Log("docs/migrate/upgrade-example.md is not compared: it is of a stack with workloads of the corpus")
 		return
 	}
 	now := pageHead + f.page.names.Replace(strings.TrimRight(f.page.text.String(), "\n")) + "\n"
-	path := filepath.Join(lab.Root(), "docs", "upgrade-example.md")
+	path := filepath.Join(lab.Root(), "docs", "migrate", "upgrade-example.md")
 	if *update {
 		f.Must(os.WriteFile(path, []byte(now), 0o644))
 		return
@@ -59,7 +59,7 @@ func (f *fixture) published() {
 	was, err := os.ReadFile(path)
 	f.Must(err)
 	if diff := cmp.Diff(steady(string(was)), steady(now)); diff != "" {
-		f.Errorf("docs/upgrade-example.md differs from the commands' output (-page +printed); write it with -args -update:\n%s", diff)
+		f.Errorf("docs/migrate/upgrade-example.md differs from the commands' output (-page +printed); write it with -args -update:\n%s", diff)
 	}
 }
 

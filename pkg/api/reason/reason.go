@@ -10,7 +10,7 @@
 //	reason.go      error values with a code, and codes in texts
 //	codes.go       the codes
 //	table.go       what each code means, who acts on it and how: `kubectl nadra explain`
-//	               and docs/troubleshooting.md show it
+//	               and docs/reference/reasons.md show it
 //	tools.go       the same for codes of kubectl nadra's commands
 //	owner.go       who can act
 //	kubernetes.go  reasons of Events and of the conditions of claims

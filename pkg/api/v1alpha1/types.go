@@ -59,7 +59,8 @@ type AttachmentConfig struct {
 type NetworkReference struct {
 	// Namespace defaults to the claim's namespace.
 	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
+	// Name is required.
+	Name string `json:"name"`
 }
 
 // PortMapping forwards one port of the node. Its JSON form is also that of the
@@ -79,8 +80,12 @@ type PortMapping struct {
 // limit. Its JSON form is also that of the CNI capability "bandwidth", for which Multus
 // always sends all four values (behaviour A2-21).
 type Bandwidth struct {
-	IngressRate  int64 `json:"ingressRate"`
+	// IngressRate limits what the pod receives.
+	IngressRate int64 `json:"ingressRate"`
+	// IngressBurst is what the pod may receive at once beyond the rate.
 	IngressBurst int64 `json:"ingressBurst"`
-	EgressRate   int64 `json:"egressRate"`
-	EgressBurst  int64 `json:"egressBurst"`
+	// EgressRate limits what the pod sends.
+	EgressRate int64 `json:"egressRate"`
+	// EgressBurst is what the pod may send at once beyond the rate.
+	EgressBurst int64 `json:"egressBurst"`
 }

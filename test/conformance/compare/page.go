@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Row is one behaviour on the page docs/compatibility.md.
+// Row is one behaviour on the page docs/reference/compatibility.md.
 type Row struct {
 	Number string
 	// Verdict compares nadra with Multus: "same", "better", "different", "not supported".
@@ -45,7 +45,7 @@ func NewerPage(text string) (map[string]Row, error) {
 	}
 	for number, row := range newer {
 		if _, ok := out[number]; !ok {
-			return nil, fmt.Errorf("reading docs/compatibility.md: a newer Multus changes %s, which has no row", number)
+			return nil, fmt.Errorf("reading docs/reference/compatibility.md: a newer Multus changes %s, which has no row", number)
 		}
 		out[number] = row
 	}
@@ -73,7 +73,7 @@ func tables(text, header string) (map[string]Row, error) {
 			return nil, err
 		}
 		if _, twice := out[row.Number]; twice {
-			return nil, fmt.Errorf("reading docs/compatibility.md: there are two rows %s", row.Number)
+			return nil, fmt.Errorf("reading docs/reference/compatibility.md: there are two rows %s", row.Number)
 		}
 		out[row.Number] = row
 	}
@@ -84,7 +84,7 @@ func readRow(line string) (Row, error) {
 	// A bar within a cell is written \|.
 	cells := strings.Split(strings.ReplaceAll(strings.Trim(line, "|"), `\|`, "\x00"), "|")
 	if len(cells) != 5 {
-		return Row{}, fmt.Errorf("reading docs/compatibility.md: %d cells instead of 5 in %q", len(cells), line)
+		return Row{}, fmt.Errorf("reading docs/reference/compatibility.md: %d cells instead of 5 in %q", len(cells), line)
 	}
 	return Row{
 		Number:  strings.TrimSpace(cells[0]),

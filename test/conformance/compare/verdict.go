@@ -113,7 +113,7 @@ func (v Verdict) String() string {
 	for _, d := range v.Unlisted {
 		fmt.Fprintf(&out, "\n  %s\n    multus: %s\n    nadra:  %s", d.Path, short(d.Multus), short(d.Nadra))
 		if number := Number(d, v.asked); number != "" {
-			fmt.Fprintf(&out, "\n    (%s, which docs/compatibility.md does not list)", number)
+			fmt.Fprintf(&out, "\n    (%s, which docs/reference/compatibility.md does not list)", number)
 		}
 	}
 	return out.String()
