@@ -79,7 +79,7 @@ func (p *podHealth) handler() http.Handler {
 // the driver runs outside of its pod.
 func (p *podHealth) serve(ctx context.Context, socket string) error {
 	if _, err := os.Stat(filepath.Dir(socket)); errors.Is(err, fs.ErrNotExist) {
-		klog.FromContext(ctx).Info("Not answering the subcommand health: the directory of --health-socket is missing", "socket", socket)
+		klog.FromContext(ctx).Info("Not answering the subcommand health: the directory of --health-socket is missing", "address", socket)
 		return nil
 	}
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of this container before its restart

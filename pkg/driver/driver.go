@@ -223,7 +223,7 @@ func (d *Driver) succeed(ctx context.Context, start func(func() error)) (helper 
 		start(func() error { return d.nri.run(ctx) })
 		go d.successor.late(ctx)
 	}
-	klog.FromContext(ctx).Info("Another driver uses the state directory", "dir", d.cfg.StateDir, "state", d.successor.waiting.Load().reason)
+	klog.FromContext(ctx).Info("Another driver uses the state directory", "dir", d.cfg.StateDir, "reason", d.successor.waiting.Load().reason)
 	if err := d.successor.await(ctx); err != nil {
 		return helper, err
 	}

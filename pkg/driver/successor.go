@@ -172,7 +172,6 @@ func (s *successor) handOver(ctx context.Context, within time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the other driver has not ended within %s", within))
 	defer cancel()
-	began := time.Now()
 	if !s.asked.Load() {
 		if err := s.askToEnd(ctx, within-syncMargin); err != nil {
 			return err
@@ -181,7 +180,7 @@ func (s *successor) handOver(ctx context.Context, within time.Duration) error {
 	agreed := time.Now()
 	select {
 	case <-s.taken:
-		klog.FromContext(ctx).Info("Took over from another driver", "waited", agreed.Sub(began), "gap", time.Since(agreed))
+		klog.FromContext(ctx).Info("Took over from another driver", "duration", time.Since(agreed))
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("taking over: %w", context.Cause(ctx))
