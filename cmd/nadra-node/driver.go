@@ -80,10 +80,12 @@ func awaitSuccessorEnd(ctx context.Context, health *podHealth, dir string, hande
 
 // unlessEnded returns err, or nil if ctx has ended: the process was asked to end.
 func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // mountProc mounts this PID namespace's /proc over the host's, for CNI plugins only:

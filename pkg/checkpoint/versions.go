@@ -35,11 +35,13 @@ func refuseLaterVersions(dirs ...string) error {
 // refuseLaterVersion does so for one file. A file that cannot be read, or has no version, is
 // damaged: that is decided when it is loaded.
 func refuseLaterVersion(path string) error {
-	data, err := os.ReadFile(path)
 	var head struct {
 		Version int `json:"version"`
 	}
-	if err != nil || json.Unmarshal(data, &head) != nil || head.Version <= FormatVersion {
+	if data, err := os.ReadFile(path); err == nil {
+		_ = json.Unmarshal(data, &head)
+	}
+	if head.Version <= FormatVersion {
 		return nil
 	}
 	return reason.Errorf(reason.StateOfLaterVersion, "%s has format version %d, and this nadra-node reads versions up to %d: "+

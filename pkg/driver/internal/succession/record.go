@@ -78,9 +78,8 @@ func ReadRecord(dir string) (Record, error) {
 		return Record{}, fmt.Errorf("reading which driver has the state directory: %w", err)
 	}
 	var r Record
-	if err := json.Unmarshal(data, &r); err != nil {
-		// A power cut may have torn it. The lock decides who has the directory, not this file.
-		return Record{}, nil
+	if json.Unmarshal(data, &r) != nil {
+		r = Record{} // A power cut may have torn it. The lock decides who has the directory, not this file.
 	}
 	if r.Version > recordVersion {
 		return Record{}, fmt.Errorf("%s has format version %d and this nadra-node reads version %d: run the version of nadra-node that wrote it, or a later one", path, r.Version, recordVersion)
