@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,18 +55,6 @@ const (
 	annotated, byHand, unclaimed = "annotated", "by-hand", "unclaimed"
 	claimTemplate                = "by-hand"
 )
-
-// life is how one pod has fared.
-type life struct {
-	name string
-	// began is when the pod was created, and waited how long it took until it was Ready.
-	began  time.Time
-	waited time.Duration
-	// steps are the conditions of the pod with the time after which each was seen first.
-	steps []string
-	// wrong is what is wrong with the pod.
-	wrong []string
-}
 
 // churn makes pods come and go.
 type churn struct {
@@ -150,20 +137,6 @@ func (c *churn) live(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, l)
-}
-
-// see notes which conditions of a pod are new, and reports whether it is Ready.
-func (l *life) see(pod *corev1.Pod) bool {
-	if pod == nil {
-		return false
-	}
-	for _, condition := range pod.Status.Conditions {
-		seen := slices.ContainsFunc(l.steps, func(s string) bool { return strings.HasPrefix(s, string(condition.Type)+" ") })
-		if condition.Status == corev1.ConditionTrue && !seen {
-			l.steps = append(l.steps, fmt.Sprintf("%s %s", condition.Type, time.Since(l.began).Round(time.Millisecond)))
-		}
-	}
-	return lab.IsReady(pod)
 }
 
 // end deletes a pod and waits for its end. Its container must not have been restarted.
@@ -278,44 +251,4 @@ func (c *churn) release(addresses []string) {
 	for _, a := range addresses {
 		delete(c.holders, a)
 	}
-}
-
-// median returns the median of the pods' waits.
-func median(all []life) time.Duration {
-	waits := waitsOf(all)
-	if len(waits) == 0 {
-		return 0
-	}
-	return waits[len(waits)/2]
-}
-
-// slowest returns the longest wait, and the pod's name.
-func slowest(all []life) (longest life) {
-	for _, l := range all {
-		if l.waited > longest.waited {
-			longest = l
-		}
-	}
-	return longest
-}
-
-// waitsOf returns the waits of all pods that became Ready, in order.
-func waitsOf(all []life) (out []time.Duration) {
-	for _, l := range all {
-		if l.waited > 0 {
-			out = append(out, l.waited)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// failures describes the pods with which something is wrong.
-func failures(all []life) (out []string) {
-	for _, l := range all {
-		if len(l.wrong) > 0 {
-			out = append(out, fmt.Sprintf("pod %s, created at %s: %s", l.name, l.began.Format(time.TimeOnly), strings.Join(l.wrong, "; ")))
-		}
-	}
-	return out
 }

@@ -5,7 +5,8 @@
 // the repository's own history. It has only tests.
 //
 //	previous_test.go  builds the version before, and installs a version
-//	churn_test.go     pods that come and go, and what is wrong with one
+//	churn_test.go     pods that come and go
+//	lives_test.go     how they have fared
 //	update_test.go    updates under churn
 //	broken_test.go    a new version that cannot start
 //	tools_test.go     kubectl nadra of one version and programs of the other
