@@ -24,7 +24,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/succession"
 )
 
 // drainTime is the time that attaches and detaches have to end when the driver stops.
