@@ -45,7 +45,8 @@ func runDriver(ctx context.Context, args []string) error {
 	}
 	o.Metrics = metrics.NewNode()
 	health := &podHealth{started: time.Now()}
-	o.Serving = func(ctx context.Context) error { return o.serveHTTP(ctx, *health.of.Load()) }
+	serving := &withMetrics{address: o.httpAddress}
+	o.Serving = func(ctx context.Context) error { return o.serveHTTP(ctx, serving, func() { serving.open.Store(true) }) }
 	d, err := driver.New(ctx, o.Config, clients)
 	if err != nil {
 		return err
@@ -53,7 +54,8 @@ func runDriver(ctx context.Context, args []string) error {
 	if err := mountProc(o.HostRoot); err != nil {
 		return err
 	}
-	health.set(d)
+	serving.healthy = d
+	health.set(serving)
 	if err := health.serve(ctx, o.healthSocket); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (handedOver) Live() []driver.Check { return nil }
 
 // Ready implements healthy.
 func (h handedOver) Ready() []driver.Check {
-	return []driver.Check{{Name: "state", Detail: h.why.Error()}}
+	return []driver.Check{{Name: driver.StateCheck, Detail: h.why.Error()}}
 }
 
 // podHealth answers the probes of this pod. --http-address cannot: on the host's network it is

@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,9 +34,31 @@ type healthy interface {
 	Ready() []driver.Check
 }
 
-// serveHTTP serves --http-address until ctx ends. It returns an error if it cannot listen. Later
+// withMetrics is the health of a driver that must serve --http-address, too. Otherwise a version that
+// cannot open the port would be ready until it gives up, and a rollout would go on.
+type withMetrics struct {
+	healthy
+	address string
+	// open is true once the port is open.
+	open atomic.Bool
+}
+
+// Ready implements healthy.
+func (m *withMetrics) Ready() []driver.Check {
+	checks := m.healthy.Ready()
+	if m.address == "" || len(checks) > 0 && checks[0].Name == driver.StateCheck { // the port is the other driver's
+		return checks
+	}
+	c := driver.Check{Name: "http", OK: m.open.Load(), Detail: "serving " + m.address}
+	if !c.OK {
+		c.Detail = "not yet " + c.Detail + ": another process may have the port"
+	}
+	return append(checks, c)
+}
+
+// serveHTTP serves --http-address until ctx ends, and calls opened when it does. It returns an error if it cannot listen. Later
 // failures are only logged, because they keep no pod from its networks.
-func (o options) serveHTTP(ctx context.Context, d healthy) error {
+func (o options) serveHTTP(ctx context.Context, d healthy, opened func()) error {
 	if o.httpAddress == "" {
 		return nil
 	}
@@ -43,6 +66,7 @@ func (o options) serveHTTP(ctx context.Context, d healthy) error {
 	if err != nil {
 		return unlessEnded(ctx, fmt.Errorf("listening on --http-address %s: %w: free the port, choose another one, or serve nothing (--http-address=)", o.httpAddress, err))
 	}
+	opened()
 	server := &http.Server{Handler: o.handler(d), ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	klog.FromContext(ctx).Info("Serving metrics and health", "address", listener.Addr().String(), "pprof", o.pprof)
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // clients retry

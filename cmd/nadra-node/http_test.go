@@ -177,8 +177,12 @@ func TestPort(t *testing.T) {
 	}
 	time.AfterFunc(portPoll/2, func() { before.Close() })
 	ctx, cancel := context.WithCancel(t.Context())
+	m := &withMetrics{healthy: fakeDriver{}, address: o.httpAddress}
+	if checks := m.Ready(); len(checks) != 1 || checks[0].OK || checks[0].Name != "http" {
+		t.Errorf("without the port: %+v", checks)
+	}
 	served := make(chan error, 1)
-	go func() { served <- o.serveHTTP(ctx, fakeDriver{}) }()
+	go func() { served <- o.serveHTTP(ctx, m, func() { m.open.Store(true) }) }()
 	var answer *http.Response
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if answer, err = http.Get(fmt.Sprintf("http://%s/healthz", before.Addr())); err == nil || time.Now().After(deadline) {
@@ -193,6 +197,9 @@ func TestPort(t *testing.T) {
 	if string(text) != "alive\n" {
 		t.Errorf("answer %q", text)
 	}
+	if checks := m.Ready(); !checks[0].OK {
+		t.Errorf("with the port: %+v", checks)
+	}
 	cancel()
 	if err := <-served; err != nil {
 		t.Error(err)
@@ -202,7 +209,7 @@ func TestPort(t *testing.T) {
 	} else {
 		again.Close()
 	}
-	if err := parsed(t, "--http-address=").serveHTTP(t.Context(), fakeDriver{}); err != nil {
+	if err := parsed(t, "--http-address=").serveHTTP(t.Context(), fakeDriver{}, func() { t.Error("opened") }); err != nil {
 		t.Error(err)
 	}
 }

@@ -212,6 +212,28 @@ func TestDriverThatNeverIsQuiet(t *testing.T) {
 	s.release()
 }
 
+// TestAwaitSuccessorEnd checks that a driver that has handed over leaves the directory to its successor for
+// some time, and notices its end.
+func TestAwaitSuccessorEnd(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := succession.TryLock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := AwaitSuccessorEnd(ctx, dir); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while the successor runs: %v", err)
+		}
+		lock.Release()
+		began := time.Now()
+		if err := AwaitSuccessorEnd(t.Context(), dir); err != nil || time.Since(began) != ownEndWait {
+			t.Errorf("after its end: %v after %s, want none after %s", err, time.Since(began), ownEndWait)
+		}
+	})
+}
+
 // TestCallsOfTheKubeletEnd checks that no call begins while the driver hands over, and that it does not
 // hand over during a call.
 func TestCallsOfTheKubeletEnd(t *testing.T) {

@@ -50,6 +50,38 @@ func TestBrokenVersion(t *testing.T) {
 	}
 }
 
+// TestNewDriverDies rolls out a version that takes over and then ends, because another program has
+// its port: it is never Ready, and the driver of the old pod takes the state directory again.
+func TestNewDriverDies(t *testing.T) {
+	f, c := setup(t)
+	f.Must(now.install(f.Ctx, f.Cluster))
+	serving := c.driver(f)
+	const patch = `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--http-address=:10250"}]` // the kubelet's
+	_, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", patch)
+	f.Must(err)
+	f.Eventually(2*time.Minute, func(ctx context.Context) error {
+		p, err := c.Kube.CoreV1().Pods("nadra").Get(ctx, serving.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if p.Status.ContainerStatuses[0].RestartCount == 0 || !lab.IsReady(p) {
+			return fmt.Errorf("pod %s does not serve again yet", p.Name)
+		}
+		return nil
+	})
+	_, err = f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "rollout", "undo", "daemonset/nadra-node")
+	f.Must(err)
+	f.Must(rolledOut(f.Ctx, f.Cluster))
+	if after := c.driver(f); after.UID != serving.UID {
+		t.Errorf("pod %s serves after it, want %s", after.Name, serving.Name)
+	}
+	all, err := c.during(f.Ctx, podsOfBroken, func(context.Context) error { return nil })
+	f.Must(err)
+	if failed := failures(all); len(failed) > 0 {
+		t.Errorf("%d pods failed:\n%s", len(failed), strings.Join(failed, "\n"))
+	}
+}
+
 // driver returns the only pod of the driver.
 func (c *churn) driver(f *lab.Fixture) corev1.Pod {
 	f.Helper()
