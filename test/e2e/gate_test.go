@@ -165,8 +165,11 @@ func (f *fixture) gatesWaiting() int {
 }
 
 func (f *fixture) driverPIDs() string {
-	f.Helper()
-	return f.processes("nadra-node")
+	pid, err := lab.DriverPID(f.node)
+	if err != nil {
+		return ""
+	}
+	return pid
 }
 
 // processes returns the PIDs, on the node, of the programs with a name.
