@@ -164,6 +164,7 @@ func (f *fixture) gatesWaiting() int {
 	return len(strings.Fields(f.processes("nadra-gate")))
 }
 
+// driverPIDs returns the PID of the driver, or "" while there is none.
 func (f *fixture) driverPIDs() string {
 	pid, err := lab.DriverPID(f.node)
 	if err != nil {
