@@ -18,6 +18,10 @@ const (
 	// lockPoll is the pause between two tries to lock the state directory. Nobody serves pods
 	// between the end of one driver and the lock of the next.
 	lockPoll = 5 * time.Millisecond
+	// socketPoll and socketWait are for a driver without a socket: it may be one that is being
+	// started or ends, and has none only for a moment.
+	socketPoll = 50 * time.Millisecond
+	socketWait = 5 * time.Second
 	// helloPause is the pause between two questions to a driver that does not answer.
 	helloPause = time.Second
 	// helloWait is how long a driver may leave a question without an answer. After that the
@@ -111,7 +115,7 @@ func (s *successor) release() {
 
 // await takes the directory as soon as it is free.
 func (s *successor) await(ctx context.Context) error {
-	for {
+	for !s.has() {
 		if had, err := s.try(ctx); had || err != nil {
 			return err
 		}
@@ -119,11 +123,12 @@ func (s *successor) await(ctx context.Context) error {
 			return fmt.Errorf("waiting for the driver that uses %s: %w", s.dir, context.Cause(ctx))
 		}
 	}
+	return nil
 }
 
 // canAsk waits until the driver that has the directory agrees to be asked, and reports whether it
-// does. It returns false at once if that driver has no socket, or has superseded this one, or if
-// the directory is free.
+// does. It returns false if that driver has superseded this one, has no socket, or does not answer,
+// and if this driver has the directory, because it became free meanwhile.
 func (s *successor) canAsk(ctx context.Context) (bool, error) {
 	if s.self.PodUID == "" {
 		s.wait("another driver uses the state directory; this one has no --pod-uid, and waits until it ends", false)
@@ -138,11 +143,17 @@ func (s *successor) canAsk(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	for began := time.Now(); ; {
+		if had, err := s.try(ctx); had || err != nil {
+			return false, err
+		}
+		pause := helloPause
 		answer, err := s.ask(ctx, succession.Hello, 0)
 		switch {
 		case err == nil:
 			s.wait("the driver of pod "+answer.Holder.PodUID+" is asked to hand over", false)
 			return true, nil
+		case errors.Is(err, succession.ErrNoSocket) && time.Since(began) < socketWait:
+			pause = socketPoll
 		case errors.Is(err, succession.ErrNoSocket):
 			s.wait("the driver that uses the state directory cannot hand over; this one has read what it needs, and continues when the other ends", true)
 			return false, nil
@@ -150,7 +161,7 @@ func (s *successor) canAsk(ctx context.Context) (bool, error) {
 			s.wait("the driver that uses the state directory does not answer; this one has read what it needs, and continues when the other ends: "+err.Error(), true)
 			return false, nil
 		}
-		if !background.Sleep(ctx, helloPause) {
+		if !background.Sleep(ctx, pause) {
 			return false, context.Cause(ctx)
 		}
 	}
