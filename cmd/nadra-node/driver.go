@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
@@ -67,9 +68,9 @@ func runDriver(ctx context.Context, args []string) error {
 }
 
 // awaitSuccessorEnd waits in a pod that has handed over, until the rollout deletes the pod. If
-// its successor ends first, it returns an error: the kubelet starts the container again, which
-// then takes the state directory. A container that ended at once would be started again, too,
-// and count as one that fails.
+// its successor ends first, the program starts again, and takes the state directory. It does so in
+// its container: while that was restarted, the pod would not be ready, and the DaemonSet controller would
+// delete it.
 func awaitSuccessorEnd(ctx context.Context, health *podHealth, dir string, handed error) error {
 	health.set(handedOver{handed})
 	klog.FromContext(ctx).Info("Ended; waiting for the deletion of this pod", "reason", handed.Error())
@@ -77,7 +78,9 @@ func awaitSuccessorEnd(ctx context.Context, health *podHealth, dir string, hande
 	if err := driver.AwaitSuccessorEnd(ctx, dir); err != nil {
 		return unlessEnded(ctx, err)
 	}
-	return fmt.Errorf("%w, which has ended: starting again", handed)
+	klog.FromContext(ctx).Info("The driver that has taken over has ended; starting again")
+	klog.Flush()
+	return unix.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
 // unlessEnded returns err, or nil if ctx has ended: the process was asked to end.
@@ -97,6 +100,9 @@ func unlessEnded(ctx context.Context, err error) error {
 func mountProc(hostRoot string) error {
 	if hostRoot == "/" {
 		return nil
+	}
+	if self, err := os.Readlink(hostRoot + "/proc/self"); err == nil && self == strconv.Itoa(os.Getpid()) {
+		return nil // mounted before this program has started again
 	}
 	if err := unix.Mount("proc", hostRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mounting /proc for CNI plugins on %s/proc: %w", hostRoot, err)

@@ -231,8 +231,9 @@ func TestOnePodsHealth(t *testing.T) {
 		started time.Time
 		fails   []string
 	}{
-		{handedOver{errors.New("handed over")}, time.Now(), []string{"ready", "started"}},
-		{handedOver{errors.New("handed over")}, time.Now().Add(-2 * startLimit), []string{"ready"}},
+		{handedOver{errors.New("handed over")}, time.Now(), nil},
+		{fakeDriver{ready: []driver.Check{{Name: "nri"}}}, time.Now(), []string{"ready", "started"}},
+		{fakeDriver{ready: []driver.Check{{Name: "nri"}}}, time.Now().Add(-2 * startLimit), []string{"ready"}},
 		{fakeDriver{}, time.Now(), nil},
 	} {
 		health.started = c.started

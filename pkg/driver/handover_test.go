@@ -60,7 +60,7 @@ func TestHandOver(t *testing.T) {
 
 	again := first.beside(t, "first")
 	become(t, func() error {
-		if w := again.successor.waiting.Load(); w.ready || again.successor.has() || !isClosedOrRead(again) {
+		if w := again.successor.waiting.Load(); !w.ready || again.successor.has() || !isClosedOrRead(again) {
 			return fmt.Errorf("not waiting: %+v", w)
 		}
 		return nil

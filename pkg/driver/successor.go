@@ -139,7 +139,7 @@ func (s *successor) canAsk(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if record.IsSuperseded(s.self) {
-		s.wait("this driver has handed over to that of pod "+record.Holder.PodUID+", and waits until it ends", false)
+		s.wait("this driver has handed over to that of pod "+record.Holder.PodUID+", and waits until it ends", true) // as handedOver of cmd/nadra-node
 		return false, nil
 	}
 	for began := time.Now(); ; {
