@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
@@ -64,14 +63,14 @@ func runDriver(ctx context.Context, args []string) error {
 	if !errors.Is(err, driver.ErrHandedOver) {
 		return err
 	}
-	return awaitSuccessorEnd(ctx, health, o.StateDir, err)
+	return awaitSuccessorEnd(ctx, health, o.StateDir, o.HostRoot, err)
 }
 
 // awaitSuccessorEnd waits in a pod that has handed over, until the rollout deletes the pod. If
 // its successor ends first, the program starts again, and takes the state directory. It does so in
 // its container: while that was restarted, the pod would not be ready, and the DaemonSet controller would
 // delete it.
-func awaitSuccessorEnd(ctx context.Context, health *podHealth, dir string, handed error) error {
+func awaitSuccessorEnd(ctx context.Context, health *podHealth, dir, hostRoot string, handed error) error {
 	health.set(handedOver{handed})
 	klog.FromContext(ctx).Info("Ended; waiting for the deletion of this pod", "reason", handed.Error())
 	debug.FreeOSMemory()
@@ -80,6 +79,11 @@ func awaitSuccessorEnd(ctx context.Context, health *podHealth, dir string, hande
 	}
 	klog.FromContext(ctx).Info("The driver that has taken over has ended; starting again")
 	klog.Flush()
+	if hostRoot != "/" { // the next start reads the host's boot ID, and mounts it again
+		if err := unix.Unmount(hostRoot+"/proc", unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmounting /proc for CNI plugins: %w", err)
+		}
+	}
 	return unix.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
@@ -100,9 +104,6 @@ func unlessEnded(ctx context.Context, err error) error {
 func mountProc(hostRoot string) error {
 	if hostRoot == "/" {
 		return nil
-	}
-	if self, err := os.Readlink(hostRoot + "/proc/self"); err == nil && self == strconv.Itoa(os.Getpid()) {
-		return nil // mounted before this program has started again
 	}
 	if err := unix.Mount("proc", hostRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mounting /proc for CNI plugins on %s/proc: %w", hostRoot, err)
