@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -179,5 +180,53 @@ func TestStateOfRuntimes(t *testing.T) {
 	}
 	if _, err := readState(strings.NewReader("{")); err == nil {
 		t.Error("no error of a state that is cut off")
+	}
+}
+
+// TestHookOfVersionBefore runs the gate as a container that was created before an update does: by
+// the arguments of the version before, on its records.
+func TestHookOfVersionBefore(t *testing.T) {
+	const before = "../../testdata/v0.1.0-rc.1/"
+	specs, err := filepath.Glob(before + "cdi/*.json")
+	if err != nil || len(specs) == 0 {
+		t.Fatalf("no specs: %v", err)
+	}
+	for _, file := range specs {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spec struct {
+			ContainerEdits struct{ Hooks []struct{ Args []string } }
+		}
+		if err := json.Unmarshal(text, &spec); err != nil {
+			t.Fatal(err)
+		}
+		// The hook gets no state, so it ends after its arguments were read.
+		if err := run(spec.ContainerEdits.Hooks[0].Args[1:], strings.NewReader("")); err == nil || !strings.Contains(err.Error(), "reading the hook's state") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	const claim = "21711296-7d6e-4da0-a0c9-6f90ef9cd343"
+	var records struct {
+		Records []struct {
+			Sandbox struct {
+				ID          string
+				NetNSCookie uint64
+			}
+			BootID string
+		}
+	}
+	text, err := os.ReadFile(before + "state/claims/" + claim + ".json")
+	if err == nil {
+		err = json.Unmarshal(text, &records)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := records.Records[0]
+	there := gate.Where{SandboxID: r.Sandbox.ID, Cookie: r.Sandbox.NetNSCookie, BootID: r.BootID}
+	if err := hold([]string{claim}, before+"state/claims", there, never(t)); err != nil {
+		t.Error(err)
 	}
 }

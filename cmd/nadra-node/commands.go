@@ -14,12 +14,12 @@ import (
 	"github.com/nadra-dev/nadra/internal/version"
 )
 
-// command is a subcommand of nadra-node. kubectl nadra runs each in a pod.
+// command is a subcommand of nadra-node. kubectl nadra runs most in a pod.
 type command struct {
 	name string
 	// args are the arguments for the help text, and summary what the command does.
 	args, summary string
-	// usedBy names the commands of kubectl nadra that run it.
+	// usedBy names the commands of kubectl nadra that run it; "" for the probes of the driver's pod.
 	usedBy string
 	// run writes its report to out as lines of JSON.
 	run func(ctx context.Context, args []string, out io.Writer) error
@@ -28,6 +28,7 @@ type command struct {
 // commands returns the subcommands. Without one, nadra-node is the driver.
 func commands() []command {
 	return []command{
+		{"health", "[flags] (live | ready | started)", "ask the driver in this container whether its loops turn (live), whether pods with networks can start (ready), or whether it was ready or has run for a minute (started)", "", runHealth},
 		{"probe", "[flags]", "report what the node has: runtime, NRI, CDI, CNI plugins and configurations, or the interfaces of its pods", "doctor --probe, snapshot --from-nodes", runProbe},
 		{"cleanup", "[flags]", "report what deleted pods have left behind on the node; --apply frees it", "cleanup", runCleanup},
 		{"multus", "[flags] (off | on | await | check | adopted | returned)", "hide Multus' configuration from the container runtime (off), restore it (on), or wait until it is there (await); check whether Multus' attachments can be adopted, or wait until they are, or until they are given back", "upgrade", runMultus},
@@ -91,7 +92,7 @@ func find(args []string) (*command, []string, error) {
 func writeHelp(out io.Writer) error {
 	fmt.Fprintf(out, "%s\n    %s\n", driverCommand.usage(), driverCommand.summary)
 	for _, c := range commands() {
-		fmt.Fprintf(out, "%s\n    %s (for kubectl nadra %s)\n", c.usage(), c.summary, c.usedBy)
+		fmt.Fprintf(out, "%s\n    %s (for %s)\n", c.usage(), c.summary, c.user())
 	}
 	_, err := fmt.Fprint(out, "nadra-node --version\n    "+version.Usage+"\nnadra-node help [COMMAND]\n    print this list, or the flags of a command\nnadra-node -h\n    print the flags of the driver\n")
 	return err
@@ -105,6 +106,14 @@ func writeVersion(out io.Writer) error {
 	return nil
 }
 
+// user returns who runs the command.
+func (c command) user() string {
+	if c.usedBy == "" {
+		return "the probes of the driver's pod"
+	}
+	return "kubectl nadra " + c.usedBy
+}
+
 // usage returns the command line.
 func (c command) usage() string {
 	return strings.Join(strings.Fields("nadra-node "+c.name+" "+c.args), " ")
@@ -113,8 +122,8 @@ func (c command) usage() string {
 // writeHelp describes one command and its flags.
 func (c command) writeHelp(out io.Writer, fs *flag.FlagSet) error {
 	fmt.Fprintf(out, "%s\n\n%s.\n", c.usage(), strings.ToUpper(c.summary[:1])+c.summary[1:])
-	if c.usedBy != "" {
-		fmt.Fprintf(out, "It is for kubectl nadra %s.\n", c.usedBy)
+	if c.name != "" {
+		fmt.Fprintf(out, "It is for %s.\n", c.user())
 	}
 	flags := 0
 	fs.VisitAll(func(*flag.Flag) { flags++ })

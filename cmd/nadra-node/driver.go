@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
+	"time"
 
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	"golang.org/x/sys/unix"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/driver"
@@ -41,6 +44,9 @@ func runDriver(ctx context.Context, args []string) error {
 		return err
 	}
 	o.Metrics = metrics.NewNode()
+	health := &podHealth{started: time.Now()}
+	serving := &withMetrics{address: o.httpAddress}
+	o.Serving = func(ctx context.Context) error { return o.serveHTTP(ctx, serving, func() { serving.open.Store(true) }) }
 	d, err := driver.New(ctx, o.Config, clients)
 	if err != nil {
 		return err
@@ -48,12 +54,47 @@ func runDriver(ctx context.Context, args []string) error {
 	if err := mountProc(o.HostRoot); err != nil {
 		return err
 	}
-	stop, err := o.serveHTTP(ctx, d)
-	if err != nil {
+	serving.healthy = d
+	health.set(serving)
+	if err := health.serve(ctx, o.healthSocket); err != nil {
 		return err
 	}
-	defer stop()
-	return d.Run(ctx)
+	err = d.Run(ctx)
+	if !errors.Is(err, driver.ErrHandedOver) {
+		return err
+	}
+	return awaitSuccessorEnd(ctx, health, o.StateDir, o.HostRoot, err)
+}
+
+// awaitSuccessorEnd waits in a pod that has handed over, until the rollout deletes the pod. If
+// its successor ends first, the program starts again, and takes the state directory. It does so in
+// its container: while that was restarted, the pod would not be ready, and the DaemonSet controller would
+// delete it.
+func awaitSuccessorEnd(ctx context.Context, health *podHealth, dir, hostRoot string, handed error) error {
+	health.set(handedOver{handed})
+	klog.FromContext(ctx).Info("Ended; waiting for the deletion of this pod", "reason", handed.Error())
+	debug.FreeOSMemory()
+	if err := driver.AwaitSuccessorEnd(ctx, dir); err != nil {
+		return unlessEnded(ctx, err)
+	}
+	klog.FromContext(ctx).Info("The driver that has taken over has ended; starting again")
+	klog.Flush()
+	if hostRoot != "/" { // the next start reads the host's boot ID, and mounts it again
+		if err := unix.Unmount(hostRoot+"/proc", unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmounting /proc for CNI plugins: %w", err)
+		}
+	}
+	return unix.Exec("/proc/self/exe", os.Args, os.Environ())
+}
+
+// unlessEnded returns err, or nil if ctx has ended: the process was asked to end.
+func unlessEnded(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
+	}
 }
 
 // mountProc mounts this PID namespace's /proc over the host's, for CNI plugins only:

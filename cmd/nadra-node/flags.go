@@ -32,9 +32,10 @@ type options struct {
 	sysRoot     string
 	podSocket   string
 
-	httpAddress string
-	pprof       bool
-	verbosity   verbosity
+	httpAddress  string
+	healthSocket string
+	pprof        bool
+	verbosity    verbosity
 }
 
 // Values of --owned-nodes.
@@ -56,6 +57,7 @@ func parse(args []string) (options, error) {
 	klog.InitFlags(fs)
 	fs.Bool("version", false, version.Usage) // run looks for it; here it is for -h
 	fs.StringVar(&o.NodeName, "node-name", "", "name of this Node (required)")
+	fs.StringVar(&o.PodUID, "pod-uid", "", "UID of the driver's pod; with it the driver asks another one on the node to hand over, without it waits for that one's end")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
 	fs.StringVar(&o.HostRoot, "host-root", "/", "the host's root directory, which CNI plugins run in")
 	fs.StringVar(&o.StateDir, "state-dir", "/var/lib/nadra", "directory of the state, which must survive restarts and reboots")
@@ -81,7 +83,8 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.exemptPods, "exempt-pods", "", "comma-separated namespace/name patterns of pods that are always allowed to run without nadra; * and ? match within namespace and name")
 	fs.BoolVar(&o.DeviceMetadata, "device-metadata", false, "add a file about its devices to each container with a claim: IDs, interfaces and addresses (KEP-5304)")
 	fs.IntVar(&o.Copies, "copies", 128, "number of copies of each shared device if the cluster has no consumable capacity (Kubernetes 1.34 and 1.35): that many attachments to the networks of the device can exist on the node")
-	fs.StringVar(&o.httpAddress, "http-address", defaultHTTP, "address of /metrics, /healthz and /readyz, and of /loglevel for clients on the node; empty serves nothing")
+	fs.StringVar(&o.httpAddress, "http-address", defaultHTTP, "address of /metrics, /healthz and /readyz, and of /loglevel for clients on the node, of the driver that has the state directory; empty serves nothing")
+	fs.StringVar(&o.healthSocket, "health-socket", defaultHealthSocket, "socket that answers nadra-node health, for the probes of the driver's pod; not served if its directory is missing")
 	fs.BoolVar(&o.pprof, "pprof", false, "serve profiles at /debug/pprof/ of --http-address, for clients on the node")
 	o.verbosity = verbosity{fs.Lookup("v").Value}
 	o.addHardwareFlags(fs)

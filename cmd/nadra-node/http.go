@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,10 +19,10 @@ import (
 )
 
 const (
-	// portWait is how long a driver that is about to end may still have the port.
+	// portWait is how long another process may have the port.
 	portWait = 10 * time.Second
 	// portPoll is the pause between tries to open the port.
-	portPoll = 200 * time.Millisecond
+	portPoll = 50 * time.Millisecond
 	// headerTime limits the reading of a request's header. There is no limit for the
 	// response, which would cut off profiles.
 	headerTime = 5 * time.Second
@@ -33,30 +34,47 @@ type healthy interface {
 	Ready() []driver.Check
 }
 
-// serveHTTP serves --http-address in the background until stop is called. It returns an
-// error if it cannot listen. Later failures are only logged, because they keep no pod
-// from its networks.
-func (o options) serveHTTP(ctx context.Context, d healthy) (stop func(), err error) {
+// withMetrics is the health of a driver that must serve --http-address, too. Otherwise a version that
+// cannot open the port would be ready until it gives up, and a rollout would go on.
+type withMetrics struct {
+	healthy
+	address string
+	// open is true once the port is open.
+	open atomic.Bool
+}
+
+// Ready implements healthy.
+func (m *withMetrics) Ready() []driver.Check {
+	checks := m.healthy.Ready()
+	if m.address == "" || len(checks) > 0 && checks[0].Name == driver.StateCheck { // the port is the other driver's
+		return checks
+	}
+	c := driver.Check{Name: "http", OK: m.open.Load(), Detail: "serving " + m.address}
+	if !c.OK {
+		c.Detail = "not yet " + c.Detail + ": another process may have the port"
+	}
+	return append(checks, c)
+}
+
+// serveHTTP serves --http-address until ctx ends, and calls opened when it does. It returns an error if it cannot listen. Later
+// failures are only logged, because they keep no pod from its networks.
+func (o options) serveHTTP(ctx context.Context, d healthy, opened func()) error {
 	if o.httpAddress == "" {
-		return func() {}, nil
+		return nil
 	}
 	listener, err := listen(ctx, o.httpAddress)
 	if err != nil {
-		return nil, fmt.Errorf("listening on --http-address %s: %w: free the port, choose another one, or serve nothing (--http-address=)", o.httpAddress, err)
+		return unlessEnded(ctx, fmt.Errorf("listening on --http-address %s: %w: free the port, choose another one, or serve nothing (--http-address=)", o.httpAddress, err))
 	}
+	opened()
 	server := &http.Server{Handler: o.handler(d), ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	klog.FromContext(ctx).Info("Serving metrics and health", "address", listener.Addr().String(), "pprof", o.pprof)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			klog.FromContext(ctx).Error(err, "Serving metrics and health failed")
-		}
-	}()
-	return func() {
-		_ = server.Close() // clients retry
-		<-done
-	}, nil
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // clients retry
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		klog.FromContext(ctx).Error(err, "Serving metrics and health failed")
+	}
+	return nil
 }
 
 // listen opens the address. It retries for portWait while another process has the port.

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,12 +150,12 @@ func TestPortOfTheManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{"base/node-daemonset.yaml": "containerPort: ", "chart/values.yaml": "httpPort: "} {
+	for file, want := range map[string]string{"base/node-daemonset.yaml": "metrics on port ", "chart/values.yaml": "httpPort: "} {
 		text, err := os.ReadFile("../../manifests/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(text), want+port+"\n") {
+		if !strings.Contains(string(text), want+port) {
 			t.Errorf("%s lacks %s%s", file, want, port)
 		}
 	}
@@ -166,18 +169,26 @@ func TestPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := parsed(t, "--http-address="+before.Addr().String())
-	ctx, cancel := context.WithTimeout(t.Context(), 2*portPoll)
-	defer cancel()
-	_, err = o.serveHTTP(ctx, fakeDriver{})
-	if err == nil || !strings.Contains(err.Error(), before.Addr().String()) || !strings.Contains(err.Error(), "free the port, choose another one") {
-		t.Fatalf("the port of another: %v", err)
+	inUse, stop := context.WithTimeout(t.Context(), 2*portPoll)
+	defer stop()
+	if l, err := listen(inUse, o.httpAddress); err == nil {
+		l.Close()
+		t.Fatal("the port of another was opened")
 	}
 	time.AfterFunc(portPoll/2, func() { before.Close() })
-	stop, err := o.serveHTTP(t.Context(), fakeDriver{})
-	if err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &withMetrics{healthy: fakeDriver{}, address: o.httpAddress}
+	if checks := m.Ready(); len(checks) != 1 || checks[0].OK || checks[0].Name != "http" {
+		t.Errorf("without the port: %+v", checks)
 	}
-	answer, err := http.Get(fmt.Sprintf("http://%s/healthz", before.Addr()))
+	served := make(chan error, 1)
+	go func() { served <- o.serveHTTP(ctx, m, func() { m.open.Store(true) }) }()
+	var answer *http.Response
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if answer, err = http.Get(fmt.Sprintf("http://%s/healthz", before.Addr())); err == nil || time.Now().After(deadline) {
+			break
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,15 +197,54 @@ func TestPort(t *testing.T) {
 	if string(text) != "alive\n" {
 		t.Errorf("answer %q", text)
 	}
-	stop()
+	if checks := m.Ready(); !checks[0].OK {
+		t.Errorf("with the port: %+v", checks)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
 	if again, err := net.Listen("tcp", before.Addr().String()); err != nil {
 		t.Errorf("the port is kept: %v", err)
 	} else {
 		again.Close()
 	}
-	none := parsed(t, "--http-address=")
-	if stop, err = none.serveHTTP(t.Context(), fakeDriver{}); err != nil {
+	if err := parsed(t, "--http-address=").serveHTTP(t.Context(), fakeDriver{}, func() { t.Error("opened") }); err != nil {
 		t.Error(err)
 	}
-	stop()
+}
+
+// TestOnePodsHealth asks the driver of a pod as its probes do: while it is started, serves, and has
+// handed over.
+func TestOnePodsHealth(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "health.sock")
+	health := &podHealth{started: time.Now()}
+	health.set(handedOver{errors.New("handed over to another driver")})
+	if err := health.serve(t.Context(), socket); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(probe string) error {
+		return run(t.Context(), []string{"health", "-health-socket=" + socket, probe}, io.Discard)
+	}
+	for _, c := range []struct {
+		of      healthy
+		started time.Time
+		fails   []string
+	}{
+		{handedOver{errors.New("handed over")}, time.Now(), nil},
+		{fakeDriver{ready: []driver.Check{{Name: "nri"}}}, time.Now(), []string{"ready", "started"}},
+		{fakeDriver{ready: []driver.Check{{Name: "nri"}}}, time.Now().Add(-2 * startLimit), []string{"ready"}},
+		{fakeDriver{}, time.Now(), nil},
+	} {
+		health.started = c.started
+		health.set(c.of)
+		for _, probe := range probes {
+			if err := ask(probe); (err != nil) != slices.Contains(c.fails, probe) {
+				t.Errorf("%T, started %s ago: %s: %v", c.of, time.Since(c.started).Round(time.Second), probe, err)
+			}
+		}
+	}
+	if err := ask("other"); err == nil {
+		t.Error("an unknown probe passes")
+	}
 }

@@ -9,6 +9,7 @@
 //	flags.go      the driver's flags
 //	hardware.go   the driver's flags for resource pools
 //	http.go       metrics, health and profiles
+//	health.go     the probes of the driver's pod
 //	loglevel.go   the log level at run time
 //	probe.go, cleanup.go, multus.go, uninstall.go, canary.go   a subcommand each
 package main

@@ -176,7 +176,7 @@ func TestProbeOfPods(t *testing.T) {
 func TestCommands(t *testing.T) {
 	help := output(t, "help")
 	for _, c := range commands() {
-		if !strings.Contains(help, "nadra-node "+c.name+" ") || !strings.Contains(help, "(for kubectl nadra "+c.usedBy+")") {
+		if !strings.Contains(help, "nadra-node "+c.name+" ") || !strings.Contains(help, "(for "+c.user()+")") {
 			t.Errorf("the help lacks %s:\n%s", c.name, help)
 		}
 		own := output(t, c.name, "-h")

@@ -253,3 +253,18 @@ func TestTail(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// TestMetricsPort checks where the metrics of drivers are: at a declared port, as v0.1.0-rc.1 has
+// it, at the port of an argument, or at the usual one.
+func TestMetricsPort(t *testing.T) {
+	declared := corev1.Container{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 19078}}}
+	for want, c := range map[string]corev1.Container{
+		"19078": declared,
+		"29078": {Args: []string{"--node-name=n", "--http-address=[::]:29078"}},
+		"9078":  {Args: []string{"--http-address=nonsense"}},
+	} {
+		if got := metricsPort(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}); got != want {
+			t.Errorf("%+v: port %s, want %s", c, got, want)
+		}
+	}
+}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,13 +134,26 @@ func (r *collector) metrics(ctx context.Context, p *corev1.Pod) {
 	r.out.AddText("metrics/"+p.Namespace+"/"+p.Name+".prom", "metrics, from node "+p.Spec.NodeName, string(text), cut)
 }
 
-// metricsPort returns the port of the pod's metrics, by its name.
+// httpAddress begins the argument with the address of a driver's metrics.
+const httpAddress = "--http-address="
+
+// metricsPort returns the port of the pod's metrics, by its name or by the driver's arguments.
+// v0.1.0-rc.1 and earlier drivers name it.
 func metricsPort(p *corev1.Pod) string {
 	for _, name := range []string{"metrics", "http"} {
 		for _, c := range p.Spec.Containers {
 			for _, port := range c.Ports {
 				if port.Name == name {
 					return strconv.Itoa(int(port.ContainerPort))
+				}
+			}
+		}
+	}
+	for _, c := range p.Spec.Containers {
+		for _, arg := range c.Args {
+			if address, found := strings.CutPrefix(arg, httpAddress); found {
+				if _, port, err := net.SplitHostPort(address); err == nil {
+					return port
 				}
 			}
 		}

@@ -179,7 +179,7 @@ func ParseState(text []byte) (*State, error) {
 		return nil, fmt.Errorf("reading the state of the upgrade: %w", err)
 	}
 	if s.APIVersion != APIVersion || s.Kind != StateKind {
-		return nil, fmt.Errorf("reading the state of the upgrade: apiVersion %q and kind %q are not %s %s", s.APIVersion, s.Kind, APIVersion, StateKind)
+		return nil, fmt.Errorf("reading the state of the upgrade: apiVersion %q and kind %q are not %s %s: use the version of kubectl-nadra that wrote it", s.APIVersion, s.Kind, APIVersion, StateKind)
 	}
 	for name, n := range s.Nodes {
 		if n == nil || n.Direction != ToNadra && n.Direction != ToMultus || n.Step != "" && !slices.Contains(StepsOf(n.Direction, n.Drains), n.Step) {

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -129,5 +130,25 @@ func TestParseStateErrors(t *testing.T) {
 		if _, err := ParseState([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want one with %q", test.text, err, test.want)
 		}
+	}
+}
+
+// TestStateOfVersionBefore reads what the version before has written, whole, and refuses a later version.
+func TestStateOfVersionBefore(t *testing.T) {
+	text, err := os.ReadFile("../../testdata/v0.1.0-rc.1/upgrade-state.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ParseState(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.JSON()
+	if diff := cmp.Diff(strings.TrimSpace(string(text)), string(again)); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	later := strings.Replace(string(text), APIVersion, "nadra.dev/v9", 1)
+	if _, err := ParseState([]byte(later)); err == nil || !strings.Contains(err.Error(), "nadra.dev/v9") || !strings.Contains(err.Error(), "use the version of kubectl-nadra that wrote it") {
+		t.Errorf("a later version: %v", err)
 	}
 }

@@ -11,6 +11,7 @@
 //	pendingdels.go  pending DELs on disk
 //	adopt.go        attachments that Multus has made
 //	damaged.go      files that cannot be read
+//	versions.go     refuses files of a later version
 //	read.go         reading without a store
 //
 // # Layout
@@ -23,7 +24,8 @@
 //
 // Every file is replaced whole (internal/atomicfile). A change that may be lost in a
 // power cut is synced in the background (claimfiles.go). A damaged file costs one claim:
-// it is moved away and reported, and everything else is loaded.
+// it is moved away and reported, and everything else is loaded. A file of a later format version
+// stays where it is, and nothing is loaded: after a downgrade the records are not lost.
 //
 // # Phases
 //

@@ -102,7 +102,9 @@ func (p *pendingDELs) list() []PendingDEL {
 func (p *pendingDELs) load(name string, data []byte) error {
 	del, err := decodePendingDEL(data)
 	if err == nil {
+		p.mu.Lock()
 		p.all[name] = del
+		p.mu.Unlock()
 	}
 	return err
 }

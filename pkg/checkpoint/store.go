@@ -52,35 +52,54 @@ func claimsDir(dir string) string  { return filepath.Join(dir, "claims") }
 func pendingDir(dir string) string { return filepath.Join(dir, "pending-dels") }
 func damagedDir(dir string) string { return filepath.Join(dir, "damaged") }
 
-// Open reads all records below dir, which it creates if necessary. bootID is the running
-// kernel's (/proc/sys/kernel/random/boot_id) and becomes part of every new attachment.
-// Open moves files away that it cannot read and returns them; they are not an error.
-func Open(dir, bootID string) (*Store, []Damaged, error) {
-	s := &Store{
+// New returns a Store for the files below dir that has no records yet and has read nothing.
+// bootID is the running kernel's (/proc/sys/kernel/random/boot_id) and becomes part of every
+// new attachment.
+func New(dir, bootID string) *Store {
+	return &Store{
 		dir: dir, bootID: bootID,
 		files: newClaimFiles(claimsDir(dir)), pending: newPendingDELs(pendingDir(dir)), damaged: damagedFiles{damagedDir(dir)},
 		claims: map[string][]Record{}, byPod: map[string]map[string]bool{},
 	}
-	for _, d := range []string{claimsDir(dir), pendingDir(dir), damagedDir(dir)} {
+}
+
+// Open returns a Store with all records below dir, as New and Load do.
+func Open(dir, bootID string) (*Store, []Damaged, error) {
+	s := New(dir, bootID)
+	damaged, err := s.Load()
+	return s, damaged, err
+}
+
+// Load reads all records, and creates the directory if necessary. The caller calls it once,
+// before it changes any record, and makes sure that no other process writes to the directory.
+// Load moves files away that are damaged and returns them; they are not an error. It refuses
+// files of an unknown format version and leaves all files as they are: what they say is not lost.
+func (s *Store) Load() ([]Damaged, error) {
+	for _, d := range []string{claimsDir(s.dir), pendingDir(s.dir), damagedDir(s.dir)} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, nil, reason.Errorf(reason.StateNotWritten, "making the state directory: %w", err)
+			return nil, reason.Errorf(reason.StateNotWritten, "making the state directory: %w", err)
 		}
 	}
-	if err := s.files.restore(); err != nil {
-		return nil, nil, err
+	if err := refuseLaterVersions(claimsDir(s.dir), pendingDir(s.dir)); err != nil {
+		return nil, err
 	}
-	claims, err := s.damaged.load(claimsDir(dir), func(name string, data []byte) error {
+	if err := s.files.restore(); err != nil {
+		return nil, err
+	}
+	claims, err := s.damaged.load(claimsDir(s.dir), func(name string, data []byte) error {
 		records, err := decodeClaimFile(data, name)
 		if err == nil {
+			s.mu.Lock()
 			s.set(name, records)
+			s.mu.Unlock()
 		}
 		return err
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	dels, err := s.damaged.load(pendingDir(dir), s.pending.load)
-	return s, append(claims, dels...), err
+	dels, err := s.damaged.load(pendingDir(s.dir), s.pending.load)
+	return append(claims, dels...), err
 }
 
 // Dir returns the directory of the claims' files, which the gate reads. A file is named

@@ -207,7 +207,7 @@ func TestDamagedFilesCostOneClaim(t *testing.T) {
 	bad := map[string]string{
 		"empty":     ``,
 		"cut":       `{"version":1,"records":[{"claim":`,
-		"future":    `{"version":2,"records":[]}`,
+		"past":      `{"version":0,"records":[]}`,
 		"none":      `{"version":1,"records":[]}`,
 		"otheruid":  `{"version":1,"records":[{"claim":{"uid":"x"},"phase":"Prepared"}]}`,
 		"phase":     `{"version":1,"records":[{"claim":{"uid":"phase"},"phase":"Half"}]}`,

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"path/filepath"
 	"time"
 
@@ -16,12 +17,18 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 )
 
-// Config has the driver's settings. All fields are required but Metrics.
+// Config has the driver's settings. All fields are required but PodUID, Serving and Metrics.
 type Config struct {
 	// DriverName is the DRA driver's name.
 	DriverName string
 	// NodeName is the Node that the driver runs on.
 	NodeName string
+	// PodUID is the UID of the driver's pod. Without it, the driver does not ask another one to
+	// hand over, and waits for its end.
+	PodUID string
+	// Serving, if it is not nil, serves metrics while the driver has the state directory, until
+	// ctx ends.
+	Serving func(ctx context.Context) error
 	// HostRoot is the host's root directory as the driver sees it. Plugins run with it as
 	// their root.
 	HostRoot string

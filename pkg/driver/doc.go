@@ -10,7 +10,9 @@
 //	environment.go  what the driver works with on its node: state, plugins, namespaces, links
 //	wire.go         makes the parts, each after the parts that it needs
 //	driver.go       starts and stops the parts
-//	statelock.go    one driver at a time has the state directory
+//	start.go        what comes before: the state directory, and what is read first
+//	successor.go    takes the place of another driver: one at a time has the state directory
+//	predecessor.go  hands over to the next driver
 //
 // What the kubelet calls:
 //

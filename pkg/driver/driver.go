@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,8 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
-	"k8s.io/klog/v2"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -80,39 +80,37 @@ type Driver struct {
 	plugin        plugin
 	hookParts     hookParts
 	nri           *nriClient
+	calls         kubeletCalls
+	successor     *successor
 }
 
-// New takes over the state of earlier runs, when the driver before has ended, and returns a
-// driver. It starts nothing and sends no request.
+// New returns a driver. It starts nothing, sends no request, and reads nothing of the state.
 func New(ctx context.Context, cfg Config, clients Clients) (*Driver, error) {
 	env, err := openEnvironment(ctx, cfg, clients)
 	if err != nil {
 		return nil, err
 	}
-	d, err := wire(ctx, cfg, clients, env)
-	if err != nil {
-		env.unlock()
-		return nil, err
-	}
-	return d, nil
+	return wire(ctx, cfg, clients, env)
 }
 
-// Run serves until ctx ends, or returns the error that has ended it. Running operations then
-// have some time to end: first the plugins, then the writes of status.
+// Run serves until ctx ends, or returns the error that has ended it: ErrHandedOver if another
+// driver has taken its place. Running operations then have some time to end: first the plugins,
+// then the writes of status. The state directory is free when Run returns.
 func (d *Driver) Run(ctx context.Context) error {
-	defer d.unlock()
 	d.events.Start(d.clients.Kube)
 	defer d.events.Shutdown()
-	for _, damaged := range d.damaged {
-		d.report.stateDamaged(ctx, damaged)
-	}
+	defer d.successor.release()
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	var status sync.WaitGroup
 	status.Go(func() { d.networkStatus.Run(writing, d.jobs.attachAgain) })
 	status.Go(func() { d.claimStatus.Run(writing) })
 
 	err := d.serve(ctx)
-	timer := time.AfterFunc(d.drain, func() { d.operations.Cancel(errDriverStop) })
+	drain := d.drain
+	if errors.Is(err, ErrHandedOver) {
+		drain = min(drain, handOverDrain)
+	}
+	timer := time.AfterFunc(drain, func() { d.operations.Cancel(errDriverStop) })
 	d.operations.Wait()
 	timer.Stop()
 	d.operations.Cancel(errDriverStop)
@@ -122,56 +120,15 @@ func (d *Driver) Run(ctx context.Context) error {
 	return err
 }
 
-// serve answers the kubelet and the runtime until ctx ends.
+// serve gets the state directory, and answers the kubelet and the runtime until ctx ends. If
+// another driver has the directory, it first reads everything else: whoever asks for the
+// directory can serve.
 func (d *Driver) serve(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	defer d.background.Wait()
 	defer d.background.Cancel(nil)
 	stop := context.AfterFunc(ctx, func() { d.background.Cancel(context.Cause(ctx)) })
 	defer stop()
-	// Once the driver is registered, the kubelet starts containers of claims that were prepared
-	// before a reboot without another call.
-	if err := d.cdi.Install(d.store.All()); err != nil {
-		return err
-	}
-	helper, err := d.startKubeletPlugin(ctx)
-	if err != nil {
-		return err
-	}
-	defer helper.Stop()
-	d.metadata.start(helper)
-	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
-	g.Go(func() error { d.policies.informer.RunWithContext(ctx); return nil })
-	hardware, err := d.load(ctx, g.Go)
-	if err != nil {
-		return err
-	}
-	close(d.loaded)
-	writer := slicewriter.New(helper.PublishResources, d.slices)
-	if hardware != nil {
-		writer.Put(slicewriter.Hardware, hardware)
-	}
-
-	g.Go(func() error { return d.networks.CountNodes(ctx, d.clients.Metadata) })
-	g.Go(func() error { return d.networks.Run(ctx, writer.Part(slicewriter.Networks)) })
-	g.Go(func() error { return d.links.Watch(ctx, d.networks.Trigger) })
-	if !d.cfg.Hardware.None() {
-		g.Go(func() error { return d.hardware.Run(ctx, writer.Part(slicewriter.Hardware)) })
-		g.Go(func() error {
-			return hwdevices.Watch(ctx, d.cfg.Hardware.SysRoot, func() {
-				d.hardware.Trigger()
-				d.attacher.PendingDELs.HardwareChanged() // a DEL may have failed because a device was missing
-			}, d.hardware.Trigger)
-		})
-	}
-	g.Go(func() error { return d.features.run(ctx) })
-	g.Go(func() error { return d.slices.Run(ctx, listSlices(d.clients.Kube, d.cfg.DriverName, d.cfg.NodeName)) })
-	g.Go(func() error { return d.retrigger.run(ctx) })
-	g.Go(func() error { return d.nri.run(ctx) })
-	g.Go(func() error { return d.edits.run(ctx) })
-	g.Go(func() error { return d.sweeper.run(ctx) })
-	g.Go(func() error { return d.adopter.run(ctx) })
-	g.Go(func() error { return d.attacher.PendingDELs.Run(ctx) })
 	g.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -180,49 +137,63 @@ func (d *Driver) serve(ctx context.Context) error {
 			return err
 		}
 	})
+	d.successor.begin = func(ctx context.Context) error { return d.begin(ctx, g.Go) }
+	alone, err := d.successor.try(ctx)
+	if err != nil {
+		return err
+	}
+	var helper *kubeletplugin.Helper
+	defer func() { helper.Stop() }()
+	if alone {
+		if helper, err = d.startKubeletPlugin(ctx); err != nil {
+			return err
+		}
+	}
+	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
+	g.Go(func() error { d.policies.informer.RunWithContext(ctx); return nil })
+	hardware, err := d.load(ctx, g.Go)
+	if err != nil {
+		return err
+	}
+	if !alone {
+		if helper, err = d.succeed(ctx, g.Go); err != nil {
+			return err
+		}
+	}
+	d.metadata.start(helper)
+	close(d.loaded)
+	writer := slicewriter.New(helper.PublishResources, d.slices)
+	if hardware != nil {
+		writer.Put(slicewriter.Hardware, hardware)
+	}
+	d.start(ctx, g.Go, writer)
 	return g.Wait()
 }
 
-// load reads what the answers to the kubelet and to the runtime depend on. It returns the first
-// devices of hardware, or nil.
-func (d *Driver) load(ctx context.Context, start func(func() error)) (slicewriter.PoolMaker, error) {
-	var reads errgroup.Group
-	reads.Go(func() error {
-		err := d.nads.Start(ctx, d.networks.NADsChanged)
-		d.nadsRead.Store(err == nil)
-		return err
-	})
-	reads.Go(func() error { return d.owner.start(ctx, start, d.ownerChanged) })
-	reads.Go(func() error { return d.otherDrivers.Start(ctx, start, d.networks.Trigger) })
-	reads.Go(func() error { d.nodePods.Start(ctx, start, d.networks.Trigger); return nil })
-	reads.Go(func() error { d.features.start(ctx); return nil })
-	if err := reads.Wait(); err != nil {
-		return nil, err
+// start starts what runs while the driver serves.
+func (d *Driver) start(ctx context.Context, start func(func() error), writer *slicewriter.Writer) {
+	start(func() error { return d.networks.CountNodes(ctx, d.clients.Metadata) })
+	start(func() error { return d.networks.Run(ctx, writer.Part(slicewriter.Networks)) })
+	start(func() error { return d.links.Watch(ctx, d.networks.Trigger) })
+	if !d.cfg.Hardware.None() {
+		start(func() error { return d.hardware.Run(ctx, writer.Part(slicewriter.Hardware)) })
+		start(func() error {
+			return hwdevices.Watch(ctx, d.cfg.Hardware.SysRoot, func() {
+				d.hardware.Trigger()
+				d.attacher.PendingDELs.HardwareChanged() // a DEL may have failed because a device was missing
+			}, d.hardware.Trigger)
+		})
 	}
-	d.cache.collectGarbage(ctx)
-	if err := d.networks.Refresh(ctx); err != nil {
-		return nil, err
+	start(func() error { return d.features.run(ctx) })
+	start(func() error { return d.slices.Run(ctx, listSlices(d.clients.Kube, d.cfg.DriverName, d.cfg.NodeName)) })
+	start(func() error { return d.retrigger.run(ctx) })
+	if !d.nri.begun.Load() {
+		start(func() error { return d.nri.run(ctx) })
 	}
-	return d.readHardware(ctx, start)
-}
-
-// readHardware reads the pools and the hardware for the first time. The first publication,
-// of the networks, then has these devices, too: otherwise the slices that the driver before
-// has left would be deleted, and created again. It returns nil if there are no pools, or if
-// the hardware cannot be read.
-func (d *Driver) readHardware(ctx context.Context, start func(func() error)) (slicewriter.PoolMaker, error) {
-	if d.cfg.Hardware.None() {
-		return nil, nil
-	}
-	if err := d.poolSources.Start(ctx, start, d.hardware.Trigger); err != nil {
-		return nil, err
-	}
-	made, err := d.hardware.Refresh(ctx)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Reading the hardware failed; trying again")
-		return nil, nil
-	}
-	return func() map[string]resourceslice.Pool { return made }, nil
+	start(func() error { return d.edits.run(ctx) })
+	start(func() error { return d.sweeper.run(ctx) })
+	start(func() error { return d.adopter.run(ctx) })
+	start(func() error { return d.attacher.PendingDELs.Run(ctx) })
 }
 
 // ownerChanged publishes again after the node's owner has changed. report is false for what

@@ -27,10 +27,8 @@ const bootIDFile = "proc/sys/kernel/random/boot_id"
 
 // environment is what a driver works with on its node. Tests have one of their own.
 type environment struct {
+	// store has no records until the driver has the state directory.
 	store   *checkpoint.Store
-	damaged []checkpoint.Damaged
-	// unlock gives the state directory to the next driver.
-	unlock  func()
 	plugins plugins
 	netns   attach.Netns
 	// defaultNetwork describes a sandbox's interface on the default network.
@@ -67,24 +65,13 @@ type linkSource interface {
 	Watch(ctx context.Context, changed func()) error
 }
 
-// openEnvironment opens the state of earlier drivers when the driver before has ended.
-func openEnvironment(ctx context.Context, cfg Config, clients Clients) (_ *environment, err error) {
+// openEnvironment returns the environment of a driver in its container.
+func openEnvironment(ctx context.Context, cfg Config, clients Clients) (*environment, error) {
 	bootID, err := os.ReadFile(filepath.Join(cfg.HostRoot, bootIDFile))
 	if err != nil {
 		return nil, fmt.Errorf("reading the boot ID: %w", err)
 	}
-	env := &environment{}
-	if env.unlock, err = lockState(ctx, cfg.StateDir); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			env.unlock()
-		}
-	}()
-	if env.store, env.damaged, err = checkpoint.Open(cfg.StateDir, strings.TrimSpace(string(bootID))); err != nil {
-		return nil, fmt.Errorf("opening the state in %s: %w", cfg.StateDir, err)
-	}
+	env := &environment{store: checkpoint.New(cfg.StateDir, strings.TrimSpace(string(bootID)))}
 	namespaces, err := podns.New(cfg.HostRoot)
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	pod, _ := objects()
 	clients := Clients{Kube: fake.NewClientset(pod), NetworkStatus: fake.NewClientset(), Metadata: nodeClient(t)}
 	env := &environment{
-		store: store, unlock: func() {}, plugins: k, netns: k, defaultNetwork: drivertest.CBR0, isHost: nowhere,
+		store: store, plugins: k, netns: k, defaultNetwork: drivertest.CBR0, isHost: nowhere,
 		nads: newNADCache(t, nads...), links: lan0{}, events: events.NewFake("node-1"),
 	}
 	if s.cfg != nil {
@@ -115,6 +115,10 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	}
 	d, err := wire(t.Context(), cfg, clients, env)
 	if err != nil {
+		t.Fatal(err)
+	}
+	close(d.successor.taken)
+	if err := d.watchPods(); err != nil {
 		t.Fatal(err)
 	}
 	close(d.loaded)

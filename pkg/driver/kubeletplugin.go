@@ -150,7 +150,9 @@ func (p plugin) waitForRuntime(ctx context.Context) error {
 
 // startKubeletPlugin registers the driver with the kubelet.
 //
-// Each start has a registration socket of its own name. A socket that a driver leaves when the
+// Each start has sockets of its own names, so that the kubelet can be connected to a driver and its
+// successor at a time; it calls the one that has registered last. (kubeletplugin.RollingUpdate names
+// them by the pod, and a pod's container may be restarted.) A registration socket that a driver leaves when the
 // node loses its power is in the directory when the kubelet starts, and the kubelet dials it for
 // 10 s, with pauses of up to 4 s (pluginmanager/operationexecutor: dial). It takes a new socket
 // of the same name only within these pauses, and then registers it once more, for which it first
@@ -161,16 +163,15 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("making the plugin directory: %w", err)
 	}
-	if err := removeStaleRegistrars(d.cfg.KubeletRegistryDir, d.cfg.DriverName); err != nil {
-		return nil, err
-	}
-	helper, err := kubeletplugin.Start(ctx, measuredPlugin{d.plugin, d.metrics}, append(metadataOptions(d.cfg),
+	registrar, service := socketNames(d.cfg.DriverName, d.started)
+	helper, err := kubeletplugin.Start(ctx, measuredPlugin{d.plugin, d.metrics, &d.calls}, append(metadataOptions(d.cfg),
 		kubeletplugin.DriverName(d.cfg.DriverName),
 		kubeletplugin.KubeClient(d.clients.Kube),
 		kubeletplugin.NodeName(d.cfg.NodeName),
 		kubeletplugin.PluginDataDirectoryPath(dir),
 		kubeletplugin.RegistrarDirectoryPath(d.cfg.KubeletRegistryDir),
-		kubeletplugin.RegistrarSocketFilename(registrarName(d.cfg.DriverName, d.started)),
+		kubeletplugin.RegistrarSocketFilename(registrar),
+		kubeletplugin.PluginSocket(service),
 		// Pods are prepared in parallel: a Prepare that waits, or an Unprepare with a slow
 		// plugin, must not delay others. Each pod has its lock.
 		kubeletplugin.Serialize(false),
@@ -182,27 +183,31 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 	return helper, nil
 }
 
-// registrarName returns the name of the registration socket of a driver that was started at a
-// time.
-func registrarName(driver string, started time.Time) string {
-	return fmt.Sprintf("%s-%016x-reg.sock", driver, started.UnixNano())
+// socketNames returns the names of the registration socket, and of the socket for calls, of a driver
+// that was started at a time.
+func socketNames(driver string, started time.Time) (registrar, service string) {
+	id := fmt.Sprintf("%016x", started.UnixNano())
+	return driver + "-" + id + "-reg.sock", "dra-" + id + ".sock"
 }
 
-// removeStaleRegistrars removes the registration sockets of earlier drivers, which did not end in
-// an orderly way, also those without the time in their names. The state directory's lock ensures
-// that none of them runs.
-func removeStaleRegistrars(dir, driver string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("looking for registration sockets of earlier drivers: %w", err)
-	}
-	stale := regexp.MustCompile("^" + regexp.QuoteMeta(driver) + "(-[0-9a-f]{16})?-reg\\.sock$")
-	for _, e := range entries {
-		if !stale.MatchString(e.Name()) {
-			continue
+// removeStaleSockets removes the sockets of earlier drivers, which did not end in an orderly way,
+// also those without the time in their names. The state directory's lock ensures that none of
+// them runs.
+func (d *Driver) removeStaleSockets() error {
+	registrar, service := socketNames(d.cfg.DriverName, d.started)
+	stale := regexp.MustCompile("^" + regexp.QuoteMeta(d.cfg.DriverName) + "(-[0-9a-f]{16})?-reg\\.sock$|^dra(-[0-9a-f]{16})?\\.sock$")
+	for _, dir := range []string{d.cfg.KubeletRegistryDir, d.cfg.pluginDir()} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return fmt.Errorf("looking for sockets of earlier drivers: %w", err)
 		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("removing the registration socket of an earlier driver: %w", err)
+		for _, e := range entries {
+			if name := e.Name(); !stale.MatchString(name) || name == registrar || name == service {
+				continue
+			}
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("removing the socket of an earlier driver: %w", err)
+			}
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,29 +13,42 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
-// TestRemoveStaleRegistrars checks that the sockets of earlier drivers go, and no others.
-func TestRemoveStaleRegistrars(t *testing.T) {
-	dir := t.TempDir()
-	own := registrarName("net.nadra.dev", time.Unix(1700000000, 0))
-	stale := []string{own, "net.nadra.dev-reg.sock"}
-	others := []string{"gpu-reg.sock", "net.nadra.dev-other-reg.sock", "net.nadra.dev.sock", "xnet.nadra.dev-reg.sock"}
-	for _, name := range append(stale, others...) {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+// TestRemoveStaleSockets checks that the sockets of earlier drivers go, and no others.
+func TestRemoveStaleSockets(t *testing.T) {
+	d := newDriverWith(t, setup{cfg: func(cfg *Config) { cfg.KubeletRegistryDir = t.TempDir() }})
+	earlierRegistrar, earlier := socketNames("net.nadra.dev", time.Unix(1700000000, 0))
+	registrar, service := socketNames("net.nadra.dev", d.started)
+	for dir, names := range map[string]struct{ stale, others []string }{
+		d.cfg.KubeletRegistryDir: {[]string{earlierRegistrar, "net.nadra.dev-reg.sock"}, []string{"gpu-reg.sock", "net.nadra.dev-other-reg.sock", registrar, "net.nadra.dev.sock", "xnet.nadra.dev-reg.sock"}},
+		d.cfg.pluginDir():        {[]string{earlier, "dra.sock"}, []string{service, "dra.sock.txt", "nadra-gate"}},
+	} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)
 		}
+		for _, name := range append(names.stale, names.others...) {
+			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if err := removeStaleRegistrars(dir, "net.nadra.dev"); err != nil {
+	if err := d.removeStaleSockets(); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
+	for dir, want := range map[string][]string{
+		d.cfg.KubeletRegistryDir: {"gpu-reg.sock", registrar, "net.nadra.dev-other-reg.sock", "net.nadra.dev.sock", "xnet.nadra.dev-reg.sock"},
+		d.cfg.pluginDir():        {service, "dra.sock.txt", "nadra-gate"},
+	} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		slices.Sort(want)
+		drivertest.Same(t, "left in "+dir, want, left)
 	}
-	var left []string
-	for _, e := range entries {
-		left = append(left, e.Name())
-	}
-	drivertest.Same(t, "left", others, left)
 }
 
 // TestCallsWaitForLoad checks that the kubelet's calls wait until the driver has read the

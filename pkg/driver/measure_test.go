@@ -232,7 +232,7 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 func TestHooksAreMeasured(t *testing.T) {
 	d := newDriver(t)
 	values := measured(d)
-	m := &measuredHooks{hooks: newHooks(d, time.Second), limit: func() time.Duration { return 2 * time.Second }}
+	m := &measuredHooks{hooks: newHooks(d, time.Second), limit: func() time.Duration { return 2 * time.Second }, takeOver: d.successor.handOver}
 	_, err := m.Synchronize(t.Context(), nil, nil)
 	err = errors.Join(err, m.RunPodSandbox(t.Context(), podNo(1)), m.StopPodSandbox(t.Context(), podNo(1)), m.RemovePodSandbox(t.Context(), podNo(1)))
 	if _, _, createErr := m.CreateContainer(t.Context(), podNo(1), nil); err != nil || createErr != nil {
@@ -251,7 +251,7 @@ func TestHooksAreMeasured(t *testing.T) {
 func TestClaimsAreCounted(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	values := measured(d)
-	p := measuredPlugin{d.plugin, d.metrics}
+	p := measuredPlugin{d.plugin, d.metrics, &d.calls}
 	good, bad := claim("good", "blue"), claim("bad", "green")
 	if _, err := p.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{good}); err != nil {
 		t.Fatal(err)

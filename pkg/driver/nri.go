@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
@@ -34,10 +35,16 @@ type nriClient struct {
 	socket string
 	// attachWait and hookBudget are the settings of the same names.
 	attachWait, hookBudget time.Duration
+	// takeOver makes another driver hand over within a time. It returns nil if this one has
+	// the state directory.
+	takeOver func(ctx context.Context, within time.Duration) error
+	// begun is true once run was called.
+	begun atomic.Bool
 }
 
 // run connects to the runtime, and again after every lost connection, until ctx ends.
 func (c *nriClient) run(ctx context.Context) error {
+	c.begun.Store(true)
 	pause := reconnectMin
 	for ctx.Err() == nil {
 		started := time.Now()
@@ -73,6 +80,7 @@ func (c *nriClient) serve(ctx context.Context) error {
 		return fmt.Errorf("making the NRI stub: %w", err)
 	}
 	m.limit = s.RequestTimeout
+	m.takeOver = c.takeOver
 	h.budget = func() time.Duration { return hookBudget(c.hookBudget, s.RequestTimeout()) }
 	stop := context.AfterFunc(ctx, s.Stop)
 	defer stop()

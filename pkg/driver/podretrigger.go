@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
@@ -41,6 +42,7 @@ type podRetrigger struct {
 	driverName, nodeName string
 	store                *checkpoint.Store
 	registered           background.Trigger
+	wait                 time.Duration // registrationWait outside of tests
 	// latest is the kubelet's latest registration of the driver; nil before.
 	latest atomic.Pointer[registration]
 
@@ -53,6 +55,13 @@ type podRetrigger struct {
 // retriggersAtOnce is the number of pods that are read and changed at a time.
 const retriggersAtOnce = 8
 
+// registrationWait is how long a driver waits for the kubelet before it takes over. The kubelet
+// looks for new drivers every second.
+const (
+	registrationWait = 10 * time.Second
+	registrationPoll = 20 * time.Millisecond
+)
+
 // registration is the kubelet's answer to the driver's registration.
 type registration struct {
 	at time.Time
@@ -62,7 +71,7 @@ type registration struct {
 
 // newPodRetrigger returns a podRetrigger for a driver that is not registered.
 func newPodRetrigger(kube kubernetes.Interface, driverName, nodeName string, store *checkpoint.Store) *podRetrigger {
-	return &podRetrigger{kube: kube, driverName: driverName, nodeName: nodeName, store: store, registered: background.NewTrigger(), preparing: map[types.NamespacedName]int{}}
+	return &podRetrigger{kube: kube, driverName: driverName, nodeName: nodeName, store: store, registered: background.NewTrigger(), wait: registrationWait, preparing: map[types.NamespacedName]int{}}
 }
 
 // intercept records that the kubelet has registered, or refused, the driver, and the claims that
@@ -82,6 +91,13 @@ func (p *podRetrigger) intercept(ctx context.Context, request any, _ *grpc.Unary
 		p.registered.Set()
 	}
 	return answer, err
+}
+
+// awaitRegistration waits until the kubelet has answered to the registration, for a while.
+func (p *podRetrigger) awaitRegistration(ctx context.Context) {
+	_ = wait.PollUntilContextTimeout(ctx, registrationPoll, p.wait, true, func(context.Context) (bool, error) {
+		return p.latest.Load() != nil, nil
+	})
 }
 
 // count adds n to the number of calls for each of the claims.

@@ -44,8 +44,16 @@ func turns(loop string, silence time.Duration) Check {
 	return Check{loop, silence < silentAfter, fmt.Sprintf("last turn %s ago, at most %s", rounded(silence), silentAfter)}
 }
 
-// Ready checks that pods with networks can start on this node.
+// StateCheck is the name of the only check of a driver without the state directory.
+const StateCheck = "state"
+
+// Ready checks that pods with networks can start on this node. A driver that waits for the end of
+// another, which cannot be asked to hand over, is ready: otherwise no rollout would end the other.
 func (d *Driver) Ready() []Check {
+	if !d.successor.has() {
+		w := d.successor.waiting.Load()
+		return []Check{{StateCheck, w.ready, w.reason}}
+	}
 	now := time.Now()
 	r := readiness{
 		now: now, started: d.started, nadsRead: d.nadsRead.Load(), owned: d.owner.owned(), queues: d.queues(now),

@@ -39,6 +39,8 @@ type node struct {
 	kubelet drapb.DRAPluginClient
 	// stop ends the driver and returns what Run returned.
 	stop func() error
+	// ended receives what Run returns, if stop is not called.
+	ended chan error
 }
 
 // awaitAttach waits until pod web is not being attached. The driver runs, so its operations may not be
@@ -112,25 +114,43 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 	for _, change := range changes {
 		change(&cfg, &clients)
 	}
+	n.k = drivertest.NewKernel()
+	n.run(t, cfg, clients)
+	return n
+}
+
+// beside starts another driver on the same node, in the pod of that UID.
+func (n *node) beside(t *testing.T, podUID string) *node {
+	t.Helper()
+	cfg := n.cfg
+	cfg.PodUID = podUID
+	out := &node{k: n.k, runtime: n.runtime}
+	out.run(t, cfg, n.clients)
+	return out
+}
+
+// run starts the driver.
+func (n *node) run(t *testing.T, cfg Config, clients Clients) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	env, err := openEnvironment(ctx, cfg, clients)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.k = drivertest.NewKernel()
 	env.plugins, env.netns = n.k, n.k
 	if n.Driver, err = wire(ctx, cfg, clients, env); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- n.Run(ctx) }()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "net.nadra.dev", "dra.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	n.retrigger.wait = 10 * time.Millisecond // no kubelet answers
+	n.ended = make(chan error, 1)
+	go func() { n.ended <- n.Run(ctx) }()
+	_, service := socketNames(cfg.DriverName, n.started)
+	conn, err := grpc.NewClient("unix://"+filepath.Join(cfg.pluginDir(), service), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.kubelet = drapb.NewDRAPluginClient(conn)
-	n.stop = func() error { conn.Close(); cancel(); return <-done }
-	return n
+	n.stop = func() error { conn.Close(); cancel(); return <-n.ended }
 }
 
 // startRuntime starts the runtime's side of NRI, which is more patient with its
@@ -206,31 +226,6 @@ func (n *node) publishes(t *testing.T, want ...string) {
 		}
 		return nil
 	})
-}
-
-// TestOneDriverAtATime checks that a driver waits for the end of the one before.
-func TestOneDriverAtATime(t *testing.T) {
-	dir := t.TempDir()
-	release, err := lockState(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*lockPoll)
-	defer cancel()
-	_, err = lockState(ctx, dir)
-	drivertest.WantError(t, err, "waiting for another driver", dir)
-	next := make(chan error, 1)
-	go func() {
-		release, err := lockState(t.Context(), dir)
-		if err == nil {
-			release()
-		}
-		next <- err
-	}()
-	release()
-	if err := <-next; err != nil {
-		t.Error(err)
-	}
 }
 
 // runSandbox does as containerd does: no plugin is being synchronised meanwhile,

@@ -36,7 +36,7 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 		environment: env, cfg: cfg, clients: clients, metrics: m, started: time.Now(), drain: drainTime, failed: make(chan error, 1), loaded: make(chan struct{}),
 		operations: background.NewGroup(context.WithoutCancel(ctx)), background: background.NewGroup(ctx),
 		runtime: newRuntimeLink(), locks: newPodLocks(), slices: slicewriter.NewTracker(m),
-		claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName), policies: newNamespacePolicies(clients.Metadata),
+		successor: newSuccessor(cfg), claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName), policies: newNamespacePolicies(clients.Metadata),
 		retrigger: newPodRetrigger(clients.Kube, cfg.DriverName, cfg.NodeName, env.store),
 		cdi: cdi.NewWriter(cdi.Options{
 			SpecDir: cfg.CDIDir, GateSource: cfg.GateBinary, PluginDir: cfg.pluginDir(), Records: env.store.Dir(), Slow: cfg.limits().Slow,
@@ -57,9 +57,7 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 		return nil, err
 	}
 	d.wirePreparing()
-	if err := d.wireHooks(); err != nil {
-		return nil, err
-	}
+	d.wireHooks()
 	m.Watch(d.metricsState)
 	return d, nil
 }
@@ -181,7 +179,7 @@ func (d *Driver) wirePreparing() {
 		store: d.store, attacher: d.attacher, jobs: d.jobs, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
 		unpreparer: d.unpreparer, cache: d.cache, edits: d.edits, kube: d.clients.Kube, requests: background.NewTrigger(), goneClaims: map[string]bool{},
 	}
-	d.sweeper.leftovers.Store(&leftovers{damaged: len(d.damaged)})
+	d.sweeper.leftovers.Store(&leftovers{})
 	containers := &containerCheck{driverName: d.cfg.DriverName, watch: d.watch, kube: d.clients.Kube}
 	d.preparer = &preparer{
 		claimRecords: records, driverName: d.cfg.DriverName, locks: d.locks, unprepared: unprepared,
@@ -189,9 +187,8 @@ func (d *Driver) wirePreparing() {
 	}
 }
 
-// wireHooks makes the parts that answer the kubelet and the runtime, and their handlers of
-// changes of pods.
-func (d *Driver) wireHooks() error {
+// wireHooks makes the parts that answer the kubelet and the runtime.
+func (d *Driver) wireHooks() {
 	d.checker = &checker{
 		plugins: d.plugins, store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, background: d.background,
 		claimStatus: d.claimStatus, events: d.events,
@@ -222,7 +219,11 @@ func (d *Driver) wireHooks() error {
 		edits: d.edits,
 		gate:  d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
 	}
-	d.nri = &nriClient{hookParts: d.hookParts, socket: d.cfg.NRISocket, attachWait: d.cfg.AttachWait, hookBudget: d.cfg.HookBudget}
+	d.nri = &nriClient{hookParts: d.hookParts, socket: d.cfg.NRISocket, attachWait: d.cfg.AttachWait, hookBudget: d.cfg.HookBudget, takeOver: d.successor.handOver}
+}
+
+// watchPods handles changes of pods from now on, and first all pods.
+func (d *Driver) watchPods() error {
 	if err := d.watch.onDeletion(d.jobs.podDeleted); err != nil {
 		return err
 	}

@@ -238,7 +238,9 @@ func TestDirectories(t *testing.T) {
 	}
 	for _, v := range spec["volumes"].([]any) {
 		volume := v.(map[string]any)
-		volumes[volume["name"].(string)] = path(t, volume, "hostPath")["path"]
+		if volume["hostPath"] != nil {
+			volumes[volume["name"].(string)] = path(t, volume, "hostPath")["path"]
+		}
 	}
 	wantVolumes := map[string]any{
 		"host": "/", "state": "/var/lib/nadra", "plugins": "/srv/kubelet/plugins", "registry": "/srv/kubelet/plugins_registry",
@@ -247,25 +249,26 @@ func TestDirectories(t *testing.T) {
 	if diff := cmp.Diff(wantVolumes, volumes); diff != "" {
 		t.Errorf("volumes (-want +got):\n%s", diff)
 	}
-	wantVolumes["host"] = "/host"
+	wantVolumes["host"], wantVolumes["run"] = "/host", "/run/nadra"
 	if diff := cmp.Diff(wantVolumes, mounts); diff != "" {
 		t.Errorf("mounts (-want +got):\n%s", diff)
 	}
 }
 
-// TestNodePort checks that the probes use the port of the driver.
+// TestNodePort checks that the driver gets the port, and that two drivers can be on a node at a
+// time: no port is declared, and the probes ask the driver in their own container.
 func TestNodePort(t *testing.T) {
 	got := fromChart(t, values{"node": values{"httpPort": 19078}})
 	main := path(t, got["DaemonSet nadra/nadra-node"], "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
 	if !slices.Contains(main["args"].([]any), any("--http-address=:19078")) {
 		t.Errorf("args are %v", main["args"])
 	}
-	if port := main["ports"].([]any)[0].(map[string]any); fmt.Sprint(port["containerPort"]) != "19078" {
-		t.Errorf("the port is %v", port)
+	if main["ports"] != nil {
+		t.Errorf("the ports %v are declared", main["ports"])
 	}
-	for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
-		if get := path(t, main, probe, "httpGet"); get["port"] != "http" {
-			t.Errorf("%s asks %v", probe, get)
+	for probe, asked := range map[string]string{"startupProbe": "started", "livenessProbe": "live", "readinessProbe": "ready"} {
+		if diff := cmp.Diff([]any{"/nadra-node", "health", asked}, path(t, main, probe, "exec")["command"]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", probe, diff)
 		}
 	}
 }

@@ -74,6 +74,9 @@ func volumeTypes(pod corev1.PodSpec) []securityv1.FSType {
 		if v.HostPath != nil {
 			out = append(out, securityv1.FSTypeHostPath)
 		}
+		if v.EmptyDir != nil {
+			out = append(out, securityv1.FSTypeEmptyDir)
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -53,13 +53,7 @@ func startNadra(ctx context.Context, w *world) (*nadra, error) {
 	if err := n.startProcess(w); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting nadra-node: %w", err), n.stop())
 	}
-	socket := "unix://" + filepath.Join(base, "plugins", v1alpha1.DriverName, "dra.sock")
-	conn, err := grpc.NewClient(socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return nil, errors.Join(err, n.stop())
-	}
-	n.conn, n.kubelet = conn, drapb.NewDRAPluginClient(conn)
-	err = eventually(ctx, time.Minute, func(ctx context.Context) error {
+	err := eventually(ctx, time.Minute, func(ctx context.Context) error {
 		if err := n.running(); err != nil {
 			return err
 		}
@@ -72,7 +66,21 @@ func startNadra(ctx context.Context, w *world) (*nadra, error) {
 	if err != nil {
 		return nil, errors.Join(err, n.stop())
 	}
+	if err := n.connect(); err != nil {
+		return nil, errors.Join(err, n.stop())
+	}
 	return n, nil
+}
+
+// connect connects the kubelet's side. The driver's socket has a name of its own with each start.
+func (n *nadra) connect() error {
+	sockets, err := filepath.Glob(filepath.Join(base, "plugins", v1alpha1.DriverName, "dra-*.sock"))
+	if err != nil || len(sockets) != 1 {
+		return fmt.Errorf("looking for nadra-node's socket: %q, %w", sockets, err)
+	}
+	n.conn, err = grpc.NewClient("unix://"+sockets[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	n.kubelet = drapb.NewDRAPluginClient(n.conn)
+	return err
 }
 
 func (n *nadra) startRuntime() (err error) {

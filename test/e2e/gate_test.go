@@ -164,9 +164,13 @@ func (f *fixture) gatesWaiting() int {
 	return len(strings.Fields(f.processes("nadra-gate")))
 }
 
+// driverPIDs returns the PID of the driver, or "" while there is none.
 func (f *fixture) driverPIDs() string {
-	f.Helper()
-	return f.processes("nadra-node")
+	pid, err := lab.DriverPID(f.node)
+	if err != nil {
+		return ""
+	}
+	return pid
 }
 
 // processes returns the PIDs, on the node, of the programs with a name.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nadra-dev/nadra/test/cluster"
@@ -111,14 +112,26 @@ func Processes(n *cluster.Node, names ...string) ([]string, error) {
 	return pids, nil
 }
 
-// DriverPID returns the PID of nadra's driver on the node.
+// DriverPID returns the PID of nadra's driver on the node: the youngest of its processes that is no
+// probe. One that has handed over may still be there.
 func DriverPID(n *cluster.Node) (string, error) {
 	pids, err := Processes(n, "nadra-node")
 	if err != nil {
 		return "", err
 	}
-	if len(pids) == 0 {
+	var youngest int
+	for _, pid := range pids {
+		cmdline, err := n.HostPath("/proc/" + pid + "/cmdline")
+		if err != nil {
+			return "", err
+		}
+		text, err := os.ReadFile(cmdline)
+		if number, _ := strconv.Atoi(pid); err == nil && strings.Contains(string(text), "\x00--node-name=") {
+			youngest = max(youngest, number)
+		}
+	}
+	if youngest == 0 {
 		return "", fmt.Errorf("no driver runs on %s", n.Name())
 	}
-	return pids[0], nil
+	return strconv.Itoa(youngest), nil
 }

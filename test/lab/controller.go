@@ -48,6 +48,9 @@ func (l *Lab) waitRollout(ctx context.Context) error {
 	if out, err := l.Cluster.Kubectl(ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=90s"); err != nil {
 		return fmt.Errorf("waiting for the driver: %w\n%s", err, out)
 	}
+	if err := alone(ctx, l.Cluster); err != nil {
+		return err
+	}
 	return l.WaitDriver(ctx)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,5 +40,16 @@ func patchDriver(ctx context.Context, c *cluster.Cluster, operations []string) e
 	if out, err := c.Kubectl(ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=2m"); err != nil {
 		return fmt.Errorf("waiting for the driver: %w\n%s", err, out)
 	}
-	return nil
+	return alone(ctx, c)
+}
+
+// alone waits until the drivers that have handed over are gone.
+func alone(ctx context.Context, c *cluster.Cluster) error {
+	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		out, err := c.Kubectl(ctx, "-n", "nadra", "get", "pods", "-l", "app.kubernetes.io/name=nadra-node", "-o", "name")
+		if pods, nodes := len(strings.Fields(out)), len(c.Nodes())+len(c.Guests()); err == nil && pods > nodes {
+			err = fmt.Errorf("%d pods of the driver are on %d nodes", pods, nodes)
+		}
+		return err
+	})
 }

@@ -104,7 +104,7 @@ func Refresh(ctx context.Context, c *cluster.Cluster) (*Lab, error) {
 	if _, err := c.Kubectl(ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=60s"); err != nil {
 		return nil, err
 	}
-	return l, nil
+	return l, alone(ctx, c)
 }
 
 // New returns a Lab for a running cluster.

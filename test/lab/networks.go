@@ -63,13 +63,14 @@ func (l *Lab) NetworkStatus(ctx context.Context, namespace, pod string) ([]nadv1
 		if err != nil {
 			return err
 		}
-		out, err = readStatus(p)
+		out, err = ReadStatus(p)
 		return err
 	})
 	return out, err
 }
 
-func readStatus(p *corev1.Pod) ([]nadv1.NetworkStatus, error) {
+// ReadStatus returns the network-status of a pod.
+func ReadStatus(p *corev1.Pod) ([]nadv1.NetworkStatus, error) {
 	text := p.Annotations[nadv1.NetworkStatusAnnot]
 	if text == "" {
 		return nil, fmt.Errorf("pod %s has no network-status", p.Name)

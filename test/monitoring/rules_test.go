@@ -1,10 +1,12 @@
 package monitoring
 
 import (
+	"cmp"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -211,6 +213,7 @@ func TestScrapesAreTheSame(t *testing.T) {
 		Regex        string
 		Action       string
 		Target       string `json:"target_label"`
+		Replacement  string
 	}
 	var config struct {
 		Scrapes []struct {
@@ -232,6 +235,11 @@ func TestScrapesAreTheSame(t *testing.T) {
 		if keep.Action != "keep" || name != s.Job || node.Target != "node" || node.SourceLabels[0] != "__meta_kubernetes_pod_node_name" {
 			t.Errorf("job %s: %+v", s.Job, s.Relabelings)
 		}
+		for _, r := range s.Relabelings {
+			if r.Target == "__address__" { // of a port that no container declares
+				_, port, _ = strings.Cut(r.Replacement, ":")
+			}
+		}
 		plain[s.Job] = s.SD[0].Namespaces.Names[0] + " " + port
 	}
 	operator := map[string]string{}
@@ -250,6 +258,7 @@ func TestScrapesAreTheSame(t *testing.T) {
 				Selector          struct{ MatchLabels map[string]string }
 				Endpoints         []struct {
 					Port, Path  string
+					PortNumber  int
 					Relabelings []struct {
 						SourceLabels []string
 						TargetLabel  string
@@ -269,9 +278,9 @@ func TestScrapesAreTheSame(t *testing.T) {
 		if m.Spec.JobLabel != "app.kubernetes.io/name" || m.Spec.Selector.MatchLabels[m.Spec.JobLabel] != m.Metadata.Name || e.Relabelings[0].TargetLabel != "node" {
 			t.Errorf("PodMonitor %s: %+v", m.Metadata.Name, m.Spec)
 		}
-		operator[m.Metadata.Name] = m.Spec.NamespaceSelector.MatchNames[0] + " " + e.Port
+		operator[m.Metadata.Name] = m.Spec.NamespaceSelector.MatchNames[0] + " " + cmp.Or(e.Port, strconv.Itoa(e.PortNumber))
 	}
-	pods := map[string]string{"nadra-node": "nadra http", "nadra-controller": "nadra-system metrics"}
+	pods := map[string]string{"nadra-node": "nadra 9078", "nadra-controller": "nadra-system metrics"}
 	if !reflect.DeepEqual(plain, pods) || !reflect.DeepEqual(operator, pods) {
 		t.Errorf("Prometheus asks %v, the operator's %v, want %v", plain, operator, pods)
 	}
@@ -279,7 +288,7 @@ func TestScrapesAreTheSame(t *testing.T) {
 		text := read(t, file)
 		for name, at := range pods {
 			namespace, port, _ := strings.Cut(at, " ")
-			if strings.Contains(text, "name: "+name+"\n") && (!strings.Contains(text, "namespace: "+namespace+"\n") || !strings.Contains(text, "- name: "+port+"\n")) {
+			if strings.Contains(text, "name: "+name+"\n") && (!strings.Contains(text, "namespace: "+namespace+"\n") || !strings.Contains(text, "- name: "+port+"\n") && !strings.Contains(text, "metrics on port "+port+" ")) {
 				t.Errorf("%s has no %s", file, at)
 			}
 		}

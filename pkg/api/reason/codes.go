@@ -58,6 +58,7 @@ const (
 	DeviceUnsuitable      Code = "DeviceUnsuitable"
 	StateNotWritten       Code = "StateNotWritten"
 	StateDamaged          Code = "StateDamaged"
+	StateOfLaterVersion   Code = "StateOfLaterVersion"
 )
 
 // Codes of sandboxes and containers whose networks are not attached.

@@ -198,6 +198,10 @@ var table = []Entry{
 		StateDamaged, Prepare, "The driver cannot read a file of its state, and has moved it to /var/lib/nadra/damaged. The claim has no record any more, and its pod runs on.", OfNode,
 		"Delete the claim's pod. If more files are damaged, check the node's disk.",
 	},
+	{
+		StateOfLaterVersion, Prepare, "A file of the driver's state was written by a later version of nadra, which this version cannot read. The driver does not start, and changes no file.", OfNode,
+		"Run the version of nadra-node that wrote the file, or a later one.",
+	},
 
 	{
 		NoClaim, Attach, "The pod's annotation names networks, the pod has no claim, and its node or its namespace refuses such pods; or a network draws from a resource pool, and the pod has neither a claim nor enough devices of a device plugin.", OfConversion,

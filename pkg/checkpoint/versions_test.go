@@ -1,0 +1,103 @@
+package checkpoint_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+)
+
+// stateBefore is a state directory of the version before.
+const stateBefore = "../../testdata/v0.1.0-rc.1/state"
+
+// copyState copies a state directory for a test.
+func copyState(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(stateBefore)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// contents returns all files below a directory.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(dir, path))
+		out[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestStateOfVersionBefore reads what the version before has written, whole: each file is the
+// same after this version has read its records and written them again.
+func TestStateOfVersionBefore(t *testing.T) {
+	s := open(t, copyState(t))
+	phases := map[string]string{}
+	for _, r := range s.All() {
+		phases[r.Pod.Name+"/"+r.Attachment.Interface] = string(r.Phase)
+	}
+	want := map[string]string{
+		"new/net1": "Prepared", "half/net1": "Attaching", "refused/net1": "Prepared", "adopted/net1": "Attached",
+		"by-hand-4/net1": "Attached", "by-hand-4/net2": "Attached", "unclaimed-2/net1": "Attached", "unclaimed-2/net2": "Attached",
+	}
+	if diff := cmp.Diff(want, phases); diff != "" {
+		t.Errorf("phases (-want +got):\n%s", diff)
+	}
+	if dels := s.PendingDELs(); len(dels) != 1 || dels[0].Record.Pod.Name != "deferred" || dels[0].Cause != "the plugin does not answer" {
+		t.Errorf("pending DELs: %+v", dels)
+	}
+	for name, text := range contents(t, filepath.Join(stateBefore, "claims")) {
+		records := s.ForClaim(strings.TrimSuffix(name, ".json"))
+		again, err := json.Marshal(map[string]any{"version": checkpoint.FormatVersion, "records": records})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(indent(t, []byte(text)), indent(t, again)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestLaterVersionIsRefused checks that a file of a later version is refused by its name, its version
+// and what to do, and that no file changes, whatever else is in the directory.
+func TestLaterVersionIsRefused(t *testing.T) {
+	for _, later := range []string{"claims/later-uid.json", "claims/.synced-later-uid", "pending-dels/0123456789abcdef0123456789abcdef.json"} {
+		dir := copyState(t)
+		path := filepath.Join(dir, later)
+		for file, text := range map[string]string{path: `{"version":2,"entries":[{"what":"is not known here"}]}`, filepath.Join(dir, "claims/damaged-uid.json"): "{"} {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := contents(t, dir)
+		_, _, err := checkpoint.Open(dir, "boot-1")
+		if reason.Of(err) != reason.StateOfLaterVersion {
+			t.Fatalf("%s: %v", later, err)
+		}
+		for _, want := range []string{path, "version 2", "up to 1", "run the version of nadra-node that wrote it"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v lacks %q", later, err, want)
+			}
+		}
+		if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+			t.Errorf("%s: files changed (-want +got):\n%s", later, diff)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	nri "github.com/containerd/nri/pkg/api"
+
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/succession"
+)
+
+// serves waits until a driver has the state directory and is connected to the runtime.
+func (n *node) serves(t *testing.T) {
+	t.Helper()
+	become(t, func() error {
+		if !n.successor.has() || !n.Driver.runtime.state().up {
+			return fmt.Errorf("it does not serve: %+v, %+v", n.successor.waiting.Load(), n.Driver.runtime.state())
+		}
+		return nil
+	})
+}
+
+// endsBy waits until a driver has ended because it has handed over.
+func (n *node) endsBy(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-n.ended:
+		if !errors.Is(err, ErrHandedOver) {
+			t.Errorf("it ended by %v", err)
+		}
+	case <-time.After(tolerant):
+		t.Fatal("it has not handed over")
+	}
+}
+
+// TestHandOver starts a driver beside another: it takes over what that has attached, and the
+// kubelet's calls. The first driver, when it is started again, does not ask for the directory, and
+// takes it when the second has ended.
+func TestHandOver(t *testing.T) {
+	c := claim("a", "blue")
+	first := startNode(t, c, func(cfg *Config, _ *Clients) { cfg.PodUID = "first" })
+	first.prepare(t, c)
+	if err := first.runSandbox(t, podNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	first.awaitAttach(t)
+	second := first.beside(t, "second")
+	first.endsBy(t)
+	second.serves(t)
+	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(second.store))
+
+	again := first.beside(t, "first")
+	become(t, func() error {
+		if w := again.successor.waiting.Load(); !w.ready || again.successor.has() || !isClosedOrRead(again) {
+			return fmt.Errorf("not waiting: %+v", w)
+		}
+		return nil
+	})
+	second.prepare(t, c)
+	if err := second.runtime.StopPodSandbox(t.Context(), &nri.StopPodSandboxRequest{Pod: podNo(1)}); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Same(t, "interfaces", map[string]bool{}, first.k.Has)
+	select {
+	case err := <-second.ended:
+		t.Fatalf("the second driver has ended: %v", err)
+	default:
+	}
+	if err := second.stop(); err != nil {
+		t.Error(err)
+	}
+	again.serves(t)
+	again.unprepare(t, c)
+	drivertest.Same(t, "records", nil, again.store.All())
+	record, err := succession.ReadRecord(again.cfg.StateDir)
+	if err != nil || record.Holder.PodUID != "first" || len(record.Superseded) != 1 || record.Superseded[0].PodUID != "first" || record.Superseded[0].By.PodUID != "second" {
+		t.Errorf("record %+v, %v", record, err)
+	}
+	if err := again.stop(); err != nil {
+		t.Error(err)
+	}
+	first.runtime.Stop()
+}
+
+// isClosedOrRead reports whether a driver has read everything that it can without the directory.
+func isClosedOrRead(n *node) bool {
+	return n.nadsRead.Load() && n.successor.waiting.Load().reason != "the driver is being started"
+}
+
+// TestHandOverWaitsForOperations starts a driver beside another that attaches a pod: it is
+// refused until the plugin has ended, and no plugin runs twice.
+func TestHandOverWaitsForOperations(t *testing.T) {
+	c := claim("a", "blue")
+	first := startNode(t, c, func(cfg *Config, _ *Clients) { cfg.PodUID = "first" })
+	first.prepare(t, c)
+	running, release := make(chan struct{}), make(chan struct{})
+	first.k.Slow = func(ctx context.Context) error {
+		close(running)
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	hook := make(chan error, 1)
+	go func() { hook <- first.runSandbox(t, podNo(1)) }()
+	<-running
+	answer := first.answerSuccessor(t.Context(), succession.Request{Manner: succession.WhenQuiet, Within: 20 * time.Millisecond})
+	if answer.HandsOver || answer.Reason == "" {
+		t.Errorf("while a plugin runs: %+v", answer)
+	}
+	second := first.beside(t, "second")
+	close(release)
+	if err := <-hook; err != nil {
+		t.Error(err)
+	}
+	first.endsBy(t)
+	second.serves(t)
+	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(second.store))
+	if err := second.stop(); err != nil {
+		t.Error(err)
+	}
+	first.runtime.Stop()
+}
+
+// TestBesideDriverThatCannotHandOver starts a driver beside one without a socket: it becomes ready,
+// so that a rollout ends the other, and then takes its place. Without a pod's UID it does not.
+func TestBesideDriverThatCannotHandOver(t *testing.T) {
+	for podUID, ready := range map[string]bool{"second": true, "": false} {
+		c := claim("a", "blue")
+		first := startNode(t, c)
+		first.serves(t)
+		become(t, func() error { return os.Remove(filepath.Join(first.cfg.StateDir, "handover.sock")) })
+		second := first.beside(t, podUID)
+		become(t, func() error {
+			if checks := second.Ready(); !isClosedOrRead(second) || len(checks) != 1 || checks[0].OK != ready {
+				return fmt.Errorf("pod UID %q: %+v, want ready=%t", podUID, checks, ready)
+			}
+			return nil
+		})
+		if err := first.stop(); err != nil {
+			t.Error(err)
+		}
+		second.serves(t)
+		if err := second.stop(); err != nil {
+			t.Error(err)
+		}
+		first.runtime.Stop()
+	}
+}
+
+// TestDriverThatNeverIsQuiet checks that a driver is asked to end its operations after it has
+// refused some times.
+func TestDriverThatNeverIsQuiet(t *testing.T) {
+	var manners []succession.Manner
+	dir, err := os.MkdirTemp("", "nd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	lock, err := succession.TryLock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- succession.Serve(ctx, dir, succession.Driver{PodUID: "first"}, func(_ context.Context, r succession.Request) succession.Answer {
+			if r.Manner != succession.Hello {
+				manners = append(manners, r.Manner)
+			}
+			if r.Manner == succession.Now {
+				lock.Release()
+			}
+			return succession.Answer{HandsOver: r.Manner == succession.Now, Reason: "it runs 1 operations on pods"}
+		})
+	}()
+	s := newSuccessor(Config{StateDir: dir, PodUID: "second"})
+	s.begin = func(context.Context) error { return nil }
+	become(t, func() error {
+		if can, err := s.canAsk(t.Context()); err != nil || !can {
+			return fmt.Errorf("it cannot be asked: %w", err)
+		}
+		return nil
+	})
+	awaited := make(chan error, 1)
+	go func() { awaited <- s.await(t.Context()) }()
+	for range quietTries {
+		if err := s.handOver(t.Context(), tolerant); err == nil {
+			t.Fatal("it hands over")
+		}
+	}
+	if err := errors.Join(s.handOver(t.Context(), tolerant), <-awaited); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	want := append(slices.Repeat([]succession.Manner{succession.WhenQuiet}, quietTries), succession.Now)
+	drivertest.Same(t, "asked", want, manners)
+	s.release()
+}
+
+// TestAwaitSuccessorEnd checks that a driver that has handed over leaves the directory to its successor for
+// some time, and notices its end.
+func TestAwaitSuccessorEnd(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := succession.TryLock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := AwaitSuccessorEnd(ctx, dir); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while the successor runs: %v", err)
+		}
+		lock.Release()
+		began := time.Now()
+		if err := AwaitSuccessorEnd(t.Context(), dir); err != nil || time.Since(began) != ownEndWait {
+			t.Errorf("after its end: %v after %s, want none after %s", err, time.Since(began), ownEndWait)
+		}
+	})
+}
+
+// TestCallsOfTheKubeletEnd checks that no call begins while the driver hands over, and that it does not
+// hand over during a call.
+func TestCallsOfTheKubeletEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c kubeletCalls
+		end, err := c.begin(t.Context())
+		if err != nil || c.close() != 1 {
+			t.Fatalf("during a call it is closed: %v", err)
+		}
+		end()
+		if n := c.close(); n != 0 {
+			t.Fatalf("%d calls run", n)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if _, err := c.begin(ctx); !errors.Is(err, ErrHandedOver) || time.Since(began) != time.Minute {
+			t.Errorf("a call after it: %v after %s", err, time.Since(began))
+		}
+	})
+}

@@ -1,0 +1,237 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/nadra-dev/nadra/internal/version"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/succession"
+)
+
+const (
+	// lockPoll is the pause between two tries to lock the state directory. Nobody serves pods
+	// between the end of one driver and the lock of the next.
+	lockPoll = 5 * time.Millisecond
+	// socketPoll and socketWait are for a driver without a socket: it may be one that is being
+	// started or ends, and has none only for a moment.
+	socketPoll = 50 * time.Millisecond
+	socketWait = 5 * time.Second
+	// helloPause is the pause between two questions to a driver that does not answer.
+	helloPause = time.Second
+	// helloWait is how long a driver may leave a question without an answer. After that the
+	// successor is ready, so that the rollout deletes the other driver's pod.
+	helloWait = 10 * time.Second
+	// quietTries is how often a driver may refuse because it runs operations. After that it
+	// is asked to end them.
+	quietTries = 4
+	// lateWait is how long a successor waits for the runtime to connect it. After that it asks
+	// the other driver without a connection.
+	lateWait = 20 * time.Second
+	// syncMargin is the part of the runtime's limit for Synchronize that is left for
+	// everything but the end of the other driver.
+	syncMargin = 500 * time.Millisecond
+)
+
+// successor gets the state directory for a driver: at once if it is free, and otherwise from the
+// driver that has it.
+type successor struct {
+	dir  string
+	self succession.Driver
+	// begin does what needs the directory, once the driver has it.
+	begin func(context.Context) error
+
+	lock *succession.Lock
+	// taken is closed when the driver has the directory and begin has returned.
+	taken chan struct{}
+	// asked is true once the other driver has agreed to hand over.
+	asked atomic.Bool
+	// refusals counts requests that were refused.
+	refusals atomic.Int32
+	// waiting describes what the driver waits for.
+	waiting atomic.Pointer[waiting]
+}
+
+// waiting describes why a driver has no state directory yet.
+type waiting struct {
+	reason string
+	// ready is true if the driver can do no more until the other one ends, which cannot be
+	// asked. A rollout ends it as soon as this driver is ready.
+	ready bool
+}
+
+// newSuccessor returns a successor that has not tried yet.
+func newSuccessor(cfg Config) *successor {
+	s := &successor{dir: cfg.StateDir, self: succession.Driver{PodUID: cfg.PodUID, Program: version.Get().Version}, taken: make(chan struct{})}
+	s.wait("the driver is being started", false)
+	return s
+}
+
+func (s *successor) wait(reason string, ready bool) { s.waiting.Store(&waiting{reason, ready}) }
+
+// has reports whether the driver has the directory.
+func (s *successor) has() bool { return isClosed(s.taken) }
+
+// try takes the directory if it is free, and reports whether the driver has it.
+func (s *successor) try(ctx context.Context) (bool, error) {
+	lock, err := succession.TryLock(s.dir)
+	if errors.Is(err, succession.ErrHeld) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	s.lock = lock
+	if err := s.record(); err != nil {
+		return false, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return false, err
+	}
+	close(s.taken)
+	return true, nil
+}
+
+// record records that the driver has the directory.
+func (s *successor) record() error {
+	before, err := succession.ReadRecord(s.dir)
+	if err != nil {
+		return err
+	}
+	return before.TakenBy(s.self, s.asked.Load(), time.Now().UTC()).Write(s.dir)
+}
+
+// release gives the directory to the next driver.
+func (s *successor) release() {
+	if s.lock != nil {
+		s.lock.Release()
+	}
+}
+
+// await takes the directory as soon as it is free.
+func (s *successor) await(ctx context.Context) error {
+	for !s.has() {
+		if had, err := s.try(ctx); had || err != nil {
+			return err
+		}
+		if !background.Sleep(ctx, lockPoll) {
+			return fmt.Errorf("waiting for the driver that uses %s: %w", s.dir, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// canAsk waits until the driver that has the directory agrees to be asked, and reports whether it
+// does. It returns false if that driver has superseded this one, has no socket, or does not answer,
+// and if this driver has the directory, because it became free meanwhile.
+func (s *successor) canAsk(ctx context.Context) (bool, error) {
+	if s.self.PodUID == "" {
+		s.wait("another driver uses the state directory; this one has no --pod-uid, and waits until it ends", false)
+		return false, nil
+	}
+	record, err := succession.ReadRecord(s.dir)
+	if err != nil {
+		return false, err
+	}
+	if record.IsSuperseded(s.self) {
+		s.wait("this driver has handed over to that of pod "+record.Holder.PodUID+", and waits until it ends", true) // as handedOver of cmd/nadra-node
+		return false, nil
+	}
+	for began := time.Now(); ; {
+		if had, err := s.try(ctx); had || err != nil {
+			return false, err
+		}
+		pause := helloPause
+		answer, err := s.ask(ctx, succession.Hello, 0)
+		switch {
+		case err == nil:
+			s.wait("the driver of pod "+answer.Holder.PodUID+" is asked to hand over", false)
+			return true, nil
+		case errors.Is(err, succession.ErrNoSocket) && time.Since(began) < socketWait:
+			pause = socketPoll
+		case errors.Is(err, succession.ErrNoSocket):
+			s.wait("the driver that uses the state directory cannot hand over; this one has read what it needs, and continues when the other ends", true)
+			return false, nil
+		case time.Since(began) > helloWait:
+			s.wait("the driver that uses the state directory does not answer; this one has read what it needs, and continues when the other ends: "+err.Error(), true)
+			return false, nil
+		}
+		if !background.Sleep(ctx, pause) {
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// ask asks the driver that has the directory.
+func (s *successor) ask(ctx context.Context, manner succession.Manner, within time.Duration) (succession.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, within+helloPause)
+	defer cancel()
+	return succession.Ask(ctx, s.dir, succession.Request{By: s.self, Manner: manner, Within: within})
+}
+
+// handOver makes the other driver hand over within a time, and returns when this driver has the
+// directory. await takes it meanwhile. A driver that runs operations on pods is asked again later,
+// and in the end to stop them.
+func (s *successor) handOver(ctx context.Context, within time.Duration) error {
+	if s.has() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the other driver has not ended within %s", within))
+	defer cancel()
+	if !s.asked.Load() {
+		if err := s.askToEnd(ctx, within-syncMargin); err != nil {
+			return err
+		}
+	}
+	agreed := time.Now()
+	select {
+	case <-s.taken:
+		klog.FromContext(ctx).Info("Took over from another driver", "duration", time.Since(agreed))
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("taking over: %w", context.Cause(ctx))
+	}
+}
+
+// askToEnd asks the other driver to hand over within a time.
+func (s *successor) askToEnd(ctx context.Context, within time.Duration) error {
+	manner := succession.WhenQuiet
+	if s.refusals.Load() >= quietTries {
+		manner = succession.Now
+	}
+	s.asked.Store(true) // first, because await may see the end of the other driver before its answer is read
+	answer, err := s.ask(ctx, manner, within)
+	if err == nil && !answer.HandsOver {
+		err = fmt.Errorf("the other driver does not hand over yet: %s", answer.Reason)
+	}
+	if err != nil && !s.has() {
+		s.asked.Store(false)
+		s.refusals.Add(1)
+		s.wait(err.Error(), false)
+		return err
+	}
+	return nil
+}
+
+// late asks the other driver without a connection to the runtime, if the runtime does not make
+// one in time. It returns when this driver has the directory.
+func (s *successor) late(ctx context.Context) {
+	select {
+	case <-s.taken:
+		return
+	case <-ctx.Done():
+		return
+	case <-time.After(lateWait):
+	}
+	for !s.has() && ctx.Err() == nil {
+		if err := s.handOver(ctx, helloWait); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Taking over failed; trying again", "retryAfter", helloPause)
+			background.Sleep(ctx, helloPause)
+		}
+	}
+}
