@@ -8,6 +8,8 @@ type Record struct {
 	Claim string `json:"claim,omitempty"`
 	// What describes it.
 	What string `json:"what"`
+	// PendingDEL is true if the pod has ended and a DEL is retried.
+	PendingDEL bool `json:"pendingDEL,omitempty"`
 	// Cleanup is true if kubectl nadra cleanup frees it.
 	Cleanup bool `json:"cleanup,omitempty"`
 }

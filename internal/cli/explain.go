@@ -110,7 +110,7 @@ func explainCode(w io.Writer, text string) error {
 	all := allRules()
 	i := slices.IndexFunc(all, func(r rule) bool { return strings.EqualFold(r.code, code) || sameNumber(r.code, code) })
 	if i < 0 {
-		return fmt.Errorf("explaining %q: there is no such code: kubectl nadra explain lists all", text)
+		return fmt.Errorf("explaining %q: neither a code nor pod/NAME: kubectl nadra explain lists all codes; of a workload, explain one of its pods", text)
 	}
 	r := all[i]
 	return writeParts(w, fmt.Sprintf("%s (%s): %s", r.code, r.severity, r.title), r.anchor,

@@ -106,7 +106,7 @@ func (o *scanOptions) run(ctx context.Context) error {
 		set.Options.Readers = saved.Readers
 	}
 	result := o.convert(set)
-	r := report.Build(report.Input{Source: set.Description, Files: len(set.Files), Result: result, Baseline: baseline})
+	r := report.Build(report.Input{Source: set.Description, Files: set.FileCount(), Result: result, Baseline: baseline})
 	if err := report.Write(o.app.Out, o.format, r); err != nil {
 		return err
 	}

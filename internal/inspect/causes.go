@@ -11,7 +11,10 @@ const (
 	noDriver  = "Install or repair nadra's driver there. " + seeDriver
 	// retried follows remedies for causes outside of the pod.
 	retried = "The pod need not be deleted: nadra tries again by itself."
-	passes  = "Wait: the cause goes away by itself."
+	// retriedAsPrepared follows remedies of a failing ADD. A retry runs the configuration that Prepare
+	// has recorded, so a changed NetworkAttachmentDefinition takes effect in the next pod only.
+	retriedAsPrepared = "nadra tries again by itself. If you change the NetworkAttachmentDefinition, delete the pod: it keeps the configuration with which it was prepared."
+	passes            = "Wait: the cause goes away by itself."
 )
 
 // explain returns a step for a message. The message's reason code decides what to do.
@@ -24,6 +27,8 @@ func explain(message string, foreign []foreignText, rest advice) Step {
 		return waiting(message, entry.Owner, cmp.Or(entry.Remedy, passes))
 	case found && (!known || quotesPlugin(entry.Code)):
 		return failed(message, text.owner, text.remedy)
+	case known && runsPlugins(entry):
+		return failed(message, entry.Owner, entry.Remedy+" "+retriedAsPrepared)
 	case known && outside(entry.Owner):
 		return failed(message, entry.Owner, entry.Remedy+" "+retried)
 	case known:
@@ -38,6 +43,11 @@ func passing(e reason.Entry) bool { return e.Remedy == "" || e.Code == reason.At
 // quotesPlugin reports whether messages with the code end in a CNI plugin's message.
 func quotesPlugin(code reason.Code) bool {
 	return code == reason.PluginFailed || code == reason.AttachTimeout || code == reason.PendingDEL
+}
+
+// runsPlugins reports whether the next attempt runs an ADD. After PendingDEL it runs a DEL first.
+func runsPlugins(e reason.Entry) bool {
+	return e.Stage == reason.Attach && e.Owner == reason.OfPlugin && e.Code != reason.PendingDEL
 }
 
 // outside reports whether what an owner repairs is not part of the pod, which then stays.

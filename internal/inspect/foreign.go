@@ -27,7 +27,7 @@ func lookup(message string, texts []foreignText) (foreignText, bool) {
 
 const (
 	unregistered = "The kubelet knows no driver net.nadra.dev on this node. " + noDriver
-	rangeIsFull  = "The range is full: widen it in the NetworkAttachmentDefinition's IPAM, or delete pods that no longer need an address. " + retried
+	rangeIsFull  = "The range is full: widen it in the NetworkAttachmentDefinition's IPAM, or delete pods that no longer need an address. " + retriedAsPrepared
 	lacksPart    = "Install or create on the node what the message names. " + retried
 )
 

@@ -100,7 +100,11 @@ func (c Cluster) inspectNodes(ctx context.Context, s *snapshot.Snapshot, pods []
 			uids[p.Spec.NodeName] = append(uids[p.Spec.NodeName], snapshot.ProbeUID(p))
 		}
 	}
-	c.progress(fmt.Sprintf("Inspecting the pods of %d nodes", len(uids)))
+	of := "nodes"
+	if len(uids) == 1 {
+		of = "node"
+	}
+	c.progress(fmt.Sprintf("Inspecting the pods of %d %s", len(uids), of))
 	out := make(map[string]snapshot.NodeObservation, len(uids))
 	inspect := func(node string) (*probe.NodePods, error) { return c.inspectNode(ctx, node, uids[node]) }
 	for _, r := range nodepod.OnEach(ctx, *c.Nodes, slices.Collect(maps.Keys(uids)), inspect) {

@@ -48,7 +48,7 @@ func (c Cluster) Read(ctx context.Context) (*Set, error) {
 	}
 	set := &Set{Description: "cluster " + c.Name, Live: true}
 	if c.Namespace != "" {
-		set.Description += ", namespace " + c.Namespace
+		set.Description += ", namespace " + c.Namespace + " and all networks"
 	}
 	for _, r := range resources {
 		files, err := c.list(ctx, r, len(set.Files))

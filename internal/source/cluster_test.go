@@ -96,7 +96,7 @@ func TestClusterIsRead(t *testing.T) {
 	if got := names(set.Files); !slices.Equal(got, want) {
 		t.Errorf("files %v, want %v", got, want)
 	}
-	if !set.Live || !set.Options.AllNetworks || set.Description != "cluster here, namespace shop" {
+	if !set.Live || set.FileCount() != 0 || !set.Options.AllNetworks || set.Description != "cluster here, namespace shop and all networks" {
 		t.Errorf("set %+v", set)
 	}
 	for _, f := range set.Files {

@@ -26,6 +26,14 @@ type Set struct {
 	Options translate.Options
 }
 
+// FileCount returns the number of files that were read. Objects of a cluster come from no file.
+func (s *Set) FileCount() int {
+	if s.Live {
+		return 0
+	}
+	return len(s.Files)
+}
+
 // File is a manifest with its place.
 type File struct {
 	translate.File

@@ -97,6 +97,9 @@ func userOf(r cleanup.Record) User {
 		who += ", claim " + r.Claim
 	}
 	remedy := "Wait until the pod is gone, or delete it; nadra's driver must run on the node"
+	if r.PendingDEL {
+		remedy = "Repair what the message names; nadra's driver retries the DEL. If it cannot be repaired, leave the node as it is: --exclude-node " + r.Node
+	}
 	if r.Cleanup {
 		remedy = "Clean up the node: kubectl nadra cleanup --apply --node " + r.Node
 	}

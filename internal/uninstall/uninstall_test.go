@@ -40,6 +40,14 @@ func pod(name, owner string) corev1.Pod {
 	return p
 }
 
+// TestPendingDELRemedy checks that nobody is told to wait for a pod that is gone already.
+func TestPendingDELRemedy(t *testing.T) {
+	users := InUse(Facts{Records: []cleanup.Record{{Node: "node-1", Pod: "core/upf-0", What: "the DEL of network core/n3 fails", PendingDEL: true}}})
+	if len(users) != 1 || !strings.HasPrefix(users[0].Remedy, "Repair what the message names") || !strings.HasSuffix(users[0].Remedy, "--exclude-node node-1") {
+		t.Errorf("%+v", users)
+	}
+}
+
 func TestInUse(t *testing.T) {
 	owned := map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
 	annotated := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"nadra.dev/networks": "n3"}}}

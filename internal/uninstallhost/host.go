@@ -95,21 +95,21 @@ func records(state string) ([]cleanup.Record, error) {
 	}
 	out := []cleanup.Record{}
 	held := map[string]bool{}
-	add := func(r checkpoint.Record, what string) {
+	add := func(r checkpoint.Record, pendingDEL bool, what string) {
 		if r.Sandbox != nil {
 			held[r.Sandbox.ID] = true
 		}
-		of := cleanup.Record{Pod: r.Pod.String(), What: what}
+		of := cleanup.Record{Pod: r.Pod.String(), What: what, PendingDEL: pendingDEL}
 		if !r.Unclaimed() {
 			of.Claim = r.Claim.String()
 		}
 		out = append(out, of)
 	}
 	for _, r := range all {
-		add(r, fmt.Sprintf("network %s is %s", r.Attachment.Network, r.Phase))
+		add(r, false, fmt.Sprintf("network %s is %s", r.Attachment.Network, r.Phase))
 	}
 	for _, d := range dels {
-		add(d.Record, fmt.Sprintf("the DEL of network %s fails since %s: %s", d.Record.Attachment.Network, d.Since.Format("2006-01-02 15:04"), d.Cause))
+		add(d.Record, true, fmt.Sprintf("the DEL of network %s fails since %s: %s", d.Record.Attachment.Network, d.Since.Format("2006-01-02 15:04"), d.Cause))
 	}
 	cache := filepath.Join(state, "cni")
 	if _, err := os.Stat(filepath.Join(cache, "results")); err != nil {

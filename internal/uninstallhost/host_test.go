@@ -1,6 +1,7 @@
 package uninstallhost
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +99,33 @@ func TestRecordsKeep(t *testing.T) {
 	}
 	before := files(t, o.Root)
 	r := Run(o)
-	if len(r.Records) != 1 || r.Records[0].Pod != "core/upf-0" || r.Records[0].Claim != "core/net" || r.Removed || !slices.Equal(before, files(t, o.Root)) {
+	if len(r.Records) != 1 || r.Records[0].PendingDEL || r.Records[0].Pod != "core/upf-0" || r.Records[0].Claim != "core/net" || r.Removed || !slices.Equal(before, files(t, o.Root)) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A pending DEL is marked, because its pod is gone.
+func TestPendingDELKeeps(t *testing.T) {
+	o := node(t)
+	store, _, err := checkpoint.Open(filepath.Join(o.Root, o.StateDir), "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := attachment.PodRef{Namespace: "core", Name: "upf-0", UID: "pod"}
+	err = store.Put([]attachment.Prepared{{
+		Claim: attachment.ClaimRef{Namespace: "core", Name: "net", UID: "uid"}, Pod: pod, Request: "r",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := store.All()[0].Key()
+	err = errors.Join(store.MarkAttaching([]checkpoint.Key{key}, attachment.Sandbox{ID: "s", NetNS: "/run/netns/s", Pod: pod}), store.DeferDEL(key, errors.New("no daemon")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Run(o)
+	last := len(r.Records) - 1
+	if last < 0 || !r.Records[last].PendingDEL || !strings.Contains(r.Records[last].What, "no daemon") {
 		t.Errorf("%+v", r)
 	}
 }

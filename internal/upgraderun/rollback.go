@@ -55,6 +55,7 @@ func (r *rollback) do(ctx context.Context, target string) error {
 			return "", err
 		}
 		r.state.Target, r.state.Reason = "", target+" was rolled back"
+		r.say("%s", r.state.Reason) // without a step that was left to undo, nothing else is printed
 		if kind == "all" {
 			return upgrade.RolledBack, nil
 		}

@@ -231,6 +231,9 @@ func TestRollBackAll(t *testing.T) {
 		if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), "all"); err != nil {
 			t.Fatal(err)
 		}
+		if last := w.progress[len(w.progress)-1]; last != "all was rolled back" {
+			t.Errorf("the last line is %q", last)
+		}
 		if d := w.multus(t); d.Spec.UpdateStrategy.Type != "" || d.Spec.Template.Spec.Affinity != nil {
 			t.Errorf("DaemonSet %+v is not as it was", d.Spec)
 		}

@@ -195,11 +195,10 @@ func (s *stage) leave() {
 
 func (s *stage) next(took time.Duration) {
 	title(fmt.Sprintf("That was nadra, in %d s. What to try next", int(took.Seconds())))
-	fmt.Printf(`The cluster is still up:
+	fmt.Print(`The cluster is still up:
 
-  bin/kubectl-nadra get attachments --kubeconfig %s
-                                                            who has which network
   bin/nadra-cluster kubectl apply -f bin/demo               the pods again
+  bin/nadra-cluster kubectl nadra get attachments           who has which network
   bin/kubectl-nadra explain NADRA-010                       what a finding means
   bin/nadra-cluster kubectl describe pod alice              the events, Multus' AddedInterface among them
   bin/nadra-cluster kubectl -n nadra logs ds/nadra-node     what the driver says
@@ -208,7 +207,7 @@ func (s *stage) next(took time.Duration) {
   make e2e                                                  all of this as tests, and much more
 
 How it works: docs/concepts/how-it-works.md
-`, s.lab.Cluster.Kubeconfig())
+`)
 }
 
 // converted returns the folder of the converted manifests.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 )
@@ -64,7 +65,8 @@ func execute(ctx context.Context, args []string) error {
 	return attach(m, m.Command(ctx, flags.Arg(0), flags.Args()[1:]...))
 }
 
-// kubectl takes -dir only as the first argument: all others are kubectl's.
+// kubectl takes -dir only as the first argument: all others are kubectl's. It runs the plugin
+// nadra of the folder of this program, because kubectl sees only the PATH of the machine.
 func kubectl(ctx context.Context, args []string) error {
 	dir := ""
 	if len(args) > 1 && args[0] == "-dir" {
@@ -74,7 +76,15 @@ func kubectl(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return attach(c.ControlPlane(), c.ControlPlane().Command(ctx, "kubectl", args...))
+	name := "kubectl"
+	if len(args) > 0 && args[0] == "nadra" {
+		program, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("finding kubectl-nadra: %w", err)
+		}
+		name, args = filepath.Join(filepath.Dir(program), "kubectl-nadra"), args[1:]
+	}
+	return attach(c.ControlPlane(), c.ControlPlane().Command(ctx, name, args...))
 }
 
 func load(ctx context.Context, args []string) error {

@@ -25,7 +25,7 @@ const usage = `usage: nadra-cluster COMMAND
   status                                 list machines, components and nodes
   exec [-node N | -control-plane] [--] COMMAND...
                                          run a command on a node (default 1)
-  kubectl ARGUMENT...                    run kubectl as the administrator
+  kubectl ARGUMENT...                    run kubectl, or kubectl nadra, as the administrator
   load [-node N] ARCHIVE...              import images, by default on all nodes
   prune                                  remove outdated builds and logs from the cache, list its size
 
