@@ -184,3 +184,19 @@ func TestPagesAreShort(t *testing.T) {
 		}
 	}
 }
+
+// TestListsAreIndented checks that what belongs to an item of a numbered list is indented by four spaces. With less, the
+// site's generator ends the list and begins another one.
+func TestListsAreIndented(t *testing.T) {
+	item := regexp.MustCompile(`(?m)^\d+\. .*\n(?:\n*( +)\S)?`)
+	for name := range pages(t) {
+		if !strings.HasPrefix(name, "docs/") {
+			continue
+		}
+		for _, m := range item.FindAllStringSubmatch(read(t, name), -1) {
+			if m[1] != "" && len(m[1]) < 4 {
+				t.Errorf("%s: what follows %q is indented by %d spaces, want 4", name, strings.SplitN(m[0], "\n", 2)[0], len(m[1]))
+			}
+		}
+	}
+}
