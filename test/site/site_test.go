@@ -31,6 +31,7 @@ func built(t *testing.T) string {
 	case err != nil:
 		t.Skip("the site is only built with mkdocs, which make docs installs: ", err)
 	}
+	readSources(t)
 	dir := t.TempDir()
 	build := exec.CommandContext(t.Context(), program, "build", "--quiet", "--strict", "--config-file", "mkdocs.yml", "--site-dir", dir)
 	build.Dir = settings
@@ -39,6 +40,22 @@ func built(t *testing.T) string {
 		t.Fatalf("building the site: %v\n%s", err, out)
 	}
 	return dir
+}
+
+// readSources reads what mkdocs reads. Otherwise go test would not notice a changed page, and repeat an earlier result.
+func readSources(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{settings, filepath.Join("..", "..", "docs")} {
+		err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() {
+				_, err = os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // document is a page of the site: what it links to, and its anchors.
