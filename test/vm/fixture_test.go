@@ -203,7 +203,8 @@ func (f *fixture) ping(t *testing.T, pod *corev1.Pod, link, address string) {
 	})
 	if err != nil {
 		seen, _ := f.Guest.PodNet(f.ctx, pod)
-		t.Errorf("pinging %s from %s over %s: %v\nin the pod: %+v", address, pod.Name, link, err, seen)
+		counters, _ := f.Guest.RunInPod(f.ctx, pod, "cat", "/proc/net/dev", "/proc/net/arp")
+		t.Errorf("pinging %s from %s over %s: %v\nin the pod: %+v\n%s", address, pod.Name, link, err, seen, counters)
 	}
 }
 
