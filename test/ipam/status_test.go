@@ -56,15 +56,18 @@ func (f *fixture) refuseStatus() (allow func()) {
 			f.Errorf("deleting the policy: %v", err)
 		}
 	})
-	f.ApplyYAML("apiVersion: v1\nkind: Pod\nmetadata: {name: probe}\nspec: {containers: [{name: main, image: 'localhost/test:1', imagePullPolicy: Never}], schedulerName: none}")
+	// The kubelet rejects the pod, so it is only there to be written to. nadra's own policy admits the write, which is one of the
+	// driver of the pod's node; which of two policies that deny a request is named is not defined.
+	node := f.Cluster.Node(1).Name()
+	f.ApplyYAML("apiVersion: v1\nkind: Pod\nmetadata: {name: probe}\nspec: {containers: [{name: main, image: 'localhost/test:1', imagePullPolicy: Never}], nodeSelector: {none: none}, nodeName: " + node + "}")
 	config, err := f.Cluster.RESTConfig()
 	f.Must(err)
-	config.Impersonate = rest.ImpersonationConfig{UserName: driverAccount}
+	config.Impersonate = rest.ImpersonationConfig{UserName: driverAccount, Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}
 	driver, err := kubernetes.NewForConfig(config)
 	f.Must(err)
 	f.Eventually(2*time.Minute, func(ctx context.Context) error {
 		_, err := driver.CoreV1().Pods(f.NS).Patch(ctx, "probe", types.MergePatchType,
-			[]byte(`{"metadata":{"annotations":{"probe":"1"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+			[]byte(`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
 		switch {
 		case err == nil:
 			return errors.New("the policy does not hold yet")

@@ -208,7 +208,7 @@ func (a *airGap) pulls() int {
 
 // progress matches lines that differ in each run: of rollouts, of upgrade, and of ctr, whose warning is about
 // the build machine.
-var progress = regexp.MustCompile(`(?m)^(Waiting for|Probing|time=|application/vnd|.*\tsaved|.*\telapsed:).*\n`)
+var progress = regexp.MustCompile(`(?m)^(Waiting for|Probing|Reading|time=|application/vnd|.*\tsaved|.*\telapsed:).*\n`)
 
 // unsteady has what differs in each run of the page's commands, besides varying.
 var unsteady = []struct {
