@@ -85,7 +85,5 @@ func installCRD(ctx context.Context, c *cluster.Cluster) error {
 	if _, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(lab.Root(), "manifests/nad-crd")); err != nil {
 		return err
 	}
-	_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s",
-		"crd/network-attachment-definitions.k8s.cni.cncf.io")
-	return err
+	return lab.WaitEstablished(ctx, c, "network-attachment-definitions.k8s.cni.cncf.io")
 }

@@ -174,7 +174,7 @@ func (f *leftovers) litter(live string) {
 
 	f.Must(f.Apply(f.Ctx, leftPool))
 	f.Cleanup(func() { f.Kubectl("delete", "crd", "ippools.whereabouts.cni.cncf.io") })
-	f.Kubectl("wait", "--for=condition=Established", "crd/ippools.whereabouts.cni.cncf.io", "--timeout=30s")
+	f.Must(lab.WaitEstablished(f.Ctx, f.Cluster, "ippools.whereabouts.cni.cncf.io"))
 	f.Must(f.Apply(f.Ctx, fmt.Sprintf(leftPoolObject, id("a"), live)))
 }
 

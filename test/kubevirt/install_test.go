@@ -111,12 +111,7 @@ func createInOrder(ctx context.Context, c *cluster.Cluster, file string) error {
 		if _, err := c.KubectlInput(ctx, string(text), "create", "-f", "-"); err != nil {
 			return err
 		}
-		// kubectl wait fails, and does not wait, while a CRD has no conditions at all.
-		err = lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
-			_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crd", "--all", "--timeout=10s")
-			return err
-		})
-		if err != nil {
+		if err := lab.WaitEstablished(ctx, c, "--all"); err != nil {
 			return err
 		}
 	}

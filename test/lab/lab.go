@@ -146,9 +146,16 @@ func (l *Lab) InstallCRD(ctx context.Context) error {
 	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", filepath.Join(Root(), "manifests", "nad-crd")); err != nil {
 		return fmt.Errorf("installing manifests/nad-crd: %w", err)
 	}
-	_, err := l.Cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s",
-		"crd/network-attachment-definitions.k8s.cni.cncf.io")
-	return err
+	return WaitEstablished(ctx, l.Cluster, "network-attachment-definitions.k8s.cni.cncf.io")
+}
+
+// WaitEstablished waits until the API server serves the resources of CRDs, or of all CRDs with --all. kubectl wait fails, and
+// does not wait, while a CRD has no conditions at all.
+func WaitEstablished(ctx context.Context, c *cluster.Cluster, crds ...string) error {
+	return Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		_, err := c.Kubectl(ctx, append([]string{"wait", "--for=condition=Established", "--timeout=10s", "crd"}, crds...)...)
+		return err
+	})
 }
 
 // WaitDriver waits until every node has a ResourceSlice of nadra.
