@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // for maintenance windows, on machines without time zones
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	// Logins of managed clusters.

@@ -221,7 +221,6 @@ func (r *collector) upgrade(ctx context.Context) error {
 	if errors.Is(err, upgraderun.ErrNone) || r.failed("the upgrade's state", err, "the right to get configmaps in namespace "+r.StateNamespace) {
 		return nil
 	}
-	state.Settings = state.Settings.Redacted()
 	return r.out.AddValue("upgrade.json", "plan and state of the upgrade", map[string]any{
 		"plan": plan, "state": state, "paused": paused, "lines": state.Lines(plan),
 	})

@@ -181,18 +181,15 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// What the hooks of an upgrade run is not in the archive: it may contain passwords.
+// The archive has the plan and the state of an upgrade.
 func TestCollectUpgrade(t *testing.T) {
 	c, _ := world()
 	plan := &upgrade.Plan{APIVersion: upgrade.APIVersion, Kind: upgrade.PlanKind, Waves: []upgrade.Wave{{Name: "wave-1", Nodes: []upgrade.NodeShare{{Name: "n1"}}}}}
-	state := upgrade.NewState()
-	state.Settings = upgrade.Settings{Window: "22:00-04:00 UTC", BeforeWave: &upgrade.Hook{Exec: "notify " + secret}}
-	if err := (upgraderun.Store{Kube: c.Kube, Namespace: c.StateNamespace}).Save(t.Context(), plan, state); err != nil {
+	if err := (upgraderun.Store{Kube: c.Kube, Namespace: c.StateNamespace}).Save(t.Context(), plan, upgrade.NewState()); err != nil {
 		t.Fatal(err)
 	}
 	files, _ := collect(t, c)
-	text := files["upgrade.json"]
-	if strings.Contains(text, secret) || !strings.Contains(text, "[redacted]") || !strings.Contains(text, "22:00-04:00 UTC") || !strings.Contains(text, "wave-1") {
+	if text := files["upgrade.json"]; !strings.Contains(text, "wave-1") || !strings.Contains(text, "UpgradeState") {
 		t.Errorf("upgrade.json:\n%s", text)
 	}
 }

@@ -32,8 +32,6 @@
 //	upgraderun.go       upgrade run
 //	upgradestatus.go    upgrade status, pause, resume and rollback
 //	upgradefinish.go    upgrade finish
-//	upgradesettings.go  window and hooks of upgrade run and resume
-//	localzone.go        the name of this machine's time zone
 //	upgradecanary.go    canaries of upgrade run
 //	upgradesnapshot.go  snapshots before and after a namespace moves beside Multus
 //	cleanup.go          cleanup
@@ -66,8 +64,6 @@ const (
 	CodeRefused = 4
 	// CodeInterrupted is for a change that can be continued: its state is saved.
 	CodeInterrupted = 5
-	// CodeOutsideWindow is for an upgrade that does not wait for its maintenance window.
-	CodeOutsideWindow = 6
 )
 
 const rootHelp = `Move a cluster from Multus to Dynamic Resource Allocation.
@@ -84,7 +80,6 @@ Exit codes:
   3  blockers, unless --fail-on=never
   4  refused or stopped because it would not be safe
   5  interrupted or paused; the state is saved
-  6  outside the maintenance window, with --no-wait; the state is saved
 diff has the exit codes of kubectl diff: 0 no differences, 1 differences, more for
 errors.`
 

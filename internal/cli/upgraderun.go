@@ -17,7 +17,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
-	"github.com/nadra-dev/nadra/internal/hookcommand"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/internal/upgraderun"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -39,29 +38,15 @@ command, or resume, continues. Only one upgrade can run at a time.
 
 A plan that has blockers in the current cluster is refused.
 
-With --window, nodes and namespaces begin to move only in the window. A node that has
-begun is finished in any case. Outside the window the command waits, or ends with
---no-wait. Days are those on which the window opens (default daily), and the time zone
-is an IANA name (default this machine's).
-
---before-wave and --after-wave run a command on this machine, or create a Job in the
-cluster and wait for it. If it fails, the upgrade stops: before the wave nothing of the
-wave has changed. They get NADRA_HOOK (before-wave or after-wave), NADRA_WAVE (its
-number), NADRA_WAVES, NADRA_WAVE_NAME, NADRA_NODES and NADRA_NAMESPACES (separated by
-spaces), NADRA_CLUSTER, and NADRA_PLAN (the ConfigMap with the plan).
-
-Window and hooks are stored with the state: resume has them, too. A stored hook is
-shown and must be confirmed, or allowed by --yes. A flag with an empty value removes
-what is stored. A rollback ignores the window, and runs no hooks.`
+With --wave the run ends after that wave. Start it from cron or a pipeline to move only
+at certain times, or between checks of your own.`
 
 const upgradeRunExamples = `  kubectl nadra upgrade plan > plan.yaml
   kubectl nadra upgrade run -f plan.yaml --dry-run=server
   # only the first wave; check the result, and continue
   kubectl nadra upgrade run -f plan.yaml --wave wave-1
   kubectl nadra upgrade status
-  kubectl nadra upgrade resume
-  # only at night, with a check before each wave
-  kubectl nadra upgrade run -f plan.yaml --window "Sat,Sun 22:00-04:00 Europe/Berlin" --before-wave "exec:./ready.sh"`
+  kubectl nadra upgrade resume`
 
 // defaultGate is the default time limit for each wait.
 const defaultGate = 5 * time.Minute
@@ -74,9 +59,6 @@ type runFlags struct {
 	dryRun                    string
 	force, yes, noCanary      bool
 	drainTimeout, gateTimeout time.Duration
-	// settings are those of a run, and their flags. Other commands have none.
-	settings      upgrade.Settings
-	settingsFlags settingsFlags
 }
 
 // add adds the flags.
@@ -129,7 +111,6 @@ func (o *runFlags) runner(ctx context.Context, store upgraderun.Store) (*upgrade
 	out := &upgraderun.Runner{
 		Kube: store.Kube, Store: store, Nodes: *pods, ConfDir: confDir, Kept: kept, MultusDir: driver.Flag("multus-cni-dir", "/var/lib/cni/multus"), Force: o.force,
 		DrainTimeout: o.drainTimeout, GateTimeout: o.gateTimeout, Poll: podPoll,
-		Settings: o.settings, NoWait: o.settingsFlags.noWait, Command: hookcommand.Run,
 		Say: func(format string, args ...any) {
 			_, _ = fmt.Fprintf(o.Out, time.Now().Format("15:04:05 ")+format+"\n", args...)
 		},
@@ -208,9 +189,6 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 	case errors.Is(err, upgraderun.ErrPaused):
 		_, _ = fmt.Fprintln(o.ErrOut, err)
 		return exitError(CodeInterrupted)
-	case reason.Of(err) == reason.OutsideWindow:
-		_, _ = fmt.Fprintln(o.ErrOut, err)
-		return exitError(CodeOutsideWindow)
 	case errors.As(err, &gate), reason.Of(err) == reason.LeaseLost:
 		_, _ = fmt.Fprintln(o.ErrOut, "stopped:", err)
 		return exitError(CodeRefused)
@@ -242,7 +220,6 @@ func (a *app) upgradeRun() *cobra.Command {
 		},
 	}
 	o.add(command.Flags())
-	o.settingsFlags.add(command.Flags())
 	command.Flags().StringVarP(&file, "filename", "f", "", "file with the plan")
 	command.Flags().StringVar(&wave, "wave", "", "stop after this wave")
 	command.Flags().BoolVar(&drain, "drain", false, "evict the pods with networks of Multus from each node, as a plan with drain: true does; otherwise nadra adopts them")
@@ -250,7 +227,7 @@ func (a *app) upgradeRun() *cobra.Command {
 }
 
 func (o *runFlags) run(ctx context.Context, file, wave string, drain bool) error {
-	if err := errors.Join(o.check(), o.settingsFlags.check()); err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	plan, err := readPlan(file)
@@ -264,27 +241,10 @@ func (o *runFlags) run(ctx context.Context, file, wave string, drain bool) error
 	if wave != "" && !slices.ContainsFunc(plan.Waves, func(w upgrade.Wave) bool { return w.Name == wave }) {
 		return fmt.Errorf("reading --wave: the plan has no wave %q", wave)
 	}
-	store, err := o.store()
-	if err != nil {
-		return err
-	}
-	before, err := stored(ctx, store)
-	if err != nil {
-		return err
-	}
-	var kept upgrade.Settings
-	if o.settings, kept, err = o.settingsFlags.over(before.Settings); err != nil {
-		return err
-	}
 	if err := o.refuseBlocked(ctx, plan); err != nil {
 		return err
 	}
-	question := fmt.Sprintf("Run the plan on %s (%s)?", plan.Source, plan.Summary)
-	if hasHook(kept) {
-		showHooks(o.ErrOut, kept)
-		question = fmt.Sprintf("Run the plan on %s (%s), with the stored hooks?", plan.Source, plan.Summary)
-	}
-	if err := o.confirm(question); err != nil {
+	if err := o.confirm(fmt.Sprintf("Run the plan on %s (%s)?", plan.Source, plan.Summary)); err != nil {
 		return err
 	}
 	return o.carryOut(ctx, func(ctx context.Context, r *upgraderun.Runner) error {

@@ -76,44 +76,26 @@ func (a *app) upgradePause() *cobra.Command {
 	return command
 }
 
-const upgradeResumeHelp = `Continue an upgrade, or a rollback, that was paused, stopped or interrupted.
-
-The window and the hooks are those of the last run, unless they are given again. Whoever
-can write the upgrade's state in the cluster can change its hooks, so they are shown and
-must be confirmed, or allowed by --yes; hooks that are given again need no confirmation.
-A rollback needs neither.`
-
 func (a *app) upgradeResume() *cobra.Command {
 	o := &runFlags{app: a}
 	command := &cobra.Command{
 		Use:   "resume",
 		Short: "Continue an upgrade, or a rollback, that was paused, stopped or interrupted",
-		Long:  upgradeResumeHelp,
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return o.resume(command.Context()) },
 	}
 	o.add(command.Flags())
-	o.settingsFlags.add(command.Flags())
 	return command
 }
 
 // resume continues an upgrade or a rollback.
 func (o *runFlags) resume(ctx context.Context) error {
-	if err := errors.Join(o.check(), o.settingsFlags.check()); err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	store, err := o.store()
 	if err != nil {
 		return err
-	}
-	_, before, _, err := store.Load(ctx)
-	if err != nil {
-		return err
-	}
-	if before.Target == "" {
-		if err := o.approveStored(before.Settings); err != nil {
-			return err
-		}
 	}
 	if err := store.Pause(ctx, false); err != nil {
 		return err
@@ -125,24 +107,11 @@ func (o *runFlags) resume(ctx context.Context) error {
 			return err
 		case state.Target != "":
 			return r.RollBack(ctx, plan, state, state.Target)
-		case before.Target != "": // the settings of a run were not read
-			return fmt.Errorf("the rollback of %s has ended: run the command again to continue the upgrade", before.Target)
 		case state.Phase == upgrade.Done || state.Phase == upgrade.RolledBack:
 			return fmt.Errorf("there is nothing to continue: the upgrade is %s", state.Phase)
 		}
 		return r.Run(ctx, plan, state, "")
 	})
-}
-
-// approveStored takes the settings of the flags and the stored ones. It asks for
-// confirmation if a stored hook will run.
-func (o *runFlags) approveStored(before upgrade.Settings) (err error) {
-	var kept upgrade.Settings
-	if o.settings, kept, err = o.settingsFlags.over(before); err != nil || !hasHook(kept) {
-		return err
-	}
-	showHooks(o.ErrOut, kept)
-	return o.confirm("Continue the upgrade with the stored hooks?")
 }
 
 const upgradeRollbackHelp = `Move a node, a namespace, a workload or everything back to Multus.
@@ -155,9 +124,7 @@ StatefulSet is labelled for Multus, which recreates all of its pods; remove the 
 to let the workload move again.
 
 Beside Multus on one node, a namespace gets its former label, and its workloads are
-restarted by a rollout; no node changes.
-
-A rollback begins at once, also outside a maintenance window, and runs no hooks.`
+restarted by a rollout; no node changes.`
 
 func (a *app) upgradeRollback() *cobra.Command {
 	o := &runFlags{app: a}

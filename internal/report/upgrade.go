@@ -28,10 +28,6 @@ type UpgradeStatus struct {
 	*upgrade.State
 	// Lines has the nodes, in order.
 	Lines []upgrade.Line `json:"lines"`
-	// WindowOpen tells whether the window is open now, and WindowOpens when it opens next;
-	// nil without a window, or if the upgrade has ended.
-	WindowOpen  *bool      `json:"windowOpen,omitempty"`
-	WindowOpens *time.Time `json:"windowOpens,omitempty"`
 	// Adopted are the pods with networks that Multus attached; nil if they are unknown.
 	Adopted *upgrade.Adopted `json:"adopted,omitempty"`
 
@@ -41,43 +37,7 @@ type UpgradeStatus struct {
 
 // NewUpgradeStatus returns the status of an upgrade at a time. adopted is nil if it is unknown.
 func NewUpgradeStatus(plan *upgrade.Plan, state *upgrade.State, adopted *upgrade.Adopted, now time.Time) UpgradeStatus {
-	out := UpgradeStatus{State: state, Lines: state.Lines(plan), Adopted: adopted, now: now, beside: plan.BesideMultus}
-	window, err := state.Settings.Maintenance()
-	if err != nil || window.IsZero() || out.ended() {
-		return out
-	}
-	open, opens := window.At(now)
-	out.WindowOpen = &open
-	if !open {
-		out.WindowOpens = &opens
-	}
-	return out
-}
-
-// ended reports whether nothing is left of the upgrade to be carried out.
-func (u *UpgradeStatus) ended() bool { return u.Phase == upgrade.Done || u.Phase == upgrade.RolledBack }
-
-// settings describes the window and the hooks of an upgrade that has not ended, in lines.
-func (u *UpgradeStatus) settings() []string {
-	var out []string
-	if u.ended() {
-		return nil
-	}
-	if text := upgrade.Visible(u.Settings.Window); text != "" {
-		switch {
-		case u.WindowOpens != nil:
-			text += ", closed until " + u.WindowOpens.Format(upgrade.OpensLayout)
-		case u.WindowOpen != nil:
-			text += ", open now"
-		}
-		out = append(out, "Window: "+text)
-	}
-	for _, point := range []upgrade.HookPoint{upgrade.BeforeWave, upgrade.AfterWave} {
-		if hook := u.Settings.Hook(point); hook != nil {
-			out = append(out, fmt.Sprintf("Hook %s: %s", point, hook))
-		}
-	}
-	return out
+	return UpgradeStatus{State: state, Lines: state.Lines(plan), Adopted: adopted, now: now, beside: plan.BesideMultus}
 }
 
 // upgradeStatusFormats lists the formats of an upgrade's status.
@@ -128,9 +88,6 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 	}
 	if u.Adopted != nil {
 		s.println(u.Adopted.Text(u.now))
-	}
-	for _, line := range u.settings() {
-		s.println(line)
 	}
 	s.println("The upgrade is " + phase + ".")
 	return s.err

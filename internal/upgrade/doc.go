@@ -17,10 +17,6 @@
 //	markdown.go      a plan as a page
 //	state.go         how far a plan is carried out: directions, steps
 //	rolloutstate.go  how far the move of a namespace is, beside Multus
-//	wave.go          how far waves are, and which nodes have begun
-//	window.go        maintenance windows
-//	hook.go          what runs before and after waves: commands and Jobs
-//	settings.go      window and hooks of a run
 //	adopted.go       pods that nadra has adopted
 //	capacity.go      whether pods have nodes of their owner to run on
 //	multus.go        keeps Multus' DaemonSets off nadra's nodes

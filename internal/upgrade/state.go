@@ -33,10 +33,6 @@ type State struct {
 	// Multus are the original settings of the DaemonSets that are kept off nadra's
 	// nodes, by namespace/name.
 	Multus map[string]MultusState `json:"multus,omitempty"`
-	// Waves are the waves that have begun, by name.
-	Waves map[string]*WaveState `json:"waves,omitempty"`
-	// Settings are those of the last run.
-	Settings Settings `json:"settings,omitzero"`
 }
 
 // Phase is the phase of an upgrade.
@@ -163,12 +159,23 @@ func (n *NodeState) Begin(d Direction, drains bool) *NodeState {
 	return out
 }
 
+// Remaining returns the nodes of a wave that have not moved to nadra, in order.
+func (s *State) Remaining(w Wave) []string {
+	var out []string
+	for _, n := range w.Nodes {
+		if !s.Nodes[n.Name].AtNadra() {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
 // NewState returns the state of a plan before its first step.
 func NewState() *State {
 	return &State{
 		APIVersion: APIVersion, Kind: StateKind, Phase: Running,
 		Nodes: map[string]*NodeState{}, Namespaces: map[string]NamespaceState{}, Multus: map[string]MultusState{},
-		Waves: map[string]*WaveState{}, Rollouts: map[string]*RolloutState{},
+		Rollouts: map[string]*RolloutState{},
 	}
 }
 
@@ -189,11 +196,6 @@ func ParseState(text []byte) (*State, error) {
 	for name, r := range s.Rollouts {
 		if !r.valid() {
 			return nil, fmt.Errorf("reading the state of the upgrade: rollouts[%s] has an unknown direction or step: use the version of kubectl-nadra that wrote it", name)
-		}
-	}
-	for name, w := range s.Waves {
-		if w == nil || !slices.Contains(waveSteps, w.Step) {
-			return nil, fmt.Errorf("reading the state of the upgrade: waves[%s] has an unknown step: use the version of kubectl-nadra that wrote it", name)
 		}
 	}
 	return s, nil

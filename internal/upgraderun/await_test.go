@@ -69,7 +69,7 @@ func TestEveryRequestOutlastsARestart(t *testing.T) {
 			w.log = "{}"
 			w.runner.GateTimeout = 10 * time.Second
 			state := upgrade.NewState()
-			run := newRun(w.runner, w.plan, state, upgrade.Window{})
+			run := newRun(w.runner, w.plan, state)
 			if err := run.journal.save(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -95,17 +95,17 @@ func TestEveryRequestOutlastsARestart(t *testing.T) {
 func TestLeaseLost(t *testing.T) {
 	w := newWorld(t)
 	state := upgrade.NewState()
-	j := newRun(w.runner, w.plan, state, upgrade.Window{}).journal
+	j := newRun(w.runner, w.plan, state).journal
 	ctx, cancel := context.WithCancelCause(t.Context())
 	err := j.record(ctx, upgrade.Running, func(ctx context.Context) (upgrade.Phase, error) {
-		state.Complete("wave-1", upgrade.WaveMoved)
+		state.Nodes["n1"] = &upgrade.NodeState{Direction: upgrade.ToNadra}
 		cancel(errLost)
 		return "", ctx.Err()
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	if kept := w.state(t); kept.Waves["wave-1"] != nil || kept.Phase != upgrade.Running {
+	if kept := w.state(t); kept.Nodes["n1"] != nil || kept.Phase != upgrade.Running {
 		t.Errorf("the state is %+v, want the one before the Lease was lost", kept)
 	}
 	if reason.Of(errLost) != reason.LeaseLost {
@@ -116,7 +116,7 @@ func TestLeaseLost(t *testing.T) {
 // TestNotSaved checks that an interrupted run does not pretend to have saved its state.
 func TestNotSaved(t *testing.T) {
 	w := newWorld(t)
-	j := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).journal
+	j := newRun(w.runner, w.plan, upgrade.NewState()).journal
 	ctx, cancel := context.WithCancel(t.Context())
 	err := j.record(ctx, upgrade.Running, func(ctx context.Context) (upgrade.Phase, error) {
 		w.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errRefused })
@@ -143,7 +143,7 @@ func TestLeaseUnreadable(t *testing.T) {
 // TestNoReport checks the error of a pod that has ended with its node, without a report.
 func TestNoReport(t *testing.T) {
 	w := newWorld(t)
-	run := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{})
+	run := newRun(w.runner, w.plan, upgrade.NewState())
 	err := run.steps.handover.turn(t.Context(), "n1", "off")
 	if err == nil || !strings.Contains(err.Error(), "without a report") {
 		t.Errorf("the error is %v", err)
@@ -156,7 +156,7 @@ func TestVerifyNeedsTheDriver(t *testing.T) {
 	w := newWorld(t)
 	called := false
 	w.runner.Verify = func(context.Context, string) error { called = true; return nil }
-	steps := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).steps
+	steps := newRun(w.runner, w.plan, upgrade.NewState()).steps
 	err := steps.verify(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToNadra})
 	if reason.Of(err) != reason.DriverNotServing || called {
 		t.Errorf("error %v, canaries ran: %t", err, called)
@@ -189,7 +189,7 @@ func TestReleaseWaitsForTheDriver(t *testing.T) {
 						}
 					})
 				}
-				steps := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).steps
+				steps := newRun(w.runner, w.plan, upgrade.NewState()).steps
 				if err := steps.release(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToMultus}); err != nil {
 					t.Fatal(err)
 				}

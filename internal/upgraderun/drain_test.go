@@ -34,7 +34,7 @@ func TestDrainOfPodsThatNobodyMisses(t *testing.T) {
 			tt.change(p)
 			w := newWorld(t, p)
 			w.runner.DrainTimeout = 10 * time.Second
-			err := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).steps.drain(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToNadra})
+			err := newRun(w.runner, w.plan, upgrade.NewState()).steps.drain(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToNadra})
 			if tt.refused != (reason.Of(err) == reason.PodNotRecreated) || !tt.refused && (err != nil || !slices.Equal(w.evicted, []string{"p"})) {
 				t.Errorf("error %v, evicted %q", err, w.evicted)
 			}

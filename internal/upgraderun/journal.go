@@ -8,7 +8,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/upgrade"
-	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // savingTime limits the last saving of the state, after an interruption.
@@ -73,8 +72,6 @@ func (j *journal) record(ctx context.Context, phase upgrade.Phase, do func(conte
 		j.state.Phase = end
 	case ctx.Err() != nil: // the phase stays, for resume
 		j.state.Reason = "it was interrupted"
-	case reason.Of(err) == reason.OutsideWindow:
-		j.state.Phase, j.state.Reason = upgrade.Paused, err.Error()
 	case errors.Is(err, ErrPaused):
 		j.state.Phase, j.state.Reason = upgrade.Paused, "a pause was requested"
 	case errors.As(err, &gate):

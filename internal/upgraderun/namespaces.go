@@ -14,8 +14,7 @@ import (
 // namespaces labels namespaces with the owner of their new pods.
 type namespaces struct {
 	env
-	journal     *journal
-	maintenance *maintenance
+	journal *journal
 }
 
 // remain reports whether one of the namespaces is not nadra's yet. It ignores namespaces
@@ -44,7 +43,7 @@ func (n *namespaces) assignAll(ctx context.Context, names []string) error {
 	return nil
 }
 
-// assign labels a namespace for nadra, in the window, and first saves its original label.
+// assign labels a namespace for nadra, and first saves its original label.
 // It does not touch running pods.
 func (n *namespaces) assign(ctx context.Context, name string) error {
 	if err := n.journal.mayContinue(ctx); err != nil {
@@ -60,9 +59,6 @@ func (n *namespaces) assign(ctx context.Context, name string) error {
 	}
 	if ns.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
 		return nil
-	}
-	if err := n.maintenance.await(ctx, "namespace "+name); err != nil {
-		return err
 	}
 	if _, known := n.journal.state.Namespaces[name]; !known {
 		n.journal.state.Namespaces[name] = upgrade.NamespaceState{Owner: ns.Labels[v1alpha1.OwnerLabel]}

@@ -49,7 +49,6 @@ func (r *rollback) do(ctx context.Context, target string) error {
 		return &GateError{strings.TrimSpace(kind + " " + name), err}
 	}
 	r.state.Target = target
-	r.state.Reopen(r.plan, kind, name)
 	return r.journal.record(ctx, upgrade.RollingBack, func(ctx context.Context) (upgrade.Phase, error) {
 		if err := do(ctx, name); err != nil {
 			return "", err

@@ -20,11 +20,10 @@ import (
 // rollouts moves namespaces beside Multus: it labels a namespace, and restarts its workloads.
 type rollouts struct {
 	env
-	plan        *upgrade.Plan
-	reader      *factReader
-	journal     *journal
-	namespaces  *namespaces
-	maintenance *maintenance
+	plan       *upgrade.Plan
+	reader     *factReader
+	journal    *journal
+	namespaces *namespaces
 	// gate limits the wait for each rollout.
 	gate time.Duration
 	// canaries tests the networks of a namespace; nil skips it.
@@ -49,17 +48,10 @@ func (r *rollouts) remaining(ctx context.Context, names []string) ([]string, err
 	return out, nil
 }
 
-// move takes a namespace through the steps of a direction. To nadra, it begins in the window only.
+// move takes a namespace through the steps of a direction.
 func (r *rollouts) move(ctx context.Context, name string, direction upgrade.Direction) error {
-	states := r.journal.state.Rollouts
-	began := states[name] != nil && states[name].Direction == direction && !states[name].Finished()
-	if direction == upgrade.ToNadra && !began {
-		if err := r.maintenance.await(ctx, "namespace "+name); err != nil {
-			return err
-		}
-	}
-	state := states[name].Begin(direction)
-	states[name] = state
+	state := r.journal.state.Rollouts[name].Begin(direction)
+	r.journal.state.Rollouts[name] = state
 	for _, step := range state.Next() {
 		if err := r.journal.mayContinue(ctx); err != nil {
 			return err

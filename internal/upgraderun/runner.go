@@ -37,13 +37,6 @@ type Runner struct {
 	DrainTimeout, GateTimeout time.Duration
 	// Poll is the time between two checks of a wait.
 	Poll time.Duration
-	// Settings have the window and the hooks of a run; a rollback ignores them. Whoever
-	// makes them has approved them: they do not come from the cluster unseen.
-	Settings upgrade.Settings
-	// NoWait ends a run outside its window instead of waiting.
-	NoWait bool
-	// Command runs hooks on this machine.
-	Command Command
 	// DryRun is "server" to have the API server check all writes, or "client" to
 	// send none. A dry run does not wait, and keeps no state.
 	DryRun string
@@ -74,18 +67,9 @@ func (e *GateError) Unwrap() error { return e.Err }
 var ErrPaused = errors.New("a pause was requested: continue with kubectl nadra upgrade resume")
 
 // Run carries out a plan from the point that the state records. It stops after the wave
-// upTo, unless that is empty. It keeps the Runner's settings in the state. If it refuses
-// the Job of a hook, the state does not change.
+// upTo, unless that is empty.
 func (r *Runner) Run(ctx context.Context, plan *upgrade.Plan, state *upgrade.State, upTo string) error {
-	window, err := r.Settings.Maintenance()
-	if err != nil {
-		return err
-	}
-	run := newRun(r, plan, state, window)
-	if err := run.hooks.check(ctx); err != nil {
-		return err
-	}
-	state.Settings = r.Settings
+	run := newRun(r, plan, state)
 	return run.journal.record(ctx, upgrade.Running, func(ctx context.Context) (upgrade.Phase, error) {
 		return run.waves(ctx, upTo)
 	})
@@ -95,5 +79,5 @@ func (r *Runner) Run(ctx context.Context, plan *upgrade.Plan, state *upgrade.Sta
 // Deployment/NAMESPACE/NAME, StatefulSet/NAMESPACE/NAME, or all. If it refuses the
 // target, the state does not change.
 func (r *Runner) RollBack(ctx context.Context, plan *upgrade.Plan, state *upgrade.State, target string) error {
-	return newRollback(newRun(r, plan, state, upgrade.Window{})).do(ctx, target)
+	return newRollback(newRun(r, plan, state)).do(ctx, target)
 }

@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +24,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -136,6 +138,67 @@ func isGate(t *testing.T, err error, where string, code reason.Code, texts ...st
 			t.Errorf("error %v, want %q in it", err, text)
 		}
 	}
+}
+
+// Waves move one after the other, the nodes of a wave side by side. Nodes that have left the
+// cluster are skipped, and a later run moves only what was rolled back.
+func TestWaves(t *testing.T) {
+	driver := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "driver"},
+		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: installation.DriverContainer}}},
+		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: v1alpha1.DriverName, Devices: []resourceapi.Device{{Name: "d"}},
+	}}
+	objects := []runtime.Object{driver, slice}
+	for _, name := range []string{"n2", "n3"} {
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		}})
+	}
+	w := newWorld(t, objects...)
+	w.log = `{"moved":["00-multus.conf"],"left":["10-default.conflist"]}`
+	w.plan.Waves = []upgrade.Wave{
+		{Name: "wave-1", Namespaces: []string{"x"}, Nodes: []upgrade.NodeShare{{Name: "n1"}, {Name: "left"}, {Name: "n2"}}},
+		{Name: "wave-2", Nodes: []upgrade.NodeShare{{Name: "n3"}}},
+	}
+	var events []string
+	w.PrependReactor("update", "nodes", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		n := action.(clienttesting.UpdateAction).GetObject().(*corev1.Node)
+		events = append(events, fmt.Sprintf("%s cordoned: %t", n.Name, n.Spec.Unschedulable))
+		return false, nil, nil
+	})
+	w.PrependReactor("patch", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		events = append(events, "namespace")
+		return false, nil, nil
+	})
+	is := func(want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, events); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		events = nil
+	}
+	s, err := w.run(t)
+	if err != nil || s.Phase != upgrade.Done || s.Nodes["left"] != nil {
+		t.Fatalf("%v, state %+v", err, s)
+	}
+	is("namespace", "n1 cordoned: true", "n2 cordoned: true", "n1 cordoned: false", "n2 cordoned: false", "n3 cordoned: true", "n3 cordoned: false")
+	w.comesBack(t)
+	for _, target := range []string{"node/n3", "namespace/x"} {
+		if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is("n3 cordoned: true", "n3 cordoned: false", "namespace")
+	if err := w.CoreV1().Pods("kube-system").Delete(t.Context(), "multus-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.run(t); err != nil {
+		t.Fatal(err)
+	}
+	is("namespace", "n3 cordoned: true", "n3 cordoned: false")
 }
 
 // A drain that fails stops the upgrade: the state has the reason, and the node stays
@@ -392,7 +455,7 @@ func TestNodeIsWrittenByOthers(t *testing.T) {
 			return false, nil, nil
 		})
 		n := &upgrade.NodeState{Direction: upgrade.ToNadra}
-		if err := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).steps.cordon(t.Context(), "n1", n); err != nil {
+		if err := newRun(w.runner, w.plan, upgrade.NewState()).steps.cordon(t.Context(), "n1", n); err != nil {
 			t.Fatal(err)
 		}
 		if node := w.node(t); !node.Spec.Unschedulable || len(node.Spec.Taints) != 1 || n.WasCordoned {
@@ -464,7 +527,7 @@ func TestTransientErrors(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			steps := newRun(w.runner, w.plan, upgrade.NewState(), upgrade.Window{}).steps
+			steps := newRun(w.runner, w.plan, upgrade.NewState()).steps
 			err := steps.drain(t.Context(), "n1", &upgrade.NodeState{Direction: upgrade.ToNadra})
 			if !tt.want && (err != nil || len(w.evicted) != 1) || tt.want && !apierrors.IsForbidden(err) {
 				t.Errorf("error %v, evicted %q", err, w.evicted)

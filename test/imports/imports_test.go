@@ -71,7 +71,7 @@ var linked = []struct{ of, not, why string }{
 var linkedByGate = []string{"cmd/nadra-gate", "internal/gate", "pkg/api/reason"}
 
 // starts lists the packages that may start processes.
-var starts = []string{"internal/hookcommand", "pkg/cniexec"}
+var starts = []string{"pkg/cniexec"}
 
 // nowhere lists what no package of the product may depend on.
 var nowhere = map[string]string{

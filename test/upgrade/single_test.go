@@ -13,13 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nadra-dev/nadra/internal/cli"
-	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// TestSingleNode moves a cluster of one node to nadra, in a maintenance window, and back. The lane's other
+// TestSingleNode moves a cluster of one node to nadra and back. The lane's other
 // node has no power meanwhile, and no Node object. No pod is evicted, and no packet is lost.
 func TestSingleNode(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
@@ -62,9 +60,7 @@ func (f *fixture) moveSingle() {
 	if want := fmt.Sprintf("1 node in 1 wave, 1 namespace; 0 pods evicted, %d pods adopted; 0 blockers", withNetworks); !strings.Contains(summary, want) {
 		f.Errorf("the plan has not %q:\n%s", want, summary)
 	}
-	f.outsideWindow(plan)
-	same("outside of the window")
-	f.inWindow(plan)
+	f.nadra("upgrade", "run", "-f", plan, "--yes")
 	same("on nadra's node")
 	f.areAdopted(withNetworks, f.Cluster.Nodes()[0])
 	f.nadra("upgrade", "rollback", "--all", "--yes")
@@ -77,47 +73,6 @@ func (f *fixture) moveSingle() {
 	f.lossIsCounted(pods)
 	f.Kubectl("delete", "namespace", namespace, "--timeout=120s")
 	f.nadra("uninstall", "--yes")
-}
-
-// outsideWindow checks that a run that does not wait ends outside of its window, and has changed nothing.
-func (f *fixture) outsideWindow(plan string) {
-	f.Helper()
-	ended, err := f.Nadra(f.Ctx, "upgrade", "run", "-f", plan, "--yes", "--no-wait", "--window", window(time.Now().Add(2*time.Hour)))
-	f.Must(err)
-	if ended.Code != cli.CodeOutsideWindow || !strings.Contains(ended.Err, lab.Code(reason.OutsideWindow)) {
-		f.Fatalf("outside of its window run ends with %d, want %d:\n%s", ended.Code, cli.CodeOutsideWindow, ended.Err)
-	}
-	f.isUntouched()
-}
-
-// inWindow begins a run outside of its window, and checks that it waits until the window opens, and then moves
-// the node.
-func (f *fixture) inWindow(plan string) {
-	f.Helper()
-	opens := time.Now().Add(80 * time.Second).Truncate(time.Minute) // in 20 s or more
-	run := f.begun("waiting until", "run", "-f", plan, "--yes", "--window", window(opens))
-	if !run.hasPrinted() {
-		f.Fatalf("run has ended before its window opened at %s: %v\n%s", opens, run.err, run)
-	}
-	f.isUntouched()
-	if now := time.Now(); !now.Before(opens) {
-		f.Fatalf("it is %s, and the window has opened at %s: whether run has waited was not seen", now, opens)
-	}
-	code := run.code()
-	f.Logf("run, in the window of %s, has ended with %d:\n%s", opens, code, run)
-	if now := time.Now(); code != cli.CodeOK || now.Before(opens) {
-		f.Fatalf("run has ended with %d at %s, want %d after %s", code, now, cli.CodeOK, opens)
-	}
-}
-
-// isUntouched checks that no node has begun to move.
-func (f *fixture) isUntouched() {
-	f.Helper()
-	for _, n := range f.Kubernetes() {
-		if owner := n.Labels["nadra.dev/owner"]; owner != "" || n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
-			f.Errorf("outside of the window node %s has owner %q, is unschedulable: %t, and has taints %v", n.Name, owner, n.Spec.Unschedulable, n.Spec.Taints)
-		}
-	}
 }
 
 // lossIsCounted takes a pod's interface down for a moment, and checks that the lost packets are counted, so
@@ -134,10 +89,4 @@ func (f *fixture) lossIsCounted(pods []corev1.Pod) {
 	if len(lost) != 1 || !strings.HasPrefix(lost[0], "smf on ") {
 		f.Errorf("the packets that are counted as lost are %q, want some of one of the two pods smf", lost)
 	}
-}
-
-// window returns a maintenance window of an hour.
-func window(opens time.Time) string {
-	const clock = "15:04"
-	return opens.UTC().Format(clock) + "-" + opens.UTC().Add(time.Hour).Format(clock) + " UTC"
 }

@@ -90,7 +90,7 @@ func TestUpgrade(t *testing.T) {
 	}
 
 	f.refused(upgrade.CodePodOfMultus, "upgrade", "finish", "--remove-multus", "--yes")
-	f.withHooks(plan)
+	f.nadra("upgrade", "run", "-f", plan, "--yes")
 	f.served(v1alpha1.OwnerNadra, f.nodes()...)
 	f.refused(upgrade.CodeDefault, "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
 	f.makeDefault()

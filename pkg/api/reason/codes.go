@@ -110,10 +110,6 @@ const (
 	CanaryFailed               Code = "CanaryFailed"
 	NetworksLost               Code = "NetworksLost"
 	PodsNotReady               Code = "PodsNotReady"
-	OutsideWindow              Code = "OutsideWindow"
-	HookFailed                 Code = "HookFailed"
-	HookTimeout                Code = "HookTimeout"
-	HookJobRefused             Code = "HookJobRefused"
 )
 
 // Codes of the administrator's other tools: of pods that kubectl nadra runs on nodes, of

@@ -77,22 +77,6 @@ var toolTable = []Entry{
 		PodsNotReady, Upgrade, "Fewer pods of a workload are ready than before the move, at the end of --gate-timeout.", OfPod,
 		"Look at the workload's pods: kubectl nadra explain pod/NAME. Then run kubectl nadra upgrade resume, or roll back.",
 	},
-	{
-		OutsideWindow, Upgrade, "The maintenance window is closed, and --no-wait ends the command instead of waiting.", OfCluster,
-		"Run kubectl nadra upgrade resume in the window, which the message names.",
-	},
-	{
-		HookFailed, Upgrade, "The command or the Job of --before-wave or --after-wave failed. After a failed --before-wave nothing of the wave has changed.", OfCluster,
-		"Follow the end of its output, which is in the message. Then run kubectl nadra upgrade resume, which runs the hook again.",
-	},
-	{
-		HookTimeout, Upgrade, "The command or the Job of --before-wave or --after-wave did not end within --hook-timeout, and was ended.", OfCluster,
-		"Look at what it waits for, or allow more time. Then run kubectl nadra upgrade resume, which runs the hook again.",
-	},
-	{
-		HookJobRefused, Upgrade, "The API server refuses to create the Job of --before-wave or --after-wave. Before the first wave nothing has changed.", OfCluster,
-		"Correct the manifest, or ask for the right that the message names.",
-	},
 
 	{
 		NodePodRefused, Tools, "The kubelet of a node refuses a pod that kubectl nadra runs there.", OfNode,
