@@ -45,6 +45,9 @@ func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Ne
 	}
 	if count, ok := addressCount(network); ok {
 		d.addresses = &count
+		if count == 0 && d.err == nil { // the API server refuses a slice with such a device
+			d.err = reason.Errorf(reason.NetworkInvalid, "a range of its ipam has no address: set rangeEnd to an address after rangeStart, other than the gateway")
+		}
 	}
 	for _, p := range network.Plugins {
 		d.plugins = append(d.plugins, p.Type)
