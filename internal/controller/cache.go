@@ -25,6 +25,8 @@ import (
 const (
 	// byClass finds NADs by the names of the classes that they may need.
 	byClass = "nadra.dev/class"
+	// byID finds NADs by their IDs.
+	byID = "nadra.dev/id"
 	// byTemplate finds pods by the templates of nadra to which they refer.
 	byTemplate = "nadra.dev/template"
 )
@@ -116,13 +118,20 @@ func slimTemplate(object any) (any, error) {
 	return object, nil
 }
 
-// addIndexes adds the index of NADs to the cache.
+// addIndexes adds the indexes of NADs to the cache.
 func addIndexes(ctx context.Context, indexer client.FieldIndexer, pools bool) error {
 	classNames := func(o client.Object) []string { return classesOf(o, pools) }
-	if err := indexer.IndexField(ctx, &nadv1.NetworkAttachmentDefinition{}, byClass, classNames); err != nil {
-		return fmt.Errorf("indexing NADs: %w", err)
+	for name, keys := range map[string]client.IndexerFunc{byClass: classNames, byID: idOf} {
+		if err := indexer.IndexField(ctx, &nadv1.NetworkAttachmentDefinition{}, name, keys); err != nil {
+			return fmt.Errorf("indexing NADs: %w", err)
+		}
 	}
 	return nil
+}
+
+// idOf returns the ID of a NAD, if no earlier NAD has the same.
+func idOf(o client.Object) []string {
+	return []string{string(attachment.NetworkIDOf(attachment.NetworkRef{Namespace: o.GetNamespace(), Name: o.GetName()}))}
 }
 
 // podTemplates returns the templates of nadra to which a pod refers.

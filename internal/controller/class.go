@@ -36,9 +36,16 @@ func noClass(err error) *remark {
 	return &remark{true, reason.EventNoDeviceClass, reason.Of(err).Text("no DeviceClass is created: " + reason.Message(err))}
 }
 
-// networkClass returns the class that a NAD should have, or nil.
-func networkClass(nad *nadv1.NetworkAttachmentDefinition, pools bool) (*resourceapi.DeviceClass, *remark) {
-	class, err := translate.ClassOf(nad, translate.Options{Pools: pools})
+// networkClass returns the class that a NAD should have, or nil. sameID are the NADs with the same ID, the NAD
+// among them: the later ones get classes for long IDs.
+func networkClass(nad *nadv1.NetworkAttachmentDefinition, sameID []*nadv1.NetworkAttachmentDefinition, pools bool) (*resourceapi.DeviceClass, *remark) {
+	ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+	id := attachment.NetworkIDOf(ref)
+	first, later := attachment.LaterOfEqualID(sameID)[ref]
+	if later {
+		id = attachment.LongNetworkIDOf(ref)
+	}
+	class, err := translate.ClassOf(nad, id, translate.Options{Pools: pools})
 	if err != nil {
 		return nil, noClass(err)
 	}
@@ -46,7 +53,10 @@ func networkClass(nad *nadv1.NetworkAttachmentDefinition, pools bool) (*resource
 		return nil, nil
 	}
 	own(class)
-	ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+	if later {
+		return class, &remark{true, reason.EventNetworkIdentifierTaken, fmt.Sprintf(
+			"NetworkAttachmentDefinition %s is earlier and has the ID %s, too: nodes list this one by %s", first, attachment.NetworkIDOf(ref), id)}
+	}
 	if plain := ref.Name + "." + ref.Namespace + classSuffix; class.Name != plain {
 		return class, &remark{false, reason.EventDeviceClassNameShortened, fmt.Sprintf(
 			"the DeviceClass is named %s, because %d characters exceed the length of a name", class.Name, len(plain))}

@@ -102,7 +102,7 @@ func TestNetworkClass(t *testing.T) {
 		{"a name that is too long", nad("a", long, bridge), false, attachment.DeviceClassName(attachment.NetworkRef{Namespace: "a", Name: long}), reason.EventDeviceClassNameShortened},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			class, remark := networkClass(c.nad, c.pools)
+			class, remark := networkClass(c.nad, nil, c.pools)
 			name, event := "", ""
 			if class != nil {
 				name = class.Name

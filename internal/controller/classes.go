@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -39,14 +40,35 @@ func (r *classes) setUp(m manager.Manager) error {
 		Complete(r)
 }
 
-// keysOf returns the classes that a NAD may need. It is also called with the old object of an update,
-// which may have drawn from another pool.
-func (r *classes) keysOf(_ context.Context, nad client.Object) []reconcile.Request {
+// keysOf returns the classes that a NAD may need, and those of other NADs with the same ID. It is also called
+// with the old object of an update, which may have drawn from another pool.
+func (r *classes) keysOf(ctx context.Context, nad client.Object) []reconcile.Request {
+	names := classesOf(nad, r.pools)
+	others, err := r.sameID(ctx, nad)
+	if err != nil { // the cache has no such index: reconciling fails, too
+		log.FromContext(ctx).Error(err, "Networks with the ID of a changed one are not reconciled", "network", klog.KObj(nad))
+	}
+	for _, other := range others {
+		names = append(names, classesOf(other, r.pools)...)
+	}
 	var out []reconcile.Request
-	for _, name := range classesOf(nad, r.pools) {
+	for _, name := range names {
 		out = append(out, request("", name))
 	}
 	return out
+}
+
+// sameID returns the NADs with the ID of a NAD.
+func (r *classes) sameID(ctx context.Context, nad client.Object) ([]*nadv1.NetworkAttachmentDefinition, error) {
+	var list nadv1.NetworkAttachmentDefinitionList
+	if err := r.List(ctx, &list, client.MatchingFields{byID: idOf(nad)[0]}); err != nil {
+		return nil, fmt.Errorf("listing the NADs with the ID of %s/%s: %w", nad.GetNamespace(), nad.GetName(), err)
+	}
+	out := make([]*nadv1.NetworkAttachmentDefinition, len(list.Items))
+	for i := range list.Items {
+		out[i] = &list.Items[i]
+	}
+	return out, nil
 }
 
 // ownKeys returns the classes to reconcile after a change of a class. A class that serves a pool may
@@ -120,7 +142,11 @@ func (r *classes) wanted(ctx context.Context, name string) (*resourceapi.DeviceC
 func (r *classes) classFor(ctx context.Context, nad *nadv1.NetworkAttachmentDefinition, name string) (*resourceapi.DeviceClass, *remark, error) {
 	pool := attachment.PoolOf(nad.Annotations)
 	if !r.pools || pool == "" || poolClassName(pool) != name {
-		class, remark := networkClass(nad, r.pools)
+		sameID, err := r.sameID(ctx, nad)
+		if err != nil {
+			return nil, nil, err
+		}
+		class, remark := networkClass(nad, sameID, r.pools)
 		return class, remark, nil
 	}
 	var others resourceapi.DeviceClassList

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -27,6 +28,7 @@ import (
 func cluster(objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).
 		WithIndex(&nadv1.NetworkAttachmentDefinition{}, byClass, func(o client.Object) []string { return classesOf(o, true) }).
+		WithIndex(&nadv1.NetworkAttachmentDefinition{}, byID, idOf).
 		WithIndex(&corev1.Pod{}, byTemplate, podTemplates).
 		Build()
 }
@@ -81,6 +83,46 @@ func TestClassesConverge(t *testing.T) {
 		}
 	default:
 		t.Error("there is no event about a NAD without a class")
+	}
+}
+
+// TestClassesOfEqualIDs checks that the classes of two networks with the same ID select by different ones: the
+// earlier network keeps its ID, and the later gets it when the earlier is deleted.
+func TestClassesOfEqualIDs(t *testing.T) {
+	earlier, later := nad("a", "net803294", bridge), nad("b", "n9ju", bridge)
+	earlier.CreationTimestamp, later.CreationTimestamp = metav1.Unix(1, 0), metav1.Unix(2, 0)
+	c := cluster(earlier, later)
+	recorder := events.NewFakeRecorder(20)
+	r := &classes{Client: c, events: recorder}
+	selectors := func(changed *nadv1.NetworkAttachmentDefinition) []string {
+		t.Helper()
+		for _, key := range r.keysOf(t.Context(), changed) {
+			if _, err := r.Reconcile(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out []string
+		for _, name := range []string{"net803294.a.nad.nadra.dev", "n9ju.b.nad.nadra.dev"} {
+			var class resourceapi.DeviceClass
+			if there(t, c, &class, "", name) {
+				out = append(out, class.Spec.Selectors[0].CEL.Expression)
+			}
+		}
+		return out
+	}
+	ref := attachment.NetworkRef{Namespace: "b", Name: "n9ju"}
+	short, long := attachment.NetworkIDOf(ref).Selector(), attachment.LongNetworkIDOf(ref).Selector()
+	if diff := cmp.Diff([]string{short, long}, selectors(later)); diff != "" {
+		t.Errorf("selectors (-want +got):\n%s", diff)
+	}
+	if event := <-recorder.Events; !strings.HasPrefix(event, "Warning "+reason.EventNetworkIdentifierTaken+" ") || !strings.Contains(event, "a/net803294") {
+		t.Errorf("event %s does not name the earlier network", event)
+	}
+	if err := c.Delete(t.Context(), earlier); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{short}, selectors(earlier)); diff != "" {
+		t.Errorf("selectors when the earlier network is gone (-want +got):\n%s", diff)
 	}
 }
 

@@ -17,10 +17,11 @@ type index struct {
 	templates map[string]*resourceapi.ResourceClaimTemplate
 	classes   map[string]*resourceapi.DeviceClass
 	networks  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition
-	published map[string]publishedDevice        // by pool/device
-	offers    map[attachment.NetworkID][]string // nodes with devices that list the network
-	pools     map[string][]string               // nodes with devices of a resource pool
-	drivers   map[string]bool                   // nodes with a slice of nadra, which may be empty
+	later     map[attachment.NetworkRef]attachment.NetworkRef // networks with long IDs
+	published map[string]publishedDevice                      // by pool/device
+	offers    map[attachment.NetworkID][]string               // nodes with devices that list the network
+	pools     map[string][]string                             // nodes with devices of a resource pool
+	drivers   map[string]bool                                 // nodes with a slice of nadra, which may be empty
 }
 
 // publishedDevice is a device of a slice: one of a resource pool, or one that lists networks.
@@ -56,10 +57,19 @@ func newIndex(in Input) *index {
 	for _, n := range in.Networks {
 		x.networks[attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}] = n
 	}
+	x.later = attachment.LaterOfEqualID(in.Networks)
 	for _, s := range in.Slices {
 		x.addSlice(s)
 	}
 	return x
+}
+
+// idOf returns the ID by which nodes list a network.
+func (x *index) idOf(network attachment.NetworkRef) attachment.NetworkID {
+	if _, later := x.later[network]; later {
+		return attachment.LongNetworkIDOf(network)
+	}
+	return attachment.NetworkIDOf(network)
 }
 
 func (x *index) addSlice(s *resourceapi.ResourceSlice) {

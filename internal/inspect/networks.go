@@ -42,7 +42,7 @@ func OfferedNetworks(in Input) []Network {
 	for ref, nad := range x.networks {
 		n := Network{
 			TypeMeta: typeMeta("Network"), Namespace: ref.Namespace, Name: ref.Name,
-			ID: string(attachment.NetworkIDOf(ref)), Class: attachment.DeviceClassName(ref), Pool: attachment.PoolOf(nad.Annotations),
+			ID: string(x.idOf(ref)), Class: attachment.DeviceClassName(ref), Pool: attachment.PoolOf(nad.Annotations),
 		}
 		parsed, err := attachment.ParseNetwork(nad)
 		if err != nil && !errors.Is(err, attachment.ErrNoConfig) {

@@ -19,7 +19,7 @@ type Offers struct {
 // that it uses, or none for "". If another driver has the pool's devices, nodes list the network itself. It
 // returns each node once, sorted.
 func (x *index) offering(network attachment.NetworkRef, pool string) []string {
-	nodes := slices.Clone(x.offers[attachment.NetworkIDOf(network)])
+	nodes := slices.Clone(x.offers[x.idOf(network)])
 	if pool != "" {
 		nodes = append(nodes, x.pools[pool]...)
 	}
@@ -33,7 +33,7 @@ func OffersOf(in Input) Offers {
 	out := Offers{Networks: map[attachment.NetworkRef][]string{}, Pools: x.pools}
 	unknown := func(node string) bool { return node == "" }
 	for ref := range x.networks {
-		if nodes := slices.DeleteFunc(slices.Clone(x.offers[attachment.NetworkIDOf(ref)]), unknown); len(nodes) > 0 {
+		if nodes := slices.DeleteFunc(slices.Clone(x.offers[x.idOf(ref)]), unknown); len(nodes) > 0 {
 			out.Networks[ref] = nodes
 		}
 	}

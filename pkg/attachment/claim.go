@@ -30,20 +30,20 @@ func (r Requested) DeviceOnly() bool { return r.Selection.Network == NetworkRef{
 // FromClaim overlays the configs that cover a request: first those of the class, then those of the
 // claim. Every config for this driver must be valid on its own, even if it covers no request. The
 // network is that of the class: a config of the claim that names another one is refused. If the class
-// names none, the claim chooses, and mayChoose returns an error if the allocated device is not for that
-// network. It gets the zero value if the claim names no network either.
-func FromClaim(claim *resourceapi.ResourceClaim, mayChoose func(pool, device string, network NetworkRef) error) ([]Requested, error) {
-	requested, err := fromClaim(claim, mayChoose)
+// names none, the claim chooses. suits returns an error if the claim may not attach the network with the
+// allocated device; ofClass reports whether the class names the network.
+func FromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass bool) error) ([]Requested, error) {
+	requested, err := fromClaim(claim, suits)
 	if err != nil {
 		return nil, reason.Wrap(reason.ClaimInvalid, fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, err))
 	}
 	return requested, nil
 }
 
-// AnyNetwork lets FromClaim accept each choice of a claim, where the node has decided or will decide.
-func AnyNetwork(_, _ string, _ NetworkRef) error { return nil }
+// AnyNetwork lets FromClaim accept each network, where the node has decided or will decide.
+func AnyNetwork(Requested, bool) error { return nil }
 
-func fromClaim(claim *resourceapi.ResourceClaim, mayChoose func(pool, device string, network NetworkRef) error) ([]Requested, error) {
+func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass bool) error) ([]Requested, error) {
 	if claim.Status.Allocation == nil {
 		return nil, reason.Errorf(reason.ClaimNotAllocated, "status.allocation is missing: the claim is not allocated")
 	}
@@ -61,10 +61,8 @@ func fromClaim(claim *resourceapi.ResourceClaim, mayChoose func(pool, device str
 			return nil, fmt.Errorf("request %s: %w", result.Request, err)
 		}
 		r := Requested{Request: result.Request, Pool: result.Pool, Device: result.Device, Selection: FromConfig(config)}
-		if !ofClass {
-			if err := mayChoose(r.Pool, r.Device, r.Selection.Network); err != nil {
-				return nil, fmt.Errorf("request %s: %w", result.Request, err)
-			}
+		if err := suits(r, ofClass); err != nil {
+			return nil, fmt.Errorf("request %s: %w", result.Request, err)
 		}
 		if result.ShareID != nil {
 			r.ShareID = string(*result.ShareID)

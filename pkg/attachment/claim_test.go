@@ -70,10 +70,10 @@ func ofClasses(configs ...resourceapi.DeviceAllocationConfiguration) []resourcea
 	}, configs...)
 }
 
-// mayChoose allows the networks in the test's device names, and no network for the device "any".
-func mayChoose(_, device string, network NetworkRef) error {
-	if network.String() != device && (device != "any" || network != NetworkRef{}) {
-		return reason.Errorf(reason.ClaimInvalid, "device %s is not for network %q", device, network)
+// suits allows the networks in the test's device names, and no network for the device "any".
+func suits(r Requested, _ bool) error {
+	if network := r.Selection.Network; network.String() != r.Device && (r.Device != "any" || network != NetworkRef{}) {
+		return reason.Errorf(reason.ClaimInvalid, "device %s is not for network %q", r.Device, network)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func TestFromClaim(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := FromClaim(claim(ofClasses(tc.configs...)...), mayChoose)
+			got, err := FromClaim(claim(ofClasses(tc.configs...)...), suits)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestFromClaimWithoutNetworksOfClasses(t *testing.T) {
 		"devices only":         {unnamed, []Selection{{}, {}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requested, err := FromClaim(tc.claim, mayChoose)
+			requested, err := FromClaim(tc.claim, suits)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +231,7 @@ func TestFromClaimRefuses(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := FromClaim(tc.claim, mayChoose)
+			_, err := FromClaim(tc.claim, suits)
 			checkRefused(t, err, tc.code, "claim default/nets: … "+tc.want)
 		})
 	}
@@ -324,7 +324,7 @@ func checkClaimRoundTrip(t *testing.T, selections []Selection) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requested, err := FromClaim(allocate(spec, selections), mayChoose)
+	requested, err := FromClaim(allocate(spec, selections), suits)
 	if err != nil {
 		t.Fatal(err)
 	}

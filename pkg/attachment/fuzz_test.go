@@ -133,7 +133,7 @@ func FuzzFromClaim(f *testing.F) {
 				Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: []byte(parameters)},
 			}},
 		})
-		requested, err := FromClaim(claim, mayChoose)
+		requested, err := FromClaim(claim, suits)
 		if err != nil {
 			return
 		}

@@ -100,7 +100,7 @@ func (p *planner) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error
 	if err != nil {
 		return nil, err
 	}
-	requested, err := attachment.FromClaim(claim, p.mayChoose)
+	requested, err := attachment.FromClaim(claim, p.suits)
 	if err != nil {
 		return nil, err
 	}
@@ -120,13 +120,13 @@ func (p *planner) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error
 	return out, nil
 }
 
-// mayChoose returns an error if a claim may not choose a network with its allocated device. A device of a
-// resource pool may be without a network, and bind checks whether it suits the chosen one.
-func (p *planner) mayChoose(pool, device string, network attachment.NetworkRef) error {
-	if hwdevices.IsDRAPool(p.nodeName, pool) {
+// suits returns an error if a claim may not attach a network with its allocated device. A device of a
+// resource pool may be without a network, and bind checks whether it suits the claim's.
+func (p *planner) suits(r attachment.Requested, ofClass bool) error {
+	if hwdevices.IsDRAPool(p.nodeName, r.Pool) {
 		return nil
 	}
-	return p.networks.MayChoose(device, network)
+	return p.networks.Suits(r.Device, r.Selection.Network, ofClass)
 }
 
 // resolve makes the plan of a pod's requests: the networks in their order, each with its

@@ -13,11 +13,16 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// DeviceClass returns the class of a network. It selects the devices that list the network, or the
+// DeviceClass returns the class of a network that no earlier one shares its ID with.
+func DeviceClass(ref attachment.NetworkRef, pool string) *resourceapi.DeviceClass {
+	return deviceClass(ref, attachment.NetworkIDOf(ref), pool)
+}
+
+// deviceClass returns the class of a network. It selects the devices that list the network by its ID, or the
 // devices of the resource pool from which the network draws. Its config names the network: the node
 // attaches that one, and no other.
-func DeviceClass(ref attachment.NetworkRef, pool string) *resourceapi.DeviceClass {
-	expression := attachment.NetworkIDOf(ref).Selector()
+func deviceClass(ref attachment.NetworkRef, id attachment.NetworkID, pool string) *resourceapi.DeviceClass {
+	expression := id.Selector()
 	if pool != "" {
 		expression = PoolDevices(pool)
 	}
@@ -47,14 +52,14 @@ func sameClass(got, want resourceapi.DeviceClassSpec) bool {
 	return sameJSON(got.Config, want.Config)
 }
 
-// ClassOf returns the class of a definition, or nil if nodes would not publish its network. The
-// error says why its configuration cannot be used.
-func ClassOf(nad *nadv1.NetworkAttachmentDefinition, o Options) (*resourceapi.DeviceClass, error) {
+// ClassOf returns the class of a definition by whose ID nodes list its network, or nil if nodes would not
+// publish it. The error says why its configuration cannot be used.
+func ClassOf(nad *nadv1.NetworkAttachmentDefinition, id attachment.NetworkID, o Options) (*resourceapi.DeviceClass, error) {
 	n, _ := networkOf(nad)
 	if !newEnvironment(o).servable(n) {
 		return nil, n.blocked
 	}
-	return DeviceClass(attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}, n.resourceName), nil
+	return deviceClass(attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}, id, n.resourceName), nil
 }
 
 // PoolDevices returns a CEL expression that selects the devices of one resource pool. It checks

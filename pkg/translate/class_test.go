@@ -35,7 +35,7 @@ func TestClassOfAgreesWithConvert(t *testing.T) {
 			}
 			options := Options{Pools: c.pools}
 			made := ""
-			if class, _ := ClassOf(nad, options); class != nil {
+			if class, _ := ClassOf(nad, "aAbcde", options); class != nil {
 				made = class.Name
 			}
 			text, err := yaml.Marshal(nad)

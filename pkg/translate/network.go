@@ -222,14 +222,16 @@ func (n *inputNetwork) checkAltered(e *environment) {
 }
 
 // checkClass reports an existing DeviceClass of the network that selects other devices, or attaches
-// another network, than the definition asks for. It is called when all objects of the input are recorded.
+// another network, than the definition asks for. It accepts a class for the long ID, because the input does not
+// tell whether an earlier network has the same ID. It is called when all objects of the input are recorded.
 func (n *inputNetwork) checkClass(e *environment) {
 	if n.blocked != nil || !e.servable(n.network) {
 		return
 	}
 	want := DeviceClass(n.ref, n.resourceName)
 	have := e.classSpecs[want.Name]
-	if have == nil || sameClass(have.Spec, want.Spec) {
+	if have == nil || sameClass(have.Spec, want.Spec) ||
+		sameClass(have.Spec, deviceClass(n.ref, attachment.LongNetworkIDOf(n.ref), n.resourceName).Spec) {
 		return
 	}
 	n.add(ClassChanged, n.object.path, n.doc.at(n.object.node), "DeviceClass %s does not select %s", want.Name, devicesOf(n.resourceName))

@@ -9,7 +9,7 @@ import (
 
 // internalNames lists texts of the code that have the form of a name and are no label, annotation or attribute: indexes of a
 // cache, and the taint with which the driver asks the API server what it supports.
-var internalNames = []string{"nadra.dev/class", "nadra.dev/template", "net.nadra.dev/asked"}
+var internalNames = []string{"nadra.dev/class", "nadra.dev/id", "nadra.dev/template", "net.nadra.dev/asked"}
 
 // TestNames checks that docs/reference/names.md has every label, annotation, taint, attribute and capacity of the
 // code, and no name of nadra's that the code lacks.

@@ -24,6 +24,7 @@ const (
 	EventNetworkAvailable         = "NetworkAvailable"
 	EventNoDeviceClass            = "NoDeviceClass"
 	EventDeviceClassNameShortened = "DeviceClassNameShortened"
+	EventNetworkIdentifierTaken   = "NetworkIdentifierTaken"
 	// On Nodes.
 	EventNetworksOwned       = "NetworksOwned"
 	EventNetworksReleased    = "NetworksReleased"

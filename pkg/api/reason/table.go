@@ -183,7 +183,7 @@ var table = []Entry{
 	{DeviceInUse, Prepare, "An exclusive device stays in use until the pod that had it is gone.", OfKubelet, ""},
 	{DeviceGone, Prepare, "The allocated device is no longer on the node, or no resource pool selects it.", OfPod, newPod},
 	{
-		DeviceMismatch, Prepare, "Networks and allocated devices do not match: too few devices, a device of another resource pool, or a device for a network that uses no pool.", OfManifest,
+		DeviceMismatch, Prepare, "Networks and allocated devices do not match: too few devices, a device of another resource pool, a device for a network that uses no pool, or a device that lists another network with the same ID.", OfManifest,
 		"Request as many devices of the network's resource pool as networks use it, or correct the NAD's annotation.",
 	},
 	{

@@ -54,13 +54,18 @@ func rangeSize(r attachment.Range) (int64, error) {
 	first := subnet.Masked().Addr().Next()
 	last := lastAddress(subnet)
 	gateway := first
-	for text, addr := range map[string]*netip.Addr{r.Start: &first, r.End: &last, r.Gateway: &gateway} {
-		if text == "" {
+	for _, set := range []struct {
+		text string
+		addr *netip.Addr
+	}{{r.Start, &first}, {r.End, &last}, {r.Gateway, &gateway}} {
+		if set.text == "" {
 			continue
 		}
-		if *addr, err = netip.ParseAddr(text); err != nil {
+		addr, err := netip.ParseAddr(set.text)
+		if err != nil {
 			return 0, err
 		}
+		*set.addr = addr.Unmap()
 	}
 	if last.Less(first) {
 		return 0, nil

@@ -3,6 +3,7 @@ package publish
 import (
 	"testing"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
@@ -17,6 +18,11 @@ func TestAddressCount(t *testing.T) {
 		{`{"type":"host-local","subnet":"10.0.0.0/24","gateway":"10.0.0.254"}`, 253},
 		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.10","rangeEnd":"10.0.0.19"}`, 10},
 		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.10","rangeEnd":"10.0.0.19","gateway":"10.0.0.15"}`, 9},
+		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.10","rangeEnd":"10.0.0.10"}`, 1},
+		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.10","rangeEnd":"10.0.0.12","gateway":"10.0.0.10"}`, 2},
+		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.10","rangeEnd":"10.0.0.12","gateway":"10.0.0.12"}`, 2},
+		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.10","rangeEnd":"10.0.0.10","gateway":"10.0.0.10"}`, 0},
+		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"::ffff:10.0.0.10","rangeEnd":"10.0.0.12"}`, 3},
 		{`{"type":"host-local","ranges":[[{"subnet":"10.0.0.0/30"},{"subnet":"10.0.1.0/30"}],[{"subnet":"fd00::/64"}]]}`, 2},
 		{`{"type":"host-local","ranges":[[{"subnet":"fd00::/64"}]]}`, maxAddresses},
 		{`{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.20","rangeEnd":"10.0.0.10"}`, 0},
@@ -36,5 +42,21 @@ func TestAddressCount(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: %d addresses, want %d", tt.ipam, got, tt.want)
 		}
+	}
+}
+
+// TestNoAddresses checks that a network without addresses is not published: the API server would refuse the
+// slice, and with it all networks.
+func TestNoAddresses(t *testing.T) {
+	b := newBench(t)
+	_ = b.nads.Add(drivertest.NAD("red", drivertest.RedConf))
+	_ = b.nads.Add(drivertest.NAD("none", `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.20","rangeEnd":"10.0.0.10"}}`))
+	b.sync(t)
+	if got := b.Published(); len(got) != 1 || got[0] != "node-0-0" {
+		t.Errorf("published %v", got)
+	}
+	_, err := b.View.Usable(attachment.NetworkRef{Namespace: "default", Name: "none"})
+	if reason.Of(err) != reason.NetworkInvalid {
+		t.Errorf("error %v", err)
 	}
 }

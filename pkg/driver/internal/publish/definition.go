@@ -19,8 +19,10 @@ type definition struct {
 	uid     types.UID
 	// config is the NAD's own configuration, which may be empty.
 	config string
-	// id identifies the network in the attributes of devices.
-	id attachment.NetworkID
+	// id identifies the network in the attributes of devices. It is a long one if later is set, which says
+	// that an earlier network has the same ID.
+	id    attachment.NetworkID
+	later bool
 	// addresses is the number of attachments for which host-local has addresses, or nil if another IPAM
 	// provides them or they cannot be counted.
 	addresses *int64
@@ -43,6 +45,9 @@ func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Ne
 	}
 	if count, ok := addressCount(network); ok {
 		d.addresses = &count
+		if count == 0 && d.err == nil { // the API server refuses a slice with such a device
+			d.err = reason.Errorf(reason.NetworkInvalid, "a range of its ipam has no address: set rangeEnd to an address after rangeStart, other than the gateway")
+		}
 	}
 	for _, p := range network.Plugins {
 		d.plugins = append(d.plugins, p.Type)
@@ -54,6 +59,17 @@ func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Ne
 	d.plugins = slices.Compact(d.plugins)
 	d.programs = strings.Join(d.plugins, ", ")
 	return d
+}
+
+// withID returns a copy of the definition with a long ID if the network is later than another one with the
+// same ID, and with the usual ID otherwise.
+func (d *definition) withID(later bool) *definition {
+	changed := *d
+	changed.id, changed.later = attachment.NetworkIDOf(d.network.Ref), later
+	if later {
+		changed.id = attachment.LongNetworkIDOf(d.network.Ref)
+	}
+	return &changed
 }
 
 // matches reports whether the definition is that of the NAD as it is now.
@@ -68,11 +84,12 @@ type definitions struct {
 	known map[attachment.NetworkRef]*definition
 }
 
-// of returns the definitions of these NADs, and forgets all others. It calls conf, at
-// every call, for NADs without a configuration.
+// of returns the definitions of these NADs, which are all of the cluster, and forgets all others. It calls
+// conf, at every call, for NADs without a configuration.
 func (d *definitions) of(nads []*nadv1.NetworkAttachmentDefinition, conf confFinder) []*definition {
 	known := make(map[attachment.NetworkRef]*definition, len(nads))
 	out := make([]*definition, 0, len(nads))
+	later := attachment.LaterOfEqualID(nads)
 	for _, nad := range nads {
 		ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
 		def := d.known[ref]
@@ -82,6 +99,9 @@ func (d *definitions) of(nads []*nadv1.NetworkAttachmentDefinition, conf confFin
 				network, err = fromFile(nad, conf)
 			}
 			def = newDefinition(nad, network, err)
+		}
+		if _, isLater := later[ref]; isLater != def.later {
+			def = def.withID(isLater)
 		}
 		known[ref] = def
 		out = append(out, def)

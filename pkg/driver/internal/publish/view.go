@@ -71,15 +71,38 @@ func (v *View) find(ref attachment.NetworkRef) (viewed, bool) {
 	return n, found
 }
 
-// MayChoose returns an error if a claim may not choose a network with its allocated device, because the
-// device is not one of those that the network has here. It accepts a network that is unknown or withheld,
-// which Usable and decide are for.
-func (v *View) MayChoose(device string, ref attachment.NetworkRef) error {
+// Suits returns an error if a claim may not attach a network with its allocated device. It refuses devices
+// that are not among those that the network has here: each of them if the claim chooses the network, and if
+// its DeviceClass names it, those that list another network with the same ID. The scheduler has allocated any
+// other device for the network, which may have been at another place then. Suits accepts a network that is
+// unknown or withheld, which Usable and decide are for.
+func (v *View) Suits(device string, ref attachment.NetworkRef, ofClass bool) error {
 	if ref == (attachment.NetworkRef{}) {
 		return reason.Errorf(reason.ClaimInvalid, "neither its DeviceClass nor a config of the claim names a network: request the DeviceClass of a network, or add network to the config")
 	}
-	if n, found := v.find(ref); found && !belongs(device, n.devices) {
+	n, found := v.find(ref)
+	if !found || belongs(device, n.devices) {
+		return nil
+	}
+	if !ofClass {
 		return reason.Errorf(reason.ClaimInvalid, "the config names network %s, but the allocated device %q has other networks: request DeviceClass %s", ref, device, attachment.DeviceClassName(ref))
+	}
+	if other := v.sameID(device, ref); other != nil {
+		return reason.Errorf(reason.DeviceMismatch, "the allocated device %q lists network %s, which has the same ID as network %s of the DeviceClass: "+
+			"delete the pod, and correct the selector of a DeviceClass that nadra-controller does not keep: %s", device, other.network.Ref, ref, n.id.Selector())
+	}
+	return nil
+}
+
+// sameID returns another network with the same ID, to which a device belongs, or nil.
+func (v *View) sameID(device string, ref attachment.NetworkRef) *definition {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	id := attachment.NetworkIDOf(ref)
+	for other, n := range v.byRef {
+		if other != ref && belongs(device, n.devices) && attachment.NetworkIDOf(other) == id {
+			return n.definition
+		}
 	}
 	return nil
 }
