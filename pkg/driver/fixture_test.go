@@ -158,7 +158,7 @@ func kernelOf(d *Driver) *drivertest.Kernel { return d.attacher.Plugins.(*driver
 
 // newHooks returns hooks of a driver that wait as long as that.
 func newHooks(d *Driver, budget time.Duration) *hooks {
-	return &hooks{hookParts: d.hookParts, budget: func() time.Duration { return budget }, attachWait: budget}
+	return &hooks{hookParts: d.hookParts, budget: func() time.Duration { return budget }}
 }
 
 // attachOnce attaches, and fails the test if a try is repeated.

@@ -349,34 +349,28 @@ func TestStopOfTheDriver(t *testing.T) {
 	})
 }
 
-// TestHookWait checks that the hook waits for pods that would not survive a refused container, and
-// leaves other pods to the gate.
-func TestHookWait(t *testing.T) {
+// TestGateMayHold checks which pods are left to the gate while they are attached: those that survive a
+// refused container.
+func TestGateMayHold(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		policy corev1.RestartPolicy
-		want   time.Duration
+		want   bool
 	}{
-		{"an unknown pod", "", time.Second},
-		{"restartPolicy Never", corev1.RestartPolicyNever, time.Second},
-		{"restartPolicy OnFailure", corev1.RestartPolicyOnFailure, 0},
-		{"restartPolicy Always", corev1.RestartPolicyAlways, 0},
+		{"an unknown pod", "", false},
+		{"restartPolicy Never", corev1.RestartPolicyNever, false},
+		{"restartPolicy OnFailure", corev1.RestartPolicyOnFailure, true},
+		{"restartPolicy Always", corev1.RestartPolicyAlways, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDriver(t, nad("blue", blueConf))
-			prepare(t, d, claim("a", "blue"))
 			if tt.policy != "" {
 				watchingPods(t, d, tt.policy, podMeta(false))
 			}
 			h := newHooks(d, time.Second)
-			h.attachWait = 0
-			if got := h.hookWait(drivertest.Web); got != tt.want {
-				t.Errorf("waits for %s, want %s", got, tt.want)
-			}
+			drivertest.Same(t, "may hold", tt.want, h.gateMayHold(drivertest.Web))
 			h.deviceMetadata = true // containers see what their file had when they were created
-			if got := h.hookWait(drivertest.Web); got != time.Second {
-				t.Errorf("with files about devices it waits for %s", got)
-			}
+			drivertest.Same(t, "may hold those with files about devices", false, h.gateMayHold(drivertest.Web))
 		})
 	}
 }

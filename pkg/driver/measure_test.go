@@ -161,7 +161,6 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 	knowsPod(t, d, corev1.RestartPolicyAlways)
 	k := kernelOf(d)
 	h := newHooks(d, time.Millisecond)
-	h.attachWait = 0
 	create := func(sandbox int) error {
 		_, _, err := h.CreateContainer(t.Context(), podNo(sandbox), &nri.Container{Id: "c"})
 		return err
@@ -339,7 +338,7 @@ func TestBlockedPods(t *testing.T) {
 
 	running := make(chan struct{})
 	k.Slow = func(ctx context.Context) error { close(running); <-ctx.Done(); return context.Cause(ctx) }
-	j := d.jobs.attach(drivertest.SandboxNo(1), false)
+	j := d.jobs.attach(drivertest.SandboxNo(1), nil, false)
 	<-running
 	drivertest.Same(t, "attaching", map[string]int{podAttaching: 1, podRetrying: 0, podFailed: 0}, blocked())
 	queue, _ := d.jobs.queue(j.begun.Add(time.Minute))
@@ -353,7 +352,7 @@ func TestBlockedPods(t *testing.T) {
 
 	k.Slow = nil
 	k.Fail("ADD net1", drivertest.Final("no"))
-	d.jobs.attach(drivertest.SandboxNo(2), false)
+	d.jobs.attach(drivertest.SandboxNo(2), nil, false)
 	d.operations.Wait()
 	drivertest.Same(t, "failed", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 1}, blocked())
 	queue, _ = d.jobs.queue(time.Now())

@@ -209,11 +209,10 @@ func TestLateAttachSparesServedPods(t *testing.T) {
 				if tt.links {
 					w.k.Links = []string{"net1"}
 				}
-				networks, err := w.unclaimed.networksOf(pod, sandbox)
-				if err != nil {
-					t.Fatal(err)
+				if pending, err := w.unclaimed.consider(liveSandbox{Sandbox: sandbox, late: true}); err != nil || !pending {
+					t.Fatal(pending, err)
 				}
-				w.unclaimed.attachUnserved(t.Context(), sandbox, networks, false)
+				w.unclaimed.attachPending()
 				synctest.Wait()
 				drivertest.Same(t, "attached", tt.attached, len(w.phasesOfSolo()) == 1)
 				drivertest.Same(t, "plugins ran", tt.attached, w.k.CallCount() > 0)
