@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	nri "github.com/containerd/nri/pkg/api"
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -162,7 +161,7 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 	k := kernelOf(d)
 	h := newHooks(d, time.Millisecond)
 	create := func(sandbox int) error {
-		_, _, err := h.CreateContainer(t.Context(), podNo(sandbox), &nri.Container{Id: "c"})
+		_, _, err := h.CreateContainer(t.Context(), podNo(sandbox), regular(d, drivertest.Web.UID))
 		return err
 	}
 	gate := func(what string, want map[string]float64, do func()) {

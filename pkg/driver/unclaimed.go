@@ -134,7 +134,7 @@ func (u *unclaimedPods) prepare(ctx context.Context, s liveSandbox) error {
 	if attaches, known := u.owner.attaches(); !known {
 		return u.ownerUnknown(s.Pod)
 	} else if attaches {
-		if s.late && !cache.WaitForCacheSync(ctx.Done(), u.watch.informer.HasSynced) {
+		if s.late && u.watch.Find(s.Pod) == nil && !cache.WaitForCacheSync(ctx.Done(), u.watch.informer.HasSynced) {
 			return context.Cause(ctx)
 		}
 		if err := u.plan(ctx, s); err != nil {

@@ -27,7 +27,7 @@ func TestSumOfHooks(t *testing.T) {
 	f.bridge("br-sum")
 	f.sh("touch /run/nadra-sum") // the plugin waits while it is there
 	f.undo = append(f.undo, "rm -f /run/nadra-sum")
-	installPlugin(t, "nadra-sum", `[ "$CNI_COMMAND" = ADD ] && { while [ -e /run/nadra-sum ]; do sleep 1; done; `+passOn+`; }; exit 0`)
+	installPlugin(t, "nadra-sum", `[ "$CNI_COMMAND" = ADD ] && { while [ -e /run/nadra-sum ]; do sleep 10; done; `+passOn+`; }; exit 0`)
 	f.nad("slow", chained("br-sum", "10.87.0.0/24", "nadra-sum"))
 	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "slow", lab.Want{Network: "slow"})))
 	alone := f.timePlain("alone", samples)
