@@ -71,7 +71,6 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "directory of CDI specs, the same path in the host")
 	fs.StringVar(&o.GateBinary, "gate-binary", "/nadra-gate", "the gate's binary in the driver's image, which the driver installs on the host")
 	fs.DurationVar(&o.HookBudget, "hook-budget", time.Second, "time that the runtime's hooks may wait for plugins, if the runtime's own limit allows; all pods of the node wait with them, and what takes longer continues behind the gate")
-	fs.DurationVar(&o.AttachWait, "attach-wait", 0, "part of --hook-budget that the hook of a new sandbox waits for its networks; pods with restartPolicy Never always have all of it")
 	fs.DurationVar(&o.AddTimeout, "add-timeout", 30*time.Second, "limit for one ADD of a network's plugins, after which they are ended and the ADD is retried; at least 2m10s for networks with whereabouts")
 	fs.DurationVar(&o.DelTimeout, "del-timeout", 30*time.Second, "the same for one DEL; at least 1m10s for networks with whereabouts")
 	fs.BoolVar(&o.NetworkStatusWait, "network-status-wait", true, "hold a pod's containers until its network-status is stored, as Multus does; if false, programs that read the annotation take a new pod for one without networks, and whereabouts may assign its address again")
@@ -120,8 +119,6 @@ func (o options) check() error {
 		return errors.New("--node-name is required: set it from spec.nodeName")
 	case o.HookBudget <= 0:
 		return fmt.Errorf("--hook-budget is %s: it must be more than zero", o.HookBudget)
-	case o.AttachWait < 0:
-		return fmt.Errorf("--attach-wait is %s: it must not be less than zero", o.AttachWait)
 	case o.AddTimeout <= 0 || o.AddTimeout > maxTimeout:
 		return fmt.Errorf("--add-timeout is %s: it must be more than zero and at most %s", o.AddTimeout, maxTimeout)
 	case o.DelTimeout <= 0 || o.DelTimeout > maxTimeout:

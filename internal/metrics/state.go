@@ -24,6 +24,8 @@ type State struct {
 	Blocked map[string]int
 	// Attachments counts records by phase, and Unclaimed those of pods without a claim among them.
 	Attachments, Unclaimed map[string]int
+	// WithoutRecords counts pods without a claim that are to have networks and have no record yet.
+	WithoutRecords int
 	// Devices counts networks and functions of hardware.
 	Devices map[Device]int
 	// Orphans counts what deleted pods have left, by kind.
@@ -110,6 +112,8 @@ var readings = []reading{
 		each(func(s State) map[string]int { return s.Attachments }), "phase"),
 	gauge("nadra_unclaimed_attachments", "Attachments of pods without a claim, by phase.",
 		each(func(s State) map[string]int { return s.Unclaimed }), "phase"),
+	gauge("nadra_pods_without_records", "Pods without a claim that should have networks, by annotation and policy, and have no record of them.",
+		one(func(s State) float64 { return float64(s.WithoutRecords) })),
 	gauge("nadra_devices", "Networks (pool networks) and functions of resource pools on the node, by state.",
 		func(s State, add emit) {
 			for d, n := range s.Devices {

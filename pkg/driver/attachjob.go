@@ -8,6 +8,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 )
 
 // cancelled is why attaching a sandbox was cancelled. It is no failure, and nothing reports
@@ -37,12 +38,15 @@ var errNotBegun = reason.Errorf(reason.AttachNotBegun, "its sandbox was made wit
 type job struct {
 	sandbox attachment.Sandbox
 	begun   time.Time
-	limit   time.Duration
 	cancel  context.CancelCauseFunc
-	tried   chan struct{} // closed after the first try
-	done    chan struct{} // closed at the end
+	// prepare writes the records that the sandbox gets besides those of its pod's claims. It may be nil.
+	prepare  func(context.Context) error
+	prepared chan struct{} // closed when the sandbox has its records, or at the end
+	tried    chan struct{} // closed after the first try
+	done     chan struct{} // closed at the end
 
-	mu sync.Mutex // guards the fields below, and the closing of tried and done
+	mu    sync.Mutex // guards the fields below, and the closing of the channels
+	limit time.Duration
 	// watched is true while a hook waits, which then returns a failure.
 	watched bool
 	err     error // of the end, or of the latest try
@@ -58,6 +62,28 @@ func (j *job) running() bool {
 	default:
 		return true
 	}
+}
+
+// recorded records that the sandbox has its records, and the limit for attaching them.
+func (j *job) recorded(limit time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.limit = limit
+	close(j.prepared)
+}
+
+// isRecorded reports whether the sandbox has its records.
+func (j *job) isRecorded() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.limit > 0
+}
+
+// operation returns when the job began, and its limit.
+func (j *job) operation() operation {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return operation{j.begun, max(j.limit, attach.AttachTime)}
 }
 
 // failed records a try that will be repeated, and reports whether it was the first.
@@ -77,6 +103,9 @@ func (j *job) end(err error) (watched bool) {
 	defer j.mu.Unlock()
 	if j.err == nil {
 		close(j.tried)
+	}
+	if j.limit == 0 {
+		close(j.prepared)
 	}
 	j.err, j.ended = err, time.Now()
 	close(j.done)
@@ -127,6 +156,12 @@ func (j *job) failure() (ended time.Time, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.ended, j.err
+}
+
+// fresh reports whether the job has failed so recently that its failure is still the answer.
+func (j *job) fresh() bool {
+	ended, err := j.failure()
+	return err != nil && time.Since(ended) <= freshFailure
 }
 
 // States of pods whose containers wait for networks.

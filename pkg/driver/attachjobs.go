@@ -78,7 +78,7 @@ func (js *attachJobs) queue(now time.Time) (running metrics.Queue, blocked map[s
 		if state != podFailed {
 			running.Length++
 			running.Oldest = max(running.Oldest, now.Sub(j.begun))
-			if (operation{j.begun, j.limit}).stuck(now) {
+			if j.operation().stuck(now) {
 				running.Stuck++
 			}
 		}
@@ -86,23 +86,24 @@ func (js *attachJobs) queue(now time.Time) (running metrics.Queue, blocked map[s
 	return running, blocked
 }
 
-// cancel cancels and removes the pod's job, if it is of this sandbox or sandboxID is "".
-func (js *attachJobs) cancel(podUID, sandboxID string, cause cancelled) {
+// cancel cancels and removes the pod's job, if it is of this sandbox or sandboxID is "". It reports
+// whether there was one: it may write records until it has ended.
+func (js *attachJobs) cancel(podUID, sandboxID string, cause cancelled) (found bool) {
 	js.mu.Lock()
 	defer js.mu.Unlock()
 	j := js.byPod[podUID]
 	if j == nil || sandboxID != "" && j.sandbox.ID != sandboxID {
-		return
+		return false
 	}
 	j.cancel(cause)
 	delete(js.byPod, podUID)
+	return true
 }
 
 // attach returns the running job of the sandbox. If there is none it starts one, which
-// replaces the pod's earlier job. A hook that watches returns a failure, and then nothing else
-// reports it.
-func (js *attachJobs) attach(s attachment.Sandbox, watched bool) *job {
-	limit := js.attacher.Limits.Attaching(js.store.ForPod(s.Pod.UID))
+// replaces the pod's earlier job. The job first calls prepare, unless that is nil. A hook that
+// watches returns a failure, and then nothing else reports it.
+func (js *attachJobs) attach(s attachment.Sandbox, prepare func(context.Context) error, watched bool) *job {
 	js.mu.Lock()
 	defer js.mu.Unlock()
 	if old := js.byPod[s.Pod.UID]; old != nil {
@@ -112,13 +113,24 @@ func (js *attachJobs) attach(s attachment.Sandbox, watched bool) *job {
 		old.cancel(errReplaced)
 	}
 	ctx, cancel := context.WithCancelCause(js.operations.Context())
-	j := &job{sandbox: s, begun: time.Now(), limit: limit, cancel: cancel, tried: make(chan struct{}), done: make(chan struct{}), watched: watched}
+	j := &job{
+		sandbox: s, begun: time.Now(), cancel: cancel, prepare: prepare, watched: watched,
+		prepared: make(chan struct{}), tried: make(chan struct{}), done: make(chan struct{}),
+	}
+	if prepare == nil {
+		j.recorded(js.limit(s))
+	}
 	js.byPod[s.Pod.UID] = j
 	js.operations.Go(func(context.Context) {
 		defer cancel(nil)
 		js.run(ctx, j)
 	})
 	return j
+}
+
+// limit returns the limit for attaching the records of a sandbox's pod.
+func (js *attachJobs) limit(s attachment.Sandbox) time.Duration {
+	return js.attacher.Limits.Attaching(js.store.ForPod(s.Pod.UID))
 }
 
 // remove removes a job that has succeeded.
@@ -154,7 +166,7 @@ func (js *attachJobs) attachAgain(ctx context.Context, s attachment.Sandbox) err
 	}
 	klog.FromContext(podlog.WithPod(ctx, s.Pod)).Info("Attaching a pod again: its network-status could not be stored in time", "sandbox", s.ID)
 	if slices.ContainsFunc(waiting, func(r checkpoint.Record) bool { return r.Awaited(s.ID) }) {
-		js.attach(s, false)
+		js.attach(s, nil, false)
 	} else {
 		js.edits.changed(s.Pod.UID)
 	}
@@ -170,13 +182,20 @@ func (js *attachJobs) attachAgainSoon(s attachment.Sandbox) {
 	})
 }
 
-// run attaches one sandbox while no other operation on its pod runs, and reports the result.
+// run prepares and attaches one sandbox while no other operation on its pod runs, and reports the
+// result.
 func (js *attachJobs) run(ctx context.Context, j *job) {
-	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, j.sandbox.Pod), j.limit, reason.Errorf(reason.AttachTimeout, "no success within %s", j.limit))
-	defer cancel()
+	ctx = podlog.WithPod(ctx, j.sandbox.Pod)
 	started := time.Now()
 	slow := time.AfterFunc(slowAttach, func() { js.report.attachSlow(ctx, j) })
 	defer slow.Stop()
+	if err := js.prepare(ctx, j); err != nil {
+		js.fail(ctx, j, err)
+		return
+	}
+	limit := j.operation().limit
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.AttachTimeout, "no success within %s", limit))
+	defer cancel()
 	unlock, err := js.locks.lock(ctx, j.sandbox.Pod.UID)
 	if err == nil {
 		defer unlock()
@@ -198,6 +217,20 @@ func (js *attachJobs) run(ctx context.Context, j *job) {
 	js.edits.changed(j.sandbox.Pod.UID)
 }
 
+// prepare writes the records that the sandbox of a job gets besides those of its pod's claims.
+func (js *attachJobs) prepare(ctx context.Context, j *job) error {
+	if j.prepare == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, attach.AttachTime, reason.Errorf(reason.AttachTimeout, "no success within %s", attach.AttachTime))
+	defer cancel()
+	if err := j.prepare(ctx); err != nil {
+		return err
+	}
+	j.recorded(js.limit(j.sandbox))
+	return nil
+}
+
 // attachPod attaches the sandbox of a job unless its pod is being deleted.
 func (js *attachJobs) attachPod(ctx context.Context, j *job) error {
 	if js.watch.deleting(j.sandbox.Pod) {
@@ -212,16 +245,19 @@ func (js *attachJobs) attachPod(ctx context.Context, j *job) error {
 }
 
 // fail reports why a sandbox is not attached: on the pod and its claims, to the hook if one
-// waits, and otherwise to the gate.
+// waits, and otherwise to the gate. prepare has reported its own failure on the pod.
 func (js *attachJobs) fail(ctx context.Context, j *job, err error) {
-	if isCancelled(err) {
+	switch {
+	case isCancelled(err):
 		klog.FromContext(ctx).Info("Attaching was cancelled", "sandbox", j.sandbox.ID, "err", err)
-	} else {
+	case j.isRecorded():
 		klog.FromContext(ctx).Error(err, "Attaching failed", "sandbox", j.sandbox.ID)
 		js.report.attachFailed(j.sandbox, err)
 	}
 	watched := j.end(err)
-	js.measure(j, err)
+	if j.isRecorded() {
+		js.measure(j, err)
+	}
 	if watched { // the hook fails the sandbox
 		return
 	}

@@ -44,13 +44,10 @@ type Config struct {
 	MultusDir string
 	// NRISocket is the runtime's NRI socket.
 	NRISocket string
-	// HookBudget is how long the runtime's hooks may wait for plugins, if the runtime's own
-	// limit allows. All pods of the node wait with them. Attaching that takes longer continues
-	// behind the gate.
+	// HookBudget is how long one of the runtime's hooks may wait for plugins, if the runtime's own
+	// limit allows. All pods of the node wait with it, so all hooks together may wait a share of the
+	// time only. Attaching that takes longer continues behind the gate.
 	HookBudget time.Duration
-	// AttachWait is how long the hook of a new sandbox waits for its networks, HookBudget at
-	// most. With zero all attaching continues behind the gate.
-	AttachWait time.Duration
 	// AddTimeout and DelTimeout limit one ADD or DEL of a plugin chain, which is then ended
 	// and tried again. IPAM plugins that wait longer by themselves have more time.
 	AddTimeout, DelTimeout time.Duration

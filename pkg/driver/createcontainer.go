@@ -14,56 +14,108 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 )
 
 // CreateContainer refuses a container whose pod lacks an attachment in this very sandbox, or
 // whose network-status is late, unless the gate is to hold it: the pod is being attached and
 // nothing has failed yet, or the status has just been sent. After a refusal here the kubelet
-// asks again every 11–15 s, also for pods that are never restarted. For those a refusal by the
-// gate is final, so their containers do not reach it before all is there: CreateContainer
-// waits for that, for the hook's budget, and then refuses. A container of a pod without a claim
-// gets the gate here.
-func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, _ *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
+// asks again every 11–15 s, also for pods that are never restarted, and at once when the networks
+// are attached. For those a refusal by the gate is final, so their containers do not reach it before
+// all is there: CreateContainer waits for that as long as a hook may, and then refuses. A
+// container that lacks the gate for one of the awaited networks gets it here.
+func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, container *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
 	defer failpoint.Soon(failpoint.AfterContainerCreate)
 	defer failpoint.Reach(failpoint.BeforeContainerCreate)
-	records := h.store.ForPod(pod.GetUid())
-	if len(records) == 0 {
+	if len(h.store.ForPod(pod.GetUid())) == 0 && h.sandboxes.text(pod.GetAnnotations()) == "" {
 		return nil, nil, nil
 	}
-	sandbox := h.sandboxes.of(pod)
-	outcome, err := h.admit(ctx, sandbox)
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	s := h.sandboxes.live(pod)
+	outcome, err := metrics.Refused, h.recorded(ctx, s)
+	if err == nil && len(h.store.ForPod(s.Pod.UID)) == 0 {
+		return nil, nil, nil
+	}
+	if err == nil {
+		outcome, err = h.admit(ctx, s.Sandbox, container)
+	}
 	h.metrics.Gate(outcome, 1)
 	if err != nil {
+		h.retryWhenAttached(s.Sandbox)
 		return nil, nil, err
 	}
-	return h.withGate(records, sandbox), nil, nil
+	return h.withGate(container, s.Sandbox), nil, nil
 }
 
-// withGate returns the change of a container that brings the gate for attachments without a claim,
-// or nil if it waits for none. A CDI device brings the gate for those of claims.
-func (h *hooks) withGate(ofPod []checkpoint.Record, sandbox attachment.Sandbox) *nri.ContainerAdjustment {
-	waiting := slices.DeleteFunc(slices.Clone(ofPod), func(r checkpoint.Record) bool { return !r.Unclaimed() || !r.Awaited(sandbox.ID) })
-	if len(waiting) == 0 || failpoint.Off(failpoint.Gate) {
+// recorded returns an error unless the records of the pod decide about its containers: they are being
+// written, or those of a pod without a claim could not be.
+func (h *hooks) recorded(ctx context.Context, s liveSandbox) error {
+	j := h.jobs.of(s.Sandbox)
+	if j != nil {
+		received(ctx, h, j.prepared)
+	}
+	if j != nil && j.running() && !j.isRecorded() {
+		return reason.Errorf(reason.AttachRunning, "the networks of pod %s are being prepared", s.Pod)
+	}
+	if slices.ContainsFunc(h.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool { return !r.DeviceOnly && !r.Unclaimed() }) {
+		return nil
+	}
+	live, err := h.unclaimed.live(s)
+	if err != nil || !live.pending {
+		return err
+	}
+	if _, known := h.unclaimed.owner.attaches(); live.static && !known {
+		return nil // the API server may need it
+	}
+	cause := h.notAttached(j, func() { h.unclaimed.attach(live, false) })
+	return fmt.Errorf("pod %s, which has no claim, lacks the networks of its annotation in sandbox %.12s: %w", s.Pod, s.ID, cause)
+}
+
+// withGate returns the change of a container that brings the gate for the awaited networks for which it
+// has none, or nil. A CDI device brings that for the claims that a container references. An ephemeral
+// container references none.
+func (h *hooks) withGate(container *nri.Container, sandbox attachment.Sandbox) *nri.ContainerAdjustment {
+	ofPod := h.store.ForPod(sandbox.Pod.UID)
+	lacking := ungated(container, ofPod, sandbox.ID)
+	if len(lacking) == 0 || failpoint.Off(failpoint.Gate) {
 		return nil
 	}
 	adjust := &nri.ContainerAdjustment{}
-	adjust.AddHooks(&nri.Hooks{CreateRuntime: []*nri.Hook{h.gate(waiting)}})
+	adjust.AddHooks(&nri.Hooks{CreateRuntime: []*nri.Hook{h.gate(lacking, ofPod)}})
 	return adjust
 }
 
-// admit decides about a new container in a sandbox of a pod with claims. It returns an error if
-// the container is refused.
-func (h *hooks) admit(ctx context.Context, sandbox attachment.Sandbox) (metrics.Outcome, error) {
-	j, restarts := h.jobs.of(sandbox), h.watch.restarts(sandbox.Pod)
-	if !restarts {
+// ungated returns the UIDs of the files with awaited records of which no gate of a container knows.
+func ungated(container *nri.Container, ofPod []checkpoint.Record, sandboxID string) (lacking []string) {
+	gated := cdi.GatedClaims(container.GetHooks().GetCreateRuntime())
+	for _, r := range ofPod {
+		if uid := r.FileUID(); r.Awaited(sandboxID) && !slices.Contains(gated, uid) && !slices.Contains(lacking, uid) {
+			lacking = append(lacking, uid)
+		}
+	}
+	return lacking
+}
+
+// admit decides about a new container by the records of its pod. It returns an error if the container
+// is refused.
+func (h *hooks) admit(ctx context.Context, sandbox attachment.Sandbox, container *nri.Container) (metrics.Outcome, error) {
+	j := h.jobs.of(sandbox)
+	// Nothing restarts an ephemeral container. It has no claim, and so lacks the gate for the pod's.
+	mayHold := h.gateMayHold(sandbox.Pod) && !slices.ContainsFunc(ungated(container, h.store.ForPod(sandbox.Pod.UID), sandbox.ID),
+		func(uid string) bool { return uid != sandbox.Pod.UID })
+	if !mayHold {
 		h.awaitStatus(ctx, sandbox.Pod, j)
 	} else if j != nil && j.hold() {
 		return metrics.Held, nil
 	}
 	records := h.store.ForPod(sandbox.Pod.UID)
 	if i := slices.IndexFunc(records, h.attacher.Missing(sandbox)); i >= 0 {
-		return metrics.Refused, notAttachedError(records[i], sandbox, h.notAttached(sandbox, j, records))
+		if sandbox.NetNS == "" && (j == nil || !j.running()) {
+			return metrics.Refused, notAttachedError(records[i], sandbox, attach.NoNamespaceError(sandbox, checkpoint.Networks(records)))
+		}
+		return metrics.Refused, notAttachedError(records[i], sandbox, h.notAttached(j, func() { h.jobs.attach(sandbox, nil, false) }))
 	}
 	if !slices.ContainsFunc(records, networkstatus.Missing) {
 		return metrics.Passed, nil
@@ -71,7 +123,7 @@ func (h *hooks) admit(ctx context.Context, sandbox attachment.Sandbox) (metrics.
 	status, found := h.networkStatus.Pending(sandbox.Pod)
 	waited := time.Since(status.Since)
 	switch {
-	case restarts && (!found || waited < networkstatus.Late):
+	case mayHold && (!found || waited < networkstatus.Late):
 		return metrics.Held, nil
 	case !found:
 		return metrics.Refused, reason.Errorf(reason.AttachRunning, "pod %s/%s is attached again: its network-status could not be stored in time",
@@ -81,26 +133,36 @@ func (h *hooks) admit(ctx context.Context, sandbox attachment.Sandbox) (metrics.
 }
 
 // awaitStatus waits until the first try of a job has ended, and then until the API server has
-// stored the pod's network-status, for the hook's budget at most. j is nil if nothing attaches
-// the pod.
+// stored the pod's network-status, as long as a hook may. j is nil if nothing attaches the pod.
 func (h *hooks) awaitStatus(ctx context.Context, pod attachment.PodRef, j *job) {
-	ctx, end := context.WithTimeout(ctx, h.budget())
-	defer end()
 	if j != nil {
-		select {
-		case <-j.tried:
-		case <-ctx.Done():
+		received(ctx, h, j.tried)
+	}
+	if status, found := h.networkStatus.Pending(pod); found && slices.ContainsFunc(h.store.ForPod(pod.UID), networkstatus.Missing) {
+		received(ctx, h, status.Stored)
+	}
+}
+
+// retryWhenAttached makes the kubelet retry a pod whose container was refused as soon as the pod is
+// attached and its network-status stored. Otherwise the kubelet waits for some seconds more.
+func (h *hooks) retryWhenAttached(sandbox attachment.Sandbox) {
+	j := h.jobs.of(sandbox)
+	h.retrigger.when(sandbox.Pod, func(ctx context.Context) bool {
+		if j != nil {
+			select {
+			case <-j.done:
+			case <-ctx.Done():
+			}
 		}
-	}
-	if !slices.ContainsFunc(h.store.ForPod(pod.UID), networkstatus.Missing) {
-		return
-	}
-	if status, found := h.networkStatus.Pending(pod); found {
-		select {
-		case <-status.Stored:
-		case <-ctx.Done():
+		if status, found := h.networkStatus.Pending(sandbox.Pod); found {
+			select {
+			case <-status.Stored:
+			case <-ctx.Done():
+			}
 		}
-	}
+		records := h.store.ForPod(sandbox.Pod.UID)
+		return len(records) > 0 && !slices.ContainsFunc(records, h.attacher.Missing(sandbox)) && !slices.ContainsFunc(records, networkstatus.Missing)
+	})
 }
 
 // statusError returns the error for a pod whose network-status is not stored.
@@ -113,24 +175,22 @@ func statusError(pod attachment.PodRef, waited time.Duration, cause error) error
 	return reason.Wrap(reason.StatusNotStored, err)
 }
 
-// notAttached returns why a sandbox is not attached. After a final failure it attaches the
-// sandbox again: if the cause is repaired, nobody needs to delete the pod.
-func (h *hooks) notAttached(sandbox attachment.Sandbox, j *job, records []checkpoint.Record) error {
-	ended, cause := time.Time{}, errNotBegun
-	if j != nil {
-		ended, cause = j.failure()
+// notAttached returns why a sandbox is not attached. After a final failure it begins again: if the
+// cause is repaired, nobody needs to delete the pod. j is the latest attempt, or nil.
+func (h *hooks) notAttached(j *job, again func()) error {
+	if j == nil {
+		again()
+		return errNotBegun
 	}
-	if j != nil && j.running() {
+	_, cause := j.failure()
+	if j.running() {
 		if cause == nil {
-			return reason.Errorf(reason.AttachRunning, "its plugins are running, for %s at most", j.limit)
+			return reason.Errorf(reason.AttachRunning, "its plugins are running, for %s at most", j.operation().limit)
 		}
 		return reason.Errorf(reason.AttachRunning, "it is being tried again after: %w", cause)
 	}
-	if sandbox.NetNS == "" {
-		return attach.NoNamespaceError(sandbox, checkpoint.Networks(records))
-	}
-	if time.Since(ended) > freshFailure {
-		h.jobs.attach(sandbox, false)
+	if !j.fresh() {
+		again()
 	}
 	return cause
 }

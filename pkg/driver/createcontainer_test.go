@@ -63,11 +63,16 @@ func TestNeverPodsWaitForAttachBeforeTheGate(t *testing.T) {
 		}
 		started := time.Now()
 		drivertest.WantReason(t, w.create(t, 1), reason.AttachRunning, "pod default/web")
+		drivertest.Same(t, "time in the hook after that of the sandbox", time.Second/waitShare, time.Since(started))
+		w.refill()
+		started = time.Now()
+		drivertest.WantReason(t, w.create(t, 1), reason.AttachRunning, "pod default/web")
 		drivertest.Same(t, "time in the hook", time.Second, time.Since(started))
+		w.refill()
 		started = time.Now()
 		if err := w.create(t, 1); err != nil {
 			t.Errorf("attached meanwhile: %v", err)
 		}
-		drivertest.Same(t, "time in the hook until it is attached", 800*time.Millisecond, time.Since(started))
+		drivertest.Same(t, "time in the hook until it is attached", 700*time.Millisecond, time.Since(started))
 	})
 }

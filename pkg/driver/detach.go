@@ -22,16 +22,21 @@ type detacher struct {
 	inFlight   inFlight
 }
 
-// detachSandbox begins to detach one sandbox, and returns a channel that receives the result.
+// detachSandbox begins to detach one sandbox, and returns a channel that receives the result. The
+// caller need not wait: the sandbox's network namespace exists until the DELs have ended.
 func (d *detacher) detachSandbox(s attachment.Sandbox) <-chan error {
 	done := make(chan error, 1)
-	d.operations.Go(func(ctx context.Context) { done <- d.runSandbox(ctx, s) })
+	kept := d.attacher.Keep(s.Pod.UID, s.ID)
+	d.operations.Go(func(ctx context.Context) {
+		defer kept.Close()
+		done <- d.runSandbox(ctx, s, kept)
+	})
 	return done
 }
 
 // runSandbox runs the DELs of one sandbox. Unprepare retries those that fail, and the sweep those
 // of attachments without a claim.
-func (d *detacher) runSandbox(ctx context.Context, s attachment.Sandbox) error {
+func (d *detacher) runSandbox(ctx context.Context, s attachment.Sandbox, kept attach.Kept) error {
 	limit := d.attacher.Limits.Detaching(d.store.ForPod(s.Pod.UID))
 	defer d.inFlight.begin(limit)()
 	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, s.Pod), limit, reason.Errorf(reason.DELUnfinished, "the time for detaching is over"))
@@ -39,7 +44,7 @@ func (d *detacher) runSandbox(ctx context.Context, s attachment.Sandbox) error {
 	unlock, err := d.locks.lock(ctx, s.Pod.UID)
 	if err == nil {
 		defer unlock()
-		err = d.attacher.Detach(ctx, s.Pod.UID, checkpoint.InSandbox(s.ID))
+		err = d.attacher.DetachKept(ctx, s.Pod.UID, checkpoint.InSandbox(s.ID), kept)
 	}
 	if err == nil {
 		err = forgetUnclaimed(d.store, s.Pod, checkpoint.InSandbox(s.ID))

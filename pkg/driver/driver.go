@@ -202,6 +202,7 @@ func (d *Driver) ownerChanged(ctx context.Context, owned, report bool) {
 	d.networks.Trigger()
 	d.hardware.Trigger()
 	d.adopter.trigger()
+	d.hookParts.unclaimed.reconsider()
 	if report {
 		d.report.ownerChanged(ctx, d.owner.Ownership, owned)
 	}

@@ -118,6 +118,7 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 		t.Fatal(err)
 	}
 	close(d.successor.taken)
+	d.owner.seen.Store(true)
 	if err := d.watchPods(); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,13 @@ func kernelOf(d *Driver) *drivertest.Kernel { return d.attacher.Plugins.(*driver
 
 // newHooks returns hooks of a driver that wait as long as that.
 func newHooks(d *Driver, budget time.Duration) *hooks {
-	return &hooks{hookParts: d.hookParts, budget: func() time.Duration { return budget }, attachWait: budget}
+	return &hooks{hookParts: d.hookParts, budget: func() time.Duration { return budget }}
+}
+
+// regular returns a container that references the claims of a pod: a CDI device has brought it the gate.
+func regular(d *Driver, podUID string) *nri.Container {
+	records := d.store.ForPod(podUID)
+	return &nri.Container{Hooks: &nri.Hooks{CreateRuntime: []*nri.Hook{d.cdi.ContainerGate(checkpoint.ClaimUIDs(records), records)}}}
 }
 
 // attachOnce attaches, and fails the test if a try is repeated.

@@ -33,11 +33,14 @@ type hookParts struct {
 	sweeper       *sweeper
 	unclaimed     *unclaimedPods
 	edits         *podEdits
-	metrics       *metrics.Node
-	sandboxes     sandboxReader
-	// gate returns the hook that holds containers of a pod without a claim. No CDI device
-	// brings it to them.
-	gate func(ofPod []checkpoint.Record) *nri.Hook
+	retrigger     *podRetrigger
+	// waits is what the hooks of all pods together may wait.
+	waits     *waitAllowance
+	metrics   *metrics.Node
+	sandboxes sandboxReader
+	// gate returns the hook that holds a container for the networks of these claims, or of a pod
+	// without a claim.
+	gate func(claims []string, ofPod []checkpoint.Record) *nri.Hook
 	// deviceMetadata is true if containers get files about their devices.
 	deviceMetadata bool
 }
@@ -48,8 +51,6 @@ type hooks struct {
 	hookParts
 	// budget returns how long a hook may wait. All events of the node wait with it.
 	budget func() time.Duration
-	// attachWait is how much of it a new sandbox may have.
-	attachWait time.Duration
 }
 
 // Configure records the runtime's name. It is called once after every connection, before
@@ -59,61 +60,89 @@ func (h *hooks) Configure(_ context.Context, _, runtime, _ string) (nri.EventMas
 	return 0, nil
 }
 
-// RunPodSandbox attaches the pod's networks. A final failure while it waits fails the sandbox,
-// and the kubelet makes a new one some seconds later. An attach that takes longer, or may yet
-// succeed, continues behind the gate. A pod without a claim gets networks by its annotation, or
-// is refused. One with claims gets what edits of the annotation have made of its networks.
+// RunPodSandbox begins to attach the pod's networks. A final failure while it waits fails the sandbox,
+// and the kubelet makes a new one some seconds later. What takes longer, or may yet succeed,
+// continues behind CreateContainer and the gate. A pod without a claim gets networks by its
+// annotation, or is refused. One with claims gets what edits of the annotation have made of its
+// networks.
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Soon(failpoint.AfterSandboxRun)
 	defer failpoint.Reach(failpoint.BeforeSandboxRun)
-	sandbox := h.sandboxes.of(pod)
-	err := h.runSandbox(ctx, pod, sandbox)
-	if err == nil {
-		h.edits.started(liveSandbox{sandbox, isStatic(pod)})
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	j, err := h.begin(h.sandboxes.live(pod))
+	if err == nil && j != nil {
+		err = h.await(ctx, j)
+	}
+	if err != nil {
+		h.edits.stopped(pod.GetUid(), pod.GetId()) // the runtime ends it without another event
 	}
 	return err
 }
 
-// runSandbox prepares what a new sandbox gets besides the networks of its pod's claims, and attaches it.
-func (h *hooks) runSandbox(ctx context.Context, pod *nri.PodSandbox, sandbox attachment.Sandbox) error {
-	claimed := slices.DeleteFunc(h.store.ForPod(pod.GetUid()), checkpoint.Record.Unclaimed)
-	if !all(claimed, func(r checkpoint.Record) bool { return r.DeviceOnly }) {
-		h.edits.begin(ctx, sandbox, h.budget())
-	} else if prepared, err := h.prepareUnclaimed(ctx, pod); err != nil || !prepared && len(claimed) == 0 {
-		return err
+// begin begins to attach a new sandbox. It returns nil if there is nothing to attach.
+func (h *hooks) begin(s liveSandbox) (*job, error) {
+	claimed := slices.DeleteFunc(h.store.ForPod(s.Pod.UID), checkpoint.Record.Unclaimed)
+	if len(checkpoint.Networks(claimed)) > 0 {
+		return h.jobs.attach(s.Sandbox, func(ctx context.Context) error {
+			h.edits.begin(ctx, s.Sandbox)
+			h.edits.started(s)
+			return nil
+		}, true), nil
 	}
-	return h.await(ctx, h.jobs.attach(sandbox, true))
-}
-
-// prepareUnclaimed prepares a pod without a claim, within the time that a hook may wait.
-func (h *hooks) prepareUnclaimed(ctx context.Context, pod *nri.PodSandbox) (prepared bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, h.budget(), reason.Errorf(reason.AttachTimeout, "the runtime's hook may wait for %s", h.budget()))
-	defer cancel()
-	return h.unclaimed.prepare(ctx, pod)
-}
-
-// hookWait returns how long the hook of a new sandbox waits for its networks. A final failure
-// after that fails containers. A pod that restarts no container would be lost then, while the
-// kubelet makes a new sandbox for one that fails: such a pod, or one that is unknown, has the
-// whole budget. So has every pod if containers get files about their devices: a container does
-// not see what is written to them after it was created.
-func (h *hooks) hookWait(pod attachment.PodRef) time.Duration {
-	if h.watch.restarts(pod) && !h.deviceMetadata {
-		return min(h.attachWait, h.budget())
+	switch pending, err := h.unclaimed.consider(s); {
+	case err != nil:
+		return nil, err
+	case pending:
+		return h.unclaimed.attach(s, true), nil
+	case len(claimed) > 0: // devices
+		return h.jobs.attach(s.Sandbox, nil, true), nil
 	}
-	return h.budget()
+	return nil, nil
 }
 
-// await waits for a job's first try. It returns nil if the gate is to decide.
+// await waits until the job's sandbox has its records, and then for its first try unless the gate
+// may hold the pod's containers. It returns nil if CreateContainer and the gate are to decide.
 func (h *hooks) await(ctx context.Context, j *job) error {
-	over := time.NewTimer(h.hookWait(j.sandbox.Pod))
-	defer over.Stop()
+	received(ctx, h, j.prepared)
+	if !h.gateMayHold(j.sandbox.Pod) {
+		received(ctx, h, j.tried)
+	}
+	return j.stopWatching()
+}
+
+// gateMayHold reports whether the gate may hold a pod's containers while the pod is being attached.
+// It may fail them in the end, and a pod that restarts no container, or is unknown, would be lost then:
+// such a pod's containers are not created before. Neither are those that get files about their devices:
+// a container does not see what is written to these after it was created.
+func (h *hooks) gateMayHold(pod attachment.PodRef) bool {
+	return h.watch.restarts(pod) && !h.deviceMetadata
+}
+
+// deadline returns the context of one hook, which ends when the hook must answer.
+func (h *hooks) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, h.budget(), reason.Errorf(reason.AttachTimeout, "the runtime's hook may wait for %s", h.budget()))
+}
+
+// received waits for c until the hook's deadline, while the allowance of all hooks lasts. ok is
+// false if the wait was over before.
+func received[T any](ctx context.Context, h *hooks, c <-chan T) (value T, ok bool) {
 	select {
-	case <-j.tried:
+	case value = <-c:
+		return value, true
+	default:
+	}
+	started := time.Now()
+	over := time.NewTimer(h.waits.available(started, h.budget()))
+	defer over.Stop()
+	defer func() { h.waits.spend(time.Since(started)) }()
+	select {
+	case value = <-c:
+		return value, true
 	case <-over.C:
 	case <-ctx.Done():
 	}
-	return j.stopWatching()
+	return value, false
 }
 
 // StopPodSandbox detaches the pod's networks while its namespace exists.
@@ -132,21 +161,17 @@ func (h *hooks) RemovePodSandbox(ctx context.Context, pod *nri.PodSandbox) error
 
 // detach detaches a sandbox, and waits as long as a hook may. The DELs have their own time.
 func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
-	h.jobs.cancel(pod.GetUid(), pod.GetId(), errStopped)
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	attaching := h.jobs.cancel(pod.GetUid(), pod.GetId(), errStopped)
 	changing := h.edits.stopped(pod.GetUid(), pod.GetId())
-	if !changing && !slices.ContainsFunc(h.store.ForPod(pod.GetUid()), checkpoint.InSandbox(pod.GetId())) {
+	if !attaching && !changing && !slices.ContainsFunc(h.store.ForPod(pod.GetUid()), checkpoint.InSandbox(pod.GetId())) {
 		return nil
 	}
 	sandbox := h.sandboxes.of(pod)
-	done := h.detacher.detachSandbox(sandbox)
-	over := time.NewTimer(h.budget())
-	defer over.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-over.C:
-	case <-ctx.Done():
+	err, ok := received(ctx, h, h.detacher.detachSandbox(sandbox))
+	if !ok {
+		klog.FromContext(podlog.WithPod(ctx, sandbox.Pod)).Info("Detaching continues", "sandbox", sandbox.ID)
 	}
-	klog.FromContext(podlog.WithPod(ctx, sandbox.Pod)).Info("Detaching continues", "sandbox", sandbox.ID)
-	return nil
+	return err
 }

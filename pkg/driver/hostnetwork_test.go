@@ -104,7 +104,7 @@ func TestUnclaimedHostNetworkPodIsLetGo(t *testing.T) {
 	}
 	pod := asking("a", "blue")
 	pod.Linux = &nri.LinuxPodSandbox{Namespaces: []*nri.LinuxNamespace{{Type: "network", Path: host}}}
-	networks, err := (&owner{Ownership: byLabel, node: "node-1"}).unclaimedNetworks(pod, sandboxOf(pod, namespaces.IsHost), RefuseUnclaimed)
+	networks, err := unclaimedNetworksOf(pod, namespaces.IsHost)
 	if err != nil || networks != nil {
 		t.Error(networks, err)
 	}

@@ -14,6 +14,14 @@ type liveSandbox struct {
 	attachment.Sandbox
 	// static is true for a pod that the kubelet has from a file.
 	static bool
+	// annotation is the key of the pod's networks annotation.
+	annotation string
+	// pending is true while the pod, which has no claim, lacks the records of the networks that its
+	// annotation names. Its networks do not follow edits until it has them.
+	pending bool
+	// late is true if no hook held the sandbox's first containers: they may run, and somebody else may
+	// have attached the networks.
+	late bool
 }
 
 // liveSandboxes has the latest sandbox of each pod of the node, also of pods without networks.
@@ -48,6 +56,16 @@ func (l *liveSandboxes) of(podUID string) (s liveSandbox, found bool) {
 	defer l.mu.Unlock()
 	s, found = l.byPod[podUID]
 	return s, found
+}
+
+// countPending counts the sandboxes that lack their records.
+func (l *liveSandboxes) countPending() (n int) {
+	for _, s := range l.all() {
+		if s.pending {
+			n++
+		}
+	}
+	return n
 }
 
 // all returns all sandboxes.

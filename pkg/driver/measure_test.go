@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	nri "github.com/containerd/nri/pkg/api"
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -161,9 +160,8 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 	knowsPod(t, d, corev1.RestartPolicyAlways)
 	k := kernelOf(d)
 	h := newHooks(d, time.Millisecond)
-	h.attachWait = 0
 	create := func(sandbox int) error {
-		_, _, err := h.CreateContainer(t.Context(), podNo(sandbox), &nri.Container{Id: "c"})
+		_, _, err := h.CreateContainer(t.Context(), podNo(sandbox), regular(d, drivertest.Web.UID))
 		return err
 	}
 	gate := func(what string, want map[string]float64, do func()) {
@@ -339,7 +337,7 @@ func TestBlockedPods(t *testing.T) {
 
 	running := make(chan struct{})
 	k.Slow = func(ctx context.Context) error { close(running); <-ctx.Done(); return context.Cause(ctx) }
-	j := d.jobs.attach(drivertest.SandboxNo(1), false)
+	j := d.jobs.attach(drivertest.SandboxNo(1), nil, false)
 	<-running
 	drivertest.Same(t, "attaching", map[string]int{podAttaching: 1, podRetrying: 0, podFailed: 0}, blocked())
 	queue, _ := d.jobs.queue(j.begun.Add(time.Minute))
@@ -353,7 +351,7 @@ func TestBlockedPods(t *testing.T) {
 
 	k.Slow = nil
 	k.Fail("ADD net1", drivertest.Final("no"))
-	d.jobs.attach(drivertest.SandboxNo(2), false)
+	d.jobs.attach(drivertest.SandboxNo(2), nil, false)
 	d.operations.Wait()
 	drivertest.Same(t, "failed", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 1}, blocked())
 	queue, _ = d.jobs.queue(time.Now())

@@ -26,6 +26,7 @@ func (d *Driver) metricsState() metrics.State {
 		Devices: map[metrics.Device]int{}, Orphans: orphans(d.store, d.sweeper.leftovers.Load()),
 	}
 	s.Attachments, s.Unclaimed = phasesOf(d.store.All())
+	s.WithoutRecords = d.edits.sandboxes.countPending()
 	_, s.Blocked = d.jobs.queue(now)
 	if r := d.retrigger.latest.Load(); r != nil {
 		s.Registered = r.refused == ""

@@ -19,7 +19,8 @@ const (
 	nriIndex = "90"
 	// reconnectMin and reconnectMax limit the pause before the next try to connect to the
 	// runtime. Until it succeeds, Prepare waits and no pod with claims starts.
-	reconnectMin = 100 * time.Millisecond
+	// Pods without a claim start bare meanwhile.
+	reconnectMin = 10 * time.Millisecond
 	reconnectMax = 5 * time.Second
 	// replyTime is the part of the runtime's request timeout that is left for the answer.
 	// After the timeout the runtime would drop nadra and start the pod without its networks:
@@ -33,8 +34,8 @@ const (
 type nriClient struct {
 	hookParts
 	socket string
-	// attachWait and hookBudget are the settings of the same names.
-	attachWait, hookBudget time.Duration
+	// hookBudget is the setting of the same name.
+	hookBudget time.Duration
 	// takeOver makes another driver hand over within a time. It returns nil if this one has
 	// the state directory.
 	takeOver func(ctx context.Context, within time.Duration) error
@@ -67,7 +68,7 @@ func (c *nriClient) run(ctx context.Context) error {
 
 // serve serves one connection to the runtime, and returns why it has ended.
 func (c *nriClient) serve(ctx context.Context) error {
-	h := &hooks{hookParts: c.hookParts, attachWait: c.attachWait}
+	h := &hooks{hookParts: c.hookParts}
 	m := &measuredHooks{hooks: h}
 	s, err := stub.New(m,
 		stub.WithPluginName("nadra"),

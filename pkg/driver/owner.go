@@ -3,6 +3,8 @@ package driver
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -40,7 +43,11 @@ type Ownership struct {
 // are served to their end.
 type owner struct {
 	Ownership
-	node     string
+	node string
+	// memory is the file with what the latest driver knew of the owner, and before its content: the
+	// label if it attached pods without claims. before is nil if there was no driver.
+	memory   string
+	before   atomic.Pointer[string]
 	informer cache.SharedIndexInformer // nil without Label
 	wait     time.Duration             // ownerWait outside of tests
 	labelled atomic.Bool
@@ -51,8 +58,8 @@ type owner struct {
 }
 
 // newOwner returns a watch of one Node, and of no other, that has not started.
-func newOwner(client metadata.Interface, node string, o Ownership) (*owner, error) {
-	w := &owner{Ownership: o, node: node, wait: ownerWait}
+func newOwner(client metadata.Interface, node, stateDir string, o Ownership) (*owner, error) {
+	w := &owner{Ownership: o, node: node, memory: filepath.Join(stateDir, "owner"), wait: ownerWait}
 	if o.Label == "" {
 		return w, nil
 	}
@@ -67,8 +74,33 @@ func newOwner(client metadata.Interface, node string, o Ownership) (*owner, erro
 func (w *owner) owned() bool { return w.informer == nil || w.labelled.Load() }
 
 // attaches reports whether nadra attaches new pods without claims. While the node is given back, it
-// attaches those that Multus does not attach yet: they would run without their networks.
-func (w *owner) attaches() bool { return w.owned() || w.returning.Load() }
+// attaches those that Multus does not attach yet: they would run without their networks. Until the Node
+// was read, what an earlier driver has read counts; known is false if there was none.
+func (w *owner) attaches() (attaches, known bool) {
+	if w.known() {
+		return w.owned() || w.returning.Load(), true
+	}
+	before := w.before.Load()
+	return before != nil && *before == w.label(), before != nil
+}
+
+// label returns the label by which the node is nadra's.
+func (w *owner) label() string { return w.Label + "=" + w.Value }
+
+// remember writes for the next driver whether nadra attaches new pods without claims. An error is only
+// logged: that driver then knows it as soon as it has read the Node.
+func (w *owner) remember(ctx context.Context) {
+	text := ""
+	if attaches, _ := w.attaches(); attaches {
+		text = w.label()
+	}
+	if before := w.before.Swap(&text); before != nil && *before == text {
+		return
+	}
+	if err := atomicfile.Write(w.memory, []byte(text), 0o600); err != nil {
+		klog.FromContext(ctx).Error(err, "The owner of the node's networks could not be remembered for the next driver", "file", w.memory)
+	}
+}
 
 // known reports whether the Node was read, so that owned is certain.
 func (w *owner) known() bool { return w.informer == nil || w.seen.Load() }
@@ -88,14 +120,19 @@ func (w *owner) start(ctx context.Context, run func(func() error), changed func(
 	if w.informer == nil {
 		return nil
 	}
+	if text, err := os.ReadFile(w.memory); err == nil {
+		w.before.Store(new(string(text)))
+	}
 	set := func(labelled, report bool) {
-		if w.labelled.Swap(labelled) != labelled {
+		different := w.labelled.Swap(labelled) != labelled
+		w.seen.Store(true)
+		w.remember(ctx)
+		if different {
 			changed(ctx, labelled, report)
 		}
 	}
 	read := func(obj any, report bool) {
 		if m := metaOf(obj); m != nil && m.Name == w.node {
-			w.seen.Store(true)
 			w.returning.Store(m.Labels[w.Label] == v1alpha1.OwnerReturning)
 			set(m.Labels[w.Label] == w.Value, report)
 		}
@@ -114,7 +151,7 @@ func (w *owner) start(ctx context.Context, run func(func() error), changed func(
 	logger := klog.FromContext(ctx)
 	switch {
 	case cache.WaitForCacheSync(limited.Done(), registration.HasSynced):
-		logger.Info("Read the owner of the node's networks", "label", w.Label+"="+w.Value, "owned", w.owned())
+		logger.Info("Read the owner of the node's networks", "label", w.label(), "owned", w.owned())
 	case ctx.Err() == nil:
 		logger.Error(nil, "The Node could not be read yet, and nothing is published until it is: check that the driver may list and watch nodes",
 			"node", w.node, "timeout", w.wait)

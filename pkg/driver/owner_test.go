@@ -69,7 +69,7 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 		{"the pattern's name elsewhere", asking("dns-node-1", "blue"), []string{"default/dns-node-1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := (&owner{Ownership: byLabel, node: "node-1"}).unclaimedNetworks(tt.pod, sandboxOf(tt.pod, nowhere), RefuseUnclaimed)
+			_, err := unclaimedNetworksOf(tt.pod, nowhere)
 			if tt.says == nil && err != nil {
 				t.Error(err)
 			}
@@ -81,6 +81,15 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unclaimedNetworksOf returns what a pod gets on a node of nadra's that refuses pods without claims.
+func unclaimedNetworksOf(pod *nri.PodSandbox, isHost func(string) bool) ([]attachment.Selection, error) {
+	w, s := &owner{Ownership: byLabel, node: "node-1"}, sandboxReader{isHost: isHost}.live(pod)
+	if !w.concerned(s.Sandbox, RefuseUnclaimed) {
+		return nil, nil
+	}
+	return w.unclaimedNetworks(s, *s.Networks, RefuseUnclaimed)
 }
 
 // TestRefusalNeedsTheNode checks that the node's owner and the setting decide together,
@@ -187,13 +196,14 @@ func TestOwnerFollowsItsNode(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			client := nodeClient(t, nodeMeta("node-1", tt.first), nodeMeta("node-2", mine))
-			w, err := newOwner(client, "node-1", byLabel)
+			w, err := newOwner(client, "node-1", t.TempDir(), byLabel)
 			if err != nil {
 				t.Fatal(err)
 			}
 			changes := run(t, w)
 			drivertest.Same(t, "at the start", tt.ours, w.owned())
-			drivertest.Same(t, "attaches at the start", tt.attaches, w.attaches())
+			attaches, known := w.attaches()
+			drivertest.Same(t, "attaches at the start, and it is known", [2]bool{tt.attaches, true}, [2]bool{attaches, known})
 			if tt.ours {
 				drivertest.Same(t, "found", [2]bool{true, false}, <-changes)
 			}
@@ -254,7 +264,7 @@ func TestOwnerOfAnUnreadableNode(t *testing.T) {
 	client.PrependReactor("list", "nodes", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return !allowed.Load(), nil, errors.New("nodes is forbidden")
 	})
-	w, err := newOwner(client, "node-1", byLabel)
+	w, err := newOwner(client, "node-1", t.TempDir(), byLabel)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,19 +12,21 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
+
+// editsAtStart limits the time for which a new sandbox waits until it has the records of edits.
+const editsAtStart = 5 * time.Second
 
 // begin gives a new sandbox of a pod with claims what edits of the annotation have made of its
 // networks, before the sandbox is attached: its containers wait for added networks as for the
 // others. What cannot be prepared does not keep the pod from starting: it is left to follow.
-func (e *podEdits) begin(ctx context.Context, sandbox attachment.Sandbox, budget time.Duration) {
+func (e *podEdits) begin(ctx context.Context, sandbox attachment.Sandbox) {
 	claimed := slices.DeleteFunc(e.store.ForPod(sandbox.Pod.UID), checkpoint.Record.Unclaimed)
 	pod := podedit.Pod{Namespace: sandbox.Pod.Namespace, Baseline: baselineOf(claimed, sandbox), Annotation: *sandbox.Networks, Records: claimed}
 	if !e.owner.owned() || sandbox.NetNS == "" || !podedit.Due(pod) {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, sandbox.Pod), budget, reason.Errorf(reason.AttachTimeout, "the runtime's hook may wait for %s", budget))
+	ctx, cancel := context.WithTimeoutCause(ctx, editsAtStart, reason.Errorf(reason.AttachTimeout, "a new sandbox waits %s for the edits of its networks", editsAtStart))
 	defer cancel()
 	if err := e.beginLocked(ctx, sandbox, pod); err != nil {
 		klog.FromContext(ctx).Error(err, "A new sandbox does not follow the edited annotation yet; its networks are changed once they are attached", "sandbox", sandbox.ID)

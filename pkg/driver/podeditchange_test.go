@@ -93,7 +93,7 @@ func TestNetworksOfClaimsFollowTheAnnotation(t *testing.T) {
 		drivertest.Same(t, "interfaces between the sandboxes", map[string]bool{}, w.k.Has)
 		pod = w.run("web", "s2", "blue@net2,red")
 		w.has("web", "s2", "blue@net2", "red@net1")
-		adjust, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{})
+		adjust, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{Hooks: &nri.Hooks{CreateRuntime: []*nri.Hook{w.cdi.ContainerGate([]string{"a-uid"}, nil)}}})
 		if err != nil || !slices.Contains(adjust.GetHooks().GetCreateRuntime()[0].GetArgs(), "-claims=web-uid") {
 			t.Errorf("a container of the new sandbox: %v, %v", adjust, err)
 		}

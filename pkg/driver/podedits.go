@@ -62,7 +62,7 @@ func (e *podEdits) run(ctx context.Context) error {
 // something has failed.
 func (e *podEdits) follow(ctx context.Context, uid string) {
 	s, found := e.sandboxes.of(uid)
-	if !found || !e.due(s) {
+	if !found || s.pending || !e.due(s) {
 		e.queue.Forget(uid)
 		return
 	}
@@ -90,7 +90,7 @@ func (e *podEdits) followLocked(ctx context.Context, uid string) error {
 	}
 	defer e.turns.Release(1)
 	s, found := e.sandboxes.of(uid) // it may have ended while this waited
-	if !found {
+	if !found || s.pending {
 		return nil
 	}
 	return unlessCancelled(ctx, e.change(ctx, s))
@@ -104,8 +104,9 @@ func unlessCancelled(ctx context.Context, err error) error {
 	return err
 }
 
-// started adds a sandbox that has started.
+// started adds a sandbox that has its records, or is to have none.
 func (e *podEdits) started(s liveSandbox) {
+	s.pending = false
 	e.sandboxes.add(s)
 	e.changed(s.Pod.UID)
 }
@@ -144,7 +145,7 @@ func (e *podEdits) sweep() {
 		switch {
 		case !s.static && e.watch.Absent(s.Pod):
 			e.stopped(s.Pod.UID, s.ID)
-		case e.queue.NumRequeues(s.Pod.UID) == 0 && e.due(s):
+		case !s.pending && e.queue.NumRequeues(s.Pod.UID) == 0 && e.due(s):
 			e.queue.Add(s.Pod.UID)
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 // retriggerAnnotation on a pod has the time at which the driver last made the kubelet try the
@@ -42,6 +43,7 @@ type podRetrigger struct {
 	driverName, nodeName string
 	store                *checkpoint.Store
 	registered           background.Trigger
+	background           *background.Group
 	wait                 time.Duration // registrationWait outside of tests
 	// latest is the kubelet's latest registration of the driver; nil before.
 	latest atomic.Pointer[registration]
@@ -50,6 +52,8 @@ type podRetrigger struct {
 	// preparing counts the calls of the kubelet that prepare a claim, by the claim's namespace
 	// and name.
 	preparing map[types.NamespacedName]int
+	// waiting has the pods that are retriggered when they are ready.
+	waiting map[attachment.PodRef]bool
 }
 
 // retriggersAtOnce is the number of pods that are read and changed at a time.
@@ -70,8 +74,8 @@ type registration struct {
 }
 
 // newPodRetrigger returns a podRetrigger for a driver that is not registered.
-func newPodRetrigger(kube kubernetes.Interface, driverName, nodeName string, store *checkpoint.Store) *podRetrigger {
-	return &podRetrigger{kube: kube, driverName: driverName, nodeName: nodeName, store: store, registered: background.NewTrigger(), wait: registrationWait, preparing: map[types.NamespacedName]int{}}
+func newPodRetrigger(kube kubernetes.Interface, driverName, nodeName string, store *checkpoint.Store, group *background.Group) *podRetrigger {
+	return &podRetrigger{background: group, kube: kube, driverName: driverName, nodeName: nodeName, store: store, registered: background.NewTrigger(), wait: registrationWait, preparing: map[types.NamespacedName]int{}, waiting: map[attachment.PodRef]bool{}}
 }
 
 // intercept records that the kubelet has registered, or refused, the driver, and the claims that
@@ -136,6 +140,34 @@ func (p *podRetrigger) run(ctx context.Context) error {
 	}
 }
 
+// readyWait limits the time for which a pod is waited for: the kubelet asks again meanwhile.
+const readyWait = 5 * time.Minute
+
+// when makes the kubelet try a pod again, of which it was refused a container, as soon as ready returns
+// true. ready waits, and returns false if the container would be refused again.
+func (p *podRetrigger) when(pod attachment.PodRef, ready func(context.Context) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting[pod] {
+		return
+	}
+	p.waiting[pod] = true
+	p.background.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(podlog.WithPod(ctx, pod), readyWait)
+		defer cancel()
+		again := ready(ctx)
+		p.mu.Lock()
+		delete(p.waiting, pod)
+		p.mu.Unlock()
+		if !again || ctx.Err() != nil {
+			return
+		}
+		if err := p.annotate(ctx, pod); err != nil && !apierrors.IsNotFound(err) {
+			klog.FromContext(ctx).Error(err, "A pod whose networks are attached may start some seconds later")
+		}
+	})
+}
+
 // retrigger makes the kubelet try again the pods of this node that wait until it prepares
 // claims of this driver.
 func (p *podRetrigger) retrigger(ctx context.Context) error {
@@ -162,7 +194,7 @@ func (p *podRetrigger) retrigger(ctx context.Context) error {
 func (p *podRetrigger) retriggerPod(ctx context.Context, pod *corev1.Pod) error {
 	waits, err := p.waitsForDriver(ctx, pod)
 	if waits {
-		err = p.annotate(ctx, pod)
+		err = p.annotate(ctx, attachment.PodRef{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)})
 	}
 	if apierrors.IsNotFound(err) { // the pod is gone meanwhile
 		return nil
@@ -171,13 +203,12 @@ func (p *podRetrigger) retriggerPod(ctx context.Context, pod *corev1.Pod) error 
 }
 
 // annotate changes a pod, so that the kubelet tries it again.
-func (p *podRetrigger) annotate(ctx context.Context, pod *corev1.Pod) error {
-	ref := attachment.PodRef{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
+func (p *podRetrigger) annotate(ctx context.Context, pod attachment.PodRef) error {
 	now := time.Now().UTC().Format(time.RFC3339Nano)
-	if err := kube.AnnotatePod(ctx, p.kube, p.driverName, ref, retriggerAnnotation, now); err != nil {
-		return fmt.Errorf("retriggering pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	if err := kube.AnnotatePod(ctx, p.kube, p.driverName, pod, retriggerAnnotation, now); err != nil {
+		return fmt.Errorf("retriggering pod %s: %w", pod, err)
 	}
-	klog.FromContext(ctx).Info("The kubelet may have waited for the driver; made it retry the pod", "pod", klog.KObj(pod))
+	klog.FromContext(ctx).Info("The kubelet may have waited for the driver; made it retry the pod", "pod", klog.KRef(pod.Namespace, pod.Name))
 	return nil
 }
 

@@ -108,7 +108,7 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 	cfg := Config{
 		DriverName: "net.nadra.dev", NodeName: "node-1", HostRoot: filepath.Join(dir, "root"), StateDir: filepath.Join(dir, "state"),
 		CDIDir: filepath.Join(dir, "cdi"), NRISocket: filepath.Join(dir, "nri.sock"), GateBinary: filepath.Join(dir, "nadra-gate"),
-		KubeletPluginsDir: dir, KubeletRegistryDir: filepath.Join(dir, "registry"), Copies: 1, HookBudget: tolerant, AttachWait: tolerant, AddTimeout: tolerant, DelTimeout: tolerant,
+		KubeletPluginsDir: dir, KubeletRegistryDir: filepath.Join(dir, "registry"), Copies: 1, HookBudget: tolerant, AddTimeout: tolerant, DelTimeout: tolerant,
 	}
 	clients.NetworkStatus = clients.Kube
 	for _, change := range changes {

@@ -24,6 +24,11 @@ type sandboxReader struct {
 	isHost func(netns string) bool
 }
 
+// live converts NRI's pod for liveSandboxes.
+func (r sandboxReader) live(pod *nri.PodSandbox) liveSandbox {
+	return liveSandbox{Sandbox: r.of(pod), static: isStatic(pod), annotation: attachment.NetworksKey(pod.GetAnnotations())}
+}
+
 // of converts NRI's pod, whose annotations are those of the time when the sandbox was made. The sandbox
 // of a pod with the host's network has no namespace, whatever the runtime reports: containerd
 // reports none, CRI-O a path at which isHost finds the host's.

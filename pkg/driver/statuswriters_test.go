@@ -212,6 +212,7 @@ func TestNeverPodsWaitForNetworkStatusBeforeTheGate(t *testing.T) {
 		begun := time.Now()
 		drivertest.WantReason(t, w.create(t, 1), reason.StatusNotStored)
 		drivertest.Same(t, "waited", w.budget(), time.Since(begun))
+		w.refill()
 		go func() {
 			time.Sleep(w.budget() / 2)
 			write(nil)

@@ -38,6 +38,7 @@ type sweeper struct {
 	unpreparer    *unpreparer
 	cache         *cniCacheCleaner
 	edits         *podEdits
+	unclaimed     *unclaimedPods
 	kube          kubernetes.Interface
 
 	requests  background.Trigger
@@ -101,6 +102,7 @@ func (s *sweeper) sweep(ctx context.Context, requested bool) {
 		s.sweepNetworkStatus()
 		s.edits.sweep()
 	}
+	s.unclaimed.attachPending()
 	cached, err := s.cache.clean(ctx, s.heartbeat.Beat)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cleaning the CNI cache failed; the next sweep tries again")

@@ -15,7 +15,8 @@ import (
 )
 
 // Synchronize attaches sandboxes that were started while the driver was not connected,
-// behind the gate, which holds their containers. It reports attachments that an earlier
+// behind the gate, which holds their containers. The sweep, which it triggers, attaches those of pods
+// without a claim. It reports attachments that an earlier
 // driver could not report, and checks once, in the background, those that an earlier
 // driver has made, except those of virtual machines, whose interfaces virt-handler
 // changes for the guest. It is called once after every connection, before any event: after the
@@ -29,18 +30,19 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 	}
 	h.edits.sandboxes.reset()
 	for _, sandbox := range h.live(pods) {
-		live := func() { h.edits.started(liveSandbox{sandbox, isStatic(byID[sandbox.ID])}) }
+		live := h.sandboxes.live(byID[sandbox.ID])
+		live.late = true
 		_, writing := h.networkStatus.Pending(sandbox.Pod)
 		records := h.store.ForPod(sandbox.Pod.UID)
 		if len(records) == 0 {
-			h.unclaimed.attachLate(byID[sandbox.ID], sandbox, live)
+			_, _ = h.unclaimed.consider(live) // it runs
 			continue
 		}
-		live()
+		h.edits.started(live)
 		var attaching *job
 		switch {
 		case !h.attached(sandbox):
-			attaching = h.jobs.attach(sandbox, false)
+			attaching = h.jobs.attach(sandbox, nil, false)
 		case writing: // by this driver, which was connected before
 		case slices.ContainsFunc(records, networkstatus.Missing):
 			// It is unknown for how long the pod has not shown its addresses.

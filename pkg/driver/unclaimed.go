@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	nri "github.com/containerd/nri/pkg/api"
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -18,9 +19,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
@@ -30,6 +29,8 @@ const (
 	sourceAPI    = "api"
 	// maxListed is the number of networks that a message lists.
 	maxListed = 3
+	// plansAtOnce is the number of pods without a claim that are planned at a time.
+	plansAtOnce = 4
 )
 
 // unclaimedPods serves, or refuses, pods that name networks by annotation and have no claim:
@@ -38,17 +39,18 @@ type unclaimedPods struct {
 	owner    *owner
 	policies *namespacePolicies
 	// ofMultus reports whether Multus has attached a sandbox, which the adopter adopts.
-	ofMultus   func(sandboxID string) bool
-	store      *checkpoint.Store
-	attacher   *attach.Attacher
-	planner    *planner
-	locks      *podLocks
-	jobs       *attachJobs
-	watch      *podWatch
-	operations *background.Group
-	sandboxes  sandboxReader
-	events     *events.Recorder
-	metrics    *metrics.Node
+	ofMultus func(sandboxID string) bool
+	store    *checkpoint.Store
+	attacher *attach.Attacher
+	planner  *planner
+	locks    *podLocks
+	jobs     *attachJobs
+	watch    *podWatch
+	edits    *podEdits
+	// turns limits the number of pods whose annotations are planned at a time.
+	turns   *semaphore.Weighted
+	events  *events.Recorder
+	metrics *metrics.Node
 }
 
 // isStatic reports whether the kubelet has the pod from a file.
@@ -57,36 +59,122 @@ func isStatic(pod *nri.PodSandbox) bool {
 	return source != "" && source != sourceAPI
 }
 
-// prepare records the attachments of a new sandbox of a pod without a claim, if the pod is to
-// have them, and reports whether it has recorded any. It returns an error if the sandbox must
-// not be made: on a node of nadra's nobody else would attach the pod's networks, and it would
-// start without them. It sends no request, and queues the pod's event.
-func (u *unclaimedPods) prepare(ctx context.Context, pod *nri.PodSandbox) (prepared bool, err error) {
-	if !u.owner.attaches() || u.ofMultus(pod.GetId()) {
+// consider decides what happens to a sandbox of a pod without a claim: it gets the networks of its
+// annotation, and is pending until it has their records, or none. It parses nothing, and returns an error while the
+// node's owner is unknown: nobody else would attach the pod's networks on a node of nadra's. It admits a
+// static pod then, which the API server may need, and leaves it to the sweep.
+func (u *unclaimedPods) consider(s liveSandbox) (pending bool, err error) {
+	policy := u.policies.of(s.Pod.Namespace, u.owner.Unclaimed)
+	late := s.late && policy == RefuseUnclaimed // what the node refuses are new sandboxes
+	if late || !u.owner.concerned(s.Sandbox, policy) || u.ofMultus(s.ID) {
+		u.edits.started(s)
 		return false, nil
 	}
-	sandbox := u.sandboxes.of(pod)
-	networks, err := u.networksOf(pod, sandbox)
-	if err != nil {
-		u.metrics.UnclaimedRefused()
-		u.events.Pod(sandbox.Pod, corev1.EventTypeWarning, reason.EventFailedNoClaim, err.Error())
-		return false, err
-	}
-	if len(networks) == 0 {
+	switch attaches, known := u.owner.attaches(); {
+	case known && !attaches:
+		u.edits.started(s)
 		return false, nil
+	case !known && !s.static && !s.late:
+		return false, u.ownerUnknown(s.Pod)
+	case !known:
+		s.late = true
 	}
-	if err := u.record(ctx, sandbox, networks, isStatic(pod)); err != nil {
-		err = fmt.Errorf("preparing the networks of pod %s, which has no claim: %w", sandbox.Pod, err)
-		u.events.Pod(sandbox.Pod, corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())
-		return false, err
-	}
+	s.pending = true
+	u.edits.sandboxes.add(s)
 	return true, nil
 }
 
-// networksOf returns the networks that a pod without a claim gets if this node is nadra's, or why
-// a new sandbox of it must not be made.
-func (u *unclaimedPods) networksOf(pod *nri.PodSandbox, sandbox attachment.Sandbox) ([]attachment.Selection, error) {
-	return u.owner.unclaimedNetworks(pod, sandbox, u.policies.of(sandbox.Pod.Namespace, u.owner.Unclaimed))
+// live returns what is known of a sandbox. It decides about one of which no hook has heard.
+func (u *unclaimedPods) live(s liveSandbox) (liveSandbox, error) {
+	if known, found := u.edits.sandboxes.of(s.Pod.UID); found && known.ID == s.ID {
+		return known, nil
+	}
+	s.late = true
+	pending, err := u.consider(s)
+	s.pending = pending
+	return s, err
+}
+
+// ownerUnknown returns, and reports, why a sandbox must not be made before the Node was read.
+func (u *unclaimedPods) ownerUnknown(pod attachment.PodRef) error {
+	err := reason.Errorf(reason.OwnerUnknown, "pod %s names networks by annotation and has no claim, and the driver has not read yet whether node %s is nadra's: "+
+		"check that it reaches the API server, and may list and watch nodes", pod, u.owner.node)
+	u.events.Pod(pod, corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())
+	return err
+}
+
+// attach returns the job that prepares and attaches a pending sandbox. It starts one if there is none.
+func (u *unclaimedPods) attach(s liveSandbox, watched bool) *job {
+	return u.jobs.attach(s.Sandbox, func(ctx context.Context) error { return u.prepare(ctx, s) }, watched)
+}
+
+// attachPending attaches the sandboxes that are still pending, except those that have just failed.
+func (u *unclaimedPods) attachPending() {
+	for _, s := range u.edits.sandboxes.all() {
+		if j := u.jobs.of(s.Sandbox); s.pending && (j == nil || !j.running() && !j.fresh()) {
+			u.attach(s, false)
+		}
+	}
+}
+
+// reconsider decides again about the running sandboxes of pods without records, after the node's owner has changed.
+func (u *unclaimedPods) reconsider() {
+	for _, s := range u.edits.sandboxes.all() {
+		if !s.pending && len(u.store.ForPod(s.Pod.UID)) == 0 {
+			s.late = true
+			_, _ = u.consider(s) // it runs
+		}
+	}
+	u.attachPending()
+}
+
+// prepare records the attachments of a pending sandbox, or reports on the pod why it cannot. It is
+// no part of a hook: a pod's author decides how long it takes.
+func (u *unclaimedPods) prepare(ctx context.Context, s liveSandbox) error {
+	if attaches, known := u.owner.attaches(); !known {
+		return u.ownerUnknown(s.Pod)
+	} else if attaches {
+		if s.late && u.watch.Find(s.Pod) == nil && !cache.WaitForCacheSync(ctx.Done(), u.watch.informer.HasSynced) {
+			return context.Cause(ctx)
+		}
+		if err := u.plan(ctx, s); err != nil {
+			return err
+		}
+	}
+	u.edits.started(s)
+	return nil
+}
+
+// plan plans and records the attachments of a sandbox. It leaves a running sandbox alone whose networks
+// another program has attached.
+func (u *unclaimedPods) plan(ctx context.Context, s liveSandbox) error {
+	if err := u.turns.Acquire(ctx, 1); err != nil {
+		return context.Cause(ctx)
+	}
+	defer u.turns.Release(1)
+	text := ptr.Deref(s.Networks, "")
+	if s.late {
+		known := u.watch.Find(s.Pod)
+		if known == nil || known.DeletionTimestamp != nil {
+			return reason.Errorf(reason.PodNotRead, "pod %s is not known to the API server, or is being deleted", s.Pod)
+		}
+		text = u.planner.annotation.text(known.Annotations)
+	}
+	networks, err := u.owner.unclaimedNetworks(s, text, u.policies.of(s.Pod.Namespace, u.owner.Unclaimed))
+	if err != nil {
+		u.metrics.UnclaimedRefused()
+		u.events.Pod(s.Pod, corev1.EventTypeWarning, reason.EventFailedNoClaim, err.Error())
+		return err
+	}
+	if s.late && u.isServed(s.Sandbox, networks) {
+		return nil
+	}
+	if err = u.record(ctx, s.Sandbox, networks, s.static); err != nil && !isCancelled(err) {
+		err = fmt.Errorf("preparing the networks of pod %s, which has no claim: %w", s.Pod, err)
+		klog.FromContext(ctx).Error(err, "A pod without a claim has no networks", "sandbox", s.ID, "running", s.late)
+		u.events.Pod(s.Pod, corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())
+	}
+	return err
 }
 
 // record plans the attachments of a sandbox and writes their records. What the pod had in an
@@ -104,6 +192,9 @@ func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, 
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil { // the sandbox may have ended meanwhile
+		return context.Cause(ctx)
+	}
 	if err := deviceHeld(plan, u.store.All(), u.store.PendingDELs()); err != nil {
 		return err
 	}
@@ -113,41 +204,6 @@ func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, 
 	}
 	sandbox.Cookie = ns.Cookie
 	return u.store.PutUnclaimed(plan, sandbox)
-}
-
-// attachLate attaches a sandbox of a pod without a claim that was started while the driver was
-// not connected: nothing held its containers. It calls known when the pod has its records, or is
-// to have none.
-func (u *unclaimedPods) attachLate(pod *nri.PodSandbox, sandbox attachment.Sandbox, known func()) {
-	networks, err := u.networksOf(pod, sandbox)
-	if err != nil || len(networks) == 0 || !u.owner.attaches() || u.ofMultus(sandbox.ID) {
-		known()
-		return
-	}
-	u.operations.Go(func(ctx context.Context) {
-		defer known()
-		ctx = podlog.WithPod(ctx, sandbox.Pod)
-		if cache.WaitForCacheSync(ctx.Done(), u.watch.informer.HasSynced) {
-			u.attachUnserved(ctx, sandbox, networks, isStatic(pod))
-		}
-	})
-}
-
-// attachUnserved attaches a sandbox that runs. It leaves a sandbox alone whose networks another program
-// has attached.
-func (u *unclaimedPods) attachUnserved(ctx context.Context, sandbox attachment.Sandbox, networks []attachment.Selection, static bool) {
-	known := u.watch.Find(sandbox.Pod)
-	if known == nil || known.DeletionTimestamp != nil || u.isServed(sandbox, networks) {
-		return
-	}
-	klog.FromContext(ctx).Info("Attaching a pod without a claim that was started while the driver was not connected", "sandbox", sandbox.ID)
-	if err := u.record(ctx, sandbox, networks, static); err != nil {
-		err = fmt.Errorf("preparing the networks of pod %s, which has no claim and runs without them: %w", sandbox.Pod, err)
-		klog.FromContext(ctx).Error(err, "A pod without a claim has no networks", "sandbox", sandbox.ID)
-		u.events.Pod(sandbox.Pod, corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())
-		return
-	}
-	u.jobs.attach(sandbox, false)
 }
 
 // isServed reports whether a sandbox has an interface of the networks already. The pod's
@@ -161,34 +217,34 @@ func (u *unclaimedPods) isServed(sandbox attachment.Sandbox, networks []attachme
 	return err == nil && slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ns.Links, name) })
 }
 
-// unclaimedNetworks returns the networks that a pod without a claim gets by its annotation on a
+// concerned reports whether a sandbox of a pod without a claim is to get networks, or to be refused, on
+// a node of nadra's. Nothing is attached to the host's network.
+func (w *owner) concerned(s attachment.Sandbox, policy UnclaimedPolicy) bool {
+	return strings.TrimSpace(ptr.Deref(s.Networks, "")) != "" && s.NetNS != "" && policy != AllowUnclaimed && !w.exempts(s.Pod.String())
+}
+
+// unclaimedNetworks returns the networks that a pod without a claim gets by its annotation's text on a
 // node of nadra's, or why a new sandbox of it must not be made.
-func (w *owner) unclaimedNetworks(pod *nri.PodSandbox, sandbox attachment.Sandbox, policy UnclaimedPolicy) ([]attachment.Selection, error) {
-	text := ptr.Deref(sandbox.Networks, "")
-	name := sandbox.Pod.String()
-	// Nothing is attached to the host's network.
-	if strings.TrimSpace(text) == "" || sandbox.NetNS == "" || policy == AllowUnclaimed || w.exempts(name) {
-		return nil, nil
-	}
-	networks, err := attachment.ParseSelections(text, sandbox.Pod.Namespace)
+func (w *owner) unclaimedNetworks(s liveSandbox, text string, policy UnclaimedPolicy) ([]attachment.Selection, error) {
+	networks, err := attachment.ParseSelections(text, s.Pod.Namespace)
 	if err != nil {
 		return nil, reason.Errorf(reason.NoClaim, "pod %s has no claim, and its annotation %s cannot be read, on node %s, "+
-			"whose networks nadra attaches (%s): %w", name, attachment.NetworksKey(pod.GetAnnotations()), w.node, w.describe(), err)
+			"whose networks nadra attaches (%s): %w", s.Pod, s.annotation, w.node, w.describe(), err)
 	}
 	if len(networks) == 0 || policy == AttachUnclaimed {
 		return networks, nil
 	}
 	return nil, reason.Errorf(reason.NoClaim, "pod %s names %s by annotation %s but has no claim, and node %s is nadra's (%s), which refuses such pods (%s): "+
 		"the pod would run without them. %s; or except it with nadra-node's --exempt-pods",
-		name, listed(networks), attachment.NetworksKey(pod.GetAnnotations()), w.node, w.describe(), unclaimedSetting, remedy(pod, w.Ownership))
+		s.Pod, listed(networks), s.annotation, w.node, w.describe(), unclaimedSetting, remedy(s.static, w.Ownership))
 }
 
 // unclaimedSetting names what decides about pods without a claim.
 const unclaimedSetting = "--unclaimed, or the namespace's label " + v1alpha1.UnclaimedLabel
 
 // remedy returns what the pod's owner can do.
-func remedy(pod *nri.PodSandbox, o Ownership) string {
-	if isStatic(pod) {
+func remedy(static bool, o Ownership) string {
+	if static {
 		return "A static pod cannot have claims: make it a DaemonSet; or remove the annotation"
 	}
 	out := "nadra's webhook has not seen it, or has left it to Multus: delete it, so that the next one gets a claim; " +

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
@@ -96,7 +98,7 @@ func TestContainersOfPodsWithClaimsGetNoSecondGate(t *testing.T) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		adjust, _, err := w.CreateContainer(t.Context(), podNo(1), &nri.Container{})
+		adjust, _, err := w.CreateContainer(t.Context(), podNo(1), regular(w.Driver, drivertest.Web.UID))
 		if err != nil || adjust != nil {
 			t.Errorf("%v, %v", adjust, err)
 		}
@@ -199,7 +201,9 @@ func TestLateAttachSparesServedPods(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inUnclaimedWorld(t, func(t *testing.T, w *world) {
-				w.knows(t, tt.pod, tt.status)
+				annotations := map[string]string{attachment.NetworksAnnotation: "blue"}
+				maps.Copy(annotations, tt.status)
+				w.knows(t, tt.pod, annotations)
 				if tt.deleting {
 					obj, _, _ := w.Driver.watch.informer.GetStore().GetByKey("default/solo")
 					obj.(*knownPod).DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -209,11 +213,10 @@ func TestLateAttachSparesServedPods(t *testing.T) {
 				if tt.links {
 					w.k.Links = []string{"net1"}
 				}
-				networks, err := w.unclaimed.networksOf(pod, sandbox)
-				if err != nil {
-					t.Fatal(err)
+				if pending, err := w.unclaimed.consider(liveSandbox{Sandbox: sandbox, late: true}); err != nil || !pending {
+					t.Fatal(pending, err)
 				}
-				w.unclaimed.attachUnserved(t.Context(), sandbox, networks, false)
+				w.unclaimed.attachPending()
 				synctest.Wait()
 				drivertest.Same(t, "attached", tt.attached, len(w.phasesOfSolo()) == 1)
 				drivertest.Same(t, "plugins ran", tt.attached, w.k.CallCount() > 0)

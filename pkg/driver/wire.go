@@ -37,13 +37,13 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 		operations: background.NewGroup(context.WithoutCancel(ctx)), background: background.NewGroup(ctx),
 		runtime: newRuntimeLink(), locks: newPodLocks(), slices: slicewriter.NewTracker(m),
 		successor: newSuccessor(cfg), claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName), policies: newNamespacePolicies(clients.Metadata),
-		retrigger: newPodRetrigger(clients.Kube, cfg.DriverName, cfg.NodeName, env.store),
 		cdi: cdi.NewWriter(cdi.Options{
 			SpecDir: cfg.CDIDir, GateSource: cfg.GateBinary, PluginDir: cfg.pluginDir(), Records: env.store.Dir(), Slow: cfg.limits().Slow,
 		}),
 	}
+	d.retrigger = newPodRetrigger(clients.Kube, cfg.DriverName, cfg.NodeName, env.store, d.background)
 	var err error
-	if d.owner, err = newOwner(clients.Metadata, cfg.NodeName, cfg.Ownership); err != nil {
+	if d.owner, err = newOwner(clients.Metadata, cfg.NodeName, cfg.StateDir, cfg.Ownership); err != nil {
 		return nil, err
 	}
 	if d.watch, err = newPodWatch(clients.Kube, cfg.DriverName, cfg.NodeName); err != nil {
@@ -208,18 +208,19 @@ func (d *Driver) wireHooks() {
 	if d.cfg.BesideMultus { // Multus has every sandbox's default network
 		ofMultus = func(string) bool { return false }
 	}
+	unclaimed := &unclaimedPods{
+		owner: d.owner, policies: d.policies, ofMultus: ofMultus, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
+		watch: d.watch, edits: d.edits, turns: semaphore.NewWeighted(plansAtOnce), events: d.events, metrics: d.metrics,
+	}
+	d.sweeper.unclaimed = unclaimed
 	sandboxes := sandboxReader{networksReader: d.networksReader(), isHost: d.isHost}
 	d.hookParts = hookParts{
 		store: d.store, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, networkStatus: d.networkStatus, claimStatus: d.claimStatus,
 		watch: d.watch, runtime: d.runtime, checker: d.checker, sweeper: d.sweeper, metrics: d.metrics, sandboxes: sandboxes,
-		unclaimed: &unclaimedPods{
-			owner: d.owner, policies: d.policies, ofMultus: ofMultus, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
-			watch: d.watch, operations: d.operations, sandboxes: sandboxes, events: d.events, metrics: d.metrics,
-		},
-		edits: d.edits,
-		gate:  d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
+		unclaimed: unclaimed, edits: d.edits, retrigger: d.retrigger, waits: &waitAllowance{},
+		gate: d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
 	}
-	d.nri = &nriClient{hookParts: d.hookParts, socket: d.cfg.NRISocket, attachWait: d.cfg.AttachWait, hookBudget: d.cfg.HookBudget, takeOver: d.successor.handOver}
+	d.nri = &nriClient{hookParts: d.hookParts, socket: d.cfg.NRISocket, hookBudget: d.cfg.HookBudget, takeOver: d.successor.handOver}
 }
 
 // watchPods handles changes of pods from now on, and first all pods.

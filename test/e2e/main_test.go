@@ -43,6 +43,7 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 		KubeletConfig: map[string]any{
 			"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},
 			"staticPodPath":    staticPods,
+			"maxPods":          200,
 		},
 	}, os.Stderr)
 	if err != nil {

@@ -64,6 +64,7 @@ const (
 // Codes of sandboxes and containers whose networks are not attached.
 const (
 	NoClaim            Code = "NoClaim"
+	OwnerUnknown       Code = "OwnerUnknown"
 	PluginFailed       Code = "PluginFailed"
 	PluginTimeout      Code = "PluginTimeout"
 	InterfaceExists    Code = "InterfaceExists"

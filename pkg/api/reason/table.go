@@ -208,6 +208,10 @@ var table = []Entry{
 		"Convert the pod, label its namespace, or keep it on nodes of Multus. A static pod cannot have claims: use a DaemonSet, or allow it by --unclaimed=attach.",
 	},
 	{
+		OwnerUnknown, Attach, "The pod names networks and has no claim, and neither this driver nor one before it has read whether the node is nadra's.", OfCluster,
+		"Find why the driver cannot read its Node: the API server is away, or the driver may not list and watch nodes.",
+	},
+	{
 		PluginFailed, Attach, "A CNI plugin returned an error, or could not be run. Its message follows. The driver has rolled back the attachment.", OfPlugin,
 		"Repair what the plugin's message names.",
 	},

@@ -25,7 +25,12 @@ const (
 
 // Detach runs the DELs of the pod's records that match.
 func (a *Attacher) Detach(ctx context.Context, podUID string, match func(checkpoint.Record) bool) error {
-	done, err := a.delAll(ctx, a.Store.ForPod(podUID), match)
+	return a.DetachKept(ctx, podUID, match, Kept{})
+}
+
+// DetachKept does the same in namespaces that were kept before, which it closes.
+func (a *Attacher) DetachKept(ctx context.Context, podUID string, match func(checkpoint.Record) bool, kept Kept) error {
+	done, err := a.delAll(ctx, a.Store.ForPod(podUID), match, kept)
 	if len(done) > 0 {
 		err = errors.Join(err, a.Store.MarkDetached(done...))
 	}
@@ -36,7 +41,7 @@ func (a *Attacher) Detach(ctx context.Context, podUID string, match func(checkpo
 // records nothing in between, so that a full disk keeps no pod from being deleted.
 func (a *Attacher) DetachClaim(ctx context.Context, claimUID string) error {
 	wanted := func(checkpoint.Record) bool { return !failpoint.Off(failpoint.UnprepareDEL) }
-	done, err := a.delAll(ctx, a.Store.ForClaim(claimUID), wanted)
+	done, err := a.delAll(ctx, a.Store.ForClaim(claimUID), wanted, Kept{})
 	if err != nil {
 		return errors.Join(err, a.Store.MarkDetached(done...))
 	}
@@ -46,14 +51,9 @@ func (a *Attacher) DetachClaim(ctx context.Context, claimUID string) error {
 // delAll runs the DELs of the records that need one and match, the last attached first. It
 // returns the keys of the records whose DEL has succeeded. A failure does not stop the
 // other DELs (behaviour A4-50). When ctx ends it begins no further DEL.
-func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, match func(checkpoint.Record) bool) (done []checkpoint.Key, err error) {
+func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, match func(checkpoint.Record) bool, kept Kept) (done []checkpoint.Key, err error) {
 	var errs []error
-	kept := map[string]namespace{} // by sandbox ID; a namespace that is gone does not come back
-	defer func() {
-		for _, ns := range kept {
-			ns.close()
-		}
-	}()
+	defer kept.Close()
 	for _, r := range slices.Backward(records) {
 		if !r.NeedsDEL() || !match(r) {
 			continue
@@ -149,6 +149,28 @@ type namespace struct {
 	alive bool
 	// kept is open only if the namespace is alive and could be opened.
 	kept netns.NsHandle
+}
+
+// Kept has the network namespaces of sandboxes by their IDs. One that is gone does not come back.
+type Kept map[string]namespace
+
+// Close closes the namespaces.
+func (k Kept) Close() {
+	for _, ns := range k {
+		ns.close()
+	}
+	clear(k)
+}
+
+// Keep keeps the network namespace of a sandbox for DELs that begin later: the runtime may remove it
+// before.
+func (a *Attacher) Keep(podUID, sandboxID string) Kept {
+	records := a.Store.ForPod(podUID)
+	i := slices.IndexFunc(records, func(r checkpoint.Record) bool { return r.NeedsDEL() && r.Sandbox.ID == sandboxID })
+	if i < 0 {
+		return Kept{}
+	}
+	return Kept{sandboxID: a.keep(records[i])}
 }
 
 // keep opens the network namespace of a record's sandbox. It opens the namespace before it

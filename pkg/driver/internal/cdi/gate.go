@@ -32,15 +32,33 @@ func (w *Writer) gateHook(claims []string, wait time.Duration) *specs.Hook {
 	timeout := int((wait + gateMargin).Seconds())
 	return &specs.Hook{
 		HookName: "createRuntime", Path: w.gate, Timeout: &timeout,
-		Args: []string{"nadra-gate", "-records=" + w.Records, "-claims=" + strings.Join(claims, ","), "-wait=" + wait.String()},
+		Args: []string{gateName, "-records=" + w.Records, claimsArg + strings.Join(claims, ","), "-wait=" + wait.String()},
 		Env:  []string{"GOTRACEBACK=none"}, // otherwise the hook gets the runtime's whole environment
 	}
 }
 
-// ContainerGate returns the same hook in NRI's form, for a container of a pod without a claim: no
-// CDI device brings it the hook.
-func (w *Writer) ContainerGate(ofPod []checkpoint.Record) *nri.Hook {
-	hook := w.gateHook([]string{ofPod[0].FileUID()}, w.waitFor(ofPod))
+// claimsArg is the gate's argument with the UIDs of the claims, or of the pod, that it waits for.
+const claimsArg = "-claims="
+
+// GatedClaims returns the UIDs for which a container's hooks bring the gate.
+func GatedClaims(hooks []*nri.Hook) (uids []string) {
+	for _, hook := range hooks {
+		if filepath.Base(hook.GetPath()) != gateName {
+			continue
+		}
+		for _, arg := range hook.GetArgs() {
+			if list, found := strings.CutPrefix(arg, claimsArg); found {
+				uids = append(uids, strings.Split(list, ",")...)
+			}
+		}
+	}
+	return uids
+}
+
+// ContainerGate returns the same hook in NRI's form, for a container to which no CDI device brings it:
+// one of a pod without a claim, or an ephemeral one.
+func (w *Writer) ContainerGate(claims []string, ofPod []checkpoint.Record) *nri.Hook {
+	hook := w.gateHook(claims, w.waitFor(ofPod))
 	return &nri.Hook{Path: hook.Path, Args: hook.Args, Env: hook.Env, Timeout: nri.Int(*hook.Timeout)}
 }
 

@@ -17,6 +17,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
+// gateName is the name of the gate's program.
+const gateName = "nadra-gate"
+
 // Options has the paths that a Writer needs.
 type Options struct {
 	// SpecDir is where the runtime looks for CDI specs, the same path in the host and
@@ -43,7 +46,7 @@ type Writer struct {
 
 // NewWriter returns a Writer. It writes nothing.
 func NewWriter(o Options) *Writer {
-	return &Writer{Options: o, gate: filepath.Join(o.PluginDir, "nadra-gate")}
+	return &Writer{Options: o, gate: filepath.Join(o.PluginDir, gateName)}
 }
 
 // specName returns the name of a claim's spec without its extension.
