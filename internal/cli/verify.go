@@ -30,9 +30,8 @@ many. They are always deleted again.`
 
 const verifyExamples = `  # the difference after the migration, with pods on the nodes
   kubectl nadra verify --against before.json --from-nodes
-  # a page for the change ticket, and a report for a pipeline
-  kubectl nadra verify --against before.json -o markdown > difference.md
-  kubectl nadra verify --against before.json --now after.json -o junit --fail-on warning
+  # in a pipeline
+  kubectl nadra verify --against before.json --now after.json --fail-on warning
   # ignore intended changes
   kubectl nadra verify --against before.json --ignore NADRA-V02,NADRA-V61
   # test all networks of a namespace, or one network on some nodes

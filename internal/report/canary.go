@@ -13,8 +13,6 @@ var canaryFormats = []form[*canary.Report]{
 	{"table", writeCanaryTable},
 	{"json", func(w io.Writer, r *canary.Report) error { return encodeJSON(w, r) }},
 	{"yaml", func(w io.Writer, r *canary.Report) error { return encodeYAML(w, r) }},
-	{"junit", writeCanaryJUnit},
-	{"markdown", writeCanaryMarkdown},
 }
 
 // planFormats lists the formats of a plan of canaries.
@@ -199,76 +197,6 @@ func ofSource(source string) string {
 		return ""
 	}
 	return " of " + visible(source)
-}
-
-// writeCanaryJUnit writes a suite for each network, with a case for each canary and each
-// address that was pinged.
-func writeCanaryJUnit(w io.Writer, r *canary.Report) error {
-	out := &junitSuites{Name: "kubectl nadra verify --canary"}
-	for i := range r.Networks {
-		n := &r.Networks[i]
-		suite := &junitSuite{Name: visible(n.Network)}
-		if n.Skipped != "" {
-			suite.addTest("network", n.Network, canary.Skipped, n.Skipped)
-		}
-		for _, p := range n.Pods {
-			suite.addTest("pod", p.Node+" "+p.Name, p.Status, strings.Join(p.Problems, "; "))
-		}
-		for _, p := range n.Pings {
-			suite.addTest("ping", fmt.Sprintf("%s (%s) to %s (%s)", p.From, p.FromNode, p.Address, p.ToNode), p.Status, p.Message)
-		}
-		out.Suites = append(out.Suites, suite)
-		out.Tests += suite.Tests
-		out.Failures += suite.Failures
-	}
-	return encodeXML(w, out)
-}
-
-// addTest adds a case for a test of a canary.
-func (s *junitSuite) addTest(class, name string, status canary.Status, why string) {
-	one := junitCase{ClassName: class, Name: visible(name)}
-	text := visible(strings.TrimSuffix(string(status)+": "+why, ": "))
-	switch status {
-	case canary.Failed:
-		one.Failure = &junitFailure{Message: text, Type: "blocker", Text: visible(why)}
-		s.Failures++
-	case canary.Skipped, canary.NotExpected:
-		one.Skipped = &junitSkipped{Message: text}
-		s.Skipped++
-	default:
-		one.SystemOut = text
-	}
-	s.Tests++
-	s.Cases = append(s.Cases, one)
-}
-
-// writeCanaryMarkdown writes a text for a change ticket.
-func writeCanaryMarkdown(w io.Writer, r *canary.Report) error {
-	p := page{w: w}
-	p.line("# Networks, tested by canaries")
-	p.line("")
-	for _, line := range canaryOutcome(r) {
-		p.line("- " + prose(line))
-	}
-	p.heading("## Canaries")
-	p.row("Network", "Node", "Outcome", "Interface", "Addresses", "By", "Observed")
-	p.row("---", "---", "---", "---", "---", "---", "---")
-	for _, row := range podRows(r) {
-		p.row(code(row.network), code(row.Node), prose(string(row.Status)), code(row.Interface), codes(row.IPs), prose(row.By), prose(row.observed()))
-	}
-	p.heading("## Pings")
-	p.row("Network", "From", "To", "Address", "Outcome", "Answered", "Median", "Why")
-	p.row("---", "---", "---", "---", "---", "---:", "---:", "---")
-	for _, n := range r.Networks {
-		for _, g := range n.Pings {
-			median := ""
-			if g.MedianMicros > 0 {
-				median = trip(g.MedianMicros)
-			}
-			p.row(code(n.Network), code(g.FromNode), code(g.ToNode), code(g.Address), prose(string(g.Status)), fmt.Sprintf("%d/%d", g.Received, g.Sent), median, prose(g.Message))
-		}
-	}
-	return p.err
 }
 
 // writePlanTable writes a row for each network, and the totals.

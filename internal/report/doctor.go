@@ -13,7 +13,6 @@ var doctorFormats = []form[*doctor.Report]{
 	{"table", writeDoctorTable},
 	{"json", func(w io.Writer, r *doctor.Report) error { return encodeJSON(w, r) }},
 	{"yaml", func(w io.Writer, r *doctor.Report) error { return encodeYAML(w, r) }},
-	{"junit", writeDoctorJUnit},
 }
 
 // DoctorFormats returns the names of the formats that WriteDoctor accepts.
@@ -130,42 +129,4 @@ func doctorTotals(s doctor.Summary) string {
 	total := s.OK + s.Note + s.Unknown + s.Warning + s.Blocker
 	return fmt.Sprintf("%s: %s, %s, %d unknown, %s, %d ok",
 		count(total, "check"), count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Unknown, count(s.Note, "note"), s.OK)
-}
-
-// writeDoctorJUnit writes a suite for each area and each node. Blockers fail, and unknown
-// checks are skipped.
-func writeDoctorJUnit(w io.Writer, r *doctor.Report) error {
-	out := &junitSuites{Name: "kubectl nadra doctor"}
-	at := map[string]*junitSuite{}
-	for _, c := range r.Checks {
-		name := strings.TrimSpace(c.Area + " " + c.Object)
-		if at[name] == nil {
-			at[name] = &junitSuite{Name: visible(name)}
-			out.Suites = append(out.Suites, at[name])
-		}
-		at[name].addCheck(c)
-	}
-	for _, suite := range out.Suites {
-		out.Tests += suite.Tests
-		out.Failures += suite.Failures
-	}
-	return encodeXML(w, out)
-}
-
-// addCheck adds a case for a check.
-func (s *junitSuite) addCheck(c doctor.Check) {
-	one := junitCase{ClassName: visible(c.Area), Name: visible(c.ID)}
-	text := visible(string(c.Status) + ": " + c.What)
-	switch c.Status {
-	case doctor.Blocker:
-		one.Failure = &junitFailure{Message: text, Type: "blocker", Text: visible(c.Why) + "\nWhat to do: " + visible(c.Do)}
-		s.Failures++
-	case doctor.Unknown:
-		one.Skipped = &junitSkipped{Message: text}
-		s.Skipped++
-	default:
-		one.SystemOut = text
-	}
-	s.Tests++
-	s.Cases = append(s.Cases, one)
 }

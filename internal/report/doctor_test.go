@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/xml"
 	"errors"
 	"os"
 	"path/filepath"
@@ -36,29 +35,9 @@ func TestDoctorGolden(t *testing.T) {
 	}
 }
 
-// TestDoctorJUnitCounts checks the counts of the JUnit form.
-func TestDoctorJUnitCounts(t *testing.T) {
-	r := doctorReport(t)
-	var b strings.Builder
-	if err := WriteDoctor(&b, "junit", r); err != nil {
-		t.Fatal(err)
-	}
-	var got junitSuites
-	if err := xml.Unmarshal([]byte(b.String()), &got); err != nil {
-		t.Fatal(err)
-	}
-	skipped := 0
-	for _, s := range got.Suites {
-		skipped += s.Skipped
-	}
-	if got.Tests != len(r.Checks) || got.Failures != r.Summary.Blocker || skipped != r.Summary.Unknown {
-		t.Errorf("%d tests, %d failures, %d skipped of %+v", got.Tests, got.Failures, skipped, r.Summary)
-	}
-}
-
 func TestDoctorUnknownFormat(t *testing.T) {
 	err := WriteDoctor(&strings.Builder{}, "csv", doctorReport(t))
-	if err == nil || !strings.Contains(err.Error(), "table, json, yaml, junit") {
+	if err == nil || !strings.Contains(err.Error(), "table, json, yaml") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -74,10 +53,8 @@ func TestDoctorIsRobust(t *testing.T) {
 	}
 	var b strings.Builder
 	hostile := &doctor.Report{Checks: []doctor.Check{{ID: "nri", Status: doctor.Blocker, What: "a\x1b[31mb\nc", Object: "n\x1b", Do: "x\x1b"}}}
-	for _, format := range []string{"table", "junit"} {
-		if err := WriteDoctor(&b, format, hostile); err != nil {
-			t.Fatal(err)
-		}
+	if err := WriteDoctor(&b, "table", hostile); err != nil {
+		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "\x1b") {
 		t.Errorf("an escape sequence:\n%q", b.String())

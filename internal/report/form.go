@@ -2,7 +2,6 @@ package report
 
 import (
 	"bufio"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
@@ -40,18 +39,4 @@ func writeForm[T any](w io.Writer, what string, forms []form[T], name string, r 
 		return nil
 	}
 	return fmt.Errorf("%q is not a format of %s: use one of %s", name, what, strings.Join(namesOf(forms), ", "))
-}
-
-// encodeXML writes v as indented XML.
-func encodeXML(w io.Writer, v any) error {
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
 }

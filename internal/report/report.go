@@ -7,18 +7,15 @@
 //	baseline.go  leaves out findings that an earlier report has
 //	group.go     findings by code, and by object
 //	words.go     names, counts and sentences that several formats share
-//	form.go      formats of a kind of report, and XML
+//	form.go      formats of a kind of report
 //	write.go     the formats of a scan, and JSON
 //	table.go     tables for a terminal
 //	wide.go      the same with everything
-//	csv.go       for spreadsheets
 //	yaml.go      YAML in the order of the JSON form
-//	markdown.go  for change tickets
 //	html.go      one HTML file without requests to others
 //	bars.go      its stacked bars
 //	sarif.go     for code hosts
 //	sariflog.go  the objects of SARIF
-//	junit.go     for CI
 //	doctor.go    the report of `kubectl nadra doctor`
 //	verify.go    the differences of `kubectl nadra verify`
 //	canary.go    the plan and the report of its canaries

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -16,8 +15,6 @@ var verifyFormats = []form[*snapshot.Report]{
 	{"table", writeVerifyTable},
 	{"json", func(w io.Writer, r *snapshot.Report) error { return encodeJSON(w, r) }},
 	{"yaml", func(w io.Writer, r *snapshot.Report) error { return encodeYAML(w, r) }},
-	{"junit", writeVerifyJUnit},
-	{"markdown", writeVerifyMarkdown},
 }
 
 // VerifyFormats returns the names of the formats that WriteVerify and WriteCanary accept.
@@ -183,91 +180,4 @@ func verifyOutcome(s snapshot.Summary) string {
 		out += fmt.Sprintf(" %d ignored.", s.Ignored)
 	}
 	return out
-}
-
-// writeVerifyJUnit writes a suite for each namespace with a case for each
-// workload, and one for the networks. Blockers fail.
-func writeVerifyJUnit(w io.Writer, r *snapshot.Report) error {
-	out := &junitSuites{Name: "kubectl nadra verify"}
-	for _, one := range r.Workloads {
-		mine := func(d snapshot.Difference) bool {
-			return d.Namespace == one.Namespace && workloadOf(d) == shortWorkload(one.Workload)
-		}
-		out.suite(one.Namespace).addDifferences(visible(one.Namespace), shortWorkload(one.Workload), r.Differences, mine)
-	}
-	// The differences of other objects.
-	rest := func(d snapshot.Difference) bool {
-		return !slices.ContainsFunc(r.Workloads, func(one snapshot.WorkloadResult) bool {
-			return d.Namespace == one.Namespace && workloadOf(d) == shortWorkload(one.Workload)
-		})
-	}
-	out.suite("networks and the rest").addDifferences("networks and the rest", "all", r.Differences, rest)
-	for _, suite := range out.Suites {
-		out.Tests += suite.Tests
-		out.Failures += suite.Failures
-	}
-	return encodeXML(w, out)
-}
-
-// addDifferences adds a case for the differences that mine selects.
-func (s *junitSuite) addDifferences(class, name string, all []snapshot.Difference, mine func(snapshot.Difference) bool) {
-	one := junitCase{ClassName: class, Name: visible(name)}
-	var failures, notes []string
-	for _, d := range all {
-		if !mine(d) {
-			continue
-		}
-		line := visible(fmt.Sprintf("%s %s %s: %s", d.Severity, d.Code, cmp.Or(podOf(d), workloadOf(d), "all"), d.Message))
-		if d.Severity == snapshot.Blocker {
-			failures = append(failures, line)
-		} else {
-			notes = append(notes, line)
-		}
-	}
-	if len(failures) > 0 {
-		one.Failure = &junitFailure{Message: failures[0], Type: "blocker", Text: strings.Join(failures, "\n")}
-		s.Failures++
-	}
-	one.SystemOut = strings.Join(notes, "\n")
-	s.Tests++
-	s.Cases = append(s.Cases, one)
-}
-
-// writeVerifyMarkdown writes a text for a change ticket.
-func writeVerifyMarkdown(w io.Writer, r *snapshot.Report) error {
-	p := page{w: w}
-	p.line("# Networks of pods, before and after")
-	p.line("")
-	p.line("- " + prose(comparedWords(r)))
-	p.line("- " + prose(verifyOutcome(r.Summary)))
-	if rows := unexpected(r); len(rows) > 0 {
-		p.heading("## Differences")
-		p.row("Namespace", "Workload", "Pods", "Code", "Severity", "Difference")
-		p.row("---", "---", "---", "---", "---", "---")
-		for _, d := range rows {
-			p.row(code(d.Namespace), code(workloadOf(d.Difference)), codes(d.pods), linkOf(d.Code), prose(string(d.Severity)), prose(d.Message))
-		}
-	}
-	if all := codesOf(r); len(all) > 0 {
-		p.heading("## Codes")
-		p.row("Code", "Count", "Severity", "Meaning", "What to do")
-		p.row("---", "---:", "---", "---", "---")
-		for _, c := range all {
-			p.row(linkOf(c.Code), fmt.Sprint(c.count), prose(string(c.Severity)), prose(c.Title), prose(c.Fix))
-		}
-	}
-	if len(r.Workloads) > 0 {
-		p.heading("## Workloads")
-		p.row("Namespace", "Workload", "Pods", "Blockers", "Warnings", "Expected")
-		p.row("---", "---", "---:", "---:", "---:", "---:")
-		for _, one := range r.Workloads {
-			p.row(code(one.Namespace), code(shortWorkload(one.Workload)), fmt.Sprint(one.Pods), fmt.Sprint(one.Blocker), fmt.Sprint(one.Warning), fmt.Sprint(one.Expected))
-		}
-	}
-	return p.err
-}
-
-// linkOf links a code to the documentation.
-func linkOf(c snapshot.Code) string {
-	return "[" + prose(string(c)) + "](" + docs + address(c.Anchor()) + ")"
 }

@@ -31,7 +31,7 @@ func writeWide(w io.Writer, r *Report) error {
 	return s.err
 }
 
-// folded is how many findings of one code the wide table has; -o json and -o csv have all.
+// folded is how many findings of one code the wide table has; -o json has all.
 const folded = 20
 
 // findings writes findings like a compiler's errors, so that editors find the place, the worst codes first.
@@ -44,7 +44,7 @@ func (s *sheet) findings(all []group) {
 			s.println(visible(sentence(f)))
 		}
 		if more := len(g.findings) - folded; more > 0 {
-			s.println(fmt.Sprintf("%s: and %d more (-o json or -o csv)", cut(string(g.Code)), more))
+			s.println(fmt.Sprintf("%s: and %d more (-o json)", cut(string(g.Code)), more))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,12 @@ import (
 
 // docs is the address of the documentation.
 const docs = "https://github.com/nadra-dev/nadra/blob/main/"
+
+// address escapes a path of the documentation for a link.
+func address(anchor string) string {
+	path, fragment, _ := strings.Cut(anchor, "#")
+	return strings.NewReplacer("(", "%28", ")", "%29").Replace((&url.URL{Path: path, Fragment: fragment}).String())
+}
 
 // count returns a number with its noun.
 func count(n int, noun string) string {

@@ -11,11 +11,8 @@ var formats = []form[*Report]{
 	{"wide", writeWide},
 	{"json", writeJSON},
 	{"yaml", writeYAML},
-	{"csv", writeCSV},
-	{"markdown", writeMarkdown},
 	{"html", writeHTML},
 	{"sarif", writeSARIF},
-	{"junit", writeJUnit},
 }
 
 // Formats returns the names of the formats that Write accepts.
