@@ -1,12 +1,11 @@
 package controller
 
 import (
-	"encoding/json"
 	"fmt"
-	"reflect"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -83,26 +82,10 @@ func decide(want, existing *resourceapi.DeviceClass) (action, *resourceapi.Devic
 		return leave, nil
 	case want == nil:
 		return remove, existing
-	case sameSpec(existing.Spec, want.Spec):
+	case equality.Semantic.DeepEqual(existing.Spec, want.Spec): // the order of keys in parameters counts, too
 		return leave, nil
 	}
 	changed := existing.DeepCopy()
 	changed.Spec = want.Spec
 	return update, changed
-}
-
-// sameSpec reports whether two specs are equal. It compares by value, because the API server may reorder
-// the keys of parameters.
-func sameSpec(a, b resourceapi.DeviceClassSpec) bool {
-	return reflect.DeepEqual(value(a), value(b))
-}
-
-// value returns a spec as JSON values.
-func value(spec resourceapi.DeviceClassSpec) any {
-	text, err := json.Marshal(spec)
-	var v any
-	if err != nil || json.Unmarshal(text, &v) != nil {
-		return err
-	}
-	return v
 }

@@ -62,6 +62,11 @@ func ClaimConfig(request string, s Selection) (resourceapi.DeviceClaimConfigurat
 	}, err
 }
 
+// ClassParameters returns the parameters of a class's config, which only names the network.
+func ClassParameters(network NetworkRef) runtime.RawExtension {
+	return runtime.RawExtension{Raw: sortedKeys(mustJSON(ToConfig(Selection{Network: network})))}
+}
+
 // parametersOf returns the parameters of a selection's config.
 func parametersOf(s Selection) (runtime.RawExtension, error) {
 	if s.Network.Namespace == "" || s.Network.Name == "" {

@@ -28,8 +28,9 @@ func mustJSON(v any) json.RawMessage {
 	return raw
 }
 
-// sortedKeys returns the same JSON with the keys of all objects sorted, as the API server writes a
-// claim's parameters.
+// sortedKeys returns the same JSON with the keys of all objects sorted, as the API server writes parameters in
+// a server-side apply. It refuses an apply to a claim's status, by any driver, if that changes a byte of the
+// allocation, which has the parameters of the claim and of its class.
 func sortedKeys(raw json.RawMessage) json.RawMessage {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()

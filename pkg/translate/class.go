@@ -1,13 +1,11 @@
 package translate
 
 import (
-	"encoding/json"
 	"fmt"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -32,7 +30,7 @@ func deviceClass(ref attachment.NetworkRef, id attachment.NetworkID, pool string
 		Spec: resourceapi.DeviceClassSpec{
 			Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
 			Config: []resourceapi.DeviceClassConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
-				Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: v1alpha1.DriverName, Parameters: networkOnly(ref)},
+				Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: v1alpha1.DriverName, Parameters: attachment.ClassParameters(ref)},
 			}}},
 		},
 	}
@@ -68,13 +66,4 @@ func ClassOf(nad *nadv1.NetworkAttachmentDefinition, id attachment.NetworkID, o 
 func PoolDevices(pool string) string {
 	const attributes = `device.attributes["k8s.cni.cncf.io"]` // of attachment.AttributeResourceName
 	return fmt.Sprintf(`device.driver == %q && "resourceName" in %[2]s && %[2]s.resourceName == %[3]q`, v1alpha1.DriverName, attributes, pool)
-}
-
-// networkOnly returns the parameters of a config that only names a network.
-func networkOnly(ref attachment.NetworkRef) runtime.RawExtension {
-	raw, err := json.Marshal(attachment.ToConfig(attachment.Selection{Network: ref}))
-	if err != nil {
-		panic(fmt.Sprintf("encoding a config: %v", err))
-	}
-	return runtime.RawExtension{Raw: raw}
 }

@@ -17,6 +17,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	resourceac "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -41,6 +43,7 @@ func TestController(t *testing.T) {
 	f.part("classes follow their NADs", (*fixture).classesFollow)
 	f.part("a pool has a class, and a NAD without a class has an Event", (*fixture).poolsAndRemarks)
 	f.part("a Deployment runs unchanged", (*fixture).deploymentRuns)
+	f.part("claim statuses are applied", (*fixture).statusIsApplied)
 	f.part("200 pods make one template", (*fixture).oneTemplate)
 	f.part("invalid pods are refused", (*fixture).refusals)
 	f.part("a pod whose template cannot be created is refused", (*fixture).templatesForbidden)
@@ -184,6 +187,31 @@ func (f *fixture) deploymentRuns() {
 	}
 	if names := f.templateNames(); len(names) != 1 {
 		f.Errorf("10 pods of a Deployment made templates %v", names)
+	}
+}
+
+// statusIsApplied checks that the driver stores a claim's status by one apply, and that another program may
+// apply its own part: the API server refuses both if that sorts keys of the allocation's parameters.
+func (f *fixture) statusIsApplied() {
+	claims := f.Kube.ResourceV1().ResourceClaims(f.NS)
+	list, err := claims.List(f.Ctx, metav1.ListOptions{})
+	f.Must(err)
+	for _, c := range list.Items {
+		if len(c.Status.Devices) != 1 || len(c.Status.Allocation.Devices.Config) == 0 {
+			f.Fatalf("claim %s has devices %v, and configs %v in its allocation", c.Name, c.Status.Devices, c.Status.Allocation)
+		}
+		if !slices.ContainsFunc(c.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+			return m.Manager == lab.DriverName && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "status"
+		}) {
+			f.Errorf("the driver has not applied the status of claim %s: %+v", c.Name, c.ManagedFields)
+		}
+		d := c.Status.Devices[0]
+		seen := resourceac.AllocatedDeviceStatus().WithDriver(d.Driver).WithPool(d.Pool).WithDevice(d.Device).WithConditions(
+			metav1ac.Condition().WithType("Seen").WithStatus(metav1.ConditionTrue).WithReason("Seen").WithMessage("").WithLastTransitionTime(metav1.Now()))
+		seen.ShareID = d.ShareID
+		_, err := claims.ApplyStatus(f.Ctx, resourceac.ResourceClaim(c.Name, c.Namespace).WithStatus(resourceac.ResourceClaimStatus().WithDevices(seen)),
+			metav1.ApplyOptions{FieldManager: "other.example.com"})
+		f.Must(err)
 	}
 }
 
