@@ -46,17 +46,6 @@ func (s *Settings) Maintenance() (Window, error) {
 	return ParseWindow(s.Window, "")
 }
 
-// Redacted returns the settings without what hooks run, which may contain passwords.
-func (s *Settings) Redacted() Settings {
-	out := *s
-	for _, hook := range []**Hook{&out.BeforeWave, &out.AfterWave} {
-		if *hook != nil {
-			*hook = &Hook{Exec: "[redacted]"}
-		}
-	}
-	return out
-}
-
 // Validate rejects settings with which no plan can be carried out. A rollback does not
 // need valid settings.
 func (s *Settings) Validate() error {
