@@ -35,7 +35,7 @@ type Index struct {
 	Head       `json:",inline"`
 	// Files are sorted by name.
 	Files []File `json:"files"`
-	// Redacted counts the redactions by their kind.
+	// Redacted counts what is left out, by its kind.
 	Redacted map[string]int `json:"redacted"`
 	// Gaps lists what could not be read.
 	Gaps []Gap `json:"gaps"`
@@ -47,7 +47,7 @@ type File struct {
 	// What describes it for people.
 	What string `json:"what"`
 	Size int    `json:"size"`
-	// Redacted counts its redactions by their kind.
+	// Redacted counts what is left out of it, by its kind.
 	Redacted map[string]int `json:"redacted,omitempty"`
 	// Cut describes what was left out, because the file was too large.
 	Cut string `json:"cut,omitempty"`
@@ -70,52 +70,61 @@ type Bundle struct {
 	gaps  []Gap
 }
 
-// AddValue adds a value as JSON, for example a report.
-func (b *Bundle) AddValue(name, what string, value any) error {
-	r := NewRedactor()
-	tree, err := r.Value(value)
+// AddValue adds a value of a kind of fields.yaml as JSON, for example a report.
+func (b *Bundle) AddValue(name, what, kind string, value any) error {
+	r := newReducer()
+	tree, err := r.value(kind, value)
 	if err != nil {
 		return fmt.Errorf("adding %s: %w", name, err)
 	}
 	return b.addTree(r, name, what, tree)
 }
 
-// AddObjects adds Kubernetes objects, as a list in which each has its kind. It keeps only
-// some fields of pods and of nadra's own workloads.
+// AddObjects adds Kubernetes objects, as a list in which each has its kind.
 func (b *Bundle) AddObjects(name, what string, objects []map[string]any) error {
-	r := NewRedactor()
+	r := newReducer()
 	items := []any{}
 	for _, o := range objects {
-		tree, err := r.Value(r.reduce(o))
+		kind, _ := o["kind"].(string)
+		head := map[string]any{"apiVersion": o["apiVersion"], "kind": kind}
+		delete(o, "apiVersion")
+		delete(o, "kind")
+		tree, err := r.value(kind, o)
 		if err != nil {
 			return fmt.Errorf("adding %s: %w", name, err)
 		}
-		items = append(items, tree)
+		maps.Copy(head, tree.(map[string]any))
+		items = append(items, head)
 	}
-	return b.addTree(r, name, what, object{"apiVersion": "v1", "kind": "List", "items": items})
+	return b.addTree(r, name, what, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-// addTree adds a redacted tree as JSON.
-func (b *Bundle) addTree(r *Redactor, name, what string, tree any) error {
+// addTree adds a reduced tree as JSON.
+func (b *Bundle) addTree(r *reducer, name, what string, tree any) error {
 	text, err := encode(tree, "  ")
 	if err != nil {
 		return fmt.Errorf("adding %s: %w", name, err)
 	}
-	b.files = append(b.files, File{Name: name, What: what, Redacted: r.Counts, text: string(text)})
+	b.files = append(b.files, File{Name: name, What: what, Redacted: r.counts, text: string(text)})
 	return nil
 }
 
-// AddText adds a log or another text. cut describes what was left out.
-func (b *Bundle) AddText(name, what, text, cut string) {
-	r := NewRedactor()
-	text = r.Text(strings.ToValidUTF8(text, "�"))
-	b.files = append(b.files, File{Name: name, What: what, Redacted: r.Counts, Cut: cut, text: text})
+// AddLog adds a log of nadra's own programs. cut describes what was left out.
+func (b *Bundle) AddLog(name, what, text, cut string) {
+	r := newReducer()
+	b.files = append(b.files, File{Name: name, What: what, Cut: cut, text: r.log(text), Redacted: r.counts})
 }
 
-// AddGap records what could not be read. It redacts the reason, because errors may quote
-// values.
+// AddMetrics adds metrics of nadra's own programs. cut describes what was left out.
+func (b *Bundle) AddMetrics(name, what, text, cut string) {
+	r := newReducer()
+	b.files = append(b.files, File{Name: name, What: what, Cut: cut, text: r.metrics(text), Redacted: r.counts})
+}
+
+// AddGap records what could not be read. Of the reason, only known phrases are kept, because errors
+// may quote values.
 func (b *Bundle) AddGap(what, reason, remedy string) {
-	b.gaps = append(b.gaps, Gap{What: what, Reason: NewRedactor().Text(reason), Remedy: remedy})
+	b.gaps = append(b.gaps, Gap{What: what, Reason: newReducer().message(reason), Remedy: remedy})
 }
 
 // Write writes the archive and returns its index.
@@ -186,13 +195,13 @@ func readme(index *Index) string {
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
 	line("# nadra: a bundle for support\n")
-	line("Written by kubectl nadra bundle %s, from Kubernetes %s. Review it before you send it: credentials are", index.Client, index.Server)
-	line("recognized by their names and shapes, and replaced by %s. Secrets are never read.\n", Mark)
+	line("Written by kubectl nadra bundle %s, from Kubernetes %s. It has only listed fields and known phrases of", index.Client, index.Server)
+	line("messages: what is left out shows as %s…] with its type and length. Secrets are never read.\n", Mark)
 	line("## Files\n")
 	for _, f := range index.Files {
-		line("- %s: %s%s%s", f.Name, f.What, prefixed("; redacted: ", counts(f.Redacted)), prefixed("; ", f.Cut))
+		line("- %s: %s%s%s", f.Name, f.What, prefixed("; left out: ", counts(f.Redacted)), prefixed("; ", f.Cut))
 	}
-	line("\n## Redacted\n\n%s%s", counts(index.Redacted), map[bool]string{true: "nothing"}[len(index.Redacted) == 0])
+	line("\n## Left out\n\n%s%s", counts(index.Redacted), map[bool]string{true: "nothing"}[len(index.Redacted) == 0])
 	if index.HiddenAddresses {
 		line("\nPseudonyms replace IP and MAC addresses, the same one for the same address.")
 	}

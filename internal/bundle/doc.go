@@ -1,23 +1,20 @@
-// Package bundle makes a redacted support archive. It is pure: it takes objects, logs and
-// metrics, which package bundleread reads, and returns the archive's bytes. The same input
-// gives the same archive.
+// Package bundle makes a support archive. It is pure: it takes objects, logs and metrics, which
+// package bundleread reads, and returns the archive's bytes. The same input gives the same
+// archive.
 //
-// It redacts credentials, which it recognizes by names (a value under "password") and by
-// shapes (a PEM block, a JWT, the user in an URL). If it cannot parse a text, it redacts
-// more, and not less.
+// The archive has only what fields.yaml lists: a field that is not in it, and a text that a user
+// or a plugin wrote, cannot get into the archive.
 //
 //	bundle.go     the archive and its index
-//	reduce.go     which fields of objects are kept
-//	tree.go       redacts JSON
-//	text.go       redacts text
-//	values.go     finds the values of names in text
-//	words.go      whether a name is a credential's
+//	fields.yaml   the fields and texts that the archive may have
+//	rules.go      the rules of fields.yaml
+//	reduce.go     reduces objects
+//	logs.go       reduces logs and metrics
 //	addresses.go  replaces addresses by pseudonyms
-//	doc.go        kinds of redactions
 package bundle
 
-// Mark replaces what is redacted.
-const Mark = "[redacted]"
+// Mark begins what replaces something that is left out.
+const Mark = "[redacted"
 
 // APIVersion and Kind are those of the index.
 const (
@@ -25,13 +22,9 @@ const (
 	Kind       = "BundleIndex"
 )
 
-// Kinds of redactions, which the index counts.
+// Kinds of what is left out, which the index counts.
 const (
-	credential  = "credential"  // a value by its name
-	pemBlock    = "pem"         // keys and certificates
-	tokenShape  = "token"       // bearer tokens, JWTs, tokens with a known prefix
-	userinfo    = "userinfo"    // in an URL
-	caBundle    = "caBundle"    // of a webhook
-	environment = "environment" // the value of a variable
-	unreadable  = "unreadable"  // a configuration that is not JSON
+	unlisted = "fields" // fields that fields.yaml does not list
+	odd      = "values" // values of listed fields that their rule does not allow
+	prose    = "texts"  // messages, of which only known phrases are kept
 )

@@ -1,162 +1,202 @@
 package bundle
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
-type object = map[string]any
-
-// The fields of a pod that are kept: those about its networks, its node and its state. The
-// archive has no others.
-var (
-	keptSpec = []string{
-		"nodeName", "hostNetwork", "restartPolicy", "runtimeClassName", "schedulerName", "priorityClassName",
-		"nodeSelector", "affinity", "tolerations", "resourceClaims",
-	}
-	keptContainer   = []string{"name", "image", "resources", "restartPolicy"}
-	keptStatus      = []string{"phase", "reason", "conditions", "podIPs", "hostIP", "nominatedNodeName", "qosClass", "resourceClaimStatuses", "startTime"}
-	keptAnnotations = []string{"k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "nadra.dev/"}
-)
-
-// reduce removes fields that must not go into the archive, and counts redactions. It changes
-// the object.
-func (r *Redactor) reduce(o object) object {
-	switch o["kind"] {
-	case "Pod":
-		return reducePod(o)
-	case "DaemonSet", "Deployment":
-		r.dropEnvironment(o)
-	case "NetworkAttachmentDefinition":
-		r.dropBadConfig(o)
-	}
-	return o
+// reducer keeps what the rules allow, and counts what it leaves out.
+type reducer struct {
+	allowed *rule
+	known   *regexp.Regexp
+	counts  map[string]int
 }
 
-// pick returns the named fields of an object.
-func pick(o object, names []string) object {
-	out := object{}
-	for _, name := range names {
-		if value, found := o[name]; found {
-			out[name] = value
+// newReducer returns a reducer that has left out nothing.
+func newReducer() *reducer {
+	allowed, known := load()
+	return &reducer{allowed: allowed, known: known, counts: map[string]int{}}
+}
+
+// value reduces a value of a kind that can be JSON. It refuses kinds that fields.yaml does not list.
+func (r *reducer) value(kind string, value any) (any, error) {
+	of := r.allowed.of(kind)
+	if of == nil {
+		return nil, fmt.Errorf("reducing a %s: fields.yaml does not list the kind", kind)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("writing %s as JSON: %w", kind, err)
+	}
+	var tree any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&tree); err != nil {
+		return nil, fmt.Errorf("reading %s as JSON: %w", kind, err)
+	}
+	return r.walk(tree, of, of), nil
+}
+
+// walk reduces a value. around is the rule of the object around it.
+func (r *reducer) walk(value any, of, around *rule) any {
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		return r.object(v, of, around)
+	case []any:
+		if of.shape == "names" {
+			of = &rule{shape: "same"}
 		}
+		out := make([]any, 0, len(v))
+		for _, item := range v {
+			out = append(out, r.walk(item, of, around))
+		}
+		return out
+	case string:
+		return r.text(v, of)
+	}
+	if of.fields == nil && of.shape != "size" && of.shape != "text" {
+		return value
+	}
+	return r.leaveOut(odd, value)
+}
+
+// object reduces an object. The names of unlisted fields are left out, too.
+func (r *reducer) object(o map[string]any, of, around *rule) any {
+	switch of.shape {
+	case "same":
+		of = around
+	case "names":
+		of = &rule{fields: map[string]*rule{"*": {fields: around.fields}}}
+	}
+	if of.fields == nil {
+		return r.leaveOut(odd, o)
+	}
+	out := map[string]any{}
+	var left []string
+	for name, value := range o {
+		if inner := of.of(name); inner != nil {
+			out[name] = r.walk(value, inner, of)
+		} else if name != "managedFields" {
+			r.counts[unlisted]++
+			left = append(left, size(value))
+		}
+	}
+	if left != nil && of.fields["*"] == nil { // the values of "*" have one type, which a text may not have
+		slices.Sort(left)
+		out[Mark+"]"] = strings.Join(left, ", ")
 	}
 	return out
 }
 
-// reducePod keeps some fields of a pod.
-func reducePod(pod object) object {
-	spec, _ := pod["spec"].(object)
-	status, _ := pod["status"].(object)
-	meta, _ := pod["metadata"].(object)
-	out := object{
-		"apiVersion": pod["apiVersion"], "kind": pod["kind"],
-		"metadata": reduceMeta(meta), "spec": pick(spec, keptSpec), "status": pick(status, keptStatus),
+// text reduces a string.
+func (r *reducer) text(text string, of *rule) string {
+	if of.fields != nil {
+		return r.document(text, of)
 	}
-	for _, list := range []string{"initContainers", "containers"} {
-		if containers := each(spec[list], func(c object) object { return pick(c, keptContainer) }); containers != nil {
-			out["spec"].(object)[list] = containers
+	switch of.shape {
+	case "text":
+		return r.message(text)
+	case "flags":
+		return r.flag(text)
+	}
+	if shape := shapes[of.shape]; shape != nil && shape.MatchString(text) {
+		return text
+	}
+	return r.leaveOut(odd, text)
+}
+
+// document reduces a string that may be JSON or YAML.
+func (r *reducer) document(text string, of *rule) string {
+	var tree any
+	err := yaml.Unmarshal([]byte(text), &tree)
+	switch tree.(type) {
+	case map[string]any, []any:
+		if inner := of.fields[ifJSON]; err == nil && inner != nil {
+			if out, err := encode(r.walk(tree, inner, inner), ""); err == nil {
+				return strings.TrimSuffix(string(out), "\n")
+			}
+		}
+	default:
+		if inner := of.fields[otherwise]; inner != nil {
+			return r.text(text, inner)
 		}
 	}
-	if volumes := each(spec["volumes"], volumeKind); volumes != nil {
-		out["spec"].(object)["volumes"] = volumes
+	return r.leaveOut(odd, text)
+}
+
+// flag reduces an argument of nadra's own programs.
+func (r *reducer) flag(text string) string {
+	dashed, value, _ := strings.Cut(text, "=")
+	of := r.allowed.fields["flags"].of(strings.TrimLeft(dashed, "-"))
+	if of == nil || !strings.HasPrefix(dashed, "-") {
+		return r.leaveOut(unlisted, text)
 	}
-	for _, list := range []string{"initContainerStatuses", "containerStatuses"} {
-		if statuses := each(status[list], reduceStatus); statuses != nil {
-			out["status"].(object)[list] = statuses
+	if !strings.Contains(text, "=") {
+		return text
+	}
+	return dashed + "=" + r.text(value, of)
+}
+
+// message keeps the known phrases of a text.
+func (r *reducer) message(text string) string {
+	var found []string
+	for _, phrase := range r.known.FindAllString(text, -1) {
+		if phrase == text {
+			return text
+		}
+		if !slices.Contains(found, phrase) {
+			found = append(found, phrase)
 		}
 	}
-	return out
+	if text == "" || found == nil {
+		return r.leaveOut(prose, text)
+	}
+	r.counts[prose]++
+	return Mark + ": " + size(text) + " with: " + strings.Join(found, ", ") + "]"
 }
 
-// each returns the objects of a list after change.
-func each(list any, change func(object) object) []any {
-	items, _ := list.([]any)
-	var out []any
-	for _, item := range items {
-		if o, ok := item.(object); ok {
-			out = append(out, change(o))
-		}
+// leaveOut returns what replaces a value, and counts it. An empty text stays.
+func (r *reducer) leaveOut(kind string, value any) string {
+	if value == "" {
+		return ""
 	}
-	return out
+	r.counts[kind]++
+	return Mark + ": " + size(value) + "]"
 }
 
-// reduceMeta keeps some fields and annotations of an object's metadata.
-func reduceMeta(meta object) object {
-	out := pick(meta, []string{"name", "namespace", "uid", "labels", "ownerReferences", "creationTimestamp", "deletionTimestamp", "finalizers"})
-	annotations, _ := meta["annotations"].(object)
-	kept := maps.Clone(annotations)
-	maps.DeleteFunc(kept, func(name string, _ any) bool {
-		return !slices.ContainsFunc(keptAnnotations, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-	})
-	if len(kept) > 0 {
-		out["annotations"] = kept
+// size describes a value by its type and length.
+func size(value any) string {
+	switch v := value.(type) {
+	case string:
+		return fmt.Sprintf("string of %d bytes", len(v))
+	case []any:
+		return fmt.Sprintf("list of %d", len(v))
+	case map[string]any:
+		return fmt.Sprintf("object of %d fields", len(v))
+	case bool:
+		return "boolean"
+	case nil:
+		return "null"
 	}
-	return out
+	return "number"
 }
 
-// volumeKind keeps a volume's name and kind, and none of its contents.
-func volumeKind(v object) object {
-	out := pick(v, []string{"name"})
-	for kind := range v {
-		if kind != "name" {
-			out["is"] = kind
-		}
+// encode writes JSON, with readable < and >.
+func encode(value any, indent string) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(value); err != nil {
+		return nil, fmt.Errorf("writing JSON: %w", err)
 	}
-	return out
-}
-
-// reduceStatus drops a container's termination message, which the container itself writes.
-func reduceStatus(s object) object {
-	for _, name := range []string{"state", "lastState"} {
-		states, _ := s[name].(object)
-		if ended, ok := states["terminated"].(object); ok {
-			delete(ended, "message")
-		}
-	}
-	return pick(s, []string{"name", "image", "imageID", "ready", "started", "restartCount", "state", "lastState"})
-}
-
-// dropEnvironment redacts the values of variables in nadra's own workloads.
-func (r *Redactor) dropEnvironment(workload object) {
-	template, _ := dig(workload, "spec", "template", "spec")
-	for _, list := range []string{"initContainers", "containers"} {
-		each(template[list], func(c object) object {
-			each(c["env"], func(variable object) object {
-				if value, found := variable["value"]; found {
-					variable["value"] = r.mark(value, environment)
-				}
-				return variable
-			})
-			return c
-		})
-	}
-}
-
-// dig returns the object at a path.
-func dig(o object, path ...string) (object, bool) {
-	for _, name := range path {
-		inner, ok := o[name].(object)
-		if !ok {
-			return nil, false
-		}
-		o = inner
-	}
-	return o, true
-}
-
-// dropBadConfig redacts a configuration that cannot be parsed, because it may contain
-// credentials.
-func (r *Redactor) dropBadConfig(nad object) {
-	spec, _ := dig(nad, "spec")
-	config, _ := spec["config"].(string)
-	if strings.TrimSpace(config) == "" {
-		return
-	}
-	if _, err := decode(config); err != nil {
-		r.Counts[unreadable]++
-		spec["config"] = fmt.Sprintf("%s: %d bytes that are not JSON: %v", Mark, len(config), err)
-	}
+	return out.Bytes(), nil
 }

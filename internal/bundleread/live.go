@@ -117,10 +117,7 @@ func (r *collector) doctor(ctx context.Context) error {
 		}
 		r.out.AddGap(what, g.Reason, g.Remedy)
 	}
-	return errors.Join(
-		r.out.AddValue("doctor/capabilities.json", "doctor's input, for kubectl nadra doctor --from", caps),
-		r.out.AddValue("doctor/report.json", "doctor's report about it", doctor.NewReport(caps)),
-	)
+	return r.out.AddValue("doctor/capabilities.json", "facts about the cluster: kubectl nadra doctor --from judges them", "Capabilities", caps)
 }
 
 // attachments adds pods, claims and networks, and the state of the attachments.
@@ -150,7 +147,7 @@ func (r *collector) attachments(ctx context.Context) error {
 	}
 	classes := keep(in.Classes, mentionsNadra)
 	return errors.Join(
-		r.out.AddValue("attachments.json", "kubectl nadra get attachments", inspect.NewList(rows)),
+		r.out.AddValue("attachments.json", "kubectl nadra get attachments", "Attachments", inspect.NewList(rows)),
 		add(r.out, "pods", "pods that have networks, reduced to the fields about these", pods),
 		add(r.out, "resourceclaims", "claims of nadra's devices", keep(in.Claims, r.isOurs)),
 		add(r.out, "resourceclaimtemplates", "claim templates of nadra's devices", keep(in.Templates, func(o metav1.Object) bool { return ofClasses(o, classes) })),
@@ -221,7 +218,7 @@ func (r *collector) upgrade(ctx context.Context) error {
 	if errors.Is(err, upgraderun.ErrNone) || r.failed("the upgrade's state", err, "the right to get configmaps in namespace "+r.StateNamespace) {
 		return nil
 	}
-	return r.out.AddValue("upgrade.json", "plan and state of the upgrade", map[string]any{
+	return r.out.AddValue("upgrade.json", "plan and state of the upgrade", "Upgrade", map[string]any{
 		"plan": plan, "state": state, "paused": paused, "lines": state.Lines(plan),
 	})
 }

@@ -31,6 +31,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/nadra-dev/nadra/internal/bundle"
+	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/doctorread"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/internal/upgraderun"
@@ -164,14 +165,17 @@ func TestCollect(t *testing.T) {
 		}
 	}
 	for file, part := range map[string]string{
-		"doctor/report.json": "nadra-driver", "doctor/capabilities.json": `"version": "v1.36.3"`, "attachments.json": `"pod": "web"`,
-		"logs/nadra/driver-1/nadra-node.log": "fake logs", "logs/nadra/driver-1/nadra-node.previous.log": "fake logs",
-		"logs/nadra/driver-2/nadra-node.log": "fake logs", "metrics/nadra/driver-1.prom": "nadra_attachments 3",
+		"doctor/capabilities.json": `"version": "v1.36.3"`, "attachments.json": `"pod": "web"`,
+		"logs/nadra/driver-1/nadra-node.log": "string of 9 bytes", "logs/nadra/driver-1/nadra-node.previous.log": "string of 9 bytes",
+		"logs/nadra/driver-2/nadra-node.log": "string of 9 bytes", "metrics/nadra/driver-1.prom": "nadra_attachments 3",
 		"objects/network-attachment-definitions.json": `"kind": "NetworkAttachmentDefinition"`,
 	} {
 		if !strings.Contains(files[file], part) {
 			t.Errorf("%s lacks %q: %s", file, part, files[file])
 		}
+	}
+	if caps, err := doctor.ParseCapabilities([]byte(files["doctor/capabilities.json"])); err != nil || len(caps.Nodes) != 2 {
+		t.Errorf("doctor --from cannot read it: %+v, %v", caps, err)
 	}
 	if _, found := files["logs/nadra/driver-2/nadra-node.previous.log"]; found {
 		t.Error("a container that never ended has a log of before")
@@ -189,7 +193,8 @@ func TestCollectUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, _ := collect(t, c)
-	if text := files["upgrade.json"]; !strings.Contains(text, "wave-1") || !strings.Contains(text, "UpgradeState") {
+	text := files["upgrade.json"]
+	if !strings.Contains(text, "wave-1") || !strings.Contains(text, "UpgradeState") {
 		t.Errorf("upgrade.json:\n%s", text)
 	}
 }
@@ -216,7 +221,7 @@ func TestCollectWithoutRights(t *testing.T) {
 			if !hasGap(index, gap, "not allowed") {
 				t.Errorf("gaps %+v", index.Gaps)
 			}
-			if files["doctor/report.json"] == "" || files["README.md"] == "" {
+			if files["doctor/capabilities.json"] == "" || files["README.md"] == "" {
 				t.Errorf("there are only %d files", len(files))
 			}
 		})

@@ -15,16 +15,15 @@ import (
 	"github.com/nadra-dev/nadra/internal/doctorread"
 )
 
-const bundleHelp = `Write a redacted support archive: the report of doctor, nadra's own objects, logs
+const bundleHelp = `Write a redacted support archive: the facts of doctor, nadra's own objects, logs
 and metrics, networks, claims, pods with networks and their events, attachments,
 and the progress of an upgrade.
 
-It never reads Secrets. It leaves out everything about pods except their networks:
-variables, arguments, other annotations. It replaces values under names that look
-like credentials, tokens, keys, certificates and the users of URLs by
-` + bundle.Mark + `; --hide-addresses replaces IP and MAC addresses by pseudonyms.
-README.md in the archive lists its contents, what was removed, and what could not
-be read and why. Check it before you send it.
+It never reads Secrets, and has only listed fields: names, types, versions, states and
+the usual keys of CNI configurations. Of other fields it has the type and the length, of
+messages only reason codes and well-known phrases. --hide-addresses replaces IP and MAC
+addresses by pseudonyms. README.md in the archive lists its contents, how much was left
+out, and what could not be read and why.
 
 It only reads, unless --probe runs a short-lived pod on each node.`
 
@@ -152,7 +151,7 @@ func (o *bundleOptions) summarize(index *bundle.Index, size int) {
 	if o.out != "-" {
 		say(o.ErrOut, "Wrote %s: %s, %d bytes.", o.out, plural(len(index.Files), "file"), size)
 	}
-	say(o.ErrOut, "Removed %s. Check the archive before you send it.", plural(removed, "value"))
+	say(o.ErrOut, "Left out %s.", plural(removed, "value"))
 	for _, g := range index.Gaps {
 		remedy := ""
 		if g.Remedy != "" {

@@ -39,7 +39,6 @@ var foreign = []struct {
 
 // names lists expressions whose values are names, and not words of a message.
 var names = []struct{ file, pattern string }{
-	{"internal/bundle/words.go", "part"},
 	{"internal/doctorread/multus.go", "o"},
 	{"internal/doctorread/workloads.go", "k.deployment"},
 	{"internal/inspect/request.go", "v1alpha1.DriverName"},
