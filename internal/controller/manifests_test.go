@@ -57,8 +57,8 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 	validating := read[admissionv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration", controller.Name)
 	is := func(c admissionv1.WebhookClientConfig, path string) {
 		t.Helper()
-		if s := c.Service; s == nil || s.Namespace != namespace || s.Name != controller.DefaultService || *s.Path != path {
-			t.Errorf("a webhook is called at %v, want %s of service %s/%s", s, path, namespace, controller.DefaultService)
+		if s := c.Service; s == nil || s.Namespace != namespace || s.Name != controller.Service || *s.Path != path {
+			t.Errorf("a webhook is called at %v, want %s of service %s/%s", s, path, namespace, controller.Service)
 		}
 	}
 	for _, w := range mutating.Webhooks {
@@ -77,10 +77,10 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 	if len(validating.Webhooks) != 3 {
 		t.Errorf("%d webhooks validate claims, templates and classes", len(validating.Webhooks))
 	}
-	read[corev1.Service](t, objects, "Service", controller.DefaultService)
+	read[corev1.Service](t, objects, "Service", controller.Service)
 	role := read[rbacv1.Role](t, objects, "Role", controller.Name)
-	if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.ResourceNames, controller.DefaultSecret) }) {
-		t.Errorf("the controller may not write its Secret %s", controller.DefaultSecret)
+	if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.ResourceNames, controller.Secret) }) {
+		t.Errorf("the controller may not write its Secret %s", controller.Secret)
 	}
 }
 
@@ -119,15 +119,15 @@ func TestManifestsOfCertManager(t *testing.T) {
 			PrivateKey map[string]any
 			IssuerRef  map[string]any
 		}
-	}](t, objects, "Certificate", controller.DefaultService)
-	host := controller.DefaultService + "." + namespace + ".svc"
-	if certificate.Spec.SecretName != controller.DefaultSecret || !slices.Contains(certificate.Spec.DNSNames, host) {
+	}](t, objects, "Certificate", controller.Service)
+	host := controller.Service + "." + namespace + ".svc"
+	if certificate.Spec.SecretName != controller.Secret || !slices.Contains(certificate.Spec.DNSNames, host) {
 		t.Errorf("the certificate is for %v, in %s", certificate.Spec.DNSNames, certificate.Spec.SecretName)
 	}
 	mutating := read[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", controller.Name)
 	validating := read[admissionv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration", controller.Name)
 	for _, annotations := range []map[string]string{mutating.Annotations, validating.Annotations} {
-		if annotations["cert-manager.io/inject-ca-from"] != namespace+"/"+controller.DefaultService {
+		if annotations["cert-manager.io/inject-ca-from"] != namespace+"/"+controller.Service {
 			t.Errorf("the CA is injected by %v", annotations)
 		}
 	}
