@@ -2,7 +2,6 @@ package controller_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -78,31 +77,38 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 		t.Errorf("%d webhooks validate claims, templates and classes", len(validating.Webhooks))
 	}
 	read[corev1.Service](t, objects, "Service", controller.Service)
-	role := read[rbacv1.Role](t, objects, "Role", controller.Name)
+	role := read[rbacv1.Role](t, objects, "Role", "nadra-certificates")
 	if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.ResourceNames, controller.Secret) }) {
-		t.Errorf("the controller may not write its Secret %s", controller.Secret)
+		t.Errorf("nadra-certificates may not write the Secret %s", controller.Secret)
+	}
+	pod := read[appsv1.Deployment](t, objects, "Deployment", controller.Name).Spec.Template.Spec
+	if v := pod.Volumes[0].Secret; v.SecretName != controller.Secret || v.Optional != nil || len(v.Items) != 2 {
+		t.Errorf("the controller has the certificate of %v", v)
 	}
 }
 
 // TestManifestsAreLeast checks that the controller needs no root and has only the rights that it uses.
 func TestManifestsAreLeast(t *testing.T) {
 	objects := render(t, "drop-in")
-	deployment := read[appsv1.Deployment](t, objects, "Deployment", controller.Name)
-	pod := deployment.Spec.Template.Spec
-	if s := pod.SecurityContext; !*s.RunAsNonRoot || *s.RunAsUser == 0 || pod.HostNetwork {
-		t.Errorf("the pod runs with %v", s)
-	}
-	for _, c := range pod.Containers {
-		if s := c.SecurityContext; !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || !slices.Contains(s.Capabilities.Drop, "ALL") {
-			t.Errorf("container %s runs with %v", c.Name, s)
+	for _, name := range []string{controller.Name, "nadra-certificates"} {
+		pod := read[appsv1.Deployment](t, objects, "Deployment", name).Spec.Template.Spec
+		if s := pod.SecurityContext; !*s.RunAsNonRoot || *s.RunAsUser == 0 || pod.HostNetwork {
+			t.Errorf("the pod of %s runs with %v", name, s)
+		}
+		for _, c := range pod.Containers {
+			if s := c.SecurityContext; !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || !slices.Contains(s.Capabilities.Drop, "ALL") {
+				t.Errorf("container %s runs with %v", c.Name, s)
+			}
 		}
 	}
 	if ns := read[corev1.Namespace](t, objects, "Namespace", namespace); ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
 		t.Errorf("the namespace has labels %v", ns.Labels)
 	}
-	for _, rule := range read[rbacv1.ClusterRole](t, objects, "ClusterRole", controller.Name).Rules {
-		if slices.Contains(rule.Verbs, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "secrets") {
-			t.Errorf("the ClusterRole has %v", rule)
+	for _, rule := range slices.Concat(read[rbacv1.ClusterRole](t, objects, "ClusterRole", controller.Name).Rules, read[rbacv1.Role](t, objects, "Role", controller.Name).Rules) {
+		for _, far := range []string{"*", "secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+			if slices.Contains(rule.Verbs, far) || slices.Contains(rule.Resources, far) {
+				t.Errorf("the controller has %v", rule)
+			}
 		}
 	}
 }
@@ -131,8 +137,9 @@ func TestManifestsOfCertManager(t *testing.T) {
 			t.Errorf("the CA is injected by %v", annotations)
 		}
 	}
-	args := read[appsv1.Deployment](t, objects, "Deployment", controller.Name).Spec.Template.Spec.Containers[0].Args
-	if !strings.Contains(strings.Join(args, " "), "--cert-self-signed=false") {
-		t.Errorf("the controller makes certificates, too: %v", args)
+	for _, r := range objects.Resources() {
+		if r.GetName() == "nadra-certificates" {
+			t.Errorf("%s maintains the certificate, too", r.GetKind())
+		}
 	}
 }
