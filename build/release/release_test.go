@@ -376,7 +376,7 @@ func checkManifests(t *testing.T, r *release) {
 			t.Errorf("%s lacks %q:\n%.500s", file, part, chart[file])
 		}
 	}
-	for name, images := range map[string]int{"beside-multus": 2, "driver-only": 1, "drop-in": 2, "drop-in-cert-manager": 2, "openshift": 2} {
+	for name, images := range map[string]int{"beside-multus": 3, "driver-only": 1, "drop-in": 3, "drop-in-cert-manager": 2, "openshift": 3} {
 		text := string(read(t, r.out, "nadra-"+name+".yaml"))
 		if n := strings.Count(text, "image: registry.example/nadra/"); n != images || strings.Contains(text, "localhost/") {
 			t.Errorf("%s has %d images of the release:\n%.500s", name, n, text)

@@ -6,10 +6,11 @@
 //	nadra-controller uninstall [flags]   delete the objects that it has created and that are not in use
 //	nadra-controller --version           print the version
 //
-//	main.go       entry
-//	options.go    flags
-//	run.go        runs webhooks and controllers
-//	uninstall.go  the command uninstall
+//	main.go          entry
+//	options.go       flags
+//	run.go           runs webhooks and controllers
+//	certificates.go  the command certificates
+//	uninstall.go     the command uninstall
 package main
 
 import (
@@ -38,8 +39,9 @@ func command(ctx context.Context, args []string) error {
 		fmt.Println("nadra-controller", version.Get())
 		return nil
 	}
-	if len(args) > 0 && args[0] == "uninstall" {
-		return uninstall(ctx, args[1:])
+	commands := map[string]func(context.Context, []string) error{"certificates": certificates, "uninstall": uninstall}
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](ctx, args[1:])
 	}
 	return run(ctx, args)
 }

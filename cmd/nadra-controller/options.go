@@ -23,7 +23,8 @@ type options struct {
 	controller.Options
 	webhook webhook.Options
 
-	kubeconfig, globalNamespaces      string
+	kubeconfig, namespace, certDir    string
+	globalNamespaces                  string
 	defaultNetworks, systemNamespaces string
 	port                              int
 	metrics, health                   string
@@ -35,8 +36,7 @@ func common(fs *flag.FlagSet, o *options) {
 	klog.InitFlags(fs)
 	fs.Bool("version", false, version.Usage) // command looks for it; here it is for -h
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
-	fs.StringVar(&o.Namespace, "namespace", "nadra-system", "the controller's own namespace")
-	fs.StringVar(&o.Secret, "cert-secret", controller.DefaultSecret, "name of the Secret with the webhooks' certificate")
+	fs.StringVar(&o.namespace, "namespace", "nadra-system", "the controller's own namespace")
 }
 
 // flags returns the controller's flags, which set the options.
@@ -47,14 +47,13 @@ func (o *options) flags() *flag.FlagSet {
 	fs.BoolVar(&o.webhook.BesideMultus, "beside-multus", false, "Multus stays on nadra's nodes: no label of a node decides who serves a pod, and pods that nadra serves name their networks in the annotation nadra.dev/networks; nadra-node needs the same flag")
 	fs.BoolVar(&o.webhook.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces, except those of --global-namespaces; the same as for nadra-node")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; the same as for nadra-node")
-	fs.StringVar(&o.defaultNetworks, "default-networks", "", "comma-separated networks, each as namespace/name, that pods get before the networks of their annotation: in all namespaces except --system-namespaces and those with a label nadra.dev/default-networks of their own")
+	fs.StringVar(&o.defaultNetworks, "default-networks", "", "comma-separated networks, each as namespace/name, that pods get before the networks of their annotation: in all namespaces except --system-namespaces and those with a label nadra.dev/default-networks of their own; needs the webhook of manifests/drop-in/default-networks")
 	fs.StringVar(&o.systemNamespaces, "system-namespaces", "kube-system,nadra", "comma-separated namespaces whose pods get no default networks; the controller's own is always one")
 	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins, and is the default with --beside-multus")
 	fs.BoolVar(&o.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
 	fs.BoolVar(&o.machines, "virtual-machines", true, "convert launcher pods of KubeVirt as any pod; false leaves them to Multus, as --beside-multus always does")
 	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "time after which a ResourceClaimTemplate of the webhook is deleted if no pod refers to it")
-	fs.BoolVar(&o.OwnCertificate, "cert-self-signed", true, "create the webhooks' certificate and write its CA into their configurations; false if cert-manager does")
-	fs.StringVar(&o.Service, "cert-service", controller.DefaultService, "name of the Service in the certificate")
+	fs.StringVar(&o.certDir, "cert-dir", "/etc/nadra-webhook-tls", "folder with the webhooks' certificate, tls.crt, and its key, tls.key; a new certificate needs no restart")
 	fs.IntVar(&o.port, "port", 9443, "port of the webhooks")
 	fs.StringVar(&o.metrics, "metrics", ":8080", "address of the metrics; 0 serves none")
 	fs.StringVar(&o.health, "health", ":8081", "address of /healthz and /readyz; 0 serves none")
@@ -103,7 +102,7 @@ func names(list string) []string {
 // setDefaultNetworks sets the options for default networks. It rejects a network that namespace
 // isolation forbids, because the webhook would refuse nearly all pods.
 func (o *options) setDefaultNetworks() error {
-	o.SystemNamespaces = append(names(o.systemNamespaces), o.Namespace)
+	o.webhook.SystemNamespaces = append(names(o.systemNamespaces), o.namespace)
 	networks, err := admission.ParseDefaultNetworks(names(o.defaultNetworks))
 	if err != nil {
 		return fmt.Errorf("--default-networks is %q: %w: write namespace/name", o.defaultNetworks, err)
@@ -113,8 +112,7 @@ func (o *options) setDefaultNetworks() error {
 			return fmt.Errorf("--default-networks names %s, and --namespace-isolation forbids it to pods of other namespaces: add %s to --global-namespaces, also of nadra-node", n, n.Namespace)
 		}
 	}
-	o.DefaultNetworks = len(networks) > 0
-	o.webhook.DefaultNetworks, o.webhook.SystemNamespaces = networks, o.SystemNamespaces
+	o.webhook.DefaultNetworks = networks
 	return nil
 }
 
@@ -122,13 +120,13 @@ func (o *options) setDefaultNetworks() error {
 func (o options) check(rest []string) error {
 	switch owner := o.webhook.DefaultOwner; {
 	case len(rest) > 0:
-		return fmt.Errorf("%q is not a command of nadra-controller: use uninstall, or only flags to run the controller", rest[0])
+		return fmt.Errorf("%q is not a command of nadra-controller: use certificates or uninstall, or only flags to run the controller", rest[0])
 	case owner != v1alpha1.OwnerMultus && owner != v1alpha1.OwnerNadra:
 		return fmt.Errorf("--default-owner is %q: it must be %s or %s", owner, v1alpha1.OwnerMultus, v1alpha1.OwnerNadra)
 	case o.TemplateGrace <= 0:
 		return fmt.Errorf("--template-grace is %s: it must be more than zero", o.TemplateGrace)
-	case o.Namespace == "" || o.Secret == "" || o.Service == "":
-		return errors.New("--namespace, --cert-secret and --cert-service must have a value")
+	case o.namespace == "" || o.certDir == "":
+		return errors.New("--namespace and --cert-dir must have a value")
 	}
 	return nil
 }

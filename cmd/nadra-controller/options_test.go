@@ -15,14 +15,14 @@ func TestFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.webhook.DefaultOwner != v1alpha1.OwnerMultus || !o.Pools || o.webhook.NoPodInfo || !o.OwnCertificate || o.TemplateGrace != 10*time.Minute || o.webhook.Isolation.On {
+	if o.webhook.DefaultOwner != v1alpha1.OwnerMultus || !o.Pools || o.webhook.NoPodInfo || o.TemplateGrace != 10*time.Minute || o.webhook.Isolation.On {
 		t.Errorf("the defaults are %+v", o)
 	}
-	o, err = parse([]string{"--pools=false", "--pod-info=false", "--default-owner=nadra", "--namespace-isolation", "--global-namespaces=shared, infra", "--cert-self-signed=false"})
+	o, err = parse([]string{"--pools=false", "--pod-info=false", "--default-owner=nadra", "--namespace-isolation", "--global-namespaces=shared, infra"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Pools || o.webhook.Pools || !o.webhook.NoPodInfo || o.webhook.DefaultOwner != v1alpha1.OwnerNadra || o.OwnCertificate {
+	if o.Pools || o.webhook.Pools || !o.webhook.NoPodInfo || o.webhook.DefaultOwner != v1alpha1.OwnerNadra {
 		t.Errorf("the flags gave %+v", o)
 	}
 	if want := []string{"shared", "infra"}; !o.webhook.Isolation.On || !slices.Equal(o.webhook.Isolation.Global, want) {
@@ -43,19 +43,19 @@ func TestFlagsBesideMultus(t *testing.T) {
 
 func TestFlagsOfDefaultNetworks(t *testing.T) {
 	o, err := parse(nil)
-	if err != nil || o.DefaultNetworks || len(o.webhook.DefaultNetworks) > 0 {
+	if err != nil || len(o.webhook.DefaultNetworks) > 0 {
 		t.Errorf("the defaults are %+v, %v", o, err)
 	}
 	o, err = parse([]string{"--default-networks=infra/lan, infra/wan", "--system-namespaces=kube-system,cni", "--namespace=own", "--namespace-isolation", "--global-namespaces=infra"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(o.webhook.DefaultNetworks); !o.DefaultNetworks || got != "[infra/lan infra/wan]" {
+	if got := fmt.Sprint(o.webhook.DefaultNetworks); got != "[infra/lan infra/wan]" {
 		t.Errorf("the default networks are %s", got)
 	}
 	want := []string{"kube-system", "cni", "own"}
-	if !slices.Equal(o.SystemNamespaces, want) || !slices.Equal(o.webhook.SystemNamespaces, want) {
-		t.Errorf("the system namespaces are %v and %v, want %v", o.SystemNamespaces, o.webhook.SystemNamespaces, want)
+	if !slices.Equal(o.webhook.SystemNamespaces, want) {
+		t.Errorf("the system namespaces are %v, want %v", o.webhook.SystemNamespaces, want)
 	}
 }
 

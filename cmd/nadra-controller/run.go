@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net/http"
+	"path/filepath"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -27,15 +29,22 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	serving := &controller.Serving{}
+	serving, err := certwatcher.New(filepath.Join(o.certDir, corev1.TLSCertKey), filepath.Join(o.certDir, corev1.TLSPrivateKeyKey))
+	if err != nil {
+		return fmt.Errorf("reading the webhooks' certificate: %w", err)
+	}
+	serve := func(c *tls.Config) { c.GetCertificate = serving.GetCertificate }
 	m, err := manager.New(config, manager.Options{
-		Scheme: controller.Scheme(), Cache: controller.CacheOptions(o.Options), Logger: klog.Background(),
-		LeaderElection: true, LeaderElectionID: controller.Name, LeaderElectionNamespace: o.Namespace, LeaderElectionReleaseOnCancel: true,
+		Scheme: controller.Scheme(), Cache: controller.CacheOptions(), Logger: klog.Background(),
+		LeaderElection: true, LeaderElectionID: controller.Name, LeaderElectionNamespace: o.namespace, LeaderElectionReleaseOnCancel: true,
 		Metrics: metricsserver.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.health,
-		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{Port: o.port, TLSOpts: []func(*tls.Config){serving.Use}}),
+		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{Port: o.port, TLSOpts: []func(*tls.Config){serve}}),
 	})
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
+	}
+	if err := m.Add(serving); err != nil {
+		return fmt.Errorf("adding the certificate: %w", err)
 	}
 	if err := controller.Setup(ctx, m, o.Options, serving); err != nil {
 		return err
@@ -43,30 +52,19 @@ func run(ctx context.Context, args []string) error {
 	if err := webhook.Register(m, o.webhook); err != nil {
 		return err
 	}
-	if err := checks(m, serving); err != nil {
+	if err := checks(m); err != nil {
 		return err
 	}
 	return m.Start(ctx)
 }
 
-// checks adds the health checks of this program; webhook.Register adds one for its caches. A
-// replica is ready if it would answer an API server. It is alive if it answers, or was never
-// ready, because a restart would not help then.
-func checks(m manager.Manager, serving *controller.Serving) error {
+// checks adds the health checks of this program; webhook.Register adds one for its caches.
+func checks(m manager.Manager) error {
 	started := m.GetWebhookServer().StartedChecker()
-	if err := m.AddReadyzCheck("certificate", serving.Ready); err != nil {
-		return fmt.Errorf("adding the check of the certificate: %w", err)
-	}
 	if err := m.AddReadyzCheck("webhooks", started); err != nil {
 		return fmt.Errorf("adding the check of the webhooks: %w", err)
 	}
-	alive := func(r *http.Request) error {
-		if ready := serving.Ready(r) == nil; ready {
-			return started(r)
-		}
-		return nil
-	}
-	if err := m.AddHealthzCheck("webhooks", alive); err != nil {
+	if err := m.AddHealthzCheck("webhooks", started); err != nil {
 		return fmt.Errorf("adding the check for being alive: %w", err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,21 +17,25 @@ import (
 // uninstall deletes the controller's objects that are not in use. It prints what it deletes,
 // and what it keeps and why.
 func uninstall(ctx context.Context, args []string) error {
-	var o options
-	fs := flag.NewFlagSet("nadra-controller uninstall", flag.ContinueOnError)
+	o, c, _, err := connect("uninstall", args)
+	if err != nil {
+		return err
+	}
+	u := uninstallrun.OwnedRemover{Client: c, Namespace: o.namespace, Secret: controller.Secret, Out: os.Stdout}
+	return u.Run(ctx)
+}
+
+// connect parses the flags of a command, and returns a client that reads without a cache.
+func connect(command string, args []string) (o options, c client.Client, config *rest.Config, err error) {
+	fs := flag.NewFlagSet("nadra-controller "+command, flag.ContinueOnError)
 	common(fs, &o)
 	if err := fs.Parse(args); err != nil {
-		return err
+		return o, nil, nil, err
 	}
 	ctrl.SetLogger(klog.Background())
-	config, err := o.config()
-	if err != nil {
-		return err
+	if config, err = o.config(); err != nil {
+		return o, nil, nil, err
 	}
-	c, err := client.New(config, client.Options{Scheme: controller.Scheme()})
-	if err != nil {
-		return err
-	}
-	u := uninstallrun.OwnedRemover{Client: c, Namespace: o.Namespace, Secret: o.Secret, Out: os.Stdout}
-	return u.Run(ctx)
+	c, err = client.New(config, client.Options{Scheme: controller.Scheme()})
+	return o, c, config, err
 }

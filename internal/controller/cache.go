@@ -5,11 +5,9 @@ import (
 	"fmt"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -33,18 +31,10 @@ const (
 
 // CacheOptions returns options of a cache that only keeps what the controllers read. There may be tens
 // of thousands of NADs. It is not for pods, which have a cache of their own.
-func CacheOptions(o Options) cache.Options {
-	own := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", Name)}
+func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&resourceapi.ResourceClaimTemplate{}: {Transform: slimTemplate},
-			&corev1.Secret{}: {
-				Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", o.Secret)}},
-			},
-			&admissionv1.MutatingWebhookConfiguration{}:   own,
-			&admissionv1.ValidatingWebhookConfiguration{}: own,
-		},
+		ByObject:         map[client.Object]cache.ByObject{&resourceapi.ResourceClaimTemplate{}: {Transform: slimTemplate}},
 	}
 }
 

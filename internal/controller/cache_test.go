@@ -57,7 +57,7 @@ func TestOnlyTheLeaderWatchesPods(t *testing.T) {
 	if !ok || !runnable.NeedLeaderElection() {
 		t.Error("every replica watches all pods of the cluster")
 	}
-	for object := range CacheOptions(Options{}).ByObject {
+	for object := range CacheOptions().ByObject {
 		if _, pod := object.(*corev1.Pod); pod {
 			t.Error("the cache of every replica is for pods, too")
 		}

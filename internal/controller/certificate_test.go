@@ -1,129 +1,133 @@
 package controller
 
 import (
-	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
+	"math/big"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/keyutil"
 )
 
-var hosts = []string{"nadra-webhook.nadra-system.svc"}
+var hosts = []string{Service + ".nadra-system.svc", Service + ".nadra-system.svc.cluster.local"}
 
-// trusts checks that a caller with a bundle trusts the certificate of a chain.
-func trusts(t *testing.T, bundle []byte, c *chain, now time.Time) {
+func newTestPair(t *testing.T, now time.Time) *pair {
 	t.Helper()
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(bundle)
-	if _, err := c.leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: hosts[0], CurrentTime: now}); err != nil {
-		t.Fatalf("at %s: %v", now.Format(time.DateOnly), err)
-	}
-}
-
-// TestChainIsTrustedThroughItsLife checks for three years that a caller with the latest or the previous
-// bundle trusts the served certificate, and that each chain survives the Secret.
-func TestChainIsTrustedThroughItsLife(t *testing.T) {
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	var current *chain
-	var previous []byte
-	var authorities, leaves int
-	for now := start; now.Before(start.Add(3 * lifetime)); {
-		next, again, err := current.next(now, hosts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again <= 0 {
-			t.Fatalf("at %s: the next step is in %s", now, again)
-		}
-		if next != current {
-			if current == nil || !bytes.Equal(current.pair[0], next.pair[0]) {
-				leaves++
-			}
-			if current == nil || !current.authority.cert.Equal(next.authority.cert) {
-				authorities++
-			}
-			if previous != nil {
-				trusts(t, previous, next, now)
-			}
-		}
-		trusts(t, next.bundle(), next, now)
-		previous = next.bundle()
-		data, err := next.data()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if current, err = readChain(data, now); err != nil {
-			t.Fatal(err)
-		}
-		if len(current.earlier) > 1 {
-			t.Fatalf("at %s: %d earlier authorities are still trusted", now, len(current.earlier))
-		}
-		now = now.Add(min(again, 30*24*time.Hour))
-	}
-	if authorities != 5 || leaves != 5 {
-		t.Errorf("in three years there were %d authorities and %d certificates, want 5 of each: one every two thirds of a year", authorities, leaves)
-	}
-}
-
-func TestChainIsMadeAnew(t *testing.T) {
-	now := time.Now()
-	made, _, err := (*chain)(nil).next(now, hosts)
+	p, err := newPair(now, hosts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if same, _, _ := made.next(now, hosts); same != made {
-		t.Error("a chain that is in order was replaced")
-	}
-	renamed, _, err := made.next(now, []string{"other.nadra-system.svc"})
-	if err != nil || renamed.leaf.VerifyHostname("other.nadra-system.svc") != nil {
-		t.Errorf("for another name of the Service the certificate is not replaced: %v", err)
-	}
-	if !renamed.authority.cert.Equal(made.authority.cert) {
-		t.Error("for another name of the service the CA was replaced, too")
-	}
+	return p
 }
 
-// TestChainOfAnotherClock checks that an API server trusts a chain that was made by a clock
-// an hour ahead or behind, and that the chain stays when that clock is put right.
-func TestChainOfAnotherClock(t *testing.T) {
+func (p *pair) data() map[string][]byte {
+	return map[string][]byte{corev1.TLSCertKey: p.crt, corev1.TLSPrivateKeyKey: p.key}
+}
+
+// TestPairOfAnotherClock checks that a pair of a clock an hour ahead or behind is valid, and not due.
+func TestPairOfAnotherClock(t *testing.T) {
 	now := time.Now()
 	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
-		made, _, err := (*chain)(nil).next(now.Add(skew), hosts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		trusts(t, made.bundle(), made, now)
-		trusts(t, made.bundle(), made, now.Add(-time.Minute))
-		if same, again, err := made.next(now, hosts); err != nil || same != made || again <= 0 {
-			t.Errorf("made %s from now, it is replaced: %v, the next step is in %s", skew, err, again)
+		p, err := readPair(newTestPair(t, now.Add(skew)).data(), now, hosts)
+		if err != nil || p.dueIn(now) <= 0 {
+			t.Errorf("made %s from now, the pair is due: %v", skew, err)
 		}
 	}
 }
 
-func TestReadChainRefuses(t *testing.T) {
+func TestReadPairRefuses(t *testing.T) {
 	now := time.Now()
-	made, _, err := (*chain)(nil).next(now, hosts)
+	other := newTestPair(t, now)
+	for name, c := range map[string]struct {
+		change func(map[string][]byte)
+		names  []string
+		at     time.Time
+	}{
+		"nothing in it":         {change: func(d map[string][]byte) { clear(d) }},
+		"another key":           {change: func(d map[string][]byte) { d[corev1.TLSPrivateKeyKey] = other.key }},
+		"a damaged certificate": {change: func(d map[string][]byte) { d[corev1.TLSCertKey] = d[corev1.TLSCertKey][:40] }},
+		"expired":               {at: now.Add(lifetime + time.Second)},
+		"of another namespace":  {names: []string{Service + ".other.svc"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := newTestPair(t, now).data()
+			if c.change != nil {
+				c.change(data)
+			}
+			if c.at.IsZero() {
+				c.at = now
+			}
+			if c.names == nil {
+				c.names = hosts
+			}
+			if _, err := readPair(data, c.at, c.names); err == nil {
+				t.Error("it was read")
+			}
+		})
+	}
+}
+
+// TestPairOfAnAuthority checks that a certificate that somebody else has signed is used, like those of earlier
+// versions and of cert-manager's issuers: callers trust the certificate itself.
+func TestPairOfAnAuthority(t *testing.T) {
+	now := time.Now()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		name   string
-		change func(map[string][]byte)
-		at     time.Time
+	authority := newTestPair(t, now)
+	signer, err := keyutil.ParsePrivateKeyPEM(authority.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: hosts, NotBefore: now, NotAfter: now.Add(lifetime)}
+	der, err := x509.CreateCertificate(rand.Reader, template, authority.cert, key.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readPair((&pair{crt: encode(leaf), key: keyPEM}).data(), now, hosts); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTrust checks what callers trust besides the pairs: certificates with which a replica may serve, but never
+// more than a few.
+func TestTrust(t *testing.T) {
+	now := time.Now()
+	stored, next := newTestPair(t, now), newTestPair(t, now)
+	var trusted []*x509.Certificate
+	for range maxEarlier + 3 {
+		trusted = append(trusted, newTestPair(t, now).cert)
+	}
+	for name, c := range map[string]struct {
+		stored, next *pair
+		trusted      []*x509.Certificate
+		quiet        time.Duration
+		want         []*x509.Certificate
 	}{
-		{"nothing in it", func(d map[string][]byte) { clear(d) }, now},
-		{"no CA", func(d map[string][]byte) { d[caCertKey] = []byte("x") }, now},
-		{"another CA's key", func(d map[string][]byte) { d[caKeyKey] = d[tlsKeyKey] }, now},
-		{"a damaged certificate", func(d map[string][]byte) { d[tlsCertKey] = d[tlsCertKey][:40] }, now},
-		{"expired", func(map[string][]byte) {}, now.Add(2 * lifetime)},
+		"a new installation":    {next: next, quiet: time.Hour, want: []*x509.Certificate{next.cert}},
+		"stored long ago":       {stored: stored, trusted: append(trusted[:1:1], stored.cert), quiet: settle, want: []*x509.Certificate{stored.cert}},
+		"just stored":           {stored: stored, trusted: append(trusted[:1:1], stored.cert), quiet: settle - 1, want: []*x509.Certificate{trusted[0], stored.cert}},
+		"due":                   {stored: stored, next: next, trusted: []*x509.Certificate{stored.cert}, quiet: time.Hour, want: []*x509.Certificate{stored.cert, next.cert}},
+		"the Secret is missing": {next: next, trusted: trusted[:1], quiet: time.Hour, want: []*x509.Certificate{trusted[0], next.cert}},
+		"many":                  {next: next, trusted: trusted, want: append(trusted[:maxEarlier:maxEarlier], next.cert)},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			data, err := made.data()
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.change(data)
-			if _, err := readChain(data, c.at); err == nil {
-				t.Error("it was read")
+		t.Run(name, func(t *testing.T) {
+			got := trust(c.stored, c.next, c.trusted, c.quiet)
+			if string(encode(got...)) != string(encode(c.want...)) {
+				t.Errorf("%d certificates are trusted, want %d, or others", len(got), len(c.want))
 			}
 		})
 	}

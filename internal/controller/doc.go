@@ -2,16 +2,16 @@
 //
 //	NAD ──────────────► DeviceClass                         one for each network and pool
 //	pods ─────────────► ResourceClaimTemplate               unused ones deleted, missing ones recreated
-//	clock, Secret ────► certificate ─► webhooks' caBundle
-//	--default-networks ► webhook default-networks.nadra.dev
+//	clock, Secret ────► certificate ─► webhooks' caBundle   nadra-controller certificates
 //	pods ─────────────► metrics                             pods by what attaches their networks
 //
 // Pure functions of objects and a time decide what to do (class.go, pool.go, certificate.go); the
 // reconcilers beside them read and write. Only the leader writes. All replicas serve admission, so
 // all have the certificate and the caches.
 //
-// The controller only changes objects with v1alpha1.ManagedByLabel, and in nadra's own webhook
-// configurations the caBundle and the webhook for default networks. It does not touch objects that users created, whatever their names.
+// The controller only changes objects with v1alpha1.ManagedByLabel. It does not touch objects that users
+// created, whatever their names, and policies of manifests/drop-in/controller refuse it. The certificate has a
+// process and an account of its own, because whoever may write webhook configurations controls the cluster.
 //
 // The files:
 //
@@ -22,9 +22,7 @@
 //	classes.go         maintains DeviceClasses
 //	collect.go         deletes unused ResourceClaimTemplates
 //	repair.go          recreates missing ResourceClaimTemplates of waiting pods
-//	certificate.go     decides about the webhooks' certificate and its authorities
+//	certificate.go     decides about the webhooks' certificate and what callers trust
 //	certificates.go    maintains the Secret and the caBundle
-//	defaultnetworks.go maintains the webhook for pods that get default networks
-//	serving.go         serves with the certificate of the Secret
 //	migration.go       counts pods by what attaches their networks
 package controller

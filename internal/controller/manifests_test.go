@@ -2,7 +2,6 @@ package controller_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -57,8 +56,8 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 	validating := read[admissionv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration", controller.Name)
 	is := func(c admissionv1.WebhookClientConfig, path string) {
 		t.Helper()
-		if s := c.Service; s == nil || s.Namespace != namespace || s.Name != controller.DefaultService || *s.Path != path {
-			t.Errorf("a webhook is called at %v, want %s of service %s/%s", s, path, namespace, controller.DefaultService)
+		if s := c.Service; s == nil || s.Namespace != namespace || s.Name != controller.Service || *s.Path != path {
+			t.Errorf("a webhook is called at %v, want %s of service %s/%s", s, path, namespace, controller.Service)
 		}
 	}
 	for _, w := range mutating.Webhooks {
@@ -77,32 +76,39 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 	if len(validating.Webhooks) != 3 {
 		t.Errorf("%d webhooks validate claims, templates and classes", len(validating.Webhooks))
 	}
-	read[corev1.Service](t, objects, "Service", controller.DefaultService)
-	role := read[rbacv1.Role](t, objects, "Role", controller.Name)
-	if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.ResourceNames, controller.DefaultSecret) }) {
-		t.Errorf("the controller may not write its Secret %s", controller.DefaultSecret)
+	read[corev1.Service](t, objects, "Service", controller.Service)
+	role := read[rbacv1.Role](t, objects, "Role", "nadra-certificates")
+	if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.ResourceNames, controller.Secret) }) {
+		t.Errorf("nadra-certificates may not write the Secret %s", controller.Secret)
+	}
+	pod := read[appsv1.Deployment](t, objects, "Deployment", controller.Name).Spec.Template.Spec
+	if v := pod.Volumes[0].Secret; v.SecretName != controller.Secret || v.Optional != nil || len(v.Items) != 2 {
+		t.Errorf("the controller has the certificate of %v", v)
 	}
 }
 
 // TestManifestsAreLeast checks that the controller needs no root and has only the rights that it uses.
 func TestManifestsAreLeast(t *testing.T) {
 	objects := render(t, "drop-in")
-	deployment := read[appsv1.Deployment](t, objects, "Deployment", controller.Name)
-	pod := deployment.Spec.Template.Spec
-	if s := pod.SecurityContext; !*s.RunAsNonRoot || *s.RunAsUser == 0 || pod.HostNetwork {
-		t.Errorf("the pod runs with %v", s)
-	}
-	for _, c := range pod.Containers {
-		if s := c.SecurityContext; !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || !slices.Contains(s.Capabilities.Drop, "ALL") {
-			t.Errorf("container %s runs with %v", c.Name, s)
+	for _, name := range []string{controller.Name, "nadra-certificates"} {
+		pod := read[appsv1.Deployment](t, objects, "Deployment", name).Spec.Template.Spec
+		if s := pod.SecurityContext; !*s.RunAsNonRoot || *s.RunAsUser == 0 || pod.HostNetwork {
+			t.Errorf("the pod of %s runs with %v", name, s)
+		}
+		for _, c := range pod.Containers {
+			if s := c.SecurityContext; !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || !slices.Contains(s.Capabilities.Drop, "ALL") {
+				t.Errorf("container %s runs with %v", c.Name, s)
+			}
 		}
 	}
 	if ns := read[corev1.Namespace](t, objects, "Namespace", namespace); ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
 		t.Errorf("the namespace has labels %v", ns.Labels)
 	}
-	for _, rule := range read[rbacv1.ClusterRole](t, objects, "ClusterRole", controller.Name).Rules {
-		if slices.Contains(rule.Verbs, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "secrets") {
-			t.Errorf("the ClusterRole has %v", rule)
+	for _, rule := range slices.Concat(read[rbacv1.ClusterRole](t, objects, "ClusterRole", controller.Name).Rules, read[rbacv1.Role](t, objects, "Role", controller.Name).Rules) {
+		for _, far := range []string{"*", "secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+			if slices.Contains(rule.Verbs, far) || slices.Contains(rule.Resources, far) {
+				t.Errorf("the controller has %v", rule)
+			}
 		}
 	}
 }
@@ -119,20 +125,21 @@ func TestManifestsOfCertManager(t *testing.T) {
 			PrivateKey map[string]any
 			IssuerRef  map[string]any
 		}
-	}](t, objects, "Certificate", controller.DefaultService)
-	host := controller.DefaultService + "." + namespace + ".svc"
-	if certificate.Spec.SecretName != controller.DefaultSecret || !slices.Contains(certificate.Spec.DNSNames, host) {
+	}](t, objects, "Certificate", controller.Service)
+	host := controller.Service + "." + namespace + ".svc"
+	if certificate.Spec.SecretName != controller.Secret || !slices.Contains(certificate.Spec.DNSNames, host) {
 		t.Errorf("the certificate is for %v, in %s", certificate.Spec.DNSNames, certificate.Spec.SecretName)
 	}
 	mutating := read[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", controller.Name)
 	validating := read[admissionv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration", controller.Name)
 	for _, annotations := range []map[string]string{mutating.Annotations, validating.Annotations} {
-		if annotations["cert-manager.io/inject-ca-from"] != namespace+"/"+controller.DefaultService {
+		if annotations["cert-manager.io/inject-ca-from"] != namespace+"/"+controller.Service {
 			t.Errorf("the CA is injected by %v", annotations)
 		}
 	}
-	args := read[appsv1.Deployment](t, objects, "Deployment", controller.Name).Spec.Template.Spec.Containers[0].Args
-	if !strings.Contains(strings.Join(args, " "), "--cert-self-signed=false") {
-		t.Errorf("the controller makes certificates, too: %v", args)
+	for _, r := range objects.Resources() {
+		if r.GetName() == "nadra-certificates" {
+			t.Errorf("%s maintains the certificate, too", r.GetKind())
+		}
 	}
 }

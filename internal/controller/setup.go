@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -21,27 +22,16 @@ import (
 const (
 	// Name is the name of the webhook configurations, the Deployment and the Lease.
 	Name = v1alpha1.Controller
-	// DefaultService is the Service of the webhooks.
-	DefaultService = "nadra-webhook"
-	// DefaultSecret is the Secret with the webhooks' certificate.
-	DefaultSecret = "nadra-webhook-tls"
+	// Service is the Service of the webhooks.
+	Service = "nadra-webhook"
+	// Secret is the Secret with the webhooks' certificate.
+	Secret = "nadra-webhook-tls"
 )
 
 // Options configure the controllers.
 type Options struct {
-	// Namespace is the controller's own namespace.
-	Namespace string
-	// Secret is the Secret with the certificate, for the DNS names of Service.
-	Secret, Service string
-	// OwnCertificate is unset if another program maintains the Secret and the CA in the webhook
-	// configurations, as cert-manager does.
-	OwnCertificate bool
 	// Pools is set if nadra serves pools of hardware devices.
 	Pools bool
-	// DefaultNetworks is set if pods without the networks annotation have default networks, in all
-	// namespaces except SystemNamespaces.
-	DefaultNetworks  bool
-	SystemNamespaces []string
 	// TemplateGrace is how long an unused template stays.
 	TemplateGrace time.Duration
 }
@@ -54,9 +44,9 @@ func Scheme() *runtime.Scheme {
 	return s
 }
 
-// Setup adds the controllers to a manager whose cache has CacheOptions. All run only on the leader,
-// except the one that reads the certificate.
-func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) error {
+// Setup adds the controllers to a manager whose cache has CacheOptions. All run only on the leader.
+// The replica serves with the certificate of serving, whose expiry is a metric.
+func Setup(ctx context.Context, m manager.Manager, o Options, serving *certwatcher.CertWatcher) error {
 	if err := addIndexes(ctx, m.GetFieldIndexer(), o.Pools); err != nil {
 		return err
 	}
@@ -68,17 +58,13 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) 
 	if err != nil {
 		return err
 	}
+	serving.RegisterCallback(func(c tls.Certificate) { meters.CertificateExpires(c.Leaf.NotAfter) })
 	events := m.GetEventRecorder(Name)
 	all := []interface{ setUp(manager.Manager) error }{
 		&classes{Client: m.GetClient(), pools: o.Pools, events: events},
 		&collector{Client: m.GetClient(), pods: pods, podSource: pods.source, grace: o.TemplateGrace, now: time.Now},
 		&repairer{Client: m.GetClient(), pods: pods, podSource: pods.source, live: m.GetAPIReader(), pools: o.Pools, events: events},
-		&servingReader{Client: m.GetClient(), secret: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, serving: serving, expires: meters.CertificateExpires},
 		newMigration(m.GetClient(), pods, meters),
-		newDefaultNetworks(m.GetClient(), o),
-	}
-	if o.OwnCertificate {
-		all = append(all, newCertificates(m.GetClient(), o))
 	}
 	for _, c := range all {
 		if err := c.setUp(m); err != nil {

@@ -40,9 +40,9 @@ func TestUninstall(t *testing.T) {
 	c := cluster(pod, used, unused, theirs, byHand, ownClass("a", "net"), ownClass("a", "idle"), ownClass("a", "claimed"), lease,
 		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: Name}},
 		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "another"}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: DefaultSecret, Labels: own}})
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: Secret, Labels: own}})
 	var out bytes.Buffer
-	u := uninstallrun.OwnedRemover{Client: c, Namespace: "nadra-system", Secret: DefaultSecret, Out: &out}
+	u := uninstallrun.OwnedRemover{Client: c, Namespace: "nadra-system", Secret: Secret, Out: &out}
 
 	lease.Spec.HolderIdentity = ptr.To("")
 	if err := c.Update(t.Context(), lease); err != nil {
@@ -75,7 +75,7 @@ func TestUninstall(t *testing.T) {
 	if there(t, c, &admissionv1.MutatingWebhookConfiguration{}, "", Name) || !there(t, c, &admissionv1.MutatingWebhookConfiguration{}, "", "another") {
 		t.Error("not just its own webhook configuration is gone")
 	}
-	if there(t, c, &corev1.Secret{}, "nadra-system", DefaultSecret) || there(t, c, &coordinationv1.Lease{}, "nadra-system", Name) {
+	if there(t, c, &corev1.Secret{}, "nadra-system", Secret) || there(t, c, &coordinationv1.Lease{}, "nadra-system", Name) {
 		t.Error("its Secret or its Lease is still there")
 	}
 }
@@ -104,7 +104,7 @@ func TestUninstallNeedsNoClock(t *testing.T) {
 						})
 					}
 					var out bytes.Buffer
-					u := uninstallrun.OwnedRemover{Client: c, Namespace: "nadra-system", Secret: DefaultSecret, Out: &out}
+					u := uninstallrun.OwnedRemover{Client: c, Namespace: "nadra-system", Secret: Secret, Out: &out}
 					began := time.Now()
 					err := u.Run(t.Context())
 					if took := time.Since(began); took > 15*time.Second {

@@ -25,8 +25,10 @@ func (o Object) String() string {
 
 // Names of objects that the manifests install.
 const (
-	Driver     = "nadra-node"
-	controller = v1alpha1.Controller
+	Driver       = "nadra-node"
+	controller   = v1alpha1.Controller
+	certificates = "nadra-certificates"
+	job          = "nadra-uninstall"
 )
 
 // poolConfigs is the namespace of the device plugins' ConfigMaps that the driver
@@ -67,11 +69,12 @@ func (n Namespaces) Webhooks() []Object {
 func (n Namespaces) ControllerObjects() []Object {
 	return []Object{
 		object("Deployment", "apps", "v1", n.Controller, controller),
+		object("Deployment", "apps", "v1", n.Controller, certificates),
 		object("PodDisruptionBudget", "policy", "v1", n.Controller, controller),
 		object("Service", "", "v1", n.Controller, "nadra-webhook"),
 		object("Certificate", certGroup, "v1", n.Controller, "nadra-webhook"),
 		object("Issuer", certGroup, "v1", n.Controller, "nadra-webhook"),
-		object("Job", "batch", "v1", n.Controller, "nadra-uninstall"),
+		object("Job", "batch", "v1", n.Controller, job),
 		object("Lease", "coordination.k8s.io", "v1", n.Controller, controller),
 	}
 }
@@ -86,24 +89,19 @@ func (n Namespaces) DriverObjects() []Object {
 
 // Rights returns what is left, besides the namespaces, when nothing runs any more.
 func (n Namespaces) Rights() []Object {
-	return []Object{
-		object("ValidatingAdmissionPolicyBinding", admissionGroup, "v1", "", "nadra-pod-status"),
-		object("ValidatingAdmissionPolicy", admissionGroup, "v1", "", "nadra-pod-status"),
-		object("ValidatingAdmissionPolicyBinding", admissionGroup, "v1", "", "nadra-slices"),
-		object("ValidatingAdmissionPolicy", admissionGroup, "v1", "", "nadra-slices"),
-		object("ClusterRoleBinding", rbacGroup, "v1", "", controller),
-		object("ClusterRole", rbacGroup, "v1", "", controller),
-		object("RoleBinding", rbacGroup, "v1", n.Controller, controller),
-		object("Role", rbacGroup, "v1", n.Controller, controller),
-		object("ServiceAccount", "", "v1", n.Controller, controller),
-		object("ClusterRoleBinding", rbacGroup, "v1", "", Driver),
-		object("ClusterRole", rbacGroup, "v1", "", Driver),
-		object("RoleBinding", rbacGroup, "v1", poolConfigs, Driver),
-		object("Role", rbacGroup, "v1", poolConfigs, Driver),
-		object("ServiceAccount", "", "v1", n.Driver, Driver),
-		object("ConfigMap", "", "v1", n.Controller, "nadra-upgrade"),
-		object("Lease", "coordination.k8s.io", "v1", n.Controller, "nadra-upgrade"),
+	var out []Object
+	for _, name := range []string{"nadra-node", "nadra-slices", "nadra-pod-status", "nadra-claim-status", "nadra-classes", "nadra-templates", certificates} {
+		out = append(out, object("ValidatingAdmissionPolicyBinding", admissionGroup, "v1", "", name),
+			object("ValidatingAdmissionPolicy", admissionGroup, "v1", "", name))
 	}
+	for _, account := range []struct{ name, namespace, roles string }{
+		{controller, n.Controller, n.Controller}, {certificates, n.Controller, n.Controller}, {job, n.Controller, n.Controller}, {Driver, n.Driver, poolConfigs},
+	} {
+		out = append(out, object("ClusterRoleBinding", rbacGroup, "v1", "", account.name), object("ClusterRole", rbacGroup, "v1", "", account.name),
+			object("RoleBinding", rbacGroup, "v1", account.roles, account.name), object("Role", rbacGroup, "v1", account.roles, account.name),
+			object("ServiceAccount", "", "v1", account.namespace, account.name))
+	}
+	return append(out, object("ConfigMap", "", "v1", n.Controller, "nadra-upgrade"), object("Lease", "coordination.k8s.io", "v1", n.Controller, "nadra-upgrade"))
 }
 
 // Last returns the namespaces. Pods on nodes run in the driver's.

@@ -2,8 +2,11 @@ package chart
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +126,7 @@ func fromKustomize(t *testing.T, overlay string) objects {
 
 func TestChartIsTheOverlay(t *testing.T) {
 	for overlay, v := range map[string]values{
+		"../test/chart/testdata/default-networks": {"controller": values{"defaultNetworks": []any{"infra/lan"}}},
 		"beside-multus":        {"mode": "beside-multus"},
 		"driver-only":          {"mode": "driver-only"},
 		"drop-in":              {},
@@ -359,6 +363,38 @@ func TestDefaultNetworks(t *testing.T) {
 		}
 	}
 }
+
+// TestEachRightSaysWhy checks that a comment above each rule of a role says what it is for.
+func TestEachRightSaysWhy(t *testing.T) {
+	rules := 0
+	err := filepath.WalkDir(manifests, func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".yaml" {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		for doc := range strings.SplitSeq(string(text), "\n---\n") {
+			if !role.MatchString(doc) {
+				continue
+			}
+			lines := strings.Split(doc, "\n")
+			for i, line := range lines {
+				if !strings.HasPrefix(line, "  - apiGroups:") {
+					continue
+				}
+				rules++
+				if !strings.HasPrefix(lines[i-1], "  # ") {
+					t.Errorf("%s: no comment says why there is %s", file, strings.Join(lines[i:min(i+3, len(lines))], " "))
+				}
+			}
+		}
+		return err
+	})
+	if err != nil || rules < 40 {
+		t.Errorf("%d rules, %v", rules, err)
+	}
+}
+
+var role = regexp.MustCompile(`(?m)^kind: (Cluster)?Role$`)
 
 func path(t *testing.T, o map[string]any, names ...string) map[string]any {
 	t.Helper()

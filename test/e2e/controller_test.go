@@ -49,8 +49,6 @@ func TestController(t *testing.T) {
 	f.part("a pod whose template cannot be created is refused", (*fixture).templatesForbidden)
 	f.part("pods of others are not changed", (*fixture).leftAlone)
 	f.part("a pod that names its node gets no claim", (*fixture).namesItsNode)
-	f.part("slices are written by the driver of their node", (*fixture).slicesAreTheDrivers)
-	f.part("a pod's status is written by the driver of its node", (*fixture).podStatusIsTheDrivers)
 	f.part("templates are recreated, and deleted", (*fixture).templatesComeAndGo)
 	f.part("an outage holds back only annotated pods", (*fixture).outage)
 	f.part("another replica follows a killed leader", (*fixture).leaderKilled)

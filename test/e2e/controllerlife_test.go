@@ -13,90 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-
-	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // The parts of TestController in which a part of the controller goes away.
-
-// slicesAreTheDrivers writes a slice as an administrator, and as drivers of other nodes, by
-// the name of their service account and the node of their token. Only the driver of the
-// slice's own node may write it.
-func (f *fixture) slicesAreTheDrivers() {
-	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.Ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
-	f.Must(err)
-	name, dry := list.Items[0].Name, []string{metav1.DryRunAll}
-	write := func(kube kubernetes.Interface) error {
-		_, err := kube.ResourceV1().ResourceSlices().Patch(f.Ctx, name, types.MergePatchType, []byte(`{"spec":{"devices":[]}}`), metav1.PatchOptions{DryRun: dry})
-		return err
-	}
-	refused := func(kube kubernetes.Interface, parts ...string) {
-		f.Helper()
-		err := write(kube)
-		if !apierrors.IsForbidden(err) {
-			f.Errorf("writing a slice: %v, want it forbidden", err)
-			return
-		}
-		f.Must(contains("the refusal", err.Error(), append(parts, "ValidatingAdmissionPolicy 'nadra-slices'")))
-	}
-	refused(f.Kube, "admin")
-	refused(f.driverOf("elsewhere"), "elsewhere", f.node.Name())
-	refused(f.driverOf(""), f.node.Name())
-	f.Must(write(f.driverOf(f.node.Name())))
-	f.Must(f.Kube.ResourceV1().ResourceSlices().Delete(f.Ctx, name, metav1.DeleteOptions{DryRun: dry}))
-	f.Must(f.driverOf(f.node.Name()).ResourceV1().ResourceSlices().Delete(f.Ctx, name, metav1.DeleteOptions{DryRun: dry}))
-	if f.driverOf("elsewhere").ResourceV1().ResourceSlices().Delete(f.Ctx, name, metav1.DeleteOptions{DryRun: dry}) == nil {
-		f.Error("the driver of another node deletes a slice")
-	}
-}
-
-// podStatusIsTheDrivers writes the status of a pod as drivers of other nodes, and other fields of it as the
-// driver of its own node.
-func (f *fixture) podStatusIsTheDrivers() {
-	pods, err := f.Kube.CoreV1().Pods(lab.ControllerNamespace).List(f.Ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + f.node.Name()})
-	f.Must(err)
-	write := func(kube kubernetes.Interface, patch string) error {
-		_, err := kube.CoreV1().Pods(lab.ControllerNamespace).Patch(f.Ctx, pods.Items[0].Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
-		return err
-	}
-	const annotation = `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}`
-	for _, tt := range []struct{ node, patch, refusal string }{
-		{"elsewhere", annotation, "the nadra-node of node elsewhere may only write the status of pods of its own node, not of one on node " + f.node.Name()},
-		{"", annotation, "of its own node"},
-		{f.node.Name(), annotation, ""},
-		{f.node.Name(), `{"metadata":{"annotations":{"nadra.dev/retriggered":"1"}}}`, ""},
-		{f.node.Name(), `{"metadata":{"annotations":{"other":"1"}}}`, "may only write the annotations"},
-		{f.node.Name(), `{"metadata":{"labels":{"other":"1"}}}`, "may only write the annotations"},
-		{f.node.Name(), `{"status":{"podIP":"10.0.0.1","podIPs":[{"ip":"10.0.0.1"}]}}`, "may only write the annotations"},
-	} {
-		switch err := write(f.driverOf(tt.node), tt.patch); {
-		case tt.refusal == "":
-			f.Must(err)
-		case !apierrors.IsForbidden(err):
-			f.Errorf("the driver of node %q writes %s: %v, want it forbidden", tt.node, tt.patch, err)
-		default:
-			f.Must(contains("the refusal", err.Error(), []string{tt.refusal, "ValidatingAdmissionPolicy 'nadra-pod-status'"}))
-		}
-	}
-}
-
-// driverOf returns a client with the rights of the driver on a node. An empty node means a
-// token without a node.
-func (f *fixture) driverOf(node string) kubernetes.Interface {
-	f.Helper()
-	config, err := f.Cluster.RESTConfig()
-	f.Must(err)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:nadra:nadra-node", Groups: []string{"system:authenticated"}}
-	if node != "" {
-		config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	f.Must(err)
-	return kube
-}
 
 // hasTemplate waits until a template exists, or no longer does.
 func (f *fixture) hasTemplate(name string, want bool) {

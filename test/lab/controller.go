@@ -99,6 +99,9 @@ func (l *Lab) Uninstall(ctx context.Context) (string, error) {
 	if err := l.ScaleController(ctx, 0); err != nil {
 		return "", err
 	}
+	if _, err := l.Cluster.Kubectl(ctx, "-n", ControllerNamespace, "scale", "deployment/nadra-certificates", "--replicas=0"); err != nil {
+		return "", err
+	}
 	dir := filepath.Join(Root(), "manifests", "drop-in", "uninstall")
 	if _, err := l.Cluster.Kubectl(ctx, "apply", "-k", dir); err != nil {
 		return "", err
