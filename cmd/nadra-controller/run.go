@@ -28,19 +28,28 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	serving := &controller.Serving{}
+	secured := []func(*tls.Config){serving.Use}
+	if o.clientCA != "" {
+		verify, err := webhook.ClientAuthority(o.clientCA)
+		if err != nil {
+			return fmt.Errorf("--webhook-client-ca: %w", err)
+		}
+		secured = append(secured, verify)
+	}
 	m, err := manager.New(config, manager.Options{
 		Scheme: controller.Scheme(), Cache: controller.CacheOptions(o.Options), Logger: klog.Background(),
 		LeaderElection: true, LeaderElectionID: controller.Name, LeaderElectionNamespace: o.Namespace, LeaderElectionReleaseOnCancel: true,
 		Metrics: metricsserver.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.health,
-		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{Port: o.port, TLSOpts: []func(*tls.Config){serving.Use}}),
+		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{Port: o.port, TLSOpts: secured}),
 	})
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := controller.Setup(ctx, m, o.Options, serving); err != nil {
+	decider := webhook.NewDecider(m, o.webhook)
+	if err := controller.Setup(ctx, m, o.Options, serving, decider); err != nil {
 		return err
 	}
-	if err := webhook.Register(m, o.webhook); err != nil {
+	if err := webhook.Register(m, o.webhook, decider); err != nil {
 		return err
 	}
 	if err := checks(m, serving); err != nil {

@@ -1,7 +1,7 @@
 // Package controller maintains the objects on which the webhook and the node drivers rely.
 //
 //	NAD ──────────────► DeviceClass                         one for each network and pool
-//	pods ─────────────► ResourceClaimTemplate               unused ones deleted, missing ones recreated
+//	pods ─────────────► ResourceClaimTemplate               missing ones created, unused ones deleted
 //	clock, Secret ────► certificate ─► webhooks' caBundle
 //	--default-networks ► webhook default-networks.nadra.dev
 //	pods ─────────────► metrics                             pods by what attaches their networks
@@ -21,7 +21,7 @@
 //	pool.go            decides about the DeviceClass of a resource pool
 //	classes.go         maintains DeviceClasses
 //	collect.go         deletes unused ResourceClaimTemplates
-//	repair.go          recreates missing ResourceClaimTemplates of waiting pods
+//	maketemplates.go   creates missing ResourceClaimTemplates of waiting pods
 //	certificate.go     decides about the webhooks' certificate and its authorities
 //	certificates.go    maintains the Secret and the caBundle
 //	defaultnetworks.go maintains the webhook for pods that get default networks

@@ -56,7 +56,7 @@ func Scheme() *runtime.Scheme {
 
 // Setup adds the controllers to a manager whose cache has CacheOptions. All run only on the leader,
 // except the one that reads the certificate.
-func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) error {
+func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving, templates TemplateSource) error {
 	if err := addIndexes(ctx, m.GetFieldIndexer(), o.Pools); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *Serving) 
 	all := []interface{ setUp(manager.Manager) error }{
 		&classes{Client: m.GetClient(), pools: o.Pools, events: events},
 		&collector{Client: m.GetClient(), pods: pods, podSource: pods.source, grace: o.TemplateGrace, now: time.Now},
-		&repairer{Client: m.GetClient(), pods: pods, podSource: pods.source, live: m.GetAPIReader(), pools: o.Pools, events: events},
+		&templateMaker{Client: m.GetClient(), pods: pods, podSource: pods.source, live: m.GetAPIReader(), source: templates, events: events},
 		&servingReader{Client: m.GetClient(), secret: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, serving: serving, expires: meters.CertificateExpires},
 		newMigration(m.GetClient(), pods, meters),
 		newDefaultNetworks(m.GetClient(), o),
