@@ -238,11 +238,14 @@ func (f *fixture) clientCertificates() {
 		_, err := f.dry(asking(f.NS, "by-certificate", "net"))
 		return err
 	})
-	for _, address := range f.webhooks() {
-		if code, _, err := f.call(hostNetNS, address, review("kube-system", "callers/net")); err != nil || code != http.StatusForbidden {
-			f.Errorf("a caller without a certificate gets %d from %s, %v", code, address, err)
+	f.Eventually(time.Minute, func(context.Context) error { // the replicas before may not have ended
+		for _, address := range f.webhooks() {
+			if code, _, err := f.call(hostNetNS, address, review("kube-system", "callers/net")); err != nil || code != http.StatusForbidden {
+				return fmt.Errorf("a caller without a certificate gets %d from %s: %v", code, address, err)
+			}
 		}
-	}
+		return nil
+	})
 	f.Must(f.InstallController(f.Ctx, authority, "--webhook-client-name=somebody-else"))
 	f.Eventually(time.Minute, func(context.Context) error {
 		var pod *corev1.Pod
