@@ -74,6 +74,12 @@ func TestCallers(t *testing.T) {
 		if lists != 7 {
 			t.Errorf("%d lists for 7 addresses", lists)
 		}
+		six := newCallers(api, nil, "fd00::1")
+		for from, want := range map[string]bool{"fd00::9": true, "fe80::1%eth0": false, "10.1.0.9": false} {
+			if got := six.allow(t.Context(), netip.MustParseAddr(from)); got != want {
+				t.Errorf("%s is allowed on IPv6: %v, want %v", from, got, want)
+			}
+		}
 		for _, c := range []*callers{newCallers(api, []string{"*"}, ""), newCallers(api, []string{"shop"}, "")} {
 			if !c.allow(t.Context(), netip.MustParseAddr("10.1.0.5")) {
 				t.Errorf("%v: a pod is refused", c.namespaces)
@@ -107,6 +113,19 @@ func TestCallerIsLate(t *testing.T) {
 		time.Sleep(callerKnown - time.Second)
 		if c.allow(t.Context(), server); lists != 0 {
 			t.Errorf("%d lists for a known address", lists)
+		}
+		slow := interceptor.NewClient(api, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			time.Sleep(callerWait / 2)
+			return c.List(ctx, list, opts...)
+		}})
+		c.live = slow
+		time.Sleep(callerKnown)
+		began := time.Now()
+		if !c.allow(t.Context(), server) || time.Since(began) > 0 {
+			t.Errorf("a known address waits %s", time.Since(began))
+		}
+		if c.allow(t.Context(), pod) || time.Since(began) == 0 {
+			t.Error("a pod is allowed before the answer, or the answer is an old one")
 		}
 		// Not to know is not to refuse.
 		fails = errors.New("etcd is away")

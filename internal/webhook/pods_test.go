@@ -69,16 +69,55 @@ func TestChangedPod(t *testing.T) {
 	w := newWorld(t, o, true, nadra("shop"), network("shop", "lan"), network("shop", "wan"), network("infra", "lan"))
 	pod := patched(t, podWith("lan"), w.handler.Handle(t.Context(), creating(podWith("lan"), "Pod")))
 	name := templateOf(t, w, pod).Name
-	for networks, refused := range map[string]bool{"wan": false, "lan@other": false, "infra/lan": true, "gone": true} {
+	for networks, refused := range map[string]bool{"wan": false, "lan@other": false, "infra/lan": true, "infra/gone": true, "gone": true} {
 		pod.Annotations[attachment.NetworksAnnotation] = networks
 		made, refusal, err := w.handler.decider.Templates(t.Context(), pod)
 		if err != nil || made[name] != nil || refused && len(made) > 0 || refused != (reason.In(refusal) == reason.NotConvertible) {
 			t.Errorf("%s: got %v, refusal %q, %v", networks, made, refusal, err)
 		}
+		// It is nothing to the author whether a network that he may not use exists.
+		if got := strings.Contains(refusal, "NADRA-011"); got != (networks == "gone") {
+			t.Errorf("%s: refusal %q", networks, refusal)
+		}
 	}
 	pod.Annotations[attachment.NetworksAnnotation], pod.Labels = "lan", map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus}
 	if made, refusal, err := w.handler.decider.Templates(t.Context(), pod); err != nil || len(made) > 0 || refusal == "" {
 		t.Errorf("a pod of Multus: got %v, refusal %q, %v", made, refusal, err)
+	}
+}
+
+// TestPoolChangesHands checks that a pod gets its template whatever this replica knows about the server of
+// its pool.
+func TestPoolChangesHands(t *testing.T) {
+	vf := network("shop", "vf")
+	vf.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
+	published := func(driver string) *resourceapi.ResourceSlice {
+		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: resourceapi.ResourceSliceSpec{
+			Driver: driver,
+			Devices: []resourceapi.Device{{Name: "a", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				attachment.AttributeResourceName: {StringValue: ptr.To("example.com/vf")},
+			}}},
+		}}
+	}
+	raw := []byte(strings.Replace(string(podWith("vf")), `"resources": {}`, `"resources": {"limits": {"example.com/vf": "1"}}`, 1))
+	names := map[string]bool{}
+	for _, driver := range []string{v1alpha1.DriverName, "other.example.com"} {
+		w := newWorld(t, Options{Pools: true}, true, nadra("shop"), vf, published(driver))
+		pod := patched(t, raw, w.handler.Handle(t.Context(), creating(raw, "Pod")))
+		names[templateOf(t, w, pod).Name] = true
+		for _, other := range []*resourceapi.ResourceSlice{published("third.example.com"), published(v1alpha1.DriverName), nil} {
+			later := newWorld(t, Options{Pools: true}, true, nadra("shop"), vf)
+			if other != nil {
+				later = newWorld(t, Options{Pools: true}, true, nadra("shop"), vf, other)
+			}
+			made, refusal, err := later.handler.decider.Templates(t.Context(), pod)
+			if name := *pod.Spec.ResourceClaims[0].ResourceClaimTemplateName; err != nil || made[name] == nil {
+				t.Errorf("pool of %s, then of %v: got %v, refusal %q, %v", driver, other, made, refusal, err)
+			}
+		}
+	}
+	if len(names) != 2 {
+		t.Errorf("the server of the pool makes no difference: %v", names)
 	}
 }
 
