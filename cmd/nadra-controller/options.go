@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ type options struct {
 	port                              int
 	metrics, health                   string
 	podInfo, machines                 bool
+	callers, clientCA, clientNames    string
 }
 
 // common adds the flags of all commands.
@@ -55,6 +57,9 @@ func (o *options) flags() *flag.FlagSet {
 	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "time after which a ResourceClaimTemplate of the webhook is deleted if no pod refers to it")
 	fs.StringVar(&o.certDir, "cert-dir", "/etc/nadra-webhook-tls", "folder with the webhooks' certificate, tls.crt, and its key, tls.key; a new certificate needs no restart")
 	fs.IntVar(&o.port, "port", 9443, "port of the webhooks")
+	fs.StringVar(&o.callers, "webhook-callers", "kube-system", "comma-separated namespaces whose pods may call the webhooks, as agents that connect the API server with pods do; other pods are refused, unless they are on the host's network; * admits all callers")
+	fs.StringVar(&o.clientCA, "webhook-client-ca", "", "file with the authorities of client certificates, of which callers of the webhooks must have one; then --webhook-callers has no effect")
+	fs.StringVar(&o.clientNames, "webhook-client-name", "kube-apiserver", "comma-separated names, of which a client certificate must have one as its common name or DNS name; with --webhook-client-ca")
 	fs.StringVar(&o.metrics, "metrics", ":8080", "address of the metrics; 0 serves none")
 	fs.StringVar(&o.health, "health", ":8081", "address of /healthz and /readyz; 0 serves none")
 	return fs
@@ -72,6 +77,7 @@ func parse(args []string) (options, error) {
 	}
 	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !o.podInfo
 	o.webhook.NoVirtualMachines = !o.machines
+	o.setCallers()
 	o.webhook.Isolation.Global = names(o.globalNamespaces)
 	if err := o.setDefaultNetworks(); err != nil {
 		return o, err
@@ -92,6 +98,14 @@ func (o *options) setBesideMultus(fs *flag.FlagSet) error {
 	}
 	o.Pools = o.Pools && given["pools"]
 	return nil
+}
+
+// setCallers sets who may call the webhooks.
+func (o *options) setCallers() {
+	o.webhook.Callers, o.webhook.PodIP = names(o.callers), os.Getenv("POD_IP")
+	if o.clientCA != "" {
+		o.webhook.ClientNames = names(o.clientNames)
+	}
 }
 
 // names returns the names in a list.
@@ -123,6 +137,8 @@ func (o options) check(rest []string) error {
 		return fmt.Errorf("%q is not a command of nadra-controller: use certificates or uninstall, or only flags to run the controller", rest[0])
 	case owner != v1alpha1.OwnerMultus && owner != v1alpha1.OwnerNadra:
 		return fmt.Errorf("--default-owner is %q: it must be %s or %s", owner, v1alpha1.OwnerMultus, v1alpha1.OwnerNadra)
+	case o.clientCA != "" && len(o.webhook.ClientNames) == 0:
+		return errors.New("--webhook-client-name is empty: with --webhook-client-ca, name the client certificates of the API servers")
 	case o.TemplateGrace <= 0:
 		return fmt.Errorf("--template-grace is %s: it must be more than zero", o.TemplateGrace)
 	case o.namespace == "" || o.certDir == "":

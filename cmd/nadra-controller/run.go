@@ -33,12 +33,19 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("reading the webhooks' certificate: %w", err)
 	}
-	serve := func(c *tls.Config) { c.GetCertificate = serving.GetCertificate }
+	secured := []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = serving.GetCertificate }}
+	if o.clientCA != "" {
+		verify, err := webhook.ClientAuthority(o.clientCA)
+		if err != nil {
+			return fmt.Errorf("--webhook-client-ca: %w", err)
+		}
+		secured = append(secured, verify)
+	}
 	m, err := manager.New(config, manager.Options{
 		Scheme: controller.Scheme(), Cache: controller.CacheOptions(), Logger: klog.Background(),
 		LeaderElection: true, LeaderElectionID: controller.Name, LeaderElectionNamespace: o.namespace, LeaderElectionReleaseOnCancel: true,
 		Metrics: metricsserver.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.health,
-		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{Port: o.port, TLSOpts: []func(*tls.Config){serve}}),
+		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{Port: o.port, TLSOpts: secured}),
 	})
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
@@ -46,10 +53,11 @@ func run(ctx context.Context, args []string) error {
 	if err := m.Add(serving); err != nil {
 		return fmt.Errorf("adding the certificate: %w", err)
 	}
-	if err := controller.Setup(ctx, m, o.Options, serving); err != nil {
+	decider := webhook.NewDecider(m, o.webhook)
+	if err := controller.Setup(ctx, m, o.Options, serving, decider); err != nil {
 		return err
 	}
-	if err := webhook.Register(m, o.webhook); err != nil {
+	if err := webhook.Register(m, o.webhook, decider); err != nil {
 		return err
 	}
 	if err := checks(m); err != nil {

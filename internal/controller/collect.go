@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +25,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/owned"
 )
 
-// collector deletes templates of admission to which no pod has referred for a while. Admission
-// recreates a template when a pod needs it again. A pod that is admitted during the deletion refers to
-// a missing template, which repairer recreates.
+// collector deletes templates of converted pods to which no pod has referred for a while, and the oldest
+// of those before if a namespace has many: whoever may create pods could make templates pile up.
+// templateMaker creates a template again when a pod needs it.
 type collector struct {
 	client.Client
 	pods      client.Reader
@@ -33,11 +35,14 @@ type collector struct {
 	grace     time.Duration
 	now       func() time.Time
 
-	// idle has the time since when no pod refers to a template. Only the single worker uses it.
-	// After a restart it is empty, and the templates stay a while longer. No time of the API
-	// server counts, whose clock may be another.
-	idle map[client.ObjectKey]idleTemplate
+	// idle has the time since when no pod refers to a template, by namespace and name. Only the single
+	// worker uses it. After a restart it is empty, and the templates stay a while longer. No time of
+	// the API server counts, whose clock may be another.
+	idle map[string]map[string]idleTemplate
 }
+
+// maxIdle is the number of templates of a namespace that may wait without a pod.
+const maxIdle = 100
 
 // idleTemplate is a template to which no pod refers. Another with its name has another UID.
 type idleTemplate struct {
@@ -69,7 +74,7 @@ func templateKeys(_ context.Context, pod client.Object) []reconcile.Request {
 func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var template resourceapi.ResourceClaimTemplate
 	if err := r.Get(ctx, req.NamespacedName, &template); err != nil {
-		delete(r.idle, req.NamespacedName)
+		r.forget(req)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	var pods corev1.PodList
@@ -77,16 +82,19 @@ func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (recon
 		return reconcile.Result{}, fmt.Errorf("listing the pods of ResourceClaimTemplate %s: %w", req, err)
 	}
 	if len(pods.Items) > 0 || !owned.Collectable(&template) {
-		delete(r.idle, req.NamespacedName)
+		r.forget(req)
 		return reconcile.Result{}, nil
 	}
 	if wait := r.wait(&template); wait > 0 {
+		if err := r.trim(ctx, req.Namespace); err != nil {
+			return reconcile.Result{}, err
+		}
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.Delete(ctx, &template, client.Preconditions(*kube.Exactly(&template))); err != nil {
 		return reconcile.Result{}, ignoreStale(fmt.Errorf("deleting ResourceClaimTemplate %s: %w", req, err))
 	}
-	delete(r.idle, req.NamespacedName)
+	r.forget(req)
 	log.FromContext(ctx).Info("Deleted an unused ResourceClaimTemplate", "template", klog.KObj(&template))
 	return reconcile.Result{}, nil
 }
@@ -94,13 +102,35 @@ func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (recon
 // wait returns how long an unused template stays.
 func (r *collector) wait(t *resourceapi.ResourceClaimTemplate) time.Duration {
 	if r.idle == nil {
-		r.idle = map[client.ObjectKey]idleTemplate{}
+		r.idle = map[string]map[string]idleTemplate{}
 	}
-	key := client.ObjectKeyFromObject(t)
-	idle, known := r.idle[key]
+	if r.idle[t.Namespace] == nil {
+		r.idle[t.Namespace] = map[string]idleTemplate{}
+	}
+	idle, known := r.idle[t.Namespace][t.Name]
 	if !known || idle.uid != t.UID {
 		idle = idleTemplate{t.UID, r.now()}
-		r.idle[key] = idle
+		r.idle[t.Namespace][t.Name] = idle
 	}
 	return idle.since.Add(r.grace).Sub(r.now())
+}
+
+// forget removes a template from the unused ones.
+func (r *collector) forget(req reconcile.Request) {
+	delete(r.idle[req.Namespace], req.Name)
+	if len(r.idle[req.Namespace]) == 0 {
+		delete(r.idle, req.Namespace)
+	}
+}
+
+// trim ends the wait of the longest unused template of a namespace that has more than maxIdle.
+func (r *collector) trim(ctx context.Context, namespace string) error {
+	unused := r.idle[namespace]
+	if len(unused) <= maxIdle {
+		return nil
+	}
+	oldest := slices.MinFunc(slices.Collect(maps.Keys(unused)), func(a, b string) int { return unused[a].since.Compare(unused[b].since) })
+	unused[oldest] = idleTemplate{unused[oldest].uid, r.now().Add(-r.grace)}
+	_, err := r.Reconcile(ctx, request(namespace, oldest))
+	return err
 }

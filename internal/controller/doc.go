@@ -1,7 +1,7 @@
 // Package controller maintains the objects on which the webhook and the node drivers rely.
 //
 //	NAD ──────────────► DeviceClass                         one for each network and pool
-//	pods ─────────────► ResourceClaimTemplate               unused ones deleted, missing ones recreated
+//	pods ─────────────► ResourceClaimTemplate               missing ones created, unused ones deleted
 //	clock, Secret ────► certificate ─► webhooks' caBundle   nadra-controller certificates
 //	pods ─────────────► metrics                             pods by what attaches their networks
 //
@@ -21,7 +21,7 @@
 //	pool.go            decides about the DeviceClass of a resource pool
 //	classes.go         maintains DeviceClasses
 //	collect.go         deletes unused ResourceClaimTemplates
-//	repair.go          recreates missing ResourceClaimTemplates of waiting pods
+//	maketemplates.go   creates missing ResourceClaimTemplates of waiting pods
 //	certificate.go     decides about the webhooks' certificate and what callers trust
 //	certificates.go    maintains the Secret and the caBundle
 //	migration.go       counts pods by what attaches their networks

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +14,12 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/internal/owned"
@@ -208,7 +213,7 @@ func TestCollectLeavesTheNew(t *testing.T) {
 	_, template := annotated(t, "p", start)
 	c := cluster(template)
 	r := &collector{Client: c, pods: c, grace: time.Minute, now: func() time.Time { return start }}
-	r.idle = map[client.ObjectKey]idleTemplate{client.ObjectKeyFromObject(template): {"of the old one", start.Add(-time.Hour)}}
+	r.idle = map[string]map[string]idleTemplate{template.Namespace: {template.Name: {"of the old one", start.Add(-time.Hour)}}}
 	if result, err := r.Reconcile(t.Context(), request("a", template.Name)); err != nil || result.RequeueAfter != time.Minute {
 		t.Errorf("it is reconciled again after %s (%v), want a minute", result.RequeueAfter, err)
 	}
@@ -241,7 +246,21 @@ func TestCollectable(t *testing.T) {
 	}
 }
 
-func TestRepair(t *testing.T) {
+// templateSource returns the template of each pod that names networks, and refuses others.
+type templateSource struct {
+	*resourceapi.ResourceClaimTemplate
+}
+
+func (s templateSource) Templates(_ context.Context, pod *corev1.Pod) (map[string]*resourceapi.ResourceClaimTemplate, string, error) {
+	if len(pod.Annotations) == 0 {
+		return nil, reason.NotConvertible.Text("no networks"), nil
+	}
+	t := s.DeepCopy()
+	t.Labels, t.ResourceVersion = nil, ""
+	return map[string]*resourceapi.ResourceClaimTemplate{t.Name: t}, "", nil
+}
+
+func TestMakeTemplates(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	pod, template := annotated(t, "p", now)
 	stripped, _ := annotated(t, "stripped", now)
@@ -250,50 +269,118 @@ func TestRepair(t *testing.T) {
 	running.Spec.NodeName = "node-1"
 	c := cluster(pod, stripped, running, nad("a", "net", bridge))
 	recorder := events.NewFakeRecorder(5)
-	r := &repairer{Client: c, pods: c, live: c, events: recorder}
-	reconcile := func(name string) {
+	r := &templateMaker{Client: c, pods: c, live: c, source: templateSource{template}, events: recorder}
+	reconcile := func(name string, again time.Duration) {
 		t.Helper()
-		if _, err := r.Reconcile(context.Background(), request("a", name)); err != nil {
-			t.Fatal(err)
+		if result, err := r.Reconcile(context.Background(), request("a", name)); err != nil || result.RequeueAfter != again {
+			t.Fatalf("it is reconciled again after %s, want %s: %v", result.RequeueAfter, again, err)
 		}
 	}
-	reconcile("running")
-	reconcile("stripped")
+	reconcile("running", 0)
+	reconcile("stripped", makeRetry)
 	if there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
 		t.Fatal("a template was created for a pod that has no annotation, or needs none")
 	}
-	if len(recorder.Events) != 1 {
-		t.Errorf("%d events, want one about the pod without annotation", len(recorder.Events))
-	} else if event := <-recorder.Events; !strings.HasPrefix(event, "Warning TemplateMissing ") || reason.In(event) != reason.TemplateNotFound || !strings.Contains(event, template.Name) {
-		t.Errorf("got event %s", event)
-	}
-	reconcile("p")
+	hasEvent(t, recorder, reason.TemplateNotFound, template.Name)
+	reconcile("p", 0)
 	var again resourceapi.ResourceClaimTemplate
 	if !there(t, c, &again, "a", template.Name) || !owned.Managed(&again) {
-		t.Fatal("the template was not recreated")
+		t.Fatal("the template was not created")
+	}
+	reconcile("p", 0)
+	if len(recorder.Events) != 0 {
+		t.Errorf("got event %s", <-recorder.Events)
 	}
 }
 
-// TestRepairWaitsForNoClock checks that the age of a pod, by a clock that may not be the API
-// server's, decides nothing: a template that only the cache lacks is left alone, and one that
-// does not exist is created at once.
-func TestRepairWaitsForNoClock(t *testing.T) {
+// hasEvent checks that the only event has a code and a text.
+func hasEvent(t *testing.T, recorder *events.FakeRecorder, code reason.Code, text string) {
+	t.Helper()
+	if len(recorder.Events) != 1 {
+		t.Fatalf("%d events, want one", len(recorder.Events))
+	}
+	if event := <-recorder.Events; !strings.HasPrefix(event, "Warning TemplateMissing ") || reason.In(event) != code || !strings.Contains(event, text) {
+		t.Errorf("got event %s", event)
+	}
+}
+
+// TestTemplateNotMade checks that an error of the API server is an event on the pod, with its remedy, and
+// that the attempt is repeated.
+func TestTemplateNotMade(t *testing.T) {
+	templates := schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaimtemplates"}
+	for text, err := range map[string]error{
+		"count/resourceclaimtemplates.resource.k8s.io": apierrors.NewForbidden(templates, "x", errors.New("exceeded quota: few")),
+		"service account": apierrors.NewForbidden(templates, "x", errors.New("cannot create resource")),
+		"no such luck":    apierrors.NewInternalError(errors.New("no such luck")),
+	} {
+		pod, template := annotated(t, "p", time.Unix(1, 0))
+		c, recorder := cluster(pod), events.NewFakeRecorder(5)
+		failing := interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return err }})
+		r := &templateMaker{Client: failing, pods: c, live: c, source: templateSource{template}, events: recorder}
+		if _, err := r.Reconcile(t.Context(), request("a", "p")); reason.Of(err) != reason.TemplateNotCreated {
+			t.Errorf("got %v", err)
+		}
+		hasEvent(t, recorder, reason.TemplateNotCreated, text)
+	}
+}
+
+// TestTemplateOfLateCache checks that a template which only the cache lacks is no reason for an event,
+// and that the age of a pod, by another clock, decides nothing.
+func TestTemplateOfLateCache(t *testing.T) {
 	for _, skew := range []time.Duration{-time.Hour, 0, time.Hour} {
 		pod, template := annotated(t, "p", time.Now().Add(skew))
-		pod.Annotations = nil // then an Event shows that the template counts as missing
-		cache, recorder := cluster(pod), events.NewFakeRecorder(5)
-		r := &repairer{Client: cache, pods: cache, live: cluster(pod, template), events: recorder}
-		result, err := r.Reconcile(t.Context(), request("a", "p"))
-		if err != nil || result.RequeueAfter != 0 || len(recorder.Events) != 0 {
-			t.Errorf("created %s from now, a template that the cache lacks: again after %s (%v), %d Events", skew, result.RequeueAfter, err, len(recorder.Events))
+		for _, annotations := range []map[string]string{nil, pod.Annotations} {
+			pod.Annotations = annotations
+			cache, recorder := cluster(pod), events.NewFakeRecorder(5)
+			live := cluster(pod, template)
+			failing := interceptor.NewClient(cache.(client.WithWatch), interceptor.Funcs{Create: func(ctx context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+				return live.Create(ctx, o)
+			}})
+			r := &templateMaker{Client: failing, pods: cache, live: live, source: templateSource{template}, events: recorder}
+			if _, err := r.Reconcile(t.Context(), request("a", "p")); err != nil || len(recorder.Events) != 0 {
+				t.Errorf("created %s from now: %v, %d events", skew, err, len(recorder.Events))
+			}
 		}
+	}
+}
 
-		pod, template = annotated(t, "p", time.Now().Add(skew))
-		c := cluster(pod, nad("a", "net", bridge))
-		r = &repairer{Client: c, pods: c, live: c, events: recorder}
-		if _, err := r.Reconcile(t.Context(), request("a", "p")); err != nil || !there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
-			t.Errorf("created %s from now, a template that does not exist was not created (%v)", skew, err)
+// TestTemplateOfSuccessor checks that a pod does not get the template of an earlier pod of its name.
+func TestTemplateOfSuccessor(t *testing.T) {
+	pod, template := annotated(t, "p", time.Unix(1, 0))
+	pod.UID = "earlier"
+	cache := cluster(pod)
+	pod.UID = "later"
+	live := cluster(pod)
+	r := &templateMaker{Client: live, pods: cache, live: live, source: templateSource{template}, events: events.NewFakeRecorder(5)}
+	if _, err := r.Reconcile(t.Context(), request("a", "p")); err != nil || there(t, live, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
+		t.Errorf("the successor has a template (%v)", err)
+	}
+}
+
+// TestCollectTrims checks that a namespace keeps a bounded number of unused templates: the latest.
+func TestCollectTrims(t *testing.T) {
+	_, template := annotated(t, "p", time.Unix(1, 0))
+	c, now := cluster(), time.Unix(1_800_000_000, 0)
+	r := &collector{Client: c, pods: c, grace: time.Hour, now: func() time.Time { return now }}
+	name := func(i int) string { return fmt.Sprintf("nadra-net-%010x", i) }
+	for i := range maxIdle + 50 {
+		now = now.Add(time.Second)
+		unused := template.DeepCopy()
+		unused.Name, unused.UID = name(i), types.UID(name(i))
+		if err := c.Create(t.Context(), unused); err != nil {
+			t.Fatal(err)
 		}
+		if _, err := r.Reconcile(t.Context(), request("a", unused.Name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range maxIdle + 50 {
+		if got, want := there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", name(i)), i >= 50; got != want {
+			t.Errorf("template %d is there: %v, want %v", i, got, want)
+		}
+	}
+	if len(r.idle["a"]) != maxIdle {
+		t.Errorf("%d unused templates are known", len(r.idle["a"]))
 	}
 }
 

@@ -46,7 +46,7 @@ func Scheme() *runtime.Scheme {
 
 // Setup adds the controllers to a manager whose cache has CacheOptions. All run only on the leader.
 // The replica serves with the certificate of serving, whose expiry is a metric.
-func Setup(ctx context.Context, m manager.Manager, o Options, serving *certwatcher.CertWatcher) error {
+func Setup(ctx context.Context, m manager.Manager, o Options, serving *certwatcher.CertWatcher, templates TemplateSource) error {
 	if err := addIndexes(ctx, m.GetFieldIndexer(), o.Pools); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *certwatch
 	all := []interface{ setUp(manager.Manager) error }{
 		&classes{Client: m.GetClient(), pools: o.Pools, events: events},
 		&collector{Client: m.GetClient(), pods: pods, podSource: pods.source, grace: o.TemplateGrace, now: time.Now},
-		&repairer{Client: m.GetClient(), pods: pods, podSource: pods.source, live: m.GetAPIReader(), pools: o.Pools, events: events},
+		&templateMaker{Client: m.GetClient(), pods: pods, podSource: pods.source, live: m.GetAPIReader(), source: templates, events: events},
 		newMigration(m.GetClient(), pods, meters),
 	}
 	for _, c := range all {

@@ -84,6 +84,9 @@ func (c claimSteps) missingClaim(w want) Step {
 		if c.x.unread[Templates] {
 			return waiting("there is no claim; "+fmt.Sprintf(notAllowed, Templates)+" about the template", reason.OfController, "Check that ResourceClaimTemplate "+template+" exists.")
 		}
+		if e := c.events.last(reason.EventTemplateMissing); e != nil {
+			return explain(e.Message, nil, advice{})
+		}
 		return failed(fmt.Sprintf("ResourceClaimTemplate %s does not exist, so no claim can be created", template), reason.OfManifest,
 			"Apply the template, which `kubectl nadra convert` writes next to the workload. Keep the pod.")
 	}

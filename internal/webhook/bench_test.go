@@ -8,7 +8,6 @@ import (
 	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,8 +20,7 @@ import (
 // store is a reader that returns copies from a map, as the manager's cache does.
 type store struct {
 	client.Reader
-	nads      map[client.ObjectKey]*nadv1.NetworkAttachmentDefinition
-	templates map[client.ObjectKey]*resourceapi.ResourceClaimTemplate
+	nads map[client.ObjectKey]*nadv1.NetworkAttachmentDefinition
 }
 
 func (s *store) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -32,11 +30,6 @@ func (s *store) Get(_ context.Context, key client.ObjectKey, into client.Object,
 			nad.DeepCopyInto(into)
 			return nil
 		}
-	case *resourceapi.ResourceClaimTemplate:
-		if t, found := s.templates[key]; found {
-			t.DeepCopyInto(into)
-			return nil
-		}
 	case *metav1.PartialObjectMetadata:
 		into.Labels = map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
 		return nil
@@ -44,28 +37,16 @@ func (s *store) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return apierrors.NewNotFound(schema.GroupResource{}, key.String())
 }
 
-// writer keeps the created objects.
-type writer struct {
-	client.Writer
-	store *store
-}
-
-func (w writer) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
-	t := o.(*resourceapi.ResourceClaimTemplate)
-	w.store.templates[client.ObjectKeyFromObject(t)] = t
-	return nil
-}
-
 // BenchmarkMutate admits pods with three networks in a cluster with 10,000. It fails unless the p99 is
 // below 20 ms.
 func BenchmarkMutate(b *testing.B) {
-	s := &store{nads: map[client.ObjectKey]*nadv1.NetworkAttachmentDefinition{}, templates: map[client.ObjectKey]*resourceapi.ResourceClaimTemplate{}}
+	s := &store{nads: map[client.ObjectKey]*nadv1.NetworkAttachmentDefinition{}}
 	for i := range 10_000 {
 		nad := network("shop", fmt.Sprintf("lan-%d", i))
 		s.nads[client.ObjectKeyFromObject(nad)] = nad
 	}
 	h := &podHandler{
-		reader: newReader(s, s), templates: newTemplates(writer{store: s}, s),
+		decider: &Decider{reader: newReader(s, s)},
 		decided: func(o admission.Outcome) {
 			if o != admission.Converted {
 				b.Errorf("a pod is %s", o)

@@ -145,13 +145,3 @@ func TestPanic(t *testing.T) {
 		}
 	}
 }
-
-func TestMemory(t *testing.T) {
-	m := newMemory(1)
-	for i := range maxMemory + 10 {
-		m.add(strings.Repeat("x", i%300) + string(rune(i)))
-	}
-	if len(m.until) > maxMemory {
-		t.Errorf("it has %d entries", len(m.until))
-	}
-}

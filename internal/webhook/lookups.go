@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
@@ -22,17 +23,23 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// missingFor is how long a missing object is assumed not to exist.
-const missingFor = time.Second
+const (
+	// missingFor is how long a missing object is assumed not to exist, and maxMissing the number of
+	// such objects: callers choose their names.
+	missingFor = time.Second
+	maxMissing = 10_000
+	// maxName is the length of the longest name that the API server admits. Pods are not validated yet.
+	maxName = 253
+)
 
 // reader reads single objects.
 type reader struct {
 	cached, live client.Reader
-	missing      *memory
+	missing      *cache.LRUExpireCache
 }
 
 func newReader(cached, live client.Reader) *reader {
-	return &reader{cached: cached, live: live, missing: newMemory(missingFor)}
+	return &reader{cached: cached, live: live, missing: cache.NewLRUExpireCache(maxMissing)}
 }
 
 // get reads an object from the cache, or from the API server if the cache does not have it. Errors
@@ -48,14 +55,17 @@ func (r *reader) get(ctx context.Context, kind, namespace, name string, into cli
 // getLive reads an object from the API server.
 func (r *reader) getLive(ctx context.Context, kind, namespace, name string, into client.Object) (found bool, err error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if len(namespace) > maxName || len(name) > maxName {
+		return false, nil
+	}
 	id := kind + " " + key.String()
-	if r.missing.has(id) {
+	if _, missing := r.missing.Get(id); missing {
 		return false, nil
 	}
 	if err := r.live.Get(ctx, key, into); !isMissing(err) {
 		return err == nil, named(kind, key, err)
 	}
-	r.missing.add(id)
+	r.missing.Add(id, nil, missingFor)
 	return false, nil
 }
 
@@ -94,9 +104,7 @@ type lookups struct {
 	servers map[string]admission.PoolFacts
 	// labelled has the labels of objects that this request has read, by kind and name.
 	labelled map[string]map[string]string
-	// fresh has templates that were just read from the API server.
-	fresh map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
-	err   error
+	err      error
 }
 
 // admission returns the lookups for pkg/admission.
@@ -124,14 +132,10 @@ func (l *lookups) network(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDef
 	return nad
 }
 
-// template reads a template. It reads a template of a conversion from the cache alone, because
-// creating a missing one shows whether it exists. A handwritten template may have been created
-// together with the pod.
+// template reads a template. It reads a template of a conversion from the cache alone: a missing one
+// is created later. A handwritten template may have been created together with the pod.
 func (l *lookups) template(namespace, name string) *resourceapi.ResourceClaimTemplate {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if t, found := l.fresh[key]; found {
-		return t
-	}
 	t := &resourceapi.ResourceClaimTemplate{}
 	if !admission.IsMadeTemplate(name) {
 		if !l.get("ResourceClaimTemplate", namespace, name, t) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -35,53 +33,101 @@ func handle(w *world, networks string) (response int32, message string) {
 	return r.Result.Code, r.Result.Message
 }
 
-// templateOf returns the template to which a pod refers, from the API server.
+// templateOf returns the template to which an admitted pod refers, as the controller creates it.
 func templateOf(t *testing.T, w *world, p *corev1.Pod) *resourceapi.ResourceClaimTemplate {
 	t.Helper()
 	if len(p.Spec.ResourceClaims) != 1 || len(p.Spec.Containers[0].Resources.Claims) != 1 {
 		t.Fatalf("got %+v", p.Spec)
 	}
-	out := &resourceapi.ResourceClaimTemplate{}
-	if err := w.api.Get(context.Background(), client.ObjectKey{Namespace: "shop", Name: *p.Spec.ResourceClaims[0].ResourceClaimTemplateName}, out); err != nil {
-		t.Fatal(err)
+	p.Namespace = "shop"
+	made, refusal, err := w.handler.decider.Templates(t.Context(), p)
+	out := made[*p.Spec.ResourceClaims[0].ResourceClaimTemplateName]
+	if err != nil || refusal != "" || out == nil {
+		t.Fatalf("pod %s has no template: %s, %v", p.Name, refusal, err)
 	}
 	return out
 }
 
-// TestOneTemplate checks that many pods create one template, with one request.
-func TestOneTemplate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // so that the memory of templates does not expire
-		w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
-		var made *corev1.Pod
-		for range 200 {
-			made = patched(t, podWith("lan"), w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod")))
-		}
-		if len(w.requests) != 1 || !strings.HasPrefix(w.requests[0], "create shop/nadra-lan-") {
-			t.Errorf("got %v", w.requests)
-		}
-		if got := templateOf(t, w, made); got.Labels[v1alpha1.ManagedByLabel] != v1alpha1.Controller || len(got.Spec.Spec.Devices.Requests) != 1 {
-			t.Errorf("got %+v", got)
-		}
-		if w.decided[admission.Converted] != 200 {
-			t.Errorf("got %v", w.decided)
-		}
-	})
+// TestWritesNothing checks that pods of equal needs refer to one template, and that no object is written
+// for them, nor anything read that the cache has.
+func TestWritesNothing(t *testing.T) {
+	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+	names := map[string]bool{}
+	for range 200 {
+		made := patched(t, podWith("lan"), w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod")))
+		names[templateOf(t, w, made).Name] = true
+	}
+	if len(w.requests) != 0 || len(names) != 1 || w.decided[admission.Converted] != 200 {
+		t.Errorf("got templates %v and outcomes %v after requests %v", names, w.decided, w.requests)
+	}
 }
 
-// TestAtOnce checks that concurrent pods use one template.
-func TestAtOnce(t *testing.T) {
-	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
-	var pods sync.WaitGroup
-	for range 100 {
-		pods.Go(func() {
-			if r := w.handler.Handle(context.Background(), creating(podWith("lan"), "Pod")); !r.Allowed {
-				t.Errorf("refused: %s", r.Result.Message)
-			}
-		})
+// TestChangedPod checks that a pod whose author changes its networks after admission does not get the
+// template of a name that he chooses, nor a network that isolation excludes.
+func TestChangedPod(t *testing.T) {
+	o := Options{Isolation: attachment.Isolation{On: true}}
+	w := newWorld(t, o, true, nadra("shop"), network("shop", "lan"), network("shop", "wan"), network("infra", "lan"))
+	pod := patched(t, podWith("lan"), w.handler.Handle(t.Context(), creating(podWith("lan"), "Pod")))
+	name := templateOf(t, w, pod).Name
+	for networks, refused := range map[string]bool{"wan": false, "lan@other": false, "infra/lan": true, "infra/gone": true, "gone": true} {
+		pod.Annotations[attachment.NetworksAnnotation] = networks
+		made, refusal, err := w.handler.decider.Templates(t.Context(), pod)
+		if err != nil || made[name] != nil || refused && len(made) > 0 || refused != (reason.In(refusal) == reason.NotConvertible) {
+			t.Errorf("%s: got %v, refusal %q, %v", networks, made, refusal, err)
+		}
+		// It is nothing to the author whether a network that he may not use exists.
+		if got := strings.Contains(refusal, "NADRA-011"); got != (networks == "gone") {
+			t.Errorf("%s: refusal %q", networks, refusal)
+		}
 	}
-	pods.Wait()
-	if w.decided[admission.Converted] != 100 {
-		t.Errorf("got %v", w.decided)
+	pod.Annotations[attachment.NetworksAnnotation], pod.Labels = "lan", map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus}
+	if made, refusal, err := w.handler.decider.Templates(t.Context(), pod); err != nil || len(made) > 0 || refusal == "" {
+		t.Errorf("a pod of Multus: got %v, refusal %q, %v", made, refusal, err)
+	}
+}
+
+// TestPoolChangesHands checks that a pod gets its template whatever this replica knows about the server of
+// its pool.
+func TestPoolChangesHands(t *testing.T) {
+	vf := network("shop", "vf")
+	vf.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
+	published := func(driver string) *resourceapi.ResourceSlice {
+		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: resourceapi.ResourceSliceSpec{
+			Driver: driver,
+			Devices: []resourceapi.Device{{Name: "a", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				attachment.AttributeResourceName: {StringValue: ptr.To("example.com/vf")},
+			}}},
+		}}
+	}
+	raw := []byte(strings.Replace(string(podWith("vf")), `"resources": {}`, `"resources": {"limits": {"example.com/vf": "1"}}`, 1))
+	names := map[string]bool{}
+	for _, driver := range []string{v1alpha1.DriverName, "other.example.com"} {
+		w := newWorld(t, Options{Pools: true}, true, nadra("shop"), vf, published(driver))
+		pod := patched(t, raw, w.handler.Handle(t.Context(), creating(raw, "Pod")))
+		names[templateOf(t, w, pod).Name] = true
+		for _, other := range []*resourceapi.ResourceSlice{published("third.example.com"), published(v1alpha1.DriverName), nil} {
+			later := newWorld(t, Options{Pools: true}, true, nadra("shop"), vf)
+			if other != nil {
+				later = newWorld(t, Options{Pools: true}, true, nadra("shop"), vf, other)
+			}
+			made, refusal, err := later.handler.decider.Templates(t.Context(), pod)
+			if name := *pod.Spec.ResourceClaims[0].ResourceClaimTemplateName; err != nil || made[name] == nil {
+				t.Errorf("pool of %s, then of %v: got %v, refusal %q, %v", driver, other, made, refusal, err)
+			}
+		}
+	}
+	if len(names) != 2 {
+		t.Errorf("the server of the pool makes no difference: %v", names)
+	}
+}
+
+// TestLongNames checks that names that no object can have are neither asked for nor remembered.
+func TestLongNames(t *testing.T) {
+	w := newWorld(t, Options{}, true, nadra("shop"))
+	pod := []byte(`{"metadata": {"name": "web"}, "spec": {"resourceClaims": [{"name": "net", "resourceClaimName": "` + strings.Repeat("a", 100_000) + `"}], "containers": [{"name": "a"}]}}`)
+	w.handler.Handle(t.Context(), creating(pod, "Pod"))
+	if len(w.requests) != 0 || len(w.handler.decider.reader.missing.Keys()) != 0 {
+		t.Errorf("got %d requests, %d names", len(w.requests), len(w.handler.decider.reader.missing.Keys()))
 	}
 }
 
@@ -116,77 +162,35 @@ func TestMissingNetwork(t *testing.T) {
 	})
 }
 
-func TestDryRun(t *testing.T) {
-	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
-	got := patched(t, podWith("lan"), w.handler.Handle(context.Background(), dry(creating(podWith("lan"), "Pod"))))
-	if len(got.Spec.ResourceClaims) != 1 || len(w.requests) != 0 {
-		t.Errorf("got %+v after %v", got.Spec.ResourceClaims, w.requests)
-	}
-}
-
-// TestTemplateIsThere checks that a template of another replica is used, and that a template of the
-// same name with another content is not overwritten.
+// TestTemplateIsThere checks that a template of the same content is used, and that a pod is refused if
+// another template has the name of its own.
 func TestTemplateIsThere(t *testing.T) {
 	first := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
-	there := templateOf(t, first, patched(t, podWith("lan"), first.handler.Handle(context.Background(), creating(podWith("lan"), "Pod"))))
-	there.ResourceVersion = ""
-
-	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
-	if err := w.api.Create(context.Background(), there.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
+	there := templateOf(t, first, patched(t, podWith("lan"), first.handler.Handle(t.Context(), creating(podWith("lan"), "Pod"))))
+	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"), there)
 	if code, message := handle(w, "lan"); code != http.StatusOK {
 		t.Errorf("got %d, %s", code, message)
 	}
-
 	there.Spec.Spec.Devices.Requests[0].Exactly.DeviceClassName = "other"
-	w = newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
-	if err := w.api.Create(context.Background(), there.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
+	w = newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"), there)
 	code, message := handle(w, "lan")
 	if code != http.StatusForbidden || reason.In(message) != reason.NotConvertible || !strings.Contains(message, "NADRA-043") || !strings.Contains(message, there.Name) {
 		t.Errorf("got %d, %s", code, message)
-	}
-	if got := (&resourceapi.ResourceClaimTemplate{}); w.api.Get(context.Background(), client.ObjectKeyFromObject(there), got) != nil ||
-		got.Spec.Spec.Devices.Requests[0].Exactly.DeviceClassName != "other" {
-		t.Errorf("it was overwritten: %+v", got)
 	}
 }
 
 // TestErrors checks that a refusal has code, cause and remedy of an error of the API server.
 func TestErrors(t *testing.T) {
-	templates := schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaimtemplates"}
 	for name, c := range map[string]struct {
-		verb string
 		err  error
 		code reason.Code
 		want []string
 	}{
-		"quota": {
-			"create", apierrors.NewForbidden(templates, "x", errors.New("exceeded quota: few, requested: 1, used: 3, limited: 3")),
-			reason.TemplateNotCreated,
-			[]string{"ResourceClaimTemplate shop/nadra-lan-", "exceeded quota: few", "count/resourceclaimtemplates.resource.k8s.io", "namespace shop"},
-		},
-		"RBAC": {
-			"create", apierrors.NewForbidden(templates, "x", errors.New("cannot create resource")),
-			reason.TemplateNotCreated,
-			[]string{"cannot create resource", "nadra-controller's service account", "resourceclaimtemplates"},
-		},
-		"another webhook": {"create", apierrors.NewInternalError(errors.New("no such luck")), reason.TemplateNotCreated, []string{"no such luck"}},
-		"reading":         {"get", apierrors.NewServiceUnavailable("etcd is away"), reason.ObjectNotRead, []string{"NetworkAttachmentDefinition shop/lan: etcd is away"}},
-		"reading, RBAC":   {"get", apierrors.NewForbidden(schema.GroupResource{Resource: "n"}, "lan", errors.New("cannot get resource")), reason.ObjectNotRead, []string{"NetworkAttachmentDefinition shop/lan", "cannot get"}},
+		"reading":       {apierrors.NewServiceUnavailable("etcd is away"), reason.ObjectNotRead, []string{"NetworkAttachmentDefinition shop/lan: etcd is away"}},
+		"reading, RBAC": {apierrors.NewForbidden(schema.GroupResource{Resource: "n"}, "lan", errors.New("cannot get resource")), reason.ObjectNotRead, []string{"NetworkAttachmentDefinition shop/lan", "cannot get"}},
 	} {
 		w := newWorld(t, Options{}, true, nadra("shop"))
-		if c.verb == "create" {
-			w = newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
-		}
-		w.fails = func(request string) error {
-			if strings.HasPrefix(request, c.verb) {
-				return c.err
-			}
-			return nil
-		}
+		w.fails = func(string) error { return c.err }
 		code, message := handle(w, "lan")
 		if code != http.StatusInternalServerError || w.decided[admission.Refused] != 1 {
 			t.Errorf("%s: got %d, %v", name, code, w.decided)
@@ -199,22 +203,6 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%s: got %s, want %s", name, message, want)
 			}
 		}
-	}
-}
-
-// TestTemplateGoes checks that a template which is deleted between two requests is recreated.
-func TestTemplateGoes(t *testing.T) {
-	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
-	taken := true
-	w.fails = func(request string) error {
-		if taken && strings.HasPrefix(request, "create") {
-			taken = false
-			return apierrors.NewAlreadyExists(schema.GroupResource{}, "x")
-		}
-		return nil
-	}
-	if code, message := handle(w, "lan"); code != http.StatusOK || len(w.requests) != 3 {
-		t.Errorf("got %d, %s after %v", code, message, w.requests)
 	}
 }
 
@@ -282,7 +270,7 @@ func TestPoolsAreRead(t *testing.T) {
 	multus := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	w := newWorld(t, Options{Pools: true}, true, nadra("shop"), network("shop", "lan"), vf, multus)
 	now := time.Now()
-	w.handler.pools.now = func() time.Time { return now }
+	w.handler.decider.pools.now = func() time.Time { return now }
 	ask := func(networks string) admission.Outcome {
 		t.Helper()
 		clear(w.decided)

@@ -49,6 +49,14 @@ type Options struct {
 	DefaultNetworks []attachment.NetworkRef
 	// SystemNamespaces have no default networks.
 	SystemNamespaces []string
+	// Callers are the namespaces whose pods may call the webhooks, as agents that connect the API
+	// server with the pods do.
+	Callers []string
+	// ClientNames are the names of client certificates of which a caller must have one. If there are
+	// none, Callers decides.
+	ClientNames []string
+	// PodIP is the first address of the controller's pod, or empty.
+	PodIP string
 }
 
 // admission returns the options for pkg/admission.
@@ -66,7 +74,7 @@ func AddToScheme(s *runtime.Scheme) error {
 
 // Register registers the webhooks on a manager that is not started yet. It adds the objects that they
 // read to the manager's scheme and cache, and a readiness check for the cache.
-func Register(mgr manager.Manager, o Options) error {
+func Register(mgr manager.Manager, o Options, d *Decider) error {
 	switch o.DefaultOwner {
 	case "", v1alpha1.OwnerMultus, v1alpha1.OwnerNadra:
 	default:
@@ -85,13 +93,10 @@ func Register(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("registering webhooks: %w", err)
 	}
-	r := newReader(mgr.GetClient(), mgr.GetAPIReader())
+	g := newGuard(mgr.GetAPIReader(), o)
 	server := mgr.GetWebhookServer()
-	server.Register(MutatePodsPath, &ctrladmission.Webhook{Handler: m.measured(MutatePodsPath, &podHandler{
-		options: o.admission(), reader: r, templates: newTemplates(mgr.GetClient(), mgr.GetAPIReader()),
-		pools: newPoolIndex(mgr.GetAPIReader()), decided: m.decided,
-	})})
-	server.Register(ValidateClaimsPath, &ctrladmission.Webhook{Handler: m.measured(ValidateClaimsPath, &claimHandler{isolation: o.Isolation})})
+	server.Register(MutatePodsPath, g.protect(&ctrladmission.Webhook{Handler: m.measured(MutatePodsPath, &podHandler{decider: d, decided: m.decided})}))
+	server.Register(ValidateClaimsPath, g.protect(&ctrladmission.Webhook{Handler: m.measured(ValidateClaimsPath, &claimHandler{isolation: o.Isolation})}))
 	return nil
 }
 

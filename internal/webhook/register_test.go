@@ -43,14 +43,14 @@ func newManager(t *testing.T) manager.Manager {
 
 func TestRegister(t *testing.T) {
 	mgr := newManager(t)
-	if err := Register(mgr, Options{}); err != nil {
+	if err := Register(mgr, Options{}, NewDecider(mgr, Options{})); err != nil {
 		t.Fatal(err)
 	}
 	// A second manager of the process has metrics, too.
-	if err := Register(newManager(t), Options{DefaultOwner: "nadra"}); err != nil {
+	if err := Register(newManager(t), Options{DefaultOwner: "nadra"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := Register(newManager(t), Options{DefaultOwner: "me"}); err == nil || !strings.Contains(err.Error(), `"me"`) {
+	if err := Register(newManager(t), Options{DefaultOwner: "me"}, nil); err == nil || !strings.Contains(err.Error(), `"me"`) {
 		t.Errorf("got %v", err)
 	}
 	mux := mgr.GetWebhookServer().WebhookMux()
@@ -68,7 +68,8 @@ func TestRegister(t *testing.T) {
 		}
 		req := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(text))
 		req.Header.Set("Content-Type", "application/json")
-		answer := httptest.NewRecorder()
+		req.RemoteAddr = "127.0.0.1:4711"
+		answer := deadlines{httptest.NewRecorder()}
 		mux.ServeHTTP(answer, req)
 		var got admissionv1.AdmissionReview
 		if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil || got.Response == nil || !got.Response.Allowed || got.Response.UID != "1" {
@@ -80,7 +81,7 @@ func TestRegister(t *testing.T) {
 // TestReady checks that a manager is not ready before its caches are synced.
 func TestReady(t *testing.T) {
 	mgr := newManager(t)
-	if err := Register(mgr, Options{}); err != nil {
+	if err := Register(mgr, Options{}, NewDecider(mgr, Options{})); err != nil {
 		t.Fatal(err)
 	}
 	if err := synced(mgr.GetCache())(httptest.NewRequest(http.MethodGet, "/readyz", nil)); err == nil || !strings.Contains(err.Error(), "NetworkAttachmentDefinition") {

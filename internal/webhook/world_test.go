@@ -79,7 +79,7 @@ func newWorld(t testing.TB, o Options, cached bool, objects ...client.Object) *w
 	}
 	w.cache = fake.NewClientBuilder().WithScheme(s).WithObjects(copies(objects)...).Build()
 	w.handler = &podHandler{
-		options: o.admission(), reader: newReader(w.cache, w.api), templates: newTemplates(w.api, w.api), pools: newPoolIndex(w.api),
+		decider: &Decider{o.admission(), newReader(w.cache, w.api), newPoolIndex(w.api)},
 		decided: func(o admission.Outcome) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -131,12 +131,6 @@ func creating(object []byte, kind string) ctrladmission.Request {
 		UID: "1", Operation: admissionv1.Create, Namespace: "shop",
 		Kind: metav1.GroupVersionKind{Kind: kind}, Object: runtime.RawExtension{Raw: object},
 	}}
-}
-
-func dry(req ctrladmission.Request) ctrladmission.Request {
-	yes := true
-	req.DryRun = &yes
-	return req
 }
 
 // patched returns the pod after the response.

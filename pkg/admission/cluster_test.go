@@ -3,6 +3,7 @@ package admission
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -126,12 +127,16 @@ func (c cluster) poolServer(pool string) translate.PoolFacts {
 	return translate.AllocatedBy(pool, "net.nadra.dev", published, nil)
 }
 
-// admit applies the edits of a decision and creates its templates.
-func (c cluster) admit(t testing.TB, pod []byte, d Decision) []byte {
-	t.Helper()
+// create creates the templates of a decision.
+func (c cluster) create(d Decision) {
 	for _, template := range d.Templates {
 		c[key("ResourceClaimTemplate", template.Namespace, template.Name)] = template
 	}
+}
+
+// patched applies the edits of a decision.
+func (c cluster) patched(t testing.TB, pod []byte, d Decision) []byte {
+	t.Helper()
 	if len(d.Edits) == 0 {
 		return pod
 	}
@@ -151,7 +156,7 @@ func (c cluster) admit(t testing.TB, pod []byte, d Decision) []byte {
 }
 
 // checkAdmitted checks what must be true of every decision: a refusal begins with a known code, the
-// edits result in a pod, and admitting it again changes nothing.
+// edits result in a pod that determines its templates, and admitting it again changes nothing.
 func checkAdmitted(t testing.TB, pod []byte, namespace string, o Options, c cluster) {
 	t.Helper()
 	d := Pod(pod, namespace, o, c.lookups())
@@ -175,12 +180,23 @@ func checkAdmitted(t testing.TB, pod []byte, namespace string, o Options, c clus
 	if d.Outcome == Refused {
 		return
 	}
-	patched := c.admit(t, pod, d)
-	if len(d.Edits) > 0 {
-		if err := json.Unmarshal(patched, &corev1.Pod{}); err != nil {
+	patched := c.patched(t, pod, d)
+	made := &corev1.Pod{}
+	if err := json.Unmarshal(patched, made); err != nil {
+		if len(d.Edits) > 0 {
 			t.Errorf("%v: %s", err, patched)
 		}
+		return
 	}
+	// The pod that exists determines the same templates, as the controller creates them.
+	stored, err := json.Marshal(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if later := Pod(stored, namespace, o, c.lookups()); !reflect.DeepEqual(later.Templates, d.Templates) {
+		t.Errorf("admission refers to templates %v, the admitted pod to %v %s:\n%s", d.Templates, later.Templates, later.Refusal, stored)
+	}
+	c.create(d)
 	again := Pod(patched, namespace, o, c.lookups())
 	if again.Outcome == Refused || len(again.Edits)+len(again.Templates) > 0 {
 		t.Errorf("admitted again, with %+v, it is %+v:\n%s", d, again, patched)

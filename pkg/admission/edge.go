@@ -12,6 +12,9 @@ type PoolFacts = translate.PoolFacts
 // are unknown.
 func PoolOfNadra() PoolFacts { return PoolFacts{Server: translate.PoolOfNadra} }
 
+// PoolOfDriver returns the facts of a pool that another DRA driver serves.
+func PoolOfDriver() PoolFacts { return PoolFacts{Server: translate.PoolOfDriver} }
+
 // PoolPublishedBy returns the facts of a pool. drivers has the drivers that publish devices, by pool.
 func PoolPublishedBy(pool string, drivers map[string][]string) PoolFacts {
 	return translate.AllocatedBy(pool, v1alpha1.DriverName, drivers, nil)

@@ -76,7 +76,8 @@ type Decision struct {
 	Outcome Outcome
 	// Edits change the pod. Encoded, they are a JSON Patch.
 	Edits []translate.Edit
-	// Templates must be created before the pod is admitted.
+	// Templates are those to which the pod refers, after the edits, and that do not exist. They are
+	// created when the pod exists: it may yet be refused.
 	Templates []*resourceapi.ResourceClaimTemplate
 	// Warnings are for the client that creates the pod, each of at most 256 bytes.
 	Warnings []string
@@ -209,8 +210,13 @@ func (a admitted) convert() Decision {
 		if len(reasons) == 0 && a.unserved(result.Findings) {
 			return a.leaveUnserved(result.Findings)
 		}
-		reasons = append(reasons, a.blockers(result.Findings)...)
-		reasons = append(reasons, a.isolation(selections)...)
+		// A refusal says nothing else about networks that the pod may not use, for example that
+		// one does not exist.
+		if forbidden := a.isolation(selections); len(forbidden) > 0 {
+			reasons = append(reasons, forbidden...)
+		} else {
+			reasons = append(reasons, a.blockers(result.Findings)...)
+		}
 		d = Decision{Outcome: Untouched, Warnings: warnings(result.Findings)}
 		if unscheduled {
 			d.Warnings = append([]string{withoutClaim}, d.Warnings[:min(len(d.Warnings), maxWarnings-1)]...)

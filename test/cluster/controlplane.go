@@ -54,6 +54,7 @@ func (c *Cluster) apiServer(m *Machine) component {
 		"--token-auth-file="+c.secrets.path(tokenFile),
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
+		"--admission-control-config-file="+c.secrets.path(admissionFile),
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+c.secrets.path(accountKey),
 		"--service-account-signing-key-file="+c.secrets.path(accountKey),

@@ -29,6 +29,8 @@ const (
 	certificateKey  = "apiserver.key"
 	accountKey      = "service-accounts.key"
 	tokenFile       = "tokens.csv"
+	admissionFile   = "admission.yaml"
+	webhooksUser    = "webhooks"
 )
 
 func (s secrets) path(name string) string       { return filepath.Join(string(s), name) }
@@ -72,7 +74,26 @@ func (s secrets) create(nodes int, all families) error {
 			return fmt.Errorf("writing the kubeconfig of %s: %w", u.file, err)
 		}
 	}
+	if err := s.writeAdmission(); err != nil {
+		return fmt.Errorf("writing the configuration of admission: %w", err)
+	}
 	return os.WriteFile(s.path(tokenFile), []byte(tokens.String()), 0o600)
+}
+
+// writeAdmission configures the API server to present its certificate to nadra's webhooks, which only
+// matters if they ask for one.
+func (s secrets) writeAdmission() error {
+	config := clientcmdapi.NewConfig()
+	config.AuthInfos["nadra-webhook.nadra-system.svc"] = &clientcmdapi.AuthInfo{ClientCertificate: s.path(certificateFile), ClientKey: s.path(certificateKey)}
+	if err := clientcmd.WriteToFile(*config, s.kubeconfig(webhooksUser)); err != nil {
+		return err
+	}
+	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
+	for _, plugin := range []string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"} {
+		text += fmt.Sprintf("- {name: %s, configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: %q}}\n",
+			plugin, s.kubeconfig(webhooksUser))
+	}
+	return os.WriteFile(s.path(admissionFile), []byte(text), 0o600)
 }
 
 func (s secrets) createCertificate(all families) (encoded []byte, err error) {
@@ -90,7 +111,7 @@ func (s secrets) createCertificate(all families) (encoded []byte, err error) {
 		NotBefore:             time.Now().Add(-time.Hour),
 		NotAfter:              time.Now().AddDate(1, 0, 0),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 		IPAddresses:           ips,

@@ -46,7 +46,7 @@ func TestController(t *testing.T) {
 	f.part("claim statuses are applied", (*fixture).statusIsApplied)
 	f.part("200 pods make one template", (*fixture).oneTemplate)
 	f.part("invalid pods are refused", (*fixture).refusals)
-	f.part("a pod whose template cannot be created is refused", (*fixture).templatesForbidden)
+	f.part("a pod whose template cannot be created waits, and says why", (*fixture).templatesForbidden)
 	f.part("pods of others are not changed", (*fixture).leftAlone)
 	f.part("a pod that names its node gets no claim", (*fixture).namesItsNode)
 	f.part("templates are recreated, and deleted", (*fixture).templatesComeAndGo)
@@ -317,7 +317,12 @@ func (f *fixture) refusals() {
 	f.Must(err)
 	theirs := lab.Template(f.NS, template(pod), lab.Want{Network: "net"})
 	f.Must(f.CreateTemplate(f.Ctx, theirs))
-	f.isRefused(asking(f.NS, "taken", "taken"), template(pod))
+	f.Eventually(time.Minute, func(context.Context) error {
+		if _, err := f.dry(asking(f.NS, "taken", "taken")); err == nil || !strings.Contains(err.Error(), "NADRA-043") || !strings.Contains(err.Error(), template(pod)) {
+			return fmt.Errorf("a pod whose template is another's: %w", err)
+		}
+		return nil
+	})
 	now, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).Get(f.Ctx, template(pod), metav1.GetOptions{})
 	f.Must(err)
 	if now.Generation > 1 || now.Labels != nil {
@@ -332,28 +337,28 @@ func (f *fixture) refusals() {
 }
 
 // templatesForbidden prevents the creation of new templates by a quota, and then by the
-// controller's own rights.
+// controller's own rights. A pod that waits for its template gets it when that is over.
 func (f *fixture) templatesForbidden() {
-	tries, doomed := 0, []string{"-n", f.NS, "delete", "pods", "--ignore-not-found", "--timeout=60s", "kept"}
-	// held creates pods, each with other networks, until one is refused.
-	held := func(texts ...string) {
+	held := func(name string, texts ...string) {
 		f.Helper()
+		pod := f.waiting(name, "net@"+name)
 		f.Eventually(2*time.Minute, func(context.Context) error {
-			tries++
-			doomed = append(doomed, fmt.Sprintf("kept-%d", tries))
-			_, err := f.CreatePod(f.Ctx, asking(f.NS, doomed[len(doomed)-1], fmt.Sprintf("net@k%d", tries)))
-			for _, text := range texts {
-				if printed := fmt.Sprint(err); !strings.Contains(printed, text) {
-					return fmt.Errorf("the refusal lacks %q: %s", text, printed)
-				}
-			}
-			return nil
+			return contains("the Events of pod "+name, strings.Join(f.Events(f.Ctx, f.NS, name), "\n"), append(texts, "TemplateMissing", lab.Code(reason.TemplateNotCreated)))
 		})
+		if slices.Contains(f.templateNames(), template(pod)) {
+			f.Errorf("pod %s has a template", name)
+		}
+	}
+	released := func(name string) {
+		f.Helper()
+		f.hasClaim(name)
+		f.Must(f.DeletePod(f.Ctx, f.NS, name))
 	}
 	f.Must(f.Apply(f.Ctx, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: dropin},
 spec: {hard: {count/resourceclaimtemplates.resource.k8s.io: 0}}}`))
-	held(lab.Code(reason.TemplateNotCreated), "exceeded quota: none", "count/resourceclaimtemplates.resource.k8s.io")
+	held("quota", "exceeded quota: none", "count/resourceclaimtemplates.resource.k8s.io")
 	f.Kubectl("-n", f.NS, "delete", "resourcequota", "none")
+	released("quota")
 
 	roles := f.Kube.RbacV1().ClusterRoles()
 	role, err := roles.Get(f.Ctx, "nadra-controller", metav1.GetOptions{})
@@ -366,15 +371,11 @@ spec: {hard: {count/resourceclaimtemplates.resource.k8s.io: 0}}}`))
 	}
 	role, err = roles.Update(f.Ctx, role, metav1.UpdateOptions{})
 	f.Must(err)
-	held(lab.Code(reason.TemplateNotCreated), "ResourceClaimTemplate dropin/", `cannot create resource "resourceclaimtemplates"`)
+	held("rights", "ResourceClaimTemplate dropin/", `cannot create resource "resourceclaimtemplates"`)
 	role.Rules = rules
 	_, err = roles.Update(f.Ctx, role, metav1.UpdateOptions{})
 	f.Must(err)
-	f.Eventually(2*time.Minute, func(context.Context) error {
-		_, err := f.CreatePod(f.Ctx, asking(f.NS, "kept", "net@kept"))
-		return err
-	})
-	f.Kubectl(doomed...)
+	released("rights")
 }
 
 // namesItsNode checks that a pod with spec.nodeName, which the scheduler ignores, gets its networks from

@@ -121,6 +121,13 @@ func (f *fixture) leaderKilled() {
 		f.nad(fmt.Sprintf("many-%d", i), dropInConf)
 	}
 	refused, asked := 0, 0
+	var waits *corev1.Pod
+	f.Eventually(time.Minute, func(ctx context.Context) (err error) {
+		pod := asking(f.NS, "leaderless", "net@leaderless")
+		pod.Spec.NodeSelector = map[string]string{"nowhere": "at-all"}
+		waits, err = f.CreatePod(ctx, pod)
+		return err
+	})
 	f.Eventually(2*time.Minute, func(context.Context) error {
 		asked++
 		before := time.Since(began)
@@ -139,6 +146,11 @@ func (f *fixture) leaderKilled() {
 	})
 	took := time.Since(began)
 	f.Logf("%d networks have their classes %s after the leader was killed; of %d pods %d were refused", networks, took, asked, refused)
+	f.hasTemplate(template(waits), true)
+	f.Logf("the pod that was created meanwhile has its template %s after the leader was killed", since(began))
+	f.hasClaim("leaderless")
+	f.Logf("and its claim after %s", since(began))
+	f.Must(f.DeletePod(f.Ctx, f.NS, "leaderless"))
 	if took < deadReplica {
 		f.Errorf("the networks had their classes %s after the leader's end: it was too short to see who admits pods without a leader", took)
 	}

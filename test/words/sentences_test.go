@@ -28,7 +28,7 @@ var foreign = []struct {
 	{"internal/jsontext/jsontext.go", "looking for beginning of object key string", "encoding/json"},
 	{"internal/jsontext/jsontext.go", "unexpected end", "encoding/json"},
 	{"internal/kube/ratelimit.go", "would exceed context deadline", "golang.org/x/time/rate, in client-go's rate limiter"},
-	{"internal/webhook/templates.go", "exceeded quota", "the API server's ResourceQuota"},
+	{"internal/controller/maketemplates.go", "exceeded quota", "the API server's ResourceQuota"},
 	{"pkg/cniexec/ask.go", "not implemented", "CNI plugins without STATUS or CHECK"},
 	{"pkg/cniexec/ask.go", "not supported", "CNI plugins without STATUS or CHECK"},
 	{"pkg/cniexec/ask.go", "unknown CNI_COMMAND", "containernetworking/cni, pkg/skel"},

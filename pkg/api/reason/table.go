@@ -106,11 +106,11 @@ var table = []Entry{
 		"Correct the value, or remove it. The value none means no default networks.",
 	},
 	{
-		TemplateNotCreated, Admit, "The webhook cannot create the pod's ResourceClaimTemplate. The API server's answer follows.", OfCluster,
+		TemplateNotCreated, Admit, "The controller cannot create the pod's ResourceClaimTemplate. The API server's answer follows, and the controller tries again.", OfCluster,
 		"Raise the quota count/resourceclaimtemplates.resource.k8s.io, or give the controller its ClusterRole. Pods of equal needs share one template.",
 	},
 	{
-		TemplateNotFound, Admit, "A waiting pod refers to a ResourceClaimTemplate that does not exist, and the pod's annotation does not determine its content.", OfPod,
+		TemplateNotFound, Admit, "A waiting pod refers to a ResourceClaimTemplate that does not exist, and the pod does not determine its content: its annotation was changed, or its networks are gone.", OfPod,
 		"Create the ResourceClaimTemplate, or delete the pod so that its successor is admitted again.",
 	},
 	{
