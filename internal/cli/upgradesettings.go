@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nadra-dev/nadra/internal/source"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/internal/upgraderun"
 )
@@ -68,7 +68,7 @@ func (f *settingsFlags) over(stored upgrade.Settings) (settings, kept upgrade.Se
 		}
 		*hook.to = nil
 		if hook.text != "" {
-			if *hook.to, err = upgrade.ParseHook(hook.text, os.ReadFile); err != nil {
+			if *hook.to, err = upgrade.ParseHook(hook.text, source.ReadFile); err != nil {
 				return settings, kept, fmt.Errorf("reading --%s %q: %w", hook.flag, hook.text, err)
 			}
 		}
