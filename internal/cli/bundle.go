@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,7 +81,7 @@ func (o *bundleOptions) run(ctx context.Context) error {
 	archive := &bundle.Bundle{Head: bundle.Head{
 		Client: clientVersions().Client, Namespace: cluster.Namespace, Since: o.since.String(), Nodes: o.nodes, HiddenAddresses: o.hide,
 	}}
-	if err := archive.AddValue("version.json", "the client's version", clientVersions()); err != nil {
+	if err := archive.AddValue("version.json", "the client's version", "Version", clientVersions()); err != nil {
 		return err
 	}
 	progress := newProgress(o.ErrOut, o.quiet)
@@ -133,7 +132,7 @@ func (o *bundleOptions) write(content []byte) error {
 	if o.out == "-" {
 		_, err = o.Out.Write(content)
 	} else {
-		err = os.WriteFile(o.out, content, 0o600)
+		err = writeFile(o.out, content, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the bundle: %w", err)

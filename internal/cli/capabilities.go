@@ -2,15 +2,15 @@ package cli
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // readCapabilities reads a file of doctor --save.
 func readCapabilities(path string) (doctor.Capabilities, error) {
-	text, err := os.ReadFile(path)
+	text, err := source.ReadFile(path)
 	if err != nil {
 		return doctor.Capabilities{}, fmt.Errorf("reading capabilities: %w", err)
 	}

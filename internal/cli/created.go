@@ -92,9 +92,9 @@ func (s staging) append(name string, objects []addition) error {
 	switch {
 	case len(added) == 0:
 	case len(text) == 0:
-		s[name] = joined(added)
+		s.files[name] = joined(added)
 	default:
-		s[name] = joined(append([][]byte{text}, added...))
+		s.files[name] = joined(append([][]byte{text}, added...))
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (s staging) addResource(name string, text []byte, file, sibling string) err
 	if err != nil {
 		return fmt.Errorf("adding %s to a kustomization: %w: add it by hand", file, err)
 	}
-	s[name] = bytes.Clone(edited)
+	s.files[name] = bytes.Clone(edited)
 	return nil
 }
 

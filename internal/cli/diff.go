@@ -85,7 +85,14 @@ func (o *diffOptions) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return diffCode((&kdiff.DiffProgram{Exec: exec.New(), IOStreams: o.app.IOStreams}).Run(before, after))
+	done := make(chan error, 1)
+	go func() { done <- (&kdiff.DiffProgram{Exec: exec.New(), IOStreams: o.app.IOStreams}).Run(before, after) }()
+	select { // the program of KUBECTL_EXTERNAL_DIFF may wait for its user, and folder is to be removed
+	case err := <-done:
+		return diffCode(err)
+	case <-command.Context().Done():
+		return fmt.Errorf("comparing: %w", command.Context().Err())
+	}
 }
 
 // writeBoth writes the changed files before and after the conversion, and created objects.
@@ -94,19 +101,19 @@ func writeBoth(folder string, set *source.Set, result translate.Result) (before,
 	if err := errors.Join(os.Mkdir(before, 0o700), os.Mkdir(after, 0o700)); err != nil {
 		return "", "", fmt.Errorf("comparing: %w", err)
 	}
-	files := staging{}
+	files := newStaging(folder)
 	for i, f := range result.Files {
 		if from := set.Files[i]; !bytes.Equal(f.Data, from.Data) {
 			// diff does not compare subdirectories.
 			name := strings.ReplaceAll(from.Rel, "/", "_")
-			if _, taken := files[filepath.Join(after, name)]; taken {
+			if _, taken := files.files[filepath.Join(after, name)]; taken {
 				name = fmt.Sprintf("%d_%s", i, name)
 			}
-			files[filepath.Join(before, name)], files[filepath.Join(after, name)] = from.Data, f.Data
+			files.files[filepath.Join(before, name)], files.files[filepath.Join(after, name)] = from.Data, f.Data
 		}
 	}
 	if created := translate.Texts(result.Created); len(created) > 0 {
-		files[filepath.Join(after, createdFile)] = joined(created)
+		files.files[filepath.Join(after, createdFile)] = joined(created)
 	}
 	return before, after, files.write()
 }

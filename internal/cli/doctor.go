@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -147,7 +146,7 @@ func saveCapabilities(path string, c *doctor.Capabilities) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, text, 0o644); err != nil {
+	if err := writeFile(path, text, 0o644); err != nil {
 		return fmt.Errorf("saving the capabilities: %w", err)
 	}
 	return nil

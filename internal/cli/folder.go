@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/source"
@@ -15,15 +16,17 @@ const createdFile = "nadra.yaml"
 
 // writeInPlace writes changed files back, and created objects beside them.
 func writeInPlace(set *source.Set, result translate.Result) error {
-	files := staging{}
-	for i, f := range result.Files {
-		if !bytes.Equal(f.Data, set.Files[i].Data) {
-			files[filepath.Clean(f.Name)] = f.Data
-		}
-	}
-	roots := map[string]string{}
+	roots, files := map[string]string{}, newStaging()
 	for _, f := range set.Files {
 		roots[f.Name] = folderOf(f)
+		if !slices.Contains(files.folders, folderOf(f)) {
+			files.folders = append(files.folders, folderOf(f))
+		}
+	}
+	for i, f := range result.Files {
+		if !bytes.Equal(f.Data, set.Files[i].Data) {
+			files.files[filepath.Clean(f.Name)] = f.Data
+		}
 	}
 	beside := func(file string) (sibling, root string) { return file, roots[file] }
 	if err := addCreated(files, result.Created, beside); err != nil {
@@ -49,9 +52,9 @@ func addNeighbours(set *source.Set) error {
 				continue
 			}
 			known[name] = true
-			text, err := staging{}.read(name)
+			text, err := newStaging(folderOf(f)).read(name)
 			if err != nil {
-				return fmt.Errorf("reading %s: %w", name, err)
+				return err
 			}
 			if text != nil {
 				set.Beside = append(set.Beside, translate.File{Name: name, Data: text})
@@ -69,17 +72,17 @@ func folderOf(f source.File) string {
 // writeFolder writes all files to another directory, with the same relative paths. For a live
 // cluster, it writes only changed files.
 func writeFolder(folder string, set *source.Set, result translate.Result) error {
-	files := staging{}
+	files := newStaging(folder)
 	for i, f := range result.Files {
 		from := set.Files[i]
 		if set.Live && bytes.Equal(f.Data, from.Data) {
 			continue
 		}
 		name := filepath.Join(folder, filepath.FromSlash(from.Rel))
-		if _, taken := files[name]; taken {
+		if _, taken := files.files[name]; taken {
 			return fmt.Errorf("writing %s: several directories of the input have a file with this name: convert one directory at a time", name)
 		}
-		files[name] = f.Data
+		files.files[name] = f.Data
 	}
 	beside := func(string) (sibling, root string) { return filepath.Join(folder, createdFile), folder }
 	if err := addCreated(files, result.Created, beside); err != nil {

@@ -36,14 +36,14 @@ type overlayTarget struct {
 // writeOverlay writes a kustomization over another one: a patch for each changed workload,
 // and created objects.
 func writeOverlay(folder, base string, result translate.Result) error {
-	files := staging{}
+	files := newStaging(folder)
 	rel, err := relativeFolder(folder, base)
 	if err != nil {
 		return err
 	}
 	top := overlay{APIVersion: "kustomize.config.k8s.io/v1beta1", Kind: "Kustomization", Resources: []string{rel}}
 	if created := translate.Texts(result.Created); len(created) > 0 {
-		files[filepath.Join(folder, createdFile)] = joined(created)
+		files.files[filepath.Join(folder, createdFile)] = joined(created)
 		top.Resources = append(top.Resources, createdFile)
 	}
 	for _, w := range result.Workloads {
@@ -54,12 +54,12 @@ func writeOverlay(folder, base string, result translate.Result) error {
 		if ambiguous(w, result.Workloads) {
 			patch.Target.Namespace = w.Object.Namespace
 		}
-		if files[filepath.Join(folder, patch.Path)], err = patchText(w); err != nil {
+		if files.files[filepath.Join(folder, patch.Path)], err = patchText(w); err != nil {
 			return err
 		}
 		top.Patches = append(top.Patches, patch)
 	}
-	if files[filepath.Join(folder, translate.KustomizationFiles()[0])], err = yaml.Marshal(top); err != nil {
+	if files.files[filepath.Join(folder, translate.KustomizationFiles()[0])], err = yaml.Marshal(top); err != nil {
 		return fmt.Errorf("writing the overlay: %w", err)
 	}
 	return files.write()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ import (
 
 // TestReference compares docs/reference/cli.md with the help of all commands.
 func TestReference(t *testing.T) {
-	root := newRoot(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard})
+	root := newRoot(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}, new(atomic.Bool))
 	var out strings.Builder
 	fmt.Fprintf(&out, "# kubectl nadra\n\n<!-- Made of the commands' help: go test ./internal/cli -run TestReference -args -update -->\n\n"+
 		"`kubectl nadra` is a plugin of kubectl: the program `kubectl-nadra` in a directory of `PATH`. [Exit codes](exit-codes.md) are the same for all commands.\n\n"+

@@ -45,10 +45,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	_ "github.com/nadra-dev/nadra/internal/cli/english" // before kubectl's libraries
@@ -83,19 +86,48 @@ Exit codes:
 diff has the exit codes of kubectl diff: 0 no differences, 1 differences, more for
 errors.`
 
-// Run runs a command line and returns its exit code.
+// How long an interrupted command may take to end: one that only reads files, and one that may have to
+// delete pods or to store its state.
+const (
+	stopsWithin    = time.Second
+	cleansUpWithin = time.Minute
+)
+
+// Run runs a command line and returns its exit code. When ctx ends, Run returns soon, even if the
+// command waits for a pipe that nobody writes to or reads from.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
 	// The errors of the libraries repeat their log messages.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	root := newRoot(streams)
+	var connected atomic.Bool
+	root := newRoot(streams, &connected)
 	root.SetArgs(args)
-	command, err := root.ExecuteContextC(ctx)
-	return exitCode(command, err, streams)
+	done := make(chan int, 1)
+	go func() {
+		command, err := root.ExecuteContextC(ctx)
+		done <- exitCode(command, err, streams)
+	}()
+	select {
+	case code := <-done:
+		return code
+	case <-ctx.Done():
+	}
+	limit := stopsWithin
+	if connected.Load() {
+		limit = cleansUpWithin
+	}
+	select {
+	case code := <-done:
+		return code
+	case <-time.After(limit):
+		_, _ = fmt.Fprintln(streams.ErrOut, "error: interrupted")
+		return CodeError
+	}
 }
 
-// newRoot returns the root command with all others.
-func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
+// newRoot returns the root command with all others. It sets connected once a command connects to a
+// cluster.
+func newRoot(streams genericiooptions.IOStreams, connected *atomic.Bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:          "kubectl-nadra",
 		Short:        "Move a cluster from Multus to Dynamic Resource Allocation",
@@ -107,6 +139,10 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	flags := genericclioptions.NewConfigFlags(true)
+	flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
+		connected.Store(true)
+		return c
+	}
 	flags.AddFlags(root.PersistentFlags())
 	app := &app{IOStreams: streams, cluster: flags}
 	root.AddCommand(

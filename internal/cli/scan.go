@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -127,7 +126,7 @@ func (o *scanOptions) readBaseline() (*report.Report, error) {
 	if o.baseline == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(o.baseline)
+	data, err := source.ReadFile(o.baseline)
 	if err != nil {
 		return nil, fmt.Errorf("reading the baseline: %w", err)
 	}

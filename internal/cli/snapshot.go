@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -83,7 +82,7 @@ func (o *snapshotOptions) run(ctx context.Context) error {
 	if o.out == "" || o.out == "-" {
 		_, err = o.Out.Write(text)
 	} else {
-		err = os.WriteFile(o.out, text, 0o644)
+		err = writeFile(o.out, text, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the snapshot: %w", err)

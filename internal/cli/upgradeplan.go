@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/report"
+	"github.com/nadra-dev/nadra/internal/source"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/internal/upgraderun"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -118,7 +118,7 @@ func (o *planOptions) plan(ctx context.Context) (*upgrade.Plan, error) {
 
 // readPlan reads a plan from a file.
 func readPlan(path string) (*upgrade.Plan, error) {
-	text, err := os.ReadFile(path)
+	text, err := source.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}

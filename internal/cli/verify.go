@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/report"
 	"github.com/nadra-dev/nadra/internal/snapshot"
+	"github.com/nadra-dev/nadra/internal/source"
 )
 
 const verifyHelp = `Compare the networks of pods with an earlier snapshot, or test networks by canaries.
@@ -150,7 +150,7 @@ func (o *verifyOptions) readNow(ctx context.Context, was *snapshot.Snapshot) (*s
 
 // readSnapshot reads a snapshot from a file.
 func readSnapshot(path string) (*snapshot.Snapshot, error) {
-	text, err := os.ReadFile(path)
+	text, err := source.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the snapshot: %w", err)
 	}

@@ -56,6 +56,9 @@ func (f Files) Read(ctx context.Context) (*Set, error) {
 		}
 		set.Files = append(set.Files, files...)
 		described = append(described, name)
+		if err := checkTotal(set.Files); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
 	}
 	if f.Kustomize != "" {
 		file, err := build(f.Kustomize)
@@ -83,9 +86,9 @@ func unique(files []File) error {
 
 // readStdin reads standard input.
 func (f Files) readStdin(context.Context, string) ([]File, error) {
-	data, err := io.ReadAll(f.Stdin)
+	data, err := limited(f.Stdin, "standard input")
 	if err != nil {
-		return nil, fmt.Errorf("reading standard input: %w", err)
+		return nil, err
 	}
 	return []File{{File: translate.File{Name: "stdin", Data: data}, Root: "-", Rel: "stdin.yaml"}}, nil
 }
@@ -106,9 +109,9 @@ func fetch(ctx context.Context, address string) ([]File, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("reading %s: the server answered %s", address, response.Status)
 	}
-	data, err := io.ReadAll(response.Body)
+	data, err := limited(response.Body, address)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", address, err)
+		return nil, err
 	}
 	rel := "manifest.yaml"
 	if u, err := url.Parse(address); err == nil && slices.Contains(extensions, path.Ext(u.Path)) {
@@ -124,8 +127,11 @@ func (f Files) readPath(_ context.Context, name string) ([]File, error) {
 		return nil, fmt.Errorf("reading manifests: %w", err)
 	}
 	if !info.IsDir() {
-		file, err := readFile(name, name, filepath.Base(name))
-		return []File{file}, err
+		data, err := ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading manifests: %w", err)
+		}
+		return []File{{File: translate.File{Name: name, Data: data}, Root: name, Rel: filepath.Base(name), OnDisk: info.Mode().IsRegular()}}, nil
 	}
 	files, err := f.readFolder(name)
 	if err == nil && len(files) == 0 {
@@ -142,41 +148,67 @@ func (f Files) hint() error {
 	return errors.New("use -R to read its subfolders")
 }
 
-// readFolder reads the manifests of a folder.
-func (f Files) readFolder(root string) ([]File, error) {
+// readFolder reads the manifests of a folder. It follows symbolic links to files inside of it.
+func (f Files) readFolder(folder string) ([]File, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, fmt.Errorf("reading manifests: %w", err)
+	}
+	defer func() { _ = root.Close() }()
 	var out []File
-	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(root.FS(), ".", func(rel string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return fmt.Errorf("reading %s: %w", root, err)
-		case entry.IsDir() && name != root && (!f.Recursive || strings.HasPrefix(entry.Name(), ".")):
+			return fmt.Errorf("reading %s: %w", folder, err)
+		case entry.IsDir() && rel != "." && (!f.Recursive || strings.HasPrefix(entry.Name(), ".")):
 			return fs.SkipDir
-		case entry.IsDir() || !slices.Contains(extensions, filepath.Ext(name)):
+		case entry.IsDir() && strings.Count(rel, "/") >= maxDepth:
+			return fmt.Errorf("reading %s: %s has more than %d levels: name its subfolders", folder, rel, maxDepth)
+		case entry.IsDir() || !slices.Contains(extensions, path.Ext(rel)):
 			return nil
 		}
-		rel, err := filepath.Rel(root, name)
+		data, err := ReadInside(root, filepath.FromSlash(rel))
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", name, err)
+			return err
 		}
-		file, err := readFile(root, name, filepath.ToSlash(rel))
-		out = append(out, file)
-		return err
+		name := filepath.Join(folder, filepath.FromSlash(rel))
+		out = append(out, File{File: translate.File{Name: name, Data: data}, Root: folder, Rel: rel, OnDisk: true})
+		return checkTotal(out)
 	})
 	return out, err
 }
 
-// readFile reads a file below root.
-func readFile(root, name, rel string) (File, error) {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return File{}, fmt.Errorf("reading manifests: %w", err)
+// checkTotal refuses more files, or more bytes, than a command reads.
+func checkTotal(files []File) error {
+	if len(files) > maxFiles {
+		return fmt.Errorf("there are more than %d files: name subfolders one by one", maxFiles)
 	}
-	return File{File: translate.File{Name: name, Data: data}, Root: root, Rel: rel, OnDisk: true}, nil
+	total := 0
+	for _, f := range files {
+		total += len(f.Data)
+	}
+	if total > maxTotal {
+		return fmt.Errorf("the files have more than %d MiB together: name subfolders one by one", maxTotal>>20)
+	}
+	return nil
+}
+
+// regularFiles is the machine's file system, of which a kustomization reads only regular files.
+type regularFiles struct{ filesys.FileSystem }
+
+// ReadFile reads a file.
+func (regularFiles) ReadFile(name string) ([]byte, error) {
+	root, err := os.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	text, err := ReadInside(root, filepath.Base(name))
+	return text, errors.Join(err, root.Close())
 }
 
 // build builds a kustomization like `kubectl kustomize`.
 func build(folder string) (File, error) {
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(regularFiles{filesys.MakeFsOnDisk()}, folder)
 	if err != nil {
 		return File{}, fmt.Errorf("building the kustomization in %s: %w", folder, err)
 	}

@@ -2,6 +2,7 @@
 //
 //	source.go   the manifests that were read
 //	files.go    reads files, folders, standard input, URLs and kustomizations
+//	read.go     reads single files, within limits
 //	cluster.go  reads a live cluster
 //	pools.go    reads which resource pools a cluster has
 package source

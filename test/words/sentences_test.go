@@ -27,6 +27,7 @@ var foreign = []struct {
 	{"internal/jsontext/jsontext.go", "after array element", "encoding/json"},
 	{"internal/jsontext/jsontext.go", "looking for beginning of object key string", "encoding/json"},
 	{"internal/jsontext/jsontext.go", "unexpected end", "encoding/json"},
+	{"internal/bundle/logs.go", `^((?:created by )?[A-Za-z0-9_.*/()-]+)\([0-9a-fx{}, .?]*\)$`, "Go's runtime, about a panic"},
 	{"internal/kube/ratelimit.go", "would exceed context deadline", "golang.org/x/time/rate, in client-go's rate limiter"},
 	{"internal/controller/maketemplates.go", "exceeded quota", "the API server's ResourceQuota"},
 	{"pkg/cniexec/ask.go", "not implemented", "CNI plugins without STATUS or CHECK"},
