@@ -240,8 +240,12 @@ func (f *fixture) clientCertificates() {
 	})
 	f.Eventually(time.Minute, func(context.Context) error { // the replicas before may not have ended
 		for _, address := range f.webhooks() {
-			if code, _, err := f.call(hostNetNS, address, review("kube-system", "callers/net")); err != nil || code != http.StatusForbidden {
-				return fmt.Errorf("a caller without a certificate gets %d from %s: %v", code, address, err)
+			code, _, err := f.call(hostNetNS, address, review("kube-system", "callers/net"))
+			if err != nil {
+				return err
+			}
+			if code != http.StatusForbidden {
+				return fmt.Errorf("a caller without a certificate gets %d from %s", code, address)
 			}
 		}
 		return nil
