@@ -1,9 +1,11 @@
 // Package atomicfile replaces files so that a reader sees either the old or the new
-// content, whole.
+// content, whole, and reads files of others only up to a limit.
 package atomicfile
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -52,6 +54,20 @@ func replace(path string, data []byte, mode fs.FileMode, sync bool) (file *os.Fi
 		return nil, errors.Join(err, temporary.Close(), Remove(temporary.Name()))
 	}
 	return temporary, nil
+}
+
+// Read returns the content of a file that another program has written. It refuses a file with more bytes
+// than limit, so that the program cannot exhaust the memory.
+func Read(path string, limit int) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
+	if err == nil && len(data) > limit {
+		err = fmt.Errorf("reading %s: it has more than %d bytes", path, limit)
+	}
+	return data, errors.Join(err, file.Close())
 }
 
 // RemoveTemporary removes what crashes have left of attempts to replace a file.

@@ -1,4 +1,4 @@
-// Package jsontext finds the place of a syntax error in JSON and suggests a repair. The pure
+// Package jsontext finds the place of a syntax error in JSON, suggests a repair, and measures nesting. The pure
 // packages that read JSON of people use it. jsontext.go is its only file.
 package jsontext
 
@@ -49,4 +49,25 @@ func Hint(text []byte, at int, err *json.SyntaxError) string {
 		return ": is a closing bracket missing before it?"
 	}
 	return ""
+}
+
+// Depth returns how deeply lists and objects are nested, without decoding the text, which may be
+// invalid: it counts the brackets outside of strings.
+func Depth[T ~string | ~[]byte](text T) int {
+	depth, deepest, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}', c == ']':
+			depth--
+		}
+	}
+	return deepest
 }

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -31,9 +31,13 @@ type delegate struct {
 	Bytes []byte
 }
 
+// maxScratch limits the bytes of Multus' file of a sandbox. It is several times what the networks of a pod
+// at nadra's limits take in it.
+const maxScratch = 16 << 20
+
 // readScratch reads Multus' file of a sandbox. The first delegate is the default network.
 func readScratch(path string) ([]delegate, error) {
-	data, err := os.ReadFile(path)
+	data, err := atomicfile.Read(path, maxScratch)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,8 @@ type Document struct {
 	shared map[string]bool
 	// src is set by the first call of source.
 	src *source
+	// within is where the last call of Within ended.
+	within within
 }
 
 // Split cuts the text of a file into its documents. The joined texts of the parts are the

@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -35,7 +36,7 @@ func (r Requested) DeviceOnly() bool { return r.Selection.Network == NetworkRef{
 func FromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass bool) error) ([]Requested, error) {
 	requested, err := fromClaim(claim, suits)
 	if err != nil {
-		return nil, reason.Wrap(reason.ClaimInvalid, fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, err))
+		return nil, reason.Wrap(reason.ClaimInvalid, fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, truncate.Error(err, maxMessage)))
 	}
 	return requested, nil
 }
@@ -100,7 +101,7 @@ func overlaid(configs []claimConfig, request, claimNamespace string) (config v1a
 	}
 	config.Network = &v1alpha1.NetworkReference{Namespace: network.Namespace, Name: network.Name}
 	// Two valid configs can contradict each other.
-	return config, ofClass, config.Validate(field.NewPath("config")).ToAggregate()
+	return config, ofClass, v1alpha1.AsError(config.Validate(field.NewPath("config")))
 }
 
 // networkIn returns the network that a config names, or the zero value.
@@ -163,7 +164,7 @@ func readConfig(c resourceapi.DeviceAllocationConfiguration, known []string, pat
 	if err != nil {
 		return claimConfig{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return claimConfig{c.Source == resourceapi.AllocationConfigSourceClass, c.Requests, *config}, config.Validate(path).ToAggregate()
+	return claimConfig{c.Source == resourceapi.AllocationConfigSourceClass, c.Requests, *config}, v1alpha1.AsError(config.Validate(path))
 }
 
 // requestNames returns the names of a claim's requests and subrequests.

@@ -293,7 +293,7 @@ func TestClaimSpecRefuses(t *testing.T) {
 		want       string
 	}{
 		{"too many", slices.Repeat([]Selection{{Network: ref("default", "a")}}, 33), "", `33 networks … 32`},
-		{"too big", []Selection{big}, "", `networks[0] (default/a): … 10365 bytes … 10240 … cni-args`},
+		{"too big", []Selection{big}, reason.LimitExceeded, `networks[0] (default/a): … 10240 bytes … cni-args`},
 		{"no namespace", []Selection{{Network: ref("", "a")}}, "", `networks[0] (/a): … namespace`},
 		{"invalid", []Selection{{Network: ref("default", "a"), MAC: "x"}}, "", `networks[0] (default/a): mac: Invalid value: "x": … 6 bytes`},
 		{

@@ -31,8 +31,12 @@ type ClaimRequests struct {
 // config of the claim that names a network.
 func RequestsOfClaim(spec resourceapi.ResourceClaimSpec, namespace string, class func(name string) *resourceapi.DeviceClass) ClaimRequests {
 	var out ClaimRequests
+	reader := requestReader{namespace: namespace, class: class, classes: map[string][]claimConfig{}, alone: len(spec.Devices.Requests) == 1}
+	for _, c := range spec.Devices.Config {
+		reader.configs = appendConfig(reader.configs, c.DeviceConfiguration, c.Requests)
+	}
 	for _, r := range spec.Devices.Requests {
-		one, isNetwork := readRequest(r, spec, namespace, class)
+		one, isNetwork := reader.read(r)
 		if !isNetwork {
 			out.Others = true
 			continue
@@ -41,7 +45,7 @@ func RequestsOfClaim(spec resourceapi.ResourceClaimSpec, namespace string, class
 		if !one.known && out.Unknown == "" {
 			out.Unknown = r.Name
 		}
-		for range min(one.count, resourceapi.AllocationResultsMaxSize) {
+		for range min(one.count, int64(resourceapi.AllocationResultsMaxSize-len(out.Selections))) {
 			out.Selections = append(out.Selections, one.selection)
 		}
 	}
@@ -62,6 +66,17 @@ func SelectionsOfClaims[C any](claims []C, of func(C) (requests ClaimRequests, s
 	return selections, unknown
 }
 
+// requestReader reads the requests of a claim. It decodes each config once.
+type requestReader struct {
+	namespace string
+	class     func(name string) *resourceapi.DeviceClass
+	// classes has the configs of classes by the classes' names, configs those of the claim.
+	classes map[string][]claimConfig
+	configs []claimConfig
+	// alone is true if the claim has a single request.
+	alone bool
+}
+
 // requested is the network that one request is for.
 type requested struct {
 	selection Selection
@@ -70,13 +85,13 @@ type requested struct {
 	known bool
 }
 
-// readRequest reads one request. The network is known only if all alternatives of the request agree.
-func readRequest(r resourceapi.DeviceRequest, spec resourceapi.ResourceClaimSpec, namespace string, class func(string) *resourceapi.DeviceClass) (out requested, isNetwork bool) {
+// read reads one request. The network is known only if all alternatives of the request agree.
+func (reader requestReader) read(r resourceapi.DeviceRequest) (out requested, isNetwork bool) {
 	options := optionsOf(r)
 	networks := 0
 	out.known = true
 	for _, o := range options {
-		s, ofNetwork, sure := o.selection(spec, namespace, class)
+		s, ofNetwork, sure := reader.selection(o)
 		if !ofNetwork {
 			continue
 		}
@@ -121,27 +136,19 @@ func optionsOf(r resourceapi.DeviceRequest) []option {
 }
 
 // selection returns the network of an option. sure is false if its name is unknown.
-func (o option) selection(spec resourceapi.ResourceClaimSpec, namespace string, class func(string) *resourceapi.DeviceClass) (s Selection, isNetwork, sure bool) {
-	var configs []claimConfig
-	if class != nil {
-		if c := class(o.class); c != nil {
-			for _, one := range c.Spec.Config {
-				configs = appendConfig(configs, one.DeviceConfiguration, nil)
-			}
-		}
-	}
-	ours := len(configs) > 0 || o.class == v1alpha1.DriverName || len(spec.Devices.Requests) == 1
+func (reader requestReader) selection(o option) (s Selection, isNetwork, sure bool) {
+	ofClass := reader.ofClass(o.class)
+	ours := len(ofClass) > 0 || o.class == v1alpha1.DriverName || reader.alone
 	if _, ofNetwork := ClassNetwork(o.class); ofNetwork || o.selectsOurs() {
 		ours = true
 	}
-	for _, one := range spec.Devices.Config {
-		if ours || len(one.Requests) > 0 { // a config of all requests does not cover those for other drivers
-			configs = appendConfig(configs, one.DeviceConfiguration, one.Requests)
-		}
-	}
 	config := v1alpha1.AttachmentConfig{}
-	for _, c := range configs {
-		if c.covers(o.name) {
+	for _, c := range ofClass {
+		config = v1alpha1.Overlay(config, c.config)
+	}
+	for _, c := range reader.configs {
+		// A config of all requests does not cover those for other drivers.
+		if (ours || len(c.requests) > 0) && c.covers(o.name) {
 			config = v1alpha1.Overlay(config, c.config)
 		}
 	}
@@ -151,10 +158,25 @@ func (o option) selection(spec resourceapi.ResourceClaimSpec, namespace string, 
 		s.Network = byClass
 	}
 	if s.Network.Namespace == "" {
-		s.Network.Namespace = namespace
+		s.Network.Namespace = reader.namespace
 	}
 	known := s.Network.Name != ""
 	return s, ofNetwork || known, known
+}
+
+// ofClass returns the configs of a class.
+func (reader requestReader) ofClass(name string) []claimConfig {
+	configs, read := reader.classes[name]
+	if read || reader.class == nil {
+		return configs
+	}
+	if class := reader.class(name); class != nil {
+		for _, c := range class.Spec.Config {
+			configs = appendConfig(configs, c.DeviceConfiguration, nil)
+		}
+	}
+	reader.classes[name] = configs
+	return configs
 }
 
 // selectsOurs reports whether a selector of the option reads attributes of the driver's devices.

@@ -74,14 +74,11 @@ func parametersOf(s Selection) (runtime.RawExtension, error) {
 	}
 	config := ToConfig(s)
 	v1alpha1.SetDefaults(&config)
-	if err := config.Validate(nil).ToAggregate(); err != nil {
+	if err := v1alpha1.AsError(config.Validate(nil)); err != nil {
 		return runtime.RawExtension{}, err
 	}
 	raw := sortedKeys(mustJSON(config))
-	if len(raw) > resourceapi.OpaqueParametersMaxLength {
-		return runtime.RawExtension{}, fmt.Errorf("its config has %d bytes, and a claim takes %d: shorten cni-args", len(raw), resourceapi.OpaqueParametersMaxLength)
-	}
-	return runtime.RawExtension{Raw: raw}, nil
+	return runtime.RawExtension{Raw: raw}, v1alpha1.CheckText("its config", raw, v1alpha1.MaxRequest, "shorten cni-args")
 }
 
 // requestName turns an interface name into a DNS label that is not taken yet.

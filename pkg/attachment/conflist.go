@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // conflistOf returns the configuration as a list. It turns a single plugin into a list of one, as
@@ -59,6 +61,9 @@ func networkName(raw json.RawMessage, objectName string) (string, error) {
 	if name == "" {
 		name = objectName
 	}
+	if err := v1alpha1.CheckSize("name", len(name), v1alpha1.MaxNetworkName, "bytes", "choose a shorter name for the CNI network"); err != nil {
+		return "", err
+	}
 	if !cniName.MatchString(name) {
 		return "", fmt.Errorf("name: %q is not a valid name of a CNI network: use letters, digits, '_', '.' and '-', with a letter or digit first", name)
 	}
@@ -77,6 +82,9 @@ func checkPlugins(raw json.RawMessage) error {
 	if len(plugins) == 0 {
 		return errors.New("plugins is empty: name a plugin")
 	}
+	if err := v1alpha1.CheckSize("plugins", len(plugins), v1alpha1.MaxPlugins, "entries", "shorten the chain"); err != nil {
+		return err
+	}
 	for i, plugin := range plugins {
 		if err := checkPlugin(plugin); err != nil {
 			return fmt.Errorf("plugins[%d]: %w", i, err)
@@ -85,7 +93,7 @@ func checkPlugins(raw json.RawMessage) error {
 	return nil
 }
 
-// checkPlugin checks the type of a plugin.
+// checkPlugin checks the type of a plugin, and of its IPAM plugin.
 func checkPlugin(raw json.RawMessage) error {
 	var p types.PluginConf
 	if err := decodeJSON(raw, &p); err != nil {
@@ -93,6 +101,11 @@ func checkPlugin(raw json.RawMessage) error {
 	}
 	if p.Type == "" {
 		return errors.New("type is missing: name the plugin's binary")
+	}
+	for _, name := range []string{p.Type, p.IPAM.Type} {
+		if err := v1alpha1.CheckSize("type", len(name), v1alpha1.MaxProgramName, "bytes", "write the name of the binary"); err != nil {
+			return err
+		}
 	}
 	// libcni refuses it, too, but only when a pod waits.
 	if strings.ContainsAny(p.Type, `/\`) {

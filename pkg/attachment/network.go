@@ -11,7 +11,9 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // ResourceNameAnnotation is the annotation of a NetworkAttachmentDefinition that names the device
@@ -46,14 +48,14 @@ type Network struct {
 
 // ParseNetwork parses a NetworkAttachmentDefinition. It returns ErrNoConfig if spec.config is empty;
 // any other error has the position of the mistake. libcni accepts every network that ParseNetwork
-// accepts.
+// accepts. ParseNetwork refuses a configuration beyond a limit before it decodes anything.
 func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 	n := unparsed(nad)
 	if nad.Spec.Config == "" {
 		return Network{}, reason.Errorf(reason.ConfigMissing, "parsing network %s: %w", n.Ref, ErrNoConfig)
 	}
-	if err := n.parse([]byte(nad.Spec.Config)); err != nil {
-		return Network{}, reason.Errorf(reason.NetworkInvalid, "parsing network %s: spec.config: %w", n.Ref, err)
+	if err := n.parse(nad.Spec.Config); err != nil {
+		return Network{}, reason.Wrap(reason.NetworkInvalid, fmt.Errorf("parsing network %s: spec.config: %w", n.Ref, truncate.Error(err, maxMessage)))
 	}
 	return n, nil
 }
@@ -62,8 +64,8 @@ func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 // of a file on the node. Errors name the path.
 func ParseNetworkFile(nad *nadv1.NetworkAttachmentDefinition, path string, config []byte) (Network, error) {
 	n := unparsed(nad)
-	if err := n.parse(config); err != nil {
-		return Network{}, reason.Errorf(reason.NetworkInvalid, "parsing network %s: file %s: %w", n.Ref, path, err)
+	if err := n.parse(string(config[:min(len(config), v1alpha1.MaxNetworkConfig+1)])); err != nil {
+		return Network{}, reason.Wrap(reason.NetworkInvalid, fmt.Errorf("parsing network %s: file %s: %w", n.Ref, path, truncate.Error(err, maxMessage)))
 	}
 	return n, nil
 }
@@ -77,8 +79,11 @@ func unparsed(nad *nadv1.NetworkAttachmentDefinition) Network {
 }
 
 // parse adds a configuration to the network.
-func (n *Network) parse(config []byte) error {
-	list, err := conflistOf(config)
+func (n *Network) parse(config string) error {
+	if err := v1alpha1.CheckText("it", config, v1alpha1.MaxNetworkConfig, "shorten it, or make several networks of it"); err != nil {
+		return err
+	}
+	list, err := conflistOf([]byte(config))
 	if err != nil {
 		return err
 	}
@@ -90,6 +95,9 @@ func (n *Network) parse(config []byte) error {
 		return err
 	}
 	n.Conflist = mustJSON(list)
+	if err := v1alpha1.CheckText("it, encoded,", n.Conflist, 2*v1alpha1.MaxNetworkConfig, `shorten it, or use fewer of the characters <, > and &`); err != nil {
+		return err
+	}
 	parsed, err := libcni.NetworkConfFromBytes(n.Conflist)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -29,16 +30,19 @@ func NewPlan(selections []Selection, lookup func(NetworkRef) (Network, error)) (
 		}
 		a, err := NewAttachment(network, s, names[i])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", element(i), err)
+			return nil, fmt.Errorf("%s: %w", element(i), truncate.Error(err, maxMessage))
 		}
 		plan = append(plan, a)
 	}
 	return plan, nil
 }
 
-// Agree checks that valid selections do not contradict each other, and returns the names of their
-// interfaces.
+// Agree checks that valid selections are within the limits and do not contradict each other, and
+// returns the names of their interfaces.
 func Agree(selections []Selection) ([]string, error) {
+	if err := CheckLimits(selections); err != nil {
+		return nil, err
+	}
 	names, err := InterfaceNames(selections)
 	if err != nil {
 		return nil, err

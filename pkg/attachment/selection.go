@@ -3,10 +3,12 @@ package attachment
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -67,10 +69,21 @@ const DefaultNetworkAnnotation = "v1.multus-cni.io/default-network"
 // occurs anywhere in it, otherwise names separated by commas (behaviours A2-10, A2-11). An empty
 // value and an empty list select no networks. A network without a namespace is in the pod's. An
 // invalid annotation is an error, as with Multus, though the standard wants it ignored (behaviour
-// A2-15).
+// A2-15). ParseSelections refuses an annotation beyond a limit before it decodes anything.
 func ParseSelections(annotation, podNamespace string) ([]Selection, error) {
 	if annotation == "" {
 		return nil, nil
+	}
+	selections, err := parseSelections(annotation, podNamespace)
+	if err != nil {
+		return nil, reason.Wrap(reason.AnnotationInvalid, fmt.Errorf("parsing the networks annotation: %w", truncate.Error(err, maxMessage)))
+	}
+	return selections, nil
+}
+
+func parseSelections(annotation, podNamespace string) ([]Selection, error) {
+	if err := v1alpha1.CheckText("it", annotation, v1alpha1.MaxAnnotation, "name fewer networks, or shorten their arguments"); err != nil {
+		return nil, err
 	}
 	parse := parseNames
 	if strings.ContainsAny(annotation, `[{"`) {
@@ -78,7 +91,7 @@ func ParseSelections(annotation, podNamespace string) ([]Selection, error) {
 	}
 	selections, err := parse(annotation)
 	if err != nil {
-		return nil, reason.Errorf(reason.AnnotationInvalid, "parsing the networks annotation: %w", err)
+		return nil, err
 	}
 	var errs []error
 	for i, s := range selections {
@@ -89,9 +102,9 @@ func ParseSelections(annotation, podNamespace string) ([]Selection, error) {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, reason.Errorf(reason.AnnotationInvalid, "parsing the networks annotation: %w", err)
+		return nil, err
 	}
-	return selections, nil
+	return selections, CheckLimits(selections)
 }
 
 // element returns the path of one requested network, for messages. The index counts from 0.
@@ -112,7 +125,7 @@ func checked(s Selection, path *field.Path) (Selection, error) {
 	unknown := s.Unknown
 	s = FromConfig(config)
 	s.Unknown = unknown
-	return s, errs.ToAggregate()
+	return s, v1alpha1.AsError(errs)
 }
 
 // annotationKeys replaces the wire form's field names by the annotation's.

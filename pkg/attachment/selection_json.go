@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // wireElement is an element of the JSON form: the standard's keys and those of Multus (behaviour
@@ -42,6 +44,9 @@ func parseElements(annotation string) ([]Selection, error) {
 		}
 		return nil, err
 	}
+	if err := checkCount(len(raws)); err != nil {
+		return nil, err
+	}
 	var selections []Selection
 	for i, raw := range raws {
 		s, err := parseElement(raw, element(i))
@@ -55,9 +60,15 @@ func parseElements(annotation string) ([]Selection, error) {
 
 // parseElement parses one element.
 func parseElement(raw json.RawMessage, path *field.Path) (Selection, error) {
+	if err := v1alpha1.CheckText(path.String(), raw, v1alpha1.MaxRequest, "shorten its arguments"); err != nil {
+		return Selection{}, err
+	}
 	var keys object
 	if err := json.Unmarshal(raw, &keys); err != nil || keys == nil {
 		return Selection{}, fmt.Errorf(`%s: %s is not an object: write {"name": "…"}`, path, raw)
+	}
+	if err := v1alpha1.CheckSize(path.String(), len(keys), v1alpha1.MaxRequestKeys, "keys", "remove those that are unknown"); err != nil {
+		return Selection{}, err
 	}
 	var e wireElement
 	if err := decodeJSON(raw, &e); err != nil {

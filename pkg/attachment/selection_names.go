@@ -14,6 +14,9 @@ var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 // parseNames parses the comma form: [namespace/]name[@interface], with optional white space around
 // each part (behaviour A2-11).
 func parseNames(annotation string) ([]Selection, error) {
+	if err := checkCount(1 + strings.Count(annotation, ",")); err != nil {
+		return nil, err
+	}
 	var selections []Selection
 	for i, item := range strings.Split(annotation, ",") {
 		s, err := parseName(strings.TrimSpace(item), element(i))

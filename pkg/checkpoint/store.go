@@ -45,8 +45,8 @@ type Store struct {
 }
 
 // fileName matches the UIDs that become file names. UIDs come from the API server; this
-// keeps any other text from becoming a path.
-var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+// keeps any other text from becoming a path, and a name from becoming too long.
+var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func claimsDir(dir string) string  { return filepath.Join(dir, "claims") }
 func pendingDir(dir string) string { return filepath.Join(dir, "pending-dels") }

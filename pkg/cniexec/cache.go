@@ -24,6 +24,10 @@ var foreignCaches = []string{ofRuntime: "/var/lib/cni/results", "/var/lib/cni/mu
 // ofRuntime is the position of the container runtime's cache among the foreign ones.
 const ofRuntime = 0
 
+// maxCacheFile limits the bytes of a file in a cache of libcni. It is twice what a configuration and
+// arguments at nadra's limits take in it.
+const maxCacheFile = 4 << 20
+
 // CacheEntry is one attachment in a cache of libcni, with what ADD was given and what it
 // returned: the fields of libcni's unexported type (libcni/api.go, cachedInfo).
 type CacheEntry struct {
@@ -128,7 +132,7 @@ func readCache(dir, prefix string) ([]CacheEntry, error) {
 
 // ReadCacheEntry reads one file of a cache.
 func ReadCacheEntry(path string) (CacheEntry, error) {
-	data, err := os.ReadFile(path)
+	data, err := atomicfile.Read(path, maxCacheFile)
 	if err != nil {
 		return CacheEntry{}, fmt.Errorf("reading a cached CNI result: %w", err)
 	}

@@ -1,6 +1,8 @@
 package cniexec
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"github.com/containernetworking/cni/libcni"
 	securejoin "github.com/cyphar/filepath-securejoin"
 
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -27,12 +30,23 @@ const infoCapability = "CNIDeviceInfoFile"
 // maxInfo limits the size of device information in bytes. It is far more than any has.
 const maxInfo = 64 << 10
 
+// maxFileName is the kernel's limit for the bytes of a file's name (NAME_MAX).
+const maxFileName = 255
+
 // infoPath returns the path in the host at which the plugins of one attachment describe
-// its device. The file has the name that Multus gives it (behaviour A5-60).
+// its device. The file has the name that Multus gives it (behaviour A5-60), or, where that would be
+// too long for a file, one with a hash of the network's name.
 func (r *Runner) infoPath(s attachment.Sandbox, a attachment.Attachment) string {
-	network := a.Network.Namespace + "-" + a.Network.Name
-	return filepath.Join(r.infoDir, "cni", fmt.Sprintf("%s-%s_%s", network, s.ID, a.Interface))
+	network, of := a.Network.Namespace+"-"+a.Network.Name, "-"+s.ID+"_"+a.Interface
+	if len(network)+len(of) > maxFileName {
+		sum := sha256.Sum256([]byte(network))
+		network = hex.EncodeToString(sum[:16])
+	}
+	return filepath.Join(r.infoDir, "cni", network+of)
 }
+
+// canExist reports whether a file may have the name of a path.
+func canExist(path string) bool { return len(filepath.Base(path)) <= maxFileName }
 
 // prepareInfo makes the directory for a chain that declares the capability and copies the
 // device plugin's device information into it, if there is any (behaviour A5-61).
@@ -69,7 +83,11 @@ func (r *Runner) devicePluginInfo(a attachment.Attachment) ([]byte, error) {
 		return nil, fmt.Errorf("reading the device's ID: %w", err)
 	}
 	flat := strings.NewReplacer("/", "-")
-	path, err := r.inHost(filepath.Join(r.infoDir, "dp", flat.Replace(a.ResourceName)+"-"+flat.Replace(deviceID)+"-device.json"))
+	path := filepath.Join(r.infoDir, "dp", flat.Replace(a.ResourceName)+"-"+flat.Replace(deviceID)+"-device.json")
+	if !canExist(path) {
+		return nil, nil
+	}
+	path, err := r.inHost(path)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +105,11 @@ func (r *Runner) DeviceInfo(s attachment.Sandbox, a attachment.Attachment) (json
 }
 
 // removeInfo removes the device information at a path in the host, which prepareInfo or a
-// plugin wrote (behaviour A5-62).
+// plugin wrote (behaviour A5-62). Earlier versions of nadra gave plugins paths that cannot exist.
 func (r *Runner) removeInfo(path string) error {
+	if !canExist(path) {
+		return nil
+	}
 	path, err := r.inHost(path)
 	if err != nil {
 		return err
@@ -101,16 +122,9 @@ func (r *Runner) removeInfo(path string) error {
 
 // readInfo reads a file of device information, or returns nil if there is none.
 func readInfo(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	data, err := atomicfile.Read(path, maxInfo)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	if err == nil && info.Size() > maxInfo {
-		err = fmt.Errorf("%s has %d bytes, more than the limit of %d", path, info.Size(), maxInfo)
-	}
-	var data []byte
-	if err == nil {
-		data, err = os.ReadFile(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading device information: %w", err)

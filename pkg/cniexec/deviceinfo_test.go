@@ -71,7 +71,7 @@ func TestInvalidDeviceInfo(t *testing.T) {
 	w := newWorld(t)
 	w.infoDir = filepath.Join(w.dir, "devinfo")
 	a := conflist("any")
-	for text, want := range map[string]string{"{": "not valid JSON", strings.Repeat(" ", maxInfo+1): "65537 bytes"} {
+	for text, want := range map[string]string{"{": "not valid JSON", strings.Repeat(" ", maxInfo+1): "65536 bytes"} {
 		path := w.infoPath(sandbox, a)
 		write(t, filepath.Dir(path), filepath.Base(path), text)
 		if _, err := w.DeviceInfo(sandbox, a); err == nil || !strings.Contains(err.Error(), want) {

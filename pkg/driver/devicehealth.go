@@ -9,12 +9,12 @@ import (
 
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 )
 
 // runtimeLostAfter is how long the runtime may be disconnected before devices are unhealthy:

@@ -1,11 +1,12 @@
 package translate
 
 import (
-	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -14,15 +15,23 @@ type annotationReader struct {
 	subject
 	annotation *yaml.Node
 	keys       []elementKey
+	// accounts has the names of the keys' accounts. Those of a repeated key differ.
+	accounts []string
 }
 
 // readAnnotation reads the annotation of a pod. It reports a finding and returns nil if the
 // annotation is invalid or names no network.
 func readAnnotation(s subject, annotation *yaml.Node) *request {
 	value := str(annotation)
-	r := annotationReader{s, annotation, elementKeys(value)}
+	r := annotationReader{subject: s, annotation: annotation}
 	path := s.pod.networksPath()
 	selections, err := attachment.ParseSelections(value, s.object.ref.Namespace)
+	if reason.Of(err) == reason.LimitExceeded {
+		s.ledger.open(r.field("networks"))
+		s.add(LimitExceeded, path, s.doc.at(annotation), "%s", bare(err, reason.LimitExceeded.Text("")))
+		return nil
+	}
+	r.keys = elementKeys(value)
 	r.openAccounts()
 	if err != nil {
 		if len(r.keys) == 0 {
@@ -41,24 +50,20 @@ func readAnnotation(s subject, annotation *yaml.Node) *request {
 		return nil
 	}
 	r.checkKeys(selections)
-	return &request{subject: s, annotation: annotation, keys: r.keys, selections: selections, found: map[attachment.NetworkRef]*network{}}
-}
-
-func (r annotationReader) openAccounts() {
-	for i := range r.keys {
-		r.ledger.open(r.account(i))
+	return &request{
+		subject: s, annotation: annotation, names: namesIn(r.keys), selections: selections, found: map[attachment.NetworkRef]*network{},
+		hand: sync.OnceValue(func() []handClaim { return s.env.handClaims(s.pod) }),
 	}
 }
 
-// account returns the name of a key's account. The accounts of a repeated key differ.
-func (r annotationReader) account(i int) string {
-	name := r.keys[i].field()
-	for _, earlier := range r.keys[:i] {
-		if earlier.field() == r.keys[i].field() {
-			name += "'"
-		}
+func (r *annotationReader) openAccounts() {
+	seen := map[string]int{}
+	for _, k := range r.keys {
+		name := k.field()
+		r.accounts = append(r.accounts, r.field(name+strings.Repeat("'", seen[name])))
+		seen[name]++
+		r.ledger.open(r.accounts[len(r.accounts)-1])
 	}
-	return r.field(name)
 }
 
 // field returns the name of a field in the whole object, which may have several pod templates.
@@ -75,10 +80,10 @@ func (r annotationReader) checkKeys(selections []attachment.Selection) {
 		switch does[i] {
 		case unknown:
 			r.add(UnknownKey, path, r.doc.within(r.annotation, k.at), "networks[%d].%s is not a key of Multus or nadra", k.element, k.key)
-			r.ledger.record(r.account(i), Reported, UnknownKey)
+			r.ledger.record(r.accounts[i], Reported, UnknownKey)
 		case overruled:
 			r.add(KeyWithoutEffect, path, r.doc.within(r.annotation, k.at), "another key overrules networks[%d].%s", k.element, k.key)
-			r.ledger.record(r.account(i), Reported, KeyWithoutEffect)
+			r.ledger.record(r.accounts[i], Reported, KeyWithoutEffect)
 		}
 	}
 	if !stated && len(namespaces(r.keys)) < len(selections) {
@@ -99,9 +104,20 @@ func namespaces(keys []elementKey) map[int]bool {
 
 // place returns the position at which the annotation names the network of a selection.
 func (r *request) place(selection int) Position {
-	i := slices.IndexFunc(r.keys, func(k elementKey) bool { return k.element == selection && strings.EqualFold(k.key, "name") })
-	if i < 0 {
+	at, found := r.names[selection]
+	if !found {
 		return r.at()
 	}
-	return r.doc.within(r.annotation, r.keys[i].at)
+	return r.doc.within(r.annotation, at)
+}
+
+// namesIn returns the offset of the first name of each element.
+func namesIn(keys []elementKey) map[int]int {
+	out := map[int]int{}
+	for _, k := range keys {
+		if _, found := out[k.element]; !found && strings.EqualFold(k.key, "name") {
+			out[k.element] = k.at
+		}
+	}
+	return out
 }

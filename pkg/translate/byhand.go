@@ -59,7 +59,7 @@ func handNetworks(claims []handClaim) (selections []attachment.Selection, unknow
 // claimedByHand reports whether handwritten claims request exactly the networks of the
 // annotation, which then is only for its other readers.
 func (r *request) claimedByHand() bool {
-	claims := r.env.handClaims(r.pod)
+	claims := r.hand()
 	selections, unknown := handNetworks(claims)
 	return len(claims) > 0 && unknown == "" && attachment.SameNetworks(r.selections, selections)
 }
@@ -67,7 +67,7 @@ func (r *request) claimedByHand() bool {
 // checkHandClaims reports handwritten claims of networks beside an annotation that names
 // others.
 func (r podRules) checkHandClaims() {
-	for _, c := range r.env.handClaims(r.pod) {
+	for _, c := range r.hand() {
 		selections, unknown := handNetworks([]handClaim{c})
 		if unknown == "" {
 			unknown = "requests " + attachment.NetworksValue(selections)

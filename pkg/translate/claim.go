@@ -97,7 +97,7 @@ func templateName(spec resourceapi.ResourceClaimSpec, selections []attachment.Se
 		panic(fmt.Sprintf("encoding a claim: %v", err))
 	}
 	var networks []string
-	for _, s := range selections {
+	for _, s := range selections { // of one claim, 32 at most
 		if name := strings.ReplaceAll(s.Network.Name, ".", "-"); !slices.Contains(networks, name) {
 			networks = append(networks, name)
 		}

@@ -96,6 +96,7 @@ const (
 	PodFieldMisplaced Code = "NADRA-081"
 	TwoAnnotations    Code = "NADRA-082"
 	AnnotationMoved   Code = "NADRA-083"
+	LimitExceeded     Code = "NADRA-084"
 
 	VirtualMachineServed Code = "NADRA-090"
 	BindingPlugin        Code = "NADRA-091"

@@ -23,10 +23,18 @@ type deviceSources struct {
 	claims []foreignClaim
 	// references counts the networks by the pool of nadra from which they draw.
 	references map[string]int64
+	// found has the sources of pools that were looked up.
+	found map[string]foundSource
+}
+
+// foundSource is where the networks of a pool get their devices from, and why.
+type foundSource struct {
+	source deviceSource
+	why    string
 }
 
 func newDeviceSources(r *request) *deviceSources {
-	d := &deviceSources{request: r, claims: r.foreignClaims(), references: map[string]int64{}}
+	d := &deviceSources{request: r, claims: r.foreignClaims(), references: map[string]int64{}, found: map[string]foundSource{}}
 	for _, s := range r.selections {
 		n, found := r.network(s.Network)
 		if !found {
@@ -45,6 +53,16 @@ func (d *deviceSources) of(n network) (source deviceSource, why string) {
 	if pool == "" {
 		return noDeviceNeeded, ""
 	}
+	known, found := d.found[pool]
+	if !found {
+		known.source, known.why = d.look(pool)
+		d.found[pool] = known
+	}
+	return known.source, known.why
+}
+
+// look returns where the networks of a pool get their devices from, and why.
+func (d *deviceSources) look(pool string) (source deviceSource, why string) {
 	facts := d.env.poolFacts(pool)
 	switch facts.Server {
 	case PoolOfNadra:
@@ -85,7 +103,7 @@ type foreignClaim struct {
 
 // foreignClaims returns the pod's claims for other drivers.
 func (r *request) foreignClaims() []foreignClaim {
-	hand := r.env.handClaims(r.pod)
+	hand := r.hand()
 	var out []foreignClaim
 	for i, item := range items(get(r.pod.template, "spec", "resourceClaims")) {
 		name := str(get(item, "resourceClaimTemplateName"))

@@ -95,36 +95,30 @@ func itemKeys(annotation string) []elementKey {
 // effects returns the effect of each key. The last one of equal keys is effective, regardless of
 // case, and interface overrules interfaceRequest.
 func effects(keys []elementKey, unknownOf func(element int) []string) []effect {
+	type place struct {
+		element int
+		key     string
+	}
+	last := map[place]int{}
+	for i, k := range keys {
+		last[place{k.element, strings.ToLower(k.key)}] = i
+	}
 	out := make([]effect, len(keys))
 	for i, k := range keys {
+		name := strings.ToLower(k.key)
+		named, given := last[place{k.element, "interface"}]
 		switch {
 		case slices.Contains(unknownOf(k.element), k.key):
 			out[i] = unknown
-		case repeatedLater(keys[i:], k), strings.EqualFold(k.key, "interfaceRequest") && hasInterface(keys, k.element):
+		case last[place{k.element, name}] != i, name == "interfacerequest" && given && !isEmpty(keys[named].value):
 			out[i] = overruled
 		}
 	}
 	return out
 }
 
-func repeatedLater(keys []elementKey, k elementKey) bool {
-	for _, other := range keys[1:] {
-		if other.element == k.element && strings.EqualFold(other.key, k.key) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasInterface(keys []elementKey, element int) bool {
-	named := false
-	for _, k := range keys {
-		if k.element == element && strings.EqualFold(k.key, "interface") {
-			named = !bytes.Equal(k.value, []byte(`""`)) && !bytes.Equal(k.value, []byte("null"))
-		}
-	}
-	return named
-}
+// isEmpty reports whether the value of a key is an empty string or null.
+func isEmpty(value json.RawMessage) bool { return string(value) == `""` || string(value) == "null" }
 
 // slashInName returns the first name of a JSON element that contains a namespace.
 func slashInName(keys []elementKey) (elementKey, bool) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nadra-dev/nadra/internal/bounded"
 )
 
 // FuzzConvert converts any text: it must not panic, the output must parse, and converting the output
@@ -28,9 +30,13 @@ func FuzzConvert(f *testing.F) {
 	for _, odd := range odds {
 		f.Add([]byte(odd), true, false)
 	}
+	for _, many := range large() {
+		f.Add([]byte(many), true, false)
+	}
 	f.Fuzz(func(t *testing.T, text []byte, pools, drop bool) {
 		in := Input{Files: []File{{"f.yaml", text}}, Options: Options{Pools: pools, DropAnnotation: drop, RenderNetworks: drop, BesideMultus: !drop && !pools}}
-		got := Convert(in)
+		var got Result
+		bounded.Run(t, len(text), func() { got = Convert(in) })
 		checkParses(t, got)
 		checkIdempotent(t, in, got)
 		for _, f := range got.Findings {
@@ -39,6 +45,21 @@ func FuzzConvert(f *testing.F) {
 			}
 		}
 	})
+}
+
+// large returns manifests whose annotation has many names, elements or keys.
+func large() []string {
+	var out []string
+	for _, n := range []int{10, 64, 65, 1000, 8000} {
+		for _, annotation := range []string{
+			strings.Repeat("a,", n-1) + "a",
+			"[" + strings.Repeat(`{"name":"a"},`, n-1) + `{"name":"a"}]`,
+			`[{"name":"a"` + strings.Repeat(`,"x":1`, n) + "}]",
+		} {
+			out = append(out, strings.Replace(podHead, "networks: lan", "networks: '"+annotation+"'", 1)+"spec: {containers: [{name: c}]}\n")
+		}
+	}
+	return out
 }
 
 const podHead = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {k8s.v1.cni.cncf.io/networks: lan}}\n"

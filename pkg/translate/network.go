@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -67,7 +68,9 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		n.masters = append(n.masters, p.Master)
 	}
 	n.binaries, n.masters = nonEmptySet(n.binaries), nonEmptySet(n.masters)
-	n.capabilities = capabilitiesOf(nad.Spec.Config)
+	if n.blocked == nil {
+		n.capabilities = capabilitiesOf(nad.Spec.Config)
+	}
 	return n, err
 }
 
@@ -171,7 +174,7 @@ func (n *inputNetwork) readConfig() {
 	case n.blocked != nil && err == nil:
 		n.add(NetworkOfAgent, at, n.doc.at(config), "%s", reason.Message(n.blocked))
 	case n.blocked != nil:
-		n.add(NetworkNotJSON, at, n.doc.within(config, syntaxOffset(nad.Spec.Config)), "%s", bare(err, "spec.config: "))
+		n.addBlocked(at, config, err)
 	case err != nil:
 		n.add(NetworkOnNodes, o.path.Child("spec"), n.doc.at(keyNode(o.node, "spec")), `nodes read it from their configuration file with "name": %q`, nad.Name)
 	}
@@ -182,6 +185,17 @@ func (n *inputNetwork) readConfig() {
 		n.add(NetworkUsesMultus, at, n.doc.within(config, i), "it names %s", multusFile)
 	}
 	n.owned(NetworkOwned)
+}
+
+// addBlocked reports why the configuration of the network cannot be used.
+func (n *inputNetwork) addBlocked(path Path, config *yaml.Node, err error) {
+	code, at := NetworkNotJSON, n.doc.at(config)
+	if reason.Of(err) == reason.LimitExceeded {
+		code = LimitExceeded
+	} else {
+		at = n.doc.within(config, syntaxOffset(n.config))
+	}
+	n.add(code, path, at, "%s", bare(err, "spec.config: "))
 }
 
 // multusFile is the kubeconfig that Multus' installers write for Multus itself.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -25,8 +26,11 @@ type subject struct {
 type request struct {
 	subject
 	annotation *yaml.Node
-	keys       []elementKey
+	// names has the offsets of the networks' names in the annotation's value, by selection.
+	names      map[int]int
 	selections []attachment.Selection
+	// hand returns the pod's handwritten claims, which it reads once.
+	hand func() []handClaim
 	// found has the networks that were looked up, nil for those that do not exist.
 	found map[attachment.NetworkRef]*network
 }
@@ -54,6 +58,11 @@ func planPod(s subject) plan {
 	}
 	if other := annotation(s.pod.template, attachment.NetworksAnnotation); other != nil && other != n {
 		s.add(TwoAnnotations, s.pod.annotationPath(attachment.NetworksAnnotation), s.doc.at(other), "the pod also has %s", attachment.OwnNetworksAnnotation)
+		return plan{}
+	}
+	if claims := items(get(s.pod.template, "spec", "resourceClaims")); len(claims) > v1alpha1.MaxPodClaims {
+		s.add(LimitExceeded, s.pod.at.Child("spec", "resourceClaims"), s.doc.at(get(s.pod.template, "spec", "resourceClaims")),
+			"the pod has %d claims, more than %d", len(claims), v1alpha1.MaxPodClaims)
 		return plan{}
 	}
 	r := readAnnotation(s, n)

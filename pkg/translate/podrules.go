@@ -3,6 +3,7 @@ package translate
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -77,6 +78,7 @@ func (r podRules) checkStatic() {
 // checkNetworks reports the networks that nadra could not attach.
 func (r podRules) checkNetworks() {
 	path := r.path()
+	mayDraw := sync.OnceValue(r.mayDraw)
 	seen := map[attachment.NetworkRef]bool{}
 	for i, s := range r.selections {
 		if seen[s.Network] {
@@ -86,8 +88,8 @@ func (r podRules) checkNetworks() {
 		n, found := r.network(s.Network)
 		code, message := r.env.obstacle(s.Network, n, found)
 		switch {
-		case code == NetworkNotInInput && r.mayDraw() != "":
-			r.add(NetworkMayDraw, path, r.place(i), "%s is not in the input, and may draw from %s, which the pod requests%s", s.Network, r.mayDraw(), r.env.namesakes(s.Network))
+		case code == NetworkNotInInput && mayDraw() != "":
+			r.add(NetworkMayDraw, path, r.place(i), "%s is not in the input, and may draw from %s, which the pod requests%s", s.Network, mayDraw(), r.env.namesakes(s.Network))
 		case code != "":
 			r.add(code, path, r.place(i), "%s", message)
 		default:

@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
@@ -16,11 +17,14 @@ type reporter struct {
 	findings []Finding
 }
 
+// maxMessage limits the bytes of a finding's message, which may repeat what the manifest has.
+const maxMessage = 1 << 10
+
 // add adds a finding about the value at a path.
 func (r *reporter) add(code Code, path Path, at Position, format string, args ...any) {
 	r.findings = append(r.findings, Finding{
 		Code: code, Severity: severityOf(code), Object: r.object.ref,
-		Field: path[min(len(r.object.path), len(path)):].String(), Position: at, Message: fmt.Sprintf(format, args...),
+		Field: path[min(len(r.object.path), len(path)):].String(), Position: at, Message: truncate.Text(fmt.Sprintf(format, args...), maxMessage),
 	})
 }
 

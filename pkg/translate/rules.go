@@ -454,6 +454,12 @@ var rules = []Rule{
 		"Leave the workload to Multus (label nadra.dev/owner=multus on its pods or its namespace).",
 	},
 	{
+		LimitExceeded, Blocker, "A limit is exceeded",
+		"The annotation, the pod's claims or a network's configuration is larger than nadra reads: docs/reference/limits.md has the limits.",
+		"What a pod may request is limited, so that no pod and no network takes memory and time from the others. The limits are several times what public manifests have.",
+		"Shorten the value that the message names.",
+	},
+	{
 		VirtualMachineServed, Info, "KubeVirt's launcher pods get the networks of a virtual machine",
 		"A network of the machine has multus.networkName, its template has the annotation, or an interface has a binding plugin.",
 		"KubeVirt writes the annotation of the launcher pod, and nadra's webhook converts that pod. Nothing in the machine's manifest changes. This needs the webhook (drop-in): without it, launcher pods have no claim.",

@@ -48,6 +48,7 @@ const (
 	ContainerWithoutClaim Code = "ContainerWithoutClaim"
 	PodNotRead            Code = "PodNotRead"
 	AnnotationInvalid     Code = "AnnotationInvalid"
+	LimitExceeded         Code = "LimitExceeded"
 	InterfaceConflict     Code = "InterfaceConflict"
 	AddressConflict       Code = "AddressConflict"
 	RouteConflict         Code = "RouteConflict"

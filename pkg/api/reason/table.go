@@ -165,6 +165,10 @@ var table = []Entry{
 		"Correct the annotation as the message says, or label the namespace so that the webhook converts the pod.",
 	},
 	{
+		LimitExceeded, Prepare, "A pod's annotation or claims, or a NAD's configuration, exceed a limit (docs/reference/limits.md). Nothing of it was attached.", OfManifest,
+		"Shorten the value that the message names to the limit that it names.",
+	},
+	{
 		InterfaceConflict, Prepare, "Two networks ask for one interface name, or one asks for a name that every pod has (eth0, lo).", OfManifest,
 		"Choose different names.",
 	},

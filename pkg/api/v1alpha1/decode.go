@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	kjson "sigs.k8s.io/json"
+
+	"github.com/nadra-dev/nadra/internal/truncate"
 )
 
 // Decode decodes opaque parameters and sets the defaults. It does not validate. It rejects
@@ -13,19 +15,23 @@ import (
 // occur twice: a request that is ignored must not look granted.
 //
 // Its errors, and those of Validate, have no code, because the same mistake is ClaimInvalid
-// in a claim and something else in a pod's annotation: the caller knows.
+// in a claim and something else in a pod's annotation: the caller knows. Only those about a limit
+// have LimitExceeded everywhere.
 func Decode(raw []byte) (*AttachmentConfig, error) {
+	if err := CheckText("the config", raw, MaxRequest, "shorten it"); err != nil {
+		return nil, err
+	}
 	c := &AttachmentConfig{}
 	strict, err := kjson.UnmarshalStrict(raw, c)
 	if err != nil {
-		return nil, decodeError(err)
+		return nil, truncate.Error(decodeError(err), maxMessage)
 	}
 	// An unknown version explains unknown fields, so it is reported first.
 	if err := checkType(c); err != nil {
 		return nil, err
 	}
 	if len(strict) > 0 {
-		return nil, errors.Join(strict...)
+		return nil, truncate.Error(errors.Join(strict...), maxMessage)
 	}
 	SetDefaults(c)
 	return c, nil
@@ -43,10 +49,10 @@ func decodeError(err error) error {
 // checkType rejects an unknown apiVersion or kind.
 func checkType(c *AttachmentConfig) error {
 	if want := GroupVersion.String(); c.APIVersion != want {
-		return fmt.Errorf("apiVersion: %q is not known: use %q", c.APIVersion, want)
+		return fmt.Errorf("apiVersion: %q is not known: use %q", truncate.Text(c.APIVersion, maxValue), want)
 	}
 	if c.Kind != Kind {
-		return fmt.Errorf("kind: %q is not known: use %q", c.Kind, Kind)
+		return fmt.Errorf("kind: %q is not known: use %q", truncate.Text(c.Kind, maxValue), Kind)
 	}
 	return nil
 }

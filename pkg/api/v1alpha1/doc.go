@@ -6,6 +6,7 @@
 //	decode.go              decoding it strictly
 //	validation.go          validating it
 //	validation_address.go  validating addresses, ports and rates
+//	limits.go              the limits of what tenants write
 //	overlay.go             merging a claim's config over a class's
 //	register.go            its API group, kind and driver
 //	labels.go              labels

@@ -14,7 +14,7 @@ import (
 // maxInterfaceName is the kernel's IFNAMSIZ without the terminating zero byte.
 const maxInterfaceName = 15
 
-// Validate returns all errors of a config. It is stricter than Multus, which passes some
+// Validate returns the errors of a config, at most maxErrors, with shortened values. It is stricter than Multus, which passes some
 // invalid values to plugins (behaviours A2-15 to A2-25): hardware addresses of another
 // length, port mappings and bandwidths out of range, interface names in the JSON form.
 func (c *AttachmentConfig) Validate(path *field.Path) field.ErrorList {
@@ -28,7 +28,7 @@ func (c *AttachmentConfig) Validate(path *field.Path) field.ErrorList {
 	errs = append(errs, validateBandwidth(c.Bandwidth, path.Child("bandwidth"))...)
 	errs = append(errs, validateDefaultRoute(c.DefaultRoute, path.Child("defaultRoute"))...)
 	errs = append(errs, validateDeviceID(c.DeviceID, path.Child("deviceID"))...)
-	return append(errs, validateIPAMClaim(c, path.Child("ipamClaimReference"))...)
+	return brief(append(errs, validateIPAMClaim(c, path.Child("ipamClaimReference"))...))
 }
 
 // validateNetwork requires an object name, which may be a DNS subdomain, and not the
@@ -97,8 +97,11 @@ func validateCNIArgs(args map[string]json.RawMessage, path *field.Path) field.Er
 }
 
 // validateDeviceID rejects IDs that lead out of the directory in which plugins look up a
-// device.
+// device, or that are too long for a file's name.
 func validateDeviceID(id string, path *field.Path) field.ErrorList {
+	if len(id) > MaxDeviceID {
+		return field.ErrorList{field.TooLong(path, "", MaxDeviceID)}
+	}
 	if id == "." || id == ".." || strings.ContainsFunc(id, forbiddenInDeviceID) {
 		return field.ErrorList{field.Invalid(path, id, "must be the name of one device, without '/' or white space, e.g. 0000:03:00.1")}
 	}

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateIPs rejects invalid and repeated addresses.
+// validateIPs rejects invalid, repeated and too many addresses.
 func validateIPs(ips []string, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	errs := validateCount(path, len(ips), MaxIPs)
 	seen := map[netip.Addr]bool{}
 	for i, ip := range ips {
 		addr, err := ParseIP(ip)
@@ -65,12 +65,12 @@ func validateHardwareAddress(s string, size int, path *field.Path) field.ErrorLi
 	return nil
 }
 
-// validateDefaultRoute rejects gateways that are not addresses.
+// validateDefaultRoute rejects gateways that are not addresses, and too many of them.
 func validateDefaultRoute(gateways *[]string, path *field.Path) field.ErrorList {
 	if gateways == nil {
 		return nil
 	}
-	var errs field.ErrorList
+	errs := validateCount(path, len(*gateways), MaxDefaultRoutes)
 	for i, gateway := range *gateways {
 		if _, err := parseAddr(gateway); err != nil {
 			errs = append(errs, field.Invalid(path.Index(i), gateway, err.Error()))
@@ -79,9 +79,9 @@ func validateDefaultRoute(gateways *[]string, path *field.Path) field.ErrorList 
 	return errs
 }
 
-// validatePortMappings rejects ports out of range, unknown protocols and invalid host IPs.
+// validatePortMappings rejects ports out of range, unknown protocols, invalid host IPs, and too many mappings.
 func validatePortMappings(mappings []PortMapping, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	errs := validateCount(path, len(mappings), MaxPortMappings)
 	for i, m := range mappings {
 		path := path.Index(i)
 		errs = append(errs, validatePort(m.HostPort, path.Child("hostPort"))...)

@@ -14,11 +14,11 @@ import (
 	resourceac "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
 )
 
 // Limits of the API for the status of one device, from k8s.io/api resource/v1.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -91,6 +92,9 @@ func (d Dir) files() ([]string, error) {
 	return files, nil
 }
 
+// maxFile limits the bytes of a file in the directory, which may have other programs' files.
+const maxFile = 1 << 20
+
 // conf is a configuration file. Plugins is nil for a single plugin.
 type conf struct {
 	Name    string            `json:"name"`
@@ -99,7 +103,7 @@ type conf struct {
 }
 
 func read(path string) (conf, error) {
-	content, err := os.ReadFile(path)
+	content, err := atomicfile.Read(path, maxFile)
 	if err != nil {
 		return conf{}, err
 	}

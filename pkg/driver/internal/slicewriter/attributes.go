@@ -7,7 +7,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/nadra-dev/nadra/pkg/driver/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/truncate"
 )
 
 // MaxAttribute is the API's limit for a string attribute, in bytes.

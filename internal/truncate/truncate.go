@@ -1,0 +1,34 @@
+// Package truncate shortens texts to what the API server accepts, and those that tenants choose to
+// what a message needs of them. truncate.go is its only file.
+package truncate
+
+import "strings"
+
+const ellipsis = "…"
+
+// Text returns s if it has at most limit bytes. Otherwise it returns the beginning of
+// s, as valid UTF-8, and an ellipsis.
+func Text(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit-len(ellipsis)], "") + ellipsis
+}
+
+// Error returns err if its text has at most limit bytes, or is nil. Otherwise it returns an error that
+// wraps err and has the beginning of its text.
+func Error(err error, limit int) error {
+	if err == nil || len(err.Error()) <= limit {
+		return err
+	}
+	return &short{err, Text(err.Error(), limit)}
+}
+
+// short is an error with a shorter text than the one that it wraps.
+type short struct {
+	err  error
+	text string
+}
+
+func (e *short) Error() string { return e.text }
+func (e *short) Unwrap() error { return e.err }
