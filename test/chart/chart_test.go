@@ -344,8 +344,8 @@ func TestControllerValues(t *testing.T) {
 	}
 }
 
-// TestDefaultNetworks checks that nadra's own namespaces are always system namespaces. The controller
-// adds its own itself.
+// TestDefaultNetworks checks that nadra's own namespaces are always system namespaces, for the webhook of
+// default networks, too. The controller adds its own itself.
 func TestDefaultNetworks(t *testing.T) {
 	for name, c := range map[string]struct {
 		values values
@@ -361,6 +361,12 @@ func TestDefaultNetworks(t *testing.T) {
 		if diff := cmp.Diff(append([]any{"--namespace=$(NAMESPACE)"}, c.want...), main["args"]); diff != "" {
 			t.Errorf("%s: flags (-want +got):\n%s", name, diff)
 		}
+	}
+	got := fromChart(t, values{"namespaces": values{"node": "other"}, "controller": values{"defaultNetworks": []any{"infra/lan"}, "systemNamespaces": []any{"cni"}}})
+	webhooks := got["MutatingWebhookConfiguration <nil>/nadra-controller"]["webhooks"].([]any)
+	selector := path(t, webhooks[len(webhooks)-1].(map[string]any), "namespaceSelector")["matchExpressions"].([]any)[0].(map[string]any)
+	if diff := cmp.Diff([]any{"cni", "other", "nadra-system"}, selector["values"]); diff != "" {
+		t.Errorf("namespaces of the webhook (-want +got):\n%s", diff)
 	}
 }
 
