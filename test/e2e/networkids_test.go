@@ -71,6 +71,11 @@ func TestNetworkIDs(t *testing.T) {
 	f.listed(evil, attachment.NetworkIDOf(evil))
 	f.listed(victim, attachment.LongNetworkIDOf(victim))
 	f.onlyTwoRun(theirs, evil)
+	class, err := f.Kube.ResourceV1().DeviceClasses().Get(f.Ctx, attachment.DeviceClassName(evil), metav1.GetOptions{})
+	f.Must(err)
+	if class.Generation != 2 {
+		t.Errorf("class %s was rewritten %d times, want once", class.Name, class.Generation-1)
+	}
 }
 
 // later waits until objects have a later creation time than any that exists.
