@@ -164,14 +164,17 @@ func (f *fixture) templates(pods int, selector string) map[string]int {
 	return out
 }
 
-// one checks that pods reference one template, and that there is no other.
+// one checks that pods reference one template, and waits until it, and no other, exists: the
+// controller's leader creates it after the first pod.
 func (f *fixture) one(referred map[string]int) {
 	f.Helper()
-	list, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).List(f.Ctx, metav1.ListOptions{})
-	f.Must(err)
-	if len(referred) != 1 || len(list.Items) != 1 || referred[list.Items[0].Name] == 0 {
-		f.Errorf("pods refer to %v; there are the templates %v", referred, names(list.Items))
-	}
+	f.Eventually(time.Minute, func(ctx context.Context) error {
+		list, err := f.Kube.ResourceV1().ResourceClaimTemplates(f.NS).List(ctx, metav1.ListOptions{})
+		if err == nil && (len(referred) != 1 || len(list.Items) != 1 || referred[list.Items[0].Name] == 0) {
+			err = fmt.Errorf("pods refer to %v; there are the templates %v", referred, names(list.Items))
+		}
+		return err
+	})
 }
 
 func names(templates []resourceapi.ResourceClaimTemplate) []string {
