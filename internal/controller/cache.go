@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -34,7 +35,10 @@ const (
 func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{&resourceapi.ResourceClaimTemplate{}: {Transform: slimTemplate}},
+		ByObject: map[client.Object]cache.ByObject{
+			&resourceapi.ResourceClaimTemplate{}: {Transform: slimTemplate},
+			&nadv1.NetworkAttachmentDefinition{}: {Transform: slimNAD},
+		},
 	}
 }
 
@@ -96,6 +100,24 @@ func slimPod(object any) (any, error) {
 		slim.Spec.ResourceClaims = append(slim.Spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimTemplateName: &name})
 	}
 	return slim, nil
+}
+
+// slimNAD reduces a NAD to what classes and templates are made from. Of a configuration beyond the limit it
+// keeps as much as refuses it.
+func slimNAD(object any) (any, error) {
+	nad, ok := object.(*nadv1.NetworkAttachmentDefinition)
+	if !ok {
+		return object, nil
+	}
+	kept := map[string]string{}
+	for _, key := range []string{attachment.ResourceNameAnnotation, attachment.NodeSelectorAnnotation} {
+		if value, found := nad.Annotations[key]; found {
+			kept[key] = v1alpha1.Cut(value, v1alpha1.MaxLabel)
+		}
+	}
+	nad.ManagedFields, nad.Labels, nad.Annotations = nil, nil, kept
+	nad.Spec.Config = v1alpha1.Cut(nad.Spec.Config, v1alpha1.MaxNetworkConfig)
+	return nad, nil
 }
 
 // slimTemplate reduces managed fields to managers and operations.

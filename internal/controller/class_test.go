@@ -101,7 +101,8 @@ func TestNetworkClass(t *testing.T) {
 		{"draws from a pool", pooled("a", "vf", "intel.com/sriov"), false, "", ""},
 		{"draws from a pool that is served", pooled("a", "vf", "intel.com/sriov"), true, "vf.a.nad.nadra.dev", ""},
 		{"names a capacity of nodes", pooled("a", "ovs", "ovs-cni.network.kubevirt.io/br1"), false, "ovs.a.nad.nadra.dev", ""},
-		{"a name that is too long", nad("a", long, bridge), false, attachment.DeviceClassName(attachment.NetworkRef{Namespace: "a", Name: long}), reason.EventDeviceClassNameShortened},
+		{"a name that is too long for a file", nad("a", long, bridge), false, "", reason.EventNoDeviceClass},
+		{"a name that is too long", nad("a", long, `{"cniVersion":"1.0.0","name":"short","type":"bridge"}`), false, attachment.DeviceClassName(attachment.NetworkRef{Namespace: "a", Name: long}), reason.EventDeviceClassNameShortened},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			class, remark := networkClass(c.nad, nil, c.pools)
@@ -114,7 +115,7 @@ func TestNetworkClass(t *testing.T) {
 			}
 			if remark != nil {
 				event = remark.reason
-				if remark.warning && reason.In(remark.text) != reason.NetworkInvalid {
+				if code := reason.In(remark.text); remark.warning && code != reason.NetworkInvalid && code != reason.LimitExceeded {
 					t.Errorf("got event %s", remark.text)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nadra-dev/nadra/internal/bounded"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -145,12 +146,14 @@ func FuzzDecide(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte(strings.ReplaceAll(string(data), "Attaching", "Attached")))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		verdict, _ := Decide(data, here)
-		var file claimFile
-		_ = json.Unmarshal(data, &file)
-		unawaited := slices.ContainsFunc(file.Records, func(r record) bool { return r.DeviceOnly || r.Removed || r.LiveIn != "" })
-		if verdict == Go && !unawaited && !strings.Contains(string(data), "4711") {
-			t.Errorf("opened by %s", data)
-		}
+		bounded.Run(t, len(data), func() {
+			verdict, _ := Decide(data, here)
+			var file claimFile
+			_ = json.Unmarshal(data, &file)
+			unawaited := slices.ContainsFunc(file.Records, func(r record) bool { return r.DeviceOnly || r.Removed || r.LiveIn != "" })
+			if verdict == Go && !unawaited && !strings.Contains(string(data), "4711") {
+				t.Errorf("opened by %s", data)
+			}
+		})
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/html"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nadra-dev/nadra/internal/bounded"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -53,7 +54,7 @@ func FuzzHostileValues(f *testing.F) {
 		f.Add(v)
 	}
 	s := schema(f)
-	f.Fuzz(func(t *testing.T, v string) { checkHostile(t, s, v) })
+	f.Fuzz(func(t *testing.T, v string) { bounded.Run(t, len(v), func() { checkHostile(t, s, v) }) })
 }
 
 func checkHostile(t *testing.T, s *jsonschema.Schema, v string) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nadra-dev/nadra/internal/bounded"
 	"github.com/nadra-dev/nadra/internal/golden"
 	"github.com/nadra-dev/nadra/internal/inspect"
 	"github.com/nadra-dev/nadra/internal/probe"
@@ -157,27 +158,29 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(`{"apiVersion": "nadra.dev/v1alpha1", "kind": "Snapshot", "pods": [{"namespace": "a", "name": "b", "seen": {"links": null, "routes": [{}], "rules": [{}]}}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, err := Parse(text)
-		if err != nil {
-			if err.Error() == "" {
-				t.Error("an error without words")
+		bounded.Run(t, len(text), func() {
+			s, err := Parse(text)
+			if err != nil {
+				if err.Error() == "" {
+					t.Error("an error without words")
+				}
+				return
 			}
-			return
-		}
-		written, err := s.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := Parse(written)
-		if err != nil {
-			t.Fatalf("an encoded snapshot cannot be parsed: %v", err)
-		}
-		r, err := Compare(s, again, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Summary.Total() != len(r.Differences) || r.Summary.Missing+r.Summary.Added > 0 {
-			t.Errorf("compared with itself: %+v", r.Summary)
-		}
+			written, err := s.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := Parse(written)
+			if err != nil {
+				t.Fatalf("an encoded snapshot cannot be parsed: %v", err)
+			}
+			r, err := Compare(s, again, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Summary.Total() != len(r.Differences) || r.Summary.Missing+r.Summary.Added > 0 {
+				t.Errorf("compared with itself: %+v", r.Summary)
+			}
+		})
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nadra-dev/nadra/internal/bounded"
 	"github.com/nadra-dev/nadra/internal/golden"
 )
 
@@ -80,18 +81,20 @@ func FuzzParsePlan(f *testing.F) {
 	f.Add(text)
 	f.Add([]byte("apiVersion: nadra.dev/v1alpha1\nkind: UpgradePlan\nwaves: [{name: a, nodes: [{name: n}]}]\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := ParsePlan(text)
-		if err != nil {
-			return
-		}
-		out, err := p.JSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ParsePlan(out); err != nil {
-			t.Fatalf("an encoded plan cannot be parsed: %v\n%s", err, out)
-		}
-		p.Markdown()
+		bounded.Run(t, len(text), func() {
+			p, err := ParsePlan(text)
+			if err != nil {
+				return
+			}
+			out, err := p.JSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ParsePlan(out); err != nil {
+				t.Fatalf("an encoded plan cannot be parsed: %v\n%s", err, out)
+			}
+			p.Markdown()
+		})
 	})
 }
 

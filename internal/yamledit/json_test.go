@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/nadra-dev/nadra/internal/bounded"
 )
 
 const podJSON = `{"metadata": {"generateName": "web-", "ownerReferences": [{"kind": "ReplicaSet", "name": "web"}],
@@ -49,20 +51,22 @@ func FuzzJSON(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		n := jsonRoot([]byte(text))
-		if n == nil {
-			return
-		}
-		source := newSource([]byte(text))
-		walk(n, func(n *yaml.Node) bool {
-			end, err := source.end(n)
-			if err != nil {
-				t.Fatalf("%q has no end: %v", n.Value, err)
+		bounded.Run(t, len(text), func() {
+			n := jsonRoot([]byte(text))
+			if n == nil {
+				return
 			}
-			if part := []byte(text)[source.start(n):end]; !json.Valid(part) {
-				t.Fatalf("the span of %q is %q", n.Value, part)
-			}
-			return true
+			source := newSource([]byte(text))
+			walk(n, func(n *yaml.Node) bool {
+				end, err := source.end(n)
+				if err != nil {
+					t.Fatalf("%q has no end: %v", n.Value, err)
+				}
+				if part := []byte(text)[source.start(n):end]; !json.Valid(part) {
+					t.Fatalf("the span of %q is %q", n.Value, part)
+				}
+				return true
+			})
 		})
 	})
 }

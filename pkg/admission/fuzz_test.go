@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nadra-dev/nadra/internal/bounded"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -46,16 +47,18 @@ func FuzzPod(f *testing.F) {
 	}
 	c := clusterOf(f, manifests)
 	f.Fuzz(func(t *testing.T, pod []byte, with byte) {
-		if !json.Valid(pod) {
-			return
-		}
-		o := Options{Pools: with&2 != 0, Isolation: attachment.Isolation{On: with&4 != 0}}
-		if with&1 != 0 {
-			o.DefaultOwner = "nadra"
-		}
-		if with&8 != 0 {
-			o.DefaultNetworks = []attachment.NetworkRef{{Namespace: "infra", Name: "wan"}, {Namespace: "shop", Name: "lan"}}
-		}
-		checkAdmitted(t, pod, "shop", o, maps.Clone(c))
+		bounded.Run(t, len(pod), func() {
+			if !json.Valid(pod) {
+				return
+			}
+			o := Options{Pools: with&2 != 0, Isolation: attachment.Isolation{On: with&4 != 0}}
+			if with&1 != 0 {
+				o.DefaultOwner = "nadra"
+			}
+			if with&8 != 0 {
+				o.DefaultNetworks = []attachment.NetworkRef{{Namespace: "infra", Name: "wan"}, {Namespace: "shop", Name: "lan"}}
+			}
+			checkAdmitted(t, pod, "shop", o, maps.Clone(c))
+		})
 	})
 }

@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/nadra-dev/nadra/internal/bounded"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -42,25 +43,27 @@ func FuzzParseNetwork(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, config string) {
-		n, err := ParseNetwork(nad(config))
-		if err != nil {
-			return
-		}
-		list, err := libcni.NetworkConfFromBytes(n.Conflist)
-		if err != nil {
-			t.Fatalf("libcni on %s: %v", n.Conflist, err)
-		}
-		if list.Name != n.CNIName || len(list.Plugins) != len(n.Plugins) {
-			t.Errorf("libcni reads %q with %d plugins, we read %q with %d", list.Name, len(list.Plugins), n.CNIName, len(n.Plugins))
-		}
-		again, err := ParseNetwork(nad(string(n.Conflist)))
-		if err != nil {
-			t.Fatalf("parsing %s again: %v", n.Conflist, err)
-		}
-		if diff := cmp.Diff(n, again); diff != "" {
-			t.Errorf("parsing again (-first +second):\n%s", diff)
-		}
-		checkMerge(t, n)
+		bounded.Run(t, len(config), func() {
+			n, err := ParseNetwork(nad(config))
+			if err != nil {
+				return
+			}
+			list, err := libcni.NetworkConfFromBytes(n.Conflist)
+			if err != nil {
+				t.Fatalf("libcni on %s: %v", n.Conflist, err)
+			}
+			if list.Name != n.CNIName || len(list.Plugins) != len(n.Plugins) {
+				t.Errorf("libcni reads %q with %d plugins, we read %q with %d", list.Name, len(list.Plugins), n.CNIName, len(n.Plugins))
+			}
+			again, err := ParseNetwork(nad(string(n.Conflist)))
+			if err != nil {
+				t.Fatalf("parsing %s again: %v", n.Conflist, err)
+			}
+			if diff := cmp.Diff(n, again); diff != "" {
+				t.Errorf("parsing again (-first +second):\n%s", diff)
+			}
+			checkMerge(t, n)
+		})
 	})
 }
 
@@ -90,19 +93,21 @@ func FuzzParseSelections(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, annotation string) {
-		selections, err := ParseSelections(annotation, "default")
-		if err != nil {
-			return
-		}
-		for _, s := range selections {
-			checkConfigRoundTrip(t, s)
-		}
-		if _, err := InterfaceNames(selections); err != nil || len(selections) == 0 {
-			return
-		}
-		if _, err := ClaimSpec(selections); err == nil {
-			checkClaimRoundTrip(t, selections)
-		}
+		bounded.Run(t, len(annotation), func() {
+			selections, err := ParseSelections(annotation, "default")
+			if err != nil {
+				return
+			}
+			for _, s := range selections {
+				checkConfigRoundTrip(t, s)
+			}
+			if _, err := InterfaceNames(selections); err != nil || len(selections) == 0 {
+				return
+			}
+			if _, err := ClaimSpec(selections); err == nil {
+				checkClaimRoundTrip(t, selections)
+			}
+		})
 	})
 }
 
@@ -125,25 +130,27 @@ func FuzzFromClaim(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, parameters string) {
-		claim := allocate(resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
-			Requests: []resourceapi.DeviceRequest{{Name: "net1"}},
-		}}, []Selection{{Network: network.Ref}})
-		claim.Status.Allocation.Devices.Config = append(claim.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
-			Source: ofClaim, DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
-				Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: []byte(parameters)},
-			}},
+		bounded.Run(t, len(parameters), func() {
+			claim := allocate(resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+				Requests: []resourceapi.DeviceRequest{{Name: "net1"}},
+			}}, []Selection{{Network: network.Ref}})
+			claim.Status.Allocation.Devices.Config = append(claim.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
+				Source: ofClaim, DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+					Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: []byte(parameters)},
+				}},
+			})
+			requested, err := FromClaim(claim, suits)
+			if err != nil {
+				return
+			}
+			checkConfigRoundTrip(t, requested[0].Selection)
+			plan, err := NewPlan([]Selection{requested[0].Selection}, func(NetworkRef) (Network, error) { return network, nil })
+			if err != nil {
+				return
+			}
+			if _, err := libcni.NetworkConfFromBytes(plan[0].Conflist); err != nil {
+				t.Errorf("libcni on %s: %v", plan[0].Conflist, err)
+			}
 		})
-		requested, err := FromClaim(claim, suits)
-		if err != nil {
-			return
-		}
-		checkConfigRoundTrip(t, requested[0].Selection)
-		plan, err := NewPlan([]Selection{requested[0].Selection}, func(NetworkRef) (Network, error) { return network, nil })
-		if err != nil {
-			return
-		}
-		if _, err := libcni.NetworkConfFromBytes(plan[0].Conflist); err != nil {
-			t.Errorf("libcni on %s: %v", plan[0].Conflist, err)
-		}
 	})
 }

@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"os"
 	"testing"
+
+	"github.com/nadra-dev/nadra/internal/bounded"
 )
 
 func FuzzDecodeClaimFile(f *testing.F) {
@@ -13,15 +15,17 @@ func FuzzDecodeClaimFile(f *testing.F) {
 	f.Add(golden, "a-uid")
 	f.Add([]byte(`{"version":1,"records":[null]}`), "")
 	f.Fuzz(func(t *testing.T, data []byte, uid string) {
-		records, err := decodeClaimFile(data, uid)
-		if err != nil {
-			return
-		}
-		for _, r := range records {
-			if r.NeedsDEL() && r.Sandbox.ID == "" {
-				t.Errorf("accepted %s without a sandbox", r.Phase)
+		bounded.Run(t, len(data)+len(uid), func() {
+			records, err := decodeClaimFile(data, uid)
+			if err != nil {
+				return
 			}
-		}
+			for _, r := range records {
+				if r.NeedsDEL() && r.Sandbox.ID == "" {
+					t.Errorf("accepted %s without a sandbox", r.Phase)
+				}
+			}
+		})
 	})
 }
 
@@ -29,15 +33,17 @@ func FuzzDecodePendingDEL(f *testing.F) {
 	f.Add([]byte(`{"version":1,"record":{"claim":{"uid":"a-uid"},"phase":"Attached","sandbox":{"id":"s"}},"since":"2026-11-21T11:00:00Z","cause":"x"}`))
 	f.Add([]byte(`{"version":1,"record":{"phase":"Attaching"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		del, err := decodePendingDEL(data)
-		if err != nil {
-			return
-		}
-		if del.Record.Sandbox.ID == "" {
-			t.Error("accepted without a sandbox")
-		}
-		if del.fileName() == "" {
-			t.Error("it has no name")
-		}
+		bounded.Run(t, len(data), func() {
+			del, err := decodePendingDEL(data)
+			if err != nil {
+				return
+			}
+			if del.Record.Sandbox.ID == "" {
+				t.Error("accepted without a sandbox")
+			}
+			if del.fileName() == "" {
+				t.Error("it has no name")
+			}
+		})
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -111,7 +113,7 @@ func slimPod(driver string) cache.TransformFunc {
 		return &knownPod{
 			PartialObjectMetadata: metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 				Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-				Annotations: pod.Annotations, DeletionTimestamp: pod.DeletionTimestamp,
+				Annotations: keptAnnotations(pod.Annotations), DeletionTimestamp: pod.DeletionTimestamp,
 			}},
 			restart:    pod.Spec.RestartPolicy,
 			ownStatus:  attachment.StatusWrittenBy(driver, pod),
@@ -119,6 +121,28 @@ func slimPod(driver string) cache.TransformFunc {
 		}, nil
 	}
 }
+
+// maxStatus is the number of bytes that are kept of a pod's network-status. It is more than
+// the networks of a pod at all limits take in it; a longer text counts as unreadable.
+const maxStatus = 64 << 10
+
+// keptAnnotations returns the annotations that the driver reads. It keeps no more of each than
+// decides about it, because a tenant may write 256 KiB of annotations for each pod.
+func keptAnnotations(all map[string]string) map[string]string {
+	kept := map[string]string{}
+	for key, limit := range map[string]int{
+		attachment.NetworksAnnotation: v1alpha1.MaxAnnotation, attachment.OwnNetworksAnnotation: v1alpha1.MaxAnnotation,
+		nadv1.NetworkStatusAnnot: maxStatus, checkAnnotation: maxMark, retriggerAnnotation: maxMark, corev1.MirrorPodAnnotationKey: maxMark,
+	} {
+		if value, found := all[key]; found {
+			kept[key] = v1alpha1.Cut(value, limit)
+		}
+	}
+	return kept
+}
+
+// maxMark is the number of bytes that are kept of an annotation that is only compared.
+const maxMark = 256
 
 // metaOf returns the metadata of an object of an informer, or nil.
 func metaOf(obj any) *metav1.PartialObjectMetadata {

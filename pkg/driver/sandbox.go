@@ -3,6 +3,7 @@ package driver
 import (
 	nri "github.com/containerd/nri/pkg/api"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -31,14 +32,15 @@ func (r sandboxReader) live(pod *nri.PodSandbox) liveSandbox {
 
 // of converts NRI's pod, whose annotations are those of the time when the sandbox was made. The sandbox
 // of a pod with the host's network has no namespace, whatever the runtime reports: containerd
-// reports none, CRI-O a path at which isHost finds the host's.
+// reports none, CRI-O a path at which isHost finds the host's. Of an annotation beyond the limit it
+// keeps as much as refuses it.
 func (r sandboxReader) of(pod *nri.PodSandbox) attachment.Sandbox {
 	s := attachment.Sandbox{
 		ID:  pod.GetId(),
 		Pod: attachment.PodRef{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUid()},
 		IPs: pod.GetIps(),
 	}
-	networks := r.text(pod.GetAnnotations())
+	networks := v1alpha1.Cut(r.text(pod.GetAnnotations()), v1alpha1.MaxAnnotation)
 	s.Networks = &networks
 	namespaces := pod.GetLinux().GetNamespaces()
 	s.Unspecified = len(namespaces) == 0

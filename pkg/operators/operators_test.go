@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nadra-dev/nadra/internal/bounded"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -474,11 +475,13 @@ func FuzzRender(f *testing.F) {
 		})))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var obj map[string]any
-		if yaml.Unmarshal([]byte(text), &obj) != nil {
-			return
-		}
-		checkRender(t, obj)
+		bounded.Run(t, len(text), func() {
+			var obj map[string]any
+			if yaml.Unmarshal([]byte(text), &obj) != nil {
+				return
+			}
+			checkRender(t, obj)
+		})
 	})
 }
 
@@ -489,13 +492,15 @@ func FuzzTexts(f *testing.F) {
 	f.Add(4, "{\"c\": \"it''s\n two\\u0027\"\r\n}", "{\n}", "{},\n\n\t{}", "'")
 	f.Add(5, "\u00a0{} \u2028", "é", "\xff", "\x00")
 	f.Fuzz(func(t *testing.T, kind int, ipam, capabilities, metaPlugins, name string) {
-		k := kinds[uint(kind)%uint(len(kinds))]
-		checkRender(t, map[string]any{
-			"apiVersion": k.APIVersion, "kind": k.Kind, "metadata": map[string]any{"name": "net"},
-			"spec": map[string]any{
-				"networkNamespace": "a", "resourceName": name, "ipam": ipam, "capabilities": capabilities, "metaPlugins": metaPlugins,
-				"master": name, "bridge": name, "logFile": name,
-			},
+		bounded.Run(t, len(ipam)+len(capabilities)+len(metaPlugins)+len(name), func() {
+			k := kinds[uint(kind)%uint(len(kinds))]
+			checkRender(t, map[string]any{
+				"apiVersion": k.APIVersion, "kind": k.Kind, "metadata": map[string]any{"name": "net"},
+				"spec": map[string]any{
+					"networkNamespace": "a", "resourceName": name, "ipam": ipam, "capabilities": capabilities, "metaPlugins": metaPlugins,
+					"master": name, "bridge": name, "logFile": name,
+				},
+			})
 		})
 	})
 }

@@ -2,6 +2,8 @@ package pools
 
 import (
 	"testing"
+
+	"github.com/nadra-dev/nadra/internal/bounded"
 )
 
 // What is accepted has a name, a selector, and a place; and can be assigned.
@@ -24,8 +26,10 @@ func FuzzSRIOVConfig(f *testing.F) {
 	f.Add([]byte(`{"resourceList": [{"resourceName": "a", "deviceType": "auxNetDevice", "selectors": {"auxTypes": ["sf"]}}, null]}`))
 	f.Add([]byte(`{"resourceList": [{"resourceName": "a", "deviceType": "accelerator", "selectors": null}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		pools, _ := ParseConfig(Source{Object: "ConfigMap a/b"}, raw, Options{})
-		sound(t, pools)
+		bounded.Run(t, len(raw), func() {
+			pools, _ := ParseConfig(Source{Object: "ConfigMap a/b"}, raw, Options{})
+			sound(t, pools)
+		})
 	})
 }
 
@@ -33,20 +37,24 @@ func FuzzRDMAConfig(f *testing.F) {
 	f.Add([]byte(`{"periodicUpdateInterval": 300, "configList": [{"resourceName": "a", "rdmaHcaMax": 2, "devices": ["ib0"]},
 		{"resourceName": "b", "resourcePrefix": "c.d", "rdmaHcaMax": 2, "selectors": {"vendors": ["15b3"], "ifNames": ["ib0"]}}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		pools, _ := ParseConfig(Source{Object: "ConfigMap a/b"}, raw, Options{})
-		sound(t, pools)
+		bounded.Run(t, len(raw), func() {
+			pools, _ := ParseConfig(Source{Object: "ConfigMap a/b"}, raw, Options{})
+			sound(t, pools)
+		})
 	})
 }
 
 func FuzzSriovNetworkNodePolicy(f *testing.F) {
 	f.Add([]byte(policy("p", `"resourceName": "a", "priority": 3, "deviceType": "vfio-pci", "linkType": "eth", "nicSelector": {"vendor": "8086", "deviceID": "158b", "pfNames": ["a#1"]}`)))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, ok, err := ParsePolicy(raw, "")
-		if ok != (err == nil && p.Pool.ResourceName != "") {
-			t.Fatalf("ok %v, error %v, pool %+v", ok, err, p)
-		}
-		if ok {
-			sound(t, FromPolicies([]Policy{p}, p.NodeSelector))
-		}
+		bounded.Run(t, len(raw), func() {
+			p, ok, err := ParsePolicy(raw, "")
+			if ok != (err == nil && p.Pool.ResourceName != "") {
+				t.Fatalf("ok %v, error %v, pool %+v", ok, err, p)
+			}
+			if ok {
+				sound(t, FromPolicies([]Policy{p}, p.NodeSelector))
+			}
+		})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -56,11 +57,11 @@ func TestTemplateNamesAreNames(t *testing.T) {
 
 func TestManyNetworks(t *testing.T) {
 	var names []string
-	for i := range 2*resourceapi.DeviceRequestsMaxSize + 1 {
+	for i := range v1alpha1.MaxNetworks {
 		names = append(names, fmt.Sprintf("lan%d", i))
 	}
 	templates, err := templatesFor(selections(t, strings.Join(names, ",")), nil, "shop")
-	if err != nil || len(templates) != 3 {
+	if err != nil || len(templates) != v1alpha1.MaxNetworks/resourceapi.DeviceRequestsMaxSize {
 		t.Fatal(templates, err)
 	}
 	i := 0

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/nadra-dev/nadra/internal/bounded"
 )
 
 const header = `"apiVersion": "nadra.dev/v1alpha1", "kind": "AttachmentConfig"`
@@ -115,25 +117,27 @@ func FuzzDecodeAttachmentConfig(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		c, err := Decode(raw)
-		if err != nil {
-			return
-		}
-		first := encode(t, c)
-		again, err := Decode(first)
-		if err != nil {
-			t.Fatalf("decoding %s: %v", first, err)
-		}
-		if diff := cmp.Diff(string(first), string(encode(t, again))); diff != "" {
-			t.Errorf("encoding (-first +second):\n%s", diff)
-		}
-		if diff := cmp.Diff(c.Validate(nil).ToAggregate() == nil, again.Validate(nil).ToAggregate() == nil); diff != "" {
-			t.Errorf("validity (-first +second):\n%s", diff)
-		}
-		over := Overlay(AttachmentConfig{}, *c)
-		if diff := cmp.Diff(string(first), string(encode(t, &over))); diff != "" {
-			t.Errorf("overlay on nothing (-want +got):\n%s", diff)
-		}
+		bounded.Run(t, len(raw), func() {
+			c, err := Decode(raw)
+			if err != nil {
+				return
+			}
+			first := encode(t, c)
+			again, err := Decode(first)
+			if err != nil {
+				t.Fatalf("decoding %s: %v", first, err)
+			}
+			if diff := cmp.Diff(string(first), string(encode(t, again))); diff != "" {
+				t.Errorf("encoding (-first +second):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.Validate(nil).ToAggregate() == nil, again.Validate(nil).ToAggregate() == nil); diff != "" {
+				t.Errorf("validity (-first +second):\n%s", diff)
+			}
+			over := Overlay(AttachmentConfig{}, *c)
+			if diff := cmp.Diff(string(first), string(encode(t, &over))); diff != "" {
+				t.Errorf("overlay on nothing (-want +got):\n%s", diff)
+			}
+		})
 	})
 }
 

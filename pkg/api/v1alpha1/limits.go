@@ -22,7 +22,7 @@ const (
 
 	// MaxPodClaims is the number of entries in spec.resourceClaims of a pod whose networks nadra attaches.
 	//
-	// Two of them have room for MaxNetworks. For each entry, admission reads a template or a claim.
+	// Two of them have room for as many networks. For each entry, admission reads a template or a claim.
 	MaxPodClaims = 32
 
 	// MaxAnnotation is the number of bytes of a pod's networks annotation.
@@ -43,8 +43,8 @@ const (
 
 	// MaxArguments is the number of bytes of the cni-args of all networks of a pod together.
 	//
-	// They are merged into each plugin of the networks' chains, so each byte is recorded up to
-	// MaxPlugins times.
+	// They are merged into each plugin of a chain, so each byte is recorded as often as the chain has
+	// plugins.
 	MaxArguments = 32 << 10
 
 	// MaxIPs is the number of addresses that a pod requests on one network.
@@ -79,6 +79,12 @@ const (
 	// 255 bytes: without the hyphens, a container's ID (64) and an interface (15), 174 remain, and
 	// temporary files add to their names. Some IPAM plugins name a directory after the network.
 	MaxNetworkName = 128
+
+	// MaxLabel is the number of bytes of the resource pool, or of the label of nodes, that an annotation of
+	// a NetworkAttachmentDefinition names.
+	//
+	// It is Kubernetes' limit for a label with its value: 253, 63 and 63 bytes, and two separators.
+	MaxLabel = 253 + 1 + 63 + 1 + 63
 
 	// MaxProgramName is the number of bytes of the name of a plugin, which is that of a file.
 	MaxProgramName = 255

@@ -11,6 +11,7 @@ import (
 	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -52,11 +53,13 @@ func (w *NADWatch) Start(ctx context.Context, changed func()) error {
 }
 
 // slimNAD drops what no definition is made from: with thousands of NADs, their managed
-// fields take more memory than their content.
+// fields take more memory than their content. Of a configuration beyond the limit it keeps as
+// much as refuses it.
 func slimNAD(object any) (any, error) {
 	if nad, ok := object.(*nadv1.NetworkAttachmentDefinition); ok {
-		pool := attachment.PoolOf(nad.Annotations)
+		pool := v1alpha1.Cut(attachment.PoolOf(nad.Annotations), v1alpha1.MaxLabel)
 		nad.ManagedFields, nad.Labels, nad.Annotations = nil, nil, nil
+		nad.Spec.Config = v1alpha1.Cut(nad.Spec.Config, v1alpha1.MaxNetworkConfig)
 		if pool != "" {
 			nad.Annotations = map[string]string{attachment.ResourceNameAnnotation: pool}
 		}

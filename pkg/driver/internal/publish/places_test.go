@@ -223,7 +223,7 @@ func TestPlaceName(t *testing.T) {
 func TestCopiesWhereDevicesAreExclusive(t *testing.T) {
 	long := strings.Repeat("a-very-long-name-", 12) + "x"
 	networks := defined(t, map[string]string{
-		"red": drivertest.RedConf, long: `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/28"}}`,
+		"red": drivertest.RedConf, long: `{"cniVersion":"1.0.0","name":"short","type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/28"}}`,
 	})
 	p := published(networks, nil, usualPods, deviceOptions{copies: 150, exclusive: true})
 	count, seen := map[attachment.NetworkID]int{}, map[string]bool{}
