@@ -1,0 +1,176 @@
+//go:build e2e
+
+package attacks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/test/lab"
+)
+
+// passOn prints a plugin's prevResult as its own.
+const passOn = `sed -n 's/.*"prevResult":\(.*\),"type".*/\1/p'`
+
+// plugins are the plugins that the lane installs on each node. The ADD of slow takes 20 seconds. The first
+// ADD of late in a sandbox fails for good after 4 seconds, when the sandbox is there; the second takes 20
+// seconds, and its beginning is a file.
+var plugins = map[string]string{
+	"slow": `input=$(cat)
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
+ADD) sleep 20; echo "$input" | ` + passOn + ` ;;
+esac`,
+	"late": `input=$(cat); seen=/run/late-$CNI_CONTAINERID
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
+ADD)
+	if [ -e $seen ]; then
+		name=${CNI_ARGS#*K8S_POD_NAME=}; : >/run/second-${name%%;*}; sleep 20; echo "$input" | ` + passOn + `
+	else
+		: >$seen; sleep 4; echo '{"cniVersion":"1.0.0","code":100,"msg":"not yet"}'; exit 1
+	fi ;;
+esac`,
+}
+
+// chainedTo returns the configuration of a bridge with another plugin after it.
+func chainedTo(bridge, plugin string) string {
+	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":%[1]q,"plugins":[{"type":"bridge","bridge":%[1]q,"ipam":{}},{"type":%[2]q}]}`, bridge, plugin)
+}
+
+// TestAttackEarlyContainer starts containers of each kind while the pod's networks are being attached, for
+// the first and for the second time, with a claim and without: none may run before the network is there.
+func TestAttackEarlyContainer(t *testing.T) {
+	a := setup(t, "early")
+	for name, plugin := range map[string]string{"slow": "slow", "late": "late"} {
+		a.Must(a.CreateNAD(a.Ctx, a.NS, name, chainedTo("br-"+name, plugin)))
+	}
+	a.Must(a.Published(a.Ctx, "early/slow", "early/late"))
+	for _, claimed := range []bool{true, false} {
+		how := map[bool]string{true: "with a claim", false: "without a claim"}[claimed]
+		a.try("init container and sidecar on the first attach, "+how, func(a *attempt) {
+			p := a.waitingPod("first-"+how[:4], "slow", claimed)
+			init := *p.Spec.Containers[0].DeepCopy()
+			init.Name, init.Command = "init", []string{"/bin/sh", "-c", fmt.Sprintf("ip link show net1 || exit %d", bareExit)}
+			sidecar := *p.Spec.Containers[0].DeepCopy()
+			sidecar.Name, sidecar.RestartPolicy = "sidecar", ptr.To(corev1.ContainerRestartPolicyAlways)
+			p.Spec.InitContainers = []corev1.Container{sidecar, init}
+			_, err := a.tenant.CoreV1().Pods(a.NS).Create(a.Ctx, p, metav1.CreateOptions{})
+			a.Must(err)
+			a.runs(p.Name)
+		})
+		a.try("ephemeral container on the first attach, "+how, func(a *attempt) {
+			p := a.waitingPod("debug1-"+how[:4], "slow", claimed)
+			_, err := a.tenant.CoreV1().Pods(a.NS).Create(a.Ctx, p, metav1.CreateOptions{})
+			a.Must(err)
+			a.scheduled(p.Name)
+			a.debug(p.Name)
+			a.runs(p.Name)
+		})
+		a.try("ephemeral container on the second attach, "+how, func(a *attempt) {
+			p := a.waitingPod("debug2-"+how[:4], "late", claimed)
+			_, err := a.tenant.CoreV1().Pods(a.NS).Create(a.Ctx, p, metav1.CreateOptions{})
+			a.Must(err)
+			a.Eventually(2*time.Minute, func(context.Context) error {
+				for _, n := range a.Cluster.Nodes() {
+					path, err := n.HostPath("/run/second-" + p.Name)
+					if err != nil {
+						return err
+					}
+					if _, err := os.Stat(path); err == nil {
+						return nil
+					}
+				}
+				return errors.New("the second ADD has not begun")
+			})
+			a.debug(p.Name)
+			a.runs(p.Name)
+		})
+	}
+}
+
+// waitingPod returns a pod on a network, with a claim by the webhook, or on a node that it names.
+func (a *attempt) waitingPod(name, network string, claimed bool) *corev1.Pod {
+	p := a.pod(name, network)
+	p.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	if !claimed {
+		p.Spec.NodeName = a.node.Name()
+	}
+	return p
+}
+
+// scheduled waits until the kubelet knows the pod.
+func (a *attempt) scheduled(pod string) {
+	a.Helper()
+	a.Eventually(time.Minute, func(ctx context.Context) error {
+		p, err := a.Kube.CoreV1().Pods(a.NS).Get(ctx, pod, metav1.GetOptions{})
+		if err == nil && p.Status.StartTime == nil {
+			err = fmt.Errorf("pod %s is not on a node", pod)
+		}
+		return err
+	})
+}
+
+// debug adds an ephemeral container to the pod, which ends with bareExit if it starts without net1.
+func (a *attempt) debug(pod string) {
+	a.Helper()
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []corev1.EphemeralContainer{{
+		EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+			Name: "debugger", Image: "localhost/test:1", ImagePullPolicy: corev1.PullNever,
+			Command: []string{"/bin/sh", "-c", fmt.Sprintf("ip link show net1 || exit %d", bareExit)},
+		},
+	}}}})
+	a.Must(err)
+	_, err = a.tenant.CoreV1().Pods(a.NS).Patch(a.Ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "ephemeralcontainers")
+	a.Must(err)
+}
+
+// runs waits until the pod is Ready and its ephemeral containers have ended, and checks that no container
+// has started without its network.
+func (a *attempt) runs(pod string) {
+	a.Helper()
+	bare := ""
+	err := lab.Eventually(a.Ctx, 3*time.Minute, func(ctx context.Context) error {
+		p, err := a.Kube.CoreV1().Pods(a.NS).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if bare = anyBare(p); bare != "" {
+			return nil
+		}
+		for _, c := range p.Spec.EphemeralContainers {
+			if !ended(p.Status.EphemeralContainerStatuses, c.Name) {
+				return fmt.Errorf("container %s of pod %s has not ended", c.Name, pod)
+			}
+		}
+		if !lab.IsReady(p) {
+			return fmt.Errorf("pod %s is not Ready", pod)
+		}
+		return nil
+	})
+	if bare != "" {
+		a.harmed("container %s has started without the network", bare)
+	}
+	a.Must(err)
+	a.Kubectl("delete", "pod", pod, "--grace-period=1", "--timeout=120s")
+}
+
+// ended reports whether a container has ended.
+func ended(statuses []corev1.ContainerStatus, name string) bool {
+	for _, s := range statuses {
+		if s.Name == name && s.State.Terminated != nil {
+			return true
+		}
+	}
+	return false
+}
