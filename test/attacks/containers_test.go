@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,22 +24,22 @@ import (
 const passOn = `sed -n 's/.*"prevResult":\(.*\),"type".*/\1/p'`
 
 // plugins are the plugins that the lane installs on each node. The ADD of slow takes 20 seconds. The first
-// ADD of late in a sandbox fails for good after 4 seconds, when the sandbox is there; the second takes 20
-// seconds, and its beginning is a file.
+// ADD of late in a sandbox fails for good after 4 seconds, when the sandbox is there, and the second takes
+// 20 seconds. Files tell that the first has failed, and that the second has begun.
 var plugins = map[string]string{
 	"slow": `input=$(cat)
 case $CNI_COMMAND in
 VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
 ADD) sleep 20; echo "$input" | ` + passOn + ` ;;
 esac`,
-	"late": `input=$(cat); seen=/run/late-$CNI_CONTAINERID
+	"late": `input=$(cat); seen=/run/late-$CNI_CONTAINERID; pod=${CNI_ARGS#*K8S_POD_NAME=}; pod=${pod%%;*}
 case $CNI_COMMAND in
 VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
 ADD)
 	if [ -e $seen ]; then
-		name=${CNI_ARGS#*K8S_POD_NAME=}; : >/run/second-${name%%;*}; sleep 20; echo "$input" | ` + passOn + `
+		: >/run/second-$pod; sleep 20; echo "$input" | ` + passOn + `
 	else
-		: >$seen; sleep 4; echo '{"cniVersion":"1.0.0","code":100,"msg":"not yet"}'; exit 1
+		: >$seen; sleep 4; : >/run/failed-$pod; echo '{"cniVersion":"1.0.0","code":100,"msg":"not yet"}'; exit 1
 	fi ;;
 esac`,
 }
@@ -52,51 +53,66 @@ func chainedTo(bridge, plugin string) string {
 // the first and for the second time, with a claim and without: none may run before the network is there.
 func TestAttackEarlyContainer(t *testing.T) {
 	a := setup(t, "early")
-	for name, plugin := range map[string]string{"slow": "slow", "late": "late"} {
-		a.Must(a.CreateNAD(a.Ctx, a.NS, name, chainedTo("br-"+name, plugin)))
+	for _, plugin := range []string{"slow", "late"} {
+		a.Must(a.CreateNAD(a.Ctx, a.NS, plugin, chainedTo("br-"+plugin, plugin)))
 	}
 	a.Must(a.Published(a.Ctx, "early/slow", "early/late"))
-	for _, claimed := range []bool{true, false} {
-		how := map[bool]string{true: "with a claim", false: "without a claim"}[claimed]
-		a.try("init container and sidecar on the first attach, "+how, func(a *attempt) {
-			p := a.waitingPod("first-"+how[:4], "slow", claimed)
+	for how, claimed := range map[string]bool{"with a claim": true, "without a claim": false} {
+		prefix := strings.ReplaceAll(how, " ", "-")
+		a.try("init container and sidecar, "+how, func(a *attempt) {
+			p := a.waitingPod(prefix+"-init", "slow", claimed)
 			init := *p.Spec.Containers[0].DeepCopy()
 			init.Name, init.Command = "init", []string{"/bin/sh", "-c", fmt.Sprintf("ip link show net1 || exit %d", bareExit)}
 			sidecar := *p.Spec.Containers[0].DeepCopy()
 			sidecar.Name, sidecar.RestartPolicy = "sidecar", ptr.To(corev1.ContainerRestartPolicyAlways)
 			p.Spec.InitContainers = []corev1.Container{sidecar, init}
-			_, err := a.tenant.CoreV1().Pods(a.NS).Create(a.Ctx, p, metav1.CreateOptions{})
-			a.Must(err)
+			a.creates(p)
 			a.runs(p.Name)
 		})
+		// The regular container of these pods has no image, so that the kubelet has time for the others.
 		a.try("ephemeral container on the first attach, "+how, func(a *attempt) {
-			p := a.waitingPod("debug1-"+how[:4], "slow", claimed)
-			_, err := a.tenant.CoreV1().Pods(a.NS).Create(a.Ctx, p, metav1.CreateOptions{})
-			a.Must(err)
+			p := a.waitingPod(prefix+"-first", "slow", claimed)
+			p.Spec.Containers[0].Image = "localhost/missing:1"
+			a.creates(p)
 			a.scheduled(p.Name)
-			a.debug(p.Name)
+			a.debug(p.Name, "debugger")
 			a.runs(p.Name)
 		})
 		a.try("ephemeral container on the second attach, "+how, func(a *attempt) {
-			p := a.waitingPod("debug2-"+how[:4], "late", claimed)
-			_, err := a.tenant.CoreV1().Pods(a.NS).Create(a.Ctx, p, metav1.CreateOptions{})
-			a.Must(err)
-			a.Eventually(2*time.Minute, func(context.Context) error {
-				for _, n := range a.Cluster.Nodes() {
-					path, err := n.HostPath("/run/second-" + p.Name)
-					if err != nil {
-						return err
-					}
-					if _, err := os.Stat(path); err == nil {
-						return nil
-					}
-				}
-				return errors.New("the second ADD has not begun")
-			})
-			a.debug(p.Name)
+			p := a.waitingPod(prefix+"-second", "late", claimed)
+			p.Spec.Containers[0].Image = "localhost/missing:1"
+			a.creates(p)
+			a.written("/run/failed-" + p.Name)
+			a.debug(p.Name, "trigger")
+			a.written("/run/second-" + p.Name)
+			a.debug(p.Name, "debugger")
 			a.runs(p.Name)
 		})
 	}
+}
+
+// creates creates a pod as the tenant.
+func (a *attempt) creates(p *corev1.Pod) {
+	a.Helper()
+	_, err := a.tenant.CoreV1().Pods(a.NS).Create(a.Ctx, p, metav1.CreateOptions{})
+	a.Must(err)
+}
+
+// written waits until a plugin has written a file on a node.
+func (a *attempt) written(file string) {
+	a.Helper()
+	a.Eventually(2*time.Minute, func(context.Context) error {
+		for _, n := range a.Cluster.Nodes() {
+			path, err := n.HostPath(file)
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stat(path); err == nil {
+				return nil
+			}
+		}
+		return errors.New("no plugin has written " + file)
+	})
 }
 
 // waitingPod returns a pod on a network, with a claim by the webhook, or on a node that it names.
@@ -122,11 +138,11 @@ func (a *attempt) scheduled(pod string) {
 }
 
 // debug adds an ephemeral container to the pod, which ends with bareExit if it starts without net1.
-func (a *attempt) debug(pod string) {
+func (a *attempt) debug(pod, name string) {
 	a.Helper()
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []corev1.EphemeralContainer{{
 		EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-			Name: "debugger", Image: "localhost/test:1", ImagePullPolicy: corev1.PullNever,
+			Name: name, Image: "localhost/test:1", ImagePullPolicy: corev1.PullNever,
 			Command: []string{"/bin/sh", "-c", fmt.Sprintf("ip link show net1 || exit %d", bareExit)},
 		},
 	}}}})
@@ -135,7 +151,7 @@ func (a *attempt) debug(pod string) {
 	a.Must(err)
 }
 
-// runs waits until the pod is Ready and its ephemeral containers have ended, and checks that no container
+// runs waits until the pod is Ready, or its ephemeral containers have ended if it has any, and checks that no container
 // has started without its network.
 func (a *attempt) runs(pod string) {
 	a.Helper()
@@ -153,7 +169,7 @@ func (a *attempt) runs(pod string) {
 				return fmt.Errorf("container %s of pod %s has not ended", c.Name, pod)
 			}
 		}
-		if !lab.IsReady(p) {
+		if len(p.Spec.EphemeralContainers) == 0 && !lab.IsReady(p) {
 			return fmt.Errorf("pod %s is not Ready", pod)
 		}
 		return nil

@@ -87,6 +87,13 @@ func TestAttackNodeToken(t *testing.T) {
 		a.refused(err, "creating a slice for all nodes")
 	})
 
+	a.try("create an Event by a token without a node", func(a *attempt) {
+		_, err := unbound.CoreV1().Events(a.NS).Create(a.Ctx, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "made-up-"}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: a.NS, Name: "x"},
+		}, metav1.CreateOptions{})
+		a.refused(err, "creating an Event")
+	})
+
 	victim, err := a.CreatePod(a.Ctx, func() *corev1.Pod {
 		p := plain(a.NS, "victim")
 		p.Spec.NodeName = own
