@@ -20,33 +20,25 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// passOn prints a plugin's prevResult as its own.
-const passOn = `sed -n 's/.*"prevResult":\(.*\),"type".*/\1/p'`
-
-// plugins are the plugins that the lane installs on each node. The ADD of slow takes 20 seconds. The first
-// ADD of late in a sandbox fails for good after 4 seconds, when the sandbox is there, and the second takes
-// 20 seconds. Files tell that the first has failed, and that the second has begun.
+// plugins are the plugins that the lane installs on each node. Both are the bridge plugin with an ADD that
+// makes the interface late: that of slow takes 20 seconds. The first ADD of late in a sandbox fails for good
+// after 4 seconds, when the sandbox is there, and the second takes 20 seconds. Files tell that the first has
+// failed, and that the second has begun.
 var plugins = map[string]string{
-	"slow": `input=$(cat)
-case $CNI_COMMAND in
-VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
-ADD) sleep 20; echo "$input" | ` + passOn + ` ;;
-esac`,
-	"late": `input=$(cat); seen=/run/late-$CNI_CONTAINERID; pod=${CNI_ARGS#*K8S_POD_NAME=}; pod=${pod%%;*}
-case $CNI_COMMAND in
-VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
-ADD)
-	if [ -e $seen ]; then
-		: >/run/second-$pod; sleep 20; echo "$input" | ` + passOn + `
-	else
+	"slow": `[ "$CNI_COMMAND" != ADD ] || sleep 20; exec "${0%/*}/bridge"`,
+	"late": `if [ "$CNI_COMMAND" = ADD ]; then
+	seen=/run/late-$CNI_CONTAINERID; pod=${CNI_ARGS#*K8S_POD_NAME=}; pod=${pod%%;*}
+	if [ ! -e $seen ]; then
 		: >$seen; sleep 4; : >/run/failed-$pod; echo '{"cniVersion":"1.0.0","code":100,"msg":"not yet"}'; exit 1
-	fi ;;
-esac`,
+	fi
+	: >/run/second-$pod; sleep 20
+fi
+exec "${0%/*}/bridge"`,
 }
 
-// chainedTo returns the configuration of a bridge with another plugin after it.
-func chainedTo(bridge, plugin string) string {
-	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":%[1]q,"plugins":[{"type":"bridge","bridge":%[1]q,"ipam":{}},{"type":%[2]q}]}`, bridge, plugin)
+// lateBridge returns the configuration of a network of one of these plugins.
+func lateBridge(bridge, plugin string) string {
+	return fmt.Sprintf(`{"cniVersion":"1.0.0","type":%q,"bridge":%q,"ipam":{}}`, plugin, bridge)
 }
 
 // TestAttackEarlyContainer starts containers of each kind while the pod's networks are being attached, for
@@ -54,7 +46,7 @@ func chainedTo(bridge, plugin string) string {
 func TestAttackEarlyContainer(t *testing.T) {
 	a := setup(t, "early")
 	for _, plugin := range []string{"slow", "late"} {
-		a.Must(a.CreateNAD(a.Ctx, a.NS, plugin, chainedTo("br-"+plugin, plugin)))
+		a.Must(a.CreateNAD(a.Ctx, a.NS, plugin, lateBridge("br-"+plugin, plugin)))
 	}
 	a.Must(a.Published(a.Ctx, "early/slow", "early/late"))
 	for how, claimed := range map[string]bool{"with a claim": true, "without a claim": false} {
@@ -151,18 +143,15 @@ func (a *attempt) debug(pod, name string) {
 	a.Must(err)
 }
 
-// runs waits until the pod is Ready, or its ephemeral containers have ended if it has any, and checks that no container
-// has started without its network.
+// runs waits until the pod is Ready, or its ephemeral containers have ended if it has any, and checks that
+// no container has started without its network. An ephemeral container may also be refused for good, which
+// nothing repeats.
 func (a *attempt) runs(pod string) {
 	a.Helper()
-	bare := ""
-	err := lab.Eventually(a.Ctx, 3*time.Minute, func(ctx context.Context) error {
-		p, err := a.Kube.CoreV1().Pods(a.NS).Get(ctx, pod, metav1.GetOptions{})
-		if err != nil {
+	var p *corev1.Pod
+	err := lab.Eventually(a.Ctx, 90*time.Second, func(ctx context.Context) (err error) {
+		if p, err = a.Kube.CoreV1().Pods(a.NS).Get(ctx, pod, metav1.GetOptions{}); err != nil || anyBare(p) != "" {
 			return err
-		}
-		if bare = anyBare(p); bare != "" {
-			return nil
 		}
 		for _, c := range p.Spec.EphemeralContainers {
 			if !ended(p.Status.EphemeralContainerStatuses, c.Name) {
@@ -174,10 +163,14 @@ func (a *attempt) runs(pod string) {
 		}
 		return nil
 	})
-	if bare != "" {
+	if bare := anyBare(p); bare != "" {
 		a.harmed("container %s has started without the network", bare)
+	} else if err != nil {
+		if _, statusErr := lab.ReadStatus(p); statusErr != nil || len(p.Spec.EphemeralContainers) == 0 {
+			a.Fatal(err)
+		}
+		a.Logf("%v: %+v", err, p.Status.EphemeralContainerStatuses)
 	}
-	a.Must(err)
 	a.Kubectl("delete", "pod", pod, "--grace-period=1", "--timeout=120s")
 }
 

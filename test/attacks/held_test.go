@@ -23,7 +23,7 @@ import (
 func TestAttackForeignNetwork(t *testing.T) {
 	a := setup(t, "held")
 	a.Must(a.CreateNAD(a.Ctx, a.NS, "other", bridged("br-held2", `{}`)))
-	a.Must(a.CreateNAD(a.Ctx, a.NS, "slow", chainedTo("br-held3", "slow")))
+	a.Must(a.CreateNAD(a.Ctx, a.NS, "slow", lateBridge("br-held3", "slow")))
 	a.Must(a.Published(a.Ctx, "held/other", "held/slow"))
 
 	a.try("a claim of one network's class names another", func(a *attempt) {

@@ -19,7 +19,6 @@ package attacks
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -70,9 +69,6 @@ func (t *tally) print() {
 }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	keep(m)
-	flag.Parse()
 	lab.Suite{Name: "attacks", Start: start, Install: install, Tests: m.Run, Finally: results.print}.Main()
 }
 
@@ -91,11 +87,15 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	return theLab.Cluster, nil
 }
 
-// install gives both nodes to nadra.
+// install gives both nodes to nadra, and installs the lane's plugins.
 func install(ctx context.Context, _ *cluster.Cluster) error {
 	if err := theLab.InstallController(ctx); err != nil {
 		return err
 	}
+	return installPlugins()
+}
+
+func installPlugins() error {
 	for _, n := range theLab.Cluster.Nodes() {
 		for name, script := range plugins {
 			if err := lab.WriteHostFile(n, theLab.Cluster.Layout().CNIPrograms+"/"+name, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {

@@ -152,8 +152,9 @@ func (a *attempt) deleteNADs(nads ...attachment.NetworkRef) {
 // refused before an ADD, or leave nothing behind.
 func TestAttackLongName(t *testing.T) {
 	a := setup(t, "long")
+	// With the capability the driver names a file after the network.
 	conf := func(name string) string {
-		return fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":"bridge","bridge":"br-long","ipam":{"type":"host-local","subnet":"10.62.0.0/24"}}`, name)
+		return fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":"bridge","bridge":"br-long","capabilities":{"CNIDeviceInfoFile":true},"ipam":{"type":"host-local","subnet":"10.62.0.0/24"}}`, name)
 	}
 	// An ordinary pod first: the bridge plugin never removes its bridge.
 	a.Must(a.CreateNAD(a.Ctx, a.NS, "first", conf("first")))
