@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-upgrade e2e-skew conformance faults faults-newest-nri faults-crio monitoring bench test-vm test test-long prune clean libc chromium mkdocs docs pictures FORCE
+.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-upgrade e2e-skew e2e-attacks conformance faults faults-newest-nri faults-crio monitoring bench test-vm test test-long prune clean libc chromium mkdocs docs pictures FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -250,6 +250,10 @@ e2e-kubevirt: image ## two nodes with the real virt-api and virt-controller of K
 e2e-skew: image ## one node: nadra is replaced by another version of nadra, and back, while pods come and go
 	$(call on-clusters,./test/skew,,skew)
 
+# ATTACK_PODS is the number of pods on a slow network.
+e2e-attacks: image ## two nodes: attackers try, each with their own rights, what docs/security/threat-model.md promises to refuse
+	$(call on-clusters,./test/attacks,,attacks)
+
 e2e-upgrade: image $(AIRGAP)/dist ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
 	$(call on-clusters,./test/upgrade/...,,upgrade-lane|upgrade-matrix)
 
@@ -294,7 +298,7 @@ parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, 
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
-CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-crio e2e-beside e2e-ipam conformance e2e-kubevirt e2e-skew faults-newest-nri faults-crio e2e-emulated e2e-dropin e2e-dual e2e-ipv6
+CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-crio e2e-beside e2e-ipam conformance e2e-attacks e2e-kubevirt e2e-skew faults-newest-nri faults-crio e2e-emulated e2e-dropin e2e-dual e2e-ipv6
 COMPUTE_LANES := race lint release-check fuzz monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -first parts -built '$(PARTS)'
 $(BIN)/run-lanes: FORCE

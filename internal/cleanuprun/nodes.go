@@ -24,7 +24,7 @@ import (
 const hostLocalDir = "/var/lib/cni/networks"
 
 // inspecting are the capabilities for reading network namespaces of pods, and running
-// those for running plugins (docs/security/threat-model.md explains each).
+// those for running plugins (docs/security/node-rights.md explains each).
 var (
 	inspecting = []corev1.Capability{"SYS_ADMIN", "SYS_PTRACE"}
 	running    = []corev1.Capability{"DAC_OVERRIDE", "NET_ADMIN", "NET_RAW", "SYS_CHROOT"}

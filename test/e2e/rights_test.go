@@ -16,7 +16,7 @@ import (
 )
 
 // capabilityBits has the capabilities that the driver's manifest may have.
-// docs/security/threat-model.md explains each.
+// docs/security/node-rights.md explains each.
 var capabilityBits = map[corev1.Capability]uint{
 	"DAC_OVERRIDE": unix.CAP_DAC_OVERRIDE,
 	"NET_ADMIN":    unix.CAP_NET_ADMIN,
@@ -43,7 +43,7 @@ func TestDriverHasFewRights(t *testing.T) {
 	for _, c := range security.Capabilities.Add {
 		bit, known := capabilityBits[c]
 		if !known {
-			t.Errorf("the driver has %s, which docs/security/threat-model.md does not explain", c)
+			t.Errorf("the driver has %s, which docs/security/node-rights.md does not explain", c)
 		}
 		rights |= 1 << bit
 	}
