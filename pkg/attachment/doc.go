@@ -53,6 +53,7 @@
 //
 // Helpers:
 //
+//	limits.go     limits of all networks of a pod together
 //	jsonerror.go  errors of JSON with line, column and hint
 //	rawjson.go    JSON objects with raw values
 package attachment

@@ -41,6 +41,7 @@
 //	runtimelink.go      its state, and waiting for it
 //	hooks.go            sandboxes that start and stop
 //	synchronize.go      sandboxes that exist when the driver, or the runtime, was restarted
+//	waitallowance.go    how long the hooks of all pods together may wait
 //	createcontainer.go  containers, which the gate may hold
 //	sandbox.go          converts NRI's sandboxes, and reads the annotation of pods
 //	multusentry.go      the default network's entry of network-status beside Multus

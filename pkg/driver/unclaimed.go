@@ -171,7 +171,7 @@ func (u *unclaimedPods) plan(ctx context.Context, s liveSandbox) error {
 	}
 	if err = u.record(ctx, s.Sandbox, networks, s.static); err != nil && !isCancelled(err) {
 		err = fmt.Errorf("preparing the networks of pod %s, which has no claim: %w", s.Pod, err)
-		klog.FromContext(ctx).Error(err, "A pod without a claim has no networks", "sandbox", s.ID, "running", s.late)
+		klog.FromContext(ctx).Error(err, "A pod without a claim has no networks", "sandbox", s.ID)
 		u.events.Pod(s.Pod, corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())
 	}
 	return err

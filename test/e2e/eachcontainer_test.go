@@ -36,7 +36,9 @@ func TestEachContainer(t *testing.T) {
 while [ "$(cat /run/nadra-each)" = wait ]; do sleep 1; done
 [ "$(cat /run/nadra-each)" = go ] || { echo '{"cniVersion":"1.0.0","code":100,"msg":"no such VLAN"}'; exit 1; }
 `+passOn)
-	mode := func(word string) { f.sh("echo " + word + " >/run/nadra-each.new; mv /run/nadra-each.new /run/nadra-each") }
+	mode := func(word string) {
+		f.sh("echo " + word + " >/run/nadra-each.new; mv /run/nadra-each.new /run/nadra-each")
+	}
 	f.nad("slow", chained("br-own", "10.84.1.0/24", "nadra-each"))
 	f.Must(f.Published(f.Ctx, f.NS+"/slow"))
 	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "slow", lab.Want{Network: "slow"})))

@@ -118,9 +118,9 @@ func TestPackageComments(t *testing.T) {
 // logKeys are the keys of structured log messages. Use one of them before adding another: one
 // word for one concept. Objects are klog.KObj or klog.KRef.
 var logKeys = []string{
-	"action", "address", "authorityExpires", "claim", "claimUID", "class", "configMap", "configuration",
-	"device", "devices", "dir", "duration", "err", "expires", "features", "file", "from", "hookBudget",
-	"interface", "kind", "label", "name", "network", "networks", "node", "nodes", "owned", "plugin", "pod",
+	"action", "address", "claim", "claimUID", "class", "configMap", "configuration",
+	"devices", "dir", "duration", "err", "expires", "features", "file", "from", "hookBudget",
+	"interface", "kind", "label", "name", "network", "networks", "node", "nodes", "owned", "pod",
 	"podUID", "pool", "pools", "pprof", "reason", "request", "retryAfter", "sandbox", "sandboxes", "secret",
 	"since", "stack", "template", "timeout", "to",
 }
