@@ -27,6 +27,8 @@ const (
 	// settle is how long every replica may take to serve with a stored certificate: the kubelet updates
 	// the volume within 90 s, and the replica reads it within 10 s.
 	settle = 5 * time.Minute
+	// patience is how long a new pair waits at most: a tool may replace the bundle again and again.
+	patience = time.Hour
 	// maxEarlier is how many earlier certificates callers go on to trust for that time.
 	maxEarlier = 4
 )

@@ -37,8 +37,10 @@ type certificates struct {
 	names  []string
 	now    func() time.Time
 
-	// next replaces the stored pair when all callers trust it; nil if none is due.
-	next *pair
+	// next replaces the stored pair when all callers trust it, and by nextBy even if others keep changing the
+	// bundle; nil if none is due.
+	next   *pair
+	nextBy time.Time
 	// changed is the time of the last write, or of the start.
 	changed time.Time
 }
@@ -90,8 +92,8 @@ func (r *certificates) setUp(m manager.Manager) error {
 }
 
 // Reconcile takes the next step. A new pair is first trusted, then stored, and the earlier one is trusted until
-// every replica serves with the new one. If callers trust nothing yet, as in a new installation, no replica can
-// serve, and the pair is stored at once.
+// every replica serves with the new one. If nothing is stored and callers trust nothing, as in a new installation,
+// no replica can serve, and the pair is stored at once.
 func (r *certificates) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	secret, stored, err := r.read(ctx)
 	if err != nil {
@@ -113,7 +115,7 @@ func (r *certificates) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: settle - r.quiet()}, nil
 	case r.next == nil:
 		return reconcile.Result{RequeueAfter: stored.dueIn(r.now())}, nil
-	case len(trusted) > 0 && r.quiet() < propagate:
+	case (stored != nil || len(trusted) > 0) && r.quiet() < propagate && r.now().Before(r.nextBy):
 		return reconcile.Result{RequeueAfter: propagate - r.quiet()}, nil
 	}
 	if err := r.store(ctx, secret); err != nil {
@@ -132,6 +134,7 @@ func (r *certificates) renew(stored *pair) (err error) {
 		r.next = nil
 	case r.next == nil:
 		r.next, err = newPair(r.now(), r.names)
+		r.nextBy = r.now().Add(patience)
 	}
 	return err
 }

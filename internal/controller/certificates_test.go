@@ -207,6 +207,49 @@ func TestCrashingMaintenance(t *testing.T) {
 	}
 }
 
+// TestBundleReplaced checks that a certificate is replaced in time and trusted before, though a tool empties the
+// bundle of all webhooks or of some again and again.
+func TestBundleReplaced(t *testing.T) {
+	for _, some := range []bool{false, true} {
+		x := newRotation(t)
+		x.pass(2 * settle)
+		due := x.now.Add(lifetime * 2 / 3)
+		x.now = due
+		x.step()
+		for before := len(x.served); len(x.served) == before; {
+			if x.now.After(due.Add(2 * patience)) {
+				t.Fatalf("the certificate is not replaced (only some emptied: %v)", some)
+			}
+			configurations, err := x.r.configurations(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range configurations[:1] {
+				x.empty(o)
+			}
+			if !some {
+				x.empty(configurations[1])
+			}
+			x.step()
+			if len(x.served) > before && x.now.Before(due.Add(propagate)) {
+				t.Errorf("a certificate is stored %s after it was trusted", x.now.Sub(due))
+			}
+			x.now = x.now.Add(propagate / 2)
+		}
+	}
+}
+
+// empty removes the bundle of a configuration, as a tool does that knows none.
+func (x *rotation) empty(o client.Object) {
+	x.Helper()
+	for _, c := range clientsOf(o) {
+		c.CABundle = nil
+	}
+	if err := x.Update(x.Context(), o); err != nil {
+		x.Fatal(err)
+	}
+}
+
 // TestDamagedSecret checks that an invalid certificate is replaced in the same Secret.
 func TestDamagedSecret(t *testing.T) {
 	x := newRotation(t)

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -108,20 +109,17 @@ func (r *templateMaker) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var again reconcile.Result
+	// Both refusals and errors may pass: this replica's cache may be later than that of the one which admitted
+	// the pod.
+	var errs []error
 	for _, name := range missing {
-		template := made[name]
-		if template == nil {
-			again.RequeueAfter = makeRetry
-			err = r.remark(ctx, &pod, name, refusal)
+		if template := made[name]; template == nil {
+			errs = append(errs, r.remark(ctx, &pod, name, refusal))
 		} else {
-			err = r.make(ctx, &pod, template)
-		}
-		if err != nil {
-			return reconcile.Result{}, err
+			errs = append(errs, r.make(ctx, &pod, template))
 		}
 	}
-	return again, nil
+	return reconcile.Result{}, errors.Join(errs...)
 }
 
 // missingOf returns the templates that a pod refers to and that the cache does not have.
@@ -139,8 +137,8 @@ func (r *templateMaker) missingOf(ctx context.Context, pod *corev1.Pod) ([]strin
 	return out, nil
 }
 
-// remark emits an event about a template whose content the pod does not determine. It emits none if the
-// template exists, and only the cache is late.
+// remark returns an error about a template whose content the pod does not determine, and emits it as an
+// event. It returns none if the template exists, and only the cache is late.
 func (r *templateMaker) remark(ctx context.Context, pod *corev1.Pod, name, refusal string) error {
 	err := r.live.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &resourceapi.ResourceClaimTemplate{})
 	if !apierrors.IsNotFound(err) {
@@ -150,9 +148,10 @@ func (r *templateMaker) remark(ctx context.Context, pod *corev1.Pod, name, refus
 	if refusal != "" {
 		why = "the pod would be refused now: " + refusal
 	}
-	r.warn(pod, reason.Errorf(reason.TemplateNotFound, "ResourceClaimTemplate %s does not exist, and %s: "+
-		"create the template, or delete the pod so that its successor is admitted again", name, why))
-	return nil
+	err = reason.Errorf(reason.TemplateNotFound, "ResourceClaimTemplate %s does not exist, and %s: "+
+		"create the template, or delete the pod so that its successor is admitted again", name, why)
+	r.warn(pod, err)
+	return err
 }
 
 func (r *templateMaker) warn(pod *corev1.Pod, err error) {

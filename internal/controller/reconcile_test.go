@@ -270,24 +270,25 @@ func TestMakeTemplates(t *testing.T) {
 	c := cluster(pod, stripped, running, nad("a", "net", bridge))
 	recorder := events.NewFakeRecorder(5)
 	r := &templateMaker{Client: c, pods: c, live: c, source: templateSource{template}, events: recorder}
-	reconcile := func(name string, again time.Duration) {
+	// A refusal is an error, so that the next attempt is soon: the cache may only be late.
+	reconcile := func(name string, want reason.Code) {
 		t.Helper()
-		if result, err := r.Reconcile(context.Background(), request("a", name)); err != nil || result.RequeueAfter != again {
-			t.Fatalf("it is reconciled again after %s, want %s: %v", result.RequeueAfter, again, err)
+		if result, err := r.Reconcile(context.Background(), request("a", name)); reason.Of(err) != want || result.RequeueAfter != 0 {
+			t.Fatalf("got %v, %v, want %q", result, err, want)
 		}
 	}
-	reconcile("running", 0)
-	reconcile("stripped", makeRetry)
+	reconcile("running", "")
+	reconcile("stripped", reason.TemplateNotFound)
 	if there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
 		t.Fatal("a template was created for a pod that has no annotation, or needs none")
 	}
 	hasEvent(t, recorder, reason.TemplateNotFound, template.Name)
-	reconcile("p", 0)
+	reconcile("p", "")
 	var again resourceapi.ResourceClaimTemplate
 	if !there(t, c, &again, "a", template.Name) || !owned.Managed(&again) {
 		t.Fatal("the template was not created")
 	}
-	reconcile("p", 0)
+	reconcile("p", "")
 	if len(recorder.Events) != 0 {
 		t.Errorf("got event %s", <-recorder.Events)
 	}

@@ -70,9 +70,6 @@ func (c *callers) allow(ctx context.Context, from netip.Addr) bool {
 	if from.IsLoopback() || slices.Contains(c.namespaces, anyCaller) {
 		return true
 	}
-	if from.Is6() && from.IsLinkLocalUnicast() || c.podIP.IsValid() && from.Is4() != c.podIP.Is4() {
-		return false
-	}
 	at, found := c.at(from)
 	if found && c.now().Before(at.until) {
 		return !at.refused
@@ -118,6 +115,10 @@ func (c *callers) look(ctx context.Context, from netip.Addr) (refused bool) {
 // list reports whether an address is that of a pod to refuse, or of a node. The pods that have ended
 // count for nothing, because their addresses are free.
 func (c *callers) list(ctx context.Context, from netip.Addr) (refused, node bool, err error) {
+	if from.Is6() && from.IsLinkLocalUnicast() || c.podIP.IsValid() && from.Is4() != c.podIP.Is4() {
+		logf.FromContext(ctx).Info("Refusing an address by which the API server finds no pod", "address", from, "own", c.podIP)
+		return true, false, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, callerLimit)
 	defer cancel()
 	select {

@@ -25,12 +25,12 @@ func NewDecider(mgr manager.Manager, o Options) *Decider {
 	return &Decider{o.admission(), newReader(mgr.GetClient(), mgr.GetAPIReader()), newPoolIndex(mgr.GetAPIReader())}
 }
 
-// decide decides about a pod of a namespace. A server, if there is one, serves all resource pools.
-func (d *Decider) decide(ctx context.Context, manifest []byte, namespace string, server *admission.PoolFacts) (admission.Decision, error) {
+// decide decides about a pod of a namespace. If server is not nil, it says what serves a resource pool.
+func (d *Decider) decide(ctx context.Context, manifest []byte, namespace string, server func(pool string) admission.PoolFacts) (admission.Decision, error) {
 	l := &lookups{ctx: ctx, reader: d.reader, pools: d.pools}
 	look := l.admission()
 	if server != nil {
-		look.PoolServer = func(string) admission.PoolFacts { return *server }
+		look.PoolServer = server
 	}
 	decision := admission.Pod(manifest, namespace, d.options, look)
 	return decision, l.err
@@ -47,9 +47,12 @@ func (d *Decider) Templates(ctx context.Context, pod *corev1.Pod) (made map[stri
 	}
 	made = map[string]*resourceapi.ResourceClaimTemplate{}
 	// The content depends on what serves the pools, and the replica that admitted the pod may have
-	// known less or more about that.
-	nadra, driver := admission.PoolOfNadra(), admission.PoolOfDriver()
-	for _, server := range []*admission.PoolFacts{&driver, &nadra, nil} {
+	// known less or more about that. No pod waits for the list of slices, which would delay others.
+	for _, server := range []func(string) admission.PoolFacts{
+		func(string) admission.PoolFacts { return admission.PoolOfDriver() },
+		func(string) admission.PoolFacts { return admission.PoolOfNadra() },
+		func(pool string) admission.PoolFacts { return d.pools.facts(ctx, pool, 0) },
+	} {
 		decision, err := d.decide(ctx, manifest, pod.Namespace, server)
 		if err != nil {
 			return nil, "", err

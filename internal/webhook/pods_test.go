@@ -121,6 +121,32 @@ func TestPoolChangesHands(t *testing.T) {
 	}
 }
 
+// TestTemplatesDoNotWait checks that no pod that waits for its templates delays others, however long the list
+// of slices takes.
+func TestTemplatesDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		vf := network("shop", "vf")
+		vf.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
+		w := newWorld(t, Options{Pools: true}, true, nadra("shop"), vf)
+		w.fails = func(request string) error {
+			if request == "list slices" {
+				time.Sleep(poolsWait)
+			}
+			return nil
+		}
+		pod := &corev1.Pod{}
+		if err := json.Unmarshal(podWith("vf"), pod); err != nil {
+			t.Fatal(err)
+		}
+		pod.Namespace = "shop"
+		began := time.Now()
+		if _, _, err := w.handler.decider.Templates(t.Context(), pod); err != nil || time.Since(began) > 0 {
+			t.Errorf("it took %s: %v", time.Since(began), err)
+		}
+		time.Sleep(poolsWait)
+	})
+}
+
 // TestLongNames checks that names that no object can have are neither asked for nor remembered.
 func TestLongNames(t *testing.T) {
 	w := newWorld(t, Options{}, true, nadra("shop"))

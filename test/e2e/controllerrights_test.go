@@ -299,6 +299,15 @@ func (c caller) update(resource schema.GroupVersionResource, namespace, name str
 	return err
 }
 
+// apply applies an object on the server's side, and takes over fields of others.
+func (c caller) apply(resource schema.GroupVersionResource, namespace, text string, subresources ...string) error {
+	c.f.Helper()
+	o := c.f.object(text)
+	_, err := c.Resource(resource).Namespace(namespace).Apply(c.f.Ctx, o.GetName(), o,
+		metav1.ApplyOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: "attack", Force: true}, subresources...)
+	return err
+}
+
 func (c caller) remove(resource schema.GroupVersionResource, namespace, name string) error {
 	return c.Resource(resource).Namespace(namespace).Delete(c.f.Ctx, name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 }
@@ -371,6 +380,15 @@ func (f *fixture) attacksAreRefused() {
 		{"a pool of another node", "nadra-slices", func() error {
 			return driver.create(slicesOf, "", slice(lab.DriverName, elsewhere+"/networks", "nodeName: "+node))
 		}},
+		{"a slice of another driver by apply", "nadra-slices", func() error {
+			return driver.apply(slicesOf, "", slice("gpu.example.com", node+"/x", "nodeName: "+node))
+		}},
+		{"another driver's slice changed by apply", "nadra-slices", func() error {
+			return driver.apply(slicesOf, "", strings.Replace(slice("gpu.example.com", "c", "nodeName: "+node), "name: attack", "name: gpu-here, labels: {a: b}", 1))
+		}},
+		{"a pod's condition by apply", "nadra-pod-status", func() error {
+			return driver.apply(pods, lab.ControllerNamespace, `{apiVersion: v1, kind: Pod, metadata: {name: `+pod+`}, status: {conditions: [{type: a, status: "True"}]}}`, "status")
+		}},
 		{"another driver's slice emptied", "nadra-slices", func() error { return driver.patch(slicesOf, "", "gpu-elsewhere", `{"spec":{"devices":[]}}`) }},
 		{"another driver's slice for all nodes emptied", "nadra-slices", func() error { return driver.patch(slicesOf, "", "gpu-everywhere", `{"spec":{"devices":[]}}`) }},
 		{"another driver's slice deleted", "nadra-slices", func() error { return driver.remove(slicesOf, "", "gpu-elsewhere") }},
@@ -416,6 +434,9 @@ func (f *fixture) attacksAreRefused() {
 		}},
 		{"a template of another class", "nadra-templates", func() error {
 			return controller.create(templates, "kube-system", claimTemplate("nadra-net-0123456789", ofNadra, "{deviceClassName: gpu.example.com}"))
+		}},
+		{"a template with another class as an alternative", "nadra-templates", func() error {
+			return controller.create(templates, f.NS, strings.Replace(claimTemplate("nadra-net-0123456789", ofNadra, "[{name: a, deviceClassName: gpu.example.com}]"), "exactly", "firstAvailable", 1))
 		}},
 		{"a template with access to all devices", "nadra-templates", func() error {
 			return controller.create(templates, f.NS, claimTemplate("nadra-net-0123456789", ofNadra, "{deviceClassName: a.b.nad.nadra.dev, adminAccess: true}"))
