@@ -116,7 +116,7 @@ func (c *callers) look(ctx context.Context, from netip.Addr) (refused bool) {
 // count for nothing, because their addresses are free.
 func (c *callers) list(ctx context.Context, from netip.Addr) (refused, node bool, err error) {
 	if from.Is6() && from.IsLinkLocalUnicast() || c.podIP.IsValid() && from.Is4() != c.podIP.Is4() {
-		logf.FromContext(ctx).Info("Refusing an address by which the API server finds no pod", "address", from, "own", c.podIP)
+		logf.FromContext(ctx).Info("Refusing an address by which the API server finds no pod", "address", from)
 		return true, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callerLimit)

@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // TestControllerFirstClaim measures the time between the creation of a pod and its claim, for
@@ -48,6 +50,51 @@ func TestControllerFirstClaim(t *testing.T) {
 		t.Logf("first-claim: template=%s pods=%d median=%s max=%s failed-creation-events=%d", kind, pods, took[kind][pods/2].Round(time.Millisecond), took[kind][pods-1].Round(time.Millisecond), events[kind])
 	}
 	f.burst(200)
+	f.besideUndetermined(100)
+}
+
+// besideUndetermined creates pods that name templates of nadra whose content nothing determines, as a tenant can,
+// and checks that none is made, and that another pod does not wait for these. One of them gets its template when
+// its annotation determines it.
+func (f *fixture) besideUndetermined(pods int) {
+	before := f.templateNames()
+	pod := func(name, template string) *corev1.Pod {
+		pod := asking(f.NS, name, "")
+		pod.Annotations = nil
+		pod.Spec.NodeSelector = map[string]string{"nowhere": "at-all"}
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "net", ResourceClaimTemplateName: &template}}
+		return pod
+	}
+	for i := range pods {
+		_, err := f.CreatePod(f.Ctx, pod(fmt.Sprintf("undetermined-%d", i), fmt.Sprintf("nadra-x-%010x", i)))
+		f.Must(err)
+	}
+	began := time.Now()
+	beside := f.waiting("beside", "net@beside")
+	f.hasClaim("beside")
+	if took := time.Since(began); took > 10*time.Second {
+		f.Errorf("beside %d pods whose templates are undetermined, a pod has its claim after %s", pods, took)
+	}
+	made := slices.DeleteFunc(f.templateNames(), func(name string) bool { return slices.Contains(before, name) })
+	if len(made) != 1 {
+		f.Errorf("the templates %v were made, want one", made)
+	}
+
+	f.Kubectl("-n", f.NS, "delete", "pod", "beside", "--wait=false")
+	f.Kubectl("-n", f.NS, "delete", "resourceclaimtemplate", made[0])
+	late := pod("late", made[0])
+	late.Spec.ResourceClaims, late.Spec.Containers[0].Resources.Claims = beside.Spec.ResourceClaims, beside.Spec.Containers[0].Resources.Claims
+	late, err := f.CreatePod(f.Ctx, late)
+	f.Must(err)
+	f.Eventually(time.Minute, func(ctx context.Context) error {
+		return contains("", strings.Join(f.Events(ctx, f.NS, "late"), "\n"), []string{string(reason.TemplateNotFound)})
+	})
+	late.Annotations = beside.Annotations
+	_, err = f.Kube.CoreV1().Pods(f.NS).Update(f.Ctx, late, metav1.UpdateOptions{})
+	f.Must(err)
+	began = time.Now()
+	f.hasClaim("late")
+	f.Logf("undetermined: pods=%d late=%s", pods, time.Since(began).Round(time.Millisecond))
 }
 
 // burst creates pods of one new template at once, and waits until all have their claims.
