@@ -5,10 +5,16 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // BenchmarkPodCache measures the memory of 10,000 pods in the cache, whole and slim. The pods have managed
@@ -61,5 +67,33 @@ func TestOnlyTheLeaderWatchesPods(t *testing.T) {
 		if _, pod := object.(*corev1.Pod); pod {
 			t.Error("the cache of every replica is for pods, too")
 		}
+	}
+}
+
+// TestMemoryOfNetworks checks that the cache keeps at most 20 KiB of a NAD, whatever its author wrote
+// where.
+func TestMemoryOfNetworks(t *testing.T) {
+	const nads, most = 1000, 20 << 10
+	long := strings.Repeat("x", 256<<10)
+	kept := make([]any, nads)
+	before := heap()
+	for i := range kept {
+		nad := &nadv1.NetworkAttachmentDefinition{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "shop", Name: fmt.Sprint("lan-", i), Labels: map[string]string{"a": "b"},
+				Annotations: map[string]string{"example.com/other": strings.Clone(long), attachment.ResourceNameAnnotation: strings.Clone(long)},
+			},
+			Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: strings.Clone(long)},
+		}
+		var err error
+		if kept[i], err = slimNAD(nad); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown := int(heap()) - int(before); grown > nads*most {
+		t.Errorf("%d NADs take %d KiB each, want at most %d", nads, grown/nads>>10, most>>10)
+	}
+	if _, err := attachment.ParseNetwork(kept[0].(*nadv1.NetworkAttachmentDefinition)); reason.Of(err) != reason.LimitExceeded {
+		t.Errorf("what is kept is refused with %v", err)
 	}
 }
