@@ -69,6 +69,15 @@ func (a *attempt) try(name string, play func(*attempt)) {
 	})
 }
 
+// tryBeside does the same beside other such rows of the group, which only wait.
+func (a *attempt) tryBeside(name string, play func(*attempt)) {
+	a.Helper()
+	a.try(name, func(row *attempt) {
+		row.Parallel()
+		play(row)
+	})
+}
+
 // harmed records the harm of the row, and fails it.
 func (a *attempt) harmed(format string, args ...any) {
 	a.Helper()

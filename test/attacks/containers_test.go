@@ -51,7 +51,7 @@ func TestAttackEarlyContainer(t *testing.T) {
 	a.Must(a.Published(a.Ctx, "early/slow", "early/late"))
 	for how, claimed := range map[string]bool{"with a claim": true, "without a claim": false} {
 		prefix := strings.ReplaceAll(how, " ", "-")
-		a.try("init container and sidecar, "+how, func(a *attempt) {
+		a.tryBeside("init container and sidecar, "+how, func(a *attempt) {
 			p := a.waitingPod(prefix+"-init", "slow", claimed)
 			init := *p.Spec.Containers[0].DeepCopy()
 			init.Name, init.Command = "init", []string{"/bin/sh", "-c", fmt.Sprintf("ip link show net1 || exit %d", bareExit)}
@@ -62,7 +62,7 @@ func TestAttackEarlyContainer(t *testing.T) {
 			a.runs(p.Name)
 		})
 		// The regular container of these pods has no image, so that the kubelet has time for the others.
-		a.try("ephemeral container on the first attach, "+how, func(a *attempt) {
+		a.tryBeside("ephemeral container on the first attach, "+how, func(a *attempt) {
 			p := a.waitingPod(prefix+"-first", "slow", claimed)
 			p.Spec.Containers[0].Image = "localhost/missing:1"
 			a.creates(p)
@@ -70,7 +70,7 @@ func TestAttackEarlyContainer(t *testing.T) {
 			a.debug(p.Name, "debugger")
 			a.runs(p.Name)
 		})
-		a.try("ephemeral container on the second attach, "+how, func(a *attempt) {
+		a.tryBeside("ephemeral container on the second attach, "+how, func(a *attempt) {
 			p := a.waitingPod(prefix+"-second", "late", claimed)
 			p.Spec.Containers[0].Image = "localhost/missing:1"
 			a.creates(p)
