@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
