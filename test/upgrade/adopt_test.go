@@ -138,9 +138,11 @@ const (
 	taken   = `ls /var/lib/cni/multus/nadra 2>/dev/null || true`
 )
 
-// nothingTaken waits until nadra has no sandbox of Multus.
+// nothingTaken waits until nadra has no sandbox of Multus. Multus may have made that of nadra-certificates, which
+// nothing else in the tests recreates.
 func (f *fixture) nothingTaken() {
 	f.Helper()
+	f.Kubectl("-n", "nadra-system", "delete", "pods", "-l", "app.kubernetes.io/name=nadra-certificates", "--timeout=60s")
 	for _, n := range f.Cluster.Nodes() {
 		f.Eventually(time.Minute, func(ctx context.Context) error {
 			left, err := n.Exec(ctx, "sh", "-ec", taken)
