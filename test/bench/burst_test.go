@@ -88,14 +88,12 @@ func BenchmarkBurst(b *testing.B) {
 	figures.begin(b, "burst")
 	s := newStarter(b, threeNodes(b), "burst")
 	for _, size := range []int{rebooted, crowd} {
-		for _, kind := range []podKind{kindNamed("plain"), kindNamed("three"), inHook, kindNamed("thickthree"), kindNamed("barethree")} {
-			s.setWait(b, kind.wait)
+		for _, kind := range []podKind{kindNamed("plain"), kindNamed("three"), kindNamed("thickthree"), kindNamed("barethree")} {
 			f := s.burst(b, kind, size)
 			if size == rebooted && kind.node != bareNode {
 				s.reboot(b, kind.node, &f)
 			}
 			s.clear(b, size)
-			s.setWait(b, "")
 			figures.Bursts = append(figures.Bursts, f)
 			b.ReportMetric(f.Seconds, fmt.Sprintf("s-%d-%s", size, kind.name))
 			b.Logf("%d pods, %s: %.0f KiB each (%s), Prepare failed for %d, %d late; back %.0f s after a reboot, Prepare failed for %d: %q",

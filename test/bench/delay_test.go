@@ -60,9 +60,6 @@ func BenchmarkDelay(b *testing.B) {
 	}
 	const what = "a sandbox without networks of nadra's, on nadra's node"
 	figures.Delay = append(figures.Delay, s.delay(b, what, nadraNode, sandboxRounds, sandbox))
-	s.setWait(b, inHook.wait)
-	figures.Delay = append(figures.Delay, s.delay(b, what+", with "+inHook.flag(), nadraNode, delayRounds, sandbox))
-	s.setWait(b, "")
 	for _, name := range []string{"one", "thickone"} {
 		kind, round := kindNamed(name), 0
 		ready := func(string) time.Duration {

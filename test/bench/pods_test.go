@@ -50,27 +50,19 @@ type podKind struct {
 	name, title string
 	node        int
 	networks    int
-	// wait is the driver's --attach-wait; empty for its default.
-	wait string
 }
 
 var podKinds = []podKind{
-	{"plain", "no networks, nadra's node", nadraNode, 0, ""},
-	{"one", "nadra, 1 network", nadraNode, 1, ""},
-	{"three", "nadra, 3 networks", nadraNode, 3, ""},
-	{"thickplain", "no networks, thick Multus' node", thickNode, 0, ""},
-	{"thickone", "thick Multus, 1 network", thickNode, 1, ""},
-	{"thickthree", "thick Multus, 3 networks", thickNode, 3, ""},
-	{"thinthree", "thin Multus, 3 networks", thinNode, 3, ""},
-	{"bareplain", "no networks, a bare DRA driver's node", bareNode, 0, ""},
-	{"barethree", "a bare DRA driver, 3 devices", bareNode, 3, ""},
+	{"plain", "no networks, nadra's node", nadraNode, 0},
+	{"one", "nadra, 1 network", nadraNode, 1},
+	{"three", "nadra, 3 networks", nadraNode, 3},
+	{"thickplain", "no networks, thick Multus' node", thickNode, 0},
+	{"thickone", "thick Multus, 1 network", thickNode, 1},
+	{"thickthree", "thick Multus, 3 networks", thickNode, 3},
+	{"thinthree", "thin Multus, 3 networks", thinNode, 3},
+	{"bareplain", "no networks, a bare DRA driver's node", bareNode, 0},
+	{"barethree", "a bare DRA driver, 3 devices", bareNode, 3},
 }
-
-// flag returns the driver's flag for this kind.
-func (k podKind) flag() string { return "--attach-wait=" + k.wait }
-
-// inHook is the kind whose sandbox's hook waits for its networks.
-var inHook = podKind{"threehook", "nadra with --attach-wait=1s, 3 networks", nadraNode, 3, "1s"}
 
 // BenchmarkPods starts pods one after another, the kinds in turn, and each round with
 // another kind first. It takes the requests for each pod from the API server's audit log.
@@ -97,25 +89,10 @@ func BenchmarkPods(b *testing.B) {
 		b.ReportMetric(ready[i].Percentile(90), "ms-"+kind.name+"-p90")
 	}
 	figures.Requests = s.requests(b, lives)
-	figures.Pods = append(figures.Pods, s.inHook(b))
 	for _, r := range figures.Requests {
 		b.ReportMetric(r.OwnReady.Median(), "own-requests-"+r.kind.name)
 		b.Logf("%s: own requests %q, on the way from Prepare %v", r.Kind, r.What, r.Path)
 	}
-}
-
-// inHook starts pods one after another whose sandboxes wait until they are attached.
-func (s *starter) inHook(b *testing.B) podFigures {
-	f := podFigures{Kind: inHook.title}
-	s.setWait(b, inHook.wait)
-	for round := range podWarmUp + podRounds {
-		if life := s.lead(b, inHook, round); round >= podWarmUp {
-			f.Ready.Add(life.ready.Sub(life.created))
-		}
-	}
-	s.setWait(b, "")
-	b.ReportMetric(f.Ready.Median(), "ms-"+inHook.name+"-p50")
-	return f
 }
 
 // starter starts pods in one namespace and watches them.

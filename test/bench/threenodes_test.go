@@ -99,16 +99,6 @@ func (t *trio) install(ctx context.Context) error {
 	return t.Cluster.Node(thinNode).Multus().InstallThin(ctx, thin)
 }
 
-// setWait sets the driver's --attach-wait, or removes it ("").
-func (t *trio) setWait(b *testing.B, wait string) {
-	b.Helper()
-	if wait == "" {
-		t.setFlags(b)
-		return
-	}
-	t.setFlags(b, "--attach-wait="+wait)
-}
-
 // setFlags runs the driver with these flags, besides those that it needs.
 func (t *trio) setFlags(b *testing.B, flags ...string) {
 	b.Helper()

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -36,7 +37,9 @@ func TestEachContainer(t *testing.T) {
 while [ "$(cat /run/nadra-each)" = wait ]; do sleep 1; done
 [ "$(cat /run/nadra-each)" = go ] || { echo '{"cniVersion":"1.0.0","code":100,"msg":"no such VLAN"}'; exit 1; }
 `+passOn)
-	mode := func(word string) { f.sh("echo " + word + " >/run/nadra-each.new; mv /run/nadra-each.new /run/nadra-each") }
+	mode := func(word string) {
+		f.sh("echo " + word + " >/run/nadra-each.new; mv /run/nadra-each.new /run/nadra-each")
+	}
 	f.nad("slow", chained("br-own", "10.84.1.0/24", "nadra-each"))
 	f.Must(f.Published(f.Ctx, f.NS+"/slow"))
 	f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, "slow", lab.Want{Network: "slow"})))
@@ -139,6 +142,14 @@ func (f *fixture) editedForEach(name string) {
 	f.Must(err)
 	f.edit(name, "blue,slow@more")
 	f.Eventually(30*time.Second, f.networksAre(name, f.sandboxNetNS(created), "blue@net1", "slow@more"))
+	// Otherwise the kubelet may make the next sandbox with the annotation as it was.
+	f.Eventually(30*time.Second, func(ctx context.Context) error {
+		known, err := f.Cluster.Kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+f.node.Name()+"/proxy/pods")
+		if err == nil && !strings.Contains(known, "blue,slow@more") {
+			err = errors.New("the kubelet has not seen the edit")
+		}
+		return err
+	})
 }
 
 // debug adds an ephemeral container to a pod, as kubectl debug does.
