@@ -70,7 +70,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.KubeletRegistryDir, "kubelet-registry-dir", "/var/lib/kubelet/plugins_registry", "the kubelet's plugin registration directory")
 	fs.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "directory of CDI specs, the same path in the host")
 	fs.StringVar(&o.GateBinary, "gate-binary", "/nadra-gate", "the gate's binary in the driver's image, which the driver installs on the host")
-	fs.DurationVar(&o.HookBudget, "hook-budget", time.Second, "time that the runtime's hooks may wait for plugins, if the runtime's own limit allows; all pods of the node wait with them, and what takes longer continues behind the gate")
+	fs.DurationVar(&o.HookBudget, "hook-budget", time.Second, "time that one of the runtime's hooks may wait for plugins, if the runtime's own limit allows; all hooks together wait a tenth of the time, because all pods of the node wait with them, and what takes longer continues behind the gate")
 	fs.DurationVar(&o.AddTimeout, "add-timeout", 30*time.Second, "limit for one ADD of a network's plugins, after which they are ended and the ADD is retried; at least 2m10s for networks with whereabouts")
 	fs.DurationVar(&o.DelTimeout, "del-timeout", 30*time.Second, "the same for one DEL; at least 1m10s for networks with whereabouts")
 	fs.BoolVar(&o.NetworkStatusWait, "network-status-wait", true, "hold a pod's containers until its network-status is stored, as Multus does; if false, programs that read the annotation take a new pod for one without networks, and whereabouts may assign its address again")

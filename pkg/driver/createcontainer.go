@@ -154,7 +154,7 @@ func (h *hooks) retryWhenAttached(sandbox attachment.Sandbox) {
 			case <-ctx.Done():
 			}
 		}
-		if status, found := h.networkStatus.Pending(sandbox.Pod); found {
+		if status, found := h.networkStatus.Pending(sandbox.Pod); found && slices.ContainsFunc(h.store.ForPod(sandbox.Pod.UID), networkstatus.Missing) {
 			select {
 			case <-status.Stored:
 			case <-ctx.Done():

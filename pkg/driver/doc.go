@@ -54,6 +54,7 @@
 //	attachjob.go   one sandbox that is being attached
 //	detach.go      detaches sandboxes and claims
 //	livesandboxes.go  the sandboxes of the node
+//	waitallowance.go  what the hooks of all pods together may wait
 //	podedits.go    when the networks of a running pod may have to follow its annotation
 //	podeditor.go   what a running pod has, and whether it was edited
 //	podeditchange.go  makes them follow it

@@ -60,9 +60,10 @@ func isStatic(pod *nri.PodSandbox) bool {
 }
 
 // consider decides what happens to a sandbox of a pod without a claim: it gets the networks of its
-// annotation, and is pending until it has their records, or none. It parses nothing, and returns an error while the
-// node's owner is unknown: nobody else would attach the pod's networks on a node of nadra's. It admits a
-// static pod then, which the API server may need, and leaves it to the sweep.
+// annotation, and is pending until it has their records, or none. It parses nothing. It returns an error
+// for a new sandbox while the node's owner is unknown: on a node of nadra's nobody else would attach the
+// pod's networks. A static pod, which the API server may need, it leaves to the sweep then, and returns
+// false.
 func (u *unclaimedPods) consider(s liveSandbox) (pending bool, err error) {
 	policy := u.policies.of(s.Pod.Namespace, u.owner.Unclaimed)
 	late := s.late && policy == RefuseUnclaimed // what the node refuses are new sandboxes
@@ -70,18 +71,17 @@ func (u *unclaimedPods) consider(s liveSandbox) (pending bool, err error) {
 		u.edits.started(s)
 		return false, nil
 	}
-	switch attaches, known := u.owner.attaches(); {
+	attaches, known := u.owner.attaches()
+	switch {
 	case known && !attaches:
 		u.edits.started(s)
 		return false, nil
 	case !known && !s.static && !s.late:
 		return false, u.ownerUnknown(s.Pod)
-	case !known:
-		s.late = true
 	}
-	s.pending = true
+	s.pending, s.late = true, s.late || !known
 	u.edits.sandboxes.add(s)
-	return true, nil
+	return known || !s.static, nil
 }
 
 // live returns what is known of a sandbox. It decides about one of which no hook has heard.

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -141,6 +142,14 @@ func (f *fixture) editedForEach(name string) {
 	f.Must(err)
 	f.edit(name, "blue,slow@more")
 	f.Eventually(30*time.Second, f.networksAre(name, f.sandboxNetNS(created), "blue@net1", "slow@more"))
+	// Otherwise the kubelet may make the next sandbox with the annotation as it was.
+	f.Eventually(30*time.Second, func(ctx context.Context) error {
+		known, err := f.Cluster.Kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+f.node.Name()+"/proxy/pods")
+		if err == nil && !strings.Contains(known, "blue,slow@more") {
+			err = errors.New("the kubelet has not seen the edit")
+		}
+		return err
+	})
 }
 
 // debug adds an ephemeral container to a pod, as kubectl debug does.
