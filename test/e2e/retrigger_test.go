@@ -44,11 +44,11 @@ func TestWaitingPodsAreRetriggered(t *testing.T) {
 		return nil
 	})
 	back()
-	pod, err := f.Ready(f.Ctx, f.NS, "waiting", time.Minute)
+	f.Kubectl("-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=90s")
+	// By itself the kubelet retries after a minute, or, by chance, in the moment at which the driver is
+	// back: then the driver has no reason to make it retry.
+	_, err = f.Ready(f.Ctx, f.NS, "waiting", 20*time.Second)
 	f.Must(err)
-	if pod.Annotations["nadra.dev/retriggered"] == "" {
-		t.Errorf("the driver has not made the kubelet retry the pod: %v", pod.Annotations)
-	}
 	running, err = f.Ready(f.Ctx, f.NS, running.Name, time.Minute)
 	f.Must(err)
 	if at := running.Annotations["nadra.dev/retriggered"]; at != "" {
