@@ -48,7 +48,9 @@ func TestSumOfHooks(t *testing.T) {
 	beside := f.timePlain("beside", samples)
 	ratio := float64(median(beside)) / float64(median(alone))
 	t.Logf("hooks: beside=%d alone=%s beside=%s ratio=%.2f all=%v", slow, median(alone), median(beside), ratio, beside)
-	if ratio > 1.5 {
+	// The goal of 1.5 is for a quiet machine. Beside other clusters the ratio is up to 3; without the allowance it
+	// is 30 and more.
+	if ratio > 10 {
 		t.Errorf("a pod without networks is Ready after %s beside %d pods on a slow plugin, and after %s alone", median(beside), slow, median(alone))
 	}
 
