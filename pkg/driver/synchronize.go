@@ -34,11 +34,14 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nr
 		live.late = true
 		_, writing := h.networkStatus.Pending(sandbox.Pod)
 		records := h.store.ForPod(sandbox.Pod.UID)
-		if len(records) == 0 {
+		if onlyDevices(records) {
 			_, _ = h.unclaimed.consider(live) // it runs
+		} else {
+			h.edits.started(live)
+		}
+		if len(records) == 0 {
 			continue
 		}
-		h.edits.started(live)
 		var attaching *job
 		switch {
 		case !h.attached(sandbox):

@@ -117,10 +117,15 @@ func (u *unclaimedPods) attachPending() {
 	}
 }
 
-// reconsider decides again about the running sandboxes of pods without records, after the node's owner has changed.
+// onlyDevices reports whether the records of a pod leave open what it gets by its annotation: there is none of a network.
+func onlyDevices(records []checkpoint.Record) bool {
+	return all(records, func(r checkpoint.Record) bool { return r.DeviceOnly })
+}
+
+// reconsider decides again about the running sandboxes of pods without networks, after the node's owner has changed.
 func (u *unclaimedPods) reconsider() {
 	for _, s := range u.edits.sandboxes.all() {
-		if !s.pending && len(u.store.ForPod(s.Pod.UID)) == 0 {
+		if !s.pending && onlyDevices(u.store.ForPod(s.Pod.UID)) {
 			s.late = true
 			_, _ = u.consider(s) // it runs
 		}

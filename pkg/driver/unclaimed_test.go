@@ -179,6 +179,35 @@ func TestUnclaimedPodCannotBePrepared(t *testing.T) {
 	})
 }
 
+// TestDevicesDoNotDecideAboutAnAnnotation checks that the container of a pod whose claim has only a device
+// waits for the networks of the pod's annotation, also after the driver has connected to the runtime again.
+func TestDevicesDoNotDecideAboutAnAnnotation(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		pod := asking("solo", "absent")
+		if err := w.store.Put([]attachment.Prepared{{
+			Claim: attachment.ClaimRef{Namespace: "default", Name: "device", UID: "device-uid"}, Request: "device", Pool: "pool", Device: "0",
+			Pod: sandboxOf(pod, nowhere).Pod, DeviceOnly: true, Hardware: &attachment.Hardware{},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		w.knows(t, "solo-uid", pod.Annotations)
+		drivertest.WantReason(t, w.RunPodSandbox(t.Context(), pod), reason.NetworkNotFound)
+		if _, err := w.Synchronize(t.Context(), []*nri.PodSandbox{pod}, nil); err != nil {
+			t.Fatal(err)
+		}
+		refused := func(when string) {
+			t.Helper()
+			if _, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{}); err == nil {
+				t.Errorf("%s: a container was created without the networks of the annotation", when)
+			}
+		}
+		refused("after a connection")
+		w.Driver.edits.started(liveSandbox{Sandbox: sandboxOf(pod, nowhere)}) // as on a node of Multus
+		w.Driver.hookParts.unclaimed.reconsider()
+		refused("after a change of the owner")
+	})
+}
+
 // TestLateAttachSparesServedPods checks which running pods the driver attaches after it was away:
 // those that nobody else has served.
 func TestLateAttachSparesServedPods(t *testing.T) {
