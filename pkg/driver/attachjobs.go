@@ -193,6 +193,11 @@ func (js *attachJobs) run(ctx context.Context, j *job) {
 		js.fail(ctx, j, err)
 		return
 	}
+	js.attachRecorded(ctx, j, started)
+}
+
+// attachRecorded attaches a sandbox that has its records, and reports the result.
+func (js *attachJobs) attachRecorded(ctx context.Context, j *job, started time.Time) {
 	limit := j.operation().limit
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.AttachTimeout, "no success within %s", limit))
 	defer cancel()
