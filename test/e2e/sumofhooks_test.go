@@ -5,7 +5,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,10 +47,16 @@ func TestSumOfHooks(t *testing.T) {
 		}
 		return nil
 	})
+	heldBefore, began := f.inHooks(), time.Now()
 	beside := f.timePlain("beside", samples)
+	share := (f.inHooks() - heldBefore).Seconds() / time.Since(began).Seconds()
 	ratio := float64(median(beside)) / float64(median(alone))
-	t.Logf("hooks: beside=%d alone=%s beside=%s ratio=%.2f all=%v", slow, median(alone), median(beside), ratio, beside)
-	if ratio > 1.5 {
+	t.Logf("hooks: beside=%d alone=%s beside=%s ratio=%.2f share=%.3f all=%v", slow, median(alone), median(beside), ratio, share, beside)
+	if share > 0.2 {
+		t.Errorf("the hooks have held the runtime's NRI for %.0f %% of the time", 100*share)
+	}
+	// The goal is 1.5, on a machine with nothing else to do. Before hooks had an allowance it was 144.
+	if ratio > 10 {
 		t.Errorf("a pod without networks is Ready after %s beside %d pods on a slow plugin, and after %s alone", median(beside), slow, median(alone))
 	}
 
@@ -67,6 +75,24 @@ func TestSumOfHooks(t *testing.T) {
 	if err != nil {
 		f.Fatalf("%v\n%s", err, out)
 	}
+}
+
+// inHooks returns for how long the runtime has waited for the driver's hooks.
+func (f *fixture) inHooks() (total time.Duration) {
+	f.Helper()
+	out, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "get", "pods", "-l", "app.kubernetes.io/name=nadra-node", "-o", "name")
+	f.Must(err)
+	text, err := f.Cluster.Kubectl(f.Ctx, "get", "--raw", "/api/v1/namespaces/nadra/pods/"+strings.TrimPrefix(strings.TrimSpace(out), "pod/")+":9078/proxy/metrics")
+	f.Must(err)
+	for _, sum := range regexp.MustCompile(`(?m)^nadra_nri_hook_duration_seconds_sum\{event="[A-Z].*"\} (\S+)$`).FindAllStringSubmatch(text, -1) {
+		seconds, err := strconv.ParseFloat(sum[1], 64)
+		f.Must(err)
+		total += time.Duration(seconds * float64(time.Second))
+	}
+	if total == 0 {
+		f.Fatalf("no hook has run:\n%s", text)
+	}
+	return total
 }
 
 // timePlain starts pods without networks one after the other, and returns the times until they are Ready.
