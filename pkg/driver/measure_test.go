@@ -159,7 +159,7 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 	prepare(t, d, claim("c", "blue"))
 	knowsPod(t, d, corev1.RestartPolicyAlways)
 	k := kernelOf(d)
-	h := newHooks(d, time.Millisecond)
+	h := newHooks(d, time.Second)
 	create := func(sandbox int) error {
 		_, _, err := h.CreateContainer(t.Context(), podNo(sandbox), regular(d, drivertest.Web.UID))
 		return err

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
@@ -187,4 +189,35 @@ func gatedClaims(adjust *nri.ContainerAdjustment) []string {
 		return nil
 	}
 	return cdi.GatedClaims(hooks)
+}
+
+// TestContainersWaitForTheRecordsOfEdits checks that no container of a new sandbox is created before the
+// sandbox has the records of what an edit has added: it would not wait for the added network.
+func TestContainersWaitForTheRecordsOfEdits(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		knowsPod(t, w.Driver, corev1.RestartPolicyAlways)
+		sandbox := func(i int, networks string) *nri.PodSandbox {
+			return with(podNo(i), func(p *nri.PodSandbox) { p.Annotations = map[string]string{attachment.NetworksAnnotation: networks} })
+		}
+		if err := errors.Join(w.RunPodSandbox(t.Context(), sandbox(1, "blue,blue")), w.StopPodSandbox(t.Context(), sandbox(1, "blue,blue"))); err != nil {
+			t.Fatal(err)
+		}
+		unlock, err := w.locks.lock(t.Context(), "web-uid")
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := sandbox(2, "blue,blue,blue@more")
+		if err := w.RunPodSandbox(t.Context(), second); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = w.CreateContainer(t.Context(), second, regular(w.Driver, "web-uid"))
+		drivertest.WantReason(t, err, reason.AttachRunning, "pod default/web")
+		unlock()
+		synctest.Wait()
+		adjust, _, err := w.CreateContainer(t.Context(), second, &nri.Container{Hooks: &nri.Hooks{CreateRuntime: []*nri.Hook{w.cdi.ContainerGate([]string{"a-uid"}, nil)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "claims of its second gate", []string{"web-uid"}, gatedClaims(adjust))
+	})
 }

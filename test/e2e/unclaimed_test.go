@@ -60,9 +60,12 @@ func TestPodsWithoutAClaim(t *testing.T) {
 		}
 		return nil
 	})
-	if left := f.sh(`grep -l '"direct"' ` + f.at.State + "/claims/*.json 2>/dev/null || true"); left != "" {
-		t.Errorf("records are left: %s", left)
-	}
+	f.Eventually(10*time.Second, func(context.Context) error {
+		if left := f.sh(`grep -l '"direct"' ` + f.at.State + "/claims/*.json 2>/dev/null || true"); left != "" {
+			return fmt.Errorf("records are left: %s", left)
+		}
+		return nil
+	})
 }
 
 // TestNamespaceRefusesPodsWithoutAClaim checks that a namespace may refuse what its node attaches.
